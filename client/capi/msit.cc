@@ -240,6 +240,16 @@ int32_t msit_selects(const msit_client* client, int64_t token, const char* op,
   return selects;
 }
 
+uint64_t msit_selection(const msit_client* client, int64_t token) noexcept {
+  uint64_t selection = 0;
+  if (client == nullptr) return selection;
+  Guarded([&] {
+    selection = client->client->SelectionAt(token);
+    return Status();
+  });
+  return selection;
+}
+
 int64_t msit_token(const msit_client* client) noexcept {
   return client == nullptr ? 0 : client->client->token();
 }

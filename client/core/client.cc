@@ -13,6 +13,9 @@
 namespace msitd::client {
 namespace {
 
+// Of a forked child. No policy has this number.
+constexpr uint64_t kNothingSelected = ~uint64_t{0};
+
 // One chunk is filled while another is sent.
 constexpr uint64_t kSlotsMin = 2;
 
@@ -194,6 +197,13 @@ bool Client::Selects(int64_t token, std::string_view op, Io io) {
   if (token == MSIT_TOKEN_CURRENT) token = this->token();
   Begin(token);
   return filter_.MayRecord(token, op, io);
+}
+
+uint64_t Client::SelectionAt(int64_t token) {
+  if (fork_guard_.in_child()) return kNothingSelected;
+  if (token == MSIT_TOKEN_CURRENT) token = this->token();
+  Begin(token);
+  return filter_.SelectionAt(token);
 }
 
 capture::Level Client::TakeLevel(const TensorView& tensor,

@@ -110,6 +110,9 @@ class Client final : private TransportListener {
   // See msit_selects.
   bool Selects(int64_t token, std::string_view op, Io io);
 
+  // See msit_selection.
+  uint64_t SelectionAt(int64_t token);
+
   int64_t token() const { return token_.load(std::memory_order_relaxed); }
   int64_t NextToken();
   Status SetToken(int64_t token);

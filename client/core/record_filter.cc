@@ -13,6 +13,9 @@ namespace {
 // microsecond.
 constexpr std::chrono::microseconds kReaderWait{20};
 
+// Where there is no policy. No policy has this number.
+constexpr uint64_t kEverything = 0;
+
 }  // namespace
 
 class RecordFilter::Reading {
@@ -73,10 +76,10 @@ uint64_t RecordFilter::filtered_count() const {
 }
 
 void RecordFilter::Set(std::unique_ptr<const capture::Schedule> schedule) {
-  auto policy = schedule == nullptr
-                    ? nullptr
-                    : std::make_unique<Policy>(std::move(schedule));
   const std::lock_guard lock(mu_);
+  auto policy = schedule == nullptr ? nullptr
+                                    : std::make_unique<Policy>(
+                                          std::move(schedule), ++policy_count_);
   if (!is_stopped_) Replace(std::move(policy));
 }
 
@@ -135,6 +138,18 @@ bool RecordFilter::MayRecord(int64_t token, std::string_view op, Io io) {
   if (newest_ == nullptr) return true;
   Advance();
   return newest_->MayRecord(token, op, io);
+}
+
+uint64_t RecordFilter::SelectionAt(int64_t token) {
+  if (!is_on_.load(std::memory_order_relaxed)) return kEverything;
+  {
+    const Reading reading(ShardOfThread(), in_force_);
+    if (Policy* policy = reading.policy()) return policy->SelectionAt(token);
+  }
+  const std::lock_guard lock(mu_);
+  if (newest_ == nullptr) return kEverything;
+  Advance();
+  return newest_->SelectionAt(token);
 }
 
 }  // namespace msitd::client

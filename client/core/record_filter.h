@@ -47,6 +47,10 @@ class RecordFilter {
   // See capture::Schedule.
   bool MayRecord(int64_t token, std::string_view op, Io io);
 
+  // A number that changes before MayRecord answers otherwise for an op: there
+  // is another policy, or this one asks for something else from a token on.
+  uint64_t SelectionAt(int64_t token);
+
   // Number of records that were off, over all threads.
   uint64_t filtered_count() const;
 
@@ -59,13 +63,17 @@ class RecordFilter {
 
  private:
   struct Policy {
-    explicit Policy(std::unique_ptr<const capture::Schedule> given)
-        : schedule(std::move(given)), cache(*schedule) {}
+    Policy(std::unique_ptr<const capture::Schedule> given, uint32_t number)
+        : schedule(std::move(given)), number(number), cache(*schedule) {}
     capture::Level LevelOf(std::string_view device, int64_t token,
                            std::string_view op, Io io);
     bool MayRecord(int64_t token, std::string_view op, Io io);
+    uint64_t SelectionAt(int64_t token) const {
+      return uint64_t{number} << 32 | schedule->SpanOf(token);
+    }
 
     const std::unique_ptr<const capture::Schedule> schedule;
+    const uint32_t number;
     OpRulesCache cache;
   };
 
@@ -110,6 +118,8 @@ class RecordFilter {
   std::mutex mu_;
   // Guarded by mu_. in_force_ is this policy or null.
   std::unique_ptr<Policy> newest_;
+  // How many there were.
+  uint32_t policy_count_ = 0;
   // The old policy, while it may still be read.
   std::unique_ptr<Policy> retired_;
   bool is_stopped_ = false;

@@ -71,6 +71,7 @@ NB_MODULE(_msit, m) {
       .def("record_document", &Client::RecordDocument)
       .def("record_statistics", &Client::RecordStatistics)
       .def("selects", &Client::Selects)
+      .def("selection", &Client::Selection)
       .def("token", &Client::token)
       .def("next_token", &Client::NextToken)
       .def("set_token", &Client::SetToken)

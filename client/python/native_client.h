@@ -77,6 +77,10 @@ class Client {
 
   bool Selects(int64_t token, const std::string& op, int32_t io) const;
 
+  uint64_t Selection(int64_t token) const {
+    return msit_selection(client_, token);
+  }
+
   int64_t token() const { return msit_token(client_); }
   int64_t NextToken() { return msit_next_token(client_); }
   int SetToken(int64_t token) { return msit_set_token(client_, token); }

@@ -283,7 +283,24 @@ Schedule::Schedule(Policies policies, int32_t rank)
     std::erase_if(policy.rules, [rank](const Rule& rule) {
       return !rule.tensors.HasRank(rank);
     });
+    span_begins_.push_back(policy.first_token);
+    for (const Rule& rule : policy.rules) {
+      for (const TokenRange& range : rule.tensors.tokens) {
+        span_begins_.push_back(range.first);
+        // A range to the last token has no end.
+        if (range.last < kTokenMax) span_begins_.push_back(range.last + 1);
+      }
+    }
   }
+  std::sort(span_begins_.begin(), span_begins_.end());
+  span_begins_.erase(std::unique(span_begins_.begin(), span_begins_.end()),
+                     span_begins_.end());
+}
+
+uint32_t Schedule::SpanOf(int64_t token) const {
+  const auto next =
+      std::upper_bound(span_begins_.begin(), span_begins_.end(), token);
+  return static_cast<uint32_t>(next - span_begins_.begin());
 }
 
 const Policy* Schedule::PolicyFor(int64_t token) const {

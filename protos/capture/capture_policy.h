@@ -105,12 +105,17 @@ class Schedule {
                 Io io) const;
   bool MayRecord(int64_t token, const OpRules& rules, Io io) const;
 
+  // Numbers the spans of tokens in which these answers stay as they are.
+  uint32_t SpanOf(int64_t token) const;
+
  private:
   // Null below the first token of all policies.
   const Policy* PolicyFor(int64_t token) const;
 
   // Without the rules of other ranks.
   Policies policies_;
+  // The tokens with which a span begins, ascending.
+  std::vector<int64_t> span_begins_;
 };
 
 }  // namespace msitd::capture

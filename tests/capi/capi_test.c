@@ -192,6 +192,9 @@ static void RecordsWaitForADaemonThatIsNotThere(void) {
   EXPECT(msit_run_name(NULL, name, sizeof(name)) == 0 && name[0] == '\0');
 
   EXPECT(msit_token(client) == 0);
+  // No policy: the same is asked for at every token.
+  EXPECT(msit_selection(client, MSIT_TOKEN_CURRENT) ==
+         msit_selection(client, 7));
   EXPECT(msit_next_token(client) == 1);
   EXPECT(msit_set_token(client, 41) == MSIT_OK);
   EXPECT(msit_next_token(client) == 42);

@@ -465,6 +465,14 @@ MSIT_API msit_code msit_record(msit_client* client,
 MSIT_API int32_t msit_selects(const msit_client* client, int64_t token,
                               const char* op, int32_t io) MSIT_NOEXCEPT;
 
+// Returns a number that changes before msit_selects answers otherwise than
+// until now: when there is another policy, and with each token from which the
+// policy asks for something else. So who has asked msit_selects for each op
+// need not ask again while the number stays the same. `token` is the one that
+// begins now; it may be MSIT_TOKEN_CURRENT.
+MSIT_API uint64_t msit_selection(const msit_client* client,
+                                 int64_t token) MSIT_NOEXCEPT;
+
 // Returns the current token: 0 at first.
 MSIT_API int64_t msit_token(const msit_client* client) MSIT_NOEXCEPT;
 

@@ -218,6 +218,11 @@ class Client {
     return msit_selects(handle_.get(), token, op, io) != 0;
   }
 
+  // See msit_selection.
+  uint64_t Selection(int64_t token = MSIT_TOKEN_CURRENT) const {
+    return msit_selection(handle_.get(), token);
+  }
+
   int64_t token() const { return msit_token(handle_.get()); }
   int64_t NextToken() { return msit_next_token(handle_.get()); }
   Status SetToken(int64_t token) {

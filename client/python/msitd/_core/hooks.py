@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any
 
 from msitd._core import compiled, graphs, optimizers
 from msitd._core.backward import Backward
-from msitd._core.copies import UncopiedHook
 from msitd._core.leaves import Call, LeafRecorder
 from msitd._core.module_tree import DOCUMENT_NAME, module_tree, outermost_modules
 from msitd._core.patterns import compile_patterns
 from msitd._core.phases import record_phase
+from msitd._core.placed_hooks import ModuleHooks, PlacedHooks
 from msitd._core.skips import RECOMPUTED, REPLICA, SKIPS_NAME, Skips, is_in_backward
 from msitd._core.stacks import STACK_LEVELS, stack_of_caller, stack_of_graph
 from msitd._core.steps import Steps
@@ -80,7 +80,8 @@ class HookHandle:
         self._output_side = self._leaves.side("output")
         self._has_told_of_graphs = False
         self._torch_handles: list[Any] = []
-        self._hooks: dict[str, _Hooks] = {}
+        self._hooks: dict[str, ModuleHooks] = {}
+        self._placed = PlacedHooks(client, tokens)
         self._no_forward = torch.nn.Module.forward
         # Ops of which no call was recorded yet.
         self._uncalled: set[str] = set()
@@ -160,6 +161,7 @@ class HookHandle:
         for handle in self._torch_handles:
             handle.remove()
         self._torch_handles.clear()
+        self._placed.remove()
         try:
             self._skips.record(self._client, self._uncalled if self._has_begun else ())
         except Exception as error:  # noqa: BLE001 - never the model's problem
@@ -195,6 +197,10 @@ class HookHandle:
         if hooks is None:
             return
         self._hooks[op] = hooks
+        if is_root or is_outermost:
+            self._torch_handles.extend(hooks.put_on(module))
+        else:
+            self._placed.add(op, module, hooks)
         # Containers have no forward.
         if type(module).forward is not self._no_forward and self._matches(op):
             self._uncalled.add(op)
@@ -203,18 +209,8 @@ class HookHandle:
                 compiled.make_opaque(hook)
             else:
                 compiled.make_no_frame(hook)
-        self._torch_handles.append(
-            module.register_forward_pre_hook(
-                UncopiedHook(hooks.before), with_kwargs=True
-            )
-        )
-        self._torch_handles.append(
-            module.register_forward_hook(
-                UncopiedHook(hooks.after), with_kwargs=True, always_call=True
-            )
-        )
 
-    def _recording_hooks(self, op: str) -> _Hooks:
+    def _recording_hooks(self, op: str) -> ModuleHooks:
         """Returns the hooks that record the calls of `op`.
 
         They are closures over all that they need: a call of which the capture
@@ -226,6 +222,7 @@ class HookHandle:
         current_token = native.token
         selects = native.selects
         tokens = self._tokens
+        placed = self._placed
         off = Call(op, 0, -1, None)
         is_tracing = self._is_tracing
         exporter = compiled.exporter()
@@ -239,7 +236,11 @@ class HookHandle:
                 notes.before(module, args, kwargs)
                 return
             forward = thread.forward
-            token = forward.token if forward.depth else current_token()
+            if forward.depth:
+                token = forward.token
+            else:
+                token = current_token()
+                placed.stay()
             try:
                 is_on = (tokens is None or token in tokens) and selects(
                     token, op, IO_ANY
@@ -279,15 +280,15 @@ class HookHandle:
                 calls.pop()
                 self._end(call, result)
 
-        return _Hooks(before, after)
+        return ModuleHooks(before, after)
 
     def _pass_hooks(
         self,
         op: str,
         reference: weakref.ref[torch.nn.Module],
         is_root: bool,
-        inner: _Hooks | None,
-    ) -> _Hooks:
+        inner: ModuleHooks | None,
+    ) -> ModuleHooks:
         """Returns the hooks of a module of which a call may be a pass; see Steps."""
         thread = self._thread
         steps = self._steps
@@ -342,7 +343,7 @@ class HookHandle:
                     if not _is_replica(module):
                         self._end_pass(forward, is_root, result)
 
-        return _Hooks(before, after)
+        return ModuleHooks(before, after)
 
     def _is_outermost(self, module: weakref.ref[torch.nn.Module]) -> bool:
         """Returns whether the call that begins now is in no other call of the module.
@@ -370,6 +371,7 @@ class HookHandle:
             forward.token = self._steps.begin_pass(op, is_root, forward.trains)
             if self._backward is not None:
                 self._backward.begin_pass(forward.has_gradients)
+            self._placed.follow(forward.token)
             if self._tells_phase and is_root and kwargs:
                 record_phase(self._client, op, forward.token, kwargs)
         except Exception as error:  # noqa: BLE001 - never the model's problem
@@ -394,6 +396,8 @@ class HookHandle:
         """See graphs.Recorder."""
         if not self._torch_handles:
             return
+        # A graph that is made again for each change of the policy costs more.
+        self._placed.stay()
         hooks = self._hooks[op]
         thread = self._thread
         thread.is_in_graph = True
@@ -480,7 +484,8 @@ class HookHandle:
     def _begin_call(self, op: str, token: int) -> int:
         """Returns the number of the call; -1 if it cannot have one."""
         try:
-            return self._client.begin_call(op, token)
+            code, number = self._client._native.begin_call(token, op)
+            return self._client.begin_call(op, token) if code else number
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._skip(op, "", error)
             return -1
@@ -515,13 +520,6 @@ class HookHandle:
 
     def _skip(self, op: str, index: str, error: Exception) -> None:
         self._skips.count(op, index, str(error) or type(error).__name__)
-
-
-class _Hooks(NamedTuple):
-    """The two hooks of one module, as torch calls them."""
-
-    before: Callable[[Any, tuple[Any, ...], dict[str, Any]], None]
-    after: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]
 
 
 def _is_replica(module: Any) -> bool:

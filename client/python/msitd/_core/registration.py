@@ -58,9 +58,14 @@ def register_hook(
     warning says so once. With `fullgraph=True` the first call raises what torch
     raises then.
 
-    A call of which the capture policy asks for nothing costs next to nothing.
-    It is not counted as a call of its op: if a policy begins in the middle of a
-    token, calls are numbered from there.
+    Where the capture policy asks for nothing, modules inside of the model have no
+    hooks: they are put on and taken off when a forward begins, in their place
+    among hooks of others. The model itself and its children keep theirs, which
+    look at the policy. They all stay if a graph of torch.compile has them, or if
+    a module runs where no forward of the model does.
+    A call of which the policy asks for nothing is not counted as a call of its
+    op: if a policy begins in the middle of a token, calls are numbered from
+    there.
 
     Args:
         model: The module, on any device, of any dtype.

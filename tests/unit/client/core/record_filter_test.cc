@@ -64,6 +64,23 @@ TEST(RecordFilterTest, NewPolicyHoldsFromItsTokenForOpsAskedBefore) {
   EXPECT_EQ(filter.filtered_count(), 9u);
 }
 
+TEST(RecordFilterTest, ASelectionIsAnotherWhereverAnAnswerIs) {
+  RecordFilter filter;
+  const uint64_t everything = filter.SelectionAt(3);
+  EXPECT_EQ(filter.SelectionAt(4), everything);
+  filter.Set(Schedule({Ask(1, 0, {"a"}), Ask(2, 5, {"b"})}));
+  const uint64_t below = filter.SelectionAt(4);
+  EXPECT_NE(below, everything);
+  EXPECT_EQ(filter.SelectionAt(0), below);
+  EXPECT_NE(filter.SelectionAt(5), below);
+  EXPECT_EQ(filter.SelectionAt(5), filter.SelectionAt(kTokenMax));
+  // The same policy again may be another one.
+  filter.Set(Schedule({Ask(1, 0, {"a"}), Ask(2, 5, {"b"})}));
+  EXPECT_NE(filter.SelectionAt(4), below);
+  filter.Set(nullptr);
+  EXPECT_EQ(filter.SelectionAt(4), everything);
+}
+
 TEST(RecordFilterTest, AfterStopNothingIsFiltered) {
   RecordFilter filter;
   filter.Set(Schedule({Ask(1, 0, {"b"})}));

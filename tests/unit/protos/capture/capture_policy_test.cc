@@ -52,6 +52,39 @@ TEST(CapturePolicyTest, FirstRuleThatAgreesDecides) {
   EXPECT_EQ(LevelOf(schedule, 0, "lm_head"), Level::kOff);
 }
 
+TEST(CapturePolicyTest, AnswersChangeOnlyWithTheSpan) {
+  std::mt19937 random(7);
+  const auto token = [&] {
+    return std::uniform_int_distribution(0, 20)(random);
+  };
+  for (int round = 0; round < 200; ++round) {
+    Policies policies;
+    for (uint64_t revision = 1; revision <= 3; ++revision) {
+      Rule rule = Full({revision == 2 ? "b" : "a"});
+      for (int i = 0; i < 2; ++i) {
+        const int64_t first = token();
+        rule.tensors.tokens.push_back({first, first + token()});
+      }
+      if (round % 3 == 0) rule.tensors.tokens.back().last = kTokenMax;
+      ASSERT_TRUE(Add(OneRule(revision, token(), rule), policies));
+    }
+    const Schedule schedule(policies, 0);
+    for (int64_t t = 0; t < 50; ++t) {
+      if (schedule.SpanOf(t) != schedule.SpanOf(t + 1)) continue;
+      for (const char* op : {"a", "b"}) {
+        EXPECT_EQ(LevelOf(schedule, t, op), LevelOf(schedule, t + 1, op));
+        EXPECT_EQ(MayRecord(schedule, t, op, Io::kUnspecified),
+                  MayRecord(schedule, t + 1, op, Io::kUnspecified));
+      }
+    }
+  }
+}
+
+TEST(CapturePolicyTest, SpansOfEveryTokenAreOne) {
+  const Schedule schedule({OneRule(1, 0, Full({"a"}))}, 0);
+  EXPECT_EQ(schedule.SpanOf(0), schedule.SpanOf(kTokenMax));
+}
+
 TEST(CapturePolicyTest, EveryListThatIsNotEmptyMustAgree) {
   Rule rule = Full({"a", "b*"});
   rule.tensors.devices = {"npu:1", "npu:2"};

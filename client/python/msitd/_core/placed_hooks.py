@@ -1,0 +1,144 @@
+"""Puts hooks on those modules alone of which something is recorded."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msitd._core import compiled
+from msitd._core.copies import UncopiedHook
+from msitd._core.vocabulary import IO_ANY
+
+if TYPE_CHECKING:
+    import torch
+
+    from msitd._core.recorder import Client
+
+
+class ModuleHooks(NamedTuple):
+    """The two hooks of one module, as torch calls them."""
+
+    before: Callable[[Any, tuple[Any, ...], dict[str, Any]], None]
+    after: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]
+
+    def put_on(self, module: torch.nn.Module) -> list[Any]:
+        """Returns the handles of torch that take them off."""
+        return [
+            module.register_forward_pre_hook(
+                UncopiedHook(self.before), with_kwargs=True
+            ),
+            module.register_forward_hook(
+                UncopiedHook(self.after), with_kwargs=True, always_call=True
+            ),
+        ]
+
+
+@dataclass
+class _Place:
+    op: str
+    module: weakref.ref[torch.nn.Module]
+    hooks: ModuleHooks
+    # Empty while the hooks are off.
+    handles: list[Any] = field(default_factory=list)
+    # The hooks of others that ran before each of ours when they were taken off.
+    earlier: list[set[int]] = field(default_factory=list)
+
+    def put_on(self, module: torch.nn.Module) -> None:
+        """Puts the hooks where they were among those of others."""
+        self.handles = self.hooks.put_on(module)
+        for handle, earlier in zip(self.handles, self.earlier, strict=False):
+            hooks = handle.hooks_dict_ref()
+            for key in list(hooks):
+                if key != handle.id and key not in earlier:
+                    hooks.move_to_end(key)
+
+    def take_off(self) -> None:
+        """Takes the hooks off."""
+        self.earlier = [_earlier_than(handle) for handle in self.handles]
+        for handle in self.handles:
+            handle.remove()
+        self.handles = []
+
+
+def _earlier_than(handle: Any) -> set[int]:
+    hooks = handle.hooks_dict_ref() or ()
+    return set(itertools.takewhile(lambda key: key != handle.id, hooks))
+
+
+class PlacedHooks:
+    """The hooks of the modules inside of a model.
+
+    A module without hooks costs a forward nothing. So when a pass begins, the hooks
+    of ops are put on or taken off as the capture policy has it from that token on.
+    They stay where nothing would put them on again in time. Any thread may call.
+
+    Args:
+        client: Knows the capture policy.
+        tokens: The only tokens to record; None for all.
+    """
+
+    def __init__(self, client: Client, tokens: Collection[int] | None) -> None:
+        self._native = client._native
+        self._tokens = tokens
+        self._lock = threading.Lock()
+        self._places: list[_Place] = []
+        # What the hooks were last put on for: the selection of the policy, and
+        # whether the token is one of those to record.
+        self._known: tuple[int, bool] | None = None
+        self._must_stay = False
+
+    def add(self, op: str, module: torch.nn.Module, hooks: ModuleHooks) -> None:
+        """Puts the hooks of `op` on its module."""
+        place = _Place(op, weakref.ref(module), hooks)
+        place.put_on(module)
+        self._places.append(place)
+
+    def stay(self) -> None:
+        """Leaves all hooks on from the next pass on.
+
+        It is called where a module runs outside of a pass, or in a graph of
+        torch.compile: no pass may begin before the next one does.
+        """
+        if not self._must_stay:
+            self._must_stay = True
+            self._known = None
+
+    def follow(self, token: int) -> None:
+        """Puts hooks on what is recorded at `token`, before the modules run."""
+        is_asked_for = self._tokens is None or token in self._tokens
+        known = (self._native.selection(token), is_asked_for)
+        if known == self._known:
+            return
+        with self._lock:
+            self._known = known
+            has_new = False
+            for place in self._places:
+                is_on = self._must_stay or (
+                    is_asked_for and self._native.selects(token, place.op, IO_ANY)
+                )
+                has_new |= self._set(place, is_on)
+        if has_new:
+            # Graphs that were made meanwhile do not know of the hooks.
+            compiled.forget_graphs()
+
+    def remove(self) -> None:
+        """Takes all hooks off for good."""
+        with self._lock:
+            for place in self._places:
+                self._set(place, False)
+            self._places.clear()
+
+    @staticmethod
+    def _set(place: _Place, is_on: bool) -> bool:
+        """Returns whether it put hooks on."""
+        module = place.module()
+        if is_on and not place.handles and module is not None:
+            place.put_on(module)
+            return True
+        if not is_on and place.handles:
+            place.take_off()
+        return False

@@ -1,0 +1,170 @@
+"""Hooks are on those modules alone of which something is recorded."""
+
+from types import SimpleNamespace
+
+import msitd
+import pytest
+import torch
+from msitd._core.placed_hooks import ModuleHooks, PlacedHooks
+from torch import nn
+
+
+class Policy:
+    """Stands for the native client: asks for some ops from each of some tokens on."""
+
+    def __init__(self):
+        self.ops_from = {0: set()}
+        self.revision = 0
+        self.asked_count = 0
+
+    def first_token(self, token):
+        return max(first for first in self.ops_from if first <= token)
+
+    def selection(self, token):
+        return self.revision << 32 | self.first_token(token)
+
+    def selects(self, token, op, io):
+        self.asked_count += 1
+        return op in self.ops_from[self.first_token(token)]
+
+
+@pytest.fixture
+def policy():
+    return Policy()
+
+
+@pytest.fixture
+def calls():
+    return []
+
+
+@pytest.fixture
+def model():
+    return nn.ModuleDict({"a": nn.Identity(), "b": nn.Identity()})
+
+
+@pytest.fixture
+def placed(policy, model, calls):
+    def hooks_of(op):
+        return ModuleHooks(
+            lambda *_: calls.append(f"before {op}"),
+            lambda *_: calls.append(f"after {op}"),
+        )
+
+    def placed(tokens=None):
+        made = PlacedHooks(SimpleNamespace(_native=policy), tokens)
+        for op, module in model.items():
+            made.add(op, module, hooks_of(op))
+        return made
+
+    return placed
+
+
+def run(model, calls):
+    calls.clear()
+    for module in model.values():
+        module(torch.ones(1))
+    return list(calls)
+
+
+def test_hooks_are_where_the_policy_asks_for_an_op(placed, policy, model, calls):
+    hooks = placed()
+    policy.ops_from = {0: set(), 5: {"a"}, 7: {"b"}}
+    by_token = {}
+    for token in (0, 4, 5, 6, 7, 3):
+        hooks.follow(token)
+        by_token[token] = run(model, calls)
+    a, b = ["before a", "after a"], ["before b", "after b"]
+    assert by_token == {0: [], 4: [], 5: a, 6: a, 7: b, 3: []}
+
+
+def test_a_new_policy_is_followed(placed, policy, model, calls):
+    hooks = placed()
+    hooks.follow(0)
+    assert run(model, calls) == []
+    policy.ops_from = {0: {"b"}}
+    policy.revision = 1
+    hooks.follow(1)
+    assert run(model, calls) == ["before b", "after b"]
+
+
+def test_who_knows_the_selection_does_not_ask_again(placed, policy):
+    hooks = placed()
+    for token in range(100):
+        hooks.follow(token)
+    assert policy.asked_count == 2
+
+
+def test_hooks_are_off_at_tokens_that_are_not_recorded(placed, policy, model, calls):
+    hooks = placed(tokens=[1])
+    policy.ops_from = {0: {"a"}}
+    counts = []
+    for token in range(3):
+        hooks.follow(token)
+        counts.append(len(run(model, calls)))
+    assert counts == [0, 2, 0]
+
+
+def test_hooks_stay_where_modules_run_outside_of_passes(placed, policy, model, calls):
+    hooks = placed()
+    hooks.follow(0)
+    hooks.stay()
+    hooks.follow(0)
+    assert len(run(model, calls)) == 4
+
+
+def test_hooks_come_back_between_those_of_others(placed, policy, model, calls):
+    model["a"].register_forward_hook(lambda *_: calls.append("first"))
+    hooks = placed()
+    model["a"].register_forward_hook(lambda *_: calls.append("second"))
+    policy.ops_from = {0: {"a"}, 5: set(), 6: {"a"}}
+    hooks.follow(0)
+    before = run(model, calls)
+    hooks.follow(5)
+    model["a"].register_forward_hook(lambda *_: calls.append("third"))
+    assert run(model, calls) == ["first", "second", "third"]
+    hooks.follow(6)
+    assert run(model, calls) == [*before, "third"]
+    assert before == ["before a", "first", "after a", "second"]
+
+
+def test_removed_hooks_do_not_come_back(placed, policy, model, calls):
+    hooks = placed()
+    policy.ops_from = {0: {"a", "b"}}
+    hooks.remove()
+    hooks.follow(0)
+    assert run(model, calls) == []
+
+
+def test_a_module_that_is_gone_is_left_alone(placed, policy, model, calls):
+    hooks = placed()
+    hooks.follow(0)
+    del model["a"]
+    policy.ops_from = {0: {"a", "b"}}
+    policy.revision = 1
+    hooks.follow(1)
+    assert run(model, calls) == ["before b", "after b"]
+
+
+def test_modules_called_alone_are_recorded_at_every_token(client, daemon):
+    inner = nn.Sequential(nn.Linear(2, 2))
+    model = nn.Sequential(nn.Sequential(inner))
+    with msitd.register_hook(model, client, tokens=[0, 2]):
+        for token in range(4):
+            client.token = token
+            inner(torch.ones(2))
+    client.flush()
+    assert {r.token for r in daemon.records} == {0, 2}
+
+
+def test_hooks_leave_a_model_at_tokens_that_are_not_recorded(client, daemon):
+    inner = nn.Linear(2, 2)
+    model = nn.Sequential(nn.Sequential(inner))
+    counts = []
+    with msitd.register_hook(model, client, tokens=[0, 2]):
+        for _ in range(4):
+            model(torch.ones(2))
+            counts.append(len(inner._forward_hooks))
+    client.flush()
+    assert counts == [1, 0, 1, 0]
+    assert {r.token for r in daemon.records if r.op == "root.0.0"} == {0, 2}
