@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from precompiled import Includes, set_for
+
 CHECKER = Path(__file__).with_name("compile_alone.py")
 
 GOOD = "#include <string>\nstd::string F();\n"
@@ -43,6 +45,33 @@ def test_a_forgotten_include_is_found(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "forgetful.cc:1" in done.stdout
     assert "1 of 2 sources" in done.stdout
+
+
+def test_a_set_of_headers_hides_no_forgotten_include(tmp_path: Path) -> None:
+    uses = 'std::string G() { return fmt::format("{}", 1); }\n'
+    sources = {f"good{i}.cc": f"#include <fmt/format.h>\n{uses}" for i in range(6)}
+    sources["forgetful.cc"] = f"#include <string>\n{uses}"
+    done = check(tmp_path, sources)
+    assert done.returncode == 1
+    assert "forgetful.cc:2" in done.stdout
+    assert "6 of 7 sources" in done.stdout
+
+
+def test_a_source_gets_the_first_set_that_it_has_whole() -> None:
+    status = {"absl/status/statusor.h", "string"}
+    assert set_for(status) == ("absl/status/statusor.h",)
+    assert set_for({*status, "fmt/format.h"}) == (
+        "absl/status/statusor.h",
+        "fmt/format.h",
+    )
+    assert set_for({"string"}) == ()
+
+
+def test_includes_are_followed_through_files_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "a.cc").write_text('#include "b.h"\n', encoding="utf-8")
+    text = '#include "b.h"\n#include <fmt/format.h>\n'
+    (tmp_path / "b.h").write_text(text, encoding="utf-8")
+    assert Includes([tmp_path]).of(tmp_path / "a.cc") == {"fmt/format.h"}
 
 
 def test_a_build_without_sources_is_no_success(tmp_path: Path) -> None:
