@@ -18,6 +18,7 @@ from pathlib import Path
 import bench_compare
 import bench_import
 import bench_ingest
+import bench_model
 import bench_recover
 import bench_watch
 import numpy as np
@@ -177,6 +178,7 @@ BENCHMARKS: dict[str, Measure] = {
     "capture.python_us": bench_ingest.capture_python_us,
     "capture.off_ns": bench_ingest.capture_off_ns,
     "capture.off_hook_ns": bench_ingest.capture_off_hook_ns,
+    **bench_model.BENCHMARKS,
     "ingest.disk_ratio": bench_ingest.disk_ratio,
     "ingest.files_ratio": bench_ingest.files_ratio,
     "ingest.records_ratio": bench_ingest.records_ratio,
