@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "client/python/call_recorder.h"
 #include "client/python/native_client.h"
 #include "client/python/side_recorder.h"
 #include "client/python/torch_reader.h"
@@ -15,9 +16,42 @@
 // ordinary tensors of torch without Python.
 namespace nb = nanobind;
 
+using msitd::python::CallRecorder;
 using msitd::python::Client;
 using msitd::python::SideRecorder;
 using msitd::python::TorchReader;
+
+namespace {
+
+void AddRecorders(nb::module_& m) {
+  nb::class_<TorchReader>(m, "TorchReader")
+      .def(nb::init<const nb::capsule&, nb::type_object, nb::type_object>());
+
+  nb::class_<SideRecorder>(m, "SideRecorder")
+      .def(nb::init<nb::object, nb::object, nb::str, int32_t, bool,
+                    nb::object>())
+      .def("record_arguments", &SideRecorder::RecordArguments, nb::arg(),
+           nb::arg(), nb::arg(), nb::arg().none())
+      .def("record_result", &SideRecorder::RecordResult, nb::arg().none(),
+           nb::arg(), nb::arg().none());
+
+  nb::class_<CallRecorder::Shared>(m, "SharedByCalls")
+      .def(nb::init<nb::object, nb::object, nb::object, nb::object, bool,
+                    nb::object, nb::set, nb::set, nb::set, nb::object,
+                    nb::object>(),
+           nb::arg("client"), nb::arg("thread"), nb::arg("input_side").none(),
+           nb::arg("output_side").none(), nb::arg("has_aliases"),
+           nb::arg("tokens").none(), nb::arg("begun"), nb::arg("uncalled"),
+           nb::arg("backward_ops"), nb::arg("call_type"),
+           nb::arg("backward_id"));
+
+  nb::class_<CallRecorder>(m, "CallRecorder")
+      .def(nb::init<nb::object, nb::str, nb::object>())
+      .def("begin", &CallRecorder::Begin)
+      .def("end", &CallRecorder::End, nb::arg(), nb::arg().none());
+}
+
+}  // namespace
 
 NB_MODULE(_msit, m) {
   // Threads that outlive the interpreter keep clients. That is no leak to print
@@ -39,17 +73,7 @@ NB_MODULE(_msit, m) {
   });
   m.def("dtype_bytes", [](int32_t dtype) { return msit_dtype_bytes(dtype); });
 
-  nb::class_<TorchReader>(m, "TorchReader")
-      .def(nb::init<const nb::capsule&, nb::type_object, nb::type_object>());
-
-  nb::class_<SideRecorder>(m, "SideRecorder")
-      .def(nb::init<nb::object, nb::object, nb::str, int32_t, bool,
-                    nb::object>())
-      .def("record_arguments", &SideRecorder::RecordArguments, nb::arg(),
-           nb::arg(), nb::arg(), nb::arg().none())
-      .def("record_result", &SideRecorder::RecordResult, nb::arg().none(),
-           nb::arg(), nb::arg().none());
-
+  AddRecorders(m);
   nb::class_<Client>(m, "Client")
       .def(nb::init<const std::optional<std::string>&, const std::string&,
                     int32_t, int32_t, int64_t, uint64_t, int64_t, int64_t,

@@ -1,17 +1,29 @@
 """What recording costs the steps of a model."""
 
+import contextlib
 import functools
+import os
 import statistics
+import subprocess
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msitd
 import numpy as np
 import torch
 from llama_like import LlamaLike, decode_words, prefill_words
-from measure import MIB, Bench, Result, at_most, new_daemon, ratio, seconds_of
+from measure import (
+    MIB,
+    Bench,
+    NotMeasured,
+    Result,
+    at_most,
+    new_daemon,
+    ratio,
+    seconds_of,
+)
 
 # Holds a whole prefill, so that a step does not wait for the disk.
 BUFFER_BYTES = 768 * MIB
@@ -59,7 +71,7 @@ def leaves_of(model: torch.nn.Module, words: torch.Tensor) -> Leaves:
         elif isinstance(value, dict):
             look(tuple(value.values()))
 
-    with ExitStack() as hooks:
+    with contextlib.ExitStack() as hooks:
         for module in model.modules():
             before = module.register_forward_pre_hook(
                 lambda _, args, kwargs: look((args, kwargs)), with_kwargs=True
@@ -72,52 +84,100 @@ def leaves_of(model: torch.nn.Module, words: torch.Tensor) -> Leaves:
 
 
 def medians_in_turn(
-    rounds: int, works: list[Callable[[], object]], between: Callable[[], object]
+    rounds: int, works: list[Callable[[], float]], between: Callable[[], object]
 ) -> list[float]:
-    """Returns the median seconds of each work; `between` runs unmeasured."""
+    """Returns the median of the seconds that each work tells; `between` runs unmeasured."""
     seconds: list[list[float]] = [[] for _ in works]
     for _ in range(rounds):
         for work, known in zip(works, seconds, strict=True):
-            known.append(seconds_of(work))
+            known.append(work())
             between()
     return [statistics.median(one) for one in seconds]
 
 
+@dataclass(frozen=True)
+class Way:
+    """How a step is run and recorded."""
+
+    is_prefill: bool = True
+    # Forward and backward, with gradients.
+    trains: bool = False
+    # Functions of torch in place of modules.
+    has_functions: bool = False
+    has_aliases: bool = False
+    level: str = "full"
+
+
+DECODE = Way(is_prefill=False)
+WITH_ALIASES = Way(has_aliases=True)
+
+
+def run_step(way: Way, model: torch.nn.Module, words: torch.Tensor) -> None:
+    """Runs one step."""
+    if not way.trains:
+        with torch.no_grad():
+            model(words)
+        return
+    model(words).pow(2).mean().backward()
+    for parameter in model.parameters():
+        parameter.grad = None
+
+
+def seconds_of_step(
+    way: Way, model: torch.nn.Module, words: torch.Tensor, functions: Any = None
+) -> float:
+    """Returns how long a step takes, whose functions a client records if there is one."""
+    recorded = contextlib.nullcontext()
+    if functions is not None:
+        recorded = msitd.register_api(functions, gradients=way.trains)
+    with recorded:
+        return seconds_of(lambda: run_step(way, model, words))
+
+
+def put_hooks(way: Way, model: torch.nn.Module, client: msitd.Client) -> Any:
+    """Returns what takes the hooks off."""
+    if way.has_functions:
+        return contextlib.nullcontext()
+    return msitd.register_hook(
+        model, client, aliases=way.has_aliases, gradients=way.trains
+    )
+
+
 @functools.cache
-def step(bench: Bench, is_prefill: bool, aliases: bool) -> Step:
+def step(bench: Bench, way: Way) -> Step:
     """Measures a step of one thread of torch; the three ways take turns."""
-    words = prefill_words() if is_prefill else decode_words()
-    rounds = (7 if is_prefill else 40) * min(bench.scale.repetitions, 3)
+    words = prefill_words() if way.is_prefill else decode_words()
+    rounds = (7 if way.is_prefill else 40) * min(bench.scale.repetitions, 3)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    plain, idle, full = (LlamaLike().eval() for _ in range(3))
+    plain, idle, full = (LlamaLike().train(way.trains) for _ in range(3))
     try:
-        with new_daemon(bench) as daemon, torch.inference_mode(not aliases):
+        with new_daemon(bench) as daemon:
             endpoint = f"unix:{daemon.socket_dir}"
             daemon.ctl("capture", "set", "--run", "idle", "--ops", "none")
+            daemon.ctl("capture", "set", "--run", "full", "--level", way.level)
             with (
                 msitd.Client("idle", endpoint=endpoint) as off,
                 msitd.Client(
                     "full", endpoint=endpoint, buffer_bytes=BUFFER_BYTES
                 ) as client,
-                msitd.register_hook(idle, off),
-                msitd.register_hook(full, client, aliases=aliases),
-                torch.no_grad(),
+                put_hooks(way, idle, off),
+                put_hooks(way, full, client),
             ):
-                for _ in range(2):
-                    for model in (plain, idle, full):
-                        model(words)
-                    client.flush(600)
+                functions = client if way.has_functions else None
+                works = [
+                    lambda: seconds_of_step(way, plain, words),
+                    lambda: seconds_of_step(way, idle, words),
+                    lambda: seconds_of_step(way, full, words, functions),
+                ]
+                # Memory that is touched for the first time is not what a step costs.
+                medians_in_turn(3, works, lambda: client.flush(600))
                 before = client.counters()
-                full(words)
+                works[-1]()
                 client.flush(600)
                 after = client.counters()
-                seconds = medians_in_turn(
-                    rounds,
-                    [lambda model=one: model(words) for one in (plain, idle, full)],
-                    lambda: client.flush(600),
-                )
+                seconds = medians_in_turn(rounds, works, lambda: client.flush(600))
                 assert client.counters().dropped_count == 0
             with torch.no_grad():
                 leaves = leaves_of(plain, words)
@@ -134,21 +194,21 @@ def step(bench: Bench, is_prefill: bool, aliases: bool) -> Step:
 
 def tensor_us(bench: Bench) -> Result:
     """What a tensor adds to a decode of one word, with all values beside it."""
-    one = step(bench, False, False)
+    one = step(bench, DECODE)
     baseline = f"none; {one.tensors} tensors and {one.values} values a step"
     return at_most(5.0, one.added / one.tensors * 1e6, "us", baseline, 0.0)
 
 
 def decode_overhead(bench: Bench) -> Result:
     """A decode of one word, all modules recorded in full, against one without hooks."""
-    one = step(bench, False, False)
+    one = step(bench, DECODE)
     baseline = "the same model without hooks, s"
     return ratio("lower", 1.10, one.full, baseline, one.plain)
 
 
 def idle_overhead(bench: Bench) -> Result:
     """A decode with hooks of which the policy asks for nothing."""
-    one = step(bench, False, False)
+    one = step(bench, DECODE)
     baseline = "the same model without hooks, s"
     return ratio("lower", 1.005, one.idle, baseline, one.plain)
 
@@ -167,10 +227,11 @@ def _copies(leaves: Leaves) -> Callable[[], object]:
 
 def step_vs_memcpy(bench: Bench) -> Result:
     """What a recorded prefill adds, with aliases, against copies of all leaves."""
-    one = step(bench, True, True)
+    one = step(bench, WITH_ALIASES)
     with torch.no_grad():
         leaves = leaves_of(LlamaLike().eval(), prefill_words())
-    (copy_s,) = medians_in_turn(7, [_copies(leaves)], lambda: None)
+    copy = _copies(leaves)
+    (copy_s,) = medians_in_turn(7, [lambda: seconds_of(copy)], lambda: None)
     baseline = f"memcpy of {one.tensors} leaves, {one.mebibytes:.0f} MiB, s"
     return ratio("lower", 1.0, one.added, baseline, copy_s)
 
@@ -178,7 +239,7 @@ def step_vs_memcpy(bench: Bench) -> Result:
 def _vs_save(
     bench: Bench, target: float, name: str, save: Callable[[Path, torch.Tensor], object]
 ) -> Result:
-    one = step(bench, True, True)
+    one = step(bench, WITH_ALIASES)
     with torch.no_grad():
         leaves = leaves_of(LlamaLike().eval(), prefill_words())
 
@@ -186,7 +247,7 @@ def _vs_save(
         for number, tensor in enumerate(leaves.tensors):
             save(bench.folder / f"leaf-{number}", tensor)
 
-    (save_s,) = medians_in_turn(3, [save_all], lambda: None)
+    (save_s,) = medians_in_turn(3, [lambda: seconds_of(save_all)], lambda: None)
     for number in range(len(leaves.tensors)):
         (bench.folder / f"leaf-{number}").unlink()
     return ratio("lower", target, one.added, f"{name} of the same leaves, s", save_s)
@@ -208,11 +269,59 @@ def vs_numpy_save(bench: Bench) -> Result:
     return _vs_save(bench, 0.12, "numpy.save", save)
 
 
+def _vs_msprobe(bench: Bench, target: float, way: Way, *how: str) -> Result:
+    """What a step adds against what it adds under msprobe; each to its own step."""
+    python = os.environ.get("MSPROBE_PYTHON")
+    if python is None:
+        raise NotMeasured("MSPROBE_PYTHON names no Python that has msprobe")
+    one = step(bench, way)
+    script = Path(__file__).with_name("msprobe_original.py")
+    rounds = str(1 + min(bench.scale.repetitions, 4))
+    out = subprocess.run(
+        [python, script, *how, rounds, str(int(way.trains))],
+        check=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ).stdout
+    plain_s, probed_s = map(float, out.strip().splitlines()[-1].split()[1:])
+    baseline = f"{' '.join(how)} of msprobe in a step as long as ours, s"
+    msprobe_s = (probed_s - plain_s) * one.plain / plain_s
+    return ratio("lower", target, one.added, baseline, msprobe_s)
+
+
+def step_vs_msprobe(bench: Bench) -> Result:
+    """Summaries of all modules against statistics of msprobe."""
+    way = Way(level="summary")
+    return _vs_msprobe(bench, 0.12, way, "L0", "statistics")
+
+
+def step_vs_msprobe_l1(bench: Bench) -> Result:
+    """Summaries of all functions against statistics of msprobe."""
+    way = Way(level="summary", has_functions=True)
+    return _vs_msprobe(bench, 0.10, way, "L1", "statistics")
+
+
+def tensors_vs_msprobe(bench: Bench) -> Result:
+    """All bytes against files of msprobe."""
+    return _vs_msprobe(bench, 0.04, Way(), "L0", "tensor")
+
+
+def train_vs_msprobe(bench: Bench) -> Result:
+    """Summaries of a forward and a backward against statistics of msprobe."""
+    way = Way(level="summary", trains=True)
+    return _vs_msprobe(bench, 0.15, way, "L0", "statistics")
+
+
 BENCHMARKS: dict[str, Callable[[Bench], Result]] = {
     "model.tensor_us": tensor_us,
     "model.decode_overhead": decode_overhead,
     "model.idle_overhead": idle_overhead,
     "model.step_vs_memcpy": step_vs_memcpy,
+    "model.step_vs_msprobe": step_vs_msprobe,
+    "model.step_vs_msprobe_l1": step_vs_msprobe_l1,
+    "model.tensors_vs_msprobe": tensors_vs_msprobe,
+    "model.train_vs_msprobe": train_vs_msprobe,
     "model.vs_torch_save": vs_torch_save,
     "model.vs_numpy_save": vs_numpy_save,
 }

@@ -55,6 +55,37 @@ class SideRecorder:
         /,
     ) -> None: ...
 
+class SharedByCalls:
+    """What the recorders of all ops of one handle share."""
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        thread: object,
+        input_side: SideRecorder | None,
+        output_side: SideRecorder | None,
+        has_aliases: bool,
+        tokens: object | None,
+        begun: set[str],
+        uncalled: set[str],
+        backward_ops: set[str],
+        call_type: type,
+        backward_id: object,
+    ) -> None: ...
+
+class CallRecorder:
+    """Records the ordinary calls of one op."""
+
+    def __init__(self, shared: SharedByCalls, op: str, off: object, /) -> None: ...
+    def begin(
+        self, forward: object, args: tuple[object, ...], kwargs: dict[str, object], /
+    ) -> bool:
+        """Returns False if the call is not ordinary; then nothing was done."""
+
+    def end(self, forward: object, result: object, /) -> bool:
+        """Returns False if the call is not ordinary; then nothing was done."""
+
 class Client:
     def __init__(
         self,

@@ -217,6 +217,7 @@ def make_package_opaque() -> None:
         "parameters",
         "parts",
         "phases",
+        "placed_hooks",
         "placement",
         "recomputation",
         "recorder",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
-from msitd._core import compiled, graphs, optimizers
+from msitd import _msit
+from msitd._core import compiled, graphs, memory, optimizers
 from msitd._core.backward import Backward
 from msitd._core.leaves import Call, LeafRecorder
 from msitd._core.module_tree import DOCUMENT_NAME, module_tree, outermost_modules
@@ -87,12 +88,14 @@ class HookHandle:
         self._uncalled: set[str] = set()
         # Ops that only ran in a backward until now, where no checkpoint runs them.
         self._backward_ops: set[str] = set()
-        self._has_begun = False
+        # Ops of which some were.
+        self._begun: set[str] = set()
         # The graphs of torch.compile have no hooks of autograd.
         self._note = None if gradients else graphs.note_of(self)
         self._is_tracing = compiled.tracing_test(self._note is not None)
         # `generate` and other methods of a compiled model call the model inside.
         model = compiled.unwrap(model)
+        self._shared = self._shared_by_calls()
         self._steps = Steps(client, model, time)
         self._tells_phase = values and self._matches(ROOT_OP)
         optimizers.watch(self)
@@ -163,7 +166,7 @@ class HookHandle:
         self._torch_handles.clear()
         self._placed.remove()
         try:
-            self._skips.record(self._client, self._uncalled if self._has_begun else ())
+            self._skips.record(self._client, self._uncalled if self._begun else ())
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._skip(SKIPS_NAME, "", error)
         compiled.forget_graphs()
@@ -228,6 +231,7 @@ class HookHandle:
         exporter = compiled.exporter()
         backward_ops = self._backward_ops
         notes = graphs.hooks_of(op, self._note, self._inputs, self._outputs)
+        begin, end = self._native_hooks(op, off)
 
         def before(
             module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -236,6 +240,12 @@ class HookHandle:
                 notes.before(module, args, kwargs)
                 return
             forward = thread.forward
+            try:
+                if begin(forward, args, kwargs):
+                    return
+            except Exception as error:  # noqa: BLE001 - never the model's problem
+                self._skip(op, "", error)
+                return
             if forward.depth:
                 token = forward.token
             else:
@@ -269,7 +279,14 @@ class HookHandle:
             if is_tracing() or exporter._is_exporting_flag:
                 notes.after(module, args, kwargs, result)
                 return
-            calls = thread.forward.calls
+            forward = thread.forward
+            try:
+                if end(forward, result):
+                    return
+            except Exception as error:  # noqa: BLE001 - never the model's problem
+                self._skip(op, "", error)
+                return
+            calls = forward.calls
             if not calls:
                 return
             call = calls[-1]
@@ -281,6 +298,36 @@ class HookHandle:
                 self._end(call, result)
 
         return ModuleHooks(before, after)
+
+    def _shared_by_calls(self) -> _msit.SharedByCalls | None:
+        """Returns what native code knows; None if no call is an ordinary one for it."""
+        is_ordinary = self._note is not None and self.stack_level == "none"
+        if not is_ordinary or memory.torch_reader() is None:
+            return None
+        import torch
+
+        return _msit.SharedByCalls(
+            client=self._client._native,
+            thread=self._thread,
+            input_side=self._input_side if self._inputs else None,
+            output_side=self._output_side if self._outputs else None,
+            has_aliases=self._aliases,
+            tokens=self._tokens,
+            begun=self._begun,
+            uncalled=self._uncalled,
+            backward_ops=self._backward_ops,
+            call_type=Call,
+            backward_id=torch._C._current_graph_task_id,
+        )
+
+    def _native_hooks(
+        self, op: str, off: Call
+    ) -> tuple[Callable[..., bool], Callable[..., bool]]:
+        """Returns what records ordinary calls of `op`, and says whether it did."""
+        if self._shared is None:
+            return _is_not_recorded, _is_not_recorded
+        recorder = _msit.CallRecorder(self._shared, op, off)
+        return recorder.begin, recorder.end
 
     def _pass_hooks(
         self,
@@ -386,7 +433,7 @@ class HookHandle:
     def count_in_graph(self, op: str, reason: str) -> None:
         """See graphs.Recorder."""
         if self._torch_handles:
-            self._has_begun = True
+            self._begun.add(op)
             self._uncalled.discard(op)
             self._skips.count(op, "", reason)
 
@@ -435,7 +482,7 @@ class HookHandle:
                 module, call, args, kwargs, forward.has_gradients
             )
         forward.calls.append(call)
-        self._has_begun = True
+        self._begun.add(op)
         self._uncalled.discard(op)
         if self._inputs:
             try:
@@ -520,6 +567,10 @@ class HookHandle:
 
     def _skip(self, op: str, index: str, error: Exception) -> None:
         self._skips.count(op, index, str(error) or type(error).__name__)
+
+
+def _is_not_recorded(*_: Any) -> bool:
+    return False
 
 
 def _is_replica(module: Any) -> bool:

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/python/call_recorder.h"
+
+#include <utility>
+
+namespace nb = nanobind;
+
+namespace msitd::python {
+namespace {
+
+const SideRecorder* SideOf(nb::handle object) {
+  return object.is_none() ? nullptr : &nb::cast<const SideRecorder&>(object);
+}
+
+// True if no backward runs the caller. False too if that is unknown.
+bool IsOutsideOfBackward(nb::handle backward_id) {
+  const nb::object id = backward_id();
+  return PyLong_Check(id.ptr()) && PyLong_AsLong(id.ptr()) == -1;
+}
+
+// Returns whether `token` is one of `tokens`, a collection or None.
+bool IsIn(nb::handle tokens, nb::handle token) {
+  if (tokens.is_none()) return true;
+  const int is_in = PySequence_Contains(tokens.ptr(), token.ptr());
+  if (is_in < 0) throw nb::python_error();
+  return is_in != 0;
+}
+
+// `calls` is a list.
+void Append(nb::handle calls, nb::handle call) {
+  if (PyList_Append(calls.ptr(), call.ptr()) != 0) throw nb::python_error();
+}
+
+// The fields of a Call.
+enum Field { kOp, kToken, kNumber, kStack, kInputs, kIsAgain, kFieldCount };
+
+nb::handle FieldOf(const nb::tuple& call, Field field) {
+  return PyTuple_GET_ITEM(call.ptr(), field);
+}
+
+nb::tuple MakeCall(nb::handle type, nb::handle op, nb::handle token,
+                   int32_t number) {
+  const nb::tuple fields =
+      nb::make_tuple(op, token, number, nb::none(), nb::none(), false);
+  // What the class does itself, without its frame.
+  PyObject* const call =
+      PyTuple_Type.tp_new(reinterpret_cast<PyTypeObject*>(type.ptr()),
+                          nb::make_tuple(fields).ptr(), nullptr);
+  if (call == nullptr) throw nb::python_error();
+  return nb::steal<nb::tuple>(call);
+}
+
+}  // namespace
+
+CallRecorder::CallRecorder(nb::object shared, nb::str op, nb::object off)
+    : shared_object_(std::move(shared)),
+      shared_(nb::cast<const Shared&>(shared_object_)),
+      op_(std::move(op)),
+      off_(std::move(off)),
+      client_(nb::cast<Client&>(shared_.client).get()),
+      input_side_(SideOf(shared_.input_side)),
+      output_side_(SideOf(shared_.output_side)) {}
+
+bool CallRecorder::Begin(nb::handle forward, const nb::tuple& args,
+                         const nb::dict& kwargs) {
+  if (nb::cast<int>(forward.attr("depth")) == 0) return false;
+  const nb::object token = forward.attr("token");
+  const auto token_number = nb::cast<int64_t>(token);
+  const nb::object calls = forward.attr("calls");
+  constexpr int32_t kAnyIo = 0;
+  if (!IsIn(shared_.tokens, token) ||
+      msit_selects(client_, token_number, op_.c_str(), kAnyIo) == 0) {
+    Append(calls, off_);
+    return true;
+  }
+  if (shared_.backward_ops.size() != 0 ||
+      !IsOutsideOfBackward(shared_.backward_id)) {
+    return false;
+  }
+  int32_t number = 0;
+  if (msit_begin_call(client_, token_number, op_.c_str(), &number) != MSIT_OK) {
+    return false;
+  }
+  const nb::tuple call = MakeCall(shared_.call_type, op_, token, number);
+  Append(calls, call);
+  if (!has_begun_) {
+    has_begun_ = true;
+    if (PySet_Add(shared_.begun.ptr(), op_.ptr()) != 0 ||
+        PySet_Discard(shared_.uncalled.ptr(), op_.ptr()) < 0) {
+      throw nb::python_error();
+    }
+  }
+  if (input_side_ != nullptr) {
+    input_side_->RecordArguments(args, kwargs, call, Identities());
+  }
+  return true;
+}
+
+bool CallRecorder::End(nb::handle forward, nb::handle result) const {
+  const nb::object calls = forward.attr("calls");
+  const Py_ssize_t count = PyList_Size(calls.ptr());
+  if (count < 0) throw nb::python_error();
+  if (count == 0) return true;
+  const nb::object last = nb::borrow(PyList_GET_ITEM(calls.ptr(), count - 1));
+  const bool is_off = last.is(off_);
+  if (!is_off) {
+    if (!PyTuple_Check(last.ptr()) ||
+        PyTuple_GET_SIZE(last.ptr()) != kFieldCount) {
+      return false;
+    }
+    const auto call = nb::borrow<nb::tuple>(last);
+    if (!FieldOf(call, kOp).is(op_) || !FieldOf(call, kInputs).is_none() ||
+        !FieldOf(call, kIsAgain).is(Py_False)) {
+      return false;
+    }
+  }
+  if (PyList_SetSlice(calls.ptr(), count - 1, count, nullptr) != 0) {
+    throw nb::python_error();
+  }
+  if (!is_off && output_side_ != nullptr && !result.is_none()) {
+    output_side_->RecordResult(result, nb::borrow<nb::tuple>(last),
+                               Identities());
+  }
+  return true;
+}
+
+nb::object CallRecorder::Identities() const {
+  if (!shared_.has_aliases) return nb::none();
+  return shared_.thread.attr("identities")();
+}
+
+}  // namespace msitd::python
