@@ -9,8 +9,8 @@
 #include <optional>
 #include <type_traits>
 
-#include "daemon/compute/number/element.h"
 #include "protos/base/rounding.h"
+#include "protos/compute/number/element.h"
 
 namespace msitd::compute {
 namespace {

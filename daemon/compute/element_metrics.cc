@@ -9,8 +9,8 @@
 
 #include "daemon/compute/element_passes.h"
 #include "daemon/compute/kernel/wide_integer.h"
-#include "daemon/compute/number/element.h"
 #include "protos/base/check.h"
+#include "protos/compute/number/element.h"
 
 namespace msitd::compute {
 namespace {

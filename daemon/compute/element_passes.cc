@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "daemon/compute/compatible_passes.h"
-#include "daemon/compute/number/element.h"
+#include "protos/compute/number/element.h"
 
 namespace msitd::compute {
 namespace {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "daemon/compute/number/element.h"
 #include "protos/base/check.h"
 #include "protos/base/histogram_edges.h"
+#include "protos/compute/number/element.h"
 
 namespace msitd::compute {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "daemon/compute/number/lane_sum.h"
+#include "protos/compute/number/lane_sum.h"
 
 namespace msitd::compute {
 namespace {

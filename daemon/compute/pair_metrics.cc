@@ -3,12 +3,12 @@
 
 #include <limits>
 
-#include "daemon/compute/kernel/kernels.h"
+#include "daemon/compute/kernel/pair_kernels.h"
 #include "daemon/compute/kernel/pair_state.h"
 #include "daemon/compute/kernel/wide_integer.h"
-#include "daemon/compute/number/element.h"
 #include "daemon/compute/pair_finish.h"
 #include "protos/base/check.h"
+#include "protos/compute/number/element.h"
 
 namespace msitd::compute {
 namespace {
@@ -44,7 +44,7 @@ void PairAccumulator::Update(std::span<const std::byte> target,
   MSITD_CHECK(golden.size() % state_->golden_bytes == 0);
   const size_t count = target.size() / state_->target_bytes;
   MSITD_CHECK(count == golden.size() / state_->golden_bytes);
-  const PairKernel kernel = ChosenKernels().pair;
+  const PairKernel kernel = ChosenPairKernel();
   PairState& pair = state_->pair;
   if (IsWide(pair.target) || IsWide(pair.golden)) {
     AddWidePairs(kernel, target.data(), golden.data(), count, pair);

@@ -3,10 +3,10 @@
 #include <map>
 #include <utility>
 
-#include "daemon/compute/digest.h"
 #include "daemon/ingest/ingest_pipeline.h"
 #include "daemon/log/log.h"
 #include "protos/base/check.h"
+#include "protos/compute/digest.h"
 #include "protos/status/status.h"
 
 // The threads of the pipeline.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/service/node_service.h"
 
-#include "daemon/compute/digest.h"
 #include "daemon/compute/metric_table.h"
 #include "daemon/ingest/buffer_pool.h"
 #include "daemon/query/tensor_reader.h"
 #include "daemon/service/call/reactor.h"
 #include "protos/chunk/chunk_format.h"
+#include "protos/compute/digest.h"
 
 namespace msitd::service {
 namespace {

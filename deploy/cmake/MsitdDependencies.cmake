@@ -23,5 +23,7 @@ if(MSITD_BUILD_TESTS)
 endif()
 
 # XXH3 is used header-only, so that it is compiled for our flags and no symbol
-# of it can leak from libmsit.
+# of it can leak from libmsit. So are the parts of Highway that libmsit has: its
+# library is a shared one.
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
+find_path(HIGHWAY_INCLUDE_DIR hwy/highway.h REQUIRED)

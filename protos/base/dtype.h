@@ -56,7 +56,7 @@ enum class DTypeKind : uint8_t {
 };
 
 // The properties of an element type. Code that depends on one asks here; only
-// the loaders of daemon/compute know more.
+// the loaders of protos/compute know more.
 struct DTypeInfo {
   // The name in torch, or one in its style.
   std::string_view name;

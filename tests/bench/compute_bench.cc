@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "benchmark/benchmark.h"
-#include "daemon/compute/digest.h"
 #include "daemon/compute/histogram.h"
 #include "daemon/compute/pair_metrics.h"
 #include "protos/base/dtype.h"
 #include "protos/base/limits.h"
+#include "protos/compute/digest.h"
 #include "protos/os/aligned_buffer.h"
 
 namespace msitd::compute {

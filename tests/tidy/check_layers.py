@@ -13,6 +13,9 @@ from dataclasses import dataclass
 LOWEST = ("protos/base", "protos/os")
 PROTOS = (*LOWEST, "protos/status", "protos/chunk")
 
+# Below the face of protos/compute. What works with single elements sees them too.
+COMPUTE_PARTS = ("protos/compute/number", "protos/compute/kernel")
+
 # What the rest of the program sees of the storage layer: its faces, and what stands on
 # them. Only code that opens a store and hands its faces out sees STORE.
 STORAGE_FACE = ("storage/face", "storage/run_ranks.h")
@@ -97,6 +100,11 @@ MODULES: dict[str, Module] = {
     "protos/os": Module(("protos/base",)),
     "protos/status": Module(("protos/base",), COMMON),
     "protos/capture": Module(("protos/base",)),
+    "protos/compute/number": Module(("protos/base",)),
+    "protos/compute/kernel": Module(
+        (*LOWEST, "protos/compute/number"), ("highway", "xxhash", "cpuid")
+    ),
+    "protos/compute": Module((*LOWEST, *COMPUTE_PARTS)),
     "protos/pem": Module(("protos/status",), (*COMMON, "openssl")),
     "protos/chunk": Module((*LOWEST, "protos/status"), (*COMMON, "xxhash")),
     "protos/shm": Module(
@@ -164,15 +172,12 @@ MODULES: dict[str, Module] = {
     "daemon/log": Module(PROTOS, COMMON),
     "daemon/config": Module(PROTOS, (*COMMON, "toml++", "cli11")),
     "daemon/predicate": Module(PROTOS, COMMON),
-    "daemon/compute/number": Module(PROTOS, COMMON),
-    "daemon/compute/kernel": Module(
-        (*PROTOS, "daemon/compute/number"), ("highway", "xxhash", *COMMON)
-    ),
+    "daemon/compute/kernel": Module((*PROTOS, *COMPUTE_PARTS), ("highway", *COMMON)),
     "daemon/compute": Module(
-        (*PROTOS, "daemon/compute/number", "daemon/compute/kernel"), COMMON
+        (*PROTOS, *COMPUTE_PARTS, "daemon/compute/kernel"), COMMON
     ),
     "daemon/ingest": Module(
-        (*PROTOS, "protos/capture", *STORAGE_FACE, LOG, "daemon/compute"), COMMON
+        (*PROTOS, "protos/capture", "protos/compute", *STORAGE_FACE, LOG), COMMON
     ),
     "daemon/shm": Module(
         (*PROTOS, "protos/shm", LOG, "daemon/ingest"),
@@ -193,8 +198,9 @@ MODULES: dict[str, Module] = {
         (
             *PROTOS,
             *STORAGE_FACE,
+            "protos/compute",
+            "protos/compute/number",
             "daemon/compute",
-            "daemon/compute/number",
             "daemon/compare",
             "daemon/compare/shard",
             "daemon/compare/match",
@@ -202,7 +208,13 @@ MODULES: dict[str, Module] = {
         COMMON,
     ),
     "daemon/compare/judge": Module(
-        (*PROTOS, "daemon/compute", "daemon/predicate", "daemon/compare/match"),
+        (
+            *PROTOS,
+            "protos/compute",
+            "daemon/compute",
+            "daemon/predicate",
+            "daemon/compare/match",
+        ),
         COMPARE_LIBRARIES,
     ),
     "daemon/compare/origin": Module(
@@ -232,6 +244,7 @@ MODULES: dict[str, Module] = {
     "daemon/service": Module(
         (
             "protos/capture",
+            "protos/compute",
             *PROTOS,
             *STORAGE_FACE,
             LOG,
@@ -281,6 +294,7 @@ MODULES: dict[str, Module] = {
         (
             *LOWEST,
             "protos/capture",
+            "protos/compute/digest.h",
             *CHUNK_PRODUCER,
             "client/core/delivery",
             "client/include",
@@ -488,6 +502,7 @@ LIBRARIES: dict[str, re.Pattern[str]] = {
     "python": re.compile(r"Python\.h$"),
     # Part of the compiler: nothing to link.
     "sse2": re.compile(r"emmintrin\.h$"),
+    "cpuid": re.compile(r"cpuid\.h$"),
 }
 
 # The C++ standard library, and the C library with the system's own headers.

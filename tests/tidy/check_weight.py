@@ -61,7 +61,7 @@ RULES = (
         ("client/ctl", "client/msit/verb_table.h", "client/msit/verbs.h"),
     ),
     Rule("logging", r"spdlog/.*", ("daemon", "storage/env/logger.h")),
-    Rule("Highway", r"hwy/.*", ("daemon/compute",)),
+    Rule("Highway", r"hwy/.*", ("daemon/compute", "protos/compute")),
     Rule(
         "what sources alone need",
         r"(rocksdb|nlohmann|toml\+\+|re2|openssl|absl/container)/.*"

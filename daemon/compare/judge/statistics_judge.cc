@@ -15,7 +15,6 @@
 #include <system_error>
 #include <utility>
 
-#include "daemon/compute/digest.h"
 #include "daemon/compute/element_metrics.h"
 #include "daemon/compute/metric_table.h"
 #include "daemon/compute/pair_metrics.h"
@@ -23,6 +22,7 @@
 #include "protos/base/dtype.h"
 #include "protos/base/shape.h"
 #include "protos/base/tensor_statistics.h"
+#include "protos/compute/digest.h"
 
 namespace msitd::compare {
 namespace {

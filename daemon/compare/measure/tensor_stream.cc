@@ -11,10 +11,10 @@
 #include "daemon/compare/measure/grid_reader.h"
 #include "daemon/compare/measure/joined_sample.h"
 #include "daemon/compare/measure/shard_reader.h"
-#include "daemon/compute/digest.h"
-#include "daemon/compute/number/element.h"
 #include "protos/base/check.h"
 #include "protos/base/sample.h"
+#include "protos/compute/digest.h"
+#include "protos/compute/number/element.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {

@@ -4,10 +4,12 @@
 #include <cstring>
 #include <limits>
 
-#include "daemon/compute/kernel/prefetch.h"
-#include "daemon/compute/number/element.h"
-#include "daemon/compute/number/lane_sum.h"
+#include "daemon/compute/kernel/pair_reference.h"
 #include "protos/base/dtype.h"
+#include "protos/compute/kernel/kernels.h"
+#include "protos/compute/kernel/prefetch.h"
+#include "protos/compute/number/element.h"
+#include "protos/compute/number/lane_sum.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "daemon/compute/kernel/pair_kernels.cc"
@@ -15,8 +17,8 @@
 // clang-format off
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "daemon/compute/kernel/fold-inl.h"
-#include "daemon/compute/kernel/loaders-inl.h"
+#include "protos/compute/kernel/fold-inl.h"
+#include "protos/compute/kernel/loaders-inl.h"
 #include "daemon/compute/kernel/softmax-inl.h"
 // clang-format on
 
@@ -530,9 +532,15 @@ namespace msitd::compute {
 HWY_EXPORT(AddPairs);
 
 PairKernel PairKernelOf(int64_t target) {
+  if (target == kReferenceTarget) return ReferencePairKernel;
   hwy::ChosenTarget chosen;
   chosen.Update(target);
   return HWY_DISPATCH_TABLE(AddPairs)[chosen.GetIndex()];
+}
+
+PairKernel ChosenPairKernel() {
+  static const PairKernel chosen = PairKernelOf(ChosenKernels().target);
+  return chosen;
 }
 
 }  // namespace msitd::compute

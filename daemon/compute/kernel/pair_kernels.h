@@ -12,7 +12,10 @@ namespace msitd::compute {
 using PairKernel = void (*)(const std::byte* target, const std::byte* golden,
                             size_t count, PairState& state);
 
-// Returns the kernel of one Highway target that was compiled in.
+// Returns the kernel of a target of SupportedKernels().
 PairKernel PairKernelOf(int64_t target);
+
+// Returns the kernel of ChosenKernels().
+PairKernel ChosenPairKernel();
 
 }  // namespace msitd::compute

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "daemon/compute/number/element.h"
+#include "protos/compute/number/element.h"
 
 namespace msitd::compute {
 namespace {

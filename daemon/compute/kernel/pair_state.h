@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "daemon/compute/number/lane_sum.h"
 #include "protos/base/dtype.h"
+#include "protos/compute/number/lane_sum.h"
 
 namespace msitd::compute {
 

@@ -18,11 +18,11 @@
 
 #include <cstddef>
 
-#include "daemon/compute/kernel/fold-inl.h"
-#include "daemon/compute/kernel/loaders-inl.h"
+#include "daemon/compute/kernel/exponential.h"
 #include "daemon/compute/kernel/pair_state.h"
-#include "daemon/compute/number/exponential.h"
 #include "hwy/highway.h"
+#include "protos/compute/kernel/fold-inl.h"
+#include "protos/compute/kernel/loaders-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace msitd::compute::HWY_NAMESPACE {

@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "absl/numeric/int128.h"
-#include "daemon/compute/number/element.h"
-#include "daemon/compute/number/lane_sum.h"
+#include "protos/compute/number/element.h"
+#include "protos/compute/number/lane_sum.h"
 
 namespace msitd::compute {
 namespace {

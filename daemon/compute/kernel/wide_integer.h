@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "daemon/compute/kernel/kernels.h"
+#include "daemon/compute/kernel/pair_kernels.h"
 #include "daemon/compute/kernel/pair_state.h"
 #include "protos/base/dtype.h"
 

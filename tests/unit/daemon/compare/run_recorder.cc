@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <functional>
 
-#include "daemon/compute/digest.h"
 #include "protos/chunk/chunk.h"
 #include "protos/chunk/chunk_builder.h"
+#include "protos/compute/digest.h"
 
 namespace msitd::compare {
 

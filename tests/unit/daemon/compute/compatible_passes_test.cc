@@ -5,12 +5,12 @@
 #include <ostream>
 #include <vector>
 
-#include "daemon/compute/digest.h"
 #include "daemon/compute/element_metrics.h"
-#include "daemon/compute/number/element.h"
 #include "gtest/gtest.h"
-#include "tests/unit/daemon/compute/element_patterns.h"
+#include "protos/compute/digest.h"
+#include "protos/compute/number/element.h"
 #include "tests/unit/daemon/compute/metric_info.h"
+#include "tests/unit/protos/compute/element_patterns.h"
 
 namespace msitd::compute {
 namespace {

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "daemon/compute/digest.h"
 #include "gtest/gtest.h"
-#include "tests/unit/daemon/compute/element_patterns.h"
+#include "protos/compute/digest.h"
 #include "tests/unit/daemon/compute/metric_info.h"
+#include "tests/unit/protos/compute/element_patterns.h"
 
 namespace msitd::compute {
 namespace {

@@ -8,12 +8,12 @@
 #include <random>
 #include <vector>
 
-#include "daemon/compute/kernel/reference.h"
-#include "daemon/compute/number/element.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "protos/base/histogram_edges.h"
-#include "tests/unit/daemon/compute/element_patterns.h"
+#include "protos/compute/kernel/reference.h"
+#include "protos/compute/number/element.h"
+#include "tests/unit/protos/compute/element_patterns.h"
 
 namespace msitd::compute {
 namespace {

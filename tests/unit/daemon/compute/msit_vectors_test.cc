@@ -7,8 +7,8 @@
 
 #include "daemon/compute/element_metrics.h"
 #include "gtest/gtest.h"
-#include "tests/unit/daemon/compute/element_patterns.h"
 #include "tests/unit/daemon/compute/metric_info.h"
+#include "tests/unit/protos/compute/element_patterns.h"
 
 namespace msitd::compute {
 namespace {

@@ -7,11 +7,11 @@
 #include <span>
 #include <vector>
 
-#include "daemon/compute/kernel/reference.h"
-#include "daemon/compute/number/element.h"
 #include "gtest/gtest.h"
-#include "tests/unit/daemon/compute/element_patterns.h"
+#include "protos/compute/kernel/reference.h"
+#include "protos/compute/number/element.h"
 #include "tests/unit/daemon/compute/metric_info.h"
+#include "tests/unit/protos/compute/element_patterns.h"
 
 namespace msitd::compute {
 namespace {

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "daemon/compare/judge/row_metrics.h"
-#include "daemon/compute/digest.h"
 #include "daemon/compute/pair_metrics.h"
 #include "msitd/v1/comparison_policy.pb.h"
 #include "protos/base/limits.h"
+#include "protos/compute/digest.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <span>
 
-#include "daemon/compute/digest.h"
+#include "protos/compute/digest.h"
 
 namespace msitd::compare {
 namespace {

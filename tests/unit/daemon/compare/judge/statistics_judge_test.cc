@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/compute/digest.h"
 #include "protos/base/tensor_statistics.h"
+#include "protos/compute/digest.h"
 
 namespace msitd::compare {
 namespace {

@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "daemon/compute/digest.h"
 #include "daemon/compute/element_metrics.h"
 #include "daemon/compute/pair_metrics.h"
+#include "protos/compute/digest.h"
 
 namespace msitd::compare {
 namespace {

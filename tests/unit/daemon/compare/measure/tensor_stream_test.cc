@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "daemon/compare/measure/joined_sample.h"
-#include "daemon/compute/digest.h"
 #include "protos/base/sample.h"
+#include "protos/compute/digest.h"
 #include "protos/status/status.h"
 #include "tests/support/fake_store.h"
 #include "tests/support/named_runs.h"

@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-#include "daemon/compute/kernel/part_hash-inl.h"
-
-namespace msitd::compute {
-
-const PartHashFunctions& BaselinePartHash() { return kFunctions; }
-
-}  // namespace msitd::compute
