@@ -178,6 +178,8 @@ absl::Status StoreImpl::AppendAdmitted(std::span<const Admitted> admitted) {
   stats_.committed_bytes += outcome->payload_bytes;
   stats_.duplicate_count += outcome->duplicate_count;
   stats_.conflict_count += outcome->conflict_count;
+  stats_.checked_digest_count += outcome->checked_digest_count;
+  stats_.false_digest_count += outcome->false_digest_count;
   segment_sizes_[ToNumber(writer_->id())] = writer_->durable_bytes();
   return absl::OkStatus();
 }

@@ -24,7 +24,9 @@ namespace {
 
 using Code = absl::StatusCode;
 
-void DigestRecords(chunk::Chunk& chunk) {
+// Returns how many digests of the producer are false.
+size_t DigestRecords(chunk::Chunk& chunk) {
+  size_t false_count = 0;
   for (chunk::RecordDescriptor& record : chunk.records()) {
     const chunk::RecordExtra extra = chunk.ExtraOf(record);
     // The store finds out what an alias has.
@@ -34,11 +36,29 @@ void DigestRecords(chunk::Chunk& chunk) {
           chunk::HashBytes(std::as_bytes(std::span(chunk.Text(extra.value))));
       continue;
     }
-    const compute::Digest digest = compute::DigestPart(
-        chunk.PayloadOf(record), static_cast<DType>(record.dtype));
+    // Nobody else can say what bytes have that did not come.
+    if (chunk::IsClaimed(record)) continue;
+    const Digest digest = compute::DigestPart(chunk.PayloadOf(record),
+                                              static_cast<DType>(record.dtype));
+    if (chunk::HasDigest(record) &&
+        !HasEqualBits(digest, {record.summary, record.hash})) {
+      record.flags |= chunk::kFalseDigestFlag;
+      ++false_count;
+    }
     record.summary = digest.summary;
     record.hash = digest.hash;
   }
+  return false_count;
+}
+
+void LogFalseDigests(const StreamSpec& spec, size_t count) {
+  static log::Limiter& limiter = *new log::Limiter;
+  const auto suppressed = limiter.Admit();
+  if (!suppressed.has_value()) return;
+  log::Get("ingest")->warn(
+      "a rank makes summaries that are not those of the bytes run='{}' rank={} "
+      "count={} suppressed={}",
+      spec.run, spec.rank, count, *suppressed);
 }
 
 // True for an error that is about a run, not about the disk.
@@ -88,7 +108,8 @@ void IngestPipeline::DigestLoop() {
       discard = stream->discard;
     }
     // The commit thread leaves alone what is not digested.
-    if (!discard) DigestRecords(pending->chunk);
+    const size_t false_count = discard ? 0 : DigestRecords(pending->chunk);
+    if (false_count > 0) LogFalseDigests(stream->spec, false_count);
     MutexLock lock(mu_);
     pending->digested = true;
     if (ready_bytes_ == 0) ready_since_ = std::chrono::steady_clock::now();

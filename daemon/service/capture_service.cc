@@ -136,6 +136,9 @@ void ToProto(const Rank& from, v1::RankCoverage& out) {
   out.set_conflict_count(static_cast<int64_t>(
       std::min(repeats.conflict_count, repeats.repeated_count)));
   out.set_dangling_count(static_cast<int64_t>(repeats.dangling_count));
+  out.set_claimed_count(static_cast<int64_t>(repeats.claimed_count));
+  out.set_checked_count(static_cast<int64_t>(repeats.checked_count));
+  out.set_false_count(static_cast<int64_t>(repeats.false_count));
   const auto rest = static_cast<int64_t>(asked - explained);
   const bool streams = from.stream_state == v1::STREAM_STATE_OPEN;
   streams ? out.set_pending_count(rest) : out.set_lost_count(rest);

@@ -78,6 +78,8 @@ absl::Status NodeServiceImpl::Status(v1::NodeStatus& out) {
   out.set_refused_chunk_count(signed_of(ingest.refused_chunk_count));
   out.set_duplicate_count(signed_of(store.duplicate_count));
   out.set_conflict_count(signed_of(store.conflict_count));
+  out.set_checked_digest_count(signed_of(store.checked_digest_count));
+  out.set_false_digest_count(signed_of(store.false_digest_count));
   out.set_dropped_count(signed_of(ingest.dropped_count));
   out.set_segment_size_bytes(signed_of(store.segment_bytes));
   out.set_index_size_bytes(signed_of(store.index_bytes));

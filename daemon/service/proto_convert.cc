@@ -227,6 +227,7 @@ void ToProto(const storage::TensorInfo& tensor, v1::Tensor& out) {
   out.set_has_bytes(tensor.has_bytes);
   out.set_placement(tensor.placement);
   out.set_has_sample(tensor.has_sample);
+  out.set_claimed(tensor.is_claimed);
   out.set_kind(static_cast<v1::RecordKind>(tensor.kind));
   if (tensor.requires_grad) out.set_requires_grad(*tensor.requires_grad);
   out.set_value(tensor.value);

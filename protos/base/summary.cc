@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 namespace msitd {
 namespace {
@@ -35,7 +36,57 @@ void AddSquares(const Summary& a, const Summary& b, Summary& out) {
   out.sum_squares_exponent = exponent;
 }
 
+// Every count is at most `count`, so no sum of three overflows.
+bool HasPossibleCounts(const Summary& s, DType dtype) {
+  const uint64_t special =
+      s.nan_count + s.positive_infinity_count + s.negative_infinity_count;
+  if (std::max({s.nan_count, s.positive_infinity_count,
+                s.negative_infinity_count, s.zero_count}) > s.count) {
+    return false;
+  }
+  const DTypeKind kind = InfoOf(dtype).kind;
+  const bool is_whole = kind == DTypeKind::kBool || kind == DTypeKind::kInteger;
+  return special + s.zero_count <= s.count && (!is_whole || special == 0);
+}
+
+bool HasPossibleExtremes(const Summary& s) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (!s.has_extremes()) return s.min == kInfinity && s.max == -kInfinity;
+  // NaN fails every comparison.
+  if (!(s.min <= s.max)) return false;
+  if ((s.min == -kInfinity) != (s.negative_infinity_count > 0)) return false;
+  if ((s.max == kInfinity) != (s.positive_infinity_count > 0)) return false;
+  return s.zero_count == 0 || (s.min <= 0 && s.max >= 0);
+}
+
+bool HasPossibleSums(const Summary& s) {
+  // What ToSummary of protos/compute gives a sum beyond double.
+  constexpr int64_t kExponent = 1200;
+  if (s.sum_squares_exponent != 0 && s.sum_squares_exponent != kExponent &&
+      s.sum_squares_exponent != -kExponent) {
+    return false;
+  }
+  const bool has_others = s.finite_count() > s.zero_count;
+  if (!has_others) {
+    return s.sum == 0 && s.l1 == 0 && s.sum_squares == 0 &&
+           s.sum_squares_exponent == 0;
+  }
+  return !std::isnan(s.sum) && s.l1 > 0 && s.sum_squares > 0 &&
+         std::isfinite(s.sum_squares);
+}
+
 }  // namespace
+
+bool IsPossible(const Summary& summary, DType dtype, uint64_t bytes) {
+  const uint64_t count =
+      bytes / ElementBytes(dtype) * (IsComplex(dtype) ? 2 : 1);
+  return summary.count == count && HasPossibleCounts(summary, dtype) &&
+         HasPossibleExtremes(summary) && HasPossibleSums(summary);
+}
+
+bool HasEqualBits(const Digest& a, const Digest& b) {
+  return std::memcmp(&a, &b, sizeof(Digest)) == 0;
+}
 
 double Summary::abs_max() const {
   return has_extremes() ? std::max(std::fabs(min), std::fabs(max)) : 0;

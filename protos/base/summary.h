@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <type_traits>
+
+#include "protos/base/dtype.h"
 
 namespace msitd {
 
@@ -56,6 +59,10 @@ struct Summary {
 
 static_assert(sizeof(Summary) == 88);
 
+// Returns false if no elements of `dtype` in `bytes` bytes have this summary,
+// as far as that can be told without them: for summaries that others made.
+bool IsPossible(const Summary& summary, DType dtype, uint64_t bytes);
+
 // Returns the summary of the concatenation: `a`'s elements, then `b`'s.
 // Counts and extremes merge exactly; sums round once per merge, so merging in
 // the same order gives the same bits everywhere.
@@ -71,6 +78,18 @@ struct ContentHash {
 };
 
 static_assert(sizeof(ContentHash) == 16);
+
+// What is known of the bytes of a part without them.
+struct Digest {
+  Summary summary;
+  ContentHash hash;
+};
+
+static_assert(sizeof(Digest) == 104);
+static_assert(std::is_trivially_copyable_v<Digest>);
+
+// True if all bits are equal.
+bool HasEqualBits(const Digest& a, const Digest& b);
 
 // 32 hexadecimal digits, the high half first.
 std::string HashText(const ContentHash& hash);

@@ -37,6 +37,7 @@ void ClearStamps(ChunkHeader& header, std::span<RecordDescriptor> records) {
     record.sample_hash = 0;
     record.bytes_segment_id = 0;
     record.bytes_offset = 0;
+    record.flags &= ~kFalseDigestFlag;
   }
 }
 
@@ -74,7 +75,27 @@ absl::StatusOr<Chunk> Chunk::Checked(AlignedBuffer head,
   MSITD_RETURN_IF_ERROR(CheckHead(head.span()));
   Chunk chunk(std::move(head), payload);
   ClearStamps(chunk.header(), chunk.records());
+  MSITD_RETURN_IF_ERROR(chunk.TakeDigests());
   return chunk;
+}
+
+absl::Status Chunk::TakeDigests() {
+  for (RecordDescriptor& record : records()) {
+    if (!HasDigest(record) || record.payload_bytes == 0) continue;
+    Digest digest;
+    std::memcpy(&digest, payload_.data() + record.payload_offset,
+                sizeof(digest));
+    if (!IsPossible(digest.summary, static_cast<DType>(record.dtype),
+                    PartBytes(record))) {
+      return Malformed("record {}: no {} of {} bytes has the summary that came",
+                       &record - records().data(),
+                       DTypeName(static_cast<DType>(record.dtype)),
+                       PartBytes(record));
+    }
+    record.summary = digest.summary;
+    record.hash = digest.hash;
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::optional<Chunk>> Chunk::FromDraft(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -34,7 +35,9 @@ class Chunk {
   //  - a part begins at a multiple of kPartBytes and has the canonical size;
   //  - records lie in the payload, aligned, in order, and do not overlap;
   //    sequences do not decrease.
-  // Clears whatever the producer wrote into stamped fields.
+  // Clears whatever the producer wrote into stamped fields. Summary and hash of
+  // a record with a digest are private copies of those in the payload; they are
+  // checked too.
   //
   // Errors: INVALID_ARGUMENT with a reason of error_reason.proto; the message
   // names the record and the values.
@@ -86,8 +89,12 @@ class Chunk {
   // The payload with its padding.
   std::span<const std::byte> payload() const { return payload_; }
 
+  // Returns the bytes of the record; none if only their digest came.
   std::span<const std::byte> PayloadOf(const RecordDescriptor& record) const {
-    return payload_.subspan(record.payload_offset, record.payload_bytes);
+    const uint64_t skipped =
+        HasDigest(record) ? std::min(kDigestSpan, record.payload_bytes) : 0;
+    return payload_.subspan(record.payload_offset + skipped,
+                            record.payload_bytes - skipped);
   }
 
   // How much of the payload the frame holds.
@@ -119,6 +126,8 @@ class Chunk {
   // `payload` is at least as long as the header of `head` says.
   static absl::StatusOr<Chunk> Checked(AlignedBuffer head,
                                        std::span<const std::byte> payload);
+  // Copies the digests out of the payload.
+  absl::Status TakeDigests();
 
   Chunk(AlignedBuffer head, std::span<const std::byte> payload)
       : head_(std::move(head)), payload_(payload) {}

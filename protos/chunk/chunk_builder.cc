@@ -23,6 +23,7 @@ uint8_t FlagsOf(const RecordSpec& record) {
     flags |= (*record.requires_grad ? 2 : 1) << kRequiresGradShift;
   }
   if (HasExtra(record)) flags |= kExtraFlag;
+  if (record.has_digest) flags |= kDigestFlag;
   return flags;
 }
 

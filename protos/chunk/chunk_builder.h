@@ -43,7 +43,7 @@ struct RecordSpec {
   std::span<const int64_t> dims;
   uint64_t tensor_bytes = 0;
   uint64_t part_offset = 0;
-  uint64_t part_bytes = 0;          // None of an alias.
+  uint64_t part_bytes = 0;          // Of its payload; none of an alias.
   std::string_view placement = {};  // Empty for a tensor that is no shard.
   RecordKind kind = RecordKind::kTensor;
   std::optional<bool> requires_grad = {};
@@ -51,6 +51,8 @@ struct RecordSpec {
   std::optional<std::string_view> value = {};
   std::string_view stack = {};  // Empty if it is not known.
   std::optional<AliasSpec> alias = {};
+  // The payload begins with the digest of the part; see kDigestSpan.
+  bool has_digest = false;
 };
 
 // Returns the lowest version of a chunk that can hold the record.

@@ -46,6 +46,7 @@ class HeadCheck {
   absl::Status CheckNumbers(const RecordDescriptor& record) const;
   absl::Status CheckFlags(const RecordDescriptor& record) const;
   absl::Status CheckShape(const RecordDescriptor& record) const;
+  absl::Status CheckDigest(const RecordDescriptor& record) const;
   absl::Status CheckPart(const RecordDescriptor& record, bool is_alias) const;
   // Reads the extra of a record whose dims passed CheckShape; zeros if it has
   // none.
@@ -107,9 +108,7 @@ absl::Status HeadCheck::CheckNumbers(const RecordDescriptor& record) const {
 }
 
 absl::Status HeadCheck::CheckFlags(const RecordDescriptor& record) const {
-  constexpr uint8_t kKnownFlags = kKindMask | kRequiresGradMask | kExtraFlag;
-  if ((record.flags & ~kKnownFlags) != 0 ||
-      VersionFor(record.flags) > header_.version ||
+  if (VersionFor(record.flags) > header_.version ||
       (record.flags & kRequiresGradMask) == kRequiresGradMask ||
       !IsValid(KindOf(record)) || record.reserved_1 != 0) {
     return Malformed("record flags {:#x} {:#x} are unknown", record.flags,
@@ -256,6 +255,20 @@ absl::Status HeadCheck::CheckShape(const RecordDescriptor& record) const {
   return absl::OkStatus();
 }
 
+// A digest stands for bytes that are not kept, and the stamp of a false one for
+// bytes that came.
+absl::Status HeadCheck::CheckDigest(const RecordDescriptor& record) const {
+  const bool is_false = (record.flags & kFalseDigestFlag) != 0;
+  if (HasDigest(record) ? (header_.flags & kSummaryOnlyFlag) != 0 &&
+                              KindOf(record) == RecordKind::kTensor &&
+                              !(is_false && IsClaimed(record))
+                        : !is_false) {
+    return absl::OkStatus();
+  }
+  return Malformed("record flags {:#x} do not go with each other or the chunk",
+                   record.flags);
+}
+
 absl::Status HeadCheck::CheckPart(const RecordDescriptor& record,
                                   bool is_alias) const {
   if (record.part_offset % kPartBytes != 0 ||
@@ -264,9 +277,17 @@ absl::Status HeadCheck::CheckPart(const RecordDescriptor& record,
                    "no part of a tensor of {} bytes begins at byte {}",
                    record.tensor_bytes, record.part_offset);
   }
-  const uint64_t part_bytes =
-      is_alias ? 0
-               : std::min(kPartBytes, record.tensor_bytes - record.part_offset);
+  if (HasDigest(record) && !is_alias) {
+    if (record.payload_bytes == sizeof(Digest) ||
+        record.payload_bytes == kDigestSpan + PartBytes(record)) {
+      return absl::OkStatus();
+    }
+    return Invalid(ErrorReason::kPartMisplaced,
+                   "the part at byte {} has {} bytes: neither a digest alone "
+                   "nor one and {} bytes",
+                   record.part_offset, record.payload_bytes, PartBytes(record));
+  }
+  const uint64_t part_bytes = is_alias ? 0 : PartBytes(record);
   if (record.payload_bytes != part_bytes) {
     return Invalid(ErrorReason::kPartMisplaced,
                    "the part at byte {} has {} bytes instead of {}",
@@ -300,6 +321,7 @@ absl::Status HeadCheck::CheckRecord(const RecordDescriptor& record) const {
   RecordExtra extra;
   MSITD_RETURN_IF_ERROR(ReadExtra(record, extra));
   MSITD_RETURN_IF_ERROR(CheckKind(record, extra));
+  MSITD_RETURN_IF_ERROR(CheckDigest(record));
   return CheckPart(record, extra.is_alias());
 }
 

@@ -7,10 +7,11 @@
 #include <optional>
 #include <type_traits>
 
+#include "protos/base/limits.h"
 #include "protos/base/record_kind.h"
 #include "protos/base/summary.h"
 
-// Bytes of a chunk, versions 1 to 3. One shape for shared memory, for the gRPC
+// Bytes of a chunk, versions 1 to 4. One shape for shared memory, for the gRPC
 // stream and for a frame of a segment; docs/format/chunk.md has a worked
 // example. All numbers are little-endian.
 //
@@ -25,11 +26,13 @@ namespace msitd::chunk {
 static_assert(std::endian::native == std::endian::little);
 
 inline constexpr uint32_t kMagic = 0x4354534d;  // "MSTC"
-inline constexpr uint16_t kVersion = 3;
+inline constexpr uint16_t kVersion = 4;
 // No record has flags.
 inline constexpr uint16_t kPlainVersion = 1;
 // No record is of kind statistics.
 inline constexpr uint16_t kExtrasVersion = 2;
+// No record has a digest.
+inline constexpr uint16_t kStatisticsVersion = 3;
 
 // A range of bytes of the head, behind the descriptor table. `offset` counts
 // from the start of the head.
@@ -107,6 +110,13 @@ inline constexpr int kRequiresGradShift = 3;
 inline constexpr uint8_t kRequiresGradMask = 3 << kRequiresGradShift;
 // A RecordExtra lies behind the dims.
 inline constexpr uint8_t kExtraFlag = 32;
+// The record's payload begins with the Digest that the producer made. Of an
+// alias, which has no payload: its original's digest is such a claim; the store
+// says so, whatever the producer put there.
+inline constexpr uint8_t kDigestFlag = 64;
+// Stamped by the daemon: the bytes that came with the digest have another one.
+// Summary and hash are those of the bytes.
+inline constexpr uint8_t kFalseDigestFlag = 128;
 
 // One tensor, one part of a tensor larger than kPartBytes, or one record of
 // another kind.
@@ -126,7 +136,8 @@ struct RecordDescriptor {
   uint32_t dims_offset = 0;
   uint32_t reserved_1 = 0;
   // Where the record's bytes lie in the payload, a multiple of
-  // kRecordAlignment; and how many there are: none of an alias.
+  // kRecordAlignment; and how many there are: none of an alias. With
+  // kDigestFlag, the first are the digest; see kDigestSpan.
   uint64_t payload_offset = 0;
   uint64_t payload_bytes = 0;
   // Bytes of the whole tensor, row-major without gaps; and where the part
@@ -164,12 +175,36 @@ constexpr RecordKind KindOf(const RecordDescriptor& record) {
   return static_cast<RecordKind>(record.flags & kKindMask);
 }
 
+// Where the bytes of a record with a digest begin in its payload, if they came
+// too. Its payload is either the digest alone, or this and all of its bytes.
+inline constexpr uint64_t kDigestSpan = 128;
+static_assert(kDigestSpan % kRecordAlignment == 0 &&
+              kDigestSpan >= sizeof(Digest));
+
+// Returns how many bytes of its tensor the record is about, whether they came
+// or not.
+constexpr uint64_t PartBytes(const RecordDescriptor& record) {
+  const uint64_t rest = record.tensor_bytes - record.part_offset;
+  return rest < kPartBytes ? rest : kPartBytes;
+}
+
+constexpr bool HasDigest(const RecordDescriptor& record) {
+  return (record.flags & kDigestFlag) != 0;
+}
+
+// True if nobody but the producer has seen the bytes: summary and hash are what
+// it says.
+constexpr bool IsClaimed(const RecordDescriptor& record) {
+  return HasDigest(record) && record.payload_bytes <= sizeof(Digest);
+}
+
 // Returns the lowest version of a chunk in which a record may have such flags.
 // A producer writes the lowest version that suffices, for older daemons.
 constexpr uint16_t VersionFor(uint8_t record_flags) {
   if (record_flags == 0) return kPlainVersion;
+  if ((record_flags & (kDigestFlag | kFalseDigestFlag)) != 0) return kVersion;
   const auto kind = static_cast<RecordKind>(record_flags & kKindMask);
-  return kind == RecordKind::kStatistics ? kVersion : kExtrasVersion;
+  return kind == RecordKind::kStatistics ? kStatisticsVersion : kExtrasVersion;
 }
 
 // Returns whether the tensor requires a gradient; nothing if that is unknown.

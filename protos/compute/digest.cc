@@ -4,9 +4,6 @@
 #include <algorithm>
 
 #include "protos/base/check.h"
-#include "protos/compute/kernel/kernels.h"
-#include "protos/compute/kernel/part_hash.h"
-#include "protos/compute/kernel/summary_state.h"
 #include "protos/compute/number/element.h"
 #include "protos/compute/number/lane_sum.h"
 
@@ -16,7 +13,10 @@ namespace {
 // Small enough to be still in the second-level cache when the hash follows the
 // summary, and a multiple of a block of any dtype.
 constexpr size_t kDigestBlockBytes = size_t{64} << 10;
-static_assert(kDigestBlockBytes % (kBlockElements * sizeof(double)) == 0);
+static_assert(kDigestBlockBytes % PartDigester::kPieceStep == 0);
+// A complex element is two to a block.
+static_assert(PartDigester::kPieceStep % (kBlockElements * sizeof(double)) ==
+              0);
 
 size_t CheckedComponentBytes(std::span<const std::byte> bytes, DType dtype) {
   MSITD_CHECK(IsValid(dtype));
@@ -34,22 +34,32 @@ Summary Summarize(std::span<const std::byte> bytes, DType dtype) {
   return ToSummary(state);
 }
 
-Digest DigestPart(std::span<const std::byte> bytes, DType dtype) {
-  const size_t component_bytes = CheckedComponentBytes(bytes, dtype);
-  const Kernels& kernels = ChosenKernels();
-  SummaryState state;
-  PartHashState hash;
-  kernels.hash->start(hash);
+PartDigester::PartDigester(DType dtype)
+    : dtype_(dtype), kernels_(ChosenKernels()) {
+  kernels_.hash->start(hash_);
+}
+
+void PartDigester::Add(std::span<const std::byte> bytes) {
+  const size_t component_bytes = CheckedComponentBytes(bytes, dtype_);
   while (!bytes.empty()) {
     const auto block = bytes.first(std::min(bytes.size(), kDigestBlockBytes));
-    kernels.summary(ComponentOf(dtype), block.data(),
-                    block.size() / component_bytes, state);
-    kernels.hash->update(hash, block.data(), block.size());
+    kernels_.summary(ComponentOf(dtype_), block.data(),
+                     block.size() / component_bytes, summary_);
+    kernels_.hash->update(hash_, block.data(), block.size());
     bytes = bytes.subspan(block.size());
   }
+}
+
+Digest PartDigester::Finish() {
   uint64_t halves[2];
-  kernels.hash->finish(hash, halves);
-  return {ToSummary(state), {halves[0], halves[1]}};
+  kernels_.hash->finish(hash_, halves);
+  return {ToSummary(summary_), {halves[0], halves[1]}};
+}
+
+Digest DigestPart(std::span<const std::byte> bytes, DType dtype) {
+  PartDigester digester(dtype);
+  digester.Add(bytes);
+  return digester.Finish();
 }
 
 std::string_view SimdTargetName() { return ChosenKernels().name; }

@@ -7,17 +7,14 @@
 
 #include "protos/base/dtype.h"
 #include "protos/base/summary.h"
+#include "protos/compute/kernel/kernels.h"
+#include "protos/compute/kernel/part_hash.h"
+#include "protos/compute/kernel/summary_state.h"
 
 // Reductions over the bytes of a tensor. Pure functions, safe from any thread;
 // the SIMD target is chosen once, at the first call, and MSITD_FORCE_TARGET
 // names another one. Every target gives the same bits.
 namespace msitd::compute {
-
-// What is computed of every part while its bytes are in the cache.
-struct Digest {
-  Summary summary;
-  ContentHash hash;
-};
 
 // Returns the summary of `bytes`: whole elements of `dtype` (checked) in
 // row-major order, at any address. Sums are accumulated in the fixed order that
@@ -28,6 +25,26 @@ Summary Summarize(std::span<const std::byte> bytes, DType dtype);
 // that memory is read once. If `bytes` change meanwhile, summary and hash may
 // be of different bytes; neither reads outside `bytes`.
 Digest DigestPart(std::span<const std::byte> bytes, DType dtype);
+
+// Makes the digest of bytes that do not lie in one piece. Thread-compatible.
+class PartDigester {
+ public:
+  // Bytes of all pieces but the last are multiples of this.
+  static constexpr size_t kPieceStep = size_t{2} << 10;
+
+  explicit PartDigester(DType dtype);
+
+  // Adds the next bytes: whole elements (checked).
+  void Add(std::span<const std::byte> bytes);
+  // Returns what DigestPart does for all of them. Called once.
+  Digest Finish();
+
+ private:
+  DType dtype_;
+  const Kernels& kernels_;
+  SummaryState summary_;
+  PartHashState hash_;
+};
 
 // Returns the name of the target in use, such as "AVX2" or "NEON".
 std::string_view SimdTargetName();

@@ -59,13 +59,18 @@ struct RunCounters {
   uint64_t kept_bytes() const { return payload_bytes - expired_bytes; }
 };
 
-// How many tensors of a stream the run did not take. Of those that it already
-// had, the first ones stay.
+// How many tensors of a stream the run did not take, or took on trust. Of those
+// that it already had, the first ones stay.
 struct StreamRepeats {
   uint64_t repeated_count = 0;
   uint64_t conflict_count = 0;  // Of these, those with other bytes.
   // Not among these: see RunCounters.
   uint64_t dangling_count = 0;
+  // Taken: tensors whose summary and hash the producer made; of those, parts
+  // that came with their bytes, and of these, parts with another digest.
+  uint64_t claimed_count = 0;
+  uint64_t checked_count = 0;
+  uint64_t false_count = 0;
 
   friend bool operator==(const StreamRepeats&, const StreamRepeats&) = default;
 };
@@ -189,6 +194,9 @@ struct TensorInfo {
   // True if it has no bytes but ReadSample gives its sample.
   bool has_sample = false;
   std::vector<PartInfo> parts;
+  // True if summary and hash are, at least in part, what the producer says they
+  // are: it sent no bytes.
+  bool is_claimed = false;
   std::string placement = {};  // Of a shard; see protos/base/placement.h.
   RecordKind kind = RecordKind::kTensor;
   std::optional<bool> requires_grad = {};  // Nothing: unknown.
@@ -217,6 +225,8 @@ struct StoreStats {
   uint64_t committed_bytes = 0;  // Payload.
   uint64_t duplicate_count = 0;
   uint64_t conflict_count = 0;
+  uint64_t checked_digest_count = 0;
+  uint64_t false_digest_count = 0;
   uint64_t recovered_frame_count = 0;
   uint64_t torn_frame_count = 0;
   uint64_t disk_free_bytes = 0;

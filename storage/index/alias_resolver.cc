@@ -29,6 +29,7 @@ void Unresolve(chunk::RecordDescriptor& alias) {
   alias.sample_hash = 0;
   alias.bytes_segment_id = 0;
   alias.bytes_offset = 0;
+  alias.flags &= ~chunk::kDigestFlag;
 }
 
 chunk::Kept KeptOf(const IndexValue& entry) {
@@ -43,13 +44,14 @@ struct Original {
   std::span<const int64_t> dims;
   chunk::Kept kept;
   const Summary& summary;
+  bool is_claimed;
   ContentHash hash;
   uint64_t sample_hash;
   BytePlace place;
 };
 
 // Stamps `alias`, a record of `chunk`, if the original can be that of it.
-bool StampIfAlike(const Original& original, const chunk::Chunk& chunk,
+bool StampIfAlike(const Original& original, chunk::Chunk& chunk,
                   chunk::RecordDescriptor& alias) {
   const auto dims = chunk.Dims(alias);
   if (original.kind != RecordKind::kTensor || original.dtype != alias.dtype ||
@@ -59,6 +61,10 @@ bool StampIfAlike(const Original& original, const chunk::Chunk& chunk,
     return false;
   }
   alias.summary = original.summary;
+  if (original.is_claimed) {
+    alias.flags |= chunk::kDigestFlag;
+    chunk.header().version = chunk::VersionFor(alias.flags);
+  }
   alias.hash = original.hash;
   alias.sample_hash = original.sample_hash;
   alias.bytes_segment_id = original.place.segment_id;
@@ -148,6 +154,7 @@ absl::Status AliasResolver::ResolveOne(const Records& records,
                                     .dims = other.Dims(original),
                                     .kept = other.kept(),
                                     .summary = original.summary,
+                                    .is_claimed = chunk::IsClaimed(original),
                                     .hash = original.hash,
                                     .sample_hash = original.sample_hash,
                                     .place = found->place},
@@ -158,7 +165,7 @@ absl::Status AliasResolver::ResolveOne(const Records& records,
   return absl::OkStatus();
 }
 
-absl::Status AliasResolver::FindStored(RunId run, const chunk::Chunk& chunk,
+absl::Status AliasResolver::FindStored(RunId run, chunk::Chunk& chunk,
                                        const chunk::RecordExtra& extra,
                                        chunk::RecordDescriptor& alias) {
   MSITD_ASSIGN_OR_RETURN(const std::optional<IndexValue> entry,
@@ -169,6 +176,7 @@ absl::Status AliasResolver::FindStored(RunId run, const chunk::Chunk& chunk,
                 .dims = entry->dims,
                 .kept = KeptOf(*entry),
                 .summary = entry->summary,
+                .is_claimed = entry->is_claimed,
                 .hash = entry->hash,
                 .sample_hash = entry->sample_hash,
                 .place = {entry->segment_id, entry->offset}},

@@ -49,7 +49,7 @@ class AliasResolver {
                           const chunk::RecordExtra& extra,
                           chunk::RecordDescriptor& alias);
   // Looks in the index for the original.
-  absl::Status FindStored(RunId run, const chunk::Chunk& chunk,
+  absl::Status FindStored(RunId run, chunk::Chunk& chunk,
                           const chunk::RecordExtra& extra,
                           chunk::RecordDescriptor& alias);
 

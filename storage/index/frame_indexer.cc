@@ -129,6 +129,7 @@ void FillValue(const Pending& pending, IndexValue& out) {
   out.hash = record.hash;
   out.sample_hash = record.sample_hash;
   out.summary = record.summary;
+  out.is_claimed = chunk::IsClaimed(record);
   out.placement = pending.placement;
   out.ClearExtras();
   if (record.flags == 0) return;
@@ -180,7 +181,7 @@ class Batch {
   const std::set<std::pair<uint64_t, uint32_t>>& placements() const {
     return placements_;
   }
-  // What came again, of each stream that sent something again.
+  // What came again or with a digest, of each stream that sent such.
   const std::map<StreamKey, StreamRepeats>& repeats() const { return repeats_; }
 
  private:
@@ -226,6 +227,8 @@ class Batch {
   // True if the run may have tensors whose first part is missing.
   bool MayBeHeadless(RunId run);
   void Put(const Pending& pending, bool is_new_tensor);
+  // Counts a record that is put, if it has a digest of its own.
+  void CountDigest(const Pending& pending);
   // `is_new_conflict`: no part of the tensor was counted as a conflict before.
   void CountRepeat(const Pending& pending, bool is_equal, bool is_new_conflict);
 
@@ -388,6 +391,20 @@ void Batch::Put(const Pending& pending, bool is_new_tensor) {
   if (value_.placement != 0) placements_.emplace(run, value_.placement);
   outcome_.record_count += 1;
   outcome_.payload_bytes += bytes;
+  if (chunk::HasDigest(*pending.record)) CountDigest(pending);
+}
+
+void Batch::CountDigest(const Pending& pending) {
+  const chunk::RecordDescriptor& record = *pending.record;
+  StreamRepeats& counts =
+      repeats_[StreamOf(*pending.frame->chunk, pending.frame->run)];
+  if (record.part_offset == 0) ++counts.claimed_count;
+  if (chunk::IsClaimed(record)) return;
+  ++counts.checked_count;
+  ++outcome_.checked_digest_count;
+  if ((record.flags & chunk::kFalseDigestFlag) == 0) return;
+  ++counts.false_count;
+  ++outcome_.false_digest_count;
 }
 
 void Batch::CountRepeat(const Pending& pending, bool is_equal,
@@ -556,6 +573,9 @@ absl::StatusOr<FrameIndexer::Prepared> FrameIndexer::Prepare(
     total.repeated_count += added.repeated_count;
     total.conflict_count += added.conflict_count;
     total.dangling_count += added.dangling_count;
+    total.claimed_count += added.claimed_count;
+    total.checked_count += added.checked_count;
+    total.false_count += added.false_count;
     coverage_.AppendTo(changes, stream, total);
   }
   AppendPositionTo(changes, db_, position);

@@ -35,7 +35,9 @@ struct IndexOutcome {
   uint64_t payload_bytes = 0;
   uint64_t duplicate_count = 0;
   uint64_t conflict_count = 0;
-  uint64_t dangling_count = 0;  // Aliases without an original; not added.
+  uint64_t checked_digest_count = 0;  // Parts that came with their digest.
+  uint64_t false_digest_count = 0;    // Of these, with another one.
+  uint64_t dangling_count = 0;        // Aliases without an original; not added.
   // The conflicts of each frame that has some, by its position in what Prepare
   // was given.
   std::map<size_t, uint32_t> frame_conflicts;

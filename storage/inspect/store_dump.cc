@@ -71,6 +71,12 @@ std::string ExtraText(const chunk::Chunk& chunk,
   if (const auto requires_grad = chunk::RequiresGradOf(record)) {
     out += fmt::format(" requires_grad={}", *requires_grad ? 1 : 0);
   }
+  if (chunk::HasDigest(record)) {
+    const bool is_false = (record.flags & chunk::kFalseDigestFlag) != 0;
+    out += chunk::IsClaimed(record) ? " digest=claimed"
+           : is_false               ? " digest=false"
+                                    : " digest=checked";
+  }
   if (extra.has_value()) {
     out += fmt::format(" value_bytes={}", extra.value.length);
   }

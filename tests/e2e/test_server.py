@@ -73,7 +73,7 @@ def test_status_and_capabilities(daemon: Daemon) -> None:
     assert status["storage_state"] == "OK"
     assert int(status["disk_free_bytes"]) > 0
     capabilities = daemon.ctl_json("node", "capabilities")
-    assert capabilities["chunk_version"] == 3
+    assert capabilities["chunk_version"] == 4
     assert "cosine" in capabilities["metrics"]
 
 

@@ -182,6 +182,7 @@ class FakeStore final : public storage::Store,
   struct Original {
     storage::PartInfo part;
     Summary summary;
+    bool is_claimed = false;
   };
   std::optional<Original> FindOriginal(Run& run, const chunk::Chunk& chunk,
                                        const chunk::RecordDescriptor& record)

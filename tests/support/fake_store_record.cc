@@ -67,6 +67,18 @@ void FakeStore::AddRecord(Run& run, chunk::Chunk& chunk,
     chunk.set_conflict_count(chunk.conflict_count() + (equal ? 0 : 1));
     return;
   }
+  tensor.info.is_claimed |=
+      original ? original->is_claimed : chunk::IsClaimed(record);
+  if (chunk::HasDigest(record) && !original) {
+    storage::StreamRepeats& counts = run.repeats[chunk.header().rank];
+    const bool is_checked = !chunk::IsClaimed(record);
+    const bool is_false = (record.flags & chunk::kFalseDigestFlag) != 0;
+    counts.claimed_count += record.part_offset == 0 ? 1 : 0;
+    counts.checked_count += is_checked ? 1 : 0;
+    counts.false_count += is_false ? 1 : 0;
+    stats_.checked_digest_count += is_checked ? 1 : 0;
+    stats_.false_digest_count += is_false ? 1 : 0;
+  }
   if (original.has_value()) {
     part->second = original->part;
     tensor.summaries[record.part_offset] = original->summary;
@@ -74,7 +86,8 @@ void FakeStore::AddRecord(Run& run, chunk::Chunk& chunk,
   }
   part->second = {
       .place = {1, bytes_.size()},
-      .bytes = payload.size(),
+      .bytes =
+          chunk::IsClaimed(record) ? chunk::PartBytes(record) : payload.size(),
       .hash = record.hash,
   };
   part->second.has_bytes = chunk.kept() == chunk::Kept::kAll;
@@ -108,7 +121,8 @@ std::optional<FakeStore::Original> FakeStore::FindOriginal(
       part->second.has_sample != (chunk.kept() == chunk::Kept::kSample)) {
     return std::nullopt;
   }
-  return Original{part->second, found.summaries.at(record.part_offset)};
+  return Original{part->second, found.summaries.at(record.part_offset),
+                  found.info.is_claimed};
 }
 
 void FakeStore::SetExtras(const chunk::Chunk& chunk,

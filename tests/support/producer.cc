@@ -27,6 +27,10 @@ Producer::Producer(std::string run, int32_t rank, uint64_t stream_id)
 std::string Producer::Chunk(uint64_t sequence,
                             const std::vector<ProducedTensor>& tensors) {
   builder_.Start(run_, rank_, stream_id_, sequence);
+  if (std::any_of(tensors.begin(), tensors.end(),
+                  [](const auto& tensor) { return tensor.digest; })) {
+    builder_.KeepSummariesOnly();
+  }
   for (const ProducedTensor& tensor : tensors) {
     const std::array<int64_t, 1> dims = {
         static_cast<int64_t>(tensor.values.size())};
@@ -41,8 +45,19 @@ std::string Producer::Chunk(uint64_t sequence,
     spec.dims = dims;
     spec.tensor_bytes = tensor.values.size() * sizeof(float);
     spec.part_bytes = spec.tensor_bytes;
-    const std::span<std::byte> payload = builder_.Add(spec);
+    spec.has_digest = tensor.digest.has_value();
+    if (spec.has_digest) {
+      spec.part_bytes = tensor.is_sent ? chunk::kDigestSpan + spec.tensor_bytes
+                                       : sizeof(Digest);
+    }
+    std::span<std::byte> payload = builder_.Add(spec);
     MSITD_CHECK(payload.data() != nullptr);
+    if (spec.has_digest) {
+      std::memcpy(payload.data(), &*tensor.digest, sizeof(Digest));
+      payload =
+          payload.subspan(std::min<size_t>(payload.size(), chunk::kDigestSpan));
+      if (!tensor.is_sent) continue;
+    }
     if (!tensor.values.empty()) {
       std::memcpy(payload.data(), tensor.values.data(), payload.size());
     }

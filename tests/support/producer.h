@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "protos/base/dtype.h"
+#include "protos/base/summary.h"
 #include "protos/base/tensor_key.h"
 #include "protos/chunk/chunk_builder.h"
 #include "protos/os/aligned_buffer.h"
@@ -21,6 +23,10 @@ struct ProducedTensor {
   std::vector<float> values;
   std::string device = "cpu:0";
   Io io = Io::kOutput;
+  // What the producer says of the values, if it does. They are not kept then,
+  // and are sent only if `is_sent`.
+  std::optional<Digest> digest = {};
+  bool is_sent = true;
 };
 
 // Lays chunks out as a producer does. The results are bytes as they come over

@@ -36,10 +36,37 @@ chunk::RecordSpec SpecOf(const TestTensor& tensor) {
     spec.alias = {key.op, key.call, key.io, key.index};
     spec.part_bytes = 0;
   }
+  if (tensor.digest.has_value()) {
+    spec.has_digest = true;
+    spec.part_bytes =
+        tensor.is_sent ? chunk::kDigestSpan + spec.part_bytes : sizeof(Digest);
+  }
   return spec;
 }
 
+void Fill(const TestTensor& record, const chunk::RecordSpec& spec,
+          std::span<std::byte> out) {
+  if (spec.has_digest) {
+    std::memcpy(out.data(), &*record.digest, sizeof(Digest));
+    out = out.subspan(std::min<size_t>(out.size(), chunk::kDigestSpan));
+    if (!record.is_sent) return;
+  }
+  if (out.empty()) return;
+  std::memcpy(out.data(), record.bytes.data() + spec.part_offset, out.size());
+}
+
 }  // namespace
+
+Digest MakeDigest(uint64_t bytes, uint64_t hash) {
+  Digest out;
+  out.summary.count = bytes;
+  out.summary.min = 1;
+  out.summary.max = 9;
+  out.summary.sum = out.summary.l1 = 5.0 * static_cast<double>(bytes);
+  out.summary.sum_squares = 25.0 * static_cast<double>(bytes);
+  out.hash = {hash, ~hash};
+  return out;
+}
 
 TestTensor MakeTensor(std::string run, int64_t token, std::string op,
                       uint64_t byte_count, uint32_t seed) {
@@ -57,6 +84,7 @@ TestTensor MakeAlias(const TestTensor& original, std::string op) {
   TestTensor out = original;
   out.key.op = std::move(op);
   out.original = original.key;
+  out.digest.reset();
   return out;
 }
 
@@ -91,14 +119,15 @@ void TestChunks::Add(uint64_t stream_id, uint64_t chunk_sequence,
   chunk::ChunkBuilder builder(buffer.span());
   const TensorKey& first = records.front().key;
   builder.Start(first.run, first.rank, stream_id, chunk_sequence);
+  if (std::any_of(records.begin(), records.end(),
+                  [](const auto& record) { return record.digest; })) {
+    builder.KeepSummariesOnly();
+  }
   for (const TestTensor& record : records) {
     const chunk::RecordSpec spec = SpecOf(record);
     const std::span<std::byte> out = builder.Add(spec);
     MSITD_CHECK(out.data() != nullptr);
-    if (!out.empty()) {
-      std::memcpy(out.data(), record.bytes.data() + spec.part_offset,
-                  out.size());
-    }
+    Fill(record, spec, out);
   }
   const std::span<const std::byte> bytes = builder.Finish(/*client_time_ns=*/1);
   AlignedBuffer memory(bytes.size());
@@ -107,7 +136,7 @@ void TestChunks::Add(uint64_t stream_id, uint64_t chunk_sequence,
   MSITD_CHECK(chunk.ok());
   for (chunk::RecordDescriptor& record : chunk->records()) {
     const chunk::RecordExtra extra = chunk->ExtraOf(record);
-    if (extra.is_alias()) continue;
+    if (extra.is_alias() || chunk::IsClaimed(record)) continue;
     record.hash = IsTextOnly(chunk::KindOf(record))
                       ? chunk::HashBytes(
                             std::as_bytes(std::span(chunk->Text(extra.value))))

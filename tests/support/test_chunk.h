@@ -30,7 +30,14 @@ struct TestTensor {
   std::string stack = "";
   // The key of its original, if it is an alias: `bytes` are not sent then.
   std::optional<TensorKey> original = {};
+  // What its producer makes of the part, if it does. Then the bytes are not
+  // kept, and are sent only if `is_sent`.
+  std::optional<Digest> digest = {};
+  bool is_sent = true;
 };
+
+// Returns a digest that a part of `bytes` bytes of uint8 may have.
+Digest MakeDigest(uint64_t bytes, uint64_t hash);
 
 // Returns an alias of `original` with another op.
 TestTensor MakeAlias(const TestTensor& original, std::string op);

@@ -157,6 +157,7 @@ v1::RankCoverage TotalOf(const v1::CaptureCoverage& coverage) {
     total.set_dropped_count(total.dropped_count() + rank.dropped_count());
     total.set_truncated_count(total.truncated_count() + rank.truncated_count());
     total.set_dangling_count(total.dangling_count() + rank.dangling_count());
+    total.set_claimed_count(total.claimed_count() + rank.claimed_count());
   }
   return total;
 }
@@ -200,7 +201,20 @@ void TellOfSilentRanks(const v1::CaptureCoverage& coverage,
   }
 }
 
-ListLayout CoverageLayout(bool with_dangling) {
+// Names the ranks whose own summaries are not to be trusted.
+void TellOfFalseDigests(const v1::CaptureCoverage& coverage) {
+  for (const v1::RankCoverage& rank : coverage.ranks()) {
+    if (rank.false_count() == 0) continue;
+    fmt::print(stderr,
+               "msitctl: note: rank {} made summaries that are not those of "
+               "the bytes: {} of {} that were checked. Its {} tensors of that "
+               "kind are not to be trusted\n",
+               rank.rank(), rank.false_count(), rank.checked_count(),
+               rank.claimed_count());
+  }
+}
+
+ListLayout CoverageLayout(const v1::RankCoverage& total) {
   ListLayout layout;
   layout.response = v1::CaptureCoverage::descriptor();
   layout.field = "ranks";
@@ -209,8 +223,11 @@ ListLayout CoverageLayout(bool with_dangling) {
       "asked?=asked_count,stored=stored_count,repeated?=repeated_count,"
       "conflicts?=conflict_count,{}dropped?=dropped_count,"
       "truncated?=truncated_count,pending?=pending_count,lost?=lost_count,"
-      "degraded?=degraded_count,stream=stream_state",
-      with_dangling ? "dangling=dangling_count," : "");
+      "degraded?=degraded_count,{}stream=stream_state",
+      total.dangling_count() > 0 ? "dangling=dangling_count," : "",
+      total.claimed_count() > 0
+          ? "claimed?=claimed_count,checked?=checked_count,false?=false_count,"
+          : "");
   layout.name = "rank";
   return layout;
 }
@@ -226,15 +243,16 @@ Outcome Coverage(Invocation& invocation, const CoverageFlags& flags) {
       &v1::CaptureService::Stub::GetCaptureCoverage, flags.run, coverage));
   std::unique_ptr<ListPrinter> printer;
   MSITCTL_ASSIGN_OR_USAGE(
-      printer, ListPrinter::Create(
-                   CoverageLayout(TotalOf(coverage).dangling_count() > 0),
-                   invocation.print_options(), invocation.out()));
+      printer,
+      ListPrinter::Create(CoverageLayout(TotalOf(coverage)),
+                          invocation.print_options(), invocation.out()));
   PartialNotice partial(invocation);
   partial.See(flags.run, coverage);
   for (const v1::RankCoverage& rank : coverage.ranks()) printer->Add(rank);
   printer->Finish(coverage);
   MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
   TellOfSilentRanks(coverage, *silent_after);
+  TellOfFalseDigests(coverage);
   const v1::RankCoverage total = TotalOf(coverage);
   if (total.stored_count() > 0) return partial.End(flags.allow_partial);
   if (total.stream_count() == 0) {

@@ -141,6 +141,16 @@ void ComparisonEngine::Judge(const TensorPair& pair, const PairPlan& plan,
                  DTypeName(target.dtype), DTypeName(golden.dtype)),
              row);
       break;
+    case Way::kContradiction:
+      Decide(
+          v1::SKIPPED,
+          fmt::format("the hashes are equal, but the summaries are not: what "
+                      "the rank of the {} tensor says of it is not true",
+                      !golden.is_claimed   ? "target"
+                      : !target.is_claimed ? "golden"
+                                           : "golden or the target"),
+          row);
+      break;
     case Way::kEqualHashes:
       // Equal bytes pass whatever the predicate asks: it may name a metric that
       // such a pair does not have, as the cosine of zeros.

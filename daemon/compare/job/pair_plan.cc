@@ -54,6 +54,12 @@ bool IsOfTensor(RecordKind kind) {
   return kind == RecordKind::kTensor || kind == RecordKind::kStatistics;
 }
 
+// Of tensors with equal hashes. Summaries of shards are not looked at.
+bool IsContradiction(const LogicalTensor& a, const LogicalTensor& b) {
+  return (a.is_claimed || b.is_claimed) && HasHash(a) && HasHash(b) &&
+         !HasEqualBits({a.summary, a.hash}, {b.summary, b.hash});
+}
+
 // Before anything is asked of the policy; kBytes if this does not decide it.
 Way WayWithoutPolicy(const TensorPair& pair, ShapeRule shapes) {
   if (pair.golden == nullptr || pair.target == nullptr) return Way::kAlone;
@@ -71,7 +77,10 @@ Way WayWithoutPolicy(const TensorPair& pair, ShapeRule shapes) {
   if (golden.kind != target.kind || IsTextOnly(golden.kind)) {
     return Way::kStatistics;
   }
-  if (HashesAgree(target, golden)) return Way::kEqualHashes;
+  if (HashesAgree(target, golden)) {
+    return IsContradiction(target, golden) ? Way::kContradiction
+                                           : Way::kEqualHashes;
+  }
   if (golden.tensor_bytes == 0 && target.tensor_bytes == 0) {
     return Way::kNoElements;
   }

@@ -20,6 +20,8 @@ struct PairPlan {
     kStatistics,   // Of at least one side.
     kShapes,       // They do not agree.
     kKinds,        // Complex against real.
+    // Hashes are equal and summaries are not: a rank claims what is not true.
+    kContradiction,
     kEqualHashes,  // So the bytes are equal.
     kNoElements,
     kBytes,        // Both sides have them.

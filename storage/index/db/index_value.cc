@@ -11,11 +11,11 @@
 namespace msitd::storage {
 namespace {
 
-// Before version 6, no record is of kind statistics, and before version 5, none
-// has extras. Before version 4, frames are not
-// stamped with whose memory they came from. In the first one, no bytes are
-// shared either.
-constexpr uint8_t kStoreVersion = 6;
+// Before version 7, no producer makes digests. Before version 6, no record is
+// of kind statistics, and before version 5, none has extras. Before version 4,
+// frames are not stamped with whose memory they came from. In the first one, no
+// bytes are shared either.
+constexpr uint8_t kStoreVersion = 7;
 constexpr uint8_t kFirstStoreVersion = 2;
 // Has no extras.
 constexpr uint8_t kFirstTensorVersion = 1;
@@ -37,7 +37,9 @@ constexpr uint8_t kFirstCoverageVersion = 1;
 constexpr uint8_t kCoverageVersion = 2;
 // Has no dangling_count.
 constexpr uint8_t kFirstRepeatsVersion = 1;
-constexpr uint8_t kRepeatsVersion = 2;
+// Has no counts of digests.
+constexpr uint8_t kDanglingRepeatsVersion = 2;
+constexpr uint8_t kRepeatsVersion = 3;
 constexpr uint8_t kExpiryVersion = 1;
 constexpr uint8_t kPlaceVersion = 1;
 constexpr uint8_t kRangesVersion = 1;
@@ -52,6 +54,7 @@ constexpr uint8_t kHasBytesFlag = 1;
 constexpr uint8_t kHasSampleFlag = 2;
 constexpr uint8_t kPlacedFlag = 4;
 constexpr uint8_t kExtrasFlag = 8;
+constexpr uint8_t kClaimedFlag = 16;
 // Which extras an entry has.
 constexpr uint8_t kValueBit = 1;
 constexpr uint8_t kStackBit = 2;
@@ -180,7 +183,8 @@ void EncodeIndexValue(const IndexValue& value, std::string& out) {
   writer.PutByte((value.has_bytes ? kHasBytesFlag : 0) |
                  (value.has_sample ? kHasSampleFlag : 0) |
                  (value.placement != 0 ? kPlacedFlag : 0) |
-                 (has_extras ? kExtrasFlag : 0));
+                 (has_extras ? kExtrasFlag : 0) |
+                 (value.is_claimed ? kClaimedFlag : 0));
   writer.PutByte(static_cast<uint8_t>(value.dims.size()));
   for (const int64_t dim : value.dims) {
     writer.PutVarint(static_cast<uint64_t>(dim));
@@ -206,6 +210,7 @@ bool DecodeIndexValue(std::string_view bytes, IndexValue& out) {
   const uint8_t flags = reader.GetByte();
   out.has_bytes = (flags & kHasBytesFlag) != 0;
   out.has_sample = (flags & kHasSampleFlag) != 0;
+  out.is_claimed = (flags & kClaimedFlag) != 0;
   out.dims.resize(reader.GetByte());
   for (int64_t& dim : out.dims) {
     dim = static_cast<int64_t>(reader.GetVarint());
@@ -519,23 +524,38 @@ bool DecodeGoneStage(std::string_view bytes, uint8_t& out) {
 std::string EncodeRepeats(const StreamRepeats& repeats) {
   std::string out;
   ByteWriter writer(out);
-  const bool has_dangling = repeats.dangling_count != 0;
-  writer.PutByte(has_dangling ? kRepeatsVersion : kFirstRepeatsVersion);
+  const bool has_digests =
+      repeats.claimed_count != 0 || repeats.checked_count != 0;
+  const bool has_dangling = has_digests || repeats.dangling_count != 0;
+  writer.PutByte(has_digests    ? kRepeatsVersion
+                 : has_dangling ? kDanglingRepeatsVersion
+                                : kFirstRepeatsVersion);
   writer.PutVarint(repeats.repeated_count);
   writer.PutVarint(repeats.conflict_count);
   if (has_dangling) writer.PutVarint(repeats.dangling_count);
+  if (has_digests) {
+    writer.PutVarint(repeats.claimed_count);
+    writer.PutVarint(repeats.checked_count);
+    writer.PutVarint(repeats.false_count);
+  }
   return out;
 }
 
 bool DecodeRepeats(std::string_view bytes, StreamRepeats& out) {
   ByteReader reader(bytes);
   const uint8_t version = reader.GetByte();
-  if (version != kFirstRepeatsVersion && version != kRepeatsVersion) {
+  if (version < kFirstRepeatsVersion || version > kRepeatsVersion) {
     return false;
   }
   out.repeated_count = reader.GetVarint();
   out.conflict_count = reader.GetVarint();
-  out.dangling_count = version == kRepeatsVersion ? reader.GetVarint() : 0;
+  const auto get_from = [&](uint8_t first_version) {
+    return version >= first_version ? reader.GetVarint() : 0;
+  };
+  out.dangling_count = get_from(kDanglingRepeatsVersion);
+  out.claimed_count = get_from(kRepeatsVersion);
+  out.checked_count = get_from(kRepeatsVersion);
+  out.false_count = get_from(kRepeatsVersion);
   return reader.done();
 }
 

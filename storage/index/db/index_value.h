@@ -36,6 +36,8 @@ struct IndexValue {
   ContentHash hash;
   uint64_t sample_hash = 0;  // If there is a sample.
   Summary summary;
+  // Summary and hash are the producer's word: it sent no bytes.
+  bool is_claimed = false;
   uint32_t placement = 0;  // Number of its name; 0 if it is no shard.
   RecordKind kind = RecordKind::kTensor;
 

@@ -18,6 +18,7 @@ void TensorAssembler::AppendPart(const IndexKey& key, const IndexValue& value,
   const RunId run{key.run};
   const bool is_expired = expiry_.IsExpired(segment, run, value.offset);
   out.has_bytes &= value.has_bytes && !is_expired;
+  out.is_claimed |= value.is_claimed;
   out.has_sample &= (value.has_bytes || value.has_sample) && !is_expired;
   out.parts.push_back({{value.segment_id, value.offset},
                        PartBytes(value.tensor_bytes, key.part),
@@ -70,6 +71,7 @@ absl::StatusOr<bool> TensorAssembler::Assemble(rocksdb::Iterator& it,
   // Of statistics, no bytes were kept in the first place.
   out.has_bytes = first_.kind != RecordKind::kStatistics;
   out.has_sample = out.has_bytes;
+  out.is_claimed = false;
   out.placement.clear();
   if (first_.placement != 0) {
     MSITD_ASSIGN_OR_RETURN(const std::string* const placement,

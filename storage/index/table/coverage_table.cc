@@ -90,6 +90,9 @@ absl::Status CoverageTable::AddRepeats(RunId run,
     rank.repeats.repeated_count += repeats.repeated_count;
     rank.repeats.conflict_count += repeats.conflict_count;
     rank.repeats.dangling_count += repeats.dangling_count;
+    rank.repeats.claimed_count += repeats.claimed_count;
+    rank.repeats.checked_count += repeats.checked_count;
+    rank.repeats.false_count += repeats.false_count;
   }
   return ToStatus(it->status(), "read coverage");
 }

@@ -313,6 +313,78 @@ std::vector<std::byte> Statistics() {
   return maker.Finish();
 }
 
+// A digest alone, one with its bytes, a tensor without and an alias, of which
+// summaries are kept.
+std::vector<std::byte> Digests() {
+  constexpr std::array<int16_t, 72> kValues = {3, -2, 4, 0};
+  constexpr int64_t kDims[] = {72};
+  AlignedBuffer memory(ChunkBuilder::kBufferBytes);
+  ChunkBuilder builder(memory.span());
+  builder.Start("golden-fp32", 1, 0x1122334455667788, 9);
+  builder.KeepSummariesOnly();
+  Digest digest;
+  digest.summary.count = kValues.size();
+  digest.summary.zero_count = kValues.size() - 3;
+  digest.summary.min = -2;
+  digest.summary.max = 4;
+  digest.summary.sum = 5;
+  digest.summary.l1 = 9;
+  digest.summary.sum_squares = 29;
+  digest.hash = HashBytes(std::as_bytes(std::span(kValues)));
+  RecordSpec record{.sequence = 80,
+                    .device = "cpu:0",
+                    .token = 3,
+                    .op = "layer.1.dense",
+                    .io = Io::kOutput,
+                    .index = "0",
+                    .dtype = DType::kInt16,
+                    .dims = kDims,
+                    .tensor_bytes = sizeof(kValues),
+                    .part_bytes = sizeof(digest),
+                    .has_digest = true};
+  std::memcpy(builder.Add(record).data(), &digest, sizeof(digest));
+  record.sequence = 81;
+  record.index = "1";
+  record.part_bytes = kDigestSpan + sizeof(kValues);
+  const std::span<std::byte> both = builder.Add(record);
+  std::fill(both.begin(), both.end(), std::byte{0});
+  std::memcpy(both.data(), &digest, sizeof(digest));
+  std::memcpy(both.data() + kDigestSpan, kValues.data(), sizeof(kValues));
+  record.sequence = 82;
+  record.index = "2";
+  record.part_bytes = sizeof(kValues);
+  record.has_digest = false;
+  std::memcpy(builder.Add(record).data(), kValues.data(), sizeof(kValues));
+  record.sequence = 83;
+  record.op = "view";
+  record.part_bytes = 0;
+  record.alias = {"layer.1.dense", 0, Io::kOutput, "0"};
+  builder.Add(record);
+  const std::span<const std::byte> bytes = builder.Finish(kClientTimeNs);
+  return {bytes.begin(), bytes.end()};
+}
+
+// Digests as they lie in a segment: the second one is false, and the alias is
+// of a digest that nobody checked.
+std::vector<std::byte> DigestsFrame() {
+  const std::vector<std::byte> sent = Digests();
+  auto chunk = Chunk::FromProducer(sent);
+  MSITD_CHECK(chunk.ok());
+  StampHeader(chunk->header());
+  const std::span<RecordDescriptor> records = chunk->records();
+  records[1].flags |= kFalseDigestFlag;
+  records[1].hash = {1, 2};
+  records[2].summary = records[0].summary;
+  records[2].hash = records[0].hash;
+  records[3].summary = records[0].summary;
+  records[3].hash = records[0].hash;
+  records[3].flags |= kDigestFlag;
+  records[3].bytes_segment_id = chunk->header().segment_id;
+  records[3].bytes_offset = chunk->header().frame_offset + chunk->head().size();
+  chunk->StampChecksum();
+  return {chunk->head().begin(), chunk->head().end()};
+}
+
 std::vector<std::byte> SampleFrame() {
   std::vector<int16_t> values(1030);
   for (size_t i = 0; i < values.size(); ++i) {
@@ -369,7 +441,9 @@ std::vector<GoldenChunk> MakeGoldenChunks() {
           {"v1/sample_frame.chunk", SampleFrame()},
           {"v2/every_kind.chunk", EveryKind()},
           {"v2/every_kind_frame.chunk", EveryKindFrame()},
-          {"v3/statistics.chunk", Statistics()}};
+          {"v3/statistics.chunk", Statistics()},
+          {"v4/digests.chunk", Digests()},
+          {"v4/digests_frame.chunk", DigestsFrame()}};
 }
 
 }  // namespace msitd::chunk

@@ -27,6 +27,14 @@ struct GoldenChunk {
 //  - every_kind.chunk: a tensor with a stack and a gradient, an alias of it, a
 //    value of each kind, an empty text and a document;
 //  - every_kind_frame.chunk: every_kind as it lies in a segment, stamped.
+// Of version 3:
+//  - statistics.chunk: values of each kind and two records of statistics.
+// Of version 4:
+//  - digests.chunk: a tensor as its digest alone, one with digest and bytes,
+//  one
+//    with bytes alone, and an alias of the first;
+//  - digests_frame.chunk: digests as it lies in a segment, stamped; the digest
+//    that came with bytes is false.
 std::vector<GoldenChunk> MakeGoldenChunks();
 
 }  // namespace msitd::chunk

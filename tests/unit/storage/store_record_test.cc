@@ -10,6 +10,7 @@ namespace msitd::storage {
 namespace {
 
 using msitd::testing::MakeAlias;
+using msitd::testing::MakeDigest;
 using msitd::testing::MakeStatistics;
 using msitd::testing::MakeValue;
 using ::testing::ElementsAre;
@@ -206,6 +207,54 @@ TEST_P(RecordTest, AnAliasHasTheBytesOfItsOriginal) {
   EXPECT_EQ(Counters().tensor_count, 4u);
   EXPECT_EQ(Counters().payload_bytes, original.bytes.size());
   EXPECT_EQ(Counters().dangling_count, 0u);
+}
+
+TEST_P(RecordTest, KnowsWhatIsTheWordOfTheProducer) {
+  TestTensor claimed = MakeTensor("r", 0, "claimed", 5000);
+  claimed.digest = MakeDigest(5000, 1);
+  claimed.is_sent = false;
+  TestTensor checked = MakeTensor("r", 0, "checked", 5000);
+  checked.digest = MakeDigest(5000, 1);
+  const TestTensor plain = MakeTensor("r", 0, "plain", 5000);
+  const TestTensor alias = MakeAlias(claimed, "alias");
+  const TestTensor later = MakeAlias(claimed, "later");
+  ASSERT_TRUE(
+      Append({claimed, checked, plain, alias}, chunk::kSummaryOnlyFlag).ok());
+  ASSERT_TRUE(Append({later}, chunk::kSummaryOnlyFlag).ok());
+  EXPECT_TRUE(Get(claimed.key).is_claimed);
+  EXPECT_EQ(Get(claimed.key).hash, claimed.digest->hash);
+  EXPECT_EQ(Get(claimed.key).summary, claimed.digest->summary);
+  EXPECT_EQ(Get(claimed.key).tensor_bytes, 5000u);
+  EXPECT_EQ(Get(claimed.key).parts.at(0).bytes, 5000u);
+  EXPECT_FALSE(Get(claimed.key).has_bytes);
+  EXPECT_TRUE(Get(alias.key).is_claimed);
+  EXPECT_EQ(Get(alias.key).hash, claimed.digest->hash);
+  EXPECT_TRUE(Get(later.key).is_claimed);
+  EXPECT_EQ(Get(later.key).summary, claimed.digest->summary);
+  EXPECT_FALSE(Get(checked.key).is_claimed);
+  EXPECT_EQ(Get(checked.key).hash, chunk::HashBytes(checked.bytes));
+  EXPECT_FALSE(Get(plain.key).is_claimed);
+}
+
+TEST_P(RecordTest, CountsDigestsOfTheProducer) {
+  TestTensor claimed = MakeTensor("r", 0, "claimed", 5000);
+  claimed.digest = MakeDigest(5000, 1);
+  claimed.is_sent = false;
+  TestTensor checked = MakeTensor("r", 0, "checked", 5000);
+  checked.digest = MakeDigest(5000, 1);
+  TestTensor false_one = checked;
+  false_one.key.op = "false";
+  TestChunks chunks(77, next_chunk_++, {claimed, checked, false_one});
+  chunks.span()[0].records()[2].flags |= chunk::kFalseDigestFlag;
+  ASSERT_TRUE(store_.log().Append(chunks.span()).ok());
+  ASSERT_TRUE(Append({claimed}, chunk::kSummaryOnlyFlag).ok());
+  const auto ranks = read_.ListCoverage("r");
+  ASSERT_TRUE(ranks.ok()) << ranks.status();
+  ASSERT_EQ(ranks->size(), 1u);
+  EXPECT_EQ((*ranks)[0].repeats, (StreamRepeats{.repeated_count = 1,
+                                                .claimed_count = 3,
+                                                .checked_count = 2,
+                                                .false_count = 1}));
 }
 
 TEST_P(RecordTest, AliasesHaveParts) {

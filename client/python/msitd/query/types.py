@@ -282,6 +282,8 @@ class Tensor:
     """Where it was recorded: `file:line function` a line, innermost first."""
     alias_of: str = ""
     """Name of the tensor that has the bytes, if they were recorded only once."""
+    claimed: bool = False
+    """True if summary and hash are the word of the rank, which sent no bytes."""
 
 
 @mirrors("SummarizeTensorsResponse.Group")
@@ -378,6 +380,12 @@ class RankCoverage:
     """How long the rank has had no stream; None while it has one."""
     dangling_count: int = 0
     """Those whose bytes should be those of a tensor that is not there."""
+    claimed_count: int = 0
+    """Of those stored: the rank made summary and hash itself."""
+    checked_count: int = 0
+    """Parts of those claimed that the daemon checked."""
+    false_count: int = 0
+    """Of those checked: what the rank said is not true."""
 
 
 @mirrors("CaptureCoverage")
@@ -455,3 +463,5 @@ class NodeStatus:
     shared_size_bytes: int
     retention_pause: str
     index_size_bytes: int
+    checked_digest_count: int = 0
+    false_digest_count: int = 0

@@ -11,6 +11,7 @@
 
 #include "protos/base/dtype.h"
 #include "protos/base/record_kind.h"
+#include "protos/base/summary.h"
 #include "protos/base/tensor_key.h"
 #include "protos/chunk/chunk_format.h"
 #include "protos/os/aligned_buffer.h"
@@ -35,6 +36,8 @@ struct RecordedTensor {
   uint32_t chunk_flags = 0;  // How much is kept of it.
   RecordKind kind = RecordKind::kTensor;
   std::optional<std::string> value = {};
+  // What its rank says of it in place of the bytes, if it does; of one part.
+  std::optional<Digest> claim = {};
 };
 
 template <typename T>

@@ -14,6 +14,7 @@
 
 #include "protos/base/limits.h"
 #include "protos/chunk/chunk_format.h"
+#include "protos/compute/digest.h"
 #include "protos/status/status.h"
 #include "tests/support/fake_store.h"
 #include "tests/support/named_runs.h"
@@ -128,6 +129,40 @@ TEST_F(IngestPipelineTest, StampsSummaryAndHashOfEachRecord) {
   EXPECT_EQ(info->summary.l1, 4.5);
   EXPECT_EQ(info->hash, chunk::HashBytes(
                             std::as_bytes(std::span(tensor.values.data(), 3))));
+}
+
+TEST_F(IngestPipelineTest, ChecksDigestsThatComeWithTheirBytes) {
+  Producer producer("run", 0, 7);
+  RecordingPeer& peer = NewPeer();
+  const StreamHandle stream = Open(producer, peer);
+  testing::ProducedTensor honest{.op = "honest", .values = {1, -3, 0.5}};
+  honest.digest = compute::DigestPart(std::as_bytes(std::span(honest.values)),
+                                      DType::kFloat32);
+  testing::ProducedTensor other_hash = honest;
+  other_hash.op = "other hash";
+  other_hash.digest->hash.high ^= 1;
+  testing::ProducedTensor other_sum = honest;
+  other_sum.op = "other sum";
+  other_sum.digest->summary.sum = -1.75;
+  testing::ProducedTensor claimed = other_sum;
+  claimed.op = "claimed";
+  claimed.is_sent = false;
+  Offer(stream, producer.Chunk(0, {honest, other_hash, other_sum, claimed}));
+  peer.AwaitCommit(1);
+  testing::NamedRuns runs(store_);
+  for (const auto* tensor : {&honest, &other_hash, &other_sum}) {
+    const auto info = runs.GetTensor(producer.KeyOf(*tensor));
+    ASSERT_TRUE(info.ok()) << info.status();
+    EXPECT_TRUE(HasEqualBits({info->summary, info->hash}, *honest.digest));
+    EXPECT_FALSE(info->is_claimed);
+  }
+  const auto info = runs.GetTensor(producer.KeyOf(claimed));
+  ASSERT_TRUE(info.ok()) << info.status();
+  EXPECT_TRUE(info->is_claimed);
+  EXPECT_EQ(info->summary.sum, -1.75);
+  EXPECT_EQ(runs.ListCoverage("run")->at(0).repeats,
+            (storage::StreamRepeats{
+                .claimed_count = 4, .checked_count = 3, .false_count = 2}));
 }
 
 TEST_F(IngestPipelineTest, CommitsWhatIsReadyInOneAppend) {

@@ -27,7 +27,7 @@ TEST_P(NodeServiceTest, CapabilitiesAreComplete) {
   v1::Capabilities capabilities;
   ASSERT_TRUE(Invoke(*nodes_, &Stub::GetCapabilities, {}, capabilities).ok());
   EXPECT_NE(capabilities.version(), "");
-  EXPECT_EQ(capabilities.chunk_version(), 3);
+  EXPECT_EQ(capabilities.chunk_version(), 4);
   EXPECT_EQ(capabilities.chunk_size_bytes_max(), (512 << 10) + (4 << 20));
   EXPECT_GT(capabilities.read_piece_bytes_max(), 0);
   EXPECT_THAT(capabilities.metrics(), Contains("cosine"));

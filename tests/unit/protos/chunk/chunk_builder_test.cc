@@ -82,7 +82,7 @@ TEST(ChunkBuilderTest, RoundTripsExtras) {
   EXPECT_EQ(HeaderOf(BuildChunk(records)).version, kExtrasVersion);
   records.push_back(Statistics(DType::kInt64, {2, 3}, "{\"max\": 1}"));
   ExpectRoundTrip(records);
-  EXPECT_EQ(HeaderOf(BuildChunk(records)).version, kVersion);
+  EXPECT_EQ(HeaderOf(BuildChunk(records)).version, kStatisticsVersion);
 }
 
 TEST(ChunkBuilderTest, WritesTheLowestVersionThatSuffices) {
@@ -93,8 +93,38 @@ TEST(ChunkBuilderTest, WritesTheLowestVersionThatSuffices) {
   EXPECT_EQ(HeaderOf(BuildChunk(records)).version, kExtrasVersion);
   EXPECT_EQ(VersionFor(records[0].spec()), kExtrasVersion);
   records.insert(records.begin(), Statistics(DType::kInt32, {3}, "{}"));
+  EXPECT_EQ(HeaderOf(BuildChunk(records)).version, kStatisticsVersion);
+  EXPECT_EQ(VersionFor(records[0].spec()), kStatisticsVersion);
+  AddDigest(records[1], /*is_sent=*/false);
   EXPECT_EQ(HeaderOf(BuildChunk(records)).version, kVersion);
-  EXPECT_EQ(VersionFor(records[0].spec()), kVersion);
+  EXPECT_EQ(VersionFor(records[1].spec()), kVersion);
+}
+
+TEST(ChunkBuilderTest, RoundTripsDigests) {
+  std::vector<SampleRecord> records(3, WholeTensor(DType::kInt16, {70}, 1));
+  const std::vector<std::byte> tensor = records[0].payload;
+  const Digest digest = AddDigest(records[0], /*is_sent=*/false);
+  AddDigest(records[1], /*is_sent=*/true);
+  records[1].op = "sent";
+  records[2].op = "plain";
+  const std::vector<std::byte> bytes = BuildChunk(records);
+  const auto chunk = Chunk::FromProducer(bytes);
+  ASSERT_TRUE(chunk.ok()) << chunk.status();
+  EXPECT_EQ(chunk->kept(), Kept::kNothing);
+  const auto got = chunk->records();
+  ASSERT_EQ(got.size(), 3u);
+  for (const size_t i : {0, 1}) {
+    EXPECT_TRUE(HasEqualBits({got[i].summary, got[i].hash}, digest)) << i;
+  }
+  EXPECT_TRUE(IsClaimed(got[0]));
+  EXPECT_TRUE(chunk->PayloadOf(got[0]).empty());
+  EXPECT_EQ(PartBytes(got[0]), tensor.size());
+  EXPECT_FALSE(IsClaimed(got[1]));
+  EXPECT_TRUE(HasDigest(got[1]));
+  EXPECT_THAT(chunk->PayloadOf(got[1]), ElementsAreArray(tensor));
+  EXPECT_FALSE(HasDigest(got[2]));
+  EXPECT_THAT(chunk->PayloadOf(got[2]), ElementsAreArray(tensor));
+  EXPECT_EQ(got[2].summary, Summary());
 }
 
 TEST(ChunkBuilderTest, AChunkAfterOneWithExtrasIsPlainAgain) {

@@ -47,7 +47,7 @@ std::vector<Row> HeaderRows() {
   return {
       {"Magic", "CHUNK_MALFORMED", [](Spoiled& s) { s.header.magic ^= 1; }},
       {"VersionAbove", "CHUNK_VERSION_UNSUPPORTED",
-       [](Spoiled& s) { s.header.version = 4; }},
+       [](Spoiled& s) { s.header.version = 5; }},
       {"VersionZero", "CHUNK_VERSION_UNSUPPORTED",
        [](Spoiled& s) { s.header.version = 0; }},
       {"HeaderReserved", "CHUNK_MALFORMED",
@@ -341,7 +341,20 @@ const ExtraRow kExtraRows[] = {
      }},
     {"requires_grad", "CHUNK_MALFORMED",
      [](auto& s) { s.record[0].flags |= kRequiresGradMask; }},
-    {"flags", "CHUNK_MALFORMED", [](auto& s) { s.record[0].flags |= 64; }},
+    {"digest in version 3", "CHUNK_MALFORMED",
+     [](auto& s) { s.record[0].flags |= kDigestFlag; }},
+    {"digest in a chunk that keeps bytes", "CHUNK_MALFORMED",
+     [](auto& s) {
+       s.header.version = kVersion;
+       s.record[0].flags |= kDigestFlag;
+     }},
+    {"false digest in version 3", "CHUNK_MALFORMED",
+     [](auto& s) { s.record[0].flags |= kFalseDigestFlag; }},
+    {"false digest of none", "CHUNK_MALFORMED",
+     [](auto& s) {
+       s.header.version = kVersion;
+       s.record[0].flags |= kFalseDigestFlag;
+     }},
     {"extra outside", "CHUNK_MALFORMED",
      [](auto& s) { s.record[2].dims_offset = s.header.head_bytes & ~7u; }},
     {"extra flags", "CHUNK_MALFORMED", [](auto& s) { s.extra[0].flags = 4; }},
@@ -412,6 +425,100 @@ TEST(ChunkRefusalTest, ExtrasAreRefusedWithTheirReason) {
     EXPECT_EQ(status.ok(), std::string_view(row.reason).empty()) << status;
     EXPECT_EQ(Reason(status), row.reason) << status;
   }
+}
+
+// A chunk of a digest alone and of one with its bytes, taken apart.
+struct SpoiledDigest {
+  SpoiledDigest() {
+    std::vector<SampleRecord> records(2, WholeTensor(DType::kInt16, {70}, 1));
+    AddDigest(records[0], /*is_sent=*/false);
+    digest = AddDigest(records[1], /*is_sent=*/true);
+    bytes = BuildChunk(records);
+    header = HeaderOf(bytes);
+    for (size_t i = 0; i < 2; ++i) record[i] = RecordOf(bytes, i);
+  }
+
+  std::vector<std::byte> Put() {
+    PutHeader(bytes, header);
+    for (size_t i = 0; i < 2; ++i) PutRecord(bytes, i, record[i]);
+    const size_t payload = AlignUp(header.head_bytes, kChunkAlignment);
+    std::memcpy(bytes.data() + payload, &digest, sizeof(digest));
+    return bytes;
+  }
+
+  std::vector<std::byte> bytes;
+  ChunkHeader header;
+  RecordDescriptor record[2];
+  Digest digest;  // Of record 0.
+};
+
+struct DigestRow {
+  const char* name;
+  const char* reason;
+  std::function<void(SpoiledDigest&)> spoil;
+};
+
+const DigestRow kDigestRows[] = {
+    {"nothing", "", [](auto&) {}},
+    {"version 3", "CHUNK_MALFORMED",
+     [](auto& s) { s.header.version = kStatisticsVersion; }},
+    {"bytes are kept", "CHUNK_MALFORMED", [](auto& s) { s.header.flags = 0; }},
+    {"samples are kept", "CHUNK_MALFORMED",
+     [](auto& s) { s.header.flags = kSampleFlag; }},
+    {"of a number", "SHAPE_MISMATCH", [](auto& s) { s.record[0].flags |= 1; }},
+    {"cut short", "PART_MISPLACED",
+     [](auto& s) { --s.record[0].payload_bytes; }},
+    {"with some of the bytes", "PART_MISPLACED",
+     [](auto& s) { --s.record[1].payload_bytes; }},
+    {"false and claimed", "CHUNK_MALFORMED",
+     [](auto& s) { s.record[0].flags |= kFalseDigestFlag; }},
+    {"other count", "CHUNK_MALFORMED",
+     [](auto& s) { ++s.digest.summary.count; }},
+    {"NaN of integers", "CHUNK_MALFORMED",
+     [](auto& s) { s.digest.summary.nan_count = 1; }},
+    {"zeros beyond all", "CHUNK_MALFORMED",
+     [](auto& s) { s.digest.summary.zero_count = ~uint64_t{0}; }},
+    {"least is NaN", "CHUNK_MALFORMED",
+     [](auto& s) { s.digest.summary.min = std::nan(""); }},
+    {"least above largest", "CHUNK_MALFORMED",
+     [](auto& s) { s.digest.summary.min = 5; }},
+    {"zeros outside of the extremes", "CHUNK_MALFORMED",
+     [](auto& s) {
+       s.digest.summary.zero_count = 1;
+       s.digest.summary.min = 1;
+     }},
+    {"infinity that is not counted", "CHUNK_MALFORMED",
+     [](auto& s) {
+       s.digest.summary.max = std::numeric_limits<double>::infinity();
+     }},
+    {"sum is NaN", "CHUNK_MALFORMED",
+     [](auto& s) { s.digest.summary.sum = std::nan(""); }},
+    {"negative norm", "CHUNK_MALFORMED",
+     [](auto& s) { s.digest.summary.l1 = -1; }},
+    {"negative squares", "CHUNK_MALFORMED",
+     [](auto& s) { s.digest.summary.sum_squares = -1; }},
+    {"unknown exponent", "CHUNK_MALFORMED",
+     [](auto& s) { s.digest.summary.sum_squares_exponent = 7; }},
+};
+
+TEST(ChunkRefusalTest, DigestsAreRefusedWithTheirReason) {
+  for (const DigestRow& row : kDigestRows) {
+    SCOPED_TRACE(row.name);
+    SpoiledDigest spoiled;
+    row.spoil(spoiled);
+    const absl::Status status = Chunk::FromProducer(spoiled.Put()).status();
+    EXPECT_EQ(status.ok(), std::string_view(row.reason).empty()) << status;
+    EXPECT_EQ(Reason(status), row.reason) << status;
+  }
+}
+
+TEST(ChunkStampTest, AProducerCannotStampADigestAsFalse) {
+  SpoiledDigest spoiled;
+  spoiled.record[1].flags |= kFalseDigestFlag;
+  const std::vector<std::byte> bytes = spoiled.Put();
+  const auto chunk = Chunk::FromProducer(bytes);
+  ASSERT_TRUE(chunk.ok()) << chunk.status();
+  EXPECT_EQ(chunk->records()[1].flags, kDigestFlag);
 }
 
 TEST(ChunkRefusalMessageTest, NamesTheRecordAndTheValues) {

@@ -123,6 +123,25 @@ TEST_F(ChunkDraftTest, GivesExtras) {
   EXPECT_EQ(got.Text(got.ExtraOf(got.records()[2]).value), "None");
 }
 
+TEST_F(ChunkDraftTest, GivesDigests) {
+  Start(kSummaryOnlyFlag);
+  SampleRecord torn = WholeTensor(DType::kInt16, {70}, 1);
+  SampleRecord whole = torn;
+  whole.sequence = 4;
+  AddDigest(torn, /*is_sent=*/false);
+  const Digest digest = AddDigest(whole, /*is_sent=*/false);
+  ASSERT_TRUE(Add(torn, /*is_written=*/false));
+  ASSERT_TRUE(Add(whole));
+  const auto chunk = Read(memory_);
+  ASSERT_TRUE(chunk.ok()) << chunk.status();
+  const Chunk& got = **chunk;
+  EXPECT_EQ(got.header().version, kVersion);
+  ASSERT_EQ(got.records().size(), 1u);
+  EXPECT_TRUE(IsClaimed(got.records()[0]));
+  EXPECT_TRUE(
+      HasEqualBits({got.records()[0].summary, got.records()[0].hash}, digest));
+}
+
 TEST_F(ChunkDraftTest, WithoutAWholeRecordThereIsNoChunk) {
   EXPECT_FALSE(Read(memory_)->has_value());
   ASSERT_TRUE(Add(Sample(1, "a"), /*is_written=*/false));

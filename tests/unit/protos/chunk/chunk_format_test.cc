@@ -70,14 +70,24 @@ TEST(ChunkFormatTest, ExtraOffsetsAreFrozen) {
   EXPECT_EQ(sizeof(RecordExtra), 40u);
 }
 
+TEST(ChunkFormatTest, DigestOffsetsAreFrozen) {
+  EXPECT_EQ(offsetof(Digest, summary), 0u);
+  EXPECT_EQ(offsetof(Digest, hash), 88u);
+  EXPECT_EQ(sizeof(Digest), 104u);
+}
+
 TEST(ChunkFormatTest, ConstantsAreFrozen) {
   EXPECT_EQ(kMagic, 0x4354534du);
   EXPECT_EQ(kPlainVersion, 1);
   EXPECT_EQ(kExtrasVersion, 2);
-  EXPECT_EQ(kVersion, 3);
+  EXPECT_EQ(kStatisticsVersion, 3);
+  EXPECT_EQ(kVersion, 4);
   EXPECT_EQ(kKindMask, 7);
   EXPECT_EQ(kRequiresGradMask, 24);
   EXPECT_EQ(kExtraFlag, 32);
+  EXPECT_EQ(kDigestFlag, 64);
+  EXPECT_EQ(kFalseDigestFlag, 128);
+  EXPECT_EQ(kDigestSpan, 128u);
   EXPECT_EQ(kAliasFlag, 1);
   EXPECT_EQ(kValueFlag, 2);
   EXPECT_EQ(kChunkAlignment, 4096u);

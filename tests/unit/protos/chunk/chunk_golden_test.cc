@@ -36,7 +36,7 @@ float FloatAt(std::span<const std::byte> bytes, size_t element) {
 
 TEST(ChunkGoldenTest, TodaysProgramMakesTheSameBytes) {
   const std::vector<GoldenChunk> made = MakeGoldenChunks();
-  ASSERT_EQ(made.size(), 10u);
+  ASSERT_EQ(made.size(), 12u);
   for (const GoldenChunk& golden : made) {
     EXPECT_EQ(ReadGolden(golden.name), golden.bytes) << golden.name;
   }
@@ -257,6 +257,39 @@ TEST(ChunkGoldenTest, FrameOfEveryKindReadsBackWithItsStamps) {
   EXPECT_EQ(alias.hash, chunk->records()[0].hash);
   EXPECT_EQ(chunk->Text(chunk->ExtraOf(chunk->records()[6]).value),
             "torch.float32");
+}
+
+TEST(ChunkGoldenTest, DigestsReadBack) {
+  const std::vector<std::byte> bytes = ReadGolden("v4/digests.chunk");
+  const auto chunk = Chunk::FromProducer(bytes);
+  ASSERT_TRUE(chunk.ok()) << chunk.status();
+  EXPECT_EQ(chunk->header().version, 4);
+  const auto records = chunk->records();
+  ASSERT_EQ(records.size(), 4u);
+  for (const size_t i : {0, 1}) {
+    EXPECT_EQ(records[i].summary.count, 72u);
+    EXPECT_EQ(records[i].summary.sum, 5);
+    EXPECT_EQ(records[i].hash, HashBytes(chunk->PayloadOf(records[2])));
+  }
+  EXPECT_TRUE(IsClaimed(records[0]));
+  EXPECT_TRUE(chunk->PayloadOf(records[0]).empty());
+  EXPECT_FALSE(IsClaimed(records[1]));
+  EXPECT_EQ(chunk->PayloadOf(records[1]).size(), 144u);
+}
+
+TEST(ChunkGoldenTest, FrameOfDigestsReadsBackWithItsStamps) {
+  const std::vector<std::byte> bytes = ReadGolden("v4/digests_frame.chunk");
+  AlignedBuffer head(bytes.size());
+  std::copy(bytes.begin(), bytes.end(), head.data());
+  const auto chunk = Chunk::FromFrame(std::move(head));
+  ASSERT_TRUE(chunk.ok()) << chunk.status();
+  const auto records = chunk->records();
+  EXPECT_TRUE(IsClaimed(records[0]));
+  EXPECT_EQ(records[0].summary.max, 4);
+  EXPECT_EQ(records[1].flags, kDigestFlag | kFalseDigestFlag);
+  EXPECT_EQ(records[1].hash, (ContentHash{1, 2}));
+  EXPECT_TRUE(IsClaimed(records[3]));
+  EXPECT_EQ(chunk->stored_payload_bytes(), 0u);
 }
 
 }  // namespace

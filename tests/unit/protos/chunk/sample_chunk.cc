@@ -33,7 +33,8 @@ RecordSpec SampleRecord::spec() const {
           .requires_grad = requires_grad,
           .value = value,
           .stack = stack,
-          .alias = alias};
+          .alias = alias,
+          .has_digest = has_digest};
 }
 
 SampleRecord WholeTensor(DType dtype, std::vector<int64_t> dims, uint8_t seed) {
@@ -60,10 +61,34 @@ SampleRecord Statistics(DType dtype, std::vector<int64_t> dims,
   return out;
 }
 
+Digest AddDigest(SampleRecord& record, bool is_sent) {
+  Digest out;
+  out.summary.count = record.tensor_bytes / ElementBytes(record.dtype) *
+                      (IsComplex(record.dtype) ? 2 : 1);
+  out.summary.min = -2;
+  out.summary.max = 4;
+  out.summary.sum = 3;
+  out.summary.l1 = 7;
+  out.summary.sum_squares = 21;
+  out.hash = {0x1111, 0x2222};
+  std::vector<std::byte> payload(is_sent ? kDigestSpan : sizeof(out));
+  std::memcpy(payload.data(), &out, sizeof(out));
+  if (is_sent) {
+    payload.insert(payload.end(), record.payload.begin(), record.payload.end());
+  }
+  record.payload = std::move(payload);
+  record.has_digest = true;
+  return out;
+}
+
 std::vector<std::byte> BuildChunk(std::span<const SampleRecord> records) {
   AlignedBuffer buffer(ChunkBuilder::kBufferBytes);
   ChunkBuilder builder(buffer.span());
   builder.Start("run", 2, 5, 9);
+  if (std::any_of(records.begin(), records.end(),
+                  [](const auto& record) { return record.has_digest; })) {
+    builder.KeepSummariesOnly();
+  }
   for (const SampleRecord& record : records) {
     const std::span<std::byte> out = builder.Add(record.spec());
     if (out.data() == nullptr) {

@@ -35,6 +35,7 @@ struct SampleRecord {
   std::optional<std::string> value = {};
   std::string stack = "";
   std::optional<AliasSpec> alias = {};
+  bool has_digest = false;
 
   RecordSpec spec() const;
 };
@@ -47,8 +48,13 @@ SampleRecord WholeTensor(DType dtype, std::vector<int64_t> dims, uint8_t seed);
 SampleRecord Statistics(DType dtype, std::vector<int64_t> dims,
                         std::string text);
 
-// Returns the bytes of a finished chunk of run "run", rank 2, stream 5,
-// sequence 9. Fails the test if a record does not fit.
+// Makes the payload of a record of a whole tensor begin with a digest that such
+// a tensor may have, and returns that. `is_sent`: the bytes follow.
+Digest AddDigest(SampleRecord& record, bool is_sent);
+
+// Returns the bytes of a finished chunk that keeps summaries only if a record
+// has a digest, of run "run", rank 2, stream 5, sequence 9. Fails the test if a
+// record does not fit.
 std::vector<std::byte> BuildChunk(std::span<const SampleRecord> records);
 
 // Returns a chunk of three small records.

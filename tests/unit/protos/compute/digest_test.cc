@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "protos/compute/digest.h"
 
+#include <algorithm>
+#include <span>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -41,6 +43,44 @@ TEST(DigestPartTest, HasOneHashOnEveryTarget) {
       kernels.hash->finish(state, halves);
       EXPECT_EQ((ContentHash{halves[0], halves[1]}), expected)
           << kernels.name << " " << size;
+    }
+  }
+}
+
+// A daemon refuses what no tensor can have.
+TEST(DigestPartTest, IsPossibleWhateverTheElementsAre) {
+  for (int number = 1; number < kDTypeCount; ++number) {
+    const auto dtype = static_cast<DType>(number);
+    const DType component = ComponentOf(dtype);
+    const size_t components = IsComplex(dtype) ? 2 : 1;
+    for (const Pattern pattern : kPatterns) {
+      for (const size_t count : {0, 1, 2, 127, 128, 129, 5001}) {
+        const auto bytes =
+            MakeElements(component, pattern, count * components, count + 3);
+        const Summary summary = DigestPart(bytes, dtype).summary;
+        EXPECT_TRUE(IsPossible(summary, dtype, bytes.size()))
+            << DTypeName(dtype) << " " << NameOf(pattern) << " " << count;
+        EXPECT_FALSE(
+            IsPossible(summary, dtype, bytes.size() + ElementBytes(dtype)));
+      }
+    }
+  }
+}
+
+TEST(PartDigesterTest, GivesTheSameHoweverThePartIsCut) {
+  for (int number = 1; number < kDTypeCount; ++number) {
+    const auto dtype = static_cast<DType>(number);
+    const auto bytes =
+        MakeElements(ComponentOf(dtype), Pattern::kMixed, 40'000, 5);
+    const std::span<const std::byte> all(bytes);
+    for (const size_t step : {1, 3, 8, 40}) {
+      PartDigester digester(dtype);
+      const size_t piece = step * PartDigester::kPieceStep;
+      for (size_t at = 0; at < all.size(); at += piece) {
+        digester.Add(all.subspan(at, std::min(piece, all.size() - at)));
+      }
+      EXPECT_TRUE(HasEqualBits(digester.Finish(), DigestPart(bytes, dtype)))
+          << DTypeName(dtype) << " " << step;
     }
   }
 }

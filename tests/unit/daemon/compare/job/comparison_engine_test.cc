@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "protos/base/resource_name.h"
+#include "protos/compute/digest.h"
 #include "protos/status/status.h"
 #include "tests/support/fake_store.h"
 #include "tests/unit/daemon/compare/row_observer.h"
@@ -47,6 +48,11 @@ class ComparisonEngineTest : public ::testing::Test {
   ComparisonPlan plan_{"g", "t", {}, {}};
 };
 
+Digest DigestOf(const RecordedTensor& tensor) {
+  return compute::DigestPart(std::as_bytes(std::span(tensor.bytes)),
+                             tensor.dtype);
+}
+
 TEST_F(ComparisonEngineTest, EqualBytesPassWithoutBeingRead) {
   const v1::ComparisonRow row =
       RowOf(Floats("op", {1, 2, kNan}), Floats("op", {1, 2, kNan}));
@@ -60,6 +66,28 @@ TEST_F(ComparisonEngineTest, EqualBytesPassWhateverThePredicate) {
   plan_.policy = *Policy::Create(std::vector<PolicyRule>{{"*", "cosine > 2"}});
   EXPECT_EQ(RowOf(Floats("op", {0, 0}), Floats("op", {0, 0})).verdict(),
             v1::PASS);
+}
+
+TEST_F(ComparisonEngineTest, AClaimedHashCountsAsAnyOther) {
+  const RecordedTensor golden = Floats("op", {1, 2, -4});
+  RecordedTensor target = golden;
+  target.claim = DigestOf(golden);
+  const v1::ComparisonRow row = RowOf(target, golden);
+  EXPECT_EQ(row.verdict(), v1::PASS) << row.reason();
+  EXPECT_TRUE(row.bitwise_equal());
+}
+
+TEST_F(ComparisonEngineTest, AClaimThatContradictsItselfDoesNotPass) {
+  const RecordedTensor honest = Floats("op", {1, 2, -4});
+  RecordedTensor liar = honest;
+  liar.claim = DigestOf(honest);
+  liar.claim->summary.sum = -2;
+  const v1::ComparisonRow row = RowOf(liar, honest);
+  EXPECT_EQ(row.verdict(), v1::SKIPPED);
+  EXPECT_FALSE(row.bitwise_equal());
+  EXPECT_EQ(row.reason(),
+            "the hashes are equal, but the summaries are not: what the rank of "
+            "the target tensor says of it is not true");
 }
 
 TEST_F(ComparisonEngineTest, EqualBytesOfAnotherTypeAreNotEqual) {

@@ -178,6 +178,25 @@ TEST(IndexFormatTest, NewCountsComeBackAndOldOnesAreWrittenAsBefore) {
   StreamRepeats repeats_out;
   ASSERT_TRUE(DecodeRepeats(EncodeRepeats(repeats), repeats_out));
   EXPECT_EQ(repeats_out, repeats);
+  EXPECT_EQ(EncodeRepeats(repeats)[0], 2);
+  repeats.claimed_count = 300;
+  repeats.checked_count = 4;
+  repeats.false_count = 1;
+  ASSERT_TRUE(DecodeRepeats(EncodeRepeats(repeats), repeats_out));
+  EXPECT_EQ(repeats_out, repeats);
+}
+
+TEST(IndexFormatTest, ClaimsComeBackAndDoNotStay) {
+  IndexValue value = ExampleValue();
+  value.is_claimed = true;
+  std::string bytes;
+  EncodeIndexValue(value, bytes);
+  IndexValue out;
+  ASSERT_TRUE(DecodeIndexValue(bytes, out));
+  EXPECT_TRUE(out.is_claimed);
+  EncodeIndexValue(ExampleValue(), bytes);
+  ASSERT_TRUE(DecodeIndexValue(bytes, out));
+  EXPECT_FALSE(out.is_claimed);
 }
 
 TEST(IndexFormatTest, ValueComesBackAsItWas) {
@@ -390,12 +409,12 @@ TEST(IndexFormatTest, StoreOfAnOlderProgramIsKnownAndOfANewerOneIsNot) {
   ASSERT_TRUE(DecodeStoreId(bytes, id, is_newest));
   EXPECT_EQ(id, 5u);
   EXPECT_TRUE(is_newest);
-  for (const char older : {2, 3, 4, 5}) {
+  for (const char older : {2, 3, 4, 5, 6}) {
     bytes[0] = older;
     ASSERT_TRUE(DecodeStoreId(bytes, id, is_newest));
     EXPECT_FALSE(is_newest);
   }
-  for (const char unknown : {1, 7}) {
+  for (const char unknown : {1, 8}) {
     bytes[0] = unknown;
     EXPECT_FALSE(DecodeStoreId(bytes, id, is_newest));
   }
