@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "client/core/stream_copy.h"
-#include "client/core/strided_copy.h"
 #include "protos/base/check.h"
 
 namespace msitd::client {
@@ -103,20 +101,6 @@ std::optional<std::chrono::steady_clock::time_point> Chunker::open_since()
     oldest = oldest ? std::min(*oldest, open->start_time) : open->start_time;
   }
   return oldest;
-}
-
-void CopyPart(const TensorView& tensor, uint64_t part_offset,
-              std::span<std::byte> out) {
-  if (out.empty()) return;
-  const uint32_t element_bytes = ElementBytes(tensor.dtype);
-  if (tensor.byte_strides.empty() ||
-      IsContiguous(tensor.dims, tensor.byte_strides, element_bytes)) {
-    StreamCopy(tensor.data + part_offset, out);
-    return;
-  }
-  CopyStrided(tensor.data, tensor.dims, tensor.byte_strides, element_bytes,
-              part_offset / element_bytes, out.size() / element_bytes,
-              out.data());
 }
 
 }  // namespace msitd::client

@@ -101,9 +101,4 @@ class Chunker {
   std::array<Slot*, capture::kLevelCount> open_ = {};
 };
 
-// Copies the bytes [part_offset, part_offset + out.size()) of `tensor` to
-// `out`, counted as if it lay in row-major order without gaps.
-void CopyPart(const TensorView& tensor, uint64_t part_offset,
-              std::span<std::byte> out);
-
 }  // namespace msitd::client

@@ -8,6 +8,7 @@
 #include "client/core/record_text.h"
 #include "client/core/signals_blocked.h"
 #include "protos/base/limits.h"
+#include "protos/compute/digest.h"
 #include "protos/os/thread.h"
 
 namespace msitd::client {
@@ -101,7 +102,10 @@ Client::Client(ClientOptions options,
                options_.overflow == OverflowMode::kDropOldestToken, pool_,
                queue_),
       overflow_(options_.overflow, options_.max_block),
-      backoff_(options_.backoff_min) {}
+      backoff_(options_.backoff_min) {
+  // Looks at the environment, which only a call like this one should do.
+  (void)compute::SimdTargetName();
+}
 
 Client::~Client() { Close(std::chrono::microseconds(0)); }
 

@@ -137,6 +137,9 @@ class Client final : private TransportListener {
   using Clock = std::chrono::steady_clock;
   using Lock = std::unique_lock<std::mutex>;
 
+  // Every so many digests, one is sent with its bytes, for the daemon to check.
+  static constexpr uint32_t kDigestsPerCheck = 64;
+
   enum class StreamState {
     kIdle,       // No connection; the next is opened at retry_time_.
     kOpening,    // Waiting for the first OnCommitted.
@@ -188,9 +191,13 @@ class Client final : private TransportListener {
   Plan TakePlan(capture::Level level, const TensorView& tensor, int64_t token);
   Status RecordParts(const TensorView& tensor, KeptLevel kept,
                      chunk::RecordSpec& part, Lock& lock);
-  // Fills a place with the next bytes of the tensor, without the lock. False if
-  // its source fails: then the place has zeros.
-  static bool FillPart(const TensorView& tensor, uint64_t part_offset,
+  // Decides whether a part of `part_bytes` bytes is recorded as its digest, and
+  // sets what of `part` follows from that.
+  void SizePayload(const TensorView& tensor, KeptLevel kept,
+                   uint64_t part_bytes, chunk::RecordSpec& part);
+  // Fills a place with the next bytes of the tensor, or their digest, without
+  // the lock. False if its source fails: then the place has zeros.
+  static bool FillPart(const TensorView& tensor, const chunk::RecordSpec& part,
                        std::span<const std::byte> held,
                        std::span<std::byte> out);
   // Counts a record that ends before its next part.
@@ -306,6 +313,10 @@ class Client final : private TransportListener {
   // Chunks of later versions are not made. Before the first connection nothing
   // is known, and nothing is left out.
   uint32_t chunk_version_ = chunk::kVersion;
+  // A daemon has said that it takes digests of parts in place of their bytes.
+  bool takes_digests_ = false;
+  // Since one was last sent with its bytes. The first one is.
+  uint32_t digest_count_ = kDigestsPerCheck - 1;
   // Of the connection that is being opened.
   uint32_t told_chunk_version_ = chunk::kExtrasVersion;
   uint64_t next_sequence_ = 0;

@@ -3,8 +3,10 @@
 #include <utility>
 
 #include "client/core/client.h"
+#include "client/core/part_payload.h"
 #include "client/core/stream_copy.h"
 #include "protos/base/limits.h"
+#include "protos/chunk/chunk_format.h"
 
 // How a record that is taken finds its way into chunks.
 namespace msitd::client {
@@ -17,11 +19,36 @@ KeptLevel Client::TakeKeptLevel(capture::Level level) {
   return {.level = level};
 }
 
-bool Client::FillPart(const TensorView& tensor, uint64_t part_offset,
+void Client::SizePayload(const TensorView& tensor, KeptLevel kept,
+                         uint64_t part_bytes, chunk::RecordSpec& part) {
+  part.part_bytes = part.alias ? 0 : part_bytes;
+  // Bytes that are no more than their digest are sent, and the daemon digests
+  // them.
+  part.has_digest = takes_digests_ && kept.level == capture::Level::kSummary &&
+                    part.kind == RecordKind::kTensor && !part.alias &&
+                    tensor.source == nullptr && part_bytes > chunk::kDigestSpan;
+  if (!part.has_digest) return;
+  ++digest_count_;
+  const uint64_t both = chunk::kDigestSpan + part_bytes;
+  if (digest_count_ < kDigestsPerCheck || both > kChunkPayloadBytesMax) {
+    part.part_bytes = sizeof(Digest);
+    return;
+  }
+  digest_count_ = 0;
+  part.part_bytes = both;
+}
+
+bool Client::FillPart(const TensorView& tensor, const chunk::RecordSpec& part,
                       std::span<const std::byte> held,
                       std::span<std::byte> out) {
+  if (part.has_digest) {
+    FillDigested(tensor, part.part_offset,
+                 std::min(kPartBytes, part.tensor_bytes - part.part_offset),
+                 out);
+    return true;
+  }
   if (tensor.source == nullptr) {
-    CopyPart(tensor, part_offset, out);
+    CopyPart(tensor, part.part_offset, out);
     return true;
   }
   if (held.size() == out.size()) {
@@ -45,7 +72,7 @@ Status Client::RecordParts(const TensorView& tensor, KeptLevel kept,
   do {
     const uint64_t part_bytes =
         std::min(kPartBytes, part.tensor_bytes - part.part_offset);
-    part.part_bytes = part.alias ? 0 : part_bytes;
+    SizePayload(tensor, kept, part_bytes, part);
     // What has a place cannot be taken back. So the last part is read before it
     // gets one, and a tensor whose source fails never becomes whole.
     const bool is_last = part.part_offset + part_bytes == part.tensor_bytes;
@@ -72,8 +99,7 @@ Status Client::RecordParts(const TensorView& tensor, KeptLevel kept,
     lock.unlock();
     // Without the lock, which the sender takes first when it wakes.
     if (found->wakes_sender) work_.notify_one();
-    const bool is_filled =
-        FillPart(tensor, part.part_offset, held, found->place.payload);
+    const bool is_filled = FillPart(tensor, part, held, found->place.payload);
     lock.lock();
     --writer_count_;
     if (chunker_.Written(found->place)) {

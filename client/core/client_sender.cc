@@ -334,6 +334,7 @@ void Client::OnCommitted(uint64_t committed_count) {
   if (is_opening) {
     state_ = StreamState::kStreaming;
     chunk_version_ = told_chunk_version_;
+    takes_digests_ = chunk_version_ >= chunk::VersionFor(chunk::kDigestFlag);
     ledger_.ReportAgain();
     report_time_ = Clock::now();
     reported_token_end_ = 0;

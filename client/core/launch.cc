@@ -51,7 +51,7 @@ uint32_t Process() {
 }
 
 // FNV-1a: launches only need to differ; nobody forges one.
-std::string Digest(std::string_view kind, std::string_view text) {
+std::string HashOf(std::string_view kind, std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : text) {
     hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
@@ -103,11 +103,11 @@ std::string LaunchOf(int32_t world_size) {
   const char* const named = std::getenv("MSITD_JOB");
   if (named != nullptr && *named != '\0') {
     const std::string_view job = named;
-    return job.size() <= kJobBytesMax ? std::string(job) : Digest("job", job);
+    return job.size() <= kJobBytesMax ? std::string(job) : HashOf("job", job);
   }
   if (world_size == 1) return "process " + std::to_string(Process());
   const std::string said = Said();
-  return said.empty() ? Digest("parent", Parent()) : Digest("launch", said);
+  return said.empty() ? HashOf("parent", Parent()) : HashOf("launch", said);
 }
 
 }  // namespace msitd::client

@@ -39,6 +39,9 @@ struct Arrived {
   uint64_t tensor_bytes;
   uint64_t part_offset;
   std::vector<std::byte> bytes;
+  uint64_t part_bytes;  // Whether they came or not; 0 of an alias.
+  // What the client says of them, if it does.
+  std::optional<Digest> digest;
   chunk::Kept kept;
   RecordKind kind;
   std::optional<bool> requires_grad;
@@ -72,29 +75,34 @@ inline std::vector<Arrived> ReadChunks(
       const auto dims = chunk->Dims(record);
       const auto bytes = chunk->PayloadOf(record);
       const chunk::RecordExtra extra = chunk->ExtraOf(record);
-      out.push_back({.sequence = record.sequence,
-                     .key = {.run = std::string(chunk->run()),
-                             .rank = chunk->header().rank,
-                             .device = std::string(chunk->Text(record.device)),
-                             .token = record.token,
-                             .op = std::string(chunk->Text(record.op)),
-                             .call = record.call,
-                             .io = static_cast<Io>(record.io),
-                             .index = std::string(chunk->Text(record.index))},
-                     .dtype = static_cast<DType>(record.dtype),
-                     .dims = {dims.begin(), dims.end()},
-                     .tensor_bytes = record.tensor_bytes,
-                     .part_offset = record.part_offset,
-                     .bytes = {bytes.begin(), bytes.end()},
-                     .kept = chunk->kept(),
-                     .kind = chunk::KindOf(record),
-                     .requires_grad = chunk::RequiresGradOf(record),
-                     .value = extra.has_value() ? std::optional<std::string>(
-                                                      chunk->Text(extra.value))
-                                                : std::nullopt,
-                     .stack = std::string(chunk->Text(extra.stack)),
-                     .alias_of = AliasOf(*chunk, extra),
-                     .chunk_version = chunk->header().version});
+      out.push_back(
+          {.sequence = record.sequence,
+           .key = {.run = std::string(chunk->run()),
+                   .rank = chunk->header().rank,
+                   .device = std::string(chunk->Text(record.device)),
+                   .token = record.token,
+                   .op = std::string(chunk->Text(record.op)),
+                   .call = record.call,
+                   .io = static_cast<Io>(record.io),
+                   .index = std::string(chunk->Text(record.index))},
+           .dtype = static_cast<DType>(record.dtype),
+           .dims = {dims.begin(), dims.end()},
+           .tensor_bytes = record.tensor_bytes,
+           .part_offset = record.part_offset,
+           .bytes = {bytes.begin(), bytes.end()},
+           .part_bytes = extra.is_alias() ? 0 : chunk::PartBytes(record),
+           .digest = chunk::HasDigest(record)
+                         ? std::optional<Digest>({record.summary, record.hash})
+                         : std::nullopt,
+           .kept = chunk->kept(),
+           .kind = chunk::KindOf(record),
+           .requires_grad = chunk::RequiresGradOf(record),
+           .value = extra.has_value()
+                        ? std::optional<std::string>(chunk->Text(extra.value))
+                        : std::nullopt,
+           .stack = std::string(chunk->Text(extra.stack)),
+           .alias_of = AliasOf(*chunk, extra),
+           .chunk_version = chunk->header().version});
     }
   }
   return out;

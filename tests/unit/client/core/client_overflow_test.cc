@@ -80,7 +80,7 @@ class OverflowModeTest : public ClientTest {
     for (const Arrived& arrived : Arrivals()) {
       const auto [it, is_new] =
           missing.try_emplace(arrived.sequence, arrived.tensor_bytes);
-      it->second -= arrived.bytes.size();
+      it->second -= arrived.part_bytes;
     }
     const auto whole_count = std::count_if(missing.begin(), missing.end(),
                                            [](auto& it) { return !it.second; });
@@ -137,8 +137,11 @@ TEST_F(DropNewestTest, NeverWaitsAndKeepsWhatCameFirst) {
   EXPECT_EQ(client_->counters().dropped_count, 2u);
 }
 
+// With a daemon that takes no digests: so summaries need as much room as bytes.
 class DegradeTest : public OverflowModeTest {
  protected:
+  DegradeTest() { daemon_.SetChunkVersion(chunk::kStatisticsVersion); }
+
   // Records of one chunk each: seven with bytes in eight slots.
   void FillUntilShort() {
     OpenWith(OverflowMode::kDegrade, 8);
@@ -159,6 +162,18 @@ TEST_F(DegradeTest, KeepsTheSummaryOfEveryRecordThatFindsRoom) {
                                           "f6", "(s)"));
   EXPECT_EQ(client_->counters().degraded_count, 1u);
   EXPECT_EQ(client_->counters().dropped_count, 1u);
+}
+
+TEST_F(DegradeTest, SummariesNeedNoRoomIfTheClientMakesThem) {
+  daemon_.SetChunkVersion(chunk::kVersion);
+  options_.max_block = milliseconds(1);
+  FillUntilShort();
+  for (int i = 0; i < 50; ++i) EXPECT_TRUE(Record("s", 2 * kPartBytes).ok());
+  Deliver();
+  const std::vector<std::string> ops = Ops();
+  EXPECT_EQ(std::count(ops.begin(), ops.end(), "(s)"), 100);
+  EXPECT_EQ(client_->counters().degraded_count, 50u);
+  EXPECT_EQ(client_->counters().dropped_count, 0u);
 }
 
 TEST_F(DegradeTest, ReturnsToBytesWhenHalfOfTheSlotsAreFree) {
