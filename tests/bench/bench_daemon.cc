@@ -109,10 +109,19 @@ std::string BenchDaemon::NetworkEndpoint() const {
 }
 
 void BenchDaemon::SelectOnly(const char* run, const char* op) const {
+  SetCapture(run, "--ops", op);
+}
+
+void BenchDaemon::SelectSummaries(const char* run) const {
+  SetCapture(run, "--level", "summary");
+}
+
+void BenchDaemon::SetCapture(const char* run, const char* flag,
+                             const char* value) const {
   const std::string endpoint = "unix:" + sockets_ + "/msitd.sock";
   const pid_t pid = Start(Binary("msitctl"),
                           {"--endpoint", endpoint.c_str(), "capture", "set",
-                           "--run", run, "--ops", op, "-o", "name"});
+                           "--run", run, flag, value, "-o", "name"});
   int status = -1;
   ::waitpid(pid, &status, 0);
   if (status != 0) Fail("cannot set the capture policy");

@@ -53,10 +53,16 @@ class BenchDaemon {
   // Makes the clients of `run` record only ops called `op`.
   void SelectOnly(const char* run, const char* op) const;
 
+  // Sets a capture policy that asks for summaries alone.
+  void SelectSummaries(const char* run) const;
+
   // Memory of the daemon in bytes, without what it shares with ranks.
   int64_t MemoryBytes() const;
 
  private:
+  // Runs `msitctl capture set`.
+  void SetCapture(const char* run, const char* flag, const char* value) const;
+
   msit::Client Open(const char* run, int rank, int world_size,
                     const std::string& endpoint) const;
   std::string NetworkEndpoint() const;

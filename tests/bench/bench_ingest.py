@@ -36,6 +36,16 @@ def capture_memcpy_ratio(bench: Bench) -> Result:
     return ratio("lower", 1.10, record_s / gigabytes, baseline, memcpy_s / gigabytes)
 
 
+def capture_summary_ratio(bench: Bench) -> Result:
+    """Recording 1 MiB tensors at level summary against memcpy of the same bytes."""
+    record_s, memcpy_s = medians(
+        google(bench, "msitd_shm_bench", ("BM_RecordSummaryMiB", "BM_MemcpyMiB"), 7)
+    )
+    gigabytes = 24 * MIB / 1e9  # Of one iteration of each.
+    baseline = "memcpy of the same bytes into touched memory, s/GB"
+    return ratio("lower", 1.0, record_s / gigabytes, baseline, memcpy_s / gigabytes)
+
+
 def capture_small_us(bench: Bench) -> Result:
     """The median time of one record of 8 KiB."""
     (seconds,) = medians(google(bench, "msitd_shm_bench", ("BM_RecordSmall",), 3))

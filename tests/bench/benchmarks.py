@@ -174,6 +174,7 @@ BENCHMARKS: dict[str, Measure] = {
     "recover.seconds_per_gib": bench_recover.seconds_per_gib,
     "record-1-mib": bench_ingest.record_1_mib,
     "capture.memcpy_ratio": bench_ingest.capture_memcpy_ratio,
+    "capture.summary_ratio": bench_ingest.capture_summary_ratio,
     "capture.small_us": bench_ingest.capture_small_us,
     "capture.python_us": bench_ingest.capture_python_us,
     "capture.off_ns": bench_ingest.capture_off_ns,

@@ -54,8 +54,7 @@ void BM_MemcpyMiB(benchmark::State& state) {
 }
 BENCHMARK(BM_MemcpyMiB)->UseManualTime();
 
-void BM_RecordMiB(benchmark::State& state) {
-  const BenchDaemon daemon;
+void RecordMiB(benchmark::State& state, const BenchDaemon& daemon) {
   const Tensors tensors = MakeTensors(kMiB);
   msit::Client client = daemon.Open("record", 0, 1);
   int64_t n = 0;
@@ -75,7 +74,16 @@ void BM_RecordMiB(benchmark::State& state) {
   }
   state.SetBytesProcessed(state.iterations() * kBatch * kMiB);
 }
+
+void BM_RecordMiB(benchmark::State& state) { RecordMiB(state, BenchDaemon()); }
 BENCHMARK(BM_RecordMiB)->UseManualTime();
+
+void BM_RecordSummaryMiB(benchmark::State& state) {
+  const BenchDaemon daemon;
+  daemon.SelectSummaries("record");
+  RecordMiB(state, daemon);
+}
+BENCHMARK(BM_RecordSummaryMiB)->UseManualTime();
 
 // The median of single records of 8 KiB, in seconds.
 void BM_RecordSmall(benchmark::State& state) {
