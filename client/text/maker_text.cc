@@ -148,4 +148,12 @@ std::string LeftOutText(const v1::Comparison& comparison) {
                      target);
 }
 
+std::string NotRecordedText(const v1::Comparison& comparison) {
+  const int64_t golden = comparison.golden_not_recorded_count();
+  const int64_t target = comparison.target_not_recorded_count();
+  if (golden == 0 && target == 0) return "";
+  return fmt::format("{} of golden, {} of target; capture coverage says why",
+                     golden, target);
+}
+
 }  // namespace msitd::ctl

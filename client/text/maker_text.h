@@ -39,4 +39,7 @@ std::string RowCountsText(const v1::Comparison& comparison);
 // 14 of target`, and how to compare it; empty for nothing.
 std::string LeftOutText(const v1::Comparison& comparison);
 
+// What the hooks of the two runs did not record; empty if they recorded all.
+std::string NotRecordedText(const v1::Comparison& comparison);
+
 }  // namespace msitd::ctl

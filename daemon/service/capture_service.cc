@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/compare/job/not_recorded.h"
 #include "daemon/compare/job/run_ranks_message.h"
 #include "daemon/query/tensor_groups.h"
 #include "daemon/query/time_limit.h"
@@ -87,7 +88,11 @@ struct Rank {
   // Only of an active run.
   std::optional<v1::StreamState> stream_state;
   std::chrono::steady_clock::duration streamless_time{};
+  compare::NotRecorded not_recorded = {};
 };
+
+// The reasons of an answer take so many bytes together; see RankCoverage.
+constexpr size_t kReasonBytesMax = size_t{1} << 20;
 
 v1::StreamState ToProto(RankActivity::State state) {
   switch (state) {
@@ -166,6 +171,27 @@ void AddActivity(const RunActivity& activity, int32_t world_size,
   }
 }
 
+void AddReasons(compare::NotRecorded from, size_t& bytes_left,
+                v1::RankCoverage& out) {
+  out.set_not_recorded_count(from.count);
+  if (from.reasons.empty()) return;
+  size_t bytes = 0;
+  for (const v1::NotRecorded& reason : from.reasons) {
+    bytes += reason.ByteSizeLong();
+  }
+  if (bytes > bytes_left) {
+    bytes_left = 0;
+    v1::NotRecorded& all = *out.add_not_recorded();
+    all.set_reason("left out here: the reasons of this and later ranks");
+    all.set_count(from.count);
+    return;
+  }
+  bytes_left -= bytes;
+  for (v1::NotRecorded& reason : from.reasons) {
+    *out.add_not_recorded() = std::move(reason);
+  }
+}
+
 // The policy of clients that were given none.
 capture::Policy Everything() {
   capture::Policy policy;
@@ -233,6 +259,12 @@ absl::Status CaptureServiceImpl::Coverage(
   for (const query::Group& group : stored) {
     ranks[std::stoi(group.key)].stored_count = group.tensor_count;
   }
+  MSITD_ASSIGN_OR_RETURN(auto not_recorded,
+                         compare::FindNotRecorded(
+                             *reader, {}, [&limit] { return limit.Check(); }));
+  for (auto& [number, rank] : not_recorded) {
+    ranks[number].not_recorded = std::move(rank);
+  }
   if (!run.sealed) {
     AddActivity(pipeline_.ActivityOf(request.run()), run.spec.world_size,
                 ranks);
@@ -243,9 +275,12 @@ absl::Status CaptureServiceImpl::Coverage(
                                  ranks.size(), query::kGroupsMax),
                       ErrorReason::kFieldInvalid);
   }
+  size_t bytes_left = kReasonBytesMax;
   for (auto& [number, rank] : ranks) {
     rank.told.rank = number;
-    ToProto(rank, *response.add_ranks());
+    v1::RankCoverage& out = *response.add_ranks();
+    ToProto(rank, out);
+    AddReasons(std::move(rank.not_recorded), bytes_left, out);
   }
   return absl::OkStatus();
 }

@@ -251,7 +251,8 @@ def row(rank: int, **counts: int) -> dict[str, int]:
     names = (
         *("stream", "seen", "filtered", "asked", "stored"),
         *("dropped", "truncated", "degraded"),
-        *("repeated", "conflict", "pending", "lost", "dangling"),
+        *("repeated", "conflict", "pending", "lost", "dangling", "not_recorded"),
+        *("claimed", "checked", "false"),
     )
     return {"rank": rank} | {name: counts.get(name, 0) for name in names}
 
@@ -299,8 +300,8 @@ def test_coverage_counts_each_tensor_once(daemon: Daemon) -> None:
     all_of_it = ("capture", "coverage", "r", "--allow-partial")
     csv = daemon.ctl(*all_of_it, "-o", "csv").stdout
     assert csv.splitlines()[1:] == [
-        "0,2,33,6,27,21,0,0,0,6,0,0,0,,,0",
-        "1,1,0,0,0,0,0,0,0,0,0,0,0,,,0",
+        "0,2,33,6,27,21,0,0,0,6,0,0,0,,,0,0,0,0,0,[]",
+        "1,1,0,0,0,0,0,0,0,0,0,0,0,,,0,0,0,0,0,[]",
     ]
 
 

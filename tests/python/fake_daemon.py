@@ -207,11 +207,12 @@ class FakeDaemon:
 
     @property
     def documents(self) -> dict[str, str]:
-        """Documents that have been acknowledged, by name."""
+        """Documents that have been acknowledged, by name; the last one of each."""
         texts: dict[str, bytes] = {}
         for record in self.all_records:
             if record.kind == "document":
-                texts[record.op] = texts.get(record.op, b"") + record.data
+                before = texts[record.op] if record.part_offset else b""
+                texts[record.op] = before + record.data
         return {name: text.decode() for name, text in texts.items()}
 
     @property

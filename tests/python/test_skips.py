@@ -286,9 +286,11 @@ def test_the_run_says_what_it_lacks(client, daemon, caplog):
                 "count": 8,
                 "op": "root",
                 "index": "0",
+                "is_harmless": False,
             }
         ],
         "uncalled": [],
+        "uncalled_count": 0,
     }
     assert len([m for m in caplog.messages if "is not recorded" in m]) == 1
 
@@ -316,7 +318,12 @@ def test_forward_called_directly_records_the_sub_modules(client, daemon):
     assert {r.place[1] for r in daemon.records} == {"root.0", "root.1"}
     [name] = set(daemon.documents) - {"module_tree.json"}
     told = json.loads(daemon.documents[name])
-    assert told == {"version": 1, "skipped": [], "uncalled": ["root"]}
+    assert told == {
+        "version": 1,
+        "skipped": [],
+        "uncalled": ["root"],
+        "uncalled_count": 1,
+    }
 
 
 def test_all_called_modules_leave_no_document(client, daemon):
@@ -481,3 +488,77 @@ def test_structure_that_raises_is_counted(client, daemon, gradients):
         (0, "output", "first"),
     ]
     assert any("not made yet" in reason for reason in handle.skipped)
+
+
+def told(daemon):
+    return json.loads(daemon.documents["not_recorded.json"])
+
+
+def versions(daemon):
+    documents = [r for r in daemon.all_records if r.op == "not_recorded.json"]
+    return [r.call for r in documents]
+
+
+def test_the_daemon_is_told_while_the_hooks_are_there(client, daemon):
+    model = nn.Identity()
+    handle = msitd.register_hook(model, client)
+    for _ in range(1000):
+        model(X.to("meta"))
+    client.flush()
+    [reason] = told(daemon)["skipped"]
+    assert reason["count"] == 2000 == handle.skipped_count
+    # About as many as it takes to grow by a quarter each time.
+    assert versions(daemon) == list(range(len(versions(daemon))))
+    assert len(versions(daemon)) < 40
+    handle.remove()
+    client.flush()
+    assert len(versions(daemon)) < 40
+
+
+def test_a_new_reason_is_told_at_once(client, daemon):
+    model = nn.Identity()
+    with msitd.register_hook(model, client, inputs=False):
+        for _ in range(50):
+            model(X.to("meta"))
+        model(Cache())
+        # `Client.flush` would tell what was not told yet.
+        client._native.flush(10_000_000)
+        meta, other = told(daemon)["skipped"]
+        assert meta["count"] == 50
+        assert (other["count"], other["op"], other["index"]) == (1, "root", "0")
+    assert not meta["is_harmless"]
+
+
+def test_handles_of_one_client_are_told_together(client, daemon):
+    model = nn.Identity()
+    for _ in range(2):
+        with msitd.register_hook(model, client, inputs=False):
+            model(X.to("meta"))
+    client.flush()
+    [reason] = told(daemon)["skipped"]
+    assert reason["count"] == 2
+
+
+def test_reasons_are_bounded(client, daemon):
+    with msitd.register_hook(nn.Identity(), client) as handle:
+        for number in range(100):
+            handle._skips.count("op", "0", f"{number} " + "x" * 1000)
+        handle._skips.count("op", "0", "\ud800 is no character")
+    assert len(handle.skipped) == 65
+    assert handle.skipped["other reasons"] == 37
+    assert all(len(reason) <= 256 for reason in handle.skipped)
+    client.flush()
+    assert len(told(daemon)["skipped"]) == 65
+    assert len(daemon.documents["not_recorded.json"]) < 65 * 400
+
+
+def test_a_full_client_is_told_of_later(client, daemon):
+    daemon.hold()
+    model = nn.Identity()
+    with msitd.register_hook(model, client) as handle:
+        for _ in range(10):
+            model(X.to("meta"))
+        assert handle.skipped_count == 20
+    daemon.release()
+    client.flush()
+    assert told(daemon)["skipped"][0]["count"] == 20

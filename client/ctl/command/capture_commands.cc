@@ -158,6 +158,8 @@ v1::RankCoverage TotalOf(const v1::CaptureCoverage& coverage) {
     total.set_truncated_count(total.truncated_count() + rank.truncated_count());
     total.set_dangling_count(total.dangling_count() + rank.dangling_count());
     total.set_claimed_count(total.claimed_count() + rank.claimed_count());
+    total.set_not_recorded_count(total.not_recorded_count() +
+                                 rank.not_recorded_count());
   }
   return total;
 }
@@ -205,12 +207,55 @@ void TellOfSilentRanks(const v1::CaptureCoverage& coverage,
 void TellOfFalseDigests(const v1::CaptureCoverage& coverage) {
   for (const v1::RankCoverage& rank : coverage.ranks()) {
     if (rank.false_count() == 0) continue;
-    fmt::print(stderr,
-               "msitctl: note: rank {} made summaries that are not those of "
-               "the bytes: {} of {} that were checked. Its {} tensors of that "
-               "kind are not to be trusted\n",
-               rank.rank(), rank.false_count(), rank.checked_count(),
-               rank.claimed_count());
+    Note(fmt::format(
+        "rank {} made summaries that are not those of the bytes: {} of {} that "
+        "were checked. Its {} tensors of that kind are not to be trusted",
+        rank.rank(), rank.false_count(), rank.checked_count(),
+        rank.claimed_count()));
+  }
+}
+
+// A reason for which ranks did not record something.
+struct Reason {
+  int64_t count = 0;
+  int64_t rank_count = 0;
+  int32_t first_rank = 0;
+  std::string first;  // Op and index.
+};
+
+// Reasons that are told apart here; the JSON has all.
+constexpr size_t kReasonsShown = 10;
+
+void TellOfNotRecorded(const v1::CaptureCoverage& coverage) {
+  std::map<std::string, Reason> reasons;
+  for (const v1::RankCoverage& rank : coverage.ranks()) {
+    for (const v1::NotRecorded& told : rank.not_recorded()) {
+      if (told.is_harmless()) continue;
+      Reason& reason = reasons[told.reason()];
+      reason.count += told.count();
+      if (reason.rank_count++ > 0) continue;
+      reason.first_rank = rank.rank();
+      reason.first =
+          told.op() + (told.index().empty() ? "" : " ") + told.index();
+    }
+  }
+  std::vector<std::pair<std::string, Reason>> sorted(reasons.begin(),
+                                                     reasons.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) {
+                     return a.second.count > b.second.count;
+                   });
+  for (size_t i = 0; i < std::min(sorted.size(), kReasonsShown); ++i) {
+    const auto& [text, reason] = sorted[i];
+    Note(fmt::format(
+        "{} not recorded in {} rank{}, first in rank {}{}{}: {}",
+        reason.count == 0 ? "not known what is" : std::to_string(reason.count),
+        reason.rank_count, reason.rank_count == 1 ? "" : "s", reason.first_rank,
+        reason.first.empty() ? "" : " at ", reason.first, text));
+  }
+  if (sorted.size() > kReasonsShown) {
+    Note(fmt::format("not recorded for {} other reasons; -o json has them",
+                     sorted.size() - kReasonsShown));
   }
 }
 
@@ -223,11 +268,12 @@ ListLayout CoverageLayout(const v1::RankCoverage& total) {
       "asked?=asked_count,stored=stored_count,repeated?=repeated_count,"
       "conflicts?=conflict_count,{}dropped?=dropped_count,"
       "truncated?=truncated_count,pending?=pending_count,lost?=lost_count,"
-      "degraded?=degraded_count,{}stream=stream_state",
+      "degraded?=degraded_count,{}{}stream=stream_state",
       total.dangling_count() > 0 ? "dangling=dangling_count," : "",
       total.claimed_count() > 0
           ? "claimed?=claimed_count,checked?=checked_count,false?=false_count,"
-          : "");
+          : "",
+      total.not_recorded_count() > 0 ? "not_recorded=not_recorded_count," : "");
   layout.name = "rank";
   return layout;
 }
@@ -253,6 +299,7 @@ Outcome Coverage(Invocation& invocation, const CoverageFlags& flags) {
   MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
   TellOfSilentRanks(coverage, *silent_after);
   TellOfFalseDigests(coverage);
+  TellOfNotRecorded(coverage);
   const v1::RankCoverage total = TotalOf(coverage);
   if (total.stored_count() > 0) return partial.End(flags.allow_partial);
   if (total.stream_count() == 0) {

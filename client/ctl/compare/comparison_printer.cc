@@ -228,6 +228,9 @@ std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
   if (const std::string left_out = LeftOutText(comparison); !left_out.empty()) {
     out += fmt::format("left out          {}\n", left_out);
   }
+  if (const std::string lacks = NotRecordedText(comparison); !lacks.empty()) {
+    out += fmt::format("not recorded      {}\n", lacks);
+  }
   out += ConflictsText("golden", comparison.golden_run(),
                        comparison.golden_conflict_count());
   out += ConflictsText("target", comparison.target_run(),

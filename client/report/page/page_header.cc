@@ -100,6 +100,9 @@ std::vector<PageFact> FindingFacts(const v1::Comparison& comparison) {
   if (std::string left_out = LeftOutText(comparison); !left_out.empty()) {
     facts.push_back({"left out", std::move(left_out)});
   }
+  if (std::string lacks = NotRecordedText(comparison); !lacks.empty()) {
+    facts.push_back({"not recorded", std::move(lacks)});
+  }
   const std::string not_compared = NotComparedText(comparison);
   if (!not_compared.empty()) facts.push_back({"not compared", not_compared});
   AddTolerances(comparison, facts);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/compare/job/not_recorded.h"
 #include "daemon/compare/judge/row_builder.h"
 #include "daemon/compare/judge/row_metrics.h"
 #include "protos/base/check.h"
@@ -50,6 +51,7 @@ absl::Status ComparisonEngine::Run() {
   observer_.OnConflicts(golden_mark_.conflict_count,
                         target_mark_.conflict_count);
   observer_.OnLeftOut(golden_mark_.left_out_count, target_mark_.left_out_count);
+  MSITD_RETURN_IF_ERROR(CountNotRecorded());
   if (plan_.follow) {
     observer_.OnSilentRanks(golden_mark_.outlook.silent,
                             target_mark_.outlook.silent);
@@ -179,6 +181,19 @@ absl::StatusOr<uint64_t> ComparisonEngine::CountGolden() {
     MSITD_ASSIGN_OR_RETURN(const bool more, scan->Next(tensor, stop));
     if (!more) return count;
   }
+}
+
+absl::Status ComparisonEngine::CountNotRecorded() {
+  // Clients tell while they run, so the last look is enough.
+  const bool is_last = golden_mark_.sealed && target_mark_.sealed;
+  if (plan_.follow && !is_last) return absl::OkStatus();
+  const auto stop = [this] { return observer_.Check(); };
+  MSITD_ASSIGN_OR_RETURN(const auto golden,
+                         FindNotRecorded(*golden_, plan_.selector.ranks, stop));
+  MSITD_ASSIGN_OR_RETURN(const auto target,
+                         FindNotRecorded(*target_, plan_.selector.ranks, stop));
+  observer_.OnNotRecorded(CountOf(golden), CountOf(target));
+  return absl::OkStatus();
 }
 
 absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group,

@@ -143,6 +143,8 @@ class ComparisonEngine {
   absl::Status OpenRuns();
   absl::StatusOr<RunMark> Mark(storage::RunReader& run) const;
   absl::StatusOr<uint64_t> CountGolden();
+  // Tells the observer what the hooks of the runs did not record.
+  absl::Status CountNotRecorded();
   // Compares the groups that may be, and that `done_` has not.
   absl::Status CompareReady(const GroupMatcher& matcher);
   // Whether a group may be compared: all of it, or the pairs that are there.

@@ -199,6 +199,11 @@ void ComparisonJob::OnConflicts(uint64_t golden_count, uint64_t target_count) {
   working_.set_target_conflict_count(static_cast<int64_t>(target_count));
 }
 
+void ComparisonJob::OnNotRecorded(int64_t golden_count, int64_t target_count) {
+  working_.set_golden_not_recorded_count(golden_count);
+  working_.set_target_not_recorded_count(target_count);
+}
+
 void ComparisonJob::OnSilentRanks(const std::vector<Outlook::Silent>& golden,
                                   const std::vector<Outlook::Silent>& target) {
   working_.clear_silent_ranks();

@@ -129,6 +129,7 @@ class ComparisonJob final : private ComparisonObserver {
   absl::Status Check() override;
   void OnTotal(uint64_t tensor_count) override;
   void OnConflicts(uint64_t golden_count, uint64_t target_count) override;
+  void OnNotRecorded(int64_t golden_count, int64_t target_count) override;
   void OnLeftOut(uint64_t golden_count, uint64_t target_count) override;
   void OnSilentRanks(const std::vector<Outlook::Silent>& golden,
                      const std::vector<Outlook::Silent>& target) override;

@@ -28,6 +28,10 @@ class ComparisonObserver : public WorkObserver {
   virtual void OnConflicts(uint64_t /*golden_count*/,
                            uint64_t /*target_count*/) {}
 
+  // What the hooks of each run did not record.
+  virtual void OnNotRecorded(int64_t /*golden_count*/,
+                             int64_t /*target_count*/) {}
+
   // Records of each run of kinds that the comparison was not asked for,
   // whenever it is looked at.
   virtual void OnLeftOut(uint64_t /*golden_count*/, uint64_t /*target_count*/) {

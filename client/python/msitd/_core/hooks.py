@@ -12,10 +12,12 @@ from msitd._core import compiled, graphs, memory, optimizers
 from msitd._core.backward import Backward
 from msitd._core.leaves import Call, LeafRecorder
 from msitd._core.module_tree import DOCUMENT_NAME, module_tree, outermost_modules
+from msitd._core.not_recorded import DOCUMENT_NAME as SKIPS_NAME
+from msitd._core.not_recorded import RECOMPUTED, REPLICA, reason_of
 from msitd._core.patterns import compile_patterns
 from msitd._core.phases import record_phase
 from msitd._core.placed_hooks import ModuleHooks, PlacedHooks
-from msitd._core.skips import RECOMPUTED, REPLICA, SKIPS_NAME, Skips, is_in_backward
+from msitd._core.skips import Skips, is_in_backward
 from msitd._core.stacks import STACK_LEVELS, stack_of_caller, stack_of_graph
 from msitd._core.steps import Steps
 from msitd._core.threads import Forward, Thread, call_count
@@ -75,7 +77,7 @@ class HookHandle:
         self._tokens = tokens
         self._matches = compile_patterns(op_pattern)
         self._thread = Thread()
-        self._skips = Skips()
+        self._skips = Skips(client)
         self._leaves = LeafRecorder(client, self._skips, values=values, objects=objects)
         self._input_side = self._leaves.side("input")
         self._output_side = self._leaves.side("output")
@@ -166,7 +168,7 @@ class HookHandle:
         self._torch_handles.clear()
         self._placed.remove()
         try:
-            self._skips.record(self._client, self._uncalled if self._begun else ())
+            self._skips.tell(self._client, self._uncalled if self._begun else ())
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._skip(SKIPS_NAME, "", error)
         compiled.forget_graphs()
@@ -566,7 +568,7 @@ class HookHandle:
         return token if self._tokens is None or token in self._tokens else None
 
     def _skip(self, op: str, index: str, error: Exception) -> None:
-        self._skips.count(op, index, str(error) or type(error).__name__)
+        self._skips.count(op, index, reason_of(error))
 
 
 def _is_not_recorded(*_: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msitd import _msit
 from msitd._core import memory, objects, parts, values
+from msitd._core.not_recorded import reason_of
 from msitd._core.vocabulary import IO_NUMBERS, KIND_NUMBERS
 from msitd._core.walk import walk, walk_arguments, walk_result
 
@@ -175,7 +176,7 @@ class LeafRecorder:
         try:
             yield from leaves
         except Exception as error:  # noqa: BLE001 - never the model's problem
-            self._skips.count(call.op, "", str(error) or type(error).__name__)
+            self._skips.count(call.op, "", reason_of(error))
 
     def _record_value(self, value: Any, io: str, index: str, call: Call) -> None:
         self._client.record_value(
@@ -243,7 +244,7 @@ class LeafRecorder:
     def _count(
         self, leaf: Any, io: str, index: str, call: Call, error: Exception
     ) -> None:
-        reason = str(error) or type(error).__name__
+        reason = reason_of(error)
         self._skips.count(call.op, index, reason)
         if not self._values or not isinstance(leaf, self._tensor_type):
             return

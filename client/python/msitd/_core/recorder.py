@@ -14,6 +14,7 @@ from msitd._core.arguments import problem_of
 from msitd._core.counters import Counters
 from msitd._core.errors import DroppedError, MsitError
 from msitd._core.losses import Losses, close_forgotten
+from msitd._core.not_recorded import NotRecorded
 from msitd._core.vocabulary import (
     CALL_AUTO,
     IF_EXISTS_NUMBERS,
@@ -197,6 +198,7 @@ class Client:
             raise problem_of(error, texts, numbers) from None
         self._raise_for(self._native.open_code)
         self._losses = Losses(self._native)
+        self._not_recorded = NotRecorded(self._native)
         self._finalizer = weakref.finalize(
             self,
             close_forgotten,
@@ -510,6 +512,7 @@ class Client:
             MsitError: * The daemon ended the stream for good. Or the client is
                 closed, or belongs to the parent process.
         """
+        self._not_recorded.tell()
         code = self._native.flush(_microseconds(timeout))
         if code != _msit.REFUSED or self._must_raise(check):
             self._raise_for(code)
@@ -549,6 +552,8 @@ class Client:
             timeout = self._close_timeout
         if timeout < 0:
             raise ValueError(f"timeout {timeout} is negative")
+        if self._finalizer.alive:
+            self._not_recorded.tell()
         if self._finalizer.detach() is None:
             return 0
         code = self._native.close(_microseconds(timeout))

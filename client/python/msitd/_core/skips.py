@@ -2,97 +2,65 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from msitd._core.not_recorded import HARMLESS, Tally, reason_of
 
 if TYPE_CHECKING:
     from msitd._core.recorder import Client
 
 _logger = logging.getLogger("msitd")
 
-# Reasons that are counted apart. Texts of errors may differ each time.
-_REASONS_MAX = 64
-_OTHER_REASONS = "other reasons"
-
-# The document that says so in the run.
-SKIPS_NAME = "not_recorded.json"
-
-RECOMPUTED = "a forward that checkpointing runs again; the first one is recorded"
-
-
-REPLICA = (
-    "a forward of a replica ends no step: register hooks on DataParallel, not in it"
-)
-
-
-@dataclass
-class Skip:
-    """What is not recorded for one reason, and where that came first."""
-
-    reason: str
-    count: int
-    op: str
-    index: str
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns it as the document of the hooks has it."""
-        return dict(vars(self))
-
 
 class Skips:
-    """What the hooks of one model do not record. Any thread may count."""
+    """What the hooks of one handle do not record. Any thread may count."""
 
-    def __init__(self) -> None:
+    def __init__(self, client: Client) -> None:
+        self._not_recorded = client._not_recorded
         self._lock = threading.Lock()
-        self._by_reason: dict[str, Skip] = {}
+        self._tally = Tally()
 
     def count(self, op: str, index: str, reason: str) -> None:
         """Counts one leaf or call. The first loss is told to the user."""
+        reason = reason_of(reason)
         with self._lock:
-            has_told = any(known not in _NO_LOSS for known in self._by_reason)
-            if reason not in self._by_reason and len(self._by_reason) >= _REASONS_MAX:
-                reason = _OTHER_REASONS
-            skip = self._by_reason.setdefault(reason, Skip(reason, 0, op, index))
-            skip.count += 1
-        if not has_told and reason not in _NO_LOSS:
+            has_told = any(known not in HARMLESS for known in self._tally.by_reason)
+            self._tally.add(op, index, reason)
+        if not has_told and reason not in HARMLESS:
             _logger.warning(
                 "%s %s is not recorded: %s (said once; see HookHandle.skipped)",
                 op,
                 index,
                 reason,
             )
+        self._not_recorded.count(op, index, reason)
 
     def by_reason(self) -> dict[str, int]:
         """Returns the count of each reason."""
         with self._lock:
-            return {skip.reason: skip.count for skip in self._by_reason.values()}
+            skips = list(self._tally.by_reason.values())
+        return {skip.reason: skip.count for skip in skips}
 
     def lost_count(self) -> int:
         """Returns the sum of those that should have been recorded."""
         counts = self.by_reason()
-        return sum(counts[reason] for reason in counts if reason not in _NO_LOSS)
+        return sum(counts[reason] for reason in counts if reason not in HARMLESS)
 
-    def record(self, client: Client, uncalled: Collection[str]) -> None:
-        """Records the document of the hooks, if there is anything to say.
+    def tell(self, client: Client, uncalled: Collection[str]) -> None:
+        """Tells the daemon all that it has not been told.
 
         Args:
-            client: Where to.
+            client: That of the handle.
             uncalled: Ops of which no call was seen.
+
+        Raises:
+            MsitError: The client is closed.
         """
-        with self._lock:
-            skipped = [skip.as_json() for skip in self._by_reason.values()]
-        if skipped or uncalled:
-            facts = {"version": 1, "skipped": skipped, "uncalled": sorted(uncalled)}
-            text = json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
-            client.record_document(SKIPS_NAME, text)
-
-
-# Nothing is missing because of these.
-_NO_LOSS = (RECOMPUTED, REPLICA)
+        self._not_recorded.add_uncalled(uncalled)
+        client._is_recorded(self._not_recorded.tell())
 
 
 def is_in_backward() -> bool:

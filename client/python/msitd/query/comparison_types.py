@@ -358,6 +358,10 @@ class Comparison:
     golden_left_out_count: int = 0
     """Values and statistics of the golden run that were not asked for."""
     target_left_out_count: int = 0
+    golden_not_recorded_count: int = 0
+    """What the hooks of the golden run could not record; `Captures.coverage` says
+    why."""
+    target_not_recorded_count: int = 0
 
     @property
     def is_over(self) -> bool:

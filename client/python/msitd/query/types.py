@@ -352,6 +352,22 @@ class CapturePolicy:
     rules: Sequence[CaptureRule] = ()
 
 
+@mirrors("NotRecorded")
+@dataclass(frozen=True)
+class NotRecorded:
+    """What hooks of a rank do not record for one reason."""
+
+    reason: str
+    count: int
+    """Tensors, values and calls; 0: not known."""
+    op: str
+    """Where it came first."""
+    index: str
+    """The argument there; empty for a whole call."""
+    is_harmless: bool
+    """True if nothing is missing because of it."""
+
+
 @mirrors("RankCoverage")
 @dataclass(frozen=True)
 class RankCoverage:
@@ -386,6 +402,11 @@ class RankCoverage:
     """Parts of those claimed that the daemon checked."""
     false_count: int = 0
     """Of those checked: what the rank said is not true."""
+    not_recorded_count: int = 0
+    """What hooks could not record, such as tensors on `meta`; not among those
+    seen."""
+    not_recorded: tuple[NotRecorded, ...] = ()
+    """The same by reason, and what is harmless."""
 
 
 @mirrors("CaptureCoverage")

@@ -13,7 +13,8 @@ from msitd._core.api.targets import DISTRIBUTED_PREFIX, Target
 from msitd._core.gradients import Gradients
 from msitd._core.identities import Identities
 from msitd._core.leaves import Call, LeafRecorder
-from msitd._core.skips import RECOMPUTED, Skips, is_in_backward
+from msitd._core.not_recorded import RECOMPUTED, reason_of
+from msitd._core.skips import Skips, is_in_backward
 from msitd._core.stacks import stack_of_caller
 from msitd._core.values import Described, Value
 from msitd._core.vocabulary import IO_ANY, KIND_NUMBERS
@@ -192,7 +193,7 @@ class ApiCalls:
             return record(op, *arguments)
         except Exception as error:  # noqa: BLE001 - never the program's problem
             name = op if isinstance(op, str) else op.op
-            self._skips.count(name, "", str(error) or type(error).__name__)
+            self._skips.count(name, "", reason_of(error))
             return None
         finally:
             thread.is_ours = False

@@ -12,8 +12,9 @@ from msitd._core.api.collectives import Collectives
 from msitd._core.api.targets import GROUPS, targets
 from msitd._core.api.wrapper import Installation, Wrapped
 from msitd._core.leaves import LeafRecorder
+from msitd._core.not_recorded import DOCUMENT_NAME, reason_of
 from msitd._core.patterns import compile_patterns
-from msitd._core.skips import SKIPS_NAME, Skips
+from msitd._core.skips import Skips
 from msitd._core.stacks import STACK_LEVELS
 from msitd._core.torch_version import require_torch
 
@@ -141,7 +142,7 @@ class ApiHandle:
         compiled.fill_tables()
         compiled.show_as(Wrapped, lambda wrapped: wrapped._msitd_target.original)
         self._client = client
-        self._skips = Skips()
+        self._skips = Skips(client)
         self._collectives = Collectives()
         leaves = LeafRecorder(client, self._skips, values=values, objects=objects)
         calls = ApiCalls(
@@ -205,9 +206,9 @@ class ApiHandle:
         self._collectives.remove()
         compiled.forget_graphs()
         try:
-            self._skips.record(self._client, ())
+            self._skips.tell(self._client, ())
         except Exception as error:  # noqa: BLE001 - never the program's problem
-            self._skips.count(SKIPS_NAME, "", str(error))
+            self._skips.count(DOCUMENT_NAME, "", reason_of(error))
 
     def __enter__(self) -> Self:
         return self

@@ -1,0 +1,155 @@
+"""Tells the daemon what a client does not record, while the run goes on.
+
+docs/format/not_recorded.md has the document.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from msitd import _msit
+from msitd._core.vocabulary import IO_NUMBERS
+
+DOCUMENT_NAME = "not_recorded.json"
+
+# Reasons that are counted apart. Texts of errors may differ each time.
+_REASONS_MAX = 64
+_OTHER_REASONS = "other reasons"
+_REASON_CHARS_MAX = 256
+_NAME_CHARS_MAX = 256
+
+# Ops without a call that are named.
+_UNCALLED_MAX = 1024
+
+RECOMPUTED = "a forward that checkpointing runs again; the first one is recorded"
+
+REPLICA = (
+    "a forward of a replica ends no step: register hooks on DataParallel, not in it"
+)
+
+# Nothing is missing because of these.
+HARMLESS = frozenset((RECOMPUTED, REPLICA))
+
+
+@dataclass
+class Skip:
+    """What is not recorded for one reason, and where that came first."""
+
+    reason: str
+    count: int
+    op: str
+    index: str
+
+
+class Tally:
+    """Skips by reason. The caller has a lock."""
+
+    def __init__(self) -> None:
+        self.by_reason: dict[str, Skip] = {}
+        self.count = 0
+
+    def add(self, op: str, index: str, reason: str) -> bool:
+        """Counts one. Returns whether the reason is new."""
+        skip = self.by_reason.get(reason)
+        is_new = skip is None
+        if skip is None:
+            if len(self.by_reason) >= _REASONS_MAX:
+                reason = _OTHER_REASONS
+            place = (_text(op, _NAME_CHARS_MAX), _text(index, _NAME_CHARS_MAX))
+            skip = self.by_reason.setdefault(reason, Skip(reason, 0, *place))
+            is_new = skip.count == 0
+        skip.count += 1
+        self.count += 1
+        return is_new
+
+
+def reason_of(error: object) -> str:
+    """Returns the text of a reason, or of an exception, as it is counted."""
+    return _text(str(error) or type(error).__name__, _REASON_CHARS_MAX)
+
+
+def _text(text: str, chars_max: int) -> str:
+    """Returns the beginning of a text as UTF-8 has it."""
+    return text[:chars_max].encode(errors="replace").decode()
+
+
+class NotRecorded:
+    """What one client does not record, over all its hooks. Any thread may count.
+
+    The daemon is told of each new reason at once, and of counts when they have grown
+    by a quarter: so it always has most of them, in few documents.
+    """
+
+    def __init__(self, native: _msit.Client) -> None:
+        self._native = native
+        # Signal handlers may count, too.
+        self._lock = threading.RLock()
+        self._tally = Tally()
+        self._uncalled: set[str] = set()
+        # Other clients of the rank have documents of the same name.
+        self._index = secrets.token_hex(8)
+        self._version = 0
+        self._due_count = 0
+        self._has_news = False
+
+    def count(self, op: str, index: str, reason: str) -> None:
+        """Counts one leaf or call."""
+        with self._lock:
+            is_new = self._tally.add(op, index, reason)
+            self._has_news = True
+            is_due = is_new or self._tally.count >= self._due_count
+        if is_due:
+            self.tell()
+
+    def add_uncalled(self, ops: Collection[str]) -> None:
+        """Is told of ops of which no call was seen."""
+        with self._lock:
+            self._has_news = self._has_news or not self._uncalled.issuperset(ops)
+            self._uncalled.update(ops)
+
+    def tell(self) -> int:
+        """Tells the daemon what it has not been told. Returns a code of libmsit."""
+        with self._lock:
+            if not self._has_news:
+                return _msit.OK
+            self._has_news = False
+            count = self._tally.count
+            self._due_count = count + max(1, count // 4)
+            text = self._document()
+            version = self._version
+            self._version += 1
+        code = None
+        place = (
+            None,
+            0,
+            DOCUMENT_NAME,
+            version,
+            IO_NUMBERS["state"],
+            self._index,
+            None,
+        )
+        try:
+            code = self._native.record_document(text, place)
+        finally:
+            if code != _msit.OK:
+                self._has_news = True
+        return code
+
+    def _document(self) -> str:
+        skipped: list[dict[str, Any]] = [
+            {**vars(skip), "is_harmless": skip.reason in HARMLESS}
+            for skip in self._tally.by_reason.values()
+        ]
+        uncalled = sorted(self._uncalled)[:_UNCALLED_MAX]
+        facts = {
+            "version": 1,
+            "skipped": skipped,
+            "uncalled": [_text(op, _NAME_CHARS_MAX) for op in uncalled],
+            "uncalled_count": len(self._uncalled),
+        }
+        return json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
