@@ -119,6 +119,10 @@ absl::StatusOr<compare::ComparisonPlan> ToPlan(const v1::Comparison& request) {
       plan.selector.HasKind(RecordKind::kDocument)) {
     return FieldInvalid("filter.kinds", "documents are not compared");
   }
+  if (!plan.selector.requests.empty()) {
+    return FieldInvalid("filter.requests",
+                        "comparisons pair whole tensors, not rows of requests");
+  }
   // Statistics stand for tensors of which nothing else is there.
   if (plan.selector.kinds.empty()) {
     plan.selector.kinds = {RecordKind::kTensor, RecordKind::kStatistics};

@@ -161,6 +161,9 @@ absl::StatusOr<Selector> ToSelector(const v1::TensorFilter& filter) {
                                  out.op_patterns));
   MSITD_RETURN_IF_ERROR(AddIos(filter, out));
   MSITD_RETURN_IF_ERROR(AddKinds(filter, out));
+  MSITD_RETURN_IF_ERROR(AddTexts("filter.requests", filter.requests(),
+                                 Selector::kRequestsMax, kIndexBytesMax,
+                                 out.requests));
   return out;
 }
 
@@ -176,6 +179,9 @@ void ToProto(const Selector& selector, v1::TensorFilter& out) {
   for (const Io io : selector.ios) out.add_ios(static_cast<v1::Io>(io));
   for (const RecordKind kind : selector.kinds) {
     out.add_kinds(static_cast<v1::RecordKind>(kind));
+  }
+  for (const std::string& request : selector.requests) {
+    out.add_requests(request);
   }
 }
 

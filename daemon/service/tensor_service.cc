@@ -15,6 +15,7 @@
 #include "daemon/query/tensor_query.h"
 #include "daemon/query/tensor_reader.h"
 #include "daemon/query/time_limit.h"
+#include "daemon/query/token_requests.h"
 #include "daemon/service/proto_convert.h"
 #include "daemon/service/tensor_condition.h"
 #include "protos/base/resource_name.h"
@@ -32,6 +33,15 @@ absl::StatusOr<TensorKey> ToKey(std::string_view name) {
         ErrorReason::kNameInvalid);
   }
   return *std::move(key);
+}
+
+void AddRequests(const std::vector<query::TokenRequest>& requests,
+                 v1::Tensor& out) {
+  for (const query::TokenRequest& request : requests) {
+    v1::TokenRequest& added = *out.add_requests();
+    added.set_id(request.id);
+    added.set_rows(request.rows);
+  }
 }
 
 // Equal for all pages of one request.
@@ -194,12 +204,18 @@ class SmallTensorSource final : public StreamSource<v1::ReadTensorsResponse> {
 
 }  // namespace
 
-absl::Status TensorServiceImpl::Get(const v1::GetTensorRequest& request,
+absl::Status TensorServiceImpl::Get(const Call& call,
+                                    const v1::GetTensorRequest& request,
                                     v1::Tensor& response) {
   MSITD_ASSIGN_OR_RETURN(const TensorKey key, ToKey(request.name()));
   MSITD_ASSIGN_OR_RETURN(const auto run, query::OpenRunOf(readers_, key));
   MSITD_ASSIGN_OR_RETURN(const storage::TensorInfo tensor, run->GetTensor(key));
   ToProto(tensor, response);
+  query::TokenRequests requests(*run);
+  MSITD_ASSIGN_OR_RETURN(
+      const auto* const found,
+      requests.All(key.rank, key.token, [&call] { return call.Check(); }));
+  AddRequests(*found, response);
   return absl::OkStatus();
 }
 
@@ -226,8 +242,15 @@ absl::Status TensorServiceImpl::List(const Call& call,
                                return condition.Holds(tensor);
                              },
                              [&call] { return call.Check(); }));
+  query::TokenRequests requests(*run);
   for (const storage::TensorInfo& tensor : page.tensors) {
-    ToProto(tensor, *response.add_tensors());
+    v1::Tensor& out = *response.add_tensors();
+    ToProto(tensor, out);
+    if (selector.requests.empty()) continue;
+    MSITD_ASSIGN_OR_RETURN(
+        const auto* const found,
+        requests.Of(tensor.key.rank, tensor.key.token, selector.requests));
+    AddRequests(*found, out);
   }
   response.set_incomplete_count(static_cast<int64_t>(page.incomplete_count));
   if (!page.position.empty()) {
@@ -289,9 +312,9 @@ absl::Status TensorServiceImpl::Histogram(
 grpc::ServerUnaryReactor* TensorServiceImpl::GetTensor(
     grpc::CallbackServerContext* context, const v1::GetTensorRequest* request,
     v1::Tensor* response) {
-  return UnaryCall::Start(pools_.queries, *context, [=, this](const Call&) {
-    return Get(*request, *response);
-  });
+  return UnaryCall::Start(
+      pools_.queries, *context,
+      [=, this](const Call& call) { return Get(call, *request, *response); });
 }
 
 grpc::ServerUnaryReactor* TensorServiceImpl::ListTensors(

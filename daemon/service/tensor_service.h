@@ -46,7 +46,8 @@ class TensorServiceImpl final : public BoundedService<v1::TensorService> {
       v1::Histogram* response) override;
 
  private:
-  absl::Status Get(const v1::GetTensorRequest& request, v1::Tensor& response);
+  absl::Status Get(const Call& call, const v1::GetTensorRequest& request,
+                   v1::Tensor& response);
   absl::Status List(const Call& call, const v1::ListTensorsRequest& request,
                     v1::ListTensorsResponse& response);
   absl::Status Summarize(const Call& call,

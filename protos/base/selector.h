@@ -31,6 +31,7 @@ struct Selector {
   static constexpr size_t kDevicesMax = 64;
   static constexpr size_t kTokenRangesMax = 256;
   static constexpr size_t kOpPatternsMax = 64;
+  static constexpr size_t kRequestsMax = 64;
 
   std::vector<int32_t> ranks = {};
   std::vector<std::string> devices = {};
@@ -38,6 +39,10 @@ struct Selector {
   std::vector<std::string> op_patterns = {};  // GlobMatch; one must match.
   std::vector<Io> ios = {};
   std::vector<RecordKind> kinds = {};
+  // Ids of requests, one of which the token of the rank works at; see
+  // protos/base/request.h. Only the store can tell. Rules of a capture and
+  // comparisons have none.
+  std::vector<std::string> requests = {};
 
   // True if the one list agrees.
   bool HasRank(int32_t rank) const;
@@ -51,7 +56,8 @@ struct Selector {
   // True if nothing but the ranks is asked for.
   bool TakesWholeRanks() const;
 
-  // True if the key is selected; neither its run nor the kind counts.
+  // True if the key is selected; neither its run nor the kind counts, nor do
+  // requests.
   bool Matches(const TensorKey& key) const;
 
   friend bool operator==(const Selector&, const Selector&) = default;

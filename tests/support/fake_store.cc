@@ -5,6 +5,7 @@
 #include <cstring>
 #include <set>
 
+#include "protos/base/request.h"
 #include "protos/base/sample.h"
 #include "protos/base/stream_id.h"
 #include "protos/status/status.h"
@@ -524,6 +525,16 @@ absl::StatusOr<TensorInfo> FakeStore::Reader::GetTensor(const TensorKey& key) {
                     ErrorReason::kTensorNotFound);
 }
 
+bool FakeStore::HasRequest(const Run& run, const TensorKey& key,
+                           const std::vector<std::string>& requests) {
+  return requests.empty() ||
+         std::any_of(requests.begin(), requests.end(), [&](const auto& id) {
+           return run.tensors.contains(
+               KeyOf({"", key.rank, std::string(kRequestDevice), key.token,
+                      std::string(kRequestOpPrefix) + id, 0, Io::kState, ""}));
+         });
+}
+
 absl::StatusOr<std::unique_ptr<storage::TensorScan>> FakeStore::Reader::Scan(
     Selector selector, std::string_view position) {
   MutexLock lock(store_.mu_);
@@ -531,7 +542,8 @@ absl::StatusOr<std::unique_ptr<storage::TensorScan>> FakeStore::Reader::Scan(
   std::vector<TensorInfo> tensors;
   for (const auto& [key, tensor] : run->tensors) {
     if (IsWhole(tensor) && selector.Matches(tensor.info.key) &&
-        selector.HasKind(tensor.info.kind)) {
+        selector.HasKind(tensor.info.kind) &&
+        store_.HasRequest(*run, tensor.info.key, selector.requests)) {
       tensors.push_back(InfoOf(tensor));
     }
   }

@@ -190,6 +190,10 @@ class FakeStore final : public storage::Store,
   static void SetExtras(const chunk::Chunk& chunk,
                         const chunk::RecordDescriptor& record,
                         storage::TensorInfo& out);
+  // True if the token of `key` works at one of `requests`, or there are none.
+  bool HasRequest(const Run& run, const TensorKey& key,
+                  const std::vector<std::string>& requests)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   static bool IsWhole(const Tensor& tensor);
   static storage::TensorInfo InfoOf(const Tensor& tensor);
 

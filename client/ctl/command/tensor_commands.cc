@@ -28,6 +28,9 @@ constexpr char kListColumns[] =
 // Besides, where kinds are asked for.
 constexpr char kKindColumns[] = "kind,value";
 
+// Besides, where requests are asked for.
+constexpr char kRequestColumns[] = "requests";
+
 constexpr char kFindColumns[] =
     "rank~=rank,device?=device,token~=token,op,call?=call,io/index,"
     "dtype?=dtype,shape?=shape,count?=summary.count,"
@@ -55,6 +58,7 @@ void AddQueryFlags(CLI::App& verb, QueryFlags& flags) {
   AddRunName(verb, flags.run);
   AddSelectionFlags(verb, flags.selection);
   AddKindFlag(verb, flags.selection, /*takes_documents=*/true);
+  AddRequestFlag(verb, flags.selection);
   AddPartialFlag(verb, flags.list.allow_partial);
 }
 
@@ -82,12 +86,14 @@ Outcome List(Invocation& invocation, const QueryFlags& flags,
   request.set_where(flags.where);
   const FieldFlags where{"predicate", {FlagText("--where", flags.where)}};
   MSITCTL_ASSIGN_OR_USAGE(*request.mutable_filter(), ToFilter(flags.selection));
-  const std::string with_values =
-      flags.selection.kinds.empty()
-          ? columns
-          : fmt::format("{},{}", columns, kKindColumns);
+  std::string shown = columns;
+  const auto add = [&shown](bool is_asked, const char* more) {
+    if (is_asked) shown += fmt::format(",{}", more);
+  };
+  add(!flags.selection.kinds.empty(), kKindColumns);
+  add(!flags.selection.requests.empty(), kRequestColumns);
   return ErrorOfFlag(
-      PrintPages(invocation, TensorLayout(with_values), flags.list,
+      PrintPages(invocation, TensorLayout(std::move(shown)), flags.list,
                  &v1::TensorService::Stub::ListTensors, std::move(request),
                  [&] {
                    NoteNoTensor(invocation, flags.run, flags.selection,

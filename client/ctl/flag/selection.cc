@@ -58,6 +58,12 @@ void AddKindFlag(CLI::App& verb, SelectionFlags& flags, bool takes_documents) {
       ->type_name("LIST");
 }
 
+void AddRequestFlag(CLI::App& verb, SelectionFlags& flags) {
+  AddTexts(verb, "--request", flags.requests,
+           "Id of a request: takes the tokens that work at it; repeatable")
+      ->type_name("ID");
+}
+
 namespace {
 
 // Errors: INVALID_ARGUMENT if the flag was given with nothing in it: that must
@@ -87,6 +93,7 @@ std::string TextOf(const SelectionFlags& flags) {
   for (const std::string& ops : flags.ops) add("--ops", ops);
   for (const std::string& ios : flags.ios) add("--io", ios);
   for (const std::string& kinds : flags.kinds) add("--kind", kinds);
+  for (const std::string& id : flags.requests) add("--request", id);
   return out;
 }
 
@@ -111,6 +118,7 @@ absl::StatusOr<v1::TensorFilter> ToFilter(const SelectionFlags& flags) {
       out.set_last(range.last);
     }
   }
+  for (const std::string& id : flags.requests) filter.add_requests(id);
   MSITD_ASSIGN_OR_RETURN(const auto devices, Parts("--devices", flags.devices));
   for (const std::string& device : devices) filter.add_devices(device);
   MSITD_ASSIGN_OR_RETURN(const auto ops, Parts("--ops", flags.ops));

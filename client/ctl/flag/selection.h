@@ -19,6 +19,7 @@ struct SelectionFlags {
   std::vector<std::string> ops;
   std::vector<std::string> ios;
   std::vector<std::string> kinds;
+  std::vector<std::string> requests;
   bool takes_documents = false;  // See AddKindFlag.
 };
 
@@ -27,6 +28,9 @@ void AddSelectionFlags(CLI::App& verb, SelectionFlags& flags);
 
 // Binds --kind. `takes_documents`: documents can be named, and are among `all`.
 void AddKindFlag(CLI::App& verb, SelectionFlags& flags, bool takes_documents);
+
+// Binds --request.
+void AddRequestFlag(CLI::App& verb, SelectionFlags& flags);
 
 // Adds a repeatable option that takes one text each time. It has no list syntax
 // of CLI11, so that an op name in brackets stays whole.

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/compare/job/not_recorded.h"
 
+#include <fmt/format.h>
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
 
-#include "fmt/format.h"
 #include "protos/base/limits.h"
 #include "protos/base/utf8.h"
 #include "protos/os/aligned_buffer.h"
@@ -66,12 +67,11 @@ void Add(v1::NotRecorded from, NotRecorded& rank) {
 }
 
 // Adds a reason why it is not known what a client did not record.
-void AddUnknown(const std::string& index, const std::string& reason,
+void AddUnknown(const std::string& name, const std::string& reason,
                 NotRecorded& rank) {
   v1::NotRecorded unknown;
   unknown.set_reason(reason);
-  unknown.set_op(std::string(kNotRecordedName));
-  unknown.set_index(index);
+  unknown.set_op(name);
   Add(std::move(unknown), rank);
 }
 
@@ -109,9 +109,9 @@ class RankDocuments {
   // Documents of a client come in the order of their versions.
   void Take(const storage::TensorInfo& document) {
     const TensorKey& key = document.key;
-    // Clients that do not tell while they run have no index.
-    const int32_t version = key.index.empty() ? key.call : 0;
-    const Client client(key.device, key.index, version);
+    // Older clients have no versions: each says something else.
+    const int32_t number = key.op == kOldNotRecordedName ? key.call : 0;
+    const Client client(key.device, key.op, number);
     if (newest_.size() >= kNotRecordedClientsMax && !newest_.contains(client)) {
       has_more_ = true;
       return;
@@ -142,20 +142,20 @@ class RankDocuments {
   static absl::Status ReadOne(storage::RunReader& run,
                               const storage::TensorInfo& document,
                               AlignedBuffer& buffer, NotRecorded& out) {
-    const std::string& index = document.key.index;
+    const std::string& name = document.key.op;
     if (document.tensor_bytes > kPartBytes || document.parts.size() != 1) {
-      AddUnknown(index, "the document that says so is too long", out);
+      AddUnknown(name, "the document that says so is too long", out);
       return absl::OkStatus();
     }
     if (!document.has_bytes) {
-      AddUnknown(index, "the document that says so has been given up", out);
+      AddUnknown(name, "the document that says so has been given up", out);
       return absl::OkStatus();
     }
     const auto bytes = run.ReadPart(document.parts[0], buffer);
     if (absl::IsUnavailable(bytes.status())) return bytes.status();
     auto parsed = bytes.ok() ? Parse(*bytes) : std::nullopt;
     if (!parsed.has_value()) {
-      AddUnknown(index, "the document that says so is damaged", out);
+      AddUnknown(name, "the document that says so is damaged", out);
       return absl::OkStatus();
     }
     AddDocument(*std::move(parsed), out);
@@ -174,7 +174,8 @@ absl::StatusOr<std::map<int32_t, NotRecorded>> FindNotRecorded(
   Selector documents;
   documents.ranks = selected;
   documents.tokens = {{0, 0}};
-  documents.op_patterns = {std::string(kNotRecordedName)};
+  documents.op_patterns = {std::string(kNotRecordedNames),
+                           std::string(kOldNotRecordedName)};
   documents.ios = {Io::kState};
   documents.kinds = {RecordKind::kDocument};
   MSITD_ASSIGN_OR_RETURN(const auto scan, run.Scan(documents, ""));

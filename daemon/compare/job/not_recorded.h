@@ -14,15 +14,17 @@
 
 namespace msitd::compare {
 
-// The document of a client that says what its hooks do not record; see
-// docs/format/not_recorded.md.
-inline constexpr std::string_view kNotRecordedName = "not_recorded.json";
+// Names of the documents that say what hooks do not record, one for each
+// client; see docs/format/not_recorded.md. All older clients have the same one.
+inline constexpr std::string_view kNotRecordedNames = "not_recorded/*.json";
+inline constexpr std::string_view kOldNotRecordedName = "not_recorded.json";
 
 // Documents of a rank that are read: one for each client. More are passed over
 // and said so.
 inline constexpr size_t kNotRecordedClientsMax = 64;
-// Reasons of a rank that are told apart.
-inline constexpr size_t kNotRecordedReasonsMax = 65;
+// Reasons of a rank that are told apart: those of one client, and two that
+// stand for all others.
+inline constexpr size_t kNotRecordedReasonsMax = 67;
 // Longer texts of a reason are cut.
 inline constexpr size_t kNotRecordedTextBytesMax = 1024;
 

@@ -51,6 +51,11 @@ absl::StatusOr<std::unique_ptr<TensorScan>> IndexScan::Begin(
   // it sees are known.
   MSITD_ASSIGN_OR_RETURN(scan->selector_,
                          CompiledSelector::Compile(selector, names, globs));
+  if (!selector.requests.empty()) {
+    MSITD_ASSIGN_OR_RETURN(RequestFilter requests,
+                           RequestFilter::Create(selector.requests, db, names));
+    scan->requests_.emplace(std::move(requests));
+  }
   const std::string prefix = TensorRunPrefix(scan->run_);
   if (position.empty()) {
     scan->it_->Seek(prefix);
@@ -81,6 +86,24 @@ absl::StatusOr<bool> IndexScan::MatchesOp(uint32_t op, StopCheck stop) {
   return matches;
 }
 
+bool IndexScan::IsVoid() const {
+  return selector_.is_void() || (requests_.has_value() && requests_->is_void());
+}
+
+absl::StatusOr<bool> IndexScan::HoldsRequest(IndexKey& key, StopCheck stop) {
+  if (!requests_.has_value()) return true;
+  MSITD_ASSIGN_OR_RETURN(const bool holds, requests_->Holds(key));
+  MSITD_RETURN_IF_ERROR(meter_.Spend(requests_->asks() * kUnitsOfSeek, stop));
+  if (holds) return true;
+  IndexKey next;
+  next.run = key.run;
+  next.rank = key.rank;
+  next.device = key.device;
+  next.token = key.token + 1;
+  key = next;
+  return false;
+}
+
 void IndexScan::SkipTo(const IndexKey& key, int steps_max) {
   const EncodedKey target = EncodeIndexKey(key);
   for (int i = 0; i < steps_max; ++i) {
@@ -98,6 +121,10 @@ absl::StatusOr<bool> IndexScan::FindMatch(IndexKey& key, StopCheck stop) {
     if (!here.has_value()) return IndexCorrupt("tensor");
     key = *here;
     if (!selector_.Advance(key)) return false;
+    if (key == *here) {
+      MSITD_ASSIGN_OR_RETURN(const bool holds, HoldsRequest(key, stop));
+      if (!holds && !selector_.Advance(key)) return false;
+    }
     if (key != *here) {
       last_ = here;
       const bool is_near = IsNear(*here, key);
@@ -147,7 +174,7 @@ void IndexScan::CountIncomplete(IndexKey key) {
 }
 
 absl::StatusOr<bool> IndexScan::Next(TensorInfo& out, StopCheck stop) {
-  if (selector_.is_void()) return false;
+  if (IsVoid()) return false;
   IndexKey key;
   while (true) {
     MSITD_ASSIGN_OR_RETURN(const bool found, FindMatch(key, stop));

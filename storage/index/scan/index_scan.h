@@ -13,6 +13,7 @@
 #include "storage/index/name/name_verdicts.h"
 #include "storage/index/name/work_meter.h"
 #include "storage/index/scan/compiled_selector.h"
+#include "storage/index/scan/request_filter.h"
 #include "storage/index/scan/tensor_assembler.h"
 
 namespace msitd::storage {
@@ -49,6 +50,11 @@ class IndexScan final : public TensorScan {
   // `key`: by at most `steps_max` steps, then by a seek.
   void SkipTo(const IndexKey& key, int steps_max);
   absl::StatusOr<bool> MatchesOp(uint32_t op, StopCheck stop);
+  // True if nothing can match.
+  bool IsVoid() const;
+  // Says whether the token of `key` works at one of the requests. If it does
+  // not, moves `key` to the next token.
+  absl::StatusOr<bool> HoldsRequest(IndexKey& key, StopCheck stop);
   // Several entries of one tensor in a row count once.
   void CountIncomplete(IndexKey key);
   absl::Status FillKey(const IndexKey& key, TensorKey& out);
@@ -64,7 +70,8 @@ class IndexScan final : public TensorScan {
   const uint32_t run_;
   const std::string end_;  // Where the next run begins.
   CompiledSelector selector_;
-  NameVerdicts verdicts_;  // On the patterns of selector_.
+  std::optional<RequestFilter> requests_;  // None: all.
+  NameVerdicts verdicts_;                  // On the patterns of selector_.
   WorkMeter meter_;
   NameTable& name_table_;
   ScanNames names_;

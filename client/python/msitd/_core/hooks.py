@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from msitd._core.identities import Identities
     from msitd._core.recorder import Client
+    from msitd._core.requests import Requests
 
 _logger = logging.getLogger("msitd")
 
@@ -58,6 +59,7 @@ class HookHandle:
         op_pattern: str | Iterable[str] | None,
         tokens: Collection[int] | None,
         time: str,
+        requests: Callable[[], Requests] | None,
     ) -> None:
         require_torch()
         if stack not in STACK_LEVELS:
@@ -75,6 +77,7 @@ class HookHandle:
         self.stack_level = stack
         self._aliases = aliases
         self._tokens = tokens
+        self._requests = requests
         self._matches = compile_patterns(op_pattern)
         self._thread = Thread()
         self._skips = Skips(client)
@@ -421,6 +424,8 @@ class HookHandle:
             if self._backward is not None:
                 self._backward.begin_pass(forward.has_gradients)
             self._placed.follow(forward.token)
+            if self._requests is not None and self._recorded_token() is not None:
+                self._client.record_requests(self._requests(), forward.token)
             if self._tells_phase and is_root and kwargs:
                 record_phase(self._client, op, forward.token, kwargs)
         except Exception as error:  # noqa: BLE001 - never the model's problem

@@ -15,7 +15,7 @@ from typing import Any
 from msitd import _msit
 from msitd._core.vocabulary import IO_NUMBERS
 
-DOCUMENT_NAME = "not_recorded.json"
+DOCUMENT_NAME = "not_recorded"
 
 # Reasons that are counted apart. Texts of errors may differ each time.
 _REASONS_MAX = 64
@@ -91,8 +91,8 @@ class NotRecorded:
         self._lock = threading.RLock()
         self._tally = Tally()
         self._uncalled: set[str] = set()
-        # Other clients of the rank have documents of the same name.
-        self._index = secrets.token_hex(8)
+        # Other clients of the rank have documents of their own.
+        self._name = f"{DOCUMENT_NAME}/{secrets.token_hex(8)}.json"
         self._version = 0
         self._due_count = 0
         self._has_news = False
@@ -127,10 +127,10 @@ class NotRecorded:
         place = (
             None,
             0,
-            DOCUMENT_NAME,
+            self._name,
             version,
             IO_NUMBERS["state"],
-            self._index,
+            "",
             None,
         )
         try:

@@ -12,6 +12,7 @@ from msitd import _msit
 from msitd._core import compiled, memory, statistics_text, values
 from msitd._core.arguments import problem_of
 from msitd._core.counters import Counters
+from msitd._core.documents import Documents
 from msitd._core.errors import DroppedError, MsitError
 from msitd._core.losses import Losses, close_forgotten
 from msitd._core.not_recorded import NotRecorded
@@ -59,7 +60,7 @@ def _place(
     return (device, token, op, call, _io_number(io), index, placement)
 
 
-class Client:
+class Client(Documents):
     """One rank of one run.
 
     `record` copies a tensor into memory of the client and returns; threads of
@@ -173,8 +174,6 @@ class Client:
         self._close_timeout = close_timeout
         self._on_drop = on_drop
         self._has_warned = False
-        # Names and hashes of those that were recorded.
-        self._documents: set[tuple[str, int]] = set()
         try:
             self._native = _msit.Client(
                 endpoint,
@@ -197,6 +196,7 @@ class Client:
             numbers = {"rank": rank, "world_size": world_size}
             raise problem_of(error, texts, numbers) from None
         self._raise_for(self._native.open_code)
+        super().__init__(self._native)
         self._losses = Losses(self._native)
         self._not_recorded = NotRecorded(self._native)
         self._finalizer = weakref.finalize(
@@ -403,35 +403,6 @@ class Client:
             texts: dict[str, str | None] = {"op": op, "index": index, "stack": stack}
             texts |= {"device": device, "placement": placement, "dtype": dtype}
             raise problem_of(error, texts, {"token": token, "call": call}) from None
-        return code == _msit.OK or self._is_recorded(code)
-
-    def record_document(self, name: str, text: str) -> bool:
-        """Records a text that describes this rank, such as its module tree.
-
-        It is taken whatever the capture policy says, at token 0, once: the same
-        text under the same name is not recorded again.
-
-        Args:
-            name: 1 to 1024 bytes, such as `module_tree.json`.
-            text: Of any length.
-
-        Returns:
-            See `record`.
-
-        Raises:
-            ValueError: An argument is out of its range.
-            MsitError: The client is closed.
-        """
-        place = (None, 0, name, CALL_AUTO, IO_NUMBERS["state"], "", None)
-        try:
-            known = (name, hash(text))
-            if known in self._documents:
-                return True
-            code = self._native.record_document(text, place)
-        except TypeError as error:
-            raise problem_of(error, {"name": name, "text": text}, {}) from None
-        if code == _msit.OK:
-            self._documents.add(known)
         return code == _msit.OK or self._is_recorded(code)
 
     def selects(

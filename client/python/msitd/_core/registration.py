@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 from msitd._core.hooks import HookHandle
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import torch
 
     from msitd._core.recorder import Client
+    from msitd._core.requests import Requests
 
 
 def register_hook(
@@ -29,6 +30,7 @@ def register_hook(
     op_pattern: str | Iterable[str] | None = None,
     tokens: Collection[int] | None = None,
     time: str = "auto",
+    requests: Callable[[], Requests] | None = None,
 ) -> HookHandle:
     """Records inputs and outputs of every sub-module of `model`, per forward.
 
@@ -128,6 +130,8 @@ def register_hook(
             parameters that require gradients. If nothing calls `model` itself,
             but its children, a second call of the same child ends a step
             without training.
+        requests: Is called when a step begins and returns which requests it
+            works at, as `Client.record_requests` takes them.
 
     Returns:
         A handle. Its `remove()` takes the hooks away, and so does leaving it as
@@ -148,4 +152,5 @@ def register_hook(
         op_pattern=op_pattern,
         tokens=tokens,
         time=time,
+        requests=requests,
     )

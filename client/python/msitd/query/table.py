@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from msitd.query.comparison_types import CustomMetric
 from msitd.query.messages import missing
-from msitd.query.types import RankRange
+from msitd.query.types import RankRange, TokenRequest
 
 # Kind of a column -> its type in pyarrow and pandas. Columns without a type in pandas
 # hold Python objects.
@@ -79,6 +79,8 @@ def _fixed_columns(row_type: Any) -> tuple[Column, ...]:
             ]
         elif hint == tuple[RankRange, ...]:
             columns.append(Column(field.name, "text", _range_text_of(get)))
+        elif hint == tuple[TokenRequest, ...]:
+            columns.append(Column(field.name, "texts", _ids_of(get)))
         elif hint == Mapping[str, str]:
             columns.append(Column(field.name, "labels", get))
         elif hint in _KINDS:
@@ -182,6 +184,13 @@ def _value_of(get: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
         return next((m.value for m in found if m.metric == name), None)
 
     return value
+
+
+def _ids_of(get: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def ids(row: Any) -> tuple[str, ...]:
+        return tuple(request.id for request in get(row))
+
+    return ids
 
 
 def _range_text_of(get: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -80,6 +80,8 @@ class TensorFilter:
     ios: tuple[Io, ...] = ()
     kinds: tuple[RecordKind, ...] = ()
     """Empty stands for tensors alone."""
+    requests: tuple[str, ...] = ()
+    """Tokens of a rank that work at one of these."""
 
 
 def select(
@@ -90,6 +92,7 @@ def select(
     ranks: int | Iterable[int] = (),
     devices: str | Iterable[str] = (),
     kinds: RecordKind | Iterable[RecordKind] = (),
+    requests: str | Iterable[str] = (),
 ) -> TensorFilter:
     """Makes a filter of records. Arguments that are not given match all.
 
@@ -100,6 +103,8 @@ def select(
         ranks: Ranks.
         devices: Devices, such as `npu:0`.
         kinds: Kinds of records; tensors alone if this is not given.
+        requests: Ids of requests: tokens of a rank that work at one of them, as
+            `Client.record_requests` says.
 
     Raises:
         ValueError: A range of tokens is empty or has another step.
@@ -111,6 +116,7 @@ def select(
         op_patterns=_texts(ops),
         ios=_texts(io),  # type: ignore[arg-type]
         kinds=_texts(kinds),  # type: ignore[arg-type]
+        requests=_texts(requests),
     )
 
 
@@ -240,6 +246,24 @@ class Summary:
     l2_norm: float = 0.0
 
 
+@mirrors("TokenRequest")
+@dataclass(frozen=True)
+class TokenRequest:
+    """A request that a token works at."""
+
+    id: str
+    rows: str
+    """Its rows of the batch, such as `0:128`; empty if they are not known."""
+
+    @property
+    def row_slice(self) -> slice:
+        """Its rows, to index a tensor with; all rows if they are not known."""
+        first, _, end = self.rows.partition(":")
+        if not (first.isdecimal() and end.isdecimal()):
+            return slice(None)
+        return slice(int(first), int(end))
+
+
 @mirrors("Tensor")
 @dataclass(frozen=True)
 class Tensor:
@@ -284,6 +308,9 @@ class Tensor:
     """Name of the tensor that has the bytes, if they were recorded only once."""
     claimed: bool = False
     """True if summary and hash are the word of the rank, which sent no bytes."""
+    requests: tuple[TokenRequest, ...] = ()
+    """Requests that the token works at: of `tensors.get` all, of a list those that
+    are selected."""
 
 
 @mirrors("SummarizeTensorsResponse.Group")

@@ -30,14 +30,16 @@ class NotRecordedTest : public ::testing::Test {
     EXPECT_TRUE(store_.CreateRun(spec).ok());
   }
 
-  // Stores version `call` of the document of one client; the client is
-  // `index`.
-  TestTensor Tell(int32_t rank, std::string index, int32_t call,
+  // Stores version `call` of the document of one client; an older one has no
+  // name.
+  TestTensor Tell(int32_t rank, const std::string& client, int32_t call,
                   const std::string& text) {
-    TestTensor document =
-        testing::MakeTensor("r", 0, std::string(kNotRecordedName), text.size());
+    const std::string name = client.empty()
+                                 ? std::string(kOldNotRecordedName)
+                                 : "not_recorded/" + client + ".json";
+    TestTensor document = testing::MakeTensor("r", 0, name, text.size());
     document.key.rank = rank;
-    document.key.index = std::move(index);
+    document.key.index = "";
     document.key.call = call;
     document.key.io = Io::kState;
     document.kind = RecordKind::kDocument;
@@ -159,7 +161,7 @@ TEST_F(NotRecordedTest, GivenUpDocumentsAreNamed) {
   auto ranks = Find();
   EXPECT_THAT(TextsOf(ranks[0]),
               ElementsAre("0 the document that says so has been given up"));
-  EXPECT_EQ(ranks[0].reasons[0].op(), kNotRecordedName);
+  EXPECT_EQ(ranks[0].reasons[0].op(), "not_recorded/x.json");
   EXPECT_THAT(TextsOf(ranks[1]),
               ElementsAre("0 the document that says so is damaged"));
 }

@@ -1,0 +1,79 @@
+"""What a client records besides tensors and values: texts."""
+
+from __future__ import annotations
+
+from msitd import _msit
+from msitd._core.arguments import problem_of
+from msitd._core.requests import Requests, TokenRequests
+from msitd._core.vocabulary import CALL_AUTO, IO_NUMBERS
+
+
+class Documents:
+    """The part of a client that records texts."""
+
+    def __init__(self, native: _msit.Client) -> None:
+        self._native = native
+        # Names and hashes of those that were recorded.
+        self._documents: set[tuple[str, int]] = set()
+        self._requests = TokenRequests(native)
+
+    def record_document(self, name: str, text: str) -> bool:
+        """Records a text that describes this rank, such as its module tree.
+
+        It is taken whatever the capture policy says, at token 0, once: the same
+        text under the same name is not recorded again.
+
+        Args:
+            name: 1 to 1024 bytes, such as `module_tree.json`.
+            text: Of any length.
+
+        Returns:
+            See `record`.
+
+        Raises:
+            ValueError: An argument is out of its range.
+            MsitError: The client is closed.
+        """
+        place = (None, 0, name, CALL_AUTO, IO_NUMBERS["state"], "", None)
+        try:
+            known = (name, hash(text))
+            if known in self._documents:
+                return True
+            code = self._native.record_document(text, place)
+        except TypeError as error:
+            raise problem_of(error, {"name": name, "text": text}, {}) from None
+        if code == _msit.OK:
+            self._documents.add(known)
+        return code == _msit.OK or self._is_recorded(code)
+
+    def record_requests(self, requests: Requests, token: int | None = None) -> bool:
+        """Says which requests a token works at, as an engine that batches them knows.
+
+        Call it once for each token, before or behind its records. It is taken
+        whatever the capture policy says. Daemons show it with the tensors of
+        the token, and select by it.
+
+        Args:
+            requests: Ids, or a mapping of ids to rows: `(first, end)`, a range,
+                a slice, a number, or None if that is not known. Rows are those
+                of the batch. An id has 1 to 128 bytes; there are at most 4096.
+                Those that are given for a token in several calls add up; the
+                first rows of an id stay.
+            token: Default: the current one.
+
+        Returns:
+            See `record`.
+
+        Raises:
+            ValueError: An argument is out of its range.
+            MsitError: The client is closed.
+        """
+        token = self._native.token() if token is None else token
+        try:
+            code = self._requests.record(requests, token)
+        except TypeError as error:
+            raise problem_of(error, {}, {"token": token}) from None
+        return code == _msit.OK or self._is_recorded(code)
+
+    def _is_recorded(self, code: int) -> bool:
+        raise NotImplementedError
