@@ -6,7 +6,8 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
-#include <sstream>
+#include <istream>
+#include <streambuf>
 #include <utility>
 
 #include "protos/base/utf8.h"
@@ -20,18 +21,59 @@ using YAML::Mark;
 
 int LineOf(const Mark& mark) { return mark.line + 1; }
 
-// Makes a tree of what the parser finds. The parser has no other way to be
-// stopped than an exception, which ReadYaml catches.
+// The parser has no other way to be stopped than an exception, which ReadYaml
+// catches.
+struct Refused {
+  absl::Status status;
+};
+
+[[noreturn]] void RefuseAsTooMuch(std::string_view what) {
+  throw Refused{MakeStatus(absl::StatusCode::kResourceExhausted, "{}", what)};
+}
+
+// Each token begins or ends with one of these, or lies between two of them.
+bool IsIndicator(char one) {
+  return std::string_view("[]{},:?!&*\"'").find(one) != std::string_view::npos;
+}
+
+// The text, as the parser reads it. The parser holds the tokens of a line, and
+// of all that is in brackets, before it tells of the first one: 100 to 550
+// bytes for each indicator. So these are counted from what it told last.
+class Feed final : public std::streambuf {
+ public:
+  explicit Feed(std::string text) : text_(std::move(text)) {
+    setg(text_.data(), text_.data(), text_.data() + text_.size());
+  }
+
+  void OnTold() { untold_count_ = 0; }
+
+ protected:
+  std::streamsize xsgetn(char* out, std::streamsize size) override {
+    const std::streamsize got = std::streambuf::xsgetn(out, size);
+    untold_count_ +=
+        static_cast<size_t>(std::count_if(out, out + got, IsIndicator));
+    if (untold_count_ > kYamlUntoldMax) {
+      RefuseAsTooMuch(
+          "has too much in one line, text or pair of brackets: write one item "
+          "a line, without brackets around all of them");
+    }
+    return got;
+  }
+
+ private:
+  std::string text_;
+  size_t untold_count_ = 0;
+};
+
+// Makes a tree of what the parser finds.
 class TreeMaker final : public YAML::EventHandler {
  public:
-  struct Refused {
-    absl::Status status;
-  };
+  explicit TreeMaker(Feed& feed) : feed_(feed) {}
 
   YamlValue Take() { return std::move(root_); }
 
-  void OnDocumentStart(const Mark& /*mark*/) override {}
-  void OnDocumentEnd() override {}
+  void OnDocumentStart(const Mark& /*mark*/) override { feed_.OnTold(); }
+  void OnDocumentEnd() override { feed_.OnTold(); }
   void OnNull(const Mark& mark, anchor_t /*anchor*/) override {
     Add(mark, YamlValue::Kind::kNull, "");
   }
@@ -71,12 +113,13 @@ class TreeMaker final : public YAML::EventHandler {
                              LineOf(mark), what)};
   }
 
-  [[noreturn]] static void RefuseAsTooMuch(std::string_view what) {
-    throw Refused{MakeStatus(absl::StatusCode::kResourceExhausted, "{}", what)};
+  void Count() {
+    feed_.OnTold();
+    if (++count_ > kYamlValuesMax) RefuseAsTooMuch("has too many values");
   }
 
   void Add(const Mark& mark, YamlValue::Kind kind, const std::string& text) {
-    if (++count_ > kYamlValuesMax) RefuseAsTooMuch("has too many values");
+    Count();
     if (!open_.empty() && open_.back().value.kind == YamlValue::Kind::kMap &&
         !open_.back().has_key) {
       if (kind != YamlValue::Kind::kScalar) Refuse(mark, "a key is empty");
@@ -93,7 +136,7 @@ class TreeMaker final : public YAML::EventHandler {
   }
 
   void Open(const Mark& mark, YamlValue::Kind kind) {
-    if (++count_ > kYamlValuesMax) RefuseAsTooMuch("has too many values");
+    Count();
     if (open_.size() == kYamlDepthMax) {
       RefuseAsTooMuch("has values that lie too deep");
     }
@@ -136,6 +179,7 @@ class TreeMaker final : public YAML::EventHandler {
                              std::next(twice)->second, twice->first)};
   }
 
+  Feed& feed_;
   std::vector<Level> open_;
   YamlValue root_;
   size_t count_ = 0;
@@ -159,17 +203,18 @@ absl::StatusOr<YamlValue> ReadYaml(std::string_view text) {
   if (!IsValidUtf8(text) || text.find('\0') != std::string_view::npos) {
     return absl::InvalidArgumentError("is no text in UTF-8");
   }
-  TreeMaker tree;
+  Feed feed{std::string(text)};
+  TreeMaker tree(feed);
   try {
-    std::istringstream stream{std::string(text)};
+    std::istream stream(&feed);
     YAML::Parser parser(stream);
     if (parser.HandleNextDocument(tree)) {
-      TreeMaker rest;
+      TreeMaker rest(feed);
       if (parser.HandleNextDocument(rest)) {
         return absl::InvalidArgumentError("has more than one document");
       }
     }
-  } catch (const TreeMaker::Refused& refused) {
+  } catch (const Refused& refused) {
     return refused.status;
   } catch (const YAML::Exception& error) {
     if (error.mark.is_null()) {

@@ -15,6 +15,10 @@ namespace msitd::ctl {
 inline constexpr size_t kYamlBytesMax = size_t{16} << 20;
 inline constexpr size_t kYamlValuesMax = size_t{1} << 20;
 inline constexpr size_t kYamlDepthMax = 32;
+// Characters such as brackets, commas and quotes in one text, line or pair of
+// brackets at the top: what the parser may hold before it tells of it. Maps of
+// 30,000 quoted pairs in brackets have fewer.
+inline constexpr size_t kYamlUntoldMax = size_t{1} << 18;
 
 // A value of a YAML text. Scalars are texts: YAML's types are for the reader of
 // the values.

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -91,7 +92,7 @@ TEST(YamlTextTest, BoundsAreKept) {
   };
   constexpr auto kBeyond = absl::StatusCode::kResourceExhausted;
   EXPECT_EQ(code(std::string(kYamlBytesMax + 1, 'a')), kBeyond);
-  EXPECT_EQ(code("[" + Repeated("a,", kYamlValuesMax) + "]"), kBeyond);
+  EXPECT_EQ(code(Repeated("- a\n", kYamlValuesMax)), kBeyond);
   EXPECT_EQ(code(Repeated("[", kYamlDepthMax) + Repeated("]", kYamlDepthMax)),
             absl::StatusCode::kOk);
   for (const char* open : {"[", "{a: ", "- ", "? "}) {
@@ -100,6 +101,43 @@ TEST(YamlTextTest, BoundsAreKept) {
   EXPECT_EQ(
       code(Repeated("[", kYamlDepthMax + 1) + Repeated("]", kYamlDepthMax + 1)),
       kBeyond);
+}
+
+TEST(YamlTextTest, WhatTheParserWouldHoldIsBounded) {
+  for (const char* piece :
+       {"[", "[a,", "{a,", "{a: ", "[],", "a,", "a,\n", "\"a\":b,\n", ":,",
+        "!a ", "*a ", "&a ", "\"\" ", "''\n\n"}) {
+    for (const char* before : {"", "[", "{", "a:\n- {b: ["}) {
+      const std::string text =
+          before + Repeated(piece, 8 * kYamlUntoldMax / std::strlen(piece));
+      const auto value = ReadYaml(text);
+      // Some are no YAML, which is found before.
+      EXPECT_FALSE(value.ok()) << before << piece;
+    }
+  }
+  EXPECT_THAT(YamlError(Repeated("[", 8 * kYamlUntoldMax)),
+              HasSubstr("has too much in one line"));
+  EXPECT_THAT(YamlError("[" + Repeated("a,\n", kYamlUntoldMax + 1) + "]"),
+              HasSubstr("has too much in one line"));
+}
+
+TEST(YamlTextTest, BracketsAndQuotesInTextsAreTexts) {
+  std::string text = "text: |\n" + Repeated("  [{\"'\n", 50'000) +
+                     Repeated("# [{\"'\n", 50'000);
+  for (int i = 0; i < 100'000; ++i) {
+    text += "x" + std::to_string(i) + ": y[{, it's \"[\"\n";
+  }
+  text += "z: \"[[[[\"\n";
+  const auto value = ReadYaml(text);
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ(value->keys.size(), 100'002);
+  std::string json = "{";
+  for (int i = 0; i < 30'000; ++i) {
+    json += "\"op." + std::to_string(i) + "\": \"[\",";
+  }
+  const auto map = ReadYaml(json + "\"last\": \"x\"}");
+  ASSERT_TRUE(map.ok()) << map.status();
+  EXPECT_EQ(map->keys.size(), 30'001);
 }
 
 }  // namespace
