@@ -49,7 +49,7 @@ Outcome DaemonError(grpc::StatusCode code, std::string_view reason,
   std::string line = CodeName(code);
   if (!reason.empty()) line += fmt::format(" ({})", reason);
   if (!message.empty()) line += fmt::format(": {}", message);
-  return {ExitCodeOf(code), Printable(line)};
+  return {ExitCodeOf(code), Printable(line), std::string(reason)};
 }
 
 }  // namespace msitd::ctl

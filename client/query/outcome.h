@@ -15,6 +15,8 @@ namespace msitd::ctl {
 struct [[nodiscard]] Outcome {
   int exit_code = kExitOk;
   std::string error;
+  // Name of the ErrorReason that the daemon gave; empty if none.
+  std::string reason = {};
   // If the error is that the daemon has no such run, its name.
   std::string missing_run = {};
 

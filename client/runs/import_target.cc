@@ -35,9 +35,11 @@ absl::Status StatusOf(const Outcome& outcome) {
   }
   const int code = outcome.exit_code - kExitDaemonBase;
   const bool is_of_daemon = code > 0 && code <= 16;
-  return absl::Status(is_of_daemon ? static_cast<absl::StatusCode>(code)
-                                   : absl::StatusCode::kUnknown,
-                      outcome.error);
+  return WithReason(
+      absl::Status(is_of_daemon ? static_cast<absl::StatusCode>(code)
+                                : absl::StatusCode::kUnknown,
+                   outcome.error),
+      outcome.reason);
 }
 
 // A call of an import, until `deadline`. Of an import that the user has ended,

@@ -2,6 +2,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "client/import/trees/file_name.h"
@@ -9,6 +10,7 @@
 #include "client/watch/min_max.h"
 #include "client/watch/path_name.h"
 #include "client/watch/watcher.h"
+#include "protos/base/error_reason.h"
 #include "protos/status/status.h"
 
 // How files that are whole come into the run.
@@ -17,6 +19,11 @@ namespace {
 
 constexpr size_t kLandmarksMax = 4096;
 constexpr size_t kHandledMax = size_t{1} << 20;
+
+// What ends by itself, or when somebody makes room.
+constexpr ErrorReason kPassingReasons[] = {ErrorReason::kDiskFull,
+                                           ErrorReason::kRequestsExhausted,
+                                           ErrorReason::kStreamsExhausted};
 
 int64_t SystemNanoseconds() {
   timespec now = {};
@@ -156,10 +163,10 @@ absl::Status Watcher::DoRound(bool must, bool* is_sent) {
     return absl::OkStatus();
   }
   host_.ledger().Forget();
-  if (!MayCome(sent)) return sent;
-  *is_sent = false;
   whole_.insert(whole_.begin(), std::make_move_iterator(files.begin()),
                 std::make_move_iterator(files.end()));
+  if (!MayCome(sent)) return sent;
+  *is_sent = false;
   NoteAbsence(sent);
   return absl::OkStatus();
 }
@@ -168,9 +175,11 @@ bool Watcher::MayCome(const absl::Status& status) const {
   if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) {
     return true;
   }
-  // A daemon whose disk is full is as good as none.
-  return absl::IsResourceExhausted(status) && job_ != nullptr &&
-         !host_.ledger().is_full();
+  // A daemon that has no room for now is as good as none. Other limits stay.
+  return job_ != nullptr &&
+         std::any_of(
+             std::begin(kPassingReasons), std::end(kPassingReasons),
+             [&](ErrorReason reason) { return HasReason(status, reason); });
 }
 
 void Watcher::NoteAbsence(const absl::Status& status) {

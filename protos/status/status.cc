@@ -48,8 +48,13 @@ absl::Status ErrnoStatus(int error_number, std::string_view context) {
 }
 
 absl::Status WithReason(absl::Status status, ErrorReason reason) {
-  status.SetPayload(kReasonUrl,
-                    absl::Cord(std::string(ErrorReasonName(reason))));
+  return WithReason(std::move(status), ErrorReasonName(reason));
+}
+
+absl::Status WithReason(absl::Status status, std::string_view name) {
+  if (!name.empty()) {
+    status.SetPayload(kReasonUrl, absl::Cord(std::string(name)));
+  }
   return status;
 }
 

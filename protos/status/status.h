@@ -42,6 +42,8 @@ absl::Status ErrnoStatus(int error_number, std::string_view context);
 // Sets the machine-readable reason of an error. The service layer puts its name
 // into ErrorInfo.
 absl::Status WithReason(absl::Status status, ErrorReason reason);
+// The same for the name of a reason, as it came from elsewhere; none if empty.
+absl::Status WithReason(absl::Status status, std::string_view name);
 
 // Returns the name of what WithReason set; empty if nothing.
 std::string Reason(const absl::Status& status);

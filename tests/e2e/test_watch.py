@@ -1,5 +1,6 @@
 """Folders of other tools, brought into a run by `msitctl watch` as they grow."""
 
+import json
 import os
 import time
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import ge_dump
 import numpy as np
 import pytest
+from msitd import query
 from watching import (
     Watch,
     ge_bytes,
@@ -24,6 +26,8 @@ from daemon import Daemon
 
 PARTIAL = 4
 USAGE = 2
+EXHAUSTED = 64 + 8
+ATTACHMENTS_MAX = 256
 
 
 def test_files_come_as_they_are_written(
@@ -525,3 +529,22 @@ def test_atb_tensors_are_not_deleted(
     daemon.ctl("run", "get", "r", expect=64 + 5)
     daemon.ctl(*words)
     assert tensor_count(daemon) == 1
+
+
+def test_limit_that_stays_ends_the_watch(daemon: Daemon, tmp_path: Path) -> None:
+    path = save_fx(tmp_path / "fx/1/graph_1", 1)
+    daemon.ctl("run", "create", "r", "--label", "source=fx")
+    with query.connect(daemon.endpoint) as asked:
+        for number in range(ATTACHMENTS_MAX):
+            asked.runs.attach("r", f"a{number}", b"")
+        words = ("-o", "json", "watch", str(tmp_path / "fx"), "--run", "r", "--delete")
+        refused = daemon.ctl(*words, expect=EXHAUSTED)
+        assert "ATTACHMENTS_EXHAUSTED" in refused.stderr
+        assert int(json.loads(refused.stdout)["waiting_count"]) == 1
+        assert "1 not brought" in daemon.ctl(*words[2:], expect=EXHAUSTED).stdout
+        assert path.exists()
+        asked.runs.detach("r", "a0")
+    done = daemon.ctl_json(*words[2:], "--until-idle", "1s")
+    assert int(done["imported"]["file_count"]) == 1
+    assert int(done["waiting_count"]) == 0
+    assert not path.exists()

@@ -292,6 +292,7 @@ WatchResult ResultOf(const WatchFlags& flags, const watch::Watcher& watcher,
   const watch::Lag& lag = watcher.lag();
   WatchResult result;
   SetImported(flags, watcher, *result.mutable_imported());
+  result.set_waiting_count(counts.waiting_count);
   result.mutable_imported()->set_sealed(is_sealed);
   result.set_incomplete_count(counts.incomplete_count);
   for (const watch::IncompleteFile& file : watcher.incomplete()) {
@@ -328,6 +329,7 @@ std::string ClosingLine(const WatchResult& result) {
       imported.value_count(), HumanSize(imported.size_bytes()),
       result.incomplete_count(), imported.problem_count());
   const auto add = [&line](int64_t count, const char* what) {
+  add(result.waiting_count(), "not brought");
     if (count != 0) line += fmt::format(", {} {}", count, what);
   };
   add(imported.conflict_count(), "conflicts");

@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 
+#include "client/core/delivery/stream_end.h"
 #include "client/import/job/import_job.h"
 #include "protos/status/status.h"
 
@@ -148,10 +149,11 @@ absl::Status ImportJob::WhyDropped(const std::string& by_client) {
   const std::chrono::duration<double> patience = options_.patience;
   const std::string why = client_->stream_error();
   const bool is_full = why.starts_with("RESOURCE_EXHAUSTED");
-  return MakeStatus(is_full ? absl::StatusCode::kResourceExhausted
-                            : absl::StatusCode::kUnavailable,
-                    "the daemon has taken nothing for {:g} s{}{}",
-                    patience.count(), why.empty() ? "" : ": ", why);
+  return WithReason(MakeStatus(is_full ? absl::StatusCode::kResourceExhausted
+                                       : absl::StatusCode::kUnavailable,
+                               "the daemon has taken nothing for {:g} s{}{}",
+                               patience.count(), why.empty() ? "" : ": ", why),
+                    client::ReasonOfEnd(why));
 }
 
 absl::Status ImportJob::CheckDelivery() {

@@ -192,7 +192,7 @@ absl::Status ImportLedger::Settle() {
     parts_.push_back(Json({{kHead, kVersion}, {"source", source_}}).dump() +
                      "\n");
   } else if (parts_.back().size() >= kPartBytesMax) {
-    if (is_full()) {
+    if (first_part_ + parts_.size() >= kPartsMax) {
       return MakeStatus(absl::StatusCode::kResourceExhausted,
                         "a run remembers imports in {} attachments at most",
                         kPartsMax);

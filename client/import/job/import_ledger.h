@@ -71,12 +71,6 @@ class ImportLedger {
   // Takes a part that the run has, the first one first.
   void Load(std::string_view text);
 
-  // True if it takes no more: Settle fails.
-  bool is_full() const {
-    return first_part_ + parts_.size() >= kPartsMax && !parts_.empty() &&
-           parts_.back().size() >= kPartBytesMax;
-  }
-
   // The source of the parts that were loaded; empty if none says it.
   const std::string& loaded_source() const { return loaded_source_; }
 

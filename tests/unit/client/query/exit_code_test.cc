@@ -48,6 +48,7 @@ TEST(OutcomeTest, ReasonComesFromTheDetails) {
                                details.SerializeAsString()));
   EXPECT_EQ(outcome.exit_code, 69);
   EXPECT_EQ(outcome.error, "NOT_FOUND (RUN_NOT_FOUND): no run \"x\"");
+  EXPECT_EQ(outcome.reason, "RUN_NOT_FOUND");
 }
 
 TEST(OutcomeTest, DetailsThatAreNoneAreIgnored) {

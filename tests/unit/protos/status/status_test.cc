@@ -47,6 +47,12 @@ TEST(StatusTest, ReasonIsAskedForByItsValue) {
   EXPECT_FALSE(HasReason(absl::NotFoundError("x"), ErrorReason::kRunNotFound));
 }
 
+TEST(StatusTest, ReasonMayComeByName) {
+  const absl::Status status = WithReason(absl::NotFoundError("x"), "DISK_FULL");
+  EXPECT_TRUE(HasReason(status, ErrorReason::kDiskFull));
+  EXPECT_EQ(Reason(WithReason(absl::NotFoundError("x"), "")), "");
+}
+
 TEST(StatusTest, InvalidFieldIsNamedToPeopleAndMachines) {
   const absl::Status status = FieldInvalid("filter.ranks[3]", "-1 is no rank");
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
