@@ -199,6 +199,13 @@ absl::StatusOr<ModuleTree> ParseModelTree(std::string_view file,
   return out;
 }
 
+absl::StatusOr<bool> HasNodes(std::string_view file, std::string_view text) {
+  MSITD_RETURN_IF_ERROR(CheckJson(file, text));
+  const Json json = Json::parse(text);
+  const Json* const nodes = json.is_object() ? ListAt(json, "nodes") : nullptr;
+  return nodes != nullptr && !nodes->empty();
+}
+
 absl::StatusOr<ModuleTree> ParseTopology(std::string_view file,
                                          std::string_view text, size_t first) {
   MSITD_RETURN_IF_ERROR(CheckJson(file, text));

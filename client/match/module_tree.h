@@ -67,6 +67,11 @@ class ModuleTree {
 absl::StatusOr<ModuleTree> ParseModelTree(std::string_view file,
                                           std::string_view text);
 
+// Whether a file is the topology of a model of the acceleration library: JSON
+// with nodes. The bytes are of a stranger; INVALID_ARGUMENT if they are no
+// JSON.
+absl::StatusOr<bool> HasNodes(std::string_view file, std::string_view text);
+
 // Reads the topology of a model of the acceleration library. Its first
 // operation has the number `first` in the names of ops.
 absl::StatusOr<ModuleTree> ParseTopology(std::string_view file,

@@ -34,7 +34,7 @@ constexpr LeftReason kOtherSize{"no tensor of the other model has its size"};
 constexpr LeftReason kNotRecorded{
     "what it is in the other model was not recorded"};
 
-bool IsTopology(std::string_view file) {
+bool IsTopologyName(std::string_view file) {
   return file.starts_with(kTopologies) && file.ends_with(".json");
 }
 
@@ -125,12 +125,15 @@ absl::StatusOr<std::vector<ModuleTree>> TopologiesOf(const RunFacts& run,
                                                      const OpNumbers& ops) {
   std::vector<const TextFile*> files;
   for (const TextFile& file : run.files) {
-    if (IsTopology(file.name)) files.push_back(&file);
+    if (!IsTopologyName(file.name)) continue;
+    MSITD_ASSIGN_OR_RETURN(const bool has_nodes,
+                           HasNodes(file.name, file.text));
+    if (has_nodes) files.push_back(&file);
   }
   if (files.empty() || files.size() > kTopologiesMax) {
     return MakeStatus(absl::StatusCode::kNotFound,
                       "run {} has {} topologies, attachments called "
-                      "model/*.json; 1 to {} are needed",
+                      "model/*.json that have nodes; 1 to {} are needed",
                       run.run, files.size(), kTopologiesMax);
   }
   MSITD_ASSIGN_OR_RETURN(std::vector<ModuleTree> out,
@@ -331,7 +334,7 @@ void Matcher::Resolve(const Candidates& candidates, bool is_decode) {
 }  // namespace
 
 bool IsModuleTree(std::string_view file) {
-  return IsTopology(file) || file.ends_with(kModelTree);
+  return IsTopologyName(file) || file.ends_with(kModelTree);
 }
 
 absl::StatusOr<Mapping> MatchTorchWithAtb(const RunFacts& golden,

@@ -236,5 +236,6 @@ def test_library_is_compared_with_torch(daemon: Daemon, tmp_path: Path) -> None:
     nodes = [{"opName": "LmHead_0", "opType": "LmHead"}]
     topology = json.dumps({"modelName": "M", "nodes": nodes})
     attach(daemon, "library", "model/M.json", topology, tmp_path)
+    attach(daemon, "library", "model/config.json", '{"hidden_size": 8}', tmp_path)
     done = daemon.ctl("compare", "run", "torch", "library", "--level", "layer")
     assert "1 pairs of tensors by torch-atb" in done.stderr

@@ -84,6 +84,8 @@ def write_library(dump: Path, golden: Path, token: int = 0) -> None:
     topology = {"modelName": "M", "inTensors": [], "outTensors": [], "nodes": nodes}
     (dump / "model" / "4242").mkdir(parents=True)
     (dump / "model" / "4242" / "M.json").write_text(json.dumps(topology))
+    # Another program of the user left it there.
+    (dump / "model" / "4242" / "config.json").write_text('{"hidden_size": 8}')
 
 
 def test_torch_models_are_compared_on_three_levels(tmp_path: Path) -> None:
@@ -256,6 +258,7 @@ def write_graphs(dump: Path, golden: Path, executions: dict[int, list[int]]) -> 
         folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"modelName": "M", "nodes": nodes})
         (folder / f"{graph}.json").write_text(text)
+        (folder / "0.json").write_text('{"hidden_size": 8}')
         for number, tokens in executions.items():
             token = tokens[0 if first == 0 else -1]
             for i, kind in enumerate(kinds):

@@ -94,6 +94,7 @@ absl::Status AtbGraphs::Add(const std::string& file, std::string text) {
   Graph graph;
   graph.file = file;
   absl::Status status = ReadNodes(text, graph);
+  if (graph.types.empty()) return status;
   graphs_.push_back(std::move(graph));
   std::sort(graphs_.begin(), graphs_.end(), [](const Graph& a, const Graph& b) {
     const auto order = [](const Graph& one) {

@@ -11,6 +11,8 @@
 
 namespace msitd::trees {
 
+inline constexpr uint64_t kTopologyBytesMax = uint64_t{64} << 20;
+
 // What the ops of a warm-up begin with, in front of a `/`.
 inline constexpr std::string_view kAtbWarmUp = "warmup";
 
@@ -24,9 +26,10 @@ std::vector<int64_t> TokensOfExecution(int64_t number, bool has_several_graphs);
 // are whose where one execution ran both. Thread-compatible.
 class AtbGraphs {
  public:
-  // Takes a topology: the bytes of `file`. It counts even if they are none.
-  // Errors: INVALID_ARGUMENT for what is no JSON object; RESOURCE_EXHAUSTED
-  // beyond a limit of json_limits.h or kFoldersMax ops.
+  // Takes a topology: the bytes of `file`. It counts if it has a node, as far
+  // as it can be read; other files may lie beside topologies. Errors:
+  // INVALID_ARGUMENT for what is no JSON object; RESOURCE_EXHAUSTED beyond a
+  // limit of json_limits.h or kFoldersMax ops.
   absl::Status Add(const std::string& file, std::string text);
 
   // Ops have a number more than topologies say: before them, something was

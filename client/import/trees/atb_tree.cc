@@ -28,7 +28,6 @@ constexpr std::string_view kAfter = "after";
 constexpr std::string_view kSuffix = ".bin";
 // From the folder of a token to that of its dump.
 constexpr size_t kLevelsAboveMax = 3;
-constexpr size_t kTopologyBytesMax = size_t{64} << 20;
 
 // The tensor in the name of a file.
 struct TensorName {

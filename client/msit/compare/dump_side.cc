@@ -8,7 +8,9 @@
 #include <system_error>
 #include <vector>
 
+#include "client/import/trees/atb_graphs.h"
 #include "client/import/trees/dump_processes.h"
+#include "client/import/trees/tree_folder.h"
 
 namespace msitd::msit {
 namespace {
@@ -58,15 +60,18 @@ std::optional<std::string> ProcessOf(const fs::path& dump,
 size_t CountGraphs(const fs::path& models, const std::string& pid) {
   const std::set<std::string> processes = FoldersIn(models);
   if (processes.empty()) return 0;
-  const fs::path folder =
-      models / (processes.contains(pid) ? pid : *processes.begin());
-  size_t out = 0;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end;
-       at.increment(error)) {
-    if (at->path().extension() == ".json") ++out;
+  const auto folder = trees::TreeFolder::Open(
+      models / (processes.contains(pid) ? pid : *processes.begin()));
+  if (!folder.ok()) return 0;
+  trees::AtbGraphs graphs;
+  // The reader of the tree says what is wrong with a file.
+  for (const std::string& name : folder->List("").files) {
+    if (!name.ends_with(".json")) continue;
+    auto text =
+        trees::ReadSmallFile(folder->PathOf(name), trees::kTopologyBytesMax);
+    if (text.ok()) (void)graphs.Add(name, *std::move(text));
   }
-  return out;
+  return graphs.count();
 }
 
 std::optional<DumpSide> FindAtbSide(const fs::path& path) {

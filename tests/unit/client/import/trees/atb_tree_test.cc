@@ -165,17 +165,34 @@ TEST(AtbTreeTest, GraphsOfTheSameNumbersAreToldApartByTypes) {
                   "1 0_WordEmbedding", "1 1_Decoder_layer", "1 2_Other"));
 }
 
-TEST(AtbTreeTest, TopologiesWithoutOpsLeaveTheirNames) {
+TEST(AtbTreeTest, OpsOfNoTopologyAreToldApartByName) {
   const MadeTree made;
-  made.Write("msit_dump_1/model/42/A.json", "{}");
-  made.Write("msit_dump_1/model/42/B.json", "[");
+  made.Write("msit_dump_1/model/42/A.json", Topology(0, {"Other"}));
+  // What is there of a file counts.
+  made.Write("msit_dump_1/model/42/B.json",
+             R"({"nodes": [{"opName": "Other_0", "opType": "Other")");
   WriteOps(made, "0_42", {"1/0_Prefill_layer", "1/1_DECODER_layer"});
   const auto tree = made.Open();
   ASSERT_NE(tree, nullptr);
   EXPECT_THAT(OpsOf(*tree),
               ElementsAre("0 0_Prefill_layer", "1 1_DECODER_layer"));
+  EXPECT_THAT(Problems(*tree, made), ElementsAre(HasSubstr("B.json: ")));
+}
+
+TEST(AtbTreeTest, FilesWithoutNodesAreNoGraphs) {
+  const MadeTree made;
+  made.Write("msit_dump_1/model/42/Model.json", Topology(0, Model()));
+  made.Write("msit_dump_1/model/42/a_config.json", R"({"hidden_size": 8})");
+  made.Write("msit_dump_1/model/42/b.json", R"({"nodes": []})");
+  made.Write("msit_dump_1/model/42/c.json", "[1]");
+  made.Write("msit_dump_1/model/42/d.json", R"({"nodes": {"a": {}}})");
+  WriteOps(made, "0_42", {"0/0_WordEmbedding", "1/0_WordEmbedding"});
+  const auto tree = made.Open();
+  ASSERT_NE(tree, nullptr);
+  EXPECT_THAT(OpsOf(*tree),
+              ElementsAre("0 0_WordEmbedding", "1 0_WordEmbedding"));
   EXPECT_THAT(Problems(*tree, made),
-              ElementsAre(HasSubstr("B.json: it is no topology")));
+              ElementsAre(HasSubstr("c.json: it is no topology")));
 }
 
 TEST(AtbTreeTest, ProcessesHaveGraphsOfTheirOwn) {
@@ -196,7 +213,7 @@ TEST(AtbTreeTest, ProcessesHaveGraphsOfTheirOwn) {
 
 TEST(AtbTreeTest, OneGraphHasTheNumbersOfItsFolders) {
   const MadeTree made;
-  made.Write("msit_dump_1/model/42/Model.json", "{}");
+  made.Write("msit_dump_1/model/42/Model.json", Topology(0, Model()));
   for (const char* file : {"0/0_Decoder_layer", "1/0_Prefill_layer"}) {
     made.Write(std::string("msit_dump_1/tensors/0_42/") + file +
                    "/after/outtensor0.bin",
