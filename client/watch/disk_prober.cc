@@ -27,8 +27,10 @@ bool ReadStamp(const std::string& path, FileStamp* stamp) {
   return true;
 }
 
-Length ProbeLength(const std::string& path, std::string* reason) {
-  const auto file = formats::OpenTensorFile(path, {});
+Length ProbeLength(const std::string& path, formats::AtbFolders& folders,
+                   std::string* reason) {
+  const auto file = formats::OpenTensorFile(
+      path, {.void1 = {}, .void2 = {}, .atb_folders = &folders});
   if (!file.ok()) {
     *reason = std::string(Message(file.status()));
     return absl::IsDataLoss(file.status()) ? Length::kMore : Length::kUnknown;

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "client/import/formats/atb_reference.h"
 #include "client/watch/file_states.h"
 
 namespace msitd::watch {
@@ -11,7 +12,8 @@ namespace msitd::watch {
 bool ReadStamp(const std::string& path, FileStamp* stamp);
 
 // What the readers of client/import/formats find. A file that no reader takes
-// does not say its length.
-Length ProbeLength(const std::string& path, std::string* reason);
+// does not say its length. `folders` is for many files.
+Length ProbeLength(const std::string& path, formats::AtbFolders& folders,
+                   std::string* reason);
 
 }  // namespace msitd::watch

@@ -90,7 +90,7 @@ Length Watcher::Probe(const std::string& path, std::string* reason) {
     *reason = "the dump that it was made of is there, and counts";
     return Length::kLater;
   }
-  return ProbeLength(folder_.PathOf(path), reason);
+  return ProbeLength(folder_.PathOf(path), atb_folders_, reason);
 }
 
 absl::Status Watcher::Run() {

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/import/formats/atb_reference.h"
 #include "client/import/job/import_job.h"
 #include "client/import/trees/detect.h"
 #include "client/import/trees/tree_folder.h"
@@ -186,6 +187,7 @@ class Watcher final : private FileProber {
   trees::TreeReader reader_ = {};
   std::unique_ptr<job::ImportJob> job_;
   std::unique_ptr<CallBook> book_;
+  formats::AtbFolders atb_folders_;
   FileStates states_;
   std::deque<WholeFile> whole_;
   SourceKeeper keeper_;

@@ -134,7 +134,8 @@ absl::StatusOr<OtherBytes> OpenOtherAt(const std::string& path,
 // the tensor of another op of the execution. A dump must not make its reader
 // read what the dump's author cannot.
 absl::StatusOr<OtherBytes> OpenOther(std::string_view name,
-                                     const std::string& folder, DType dtype) {
+                                     const std::string& folder, DType dtype,
+                                     AtbFolders& folders) {
   std::string_view in_folder = name;
   if (!folder.empty() && in_folder.starts_with(folder + "/")) {
     in_folder.remove_prefix(folder.size() + 1);
@@ -145,7 +146,7 @@ absl::StatusOr<OtherBytes> OpenOther(std::string_view name,
                          in_folder != "." && in_folder != "..";
   if (!is_inside) return NotInFolder(name);
   if (const auto reference = ParseAtbReference(in_folder)) {
-    const auto path = FindAtbReference(*reference, folder);
+    const auto path = FindAtbReference(*reference, folder, folders);
     if (path.has_value()) return OpenOtherAt(*path, name, dtype);
   }
   const std::string path = folder + "/" + std::string(in_folder);
@@ -202,7 +203,8 @@ FileEntry ReadAtbStatistics(ForeignTensor tensor) {
 }
 
 absl::StatusOr<FileEntry> ReadAtbEntry(std::shared_ptr<const ByteSource> bytes,
-                                       const std::string& folder) {
+                                       const std::string& folder,
+                                       AtbFolders& folders) {
   MSITD_ASSIGN_OR_RETURN(AtbHead head, ReadAtbHead(*bytes));
   ForeignTensor tensor;
   MSITD_RETURN_IF_ERROR(SetAtbTensor(head.lines, tensor));
@@ -240,7 +242,7 @@ absl::StatusOr<FileEntry> ReadAtbEntry(std::shared_ptr<const ByteSource> bytes,
   stored.source = std::move(bytes);
   stored.begin = head.bytes;
   if (!other.empty()) {
-    auto elements = OpenOther(other, folder, tensor.dtype);
+    auto elements = OpenOther(other, folder, tensor.dtype, folders);
     if (!elements.ok()) {
       return MakeProblem(std::move(tensor), elements.status());
     }
@@ -269,9 +271,11 @@ bool IsAtb(std::string_view first_bytes) {
 }
 
 OpenedFile OpenAtb(std::shared_ptr<const ByteSource> bytes,
-                   const std::string& folder) {
+                   const std::string& folder, AtbFolders* folders) {
+  AtbFolders own;
   MSITD_ASSIGN_OR_RETURN(FileEntry entry,
-                         ReadAtbEntry(std::move(bytes), folder));
+                         ReadAtbEntry(std::move(bytes), folder,
+                                      folders == nullptr ? own : *folders));
   std::vector<FileEntry> entries;
   entries.push_back(std::move(entry));
   return std::make_unique<TensorFile>(FileKind::kAtb, Attributes(),

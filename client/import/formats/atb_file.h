@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "client/import/formats/atb_reference.h"
 #include "client/import/formats/file_entry.h"
 
 namespace msitd::formats {
@@ -17,8 +18,9 @@ bool IsAtb(std::string_view first_bytes);
 // `folder` is in. The attributes of the tensor are the lines of the head that
 // have no field of their own. A file of statistics gives a tensor with these as
 // attributes, and a problem instead of elements; without a type it is of
-// float32. One of a description alone has no statistics either.
+// float32. One of a description alone has no statistics either. `folders` may
+// be null.
 OpenedFile OpenAtb(std::shared_ptr<const ByteSource> bytes,
-                   const std::string& folder);
+                   const std::string& folder, AtbFolders* folders);
 
 }  // namespace msitd::formats

@@ -148,7 +148,9 @@ OpenedFile OpenTensorBytes(std::shared_ptr<const ByteSource> bytes,
   if (IsZip(first)) return OpenZip(std::move(bytes), options);
   if (IsOldTorch(first)) return OldTorchProblem();
   if (IsGeStats(first)) return OpenGeStats(std::move(bytes));
-  if (IsAtb(first)) return OpenAtb(std::move(bytes), folder);
+  if (IsAtb(first)) {
+    return OpenAtb(std::move(bytes), folder, options.atb_folders);
+  }
   if (IsSafetensors(first, bytes->size())) {
     return OpenSafetensors(std::move(bytes));
   }

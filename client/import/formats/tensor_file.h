@@ -63,12 +63,17 @@ struct ForeignTensor {
   absl::Status problem;
 };
 
+class AtbFolders;
+
 struct OpenOptions {
   // What an element of 1 or 2 bytes is whose type NumPy could not name: it
   // writes `|V1` for 8-bit floats and `<V2` for bfloat16. Such tensors have a
   // problem where this is not set.
   std::optional<DType> void1;
   std::optional<DType> void2;
+  // Borrowed. For many files of one dump of ATB; null: folders are listed anew
+  // for each file.
+  AtbFolders* atb_folders = nullptr;
 };
 
 struct FileEntry;

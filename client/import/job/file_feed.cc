@@ -73,8 +73,12 @@ FileFeed::~FileFeed() = default;
 
 absl::Status FileFeed::Reopen() {
   file_.reset();
-  auto opened = bytes_ != nullptr ? formats::OpenTensorBytes(bytes_, "", {})
-                                  : formats::OpenTensorFile(path_, {});
+  auto opened =
+      bytes_ != nullptr
+          ? formats::OpenTensorBytes(bytes_, "", {})
+          : formats::OpenTensorFile(
+                path_,
+                {.void1 = {}, .void2 = {}, .atb_folders = &atb_folders_});
   if (!opened.ok()) return opened.status();
   file_ = *std::move(opened);
   is_at_begin_ = true;

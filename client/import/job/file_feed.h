@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "client/core/tensor_view.h"
+#include "client/import/formats/atb_reference.h"
 #include "client/import/formats/byte_source.h"
 #include "client/import/formats/tensor_file.h"
 #include "client/import/trees/tree.h"
@@ -54,6 +55,7 @@ class FileFeed {
 
   absl::Status Reopen();
 
+  formats::AtbFolders atb_folders_;
   std::string path_;
   // In place of the file at `path_`.
   std::shared_ptr<const formats::ByteSource> bytes_;
