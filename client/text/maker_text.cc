@@ -133,6 +133,10 @@ std::string RowCountsText(const v1::Comparison& comparison) {
   if (comparison.statistics_count() > 0) {
     out +=
         fmt::format("; {} by statistics alone", comparison.statistics_count());
+    if (comparison.statistics_in_part_count() > 0) {
+      out += fmt::format(", {} of them in part",
+                         comparison.statistics_in_part_count());
+    }
   }
   return out;
 }

@@ -176,3 +176,16 @@ def test_what_a_comparison_leaves_out_is_told(daemon: Daemon) -> None:
     page = daemon.ctl("compare", "report", "c-000002", "--format", "html").stdout
     assert '"golden/target"' in page
     assert '"text"' in page
+
+
+def test_statistics_that_decide_nothing_are_said(daemon: Daemon) -> None:
+    record(daemon.endpoint, "golden", {"max": 1.5, "mean": 1, "crc32": "0a"})
+    record(daemon.endpoint, "target", {"max": 1.5, "crc32": "0b"})
+    told = daemon.ctl("compare", "run", "golden", "target").stdout
+    assert "0 skipped; 1 by statistics alone, 1 of them in part" in told
+    (row,) = daemon.ctl_json("compare", "rows", "c-000001")["rows"]
+    assert row["reason"] == (
+        "statistics agree: max; the checksums differ, as the bytes do: "
+        "crc32: target 0b, golden 0a; only golden has mean"
+    )
+    assert row["statistics_in_part"]

@@ -191,6 +191,7 @@ void ComparisonEngine::JudgeByStatistics(const TensorPair& pair,
   StatisticsOutcome outcome =
       JudgeStatistics(*pair.target, *pair.golden, plan_.policy);
   row.set_bitwise_equal(outcome.is_bitwise_equal);
+  row.set_statistics_in_part(outcome.is_in_part);
   for (const StatisticsOutcome::Part& part : outcome.parts) {
     required_tolerances_.AddStatistics(part.verification, part.metrics,
                                        row_count_);

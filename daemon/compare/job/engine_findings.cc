@@ -147,6 +147,9 @@ void AccountRow(const v1::ComparisonRow& row, v1::Comparison& comparison) {
   if (IsOfStatistics(row) &&
       (row.verdict() == v1::PASS || row.verdict() == v1::FAIL)) {
     comparison.set_statistics_count(comparison.statistics_count() + 1);
+    comparison.set_statistics_in_part_count(
+        comparison.statistics_in_part_count() +
+        (row.statistics_in_part() ? 1 : 0));
   }
   if (IsNonFiniteOnBothSides(row)) {
     comparison.set_both_non_finite_count(comparison.both_non_finite_count() +

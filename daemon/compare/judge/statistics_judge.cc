@@ -209,6 +209,10 @@ class Judge {
   }
   void CompareChecksums(const TensorStatistic& target,
                         const TensorStatistic& golden);
+  // Notes the statistics that only one side has.
+  void FindLone();
+  // Adds to a reason which statistics decided nothing.
+  std::string WithRemarks(std::string reason);
   // True if the policy holds for no tensors with different bytes.
   bool AsksForEqualBytes();
   bool HasElements() const {
@@ -242,6 +246,10 @@ class Judge {
   std::string equal_crc_;           // As the reason says it.
   std::string different_checksum_;  // The same.
   bool has_equal_xor_ = false;
+  // Checksums of two types, and statistics that only one side has.
+  std::vector<std::string_view> untold_checksums_;
+  std::vector<std::string_view> lone_targets_;
+  std::vector<std::string_view> lone_goldens_;
   // What was compared: numbers; numbers that are NaN on both sides; counts and
   // texts that say more than the shape.
   bool has_number_ = false;
@@ -257,7 +265,10 @@ class Judge {
 void Judge::CompareChecksums(const TensorStatistic& target,
                              const TensorStatistic& golden) {
   // The bytes of one value differ between types.
-  if (target_.dtype != golden_.dtype) return;
+  if (target_.dtype != golden_.dtype) {
+    untold_checksums_.push_back(golden.name);
+    return;
+  }
   if (target != golden) {
     if (!different_checksum_.empty()) return;
     different_checksum_ = fmt::format("{}: target {}, golden {}", golden.name,
@@ -268,6 +279,43 @@ void Judge::CompareChecksums(const TensorStatistic& target,
     equal_crc_ =
         fmt::format("{} is {} on both sides", golden.name, golden.text);
   }
+}
+
+void Judge::FindLone() {
+  // Then that is what there is to say.
+  if (target_statistics_.empty() || golden_statistics_.empty()) return;
+  const auto find = [](const LogicalTensor& side, const Statistics& own,
+                       const Statistics& others,
+                       std::vector<std::string_view>& lone) {
+    // A summary tells more than tools ask for.
+    if (side.kind != RecordKind::kStatistics) return;
+    for (const TensorStatistic& one : own) {
+      if (Find(others, one.name) == nullptr) lone.push_back(one.name);
+    }
+  };
+  find(target_, target_statistics_, golden_statistics_, lone_targets_);
+  find(golden_, golden_statistics_, target_statistics_, lone_goldens_);
+}
+
+std::string Judge::WithRemarks(std::string reason) {
+  const auto add = [&](const std::string& remark) {
+    reason += "; " + remark;
+    out_.is_in_part = true;
+  };
+  if (!different_checksum_.empty()) {
+    add("the checksums differ, as the bytes do: " + different_checksum_);
+  }
+  if (!untold_checksums_.empty()) {
+    add(fmt::format("of two types, {} says nothing",
+                    fmt::join(untold_checksums_, ", ")));
+  }
+  if (!lone_goldens_.empty()) {
+    add(fmt::format("only golden has {}", fmt::join(lone_goldens_, ", ")));
+  }
+  if (!lone_targets_.empty()) {
+    add(fmt::format("only target has {}", fmt::join(lone_targets_, ", ")));
+  }
+  return reason;
 }
 
 bool Judge::AsksForEqualBytes() {
@@ -410,6 +458,7 @@ StatisticsOutcome Judge::Run() {
       Compare(*other, one);
     }
   }
+  FindLone();
   if (failed_.empty()) {
     DecideWithoutFailure();
   } else {
@@ -441,15 +490,15 @@ void Judge::DecideWithoutFailure() {
   } else if (is_untold_) {
     Decide(v1::SKIPPED, "the policy asks for nothing that statistics can tell");
   } else if (IsInformed()) {
-    Decide(v1::PASS,
-           fmt::format("statistics agree: {}", fmt::join(compared_, ", ")));
+    Decide(v1::PASS, WithRemarks(fmt::format("statistics agree: {}",
+                                             fmt::join(compared_, ", "))));
   } else if (!HasElements()) {
     Decide(v1::PASS, "no elements");
   } else if (!different_checksum_.empty()) {
     Decide(v1::FAIL, "the checksums differ, and nothing else is known: " +
                          different_checksum_);
   } else {
-    Decide(v1::SKIPPED, WhyNothingIsKnown());
+    Decide(v1::SKIPPED, WithRemarks(WhyNothingIsKnown()));
   }
 }
 

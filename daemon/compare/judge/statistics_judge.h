@@ -27,6 +27,9 @@ struct StatisticsOutcome {
   std::string reason;  // Of a pass as well: what was compared.
   // An equal crc32 says so, and nothing speaks against it.
   bool is_bitwise_equal = false;
+  // A statistic decided nothing, because a side lacks it, or it is a checksum.
+  // `reason` says which.
+  bool is_in_part = false;
   // At most two: for some statistics, an integer type asks for less. None if
   // the verdict is SKIPPED.
   std::vector<Part> parts = {};

@@ -249,6 +249,8 @@ class ComparisonRow:
     """Why the two belong together, as the mapping or fuzzy matching has it."""
 
 
+    statistics_in_part: bool
+    """True if statistics agree, and some decided nothing: `reason` says which."""
 @mirrors("InputDifference")
 @dataclass(frozen=True)
 class InputDifference:
@@ -364,6 +366,8 @@ class Comparison:
     target_not_recorded_count: int = 0
 
     @property
+    statistics_in_part_count: int = 0
+    """Of `statistics_count`: rows of which some statistics decided nothing."""
     def is_over(self) -> bool:
         """True once the comparison is done, cancelled or failed."""
         return self.state in ("done", "cancelled", "failed")

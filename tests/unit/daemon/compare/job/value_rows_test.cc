@@ -202,6 +202,19 @@ TEST_F(ValueRowsTest, StatisticsAreComparedAndCounted) {
   EXPECT_EQ(observer.total, 2u);
 }
 
+TEST_F(ValueRowsTest, RowsOfWhichAStatisticDecidedNothingAreCounted) {
+  golden_.Record(Statistics("{\"max\": 1, \"min\": 0}", 0));
+  target_.Record(Statistics("{\"max\": 1}", 0));
+  golden_.Record(Statistics("{\"max\": 1}", 1));
+  target_.Record(Statistics("{\"max\": 1}", 1));
+  RowObserver observer;
+  ASSERT_TRUE(ComparisonEngine(store_, plan_, observer).Run().ok());
+  ASSERT_EQ(observer.rows.size(), 2u);
+  EXPECT_TRUE(observer.rows[0].statistics_in_part());
+  EXPECT_FALSE(observer.rows[1].statistics_in_part());
+  EXPECT_EQ(observer.comparison.statistics_in_part_count(), 1);
+}
+
 TEST_F(ValueRowsTest, StatisticsMeetTensorsButNoValues) {
   RecordedTensor tensor = Floats("op", {1, 3});
   EXPECT_EQ(RowOf(tensor, Statistics("{\"max\": 3, \"mean\": 2}")).verdict(),

@@ -134,7 +134,9 @@ TEST(StatisticsJudgeTest, NothingButTheTypeIsKnown) {
   }
   const StatisticsOutcome outcome = Of("{\"max\": 1}", "{\"min\": 1}");
   EXPECT_EQ(outcome.verdict, v1::SKIPPED);
-  EXPECT_EQ(outcome.reason, "no statistic is known of both sides");
+  EXPECT_EQ(outcome.reason,
+            "no statistic is known of both sides; only golden has min; only "
+            "target has max");
   EXPECT_EQ(Of("{}", "{\"min\": 1}").reason,
             "no statistic of the target is known");
   EXPECT_EQ(Of("{\"min\": 1}", "{}").reason,
@@ -238,6 +240,33 @@ TEST(StatisticsJudgeTest, EqualCrcsDoNotHideWhatDiffers) {
       v1::FAIL);
 }
 
+TEST(StatisticsJudgeTest, WhatDecidedNothingIsSaid) {
+  const StatisticsOutcome lone = Of("{\"max\": 1, \"mean\": 0.5, \"std\": 2}",
+                                    "{\"max\": 1, \"l2_norm\": 3}");
+  EXPECT_EQ(lone.verdict, v1::PASS);
+  EXPECT_EQ(lone.reason,
+            "statistics agree: max; only golden has l2_norm; only target has "
+            "mean, std");
+  EXPECT_TRUE(lone.is_in_part);
+  const StatisticsOutcome other =
+      Of("{\"max\": 1, \"crc32\": \"0b\", \"xor\": 1}",
+         "{\"max\": 1, \"crc32\": \"0a\", \"xor\": 2}");
+  EXPECT_EQ(other.verdict, v1::PASS);
+  EXPECT_EQ(other.reason,
+            "statistics agree: max; the checksums differ, as the bytes do: "
+            "crc32: target 0b, golden 0a");
+  EXPECT_TRUE(other.is_in_part);
+  const StatisticsOutcome types = JudgeStatistics(
+      Statistics("{\"max\": 1, \"crc32\": \"0a\"}"),
+      Statistics("{\"max\": 1, \"crc32\": \"0a\"}", DType::kFloat64), Policy());
+  EXPECT_EQ(types.reason,
+            "statistics agree: max; of two types, crc32 says nothing");
+  const char* same = "{\"max\": 1, \"crc32\": \"0a\"}";
+  EXPECT_FALSE(Of(same, same).is_in_part);
+  // Equal bytes need nothing else.
+  EXPECT_FALSE(Of(same, "{\"crc32\": \"0a\"}").is_in_part);
+}
+
 TEST(StatisticsJudgeTest, AnEqualXorProvesNothing) {
   // Zeros, and an even number of words of 7.5.
   EXPECT_EQ(Of("{\"max\": 0, \"min\": 0, \"xor\": \"0x0\"}",
@@ -291,7 +320,9 @@ TEST(StatisticsJudgeTest, ATensorIsSetBesideStatisticsByItsSummary) {
       "{\"max\": 1, \"min\": -2, \"mean\": 0, \"l2_norm\": 2.345208, "
       "\"count\": 4, \"crc32\": \"0a\"}");
   EXPECT_EQ(alike.verdict, v1::PASS);
-  EXPECT_EQ(alike.reason, "statistics agree: max, min, mean, l2_norm, count");
+  EXPECT_EQ(alike.reason,
+            "statistics agree: max, min, mean, l2_norm, count; only golden has "
+            "crc32");
   EXPECT_EQ(judge("{\"max\": 2}").verdict, v1::FAIL);
   EXPECT_EQ(judge("{\"crc32\": \"0a\"}").verdict, v1::SKIPPED);
 }
