@@ -125,3 +125,9 @@ def test_backward_calls_belong_together_by_their_order(
     daemon.ctl("compare", "run", "g", "t", "--fuzzy", *allowed)
     fuzzy = daemon.ctl_json("compare", "rows", "c-000002")["rows"]
     assert not [row for row in fuzzy if row["pairing"] == why]
+    # Nor do we where names and numbers are asked for.
+    daemon.ctl("compare", "run", "g", "t", "--match", "none", *allowed, expect=1)
+    plain = daemon.ctl_json("compare", "rows", "c-000003")["rows"]
+    alone = [row for row in plain if row["io"].startswith("IO_GRAD")]
+    assert {row["verdict"] for row in alone} == {"UNMATCHED"}
+    assert sorted({row["call"] for row in alone}) == [0, 1, 2, 3]

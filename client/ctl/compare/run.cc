@@ -44,6 +44,7 @@ Outcome MakeRequest(const CompareFlags& flags,
   if (filter.ByteSizeLong() > 0) *comparison.mutable_filter() = filter;
   v1::Matching matching;
   MSITCTL_RETURN_IF_FAILED(ToMatching(flags.matching, matching));
+  matching.set_backward_by_number(flags.match.matcher == "none");
   if (matching.ByteSizeLong() > 0) *comparison.mutable_matching() = matching;
   comparison.set_follow(flags.follow);
   comparison.set_detach(flags.detach);

@@ -64,8 +64,8 @@ void AddMatchFlags(CLI::App& verb, MatchFlags& flags) {
   }
   verb.add_option("--match", flags.matcher,
                   "Who puts the tensors of other tools together: auto, by the "
-                  "labels source of both runs; none, by names; or a matcher; "
-                  "default auto")
+                  "labels source of both runs; none, by names and numbers of "
+                  "calls; or a matcher; default auto")
       ->check(OneOf(words))
       ->type_name("NAME");
   verb.add_flag("--compat", flags.is_compat,

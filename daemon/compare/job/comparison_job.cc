@@ -78,7 +78,9 @@ absl::Status ComparisonJob::TakeMapping() {
 absl::Status ComparisonJob::TakeBackwardOrder() {
   // It gives backward calls the numbers of forward calls, which recomputation
   // shifts. It counts by them itself where pairs are fuzzy.
-  if (plan_.matching.fuzzy()) return absl::OkStatus();
+  if (plan_.matching.fuzzy() || plan_.matching.backward_by_number()) {
+    return absl::OkStatus();
+  }
   MSITD_ASSIGN_OR_RETURN(const bool target,
                          IsRunOfMsprobe(readers_, plan_.target_run));
   MSITD_ASSIGN_OR_RETURN(const bool golden,

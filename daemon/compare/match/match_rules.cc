@@ -57,6 +57,7 @@ absl::StatusOr<MatchRules> MatchRules::Create(const v1::Matching& spec) {
   out.ignore_case_ = spec.ignore_case();
   out.fuzzy_ = spec.fuzzy();
   out.ignore_placements_ = spec.ignore_placements();
+  out.backward_by_number_ = spec.backward_by_number();
   out.token_offset_ = spec.token_offset();
   if (out.token_offset_ > kTokenMax || out.token_offset_ < -kTokenMax) {
     return FieldInvalid("matching.token_offset",

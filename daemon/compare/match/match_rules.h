@@ -75,6 +75,8 @@ class MatchRules {
   // calls of their op in a rank and token, if each run has numbers of these
   // calls that the other lacks; else by the numbers.
   bool backward_order() const { return backward_order_; }
+  // Whoever asks may not use it.
+  bool backward_by_number() const { return backward_by_number_; }
   void UseBackwardOrder() { backward_order_ = true; }
   int64_t token_offset() const { return token_offset_; }
 
@@ -122,6 +124,7 @@ class MatchRules {
   bool ignore_case_ = false;
   bool fuzzy_ = false;
   bool backward_order_ = false;
+  bool backward_by_number_ = false;
   int64_t token_offset_ = 0;
   std::map<std::string, std::string, std::less<>> target_by_golden_;
   std::map<std::string, std::string, std::less<>> golden_by_target_;

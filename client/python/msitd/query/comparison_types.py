@@ -146,6 +146,8 @@ class Matching:
     ignore_placements: bool = False
     mapping: TensorMapping | None = None
     """Takes precedence over the names of tensors."""
+    backward_by_number: bool = False
+    """Backward calls of msprobe are paired by number only, never by their order."""
 
 
 @mirrors("RequiredTolerance")
@@ -247,10 +249,10 @@ class ComparisonRow:
     """Layout that would probably put the shards together; a guess."""
     pairing: str
     """Why the two belong together, as the mapping or fuzzy matching has it."""
-
-
     statistics_in_part: bool
     """True if statistics agree, and some decided nothing: `reason` says which."""
+
+
 @mirrors("InputDifference")
 @dataclass(frozen=True)
 class InputDifference:
@@ -364,10 +366,10 @@ class Comparison:
     """What the hooks of the golden run could not record; `Captures.coverage` says
     why."""
     target_not_recorded_count: int = 0
-
-    @property
     statistics_in_part_count: int = 0
     """Of `statistics_count`: rows of which some statistics decided nothing."""
+
+    @property
     def is_over(self) -> bool:
         """True once the comparison is done, cancelled or failed."""
         return self.state in ("done", "cancelled", "failed")
