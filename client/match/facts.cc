@@ -89,8 +89,9 @@ absl::Status FactsBuilder::Add(std::string_view op, int32_t call, Io io,
   std::vector<TensorFacts>& tensors = ops_[number].tensors;
   const auto at = LowerBound(tensors, io, index);
   if (at != tensors.end() && at->io == io && at->index == index) {
-    tensors[static_cast<size_t>(at - tensors.begin())].last_shape =
-        std::move(shape);
+    TensorFacts& known = tensors[static_cast<size_t>(at - tensors.begin())];
+    known.last_shape = std::move(shape);
+    ++known.record_count;
     return absl::OkStatus();
   }
   if (tensor_count_++ == kTensorsMax) {

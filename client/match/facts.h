@@ -23,6 +23,8 @@ struct TensorFacts {
   std::vector<int64_t> shape;
   // As it was where it was last seen.
   std::vector<int64_t> last_shape;
+  // In all ranks, tokens and calls.
+  size_t record_count = 1;
 };
 
 struct OpFacts {

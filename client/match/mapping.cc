@@ -43,6 +43,12 @@ bool IsName(std::string_view op) {
 
 }  // namespace
 
+std::string RecordsText(size_t tensor_count, size_t record_count) {
+  return record_count == tensor_count
+             ? ""
+             : fmt::format(" ({} records)", record_count);
+}
+
 std::string ToText(const Line& line) {
   v1::MappingLine message;
   if (line.target.has_value()) Fill(*line.target, *message.mutable_target());
@@ -180,7 +186,8 @@ void MappingBuilder::Count(const RunFacts& run, bool is_golden,
                            const LeftReason& reason, States& states) {
   std::map<std::pair<std::string, bool>, size_t> places;
   for (size_t op = 0; op < states.size(); ++op) {
-    for (State& state : states[op]) {
+    for (size_t tensor = 0; tensor < states[op].size(); ++tensor) {
+      State& state = states[op][tensor];
       Leave(state, reason, "");
       if (state.kind == State::Kind::kPaired || state.has_calls) continue;
       const bool is_expected = state.kind == State::Kind::kLeft;
@@ -195,6 +202,7 @@ void MappingBuilder::Count(const RunFacts& run, bool is_golden,
       }
       LeftTensors& left = mapping_.left[found->second];
       ++left.count;
+      left.record_count += run.ops[op].tensors[tensor].record_count;
       const bool is_known =
           !left.examples.empty() && left.examples.back() == run.ops[op].op;
       if (!is_known && left.examples.size() < kExamplesMax) {

@@ -51,14 +51,21 @@ struct LeftTensors {
   bool is_expected = true;
   std::string reason;
   size_t count = 0;
+  // Of these tensors, in all ranks, tokens and calls. Of one of which a single
+  // call is left, 1.
+  size_t record_count = 0;
   // The ops of the first, kExamplesMax at most.
   std::vector<std::string> examples;
 };
 
+// Returns ` (48 records)`, to stand behind so many tensors; nothing if each of
+// them was recorded once.
+std::string RecordsText(size_t tensor_count, size_t record_count);
+
 struct Mapping {
   // In the order of the target ops, then of the golden ones.
   std::vector<Line> lines;
-  // Of tensors.
+  // Of tensors: one of an op counts once, whatever its ranks, tokens and calls.
   size_t pair_count = 0;
   std::vector<LeftTensors> left;
   // What else people should know, a sentence each.

@@ -80,6 +80,14 @@ bool IsWholeOp(const std::optional<Reference>& reference) {
   return reference.has_value() && reference->io == Io::kUnspecified;
 }
 
+using OpsByName = std::map<std::string_view, const OpFacts*>;
+
+OpsByName ByName(const RunFacts& run) {
+  OpsByName out;
+  for (const OpFacts& op : run.ops) out.emplace(op.op, &op);
+  return out;
+}
+
 // Splits pairs of whole ops of `run`, the golden side, into pairs of tensors
 // where another line has a tensor of the op.
 std::vector<Line> SplitShared(std::vector<Line> lines, const RunFacts& run) {
@@ -87,8 +95,7 @@ std::vector<Line> SplitShared(std::vector<Line> lines, const RunFacts& run) {
   for (const Line& line : lines) {
     if (line.golden.has_value()) ++line_counts[line.golden->op];
   }
-  std::map<std::string_view, const OpFacts*> ops;
-  for (const OpFacts& op : run.ops) ops.emplace(op.op, &op);
+  const OpsByName ops = ByName(run);
   std::vector<Line> out;
   for (Line& line : lines) {
     const bool is_shared = IsWholeOp(line.golden) && line.pair_count > 0 &&
@@ -109,10 +116,27 @@ std::vector<Line> SplitShared(std::vector<Line> lines, const RunFacts& run) {
   return out;
 }
 
+// The records of the pairs of a line, on the side that `reference` is.
+size_t CountRecords(const OpsByName& ops, const Reference& reference,
+                    size_t pair_count) {
+  const auto op = ops.find(reference.op);
+  if (reference.call.has_value() || op == ops.end()) return pair_count;
+  size_t count = 0;
+  for (const TensorFacts& tensor : op->second->tensors) {
+    const bool is_named =
+        reference.io == Io::kUnspecified ||
+        (reference.io == tensor.io && reference.index == tensor.index);
+    if (is_named) count += tensor.record_count;
+  }
+  return count;
+}
+
 // Makes a mapping of the same runs the other way round. `target` was the golden
 // run. A target tensor belongs to one golden tensor: of several the first
 // counts.
-Mapping Turned(Mapping mapping, const RunFacts& target) {
+Mapping Turned(Mapping mapping, const RunFacts& golden,
+               const RunFacts& target) {
+  const OpsByName goldens = ByName(golden);
   TakenTargets targets;
   LeftTensors taken;
   taken.is_golden = true;
@@ -128,6 +152,10 @@ Mapping Turned(Mapping mapping, const RunFacts& target) {
       line.target.reset();
       line.reason = kTaken;
       taken.count += line.pair_count;
+      if (line.golden.has_value()) {
+        taken.record_count +=
+            CountRecords(goldens, *line.golden, line.pair_count);
+      }
       mapping.pair_count -= line.pair_count;
       line.pair_count = 0;
       if (taken.examples.size() < kExamplesMax && line.golden.has_value()) {
@@ -153,7 +181,7 @@ absl::StatusOr<Mapping> MatchWithTarget(std::string_view tool,
     return match(golden, target, options);
   }
   MSITD_ASSIGN_OR_RETURN(Mapping mapping, match(target, golden, options));
-  return Turned(std::move(mapping), target);
+  return Turned(std::move(mapping), golden, target);
 }
 
 }  // namespace

@@ -171,13 +171,13 @@ class MsprobeMatcher {
 
   // Leaves what the table names, on each side.
   void Ignore() {
-    size_t count = 0;
+    Marked count;
     std::vector<std::string> names;
     for (const MsprobeMapping::Ignored& rule : mapping_.ignored) {
-      const size_t before = count;
-      count += Mark(target_, targets_, rule, ignored_targets_);
-      count += Mark(golden_, goldens_, rule, ignored_goldens_);
-      if (count > before && names.size() < kExamplesMax) {
+      const size_t before = count.tensors;
+      Mark(target_, targets_, rule, ignored_targets_, count);
+      Mark(golden_, goldens_, rule, ignored_goldens_, count);
+      if (count.tensors > before && names.size() < kExamplesMax) {
         names.push_back(
             fmt::format("{} {}/{}", rule.op, IoName(rule.io), rule.index));
       }
@@ -188,28 +188,33 @@ class MsprobeMatcher {
     for (const auto& [op, tensor] : ignored_goldens_) {
       builder_.LeaveGolden({op, tensor}, kIgnored);
     }
-    if (count == 0) return;
-    builder_.Note(
-        fmt::format("{} tensors are ignored, receive buffers and "
-                    "scratch: {}{}",
-                    count, fmt::join(names, ", "),
-                    names.size() == kExamplesMax ? ", ..." : ""));
+    if (count.tensors == 0) return;
+    builder_.Note(fmt::format(
+        "{} tensors are ignored{}, receive buffers and scratch: "
+        "{}{}",
+        count.tensors, RecordsText(count.tensors, count.records),
+        fmt::join(names, ", "), names.size() == kExamplesMax ? ", ..." : ""));
   }
 
-  static size_t Mark(const RunFacts& run, const Ops& ops,
-                     const MsprobeMapping::Ignored& rule, Slots& marks) {
+  struct Marked {
+    size_t tensors = 0;
+    size_t records = 0;
+  };
+  static void Mark(const RunFacts& run, const Ops& ops,
+                   const MsprobeMapping::Ignored& rule, Slots& marks,
+                   Marked& count) {
     const auto op = ops.Find(rule.op);
-    if (!op.has_value()) return 0;
-    size_t count = 0;
+    if (!op.has_value()) return;
     const std::vector<TensorFacts>& tensors = run.ops[*op].tensors;
     for (size_t i = 0; i < tensors.size(); ++i) {
       const std::string& index = tensors[i].index;
       const bool is_named =
           index == rule.index || index.starts_with(rule.index + ".");
       if (tensors[i].io != rule.io || !is_named) continue;
-      count += marks.emplace(*op, i).second ? 1 : 0;
+      if (!marks.emplace(*op, i).second) continue;
+      ++count.tensors;
+      count.records += tensors[i].record_count;
     }
-    return count;
   }
 
   // True for a pair of which a side is ignored; the other is, too.

@@ -38,17 +38,21 @@ void TellOfMatch(const RunMatch& match, const std::string& golden,
                  const std::string& target) {
   size_t expected_count = 0;
   size_t unmatched_count = 0;
+  size_t record_count = 0;
   for (const match::LeftTensors& left : match.mapping.left) {
     (left.is_expected ? expected_count : unmatched_count) += left.count;
+    record_count += left.record_count;
   }
   fmt::print(stderr,
              "msitctl: note: sources {} and {}: {} pairs of tensors by {}, {} "
-             "tensors belong to none, {} lack theirs; run match {} {} tells "
-             "why, --match none compares by names\n",
+             "tensors belong to none, {} lack theirs{}; each counts once, "
+             "whatever its calls; run match {} {} tells why, --match none "
+             "compares by names\n",
              SourceText(match.sources.golden), SourceText(match.sources.target),
              match.mapping.pair_count, match::MatcherName(match.matcher),
-             expected_count, unmatched_count, Printable(golden),
-             Printable(target));
+             expected_count, unmatched_count,
+             match::RecordsText(expected_count + unmatched_count, record_count),
+             Printable(golden), Printable(target));
 }
 
 void TellNotes(const match::Mapping& mapping) {
@@ -62,8 +66,9 @@ void TellOfLeft(const match::Mapping& mapping) {
   for (const match::LeftTensors& left : mapping.left) {
     std::string examples = fmt::format("{}", fmt::join(left.examples, ", "));
     if (left.count > left.examples.size()) examples += ", ...";
-    fmt::print(stderr, "msitctl: note: {} {} tensors {}: {} ({})\n", left.count,
-               left.is_golden ? "golden" : "target",
+    fmt::print(stderr, "msitctl: note: {} {} tensors{} {}: {} ({})\n",
+               left.count, left.is_golden ? "golden" : "target",
+               match::RecordsText(left.count, left.record_count),
                left.is_expected ? "belong to none" : "lack theirs",
                Printable(left.reason), Printable(examples));
   }

@@ -160,6 +160,23 @@ TEST(MatchTest, RunWithoutTensorsLacksThoseOfTheOther) {
   EXPECT_TRUE(Match(Matcher::kGeSelf, empty, empty, {}).ok());
 }
 
+TEST(MatchTest, WhatIsLeftIsCountedInRecordsToo) {
+  const auto run = [](int32_t call_count) {
+    RunBuilder out("msprobe");
+    out.Op("Torch.add", {1}, {1}).Op("Torch.add", {1}, {1}, 1);
+    for (int32_t i = 0; i < call_count; ++i) out.Op("Torch.mul", {1}, {1}, i);
+    return out.Build();
+  };
+  const auto mapping = Match(Matcher::kMsprobe, run(3), run(0), {});
+  ASSERT_TRUE(mapping.ok()) << mapping.status();
+  EXPECT_EQ(mapping->pair_count, 2u);
+  ASSERT_EQ(mapping->left.size(), 1u);
+  EXPECT_EQ(mapping->left[0].count, 2u);
+  EXPECT_EQ(mapping->left[0].record_count, 6u);
+  EXPECT_EQ(RecordsText(2, 6), " (6 records)");
+  EXPECT_EQ(RecordsText(2, 2), "");
+}
+
 TEST(MatchTest, WhatTheTargetLacksIsNoPairThatIsTaken) {
   const std::string same = R"(output_desc { attr { key: "_fx_tensor_name" )"
                            R"(value { s: "n.OUTPUT.0" } } } })";
