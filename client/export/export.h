@@ -44,6 +44,9 @@ struct ExportOptions {
   bool replaces = false;
   // Of msit: also writes statistics.csv.
   bool with_statistics = false;
+  // Of msprobe: NaN and the infinities are texts, so that any reader of JSON
+  // takes the documents.
+  bool is_legal_json = false;
 };
 
 struct ExportCounts {

@@ -86,9 +86,16 @@ JsonWriter& JsonWriter::Text(std::string_view text) {
 }
 
 JsonWriter& JsonWriter::Number(double value) {
-  if (std::isnan(value)) return Raw("NaN");
-  if (std::isinf(value)) return Raw(value > 0 ? "Infinity" : "-Infinity");
+  if (std::isnan(value)) return PythonNumber("NaN");
+  if (std::isinf(value)) {
+    return PythonNumber(value > 0 ? "Infinity" : "-Infinity");
+  }
   return Raw(PythonFloat(value));
+}
+
+JsonWriter& JsonWriter::PythonNumber(std::string_view text) {
+  const bool is_word = text.find_first_of("NI") != std::string_view::npos;
+  return is_word && is_legal_ ? Text(text) : Raw(text);
 }
 
 JsonWriter& JsonWriter::Raw(std::string_view json) {

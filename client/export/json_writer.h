@@ -17,8 +17,10 @@ std::string PythonFloat(double value);
 // caller keeps to its grammar. Thread-compatible.
 class JsonWriter {
  public:
-  // Blanks for each level; 0 writes everything on one line.
-  explicit JsonWriter(int indent) : indent_(indent) {}
+  // Blanks for each level; 0 writes everything on one line. `is_legal`: NaN and
+  // the infinities are texts, which all readers of JSON take.
+  explicit JsonWriter(int indent, bool is_legal = false)
+      : indent_(indent), is_legal_(is_legal) {}
 
   JsonWriter& BeginObject() { return Begin('{'); }
   JsonWriter& EndObject() { return End('}'); }
@@ -31,6 +33,9 @@ class JsonWriter {
   JsonWriter& Number(double value);
   JsonWriter& Bool(bool value) { return Raw(value ? "true" : "false"); }
   JsonWriter& Null() { return Raw("null"); }
+  // The text of a number as Python's json module writes it, such as
+  // `-Infinity`.
+  JsonWriter& PythonNumber(std::string_view text);
   // A value that is JSON already.
   JsonWriter& Raw(std::string_view json);
 
@@ -59,6 +64,7 @@ class JsonWriter {
   void AppendQuoted(std::string_view text);
 
   const int indent_;
+  const bool is_legal_;
   std::string text_;
   // Whether something is in each list or object that is open.
   std::vector<bool> has_items_;

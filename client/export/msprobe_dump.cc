@@ -291,7 +291,7 @@ absl::Status WriteMsprobeDump(
     const MsprobeDump& dump, MsprobeFile file, JsonSink sink,
     absl::FunctionRef<void(const MsprobeRow&)> doubled) {
   const std::vector<Entry> entries = EntriesOf(dump, file);
-  JsonWriter out(kIndent);
+  JsonWriter out(kIndent, dump.is_legal_json);
   const bool has_files = !dump.data_folder.empty();
   out.BeginObject().Field("task", TaskOf(dump));
   out.Field("level", LevelOf(entries, file, dump.said));

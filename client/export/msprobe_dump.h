@@ -58,6 +58,8 @@ struct MsprobeDump {
   // Folder of the tensors; empty if none has a file.
   std::string data_folder;
   MsprobeSaid said = {};
+  // NaN and the infinities are texts.
+  bool is_legal_json = false;
 };
 
 using JsonSink = absl::FunctionRef<absl::Status(std::string_view)>;

@@ -216,6 +216,18 @@ absl::Status AddMsprobeFiles(std::istream& document, size_t tensors_max,
   return absl::InvalidArgumentError("it cannot be read");
 }
 
+bool HasPythonNumbers(std::istream& document) {
+  bool is_text = false;
+  bool is_escaped = false;
+  for (int c = document.get(); c != std::istream::traits_type::eof();
+       c = document.get()) {
+    if (!is_text && (c == 'N' || c == 'I')) return true;
+    if (c == '"' && !is_escaped) is_text = !is_text;
+    is_escaped = c == '\\' && !is_escaped;
+  }
+  return false;
+}
+
 bool FilesFit(MsprobeFiles files, const std::vector<MsprobeRow>& rows) {
   for (const MsprobeRow& row : rows) {
     const bool is_tensor =

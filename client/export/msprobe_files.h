@@ -23,6 +23,10 @@ using MsprobeFiles = std::map<std::string, std::string>;
 absl::Status AddMsprobeFiles(std::istream& document, size_t tensors_max,
                              MsprobeFiles& files);
 
+// True if a document has NaN or an infinity as Python writes them, which JSON
+// does not have.
+bool HasPythonNumbers(std::istream& document);
+
 // True if `files` has every tensor of `rows` with the file of its row, and no
 // other file.
 bool FilesFit(MsprobeFiles files, const std::vector<MsprobeRow>& rows);

@@ -92,6 +92,7 @@ class MsprobeLayout final : public Layout {
     files_.clear();
     are_files_read_ = has_files_ = has_own_files_ = false;
     dump_ = {};
+    dump_.is_legal_json = context_.options().is_legal_json;
     stack_numbers_.clear();
     stack_bytes_ = 0;
     return absl::OkStatus();
@@ -136,6 +137,12 @@ class MsprobeLayout final : public Layout {
   }
 
  private:
+  // A document of the run, which is not in its place yet.
+  struct Document {
+    v1::Tensor record;
+    std::unique_ptr<OutputFile> file;
+  };
+
   // Documents tell of the whole token.
   static bool TakesDocuments(const ExportContext& context) {
     const v1::TensorFilter& filter = context.options().filter;
@@ -159,7 +166,17 @@ class MsprobeLayout final : public Layout {
     if (!HasDumpDocument()) return dump_.rows.empty();
     if (!takes_tensors_) return true;
     ReadFiles();
-    return has_files_ && FilesFit(std::move(files_), dump_.rows);
+    return has_files_ && FilesFit(std::move(files_), dump_.rows) &&
+           std::all_of(documents_.begin(), documents_.end(),
+                       [this](const auto& one) { return IsLegal(one.second); });
+  }
+
+  // True if the document may be written as it is.
+  bool IsLegal(const Document& document) const {
+    if (!context_.options().is_legal_json) return true;
+    WrittenBytes bytes(*document.file);
+    std::istream text(&bytes);
+    return !HasPythonNumbers(text);
   }
 
   // Finds out which files the documents name, which have all come.
@@ -249,6 +266,11 @@ class MsprobeLayout final : public Layout {
 
   absl::Status GiveDocumentsBack() {
     for (const auto& [name, document] : documents_) {
+      if (!IsLegal(document)) {
+        context_.AddProblem(document.record,
+                            "it has NaN or Infinity, which are no legal JSON");
+        continue;
+      }
       const absl::Status status =
           context_.Commit(*document.file, &document.record);
       if (IsLost(status)) continue;
@@ -413,12 +435,6 @@ class MsprobeLayout final : public Layout {
   absl::Status MakeFolders() {
     return context_.folder().MakeFolder(folder_, kFolderMode);
   }
-
-  // A document of the run, which is not in its place yet.
-  struct Document {
-    v1::Tensor record;
-    std::unique_ptr<OutputFile> file;
-  };
 
   ExportContext& context_;
   const bool takes_documents_;

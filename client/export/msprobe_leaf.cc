@@ -21,11 +21,11 @@ void WriteStatistic(const TensorStatistic& statistic, JsonWriter& out) {
   if (!statistic.is_string) {
     out.Raw(statistic.text);
   } else if (statistic.text == "nan") {
-    out.Raw("NaN");
+    out.PythonNumber("NaN");
   } else if (statistic.text == "inf") {
-    out.Raw("Infinity");
+    out.PythonNumber("Infinity");
   } else if (statistic.text == "-inf") {
-    out.Raw("-Infinity");
+    out.PythonNumber("-Infinity");
   } else {
     out.Text(statistic.text);
   }

@@ -48,7 +48,7 @@ void Write(const JsonValue& value, JsonWriter& out, bool keeps_files = false) {
       out.Text(value.text);
       return;
     case JsonToken::kNumber:
-      out.Raw(value.text);
+      out.PythonNumber(value.text);
       return;
     case JsonToken::kTrue:
     case JsonToken::kFalse:

@@ -183,11 +183,11 @@ void WriteLiteral(const PythonLiteral& literal, JsonWriter& out) {
       return;
     case Kind::kNumber:
       if (literal.text == "nan") {
-        out.Raw("NaN");
+        out.PythonNumber("NaN");
       } else if (literal.text == "inf") {
-        out.Raw("Infinity");
+        out.PythonNumber("Infinity");
       } else if (literal.text == "-inf") {
-        out.Raw("-Infinity");
+        out.PythonNumber("-Infinity");
       } else {
         out.Raw(literal.text);
       }

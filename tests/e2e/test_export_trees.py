@@ -17,6 +17,8 @@ from exports import EVIL_OPS, export, send
 
 from daemon import Daemon
 
+PARTIAL = 4
+
 TREE = {
     "version": 1,
     "modules": [
@@ -243,6 +245,63 @@ def test_msprobe_gives_documents_back(daemon: Daemon, tmp_path: Path) -> None:
     export(daemon, tmp_path / "some", "--format", "msprobe", "--ops", "Tensor.*")
     made = json.loads((tmp_path / "some/step3/rank0/dump.json").read_text())
     assert list(made["data"]) == ["Tensor.add.0.forward"]
+
+
+def strict(text: str) -> Any:
+    """Reads JSON as readers do that are not Python's."""
+
+    def refuse(word: str) -> float:
+        raise ValueError(word)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_json_of_msprobe_is_legal_on_request(daemon: Daemon, tmp_path: Path) -> None:
+    leaf = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2]}
+    leaf |= {"Max": float("nan"), "Min": float("-inf"), "Mean": 1.5, "Norm": None}
+    scale = {"type": "float", "value": float("inf")}
+    others = {"input_kwargs": {}, "output": []}
+    entry = {"input_args": [leaf, scale], **others, "is_nan": [float("nan"), "NaN"]}
+    folder = tmp_path / "dump/step0/rank0"
+    folder.mkdir(parents=True)
+    data = {"Tensor.add.0.forward": entry, "Tensor.mul.0.forward": {"input_args": []}}
+    head = {"task": "statistics", "level": "L1", "dump_data_dir": None}
+    (folder / "dump.json").write_text(json.dumps({**head, "data": data}))
+    (folder / "stack.json").write_text("{}")
+    (folder / "construct.json").write_text("{}")
+    daemon.ctl("run", "import", str(tmp_path / "dump"), "--run", "r")
+    export(daemon, tmp_path / "as-is", "--format", "msprobe")
+    as_is = (tmp_path / "as-is/step0/rank0/dump.json").read_bytes()
+    assert as_is == (folder / "dump.json").read_bytes()
+    export(daemon, tmp_path / "legal", "--format", "msprobe", "--legal-json")
+    text = (tmp_path / "legal/step0/rank0/dump.json").read_text()
+    made = strict(text)["data"]["Tensor.add.0.forward"]
+    assert made == {
+        "input_args": [
+            leaf | {"Max": "NaN", "Min": "-Infinity"},
+            scale | {"value": "Infinity"},
+        ],
+        **others,
+        "is_nan": ["NaN", "NaN"],
+    }
+    # It is what the dump is.
+    daemon.ctl("run", "import", str(tmp_path / "legal"), "--run", "again")
+    values = [
+        [one["value"] for one in daemon.ctl_json(*words)["tensors"]]
+        for words in (
+            ("tensor", "list", "--run", run, "--kind", "statistics", "--kind", "number")
+            for run in ("r", "again")
+        )
+    ]
+    assert (
+        values[0] == values[1] == ['{"max": "nan", "min": "-inf", "mean": 1.5}', "inf"]
+    )
+    # A document that is legal stays as it is, and others cannot without records.
+    words = ("--format", "msprobe", "--kind", "document", "--legal-json")
+    counts = export(daemon, tmp_path / "documents", *words, expect=PARTIAL)
+    assert (counts["document_count"], counts["problem_count"]) == (2, 1)
+    other = ("run", "export", "r", "--format", "pt", "--out", str(tmp_path / "pt"))
+    assert "msprobe" in daemon.ctl(*other, "--legal-json", expect=2).stderr
 
 
 def saved(folder: Path, name: str, array: np.ndarray) -> dict[str, Any]:

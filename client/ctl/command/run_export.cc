@@ -32,6 +32,7 @@ struct ExportFlags {
   SelectionFlags selection;
   bool overwrite = false;
   bool statistics = false;
+  bool legal_json = false;
   bool allow_partial = false;
 };
 
@@ -119,6 +120,10 @@ Outcome ExportRun(Invocation& invocation, const ExportFlags& flags) {
   if (flags.statistics && options.format != exports::ExportFormat::kMsit) {
     return UsageError("--statistics is for --format msit");
   }
+  options.is_legal_json = flags.legal_json;
+  if (flags.legal_json && options.format != exports::ExportFormat::kMsprobe) {
+    return UsageError("--legal-json is for --format msprobe");
+  }
   MSITCTL_ASSIGN_OR_USAGE(options.filter, ToFilter(flags.selection));
   // Held to the end, so that what is complete at an interrupt is told.
   const Interrupts::Hold hold(invocation.interrupts());
@@ -147,8 +152,9 @@ Outcome ExportRun(Invocation& invocation, const ExportFlags& flags) {
   if (counts.remade_count > 0) {
     fmt::print(stderr,
                "msitctl: note: {} dump.json made of the records: the documents "
-               "of the run do not name the files as they are written\n",
-               counts.remade_count);
+               "of the run do not name the files as they are written{}\n",
+               counts.remade_count,
+               flags.legal_json ? ", or have NaN or Infinity" : "");
   }
   PrintCounts(invocation, flags, counts);
   MSITCTL_RETURN_IF_FAILED(outcome);
@@ -198,6 +204,9 @@ void AddExportVerb(CommandLine& line, CLI::App& run) {
                 "replaced, others stay");
   verb.add_flag("--statistics", flags->statistics,
                 "Of msit: also statistics.csv for each module");
+  verb.add_flag("--legal-json", flags->legal_json,
+                "Of msprobe: NaN, Infinity and -Infinity are texts, which any "
+                "reader of JSON takes");
   AddSelectionFlags(verb, flags->selection);
   AddKindFlag(verb, flags->selection, /*takes_documents=*/true);
   AddPartialFlag(verb, flags->allow_partial);

@@ -39,6 +39,12 @@ PythonValue DescribeText(std::string_view type, const std::string& text) {
   return Other(text);
 }
 
+// True for a text in place of a number that legal JSON does not have.
+bool IsPythonNumber(const JsonValue& value) {
+  return value.IsString() && (value.text == "NaN" || value.text == "Infinity" ||
+                              value.text == "-Infinity");
+}
+
 // Returns the number that the statistic is as a record has it; nothing for
 // null and what is no scalar.
 std::optional<TensorStatistic> StatisticOf(std::string_view name,
@@ -48,7 +54,7 @@ std::optional<TensorStatistic> StatisticOf(std::string_view name,
   out.name = name;
   if (value->IsBool()) {
     out.text = value->type == JsonToken::kTrue ? "true" : "false";
-  } else if (value->IsNumber()) {
+  } else if (value->IsNumber() || IsPythonNumber(*value)) {
     out.text = value->text;
     out.is_string = true;
     if (out.text == "NaN") {
@@ -108,6 +114,11 @@ PythonValue DescribeMsprobe(const JsonValue& leaf) {
   }
   const JsonValue* value = leaf.Find("value");
   if (value == nullptr) return Other(ReprOfJson(leaf));
+  if (type == "float" && IsPythonNumber(*value)) {
+    JsonValue number = *value;
+    number.type = JsonToken::kNumber;
+    return DescribeJson(number);
+  }
   if (value->IsString()) return DescribeText(type, value->text);
   if (value->IsArray() && type == "torch.Size") {
     return Other("torch.Size(" + ReprOfJson(*value) + ")");

@@ -44,6 +44,13 @@ TEST(JsonWriterTest, OneLine) {
   EXPECT_EQ(out.Take(), R"({"a": "x", "b": [true, -Infinity]})");
 }
 
+TEST(JsonWriterTest, WhatJsonLacksIsATextOnRequest) {
+  JsonWriter out(0, /*is_legal=*/true);
+  out.BeginList().Number(std::nan("")).PythonNumber("-Infinity");
+  out.PythonNumber("1e-05").Number(2.5).EndList();
+  EXPECT_EQ(out.Take(), R"(["NaN", "-Infinity", 1e-05, 2.5])");
+}
+
 TEST(JsonWriterTest, TextsAreAscii) {
   JsonWriter out(0);
   out.Text("\"\\\n\t\x01\x7f\xc3\xa4\xe2\x82\xac\xf0\x9f\x99\x82\xff");
