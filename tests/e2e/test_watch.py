@@ -548,3 +548,16 @@ def test_limit_that_stays_ends_the_watch(daemon: Daemon, tmp_path: Path) -> None
     assert int(done["imported"]["file_count"]) == 1
     assert int(done["waiting_count"]) == 0
     assert not path.exists()
+
+
+def test_a_file_that_changed_is_a_conflict(daemon: Daemon, tmp_path: Path) -> None:
+    root = tmp_path / "files"
+    root.mkdir()
+    np.save(root / "x.npy", np.zeros(4, np.float32))
+    np.save(root / "earlier.npy", np.ones(4, np.float32))
+    words = ("--run", "r", "--source", "files")
+    daemon.ctl("run", "import", str(root), *words, "--keep-open")
+    daemon.ctl("run", "detach", "r", "import-ledger.jsonl")
+    np.save(root / "x.npy", np.ones(4, np.float32))
+    told = daemon.ctl("watch", str(root), *words, "--until-idle", "1s", expect=PARTIAL)
+    assert "1 conflicts" in told.stdout

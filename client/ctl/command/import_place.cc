@@ -96,8 +96,9 @@ Outcome OutcomeOfImport(const absl::Status& status) {
   return outcome;
 }
 
-void SetCounts(const job::ImportCounts& counts,
-               const job::ImportProblems& problems, ImportResult& result) {
+void SetCounts(const job::ImportJob& job, ImportResult& result) {
+  const job::ImportCounts& counts = job.counts();
+  const job::ImportProblems& problems = job.problems();
   result.set_file_count(counts.file_count);
   result.set_tensor_count(counts.tensor_count);
   result.set_value_count(counts.value_count);
@@ -113,6 +114,22 @@ void SetCounts(const job::ImportCounts& counts,
     ImportProblem& row = *result.add_problems();
     row.set_file(Printable(problem.file));
     row.set_reason(Printable(problem.reason));
+  }
+  if (counts.conflict_count == 0) return;
+  for (const auto& doubled : job.doubled().listed()) {
+    ImportDouble& row = *result.add_doubles();
+    row.set_file(Printable(doubled.file));
+    row.set_former_file(Printable(doubled.former));
+    row.set_op(Printable(doubled.op));
+  }
+}
+
+void TellConflicts(const ImportResult& result) {
+  for (const ImportDouble& doubled : result.doubles()) {
+    fmt::print(stderr,
+               "{}: {} is a tensor of {} too, which came first: of others, its "
+               "bytes stay\n",
+               doubled.file(), doubled.op(), doubled.former_file());
   }
 }
 

@@ -43,10 +43,12 @@ job::ImportOptions JobOptions(const ImportPlaceFlags& flags,
 Outcome OutcomeOfImport(const absl::Status& status);
 
 // Fills in what a job did, but not what it was for.
-void SetCounts(const job::ImportCounts& counts,
-               const job::ImportProblems& problems, ImportResult& result);
+void SetCounts(const job::ImportJob& job, ImportResult& result);
 
 // Says on stderr what could not be taken.
 void TellProblems(const job::ImportProblems& problems);
+
+// Says on stderr which tensors are in conflict, as far as that is known.
+void TellConflicts(const ImportResult& result);
 
 }  // namespace msitd::ctl

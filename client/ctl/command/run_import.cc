@@ -77,25 +77,9 @@ ImportResult ResultOf(const ImportFlags& flags, const OpenedTrees& trees,
   ImportResult result;
   result.set_run(flags.run);
   result.set_source(std::string(trees::TreeKindName(trees.kind)));
-  SetCounts(job.counts(), job.problems(), result);
+  SetCounts(job, result);
   result.set_sealed(is_sealed);
-  if (job.counts().conflict_count == 0) return result;
-  for (const auto& doubled : job.doubled().listed()) {
-    ImportDouble& row = *result.add_doubles();
-    row.set_file(Printable(doubled.file));
-    row.set_former_file(Printable(doubled.former));
-    row.set_op(Printable(doubled.op));
-  }
   return result;
-}
-
-void TellDoubles(const ImportResult& result) {
-  for (const ImportDouble& doubled : result.doubles()) {
-    fmt::print(stderr,
-               "{}: {} is a tensor of {} too, which came first: of others, its "
-               "bytes stay\n",
-               doubled.file(), doubled.op(), doubled.former_file());
-  }
 }
 
 std::string ClosingLine(const ImportFlags& flags, const ImportResult& result,
@@ -127,7 +111,7 @@ Outcome Tell(Invocation& invocation, const ImportFlags& flags,
              bool is_sealed) {
   TellProblems(job.problems());
   const ImportResult result = ResultOf(flags, trees, job, is_sealed);
-  TellDoubles(result);
+  TellConflicts(result);
   if (!invocation.is_table()) return PrintOne(invocation, result, "run");
   invocation.out().Write(ClosingLine(flags, result, is_over));
   return {};

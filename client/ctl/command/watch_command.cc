@@ -280,10 +280,8 @@ void SetImported(const WatchFlags& flags, const watch::Watcher& watcher,
                  ImportResult& result) {
   result.set_run(flags.run);
   if (watcher.job() == nullptr) return;
-  const job::ImportCounts& counts = watcher.job()->counts();
-  const job::ImportProblems& problems = watcher.job()->problems();
   result.set_source(std::string(trees::TreeKindName(watcher.kind())));
-  SetCounts(counts, problems, result);
+  SetCounts(*watcher.job(), result);
 }
 
 WatchResult ResultOf(const WatchFlags& flags, const watch::Watcher& watcher,
@@ -292,9 +290,9 @@ WatchResult ResultOf(const WatchFlags& flags, const watch::Watcher& watcher,
   const watch::Lag& lag = watcher.lag();
   WatchResult result;
   SetImported(flags, watcher, *result.mutable_imported());
-  result.set_waiting_count(counts.waiting_count);
   result.mutable_imported()->set_sealed(is_sealed);
   result.set_incomplete_count(counts.incomplete_count);
+  result.set_waiting_count(counts.waiting_count);
   for (const watch::IncompleteFile& file : watcher.incomplete()) {
     ImportProblem& row = *result.add_incomplete();
     row.set_file(Printable(file.path));
@@ -329,9 +327,9 @@ std::string ClosingLine(const WatchResult& result) {
       imported.value_count(), HumanSize(imported.size_bytes()),
       result.incomplete_count(), imported.problem_count());
   const auto add = [&line](int64_t count, const char* what) {
-  add(result.waiting_count(), "not brought");
     if (count != 0) line += fmt::format(", {} {}", count, what);
   };
+  add(result.waiting_count(), "not brought");
   add(imported.conflict_count(), "conflicts");
   add(result.derived_count(), "derived");
   add(result.unkept_count(), "of which nothing is kept");
@@ -360,6 +358,7 @@ Outcome Tell(Invocation& invocation, const WatchFlags& flags,
   }
   if (watcher.job() != nullptr) TellProblems(watcher.job()->problems());
   const WatchResult result = ResultOf(flags, watcher, is_sealed);
+  TellConflicts(result.imported());
   if (!invocation.is_table()) return PrintOne(invocation, result, "imported");
   invocation.out().Write(ClosingLine(result));
   return {};
