@@ -63,6 +63,10 @@ def indices(daemon: Daemon, run: str = "r") -> dict[tuple[str, str], dict[str, A
     return {(one["op"].split("-")[0], one["index"]): one for one in listed}
 
 
+def derived(result: dict[str, Any]) -> int:
+    return int(result["imported"]["derived_count"])
+
+
 def test_array_that_is_returned_stands_for_the_tensor(
     daemon: Daemon, tmp_path: Path, watch: WatchOnce
 ) -> None:
@@ -78,7 +82,7 @@ def test_array_that_is_returned_stands_for_the_tensor(
         "    return array[..., ::2]\n",
         "--delete",
     )
-    assert (int(result["derived_count"]), int(result["deleted_count"])) == (2, 2)
+    assert (derived(result), int(result["deleted_count"])) == (2, 2)
     assert not any(path.exists() for path in paths)
     found = indices(daemon)
     assert set(found) == {("a", "0~keep"), ("b", "0~keep")}
@@ -99,7 +103,7 @@ def test_dict_is_one_tensor_for_each_name(
         "            'big_endian': array.T.astype('>f4')}\n"
     )
     result = watch(root, source)
-    assert int(result["derived_count"]) == 6
+    assert derived(result) == 6
     found = indices(daemon)
     dtypes = {
         index: one["dtype"].removeprefix("D_TYPE_") for (_, index), one in found.items()
@@ -127,7 +131,7 @@ def test_file_of_which_nothing_is_kept_may_go(
         "    return array if where['op'].startswith('a') else None\n"
     )
     result = watch(root, source)
-    assert (int(result["derived_count"]), int(result["unkept_count"])) == (1, 1)
+    assert (derived(result), int(result["imported"]["unkept_count"])) == (1, 1)
     # Another watch knows both from the ledger.
     result = watch(root, source, "--delete")
     assert int(result["deleted_count"]) == 2
@@ -189,7 +193,7 @@ def test_function_that_fails_costs_no_file(
     }
     for number, (_, why) in enumerate(FAILURES):
         assert why in said[f"bad{number}"]
-    assert int(result["underived_count"]) == len(FAILURES)
+    assert int(result["imported"]["underived_count"]) == len(FAILURES)
     assert int(result["imported"]["problem_count"]) == len(FAILURES)
     assert all(path.exists() for path in bad) and not good.exists()
     assert set(indices(daemon)) == {("good", "0~keep")}
@@ -262,7 +266,7 @@ def test_run_has_what_one_function_keeps(
     daemon.ctl("run", "attachment", "r", "keep.json", "--out", str(tmp_path / "out"))
     assert json.loads((tmp_path / "out").read_text())["text"] == source
     refused = watch(root, source + "\n", expect=USAGE)
-    assert "watch into another run" in refused["stderr"]
+    assert "fill another run" in refused["stderr"]
     daemon.ctl("watch", str(root), "--run", "r", "--until-idle", "1s", expect=USAGE)
     daemon.ctl("run", "import", str(root), "--run", "full", "--keep-open")
     refused = watch(root, source, run="full", expect=USAGE)

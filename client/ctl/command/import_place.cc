@@ -109,6 +109,9 @@ void SetCounts(const job::ImportJob& job, ImportResult& result) {
   result.set_skipped_file_count(counts.skipped_file_count);
   result.set_filtered_count(counts.filtered_count);
   result.set_conflict_count(counts.conflict_count);
+  result.set_derived_count(counts.derived_count);
+  result.set_unkept_count(counts.unkept_count);
+  result.set_underived_count(counts.underived_count);
   result.set_problem_count(problems.count());
   for (const auto& problem : problems.listed()) {
     ImportProblem& row = *result.add_problems();
@@ -131,6 +134,17 @@ void TellConflicts(const ImportResult& result) {
                "bytes stay\n",
                doubled.file(), doubled.op(), doubled.former_file());
   }
+}
+
+std::string KeptText(const ImportResult& result) {
+  std::string out;
+  const auto add = [&out](int64_t count, const char* what) {
+    if (count != 0) out += fmt::format(", {} {}", count, what);
+  };
+  add(result.derived_count(), "derived");
+  add(result.unkept_count(), "of which nothing is kept");
+  add(result.underived_count(), "for which the function failed");
+  return out;
 }
 
 void TellProblems(const job::ImportProblems& problems) {

@@ -45,6 +45,10 @@ Outcome OutcomeOfImport(const absl::Status& status);
 // Fills in what a job did, but not what it was for.
 void SetCounts(const job::ImportJob& job, ImportResult& result);
 
+// What a function kept, for the end of a line: `, 3 derived`; empty if there
+// was none.
+std::string KeptText(const ImportResult& result);
+
 // Says on stderr what could not be taken.
 void TellProblems(const job::ImportProblems& problems);
 

@@ -179,8 +179,7 @@ absl::StatusOr<Interpreter*> KeepFunction::GetInterpreter() {
     const auto text = ReadTextFile(path_, kFileBytesMax);
     if (!text.ok() || *text != text_) {
       return MakeStatus(absl::StatusCode::kUnknown,
-                        "{} changed after it was loaded: start the watch again",
-                        path_);
+                        "{} changed after it was loaded: start again", path_);
     }
   }
   MSITD_ASSIGN_OR_RETURN(Interpreter* const interpreter, interpreter_.Get());

@@ -14,6 +14,7 @@
 #include "client/ctl/command/import_place.h"
 #include "client/ctl/command/import_result.pb.h"
 #include "client/ctl/command/pages.h"
+#include "client/ctl/command/run_keep.h"
 #include "client/ctl/flag/selection.h"
 #include "client/ctl/flag/whole_number.h"
 #include "client/ctl/print/progress.h"
@@ -102,7 +103,7 @@ std::string ClosingLine(const ImportFlags& flags, const ImportResult& result,
                       result.problem_count());
   add(result.filtered_count(), "filtered");
   add(result.conflict_count(), "conflicts");
-  return line + "\n";
+  return line + KeptText(result) + "\n";
 }
 
 // Prints what was done, also if it ended early.
@@ -144,10 +145,11 @@ class ImportProgress {
 
 // Sends all trees. What was done shows in any case.
 Outcome RunJob(Invocation& invocation, const ImportFlags& flags,
-               OpenedTrees& trees, ImportTarget& target,
+               OpenedTrees& trees, RunKeep& keep, ImportTarget& target,
                job::ImportLedger& ledger, ImportProgress& progress) {
   job::ImportOptions options = JobOptions(flags, invocation);
   options.is_dry_run = flags.dry_run;
+  options.deriver = keep.deriver();
   job::ImportJob job(std::move(options), target, ledger);
   absl::Status status;
   for (OpenedTree& opened : trees.trees) {
@@ -183,6 +185,9 @@ Outcome Import(Invocation& invocation, const ImportFlags& flags) {
   const Interrupts::Hold hold(invocation.interrupts());
   OpenedTrees trees;
   MSITCTL_RETURN_IF_FAILED(OpenTrees(flags, trees));
+  RunKeep keep(invocation, flags.keep);
+  MSITCTL_RETURN_IF_FAILED(keep.LoadFunction(
+      [&invocation] { return invocation.interrupts().interrupted(); }));
   const std::string source(trees::TreeKindName(trees.kind));
   job::ImportLedger ledger(source);
   ImportProgress progress(invocation);
@@ -195,9 +200,12 @@ Outcome Import(Invocation& invocation, const ImportFlags& flags) {
     MSITCTL_RETURN_IF_FAILED(
         target.Prepare(source, WorldSizeOf(flags, trees.world_size),
                        /*is_said=*/flags.world_size.has_value()));
+    MSITCTL_RETURN_IF_FAILED(
+        keep.SetPolicy(flags.run, /*must_be_whole=*/false));
     MSITCTL_RETURN_IF_FAILED(target.LoadLedger(source, ledger));
+    MSITCTL_RETURN_IF_FAILED(keep.SetFunction(target.run(), target));
   }
-  return RunJob(invocation, flags, trees, target, ledger, progress);
+  return RunJob(invocation, flags, trees, keep, target, ledger, progress);
 }
 
 void AddImportFlags(CLI::App& verb, ImportFlags& flags) {
@@ -222,10 +230,13 @@ void AddImport(CommandLine& line, CLI::App& run) {
                   "Again: what is new.",
        .examples = "msitctl run import /dump/ge --run golden-fp32\n"
                    "msitctl run import a.npy weights.safetensors --run parts\n"
+                   "msitctl run import /dump/ge --run npu --keep summary\n"
                    "msitctl run import /dump --dry-run",
        .rpcs = "RunService.CreateRun, RunService.GetRun, RunService.SealRun, "
                "AttachmentService.WriteAttachment, "
-               "AttachmentService.ReadAttachment, IngestService.WriteChunks"},
+               "AttachmentService.ReadAttachment, IngestService.WriteChunks, "
+               "CaptureService.GetCapturePolicy, "
+               "CaptureService.SetCapturePolicy"},
       [flags](Invocation& invocation) { return Import(invocation, *flags); });
   AddImportFlags(verb, *flags);
 }

@@ -13,8 +13,8 @@
 
 #include "client/ctl/command/import_place.h"
 #include "client/ctl/command/import_result.pb.h"
-#include "client/ctl/command/keep_function.h"
 #include "client/ctl/command/pages.h"
+#include "client/ctl/command/run_keep.h"
 #include "client/ctl/command_line.h"
 #include "client/ctl/print/progress.h"
 #include "client/query/endpoint.h"
@@ -33,12 +33,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kDrainTime{30};
 
 constexpr size_t kShownIncompleteMax = 20;
-
-// Of what comes: all of what a function keeps.
-v1::CaptureLevel LevelOf(const std::string& keep) {
-  if (keep == "summary") return v1::CAPTURE_LEVEL_SUMMARY;
-  return keep == "sample" ? v1::CAPTURE_LEVEL_SAMPLE : v1::CAPTURE_LEVEL_FULL;
-}
 
 struct WatchFlags : ImportPlaceFlags {
   std::string folder;
@@ -104,12 +98,11 @@ std::string LagText(const watch::Lag& lag) {
 }
 
 class Host final : public watch::WatchHost {
-  using Stub = v1::CaptureService::Stub;
-
  public:
   Host(Invocation& invocation, const WatchFlags& flags)
       : invocation_(invocation),
         flags_(flags),
+        keep_(invocation, flags.keep),
         line_(invocation.options().progress,
               invocation.options().terminal.stderr_width),
         import_target_(
@@ -119,12 +112,9 @@ class Host final : public watch::WatchHost {
 
   // Loads the function that says what is kept. Before the watch.
   Outcome LoadFunction() {
-    if (!IsKeepFunction(flags_.keep.keep)) return {};
-    return KeepFunction::Create(
-        flags_.keep, [this] { return target_.is_interrupted(); }, function_);
+    return keep_.LoadFunction([this] { return target_.is_interrupted(); });
   }
-  // Null if there is none.
-  job::TensorDeriver* deriver() { return function_.get(); }
+  job::TensorDeriver* deriver() { return keep_.deriver(); }
 
   // Shows in the progress what this has done.
   void Follow(const watch::Watcher& watcher) { watcher_ = &watcher; }
@@ -140,9 +130,11 @@ class Host final : public watch::WatchHost {
     ledger_.emplace(source);
     ledger_->StayCurrent();
     if (outcome_.ok()) outcome_ = CheckOpen();
-    if (outcome_.ok()) outcome_ = SetKeep();
+    if (outcome_.ok()) outcome_ = keep_.SetPolicy(flags_.run, flags_.deletes);
     if (outcome_.ok()) outcome_ = import_target_.LoadLedger(source, *ledger_);
-    if (outcome_.ok()) outcome_ = SetFunction();
+    if (outcome_.ok()) {
+      outcome_ = keep_.SetFunction(import_target_.run(), target_);
+    }
     if (outcome_.ok()) return absl::OkStatus();
     return IsAbsence(outcome_) ? absl::UnavailableError(outcome_.error)
                                : absl::AbortedError(outcome_.error);
@@ -153,16 +145,15 @@ class Host final : public watch::WatchHost {
   bool holds_ledger() override {
     const v1::RunCounters& counters = import_target_.run().counters();
     // A former policy may have left something out.
-    const bool is_full = LevelOf(flags_.keep.keep) == v1::CAPTURE_LEVEL_FULL;
     return counters.conflict_count() == 0 &&
            counters.expired_size_bytes() == 0 &&
-           policy_revision_ == (is_full ? 0 : 1);
+           keep_.policy_revision() == (keep_.is_full() ? 0 : 1);
   }
   absl::StatusOr<bool> HoldsAll(int64_t conflict_count) override {
     MSITD_ASSIGN_OR_RETURN(const ImportTarget::Standing standing,
                            import_target_.ReadStanding());
     const int64_t former = import_target_.run().counters().conflict_count();
-    return standing.policy_revision == policy_revision_ &&
+    return standing.policy_revision == keep_.policy_revision() &&
            standing.conflict_count <= former + conflict_count;
   }
   bool is_stopped() override { return invocation_.interrupts().interrupted(); }
@@ -199,76 +190,14 @@ class Host final : public watch::WatchHost {
         fmt::format("run {} is sealed: watch into another run", flags_.run));
   }
 
-  // What to keep is the capture policy of the run, so that whoever fills it
-  // keeps to it.
-  Outcome SetKeep() {
-    const v1::CaptureLevel level = LevelOf(flags_.keep.keep);
-    const bool is_full = level == v1::CAPTURE_LEVEL_FULL;
-    if (is_full && !flags_.deletes) return {};
-    v1::CapturePolicy policy;
-    MSITCTL_RETURN_IF_FAILED(
-        invocation_.AskByName(&Stub::GetCapturePolicy, flags_.run, policy));
-    policy_revision_ = policy.revision();
-    if (is_full && policy_revision_ == 0) return {};
-    if (is_full) {
-      return UsageError(fmt::format(
-          "run {} has a capture policy, which may keep less than the files "
-          "have: --delete needs --keep summary or sample, or another run",
-          flags_.run));
-    }
-    if (policy_revision_ > 0) {
-      const bool is_same = policy.rules_size() == 1 &&
-                           policy.rules(0).level() == level &&
-                           policy.rules(0).filter().ByteSizeLong() == 0;
-      if (is_same) return {};
-      return UsageError(fmt::format(
-          "run {} has a capture policy, which --keep {} does not change",
-          flags_.run, flags_.keep.keep));
-    }
-    v1::SetCapturePolicyRequest request;
-    request.set_run(flags_.run);
-    request.mutable_policy()->set_first_token(0);
-    request.mutable_policy()->add_rules()->set_level(level);
-    MSITCTL_RETURN_IF_FAILED(
-        invocation_.AskToTheEnd(&Stub::SetCapturePolicy, request, policy));
-    policy_revision_ = policy.revision();
-    return {};
-  }
-
-  // A run has what one function kept, or what none did, so that a comparison
-  // can say which.
-  Outcome SetFunction() {
-    KeepRecord held;
-    MSITCTL_RETURN_IF_FAILED(ReadKeepRecord(invocation_, flags_.run, held));
-    if (function_ == nullptr && held.hash.empty()) return {};
-    if (function_ == nullptr || !held.hash.empty()) {
-      if (function_ != nullptr && held.is_same(function_->record())) return {};
-      return UsageError(fmt::format(
-          "run {} has what {} keeps of tensors: watch into another run, or "
-          "with the same function",
-          flags_.run, held.ToText()));
-    }
-    if (import_target_.run().counters().tensor_count() > 0) {
-      return UsageError(
-          fmt::format("run {} has tensors that no function has chosen: watch "
-                      "into another run",
-                      flags_.run));
-    }
-    const absl::Status attached = target_.Attach(
-        kKeepAttachment, "application/json", function_->ToJson());
-    return OutcomeOfImport(attached);
-  }
-
   Invocation& invocation_;
   const WatchFlags& flags_;
-  std::unique_ptr<KeepFunction> function_;
+  RunKeep keep_;
   Progress line_;
   const watch::Watcher* watcher_ = nullptr;
   ImportTarget import_target_;
   DrainedTarget target_;
   std::optional<job::ImportLedger> ledger_;
-  // Of the run, at Begin; 0: none.
-  int64_t policy_revision_ = 0;
   Outcome outcome_;
 };
 
@@ -298,12 +227,6 @@ WatchResult ResultOf(const WatchFlags& flags, const watch::Watcher& watcher,
     row.set_file(Printable(file.path));
     row.set_reason(Printable(file.reason));
   }
-  if (watcher.job() != nullptr) {
-    const job::ImportCounts& imported = watcher.job()->counts();
-    result.set_derived_count(imported.derived_count);
-    result.set_unkept_count(imported.unkept_count);
-    result.set_underived_count(imported.underived_count);
-  }
   result.set_late_count(counts.late_count);
   result.set_lost_event_count(counts.lost_count);
   result.set_polled_folder_count(counts.polled_folder_count);
@@ -331,9 +254,7 @@ std::string ClosingLine(const WatchResult& result) {
   };
   add(result.waiting_count(), "not brought");
   add(imported.conflict_count(), "conflicts");
-  add(result.derived_count(), "derived");
-  add(result.unkept_count(), "of which nothing is kept");
-  add(result.underived_count(), "for which the function failed");
+  line += KeptText(imported);
   add(result.late_count(), "late");
   add(result.polled_folder_count(), "folders polled");
   add(result.min_max_count(), "_min_max files");

@@ -8,7 +8,7 @@
 namespace msitd::ctl {
 
 // Says on stderr if a run of a comparison has what a function keeps of tensors
-// (`watch --keep FILE.py:FUNCTION`), and whether it is the same in both runs.
+// (`--keep FILE.py:FUNCTION`), and whether it is the same in both runs.
 // Says nothing of a run that cannot be asked.
 void TellOfKept(Invocation& invocation, const std::string& golden,
                 const std::string& target);
