@@ -50,6 +50,10 @@ bool ParseKind(std::string_view text, v1::Layout& layout) {
     layout.set_kind(v1::Layout::REPLICATED);
     return true;
   }
+  if (text == "fit") {
+    layout.set_kind(v1::Layout::FIT);
+    return true;
+  }
   const size_t open = text.find('(');
   if (open == std::string_view::npos || text.back() != ')') return false;
   const std::string_view kind = text.substr(0, open);
@@ -99,7 +103,8 @@ void AddLayoutFlags(CLI::App& verb, LayoutFlags& flags) {
       verb, "--golden-layout", flags.golden,
       "How ranks of the golden run hold tensors: concat(DIM), "
       "concat(DIM,A:B:...) of fused projections, zigzag(DIM), sum, "
-      "replicated or pick(RANK), by all ranks or groups of so many; unless "
+      "replicated, pick(RANK), or fit: as the sizes of both runs say; by all "
+      "ranks or groups of so many; unless "
       "placed: not those that say it themselves, as DTensors do; "
       "repeatable, the first that fits an op counts")
       ->type_name(kType);
@@ -132,7 +137,7 @@ absl::StatusOr<v1::Layout> ParseLayout(std::string_view text) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
                       "\"{}\" is not PATTERN[@IO[/INDEX]]=KIND[/RANKS][ unless "
                       "placed] with concat(DIM[,A:B:...]), zigzag(DIM), sum, "
-                      "replicated or pick(RANK)",
+                      "replicated, pick(RANK) or fit",
                       text);
   };
   const size_t equals = text.rfind('=');

@@ -25,7 +25,7 @@ Outcome AddLayouts(const LayoutFlags& flags, v1::Matching& matching);
 
 // Parses PATTERN[@IO[/INDEX]]=KIND[/GROUP_SIZE][ unless placed], such as
 // "*.o_proj@output/0=concat(-1)/2". KIND is concat(DIM[,A:B:...]), zigzag(DIM),
-// sum, replicated or pick(RANK). The text is cut at its last `=`; an `@`
+// sum, replicated, pick(RANK) or fit. The text is cut at its last `=`; an `@`
 // without an io behind it is part of the pattern. INVALID_ARGUMENT for anything
 // else.
 absl::StatusOr<v1::Layout> ParseLayout(std::string_view text);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "daemon/compare/match/pairing.h"
+#include "daemon/compare/shard/fitted_assembly.h"
 #include "protos/base/limits.h"
 #include "protos/status/status.h"
 
@@ -56,6 +57,18 @@ bool ExecutesBefore(const storage::TensorInfo& a,
 void SortByExecution(std::vector<LogicalTensor>& tensors) {
   if (std::is_sorted(tensors.begin(), tensors.end(), ExecutesBefore)) return;
   std::sort(tensors.begin(), tensors.end(), ExecutesBefore);
+}
+
+// Of several targets, the first one says how the golden tensor is put together.
+void FitPartners(const Partners& partners, TensorGroup& group) {
+  for (size_t i = 0; i < group.golden.size(); ++i) {
+    for (auto target = partners.TargetOf(i); target.has_value();
+         target = partners.NextTarget(*target)) {
+      Fit(group.golden[i], group.target[*target]);
+    }
+    FitAlone(group.golden[i]);
+  }
+  for (LogicalTensor& target : group.target) FitAlone(target);
 }
 
 }  // namespace
@@ -259,6 +272,10 @@ void GroupMatcher::Match(bool with_device, TensorGroup& group) const {
   Partners partners(sides);
   for (const auto& pairing : PairingsOf(matching_)) {
     pairing->Pair(sides, partners);
+  }
+  if (matching_.golden_layouts().has_fit() ||
+      matching_.target_layouts().has_fit()) {
+    FitPartners(partners, group);
   }
   group.pairs.reserve(group.golden.size());
   for (size_t i = 0; i < group.golden.size(); ++i) {

@@ -46,6 +46,9 @@ struct Assembly {
   double sum_of_copies = 0;
   // Ranks that come later may add shards.
   bool is_open_ended = false;
+  // What it is put together with says how: see fitted_assembly.h. `missing` are
+  // ranks without a shard, `grid` says nothing.
+  bool awaits_fit = false;
 
   // Elements must be added to know the tensor.
   bool is_sum() const { return grid.is_sum; }

@@ -23,6 +23,7 @@ absl::Status CheckKind(const v1::Layout& layout, const std::string& field) {
     case v1::Layout::REPLICATED:
     case v1::Layout::PICK:
     case v1::Layout::ZIGZAG:
+    case v1::Layout::FIT:
       break;
     default:
       return FieldInvalid(field + ".kind",
@@ -79,7 +80,8 @@ absl::Status CheckSections(const v1::Layout& layout, const std::string& field) {
   return absl::OkStatus();
 }
 
-// `concat(0)`, `concat(0,32:8:8)`, `zigzag(1)`, `sum`, `replicated`, `pick(1)`.
+// `concat(0)`, `concat(0,32:8:8)`, `zigzag(1)`, `sum`, `replicated`, `pick(1)`,
+// `fit`.
 std::string TextOf(const v1::Layout& layout) {
   switch (layout.kind()) {
     case v1::Layout::CONCAT:
@@ -93,6 +95,8 @@ std::string TextOf(const v1::Layout& layout) {
       return "sum";
     case v1::Layout::PICK:
       return fmt::format("pick({})", layout.rank());
+    case v1::Layout::FIT:
+      return "fit";
     default:
       return "replicated";
   }
@@ -116,6 +120,9 @@ void Compile(const v1::Layout& layout, Layout& out) {
       break;
     case v1::Layout::PICK:
       out.rule.picked = layout.rank();
+      break;
+    case v1::Layout::FIT:
+      out.rule.is_fit = true;
       break;
     default:
       break;
@@ -197,6 +204,7 @@ absl::StatusOr<LayoutRules> LayoutRules::Create(
     out.takes_all_ = layout.op_pattern == "*" &&
                      layout.io == Io::kUnspecified && !layout.index &&
                      !layout.unless_placed;
+    out.has_fit_ = out.has_fit_ || layout.rule.is_fit;
     out.rules_.push_back(std::move(layout));
   }
   return out;

@@ -66,6 +66,8 @@ class LayoutRules {
   bool empty() const { return rules_.empty(); }
   // True if no op is without a layout.
   bool takes_all() const { return takes_all_; }
+  // True if a rule leaves it to the sizes of both sides: see fitted_assembly.h.
+  bool has_fit() const { return has_fit_; }
 
   // The first rule for this op, io and index; null if there is none. Lives as
   // long as the rules. `is_placed`: the tensor says itself how it lies.
@@ -94,6 +96,7 @@ class LayoutRules {
   // A rule that takes everything is the last one; none can come behind it.
   std::vector<Layout> rules_;
   bool takes_all_ = false;
+  bool has_fit_ = false;
 };
 
 }  // namespace msitd::compare

@@ -79,6 +79,8 @@ struct PlacementRule {
   // The rank that counts, all others being left out; of a Layout its number in
   // the group.
   std::optional<int32_t> picked = {};
+  // The sizes of both sides tell: see fitted_assembly.h.
+  bool is_fit = false;
 };
 
 // How the shards of a tensor lie on their ranks, whoever says so.

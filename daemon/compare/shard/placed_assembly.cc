@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "daemon/compare/shard/assembly.h"
+#include "daemon/compare/shard/fitted_assembly.h"
 #include "daemon/compare/shard/shard_joiner.h"
 #include "protos/base/check.h"
 
@@ -225,14 +226,33 @@ void JoinValues(const Mesh& mesh, ShardJoiner& joiner) {
   }
 }
 
+// A value has no sizes.
+LogicalTensor FitOrCopies(const Mesh& mesh, int32_t group_number,
+                          std::vector<TensorInfo> shards) {
+  if (IsValue(shards.front().kind)) {
+    return AssembleCopies(group_number, static_cast<size_t>(mesh.size()),
+                          std::move(shards));
+  }
+  std::vector<int32_t> ranks;
+  for (const TensorInfo& shard : shards) {
+    if (ranks.empty() || ranks.back() != shard.key.rank) {
+      ranks.push_back(shard.key.rank);
+    }
+  }
+  return AwaitFit(group_number, MissingRanks(mesh, ranks), std::move(shards));
+}
+
 }  // namespace
 
 LogicalTensor Assemble(const PlacedMesh& placed, int32_t group_number,
                        RankCount ranks, std::vector<TensorInfo> shards) {
   MSITD_CHECK(!shards.empty());
+  const bool has_rule = placed.rule.has_value();
+  if (has_rule && placed.rule->is_fit) {
+    return FitOrCopies(placed.mesh, group_number, std::move(shards));
+  }
   const Arrangement arrangement(placed);
   ShardJoiner joiner(arrangement.Text(), group_number, std::move(shards));
-  const bool has_rule = placed.rule.has_value();
   if (has_rule && placed.rule->picked.has_value()) {
     Pick(*placed.rule->picked, joiner);
     return std::move(joiner).Finish();

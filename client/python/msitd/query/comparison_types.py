@@ -66,7 +66,7 @@ class Layout:
     """How the shards of some ops become one tensor."""
 
     op_pattern: str
-    kind: Literal["concat", "sum", "replicated", "pick", "zigzag"]
+    kind: Literal["concat", "sum", "replicated", "pick", "zigzag", "fit"]
     io: Io | Literal[""] = ""
     """Side of the ops; empty: all sides."""
     index: str | None = None

@@ -80,6 +80,7 @@ TEST(MatchingFlagsTest, LayoutsAreCutAtTheLastEqualsSign) {
   EXPECT_EQ(ParseLayout("a@b=replicated")->op_pattern(), "a@b");
   EXPECT_EQ(ParseLayout("*=pick(3)")->rank(), 3);
   EXPECT_EQ(ParseLayout("*=zigzag(1)/2")->kind(), v1::Layout::ZIGZAG);
+  EXPECT_EQ(ParseLayout("*=fit/2")->kind(), v1::Layout::FIT);
   EXPECT_THAT(ParseLayout("*=concat(-1,32:8:8)")->sections(),
               ElementsAre(32, 8, 8));
   EXPECT_THAT(ParseLayout("*=concat(-1,2)")->sections(), ElementsAre(2));
