@@ -30,6 +30,8 @@ namespace {
 
 struct ImportFlags : ImportPlaceFlags {
   std::vector<std::string> paths;
+  KeepFlags keep;
+  bool device_ranks = false;
   bool dry_run = false;
   bool keep_open = false;
 };
@@ -51,6 +53,7 @@ Outcome OpenTrees(const ImportFlags& flags, OpenedTrees& out) {
   trees::TreeOptions options;
   MSITCTL_RETURN_IF_FAILED(ReadSource(flags, options.kind));
   options.mapping_folder = flags.mapping_folder;
+  options.devices_are_ranks = flags.device_ranks;
   for (const std::string& path : flags.paths) {
     auto tree = trees::OpenTree(path, options);
     if (!tree.ok()) return LocalError(Message(tree.status()));
@@ -213,6 +216,10 @@ void AddImportFlags(CLI::App& verb, ImportFlags& flags) {
       ->required()
       ->type_name("PATH...");
   AddImportPlaceFlags(verb, flags);
+  AddKeepFlags(verb, flags.keep);
+  verb.add_flag("--device-ranks", flags.device_ranks,
+                "Of GE, MindIE and FX without folders of ranks: each device is "
+                "a rank, from 0 in ascending order; FX has a graph for each");
   verb.add_flag("--dry-run", flags.dry_run,
                 "Open all files, and say what would come; asks no daemon");
   verb.add_flag("--keep-open", flags.keep_open,

@@ -66,8 +66,11 @@ Place PlaceOf(const TreeFolder& folder, const std::string& relative) {
 
 class FxTree final : public TokenTree {
  public:
-  FxTree(const TreeFolder& folder, bool names_graphs)
-      : TokenTree(TreeKind::kFx, folder), names_graphs_(names_graphs) {}
+  FxTree(const TreeFolder& folder, const TreeOptions& options)
+      : TokenTree(TreeKind::kFx, folder),
+        names_graphs_(options.names_graphs),
+        devices_are_ranks_(options.devices_are_ranks),
+        device_rank_(options.device_rank) {}
 
   absl::Status Open();
   std::set<std::string> graphs() const override;
@@ -101,6 +104,8 @@ class FxTree final : public TokenTree {
   void DropConverted();
 
   const bool names_graphs_;
+  const bool devices_are_ranks_;
+  const std::optional<int32_t> device_rank_;
   std::vector<Folder> folders_;
   // Of the token that is read.
   std::vector<Item> items_;
@@ -157,6 +162,8 @@ void FxTree::NameGraphs() {
       std::all_of(folders_.begin(), folders_.end(), [](const Folder& folder) {
         return !folder.place.is_time && IsGraphFolder(folder.place.graph);
       });
+  // Set when nothing looks at the former ones any more.
+  std::vector<std::pair<Folder*, int32_t>> ranks;
   for (Folder& folder : folders_) {
     const Place& place = folder.place;
     if (!place.is_time) {
@@ -168,8 +175,18 @@ void FxTree::NameGraphs() {
                              ? of_rank[place.rank]
                              : of_token[{place.rank, place.token}];
     const auto at = std::distance(graphs.begin(), graphs.find(place.graph));
+    if (devices_are_ranks_ && place.world_size == 0) {
+      ranks.emplace_back(&folder, static_cast<int32_t>(at));
+      continue;
+    }
     folder.prefix =
         fmt::format("{}{}", names_graphs_ ? "gm/" : "graph_", at + 1);
+  }
+  for (const auto& [folder, rank] : ranks) folder->place.rank = rank;
+  if (devices_are_ranks_ && device_rank_.has_value()) {
+    std::erase_if(folders_, [this](const Folder& folder) {
+      return folder.place.rank != *device_rank_;
+    });
   }
 }
 
@@ -290,7 +307,7 @@ bool LooksLikeFx(const TreeSample& sample) {
 }
 
 OpenedTree OpenFxTree(const TreeFolder& folder, const TreeOptions& options) {
-  auto tree = std::make_unique<FxTree>(folder, options.names_graphs);
+  auto tree = std::make_unique<FxTree>(folder, options);
   MSITD_RETURN_IF_ERROR(tree->Open());
   return tree;
 }

@@ -48,7 +48,9 @@ class GeTree final : public TokenTree {
         mapping_folder_(kind == TreeKind::kMindie ? options.mapping_folder
                                                   : std::string()),
         may_lack_mappings_(options.may_lack_mappings),
-        names_graphs_(options.names_graphs) {}
+        names_graphs_(options.names_graphs),
+        devices_are_ranks_(options.devices_are_ranks),
+        device_rank_(options.device_rank) {}
 
   absl::Status Open();
   std::set<std::string> graphs() const override;
@@ -74,6 +76,10 @@ class GeTree final : public TokenTree {
   absl::Status FindMappings();
   void AttachFound();
   void Visit(const std::string& path, Listing* listing);
+  // Makes ranks of devices, as TreeOptions says.
+  void RankDevices();
+  // Leaves the graphs of one rank, of so many, if each has its own.
+  void KeepGraphsOf(int32_t rank, size_t rank_count);
   void CheckPlaces();
   void FindAbove();
   void ListFolder(size_t number);
@@ -85,6 +91,8 @@ class GeTree final : public TokenTree {
   const std::string mapping_folder_;
   const bool may_lack_mappings_;
   const bool names_graphs_;
+  const bool devices_are_ranks_;
+  const std::optional<int32_t> device_rank_;
   std::vector<Folder> folders_;
   // Names and paths of what is to be attached.
   std::vector<std::pair<std::string, std::string>> found_;
@@ -157,6 +165,41 @@ std::set<std::string> GeTree::graphs() const {
   return out;
 }
 
+void GeTree::RankDevices() {
+  const bool has_ranks = std::any_of(
+      folders_.begin(), folders_.end(),
+      [](const Folder& folder) { return folder.place.world_size > 0; });
+  if (!devices_are_ranks_ || has_ranks) return;
+  const auto less = [](const std::string& a, const std::string& b) {
+    return std::pair(a.size(), a) < std::pair(b.size(), b);
+  };
+  std::set<std::string, decltype(less)> devices(less);
+  for (const Folder& folder : folders_) devices.insert(folder.place.device);
+  for (Folder& folder : folders_) {
+    folder.place.rank = static_cast<int32_t>(
+        std::distance(devices.begin(), devices.find(folder.place.device)));
+  }
+  if (!device_rank_.has_value()) return;
+  std::erase_if(folders_, [this](const Folder& folder) {
+    return folder.place.rank != *device_rank_;
+  });
+  KeepGraphsOf(*device_rank_, devices.size());
+}
+
+void GeTree::KeepGraphsOf(int32_t rank, size_t rank_count) {
+  std::set<int64_t> ranks;
+  for (const auto& [name, path] : found_) {
+    const auto of_file = RankOfGraphText(name);
+    if (of_file.has_value()) ranks.insert(*of_file);
+  }
+  if (ranks.size() != rank_count) return;
+  if (rank < 0 || static_cast<size_t>(rank) >= rank_count) return;
+  const int64_t own = *std::next(ranks.begin(), rank);
+  std::erase_if(found_, [own](const auto& found) {
+    return RankOfGraphText(found.first).value_or(own) != own;
+  });
+}
+
 // Looks for what two dumps in one folder would mix.
 void GeTree::CheckPlaces() {
   std::map<std::pair<int32_t, std::string>,
@@ -227,6 +270,7 @@ absl::Status GeTree::Open() {
         return absl::OkStatus();
       }));
   FindAbove();
+  RankDevices();
   MSITD_RETURN_IF_ERROR(FindMappings());
   AttachFound();
   CheckPlaces();

@@ -116,6 +116,12 @@ struct TreeOptions {
   // far as the folders say its name; FX graphs that only have a time are gm/1,
   // gm/2 and so on.
   bool names_graphs = false;
+  // Of GE, MindIE and FX, without folders of ranks: each device is a rank, in
+  // ascending order from 0. FX does not say devices: each graph is of one, in
+  // the order of time. Not for a folder that grows.
+  bool devices_are_ranks = false;
+  // Then: this rank alone, with the graphs of GE that are its own.
+  std::optional<int32_t> device_rank = {};
 };
 
 // Opens the folder at `path`, or the single file. INVALID_ARGUMENT if no reader

@@ -92,12 +92,8 @@ std::string PythonList(const std::vector<std::string>& texts) {
   return fmt::format("[{}]", fmt::join(quoted, ", "));
 }
 
-absl::StatusOr<std::unique_ptr<trees::Tree>> OpenSide(const std::string& path,
-                                                      trees::TreeKind kind,
-                                                      bool names_graphs) {
-  trees::TreeOptions options;
-  options.kind = kind;
-  options.names_graphs = names_graphs;
+absl::StatusOr<std::unique_ptr<trees::Tree>> OpenSide(
+    const std::string& path, const trees::TreeOptions& options) {
   MSITD_ASSIGN_OR_RETURN(std::unique_ptr<trees::Tree> tree,
                          trees::OpenTree(path, options));
   if (tree->ranks().size() <= 1) return tree;
@@ -152,12 +148,14 @@ RankComparison::RankComparison(RankOptions options, ctl::Interrupts& interrupts,
 RankComparison::~RankComparison() = default;
 
 absl::Status RankComparison::OpenTrees(bool names_graphs) {
-  MSITD_ASSIGN_OR_RETURN(
-      my_tree_, OpenSide(options_.my, trees::TreeKind::kGe, names_graphs));
-  const trees::TreeKind kind =
-      options_.is_golden_fx ? trees::TreeKind::kFx : trees::TreeKind::kGe;
-  MSITD_ASSIGN_OR_RETURN(golden_tree_,
-                         OpenSide(options_.golden, kind, names_graphs));
+  trees::TreeOptions options;
+  options.kind = trees::TreeKind::kGe;
+  options.names_graphs = names_graphs;
+  options.devices_are_ranks = options_.device_rank.has_value();
+  options.device_rank = options_.device_rank;
+  MSITD_ASSIGN_OR_RETURN(my_tree_, OpenSide(options_.my, options));
+  if (options_.is_golden_fx) options.kind = trees::TreeKind::kFx;
+  MSITD_ASSIGN_OR_RETURN(golden_tree_, OpenSide(options_.golden, options));
   return absl::OkStatus();
 }
 

@@ -36,6 +36,8 @@ struct RankOptions {
   std::string golden;
   std::string my;
   bool is_golden_fx = false;
+  // Of dumps without folders of ranks: the place of the device, of several.
+  std::optional<int32_t> device_rank = {};
   // That GE wrote before it optimized them, by their numbers.
   std::vector<std::string> graph_files;
   // In front of the time in the name of a report.

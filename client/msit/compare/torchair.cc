@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <set>
 #include <system_error>
 #include <utility>
 
 #include "client/import/trees/file_name.h"
+#include "client/import/trees/tree.h"
 #include "client/match/models.h"
 #include "client/msit/compare/rank_comparison.h"
 #include "protos/status/status.h"
@@ -119,6 +121,77 @@ absl::StatusOr<std::vector<int32_t>> RanksToCompare(
   return common;
 }
 
+// The ranks that the devices of a dump without folders of ranks are.
+absl::StatusOr<size_t> CountDevices(const std::string& path,
+                                    trees::TreeKind kind) {
+  trees::TreeOptions options;
+  options.kind = kind;
+  options.devices_are_ranks = true;
+  MSITD_ASSIGN_OR_RETURN(const auto tree, trees::OpenTree(path, options));
+  return tree->ranks().size();
+}
+
+// The graphs of the device at this place, if each has its own.
+std::vector<std::string> GraphsOfDevice(const std::vector<std::string>& graphs,
+                                        int32_t place, size_t device_count) {
+  const auto rank_of = [](const std::string& file) {
+    return trees::RankOfGraphText(fs::path(file).filename().string());
+  };
+  std::set<int64_t> ranks;
+  for (const std::string& file : graphs) {
+    const auto rank = rank_of(file);
+    if (rank.has_value()) ranks.insert(*rank);
+  }
+  if (ranks.size() != device_count) return graphs;
+  const int64_t own = *std::next(ranks.begin(), place);
+  std::vector<std::string> out;
+  std::copy_if(graphs.begin(), graphs.end(), std::back_inserter(out),
+               [&](const std::string& file) {
+                 return rank_of(file).value_or(own) == own;
+               });
+  return out;
+}
+
+// Compares dumps without folders of ranks. Several devices are compared one by
+// one if both sides have as many: the first one with the first one.
+absl::Status CompareDevices(const RankOptions& options,
+                            ctl::Interrupts& interrupts, Logger& log) {
+  MSITD_ASSIGN_OR_RETURN(const size_t my_count,
+                         CountDevices(options.my, trees::TreeKind::kGe));
+  if (my_count < 2) return RankComparison(options, interrupts, log).Run();
+  const trees::TreeKind kind =
+      options.is_golden_fx ? trees::TreeKind::kFx : trees::TreeKind::kGe;
+  MSITD_ASSIGN_OR_RETURN(const size_t golden_count,
+                         CountDevices(options.golden, kind));
+  if (golden_count != my_count) {
+    // Devices of GE have numbers.
+    if (options.is_golden_fx) {
+      log.Warning(fmt::format(
+          "{} has {} devices, and {} has {} graphs of FX: which of them belong "
+          "together is not known, so compare one device at a time",
+          options.my, my_count, options.golden, golden_count));
+    }
+    return RankComparison(options, interrupts, log).Run();
+  }
+  for (size_t i = 0; i < my_count; ++i) {
+    const auto place = static_cast<int32_t>(i);
+    RankOptions of_device = options;
+    of_device.device_rank = place;
+    of_device.graph_files =
+        GraphsOfDevice(options.graph_files, place, my_count);
+    if (!options.is_compat) {
+      of_device.report_prefix += fmt::format("rank{}_", place);
+    }
+    const absl::Status compared =
+        RankComparison(std::move(of_device), interrupts, log).Run();
+    if (!compared.ok()) {
+      return Annotate(compared,
+                      fmt::format("device {} of {}", i + 1, my_count));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::vector<std::string> FindGraphs(const std::string& folder,
@@ -164,7 +237,7 @@ absl::Status CompareTorchair(const TorchairOptions& options,
           "parameter will not take effect.");
     }
     rank.graph_files = FindGraphs(options.my, std::nullopt);
-    return RankComparison(std::move(rank), interrupts, log).Run();
+    return CompareDevices(rank, interrupts, log);
   }
   const auto golden = RankFolders(rank.golden, &log);
   MSITD_ASSIGN_OR_RETURN(const std::vector<int32_t> ranks,

@@ -177,6 +177,31 @@ TEST(FxTreeTest, GraphsThatAreNamedByATimeAreNumbered) {
                           "0 - 1 graph_2/a-b#0 output:0"));
 }
 
+TEST(FxTreeTest, EachDeviceHasAGraphIfTheUserSaysSo) {
+  const MadeTree made;
+  const auto gm = [](int number) { return "gm_" + Time(number) + "_dump"; };
+  for (const int number : {1, 2}) {
+    WriteTensor(made, "1/" + gm(number), "a-b.OUTPUT.0", number);
+    WriteTensor(made, "2/" + gm(number), "a-b.OUTPUT.0", number);
+  }
+  const auto tree = made.Open("", {.devices_are_ranks = true});
+  ASSERT_NE(tree, nullptr);
+  EXPECT_THAT(tree->ranks(), ElementsAre(0, 1));
+  EXPECT_THAT(DescribeAll(*tree),
+              ElementsAre("0 - 0 a-b#0 output:0", "0 - 1 a-b#0 output:0",
+                          "1 - 0 a-b#0 output:0", "1 - 1 a-b#0 output:0"));
+  const auto one = made.Open("", {.devices_are_ranks = true, .device_rank = 1});
+  ASSERT_NE(one, nullptr);
+  EXPECT_THAT(DescribeAll(*one),
+              ElementsAre("1 - 0 a-b#0 output:0", "1 - 1 a-b#0 output:0"));
+  // A folder of a rank knows better.
+  const MadeTree newer;
+  WriteTensor(newer, "worldsize2_global_rank1/graph_1/0", "a-b.OUTPUT.0", 1);
+  const auto of_rank = newer.Open("", {.devices_are_ranks = true});
+  ASSERT_NE(of_rank, nullptr);
+  EXPECT_THAT(of_rank->ranks(), ElementsAre(1));
+}
+
 TEST(FxTreeTest, ConvertedTensorsAreEntries) {
   const MadeTree made;
   const std::string step = "worldsize1_global_rank0/graph_1/0";

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/import/trees/ge_tree.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -80,6 +81,29 @@ TEST(GeTreeTest, OlderLayoutIsOfRank0AndHasDevices) {
       DescribeAll(*tree),
       ElementsAre("0 npu:1 0 Add#0", "0 npu:0 0 Add#0", "0 npu:1 1 Add#0"));
   EXPECT_THAT(Problems(*tree, made), IsEmpty());
+}
+
+TEST(GeTreeTest, DevicesAreRanksIfTheUserSaysSo) {
+  const MadeTree made;
+  const std::string time = "20250901120005/";
+  for (const char* const device : {"2", "10"}) {
+    WriteDump(made, time + device + "/graph_1/1/0", "Add");
+  }
+  for (const int rank : {8, 9}) {
+    made.Write(fmt::format("dynamo_original_graph_1_rank_{}_pid_2.txt", rank),
+               "");
+  }
+  const auto tree = made.Open("", {.devices_are_ranks = true});
+  ASSERT_NE(tree, nullptr);
+  EXPECT_THAT(tree->ranks(), ElementsAre(0, 1));
+  EXPECT_EQ(Attachments(*tree).size(), 2u);
+  EXPECT_THAT(DescribeAll(*tree),
+              ElementsAre("0 npu:2 0 Add#0", "1 npu:10 0 Add#0"));
+  const auto one = made.Open("", {.devices_are_ranks = true, .device_rank = 1});
+  ASSERT_NE(one, nullptr);
+  EXPECT_THAT(Attachments(*one),
+              ElementsAre("dynamo_original_graph_1_rank_9_pid_2.txt"));
+  EXPECT_THAT(DescribeAll(*one), ElementsAre("1 npu:10 0 Add#0"));
 }
 
 TEST(GeTreeTest, FoldersInALayoutAreTreesToo) {
