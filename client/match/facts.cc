@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 
 #include "client/match/limits.h"
+#include "protos/base/shape.h"
 #include "protos/status/status.h"
 
 namespace msitd::match {
@@ -62,6 +64,15 @@ bool ComesBefore(std::string_view a, std::string_view b) {
   return a < b;
 }
 
+bool HaveSameOps(const RunFacts& golden, const RunFacts& target) {
+  std::unordered_set<std::string_view> names;
+  for (const OpFacts& op : golden.ops) names.insert(op.op);
+  return golden.ops.size() == target.ops.size() &&
+         std::all_of(
+             target.ops.begin(), target.ops.end(),
+             [&names](const OpFacts& op) { return names.contains(op.op); });
+}
+
 std::optional<size_t> FindTensor(const OpFacts& op, Io io,
                                  std::string_view index) {
   const auto at = LowerBound(op.tensors, io, index);
@@ -90,7 +101,7 @@ absl::Status FactsBuilder::Add(std::string_view op, int32_t call, Io io,
   const auto at = LowerBound(tensors, io, index);
   if (at != tensors.end() && at->io == io && at->index == index) {
     TensorFacts& known = tensors[static_cast<size_t>(at - tensors.begin())];
-    known.last_shape = std::move(shape);
+    SeeAgain(known, std::move(shape));
     ++known.record_count;
     return absl::OkStatus();
   }
@@ -98,11 +109,28 @@ absl::Status FactsBuilder::Add(std::string_view op, int32_t call, Io io,
     return MakeStatus(absl::StatusCode::kResourceExhausted,
                       "more than {} different tensors", kTensorsMax);
   }
+  const uint64_t count = ElementCount(shape);
   tensors.insert(at, {.io = io,
                       .index = std::string(index),
                       .shape = shape,
-                      .last_shape = shape});
+                      .last_shape = shape,
+                      .all_count = count,
+                      .last_all_count = count,
+                      .rank = rank_});
   return absl::OkStatus();
+}
+
+void FactsBuilder::SeeAgain(TensorFacts& tensor,
+                            std::vector<int64_t> shape) const {
+  const uint64_t count = ElementCount(shape);
+  tensor.last_all_count += count;
+  if (tensor.rank == rank_) {
+    tensor.last_all_count -= ElementCount(tensor.last_shape);
+  } else {
+    tensor.all_count += count;
+    tensor.rank = rank_;
+  }
+  tensor.last_shape = std::move(shape);
 }
 
 void FactsBuilder::Count(size_t op, int32_t call, int64_t size_bytes) {

@@ -25,6 +25,12 @@ struct TensorFacts {
   std::vector<int64_t> last_shape;
   // In all ranks, tokens and calls.
   size_t record_count = 1;
+  // Elements of all ranks, as it was where each first had it, and where each
+  // last had it.
+  uint64_t all_count = 0;
+  uint64_t last_all_count = 0;
+  // The last rank that had it.
+  int32_t rank = 0;
 };
 
 struct OpFacts {
@@ -58,6 +64,9 @@ struct RunFacts {
 // dot last: 1 1.0 1.2 1.10 2 10 mask.
 bool ComesBefore(std::string_view a, std::string_view b);
 
+// True if both have ops of the same names.
+bool HaveSameOps(const RunFacts& golden, const RunFacts& target);
+
 // The number of a tensor of `op`; nothing if it has none.
 std::optional<size_t> FindTensor(const OpFacts& op, Io io,
                                  std::string_view index);
@@ -65,6 +74,9 @@ std::optional<size_t> FindTensor(const OpFacts& op, Io io,
 // Puts the facts together from the tensors of a run. Thread-compatible.
 class FactsBuilder {
  public:
+  // What comes from now on is of this rank, above that before; 0 at first.
+  void GoToRank(int32_t rank) { rank_ = rank; }
+
   // Takes one tensor; the order of ops is that in which they come, and of
   // tokens, too. Errors:
   // RESOURCE_EXHAUSTED beyond kOpsMax or kTensorsMax.
@@ -81,6 +93,8 @@ class FactsBuilder {
     int64_t size_bytes = 0;
   };
 
+  // Takes note of a tensor that came before.
+  void SeeAgain(TensorFacts& tensor, std::vector<int64_t> shape) const;
   // Adds to the call that is being counted, and remembers the largest one.
   void Count(size_t op, int32_t call, int64_t size_bytes);
 
@@ -90,6 +104,7 @@ class FactsBuilder {
   std::vector<Call> current_;
   std::vector<int64_t> largest_bytes_;
   size_t tensor_count_ = 0;
+  int32_t rank_ = 0;
 };
 
 }  // namespace msitd::match

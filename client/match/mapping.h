@@ -62,6 +62,13 @@ struct LeftTensors {
 // them was recorded once.
 std::string RecordsText(size_t tensor_count, size_t record_count);
 
+// A module of a torch model, and the rope operation of the library that is its
+// counterpart.
+struct RopeOps {
+  std::string torch;
+  std::string atb;
+};
+
 struct Mapping {
   // In the order of the target ops, then of the golden ones.
   std::vector<Line> lines;
@@ -70,6 +77,11 @@ struct Mapping {
   std::vector<LeftTensors> left;
   // What else people should know, a sentence each.
   std::vector<std::string> notes;
+  // What has no line belongs together by its name.
+  bool pairs_others = false;
+  // Of torch beside the library: what takes a part of a table, which no line
+  // can say.
+  std::vector<RopeOps> ropes;
 };
 
 // Returns `line` as a line of an attachment, with a line feed.

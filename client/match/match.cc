@@ -17,6 +17,7 @@
 #include "client/match/msprobe.h"
 #include "client/match/msprobe_layers.h"
 #include "client/match/torch_atb.h"
+#include "client/match/torch_torch.h"
 #include "protos/status/status.h"
 
 namespace msitd::match {
@@ -29,12 +30,13 @@ constexpr std::string_view kGe = "ge";
 constexpr std::string_view kMindie = "mindie";
 constexpr std::string_view kMsit = "msit";
 
-constexpr std::array<std::pair<Matcher, std::string_view>, 6> kNames = {
+constexpr std::array<std::pair<Matcher, std::string_view>, 7> kNames = {
     {{Matcher::kGeFx, "ge-fx"},
      {Matcher::kGeGe, "ge-ge"},
      {Matcher::kGeSelf, "ge-self"},
      {Matcher::kMindie, "mindie"},
      {Matcher::kTorchAtb, "torch-atb"},
+     {Matcher::kTorch, "torch"},
      {Matcher::kMsprobe, "msprobe"}}};
 
 // A torch model, recorded by msit or by ourselves.
@@ -222,6 +224,7 @@ std::optional<Matcher> ChooseMatcher(std::string_view golden_source,
       (golden_source == kAtb && target_source == kAtb)) {
     return Matcher::kTorchAtb;
   }
+  if (golden_source == kMsit && target_source == kMsit) return Matcher::kTorch;
   return std::nullopt;
 }
 
@@ -247,6 +250,9 @@ absl::StatusOr<Mapping> Match(Matcher matcher, const RunFacts& golden,
     case Matcher::kTorchAtb:
       if (golden.source != kAtb && target.source != kAtb) break;
       return MatchTorchWithAtb(golden, target, options);
+    case Matcher::kTorch:
+      if (!IsTorch(golden.source) || !IsTorch(target.source)) break;
+      return MatchTorchWithTorch(golden, target);
     case Matcher::kMsprobe:
       return MatchMsprobe(golden, target, options);
   }

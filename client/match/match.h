@@ -21,10 +21,12 @@ enum class Matcher : uint8_t {
   kGeSelf,    // What GE put in: inputs beside outputs.
   kMindie,    // MindIE-Torch beside a torch model.
   kTorchAtb,  // The acceleration library beside a torch model, or itself.
+  kTorch,     // Two torch models.
   kMsprobe,   // msprobe's runs of MindSpore beside torch, or with mappings.
 };
 
-// Returns "ge-fx", "ge-ge", "ge-self", "mindie", "torch-atb" or "msprobe".
+// Returns "ge-fx", "ge-ge", "ge-self", "mindie", "torch-atb", "torch" or
+// "msprobe".
 std::string_view MatcherName(Matcher matcher);
 
 // The inverse of MatcherName; nothing for an unknown name.

@@ -259,4 +259,13 @@ ModuleTree TreeOfOps(const RunFacts& run) {
   return out;
 }
 
+absl::StatusOr<ModuleTree> TorchTreeOf(const RunFacts& run) {
+  for (const TextFile& file : run.files) {
+    if (file.name.ends_with(kModelTreeFile)) {
+      return ParseModelTree(file.name, file.text);
+    }
+  }
+  return TreeOfOps(run);
+}
+
 }  // namespace msitd::match

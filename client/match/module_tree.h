@@ -86,4 +86,11 @@ size_t FirstNumberOf(const ModuleTree& topology);
 // Types are not known: modules that only differ in their number have the same.
 ModuleTree TreeOfOps(const RunFacts& run);
 
+// What `model_tree.json` of a torch run ends with, whatever lies before it.
+inline constexpr std::string_view kModelTreeFile = "model_tree.json";
+
+// The tree of a torch run: its `model_tree.json`, or that of its ops. Errors:
+// those of ParseModelTree.
+absl::StatusOr<ModuleTree> TorchTreeOf(const RunFacts& run);
+
 }  // namespace msitd::match

@@ -22,7 +22,6 @@ namespace {
 
 constexpr std::string_view kAtb = "atb";
 constexpr std::string_view kTopologies = "model/";
-constexpr std::string_view kModelTree = "model_tree.json";
 // What an operation had before it wrote over it.
 constexpr std::string_view kBefore = ".before";
 // What the ops of a warm-up begin with.
@@ -153,13 +152,8 @@ absl::StatusOr<std::vector<ModuleTree>> TopologiesOf(const RunFacts& run,
 absl::StatusOr<std::vector<ModuleTree>> TreesOf(const RunFacts& run,
                                                 const OpNumbers& ops) {
   if (run.source == kAtb) return TopologiesOf(run, ops);
-  for (const TextFile& file : run.files) {
-    if (!file.name.ends_with(kModelTree)) continue;
-    MSITD_ASSIGN_OR_RETURN(ModuleTree tree,
-                           ParseModelTree(file.name, file.text));
-    return std::vector{std::move(tree)};
-  }
-  return std::vector{TreeOfOps(run)};
+  MSITD_ASSIGN_OR_RETURN(ModuleTree tree, TorchTreeOf(run));
+  return std::vector{std::move(tree)};
 }
 
 // One side of the match: the torch model, or that of the library.
@@ -334,7 +328,7 @@ void Matcher::Resolve(const Candidates& candidates, bool is_decode) {
 }  // namespace
 
 bool IsModuleTree(std::string_view file) {
-  return IsTopologyName(file) || file.ends_with(kModelTree);
+  return IsTopologyName(file) || file.ends_with(kModelTreeFile);
 }
 
 absl::StatusOr<Mapping> MatchTorchWithAtb(const RunFacts& golden,

@@ -3,9 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <string_view>
-#include <unordered_set>
 #include <utility>
 
 #include "client/query/connection.h"
@@ -24,16 +22,6 @@ Outcome ReadSource(Connection& connection, const std::string& run,
   const auto label = info.labels().find(kSourceLabel);
   if (label != info.labels().end()) source = label->second;
   return {};
-}
-
-bool HaveSameOps(const match::RunFacts& golden, const match::RunFacts& target) {
-  std::unordered_set<std::string_view> names;
-  for (const match::OpFacts& op : golden.ops) names.insert(op.op);
-  return golden.ops.size() == target.ops.size() &&
-         std::all_of(target.ops.begin(), target.ops.end(),
-                     [&names](const match::OpFacts& op) {
-                       return names.contains(op.op);
-                     });
 }
 
 }  // namespace
@@ -66,7 +54,8 @@ Outcome MatchRuns(Connection& connection, const std::string& golden,
       ReadRunFacts(connection, golden_facts, all_constructs));
   MSITCTL_RETURN_IF_FAILED(
       ReadRunFacts(connection, target_facts, all_constructs));
-  if (is_auto && golden != target && HaveSameOps(golden_facts, target_facts)) {
+  if (is_auto && golden != target &&
+      match::HaveSameOps(golden_facts, target_facts)) {
     return {};
   }
   auto mapping = match::Match(*matcher, golden_facts, target_facts, options);
@@ -74,6 +63,7 @@ Outcome MatchRuns(Connection& connection, const std::string& golden,
     return UsageError(fmt::format("match {}: {}", match::MatcherName(*matcher),
                                   Message(mapping.status())));
   }
+  if (is_auto && mapping->lines.empty() && mapping->pairs_others) return {};
   out = RunMatch{*matcher, sources, *std::move(mapping)};
   return {};
 }

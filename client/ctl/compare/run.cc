@@ -212,6 +212,9 @@ Outcome Match(Invocation& invocation, const CompareFlags& flags,
     TellNotes(match->mapping);
   }
   mapping = ToText(match->mapping);
+  if (!mapping.empty() && match->mapping.pairs_others) {
+    comparison.mutable_matching()->mutable_mapping()->set_pair_others(true);
+  }
   return {};
 }
 

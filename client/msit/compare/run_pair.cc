@@ -218,6 +218,15 @@ absl::StatusOr<const match::RunFacts*> RunPair::FactsOf(
   return &facts;
 }
 
+absl::StatusOr<bool> RunPair::HaveSameOps(const std::string& golden,
+                                          const std::string& my) {
+  const ctl::Interrupts::Hold hold(interrupts_);
+  MSITD_ASSIGN_OR_RETURN(const match::RunFacts* const golden_facts,
+                         FactsOf(golden));
+  MSITD_ASSIGN_OR_RETURN(const match::RunFacts* const my_facts, FactsOf(my));
+  return match::HaveSameOps(*golden_facts, *my_facts);
+}
+
 absl::StatusOr<match::Mapping> RunPair::Match(
     const std::string& golden, const std::string& my, match::Matcher matcher,
     const match::MatchOptions& options) {
@@ -259,6 +268,7 @@ absl::Status RunPair::Compare(const std::string& golden, const std::string& my,
     v1::Matching::Mapping& by =
         *comparison.mutable_matching()->mutable_mapping();
     by.set_side(v1::Matching::Mapping::TARGET);
+    by.set_pair_others(mapping->pairs_others);
     by.set_attachment(fmt::format("mapping-{}.jsonl", mapping_count_++));
     MSITD_RETURN_IF_ERROR(Attach(my, by.attachment(),
                                  std::string(kMappingMediaType),

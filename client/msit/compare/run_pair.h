@@ -53,6 +53,10 @@ class RunPair {
   const std::vector<job::ImportProblems::Problem>& ProblemsOf(
       const std::string& run) const;
 
+  // True if the ops of two runs have the same names. Both are imported.
+  absl::StatusOr<bool> HaveSameOps(const std::string& golden,
+                                   const std::string& my);
+
   // Puts the tensors of two runs together by `matcher`. Both are imported.
   absl::StatusOr<match::Mapping> Match(const std::string& golden,
                                        const std::string& my,

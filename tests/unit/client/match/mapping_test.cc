@@ -104,6 +104,9 @@ TEST(MatchTest, SourcesChooseTheMatcher) {
   EXPECT_EQ(ChooseMatcher("", "mindie", false), Matcher::kMindie);
   EXPECT_EQ(ChooseMatcher("msit", "atb", false), Matcher::kTorchAtb);
   EXPECT_EQ(ChooseMatcher("atb", "atb", false), Matcher::kTorchAtb);
+  EXPECT_EQ(ChooseMatcher("msit", "msit", false), Matcher::kTorch);
+  EXPECT_EQ(ChooseMatcher("msit", "msit", true), std::nullopt);
+  EXPECT_EQ(ChooseMatcher("msit", "", false), std::nullopt);
   EXPECT_EQ(ChooseMatcher("", "", false), std::nullopt);
   EXPECT_EQ(ChooseMatcher("fx", "fx", false), std::nullopt);
   EXPECT_EQ(ChooseMatcher("msprobe", "msprobe", false), std::nullopt);
