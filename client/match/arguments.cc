@@ -24,6 +24,10 @@ class PairCounts {
   std::vector<uint32_t> counts_;
 };
 
+bool MayBeEqual(const TensorSizes& a, const TensorSizes& b) {
+  return a.one == b.one || a.one == b.all || a.all == b.one || a.all == b.all;
+}
+
 }  // namespace
 
 std::vector<size_t> ArgumentsOf(const OpFacts& op, Io io) {
@@ -50,8 +54,8 @@ Alignment Zip(size_t golden_count, size_t target_count) {
   return out;
 }
 
-Alignment AlignCounts(const std::vector<uint64_t>& golden,
-                      const std::vector<uint64_t>& target) {
+Alignment AlignSizes(const std::vector<TensorSizes>& golden,
+                     const std::vector<TensorSizes>& target) {
   const size_t rows = golden.size();
   const size_t columns = target.size();
   if (rows != 0 && columns > kAlignCellsMax / rows) return {};
@@ -60,7 +64,7 @@ Alignment AlignCounts(const std::vector<uint64_t>& golden,
     for (size_t column = columns; column-- > 0;) {
       const uint32_t without =
           std::max(counts.At(row + 1, column), counts.At(row, column + 1));
-      const uint32_t with = golden[row] == target[column]
+      const uint32_t with = MayBeEqual(golden[row], target[column])
                                 ? counts.At(row + 1, column + 1) + 1
                                 : 0;
       counts.At(row, column) = std::max(with, without);
@@ -69,7 +73,7 @@ Alignment AlignCounts(const std::vector<uint64_t>& golden,
   Alignment out;
   for (size_t row = 0, column = 0; row < rows && column < columns;) {
     const uint32_t best = counts.At(row, column);
-    if (golden[row] == target[column] &&
+    if (MayBeEqual(golden[row], target[column]) &&
         counts.At(row + 1, column + 1) + 1 == best) {
       out.emplace_back(row++, column++);
     } else if (counts.At(row + 1, column) == best) {
@@ -85,16 +89,16 @@ Alignment AlignBySize(const OpFacts& golden,
                       const std::vector<size_t>& golden_list,
                       const OpFacts& target,
                       const std::vector<size_t>& target_list) {
-  const auto counts_of = [](const OpFacts& op,
-                            const std::vector<size_t>& list) {
-    std::vector<uint64_t> out;
+  const auto sizes_of = [](const OpFacts& op, const std::vector<size_t>& list) {
+    std::vector<TensorSizes> out;
     for (const size_t i : list) {
-      out.push_back(ElementCount(op.tensors[i].shape));
+      const uint64_t count = ElementCount(op.tensors[i].shape);
+      out.push_back({count, count});
     }
     return out;
   };
-  return AlignCounts(counts_of(golden, golden_list),
-                     counts_of(target, target_list));
+  return AlignSizes(sizes_of(golden, golden_list),
+                    sizes_of(target, target_list));
 }
 
 Alignment Align(const OpFacts& golden, const std::vector<size_t>& golden_list,

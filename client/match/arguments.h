@@ -30,9 +30,15 @@ Alignment AlignBySize(const OpFacts& golden,
                       const std::vector<size_t>& golden_list,
                       const OpFacts& target,
                       const std::vector<size_t>& target_list);
-// The same for lists of element counts.
-Alignment AlignCounts(const std::vector<uint64_t>& golden,
-                      const std::vector<uint64_t>& target);
+// What of a tensor tells whether it may be another one: its elements in one
+// rank, and, if ranks may have pieces of it, in all of them.
+struct TensorSizes {
+  uint64_t one = 0;
+  uint64_t all = 0;
+};
+// The same for lists of sizes, of which one of each has to be equal.
+Alignment AlignSizes(const std::vector<TensorSizes>& golden,
+                     const std::vector<TensorSizes>& target);
 
 // One by one, up to the end of the shorter list.
 Alignment Zip(size_t golden_count, size_t target_count);

@@ -24,6 +24,10 @@ struct MatchOptions {
   // one at this place alone. A model of torch that is the target needs that: of
   // its tensors each belongs to one golden tensor.
   std::optional<size_t> graph = {};
+  // The ranks of a run have copies or pieces of a tensor, which are put
+  // together as the sizes of both runs say. Of torch and the acceleration
+  // library.
+  bool joins_ranks = false;
   // The bytes of an op_mapping_file.json; empty for none.
   std::string op_mapping = {};
   // What the mapping files of msprobe say.

@@ -37,6 +37,12 @@ bool IsTopologyName(std::string_view file) {
   return file.starts_with(kTopologies) && file.ends_with(".json");
 }
 
+// False for one of another process that differs: that of another card is of the
+// same model.
+bool IsOfFirstProcess(std::string_view file) {
+  return file.find('/', kTopologies.size()) == std::string_view::npos;
+}
+
 using OpNumbers = std::unordered_map<std::string_view, size_t>;
 
 // By what is behind `prefix` in their names.
@@ -124,7 +130,7 @@ absl::StatusOr<std::vector<ModuleTree>> TopologiesOf(const RunFacts& run,
                                                      const OpNumbers& ops) {
   std::vector<const TextFile*> files;
   for (const TextFile& file : run.files) {
-    if (!IsTopologyName(file.name)) continue;
+    if (!IsTopologyName(file.name) || !IsOfFirstProcess(file.name)) continue;
     MSITD_ASSIGN_OR_RETURN(const bool has_nodes,
                            HasNodes(file.name, file.text));
     if (has_nodes) files.push_back(&file);
@@ -247,9 +253,12 @@ class Matcher {
       builder_.LeaveTarget(slot, reason);
     }
   }
-  static uint64_t SizeOf(const RunFacts& run, Slot slot, bool is_decode) {
+  TensorSizes SizesOf(const RunFacts& run, Slot slot, bool is_decode) const {
     const TensorFacts& tensor = run.ops[slot.op].tensors[slot.tensor];
-    return ElementCount(is_decode ? tensor.last_shape : tensor.shape);
+    const uint64_t one =
+        ElementCount(is_decode ? tensor.last_shape : tensor.shape);
+    if (!options_.joins_ranks) return {one, one};
+    return {one, is_decode ? tensor.last_all_count : tensor.all_count};
   }
 
   const Side& torch_;
@@ -310,19 +319,30 @@ void Matcher::Match(const ModuleTree& torch, const ModuleTree& atb,
 // As many on both sides: one by one, such as the parts of a query, key and
 // value. What is of another size is another tensor: the rules guess.
 void Matcher::Resolve(const Candidates& candidates, bool is_decode) {
-  std::vector<uint64_t> torch;
-  std::vector<uint64_t> atb;
+  std::vector<TensorSizes> torch;
+  std::vector<TensorSizes> atb;
   for (const Slot slot : candidates.torch) {
-    torch.push_back(SizeOf(torch_.run, slot, is_decode));
+    torch.push_back(SizesOf(torch_.run, slot, is_decode));
   }
   for (const Slot slot : candidates.atb) {
-    atb.push_back(SizeOf(atb_.run, slot, is_decode));
+    atb.push_back(SizesOf(atb_.run, slot, is_decode));
   }
-  for (const auto& [i, j] : AlignCounts(torch, atb)) {
+  for (const auto& [i, j] : AlignSizes(torch, atb)) {
     Pair(candidates.torch[i], candidates.atb[j]);
   }
   for (const Slot slot : candidates.atb) LeaveAtb(slot, kOtherSize);
   for (const Slot slot : candidates.torch) LeaveTorch(slot, kOtherSize);
+}
+
+// All that a module gives beside all that an operation takes: a rope.
+void AddRopes(const ModuleTree& torch, const ModuleTree& atb,
+              const std::vector<ModulePair>& pairs,
+              std::vector<RopeOps>& ropes) {
+  for (const ModulePair& pair : pairs) {
+    const bool is_rope = pair.torch_place == ModulePlace{Io::kOutput, ""} &&
+                         pair.atb_place == ModulePlace{Io::kInput, ""};
+    if (is_rope) ropes.push_back({torch[pair.torch].op, atb[pair.atb].op});
+  }
 }
 
 }  // namespace
@@ -354,6 +374,7 @@ absl::StatusOr<Mapping> MatchTorchWithAtb(const RunFacts& golden,
   // One model of torch stands beside those of prefill and of decode.
   const size_t count = std::max(torch.trees.size(), atb.trees.size());
   const bool is_recorded = CountRecorded(atb.trees, atb.ops) > 0;
+  std::vector<RopeOps> ropes;
   for (size_t i = 0; i < count; ++i) {
     if (options.graph.value_or(i) != i) continue;
     const ModuleTree& modules = torch.trees[i % torch.trees.size()];
@@ -364,11 +385,14 @@ absl::StatusOr<Mapping> MatchTorchWithAtb(const RunFacts& golden,
         const std::vector<ModulePair> pairs,
         PairModules(modules, operations, options.level, user));
     matcher.Match(modules, operations, pairs, /*is_decode=*/i > 0);
+    AddRopes(modules, operations, pairs, ropes);
     if (has_warm_ups) {
       warm_up_matcher.Match(modules, operations, pairs, /*is_decode=*/false);
     }
   }
-  return builder.Finish(kNoRule, kNoRule);
+  MSITD_ASSIGN_OR_RETURN(Mapping mapping, builder.Finish(kNoRule, kNoRule));
+  mapping.ropes = std::move(ropes);
+  return mapping;
 }
 
 }  // namespace msitd::match

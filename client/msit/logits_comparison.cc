@@ -133,9 +133,10 @@ class LogitsComparison {
                    Logger& log)
       : options_(options),
         log_(log),
-        pairs_(interrupts, [this](size_t pair, const ReportRow& row) {
-          TakeMetrics(rows_[compared_[pair]], row);
-        }) {}
+        pairs_(interrupts, PairComparison::TakeReportRows(
+                               [this](size_t pair, const ReportRow& row) {
+                                 TakeMetrics(rows_[compared_[pair]], row);
+                               })) {}
 
   absl::Status Run() {
     MSITD_ASSIGN_OR_RETURN(const std::set<std::string> golden,

@@ -16,6 +16,18 @@ PairComparison::PairComparison(ctl::Interrupts& interrupts, Take take)
 
 PairComparison::~PairComparison() = default;
 
+PairComparison::Take PairComparison::TakeReportRows(
+    std::function<void(size_t pair, const ReportRow& row)> take) {
+  return
+      [take = std::move(take)](size_t pair, const v1::Comparison& comparison,
+                               const v1::ComparisonRow& row) -> absl::Status {
+        MSITD_ASSIGN_OR_RETURN(const ReportRow made,
+                               MakeReportRow(comparison, row));
+        take(pair, made);
+        return absl::OkStatus();
+      };
+}
+
 absl::Status PairComparison::Add(const Tensor& golden, const Tensor& my) {
   if (batch_bytes_ >= kBatchBytes || batch_pairs_.size() >= kBatchPairs) {
     MSITD_RETURN_IF_ERROR(Finish());
@@ -46,9 +58,7 @@ absl::Status PairComparison::Finish() {
     const auto pair = pairs.extract(row.op());
     // A golden tensor whose counterpart was refused.
     if (pair.empty()) continue;
-    MSITD_ASSIGN_OR_RETURN(const ReportRow made,
-                           MakeReportRow(result.comparison, row));
-    take_(pair.mapped(), made);
+    MSITD_RETURN_IF_ERROR(take_(pair.mapped(), result.comparison, row));
   }
   if (!pairs.empty()) {
     return MakeStatus(absl::StatusCode::kInternal, "{} of {} pairs have no row",

@@ -27,7 +27,12 @@ inline constexpr size_t kBatchPairs = 2048;
 class PairComparison {
  public:
   // Takes the row of the pair that was added as number `pair`, from 0.
-  using Take = std::function<void(size_t pair, const ReportRow& row)>;
+  using Take =
+      std::function<absl::Status(size_t pair, const v1::Comparison& comparison,
+                                 const v1::ComparisonRow& row)>;
+  // Has rows come as those of msit's report.
+  static Take TakeReportRows(
+      std::function<void(size_t pair, const ReportRow& row)> take);
 
   // Borrows `interrupts`.
   PairComparison(ctl::Interrupts& interrupts, Take take);

@@ -121,6 +121,42 @@ Tensor Gather(const Tensor& tensor, int64_t first,
   return out;
 }
 
+absl::StatusOr<Tensor> Join(const std::vector<Tensor>& pieces, size_t dim) {
+  Tensor out;
+  uint64_t bytes = 0;
+  for (const Tensor& piece : pieces) {
+    if (&piece == &pieces.front()) {
+      out = {piece.dtype, piece.shape, {}};
+    } else if (dim < out.shape.size() && dim < piece.shape.size()) {
+      out.shape[dim] += piece.shape[dim];
+    }
+    std::vector<int64_t> shape = piece.shape;
+    if (dim < shape.size()) shape[dim] = out.shape[dim];
+    if (dim >= shape.size() || shape != out.shape || piece.dtype != out.dtype) {
+      return MakeStatus(absl::StatusCode::kInvalidArgument,
+                        "its pieces do not go together");
+    }
+    bytes += piece.bytes.size();
+  }
+  if (bytes > kViewedBytesMax || pieces.empty()) {
+    return MakeStatus(absl::StatusCode::kResourceExhausted,
+                      "its pieces have {} bytes, {} may be", bytes,
+                      kViewedBytesMax);
+  }
+  const uint64_t rows = ElementCount(std::span(out.shape).first(dim));
+  out.bytes.reserve(bytes);
+  for (uint64_t row = 0; row < rows && bytes > 0; ++row) {
+    for (const Tensor& piece : pieces) {
+      const size_t row_bytes = piece.bytes.size() / rows;
+      const auto begin =
+          piece.bytes.begin() + static_cast<ptrdiff_t>(row * row_bytes);
+      out.bytes.insert(out.bytes.end(), begin,
+                       begin + static_cast<ptrdiff_t>(row_bytes));
+    }
+  }
+  return out;
+}
+
 std::vector<int64_t> StridesOf(const std::vector<int64_t>& shape) {
   std::vector<int64_t> strides(shape.size(), 1);
   for (size_t d = shape.size(); d-- > 1;) {

@@ -46,6 +46,11 @@ struct ViewedAxis {
 Tensor Gather(const Tensor& tensor, int64_t first,
               const std::vector<ViewedAxis>& axes);
 
+// Joins tensors along a dimension. INVALID_ARGUMENT if their types or other
+// dimensions differ, or none is there; RESOURCE_EXHAUSTED beyond
+// kViewedBytesMax.
+absl::StatusOr<Tensor> Join(const std::vector<Tensor>& pieces, size_t dim);
+
 // Strides in elements.
 std::vector<int64_t> StridesOf(const std::vector<int64_t>& shape);
 

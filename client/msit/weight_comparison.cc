@@ -136,9 +136,10 @@ class WeightComparison {
       : golden_(golden),
         my_(my),
         log_(log),
-        pairs_(interrupts, [this](size_t pair, const ReportRow& row) {
-          TakeRow(pair, row);
-        }) {}
+        pairs_(interrupts, PairComparison::TakeReportRows(
+                               [this](size_t pair, const ReportRow& row) {
+                                 TakeRow(pair, row);
+                               })) {}
 
   absl::Status Run(const std::string& output) {
     for (const std::string& name : golden_.names()) {

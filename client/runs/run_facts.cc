@@ -55,6 +55,7 @@ Outcome ReadOps(Connection& connection, match::RunFacts& facts) {
     const auto& tensor = static_cast<const v1::Tensor&>(row);
     // An argument that the task did not have takes no place among the others.
     if (has_absent && tensor.value() == kNoStatistics) return true;
+    builder.GoToRank(tensor.rank());
     status = builder.Add(tensor.op(), tensor.call(),
                          static_cast<Io>(tensor.io()), tensor.index(),
                          {tensor.shape().begin(), tensor.shape().end()},

@@ -15,12 +15,13 @@ namespace msitd::ctl {
 namespace {
 
 Outcome ReadSource(Connection& connection, const std::string& run,
-                   std::string& source) {
+                   std::string& source, int32_t& ranks) {
   v1::Run info;
   MSITCTL_RETURN_IF_FAILED(
       connection.AskByName(&v1::RunService::Stub::GetRun, run, info));
   const auto label = info.labels().find(kSourceLabel);
   if (label != info.labels().end()) source = label->second;
+  ranks = info.world_size();
   return {};
 }
 
@@ -28,8 +29,20 @@ Outcome ReadSource(Connection& connection, const std::string& run,
 
 Outcome ReadSources(Connection& connection, const std::string& golden,
                     const std::string& target, RunSources& sources) {
-  MSITCTL_RETURN_IF_FAILED(ReadSource(connection, golden, sources.golden));
-  return ReadSource(connection, target, sources.target);
+  MSITCTL_RETURN_IF_FAILED(
+      ReadSource(connection, golden, sources.golden, sources.golden_ranks));
+  return ReadSource(connection, target, sources.target, sources.target_ranks);
+}
+
+bool JoinsRanks(const RunSources& sources) {
+  if (sources.golden_ranks == 0 || sources.target_ranks == 0 ||
+      sources.golden_ranks == sources.target_ranks) {
+    return false;
+  }
+  const auto matcher = match::ChooseMatcher(sources.golden, sources.target,
+                                            /*is_same_run=*/false);
+  return matcher == match::Matcher::kTorchAtb ||
+         matcher == match::Matcher::kTorch;
 }
 
 Outcome MatchRuns(Connection& connection, const std::string& golden,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -12,13 +13,21 @@ namespace msitd::ctl {
 
 class Connection;
 
-// Which tools two runs are from, as their labels say.
+// Which tools two runs are from, as their labels say, and how many ranks they
+// have; 0: it is not known.
 struct RunSources {
   std::string golden;
   std::string target;
+  int32_t golden_ranks = 0;
+  int32_t target_ranks = 0;
 };
 Outcome ReadSources(Connection& connection, const std::string& golden,
                     const std::string& target, RunSources& sources);
+
+// True if a rank of one run belongs to several of the other, which hold copies
+// or pieces of a tensor: of runs with different numbers of cards, as tools dump
+// models and what they became.
+bool JoinsRanks(const RunSources& sources);
 
 struct RunMatch {
   match::Matcher matcher = match::Matcher::kGeFx;

@@ -14,6 +14,8 @@ import torch
 import torchair_dump
 from msit_command import log_of, msit
 
+from daemon import Daemon
+
 LAYERS = 11
 
 
@@ -221,6 +223,55 @@ def test_what_a_level_lacks_is_told(tmp_path: Path) -> None:
     ]
     log, _ = run(tmp_path, *sides, "-cl", "layer")
     assert messages(log, "WARNING")[-1].startswith("layer: 10 pairs compared, 1 tens")
+
+
+def rename_layers(process: Path) -> None:
+    """Gives the layers of a dump another name, as another class of model has it."""
+    tree = process / "model_tree.json"
+    tree.write_text(tree.read_text().replace("root.layers", "root.model.h"))
+    for folder in process.glob("*/root.layers*"):
+        name = folder.name.replace("root.layers", "root.model.h")
+        folder.rename(folder.with_name(name))
+
+
+def test_torch_models_with_other_names_are_compared_by_place(tmp_path: Path) -> None:
+    golden = write_torch(tmp_path / "msit_dump_1", range(1))
+    my = write_torch(tmp_path / "msit_dump_2", range(1), error=1)
+    rename_layers(my)
+    sides = ("llm", "compare", "-gp", str(golden), "-mp", str(my))
+    log, (report,) = run(tmp_path, *sides)
+    book = openpyxl.load_workbook(report)
+    assert [sheet.max_row for sheet in book] == [1 + LAYERS, 1 + LAYERS, 1 + 6 * LAYERS]
+    header, *rows = list(book["layer"].values)
+    layers = [dict(zip(header, row, strict=True)) for row in rows]
+    assert [r["max_absolute_error"] == 0 for r in layers] == [True] * 10 + [False]
+    for number, row in enumerate(layers):
+        assert row["golden_data_path"].endswith(f"root.layers.{number}/output.pth")
+        assert row["my_data_path"].endswith(f"root.model.h.{number}/output.pth")
+    assert not messages(log, "WARNING")
+
+
+def test_imported_torch_models_are_compared_by_place(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    golden = write_torch(tmp_path / "msit_dump_1", range(1))
+    my = write_torch(tmp_path / "msit_dump_2", range(1))
+    rename_layers(my)
+    (my / "0" / "root.extra").mkdir()
+    torch.save(torch.ones(1), my / "0" / "root.extra" / "output.pth")
+    for name, tree in (("golden", golden), ("my", my)):
+        daemon.ctl("run", "import", str(tree), "--run", name)
+    done = daemon.ctl("compare", "run", "golden", "my", "--rows", "all", expect=1)
+    assert f"{6 * LAYERS} pairs of tensors by torch" in done.stderr
+    assert (
+        "modules of the same place"
+        in daemon.ctl("compare", "rows", "c-000001", "-o", "json").stdout
+    )
+    unmatched = daemon.ctl_json(
+        *("compare", "rows", "c-000001", "--verdict", "unmatched")
+    )["rows"]
+    assert [row["op"] for row in unmatched] == ["root.extra"]
+    daemon.ctl("compare", "run", "golden", "my", "--match", "none", expect=1)
 
 
 @pytest.mark.parametrize("text", ["{", ""])

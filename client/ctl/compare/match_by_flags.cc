@@ -23,6 +23,7 @@ Outcome MatchByFlags(Invocation& invocation, const std::string& golden,
   if (flags.matcher == "none") return {};
   match::MatchOptions options;
   MSITCTL_RETURN_IF_FAILED(ToMatchOptions(flags, options));
+  options.joins_ranks = JoinsRanks(sources);
   const bool is_auto = flags.matcher == "auto";
   Outcome outcome =
       MatchRuns(invocation, golden, target, sources,

@@ -181,10 +181,39 @@ bool SaysPairs(const MatchingFlags& flags) {
          !flags.op_map_file.empty() || !flags.rewrites.empty() || flags.fuzzy;
 }
 
+// True if the user says which ranks belong together.
+bool SaysRanks(const CompareFlags& flags) {
+  const MatchingFlags& matching = flags.matching;
+  return !matching.layouts.golden.empty() || !matching.layouts.target.empty() ||
+         !matching.rank_map.empty() || !flags.selection.ranks.empty();
+}
+
+// Has each tensor of several ranks put together, as sizes say.
+void FitRanks(const RunSources& sources, v1::Matching& matching) {
+  std::string flags;
+  for (const bool is_golden : {true, false}) {
+    if ((is_golden ? sources.golden_ranks : sources.target_ranks) == 1) {
+      continue;
+    }
+    v1::Layout& layout = is_golden ? *matching.add_golden_layouts()
+                                   : *matching.add_target_layouts();
+    layout.set_op_pattern("*");
+    layout.set_kind(v1::Layout::FIT);
+    flags +=
+        fmt::format(" --{}-layout '*=fit'", is_golden ? "golden" : "target");
+  }
+  fmt::print(
+      stderr,
+      "msitctl: note: the runs have {} and {} ranks: what these hold of a "
+      "tensor is put together as sizes say, as by{}; --match none "
+      "compares rank by rank\n",
+      sources.golden_ranks, sources.target_ranks, flags);
+}
+
 // Puts the tensors together as the tools of both runs ask for. A run that grows
 // has no end to match.
 Outcome Match(Invocation& invocation, const CompareFlags& flags,
-              std::string& mapping) {
+              v1::Comparison& comparison, std::string& mapping) {
   MatchFlags how = flags.match;
   MSITCTL_RETURN_IF_FAILED(SettleMatcher(how));
   if (how.matcher == "none") return {};
@@ -203,6 +232,9 @@ Outcome Match(Invocation& invocation, const CompareFlags& flags,
     return {};
   }
   MSITCTL_RETURN_IF_FAILED(outcome);
+  if (JoinsRanks(sources) && !SaysRanks(flags)) {
+    FitRanks(sources, *comparison.mutable_matching());
+  }
   std::optional<RunMatch> match;
   MSITCTL_RETURN_IF_FAILED(MatchByFlags(invocation, flags.golden, flags.target,
                                         sources, how, match));
@@ -306,7 +338,8 @@ Outcome RunComparison(Invocation& invocation, const CompareFlags& flags) {
   MSITCTL_RETURN_IF_FAILED(TellOfDirections(
       invocation, request.comparison().policy(), rule_sources));
   std::string matched;
-  MSITCTL_RETURN_IF_FAILED(Match(invocation, flags, matched));
+  MSITCTL_RETURN_IF_FAILED(
+      Match(invocation, flags, *request.mutable_comparison(), matched));
   const bool has_mapping =
       !flags.matching.mapping_file.empty() || !matched.empty();
   const auto start = std::chrono::steady_clock::now();

@@ -56,10 +56,7 @@ void Refuse(const TreeFolder& folder, const std::string& path, Listing listing,
 
 void Number(std::vector<Found> found, DumpProcesses& out) {
   std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
-    const auto order = [](const Found& one) {
-      return std::tie(one.name.device_id, one.name.process, one.name.device);
-    };
-    return order(a) < order(b);
+    return RanksBefore(a.name, b.name);
   });
   int32_t rank = 0;
   for (Found& one : found) {
@@ -85,6 +82,11 @@ std::optional<ProcessName> ParseProcessName(std::string_view name) {
   const auto number = ParseNumber(process);
   if (!parsed.has_value() || !number.has_value()) return std::nullopt;
   return ProcessName{parsed->name, parsed->id, *number};
+}
+
+bool RanksBefore(const ProcessName& a, const ProcessName& b) {
+  return std::tie(a.device_id, a.process, a.device) <
+         std::tie(b.device_id, b.process, b.device);
 }
 
 std::optional<int64_t> ParseTokenName(std::string_view name) {

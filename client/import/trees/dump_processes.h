@@ -26,6 +26,9 @@ struct ProcessName {
 // Nothing if it is another name.
 std::optional<ProcessName> ParseProcessName(std::string_view name);
 
+// True if `a` has the lower rank of two processes of a dump.
+bool RanksBefore(const ProcessName& a, const ProcessName& b);
+
 // Reads the name of the folder of a token: a number without zeros before it, so
 // that no two folders are the same token.
 std::optional<int64_t> ParseTokenName(std::string_view name);

@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "client/import/trees/atb_graphs.h"
@@ -64,14 +65,16 @@ const trees::TreeEntry* BatchTree::Take(const trees::TreeEntry* entry) {
   return status_.ok() ? entry : nullptr;
 }
 
-std::vector<int32_t> BatchTree::ranks() const {
-  std::vector<int32_t> ranks = tree_.ranks();
-  if (!folder_.empty() && ranks.size() > 1) ranks.resize(1);
-  return ranks;
+void BatchTree::KeepFolders(const std::vector<std::string>& folders) {
+  for (const std::string& folder : folders) folders_.push_back(folder + "/");
 }
 
 bool BatchTree::IsKept(const trees::TreeEntry& entry) const {
-  if (!folder_.empty() && !entry.file.starts_with(folder_)) return false;
+  const bool is_there = std::any_of(folders_.begin(), folders_.end(),
+                                    [&entry](const std::string& folder) {
+                                      return entry.file.starts_with(folder);
+                                    });
+  if (!folders_.empty() && !is_there) return false;
   return warm_up_ != WarmUp::kLeave || !IsOfWarmUp(entry);
 }
 

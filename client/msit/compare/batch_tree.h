@@ -19,16 +19,14 @@ namespace msitd::msit {
 inline constexpr uint64_t kTokenBatchBytes = uint64_t{4} << 30;
 
 // A tree that comes in batches of whole tokens, and whose files are noted. It
-// has one rank, unless all comes in one batch and nobody asks for files.
-// Thread-compatible.
+// has one rank, unless all comes in one batch. Thread-compatible.
 class BatchTree final : public trees::Tree {
  public:
   // Borrows `tree`.
   explicit BatchTree(trees::Tree& tree) : tree_(tree) {}
 
   trees::TreeKind kind() const override { return tree_.kind(); }
-  // One alone if a folder is kept.
-  std::vector<int32_t> ranks() const override;
+  std::vector<int32_t> ranks() const override { return tree_.ranks(); }
   int32_t world_size() const override { return tree_.world_size(); }
   const std::vector<trees::TreeAttachment>& attachments() const override {
     return tree_.attachments();
@@ -57,8 +55,11 @@ class BatchTree final : public trees::Tree {
   // The token of the last entry; nothing if the batch had none.
   std::optional<int64_t> last_token() const { return token_; }
 
-  // Passes over all files that do not lie in `folder`. Before the first entry.
-  void KeepFolder(const std::string& folder) { folder_ = folder + "/"; }
+  // Passes over all files that lie in none of `folders`. Before the first
+  // entry.
+  void KeepFolders(const std::vector<std::string>& folders);
+  // Notes which file a rank has of a tensor. Before the first entry.
+  void TellRanksApart() { files_.TellRanksApart(); }
   // Gives all entries this token. Before the first entry.
   void CallToken(int64_t token) { called_ = token; }
 
@@ -93,8 +94,8 @@ class BatchTree final : public trees::Tree {
   std::optional<int64_t> token_max_;
   TokenGate* led_ = nullptr;
   TokenGate* followed_ = nullptr;
-  // Empty for all.
-  std::string folder_;
+  // With a slash behind them; empty for all.
+  std::vector<std::string> folders_;
   std::optional<int64_t> called_;
   WarmUp warm_up_ = WarmUp::kKeep;
   trees::TreeEntry renamed_;

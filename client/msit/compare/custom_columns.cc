@@ -8,6 +8,7 @@
 
 #include "client/import/formats/tensor_file.h"
 #include "client/msit/tensor.h"
+#include "protos/base/shape.h"
 #include "protos/status/status.h"
 
 namespace msitd::msit {
@@ -17,30 +18,40 @@ namespace {
 constexpr size_t kFirstMetricColumn = 16;
 constexpr size_t kReasonColumn = 23;
 
-absl::StatusOr<Tensor> ReadShared(const TensorPlace& place) {
-  MSITD_ASSIGN_OR_RETURN(const auto file,
-                         formats::OpenTensorFile(place.file.path, {}));
+absl::StatusOr<Tensor> ReadShared(const std::string& path,
+                                  const TensorKey& key) {
+  MSITD_ASSIGN_OR_RETURN(const auto file, formats::OpenTensorFile(path, {}));
   for (size_t i = 0; i < file->tensor_count(); ++i) {
     const formats::ForeignTensor* const tensor = file->GoTo(i);
-    if (tensor->io == place.key.io && tensor->index == place.key.index) {
+    if (tensor->io == key.io && tensor->index == key.index) {
       return ReadTensorAt(*file, i);
     }
   }
   // A container that says of its only tensor neither.
   if (file->tensor_count() == 1) return ReadTensorAt(*file, 0);
   return MakeStatus(absl::StatusCode::kNotFound, "{} {} is not in it",
-                    IoName(place.key.io), place.key.index);
+                    IoName(key.io), key.index);
+}
+
+absl::StatusOr<Tensor> ReadOne(const FileIndex::File& file,
+                               const TensorKey& key) {
+  if (file.path.empty()) {
+    return MakeStatus(absl::StatusCode::kNotFound, "{} has no file", key.op);
+  }
+  if (!file.is_shared) return ReadTensor(file.path);
+  auto tensor = ReadShared(file.path, key);
+  if (!tensor.ok()) return Annotate(tensor.status(), file.path);
+  return tensor;
 }
 
 absl::StatusOr<Tensor> Read(const TensorPlace& place) {
-  if (place.file.path.empty()) {
-    return MakeStatus(absl::StatusCode::kNotFound, "{} has no file",
-                      place.key.op);
+  if (place.pieces.empty()) return ReadOne(place.file, place.key);
+  std::vector<Tensor> pieces;
+  for (const FileIndex::File& file : place.pieces) {
+    MSITD_ASSIGN_OR_RETURN(Tensor piece, ReadOne(file, place.key));
+    pieces.push_back(std::move(piece));
   }
-  if (!place.file.is_shared) return ReadTensor(place.file.path);
-  auto tensor = ReadShared(place);
-  if (!tensor.ok()) return Annotate(tensor.status(), place.file.path);
-  return tensor;
+  return Join(pieces, place.dim);
 }
 
 ctl::Cell CellOf(const ctl::PairAnswer& answer) {
@@ -58,13 +69,14 @@ ctl::Cell CellOf(const ctl::PairAnswer& answer) {
   return shown;
 }
 
-void AddText(const std::string& text, ctl::Cell& reason) {
+}  // namespace
+
+void AddReason(const std::string& text, ctl::Cells& cells) {
   if (text.empty()) return;
+  ctl::Cell& reason = cells[kReasonColumn];
   const std::string before = ctl::TextOf(reason);
   reason = before.empty() ? text : before + " " + text;
 }
-
-}  // namespace
 
 CustomColumns::CustomColumns(CustomAlgorithms& algorithms, bool is_compat)
     : algorithms_(algorithms),
@@ -85,7 +97,11 @@ absl::Status CustomColumns::AddCells(const TensorPlace& golden,
   if (has_metrics) {
     const auto golden_tensor = Read(golden);
     const auto my_tensor = Read(my);
-    if (golden_tensor.ok() && my_tensor.ok()) {
+    if (golden_tensor.ok() && my_tensor.ok() &&
+        ElementCount(golden_tensor->shape) != ElementCount(my_tensor->shape)) {
+      // A rope takes a row of a table.
+      answers.front().text = "only a part of a file is compared.";
+    } else if (golden_tensor.ok() && my_tensor.ok()) {
       MSITD_ASSIGN_OR_RETURN(answers,
                              algorithms_.Measure(*golden_tensor, *my_tensor));
     } else {
@@ -94,7 +110,7 @@ absl::Status CustomColumns::AddCells(const TensorPlace& golden,
     }
   }
   for (const ctl::PairAnswer& answer : answers) {
-    AddText(answer.text, cells[kReasonColumn]);
+    AddReason(answer.text, cells);
     if (is_compat_) continue;
     cells.push_back(answer.shown.empty() ? ctl::Cell() : CellOf(answer));
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -12,11 +13,17 @@
 
 namespace msitd::msit {
 
-// The file that a tensor came from.
+// The file that a tensor came from, or those of its pieces, which are joined
+// along `dim`; `file` is one of them then.
 struct TensorPlace {
   FileIndex::File file;
   TensorKey key;
+  std::vector<FileIndex::File> pieces = {};
+  size_t dim = 0;
 };
+
+// Puts a text behind the reason in a row of msit's report.
+void AddReason(const std::string& text, ctl::Cells& cells);
 
 // What functions of the user say of pairs, behind the columns of msit's report.
 // Thread-compatible.

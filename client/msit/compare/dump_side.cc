@@ -6,6 +6,7 @@
 #include <iterator>
 #include <set>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "client/import/trees/atb_graphs.h"
@@ -74,6 +75,31 @@ size_t CountGraphs(const fs::path& models, const std::string& pid) {
   return graphs.count();
 }
 
+// Fills in the cards of a side whose process is known.
+void FindCards(DumpSide& side) {
+  const fs::path process(side.process);
+  using Card = std::pair<trees::ProcessName, std::string>;
+  std::vector<Card> found;
+  for (const std::string& name : FoldersIn(process.parent_path())) {
+    const auto parsed = trees::ParseProcessName(name);
+    if (parsed.has_value()) found.emplace_back(*parsed, name);
+  }
+  std::sort(found.begin(), found.end(), [](const Card& a, const Card& b) {
+    return trees::RanksBefore(a.first, b.first);
+  });
+  for (const auto& [parsed, name] : found) {
+    if (name == process.filename()) {
+      side.card = static_cast<int32_t>(side.cards.size());
+    }
+    side.cards.push_back((process.parent_path() / name).string());
+  }
+  // A folder of another name is a process by itself.
+  if (!trees::ParseProcessName(process.filename().string()).has_value()) {
+    side.cards = {side.process};
+    side.card = 0;
+  }
+}
+
 std::optional<DumpSide> FindAtbSide(const fs::path& path) {
   fs::path dump = path;
   std::vector<std::string> behind;
@@ -93,6 +119,7 @@ std::optional<DumpSide> FindAtbSide(const fs::path& path) {
   side.process = (dump / "tensors" / *process).string();
   side.graph_count = CountGraphs(dump / "model", PidOf(*process));
   if (behind.size() > 2) side.token = trees::ParseTokenName(behind[2]);
+  FindCards(side);
   return side;
 }
 
@@ -106,6 +133,8 @@ std::optional<DumpSide> FindTorchSide(const fs::path& path) {
       side.folder = process.string();
       side.process = side.folder;
       if (i > 0) side.token = trees::ParseTokenName(below);
+      FindCards(side);
+      if (side.cards.size() > 1) side.folder = process.parent_path().string();
       return side;
     }
     below = process.filename().string();

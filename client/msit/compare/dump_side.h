@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "client/import/trees/tree.h"
 
@@ -14,15 +15,19 @@ namespace msitd::msit {
 // What msit writes of the modules of a torch model.
 inline constexpr char kModelTree[] = "model_tree.json";
 
-// One process of what msit dumped of a torch model or of the acceleration
-// library.
+// What msit dumped of a torch model or of the acceleration library: a process,
+// and those beside it, which are its cards.
 struct DumpSide {
   trees::TreeKind kind = trees::TreeKind::kMsit;
-  // What is opened: the folder of the process, or of the whole dump for the
-  // library, whose graphs lie beside its tensors.
+  // What is opened: the folder of the process, or that of several; of the
+  // library that of the whole dump, whose graphs lie beside its tensors.
   std::string folder;
-  // The folder of the process.
+  // The folder of the process that the path names, or of the first one.
   std::string process;
+  // The folders of all processes there, by their ranks; at least `process`.
+  std::vector<std::string> cards;
+  // The place of `process` among them.
+  int32_t card = 0;
   // The folder of a token that a path names; of the library, that of an
   // execution.
   std::optional<int64_t> token;

@@ -12,17 +12,15 @@
 #include "protos/status/status.h"
 
 namespace msitd::msit {
-namespace {
 
-uint64_t HashOf(const TensorKey& key, std::string_view device, bool is_shared) {
+uint64_t FileIndex::HashOf(const TensorKey& key, std::string_view device,
+                           bool is_shared) const {
   const std::string text = fmt::format(
-      "{} {} {} {} {}{} {}{}", key.token, key.call,
-      is_shared ? 0 : static_cast<int>(key.io), is_shared ? "" : key.index,
-      device.size(), device, key.op.size(), key.op);
+      "{} {} {} {} {} {}{} {}{}", has_ranks_ ? key.rank : 0, key.token,
+      key.call, is_shared ? 0 : static_cast<int>(key.io),
+      is_shared ? "" : key.index, device.size(), device, key.op.size(), key.op);
   return chunk::HashBytes(std::as_bytes(std::span(text))).low;
 }
-
-}  // namespace
 
 absl::Status FileIndex::Note(const trees::TreeEntry& entry) {
   if (entry.file.empty()) return absl::OkStatus();

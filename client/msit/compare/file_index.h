@@ -20,8 +20,8 @@ namespace msitd::msit {
 // Files that an index remembers, some 100 bytes each.
 inline constexpr size_t kIndexedFilesMax = size_t{1} << 22;
 
-// Which file each tensor of one rank came from. Run and rank do not count.
-// Thread-compatible.
+// Which file each tensor of one rank came from. Run and rank do not count,
+// unless ranks are told apart. Thread-compatible.
 class FileIndex {
  public:
   struct File {
@@ -29,6 +29,9 @@ class FileIndex {
     // True if it holds other tensors beside.
     bool is_shared = false;
   };
+
+  // Before the first file.
+  void TellRanksApart() { has_ranks_ = true; }
 
   // RESOURCE_EXHAUSTED beyond kIndexedFilesMax.
   absl::Status Note(const trees::TreeEntry& entry);
@@ -50,7 +53,11 @@ class FileIndex {
     Place place;
   };
 
+  uint64_t HashOf(const TensorKey& key, std::string_view device,
+                  bool is_shared) const;
   const Slot* FindHash(uint64_t hash) const;
+
+  bool has_ranks_ = false;
 
   // Sorted by hash when it is asked for the first time.
   mutable std::vector<Slot> slots_;

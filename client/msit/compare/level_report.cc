@@ -18,6 +18,7 @@
 #include "client/msit/compare/custom_columns.h"
 #include "client/msit/compare/folder_problems.h"
 #include "client/msit/compare/level_side.h"
+#include "client/msit/compare/rope_slices.h"
 #include "client/msit/compare/row_spool.h"
 #include "client/msit/compare/run_pair.h"
 #include "client/msit/compare/statistics_schema.h"
@@ -58,16 +59,22 @@ struct Phase {
 // Brings the row of a pair to a table that goes on behind it.
 class RowSink final : public ctl::TableSink {
  public:
-  // Borrows all. `columns`: null for none.
+  // Borrows all but the reason, which the row gets besides its own. `columns`:
+  // null for none.
   RowSink(const TensorPlace& golden, const TensorPlace& my,
-          CustomColumns* columns, ctl::TableSink& table)
-      : golden_(golden), my_(my), columns_(columns), table_(table) {}
+          CustomColumns* columns, std::string reason, ctl::TableSink& table)
+      : golden_(golden),
+        my_(my),
+        columns_(columns),
+        reason_(std::move(reason)),
+        table_(table) {}
   absl::Status Begin(const std::vector<std::string>&) override {
     return absl::OkStatus();
   }
   absl::Status Add(const ctl::Cells& cells) override {
     if (columns_ == nullptr) return table_.Add(cells);
     ctl::Cells more = cells;
+    AddReason(reason_, more);
     MSITD_RETURN_IF_ERROR(columns_->AddCells(golden_, my_, more));
     return table_.Add(more);
   }
@@ -77,8 +84,29 @@ class RowSink final : public ctl::TableSink {
   const TensorPlace& golden_;
   const TensorPlace& my_;
   CustomColumns* const columns_;
+  const std::string reason_;
   ctl::TableSink& table_;
 };
+
+// How the layouts of the daemon call copies, and what nothing fits.
+constexpr std::string_view kCopies = "replicated";
+constexpr std::string_view kUnfit = "fit";
+
+// What is to be told of the cards of a row: that they do not make the tensor of
+// the other side, or that one of several copies is another. Empty if that is
+// nothing.
+std::string ReasonOfCards(const v1::ComparisonRow& row) {
+  if (row.verdict() != v1::FAIL) return "";
+  for (const auto& [side, word] : {std::pair(&row.golden(), "golden"),
+                                   std::pair(&row.target(), "target")}) {
+    if (side->layout() == kUnfit) return row.reason();
+    const std::string copies = fmt::format("{} {} of rank", word, kCopies);
+    const size_t begin = row.reason().find(copies);
+    if (side->layout() != kCopies || begin == std::string::npos) continue;
+    return row.reason().substr(begin, row.reason().find("; ", begin) - begin);
+  }
+  return "";
+}
 
 class LevelComparison {
  public:
@@ -102,15 +130,25 @@ class LevelComparison {
   absl::Status CompareLevel(const Level& level, ctl::TableSchema& schema,
                             ctl::TableSink& table);
   std::vector<Phase> Phases() const;
+  // Which tensors belong together; nothing: those of equal names.
+  absl::StatusOr<std::optional<match::Mapping>> MatchPhase(
+      const Level& level, const Phase& phase, const std::string& prefix);
+  // Finds the tables of which ropes take a part.
+  void FindRopes(const match::Mapping& mapping, const Phase& phase,
+                 RopeSlices& ropes) const;
+  // Has the cards of each side put together.
+  void FitCards(v1::Comparison& comparison) const;
   absl::Status ComparePhase(const Level& level, const Phase& phase,
                             Coverage& coverage, RowSpool& rows);
   std::string OrderOf(const v1::ComparisonRow& row, const Level& level) const;
-  TensorPlace PlaceOf(const std::string& name, bool is_golden) const;
-  ctl::MsitSide About(const std::string& name, bool is_golden) const;
+  ctl::MsitSide About(const v1::ComparedTensor& tensor, bool is_golden) const;
   std::unique_ptr<ctl::TableSchema> MakeSchema() const;
   absl::Status AddRow(const v1::ComparisonRow& row, ctl::TableSchema& schema,
                       ctl::TableSink& table);
   bool IsOfLevel(const v1::ComparisonRow& row, const Level& level) const;
+  bool has_cards() const {
+    return golden_.about.cards.size() > 1 || my_.about.cards.size() > 1;
+  }
   bool has_atb() const {
     return golden_.about.kind == trees::TreeKind::kAtb ||
            my_.about.kind == trees::TreeKind::kAtb;
@@ -182,24 +220,16 @@ absl::Status LevelComparison::Import() {
   return ImportSide(kGoldenRun, golden_);
 }
 
-TensorPlace LevelComparison::PlaceOf(const std::string& name,
+ctl::MsitSide LevelComparison::About(const v1::ComparedTensor& tensor,
                                      bool is_golden) const {
   const LevelSide& side = is_golden ? golden_ : my_;
-  const auto key = ParseTensorName(name);
-  if (!key.has_value()) return {};
-  return {side.batch->files().Find(*key), *key};
-}
-
-ctl::MsitSide LevelComparison::About(const std::string& name,
-                                     bool is_golden) const {
-  const LevelSide& side = is_golden ? golden_ : my_;
-  const TensorPlace place = PlaceOf(name, is_golden);
+  const TensorPlace place = side.PlaceOf(tensor);
   std::string path = place.file.path;
   const bool is_named = !place.key.op.empty();
   if (path.empty() && is_named && side.about.kind == trees::TreeKind::kMsit) {
     path = StatisticsPath(side.about, place.key, options_.is_compat);
   }
-  return {path.empty() ? name : path, side.types.TypeOf(place.key.op)};
+  return {path.empty() ? tensor.name() : path, side.types.TypeOf(place.key.op)};
 }
 
 // Two torch models have no mapping that tells the levels apart. Those above the
@@ -248,45 +278,89 @@ std::vector<Phase> LevelComparison::Phases() const {
           {.graph = 1, .first_token = 1, .name = "decode: "}};
 }
 
+absl::StatusOr<std::optional<match::Mapping>> LevelComparison::MatchPhase(
+    const Level& level, const Phase& phase, const std::string& prefix) {
+  match::MatchOptions options;
+  options.is_compat = options_.is_compat;
+  options.level = level.level;
+  options.graph = phase.graph;
+  options.joins_ranks = has_cards();
+  options.op_mapping = options_.op_mapping;
+  std::optional<match::Mapping> out;
+  if (has_atb()) {
+    MSITD_ASSIGN_OR_RETURN(
+        out,
+        runs_->Match(kGoldenRun, kMyRun, match::Matcher::kTorchAtb, options));
+    TellOfMapping(*out, /*self_compared_count=*/0, prefix, log_);
+    return out;
+  }
+  MSITD_ASSIGN_OR_RETURN(const bool have_same_ops,
+                         runs_->HaveSameOps(kGoldenRun, kMyRun));
+  if (have_same_ops) return out;
+  MSITD_ASSIGN_OR_RETURN(
+      out, runs_->Match(kGoldenRun, kMyRun, match::Matcher::kTorch, options));
+  for (const std::string& note : out->notes) log_.Warning(prefix + note);
+  if (out->lines.empty()) out.reset();
+  return out;
+}
+
+void LevelComparison::FitCards(v1::Comparison& comparison) const {
+  for (const bool is_golden : {true, false}) {
+    const DumpSide& side = is_golden ? golden_.about : my_.about;
+    if (side.cards.size() < 2) continue;
+    v1::Matching& matching = *comparison.mutable_matching();
+    v1::Layout& layout = is_golden ? *matching.add_golden_layouts()
+                                   : *matching.add_target_layouts();
+    layout.set_op_pattern("*");
+    layout.set_kind(v1::Layout::FIT);
+  }
+}
+
 absl::Status LevelComparison::ComparePhase(const Level& level,
                                            const Phase& phase,
                                            Coverage& coverage, RowSpool& rows) {
   const std::string prefix = fmt::format("{}: {}", level.name, phase.name);
-  std::optional<match::Mapping> mapping;
-  if (has_atb()) {
-    match::MatchOptions options;
-    options.is_compat = options_.is_compat;
-    options.level = level.level;
-    options.graph = phase.graph;
-    options.op_mapping = options_.op_mapping;
-    MSITD_ASSIGN_OR_RETURN(
-        mapping,
-        runs_->Match(kGoldenRun, kMyRun, match::Matcher::kTorchAtb, options));
-    TellOfMapping(*mapping, /*self_compared_count=*/0, prefix, log_);
-    if (mapping->pair_count == 0) {
-      for (const match::LeftTensors& left : mapping->left) {
-        coverage.AddLeft(left);
-      }
-      return absl::OkStatus();
-    }
+  MSITD_ASSIGN_OR_RETURN(const auto mapping, MatchPhase(level, phase, prefix));
+  const auto add = [&](const v1::ComparisonRow& row) -> absl::Status {
+    coverage.Add(row);
+    if (!row.has_golden() || !row.has_target()) return absl::OkStatus();
+    RowSpool::Row place;
+    place.token = row.token();
+    place.key = OrderOf(row, level);
+    return rows.Add(std::move(place), row.SerializeAsString());
+  };
+  RopeSlices ropes(golden_, my_, my_.about.kind == trees::TreeKind::kAtb);
+  if (mapping.has_value()) FindRopes(*mapping, phase, ropes);
+  if (has_atb() && mapping->pair_count == 0) {
+    for (const match::LeftTensors& left : mapping->left) coverage.AddLeft(left);
+    return ropes.Compare(interrupts_, add);
   }
   v1::Comparison comparison;
+  FitCards(comparison);
   if (phase.graph.has_value()) {
     v1::TokenRange& tokens = *comparison.mutable_filter()->add_tokens();
     tokens.set_first(phase.first_token);
     tokens.set_last(phase.last_token);
   }
-  return runs_->Compare(
+  MSITD_RETURN_IF_ERROR(runs_->Compare(
       kGoldenRun, kMyRun, mapping.has_value() ? &*mapping : nullptr, comparison,
       [&](const v1::Comparison&, const v1::ComparisonRow& row) {
-        if (!IsOfLevel(row, level)) return absl::OkStatus();
-        coverage.Add(row);
-        if (!row.has_golden() || !row.has_target()) return absl::OkStatus();
-        RowSpool::Row place;
-        place.token = row.token();
-        place.key = OrderOf(row, level);
-        return rows.Add(std::move(place), row.SerializeAsString());
-      });
+        const bool is_left_out = !IsOfLevel(row, level) || ropes.Has(row);
+        return is_left_out ? absl::OkStatus() : add(row);
+      }));
+  return ropes.Compare(interrupts_, add);
+}
+
+void LevelComparison::FindRopes(const match::Mapping& mapping,
+                                const Phase& phase, RopeSlices& ropes) const {
+  const bool is_beside_torch = golden_.about.kind != my_.about.kind;
+  if (options_.compares_statistics || !is_beside_torch) return;
+  for (const match::RopeOps& ops : mapping.ropes) {
+    for (const int64_t token : my_.tokens) {
+      if (token < phase.first_token || token > phase.last_token) continue;
+      ropes.Find(ops, token);
+    }
+  }
 }
 
 absl::Status LevelComparison::CompareLevel(const Level& level,
@@ -321,17 +395,17 @@ absl::Status LevelComparison::CompareLevel(const Level& level,
 absl::Status LevelComparison::AddRow(const v1::ComparisonRow& row,
                                      ctl::TableSchema& schema,
                                      ctl::TableSink& table) {
-  const TensorPlace golden = PlaceOf(row.golden().name(), /*is_golden=*/true);
-  const TensorPlace my = PlaceOf(row.target().name(), /*is_golden=*/false);
+  const TensorPlace golden = golden_.PlaceOf(row.golden());
+  const TensorPlace my = my_.PlaceOf(row.target());
   RowSink sink(golden, my, options_.compares_statistics ? nullptr : &columns_,
-               table);
+               options_.is_compat ? "" : ReasonOfCards(row), table);
   return schema.Add(row, sink);
 }
 
 std::unique_ptr<ctl::TableSchema> LevelComparison::MakeSchema() const {
   const ctl::MsitSides sides = [this](const v1::ComparedTensor& side,
                                       bool is_golden) {
-    return About(side.name(), is_golden);
+    return About(side, is_golden);
   };
   if (options_.compares_statistics) {
     return MakeStatisticsSchema(options_.is_compat, sides);

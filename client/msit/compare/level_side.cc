@@ -3,17 +3,22 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "client/import/formats/byte_source.h"
 #include "client/import/trees/atb_graphs.h"
 #include "client/import/trees/dump_processes.h"
+#include "client/import/trees/numbers.h"
 #include "client/match/module_pairs.h"
 #include "client/match/module_tree.h"
+#include "msitd/v1/comparison_service.pb.h"
 #include "protos/base/digits.h"
+#include "protos/base/resource_name.h"
 #include "protos/status/status.h"
 
 namespace msitd::msit {
@@ -37,6 +42,19 @@ std::set<int64_t> NumbersIn(const std::string& folder) {
   return out;
 }
 
+// 1 of the layout `concat(1)`; nothing for another one.
+std::optional<size_t> DimOfPieces(std::string_view layout) {
+  constexpr std::string_view kJoined = "concat(";
+  if (!layout.starts_with(kJoined) || !layout.ends_with(')')) {
+    return std::nullopt;
+  }
+  layout.remove_prefix(kJoined.size());
+  layout.remove_suffix(1);
+  const auto number = trees::ParseNumber(layout);
+  if (!number.has_value()) return std::nullopt;
+  return static_cast<size_t>(*number);
+}
+
 }  // namespace
 
 std::string NaturalKey(std::string_view text) {
@@ -58,7 +76,7 @@ std::string NaturalKey(std::string_view text) {
 ModuleTypes::ModuleTypes(const DumpSide& side) {
   if (side.kind != trees::TreeKind::kMsit) return;
   const auto tree = match::ParseModelTree(
-      fmt::format("{}/{}", side.folder, kModelTree), ModelTreeText(side));
+      fmt::format("{}/{}", side.process, kModelTree), ModelTreeText(side));
   status_ = tree.status();
   if (!tree.ok()) return;
   for (size_t i = 0; i < tree->size(); ++i) {
@@ -117,16 +135,21 @@ std::string ModuleTypes::OrderOf(const std::string& op,
 std::string ModelTreeText(const DumpSide& side) {
   if (side.kind != trees::TreeKind::kMsit) return "";
   const auto file =
-      formats::FileSource::Open(fmt::format("{}/{}", side.folder, kModelTree));
+      formats::FileSource::Open(fmt::format("{}/{}", side.process, kModelTree));
   if (!file.ok()) return "";
   return (*file)->ReadText(0, (*file)->size()).value_or("");
 }
 
 // A folder of the library is an execution, which may be of two tokens.
 void LevelSide::FindTokens() {
-  const std::set<int64_t> numbers = about.token.has_value()
-                                        ? std::set{*about.token}
-                                        : NumbersIn(about.process);
+  std::set<int64_t> numbers;
+  if (about.token.has_value()) {
+    numbers.insert(*about.token);
+  } else {
+    for (const std::string& card : about.cards) {
+      numbers.merge(NumbersIn(card));
+    }
+  }
   const bool is_atb = about.kind == trees::TreeKind::kAtb;
   const bool has_several = is_atb && about.graph_count > 1;
   for (const int64_t number : numbers) {
@@ -153,26 +176,48 @@ absl::Status LevelSide::Open(Logger& log) {
   }
   FindTokens();
   if (about.kind == trees::TreeKind::kAtb) {
-    std::string folder = about.process;
-    if (about.token.has_value()) folder += fmt::format("/{}", *about.token);
-    batch->KeepFolder(folder);
-  }
-  const std::filesystem::path process(about.process);
-  size_t others = 0;
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(process.parent_path(), error),
-       end;
-       !error && at != end; at.increment(error)) {
-    if (trees::ParseProcessName(at->path().filename().string()).has_value() &&
-        at->path() != process) {
-      ++others;
+    std::vector<std::string> folders = about.cards;
+    for (std::string& folder : folders) {
+      if (about.token.has_value()) folder += fmt::format("/{}", *about.token);
     }
+    batch->KeepFolders(folders);
   }
-  if (others > 0) {
-    log.Warning(fmt::format("{} is compared, and none of the {} others there",
-                            about.process, others));
+  if (about.cards.size() > 1) {
+    batch->TellRanksApart();
+    log.Info(
+        fmt::format("{} and the cards beside it, {} in all, are put together",
+                    about.process, about.cards.size()));
   }
   return absl::OkStatus();
+}
+
+FileIndex::File LevelSide::FileOf(TensorKey& key, int32_t rank) const {
+  const auto at = static_cast<size_t>(rank);
+  if (at < about.cards.size()) {
+    const std::filesystem::path card(about.cards[at]);
+    const auto name = trees::ParseProcessName(card.filename().string());
+    key.rank = rank;
+    if (name.has_value()) key.device = name->device;
+  }
+  return batch->files().Find(key);
+}
+
+TensorPlace LevelSide::PlaceOf(const v1::ComparedTensor& tensor) const {
+  auto key = ParseTensorName(tensor.name());
+  if (!key.has_value()) return {};
+  TensorPlace out;
+  const int32_t first = key->rank;
+  const auto& ranks = tensor.ranks();
+  const auto dim = DimOfPieces(tensor.layout());
+  if (dim.has_value()) {
+    out.dim = *dim;
+    for (const int32_t rank : ranks) out.pieces.push_back(FileOf(*key, rank));
+  }
+  const bool has_own =
+      std::find(ranks.begin(), ranks.end(), about.card) != ranks.end();
+  out.file = FileOf(*key, has_own ? about.card : first);
+  out.key = *std::move(key);
+  return out;
 }
 
 void LevelSide::Keep(const std::set<int64_t>& kept, bool has_warm_ups) {

@@ -15,8 +15,13 @@
 #include "client/import/trees/tree.h"
 #include "client/match/match_options.h"
 #include "client/msit/compare/batch_tree.h"
+#include "client/msit/compare/custom_columns.h"
 #include "client/msit/compare/dump_side.h"
 #include "client/msit/logger.h"
+
+namespace msitd::v1 {
+class ComparedTensor;
+}  // namespace msitd::v1
 
 namespace msitd::msit {
 
@@ -62,7 +67,7 @@ class ModuleTypes {
 // The bytes of the `model_tree.json` of a torch model; empty if there is none.
 std::string ModelTreeText(const DumpSide& side);
 
-// A side of the comparison: its tree, of which one process counts.
+// A side of the comparison: its tree, and what is known of it.
 // Thread-compatible.
 struct LevelSide {
   explicit LevelSide(const DumpSide& side) : about(side), types(side) {}
@@ -72,6 +77,13 @@ struct LevelSide {
 
   // Leaves other tokens. `has_warm_ups`: the warm-up, too, is compared.
   void Keep(const std::set<int64_t>& kept, bool has_warm_ups);
+
+  // The tensor of a row, and its file: of several cards that of the process
+  // which the user names, if it has one.
+  TensorPlace PlaceOf(const v1::ComparedTensor& tensor) const;
+
+  // The file of the tensor that a rank has; `key` becomes its key.
+  FileIndex::File FileOf(TensorKey& key, int32_t rank) const;
 
   DumpSide about;
   std::unique_ptr<trees::Tree> tree;

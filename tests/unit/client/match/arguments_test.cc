@@ -72,6 +72,17 @@ TEST(ArgumentsTest, TooManyAreRefused) {
       absl::IsResourceExhausted(builder.Add("a", 0, Io::kInput, "0", {}, 0)));
 }
 
+// Of tensors that one rank has.
+Alignment AlignCounts(const std::vector<uint64_t>& golden,
+                      const std::vector<uint64_t>& target) {
+  const auto sizes_of = [](const std::vector<uint64_t>& counts) {
+    std::vector<TensorSizes> out;
+    for (const uint64_t count : counts) out.push_back({count, count});
+    return out;
+  };
+  return AlignSizes(sizes_of(golden), sizes_of(target));
+}
+
 TEST(ArgumentsTest, WhatHasASizeOfItsOwnIsFoundAmongOthers) {
   EXPECT_THAT(AlignCounts({4, 1, 9}, {4, 9}),
               ElementsAre(Pair(0, 0), Pair(2, 1)));
@@ -80,6 +91,28 @@ TEST(ArgumentsTest, WhatHasASizeOfItsOwnIsFoundAmongOthers) {
   EXPECT_THAT(AlignCounts({3}, {4}), IsEmpty());
   const std::vector<uint64_t> many(kAlignCellsMax, 1);
   EXPECT_THAT(AlignCounts({1, 1}, many), IsEmpty());
+}
+
+TEST(ArgumentsTest, PiecesHaveTheSizeOfAllOfThem) {
+  // A copy in both ranks, and halves.
+  EXPECT_THAT(AlignSizes({{8, 8}, {8, 8}}, {{8, 16}, {4, 8}}),
+              ElementsAre(Pair(0, 0), Pair(1, 1)));
+  EXPECT_THAT(AlignSizes({{4, 8}}, {{2, 8}}), ElementsAre(Pair(0, 0)));
+  EXPECT_THAT(AlignSizes({{8, 8}}, {{3, 6}}), IsEmpty());
+}
+
+TEST(ArgumentsTest, SizesOfAllRanksAreThoseOfTheFirstAndTheLastToken) {
+  FactsBuilder builder;
+  for (const int32_t rank : {0, 2}) {
+    builder.GoToRank(rank);
+    for (const int64_t count : {3, 5, 4 + rank}) {
+      ASSERT_TRUE(builder.Add("a", 0, Io::kOutput, "0", {count}, 1).ok());
+    }
+  }
+  const TensorFacts tensor = builder.Finish()[0].tensors[0];
+  EXPECT_EQ(tensor.all_count, 6u);
+  EXPECT_EQ(tensor.last_all_count, 10u);
+  EXPECT_THAT(tensor.last_shape, ElementsAre(6));
 }
 
 TEST(ArgumentsTest, AlignmentsAscend) {

@@ -424,6 +424,34 @@ TEST(TorchAtbTest, WhatOneRunLacksIsMissing) {
            "target 1: no tensor of the other model has its size (lacks)"}));
 }
 
+// Each card says its own rank in its topology, which is of the same model.
+TEST(TorchAtbTest, CardsHaveCopiesOrPieces) {
+  const auto torch = [] {
+    return RunBuilder("msit")
+        .Op("root.model.layers.0", {}, {8})
+        .Op("root.model.layers.0.mlp.down_proj", {}, {8})
+        .File("model_tree.json", ModelTree())
+        .Build();
+  };
+  RunBuilder cards("atb");
+  for (const int32_t rank : {0, 1}) {
+    cards.Rank(rank)
+        .Op("1_DecoderLayer", {}, {8})
+        .Op("1_DecoderLayer/1_Mlp/0_LinearOperation", {}, {rank == 0 ? 3 : 5});
+  }
+  const RunFacts atb = cards.File("model/M.json", Topology())
+                           .File("model/4243/M.json", Topology())
+                           .Build();
+  MatchOptions options;
+  options.joins_ranks = true;
+  const auto mapping = MatchTorchWithAtb(torch(), atb, options);
+  ASSERT_TRUE(mapping.ok()) << mapping.status();
+  EXPECT_EQ(mapping->pair_count, 2u);
+  const auto rank_by_rank = MatchTorchWithAtb(torch(), atb, {});
+  ASSERT_TRUE(rank_by_rank.ok()) << rank_by_rank.status();
+  EXPECT_EQ(rank_by_rank->pair_count, 1u);
+}
+
 TEST(TorchAtbTest, TopologyIsNeeded) {
   const RunFacts atb = RunBuilder("atb").Op("a", {}, {1}).Build();
   EXPECT_TRUE(

@@ -35,6 +35,10 @@ class RunBuilder {
     (void)builder_.Add(op, call, io, index, {count}, count);
     return *this;
   }
+  RunBuilder& Rank(int32_t rank) {
+    builder_.GoToRank(rank);
+    return *this;
+  }
   RunBuilder& File(std::string name, std::string text, int32_t rank = 0,
                    int64_t token = 0) {
     run_.files.push_back({std::move(name), std::move(text), rank, token});

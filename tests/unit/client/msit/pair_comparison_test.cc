@@ -43,10 +43,13 @@ class PairComparisonTest : public ::testing::Test {
 
 TEST_F(PairComparisonTest, PairThatIsRefusedLeavesNothingToTheNext) {
   std::vector<std::pair<size_t, std::string>> largest;
-  PairComparison pairs(interrupts_, [&](size_t pair, const ReportRow& row) {
-    largest.emplace_back(pair, ctl::TextOf(row.At("golden_max_value")) + " " +
-                                   ctl::TextOf(row.At("my_max_value")));
-  });
+  PairComparison pairs(
+      interrupts_,
+      PairComparison::TakeReportRows([&](size_t pair, const ReportRow& row) {
+        largest.emplace_back(pair, ctl::TextOf(row.At("golden_max_value")) +
+                                       " " +
+                                       ctl::TextOf(row.At("my_max_value")));
+      }));
   const Tensor first = MakeTensor({1, 2}, {2});
   Tensor deeper = MakeTensor({1, 2}, std::vector<int64_t>(32, 1));
   deeper.shape.push_back(2);

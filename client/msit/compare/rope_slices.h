@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "client/match/mapping.h"
+#include "client/msit/compare/level_side.h"
+#include "client/msit/tensor.h"
+#include "client/query/interrupts.h"
+
+namespace msitd::v1 {
+class ComparisonRow;
+}  // namespace msitd::v1
+
+namespace msitd::msit {
+
+// What the rope operation of the library takes of the table that a torch model
+// has: the row at the end of a sequence. `part` is 0 for the cosine and 1 for
+// the sine, which a table may have side by side. Nothing if the table has no
+// such row.
+std::optional<Tensor> SliceOfTable(const Tensor& table, int64_t sequence_length,
+                                   int part);
+
+// `tensor` with every second of its columns, if these are equal to those before
+// them, and it is a single row; nothing else.
+std::optional<Tensor> WithoutRepeatedColumns(const Tensor& tensor);
+
+// Compares the tables of rope operations where one side takes a row of them:
+// no mapping knows which one, since it is another one in each token.
+// Thread-compatible; lives on the main thread.
+class RopeSlices {
+ public:
+  // Borrows all. `is_torch_golden`: the other side is of the library.
+  RopeSlices(const LevelSide& golden, const LevelSide& my, bool is_torch_golden)
+      : golden_(golden), my_(my), is_torch_golden_(is_torch_golden) {}
+
+  // Looks at the files of these operations in a token. What cannot be read is
+  // left as it is.
+  void Find(const match::RopeOps& ops, int64_t token);
+
+  // True for a row of a tensor that is compared here.
+  bool Has(const v1::ComparisonRow& row) const;
+
+  // Compares what was found. `take` gets the rows, as if both runs had the
+  // tensors.
+  absl::Status Compare(
+      ctl::Interrupts& interrupts,
+      const std::function<absl::Status(const v1::ComparisonRow& row)>& take);
+
+ private:
+  struct Slice {
+    // Names of tensors, of the runs of both sides.
+    std::string golden;
+    std::string my;
+    std::string op;  // Of the golden one.
+    int64_t token = 0;
+    Tensor golden_tensor;
+    Tensor my_tensor;
+  };
+
+  void FindPart(const match::RopeOps& ops, int64_t token, int part,
+                int64_t sequence_length);
+
+  const LevelSide& golden_;
+  const LevelSide& my_;
+  const bool is_torch_golden_;
+  std::vector<Slice> slices_;
+  // Of their tensors.
+  std::set<std::string> golden_ids_;
+  std::set<std::string> my_ids_;
+};
+
+}  // namespace msitd::msit
