@@ -1,12 +1,14 @@
 """Hooks beside copies, files, processes, threads and errors, and their removal."""
 
 import copy
+import gc
 import io
 import os
 import pickle
 import subprocess
 import sys
 import threading
+import weakref
 
 import msitd
 import pytest
@@ -311,3 +313,91 @@ def test_hooks_are_removed_in_the_middle_of_a_backward(client, daemon):
     ios = {(r.op, r.io) for r in daemon.records}
     assert ("root.2", "grad_output") in ios
     assert not {("root.0", "grad_output"), ("root.0", "grad_weight")} & ios
+
+
+_SUBINTERPRETER = """
+import importlib, sys
+{first}
+for name in ("_xxsubinterpreters", "_interpreters"):
+    try:
+        interpreters = importlib.import_module(name)
+        break
+    except ImportError:
+        continue
+# An object or an exception tells of a failure, as the version of Python wants.
+try:
+    failure = interpreters.run_string(
+        interpreters.create({isolated}), "import sys\\n{path}\\nimport msitd"
+    )
+except interpreters.RunFailedError as error:
+    failure = error
+assert "cannot be imported in a subinterpreter" in str(failure), failure
+import msitd
+assert msitd.Client
+"""
+
+
+@pytest.mark.parametrize("first", ["", "import msitd"])
+@pytest.mark.parametrize("isolated", ["", "isolated=False"])
+def test_a_subinterpreter_is_refused_at_once(first, isolated):
+    if sys.version_info >= (3, 13):
+        isolated = isolated and '"legacy"'
+    path = f"sys.path[:] = {sys.path!r}"
+    script = _SUBINTERPRETER.format(first=first, isolated=isolated, path=path)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+@pytest.fixture
+def no_collector():
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def use(model):
+    for _ in range(2):
+        model(X).sum().backward()
+
+
+HANDLES = {
+    "hooks": lambda model, client: msitd.register_hook(model, client),
+    "all": lambda model, client: msitd.register_hook(
+        model,
+        client,
+        gradients=True,
+        optimizer_state=True,
+        aliases=True,
+        weights=True,
+        stack="full",
+        requests=lambda: ["a"],
+    ),
+    "functions": lambda model, client: msitd.register_api(
+        client, imported=True, operators=True, gradients=True
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", HANDLES)
+def test_a_removed_handle_and_its_client_are_freed_at_once(daemon, no_collector, kind):
+    model = new_model()
+    client = msitd.Client("run", 0, 1, daemon.endpoint)
+    handle = HANDLES[kind](model, client)
+    use(model)
+    handle.remove()
+    client.close()
+    left = weakref.ref(handle), weakref.ref(client)
+    del handle, client
+    assert [each() for each in left] == [None, None]
+    use(model)
+
+
+def test_a_forgotten_client_is_closed_when_its_handle_is_removed(daemon, no_collector):
+    handle = msitd.register_hook(
+        new_model(), msitd.Client("run", 0, 1, daemon.endpoint)
+    )
+    handle.remove()
+    left = weakref.ref(handle._client)
+    del handle
+    assert left() is None
+    assert "module_tree.json" in daemon.documents

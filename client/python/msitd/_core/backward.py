@@ -52,14 +52,16 @@ class Backward:
         self._skips = skips
         self._first_runs = FirstRuns()
         self._gradients = Gradients(client, leaves, skips)
-        self._token = token
-        self._parameters = Parameters(
-            client, leaves, skips, op_of, token, self._token_of_backward
-        )
+        gradients = self._gradients
 
-    def _token_of_backward(self) -> int | None:
-        token = self._gradients.token_of_backward()
-        return self._token() if token is None else token
+        # No method: it would hold this object in a circle.
+        def token_of_backward() -> int | None:
+            of_call = gradients.token_of_backward()
+            return token() if of_call is None else of_call
+
+        self._parameters = Parameters(
+            client, leaves, skips, op_of, token, token_of_backward
+        )
 
     def begin_pass(self, has_gradients: bool) -> None:
         """Is told that a pass begins, and whether gradients are enabled there."""

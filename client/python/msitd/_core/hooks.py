@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import weakref
 from collections.abc import Callable, Collection, Iterable
@@ -111,8 +112,9 @@ class HookHandle:
                 client,
                 self._leaves,
                 self._skips,
-                op_of=self._recorded_op,
-                token=self._recorded_token,
+                # No methods: these would hold the handle in a circle.
+                op_of=functools.partial(_recorded_op, self._matches),
+                token=functools.partial(_recorded_token, self._steps, tokens),
                 keeps_state=optimizer_state,
             )
         outermost = {id(module) for module in outermost_modules(model)}
@@ -154,11 +156,9 @@ class HookHandle:
     def remove(self) -> None:
         """Takes the hooks away. Doing so again does nothing.
 
-        If anything was not recorded, the document `not_recorded.json` of the
-        rank says so. `skipped` has reasons with their counts, and where each
-        came first. `uncalled` has the ops of which no call was seen: their
-        modules did not run, or something ran their `forward` or used their
-        parameters without calling them.
+        The daemon is told what was not recorded, with ops of which no call was
+        seen: their modules did not run, or something ran their `forward` or
+        used their parameters without calling them.
         """
         optimizers.unwatch(self)
         if not self._torch_handles:
@@ -170,6 +170,8 @@ class HookHandle:
             handle.remove()
         self._torch_handles.clear()
         self._placed.remove()
+        # They hold the handle.
+        self._hooks.clear()
         try:
             self._skips.tell(self._client, self._uncalled if self._begun else ())
         except Exception as error:  # noqa: BLE001 - never the model's problem
@@ -424,7 +426,9 @@ class HookHandle:
             if self._backward is not None:
                 self._backward.begin_pass(forward.has_gradients)
             self._placed.follow(forward.token)
-            if self._requests is not None and self._recorded_token() is not None:
+            if self._requests is not None and (
+                self._tokens is None or forward.token in self._tokens
+            ):
                 self._client.record_requests(self._requests(), forward.token)
             if self._tells_phase and is_root and kwargs:
                 record_phase(self._client, op, forward.token, kwargs)
@@ -452,7 +456,9 @@ class HookHandle:
             return
         # A graph that is made again for each change of the policy costs more.
         self._placed.stay()
-        hooks = self._hooks[op]
+        hooks = self._hooks.get(op)
+        if hooks is None:
+            return
         thread = self._thread
         thread.is_in_graph = True
         thread.caller = caller
@@ -564,14 +570,6 @@ class HookHandle:
     def _identities(self) -> Identities | None:
         return self._thread.identities() if self._aliases else None
 
-    def _recorded_op(self, module_name: str) -> str | None:
-        op = _op_of(module_name)
-        return op if self._matches(op) else None
-
-    def _recorded_token(self) -> int | None:
-        token = self._steps.token
-        return token if self._tokens is None or token in self._tokens else None
-
     def _skip(self, op: str, index: str, error: Exception) -> None:
         self._skips.count(op, index, reason_of(error))
 
@@ -583,6 +581,16 @@ def _is_not_recorded(*_: Any) -> bool:
 def _is_replica(module: Any) -> bool:
     """Returns whether DataParallel runs the module beside others of its kind."""
     return getattr(module, "_is_replica", False)
+
+
+def _recorded_op(matches: Callable[[str], Any], module_name: str) -> str | None:
+    op = _op_of(module_name)
+    return op if matches(op) else None
+
+
+def _recorded_token(steps: Steps, tokens: Collection[int] | None) -> int | None:
+    token = steps.token
+    return token if tokens is None or token in tokens else None
 
 
 def _op_of(module_name: str) -> str:

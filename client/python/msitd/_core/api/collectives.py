@@ -93,6 +93,8 @@ class Collectives:
         kind = _work_type()
         if kind is not None and vars(kind)["wait"] is self._wait:
             kind.wait = self._original  # type: ignore[method-assign]
+        # It holds this object.
+        self._wait = None
         with self._lock:
             pending, self._pending = self._pending, {}
         for _, finish in pending.values():

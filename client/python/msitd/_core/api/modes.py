@@ -33,7 +33,8 @@ def function_mode(
         ops.setdefault(target.original, target.op)
 
     class ApiFunctionMode(TorchFunctionMode):
-        is_on = True
+        # Until it is left. A class lies in a circle, so its functions do not hold it.
+        calls: ApiCalls | None = None
         # To compiled.make_modes_transparent: stand-ins count calls in graphs.
         is_transparent = True
 
@@ -45,7 +46,8 @@ def function_mode(
             kwargs: dict[str, Any] | None = None,
         ) -> Any:
             kwargs = kwargs or {}
-            if not self.is_on or is_tracing():
+            current = self.calls
+            if current is None or is_tracing():
                 return func(*args, **kwargs)
             if isinstance(func, Wrapped):
                 op: str | None = func._msitd_target.op
@@ -56,11 +58,13 @@ def function_mode(
                     op = aten_op(func)
             if op is None:
                 return func(*args, **kwargs)
-            return calls.call(func, op, args, kwargs)
+            return current.call(func, op, args, kwargs)
 
     compiled.make_no_frame(ApiFunctionMode.__torch_function__)
     compiled.make_modes_transparent()
-    return ApiFunctionMode()
+    mode = ApiFunctionMode()
+    mode.calls = calls
+    return mode
 
 
 def dispatch_mode(calls: ApiCalls) -> Any:
@@ -68,7 +72,7 @@ def dispatch_mode(calls: ApiCalls) -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class ApiDispatchMode(TorchDispatchMode):
-        is_on = True
+        calls: ApiCalls | None = None
 
         def __torch_dispatch__(
             self,
@@ -78,14 +82,18 @@ def dispatch_mode(calls: ApiCalls) -> Any:
             kwargs: dict[str, Any] | None = None,
         ) -> Any:
             kwargs = kwargs or {}
-            is_off = not self.is_on or calls.is_inside()
-            op = None if is_off else aten_op(func)
+            current = self.calls
+            if current is None or current.is_inside():
+                return func(*args, **kwargs)
+            op = aten_op(func)
             if op is None or op in _PASSED_OVER:
                 return func(*args, **kwargs)
-            return calls.call(func, op, args, kwargs)
+            return current.call(func, op, args, kwargs)
 
     compiled.make_no_frame(ApiDispatchMode.__torch_dispatch__)
-    return ApiDispatchMode()
+    mode = ApiDispatchMode()
+    mode.calls = calls
+    return mode
 
 
 def enter(mode: Any) -> None:
@@ -112,7 +120,7 @@ def leave(mode: Any) -> bool:
 
     Returns whether it was there. One of another thread stays, and lets all through.
     """
-    mode.is_on = False
+    mode.calls = None
     stack = _stack_of(mode)
     modes = stack.modes()
     if mode not in modes:
