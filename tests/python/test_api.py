@@ -528,24 +528,6 @@ def test_checkpointed_calls_are_recorded_once(calls_of, use_reentrant):
     assert ops(calls_of(run, op_pattern="*.sigmoid")) == [("Torch.sigmoid", 0)]
 
 
-def test_graphs_are_whole_and_their_functions_are_counted(client, daemon):
-    torch._dynamo.reset()
-    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
-    whole = torch.compile(model, backend="aot_eager", fullgraph=True)
-    expected = model(X)
-    with msitd.register_api(client) as handle:
-        for _ in range(2):
-            assert torch.equal(whole(X), expected)
-    client.flush()
-    assert ops([r.place[1:] for r in daemon.records]) == [
-        ("Torch.equal", 0),
-        ("Torch.equal", 1),
-    ]
-    [(reason, count)] = handle.skipped.items()
-    assert "graphs" in reason
-    assert count == 2
-
-
 def test_gradients_of_functions_are_those_of_autograd(calls_of):
     w = torch.ones(2, 2, requires_grad=True)
 
@@ -568,19 +550,6 @@ def test_gradients_of_functions_are_those_of_autograd(calls_of):
     shown = {place: array(record) for place, record in calls_of.records.items()}
     assert shown["Torch.matmul", 0, "grad_input", "1"] == w.grad.tolist()
     assert shown["Functional.relu", 0, "grad_output", "0"] == [[3.0, 3.0], [3.0, 3.0]]
-
-
-def test_calls_in_a_graph_of_eager_are_recorded(client, daemon):
-    torch._dynamo.reset()
-    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
-    whole = torch.compile(model, backend="eager", fullgraph=True)
-    with msitd.register_api(client, imported=True):
-        whole(X)
-    client.flush()
-    assert ops([r.place[1:] for r in daemon.records]) == [
-        ("Functional.linear", 0),
-        ("Functional.relu", 0),
-    ]
 
 
 @pytest.mark.parametrize("imported", [False, True])

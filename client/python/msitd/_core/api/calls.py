@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from msitd._core.api.collectives import Collectives, open_p2p, sent
 from msitd._core.api.targets import DISTRIBUTED_PREFIX, Target
 from msitd._core.gradients import Gradients
+from msitd._core.graphs import BEFORE, Caller
 from msitd._core.identities import Identities
 from msitd._core.leaves import Call, LeafRecorder
 from msitd._core.not_recorded import RECOMPUTED, reason_of
 from msitd._core.skips import Skips, is_in_backward
-from msitd._core.stacks import stack_of_caller
+from msitd._core.stacks import stack_of_caller, stack_of_graph
 from msitd._core.values import Described, Value
 from msitd._core.vocabulary import IO_ANY, KIND_NUMBERS
 from msitd._core.walk import walk_arguments, walk_result
@@ -51,10 +52,15 @@ _BETWEEN = (
 # What these call, the program does not: they record, or make graphs.
 _CALLERS_PASSED_OVER = (
     "msitd.",
+    "torch._decomp",
     "torch._dynamo.",
     "torch._functorch.",
     "torch._inductor.",
+    "torch._meta_registrations",
+    "torch._prims",
+    "torch._refs",
     "torch._subclasses.",
+    "torch._tensor_str",
     "torch.fx.",
 )
 
@@ -76,6 +82,8 @@ class _Thread(threading.local):
         self.is_ours = False
         self.known: Identities | None = None
         self.token = -1
+        # The call in a graph that has begun.
+        self.in_graph: Call | None = None
 
 
 class ApiCalls:
@@ -109,18 +117,22 @@ class ApiCalls:
         self._tokens = tokens
         self._inputs = inputs
         self._outputs = outputs
-        self._stack = stack
+        self.stack_level = stack
         self._aliases = aliases
         self._nested = nested
         self._operators = operators
         self._current_token = client._native.token
         self._gradients = Gradients(client, leaves, skips) if gradients else None
         self._thread = _Thread()
+        # Whether graphs can hold no notes.
+        self.counts_graphs = True
+        self._is_removed = False
         # Whether an op is asked for. Names are few.
         self._wanted: dict[str, bool] = {}
 
     def remove(self) -> None:
-        """Records nothing of a backward from now on."""
+        """Records nothing of a backward or a graph from now on."""
+        self._is_removed = True
         if self._gradients is not None:
             self._gradients.remove()
 
@@ -150,7 +162,15 @@ class ApiCalls:
             return function(*args, **kwargs)
         if self._is_idle(function, op):
             return function(*args, **kwargs)
-        if _is_passed_over(sys._getframe(1)):
+        caller = _caller_of(sys._getframe(1))
+        if caller == "" and thread.in_graph is not None:
+            # The graph runs what it has a note of.
+            thread.depth += 1
+            try:
+                return function(*args, **kwargs)
+            finally:
+                thread.depth -= 1
+        if caller.startswith(_CALLERS_PASSED_OVER):
             thread.is_ours = True
             try:
                 return function(*args, **kwargs)
@@ -180,10 +200,50 @@ class ApiCalls:
         # Functions of C call no stand-ins.
         return self._operators or isinstance(function, FunctionType)
 
-    def count_in_graph(self, op: str) -> None:
-        """See wrapper.Calls."""
+    def count_in_graph(self, op: str, reason: str = _IN_GRAPH) -> None:
+        """See wrapper.Calls and graphs.Recorder."""
+        has_note = reason is _IN_GRAPH and not self.counts_graphs
+        if has_note and not op.startswith(DISTRIBUTED_PREFIX):
+            return
         if self._matches(op):
-            self._skips.count(op, "", _IN_GRAPH)
+            self._skips.count(op, "", reason)
+
+    def run_in_graph(
+        self, side: str, op: str, leaves: dict[str, Any], caller: Caller
+    ) -> None:
+        """See graphs.Recorder."""
+        if self._is_removed:
+            return
+        thread = self._thread
+        call, thread.in_graph = thread.in_graph, None
+        if side == BEFORE:
+            if not self.is_inside():
+                thread.in_graph = self._quietly(
+                    self._begin_in_graph, op, leaves, caller.lines
+                )
+        elif call is not None and call.op == op:
+            self._quietly(self._record_in_graph, call, leaves, "output")
+
+    def _begin_in_graph(
+        self, op: str, leaves: dict[str, Any], lines: str
+    ) -> Call | None:
+        token = self._client.token
+        if not self._wants(op, token):
+            return None
+        if is_in_backward():
+            self._skips.count(op, "", RECOMPUTED)
+            return None
+        stack = None
+        if self.stack_level != "none":
+            stack = stack_of_graph(self.stack_level, lines)
+        call = Call(op, token, self._client.begin_call(op, token), stack)
+        self._record_in_graph(call, leaves, "input")
+        return call
+
+    def _record_in_graph(self, call: Call, leaves: dict[str, Any], io: str) -> None:
+        # Torch does not count what the kernels of a graph change: nothing is an alias.
+        if self._client.selects(call.op, io, call.token):
+            self._leaves.record(leaves.items(), io, call, None)
 
     def _quietly(self, record: Callable[..., Any], op: Any, *arguments: Any) -> Any:
         """Records, and lets no error through. What it calls of torch is not recorded."""
@@ -211,7 +271,8 @@ class ApiCalls:
         if is_in_backward() and _is_checkpoint(sys._getframe(2)):
             self._skips.count(op, "", RECOMPUTED)
             return None
-        stack = None if self._stack == "none" else stack_of_caller(self._stack)
+        level = self.stack_level
+        stack = None if level == "none" else stack_of_caller(level)
         call = Call(op, token, self._client.begin_call(op, token), stack)
         if self._gradients is not None and self._torch.is_grad_enabled():
             call = call._replace(inputs=self._gradients.begin(call, args, kwargs))
@@ -314,15 +375,15 @@ def _all_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
     return found
 
 
-def _is_passed_over(frame: FrameType | None) -> bool:
-    """Returns whether somebody calls of whom nothing is recorded."""
+def _caller_of(frame: FrameType | None) -> str:
+    """Returns the name of the module that calls; "" for the code of a graph."""
     name = ""
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
         if not name.startswith(_BETWEEN):
             break
         frame = frame.f_back
-    return name.startswith(_CALLERS_PASSED_OVER)
+    return name
 
 
 def _is_checkpoint(frame: FrameType | None) -> bool:

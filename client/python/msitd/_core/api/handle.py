@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from msitd._core import compiled
-from msitd._core.api import modes
+from msitd._core.api import in_graphs, modes
 from msitd._core.api.calls import ApiCalls
 from msitd._core.api.collectives import Collectives
 from msitd._core.api.targets import GROUPS, targets
@@ -64,9 +64,11 @@ def register_api(
 
     While functions are recorded, those of the module torch are stand-ins. They
     are equal to the functions, but not identical, and TorchScript does not
-    compile them. In graphs of `torch.compile`, functions are only recorded if
-    the backend calls them one by one, as `eager` does, all of them with
-    `imported`; calls in graphs are counted when a graph is made.
+    compile them. In graphs of `torch.compile` the functions are recorded that
+    Dynamo puts there, and end none of them, but for their gradients, for those
+    of `torch.distributed`, and for those in bodies of operators and in
+    `torch.func`: these are counted when a graph is made. Where a function has
+    two places, a graph does not tell which one it was found in.
 
     Args:
         client: Where to record. It must stay open until `remove`.
@@ -129,6 +131,9 @@ class ApiHandle:
         values: bool,
         stack: str,
         objects: bool,
+        inputs: bool,
+        outputs: bool,
+        gradients: bool,
         op_pattern: str | Iterable[str] | None,
         **options: Any,
     ) -> None:
@@ -154,6 +159,9 @@ class ApiHandle:
             stack=stack,
             nested=nested,
             operators=operators,
+            inputs=inputs,
+            outputs=outputs,
+            gradients=gradients,
             **options,
         )
         has_aten = imported and "aten" in groups
@@ -162,6 +170,7 @@ class ApiHandle:
             needed = []
         is_tracing = compiled.tracing_test(is_possible=True)
         self._modes: list[Any] = []
+        self._notes: in_graphs.Notes | None = None
         self._calls = calls
         self._installation: Installation | None = Installation(
             needed, calls, is_tracing
@@ -171,6 +180,17 @@ class ApiHandle:
                 self._collectives.install()
             if operators:
                 self._enter(modes.dispatch_mode(calls))
+            if needed and in_graphs.are_possible():
+                calls.counts_graphs = False
+                self._notes = in_graphs.Notes(
+                    calls,
+                    found,
+                    wants=matches,
+                    inputs=inputs,
+                    outputs=outputs,
+                    gradients=gradients,
+                )
+                in_graphs.install(self._notes)
             if needed and imported:
                 self._enter(modes.function_mode(calls, found, has_aten, is_tracing))
             # Existing graphs do not know of the stand-ins.
@@ -192,8 +212,7 @@ class ApiHandle:
     def remove(self) -> None:
         """Puts all functions back. Doing so again does nothing.
 
-        If anything was not recorded, the document `not_recorded.json` of the
-        rank says so. With `imported` or `operators`, call it in the thread that
+        The daemon is told what was not recorded. With `imported` or `operators`, call it in the thread that
         registered. Called in another one, it stops the records; torch goes on to
         ask us there, until it is called there, too.
         """
@@ -202,6 +221,7 @@ class ApiHandle:
         if installation is None:
             return
         installation.remove()
+        in_graphs.uninstall(self._notes)
         self._calls.remove()
         self._collectives.remove()
         compiled.forget_graphs()

@@ -1,0 +1,350 @@
+"""Records functions of torch in the graphs of torch.compile.
+
+What Dynamo gives to a backend is made of calls of functions, one node for each. So the
+operator that records is put around those that are wanted.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msitd._core import compiled
+from msitd._core.api.targets import DISTRIBUTED_PREFIX, Target
+from msitd._core.graphs import (
+    _BODIES,
+    _INT64_MAX,
+    _INT64_MIN,
+    _PART,
+    _WORD,
+    AFTER,
+    BEFORE,
+    _escaped,
+    _next_number,
+    _operator,
+    _recorders,
+    _word_of,
+)
+from msitd._core.walk import walk_arguments, walk_result
+
+if TYPE_CHECKING:
+    import torch
+
+    from msitd._core.graphs import Recorder
+
+_NO_GRADIENTS = "gradients of functions in graphs of torch.compile"
+_IN_A_BODY = (
+    "a function in the body of an operator of a graph, such as of torch.cond: no "
+    "record is possible there"
+)
+_IN_A_TRANSFORM = (
+    "a function in torch.func of a compiled model: no record is possible there"
+)
+
+# What Dynamo writes for operators of Python, and for those that come with the other
+# operand first.
+_OPERATORS = (
+    "add and eq floordiv ge gt iadd iand ifloordiv ilshift imod imul invert ior ipow "
+    "irshift isub ixor le lshift lt matmul mod mul ne or pow rshift setitem sub "
+    "truediv xor"
+)
+_REFLECTED = frozenset(("add", "and", "mod", "mul", "or", "pow", "sub", "xor"))
+_REFLECTED_OPS = frozenset(f"Tensor.__r{word}__" for word in _REFLECTED)
+
+# In the facts of a graph that has notes.
+_MARK = "msitd_notes"
+
+# Functions of torch.func that begin and end a transform.
+_BEGIN = "_increment_nesting"
+_END = "_decrement_nesting"
+
+_FRAME = re.compile(r'File "(.*)", line (\d+), in (.*)')
+
+_OURS = str(Path(__file__).parents[2]) + os.sep
+
+
+class Notes:
+    """Puts notes of the functions that are wanted into graphs.
+
+    Args:
+        recorder: See graphs.Recorder.
+        targets: The functions.
+        wants: Says whether an op is recorded.
+        inputs: Whether arguments are recorded.
+        outputs: Whether results are recorded.
+        gradients: Whether gradients should be recorded.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        targets: Iterable[Target],
+        *,
+        wants: Callable[[str], Any],
+        inputs: bool,
+        outputs: bool,
+        gradients: bool,
+    ) -> None:
+        import torch
+
+        self._name = str(_next_number())
+        _recorders[self._name] = recorder
+        self._count = recorder.count_in_graph
+        self._stack = recorder.stack_level
+        self._wants = wants
+        self._inputs = inputs
+        self._outputs = outputs
+        self._gradients = gradients
+        self._node_type = torch.fx.Node
+        self._graph_type = torch.fx.GraphModule
+        self._tensor_type = torch.Tensor
+        self._torch_folder = str(Path(torch.__file__).parent) + os.sep
+        # By function, and by name of a method.
+        self._ops: dict[Any, str] = {}
+        self._methods: dict[str, str] = {}
+        for target in targets:
+            if target.op.startswith(DISTRIBUTED_PREFIX):
+                continue
+            self._ops.setdefault(target.original, target.op)
+            if target.owner is torch.Tensor:
+                self._methods[target.name] = target.op
+        for word in _OPERATORS.split():
+            function = getattr(operator, word, None) or getattr(operator, f"{word}_")
+            method = self._methods.get(f"__{word}__")
+            if method is not None:
+                self._ops.setdefault(function, method)
+
+    def put_into(self, gm: torch.fx.GraphModule, runs_bodies: bool) -> None:
+        """Changes a graph that a backend is given next. Raises nothing.
+
+        Args:
+            runs_bodies: Whether the backend runs bodies of operators, and what is in
+                torch.func, as they are: stand-ins record there.
+        """
+        # A graph that is specialized comes again.
+        if _MARK in gm.meta:
+            return
+        gm.meta[_MARK] = True
+        level = 0
+        for node in list(gm.graph.nodes):
+            name = getattr(node.target, "__name__", "")
+            if name.endswith(_BEGIN):
+                level += 1
+            elif name.endswith(_END):
+                level -= 1
+            if node.op == "get_attr":
+                self._look_into(gm, node, runs_bodies)
+                continue
+            op = self._op_of(node)
+            if op is None or not self._wants(op):
+                continue
+            if self._gradients:
+                self._count(op, _NO_GRADIENTS)
+            if level > 0:
+                if not runs_bodies:
+                    self._count(op, _IN_A_TRANSFORM)
+                continue
+            try:
+                self._put_around(gm.graph, node, op)
+            except Exception as error:  # noqa: BLE001 - never the program's problem
+                self._count(op, str(error) or type(error).__name__)
+        gm.recompile()
+
+    def _look_into(
+        self, gm: torch.fx.GraphModule, node: torch.fx.Node, runs_bodies: bool
+    ) -> None:
+        """Does the same for the body of an operator, where a record is possible."""
+        body = getattr(gm, str(node.target), None)
+        if not isinstance(body, self._graph_type):
+            return
+        users = {
+            getattr(user.target, "__name__", str(user.target)) for user in node.users
+        }
+        if users <= _BODIES:
+            self.put_into(body, runs_bodies)
+            return
+        if runs_bodies:
+            return
+        for module in body.modules():
+            for inner in module.graph.nodes if hasattr(module, "graph") else ():
+                op = self._op_of(inner)
+                if op is not None and self._wants(op):
+                    self._count(op, _IN_A_BODY)
+
+    def _op_of(self, node: torch.fx.Node) -> str | None:
+        if node.op == "call_method":
+            return self._methods.get(str(node.target))
+        if node.op != "call_function":
+            return None
+        try:
+            op = self._ops.get(node.target)
+        except TypeError:
+            return None
+        if op is None or getattr(node.target, "__module__", "") != "_operator":
+            return op
+        # Sizes are numbers of Python.
+        if not any(map(self._is_tensor, node.args)):
+            return None
+        word = op.removeprefix("Tensor.__").removesuffix("__")
+        if word in _REFLECTED and not self._is_tensor(node.args[0]):
+            return self._methods.get(f"__r{word}__")
+        return op
+
+    def _is_tensor(self, value: Any) -> bool:
+        return isinstance(value, self._node_type) and isinstance(
+            _example(value), self._tensor_type
+        )
+
+    def _put_around(self, graph: torch.fx.Graph, node: torch.fx.Node, op: str) -> None:
+        args, kwargs = node.args, node.kwargs
+        if op in _REFLECTED_OPS:
+            # As the method of the second operand gets them.
+            args = args[::-1]
+        with graph.inserting_before(node):
+            args = tuple(self._opened(graph, arg) for arg in args)
+            kwargs = {name: self._opened(graph, arg) for name, arg in kwargs.items()}
+            given = list(walk_arguments(args, kwargs, self._node_type, True))
+            self._put(graph, BEFORE, op, given if self._inputs else [], node)
+        result = _example(node)
+        # What is inserted behind a node comes in reverse order.
+        with graph.inserting_before(node.next):
+            if result is None:
+                # It was done in place.
+                made = walk_result((*args, *kwargs.values()), self._node_type, True)
+            else:
+                opened = self._opened(graph, node)
+                made = walk_result(opened, self._node_type, True)
+            self._put(graph, AFTER, op, list(made) if self._outputs else [], node)
+
+    def _opened(self, graph: torch.fx.Graph, value: Any) -> Any:
+        """Returns the elements of what is several tensors, each as a node."""
+        if not isinstance(value, self._node_type):
+            return value
+        example = _example(value)
+        if not isinstance(example, (tuple, list)):
+            return value
+        out = []
+        for position, element in enumerate(example):
+            item = graph.call_function(operator.getitem, (value, position))
+            item.meta["example_value"] = element
+            out.append(self._opened(graph, item))
+        return out
+
+    def _put(
+        self,
+        graph: torch.fx.Graph,
+        side: str,
+        op: str,
+        leaves: list[tuple[str, Any]],
+        node: torch.fx.Node,
+    ) -> None:
+        tensors: list[Any] = []
+        ints: list[Any] = []
+        floats: list[Any] = []
+        kinds = {"tensor": tensors, "trained": tensors, "int": ints, "float": floats}
+        lines = _escaped(self._lines_of(node))
+        parts = [self._name, side, op, "", "", lines]
+        for index, leaf in leaves:
+            example = _example(leaf) if isinstance(leaf, self._node_type) else leaf
+            word = self._word_of(example)
+            kinds.get(word, []).append(leaf)
+            parts.append(_escaped(index) + _WORD + word)
+        arguments = (tensors, ints, floats, _PART.join(parts))
+        note = graph.call_function(_operator(), arguments)
+        note.meta["example_value"] = None
+        if "stack_trace" in node.meta:
+            note.meta["stack_trace"] = node.meta["stack_trace"]
+
+    def _word_of(self, leaf: Any) -> str:
+        """Returns what a site says of a leaf, as graphs.note_of does."""
+        import torch
+
+        if isinstance(leaf, self._tensor_type):
+            if leaf.is_meta:
+                return f"meta{_WORD}<torch.Tensor {leaf.dtype}>"
+            return "trained" if leaf.requires_grad else "tensor"
+        if leaf is None:
+            return "none"
+        if isinstance(leaf, bool):
+            return "true" if leaf else "false"
+        if isinstance(leaf, torch.SymInt):
+            return "int"
+        if isinstance(leaf, int) and _INT64_MIN <= leaf <= _INT64_MAX:
+            return "int"
+        if isinstance(leaf, float):
+            return "float"
+        return _word_of(leaf)
+
+    def _lines_of(self, node: torch.fx.Node) -> str:
+        """Returns the frames of the caller as stacks.stack_of_dynamo does."""
+        if self._stack == "none":
+            return ""
+        frames = _FRAME.findall(node.stack_trace or "")
+        lines = []
+        for file, line, function in reversed(frames):
+            if file.startswith(_OURS):
+                continue
+            text = f"{file}:{line} {function}"
+            if self._stack == "full":
+                lines.append(text)
+            elif not file.startswith(self._torch_folder):
+                return text
+        return "\n".join(lines)
+
+
+def are_possible() -> bool:
+    """Returns whether graphs of this torch can hold notes."""
+    return _operator() is not None
+
+
+def _example(node: Any) -> Any:
+    return node.meta.get("example_value")
+
+
+class _Installed:
+    """The notes that are put into graphs now, and what Dynamo had before."""
+
+    notes: Notes | None = None
+
+
+def install(notes: Notes) -> None:
+    """Puts `notes` into all graphs that are made from now on, until `uninstall`."""
+    _Installed.notes = notes
+    _patch()
+
+
+def uninstall(notes: Notes | None) -> None:
+    """Ends `install`. Doing so again does nothing."""
+    if notes is not None and _Installed.notes is notes:
+        _Installed.notes = None
+
+
+def _patch() -> None:
+    """Has Dynamo show us each graph before a backend gets it."""
+    from torch._dynamo.output_graph import OutputGraph
+
+    original = OutputGraph.call_user_compiler
+    if hasattr(original, "_msitd_is_ours"):
+        return
+
+    def call_user_compiler(self: Any, gm: Any, *args: Any, **kwargs: Any) -> Any:
+        notes = _Installed.notes
+        if notes is not None and _takes_notes(self):
+            # What it runs as it is, it runs with stand-ins.
+            name = getattr(self.compiler_fn, "compiler_name", "")
+            notes.put_into(gm, runs_bodies=name == "eager")
+        return original(self, gm, *args, **kwargs)
+
+    call_user_compiler._msitd_is_ours = True  # type: ignore[attr-defined]
+    OutputGraph.call_user_compiler = call_user_compiler  # type: ignore[method-assign]
+
+
+def _takes_notes(output: Any) -> bool:
+    # An exported program is for other processes too.
+    return not (
+        getattr(output, "export", False) or compiled.exporter()._is_exporting_flag
+    )
