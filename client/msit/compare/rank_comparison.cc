@@ -195,8 +195,8 @@ absl::Status RankComparison::Open() {
                                   : "Comparing GE with GE");
   schema_ = ctl::MakeMsitSchema(
       /*keeps_all=*/true,
-      [this](const v1::ComparedTensor& side, bool is_golden) {
-        return ctl::MsitSide{PathOf(is_golden, side.name()), ""};
+      [this](const v1::ComparedTensor& /*side*/, bool is_golden) {
+        return ctl::MsitSide{PathOf(is_golden), ""};
       });
   headings_ = schema_->Begin(v1::Comparison());
   columns_.AddHeadings(headings_);
@@ -234,6 +234,7 @@ absl::StatusOr<std::unique_ptr<RunPair>> RankComparison::OpenAndStart() {
 
 absl::Status RankComparison::CompareBatch(RunPair& runs) {
   self_compared_.clear();
+  folders_.clear();
   TokenGate gate;
   my_->LeadBatch(gate);
   golden_->FollowBatch(gate);
@@ -349,33 +350,45 @@ std::string RankComparison::PrefixOf(const GraphKey& key) const {
          (model.empty() ? fmt::format("graph_{}", model_id) : model) + "_";
 }
 
+absl::StatusOr<const RankComparison::Folder*> RankComparison::FolderOf(
+    const std::string& file) {
+  const std::string path = file.substr(0, file.rfind('/') + 1);
+  auto found = folders_.find(path);
+  if (found == folders_.end()) {
+    Folder folder{.place = trees::GePlaceOf(FoldersOf(file))};
+    MSITD_ASSIGN_OR_RETURN(folder.graph, GraphOfFile(folder.place));
+    found = folders_.emplace(path, std::move(folder)).first;
+  }
+  return &found->second;
+}
+
 absl::StatusOr<RankComparison::Graph*> RankComparison::GraphOf(
-    const TensorKey& mine) {
-  const std::string file = my_->files().Find(mine).path;
-  const trees::GePlace place = trees::GePlaceOf(FoldersOf(file));
-  MSITD_ASSIGN_OR_RETURN(Graph* const found, GraphOfFile(place));
-  Graph& graph = *found;
-  graph.tokens.insert(mine.token);
+    const TensorPlace& mine) {
+  const std::string& file = mine.file.path;
+  MSITD_ASSIGN_OR_RETURN(const Folder* const folder, FolderOf(file));
+  Graph& graph = *folder->graph;
+  graph.tokens.insert(mine.key.token);
   const std::string name = file.substr(file.rfind('/') + 1);
   is_fused_ = name.starts_with(kFusedOp);
-  graph.report.SetOp(mine.token, InGraph(mine.op, place), name);
+  graph.report.SetOp(mine.key.token, InGraph(mine.key.op, folder->place), name);
   return &graph;
 }
 
-TensorPlace RankComparison::PlaceOf(bool is_golden,
-                                    const TensorKey& key) const {
+TensorPlace RankComparison::PlaceOf(bool is_golden, TensorKey key) const {
   const bool is_mine = !is_golden || is_self_;
-  return {(is_mine ? *my_ : *golden_).files().Find(key), key};
+  FileIndex::File file = (is_mine ? *my_ : *golden_).files().Find(key);
+  return {std::move(file), std::move(key)};
 }
 
-std::string RankComparison::PathOf(bool is_golden, const std::string& name) {
-  const auto key = ParseTensorName(name);
-  if (!key.has_value()) return name;
-  const FileIndex::File file = PlaceOf(is_golden, *key).file;
-  if (file.path.empty()) return name;
-  if (!is_golden || is_self_ || !options_.is_compat)
-    return MsitPath(file, *key);
-  return file.is_shared ? PathAsMsit(file.path, *key, is_fused_) : file.path;
+std::string RankComparison::PathOf(bool is_golden) const {
+  const TensorPlace& place = is_golden ? row_golden_ : row_my_;
+  if (place.file.path.empty()) return FormatTensorName(place.key);
+  if (!is_golden || is_self_ || !options_.is_compat) {
+    return MsitPath(place.file, place.key);
+  }
+  return place.file.is_shared
+             ? PathAsMsit(place.file.path, place.key, is_fused_)
+             : place.file.path;
 }
 
 OpPlaces RankComparison::PlacesOf(const GraphKey& key, size_t number) const {
@@ -406,16 +419,16 @@ absl::Status RankComparison::AddRow(const v1::Comparison& /*comparison*/,
     }
     return absl::OkStatus();
   }
-  const auto golden_key = ParseTensorName(row.golden().name());
-  const auto key = ParseTensorName(row.target().name());
+  auto golden_key = ParseTensorName(row.golden().name());
+  auto key = ParseTensorName(row.target().name());
   if (!golden_key.has_value() || !key.has_value()) {
     return MakeStatus(absl::StatusCode::kInternal, "{} or {} names no tensor",
                       row.golden().name(), row.target().name());
   }
-  MSITD_ASSIGN_OR_RETURN(Graph* const graph, GraphOf(*key));
-  const TensorPlace golden = PlaceOf(/*is_golden=*/true, *golden_key);
-  const TensorPlace my = PlaceOf(/*is_golden=*/false, *key);
-  ReportSink sink(golden, my, columns_, graph->report);
+  row_golden_ = PlaceOf(/*is_golden=*/true, *std::move(golden_key));
+  row_my_ = PlaceOf(/*is_golden=*/false, *std::move(key));
+  MSITD_ASSIGN_OR_RETURN(Graph* const graph, GraphOf(row_my_));
+  ReportSink sink(row_golden_, row_my_, columns_, graph->report);
   return schema_->Add(row, sink);
 }
 

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -78,10 +79,16 @@ class RankComparison {
                            match::Matcher matcher);
   void Count(const v1::ComparisonRow& row);
   void WarnOfMissing(const match::Mapping& mapping);
+  // What the folder of a file of my side says.
+  struct Folder {
+    trees::GePlace place;
+    Graph* graph = nullptr;
+  };
+  absl::StatusOr<const Folder*> FolderOf(const std::string& file);
   // The graph that a file of my side is of.
   absl::StatusOr<Graph*> GraphOfFile(const trees::GePlace& place);
   // The graph of a tensor of my side, ready for its row.
-  absl::StatusOr<Graph*> GraphOf(const TensorKey& mine);
+  absl::StatusOr<Graph*> GraphOf(const TensorPlace& mine);
   // Adds a row for each file of my side that could not be read, or of which
   // some tensors could not.
   absl::Status AddProblemRows(const RunPair& runs);
@@ -89,9 +96,9 @@ class RankComparison {
   std::string PrefixOf(const GraphKey& key) const;
   absl::Status AddRow(const v1::Comparison& comparison,
                       const v1::ComparisonRow& row);
-  TensorPlace PlaceOf(bool is_golden, const TensorKey& key) const;
-  // As msit writes the path of a tensor, which is called `name`.
-  std::string PathOf(bool is_golden, const std::string& name);
+  TensorPlace PlaceOf(bool is_golden, TensorKey key) const;
+  // As msit writes the path of a tensor of the row.
+  std::string PathOf(bool is_golden) const;
   // `number`: the place of the graph among those with rows.
   OpPlaces PlacesOf(const GraphKey& key, size_t number) const;
   absl::Status SaveReports();
@@ -110,6 +117,11 @@ class RankComparison {
   std::unique_ptr<ctl::TableSchema> schema_;
   CustomColumns columns_;
   std::vector<std::string> headings_;
+  // Of my side of this batch, by their paths.
+  std::unordered_map<std::string, Folder> folders_;
+  // Of the row that is added.
+  TensorPlace row_golden_;
+  TensorPlace row_my_;
   // True while the run is compared with itself.
   bool is_self_ = false;
   // True if my op of the row is fused.
