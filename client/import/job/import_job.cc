@@ -147,7 +147,7 @@ absl::Status ImportJob::ImportAttachments(const trees::Tree& tree) {
                           .tensor = "attachment " + attachment.name};
     std::string former;
     absl::Status problem = Describe(attachment.file, in_ledger);
-    if (problem.ok() && ledger_.Has(in_ledger, former)) {
+    if (problem.ok() && Has(in_ledger, former)) {
       ++counts_.skipped_file_count;
       continue;
     }
@@ -164,7 +164,7 @@ absl::Status ImportJob::ImportAttachments(const trees::Tree& tree) {
     if (!options_.is_dry_run) {
       MSITD_RETURN_IF_ERROR(
           target_.Attach(attachment.name, attachment.media_type, *bytes));
-      ledger_.Add(in_ledger);
+      Remember(in_ledger);
     }
     ++counts_.attachment_count;
   }
@@ -185,13 +185,22 @@ trees::TreeEntry Renamed(const ImportOptions& options, trees::TreeEntry entry) {
 
 void ImportJob::ReadAhead(const trees::TreeEntry& entry) const {
   if (entry.file.empty() || options_.is_dry_run) return;
-  LedgerEntry in_ledger{.path = Below(entry.file), .tensor = entry.tensor};
-  std::string former;
+  LedgerEntry in_ledger{.tensor = entry.tensor};
   if (!Describe(entry.file, in_ledger).ok() ||
-      in_ledger.bytes < kReadAheadBytesMin || ledger_.Has(in_ledger, former)) {
+      in_ledger.bytes < kReadAheadBytesMin) {
     return;
   }
-  FileFeed::ReadAhead(entry.file);
+  in_ledger.path = Below(entry.file);
+  std::string former;
+  if (!Has(in_ledger, former)) FileFeed::ReadAhead(entry.file);
+}
+
+bool ImportJob::Has(const LedgerEntry& entry, std::string& problem) const {
+  return options_.keeps_ledger && ledger_.Has(entry, problem);
+}
+
+void ImportJob::Remember(const LedgerEntry& entry) {
+  if (options_.keeps_ledger && !options_.is_dry_run) ledger_.Add(entry);
 }
 
 absl::Status ImportJob::ImportEntry(trees::TreeEntry entry) {
@@ -208,12 +217,16 @@ absl::Status ImportJob::ImportEntry(trees::TreeEntry entry) {
 }
 
 absl::Status ImportJob::ImportFile(const trees::TreeEntry& entry) {
-  LedgerEntry in_ledger{.path = Below(entry.file),
-                        .tensor = entry.tensor,
-                        .key = LedgerKeyOf(entry.key)};
-  absl::Status problem = Describe(entry.file, in_ledger);
+  LedgerEntry in_ledger;
+  absl::Status problem;
+  if (options_.keeps_ledger) {
+    in_ledger = {.path = Below(entry.file),
+                 .tensor = entry.tensor,
+                 .key = LedgerKeyOf(entry.key)};
+    problem = Describe(entry.file, in_ledger);
+  }
   std::string former;
-  if (problem.ok() && !options_.is_dry_run && ledger_.Has(in_ledger, former)) {
+  if (problem.ok() && !options_.is_dry_run && Has(in_ledger, former)) {
     ++counts_.skipped_file_count;
     if (!former.empty()) {
       problems_.Add(entry.file, absl::InvalidArgumentError(former));
@@ -232,7 +245,7 @@ absl::Status ImportJob::ImportFile(const trees::TreeEntry& entry) {
   if (in_ledger.record_count == 0 && !problem.ok()) return absl::OkStatus();
   ++counts_.file_count;
   const bool may_come_again = !problem.ok() && ImportProblems::MayPass(problem);
-  if (!may_come_again && !options_.is_dry_run) ledger_.Add(in_ledger);
+  if (!may_come_again) Remember(in_ledger);
   return absl::OkStatus();
 }
 
@@ -291,9 +304,10 @@ absl::Status ImportJob::SendTensor(const trees::TreeEntry& entry,
 absl::Status ImportJob::SendValues() {
   const ValueBlock block = std::exchange(values_, {});
   if (block.entries.empty()) return absl::OkStatus();
-  LedgerEntry in_ledger = EntryOf(block.entries);
+  LedgerEntry in_ledger;
+  if (options_.keeps_ledger) in_ledger = EntryOf(block.entries);
   std::string former;
-  if (!options_.is_dry_run && ledger_.Has(in_ledger, former)) {
+  if (!options_.is_dry_run && Has(in_ledger, former)) {
     if (!former.empty()) {
       problems_.Add("values", absl::InvalidArgumentError(former));
     }
@@ -311,7 +325,7 @@ absl::Status ImportJob::SendValues() {
   if (lost_count > 1) {
     in_ledger.problem += fmt::format(" (and {} more)", lost_count - 1);
   }
-  if (!options_.is_dry_run) ledger_.Add(in_ledger);
+  Remember(in_ledger);
   return absl::OkStatus();
 }
 

@@ -36,6 +36,9 @@ struct ImportOptions {
   // Streams stay open behind Import, for a job that imports again and again.
   // The ledger is written at the end of each Import only.
   bool keeps_streams = false;
+  // False for a run that goes with its program, and gets no second import: the
+  // ledger is neither asked nor written.
+  bool keeps_ledger = true;
   // Borrowed. Says what is kept of each tensor; null: all of it.
   TensorDeriver* deriver = nullptr;
   // How long the daemon may take nothing, before the job ends.
@@ -156,6 +159,9 @@ class ImportJob {
   absl::Status ImportEntries(trees::Tree& tree);
   absl::Status ImportAttachments(const trees::Tree& tree);
   void ReadAhead(const trees::TreeEntry& entry) const;
+  // What the ledger says, and what it is told, if there is to be one.
+  bool Has(const LedgerEntry& entry, std::string& problem) const;
+  void Remember(const LedgerEntry& entry);
   absl::Status ImportEntry(trees::TreeEntry entry);
   absl::Status ImportFile(const trees::TreeEntry& entry);
   // Sends the tensors of the file that is open. `problem` gets why it has

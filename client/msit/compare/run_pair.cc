@@ -122,6 +122,7 @@ class RunPair::SideImport {
   static job::ImportOptions OptionsFor(const trees::Tree& tree) {
     job::ImportOptions options;
     options.patience = kImportPatience;
+    options.keeps_ledger = false;
     if (tree.ranks().size() <= 1) options.rank = 0;
     return options;
   }

@@ -514,6 +514,24 @@ TEST_F(ImportJobTest, FilesOfTheWholeRunAreAttachedOnce) {
   EXPECT_EQ(job_->counts().skipped_file_count, 1);
 }
 
+TEST_F(ImportJobTest, WithoutALedgerNothingIsRemembered) {
+  options_.keeps_ledger = false;
+  FakeTree tree;
+  tree.entries_ = {FileEntry("op", WriteNpy("a.npy", 10)),
+                   Value("op", RecordKind::kNumber, "1")};
+  tree.attachments_ = {
+      {"graph.txt", WriteText("graph.txt", "op"), "text/plain"}};
+  ASSERT_TRUE(Import(tree).ok());
+  EXPECT_EQ(Arrivals().size(), 2u);
+  EXPECT_EQ(job_->counts().file_count, 1);
+  EXPECT_EQ(target_.attached_.size(), 1u);
+  EXPECT_EQ(target_.attached_.count("graph.txt"), 1u);
+
+  ASSERT_TRUE(Import(tree.entries_).ok());
+  EXPECT_EQ(Arrivals().size(), 2u);
+  EXPECT_EQ(job_->counts().skipped_file_count, 0);
+}
+
 TEST_F(ImportJobTest, DryRunOpensFilesAndSendsNothing) {
   options_.is_dry_run = true;
   target_.open_status_ = absl::InternalError("nobody may open it");
