@@ -91,7 +91,10 @@ absl::Status FileFeed::Open(const trees::TreeEntry& entry) {
   }
   path_ = entry.file;
   bytes_.reset();
-  return Reopen();
+  if (entry.opened == nullptr) return Reopen();
+  file_ = entry.opened;
+  is_at_begin_ = true;
+  return absl::OkStatus();
 }
 
 absl::Status FileFeed::Open(std::shared_ptr<const formats::ByteSource> bytes) {

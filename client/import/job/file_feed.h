@@ -24,7 +24,7 @@ class FileFeed {
   FileFeed();
   ~FileFeed();
 
-  // Opens the file of an entry.
+  // Opens the file of an entry, or takes over the open one.
   absl::Status Open(const trees::TreeEntry& entry);
 
   // Opens a file that is at hand. Files that it names are not read.
@@ -59,7 +59,7 @@ class FileFeed {
   std::string path_;
   // In place of the file at `path_`.
   std::shared_ptr<const formats::ByteSource> bytes_;
-  std::unique_ptr<formats::TensorFile> file_;
+  std::shared_ptr<formats::TensorFile> file_;
   bool is_at_begin_ = false;
   std::unique_ptr<Source> source_;
 };

@@ -208,6 +208,8 @@ absl::Status ImportJob::ImportEntry(trees::TreeEntry entry) {
                               values_.entries[0].key.rank != entry.key.rank)) {
     MSITD_RETURN_IF_ERROR(SendValues());
   }
+  // What the ledger says of a file has to be older than what is read of it.
+  if (options_.keeps_ledger) entry.opened.reset();
   if (!entry.file.empty()) return ImportFile(entry);
   values_.bytes += entry.text.size() + entry.stack.size();
   values_.entries.push_back(std::move(entry));

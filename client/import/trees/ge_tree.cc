@@ -384,10 +384,11 @@ bool GeTree::MakeEntry(size_t number, TreeEntry* entry) {
   std::string op = item.name.op_name;
   absl::Status opened;
   if (item.name.form == GeForm::kDump) {
-    const auto file = formats::OpenTensorFile(entry->file, {});
+    auto file = formats::OpenTensorFile(entry->file, {});
     opened = file.status();
     if (file.ok()) {
-      const auto& attributes = (*file)->attributes();
+      entry->opened = *std::move(file);
+      const auto& attributes = entry->opened->attributes();
       const auto name = attributes.find("op_name");
       if (name != attributes.end()) op = GeOpOf(name->second, op);
     }

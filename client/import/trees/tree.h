@@ -15,6 +15,10 @@
 #include "protos/base/record_kind.h"
 #include "protos/base/tensor_key.h"
 
+namespace msitd::formats {
+class TensorFile;
+}  // namespace msitd::formats
+
 // Folders that other tools leave. README.md has what each reader takes.
 namespace msitd::trees {
 
@@ -53,6 +57,8 @@ struct TreeEntry {
   std::string file;
   // The tensor of `file` that it is; empty for all of them.
   std::string tensor;
+  // `file`, if the tree had to open it: its first tensor comes next. Null else.
+  std::shared_ptr<formats::TensorFile> opened = nullptr;
 };
 
 // A file of the tree that the whole run has: a graph, a mapping, a topology.

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "client/import/formats/tensor_file.h"
 #include "protos/base/limits.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/client/core/client_fixture.h"
@@ -530,6 +531,18 @@ TEST_F(ImportJobTest, WithoutALedgerNothingIsRemembered) {
   ASSERT_TRUE(Import(tree.entries_).ok());
   EXPECT_EQ(Arrivals().size(), 2u);
   EXPECT_EQ(job_->counts().skipped_file_count, 0);
+}
+
+// As a tree hands it over that had to look into it.
+TEST_F(ImportJobTest, FileThatIsOpenIsNotOpenedAgain) {
+  trees::TreeEntry entry = FileEntry("op", WriteNpy("a.npy", 10, 'x'));
+  entry.opened = *formats::OpenTensorFile(entry.file, {});
+  std::filesystem::remove(entry.file);
+  options_.keeps_ledger = false;
+  ASSERT_TRUE(Import({entry}).ok());
+  ASSERT_EQ(Arrivals().size(), 1u);
+  EXPECT_EQ(Arrivals()[0].bytes,
+            std::vector<std::byte>(10, static_cast<std::byte>('x')));
 }
 
 TEST_F(ImportJobTest, DryRunOpensFilesAndSendsNothing) {
