@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -18,6 +18,7 @@
 #include "client/query/connection.h"
 #include "client/query/paging.h"
 #include "client/query/tensor_bytes.h"
+#include "client/runs/record_ops.h"
 #include "client/text/text.h"
 #include "protos/status/status.h"
 
@@ -26,17 +27,6 @@ namespace {
 
 using Tensors = v1::TensorService::Stub;
 using Attachments = v1::AttachmentService::Stub;
-
-// Of a tensor of which nothing but type and shape is known.
-constexpr std::string_view kNoStatistics = "{}";
-
-// Tools whose dumps have such a tensor for an argument that the task did not
-// have. In those of others it is there, and may have no element.
-bool RecordsAbsentArguments(std::string_view source) {
-  constexpr std::string_view kSources[] = {"ge", "fx", "mindie", "atb"};
-  return std::find(std::begin(kSources), std::end(kSources), source) !=
-         std::end(kSources);
-}
 
 Outcome TooLarge(const match::RunFacts& facts, std::string_view what) {
   return UsageError(fmt::format("run {}: {}", Printable(facts.run), what));
@@ -48,24 +38,27 @@ Outcome ReadOps(Connection& connection, match::RunFacts& facts) {
   request.mutable_filter()->add_kinds(v1::RECORD_KIND_TENSOR);
   request.mutable_filter()->add_kinds(v1::RECORD_KIND_STATISTICS);
   v1::ListTensorsResponse response;
-  match::FactsBuilder builder;
+  RecordOps ops(facts.source);
   absl::Status status;
-  const bool has_absent = RecordsAbsentArguments(facts.source);
   const auto take = [&](const google::protobuf::Message& row) {
     const auto& tensor = static_cast<const v1::Tensor&>(row);
-    // An argument that the task did not have takes no place among the others.
-    if (has_absent && tensor.value() == kNoStatistics) return true;
-    builder.GoToRank(tensor.rank());
-    status = builder.Add(tensor.op(), tensor.call(),
-                         static_cast<Io>(tensor.io()), tensor.index(),
-                         {tensor.shape().begin(), tensor.shape().end()},
-                         tensor.size_bytes());
+    const std::span<const int64_t> shape(
+        tensor.shape().data(), static_cast<size_t>(tensor.shape_size()));
+    status = ops.Add({.rank = tensor.rank(),
+                      .kind = static_cast<RecordKind>(tensor.kind()),
+                      .op = tensor.op(),
+                      .call = tensor.call(),
+                      .io = static_cast<Io>(tensor.io()),
+                      .index = tensor.index(),
+                      .shape = shape,
+                      .size_bytes = tensor.size_bytes(),
+                      .value = tensor.value()});
     return status.ok();
   };
   MSITCTL_RETURN_IF_FAILED(ForEachRow(connection, &Tensors::ListTensors,
                                       request, "tensors", 0, take, response));
   if (!status.ok()) return TooLarge(facts, Message(status));
-  facts.ops = builder.Finish();
+  facts.ops = ops.Finish();
   return {};
 }
 
@@ -175,6 +168,11 @@ Outcome ReadDocuments(Connection& connection, match::RunFacts& facts,
 Outcome ReadRunFacts(Connection& connection, match::RunFacts& facts,
                      bool all_constructs) {
   MSITCTL_RETURN_IF_FAILED(ReadOps(connection, facts));
+  return ReadRunFiles(connection, facts, all_constructs);
+}
+
+Outcome ReadRunFiles(Connection& connection, match::RunFacts& facts,
+                     bool all_constructs) {
   Files files(facts);
   MSITCTL_RETURN_IF_FAILED(ReadAttachments(connection, facts, files));
   return ReadDocuments(connection, facts, files, all_constructs);

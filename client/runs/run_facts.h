@@ -15,4 +15,8 @@ class Connection;
 Outcome ReadRunFacts(Connection& connection, match::RunFacts& facts,
                      bool all_constructs = false);
 
+// The same, but for the ops: attachments and documents.
+Outcome ReadRunFiles(Connection& connection, match::RunFacts& facts,
+                     bool all_constructs = false);
+
 }  // namespace msitd::ctl

@@ -120,6 +120,7 @@ absl::Status ImportJob::Send(int32_t rank, const client::TensorView& record,
   const client::Status sent = client_->Record(record);
   switch (sent.code) {
     case MSIT_OK:
+      if (options_.on_sent) options_.on_sent(record);
       return absl::OkStatus();
     case MSIT_ERROR_INVALID_ARGUMENT:
       problem = absl::InvalidArgumentError(sent.message);

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -39,6 +40,8 @@ struct ImportOptions {
   // False for a run that goes with its program, and gets no second import: the
   // ledger is neither asked nor written.
   bool keeps_ledger = true;
+  // Called with each record that was sent, unless it is null.
+  std::function<void(const client::TensorView& record)> on_sent = {};
   // Borrowed. Says what is kept of each tensor; null: all of it.
   TensorDeriver* deriver = nullptr;
   // How long the daemon may take nothing, before the job ends.

@@ -17,10 +17,13 @@
 #include "client/query/attachment_bytes.h"
 #include "client/query/connection.h"
 #include "client/runs/import_target.h"
+#include "client/runs/record_ops.h"
 #include "client/runs/run_facts.h"
 #include "client/runs/run_matcher.h"
 #include "msitd/v1/comparison_service.pb.h"
+#include "protos/base/dtype.h"
 #include "protos/base/mapping_limits.h"
+#include "protos/base/shape.h"
 #include "protos/os/thread.h"
 #include "protos/status/status.h"
 
@@ -92,7 +95,8 @@ class RunPair::SideImport {
         target_(connection, side_.run, kImportPatience, nullptr),
         ledger_(source_),
         watched_(target_),
-        job_(OptionsFor(*side_.tree), watched_, ledger_) {
+        ops_(source_),
+        job_(Options(), watched_, ledger_) {
     facts_.run = side_.run;
     facts_.source = source_;
   }
@@ -101,8 +105,7 @@ class RunPair::SideImport {
 
   // Of a run that is there and does not change any more.
   void ReadFacts() {
-    if (status_.ok())
-      status_ = StatusOf(ctl::ReadRunFacts(connection_, facts_));
+    if (status_.ok()) status_ = StatusOf(FindFacts());
   }
 
   // Warns of what is not compared, if all else came.
@@ -119,12 +122,45 @@ class RunPair::SideImport {
   }
 
  private:
-  static job::ImportOptions OptionsFor(const trees::Tree& tree) {
+  job::ImportOptions Options() {
     job::ImportOptions options;
     options.patience = kImportPatience;
     options.keeps_ledger = false;
-    if (tree.ranks().size() <= 1) options.rank = 0;
+    options.on_sent = [this](const client::TensorView& record) {
+      Note(record);
+    };
+    if (side_.tree->ranks().size() <= 1) options.rank = 0;
     return options;
+  }
+
+  void Note(const client::TensorView& record) {
+    const bool has_bytes = record.kind == RecordKind::kTensor;
+    const uint64_t bytes =
+        has_bytes ? ElementCount(record.dims) * ElementBytes(record.dtype) : 0;
+    ops_status_.Update(ops_.Add({.kind = record.kind,
+                                 .op = record.op,
+                                 .call = record.call,
+                                 .io = record.io,
+                                 .index = record.index,
+                                 .shape = record.dims,
+                                 .size_bytes = static_cast<int64_t>(bytes),
+                                 .value = record.value}));
+  }
+
+  ctl::Outcome FindFacts() {
+    const v1::RunCounters& held = target_.run().counters();
+    const auto held_count =
+        static_cast<size_t>(held.tensor_count() + held.statistics_count());
+    // Files may have tensors that others have, too: the first one is kept.
+    // Those of several ranks come in no order.
+    if (side_.tree->ranks().size() > 1 || !ops_status_.ok() ||
+        ops_.count() != held_count) {
+      return ctl::ReadRunFacts(connection_, facts_);
+    }
+    facts_.ops = ops_.Finish();
+    const job::ImportCounts& counts = job_.counts();
+    if (counts.attachment_count + counts.document_count == 0) return {};
+    return ctl::ReadRunFiles(connection_, facts_);
   }
 
   absl::Status Bring() {
@@ -148,6 +184,9 @@ class RunPair::SideImport {
   ctl::ImportTarget target_;
   job::ImportLedger ledger_;
   FullDiskTarget watched_;
+  // Of what was sent.
+  ctl::RecordOps ops_;
+  absl::Status ops_status_;
   job::ImportJob job_;
   absl::Status status_;
   match::RunFacts facts_;

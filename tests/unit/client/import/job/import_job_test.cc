@@ -13,6 +13,7 @@
 
 #include "client/import/formats/tensor_file.h"
 #include "protos/base/limits.h"
+#include "protos/base/record_kind.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/client/core/client_fixture.h"
 
@@ -531,6 +532,19 @@ TEST_F(ImportJobTest, WithoutALedgerNothingIsRemembered) {
   ASSERT_TRUE(Import(tree.entries_).ok());
   EXPECT_EQ(Arrivals().size(), 2u);
   EXPECT_EQ(job_->counts().skipped_file_count, 0);
+}
+
+TEST_F(ImportJobTest, WhatIsSentIsTold) {
+  std::vector<std::string> told;
+  options_.on_sent = [&told](const client::TensorView& record) {
+    told.push_back(std::string(record.op) + " " +
+                   std::string(RecordKindName(record.kind)));
+  };
+  ASSERT_TRUE(Import({FileEntry("a", WriteNpy("a.npy", 10)),
+                      FileEntry("b", WriteNpy("b.npy", 10, 1, /*missing=*/3)),
+                      Value("c", RecordKind::kNumber, "1")})
+                  .ok());
+  EXPECT_EQ(told, (std::vector<std::string>{"a tensor", "c number"}));
 }
 
 // As a tree hands it over that had to look into it.
