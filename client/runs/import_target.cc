@@ -215,6 +215,7 @@ absl::StatusOr<std::unique_ptr<client::Client>> ImportTarget::OpenRank(
   options.rank = rank;
   options.world_size = run_.world_size();
   options.max_block = patience_;
+  options.buffer_bytes = buffer_bytes_;
   options.open_timeout = patience_;
   options.user_agent = "msitctl run import";
   options.interrupt = interrupt;

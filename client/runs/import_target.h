@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "client/core/client.h"
 #include "client/import/job/import_job.h"
 #include "client/query/outcome.h"
 #include "msitd/v1/run_service.pb.h"
@@ -36,6 +37,9 @@ class ImportTarget final : public job::ImportTarget {
   // Loads what former imports noted. Fails if what the run holds is not from
   // imports of `source`.
   Outcome LoadLedger(const std::string& source, job::ImportLedger& ledger);
+
+  // Of the streams that are opened from now on.
+  void set_buffer_bytes(uint64_t bytes) { buffer_bytes_ = bytes; }
 
   Outcome Seal();
 
@@ -67,6 +71,7 @@ class ImportTarget final : public job::ImportTarget {
   Connection& connection_;
   const std::string name_;
   const std::chrono::microseconds patience_;
+  uint64_t buffer_bytes_ = client::ClientOptions().buffer_bytes;
   v1::Run run_;
   bool has_ledger_ = false;
   const ProgressSink on_progress_;

@@ -33,6 +33,10 @@ namespace {
 // How long the daemon may take nothing.
 constexpr std::chrono::microseconds kImportPatience = std::chrono::seconds(30);
 
+// Of each side. The system has to clear it before it is used, which takes
+// longer than to fill it again.
+constexpr uint64_t kImportBufferBytes = uint64_t{16} << 20;
+
 // Ends the import as soon as the daemon says that its disk is full.
 class FullDiskTarget final : public job::ImportTarget {
  public:
@@ -99,6 +103,7 @@ class RunPair::SideImport {
         job_(Options(), watched_, ledger_) {
     facts_.run = side_.run;
     facts_.source = source_;
+    target_.set_buffer_bytes(kImportBufferBytes);
   }
 
   void Run() { status_ = Bring(); }
