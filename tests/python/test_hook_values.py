@@ -208,3 +208,20 @@ def test_module_tree_of_a_lazy_or_compiled_model(client, daemon):
     modules = json.loads(daemon.documents["module_tree.json"])["modules"]
     assert [m["op"] for m in modules] == ["root", "root.0"]
     assert modules[1]["parameters"]["weight"]["shape"] is None
+
+
+@pytest.mark.parametrize("captures", [False, True])
+def test_what_a_graph_of_a_device_captures_is_counted(
+    client, daemon, monkeypatch, captures
+):
+    class OnDevice(torch.Tensor):
+        device = torch.device("cuda:0")
+
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: captures)
+    model = nn.Identity()
+    with msitd.register_hook(model, client) as handle:
+        model(torch.ones(2).as_subclass(OnDevice))
+    client.flush()
+    assert [r.device for r in daemon.records] == ([] if captures else ["cuda:0"] * 2)
+    assert list(handle.skipped.values()) == ([2] if captures else [])
+    assert all("a replay runs no Python" in reason for reason in handle.skipped)

@@ -33,6 +33,10 @@ _BUFFER_DTYPES = {
     "Zd": "complex128",
 }
 
+_CAPTURED = (
+    "a graph of the device, such as a CUDA graph, captures it: a replay runs no Python"
+)
+
 _UNKNOWN = REQUIRES_GRAD_NUMBERS[None]
 _NO = REQUIRES_GRAD_NUMBERS[False]
 _YES = REQUIRES_GRAD_NUMBERS[True]
@@ -89,6 +93,17 @@ def torch_reader() -> _msit.TorchReader | None:
         return None
 
 
+def _is_captured(torch: Any, device_type: str) -> bool:
+    """Returns whether a graph of the device captures what this thread does."""
+    module = getattr(torch, device_type, None)
+    test = getattr(module, "is_current_stream_capturing", None)
+    try:
+        return test is not None and bool(test())
+    except RuntimeError:
+        # This torch was built without graphs of the device.
+        return False
+
+
 def _record_torch(
     native: _msit.Client,
     torch: Any,
@@ -123,6 +138,8 @@ def _record_torch(
     if origin.type != "cpu":
         if origin.type == "meta":
             raise TypeError("a tensor on the device `meta` has no bytes")
+        if _is_captured(torch, origin.type):
+            raise TypeError(_CAPTURED)
         if place[0] is None:
             place = (f"{origin.type}:{origin.index or 0}", *place[1:])
         if identity != 0:
