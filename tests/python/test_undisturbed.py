@@ -66,7 +66,9 @@ def train(mode, backend, hooks):
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     seen = []
     with hooks(model):
-        run = torch.compile(model, backend=backend) if backend else model
+        run = model
+        if backend:
+            run = torch.compile(model, backend=backend, fullgraph=True)
         for step in range(STEPS):
             ids = torch.randint(16, (2, 6))
             optimizer.zero_grad(set_to_none=step % 2 == 0)
@@ -107,13 +109,13 @@ def test_fifty_steps_have_the_same_bits(client, mode, options):
     assert client.counters().dropped_count == 0
 
 
-@pytest.mark.parametrize("gradients", [False, True])
-def test_compiled_steps_have_the_same_bits(client, gradients):
-    expected = undisturbed("none", "aot_eager")
-    got = train(
-        "none",
-        "aot_eager",
-        lambda model: msitd.register_hook(model, client, gradients=gradients),
-    )
+@pytest.mark.parametrize("mode", ["none", "plain"])
+@pytest.mark.parametrize("options", [{}, ALL], ids=["forward", "all"])
+def test_compiled_steps_have_the_same_bits(client, mode, options):
+    expected = undisturbed(mode, "aot_eager")
+    got = train(mode, "aot_eager", lambda m: msitd.register_hook(m, client, **options))
+    assert len(got) == len(expected)
     assert all(map(torch.equal, got, expected))
+    client.flush()
     assert client.token == STEPS
+    assert client.counters().dropped_count == 0

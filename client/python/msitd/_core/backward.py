@@ -6,7 +6,9 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from msitd._core import compiled
 from msitd._core.gradients import Gradients, Inputs
+from msitd._core.graph_gradients import GraphGradients
 from msitd._core.parameters import Parameters
 from msitd._core.recomputation import FirstRuns
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from msitd._core.leaves import Call, LeafRecorder
     from msitd._core.recorder import Client
     from msitd._core.skips import Skips
-
+    from msitd._core.threads import Thread
 
 _UNKNOWN_FIRST = (
     "gradients: a forward runs again, and it is not known which one was the first"
@@ -30,6 +32,7 @@ class Backward:
         op_of: See Parameters.
         token: See Parameters.
         keeps_state: Whether to record what optimizers keep.
+        thread: Where each thread is.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class Backward:
         op_of: Callable[[str], str | None],
         token: Callable[[], int | None],
         keeps_state: bool,
+        thread: Thread,
     ) -> None:
         # A caller with a module has torch.
         import torch
@@ -52,12 +56,24 @@ class Backward:
         self._skips = skips
         self._first_runs = FirstRuns()
         self._gradients = Gradients(client, leaves, skips)
-        gradients = self._gradients
+        self.in_graphs = GraphGradients(self._gradients, client, skips)
+        self._thread = thread
+        # Of calls in graphs, which do not tell their module.
+        self._modules = {
+            op: weakref.ref(module)
+            for name, module in compiled.named_modules(model)
+            if (op := op_of(name)) is not None
+        }
+        self._token = token
+        gradients, in_graphs = self._gradients, self.in_graphs
 
         # No method: it would hold this object in a circle.
         def token_of_backward() -> int | None:
             of_call = gradients.token_of_backward()
-            return token() if of_call is None else of_call
+            if of_call is None:
+                in_graphs.count_if_compiled()
+                return token()
+            return of_call
 
         self._parameters = Parameters(
             client, leaves, skips, op_of, token, token_of_backward
@@ -71,7 +87,7 @@ class Backward:
 
     def begin(
         self,
-        module: torch.nn.Module,
+        module: torch.nn.Module | None,
         call: Call,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
@@ -80,18 +96,21 @@ class Backward:
         """Returns `call`, with what `end` needs, if it has a backward.
 
         Args:
+            module: None in a graph.
             has_gradients: See `begin_pass`, of the pass that it is part of.
         """
         if self._is_enabled():
-            self._parameters.watch_own(module, call.op)
+            self._watch_own(module, call.op)
             return call._replace(inputs=self._gradients.begin(call, args, kwargs))
-        if has_gradients:
+        if self._is_enabled_around():
+            self._watch_own(module, call.op)
+        elif has_gradients:
             self._first_runs.add(call)
         return call
 
     def begin_again(
         self,
-        module: torch.nn.Module,
+        module: torch.nn.Module | None,
         op: str,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
@@ -102,17 +121,39 @@ class Backward:
             if self._first_runs.is_lost():
                 self._skips.count(op, "", _UNKNOWN_FIRST)
             return None
-        if not self._is_enabled():
+        inputs = None
+        if self._is_enabled():
+            inputs = self._gradients.begin(call, args, kwargs)
+        elif not self._is_enabled_around():
             # A checkpoint in a checkpoint runs it once more.
             self._first_runs.add(call)
             return None
-        self._parameters.watch_own(module, op)
-        inputs = self._gradients.begin(call, args, kwargs)
+        self._watch_own(module, op)
         return call._replace(inputs=inputs, is_again=True)
+
+    def _is_enabled_around(self) -> bool:
+        """Returns whether gradients are enabled around the graph that runs.
+
+        A function of autograd runs it, so they are not inside.
+        """
+        caller = self._thread.caller
+        return caller is not None and caller.is_grad_enabled
+
+    def _watch_own(self, module: torch.nn.Module | None, op: str) -> None:
+        if module is None:
+            module = self._modules[op]()
+        if module is not None:
+            self._parameters.watch_own(module, op)
 
     def end(self, call: Call, inputs: Inputs, result: Any) -> None:
         """Is told what a call has given. The call of a graph must not hold it."""
         self._gradients.end(call._replace(inputs=None), inputs, result)
+
+    def end_in_graph(self, call: Call) -> None:
+        """Is told that the last call of this thread ends, which is in a graph."""
+        caller = self._thread.caller
+        if caller is not None and caller.is_grad_enabled and not self._is_enabled():
+            self.in_graphs.end(call._replace(inputs=None), caller.number)
 
     def record_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Records what a step of an optimizer has used."""

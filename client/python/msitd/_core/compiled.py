@@ -207,6 +207,7 @@ def make_package_opaque() -> None:
         "backward",
         "documents",
         "gradients",
+        "graph_gradients",
         "hooks",
         "identities",
         "leaves",

@@ -79,7 +79,7 @@ class Gradients:
         self._tensor_type = torch.Tensor
         self._next_number = torch._C._autograd._get_sequence_nr
         self._client = client
-        self._leaves = leaves
+        self.leaves = leaves
         self._skips = skips
         self._is_removed = False
         # By backward.
@@ -114,23 +114,35 @@ class Gradients:
             is_wanted = selects(call.op, "grad_input", call.token)
             if not is_wanted and not selects(call.op, "grad_output", call.token):
                 return None
-            inputs = Inputs(0, [], {})
-            if is_wanted:
-                given = tensors_given(args, kwargs, self._tensor_type)
-                for index, tensor in given:
-                    if tensor.requires_grad:
-                        _add_input(inputs, index, tensor)
-            return inputs._replace(first_number=self._next_number())
+            given = tensors_given(args, kwargs, self._tensor_type)
+            return self.inputs_of(given if is_wanted else ())
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._count(call, "", error)
             return None
 
+    def inputs_of(self, given: Iterable[tuple[str, torch.Tensor]]) -> Inputs:
+        """Returns what autograd knows of the tensors that a call gets now."""
+        inputs = Inputs(0, [], {})
+        for index, tensor in given:
+            if tensor.requires_grad:
+                _add_input(inputs, index, tensor)
+        return inputs._replace(first_number=self._next_number())
+
     def end(self, call: Call, inputs: Inputs, result: Any) -> None:
         """Watches the graph that a call has made. Raises nothing."""
+        self.watch(call, inputs, tensors_returned(result, self._tensor_type))
+
+    def watch(
+        self,
+        call: Call,
+        inputs: Inputs,
+        returned: Iterable[tuple[str, torch.Tensor]],
+    ) -> None:
+        """Does so for the tensors that it gives, by index."""
         try:
             made = []
             bases = set()
-            for index, tensor in tensors_returned(result, self._tensor_type):
+            for index, tensor in returned:
                 if not tensor.requires_grad:
                     continue
                 node = tensor.grad_fn
@@ -168,7 +180,7 @@ class Gradients:
             if self._client.selects(call.op, io, call.token):
                 prefix = f"again{round}." if round > 0 else ""
                 leaves = [(prefix + index, gradient) for index in indexes]
-                self._leaves.record(leaves, io, call, None)
+                self.leaves.record(leaves, io, call, None)
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._count(call, "", error)
 

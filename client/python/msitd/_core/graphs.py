@@ -3,7 +3,9 @@
 A graph holds operators of torch alone. So there is one that records: Dynamo runs the
 hooks while it makes a graph, and they leave that operator in it, with the tensors, the
 numbers, and a text that says what they are. It has an ordered effect: no pass removes
-it, and all of them run in the order of the hooks.
+it, and all of them run in the order of the hooks. Where autograd makes a backward of
+the graph, the operator puts hooks on the nodes of autograd that leave it there too; see
+`graph_gradients`.
 """
 
 from __future__ import annotations
@@ -16,12 +18,17 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msitd._core import stacks
+from msitd._core.compiled import make_opaque
+from msitd._core.effect_order import keep_order
+from msitd._core.graph_gradients import number_in_dynamo
 from msitd._core.values import Described, Value, describe
 from msitd._core.vocabulary import KIND_NUMBERS
 from msitd._core.walk import walk_arguments, walk_result
 
 if TYPE_CHECKING:
     import torch
+
+    from msitd._core.graph_gradients import GraphGradients
 
 # Between the parts of a site, and between the words of one leaf. No name of a module
 # has them.
@@ -32,6 +39,7 @@ _ESCAPE = "\x1d"
 
 BEFORE = "before"
 AFTER = "after"
+_GRADIENT = "gradient"
 
 _INT64_MIN = -(1 << 63)
 _INT64_MAX = (1 << 63) - 1
@@ -48,6 +56,8 @@ class Recorder(Protocol):
 
     # One of stacks.STACK_LEVELS.
     stack_level: str
+    # None if no gradients are recorded.
+    graph_gradients: GraphGradients | None
 
     def run_in_graph(
         self, side: str, op: str, leaves: dict[str, Any], caller: Caller
@@ -98,6 +108,17 @@ def _head(name: str, side: str, op: str) -> str:
     return _PART.join((name, side, op, recursive, grad, _escaped(lines)))
 
 
+def _number(name: str, side: str, op: str, needs_gradient: bool) -> str:
+    """Returns the part of a site that tells which call it is; "" without gradients.
+
+    Dynamo runs it like `_head`.
+    """
+    recorder = _recorders.get(name)
+    if recorder is None or recorder.graph_gradients is None:
+        return ""
+    return number_in_dynamo(name, op, side == BEFORE, needs_gradient)
+
+
 def _problem() -> str:
     import torch
     from torch._dynamo.symbolic_convert import InstructionTranslator
@@ -137,7 +158,7 @@ def _word_of(leaf: Any) -> str:
     return word + _WORD + _escaped(value.text)
 
 
-for _constant in (_head, _escaped, _word_of):
+for _constant in (_head, _number, _escaped, _word_of):
     # As torch.compiler.assume_constant_result does.
     _constant._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
@@ -174,6 +195,8 @@ def note_of(recorder: Recorder) -> Note | None:
         site = _head(name, side, op)
         if not site:
             return
+        told = ""
+        needs_gradient = False
         for index, leaf in leaves:
             if isinstance(leaf, tensor_type):
                 # With one on `meta` among its tensors, torch would not run the operator.
@@ -182,6 +205,7 @@ def note_of(recorder: Recorder) -> Note | None:
                 else:
                     tensors.append(leaf)
                     word = "trained" if leaf.requires_grad else "tensor"
+                    needs_gradient = needs_gradient or leaf.requires_grad
             elif leaf is None:
                 word = "none"
             elif isinstance(leaf, bool):
@@ -207,8 +231,9 @@ def note_of(recorder: Recorder) -> Note | None:
                 word = "other" if kind.__module__ == "torch" else "object"
                 word = word + _WORD + "<" + kind.__module__ + "."
                 word = word + kind.__qualname__ + ">"
-            site = site + _PART + _escaped(index) + _WORD + word
-        record(tensors, ints, floats, site)
+            told = told + _PART + _escaped(index) + _WORD + word
+        number = _number(name, side, op, needs_gradient)
+        record(tensors, ints, floats, site + _PART + number + told)
 
     return note
 
@@ -224,23 +249,26 @@ def _operator() -> Any:
     try:
         from torch._library.effects import EffectType
 
-        options: dict[str, Any] = {}
+        library = torch.library.Library("msitd", "FRAGMENT")
+        # It copies to the host, which no replay of a CUDA graph would do again.
         tag = getattr(torch.Tag, "cudagraph_unsafe", None)
-        if tag is not None:
-            # It copies to the host, which no replay would do again.
-            options["tags"] = (tag,)
-        note = torch.library.custom_op(
-            "msitd::note",
-            _note,
-            mutates_args=(),
-            schema="(Tensor[] tensors, SymInt[] ints, float[] floats, str site) -> ()",
-            **options,
-        )
-        note.register_fake(lambda tensors, ints, floats, site: None)
-        note.register_effect(EffectType.ORDERED)
+        library.define(_SCHEMA, tags=() if tag is None else (tag,))
+        library.impl("note", _note, "CompositeExplicitAutograd")
+        library.impl("note", _note_above_autograd, "Autograd", with_keyset=True)
+        torch.library.register_fake("msitd::note", _no_note, lib=library)
+        library._register_effectful_op("msitd::note", EffectType.ORDERED)
     except (AttributeError, ImportError, TypeError):
         return None
+    for function in (_note, _note_above_autograd, _no_note):
+        make_opaque(function)
+    # The operator goes with its library.
+    _libraries.append(library)
     return torch.ops.msitd.note.default
+
+
+_SCHEMA = "note(Tensor[] tensors, SymInt[] ints, float[] floats, str site) -> ()"
+
+_libraries: list[Any] = []
 
 
 class HooksInGraph(NamedTuple):
@@ -296,6 +324,8 @@ class Caller(NamedTuple):
     # Whether the module calls itself there.
     is_recursive: bool
     is_grad_enabled: bool
+    # See graph_gradients; "" if no gradients are recorded.
+    number: str
 
 
 class _Site(NamedTuple):
@@ -311,8 +341,8 @@ class _Site(NamedTuple):
 
 @functools.lru_cache(maxsize=_SITES_MAX)
 def _read_site(text: str) -> _Site:
-    recorder, side, op, recursive, grad, lines, *leaves = text.split(_PART)
-    caller = Caller(_plain(lines), bool(recursive), bool(grad))
+    recorder, side, op, recursive, grad, lines, number, *leaves = text.split(_PART)
+    caller = Caller(_plain(lines), bool(recursive), bool(grad), number)
     return _Site(recorder, side, op, caller, tuple(map(_read_leaf, leaves)))
 
 
@@ -339,6 +369,9 @@ def _note(
     recorder = _recorders.get(place.recorder)
     if recorder is None:
         return
+    if place.side == _GRADIENT:
+        _record_gradient(recorder, place, tensors)
+        return
     leaves: dict[str, Any] = {}
     try:
         given = [iter(tensors), iter(ints), iter(floats)]
@@ -347,6 +380,72 @@ def _note(
     except Exception as error:  # noqa: BLE001 - never the model's problem
         recorder.count_in_graph(place.op, str(error) or type(error).__name__)
     recorder.run_in_graph(place.side, place.op, leaves, place.caller)
+
+
+def _record_gradient(
+    recorder: Recorder, place: _Site, tensors: list[torch.Tensor]
+) -> None:
+    gradients = recorder.graph_gradients
+    if gradients is None:
+        return
+    indexes, ios, _ = zip(*place.leaves, strict=True)
+    given = list(zip(indexes, tensors, strict=True))
+    gradients.record(place.op, place.caller.number, ios[0], given)
+
+
+def _note_above_autograd(
+    keys: Any,
+    tensors: list[torch.Tensor],
+    ints: list[int],
+    floats: list[float],
+    site: str,
+) -> None:
+    """Is the operator where autograd sees it.
+
+    In what traces a graph, it puts hooks on the nodes of autograd.
+    """
+    import torch
+
+    mode = torch._C._get_dispatch_mode
+    kinds = torch._C._TorchDispatchModeKey
+    proxy = mode(kinds.PROXY)
+    if proxy is None and mode(kinds.FUNCTIONAL) is None and mode(kinds.FAKE) is None:
+        _note(tensors, ints, floats, site)
+        return
+    with torch._C._AutoDispatchBelowAutograd():
+        keys = keys & torch._C._after_autograd_keyset
+        _operator().redispatch(keys, tensors, ints, floats, site)
+    if proxy is not None:
+        _watch(proxy.tracer, _read_site(site), tensors)
+
+
+def _watch(tracer: Any, place: _Site, tensors: list[torch.Tensor]) -> None:
+    recorder = _recorders.get(place.recorder)
+    gradients = None if recorder is None else recorder.graph_gradients
+    number = place.caller.number
+    if gradients is None or not number or place.side == _GRADIENT:
+        return
+    words = ("tensor", "trained")
+    indexes = [index for index, word, _ in place.leaves if word in words]
+    given = list(zip(indexes, tensors, strict=True))
+    if place.side == BEFORE:
+        gradients.begin_traced(tracer, place.op, number, given)
+        return
+
+    def emit(io: str, indexes: list[str], gradient: torch.Tensor) -> None:
+        leaves = [_escaped(index) + _WORD + io for index in indexes]
+        head = (place.recorder, _GRADIENT, place.op, "", "", "", number)
+        site = _PART.join((*head, *leaves))
+        _operator()([gradient] * len(indexes), [], [], site)
+
+    gradients.end_traced(tracer, place.op, number, given, emit)
+
+
+def _no_note(
+    tensors: list[torch.Tensor], ints: list[int], floats: list[float], site: str
+) -> None:
+    """Is the operator for tensors without bytes, as in what makes a graph."""
+    keep_order(_operator())
 
 
 def _leaf_of(

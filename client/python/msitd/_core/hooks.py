@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import torch
     from typing_extensions import Self
 
+    from msitd._core.graph_gradients import GraphGradients
     from msitd._core.identities import Identities
     from msitd._core.recorder import Client
     from msitd._core.requests import Requests
@@ -96,12 +97,11 @@ class HookHandle:
         self._backward_ops: set[str] = set()
         # Ops of which some were.
         self._begun: set[str] = set()
-        # The graphs of torch.compile have no hooks of autograd.
-        self._note = None if gradients else graphs.note_of(self)
+        self._note = graphs.note_of(self)
         self._is_tracing = compiled.tracing_test(self._note is not None)
         # `generate` and other methods of a compiled model call the model inside.
         model = compiled.unwrap(model)
-        self._shared = self._shared_by_calls()
+        self._shared = None if gradients else self._shared_by_calls()
         self._steps = Steps(client, model, time)
         self._tells_phase = values and self._matches(ROOT_OP)
         optimizers.watch(self)
@@ -116,6 +116,7 @@ class HookHandle:
                 op_of=functools.partial(_recorded_op, self._matches),
                 token=functools.partial(_recorded_token, self._steps, tokens),
                 keeps_state=optimizer_state,
+                thread=self._thread,
             )
         outermost = {id(module) for module in outermost_modules(model)}
         try:
@@ -237,7 +238,7 @@ class HookHandle:
         is_tracing = self._is_tracing
         exporter = compiled.exporter()
         backward_ops = self._backward_ops
-        notes = graphs.hooks_of(op, self._note, self._inputs, self._outputs)
+        notes = graphs.hooks_of(op, self._note, *self._sides())
         begin, end = self._native_hooks(op, off)
 
         def before(
@@ -348,7 +349,7 @@ class HookHandle:
         steps = self._steps
         is_tracing = self._is_tracing
         exporter = compiled.exporter()
-        sides = [inner is not None and side for side in (self._inputs, self._outputs)]
+        sides = [inner is not None and side for side in self._sides()]
         notes = graphs.hooks_of(op, self._note, *sides)
 
         def before(
@@ -399,6 +400,11 @@ class HookHandle:
 
         return ModuleHooks(before, after)
 
+    def _sides(self) -> tuple[bool, bool]:
+        """Returns whether graphs need the arguments, and the results."""
+        needs_all = self._backward is not None
+        return self._inputs or needs_all, self._outputs or needs_all
+
     def _is_outermost(self, module: weakref.ref[torch.nn.Module]) -> bool:
         """Returns whether the call that begins now is in no other call of the module.
 
@@ -441,6 +447,12 @@ class HookHandle:
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._skip(ROOT_OP, "", error)
 
+    @property
+    def graph_gradients(self) -> GraphGradients | None:
+        """See graphs.Recorder."""
+        is_there = self._backward is not None and self._torch_handles
+        return self._backward.in_graphs if is_there else None
+
     def count_in_graph(self, op: str, reason: str) -> None:
         """See graphs.Recorder."""
         if self._torch_handles:
@@ -466,6 +478,9 @@ class HookHandle:
             if side == graphs.BEFORE:
                 hooks.before(None, (), leaves)
             else:
+                calls = thread.forward.calls
+                if self._backward is not None and calls and calls[-1].op == op:
+                    self._backward.end_in_graph(calls[-1])
                 hooks.after(None, (), {}, leaves or None)
         finally:
             thread.is_in_graph = False

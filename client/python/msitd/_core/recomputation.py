@@ -7,11 +7,12 @@ one function of autograd, which is how they know each other.
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 import weakref
 from collections import deque
-from types import FrameType
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class FirstRuns:
         import torch
 
         self._function_type = torch._C._FunctionBase
-        self._forward_code = torch.autograd.Function.apply.__func__.__code__
+        self._forward_code = _forward_code()
         self._backward_code = torch.autograd.function.BackwardCFunction.apply.__code__
         # Old versions of torch do not tell.
         self._node = getattr(torch._C, "_current_autograd_node", lambda: None)
@@ -89,14 +90,39 @@ class FirstRuns:
                 if frame.f_locals.get("self") is node:
                     break
             elif frame.f_code is self._forward_code and inner is not None:
-                found = self._first_argument(inner) or found
+                found = _function_in(inner) or found
             inner, frame = frame, frame.f_back
         return found
 
-    def _first_argument(self, frame: FrameType) -> Any:
-        names = frame.f_code.co_varnames
-        first = frame.f_locals.get(names[0]) if names else None
-        if isinstance(first, tuple) and first:
-            # Of a wrapper that takes anything.
-            first = first[0]
-        return first if isinstance(first, self._function_type) else None
+
+def innermost_function() -> Any:
+    """Returns the innermost function of autograd that runs its forward now, or None."""
+    forward_code = _forward_code()
+    inner: FrameType | None = None
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code is forward_code and inner is not None:
+            function = _function_in(inner)
+            if function is not None:
+                return function
+        inner, frame = frame, frame.f_back
+    return None
+
+
+@functools.cache
+def _forward_code() -> CodeType:
+    import torch
+
+    return torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined,no-any-return]
+
+
+def _function_in(frame: FrameType) -> Any:
+    """Returns the function of autograd of which `frame` is the forward, or None."""
+    import torch
+
+    names = frame.f_code.co_varnames
+    first = frame.f_locals.get(names[0]) if names else None
+    if isinstance(first, tuple) and first:
+        # Of a wrapper that takes anything.
+        first = first[0]
+    return first if isinstance(first, torch._C._FunctionBase) else None

@@ -112,7 +112,7 @@ def register_hook(
             gradient of the argument, unless the call gives the argument back as
             it is. If a backward goes through a call again, indexes begin with
             `again1.` and so on. Nothing is added to the graph of autograd.
-            Graphs of torch.compile end at every module then; see above.
+            The graphs of torch.compile hold these records too.
         optimizer_state: Whether to record, after each step, what the optimizer
             keeps for each parameter, as `state` with indexes such as
             `NAME.exp_avg`. It needs `gradients`.
