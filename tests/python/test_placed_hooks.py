@@ -168,3 +168,42 @@ def test_hooks_leave_a_model_at_tokens_that_are_not_recorded(client, daemon):
     client.flush()
     assert counts == [1, 0, 1, 0]
     assert {r.token for r in daemon.records if r.op == "root.0.0"} == {0, 2}
+
+
+def compiled_in_place(model):
+    model.compile(backend="aot_eager", fullgraph=True)
+    return model
+
+
+def wrapped(model):
+    return torch.compile(model, backend="aot_eager", fullgraph=True)
+
+
+@pytest.mark.parametrize("compile_model", [compiled_in_place, wrapped])
+@pytest.mark.parametrize("gradients", [False, True])
+def test_a_whole_graph_is_recorded_at_the_tokens_asked_for(
+    client, daemon, compile_model, gradients
+):
+    torch.compiler.reset()
+    model = nn.Sequential(nn.Sequential(nn.Linear(2, 2), nn.Tanh()))
+    run = compile_model(model)
+    with msitd.register_hook(
+        model, client, tokens=[1, 3], time="forward", gradients=gradients
+    ):
+        for _ in range(4):
+            run(torch.ones(1, 2)).sum().backward()
+    client.flush()
+    inner = [r for r in daemon.records if r.op == "root.0.1" and r.io == "output"]
+    assert [r.token for r in inner] == [1, 3]
+
+
+def test_a_compiled_part_is_recorded_once_the_policy_asks_for_it(client, daemon):
+    torch.compiler.reset()
+    model = nn.Sequential(nn.Sequential(nn.Linear(2, 2), nn.Tanh()))
+    model[0].compile(backend="aot_eager", fullgraph=True)
+    with msitd.register_hook(model, client, tokens=[2, 4]):
+        for _ in range(6):
+            model(torch.ones(1, 2))
+    client.flush()
+    inner = [r for r in daemon.records if r.op == "root.0.1" and r.io == "output"]
+    assert [r.token for r in inner] == [2, 4]

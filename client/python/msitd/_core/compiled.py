@@ -215,6 +215,7 @@ def make_package_opaque() -> None:
         "memory",
         "module_tree",
         "not_recorded",
+        "native_calls",
         "objects",
         "optimizers",
         "parameters",

@@ -8,11 +8,11 @@ import weakref
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
-from msitd import _msit
-from msitd._core import compiled, graphs, memory, optimizers
+from msitd._core import compiled, graphs, optimizers
 from msitd._core.backward import Backward
 from msitd._core.leaves import Call, LeafRecorder
 from msitd._core.module_tree import DOCUMENT_NAME, module_tree, outermost_modules
+from msitd._core.native_calls import NativeCalls, Progress, leave_to_python
 from msitd._core.not_recorded import DOCUMENT_NAME as SKIPS_NAME
 from msitd._core.not_recorded import RECOMPUTED, REPLICA, reason_of
 from msitd._core.patterns import compile_patterns
@@ -91,17 +91,26 @@ class HookHandle:
         self._hooks: dict[str, ModuleHooks] = {}
         self._placed = PlacedHooks(client, tokens)
         self._no_forward = torch.nn.Module.forward
-        # Ops of which no call was recorded yet.
-        self._uncalled: set[str] = set()
-        # Ops that only ran in a backward until now, where no checkpoint runs them.
-        self._backward_ops: set[str] = set()
-        # Ops of which some were.
-        self._begun: set[str] = set()
+        self._progress = Progress()
         self._note = graphs.note_of(self)
         self._is_tracing = compiled.tracing_test(self._note is not None)
         # `generate` and other methods of a compiled model call the model inside.
         model = compiled.unwrap(model)
-        self._shared = None if gradients else self._shared_by_calls()
+        is_ordinary = self._note is not None and not gradients and stack == "none"
+        self._native_calls = (
+            NativeCalls(
+                client,
+                self._thread,
+                self._leaves,
+                self._progress,
+                inputs=inputs,
+                outputs=outputs,
+                aliases=aliases,
+                tokens=tokens,
+            )
+            if is_ordinary
+            else None
+        )
         self._steps = Steps(client, model, time)
         self._tells_phase = values and self._matches(ROOT_OP)
         optimizers.watch(self)
@@ -174,7 +183,9 @@ class HookHandle:
         # They hold the handle.
         self._hooks.clear()
         try:
-            self._skips.tell(self._client, self._uncalled if self._begun else ())
+            self._skips.tell(
+                self._client, self._progress.uncalled if self._progress.begun else ()
+            )
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._skip(SKIPS_NAME, "", error)
         compiled.forget_graphs()
@@ -214,7 +225,7 @@ class HookHandle:
             self._placed.add(op, module, hooks)
         # Containers have no forward.
         if type(module).forward is not self._no_forward and self._matches(op):
-            self._uncalled.add(op)
+            self._progress.uncalled.add(op)
         for hook in hooks:
             if self._note is None:
                 compiled.make_opaque(hook)
@@ -237,9 +248,11 @@ class HookHandle:
         off = Call(op, 0, -1, None)
         is_tracing = self._is_tracing
         exporter = compiled.exporter()
-        backward_ops = self._backward_ops
+        backward_ops = self._progress.backward_ops
         notes = graphs.hooks_of(op, self._note, *self._sides())
-        begin, end = self._native_hooks(op, off)
+        begin, end = leave_to_python()
+        if self._native_calls is not None:
+            begin, end = self._native_calls.hooks_of(op, off)
 
         def before(
             module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -306,36 +319,6 @@ class HookHandle:
                 self._end(call, result)
 
         return ModuleHooks(before, after)
-
-    def _shared_by_calls(self) -> _msit.SharedByCalls | None:
-        """Returns what native code knows; None if no call is an ordinary one for it."""
-        is_ordinary = self._note is not None and self.stack_level == "none"
-        if not is_ordinary or memory.torch_reader() is None:
-            return None
-        import torch
-
-        return _msit.SharedByCalls(
-            client=self._client._native,
-            thread=self._thread,
-            input_side=self._input_side if self._inputs else None,
-            output_side=self._output_side if self._outputs else None,
-            has_aliases=self._aliases,
-            tokens=self._tokens,
-            begun=self._begun,
-            uncalled=self._uncalled,
-            backward_ops=self._backward_ops,
-            call_type=Call,
-            backward_id=torch._C._current_graph_task_id,
-        )
-
-    def _native_hooks(
-        self, op: str, off: Call
-    ) -> tuple[Callable[..., bool], Callable[..., bool]]:
-        """Returns what records ordinary calls of `op`, and says whether it did."""
-        if self._shared is None:
-            return _is_not_recorded, _is_not_recorded
-        recorder = _msit.CallRecorder(self._shared, op, off)
-        return recorder.begin, recorder.end
 
     def _pass_hooks(
         self,
@@ -456,8 +439,8 @@ class HookHandle:
     def count_in_graph(self, op: str, reason: str) -> None:
         """See graphs.Recorder."""
         if self._torch_handles:
-            self._begun.add(op)
-            self._uncalled.discard(op)
+            self._progress.begun.add(op)
+            self._progress.uncalled.discard(op)
             self._skips.count(op, "", reason)
 
     def run_in_graph(
@@ -510,8 +493,8 @@ class HookHandle:
                 module, call, args, kwargs, forward.has_gradients
             )
         forward.calls.append(call)
-        self._begun.add(op)
-        self._uncalled.discard(op)
+        self._progress.begun.add(op)
+        self._progress.uncalled.discard(op)
         if self._inputs:
             try:
                 identities = self._identities()
@@ -527,9 +510,9 @@ class HookHandle:
 
     def _has_run(self, op: str) -> bool:
         """Returns whether a call in a backward may be the second run of another."""
-        if op in self._uncalled:
-            self._backward_ops.add(op)
-        return op not in self._backward_ops
+        if op in self._progress.uncalled:
+            self._progress.backward_ops.add(op)
+        return op not in self._progress.backward_ops
 
     def _begin_again(
         self,
@@ -587,10 +570,6 @@ class HookHandle:
 
     def _skip(self, op: str, index: str, error: Exception) -> None:
         self._skips.count(op, index, reason_of(error))
-
-
-def _is_not_recorded(*_: Any) -> bool:
-    return False
 
 
 def _is_replica(module: Any) -> bool:

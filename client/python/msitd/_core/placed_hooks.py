@@ -109,6 +109,9 @@ class PlacedHooks:
 
     def follow(self, token: int) -> None:
         """Puts hooks on what is recorded at `token`, before the modules run."""
+        is_compiled = compiled.is_running()
+        if is_compiled:
+            self.stay()
         is_asked_for = self._tokens is None or token in self._tokens
         known = (self._native.selection(token), is_asked_for)
         if known == self._known:
@@ -121,8 +124,9 @@ class PlacedHooks:
                     is_asked_for and self._native.selects(token, place.op, IO_ANY)
                 )
                 has_new |= self._set(place, is_on)
-        if has_new:
-            # Graphs that were made meanwhile do not know of the hooks.
+        # Graphs that were made meanwhile do not know of the hooks. What runs now is
+        # none of these: its first run has left the hooks on.
+        if has_new and not is_compiled:
             compiled.forget_graphs()
 
     def remove(self) -> None:
