@@ -267,6 +267,15 @@ def forget_graphs() -> None:
         sys.modules["torch"].compiler.reset()
 
 
+def compiles_backwards() -> bool:
+    """Returns whether torch compiles backwards as graphs of their own.
+
+    Inductor fails at operators with effects in these.
+    """
+    config = sys.modules.get("torch._dynamo.config")
+    return bool(getattr(config, "compiled_autograd", False))
+
+
 def is_running() -> bool:
     """Returns whether the caller is part of something compiled."""
     native = sys.modules.get("torch._C._dynamo.eval_frame")

@@ -92,7 +92,8 @@ class HookHandle:
         self._placed = PlacedHooks(client, tokens)
         self._no_forward = torch.nn.Module.forward
         self._progress = Progress()
-        self._note = graphs.note_of(self)
+        has_no_note = gradients and compiled.compiles_backwards()
+        self._note = None if has_no_note else graphs.note_of(self)
         self._is_tracing = compiled.tracing_test(self._note is not None)
         # `generate` and other methods of a compiled model call the model inside.
         model = compiled.unwrap(model)

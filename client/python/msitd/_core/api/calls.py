@@ -89,6 +89,9 @@ class _Thread(threading.local):
 class ApiCalls:
     """Records calls of functions. Any thread may call them."""
 
+    # Gradients of functions in graphs are not recorded.
+    graph_gradients = None
+
     def __init__(
         self,
         client: Client,

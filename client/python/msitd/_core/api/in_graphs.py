@@ -247,7 +247,8 @@ class Notes:
         floats: list[Any] = []
         kinds = {"tensor": tensors, "trained": tensors, "int": ints, "float": floats}
         lines = _escaped(self._lines_of(node))
-        parts = [self._name, side, op, "", "", lines]
+        no_number = ""
+        parts = [self._name, side, op, "", "", lines, no_number]
         for index, leaf in leaves:
             example = _example(leaf) if isinstance(leaf, self._node_type) else leaf
             word = self._word_of(example)
