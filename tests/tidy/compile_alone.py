@@ -5,7 +5,7 @@ usage: compile_alone.py BUILD
 
 BUILD was configured with MSITD_BATCHES=OFF: in a batch one source brings the
 headers of another. Only the syntax is checked, which takes a third of the time, and
-heavy headers of others are compiled beforehand (precompiled.py), which halves it.
+heavy headers of others are compiled beforehand (precompiled.py).
 """
 
 import json
