@@ -147,7 +147,7 @@ def put_hooks(way: Way, model: torch.nn.Module, client: msitd.Client) -> Any:
 def step(bench: Bench, way: Way) -> Step:
     """Measures a step of one thread of torch; the three ways take turns."""
     words = prefill_words() if way.is_prefill else decode_words()
-    rounds = (7 if way.is_prefill else 40) * min(bench.scale.repetitions, 3)
+    rounds = (2 if way.is_prefill else 12) * min(bench.scale.repetitions, 3)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -172,7 +172,7 @@ def step(bench: Bench, way: Way) -> Step:
                     lambda: seconds_of_step(way, full, words, functions),
                 ]
                 # Memory that is touched for the first time is not what a step costs.
-                medians_in_turn(3, works, lambda: client.flush(600))
+                medians_in_turn(2, works, lambda: client.flush(600))
                 before = client.counters()
                 works[-1]()
                 client.flush(600)
@@ -231,7 +231,9 @@ def step_vs_memcpy(bench: Bench) -> Result:
     with torch.no_grad():
         leaves = leaves_of(LlamaLike().eval(), prefill_words())
     copy = _copies(leaves)
-    (copy_s,) = medians_in_turn(7, [lambda: seconds_of(copy)], lambda: None)
+    (copy_s,) = medians_in_turn(
+        bench.scale.repetitions, [lambda: seconds_of(copy)], lambda: None
+    )
     baseline = f"memcpy of {one.tensors} leaves, {one.mebibytes:.0f} MiB, s"
     return ratio("lower", 1.0, one.added, baseline, copy_s)
 
@@ -247,7 +249,7 @@ def _vs_save(
         for number, tensor in enumerate(leaves.tensors):
             save(bench.folder / f"leaf-{number}", tensor)
 
-    (save_s,) = medians_in_turn(3, [lambda: seconds_of(save_all)], lambda: None)
+    (save_s,) = medians_in_turn(1, [lambda: seconds_of(save_all)], lambda: None)
     for number in range(len(leaves.tensors)):
         (bench.folder / f"leaf-{number}").unlink()
     return ratio("lower", target, one.added, f"{name} of the same leaves, s", save_s)

@@ -12,7 +12,7 @@ import pytest
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BIN_DIR = Path(os.environ.get("MSITD_BIN_DIR", ROOT / "build/release/bin"))
-TIMEOUT_S = 240
+TIMEOUT_S = 480
 
 FIELDS = {
     "name": str,
