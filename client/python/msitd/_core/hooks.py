@@ -102,10 +102,9 @@ class HookHandle:
             NativeCalls(
                 client,
                 self._thread,
-                self._leaves,
                 self._progress,
-                inputs=inputs,
-                outputs=outputs,
+                inputs=self._input_side if inputs else None,
+                outputs=self._output_side if outputs else None,
                 aliases=aliases,
                 tokens=tokens,
             )

@@ -10,7 +10,6 @@ from msitd._core import memory
 from msitd._core.leaves import Call
 
 if TYPE_CHECKING:
-    from msitd._core.leaves import LeafRecorder
     from msitd._core.recorder import Client
     from msitd._core.threads import Thread
 
@@ -32,10 +31,9 @@ class NativeCalls:
     Args:
         client: Where to record.
         thread: Where each thread is in the model.
-        leaves: Records what is not ordinary.
         progress: See Progress.
-        inputs: Whether arguments are recorded.
-        outputs: Whether results are recorded.
+        inputs: Records arguments; None if they are not recorded.
+        outputs: The same of results.
         aliases: Whether tensors that are known become aliases.
         tokens: The tokens to record; None for all.
     """
@@ -44,11 +42,10 @@ class NativeCalls:
         self,
         client: Client,
         thread: Thread,
-        leaves: LeafRecorder,
         progress: Progress,
         *,
-        inputs: bool,
-        outputs: bool,
+        inputs: Any,
+        outputs: Any,
         aliases: bool,
         tokens: Collection[int] | None,
     ) -> None:
@@ -61,8 +58,8 @@ class NativeCalls:
         self._shared = _msit.SharedByCalls(
             client=client._native,
             thread=thread,
-            input_side=leaves.side("input") if inputs else None,
-            output_side=leaves.side("output") if outputs else None,
+            input_side=inputs,
+            output_side=outputs,
             has_aliases=aliases,
             tokens=tokens,
             begun=progress.begun,
