@@ -2,15 +2,17 @@
 #include "daemon/compute/compatible_passes.h"
 
 #include <algorithm>
-#include <array>
 #include <cfloat>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <optional>
 #include <type_traits>
 
+#include "daemon/compute/kernel/msit_kernels.h"
 #include "protos/base/rounding.h"
 #include "protos/compute/number/element.h"
 
@@ -53,92 +55,80 @@ class SoftmaxDivergence {
   double moment_ = 0;
 };
 
-// Element i of a pair is added to lane i % 8. So sums are the same wherever a
-// tensor is cut, and a compiler can keep lanes in vectors.
-constexpr size_t kMsitLanes = 8;
-template <typename T>
-using MsitLanes = std::array<T, kMsitLanes>;
-
 double TotalOf(const MsitLanes<double>& lanes) {
-  return std::accumulate(lanes.begin(), lanes.end(), 0.0);
+  return std::accumulate(lanes.lane.begin(), lanes.lane.end(), 0.0);
 }
 
 float LargestOf(const MsitLanes<float>& lanes) {
-  return *std::max_element(lanes.begin(), lanes.end());
+  return *std::max_element(lanes.lane.begin(), lanes.lane.end());
 }
 
-// What msit sums up of a pair, in float. It leaves out errors where golden is
-// nearly zero.
-struct MsitSums {
-  MsitLanes<double> tt = {};
-  MsitLanes<double> gg = {};
-  MsitLanes<double> tg = {};
-  MsitLanes<double> noise = {};
-  MsitLanes<double> signal = {};
-  MsitLanes<double> relative = {};
-  MsitLanes<double> absolute = {};
-  MsitLanes<float> max_relative = {};
-  MsitLanes<float> max_absolute = {};
-  // Not 0 in the lane of an element that is not finite: nothing else counts
-  // then.
-  MsitLanes<uint32_t> non_finite = {};
-
-  void Add(size_t lane, float t, float g) {
-    non_finite[lane] |= static_cast<uint32_t>(!(std::fabs(t) <= FLT_MAX)) |
-                        static_cast<uint32_t>(!(std::fabs(g) <= FLT_MAX));
-    tt[lane] += double{t} * t;
-    gg[lane] += double{g} * g;
-    tg[lane] += double{t} * g;
-    const float d = t - g;
-    noise[lane] += d * d;
-    signal[lane] += g * g;
-    const float quotient = t / g;
-    const bool counts = std::fabs(g) > FLT_EPSILON;
-    const float relative_error = counts ? std::fabs(quotient - 1) : 0;
-    const float absolute_error = counts ? std::fabs(d) : 0;
-    max_relative[lane] = std::max(max_relative[lane], relative_error);
-    max_absolute[lane] = std::max(max_absolute[lane], absolute_error);
-    relative[lane] += relative_error;
-    absolute[lane] += absolute_error;
-  }
-};
-
-// Adds elements whose number is a multiple of the lanes, from lane 0 on.
-void AddRows(const double* target, const double* golden, size_t count,
-             MsitSums& sums) {
-  // A copy, which nothing else can point into.
-  MsitSums own = sums;
-  for (size_t i = 0; i < count; i += kMsitLanes) {
-    for (size_t lane = 0; lane < kMsitLanes; ++lane) {
-      own.Add(lane, static_cast<float>(target[i + lane]),
-              static_cast<float>(golden[i + lane]));
+// One side of a block as floats: where they lie if they are floats, else
+// rounded into a buffer.
+class FloatSide {
+ public:
+  FloatSide(bool is_float, const double* elements, const std::byte* bytes,
+            size_t count) {
+    if (is_float) {
+      bytes_ = bytes;
+      return;
     }
+    std::transform(elements, elements + count, rounded_,
+                   [](double x) { return static_cast<float>(x); });
+    bytes_ = reinterpret_cast<const std::byte*>(rounded_);
   }
-  sums = own;
-}
+
+  float at(size_t i) const {
+    float x = 0;
+    std::memcpy(&x, from(i), sizeof x);
+    return x;
+  }
+
+  const std::byte* from(size_t i) const { return bytes_ + i * sizeof(float); }
+
+ private:
+  const std::byte* bytes_;
+  float rounded_[kElementBlock];
+};
 
 class MsitPass final : public ElementPass {
  public:
-  explicit MsitPass(bool is_complex) : is_complex_(is_complex) {}
+  MsitPass(DType target, DType golden)
+      : is_complex_(IsComplex(golden)),
+        target_is_float_(ComponentOf(target) == DType::kFloat32),
+        golden_is_float_(ComponentOf(golden) == DType::kFloat32) {}
+
+  bool TakesBytes() const override {
+    return target_is_float_ && golden_is_float_;
+  }
 
   void Add(const ElementBlock& block) override {
+    const FloatSide target(target_is_float_, block.target, block.target_bytes,
+                           block.count);
+    const FloatSide golden(golden_is_float_, block.golden, block.golden_bytes,
+                           block.count);
     if (is_complex_) {
-      for (size_t i = 0; i < block.count; i += 2) AddElement(block, i);
+      for (size_t i = 0; i < block.count; i += 2) {
+        AddElement(target.at(i), golden.at(i));
+        softmax_.Add(target.at(i), golden.at(i));
+      }
       return;
     }
     size_t i = 0;
-    while (i < block.count && count_ % kMsitLanes != 0) AddElement(block, i++);
-    const size_t rows = (block.count - i) / kMsitLanes * kMsitLanes;
-    AddRows(block.target + i, block.golden + i, rows, sums_);
-    count_ += rows;
-    for (i += rows; i < block.count; ++i) AddElement(block, i);
+    while (i < block.count && count_ % kMsitLanes != 0) {
+      AddElement(target.at(i), golden.at(i));
+      ++i;
+    }
+    const size_t whole = (block.count - i) / kMsitLanes * kMsitLanes;
+    kernel_(target.from(i), golden.from(i), whole, sums_);
+    count_ += whole;
+    for (i += whole; i < block.count; ++i) {
+      AddElement(target.at(i), golden.at(i));
+    }
   }
 
   void Finish(ElementMetrics& out) const override {
-    const bool is_finite =
-        std::all_of(sums_.non_finite.begin(), sums_.non_finite.end(),
-                    [](uint32_t bits) { return bits == 0; });
-    if (count_ == 0 || !is_finite) return;
+    if (count_ == 0 || sums_.has_non_finite) return;
     const auto count = static_cast<double>(count_);
     const auto set = [&out](ElementMetric metric, double value) {
       if (!std::isnan(value)) out.Set(metric, value);
@@ -160,12 +150,7 @@ class MsitPass final : public ElementPass {
   }
 
  private:
-  void AddElement(const ElementBlock& block, size_t i) {
-    const auto t = static_cast<float>(block.target[i]);
-    const auto g = static_cast<float>(block.golden[i]);
-    sums_.Add(count_++ % kMsitLanes, t, g);
-    if (is_complex_) softmax_.Add(t, g);
-  }
+  void AddElement(float t, float g) { sums_.Add(count_++ % kMsitLanes, t, g); }
 
   double Cosine() const {
     const double tt = TotalOf(sums_.tt);
@@ -177,6 +162,9 @@ class MsitPass final : public ElementPass {
   }
 
   const bool is_complex_;
+  const bool target_is_float_;
+  const bool golden_is_float_;
+  const MsitKernel kernel_ = ChosenMsitKernel();
   uint64_t count_ = 0;
   MsitSums sums_;
   SoftmaxDivergence softmax_;
@@ -323,8 +311,8 @@ class MsprobePass final : public ElementPass {
 
 }  // namespace
 
-std::unique_ptr<ElementPass> MakeMsitPass(DType golden) {
-  return std::make_unique<MsitPass>(IsComplex(golden));
+std::unique_ptr<ElementPass> MakeMsitPass(DType target, DType golden) {
+  return std::make_unique<MsitPass>(target, golden);
 }
 
 std::unique_ptr<ElementPass> MakeMsprobePass(DType target, DType golden) {

@@ -10,7 +10,7 @@
 // only. docs/metrics.md has them.
 namespace msitd::compute {
 
-std::unique_ptr<ElementPass> MakeMsitPass(DType golden);
+std::unique_ptr<ElementPass> MakeMsitPass(DType target, DType golden);
 
 std::unique_ptr<ElementPass> MakeMsprobePass(DType target, DType golden);
 

@@ -45,6 +45,7 @@ struct ElementAccumulator::State {
   size_t target_bytes;
   size_t golden_bytes;
   std::vector<std::unique_ptr<ElementPass>> passes;
+  bool all_take_bytes;
   double target_block[kElementBlock];
   double golden_block[kElementBlock];
   double difference_block[kElementBlock];
@@ -70,6 +71,9 @@ ElementAccumulator::ElementAccumulator(DType target, DType golden,
   state_->target_bytes = ElementBytes(state_->target);
   state_->golden_bytes = ElementBytes(state_->golden);
   state_->passes = MakePasses(target, golden, request);
+  state_->all_take_bytes =
+      std::all_of(state_->passes.begin(), state_->passes.end(),
+                  [](const auto& pass) { return pass->TakesBytes(); });
 }
 
 ElementAccumulator::~ElementAccumulator() = default;
@@ -86,9 +90,11 @@ void ElementAccumulator::Update(std::span<const std::byte> target,
   const std::byte* g = golden.data();
   while (count > 0) {
     const size_t now = std::min(count, kElementBlock);
-    ToDouble(state.target, t, now, state.target_block);
-    ToDouble(state.golden, g, now, state.golden_block);
-    state.TakeDifferences(t, g, now);
+    if (!state.all_take_bytes) {
+      ToDouble(state.target, t, now, state.target_block);
+      ToDouble(state.golden, g, now, state.golden_block);
+      state.TakeDifferences(t, g, now);
+    }
     const ElementBlock block = {state.target_block,
                                 state.golden_block,
                                 state.difference_block,

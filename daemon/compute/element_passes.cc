@@ -448,7 +448,7 @@ std::vector<std::unique_ptr<ElementPass>> MakePasses(
   if (asked(kTopKSet) && !IsComplex(golden)) {
     out.push_back(std::make_unique<TopKPass>(request));
   }
-  if (asked(kMsitSet)) out.push_back(MakeMsitPass(golden));
+  if (asked(kMsitSet)) out.push_back(MakeMsitPass(target, golden));
   if (asked(kMsprobeSet)) out.push_back(MakeMsprobePass(target, golden));
   return out;
 }

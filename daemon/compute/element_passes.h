@@ -10,7 +10,8 @@
 
 namespace msitd::compute {
 
-// Elements, or components of complex ones, of a pair.
+// Elements, or components of complex ones, of a pair. All but the bytes and the
+// count is void if every pass takes bytes.
 struct ElementBlock {
   const double* target;
   const double* golden;
@@ -27,6 +28,9 @@ inline constexpr size_t kElementBlock = 1024;
 class ElementPass {
  public:
   virtual ~ElementPass() = default;
+
+  // True if bytes of the pair are all that the pass looks at.
+  virtual bool TakesBytes() const { return false; }
 
   // At most kElementBlock elements, in order.
   virtual void Add(const ElementBlock& block) = 0;
