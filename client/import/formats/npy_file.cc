@@ -157,9 +157,7 @@ struct ElementType {
 // Reads a type string such as `<f4`.
 absl::StatusOr<ElementType> NumpyTypeOf(std::string_view descr,
                                         const OpenOptions& options) {
-  const absl::Status unknown =
-      MakeStatus(absl::StatusCode::kUnimplemented,
-                 "msitd has no elements of the NumPy type {}", descr);
+  const std::string_view whole = descr;
   if (descr.empty()) {
     return absl::UnimplementedError("its elements are records");
   }
@@ -203,7 +201,10 @@ absl::StatusOr<ElementType> NumpyTypeOf(std::string_view descr,
         DType::kComplex128}) {
     if (InfoOf(dtype).numpy == descr) type.dtype = dtype;
   }
-  if (!IsValid(type.dtype)) return unknown;
+  if (!IsValid(type.dtype)) {
+    return MakeStatus(absl::StatusCode::kUnimplemented,
+                      "msitd has no elements of the NumPy type {}", whole);
+  }
   return type;
 }
 

@@ -185,6 +185,14 @@ trees::TreeEntry Renamed(const ImportOptions& options, trees::TreeEntry entry) {
 
 void ImportJob::ReadAhead(const trees::TreeEntry& entry) const {
   if (entry.file.empty() || options_.is_dry_run) return;
+  if (!options_.keeps_ledger) {
+    // Files of a tree are much alike, and to ask for the size of each takes
+    // time.
+    if (last_tensor_bytes_ >= kReadAheadBytesMin) {
+      FileFeed::ReadAhead(entry.file);
+    }
+    return;
+  }
   LedgerEntry in_ledger{.tensor = entry.tensor};
   if (!Describe(entry.file, in_ledger).ok() ||
       in_ledger.bytes < kReadAheadBytesMin) {
@@ -300,6 +308,7 @@ absl::Status ImportJob::SendTensor(const trees::TreeEntry& entry,
   }
   ++counts_.tensor_count;
   counts_.size_bytes += static_cast<int64_t>(tensor.bytes);
+  last_tensor_bytes_ = tensor.bytes;
   return absl::OkStatus();
 }
 

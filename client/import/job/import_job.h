@@ -236,6 +236,7 @@ class ImportJob {
   ImportProblems problems_;
   DoubledRecords doubled_;
   FileFeed feed_;
+  uint64_t last_tensor_bytes_ = 0;  // Of the tensor that was sent last.
   std::string root_;
   ValueBlock values_;
 

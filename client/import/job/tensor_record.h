@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -66,7 +67,8 @@ class RecordsOfFile {
                    const formats::ForeignTensor& tensor);
 
  private:
-  std::set<std::string> keys_;
+  std::optional<TensorKey> first_;
+  std::set<std::string> keys_;  // Of all others.
 };
 
 }  // namespace msitd::job

@@ -33,6 +33,9 @@ class CustomColumns {
   // original, and only the texts go into the reason.
   CustomColumns(CustomAlgorithms& algorithms, bool is_compat);
 
+  // True if there are no functions: rows stay as they are.
+  bool empty() const { return names_.empty(); }
+
   void AddHeadings(std::vector<std::string>& headings) const;
 
   // Adds a cell for each heading to the row of a pair: its value as Python

@@ -15,10 +15,23 @@ namespace msitd::msit {
 
 uint64_t FileIndex::HashOf(const TensorKey& key, std::string_view device,
                            bool is_shared) const {
-  const std::string text = fmt::format(
-      "{} {} {} {} {} {}{} {}{}", has_ranks_ ? key.rank : 0, key.token,
-      key.call, is_shared ? 0 : static_cast<int>(key.io),
-      is_shared ? "" : key.index, device.size(), device, key.op.size(), key.op);
+  std::string text;
+  text.reserve(key.op.size() + device.size() + 64);
+  const auto add_number = [&text](int64_t number) {
+    text += std::to_string(number);
+    text += ' ';
+  };
+  const auto add_text = [&](std::string_view part) {
+    add_number(static_cast<int64_t>(part.size()));
+    text += part;
+  };
+  add_number(has_ranks_ ? key.rank : 0);
+  add_number(key.token);
+  add_number(key.call);
+  add_number(is_shared ? 0 : static_cast<int>(key.io));
+  add_text(is_shared ? std::string_view() : std::string_view(key.index));
+  add_text(device);
+  add_text(key.op);
   return chunk::HashBytes(std::as_bytes(std::span(text))).low;
 }
 

@@ -51,6 +51,7 @@ class ReportSink final : public ctl::TableSink {
     return absl::OkStatus();
   }
   absl::Status Add(const ctl::Cells& cells) override {
+    if (columns_.empty()) return report_.Add(cells);
     ctl::Cells more = cells;
     MSITD_RETURN_IF_ERROR(columns_.AddCells(golden_, my_, more));
     return report_.Add(more);
