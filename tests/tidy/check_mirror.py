@@ -17,7 +17,6 @@ TESTED_ELSEWHERE = {
     "client/ctl/command": "tests/unit/client/ctl",
     "client/include/msit": "tests/capi",
     "client/python": "tests/python",
-    "client/runs": "tests/e2e",
     "storage/face": "tests/unit/storage",
     "storage/index/scan": "tests/unit/storage",
     "storage/upkeep": "tests/unit/storage",
