@@ -1,7 +1,6 @@
 """Level summary: ranks make summaries and hashes themselves."""
 
 import signal
-import struct
 import subprocess
 import sys
 from typing import Any
@@ -11,13 +10,10 @@ import numpy as np
 import pytest
 import torch
 from chunk_bytes import INT16, PART, Chunk, Record
+from digests import DIGEST_BYTES, DIGEST_SPAN, HAS_DIGEST, SUMMARY_ONLY, digest
 from wire import IngestStream, write
 
 from daemon import BIN_DIR, Daemon
-
-DIGEST_BYTES, DIGEST_SPAN = 104, 128
-HAS_DIGEST = 64
-SUMMARY_ONLY = 1
 
 
 def tensors() -> dict[str, torch.Tensor]:
@@ -137,16 +133,6 @@ def test_a_rank_that_is_killed_loses_none(daemon: Daemon) -> None:
     assert len(found) == 100
     for i in range(100):
         assert found[f"op.{i}"]["summary"]["sum"] == 1000.0 * i
-
-
-def digest(values: "np.ndarray[Any, Any]", total: float) -> bytes:
-    """A digest with this sum and a hash of its own."""
-    return (
-        struct.pack("<5Q", values.size, 0, 0, 0, int((values == 0).sum()))
-        + struct.pack("<3d", values.min(), values.max(), total)
-        + struct.pack("<2dq", abs(values).sum(), (values.astype(float) ** 2).sum(), 0)
-        + bytes(range(16))
-    )
 
 
 def crafted(
