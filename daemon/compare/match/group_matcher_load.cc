@@ -124,10 +124,11 @@ class ShardTable {
                                         std::move(tensor.shards)));
         continue;
       }
-      const auto rank_count = std::count_if(
-          ranks_seen_.begin(), ranks_seen_.end(), [&tensor](int32_t rank) {
-            return tensor.copied_by->IndexOf(rank).has_value();
-          });
+      const auto rank_count =
+          std::count_if(ranks_seen_.begin(), ranks_seen_.end(),
+                        [&tensor = tensor](int32_t rank) {
+                          return tensor.copied_by->IndexOf(rank).has_value();
+                        });
       out.push_back(AssembleCopies(group_number_,
                                    static_cast<size_t>(rank_count),
                                    std::move(tensor.shards)));
