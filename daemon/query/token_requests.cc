@@ -9,11 +9,17 @@
 
 namespace msitd::query {
 
-bool TokenRequests::IsKnown(int32_t rank, int64_t token) {
-  if (rank == rank_ && token == token_) return true;
+bool TokenRequests::IsKnown(int32_t rank, int64_t token, bool is_all) {
+  if (rank == rank_ && token == token_ && is_all == is_all_) return true;
   rank_ = token_ = -1;
   requests_.clear();
   return false;
+}
+
+void TokenRequests::Keep(int32_t rank, int64_t token, bool is_all) {
+  rank_ = rank;
+  token_ = token;
+  is_all_ = is_all;
 }
 
 absl::StatusOr<std::string> TokenRequests::RowsOf(
@@ -31,7 +37,7 @@ absl::StatusOr<std::string> TokenRequests::RowsOf(
 
 absl::StatusOr<const std::vector<TokenRequest>*> TokenRequests::All(
     int32_t rank, int64_t token, storage::StopCheck stop) {
-  if (IsKnown(rank, token)) return &requests_;
+  if (IsKnown(rank, token, /*is_all=*/true)) return &requests_;
   Selector selector;
   selector.ranks = {rank};
   selector.devices = {std::string(kRequestDevice)};
@@ -49,14 +55,13 @@ absl::StatusOr<const std::vector<TokenRequest>*> TokenRequests::All(
     requests_.push_back(
         {document.key.op.substr(kRequestOpPrefix.size()), std::move(rows)});
   }
-  rank_ = rank;
-  token_ = token;
+  Keep(rank, token, /*is_all=*/true);
   return &requests_;
 }
 
 absl::StatusOr<const std::vector<TokenRequest>*> TokenRequests::Of(
     int32_t rank, int64_t token, const std::vector<std::string>& ids) {
-  if (IsKnown(rank, token)) return &requests_;
+  if (IsKnown(rank, token, /*is_all=*/false)) return &requests_;
   TensorKey key;
   key.run = run_.name();
   key.rank = rank;
@@ -71,8 +76,7 @@ absl::StatusOr<const std::vector<TokenRequest>*> TokenRequests::Of(
     MSITD_ASSIGN_OR_RETURN(std::string rows, RowsOf(*document));
     requests_.push_back({id, std::move(rows)});
   }
-  rank_ = rank;
-  token_ = token;
+  Keep(rank, token, /*is_all=*/false);
   return &requests_;
 }
 

@@ -43,7 +43,9 @@ class TokenRequests {
       int32_t rank, int64_t token, const std::vector<std::string>& ids);
 
  private:
-  bool IsKnown(int32_t rank, int64_t token);
+  // True if the last answer was to the same question.
+  bool IsKnown(int32_t rank, int64_t token, bool is_all);
+  void Keep(int32_t rank, int64_t token, bool is_all);
   absl::StatusOr<std::string> RowsOf(const storage::TensorInfo& document);
 
   storage::RunReader& run_;
@@ -51,6 +53,7 @@ class TokenRequests {
   // The last answer.
   int32_t rank_ = -1;
   int64_t token_ = -1;
+  bool is_all_ = false;
   std::vector<TokenRequest> requests_;
 };
 
