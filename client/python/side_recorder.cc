@@ -125,16 +125,13 @@ class SideRecorder::Walk {
     msit_tensor record = record_;
     seen.Describe(&record);
     record.index = Index();
-    try {
+    Keep(value, [&] {
       if (!identities_.is_none()) {
         record.identity =
             nb::cast<uint64_t>(identities_.attr("of")(nb::handle(value)));
       }
       Record(record, value);
-    } catch (nb::python_error& error) {
-      if (!error.matches(PyExc_Exception)) throw;
-      Fail(value, error.value());
-    }
+    });
   }
 
   // False if Python has to say what is recorded of `value`.
@@ -171,12 +168,7 @@ class SideRecorder::Walk {
     }
     ++value_count_;
     record.index = Index();
-    try {
-      Record(record, value);
-    } catch (nb::python_error& error) {
-      if (!error.matches(PyExc_Exception)) throw;
-      Fail(value, error.value());
-    }
+    Keep(value, [&] { Record(record, value); });
     return true;
   }
 
@@ -186,7 +178,19 @@ class SideRecorder::Walk {
                             identities_, value_count_));
   }
 
-  void Record(const msit_tensor& record, PyObject* leaf) {
+  // Runs what records `leaf`. An Exception that it raises is noted of the leaf;
+  // all else, such as KeyboardInterrupt, goes on.
+  template <typename Function>
+  void Keep(PyObject* leaf, Function record) const {
+    try {
+      record();
+    } catch (nb::python_error& error) {
+      if (!error.matches(PyExc_Exception)) throw;
+      Fail(leaf, error.value());
+    }
+  }
+
+  void Record(const msit_tensor& record, PyObject* leaf) const {
     msit_client* const client = side_.native_;
     const int code = WithoutGil([&] { return msit_record(client, &record); });
     if (code != MSIT_OK) Fail(leaf, nb::int_(code));
