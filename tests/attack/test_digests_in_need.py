@@ -26,26 +26,32 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     disk.unmount()
 
 
-def values_of(i: int) -> "np.ndarray[tuple[int], np.dtype[np.int16]]":
-    return np.full(64, i, np.int16)
+SHAPE = (64,)
+
+
+def constant(value: int) -> bytes:
+    """The digest of a tensor that has one value."""
+    values = np.full(SHAPE, value, np.int16)
+    return digest(values, float(values.sum()))
+
+
+DIGESTS = [constant(number) for number in range(CHUNK_RECORDS)]
 
 
 def chunk(i: int) -> bytes:
-    records = []
-    for number in range(CHUNK_RECORDS):
-        values = values_of(number)
-        records.append(
-            Record(
-                f"op.{number}",
-                digest(values, float(values.sum())),
-                values.shape,
-                INT16,
-                token=i,
-                tensor_bytes=values.nbytes,
-                flags=HAS_DIGEST,
-                sequence=i * CHUNK_RECORDS + number,
-            )
+    records = [
+        Record(
+            f"op.{number}",
+            data,
+            SHAPE,
+            INT16,
+            token=i,
+            tensor_bytes=2 * SHAPE[0],
+            flags=HAS_DIGEST,
+            sequence=i * CHUNK_RECORDS + number,
         )
+        for number, data in enumerate(DIGESTS)
+    ]
     return Chunk("full", records, sequence=i, version=4, flags=SUMMARY_ONLY).pack()
 
 
