@@ -2,6 +2,7 @@
 #include "client/include/msit/msit.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <exception>
 #include <limits>
@@ -13,9 +14,18 @@
 #include "client/capi/transport_library.h"
 #include "client/core/client.h"
 #include "protos/base/dtype.h"
+#include "protos/base/limits.h"
 
 struct msit_client {
-  std::unique_ptr<msitd::client::Client> client;
+  // Shared with the reservations that are open.
+  std::shared_ptr<msitd::client::Client> client;
+};
+
+struct msit_reservation {
+  std::shared_ptr<msitd::client::Client> client;
+  std::unique_ptr<msitd::client::Reservation> places;
+  std::array<msit_span, msitd::client::Scratch::kBytes / msitd::kPartBytes>
+      spans;
 };
 
 namespace {
@@ -24,7 +34,9 @@ using msitd::DType;
 using msitd::client::Client;
 using msitd::client::ClientOptions;
 using msitd::client::InvalidArgument;
+using msitd::client::Reservation;
 using msitd::client::Status;
+using msitd::client::TensorView;
 
 // Fits every message of ours. A longer message of the daemon is cut.
 constexpr size_t kErrorBytesMax = 512;
@@ -118,13 +130,17 @@ Status OpenClient(const msit_options* given, msit_client** handle) {
   Status status = msitd::client::MakeTransport(EndpointOf(options), &transport);
   if (!status.ok()) return status;
   auto made = std::make_unique<msit_client>();
-  status = Client::Open(std::move(wanted), std::move(transport), &made->client);
-  if (status.ok()) *handle = made.release();
-  return status;
+  std::unique_ptr<Client> opened;
+  status = Client::Open(std::move(wanted), std::move(transport), &opened);
+  if (!status.ok()) return status;
+  made->client = std::move(opened);
+  *handle = made.release();
+  return {};
 }
 
-// `tensor` has all fields.
-Status RecordWhole(Client& client, const msit_tensor& tensor) {
+// `tensor` has all fields. Its bytes come later if there is a `reservation`.
+Status RecordWhole(Client& client, const msit_tensor& tensor,
+                   std::unique_ptr<Reservation>* reservation) {
   if (tensor.dim_count < 0 ||
       (tensor.dim_count > 0 && tensor.dims == nullptr)) {
     return InvalidArgument("dim_count is negative, or dims is null");
@@ -147,10 +163,11 @@ Status RecordWhole(Client& client, const msit_tensor& tensor) {
           ? std::optional<bool>()
           : tensor.requires_grad == MSIT_REQUIRES_GRAD_YES;
   const auto dim_count = static_cast<size_t>(tensor.dim_count);
-  const size_t stride_count = tensor.byte_strides == nullptr ? 0 : dim_count;
+  const bool comes_later = reservation != nullptr;
+  const bool has_strides = tensor.byte_strides != nullptr && !comes_later;
   // Initialised in one go: clearing the view first would double the cost of a
   // call that is filtered.
-  return client.Record({
+  const TensorView view = {
       .device = View(tensor.device),
       .token = tensor.token,
       .op = View(tensor.op),
@@ -159,27 +176,31 @@ Status RecordWhole(Client& client, const msit_tensor& tensor) {
       .index = View(tensor.index),
       .dtype = static_cast<DType>(narrow(tensor.dtype)),
       .dims = {tensor.dims, dim_count},
-      .byte_strides = {tensor.byte_strides, stride_count},
-      .data = static_cast<const std::byte*>(tensor.data),
+      .byte_strides = {tensor.byte_strides, has_strides ? dim_count : 0},
+      .data =
+          comes_later ? nullptr : static_cast<const std::byte*>(tensor.data),
+      .comes_later = comes_later,
       .placement = View(tensor.placement),
       .kind = static_cast<msitd::RecordKind>(narrow(tensor.kind, kNoKind)),
       .requires_grad = requires_grad,
       .value = View(tensor.value),
       .stack = View(tensor.stack),
       .identity = tensor.identity,
-  });
+  };
+  return comes_later ? client.Reserve(view, reservation) : client.Record(view);
 }
 
-Status RecordTensor(Client& client, const msit_tensor* given) {
+Status RecordTensor(Client& client, const msit_tensor* given,
+                    std::unique_ptr<Reservation>* reservation = nullptr) {
   if (given == nullptr || !HasSize(given->struct_size)) {
     return InvalidArgument("tensor is null or has no struct_size");
   }
   if (given->struct_size >= sizeof(msit_tensor)) {
-    return RecordWhole(client, *given);
+    return RecordWhole(client, *given, reservation);
   }
   msit_tensor tensor{};
   CopySized(*given, given->struct_size, &tensor);
-  return RecordWhole(client, tensor);
+  return RecordWhole(client, tensor, reservation);
 }
 
 // Copies `from`, cut to `text_bytes` with its NUL. Returns its whole length.
@@ -223,6 +244,74 @@ msit_code msit_record(msit_client* client, const msit_tensor* tensor) noexcept {
       throw;
     }
   });
+}
+
+msit_code msit_reserve(msit_client* client, const msit_tensor* tensor,
+                       msit_reservation** reservation) noexcept {
+  if (client == nullptr) return NullClient();
+  if (reservation == nullptr) {
+    return Fail(MSIT_ERROR_INVALID_ARGUMENT, "reservation is null");
+  }
+  *reservation = nullptr;
+  return Guarded([&] {
+    try {
+      // Made first: once there are places, nothing may fail.
+      auto made = std::make_unique<msit_reservation>();
+      made->client = client->client;
+      const Status status =
+          RecordTensor(*client->client, tensor, &made->places);
+      if (!made->places) return status;
+      size_t at = 0;
+      for (const Reservation::Part& part : made->places->parts) {
+        made->spans[at++] = {part.bytes.data(), part.bytes.size()};
+      }
+      *reservation = made.release();
+      return status;
+    } catch (const std::exception&) {
+      client->client->CountDrop();
+      throw;
+    }
+  });
+}
+
+size_t msit_spans(const msit_reservation* reservation,
+                  const msit_span** spans) noexcept {
+  if (reservation == nullptr || spans == nullptr) return 0;
+  *spans = reservation->spans.data();
+  return reservation->places->parts.size();
+}
+
+msit_code msit_publish(msit_reservation* reservation,
+                       int32_t is_filled) noexcept {
+  if (reservation == nullptr) {
+    return Fail(MSIT_ERROR_INVALID_ARGUMENT, "reservation is null");
+  }
+  const msit_code code = Guarded([&] {
+    return reservation->client->Publish(*reservation->places, is_filled != 0);
+  });
+  // The client must not be destroyed in a forked child.
+  if (reservation->client->in_forked_child()) return code;
+  Guarded([&] {
+    delete reservation;
+    return Status();
+  });
+  return code;
+}
+
+size_t msit_memory(const msit_client* client, msit_span* spans,
+                   size_t span_count) noexcept {
+  size_t count = 0;
+  if (client == nullptr) return count;
+  Guarded([&] {
+    for (const std::span<std::byte> piece : client->client->Memory()) {
+      if (spans != nullptr && count < span_count) {
+        spans[count] = {piece.data(), piece.size()};
+      }
+      ++count;
+    }
+    return Status();
+  });
+  return count;
 }
 
 int32_t msit_selects(const msit_client* client, int64_t token, const char* op,
@@ -344,10 +433,10 @@ void msit_free(msit_client* client) noexcept {
   if (client == nullptr) return;
   // In a forked child the client's threads do not exist and its locks may be
   // held, so its memory is leaked.
-  if (client->client->in_forked_child()) {
-    static_cast<void>(client->client.release());
-  }
+  if (client->client->in_forked_child()) return;
   Guarded([&] {
+    // Open reservations may keep the object longer.
+    static_cast<void>(client->client->Close(std::chrono::microseconds(0)));
     delete client;
     return Status();
   });

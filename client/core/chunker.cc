@@ -12,8 +12,7 @@ std::optional<Chunker::Place> Chunker::Reserve(const chunk::RecordSpec& part,
   Slot*& open = open_[static_cast<size_t>(kept.level)];
   if (open != nullptr && !MayJoin(*open, part)) Seal(open);
   if (open != nullptr) {
-    const std::span<std::byte> payload = AddTo(*open, part, kept.is_degraded);
-    if (payload.data() != nullptr) return PlaceOf(open, payload);
+    if (const auto place = AddTo(*open, part, kept.is_degraded)) return place;
     Seal(open);
   }
   Slot* slot = pool_.Acquire();
@@ -33,14 +32,10 @@ std::optional<Chunker::Place> Chunker::Reserve(const chunk::RecordSpec& part,
                             std::chrono::system_clock::now().time_since_epoch())
                             .count();
   slot->builder.StartDraft(++begun_count_, slot->start_time_ns);
-  const std::span<std::byte> payload = AddTo(*slot, part, kept.is_degraded);
-  MSITD_CHECK(payload.data() != nullptr);
+  const std::optional<Place> place = AddTo(*slot, part, kept.is_degraded);
+  MSITD_CHECK(place.has_value());
   open = slot;
-  return PlaceOf(slot, payload);
-}
-
-Chunker::Place Chunker::PlaceOf(Slot* slot, std::span<std::byte> payload) {
-  return {slot, payload, slot->builder.record_count() - 1};
+  return place;
 }
 
 bool Chunker::MayJoin(const Slot& open, const chunk::RecordSpec& part) const {
@@ -50,35 +45,48 @@ bool Chunker::MayJoin(const Slot& open, const chunk::RecordSpec& part) const {
          (!parts_tokens_ || part.token == open.token);
 }
 
-std::span<std::byte> Chunker::AddTo(Slot& slot, const chunk::RecordSpec& part,
-                                    bool is_degraded) {
+std::optional<Chunker::Place> Chunker::AddTo(Slot& slot,
+                                             const chunk::RecordSpec& part,
+                                             bool is_degraded) {
   // Reserved first: once the builder has the record, its entry here must not
   // fail.
   slot.contents.parts.reserve(slot.contents.parts.size() + 1);
   const std::span<std::byte> payload = slot.builder.Add(part);
-  if (payload.data() == nullptr) return payload;
+  if (payload.data() == nullptr) return std::nullopt;
   slot.last_sequence = part.sequence;
   ++slot.writer_count;
-  const bool is_first = part.part_offset == 0;
-  const bool is_last = part.tensor_bytes - part.part_offset <= kPartBytes;
-  const uint64_t tensor_bytes = part.alias ? 0 : part.tensor_bytes;
-  if (is_first && is_last) {
-    ++slot.contents.tensor_count;
-    slot.contents.tensor_bytes += tensor_bytes;
-    slot.contents.degraded_count += is_degraded ? 1 : 0;
-  } else {
-    slot.contents.parts.push_back({.sequence = part.sequence,
-                                   .tensor_bytes = tensor_bytes,
-                                   .is_first = is_first,
-                                   .is_last = is_last,
-                                   .is_degraded = is_degraded});
+  const Place place = {
+      .slot = &slot,
+      .payload = payload,
+      .record_index = slot.builder.record_count() - 1,
+      .part = {.sequence = part.sequence,
+               .tensor_bytes = part.alias ? 0 : part.tensor_bytes,
+               .is_first = part.part_offset == 0,
+               .is_last = part.tensor_bytes - part.part_offset <= kPartBytes,
+               .is_degraded = is_degraded}};
+  slot.contents.Add(place.part);
+  return place;
+}
+
+bool Chunker::Withdraw(const Place& place) {
+  Slot* const slot = place.slot;
+  slot->builder.LeaveOut(place.record_index);
+  slot->contents.Remove(place.part);
+  if (!HasLeft(*slot)) return false;
+  if (slot->builder.has_nothing()) {
+    queue_.Remove(slot);
+    pool_.Release(slot);
   }
-  return payload;
+  return true;
 }
 
 void Chunker::Seal(Slot*& open) {
   if (open == nullptr) return;
-  queue_.Push(open);
+  if (open->writer_count == 0 && open->builder.has_nothing()) {
+    pool_.Release(open);
+  } else {
+    queue_.Push(open);
+  }
   open = nullptr;
 }
 

@@ -59,15 +59,21 @@ class Chunker {
     Slot* slot = nullptr;
     std::span<std::byte> payload;
     uint32_t record_index = 0;
+    // What the part adds to the contents of its chunk.
+    ChunkContents::Part part;
   };
 
   // Finds room for a part. Its level is not off. Nothing if no slot is free.
   std::optional<Place> Reserve(const chunk::RecordSpec& part, KeptLevel kept);
   bool Written(const Place& place) {
     place.slot->draft().SetWritten(place.record_index);
-    return --place.slot->writer_count == 0 &&
-           std::find(open_.begin(), open_.end(), place.slot) == open_.end();
+    return HasLeft(*place.slot);
   }
+
+  // In place of Written: takes the part back, whose chunk goes without it. A
+  // sealed chunk that has no other part leaves the queue. Returns what Written
+  // does.
+  bool Withdraw(const Place& place);
 
   // Seals the open chunks.
   void Seal();
@@ -84,13 +90,17 @@ class Chunker {
   std::optional<std::chrono::steady_clock::time_point> open_since() const;
 
  private:
-  // The place of the record that `slot` got last.
-  static Place PlaceOf(Slot* slot, std::span<std::byte> payload);
   // False if the part must go into a later chunk than `open`.
   bool MayJoin(const Slot& open, const chunk::RecordSpec& part) const;
-  std::span<std::byte> AddTo(Slot& slot, const chunk::RecordSpec& part,
-                             bool is_degraded);
+  // Nothing if the part does not fit.
+  static std::optional<Place> AddTo(Slot& slot, const chunk::RecordSpec& part,
+                                    bool is_degraded);
   void Seal(Slot*& open);
+  // A writer has left. True if nobody else writes into a sealed chunk.
+  bool HasLeft(Slot& slot) {
+    return --slot.writer_count == 0 &&
+           std::find(open_.begin(), open_.end(), &slot) == open_.end();
+  }
 
   ChunkIdentity identity_;
   bool parts_tokens_;

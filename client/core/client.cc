@@ -224,6 +224,11 @@ capture::Level Client::TakeLevel(const TensorView& tensor,
 }
 
 Status Client::Record(const TensorView& tensor) {
+  return Take(tensor, nullptr);
+}
+
+Status Client::Take(const TensorView& tensor,
+                    std::unique_ptr<Reservation>* reservation) {
   if (fork_guard_.in_child()) {
     dropped_in_child_.fetch_add(1, std::memory_order_relaxed);
     return ClosedOrForked();
@@ -240,7 +245,7 @@ Status Client::Record(const TensorView& tensor) {
   TensorView complete = tensor;
   complete.device = device;
   CompleteForKind(complete);
-  return RecordAt(level, complete, token);
+  return TakeAt(level, complete, token, reservation);
 }
 
 Client::Plan Client::TakePlan(capture::Level level, const TensorView& tensor,
@@ -262,8 +267,9 @@ Client::Plan Client::TakePlan(capture::Level level, const TensorView& tensor,
   return plan;
 }
 
-Status Client::RecordAt(capture::Level level, const TensorView& tensor,
-                        int64_t token) {
+Status Client::TakeAt(capture::Level level, const TensorView& tensor,
+                      int64_t token,
+                      std::unique_ptr<Reservation>* reservation) {
   uint64_t tensor_bytes = 0;
   Status status = CheckTensor(tensor, &tensor_bytes);
   if (status.ok() && token > kTokenMax) {
@@ -274,9 +280,14 @@ Status Client::RecordAt(capture::Level level, const TensorView& tensor,
     ledger_.CountInvalid();
     return status;
   }
+  if (reservation != nullptr && !MayReserve(tensor_bytes)) {
+    return {MSIT_ERROR_TOO_LARGE,
+            "the client has not enough memory to reserve it for the tensor"};
+  }
   Plan plan = TakePlan(level, tensor, token);
-  const bool needs_original =
-      tensor.data == nullptr && tensor.source == nullptr && tensor_bytes != 0;
+  const bool needs_original = tensor.data == nullptr &&
+                              tensor.source == nullptr && !tensor.comes_later &&
+                              tensor_bytes != 0;
   const auto unknown = []() -> Status {
     return {MSIT_ERROR_UNKNOWN_IDENTITY,
             "no record of this token is known by the identity"};
@@ -321,7 +332,11 @@ Status Client::RecordAt(capture::Level level, const TensorView& tensor,
   if (HasValueText(tensor.kind)) part.value = FitValue(tensor.value, value);
   if (plan.original) part.alias = plan.original->AsSpec();
   if (chunk::VersionFor(part) > chunk_version_) return LeaveOut(part);
-  status = RecordParts(tensor, plan.kept, part, lock);
+  const bool is_reserved =
+      reservation != nullptr && !plan.original && tensor_bytes != 0;
+  status = is_reserved
+               ? ReserveParts(tensor, plan.kept, part, reservation, lock)
+               : RecordParts(tensor, plan.kept, part, lock);
   if (status.ok() && !plan.original && tensor_bytes != 0 &&
       tensor.kind == RecordKind::kTensor && !ledger_.IsBroken(part.sequence)) {
     aliases_.Add(tensor, part, plan.kept.level);

@@ -8,9 +8,11 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "client/core/alias_table.h"
 #include "client/core/call_counter.h"
@@ -23,6 +25,8 @@
 #include "client/core/interruptible_wait.h"
 #include "client/core/overflow.h"
 #include "client/core/record_filter.h"
+#include "client/core/reservation.h"
+#include "client/core/scratch.h"
 #include "client/core/status.h"
 #include "client/core/tensor_view.h"
 #include "protos/capture/capture_policy.h"
@@ -104,7 +108,18 @@ class Client final : private TransportListener {
   // smaller one counts nowhere. DROPPED in both cases. Each part of a source
   // may wait for `max_block`.
   Status Record(const TensorView& tensor);
-  // Counts a record as dropped for which Record threw.
+
+  // See msit_reserve; `tensor.comes_later` is true. Nothing if there is nothing
+  // to copy. The caller ends the reservation with Publish, while the client
+  // lives.
+  Status Reserve(const TensorView& tensor,
+                 std::unique_ptr<Reservation>* reservation);
+  // See msit_publish.
+  Status Publish(const Reservation& reservation, bool is_filled);
+  // See msit_memory.
+  std::vector<std::span<std::byte>> Memory() const;
+
+  // Counts a record as dropped for which Record or Reserve threw.
   void CountDrop();
 
   // See msit_selects.
@@ -165,6 +180,7 @@ class Client final : private TransportListener {
     Clock::time_point deadline;
     InterruptibleWait wait;
     bool was_interrupted = false;
+    bool has_timed_out = false;
   };
 
   Client(ClientOptions options,
@@ -176,9 +192,12 @@ class Client final : private TransportListener {
   // Returns how much of the tensor is recorded. Counts a tensor that is not.
   capture::Level TakeLevel(const TensorView& tensor, std::string_view device,
                            int64_t token);
-  // Records a tensor that the policy asks for at `level`.
-  Status RecordAt(capture::Level level, const TensorView& tensor,
-                  int64_t token);
+  // Records a tensor, or reserves places for it.
+  Status Take(const TensorView& tensor,
+              std::unique_ptr<Reservation>* reservation);
+  // The same for a tensor that the policy asks for at `level`.
+  Status TakeAt(capture::Level level, const TensorView& tensor, int64_t token,
+                std::unique_ptr<Reservation>* reservation);
   // Whether and how a record that is asked for at `level` names another one
   // whose bytes it has.
   struct Plan {
@@ -186,8 +205,9 @@ class Client final : private TransportListener {
     std::optional<AliasTable::Original> original = {};
   };
 
-  // Recording, in client.cc and client_record.cc. All are called with mu_
-  // locked. Those that are given the lock release it for a while.
+  // Recording, in client.cc, client_record.cc and client_reserve.cc. All are
+  // called with mu_ locked. Those that are given the lock release it for a
+  // while.
   Plan TakePlan(capture::Level level, const TensorView& tensor, int64_t token);
   Status RecordParts(const TensorView& tensor, KeptLevel kept,
                      chunk::RecordSpec& part, Lock& lock);
@@ -208,6 +228,23 @@ class Client final : private TransportListener {
   // over, or if another part of the tensor was dropped.
   std::optional<Found> FindPlace(const chunk::RecordSpec& part, KeptLevel kept,
                                  std::optional<RoomWait>* wait, Lock& lock);
+  // Is told that there is no room for a record of `token`: makes some, or waits
+  // until there may be more, as FindPlace does. False if there will be none.
+  bool MakeRoom(int64_t token, std::optional<RoomWait>* wait, Lock& lock);
+  // Takes places for all parts of a record at once, so that no two records wait
+  // for what the other one has.
+  Status ReserveParts(const TensorView& tensor, KeptLevel kept,
+                      chunk::RecordSpec& part,
+                      std::unique_ptr<Reservation>* reservation, Lock& lock);
+  // Finds room for the places that ReserveParts takes, but takes none.
+  bool FindRoom(const chunk::RecordSpec& record, size_t slot_count,
+                uint64_t scratch_bytes, Reservation& reservation,
+                std::optional<RoomWait>* wait, Lock& lock);
+  // True if a reservation may have so many bytes.
+  bool MayReserve(uint64_t tensor_bytes) const;
+  // Takes all its places out of their chunks.
+  void Withdraw(const Reservation& reservation);
+  void GiveScratch(const Reservation& reservation);
   // Counts a record that no chunk can hold which the daemon takes, and notes
   // why in stream_error_.
   Status LeaveOut(const chunk::RecordSpec& record);
@@ -246,6 +283,9 @@ class Client final : private TransportListener {
   void EndForGood(std::string message);
   void Drop(Slot* slot);
   void DropQueued();
+  // Drops all chunks at the end of the sender. Those with open reservations
+  // keep their memory.
+  void DropForGood();
   // When the open chunks have to be sealed. Nothing if they may stay open.
   std::optional<Clock::time_point> LingerTime() const;
   // Notes that `token` has begun. Called by recording threads, without mu_.
@@ -308,6 +348,9 @@ class Client final : private TransportListener {
   Overflow overflow_;
   CallCounter call_counter_;
   AliasTable aliases_;
+  Scratch scratch_;
+  // Empty until there is some.
+  std::span<std::byte> shared_memory_;
   // Revision of the newest policy of this connection; nothing without one.
   std::optional<uint64_t> policy_revision_;
   // Chunks of later versions are not made. Before the first connection nothing

@@ -125,7 +125,6 @@ std::optional<Client::Found> Client::FindPlace(const chunk::RecordSpec& part,
                                                Lock& lock) {
   const auto open_before = chunker_.open_since();
   const uint64_t pushed_before = queue_.pushed_count();
-  bool timed_out = false;
   while (true) {
     if (is_closing_ || was_refused_ || ledger_.IsBroken(part.sequence)) {
       return std::nullopt;
@@ -136,26 +135,34 @@ std::optional<Client::Found> Client::FindPlace(const chunk::RecordSpec& part,
                               queue_.pushed_count() != pushed_before;
     if (place) return Found{*place, wakes_sender};
     if (wakes_sender) work_.notify_one();
-    if (DropOldestToken(part.token)) continue;
-    if (timed_out) {
-      overflow_.OnTimeout();
-      return std::nullopt;
-    }
-    if (!*wait) {
-      wait->emplace(RoomWait{overflow_.DeadlineFor(Clock::now()),
-                             InterruptibleWait(options_.interrupt)});
-    }
-    switch ((*wait)->wait.Until(room_, (*wait)->deadline, lock)) {
-      case InterruptibleWait::Result::kWoken:
-        break;
-      case InterruptibleWait::Result::kTimeout:
-        timed_out = true;
-        break;
-      case InterruptibleWait::Result::kInterrupted:
-        (*wait)->was_interrupted = true;
-        return std::nullopt;
-    }
+    if (!MakeRoom(part.token, wait, lock)) return std::nullopt;
   }
+}
+
+bool Client::MakeRoom(int64_t token, std::optional<RoomWait>* wait,
+                      Lock& lock) {
+  if (DropOldestToken(token)) return true;
+  if (!*wait) {
+    wait->emplace(RoomWait{overflow_.DeadlineFor(Clock::now()),
+                           InterruptibleWait(options_.interrupt)});
+  }
+  RoomWait& one = **wait;
+  if (one.has_timed_out) {
+    overflow_.OnTimeout();
+    return false;
+  }
+  switch (one.wait.Until(room_, one.deadline, lock)) {
+    case InterruptibleWait::Result::kWoken:
+      break;
+    case InterruptibleWait::Result::kTimeout:
+      // It looks once more.
+      one.has_timed_out = true;
+      break;
+    case InterruptibleWait::Result::kInterrupted:
+      one.was_interrupted = true;
+      return false;
+  }
+  return true;
 }
 
 Status Client::NoPlace(const std::optional<RoomWait>& wait) const {

@@ -26,7 +26,7 @@ void Client::RunSender() noexcept {
   }
   const bool is_memory_free = StopStream(lock);
   state_ = StreamState::kOver;
-  DropQueued();
+  DropForGood();
   if (!is_memory_free) {
     pool_.GiveMemory([this](std::span<std::byte> mapping) {
       transport_->KeepMemory(mapping);
@@ -34,6 +34,7 @@ void Client::RunSender() noexcept {
   }
   is_sender_over_ = true;
   progress_.notify_all();
+  room_.notify_all();
 }
 
 // The sender is a loop over the states of the stream. Each round handles the
@@ -283,11 +284,24 @@ void Client::DropQueued() {
   }
 }
 
+void Client::DropForGood() {
+  chunker_.Seal();
+  while (Slot* slot = queue_.PopFront()) {
+    if (slot->writer_count == 0) {
+      Drop(slot);
+    } else {
+      ledger_.DropChunk(slot->contents);
+      slot->draft().End();
+    }
+  }
+}
+
 void Client::OnSharedMemory(std::span<std::byte> memory) {
   const Lock lock(mu_);
   // Sealed now and moved later: only the shared memory outlives this process.
   chunker_.Seal();
   pool_.Share(memory);
+  shared_memory_ = memory;
 }
 
 void Client::OnCapturePolicy(std::string_view bytes) {

@@ -63,18 +63,23 @@ Digest DigestOf(const TensorView& tensor, uint64_t part_offset,
   return digester.Finish();
 }
 
+void PutDigest(std::span<const std::byte> bytes, DType dtype,
+               std::span<std::byte> out) {
+  const Digest digest = compute::DigestPart(bytes, dtype);
+  std::memcpy(out.data(), &digest, sizeof(digest));
+  if (out.size() == sizeof(digest)) return;
+  std::memset(out.data() + sizeof(digest), 0,
+              chunk::kDigestSpan - sizeof(digest));
+}
+
 void FillDigested(const TensorView& tensor, uint64_t part_offset,
                   uint64_t part_bytes, std::span<std::byte> out) {
-  Digest digest;
-  if (out.size() == sizeof(digest)) {
-    digest = DigestOf(tensor, part_offset, part_bytes);
-  } else {
+  if (out.size() != sizeof(Digest)) {
     const auto bytes = out.subspan(chunk::kDigestSpan);
     CopyPart(tensor, part_offset, bytes);
-    digest = compute::DigestPart(bytes, tensor.dtype);
-    std::memset(out.data() + sizeof(digest), 0,
-                chunk::kDigestSpan - sizeof(digest));
+    return PutDigest(bytes, tensor.dtype, out);
   }
+  const Digest digest = DigestOf(tensor, part_offset, part_bytes);
   std::memcpy(out.data(), &digest, sizeof(digest));
 }
 

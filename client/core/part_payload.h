@@ -27,4 +27,9 @@ Digest DigestOf(const TensorView& tensor, uint64_t part_offset, uint64_t bytes);
 void FillDigested(const TensorView& tensor, uint64_t part_offset,
                   uint64_t part_bytes, std::span<std::byte> out);
 
+// Begins the payload of a record with the digest of `bytes`. If more than a
+// digest is sent, `bytes` are in `out`, behind it.
+void PutDigest(std::span<const std::byte> bytes, DType dtype,
+               std::span<std::byte> out);
+
 }  // namespace msitd::client

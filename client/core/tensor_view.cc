@@ -46,7 +46,7 @@ Status CheckShape(const TensorView& tensor, uint64_t* tensor_bytes) {
   const bool may_be_known =
       tensor.kind == RecordKind::kTensor && tensor.identity != 0;
   if (tensor.data == nullptr && tensor.source == nullptr &&
-      *tensor_bytes != 0 && !may_be_known) {
+      !tensor.comes_later && *tensor_bytes != 0 && !may_be_known) {
     return InvalidArgument("data is null");
   }
   return {};
@@ -74,6 +74,9 @@ Status CheckKind(const TensorView& tensor) {
   if (tensor.source != nullptr &&
       (tensor.kind != RecordKind::kTensor || !tensor.byte_strides.empty())) {
     return InvalidArgument("only tensors in row-major order have a source");
+  }
+  if (tensor.comes_later && tensor.kind != RecordKind::kTensor) {
+    return InvalidArgument("only the bytes of tensors may come later");
   }
   Status status = CheckName("stack", tensor.stack, kAnyLength, true);
   if (!status.ok()) return status;

@@ -45,6 +45,9 @@ struct TensorView {
   const std::byte* data = nullptr;
   // In place of `data`, of a tensor in row-major order.
   TensorSource* source = nullptr;
+  // In place of both: its bytes come later, in row-major order. See
+  // Client::Reserve.
+  bool comes_later = false;
   std::string_view placement = {};  // Of a shard; see protos/base/placement.h.
   RecordKind kind = RecordKind::kTensor;
   std::optional<bool> requires_grad = {};

@@ -12,6 +12,10 @@ namespace {
 
 constexpr size_t kDimBytes = sizeof(int64_t);
 
+// In RecordDescriptor::reserved_1, which is 0 in a finished chunk: the record
+// does not get there.
+constexpr uint32_t kLeftOut = 1;
+
 bool HasExtra(const RecordSpec& record) {
   return record.value.has_value() || !record.stack.empty() ||
          record.alias.has_value();
@@ -56,6 +60,7 @@ ChunkBuilder::ChunkBuilder(std::span<std::byte> buffer) : buffer_(buffer) {
 void ChunkBuilder::Start(std::string_view run, int32_t rank, uint64_t stream_id,
                          uint64_t chunk_sequence) {
   records_.clear();
+  left_out_count_ = 0;
   tail_.clear();
   interned_.clear();
   payload_bytes_ = 0;
@@ -155,7 +160,17 @@ std::span<std::byte> ChunkBuilder::Add(const RecordSpec& record) {
   return {payload + offset, record.part_bytes};
 }
 
+void ChunkBuilder::LeaveOut(uint32_t index) {
+  records_[index].reserved_1 = kLeftOut;
+  ++left_out_count_;
+}
+
 std::span<const std::byte> ChunkBuilder::Finish(int64_t client_time_ns) {
+  if (left_out_count_ != 0) {
+    std::erase_if(records_, [](const RecordDescriptor& record) {
+      return record.reserved_1 == kLeftOut;
+    });
+  }
   const uint64_t table_bytes =
       sizeof(ChunkHeader) + records_.size() * sizeof(RecordDescriptor);
   const auto shift = static_cast<uint32_t>(table_bytes);

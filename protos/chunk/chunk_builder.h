@@ -98,9 +98,18 @@ class ChunkBuilder {
   // without records can hold every record inside the limits of limits.h.
   std::span<std::byte> Add(const RecordSpec& record);
 
+  // Takes record number `index` out of the chunk, but not out of its draft. Its
+  // place in the payload stays empty, and no other record gets it or its
+  // number. Called once for a record, before Finish.
+  void LeaveOut(uint32_t index);
+
+  // Records added so far.
   uint32_t record_count() const {
     return static_cast<uint32_t>(records_.size());
   }
+  // True if all of them are left out. Such a chunk cannot be finished: no
+  // daemon takes a chunk without records.
+  bool has_nothing() const { return left_out_count_ == record_count(); }
   uint64_t payload_bytes() const { return payload_bytes_; }
 
   // Completes the chunk and returns its bytes, which lie in the buffer and are
@@ -115,6 +124,8 @@ class ChunkBuilder {
   std::span<std::byte> buffer_;
   ChunkHeader header_;
   std::vector<RecordDescriptor> records_;
+  // How many of them bear kLeftOut.
+  uint32_t left_out_count_ = 0;
   // Text and dims. Until Finish, offsets count from the start of tail_.
   std::string tail_;
   std::unordered_map<std::string, TextRef> interned_;

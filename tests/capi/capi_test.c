@@ -290,11 +290,60 @@ static void StreamErrorIsCutToTheBuffer(void) {
   msit_free(client);
 }
 
+static void ReservationsOutliveTheirClient(void) {
+  msit_options options = DefaultOptions();
+  options.open_timeout_us = 0;
+  options.max_block_us = 0;
+  msit_client* client = NULL;
+  EXPECT(msit_open(&options, &client) == MSIT_OK);
+  const int64_t dims[1] = {4};
+  msit_tensor tensor = SomeTensor(NULL, dims);
+  // Not looked at.
+  tensor.data = tensor.byte_strides = (const int64_t*)1;
+  msit_reservation* reservation = (msit_reservation*)&client;
+  EXPECT(msit_reserve(NULL, &tensor, &reservation) ==
+         MSIT_ERROR_INVALID_ARGUMENT);
+  EXPECT(msit_reserve(client, &tensor, NULL) == MSIT_ERROR_INVALID_ARGUMENT);
+  EXPECT(msit_reserve(client, NULL, &reservation) ==
+         MSIT_ERROR_INVALID_ARGUMENT);
+  EXPECT(reservation == NULL);
+  EXPECT(msit_publish(NULL, 1) == MSIT_ERROR_INVALID_ARGUMENT);
+  const msit_span* spans = NULL;
+  EXPECT(msit_spans(NULL, &spans) == 0);
+
+  EXPECT(msit_reserve(client, &tensor, &reservation) == MSIT_OK);
+  EXPECT(msit_spans(reservation, &spans) == 1 && spans[0].bytes == 16);
+  msit_reservation* late = NULL;
+  EXPECT(msit_reserve(client, &tensor, &late) == MSIT_OK);
+  EXPECT(msit_publish(reservation, 1) == MSIT_OK);
+  EXPECT(Counters(client).recorded_count == 2);
+  // No daemon has shared memory, and no summary is asked for.
+  EXPECT(msit_memory(client, NULL, 0) == 0);
+  EXPECT(msit_memory(NULL, NULL, 0) == 0);
+
+  const int64_t too_many[1] = {1 << 24};
+  tensor.dims = too_many;
+  EXPECT(msit_reserve(client, &tensor, &reservation) == MSIT_ERROR_TOO_LARGE);
+  EXPECT(reservation == NULL);
+  EXPECT(Counters(client).dropped_count == 0);
+
+  EXPECT(msit_close(client, 0) == MSIT_ERROR_TIMEOUT);
+  EXPECT(Counters(client).dropped_count == 2);
+  msit_free(client);
+  EXPECT(msit_spans(late, &spans) == 1);
+  memset(spans[0].data, 1, spans[0].bytes);
+  EXPECT(msit_publish(late, 1) == MSIT_ERROR_CLOSED);
+}
+
 static void ForkedChildMayFreeItsCopy(void) {
   msit_options options = DefaultOptions();
   options.open_timeout_us = 0;
   msit_client* client = NULL;
   EXPECT(msit_open(&options, &client) == MSIT_OK);
+  const int64_t one[1] = {1};
+  const msit_tensor later = SomeTensor(NULL, one);
+  msit_reservation* reservation = NULL;
+  EXPECT(msit_reserve(client, &later, &reservation) == MSIT_OK);
   const pid_t child = fork();
   if (child == 0) {
     const float data[4] = {1, 2, 3, 4};
@@ -302,12 +351,16 @@ static void ForkedChildMayFreeItsCopy(void) {
     const msit_tensor tensor = SomeTensor(data, dims);
     EXPECT(msit_record(client, &tensor) == MSIT_ERROR_FORKED);
     EXPECT(Counters(client).dropped_count == 1);
+    msit_reservation* none = NULL;
+    EXPECT(msit_reserve(client, &later, &none) == MSIT_ERROR_FORKED);
+    EXPECT(msit_publish(reservation, 1) == MSIT_ERROR_FORKED);
     msit_free(client);
     _exit(0);
   }
   int status = -1;
   EXPECT(waitpid(child, &status, 0) == child && status == 0);
   EXPECT(Counters(client).dropped_count == 0);
+  EXPECT(msit_publish(reservation, 1) == MSIT_OK);
   msit_free(client);
 }
 
@@ -323,6 +376,7 @@ int main(void) {
   AnOlderCallerKnowsFewerFields();
   AnOlderCallerRecordsTensors();
   StreamErrorIsCutToTheBuffer();
+  ReservationsOutliveTheirClient();
   ForkedChildMayFreeItsCopy();
   EXPECT(strlen(msit_version()) > 0);
   return 0;

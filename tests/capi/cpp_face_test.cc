@@ -76,6 +76,42 @@ TEST_F(CppFaceTest, TypedRecordArrives) {
   EXPECT_EQ(std::memcmp(chunk->PayloadOf(record).data(), data.data(), 24), 0);
 }
 
+TEST_F(CppFaceTest, ReservationArrivesOncePublished) {
+  Client client;
+  ASSERT_TRUE(Client::Open(options_, &client).ok()) << msit_last_error();
+  const int64_t dims[] = {3};
+  const float data[] = {1, 2, 3};
+  Reservation reservation;
+  ASSERT_TRUE(
+      client.Reserve({.op = "op"}, MSIT_DTYPE_FLOAT32, dims, &reservation)
+          .ok());
+  ASSERT_TRUE(reservation);
+  ASSERT_EQ(reservation.spans().size(), 1u);
+  ASSERT_EQ(reservation.spans()[0].bytes, sizeof(data));
+  EXPECT_EQ(client.Flush(std::chrono::milliseconds(50)).code(),
+            MSIT_ERROR_TIMEOUT);
+  EXPECT_TRUE(service_.chunks().empty());
+  std::memcpy(reservation.spans()[0].data, data, sizeof(data));
+  ASSERT_TRUE(reservation.Publish().ok());
+  EXPECT_FALSE(reservation);
+  {
+    Reservation given_up;
+    ASSERT_TRUE(
+        client.Reserve({.op = "op"}, MSIT_DTYPE_FLOAT32, dims, &given_up).ok());
+  }
+  ASSERT_TRUE(client.Flush(kLong).ok());
+  EXPECT_EQ(client.counters().acknowledged_count, 1u);
+  EXPECT_EQ(client.counters().dropped_count, 1u);
+  const auto chunks = service_.chunks();
+  ASSERT_EQ(chunks.size(), 1u);
+  const auto chunk = msitd::chunk::Chunk::FromProducer(chunks[0]);
+  ASSERT_TRUE(chunk.ok()) << chunk.status();
+  ASSERT_EQ(chunk->records().size(), 1u);
+  EXPECT_EQ(std::memcmp(chunk->PayloadOf(chunk->records()[0]).data(), data,
+                        sizeof(data)),
+            0);
+}
+
 TEST_F(CppFaceTest, RefusalOfTheFaceItselfSaysWhy) {
   Client client;
   ASSERT_TRUE(Client::Open(options_, &client).ok()) << msit_last_error();

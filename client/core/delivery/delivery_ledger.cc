@@ -1,7 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/core/delivery/delivery_ledger.h"
 
+#include <algorithm>
+
 namespace msitd::client {
+
+void ChunkContents::Add(const Part& part) {
+  if (!part.is_first || !part.is_last) return parts.push_back(part);
+  ++tensor_count;
+  tensor_bytes += part.tensor_bytes;
+  degraded_count += part.is_degraded ? 1 : 0;
+}
+
+void ChunkContents::Remove(const Part& part) {
+  if (part.is_first && part.is_last) {
+    --tensor_count;
+    tensor_bytes -= part.tensor_bytes;
+    degraded_count -= part.is_degraded ? 1 : 0;
+    return;
+  }
+  // A chunk may have several parts of a tensor whose digests alone are sent.
+  const auto it = std::find_if(
+      parts.begin(), parts.end(), [&part](const Part& one) {
+        return one.sequence == part.sequence &&
+               one.is_first == part.is_first && one.is_last == part.is_last;
+      });
+  if (it != parts.end()) parts.erase(it);
+}
 
 void DeliveryLedger::Record(uint64_t bytes) {
   ++coverage_.seen_count;
@@ -24,6 +49,8 @@ void DeliveryLedger::Drop() {
   ++coverage_.seen_count;
   ++coverage_.dropped_count;
 }
+
+void DeliveryLedger::TakeBack() { ++coverage_.dropped_count; }
 
 bool DeliveryLedger::Break(uint64_t sequence) {
   const bool is_new = broken_.insert(sequence).second;

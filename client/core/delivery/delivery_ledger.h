@@ -13,7 +13,7 @@ namespace msitd::client {
 
 // What a chunk holds, as far as counting goes.
 struct ChunkContents {
-  // One part of a tensor that has several.
+  // A tensor, or one part of a tensor that has several.
   struct Part {
     uint64_t sequence = 0;
     uint64_t tensor_bytes = 0;  // 0 if none are sent.
@@ -27,7 +27,13 @@ struct ChunkContents {
   uint64_t tensor_bytes = 0;
   // How many of them are kept as summaries although their bytes are asked for.
   uint64_t degraded_count = 0;
+  // Those of tensors that have several.
   std::vector<Part> parts;
+
+  // Does not fail if `parts` has room for one more.
+  void Add(const Part& part);
+  // Takes back what Add did.
+  void Remove(const Part& part);
 };
 
 // Counts what became of each record, once. Thread-compatible.
@@ -53,6 +59,10 @@ class DeliveryLedger {
 
   // A record that was not taken at all.
   void Drop();
+
+  // A record that counts as recorded, and none of whose parts is in a chunk any
+  // more.
+  void TakeBack();
 
   // A record that was given up after some of its parts had been taken.
   void BreakOff(uint64_t sequence);

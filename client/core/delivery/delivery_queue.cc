@@ -108,4 +108,6 @@ Slot* DeliveryQueue::TakeOut(int64_t token) {
   return nullptr;
 }
 
+void DeliveryQueue::Remove(const Slot* slot) { std::erase(slots_, slot); }
+
 }  // namespace msitd::client

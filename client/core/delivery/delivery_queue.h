@@ -58,6 +58,9 @@ class DeliveryQueue {
   // Removes the first such chunk of `token`. Null if there is none.
   Slot* TakeOut(int64_t token);
 
+  // Removes a chunk that was never sent, if it is here.
+  void Remove(const Slot* slot);
+
   bool empty() const { return slots_.empty(); }
   // True if there are chunks that were not sent on this connection.
   bool has_unsent() const { return sent_count_ < slots_.size(); }

@@ -59,7 +59,7 @@ struct Slot {
   SlotMemory memory;
   chunk::ChunkBuilder builder;
   ChunkContents contents;
-  // Threads that are copying payload into the slot.
+  // Threads that are copying payload into the slot, and parts of reservations.
   uint32_t writer_count = 0;
   uint64_t last_sequence = 0;
   // Token of its first record.
@@ -100,11 +100,12 @@ class SlotPool {
     return capacity_ - std::min(capacity_, used_count());
   }
 
-  // Hands the mappings of all slots to `keep`, one by one. No slot is used
-  // afterwards.
+  // Hands the mappings of all slots that may have been sent to `keep`, one by
+  // one. None of them is used afterwards.
   template <typename Keep>
   void GiveMemory(Keep keep) {
     for (const auto& slot : slots_) {
+      if (slot->writer_count != 0) continue;
       const std::span<std::byte> mapping = slot->memory.Release();
       if (!mapping.empty()) keep(mapping);
     }

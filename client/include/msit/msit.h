@@ -65,7 +65,10 @@ typedef enum msit_code {
   // The tensor has an identity and no bytes, and no earlier record of its token
   // is known by this identity. Nothing was recorded or counted: record it again
   // with its bytes.
-  MSIT_ERROR_UNKNOWN_IDENTITY = 11
+  MSIT_ERROR_UNKNOWN_IDENTITY = 11,
+  // msit_reserve has not as much memory for one tensor. Nothing was recorded or
+  // counted: record the tensor by msit_record.
+  MSIT_ERROR_TOO_LARGE = 12
 } msit_code;
 
 // Element types. The numbers are those of the chunk format.
@@ -267,11 +270,11 @@ typedef struct msit_options {
   int32_t overflow;
 
   // Lets the host end calls that wait, as an interpreter does when its user
-  // presses Ctrl-C. While msit_open, msit_record, msit_flush and msit_close
-  // wait, they call this function about every 50 ms, on the calling thread and
-  // without a lock of the library held. If it returns anything but 0, they
-  // return MSIT_ERROR_INTERRUPTED. It must not call the library. NULL, the
-  // default: the calls wait until their time limits.
+  // presses Ctrl-C. While msit_open, msit_record, msit_reserve, msit_flush and
+  // msit_close wait, they call this function about every 50 ms, on the calling
+  // thread and without a lock of the library held. If it returns anything but
+  // 0, they return MSIT_ERROR_INTERRUPTED. It must not call the library. NULL,
+  // the default: the calls wait until their time limits.
   int32_t (*is_interrupted)(void* interrupt_context);
   void* interrupt_context;
 
@@ -456,6 +459,73 @@ MSIT_API msit_code msit_open(const msit_options* options,
 MSIT_API msit_code msit_record(msit_client* client,
                                const msit_tensor* tensor) MSIT_NOEXCEPT;
 
+// A record whose bytes come later. Made by msit_reserve, ended by msit_publish.
+typedef struct msit_reservation msit_reservation;
+
+// A piece of memory.
+typedef struct msit_span {
+  void* data;
+  size_t bytes;
+} msit_span;
+
+// Begins a record whose bytes are not there yet, such as those of a tensor on
+// an accelerator, and stores a reservation of memory for them in
+// `*reservation`. The caller has them written there, by whatever means and
+// thread, and calls msit_publish when they are all there.
+//
+// All but the bytes is as for msit_record, and is settled when the call
+// returns: what the capture policy asks for, the token, the number of the call,
+// and the place among the records of the thread. `data` and `byte_strides` of
+// the tensor are not looked at: its bytes lie row-major without gaps. If there
+// is nothing to write, `*reservation` is NULL and the call has done what
+// msit_record would do: the policy does not ask for the tensor, it has become
+// an alias, or it has no bytes.
+//
+// The daemon gets nothing of the record, nor of what is recorded after it,
+// before msit_publish. So msit_flush waits for open reservations as it waits
+// for the daemon, and records wait for room that they take. A thread that
+// reserves more than the client has memory and publishes none of it waits in
+// vain. One reservation has at most half of the memory of the client, and at
+// most 32 MiB.
+//
+// Where the policy asks for a summary, the bytes do not go to the daemon: they
+// go to other memory, of 32 MiB in all, and msit_publish reduces them.
+//
+// Errors: TOO_LARGE. INVALID_ARGUMENT, also of what is no tensor. DROPPED,
+// INTERRUPTED, CLOSED, FORKED and NO_MEMORY: the record counts as dropped.
+// `*reservation` is NULL then.
+MSIT_API msit_code msit_reserve(msit_client* client, const msit_tensor* tensor,
+                                msit_reservation** reservation) MSIT_NOEXCEPT;
+
+// Stores in `*spans` where the bytes of the tensor go, one span behind the
+// other, and returns how many spans there are. They are valid until
+// msit_publish, even if the client is closed or freed before that.
+MSIT_API size_t msit_spans(const msit_reservation* reservation,
+                           const msit_span** spans) MSIT_NOEXCEPT;
+
+// Ends a reservation and frees it; nobody may use its memory afterwards. If
+// `is_filled` is 0, the record is given up: it counts as dropped, and none of
+// its bytes is shown anywhere. Any thread may call this, once; it never waits.
+//
+// A reservation that is open when the time of msit_close is over is dropped and
+// counted by that. It has to be published all the same, which frees the memory
+// of a client that was freed.
+//
+// Errors: CLOSED, DROPPED: the record was dropped and counted before. FORKED:
+// the reservation belongs to the parent process, and is leaked.
+// INVALID_ARGUMENT if `reservation` is NULL.
+MSIT_API msit_code msit_publish(msit_reservation* reservation,
+                                int32_t is_filled) MSIT_NOEXCEPT;
+
+// Stores in `spans` the memory that reservations lie in, as far as it stays
+// where it is, so that a driver can pin it; at most `span_count` pieces.
+// Returns how many there are, at most 2. There is none before it is needed, and
+// none of the first kind without a daemon that shares memory: reservations then
+// lie in memory that comes and goes. The pieces are valid until the client is
+// freed and all its reservations are published.
+MSIT_API size_t msit_memory(const msit_client* client, msit_span* spans,
+                            size_t span_count) MSIT_NOEXCEPT;
+
 // Returns whether the capture policy of the run may ask for such a tensor. 0
 // means that it does not, on any device, so there is no use in bringing the
 // tensor to the host. So in a forked child it is always 0, and what is not
@@ -535,7 +605,8 @@ MSIT_API msit_code msit_close(msit_client* client,
                               int64_t timeout_us) MSIT_NOEXCEPT;
 
 // Destroys the client. Closes it first, with a timeout of 0, if that was not
-// done. No other call may use it then. NULL does nothing.
+// done. No other call may use it then; reservations stay valid. NULL does
+// nothing.
 MSIT_API void msit_free(msit_client* client) MSIT_NOEXCEPT;
 
 // Returns a description of the last failure in this thread; never NULL. Valid

@@ -92,6 +92,33 @@ inline msit_options DefaultOptions() {
   return options;
 }
 
+// A record whose bytes come later; see msit_reserve. Empty if there is nothing
+// to write. Destruction gives the record up, unless it was published. May
+// outlive the client.
+class Reservation {
+ public:
+  Reservation() = default;
+
+  explicit operator bool() const { return handle_ != nullptr; }
+
+  // Where the bytes go, one span behind the other.
+  std::span<const msit_span> spans() const {
+    const msit_span* spans = nullptr;
+    const size_t count = msit_spans(handle_.get(), &spans);
+    return {spans, count};
+  }
+
+  // All bytes are there. The reservation is empty afterwards.
+  Status Publish() { return Status(msit_publish(handle_.release(), 1)); }
+
+ private:
+  friend class Client;
+  struct GiveUp {
+    void operator()(msit_reservation* handle) const { msit_publish(handle, 0); }
+  };
+  std::unique_ptr<msit_reservation, GiveUp> handle_;
+};
+
 // One rank of one run. Thread-safe, except for moving and destruction.
 // Destruction closes the client with a timeout of 0. An empty client refuses
 // every call with INVALID_ARGUMENT.
@@ -135,27 +162,21 @@ class Client {
       return Status(MSIT_ERROR_INVALID_ARGUMENT,
                     "there are not as many strides as dims");
     }
-    const msit_tensor tensor = {
-        .struct_size = sizeof(tensor),
-        .device = key.device,
-        .token = key.token,
-        .op = key.op,
-        .call = key.call,
-        .io = key.io,
-        .index = key.index,
-        .dtype = dtype,
-        .dim_count = static_cast<int32_t>(dims.size()),
-        .dims = dims.data(),
-        .byte_strides = byte_strides.empty() ? nullptr : byte_strides.data(),
-        .data = data,
-        .placement = key.placement,
-        .kind = MSIT_KIND_TENSOR,
-        .requires_grad = facts.requires_grad,
-        .value = nullptr,
-        .stack = facts.stack,
-        .identity = facts.identity,
-    };
+    const msit_tensor tensor =
+        TensorOf(key, dtype, dims, byte_strides.data(), data, facts);
     return Status(msit_record(handle_.get(), &tensor));
+  }
+
+  // See msit_reserve. `*reservation` is empty on failure.
+  Status Reserve(const Key& key, msit_dtype dtype,
+                 std::span<const int64_t> dims, Reservation* reservation,
+                 const Facts& facts = {}) {
+    const msit_tensor tensor =
+        TensorOf(key, dtype, dims, nullptr, nullptr, facts);
+    msit_reservation* handle = nullptr;
+    const Status status(msit_reserve(handle_.get(), &tensor, &handle));
+    reservation->handle_.reset(handle);
+    return status;
   }
 
   // Records a value that is nothing but its text: TEXT, NONE, DTYPE or OTHER.
@@ -257,6 +278,32 @@ class Client {
   msit_client* handle() const { return handle_.get(); }
 
  private:
+  static msit_tensor TensorOf(const Key& key, msit_dtype dtype,
+                              std::span<const int64_t> dims,
+                              const int64_t* byte_strides, const void* data,
+                              const Facts& facts) {
+    return {
+        .struct_size = sizeof(msit_tensor),
+        .device = key.device,
+        .token = key.token,
+        .op = key.op,
+        .call = key.call,
+        .io = key.io,
+        .index = key.index,
+        .dtype = dtype,
+        .dim_count = static_cast<int32_t>(dims.size()),
+        .dims = dims.data(),
+        .byte_strides = byte_strides,
+        .data = data,
+        .placement = key.placement,
+        .kind = MSIT_KIND_TENSOR,
+        .requires_grad = facts.requires_grad,
+        .value = nullptr,
+        .stack = facts.stack,
+        .identity = facts.identity,
+    };
+  }
+
   Status RecordScalar(const Key& key, msit_kind kind, msit_dtype dtype,
                       const void* data, const char* text) {
     msit_tensor value{};

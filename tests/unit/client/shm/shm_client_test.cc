@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <thread>
@@ -41,6 +42,20 @@ class ShmClientTest : public shm::ServerTest {
     const auto bytes = runs.ReadPart(run, info->parts[0], buffer);
     if (!bytes.ok()) return {};
     return {bytes->begin(), bytes->end()};
+  }
+
+  std::unique_ptr<Reservation> Reserve(const std::string& op) {
+    const int64_t dims[] = {1000};
+    TensorView tensor;
+    tensor.op = op;
+    tensor.io = Io::kOutput;
+    tensor.index = "0";
+    tensor.dtype = DType::kUint8;
+    tensor.dims = dims;
+    tensor.comes_later = true;
+    std::unique_ptr<Reservation> reservation;
+    EXPECT_TRUE(client_->Reserve(tensor, &reservation).ok());
+    return reservation;
   }
 
   std::unique_ptr<Client> client_;
@@ -117,6 +132,48 @@ TEST_F(ShmClientTest, WhatWasBegunBeforeTheDaemonWasUpDoesNotLinger) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     std::this_thread::yield();
   }
+}
+
+TEST_F(ShmClientTest, WhatIsReservedStaysWhereItIsWhenTheDaemonComesUp) {
+  ClientOptions options = ShmOptions("run");
+  options.open_timeout = seconds(0);
+  ASSERT_TRUE(Open(options).ok());
+  std::unique_ptr<Reservation> early = Reserve("early");
+  EXPECT_TRUE(client_->Memory().empty());
+  Start();
+  while (client_->Memory().empty()) std::this_thread::yield();
+  std::unique_ptr<Reservation> late = Reserve("late");
+  const std::span<std::byte> memory = client_->Memory()[0];
+  for (const auto* one : {early.get(), late.get()}) {
+    const std::span<std::byte> bytes = one->parts[0].bytes;
+    EXPECT_EQ(bytes.data() >= memory.data() &&
+                  bytes.data() + bytes.size() <= memory.data() + memory.size(),
+              one == late.get());
+    std::fill(bytes.begin(), bytes.end(), std::byte{7});
+    ASSERT_TRUE(client_->Publish(*one, true).ok());
+  }
+  ASSERT_TRUE(client_->Flush(kLong).ok());
+  for (const char* op : {"early", "late"}) {
+    EXPECT_EQ(Stored(op, "run"), std::vector(1000, std::byte{7}));
+  }
+}
+
+TEST_F(ShmClientTest, ReservationThatIsOpenAtTheEndIsNotStored) {
+  Start();
+  ASSERT_TRUE(Open().ok());
+  std::unique_ptr<Reservation> reserved = Reserve("reserved");
+  ASSERT_TRUE(Record(*client_, "same chunk", 1000).ok());
+  EXPECT_EQ(client_->Close(milliseconds(10)).code, MSIT_ERROR_TIMEOUT);
+  EXPECT_EQ(client_->counters().dropped_count, 2u);
+  std::ranges::fill(reserved->parts[0].bytes, std::byte{7});
+  EXPECT_EQ(client_->Publish(*reserved, true).code, MSIT_ERROR_CLOSED);
+  client_.reset();
+  Stop();
+  Start();
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(Record(*client_, "a", 10).ok());
+  ASSERT_TRUE(client_->Flush(kLong).ok());
+  EXPECT_EQ(TensorCount("run"), 1u);
 }
 
 TEST_F(ShmClientTest, OpenChunkGoesOnBehindARestartOfTheDaemon) {

@@ -62,6 +62,45 @@ void ExpectRoundTrip(const std::vector<SampleRecord>& records) {
   }
 }
 
+TEST(ChunkBuilderTest, RecordMayBeLeftOut) {
+  AlignedBuffer buffer(ChunkBuilder::kBufferBytes);
+  ChunkBuilder builder({buffer.data(), buffer.size()});
+  // Twice: nothing is left of the first time.
+  for (int round = 0; round < 2; ++round) {
+    builder.Start("run", 0, 5, 0);
+    EXPECT_TRUE(builder.has_nothing());
+    const int64_t dims[] = {100};
+    for (const std::string_view op : {"a", "b", "c", "d"}) {
+      const auto payload = builder.Add({.device = "cpu:0",
+                                        .op = op,
+                                        .io = Io::kOutput,
+                                        .index = "0",
+                                        .dtype = DType::kUint8,
+                                        .dims = dims,
+                                        .tensor_bytes = 100,
+                                        .part_bytes = 100,
+                                        .stack = op == "c" ? "a.py:1 f" : ""});
+      std::memset(payload.data(), op[0], payload.size());
+    }
+    builder.LeaveOut(3);
+    builder.LeaveOut(1);
+    EXPECT_EQ(builder.record_count(), 4u);
+    EXPECT_FALSE(builder.has_nothing());
+    const auto chunk = Chunk::FromProducer(builder.Finish(0));
+    ASSERT_TRUE(chunk.ok()) << chunk.status();
+    ASSERT_EQ(chunk->records().size(), 2u);
+    for (int i = 0; i < 2; ++i) {
+      const RecordDescriptor& record = chunk->records()[i];
+      const std::string_view op = i == 0 ? "a" : "c";
+      EXPECT_EQ(chunk->Text(record.op), op);
+      EXPECT_THAT(chunk->PayloadOf(record),
+                  testing::Each(static_cast<std::byte>(op[0])));
+      EXPECT_EQ(chunk->Text(chunk->ExtraOf(record).stack),
+                i == 0 ? "" : "a.py:1 f");
+    }
+  }
+}
+
 TEST(ChunkBuilderTest, RoundTripsExtras) {
   std::vector<SampleRecord> records(5, WholeTensor(DType::kInt32, {3, 5}, 1));
   records[0].requires_grad = true;
