@@ -13,6 +13,7 @@
 
 #include "client/capi/transport_library.h"
 #include "client/core/client.h"
+#include "client/include/msit/reserve.h"
 #include "protos/base/dtype.h"
 #include "protos/base/limits.h"
 

@@ -18,6 +18,7 @@ namespace nb = nanobind;
 
 using msitd::python::CallRecorder;
 using msitd::python::Client;
+using msitd::python::Reservation;
 using msitd::python::SideRecorder;
 using msitd::python::TorchReader;
 
@@ -64,6 +65,7 @@ NB_MODULE(_msit, m) {
   m.attr("UNAVAILABLE") = static_cast<int>(MSIT_ERROR_UNAVAILABLE);
   m.attr("REFUSED") = static_cast<int>(MSIT_ERROR_REFUSED);
   m.attr("UNKNOWN_IDENTITY") = static_cast<int>(MSIT_ERROR_UNKNOWN_IDENTITY);
+  m.attr("TOO_LARGE") = static_cast<int>(MSIT_ERROR_TOO_LARGE);
   m.attr("CLOSED") = static_cast<int>(MSIT_ERROR_CLOSED);
   m.attr("FORKED") = static_cast<int>(MSIT_ERROR_FORKED);
   m.def("last_error", [] { return std::string(msit_last_error()); });
@@ -74,6 +76,10 @@ NB_MODULE(_msit, m) {
   m.def("dtype_bytes", [](int32_t dtype) { return msit_dtype_bytes(dtype); });
 
   AddRecorders(m);
+  nb::class_<Reservation>(m, "Reservation")
+      .def("spans", &Reservation::Spans)
+      .def("publish", &Reservation::Publish);
+
   nb::class_<Client>(m, "Client")
       .def(nb::init<const std::optional<std::string>&, const std::string&,
                     int32_t, int32_t, int64_t, uint64_t, int64_t, int64_t,
@@ -90,6 +96,8 @@ NB_MODULE(_msit, m) {
       .def("record_buffer", &Client::RecordBuffer)
       .def("record_dlpack", &Client::RecordDlpack)
       .def("record_torch", &Client::RecordTorch)
+      .def("reserve", &Client::Reserve)
+      .def("memory", &Client::Memory)
       .def("record_value", &Client::RecordValue, nb::arg(), nb::arg().none(),
            nb::arg(), nb::arg(), nb::arg().none())
       .def("record_document", &Client::RecordDocument)

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/python/native_client.h"
 
+#include <algorithm>
 #include <array>
 #include <complex>
 #include <cstring>
+#include <span>
+#include <utility>
 
 #include "client/python/gil.h"
 
@@ -87,7 +90,32 @@ msit_tensor PlacedAt(const Place& place) {
   return tensor;
 }
 
+nb::list ListOf(std::span<const msit_span> spans) {
+  nb::list list;
+  for (const msit_span& span : spans) {
+    list.append(
+        nb::make_tuple(reinterpret_cast<uintptr_t>(span.data), span.bytes));
+  }
+  return list;
+}
+
 }  // namespace
+
+Reservation::~Reservation() {
+  if (handle_ != nullptr && !is_known_) msit_publish(handle_, 0);
+}
+
+nb::list Reservation::Spans() {
+  is_known_ = true;
+  const msit_span* spans = nullptr;
+  const size_t count = msit_spans(handle_, &spans);
+  return ListOf({spans, count});
+}
+
+int Reservation::Publish(bool is_filled) {
+  msit_reservation* const handle = std::exchange(handle_, nullptr);
+  return WithoutGil([&] { return msit_publish(handle, is_filled ? 1 : 0); });
+}
 
 Scalar ReadScalar(nb::handle number) {
   Scalar scalar;
@@ -213,6 +241,35 @@ std::optional<int> Client::RecordTorch(const TorchReader& reader,
   const bool is_known = requires_grad != MSIT_REQUIRES_GRAD_UNKNOWN;
   return Record(
       record, {is_known ? requires_grad : seen.requires_grad, stack, identity});
+}
+
+std::tuple<int, std::optional<Reservation>> Client::Reserve(
+    int32_t dtype, nb::handle dims, const Place& place, const Facts& facts) {
+  const auto& [requires_grad, stack, identity] = facts;
+  const Shape shape = ReadShape(dims, dims, 0);
+  msit_tensor tensor = PlacedAt(place);
+  SetShape(shape, &tensor);
+  tensor.dtype = dtype;
+  tensor.requires_grad = requires_grad;
+  tensor.stack = stack ? WithoutNul("stack", *stack) : nullptr;
+  tensor.identity = identity;
+  msit_reservation* handle = nullptr;
+  int code = MSIT_OK;
+  try {
+    code = WithoutGil([&] { return msit_reserve(client_, &tensor, &handle); });
+  } catch (...) {
+    // A signal handler has raised, perhaps after the call had succeeded.
+    if (handle != nullptr) msit_publish(handle, 0);
+    throw;
+  }
+  if (handle == nullptr) return {code, std::nullopt};
+  return {code, Reservation(handle)};
+}
+
+nb::list Client::Memory() const {
+  std::array<msit_span, 2> spans{};
+  const size_t count = msit_memory(client_, spans.data(), spans.size());
+  return ListOf({spans.data(), std::min(count, spans.size())});
 }
 
 int Client::RecordValue(int32_t kind, nb::handle number,

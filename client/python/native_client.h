@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msit/msit.h>
+#include <msit/reserve.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
@@ -11,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "client/python/torch_reader.h"
 
@@ -23,6 +25,28 @@ using Place =
 
 // What is known of a tensor: requires_grad, stack, identity.
 using Facts = std::tuple<int32_t, std::optional<std::string>, uint64_t>;
+
+// A reservation of libmsit that is published once. If that never happens, it is
+// given up where nobody knows its memory, and leaked where a device may write
+// to it.
+class Reservation {
+ public:
+  explicit Reservation(msit_reservation* handle) : handle_(handle) {}
+  Reservation(Reservation&& other) noexcept
+      : handle_(std::exchange(other.handle_, nullptr)),
+        is_known_(other.is_known_) {}
+  ~Reservation();
+
+  // Address and length of each of its spans.
+  nanobind::list Spans();
+
+  // Returns a code.
+  int Publish(bool is_filled);
+
+ private:
+  msit_reservation* handle_;
+  bool is_known_ = false;
+};
 
 // A client of libmsit for Python. Calls return an msit_code, which the package
 // turns into values and exceptions. The GIL is released while the library
@@ -63,6 +87,16 @@ class Client {
   std::optional<int> RecordTorch(const TorchReader& reader,
                                  nanobind::handle tensor, const Place& place,
                                  const Facts& facts);
+
+  // Reserves memory for the bytes of a tensor. Nothing if there are none to
+  // copy.
+  std::tuple<int, std::optional<Reservation>> Reserve(int32_t dtype,
+                                                      nanobind::handle dims,
+                                                      const Place& place,
+                                                      const Facts& facts);
+
+  // Address and length of the memory that can be pinned.
+  nanobind::list Memory() const;
 
   // `number` is a bool, int, float or complex if `kind` is MSIT_KIND_NUMBER.
   int RecordValue(int32_t kind, nanobind::handle number,

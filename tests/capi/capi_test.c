@@ -4,6 +4,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include <msit/msit.h>
+#include <msit/reserve.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -20,10 +20,10 @@ void ChunkContents::Remove(const Part& part) {
     return;
   }
   // A chunk may have several parts of a tensor whose digests alone are sent.
-  const auto it = std::find_if(
-      parts.begin(), parts.end(), [&part](const Part& one) {
-        return one.sequence == part.sequence &&
-               one.is_first == part.is_first && one.is_last == part.is_last;
+  const auto it =
+      std::find_if(parts.begin(), parts.end(), [&part](const Part& one) {
+        return one.sequence == part.sequence && one.is_first == part.is_first &&
+               one.is_last == part.is_last;
       });
   if (it != parts.end()) parts.erase(it);
 }

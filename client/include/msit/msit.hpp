@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "msit.h"
+#include "reserve.h"
 
 // The C interface with owners and spans: header-only, no exceptions of its own,
 // nothing that msit.h does not do. The contracts are those of msit.h.

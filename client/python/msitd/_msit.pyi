@@ -8,6 +8,7 @@ TIMEOUT: int
 UNAVAILABLE: int
 REFUSED: int
 UNKNOWN_IDENTITY: int
+TOO_LARGE: int
 CLOSED: int
 FORKED: int
 
@@ -86,6 +87,10 @@ class CallRecorder:
     def end(self, forward: object, result: object, /) -> bool:
         """Returns False if the call is not ordinary; then nothing was done."""
 
+class Reservation:
+    def spans(self) -> list[tuple[int, int]]: ...
+    def publish(self, is_filled: bool, /) -> int: ...
+
 class Client:
     def __init__(
         self,
@@ -124,6 +129,10 @@ class Client:
     def record_torch(
         self, reader: TorchReader, tensor: object, place: Place, facts: Facts, /
     ) -> int | None: ...
+    def reserve(
+        self, dtype: int, dims: Sequence[int], place: Place, facts: Facts, /
+    ) -> tuple[int, Reservation | None]: ...
+    def memory(self) -> list[tuple[int, int]]: ...
     def record_value(
         self,
         kind: int,

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
+from typing import TYPE_CHECKING
 
 from msitd import _msit
 from msitd._core.counters import Counters
+
+if TYPE_CHECKING:
+    from msitd._core.devices.copies import DeviceCopies
 
 _logger = logging.getLogger("msitd")
 
@@ -60,7 +64,9 @@ class Losses:
         )
 
 
-def close_forgotten(losses: Losses, native: _msit.Client, timeout_us: int) -> None:
+def close_forgotten(
+    losses: Losses, native: _msit.Client, copies: DeviceCopies, timeout_us: int
+) -> None:
     """Closes a client that nobody has closed. Raises nothing."""
     try:
         code = native.close(timeout_us)
@@ -68,6 +74,7 @@ def close_forgotten(losses: Losses, native: _msit.Client, timeout_us: int) -> No
         code = _msit.TIMEOUT
     if code == _msit.FORKED:
         return
+    copies.stop()
     losses.warn_of_conflicts()
     lost = losses.take()
     if any(lost):

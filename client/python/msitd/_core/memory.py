@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msitd import _msit
 from msitd._core.placement import placement_of
 from msitd._core.vocabulary import REQUIRES_GRAD_NUMBERS
+
+if TYPE_CHECKING:
+    from msitd._core.devices.copies import DeviceCopies
 
 # Format characters of the buffer protocol whose size does not depend on the platform.
 # `l`, `L`, `n` and `N` are looked up by their size.
@@ -48,6 +51,7 @@ def record(
     dtype: str | None,
     place: _msit.Place,
     facts: _msit.Facts,
+    copies: DeviceCopies,
 ) -> int:
     """Hands the bytes of a tensor to the native client, which copies them.
 
@@ -60,6 +64,7 @@ def record(
             those of the tensor are used.
         facts: What is known of the tensor. If that is not whether it requires a
             gradient, a torch tensor says so.
+        copies: Those of the client.
 
     Returns:
         A code of msit.h.
@@ -70,7 +75,7 @@ def record(
     """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(tensor, torch.Tensor):
-        return _record_torch(native, torch, tensor, dtype, place, facts)
+        return _record_torch(native, torch, tensor, dtype, place, facts, copies)
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(tensor, (numpy.ndarray, numpy.generic)):
         return _record_numpy(native, numpy, tensor, dtype, place, facts)
@@ -111,6 +116,7 @@ def _record_torch(
     dtype: str | None,
     place: _msit.Place,
     facts: _msit.Facts,
+    copies: DeviceCopies,
 ) -> int:
     reader = torch_reader()
     if reader is not None and dtype is None:
@@ -142,6 +148,9 @@ def _record_torch(
             raise TypeError(_CAPTURED)
         if place[0] is None:
             place = (f"{origin.type}:{origin.index or 0}", *place[1:])
+        code = copies.record(torch, tensor, number, place, facts)
+        if code is not None:
+            return code
         if identity != 0:
             # Bytes that are known need not come to the host.
             code = native.record_pointer(

@@ -12,6 +12,7 @@ from msitd import _msit
 from msitd._core import compiled, memory, statistics_text, values
 from msitd._core.arguments import problem_of
 from msitd._core.counters import Counters
+from msitd._core.devices.copies import DeviceCopies
 from msitd._core.documents import Documents
 from msitd._core.errors import DroppedError, MsitError
 from msitd._core.losses import Losses, close_forgotten
@@ -199,11 +200,13 @@ class Client(Documents):
         super().__init__(self._native)
         self._losses = Losses(self._native)
         self._not_recorded = NotRecorded(self._native)
+        self._copies = DeviceCopies(self._native, self._not_recorded, max_block)
         self._finalizer = weakref.finalize(
             self,
             close_forgotten,
             self._losses,
             self._native,
+            self._copies,
             _microseconds(close_timeout),
         )
 
@@ -243,7 +246,8 @@ class Client(Documents):
         """Copies a tensor into the client.
 
         The caller may overwrite the tensor afterwards. A tensor on an
-        accelerator is copied to the host first.
+        accelerator is copied on its device, and comes to the host in the
+        background.
 
         Args:
             tensor: A numpy array or scalar, a torch tensor, or anything with
@@ -289,6 +293,8 @@ class Client(Documents):
             TypeError: `tensor` is no tensor, or its dtype has no name here.
             ValueError: An argument is out of its range.
             MsitError: The client is closed.
+            RuntimeError: An accelerator failed, or is `max_block` behind. The
+                record counts as dropped.
         """
         place = (
             device,
@@ -303,7 +309,9 @@ class Client(Documents):
             requires_grad = bool(requires_grad)
         facts = (REQUIRES_GRAD_NUMBERS[requires_grad], stack, identity)
         try:
-            code = memory.record(self._native, tensor, dtype, place, facts)
+            code = memory.record(
+                self._native, tensor, dtype, place, facts, self._copies
+            )
         except TypeError as error:
             texts: dict[str, str | None] = {"op": op, "index": index, "stack": stack}
             texts |= {"device": device, "placement": placement}
@@ -527,9 +535,15 @@ class Client(Documents):
             self._not_recorded.tell()
         if self._finalizer.detach() is None:
             return 0
-        code = self._native.close(_microseconds(timeout))
+        try:
+            code = self._native.close(_microseconds(timeout))
+        except BaseException:
+            # A signal handler has raised. The client is closed all the same.
+            self._copies.stop()
+            raise
         if code == _msit.FORKED:
             return 0
+        self._copies.stop()
         if code not in (_msit.REFUSED, _msit.TIMEOUT) or self._must_raise(check):
             self._raise_for(code)
         return self._tell_losses(check)

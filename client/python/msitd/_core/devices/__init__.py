@@ -1,0 +1,1 @@
+"""Brings tensors of accelerators to the host while the model goes on."""
