@@ -315,6 +315,16 @@ def test_forgotten_client_ends_its_thread(daemon, device):
     assert len(daemon.records) == 1
 
 
+def test_what_copies_do_is_not_recorded(client, daemon, device):
+    with msitd.register_api(client, operators=True, values=False) as handle:
+        torch.ones(3).as_subclass(OnDevice).add_(1)
+    assert handle.skipped == {}
+    device.run()
+    client.flush()
+    functions = {r.op.split(".")[1] for r in daemon.records}
+    assert functions == {"ones", "add_"}
+
+
 def test_copies_outlive_the_handle(client, daemon, device):
     model = torch.nn.Identity()
     handle = msitd.register_hook(model, client)

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -9,6 +10,9 @@ from pathlib import Path
 import msitd
 import pytest
 import torch
+from fake_device import FakeDevice, on_device
+from msitd import query
+from msitd._core.devices import streams
 
 ROOT = Path(__file__).resolve().parents[2]
 MSITD = Path(os.environ.get("MSITD_BIN_DIR", ROOT / "build/release/bin")) / "msitd"
@@ -73,3 +77,61 @@ def test_another_world_size_is_refused(endpoints):
         pass
     with pytest.raises(msitd.MsitError, match="RUN_EXISTS"):
         msitd.Client("run", 0, 3, endpoints[0])
+
+
+@pytest.mark.parametrize("level", ["full", "summary"])
+def test_tensors_of_devices_come_to_pinned_memory(endpoints, monkeypatch, level):
+    device = FakeDevice()
+    monkeypatch.setitem(streams._by_type, "cuda", streams.Accelerator(torch, device))
+    tensors = [torch.arange(size, dtype=torch.float32) for size in (5, 9_000, 2 << 20)]
+    with query.connect(endpoints[0]) as daemon:
+        daemon.captures.set("run", level=level)
+        with msitd.Client("run", 0, 1, endpoints[0]) as client:
+            for number, tensor in enumerate(tensors):
+                assert client.record(on_device(tensor), op=f"op{number}")
+            assert sum(device.pinned.values()) >= 32 << 20
+            with pytest.raises(TimeoutError):
+                client.flush(0.2)
+            assert client.counters().acknowledged_count == 0
+            device.run()
+            client.flush()
+            collector = client._copies._collector
+        collector.join(30)
+        assert device.pinned == {}
+        listed = {tensor.op: tensor for tensor in daemon.tensors.list("run")}
+        assert len(listed) == len(tensors)
+        for number, tensor in enumerate(tensors):
+            found = listed[f"op{number}"]
+            assert found.summary.max == tensor.max()
+            assert found.device == "cuda:1"
+            if level == "full":
+                assert (daemon.tensors.read(found) == tensor.numpy()).all()
+
+
+KILLED = """
+import os, sys, torch, msitd
+from fake_device import FakeDevice, on_device
+from msitd._core.devices import streams
+
+streams._by_type["cuda"] = streams.Accelerator(torch, FakeDevice())
+client = msitd.Client("run", 0, 1, sys.argv[1], linger=60)
+client.record(torch.ones(3), op="before")
+client.record(on_device(torch.ones(3)), op="pending")
+client.record(torch.ones(3), op="behind")
+os._exit(0)
+"""
+
+
+def test_copies_that_are_pending_when_a_rank_dies_are_not_stored(endpoints):
+    subprocess.run(
+        [sys.executable, "-c", KILLED, endpoints[0]],
+        cwd=Path(__file__).parent,
+        check=True,
+        timeout=120,
+    )
+    with query.connect(endpoints[0]) as daemon:
+        deadline = time.monotonic() + 30
+        while len(listed := [t.op for t in daemon.tensors.list("run")]) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert sorted(listed) == ["before", "behind"]
