@@ -72,21 +72,21 @@ bool Chunker::Withdraw(const Place& place) {
   Slot* const slot = place.slot;
   slot->builder.LeaveOut(place.record_index);
   slot->contents.Remove(place.part);
-  if (!HasLeft(*slot)) return false;
-  if (slot->builder.has_nothing()) {
+  if (--slot->writer_count != 0) return false;
+  const auto open = std::find(open_.begin(), open_.end(), slot);
+  if (!slot->builder.has_nothing()) return open == open_.end();
+  if (open != open_.end()) {
+    *open = nullptr;
+  } else {
     queue_.Remove(slot);
-    pool_.Release(slot);
   }
+  pool_.Release(slot);
   return true;
 }
 
 void Chunker::Seal(Slot*& open) {
   if (open == nullptr) return;
-  if (open->writer_count == 0 && open->builder.has_nothing()) {
-    pool_.Release(open);
-  } else {
-    queue_.Push(open);
-  }
+  queue_.Push(open);
   open = nullptr;
 }
 

@@ -67,12 +67,13 @@ class Chunker {
   std::optional<Place> Reserve(const chunk::RecordSpec& part, KeptLevel kept);
   bool Written(const Place& place) {
     place.slot->draft().SetWritten(place.record_index);
-    return HasLeft(*place.slot);
+    return --place.slot->writer_count == 0 &&
+           std::find(open_.begin(), open_.end(), place.slot) == open_.end();
   }
 
   // In place of Written: takes the part back, whose chunk goes without it. A
-  // sealed chunk that has no other part leaves the queue. Returns what Written
-  // does.
+  // chunk that has no other part is over. Returns true in that case, and where
+  // Written does.
   bool Withdraw(const Place& place);
 
   // Seals the open chunks.
@@ -96,11 +97,6 @@ class Chunker {
   static std::optional<Place> AddTo(Slot& slot, const chunk::RecordSpec& part,
                                     bool is_degraded);
   void Seal(Slot*& open);
-  // A writer has left. True if nobody else writes into a sealed chunk.
-  bool HasLeft(Slot& slot) {
-    return --slot.writer_count == 0 &&
-           std::find(open_.begin(), open_.end(), &slot) == open_.end();
-  }
 
   ChunkIdentity identity_;
   bool parts_tokens_;

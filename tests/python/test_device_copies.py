@@ -8,6 +8,7 @@ import msitd
 import pytest
 import torch
 from fake_device import FakeDevice, OnDevice, on_device
+from msitd._core import parts
 from msitd._core.devices import copies, streams
 from msitd._core.devices.pins import Pins
 
@@ -159,6 +160,27 @@ def test_device_without_streams_is_waited_for(client, daemon, monkeypatch):
     assert client.record(on_device(torch.ones(3)), op="op")
     client.flush()
     assert daemon.records[0].data == bytes_of(torch.ones(3))
+
+
+def test_wrapper_without_memory_is_no_loss(client, daemon, device, monkeypatch):
+    class Wrapper(OnDevice):
+        def data_ptr(self):
+            return 0
+
+        def cpu(self):
+            return self
+
+    monkeypatch.setattr(
+        parts, "parts_of", lambda leaf: [("inner", on_device(torch.ones(3)))]
+    )
+    model = torch.nn.Identity()
+    with msitd.register_hook(model, client, inputs=False) as handle:
+        model(torch.ones(3).as_subclass(Wrapper))
+    device.run()
+    client.flush()
+    assert [r.index for r in daemon.records] == ["0.inner"]
+    assert handle.skipped == {}
+    assert client.counters().dropped_count == 0
 
 
 def test_alias_is_not_copied(client, daemon, device):

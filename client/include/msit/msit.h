@@ -404,8 +404,8 @@ typedef struct msit_counters {
   uint64_t acknowledged_bytes;
   // Records that will never reach the daemon: there was no room in time, they
   // gave way to a newer token, the daemon refused them or is too old for their
-  // kind, msit_close gave them up, or they came after the stream had ended for
-  // good or in a forked child.
+  // kind, msit_close gave them up, their reservation was given up, or they came
+  // after the stream had ended for good or in a forked child.
   uint64_t dropped_count;
   // Records that msit_record refused with MSIT_ERROR_INVALID_ARGUMENT.
   uint64_t invalid_count;

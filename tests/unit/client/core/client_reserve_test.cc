@@ -171,6 +171,29 @@ TEST_F(ClientReserveTest, ChunkWithNothingLeftIsNotSent) {
   ExpectAllCounted(1, 12);
 }
 
+TEST_F(ClientReserveTest, OpenChunkWithNothingLeftIsRoomForOthers) {
+  options_.buffer_bytes = 2 * kSlotBytes;
+  options_.max_block = seconds(0);
+  capture::Policies policies;
+  ASSERT_TRUE(capture::Add({1,
+                            0,
+                            {{.level = capture::Level::kSummary,
+                              .tensors = {.op_patterns = {"summary"}}},
+                             {.level = capture::Level::kFull, .tensors = {}}}},
+                           policies));
+  daemon_.SetPolicy(capture::Encode(policies));
+  daemon_.StopAcknowledging();
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(Record("full", kPartBytes).ok());
+  // In a chunk of its own.
+  const Reserved reserved = MustReserve("summary", 10);
+  EXPECT_EQ(Record("full", kPartBytes).code, MSIT_ERROR_DROPPED);
+  ASSERT_TRUE(client_->Publish(*reserved, false).ok());
+  EXPECT_TRUE(Record("full", kPartBytes).ok());
+  daemon_.CommitAll();
+  ASSERT_TRUE(client_->Flush(kLong).ok());
+}
+
 TEST_F(ClientReserveTest, NothingIsReservedWithoutBytesToCopy) {
   SetLevel(capture::Level::kOff);
   ASSERT_TRUE(Open().ok());

@@ -70,15 +70,16 @@ class DeviceCopies:
         """Records a tensor of a device without waiting for it.
 
         Returns:
-            A code of msit.h. None if its device has no streams or the client has
-            not enough memory for it: then nothing was done.
+            A code of msit.h. None if its device has no streams, the tensor no
+            memory of its own, or the client not enough for it: then nothing was
+            done.
 
         Raises:
             RuntimeError: The device failed, or has not done earlier copies in
                 time. The record counts as dropped.
         """
         streams = streams_of(torch, tensor.device.type)
-        if streams is None:
+        if streams is None or not _has_memory(tensor):
             return None
         code, reservation = self._native.reserve(dtype, tensor.shape, place, facts)
         if reservation is None:
@@ -193,6 +194,14 @@ class DeviceCopies:
                 copy.index,
                 reason,
             )
+
+
+def _has_memory(tensor: Any) -> bool:
+    """Returns False for wrappers of functorch and the like."""
+    try:
+        return tensor.data_ptr() != 0 or tensor.numel() == 0
+    except RuntimeError:
+        return False
 
 
 def _host_bytes(torch: Any, address: int, size: int) -> Any:
