@@ -16,6 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import bench_compare
+import bench_cores
 import bench_import
 import bench_ingest
 import bench_model
@@ -180,6 +181,7 @@ BENCHMARKS: dict[str, Measure] = {
     "capture.off_ns": bench_ingest.capture_off_ns,
     "capture.off_hook_ns": bench_ingest.capture_off_hook_ns,
     **bench_model.BENCHMARKS,
+    **bench_cores.BENCHMARKS,
     "ingest.disk_ratio": bench_ingest.disk_ratio,
     "ingest.files_ratio": bench_ingest.files_ratio,
     "ingest.records_ratio": bench_ingest.records_ratio,

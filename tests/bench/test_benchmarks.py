@@ -27,6 +27,7 @@ FIELDS = {
 # Differences of two times. On a busy machine they may be below zero.
 DIFFERENCES = {
     "capture.off_hook_ns",
+    "model.one_core",
     "model.step_vs_memcpy",
     "model.tensor_us",
     "model.vs_numpy_save",
