@@ -182,11 +182,8 @@ std::optional<int32_t> Client::NumberCall(const TensorView& tensor,
 void Client::Begin(int64_t token) {
   int64_t end = token_end_.load(std::memory_order_relaxed);
   while (token >= end && token <= kTokenMax) {
-    if (!token_end_.compare_exchange_weak(end, token + 1,
-                                          std::memory_order_relaxed)) {
-      continue;
-    }
-    if (end == 0) {
+    if (!token_end_.compare_exchange_weak(end, token + 1)) continue;
+    if (watches_tokens_.load() && watches_tokens_.exchange(false)) {
       const Lock lock(mu_);
       look_time_ = Clock::now();
       look_interval_ = {};

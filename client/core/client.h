@@ -298,6 +298,9 @@ class Client final : private TransportListener {
   // whoever changes them wakes the sender (WakeInTime, TakeLevel).
   std::optional<Clock::time_point> ReportTime();
   std::optional<Clock::time_point> WakeTime();
+  // Has the next token that begins wake the sender, which looks for none until
+  // then. False if one has begun.
+  bool AwaitToken();
   // Wakes the sender if it has to wake earlier or later than it planned.
   void WakeInTime();
 
@@ -323,11 +326,16 @@ class Client final : private TransportListener {
   std::atomic<int64_t> token_{0};
   // One above the highest token that somebody has recorded or asked about.
   std::atomic<int64_t> token_end_{0};
-  std::atomic<uint64_t> dropped_in_child_{0};
+  std::atomic<bool> watches_tokens_{false};
 
   // Has a lock of its own, which may be taken while mu_ is held.
   RecordFilter filter_;
+  std::atomic<uint64_t> dropped_in_child_{0};
 
+
+  // Sequentially consistent where it and watches_tokens_ must not both be
+  // missed: Begin raises it, then loads the other; AwaitToken stores the other,
+  // then loads it.
   mutable std::mutex mu_;
   // Recorders wait here: for a free slot, or for the client to close.
   std::condition_variable room_;
@@ -368,7 +376,8 @@ class Client final : private TransportListener {
   StreamState state_ = StreamState::kIdle;
   Clock::time_point retry_time_;
   Clock::time_point report_time_;
-  // When the sender next looks for new tokens. Nobody wakes it for those.
+  // When the sender next looks for new tokens. While there are some at each
+  // look, nobody wakes it for them.
   Clock::time_point look_time_;
   std::chrono::milliseconds look_interval_{0};
   int64_t reported_token_end_ = 0;

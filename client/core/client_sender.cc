@@ -98,7 +98,7 @@ bool Client::AdvanceStream(Lock& lock) {
     look_interval_ =
         std::clamp(look_interval_ * 2, kFirstLookInterval, kLookIntervalMax);
     look_time_ = Clock::now() + look_interval_;
-    if (HasBegunTokens()) {
+    if (HasBegunTokens() || !AwaitToken()) {
       Report(lock);
       return true;
     }
@@ -144,7 +144,18 @@ void Client::Report(Lock& lock) {
 }
 
 bool Client::HasBegunTokens() const {
-  return token_end_.load(std::memory_order_relaxed) > reported_token_end_;
+  return token_end_.load() > reported_token_end_;
+}
+
+// Asks first and looks then, as ReportTime does.
+bool Client::AwaitToken() {
+  watches_tokens_.store(true);
+  if (HasBegunTokens()) {
+    watches_tokens_.store(false);
+    return false;
+  }
+  look_time_ = Clock::time_point::max();
+  return true;
 }
 
 // If there is no news, this asks for notice of the next filtered record and
@@ -174,8 +185,10 @@ std::optional<Client::Clock::time_point> Client::WakeTime() {
     case StreamState::kStreaming: {
       const auto linger = LingerTime();
       const auto report = ReportTime();
-      return std::min({linger.value_or(look_time_), report.value_or(look_time_),
-                       look_time_});
+      const auto time = std::min({linger.value_or(look_time_),
+                                  report.value_or(look_time_), look_time_});
+      if (time == Clock::time_point::max()) return std::nullopt;
+      return time;
     }
     case StreamState::kFinishing:
       return finish_deadline_;

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <thread>
 
 #include "protos/status/status.h"
 #include "tests/support/named_runs.h"
+#include "tests/support/thread_switches.h"
 #include "tests/unit/client/shm/shm_client_fixture.h"
 #include "tests/unit/daemon/shm/server_fixture.h"
 
@@ -309,23 +310,38 @@ TEST_F(ShmClientTest, ForkedChildHasNoneOfTheMemory) {
   EXPECT_EQ(TensorCount("run"), 2u);
 }
 
-int64_t ProcessorMicroseconds() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto of = [](const timeval& time) {
-    return int64_t{time.tv_sec} * 1'000'000 + time.tv_usec;
-  };
-  return of(usage.ru_utime) + of(usage.ru_stime);
+// What the idle threads of client and daemon did while `watch` passed.
+std::map<std::string, uint64_t> SwitchesWithin(milliseconds watch) {
+  const auto before = testing::ThreadSwitches();
+  std::this_thread::sleep_for(watch);
+  auto after = testing::ThreadSwitches();
+  std::map<std::string, uint64_t> out;
+  for (const char* name :
+       {"msit-sender", "msit-session", "shared-memory", "digest", "commit"}) {
+    EXPECT_TRUE(after.contains(name)) << name;
+    out[name] = after[name] - before.at(name);
+  }
+  return out;
 }
 
-TEST_F(ShmClientTest, IdleClientDoesNotSpin) {
+TEST_F(ShmClientTest, NobodyWakesWhileNothingIsRecorded) {
   Start();
-  ASSERT_TRUE(Open().ok());
+  ClientOptions options = ShmOptions("run");
+  options.report_interval = milliseconds(1);
+  ASSERT_TRUE(Open(options).ok());
   ASSERT_TRUE(Record(*client_, "op", 1000).ok());
   ASSERT_TRUE(client_->Flush(kLong).ok());
-  const int64_t before = ProcessorMicroseconds();
-  std::this_thread::sleep_for(milliseconds(300));
-  EXPECT_LT(ProcessorMicroseconds() - before, 100'000);
+  // Until the last report of what became of the record.
+  std::this_thread::sleep_for(milliseconds(200));
+  // Longer than any interval at which somebody might look for something.
+  for (const auto& [name, count] : SwitchesWithin(milliseconds(1'200))) {
+    EXPECT_EQ(count, 0u) << name;
+  }
+  // They wake when they have to.
+  client_->NextToken();
+  ASSERT_TRUE(Record(*client_, "op", 1000).ok());
+  ASSERT_TRUE(client_->Flush(kLong).ok());
+  EXPECT_EQ(TensorCount("run"), 2u);
 }
 
 }  // namespace
