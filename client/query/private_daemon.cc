@@ -135,7 +135,8 @@ absl::Status PrivateDaemon::Spawn(const std::string& program) {
       program, "--data-dir", data_dir_ + "/data", "--socket-dir", socket_dir_,
       "--listen", "none", "--log-level", "info",
       // Its store goes with it, and its user waits for it.
-      "--durable", "false", "--share-equal-bytes", "false", "--nice", "0"};
+      "--durable", "false", "--share-equal-bytes", "false", "--nice", "0",
+      "--ingest-nice", "0"};
   std::vector<std::string> environment = {"NOTIFY_SOCKET=" + socket_dir_ +
                                           "/ready"};
   for (char** entry = environ; *entry != nullptr; ++entry) {

@@ -116,6 +116,8 @@ const Key kKeys[] = {
      "Keep equal bytes of a run once"},
     {"nice", NumberKey{&C::nice, 0, 19},
      "Niceness of the daemon's threads; 0 leaves it as it is"},
+    {"ingest_nice", NumberKey{&C::ingest_nice, 0, 19},
+     "Niceness of the threads that digest and write chunks, if it is higher"},
     {"drain_timeout_ms", NumberKey{&C::drain_timeout_ms, 0, 3'600'000},
      "How long a stop may take before it is forced"},
 };

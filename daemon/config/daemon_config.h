@@ -58,6 +58,8 @@ struct DaemonConfig {
 
   // Niceness of all threads; 0 leaves it as it is.
   int64_t nice = 5;
+  // The same for the threads that digest and write chunks, if it is higher.
+  int64_t ingest_nice = 10;
 
   int64_t drain_timeout_ms = 20'000;
 

@@ -2,12 +2,15 @@
 #include "daemon/ingest/ingest_pipeline.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <limits>
 #include <utility>
 
 #include "daemon/ingest/run_hold.h"
+#include "daemon/log/log.h"
 #include "protos/base/check.h"
 #include "protos/base/limits.h"
 #include "protos/os/thread.h"
@@ -16,6 +19,15 @@ namespace msitd::ingest {
 namespace {
 
 using Code = absl::StatusCode;
+
+// Of this thread alone, as Linux does it. Threads that may not just go on.
+void BeNice(int nice) {
+  if (::getpriority(PRIO_PROCESS, 0) >= nice) return;
+  if (::setpriority(PRIO_PROCESS, 0, nice) == 0) return;
+  const int error = errno;
+  log::Get("ingest")->warn("ingest_nice refused nice={} error='{}'", nice,
+                           Message(ErrnoStatus(error, "setpriority")));
+}
 
 }  // namespace
 
@@ -26,9 +38,15 @@ IngestPipeline::IngestPipeline(storage::Runs& runs, storage::ChunkLog& log,
       options_(options),
       registry_(options.streams_max) {
   for (int i = 0; i < options.digest_threads; ++i) {
-    digest_threads_.push_back(StartThread("digest", [this] { DigestLoop(); }));
+    digest_threads_.push_back(StartThread("digest", [this] {
+      BeNice(options_.nice);
+      DigestLoop();
+    }));
   }
-  commit_thread_ = StartThread("commit", [this] { CommitLoop(); });
+  commit_thread_ = StartThread("commit", [this] {
+    BeNice(options_.nice);
+    CommitLoop();
+  });
 }
 
 IngestPipeline::~IngestPipeline() {

@@ -31,6 +31,11 @@ namespace msitd::ingest {
 
 struct IngestOptions {
   int digest_threads = 2;
+
+  // Niceness of the digest threads and the commit thread, if it is higher than
+  // that of the thread that makes them.
+  int nice = 0;
+
   size_t streams_max = 256;
 
   // A stream with this much in flight is told to wait.

@@ -37,6 +37,7 @@ int ReductionThreads(const config::DaemonConfig& config) {
 ingest::IngestOptions ToIngestOptions(const config::DaemonConfig& config) {
   ingest::IngestOptions out;
   out.digest_threads = static_cast<int>(config.digest_threads);
+  out.nice = static_cast<int>(config.ingest_nice);
   out.streams_max = static_cast<size_t>(config.max_streams);
   out.stream_window_bytes = static_cast<uint64_t>(config.stream_window_bytes);
   out.commit_interval = std::chrono::milliseconds(config.commit_interval_ms);
