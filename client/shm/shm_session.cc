@@ -237,6 +237,7 @@ bool ShmSession::TakeArena(shm::Packet& packet, uint64_t arena_bytes) {
   if (!memory.valid()) {
     return End(StreamEnd::kLost, ErrnoMessage("map the arena", ""));
   }
+  memory.AskForHugePages();
   memory.KeepFromChildren();
   arena_.fd = std::move(fd);
   arena_.memory = std::move(memory);

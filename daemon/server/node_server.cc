@@ -90,7 +90,9 @@ NodeServer::NodeServer(const config::DaemonConfig& config,
       node_service_(
           std::string(config::Version()), store.upkeep(), pipeline_,
           [this] { return comparisons_->live_count(); },
-          [this] { return retention_.error(); }, control_tasks_, first_reads_) {
+          [this] { return retention_.error(); },
+          [this] { return SharedMemoryPages(); }, control_tasks_,
+          first_reads_) {
   comparisons_->WatchStreams(
       [this](std::string_view run) { return pipeline_.ActivityOf(run); });
 }
@@ -141,6 +143,10 @@ absl::Status NodeServer::StartIngestServer(const config::DaemonConfig& config) {
                                  return ingest_tasks_.Submit(std::move(task));
                                }));
   return absl::OkStatus();
+}
+
+std::string NodeServer::SharedMemoryPages() const {
+  return ingest_server_ == nullptr ? "" : ingest_server_->MemoryPages();
 }
 
 NodeServer::~NodeServer() {

@@ -69,6 +69,8 @@ class NodeServer {
   }
 
   absl::Status StartIngestServer(const config::DaemonConfig& config);
+  // See NodeStatus.
+  std::string SharedMemoryPages() const;
 
   // Openings of streams, and what an operator asks for, do not queue behind
   // long queries.

@@ -94,6 +94,7 @@ absl::Status NodeServiceImpl::Status(v1::NodeStatus& out) {
   out.set_shared_size_bytes(signed_of(store.shared_bytes));
   out.set_retention_error(retention_error_());
   out.set_retention_pause(store.retention_pause);
+  out.set_shared_memory_pages(shared_memory_pages_());
   return absl::OkStatus();
 }
 

@@ -17,19 +17,21 @@ namespace msitd::service {
 class NodeServiceImpl final : public BoundedService<v1::NodeService> {
  public:
   // `active_comparisons` returns the number of comparisons that run or wait;
-  // `retention_error` says why no room can be made. Both may be called from any
-  // thread.
+  // `retention_error` says why no room can be made; `shared_memory_pages` see
+  // NodeStatus. All may be called from any thread.
   NodeServiceImpl(std::string version, storage::Upkeep& store,
                   ingest::IngestPipeline& pipeline,
                   std::function<int64_t()> active_comparisons,
-                  std::function<std::string()> retention_error, TaskPool& pool,
-                  FirstReads& reads)
+                  std::function<std::string()> retention_error,
+                  std::function<std::string()> shared_memory_pages,
+                  TaskPool& pool, FirstReads& reads)
       : BoundedService(reads),
         version_(std::move(version)),
         store_(store),
         pipeline_(pipeline),
         active_comparisons_(std::move(active_comparisons)),
         retention_error_(std::move(retention_error)),
+        shared_memory_pages_(std::move(shared_memory_pages)),
         pool_(pool) {
     Bound("GetCapabilities", &NodeServiceImpl::GetCapabilities);
     Bound("GetNodeStatus", &NodeServiceImpl::GetNodeStatus);
@@ -54,6 +56,7 @@ class NodeServiceImpl final : public BoundedService<v1::NodeService> {
   ingest::IngestPipeline& pipeline_;
   const std::function<int64_t()> active_comparisons_;
   const std::function<std::string()> retention_error_;
+  const std::function<std::string()> shared_memory_pages_;
   TaskPool& pool_;
 };
 

@@ -17,6 +17,7 @@
 #include "daemon/log/log.h"
 #include "protos/base/check.h"
 #include "protos/os/thread.h"
+#include "protos/shm/huge_pages.h"
 #include "protos/status/status.h"
 namespace msitd::shm {
 namespace {
@@ -56,6 +57,7 @@ absl::StatusOr<std::unique_ptr<IngestServer>> IngestServer::Start(
   std::unique_ptr<IngestServer> server(
       new IngestServer(options, sink, std::move(run_task)));
   MSITD_RETURN_IF_ERROR(server->Listen());
+  log::Get("ingest")->info("share memory pages={}", MemoryPages());
   server->thread_ =
       StartThread("shared-memory", [&server = *server] { server.Serve(); });
   return server;
@@ -67,6 +69,10 @@ IngestServer::IngestServer(const IngestServerOptions& options,
       sink_(sink),
       run_task_(std::move(run_task)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)) {}
+
+std::string IngestServer::MemoryPages() {
+  return HasHugePages() ? "huge" : "small";
+}
 
 IngestServer::~IngestServer() { Stop(); }
 

@@ -70,6 +70,10 @@ class IngestServer {
   IngestServer(const IngestServer&) = delete;
   IngestServer& operator=(const IngestServer&) = delete;
 
+  // The kind of pages that memory consists of which is touched now: `huge` or
+  // `small`.
+  static std::string MemoryPages();
+
   // Removes the socket and returns when all sessions are over. The pipeline
   // has been drained before, which ended their streams.
   void Stop();

@@ -25,6 +25,7 @@ absl::Status Refused(fmt::format_string<Args...> format, Args&&... args) {
 absl::StatusOr<std::shared_ptr<RingArena>> Map(UniqueFd fd, uint64_t bytes) {
   MappedRegion memory(fd.get(), bytes, PROT_READ);
   if (!memory.valid()) return ErrnoStatus(errno, "map the arena of a ring");
+  memory.AskForHugePages();
   return std::make_shared<RingArena>(std::move(fd), std::move(memory));
 }
 

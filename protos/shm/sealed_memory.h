@@ -40,6 +40,11 @@ class MappedRegion {
   std::byte* data() const { return static_cast<std::byte*>(data_); }
   uint64_t size() const { return bytes_; }
 
+  // Asks for pages that are touched from now on to be huge ones. Without effect
+  // where the system gives none to shared memory; see huge_pages.h. They are
+  // pages of the same memory, which swaps, seals and gives them back as others.
+  void AskForHugePages() const { ::madvise(data_, bytes_, MADV_HUGEPAGE); }
+
   // Keeps the mapping out of children that this process forks.
   void KeepFromChildren() const { ::madvise(data_, bytes_, MADV_DONTFORK); }
 

@@ -513,3 +513,5 @@ class NodeStatus:
     index_size_bytes: int
     checked_digest_count: int = 0
     false_digest_count: int = 0
+    shared_memory_pages: str = ""
+    """`huge` or `small`; empty if memory is not shared."""
