@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msitd
 import torch
-from bench_model import BUFFER_BYTES, Way, medians_in_turn, seconds_of_step
+from bench_model import Way, medians_in_turn, seconds_of_step
 from llama_like import LlamaLike, prefill_words
 from measure import Bench, NotMeasured, Result, new_daemon, ratio
 
@@ -24,7 +24,8 @@ def pin(pids: list[int], cores: list[int]) -> None:
 def one_core(bench: Bench) -> Result:
     """What recording adds to a prefill on one core, against the same on two cores.
 
-    Rank and daemon share the cores, and the rank has one thread of torch.
+    Rank and daemon share the cores, the rank has one thread of torch, and its client
+    as much memory as it chooses itself.
     """
     allowed = sorted(os.sched_getaffinity(0))
     if len(allowed) < 2:
@@ -40,9 +41,7 @@ def one_core(bench: Bench) -> Result:
             pids = [os.getpid(), daemon.process.pid]
             endpoint = f"unix:{daemon.socket_dir}"
             with (
-                msitd.Client(
-                    "full", endpoint=endpoint, buffer_bytes=BUFFER_BYTES
-                ) as client,
+                msitd.Client("full", endpoint=endpoint) as client,
                 msitd.register_hook(full, client, aliases=False),
             ):
 
@@ -56,7 +55,7 @@ def one_core(bench: Bench) -> Result:
                 works = [work(model, n) for n in (1, 2) for model in (plain, full)]
                 # Memory that is touched for the first time is not what a step costs.
                 medians_in_turn(1, works, lambda: client.flush(600))
-                rounds = 4 * min(bench.scale.repetitions, 3)
+                rounds = 3 * bench.scale.repetitions
                 seconds = medians_in_turn(rounds, works, lambda: client.flush(600))
                 assert client.counters().dropped_count == 0
     finally:
