@@ -86,6 +86,7 @@ bool Chunker::Withdraw(const Place& place) {
 
 void Chunker::Seal(Slot*& open) {
   if (open == nullptr) return;
+  pool_.CountChunk(open->token, open->builder.payload_bytes());
   queue_.Push(open);
   open = nullptr;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/core/delivery/memory_share.h"
 #include "client/core/launch.h"
 #include "client/core/record_text.h"
 #include "client/core/signals_blocked.h"
@@ -19,6 +20,30 @@ constexpr uint64_t kNothingSelected = ~uint64_t{0};
 
 // One chunk is filled while another is sent.
 constexpr uint64_t kSlotsMin = 2;
+
+// What a client may always use that finds out itself how much it needs, and the
+// most that it uses.
+constexpr uint64_t kAutoBytesMin = uint64_t{64} << 20;
+constexpr uint64_t kAutoBytesMax = uint64_t{1} << 30;
+
+// Returns the bytes of whole slots.
+uint64_t BufferBytes(const ClientOptions& options) {
+  uint64_t bytes = options.buffer_bytes;
+  if (bytes == kBufferAuto) {
+    const uint64_t share =
+        options.auto_bytes_max != 0 ? options.auto_bytes_max : MemoryShare();
+    bytes = std::clamp(share, kAutoBytesMin, kAutoBytesMax);
+  }
+  return std::max(bytes / chunk::ChunkBuilder::kBufferBytes, kSlotsMin) *
+         chunk::ChunkBuilder::kBufferBytes;
+}
+
+SlotPool MakePool(const ClientOptions& options, uint64_t buffer_bytes) {
+  const size_t most = buffer_bytes / chunk::ChunkBuilder::kBufferBytes;
+  if (options.buffer_bytes != kBufferAuto) return SlotPool(most);
+  const size_t least = kAutoBytesMin / chunk::ChunkBuilder::kBufferBytes;
+  return SlotPool(StepRoom(least, most));
+}
 
 // How long the daemon may take to end a stream in good order.
 constexpr std::chrono::milliseconds kFinishTimeout{1'000};
@@ -91,13 +116,10 @@ Client::Client(ClientOptions options,
     : options_(std::move(options)),
       job_(options_.job.empty() ? LaunchOf(options_.world_size) : options_.job),
       stream_id_(NewStreamId()),
-      buffer_bytes_(
-          std::max(options_.buffer_bytes / chunk::ChunkBuilder::kBufferBytes,
-                   kSlotsMin) *
-          chunk::ChunkBuilder::kBufferBytes),
+      buffer_bytes_(BufferBytes(options_)),
       transport_(std::move(transport)),
       run_(options_.run),
-      pool_(buffer_bytes_ / chunk::ChunkBuilder::kBufferBytes),
+      pool_(MakePool(options_, buffer_bytes_)),
       chunker_({options_.run, options_.rank, stream_id_},
                options_.overflow == OverflowMode::kDropOldestToken, pool_,
                queue_),
@@ -186,7 +208,7 @@ void Client::Begin(int64_t token) {
     if (watches_tokens_.load() && watches_tokens_.exchange(false)) {
       const Lock lock(mu_);
       look_time_ = Clock::now();
-      look_interval_ = {};
+      if (end == 0) look_interval_ = {};
       work_.notify_one();
     }
     return;

@@ -33,6 +33,9 @@
 
 namespace msitd::client {
 
+// Of ClientOptions::buffer_bytes: the client finds it out.
+inline constexpr uint64_t kBufferAuto = MSIT_BUFFER_AUTO;
+
 // Plain values of msit_options; see there.
 struct ClientOptions {
   std::string run;
@@ -40,7 +43,7 @@ struct ClientOptions {
   int32_t world_size = 1;
   OverflowMode overflow = OverflowMode::kBlock;
   std::chrono::microseconds max_block{std::chrono::seconds(1)};
-  uint64_t buffer_bytes = uint64_t{64} << 20;
+  uint64_t buffer_bytes = kBufferAuto;
   std::chrono::microseconds linger{std::chrono::milliseconds(5)};
   std::chrono::microseconds open_timeout{std::chrono::seconds(5)};
   std::string device = "cpu:0";
@@ -49,6 +52,9 @@ struct ClientOptions {
   IfExists if_exists = IfExists::kFail;
   // Empty: the text of LaunchOf.
   std::string job;
+
+  // The most that kBufferAuto uses. 0: a share of the memory of the node.
+  uint64_t auto_bytes_max = 0;
 
   // How long the sender waits for the answer to an opening, and how long it
   // waits before it opens again: backoff_min at first, doubled after each
@@ -292,15 +298,15 @@ class Client final : private TransportListener {
   void Begin(int64_t token);
   // True if a token has begun that the daemon does not know of.
   bool HasBegunTokens() const;
+  // Has the next token that begins wake the sender, which looks for none until
+  // then. False if one has begun.
+  bool AwaitToken();
   // Tells the daemon counts and tokens.
   void Report(Lock& lock);
   // When to tell the daemon the counts. Nothing if it knows them all: then
   // whoever changes them wakes the sender (WakeInTime, TakeLevel).
   std::optional<Clock::time_point> ReportTime();
   std::optional<Clock::time_point> WakeTime();
-  // Has the next token that begins wake the sender, which looks for none until
-  // then. False if one has begun.
-  bool AwaitToken();
   // Wakes the sender if it has to wake earlier or later than it planned.
   void WakeInTime();
 
@@ -317,25 +323,25 @@ class Client final : private TransportListener {
   const ClientOptions options_;
   const std::string job_;
   const uint64_t stream_id_;
-  // As many whole slots as the options ask for.
+  // The most that the slots take.
   const uint64_t buffer_bytes_;
   // Called by the sender thread only.
   const std::unique_ptr<Transport, TransportDestroyer> transport_;
 
   // Each stands alone: relaxed everywhere.
   std::atomic<int64_t> token_{0};
+  std::atomic<uint64_t> dropped_in_child_{0};
+
   // One above the highest token that somebody has recorded or asked about.
+  // Sequentially consistent where it and watches_tokens_ must not both be
+  // missed: Begin raises it, then loads the other; AwaitToken stores the other,
+  // then loads it.
   std::atomic<int64_t> token_end_{0};
   std::atomic<bool> watches_tokens_{false};
 
   // Has a lock of its own, which may be taken while mu_ is held.
   RecordFilter filter_;
-  std::atomic<uint64_t> dropped_in_child_{0};
 
-
-  // Sequentially consistent where it and watches_tokens_ must not both be
-  // missed: Begin raises it, then loads the other; AwaitToken stores the other,
-  // then loads it.
   mutable std::mutex mu_;
   // Recorders wait here: for a free slot, or for the client to close.
   std::condition_variable room_;

@@ -82,12 +82,12 @@ NB_MODULE(_msit, m) {
 
   nb::class_<Client>(m, "Client")
       .def(nb::init<const std::optional<std::string>&, const std::string&,
-                    int32_t, int32_t, int64_t, uint64_t, int64_t, int64_t,
-                    const std::string&, const std::string&, int32_t, int32_t,
-                    const std::optional<std::string>&, uint64_t>(),
+                    int32_t, int32_t, int64_t, std::optional<uint64_t>, int64_t,
+                    int64_t, const std::string&, const std::string&, int32_t,
+                    int32_t, const std::optional<std::string>&, uint64_t>(),
            nb::arg("endpoint").none(), nb::arg("run"), nb::arg("rank"),
            nb::arg("world_size"), nb::arg("max_block_us"),
-           nb::arg("buffer_bytes"), nb::arg("linger_us"),
+           nb::arg("buffer_bytes").none(), nb::arg("linger_us"),
            nb::arg("open_timeout_us"), nb::arg("device"), nb::arg("user_agent"),
            nb::arg("overflow"), nb::arg("if_exists"), nb::arg("job").none(),
            nb::arg("main_thread"))

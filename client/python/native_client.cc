@@ -142,11 +142,11 @@ Scalar ReadScalar(nb::handle number) {
 
 Client::Client(const std::optional<std::string>& endpoint,
                const std::string& run, int32_t rank, int32_t world_size,
-               int64_t max_block_us, uint64_t buffer_bytes, int64_t linger_us,
-               int64_t open_timeout_us, const std::string& device,
-               const std::string& user_agent, int32_t overflow,
-               int32_t if_exists, const std::optional<std::string>& job,
-               uint64_t main_thread)
+               int64_t max_block_us, std::optional<uint64_t> buffer_bytes,
+               int64_t linger_us, int64_t open_timeout_us,
+               const std::string& device, const std::string& user_agent,
+               int32_t overflow, int32_t if_exists,
+               const std::optional<std::string>& job, uint64_t main_thread)
     : main_thread_(main_thread) {
   msit_options options{};
   options.struct_size = sizeof(options);
@@ -156,7 +156,7 @@ Client::Client(const std::optional<std::string>& endpoint,
   options.rank = rank;
   options.world_size = world_size;
   options.max_block_us = max_block_us;
-  options.buffer_bytes = buffer_bytes;
+  options.buffer_bytes = buffer_bytes.value_or(MSIT_BUFFER_AUTO);
   options.linger_us = linger_us;
   options.open_timeout_us = open_timeout_us;
   options.device = WithoutNul("device", device);

@@ -55,9 +55,9 @@ class Client {
  public:
   Client(const std::optional<std::string>& endpoint, const std::string& run,
          int32_t rank, int32_t world_size, int64_t max_block_us,
-         uint64_t buffer_bytes, int64_t linger_us, int64_t open_timeout_us,
-         const std::string& device, const std::string& user_agent,
-         int32_t overflow, int32_t if_exists,
+         std::optional<uint64_t> buffer_bytes, int64_t linger_us,
+         int64_t open_timeout_us, const std::string& device,
+         const std::string& user_agent, int32_t overflow, int32_t if_exists,
          const std::optional<std::string>& job, uint64_t main_thread);
 
   // May wait for the threads of the client.

@@ -71,7 +71,7 @@ class ImportTarget final : public job::ImportTarget {
   Connection& connection_;
   const std::string name_;
   const std::chrono::microseconds patience_;
-  uint64_t buffer_bytes_ = client::ClientOptions().buffer_bytes;
+  uint64_t buffer_bytes_ = uint64_t{64} << 20;
   v1::Run run_;
   bool has_ledger_ = false;
   const ProgressSink on_progress_;

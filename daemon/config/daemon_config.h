@@ -37,7 +37,7 @@ struct DaemonConfig {
   int64_t max_streams = 256;
   int64_t stream_window_bytes = int64_t{32} << 20;
   bool shared_memory = true;
-  int64_t ring_bytes_max = int64_t{256} << 20;
+  int64_t ring_bytes_max = int64_t{1} << 30;
   int64_t ingest_buffer_bytes = int64_t{256} << 20;
   int64_t commit_interval_ms = 0;
 

@@ -106,8 +106,21 @@ void SlotPool::Share(std::span<std::byte> memory) {
                                      ChunkBuilder::kBufferBytes));
   }
   is_shared_ = true;
+  shared_count_ = count;
   capacity_ = std::min(capacity_, count);
   for (Slot* slot : std::exchange(free_, {})) Remove(slot);
+}
+
+void SlotPool::CountChunk(int64_t token, uint64_t bytes) {
+  if (!room_) return;
+  room_->Count(token, bytes);
+  capacity_ = std::min(room_->slot_count(), shared_count_);
+  // The coldest first.
+  while (slots_.size() > capacity_ && !free_.empty()) {
+    Slot* slot = free_.front();
+    free_.erase(free_.begin());
+    Remove(slot);
+  }
 }
 
 bool SlotPool::MoveToShared(Slot* slot) {

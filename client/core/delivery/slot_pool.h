@@ -5,12 +5,15 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "client/core/delivery/delivery_ledger.h"
+#include "client/core/delivery/step_room.h"
 #include "protos/chunk/chunk_builder.h"
 
 namespace msitd::client {
@@ -81,6 +84,10 @@ class SlotPool {
  public:
   explicit SlotPool(size_t capacity) : capacity_(capacity) {}
 
+  // As many slots as `room` says, at any time.
+  explicit SlotPool(const StepRoom& room)
+      : capacity_(room.slot_count()), room_(room) {}
+
   // Returns an empty slot; null if all are in use or the system has no memory.
   Slot* Acquire();
   void Release(Slot* slot);
@@ -93,9 +100,12 @@ class SlotPool {
   // is none. False if a slot has to be released first.
   bool MoveToShared(Slot* slot);
 
+  // Notes that a chunk was filled: see StepRoom::Count.
+  void CountChunk(int64_t token, uint64_t bytes);
+
   size_t capacity() const { return capacity_; }
   size_t used_count() const { return slots_.size() - free_.size(); }
-  // Zero while more slots are in use than the shared memory holds.
+  // Zero while more slots are in use than there may be.
   size_t free_count() const {
     return capacity_ - std::min(capacity_, used_count());
   }
@@ -116,6 +126,9 @@ class SlotPool {
   void Remove(Slot* slot);
 
   size_t capacity_;
+  std::optional<StepRoom> room_;
+  // Slots that the shared memory holds.
+  size_t shared_count_ = std::numeric_limits<size_t>::max();
   bool is_shared_ = false;
   // Pieces of the shared memory that belong to no slot.
   std::vector<std::span<std::byte>> pieces_;

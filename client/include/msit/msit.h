@@ -205,6 +205,13 @@ typedef enum msit_if_exists {
 // One rank of one run. Made by msit_open, destroyed by msit_free.
 typedef struct msit_client msit_client;
 
+// msit_options.buffer_bytes: the client finds out how much it needs. The
+// records of the first token may take 1/64 of the memory that the node has
+// available and the control group of the process allows, as it is when the
+// client is opened; later ones may take twice what the largest token so far
+// took. At least 64 MiB and at most 1 GiB in both cases.
+#define MSIT_BUFFER_AUTO UINT64_MAX
+
 // How to open a client. Set `struct_size`, call msit_options_init, then change
 // what differs from the defaults. Fields are only ever added at the end.
 typedef struct msit_options {
@@ -248,7 +255,7 @@ typedef struct msit_options {
   // Memory for records that are not yet durable, in bytes. Rounded down to
   // whole chunks of 4.5 MiB, but at least two. Pages are taken from the system
   // when they are first needed. A daemon that shares memory may give less, and
-  // never gives more than 1 GiB. Default 64 MiB.
+  // never gives more than 1 GiB. Default MSIT_BUFFER_AUTO.
   uint64_t buffer_bytes;
 
   // A chunk that is not full is sent this many microseconds after its first

@@ -99,7 +99,7 @@ class Client:
         rank: int,
         world_size: int,
         max_block_us: int,
-        buffer_bytes: int,
+        buffer_bytes: int | None,
         linger_us: int,
         open_timeout_us: int,
         device: str,

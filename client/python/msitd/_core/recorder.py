@@ -91,7 +91,12 @@ class Client(Documents):
         max_block: Longest time in seconds that one `record` waits for room.
             After one has waited in vain, later ones do not wait until the
             daemon has taken something.
-        buffer_bytes: Memory in bytes for records that are not yet durable.
+        buffer_bytes: Memory in bytes for records that are not yet durable. Pages
+            are taken from the system when they are first needed. Default: the
+            records of the first token may take 1/64 of the memory that the node
+            has available and the control group of the process allows, later
+            ones twice what the largest token so far took; at least 64 MiB and
+            at most 1 GiB in both cases.
         linger: A chunk that is not full is sent this many seconds after its
             first record.
         open_timeout: Longest time in seconds to wait for the daemon. 0: does
@@ -144,7 +149,7 @@ class Client(Documents):
         endpoint: str | None = None,
         *,
         max_block: float = 1.0,
-        buffer_bytes: int = 64 << 20,
+        buffer_bytes: int | None = None,
         linger: float = 0.005,
         open_timeout: float = 5.0,
         close_timeout: float = 30.0,

@@ -116,6 +116,7 @@ class ClientTest : public ::testing::Test {
     options_.rank = 1;
     options_.world_size = 2;
     options_.max_block = kLong;
+    options_.buffer_bytes = 14 * kSlotBytes;
     options_.open_timeout = kLong;
     options_.linger = kLong;
     options_.backoff_min = milliseconds(1);
