@@ -44,7 +44,7 @@ struct ClientOptions {
   OverflowMode overflow = OverflowMode::kBlock;
   std::chrono::microseconds max_block{std::chrono::seconds(1)};
   uint64_t buffer_bytes = kBufferAuto;
-  std::chrono::microseconds linger{std::chrono::milliseconds(5)};
+  std::chrono::microseconds linger{std::chrono::milliseconds(20)};
   std::chrono::microseconds open_timeout{std::chrono::seconds(5)};
   std::string device = "cpu:0";
   std::string user_agent;

@@ -61,7 +61,7 @@ static void DefaultsAreThoseOfTheHeader(void) {
   EXPECT(options.rank == 0 && options.world_size == 1);
   EXPECT(options.max_block_us == 1000000);
   EXPECT(options.buffer_bytes == MSIT_BUFFER_AUTO);
-  EXPECT(options.linger_us == 5000);
+  EXPECT(options.linger_us == 20000);
   EXPECT(options.open_timeout_us == 5000000);
   EXPECT(options.overflow == MSIT_OVERFLOW_BLOCK);
   EXPECT(options.is_interrupted == NULL);

@@ -260,7 +260,7 @@ typedef struct msit_options {
 
   // A chunk that is not full is sent this many microseconds after its first
   // record. While half of the memory is waiting for the daemon, it is sent only
-  // once it is full. Default 5 ms.
+  // once it is full. Default 20 ms.
   int64_t linger_us;
 
   // Longest time in microseconds that msit_open waits for the daemon. 0: do

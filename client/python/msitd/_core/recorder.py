@@ -150,7 +150,7 @@ class Client(Documents):
         *,
         max_block: float = 1.0,
         buffer_bytes: int | None = None,
-        linger: float = 0.005,
+        linger: float = 0.02,
         open_timeout: float = 5.0,
         close_timeout: float = 30.0,
         device: str = "cpu:0",
