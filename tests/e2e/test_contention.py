@@ -54,14 +54,14 @@ def test_threads_that_take_chunks_are_nicer(
     new_daemon: Callable[[], Daemon],
 ) -> None:
     daemon = new_daemon()
-    daemon.start("--nice", "3", "--ingest-nice", "7")
+    daemon.start("--nice", "13", "--ingest-nice", "17")
     nice = niceness(daemon)
-    assert (nice["digest"], nice["commit"]) == (7, 7)
-    assert (nice["shared-memory"], nice["control"]) == (3, 3)
+    assert (nice["digest"], nice["commit"]) == (17, 17)
+    assert (nice["shared-memory"], nice["control"]) == (13, 13)
     other = new_daemon()
-    other.start("--nice", "3", "--ingest-nice", "1")
+    other.start("--nice", "13", "--ingest-nice", "1")
     nice = niceness(other)
-    assert (nice["digest"], nice["commit"]) == (3, 3)
+    assert (nice["digest"], nice["commit"]) == (13, 13)
 
 
 def test_nobody_wakes_while_nothing_is_recorded(daemon: Daemon) -> None:
