@@ -55,7 +55,7 @@ def fresh():
 def can_hold(request, monkeypatch):
     """Whether graphs can hold records, as they can in all but old versions of torch."""
     if request.param == "between graphs":
-        monkeypatch.setattr(graphs, "_operator", lambda: None)
+        monkeypatch.setattr(graphs, "operator", lambda: None)
     return request.param == "in graphs"
 
 
@@ -183,7 +183,7 @@ def test_eager_model_is_not_told_of_graphs(client, caplog):
 def test_torch_that_holds_no_records_refuses_whole_graphs_in_words(
     client, hooks_first, monkeypatch
 ):
-    monkeypatch.setattr(graphs, "_operator", lambda: None)
+    monkeypatch.setattr(graphs, "operator", lambda: None)
     model = Model()
     whole = compiled(model, fullgraph=True)
     if not hooks_first:

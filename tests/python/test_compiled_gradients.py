@@ -401,7 +401,7 @@ def test_graphs_end_at_modules_where_backwards_are_compiled(client, daemon):
 
 
 def test_torch_that_holds_no_records_ends_graphs(monkeypatch, caplog):
-    monkeypatch.setattr(graphs, "_operator", lambda: None)
+    monkeypatch.setattr(graphs, "operator", lambda: None)
     expected, _ = records_of(CASES["residuals"])
     with caplog.at_level(logging.WARNING, "msitd"):
         got, _ = records_of(

@@ -18,6 +18,7 @@ from msitd._core.not_recorded import RECOMPUTED, REPLICA, reason_of
 from msitd._core.patterns import compile_patterns
 from msitd._core.phases import record_phase
 from msitd._core.placed_hooks import ModuleHooks, PlacedHooks
+from msitd._core.sites import BEFORE, Caller
 from msitd._core.skips import Skips, is_in_backward
 from msitd._core.stacks import STACK_LEVELS, stack_of_caller, stack_of_graph
 from msitd._core.steps import Steps
@@ -444,7 +445,7 @@ class HookHandle:
             self._skips.count(op, "", reason)
 
     def run_in_graph(
-        self, side: str, op: str, leaves: dict[str, Any], caller: graphs.Caller
+        self, side: str, op: str, leaves: dict[str, Any], caller: Caller
     ) -> None:
         """See graphs.Recorder."""
         if not self._torch_handles:
@@ -458,7 +459,7 @@ class HookHandle:
         thread.is_in_graph = True
         thread.caller = caller
         try:
-            if side == graphs.BEFORE:
+            if side == BEFORE:
                 hooks.before(None, (), leaves)
             else:
                 calls = thread.forward.calls

@@ -6,9 +6,9 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from msitd._core.graphs import Caller
 from msitd._core.identities import Identities
 from msitd._core.leaves import Call
+from msitd._core.sites import Caller
 
 if TYPE_CHECKING:
     from types import FrameType

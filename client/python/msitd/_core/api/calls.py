@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from msitd._core.api.collectives import Collectives, open_p2p, sent
 from msitd._core.api.targets import DISTRIBUTED_PREFIX, Target
 from msitd._core.gradients import Gradients
-from msitd._core.graphs import BEFORE, Caller
 from msitd._core.identities import Identities
 from msitd._core.leaves import Call, LeafRecorder
 from msitd._core.not_recorded import RECOMPUTED, reason_of
+from msitd._core.sites import BEFORE, Caller
 from msitd._core.skips import Skips, is_in_backward
 from msitd._core.stacks import stack_of_caller, stack_of_graph
 from msitd._core.values import Described, Value

@@ -13,22 +13,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msitd._core import compiled
+from msitd._core import compiled, graphs, sites
 from msitd._core.api.targets import DISTRIBUTED_PREFIX, Target
-from msitd._core.graphs import (
-    _BODIES,
-    _INT64_MAX,
-    _INT64_MIN,
-    _PART,
-    _WORD,
-    AFTER,
-    BEFORE,
-    _escaped,
-    _next_number,
-    _operator,
-    _recorders,
-    _word_of,
-)
+from msitd._core.sites import AFTER, BEFORE, Caller
 from msitd._core.walk import walk_arguments, walk_result
 
 if TYPE_CHECKING:
@@ -91,8 +78,8 @@ class Notes:
     ) -> None:
         import torch
 
-        self._name = str(_next_number())
-        _recorders[self._name] = recorder
+        self._name = graphs.enlist(recorder)
+        self._write = sites.writer()
         self._count = recorder.count_in_graph
         self._stack = recorder.stack_level
         self._wants = wants
@@ -102,6 +89,7 @@ class Notes:
         self._node_type = torch.fx.Node
         self._graph_type = torch.fx.GraphModule
         self._tensor_type = torch.Tensor
+        self._symbol_type = torch.SymInt
         self._torch_folder = str(Path(torch.__file__).parent) + os.sep
         # By function, and by name of a method.
         self._ops: dict[Any, str] = {}
@@ -164,7 +152,7 @@ class Notes:
         users = {
             getattr(user.target, "__name__", str(user.target)) for user in node.users
         }
-        if users <= _BODIES:
+        if users <= graphs.BODIES:
             self.put_into(body, runs_bodies)
             return
         if runs_bodies:
@@ -242,43 +230,22 @@ class Notes:
         leaves: list[tuple[str, Any]],
         node: torch.fx.Node,
     ) -> None:
-        tensors: list[Any] = []
-        ints: list[Any] = []
-        floats: list[Any] = []
-        kinds = {"tensor": tensors, "trained": tensors, "int": ints, "float": floats}
-        lines = _escaped(self._lines_of(node))
-        no_number = ""
-        parts = [self._name, side, op, "", "", lines, no_number]
-        for index, leaf in leaves:
-            example = _example(leaf) if isinstance(leaf, self._node_type) else leaf
-            word = self._word_of(example)
-            kinds.get(word, []).append(leaf)
-            parts.append(_escaped(index) + _WORD + word)
-        arguments = (tensors, ints, floats, _PART.join(parts))
-        note = graph.call_function(_operator(), arguments)
+        caller = Caller(self._lines_of(node), False, False, number="")
+        head = sites.head_of(self._name, side, op, caller)
+        tensors, ints, floats, told, _ = self._write(leaves, self._likeness)
+        arguments = (tensors, ints, floats, head + told)
+        note = graph.call_function(graphs.operator(), arguments)
         note.meta["example_value"] = None
         if "stack_trace" in node.meta:
             note.meta["stack_trace"] = node.meta["stack_trace"]
 
-    def _word_of(self, leaf: Any) -> str:
-        """Returns what a site says of a leaf, as graphs.note_of does."""
-        import torch
-
-        if isinstance(leaf, self._tensor_type):
-            if leaf.is_meta:
-                return f"meta{_WORD}<torch.Tensor {leaf.dtype}>"
-            return "trained" if leaf.requires_grad else "tensor"
-        if leaf is None:
-            return "none"
-        if isinstance(leaf, bool):
-            return "true" if leaf else "false"
-        if isinstance(leaf, torch.SymInt):
-            return "int"
-        if isinstance(leaf, int) and _INT64_MIN <= leaf <= _INT64_MAX:
-            return "int"
-        if isinstance(leaf, float):
-            return "float"
-        return _word_of(leaf)
+    def _likeness(self, leaf: Any) -> Any:
+        """Returns what a leaf in a graph is like, as sites.writer wants it."""
+        if not isinstance(leaf, self._node_type):
+            return leaf
+        example = _example(leaf)
+        # A size is any number: to ask which one would make it a constant.
+        return 0 if isinstance(example, self._symbol_type) else example
 
     def _lines_of(self, node: torch.fx.Node) -> str:
         """Returns the frames of the caller as stacks.stack_of_dynamo does."""
@@ -299,7 +266,7 @@ class Notes:
 
 def are_possible() -> bool:
     """Returns whether graphs of this torch can hold notes."""
-    return _operator() is not None
+    return graphs.operator() is not None
 
 
 def _example(node: Any) -> Any:
