@@ -549,6 +549,58 @@ def test_what_is_skipped_does_not_end_a_whole_graph(client, daemon):
     assert sorted(handle.skipped.values()) == [2, 2]
 
 
+class Raises(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        raise ValueError(self.linear(x).shape)
+
+
+class Catches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Sequential(nn.Identity(), Raises())
+        self.last = nn.Linear(4, 4)
+
+    def forward(self, x):
+        try:
+            x = self.inner(x)
+        except ValueError:
+            x = x + 1
+        return self.last(x)
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_what_catches_an_exception_in_a_graph_is_recorded(backend, gradients):
+    found = []
+    for options in (None, {"backend": backend, "fullgraph": True}):
+        torch._dynamo.reset()
+        daemon = FakeDaemon()
+        model = Catches()
+        call = model if options is None else torch.compile(model, **options)
+        with (
+            msitd.Client("run", endpoint=daemon.endpoint) as client,
+            msitd.register_hook(
+                model, client, gradients=gradients, time="forward"
+            ) as handle,
+        ):
+            for step in (1, 2):
+                call(X).sum().backward()
+                # A pass that seemed to last would end with the next one.
+                assert client.token == step
+        assert handle.skipped == {}
+        found.append(
+            sorted(r.place for r in daemon.records if not r.op.endswith(".json"))
+        )
+        daemon.stop()
+    eager, graph = found
+    assert {(0, "root", 0, "output", "0"), (1, "root", 0, "output", "0")} < set(graph)
+    assert graph == eager
+
+
 @pytest.mark.parametrize(
     ("strict", "gradients"), [(False, False), (False, True), (True, False)]
 )

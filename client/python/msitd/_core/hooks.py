@@ -318,6 +318,8 @@ class HookHandle:
             elif call.op == op:
                 calls.pop()
                 self._end(call, result)
+            elif result is not None and forward.forget_raised(op):
+                after(module, args, kwargs, result)
 
         return ModuleHooks(before, after)
 
@@ -373,6 +375,9 @@ class HookHandle:
             if inner is not None:
                 inner.after(module, args, kwargs, result)
             forward = thread.forward
+            if forward.depth > 1 and forward.op == op and self._is_outermost(reference):
+                # What has raised inside of it has not ended.
+                forward.depth = 1
             if forward.depth > 0:
                 forward.depth -= 1
                 if forward.depth == 0:
@@ -462,6 +467,7 @@ class HookHandle:
             if side == BEFORE:
                 hooks.before(None, (), leaves)
             else:
+                thread.forward.forget_raised(op)
                 calls = thread.forward.calls
                 if self._backward is not None and calls and calls[-1].op == op:
                     self._backward.end_in_graph(calls[-1])

@@ -32,6 +32,18 @@ class Forward:
         # Calls that have not ended.
         self.calls: list[Call] = []
 
+    def forget_raised(self, op: str) -> bool:
+        """Forgets all calls in the call of `op` that ends: they have raised.
+
+        Torch tells hooks of that, but a graph does not. Returns whether `op` has
+        begun.
+        """
+        for place in reversed(range(len(self.calls))):
+            if self.calls[place].op == op:
+                del self.calls[place + 1 :]
+                return True
+        return False
+
     def abandon(self) -> None:
         """Forgets a pass that has ended without a word."""
         self.depth = 0
