@@ -376,14 +376,23 @@ def test_removed_hooks_record_no_gradients_of_a_graph(client, daemon, backend):
     assert handle.skipped == {}
 
 
-def test_a_backward_that_is_compiled_is_counted(client, daemon):
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_backward_that_is_compiled_is_counted(client, daemon, backend):
     model = small()
+    gradients = []
     with msitd.register_hook(model, client, gradients=True) as handle:
-        loss = compiled("aot_eager")(model)(torch.ones(2, 4)).sum()
-        compiler = torch.compile(backend="aot_eager")
-        with torch._dynamo.compiled_autograd._enable(compiler):
-            loss.backward()
-    client.flush()
+        for has_hooks in (True, False):
+            loss = compiled(backend)(model)(torch.ones(2, 4)).sum()
+            compiler = torch.compile(backend=backend)
+            with torch._dynamo.compiled_autograd._enable(compiler):
+                loss.backward()
+            gradients.append([parameter.grad for parameter in model.parameters()])
+            model.zero_grad()
+            if has_hooks:
+                client.flush()
+                handle.remove()
+    for hooked, plain in zip(*gradients, strict=True):
+        torch.testing.assert_close(hooked, plain)
     assert any(r.io == "grad_weight" for r in daemon.records)
     assert handle.skipped_count > 0
     assert all(reason.startswith("gradients: ") for reason in handle.skipped)

@@ -1,8 +1,10 @@
-"""Makes inductor keep the order of operators that have effects.
+"""Mends what inductor does to operators that have effects.
 
 Torch 2.13 notes which one comes before which under names that its scheduler does not
-look for, so it moves them. And it calls one that is given no tensors, which has no
-device, before kernels that are to run first.
+look for, so it moves them. It calls one that is given no tensors, which has no
+device, before kernels that are to run first. And it fails at a backward that is
+compiled by itself, of a graph with such operators: that gives the token of their order
+as a result, which inductor takes for nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ def keep_order(operator: Any) -> None:
     lowerings = getattr(lowering, "lowerings", None)
     if lowerings is None or operator in lowerings:
         return
+    _let_tokens_be_results(lowerings)
 
     def lower(*args: Any, **kwargs: Any) -> None:
         import torch
@@ -36,3 +39,23 @@ def keep_order(operator: Any) -> None:
             earlier[kernel.get_operation_name()].add(previous.get_name())
 
     lowerings[operator] = lower
+
+
+def _let_tokens_be_results(lowerings: dict[Any, Any]) -> None:
+    import torch
+
+    operator = getattr(torch.ops.prims, "_make_token", None)
+    original = None if operator is None else lowerings.get(operator.default)
+    if original is None:
+        # Other versions have other means.
+        return
+
+    def lower() -> Any:
+        from torch._inductor.virtualized import V
+
+        if all(user.op != "output" for user in V.graph.current_node.users):
+            return original()
+        empty = lowerings[torch.ops.aten.full.default]
+        return empty([0], 0.0, dtype=torch.float32, device=torch.device("cpu"))
+
+    lowerings[operator.default] = lower
