@@ -30,8 +30,8 @@ struct PrivateDaemonOptions {
 
 // A daemon for one command: it listens on a Unix socket of its own alone. It
 // ends with this object, or with the process if that is killed. Its store and
-// socket are removed, unless the process is killed: then they stay.
-// Thread-compatible.
+// socket are removed, unless the process is killed: then they stay. The room of
+// a removed store is free shortly after. Thread-compatible.
 class PrivateDaemon {
  public:
   // Returns once it takes calls. Call it on the main thread, since the daemon
