@@ -121,7 +121,7 @@ absl::StatusOr<bool> StoreImpl::SweepNames() {
       return true;
     }
     const MutexLock lock(append_mu_);
-    sweep_pass_.emplace().gone_count = index_->gone_count();
+    sweep_pass_ = SweepPass{.gone_count = index_->gone_count()};
     name_sweep_->Begin();
   }
   SweepPass& pass = *sweep_pass_;

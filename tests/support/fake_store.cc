@@ -527,12 +527,14 @@ absl::StatusOr<TensorInfo> FakeStore::Reader::GetTensor(const TensorKey& key) {
 
 bool FakeStore::HasRequest(const Run& run, const TensorKey& key,
                            const std::vector<std::string>& requests) {
-  return requests.empty() ||
-         std::any_of(requests.begin(), requests.end(), [&](const auto& id) {
-           return run.tensors.contains(
-               KeyOf({"", key.rank, std::string(kRequestDevice), key.token,
-                      std::string(kRequestOpPrefix) + id, 0, Io::kState, ""}));
-         });
+  if (requests.empty()) return true;
+  for (const std::string& id : requests) {
+    const Key of_request =
+        KeyOf({"", key.rank, std::string(kRequestDevice), key.token,
+               std::string(kRequestOpPrefix) + id, 0, Io::kState, ""});
+    if (run.tensors.contains(of_request)) return true;
+  }
+  return false;
 }
 
 absl::StatusOr<std::unique_ptr<storage::TensorScan>> FakeStore::Reader::Scan(
