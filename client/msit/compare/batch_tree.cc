@@ -48,11 +48,14 @@ void BatchTree::FollowBatch(TokenGate& gate) {
 bool BatchTree::IsBehind(const trees::TreeEntry& entry) {
   const int64_t token = entry.key.token;
   if (token_max_.has_value()) return token > *token_max_;
-  const bool is_next_token = token_.has_value() && *token_ != token;
-  if (followed_ == nullptr) {
-    return is_next_token && bytes_ >= kTokenBatchBytes;
+  if (IsLimitedBySize()) {
+    return token_.has_value() && *token_ != token && bytes_ >= kTokenBatchBytes;
   }
   return token_ != token && !followed_->Has(token);
+}
+
+bool BatchTree::IsLimitedBySize() const {
+  return !token_max_.has_value() && followed_ == nullptr;
 }
 
 const trees::TreeEntry* BatchTree::Take(const trees::TreeEntry* entry) {
@@ -60,7 +63,7 @@ const trees::TreeEntry* BatchTree::Take(const trees::TreeEntry* entry) {
     led_->Reach(entry->key.token);
   }
   token_ = entry->key.token;
-  bytes_ += SizeOf(entry->file);
+  if (IsLimitedBySize()) bytes_ += SizeOf(entry->file);
   status_.Update(files_.Note(*entry));
   return status_.ok() ? entry : nullptr;
 }

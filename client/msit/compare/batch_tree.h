@@ -80,6 +80,8 @@ class BatchTree final : public trees::Tree {
  private:
   // True for an entry of the next batch.
   bool IsBehind(const trees::TreeEntry& entry);
+  // False if the other side says where the batch ends.
+  bool IsLimitedBySize() const;
   const trees::TreeEntry* Take(const trees::TreeEntry* entry);
   const trees::TreeEntry* NextKept();
   bool IsKept(const trees::TreeEntry& entry) const;
