@@ -129,7 +129,9 @@ def seconds_of_step(
     """Returns how long a step takes, whose functions a client records if there is one."""
     recorded = contextlib.nullcontext()
     if functions is not None:
-        recorded = msitd.register_api(functions, gradients=way.trains)
+        recorded = msitd.register_api(
+            functions, aliases=way.has_aliases, gradients=way.trains
+        )
     with recorded:
         return seconds_of(lambda: run_step(way, model, words))
 
@@ -298,21 +300,27 @@ def step_vs_msprobe(bench: Bench) -> Result:
     return _vs_msprobe(bench, 0.12, way, "L0", "statistics")
 
 
-def step_vs_msprobe_l1(bench: Bench) -> Result:
+def step_vs_msprobe_l1(bench: Bench, has_aliases: bool = False) -> Result:
     """Summaries of all functions against statistics of msprobe."""
-    way = Way(level="summary", has_functions=True)
+    way = Way(level="summary", has_functions=True, has_aliases=has_aliases)
     return _vs_msprobe(bench, 0.10, way, "L1", "statistics")
 
 
-def tensors_vs_msprobe(bench: Bench) -> Result:
+def tensors_vs_msprobe(bench: Bench, has_aliases: bool = False) -> Result:
     """All bytes against files of msprobe."""
-    return _vs_msprobe(bench, 0.04, Way(), "L0", "tensor")
+    way = Way(has_aliases=has_aliases)
+    return _vs_msprobe(bench, 0.04, way, "L0", "tensor")
 
 
-def train_vs_msprobe(bench: Bench) -> Result:
+def train_vs_msprobe(bench: Bench, has_aliases: bool = False) -> Result:
     """Summaries of a forward and a backward against statistics of msprobe."""
-    way = Way(level="summary", trains=True)
+    way = Way(level="summary", trains=True, has_aliases=has_aliases)
     return _vs_msprobe(bench, 0.15, way, "L0", "statistics")
+
+
+def with_aliases(function: Callable[..., Result]) -> Callable[[Bench], Result]:
+    """The same where each tensor is read once, however often it is recorded."""
+    return functools.partial(function, has_aliases=True)
 
 
 BENCHMARKS: dict[str, Callable[[Bench], Result]] = {
@@ -322,8 +330,11 @@ BENCHMARKS: dict[str, Callable[[Bench], Result]] = {
     "model.step_vs_memcpy": step_vs_memcpy,
     "model.step_vs_msprobe": step_vs_msprobe,
     "model.step_vs_msprobe_l1": step_vs_msprobe_l1,
+    "model.step_vs_msprobe_l1.aliases": with_aliases(step_vs_msprobe_l1),
     "model.tensors_vs_msprobe": tensors_vs_msprobe,
+    "model.tensors_vs_msprobe.aliases": with_aliases(tensors_vs_msprobe),
     "model.train_vs_msprobe": train_vs_msprobe,
+    "model.train_vs_msprobe.aliases": with_aliases(train_vs_msprobe),
     "model.vs_torch_save": vs_torch_save,
     "model.vs_numpy_save": vs_numpy_save,
 }
