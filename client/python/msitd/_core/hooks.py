@@ -309,6 +309,8 @@ class HookHandle:
                 self._skip(op, "", error)
                 return
             calls = forward.calls
+            if result is not None and calls and calls[-1].op != op:
+                forward.forget_raised(op)
             if not calls:
                 return
             call = calls[-1]
@@ -318,8 +320,6 @@ class HookHandle:
             elif call.op == op:
                 calls.pop()
                 self._end(call, result)
-            elif result is not None and forward.forget_raised(op):
-                after(module, args, kwargs, result)
 
         return ModuleHooks(before, after)
 
