@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from msitd._core.identities import Identities
+from msitd._core.leaf.identities import Identities
 from torch import nn
 
 

@@ -1,12 +1,14 @@
 """Hooks and records beside torch.compile."""
 
+import importlib.util
 import logging
 
 import msitd
 import pytest
 import torch
 from fake_daemon import FakeDaemon
-from msitd._core import graphs
+from msitd._core.graph import graphs
+from msitd._core.graph.compiled import _ALSO_IN_GRAPHS, _GET_TENSORS
 from torch import nn
 
 X = torch.arange(8, dtype=torch.float32).reshape(2, 4)
@@ -634,3 +636,8 @@ def test_forwards_without_gradients_train_nothing_in_graphs(client, daemon, back
         r.place[:3:2] for r in daemon.records if r.place[1::2] == ("root", "output")
     ]
     assert passes == [(0, 0), (0, 1), (1, 0), (2, 0)]
+
+
+@pytest.mark.parametrize("name", (*_GET_TENSORS, *_ALSO_IN_GRAPHS))
+def test_what_is_kept_out_of_graphs_is_there(name):
+    assert importlib.util.find_spec(f"msitd._core.{name}") is not None

@@ -6,7 +6,7 @@ import msitd
 import pytest
 import torch
 from fake_daemon import FakeDaemon
-from msitd._core import graphs
+from msitd._core.graph import graphs
 from test_gradients import Model as Residuals
 from test_gradients import as_tensor
 from torch import nn

@@ -8,9 +8,9 @@ import msitd
 import pytest
 import torch
 from fake_device import FakeDevice, OnDevice, on_device
-from msitd._core import parts
 from msitd._core.devices import copies, streams
 from msitd._core.devices.pins import Pins
+from msitd._core.leaf import parts
 
 # In which a record that must not be sent would have arrived.
 SHORT = 0.2

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import msitd
 import pytest
 import torch
-from msitd._core.placed_hooks import ModuleHooks, PlacedHooks
+from msitd._core.module.placed_hooks import ModuleHooks, PlacedHooks
 from torch import nn
 
 

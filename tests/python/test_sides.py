@@ -8,7 +8,7 @@ from collections import OrderedDict, namedtuple
 import msitd
 import pytest
 import torch
-from msitd._core import memory
+from msitd._core.leaf import memory
 from torch import nn
 
 Pair = namedtuple("Pair", ["left", "right"])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-from msitd._core import values
+from msitd._core.leaf import values
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 

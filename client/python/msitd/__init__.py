@@ -8,9 +8,9 @@ with msitd.Client(run="golden-fp32", rank=0, world_size=1) as client:
 from msitd._core.api.handle import ApiHandle, register_api
 from msitd._core.counters import Counters
 from msitd._core.errors import DroppedError, MsitError
-from msitd._core.hooks import HookHandle
+from msitd._core.module.hooks import HookHandle
+from msitd._core.module.registration import register_hook
 from msitd._core.recorder import Client
-from msitd._core.registration import register_hook
 from msitd.forcing import teacher_forcing
 
 __all__ = [

@@ -28,7 +28,7 @@ class TorchReader:
     def __init__(self, exchange: object, tensor: type, parameter: type, /) -> None: ...
 
 class SideRecorder:
-    """See `msitd._core.leaves.Side`; `leaves` is asked for what is not ordinary."""
+    """See `msitd._core.leaf.leaves.Side`; `leaves` is asked for what is not ordinary."""
 
     def __init__(
         self,

@@ -9,12 +9,13 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from msitd import _msit
-from msitd._core import compiled, memory, statistics_text, values
 from msitd._core.arguments import problem_of
 from msitd._core.counters import Counters
 from msitd._core.devices.copies import DeviceCopies
 from msitd._core.documents import Documents
 from msitd._core.errors import DroppedError, MsitError
+from msitd._core.graph import compiled
+from msitd._core.leaf import memory, statistics_text, values
 from msitd._core.losses import Losses, close_forgotten
 from msitd._core.not_recorded import NotRecorded
 from msitd._core.vocabulary import (

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from msitd._core.api.collectives import Collectives, open_p2p, sent
 from msitd._core.api.targets import DISTRIBUTED_PREFIX, Target
-from msitd._core.gradients import Gradients
-from msitd._core.identities import Identities
-from msitd._core.leaves import Call, LeafRecorder
+from msitd._core.gradient.gradients import Gradients
+from msitd._core.graph.sites import BEFORE, Caller
+from msitd._core.leaf.identities import Identities
+from msitd._core.leaf.leaves import Call, LeafRecorder
+from msitd._core.leaf.stacks import stack_of_caller, stack_of_graph
+from msitd._core.leaf.values import Described, Value
+from msitd._core.leaf.walk import walk_arguments, walk_result
 from msitd._core.not_recorded import RECOMPUTED, reason_of
-from msitd._core.sites import BEFORE, Caller
 from msitd._core.skips import Skips, is_in_backward
-from msitd._core.stacks import stack_of_caller, stack_of_graph
-from msitd._core.values import Described, Value
 from msitd._core.vocabulary import IO_ANY, KIND_NUMBERS
-from msitd._core.walk import walk_arguments, walk_result
 
 if TYPE_CHECKING:
     from types import FrameType

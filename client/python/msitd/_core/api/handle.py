@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
-from msitd._core import compiled
 from msitd._core.api import in_graphs, modes
 from msitd._core.api.calls import ApiCalls
 from msitd._core.api.collectives import Collectives
 from msitd._core.api.targets import GROUPS, targets
 from msitd._core.api.wrapper import Installation, Wrapped
-from msitd._core.leaves import LeafRecorder
+from msitd._core.graph import compiled
+from msitd._core.leaf.leaves import LeafRecorder
+from msitd._core.leaf.stacks import STACK_LEVELS
 from msitd._core.not_recorded import DOCUMENT_NAME, reason_of
 from msitd._core.patterns import compile_patterns
 from msitd._core.skips import Skips
-from msitd._core.stacks import STACK_LEVELS
 from msitd._core.torch_version import require_torch
 
 if TYPE_CHECKING:

@@ -13,15 +13,15 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msitd._core import compiled, graphs, sites
 from msitd._core.api.targets import DISTRIBUTED_PREFIX, Target
-from msitd._core.sites import AFTER, BEFORE, Caller
-from msitd._core.walk import walk_arguments, walk_result
+from msitd._core.graph import compiled, graphs, sites
+from msitd._core.graph.sites import AFTER, BEFORE, Caller
+from msitd._core.leaf.walk import walk_arguments, walk_result
 
 if TYPE_CHECKING:
     import torch
 
-    from msitd._core.graphs import Recorder
+    from msitd._core.graph.graphs import Recorder
 
 _NO_GRADIENTS = "gradients of functions in graphs of torch.compile"
 _IN_A_BODY = (

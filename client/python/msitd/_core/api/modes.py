@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from msitd._core import compiled
 from msitd._core.api.calls import ApiCalls
 from msitd._core.api.targets import Target, aten_op
 from msitd._core.api.wrapper import Wrapped
+from msitd._core.graph import compiled
 
 # Operators that only make another tensor of the same bytes.
 _PASSED_OVER = ("Aten.detach", "Aten.alias", "Aten.lift_fresh")

@@ -25,6 +25,41 @@ if TYPE_CHECKING:
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
+# Modules of the core whose functions get tensors, and those that graphs call, too.
+_GET_TENSORS = (
+    "api.calls",
+    "api.collectives",
+    "api.handle",
+    "documents",
+    "gradient.backward",
+    "gradient.gradients",
+    "gradient.graph_gradients",
+    "gradient.parameters",
+    "leaf.identities",
+    "leaf.leaves",
+    "leaf.memory",
+    "leaf.objects",
+    "leaf.parts",
+    "leaf.placement",
+    "leaf.stacks",
+    "leaf.values",
+    "losses",
+    "module.hooks",
+    "module.module_tree",
+    "module.native_calls",
+    "module.optimizers",
+    "module.phases",
+    "module.placed_hooks",
+    "module.recomputation",
+    "module.steps",
+    "module.threads",
+    "not_recorded",
+    "recorder",
+    "requests",
+    "skips",
+)
+_ALSO_IN_GRAPHS = ("api.modes", "api.wrapper", "leaf.walk")
+
 # What Dynamo shows if fullgraph=True forbids a graph to end here.
 _REASON = (
     "msitd records here, which no graph can hold: compile without "
@@ -200,45 +235,13 @@ def _no() -> bool:
 @functools.cache
 def make_package_opaque() -> None:
     """Does the same for all functions of the core that get tensors."""
-    for name in (
-        "api.calls",
-        "api.collectives",
-        "api.handle",
-        "backward",
-        "documents",
-        "gradients",
-        "graph_gradients",
-        "hooks",
-        "identities",
-        "leaves",
-        "losses",
-        "memory",
-        "module_tree",
-        "not_recorded",
-        "native_calls",
-        "objects",
-        "optimizers",
-        "parameters",
-        "parts",
-        "phases",
-        "placed_hooks",
-        "placement",
-        "recomputation",
-        "recorder",
-        "requests",
-        "skips",
-        "stacks",
-        "steps",
-        "threads",
-        "values",
-    ):
+    for name in _GET_TENSORS:
         module = sys.modules.get(f"msitd._core.{name}")
         if module is not None:
             for function in _functions_of(module):
                 make_opaque(function)
     _leave_out_files()
-    # These are called in graphs, too.
-    for name in ("api.modes", "api.wrapper", "walk"):
+    for name in _ALSO_IN_GRAPHS:
         module = sys.modules.get(f"msitd._core.{name}")
         if module is not None:
             for function in _functions_of(module):

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from msitd import _msit
-from msitd._core.placement import placement_of
+from msitd._core.leaf.placement import placement_of
 from msitd._core.vocabulary import REQUIRES_GRAD_NUMBERS
 
 if TYPE_CHECKING:

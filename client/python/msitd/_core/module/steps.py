@@ -8,9 +8,9 @@ import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from msitd._core import optimizers
-from msitd._core.optimizers import Hold
-from msitd._core.walk import tensors_returned
+from msitd._core.leaf.walk import tensors_returned
+from msitd._core.module import optimizers
+from msitd._core.module.optimizers import Hold
 
 if TYPE_CHECKING:
     import torch

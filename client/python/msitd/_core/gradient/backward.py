@@ -6,19 +6,19 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from msitd._core import compiled
-from msitd._core.gradients import Gradients, Inputs
-from msitd._core.graph_gradients import GraphGradients
-from msitd._core.parameters import Parameters
-from msitd._core.recomputation import FirstRuns
+from msitd._core.gradient.gradients import Gradients, Inputs
+from msitd._core.gradient.graph_gradients import GraphGradients
+from msitd._core.gradient.parameters import Parameters
+from msitd._core.graph import compiled
+from msitd._core.module.recomputation import FirstRuns
 
 if TYPE_CHECKING:
     import torch
 
-    from msitd._core.leaves import Call, LeafRecorder
+    from msitd._core.leaf.leaves import Call, LeafRecorder
+    from msitd._core.module.threads import Thread
     from msitd._core.recorder import Client
     from msitd._core.skips import Skips
-    from msitd._core.threads import Thread
 
 _UNKNOWN_FIRST = (
     "gradients: a forward runs again, and it is not known which one was the first"

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msitd._core.walk import tensors_given, tensors_returned
+from msitd._core.leaf.walk import tensors_given, tensors_returned
 
 if TYPE_CHECKING:
     import torch
 
-    from msitd._core.leaves import Call, LeafRecorder
+    from msitd._core.leaf.leaves import Call, LeafRecorder
     from msitd._core.recorder import Client
     from msitd._core.skips import Skips
 

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msitd import _msit
-from msitd._core import memory, objects, parts, values
+from msitd._core.leaf import memory, objects, parts, values
+from msitd._core.leaf.walk import walk, walk_arguments, walk_result
 from msitd._core.not_recorded import reason_of
 from msitd._core.vocabulary import IO_NUMBERS, KIND_NUMBERS
-from msitd._core.walk import walk, walk_arguments, walk_result
 
 if TYPE_CHECKING:
-    from msitd._core.gradients import Inputs
-    from msitd._core.identities import Identities
+    from msitd._core.gradient.gradients import Inputs
+    from msitd._core.leaf.identities import Identities
     from msitd._core.recorder import Client
     from msitd._core.skips import Skips
 

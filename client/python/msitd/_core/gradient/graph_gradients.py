@@ -15,9 +15,9 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msitd._core.gradients import Gradients, Inputs
-from msitd._core.leaves import Call
-from msitd._core.recomputation import innermost_function
+from msitd._core.gradient.gradients import Gradients, Inputs
+from msitd._core.leaf.leaves import Call
+from msitd._core.module.recomputation import innermost_function
 
 if TYPE_CHECKING:
     import torch

@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from msitd import _msit
-from msitd._core import memory
-from msitd._core.leaves import Call
+from msitd._core.leaf import memory
+from msitd._core.leaf.leaves import Call
 
 if TYPE_CHECKING:
+    from msitd._core.module.threads import Thread
     from msitd._core.recorder import Client
-    from msitd._core.threads import Thread
 
 
 class Progress:

@@ -16,17 +16,18 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from msitd._core import sites, stacks
-from msitd._core.compiled import make_opaque
-from msitd._core.effect_order import keep_order
-from msitd._core.graph_gradients import number_in_dynamo
-from msitd._core.sites import AFTER, BEFORE, GRADIENT, Caller, Site
-from msitd._core.walk import walk_arguments, walk_result
+from msitd._core.gradient.graph_gradients import number_in_dynamo
+from msitd._core.graph import sites
+from msitd._core.graph.compiled import make_opaque
+from msitd._core.graph.effect_order import keep_order
+from msitd._core.graph.sites import AFTER, BEFORE, GRADIENT, Caller, Site
+from msitd._core.leaf import stacks
+from msitd._core.leaf.walk import walk_arguments, walk_result
 
 if TYPE_CHECKING:
     import torch
 
-    from msitd._core.graph_gradients import GraphGradients
+    from msitd._core.gradient.graph_gradients import GraphGradients
 
 
 class Recorder(Protocol):

@@ -6,9 +6,9 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from msitd._core.identities import Identities
-from msitd._core.leaves import Call
-from msitd._core.sites import Caller
+from msitd._core.graph.sites import Caller
+from msitd._core.leaf.identities import Identities
+from msitd._core.leaf.leaves import Call
 
 if TYPE_CHECKING:
     from types import FrameType

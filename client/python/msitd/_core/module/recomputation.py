@@ -16,7 +16,7 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from msitd._core.leaves import Call
+    from msitd._core.leaf.leaves import Call
 
 # Calls of one op in one checkpoint that are remembered, and ops.
 _CALLS_MAX = 1024

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from msitd._core import compiled
+from msitd._core.graph import compiled
 
 if TYPE_CHECKING:
     import torch

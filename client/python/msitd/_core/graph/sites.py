@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msitd._core.values import Described, Value, describe
+from msitd._core.leaf.values import Described, Value, describe
 from msitd._core.vocabulary import KIND_NUMBERS
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
-from msitd._core.hooks import HookHandle
+from msitd._core.module.hooks import HookHandle
 
 if TYPE_CHECKING:
     import torch

@@ -8,21 +8,22 @@ import weakref
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
-from msitd._core import compiled, graphs, optimizers
-from msitd._core.backward import Backward
-from msitd._core.leaves import Call, LeafRecorder
-from msitd._core.module_tree import DOCUMENT_NAME, module_tree, outermost_modules
-from msitd._core.native_calls import NativeCalls, Progress, leave_to_python
+from msitd._core.gradient.backward import Backward
+from msitd._core.graph import compiled, graphs
+from msitd._core.graph.sites import BEFORE, Caller
+from msitd._core.leaf.leaves import Call, LeafRecorder
+from msitd._core.leaf.stacks import STACK_LEVELS, stack_of_caller, stack_of_graph
+from msitd._core.module import optimizers
+from msitd._core.module.module_tree import DOCUMENT_NAME, module_tree, outermost_modules
+from msitd._core.module.native_calls import NativeCalls, Progress, leave_to_python
+from msitd._core.module.phases import record_phase
+from msitd._core.module.placed_hooks import ModuleHooks, PlacedHooks
+from msitd._core.module.steps import Steps
+from msitd._core.module.threads import Forward, Thread, call_count
 from msitd._core.not_recorded import DOCUMENT_NAME as SKIPS_NAME
 from msitd._core.not_recorded import RECOMPUTED, REPLICA, reason_of
 from msitd._core.patterns import compile_patterns
-from msitd._core.phases import record_phase
-from msitd._core.placed_hooks import ModuleHooks, PlacedHooks
-from msitd._core.sites import BEFORE, Caller
 from msitd._core.skips import Skips, is_in_backward
-from msitd._core.stacks import STACK_LEVELS, stack_of_caller, stack_of_graph
-from msitd._core.steps import Steps
-from msitd._core.threads import Forward, Thread, call_count
 from msitd._core.torch_version import require_torch
 from msitd._core.vocabulary import IO_ANY
 
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     import torch
     from typing_extensions import Self
 
-    from msitd._core.graph_gradients import GraphGradients
-    from msitd._core.identities import Identities
+    from msitd._core.gradient.graph_gradients import GraphGradients
+    from msitd._core.leaf.identities import Identities
     from msitd._core.recorder import Client
     from msitd._core.requests import Requests
 

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msitd._core import compiled
-from msitd._core.leaves import Call, LeafRecorder
-from msitd._core.walk import walk_result
+from msitd._core.graph import compiled
+from msitd._core.leaf.leaves import Call, LeafRecorder
+from msitd._core.leaf.walk import walk_result
 
 if TYPE_CHECKING:
     import torch

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from msitd._core import compiled
+from msitd._core.graph import compiled
 
 if TYPE_CHECKING:
     import torch

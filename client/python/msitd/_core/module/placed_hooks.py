@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msitd._core import compiled
-from msitd._core.copies import UncopiedHook
+from msitd._core.graph import compiled
+from msitd._core.module.copies import UncopiedHook
 from msitd._core.vocabulary import IO_ANY
 
 if TYPE_CHECKING:

@@ -1,0 +1,8 @@
+"""What the modules of a torch model do.
+
+`registration` has the public function, `hooks` what modules call, `placed_hooks` which
+modules have some, `native_calls` the calls that native code records. `steps` says when
+the token advances, `optimizers` who tells of their steps, `phases` which tokens are
+prefill. `threads` is where each thread is, `recomputation` which calls run again,
+`copies` what copies of a model have, `module_tree` how a model is built.
+"""
