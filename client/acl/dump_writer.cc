@@ -12,7 +12,7 @@
 #include "client/core/signals_blocked.h"
 #include "client/import/formats/tensor_file.h"
 #include "client/import/job/tensor_record.h"
-#include "client/import/trees/numbers.h"
+#include "client/import/trees/json/numbers.h"
 #include "client/import/trees/tree_base.h"
 #include "client/import/trees/tree_folder.h"
 #include "protos/status/status.h"

@@ -18,8 +18,8 @@
 #include "client/core/client.h"
 #include "client/import/job/file_feed.h"
 #include "client/import/trees/file_name.h"
-#include "client/import/trees/ge_place.h"
-#include "client/import/trees/ge_task.h"
+#include "client/import/trees/ge/ge_place.h"
+#include "client/import/trees/ge/ge_task.h"
 #include "protos/status/mutex.h"
 
 namespace msitd::acl {

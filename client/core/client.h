@@ -14,19 +14,19 @@
 #include <thread>
 #include <vector>
 
-#include "client/core/alias_table.h"
-#include "client/core/call_counter.h"
 #include "client/core/chunker.h"
+#include "client/core/copy/scratch.h"
 #include "client/core/delivery/delivery_ledger.h"
 #include "client/core/delivery/delivery_queue.h"
 #include "client/core/delivery/slot_pool.h"
 #include "client/core/delivery/transport.h"
+#include "client/core/filter/alias_table.h"
+#include "client/core/filter/call_counter.h"
+#include "client/core/filter/record_filter.h"
 #include "client/core/fork_guard.h"
 #include "client/core/interruptible_wait.h"
 #include "client/core/overflow.h"
-#include "client/core/record_filter.h"
 #include "client/core/reservation.h"
-#include "client/core/scratch.h"
 #include "client/core/status.h"
 #include "client/core/tensor_view.h"
 #include "protos/capture/capture_policy.h"

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "client/core/client.h"
-#include "client/core/part_payload.h"
-#include "client/core/stream_copy.h"
+#include "client/core/copy/part_payload.h"
+#include "client/core/copy/stream_copy.h"
 #include "protos/base/limits.h"
 #include "protos/chunk/chunk_format.h"
 

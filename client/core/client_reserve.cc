@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "client/core/client.h"
-#include "client/core/part_payload.h"
+#include "client/core/copy/part_payload.h"
 #include "protos/base/limits.h"
 #include "protos/chunk/chunk_format.h"
 #include "protos/os/aligned_buffer.h"

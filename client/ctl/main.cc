@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "client/ctl/command_line.h"
-#include "client/msit/command_line.h"
+#include "client/msit/command/command_line.h"
 
 int main(int argc, char** argv) {
   // gRPC logs to stderr what failed calls report as well. GRPC_VERBOSITY

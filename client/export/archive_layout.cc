@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "client/export/file_name.h"
-#include "client/export/npy_header.h"
 #include "client/export/record_name.h"
-#include "client/export/safetensors_writer.h"
 #include "client/export/tensor_index.h"
-#include "client/export/zip_writer.h"
+#include "client/export/writer/npy_header.h"
+#include "client/export/writer/safetensors_writer.h"
+#include "client/export/writer/zip_writer.h"
 #include "protos/base/record_kind.h"
 #include "protos/status/status.h"
 

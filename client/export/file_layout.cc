@@ -6,10 +6,10 @@
 #include <string>
 
 #include "client/export/file_name.h"
-#include "client/export/npy_header.h"
 #include "client/export/record_name.h"
 #include "client/export/tensor_index.h"
-#include "client/export/torch_file.h"
+#include "client/export/writer/npy_header.h"
+#include "client/export/writer/torch_file.h"
 #include "protos/base/record_kind.h"
 #include "protos/status/status.h"
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "client/export/torch_file.h"
+#include "client/export/writer/torch_file.h"
 #include "msitd/v1/tensor_service.pb.h"
 
 // What files say of a record.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/export/tensor_index.h"
 
-#include "client/export/json_writer.h"
+#include "client/export/writer/json_writer.h"
 #include "protos/base/dtype.h"
 #include "protos/base/record_kind.h"
 #include "protos/base/tensor_key.h"

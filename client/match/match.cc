@@ -9,15 +9,15 @@
 #include <utility>
 #include <vector>
 
-#include "client/match/ge_fx.h"
-#include "client/match/ge_ge.h"
+#include "client/match/ge/ge_fx.h"
+#include "client/match/ge/ge_ge.h"
+#include "client/match/ge/models.h"
 #include "client/match/limits.h"
 #include "client/match/mindie.h"
-#include "client/match/models.h"
-#include "client/match/msprobe.h"
-#include "client/match/msprobe_layers.h"
-#include "client/match/torch_atb.h"
-#include "client/match/torch_torch.h"
+#include "client/match/msprobe/msprobe.h"
+#include "client/match/msprobe/msprobe_layers.h"
+#include "client/match/torch/torch_atb.h"
+#include "client/match/torch/torch_torch.h"
 #include "protos/status/status.h"
 
 namespace msitd::match {

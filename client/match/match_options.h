@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "client/match/msprobe_mapping.h"
+#include "client/match/msprobe/msprobe_mapping.h"
 
 namespace msitd::match {
 

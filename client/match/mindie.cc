@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "client/match/arguments.h"
+#include "client/match/ge/models.h"
 #include "client/match/json_text.h"
 #include "client/match/limits.h"
-#include "client/match/models.h"
 #include "protos/status/status.h"
 
 namespace msitd::match {

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "client/match/limits.h"
 #include "client/match/match.h"
-#include "client/match/msprobe_layers.h"
+#include "client/match/msprobe/msprobe_layers.h"
 #include "client/query/attachment_bytes.h"
 #include "client/query/connection.h"
 #include "client/query/paging.h"

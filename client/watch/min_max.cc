@@ -11,7 +11,7 @@
 #include <limits>
 #include <span>
 
-#include "client/export/npy_header.h"
+#include "client/export/writer/npy_header.h"
 #include "client/import/formats/tensor_file.h"
 #include "client/import/trees/file_name.h"
 #include "protos/status/status.h"

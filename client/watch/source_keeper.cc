@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "client/export/output_folder.h"
-#include "client/export/zip_writer.h"
+#include "client/export/writer/zip_writer.h"
 #include "client/import/trees/tree_folder.h"
 #include "client/watch/disk_prober.h"
 #include "client/watch/min_max.h"

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "client/import/trees/ge_tree.h"
+#include "client/import/trees/ge/ge_tree.h"
 #include "client/import/trees/tree_limits.h"
 #include "client/watch/disk_prober.h"
 #include "protos/status/status.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/fuzz/formats_seeds.h"
 
-#include "client/import/formats/ge_names.h"
+#include "client/import/formats/ge/ge_names.h"
 #include "tests/unit/client/import/formats/ge_dump_bytes.h"
 #include "tests/unit/client/import/formats/read_all.h"
 #include "tests/unit/client/import/formats/zip_bytes.h"

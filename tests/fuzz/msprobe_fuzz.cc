@@ -5,10 +5,10 @@
 #include <string_view>
 
 #include "client/import/formats/byte_source.h"
-#include "client/import/trees/json_reader.h"
-#include "client/import/trees/json_value.h"
-#include "client/import/trees/msprobe_record.h"
-#include "client/import/trees/msprobe_stacks.h"
+#include "client/import/trees/json/json_reader.h"
+#include "client/import/trees/json/json_value.h"
+#include "client/import/trees/msprobe/msprobe_record.h"
+#include "client/import/trees/msprobe/msprobe_stacks.h"
 #include "client/names/msprobe_names.h"
 #include "protos/base/check.h"
 #include "protos/base/tensor_statistics.h"

@@ -2,7 +2,7 @@
 // Names of files and folders in dumps of CANN and TorchAir, and the file that
 // says which names were too long.
 #include "client/import/trees/file_name.h"
-#include "client/import/trees/numbers.h"
+#include "client/import/trees/json/numbers.h"
 #include "client/import/trees/tree_limits.h"
 #include "protos/base/check.h"
 #include "protos/base/digits.h"

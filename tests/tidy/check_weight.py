@@ -48,7 +48,7 @@ RULES = (
             *SERVICES,
             "client/ctl",
             "client/export",
-            "client/msit/private_comparison.h",
+            "client/msit/pair/private_comparison.h",
             "client/report",
             "client/runs/import_target.h",
             "client/text",
@@ -58,7 +58,11 @@ RULES = (
     Rule(
         "the command line's parser",
         r"CLI/.*",
-        ("client/ctl", "client/msit/verb_table.h", "client/msit/verbs.h"),
+        (
+            "client/ctl",
+            "client/msit/command/verb_table.h",
+            "client/msit/command/verbs.h",
+        ),
     ),
     Rule("logging", r"spdlog/.*", ("daemon", "storage/env/logger.h")),
     Rule("Highway", r"hwy/.*", ("daemon/compute", "protos/compute")),

@@ -16,7 +16,7 @@
 #include "client/ctl/flag/selection.h"
 #include "client/ctl/print/progress.h"
 #include "client/export/export.h"
-#include "client/export/json_writer.h"
+#include "client/export/writer/json_writer.h"
 #include "client/text/text.h"
 
 namespace msitd::ctl {

@@ -11,7 +11,7 @@
 
 #include "client/ctl/print/file_sink.h"
 #include "client/ctl/print/progress.h"
-#include "client/export/npy_header.h"
+#include "client/export/writer/npy_header.h"
 #include "client/query/tensor_bytes.h"
 #include "client/text/text.h"
 #include "protos/base/dtype.h"

@@ -9,7 +9,7 @@
 
 #include "client/import/formats/atb_reference.h"
 #include "client/import/formats/format_limits.h"
-#include "client/import/formats/ge_names.h"
+#include "client/import/formats/ge/ge_names.h"
 #include "client/import/formats/statistic_text.h"
 #include "protos/base/limits.h"
 #include "protos/base/shape.h"

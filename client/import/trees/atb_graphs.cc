@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "client/import/formats/byte_source.h"
-#include "client/import/trees/json_reader.h"
-#include "client/import/trees/numbers.h"
+#include "client/import/trees/json/json_reader.h"
+#include "client/import/trees/json/numbers.h"
 #include "client/import/trees/tree_limits.h"
 #include "protos/status/status.h"
 

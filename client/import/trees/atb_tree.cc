@@ -9,7 +9,7 @@
 
 #include "client/import/trees/atb_graphs.h"
 #include "client/import/trees/dump_processes.h"
-#include "client/import/trees/numbers.h"
+#include "client/import/trees/json/numbers.h"
 #include "client/import/trees/token_tree.h"
 #include "client/import/trees/tree_limits.h"
 #include "protos/base/digits.h"

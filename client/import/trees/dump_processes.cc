@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "client/import/trees/numbers.h"
+#include "client/import/trees/json/numbers.h"
 #include "protos/base/digits.h"
 #include "protos/base/limits.h"
 #include "protos/status/status.h"

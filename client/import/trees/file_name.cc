@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "client/import/trees/numbers.h"
+#include "client/import/trees/json/numbers.h"
 #include "client/import/trees/tree_limits.h"
 #include "protos/base/digits.h"
 #include "protos/base/limits.h"

@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "client/import/trees/numbers.h"
-#include "client/import/trees/python_text.h"
+#include "client/import/trees/json/numbers.h"
+#include "client/import/trees/json/python_text.h"
 #include "client/import/trees/tree_limits.h"
 #include "protos/base/digits.h"
 #include "protos/base/limits.h"

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "client/import/trees/dump_processes.h"
+#include "client/import/trees/json/numbers.h"
 #include "client/import/trees/msit_statistics.h"
-#include "client/import/trees/numbers.h"
 #include "client/import/trees/token_tree.h"
 #include "client/import/trees/tree_limits.h"
 #include "client/names/msit_names.h"

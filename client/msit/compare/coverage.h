@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "client/match/mapping.h"
-#include "client/msit/logger.h"
+#include "client/msit/command/logger.h"
 
 namespace msitd::v1 {
 class ComparisonRow;

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "client/import/formats/tensor_file.h"
-#include "client/msit/tensor.h"
+#include "client/msit/tensor/tensor.h"
 #include "protos/base/shape.h"
 #include "protos/status/status.h"
 

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "client/msit/compare/file_index.h"
-#include "client/msit/custom_algorithms.h"
+#include "client/msit/pair/custom_algorithms.h"
 #include "client/report/table/cell.h"
 #include "protos/base/tensor_key.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "client/import/job/import_job.h"
-#include "client/match/ge_names.h"
+#include "client/match/ge/ge_names.h"
 
 namespace msitd::msit {
 namespace {

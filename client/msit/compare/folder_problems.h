@@ -7,7 +7,7 @@
 
 #include "client/import/job/import_problems.h"
 #include "client/match/mapping.h"
-#include "client/msit/logger.h"
+#include "client/msit/command/logger.h"
 
 namespace msitd::job {
 class ImportJob;

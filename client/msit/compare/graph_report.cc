@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "client/msit/output_file.h"
+#include "client/msit/table/output_file.h"
 #include "client/text/text.h"
 #include "protos/status/status.h"
 

@@ -22,7 +22,7 @@
 #include "client/msit/compare/row_spool.h"
 #include "client/msit/compare/run_pair.h"
 #include "client/msit/compare/statistics_schema.h"
-#include "client/msit/output_file.h"
+#include "client/msit/table/output_file.h"
 #include "client/report/schema/schemas.h"
 #include "client/report/table/sinks.h"
 #include "msitd/v1/comparison_service.pb.h"

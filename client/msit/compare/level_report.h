@@ -4,8 +4,8 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "client/msit/command/logger.h"
 #include "client/msit/compare/dump_side.h"
-#include "client/msit/logger.h"
 #include "client/query/interrupts.h"
 
 // `msit llm compare` of what msit dumped of torch models and of the

@@ -14,10 +14,10 @@
 #include "absl/status/status.h"
 #include "client/import/trees/tree.h"
 #include "client/match/match_options.h"
+#include "client/msit/command/logger.h"
 #include "client/msit/compare/batch_tree.h"
 #include "client/msit/compare/custom_columns.h"
 #include "client/msit/compare/dump_side.h"
-#include "client/msit/logger.h"
 
 namespace msitd::v1 {
 class ComparedTensor;

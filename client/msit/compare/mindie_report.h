@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "client/msit/logger.h"
+#include "client/msit/command/logger.h"
 #include "client/query/interrupts.h"
 
 namespace msitd::msit {

@@ -13,15 +13,15 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "client/import/trees/ge_place.h"
+#include "client/import/trees/ge/ge_place.h"
 #include "client/import/trees/tree.h"
 #include "client/match/match.h"
+#include "client/msit/command/logger.h"
 #include "client/msit/compare/batch_tree.h"
 #include "client/msit/compare/coverage.h"
 #include "client/msit/compare/custom_columns.h"
 #include "client/msit/compare/graph_report.h"
 #include "client/msit/compare/run_pair.h"
-#include "client/msit/logger.h"
 #include "client/query/interrupts.h"
 #include "protos/base/tensor_key.h"
 

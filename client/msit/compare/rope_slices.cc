@@ -6,8 +6,8 @@
 #include <string_view>
 #include <utility>
 
-#include "client/msit/pair_comparison.h"
-#include "client/msit/private_runs.h"
+#include "client/msit/pair/pair_comparison.h"
+#include "client/msit/pair/private_runs.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "protos/base/resource_name.h"
 #include "protos/base/shape.h"

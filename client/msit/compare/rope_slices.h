@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "client/match/mapping.h"
 #include "client/msit/compare/level_side.h"
-#include "client/msit/tensor.h"
+#include "client/msit/tensor/tensor.h"
 #include "client/query/interrupts.h"
 
 namespace msitd::v1 {

@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "client/import/job/import_problems.h"
 #include "client/match/match.h"
-#include "client/msit/logger.h"
-#include "client/msit/private_runs.h"
+#include "client/msit/command/logger.h"
+#include "client/msit/pair/private_runs.h"
 #include "client/query/interrupts.h"
 
 namespace msitd::trees {

@@ -13,8 +13,8 @@
 #include "client/msit/compare/dump_side.h"
 #include "client/msit/compare/level_report.h"
 #include "client/msit/compare/torchair.h"
-#include "client/msit/custom_algorithms.h"
-#include "client/msit/output_file.h"
+#include "client/msit/pair/custom_algorithms.h"
+#include "client/msit/table/output_file.h"
 #include "client/text/policy_text.h"
 #include "protos/status/status.h"
 

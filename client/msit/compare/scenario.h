@@ -2,8 +2,8 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "client/msit/file_comparison.h"
-#include "client/msit/logger.h"
+#include "client/msit/command/logger.h"
+#include "client/msit/pair/file_comparison.h"
 #include "client/query/interrupts.h"
 
 namespace msitd::msit {

@@ -13,7 +13,7 @@
 
 #include "client/import/trees/file_name.h"
 #include "client/import/trees/tree.h"
-#include "client/match/models.h"
+#include "client/match/ge/models.h"
 #include "client/msit/compare/rank_comparison.h"
 #include "protos/status/status.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "client/msit/logger.h"
+#include "client/msit/command/logger.h"
 #include "client/query/interrupts.h"
 
 // `msit llm compare` of what TorchAir dumped.

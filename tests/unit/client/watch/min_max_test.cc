@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "client/export/npy_header.h"
+#include "client/export/writer/npy_header.h"
 #include "tests/support/temp_dir.h"
 
 namespace msitd::watch {

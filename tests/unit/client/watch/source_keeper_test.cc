@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "client/export/npy_header.h"
+#include "client/export/writer/npy_header.h"
 #include "client/watch/disk_prober.h"
 #include "protos/os/unique_fd.h"
 #include "tests/support/temp_dir.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "client/import/trees/json_value.h"
+#include "client/import/trees/json/json_value.h"
 
 namespace msitd::trees {
 

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/msit/command/logger.h"
+#include "client/msit/command/spelling.h"
+
+namespace msitd::msit {
+
+inline constexpr char kLlmLogger[] = "msit_llm_logger";
+inline constexpr char kDebugLogger[] =
+    "msit_debug_loger";  // As msit spells it.
+inline constexpr char kCommonLogger[] = "msit_logger";
+
+// The verbs of msit with their flags, and what they do. Each verb has --help
+// and --log-level. Flags may be written as argparse lets them. The values that
+// flags set live as long as the table: keep them in the action.
+// Thread-compatible.
+class VerbTable {
+ public:
+  using Action = std::function<absl::Status(Logger&)>;
+  // Returns the exit code of a command that the verb ran.
+  using Launch = std::function<absl::StatusOr<int>(Logger&)>;
+
+  VerbTable();
+  VerbTable(const VerbTable&) = delete;
+  VerbTable& operator=(const VerbTable&) = delete;
+
+  CLI::App& root() { return app_; }
+  CLI::App& AddGroup(const std::string& name, const std::string& summary);
+
+  // The exit code of the verb is 0 if `action` succeeds, 130 if it is
+  // CANCELLED, and 1 else.
+  CLI::App& AddVerb(CLI::App& above, const std::string& name,
+                    const std::string& summary, const std::string& logger,
+                    Action action);
+  CLI::App& AddLauncher(CLI::App& above, const std::string& name,
+                        const std::string& summary, const std::string& logger,
+                        Launch launch);
+  // A verb that names itself, and says what to use `instead`.
+  void Refuse(CLI::App& above, const std::string& name,
+              const std::string& alias, const std::string& instead);
+
+  // A flag with a value, or with one or more if `value` is a vector. It has to
+  // be there, unless the caller says otherwise. Of single values the last one
+  // counts.
+  template <typename Value>
+  CLI::Option& AddFlag(CLI::App& verb, const std::string& long_name,
+                       const std::string& short_name, const std::string& what,
+                       Value& value) {
+    const FlagText flag = Describe(verb, long_name, short_name, what);
+    CLI::Option* const option = verb.add_option(flag.names, value, flag.what);
+    if (option->get_items_expected_max() == 1) {
+      option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    }
+    return *option->required();
+  }
+  // A flag without a value.
+  CLI::Option& AddSwitch(CLI::App& verb, const std::string& long_name,
+                         const std::string& short_name, const std::string& what,
+                         bool& value);
+
+  // What --log-level says.
+  const std::string& log_level() const { return log_level_; }
+
+  // Runs the verb that the first words name. Returns the exit code.
+  int Run(const std::vector<std::string>& words);
+
+ private:
+  struct Verb {
+    std::string logger;
+    Spelling spelling;
+    Launch launch;
+  };
+  struct FlagText {
+    std::string names;
+    std::string what;
+  };
+
+  FlagText Describe(CLI::App& verb, const std::string& long_name,
+                    const std::string& short_name, const std::string& what);
+  // The command that the first words name, and how many words that takes.
+  std::pair<CLI::App*, size_t> FindCommand(
+      const std::vector<std::string>& words);
+  int RunVerb(const CLI::App& verb);
+
+  CLI::App app_;
+  std::string log_level_ = "info";
+  std::map<const CLI::App*, Verb> verbs_;
+};
+
+}  // namespace msitd::msit

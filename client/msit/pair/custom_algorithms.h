@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/ctl/plugin/interpreter.h"
+#include "client/msit/command/logger.h"
+#include "client/msit/tensor/tensor.h"
+#include "client/query/interrupts.h"
+
+namespace msitd::ctl {
+class Plugin;
+}  // namespace msitd::ctl
+
+namespace msitd::msit {
+
+// At most this many interpreters run beside msit.
+inline constexpr size_t kAlgorithmsMax = 16;
+
+// The functions of --custom-algorithms. Each takes the golden tensor and the
+// other one, flat and in float32, as tensors of torch, and returns a value (a
+// number or a text) and a text for the reason. Each runs in an interpreter of
+// its own, `python3`. Thread-compatible.
+class CustomAlgorithms {
+ public:
+  // Starts the functions FILE.py:FUNCTION and tries them out. Of one name the
+  // last function counts. Borrows `interrupts`. INVALID_ARGUMENT, with the
+  // cause, for a function that cannot be used; PERMISSION_DENIED for a file
+  // that is not the user's or that others may write.
+  static absl::StatusOr<CustomAlgorithms> Start(
+      const std::vector<std::string>& functions, ctl::Interrupts& interrupts,
+      Logger& log);
+
+  CustomAlgorithms(CustomAlgorithms&&) noexcept;
+  ~CustomAlgorithms();
+
+  // The columns, in the order of the command line.
+  std::vector<std::string> names() const;
+
+  // What each function returned, in the order of names(): `shown` is the value
+  // as Python writes it, and empty if the function failed; then `text` says
+  // why. CANCELLED by an interrupt.
+  absl::StatusOr<std::vector<ctl::PairAnswer>> Measure(const Tensor& golden,
+                                                       const Tensor& my);
+
+ private:
+  CustomAlgorithms();
+
+  std::vector<std::unique_ptr<ctl::Plugin>> plugins_;
+};
+
+}  // namespace msitd::msit

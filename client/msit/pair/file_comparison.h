@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "client/msit/command/logger.h"
+#include "client/query/interrupts.h"
+
+namespace msitd::msit {
+
+struct CompareOptions {
+  std::string golden;
+  std::string my;
+  std::vector<std::string> algorithms;  // FILE.py:FUNCTION each.
+  bool compares_weights = false;
+  std::string output = "./";
+  // These mean nothing for two files.
+  std::string level;
+  std::string mapping_folder;
+  std::string rank;
+  bool compares_statistics = false;
+  // Reports what the original reports, with its mistakes.
+  bool is_compat = false;
+};
+
+// `msit llm compare` of two files with one tensor each: logs the metrics as a
+// dictionary of Python.
+absl::Status CompareFiles(const CompareOptions& options,
+                          ctl::Interrupts& interrupts, Logger& log);
+
+}  // namespace msitd::msit

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "client/msit/table/report_row.h"
+#include "client/msit/tensor/tensor.h"
+#include "client/query/interrupts.h"
+
+namespace msitd::msit {
+
+class PrivateComparison;
+
+// A daemon gets no more pairs once it has this many bytes or pairs; the next
+// one starts with an empty store.
+inline constexpr uint64_t kBatchBytes = uint64_t{1} << 30;
+inline constexpr size_t kBatchPairs = 2048;
+
+// Compares any number of pairs of tensors, in daemons one after another whose
+// stores hold one batch each. Thread-compatible; lives on the main thread.
+class PairComparison {
+ public:
+  // Takes the row of the pair that was added as number `pair`, from 0.
+  using Take =
+      std::function<absl::Status(size_t pair, const v1::Comparison& comparison,
+                                 const v1::ComparisonRow& row)>;
+  // Has rows come as those of msit's report.
+  static Take TakeReportRows(
+      std::function<void(size_t pair, const ReportRow& row)> take);
+
+  // Borrows `interrupts`.
+  PairComparison(ctl::Interrupts& interrupts, Take take);
+  ~PairComparison();
+
+  // Both tensors have elements. The errors of PrivateComparison; a pair with
+  // one has no number. Rows come when a batch is full, in any order, and from
+  // Finish.
+  absl::Status Add(const Tensor& golden, const Tensor& my);
+  absl::Status Finish();
+
+ private:
+  ctl::Interrupts& interrupts_;
+  const Take take_;
+  std::unique_ptr<PrivateComparison> batch_;
+  uint64_t batch_bytes_ = 0;
+  // By op: pairs of the batch. An op that is used up names no other tensor.
+  std::map<std::string, size_t> batch_pairs_;
+  size_t used_op_count_ = 0;
+  size_t count_ = 0;
+};
+
+}  // namespace msitd::msit

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/msit/pair/private_runs.h"
+#include "client/msit/tensor/tensor.h"
+#include "client/query/interrupts.h"
+#include "msitd/v1/comparison_service.pb.h"
+
+namespace msitd::client {
+class Client;
+struct Status;
+}  // namespace msitd::client
+
+namespace msitd::msit {
+
+// Compares tensors of two sides, by msit's formulas, in a daemon that ends with
+// this object and keeps its store in the folder for temporary files. Record
+// what there is of either side, then Compare once. Thread-compatible; starts
+// on the main thread.
+class PrivateComparison {
+ public:
+  enum class Side { kGolden, kMy };
+
+  // Borrows `interrupts`. The errors of PrivateRuns::Start.
+  static absl::StatusOr<std::unique_ptr<PrivateComparison>> Start(
+      ctl::Interrupts& interrupts);
+  ~PrivateComparison();
+
+  // `op` pairs tensors of the two sides, and is in one of them once at most.
+  // CANCELLED by an interrupt; RESOURCE_EXHAUSTED if the disk is full;
+  // UNAVAILABLE if the daemon takes nothing for kPatience; INVALID_ARGUMENT for
+  // a tensor that msitd cannot hold.
+  absl::Status Record(Side side, const std::string& op, const Tensor& tensor);
+
+  struct Result {
+    v1::Comparison comparison;
+    std::vector<v1::ComparisonRow> rows;
+  };
+  // Waits for all rows. CANCELLED by an interrupt; the daemon's error else.
+  absl::StatusOr<Result> Compare();
+
+ private:
+  explicit PrivateComparison(ctl::Interrupts& interrupts);
+
+  // One client for each side: they may record in turn.
+  using Clients = std::array<std::unique_ptr<client::Client>, 2>;
+
+  absl::StatusOr<client::Client*> Open(Side side);
+  absl::Status Close(Side side);
+  // What a client says of a full disk; empty if none does.
+  std::string FullDiskText() const;
+  absl::Status StatusOf(const client::Status& status) const;
+
+  ctl::Interrupts& interrupts_;
+  std::unique_ptr<PrivateRuns> runs_;
+  Clients clients_;  // By side; null until something is recorded.
+};
+
+}  // namespace msitd::msit
