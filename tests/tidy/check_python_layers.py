@@ -34,7 +34,7 @@ PACKAGES: dict[str, Package] = {
         ("msitd._formats", "msitd.query.arrays"), ("numpy", "torch")
     ),
     # Names of msit, for its models in torch and TorchAir.
-    "msitd.llm": Package((), ("torchair",)),
+    "msitd.llm": Package(("msitd._core",), ("numpy", "torch", "torchair")),
     # Names of msit.
     "components": Package(("msitd.formats",), ("numpy",)),
     # Speaks to a daemon by gRPC alone, and needs nothing that records.

@@ -1,10 +1,13 @@
 """The Python names of msit's part for large models.
 
-from msitd.llm import torchair_dump
+from msitd.llm import DumpConfig, register_hook
 
-config = torchair_dump.get_ge_dump_config(dump_path="dump")
+register_hook(model, DumpConfig(dump_path="dump", token_range=[0, 1]))
 """
 
 from msitd.llm import torchair_dump
+from msitd.llm.dump_config import DumpConfig
+from msitd.llm.registration import DumpHandle, register_hook
+from msitd.llm.seeding import seed_all
 
-__all__ = ["torchair_dump"]
+__all__ = ["DumpConfig", "DumpHandle", "register_hook", "seed_all", "torchair_dump"]

@@ -84,6 +84,7 @@ class _Thread(threading.local):
         self.token = -1
         # The call in a graph that has begun.
         self.in_graph: Call | None = None
+        self.in_graph_function = ""
 
 
 class ApiCalls:
@@ -108,6 +109,7 @@ class ApiCalls:
         nested: bool,
         gradients: bool,
         operators: bool,
+        name_of: Callable[[str], str | None] | None,
     ) -> None:
         import torch
 
@@ -124,6 +126,7 @@ class ApiCalls:
         self._aliases = aliases
         self._nested = nested
         self._operators = operators
+        self._name_of = name_of
         self._current_token = client._native.token
         self._gradients = Gradients(client, leaves, skips) if gradients else None
         self._thread = _Thread()
@@ -186,7 +189,7 @@ class ApiCalls:
         finally:
             thread.depth -= 1
         if call is not None:
-            self._quietly(self._end, call, args, kwargs, result)
+            self._quietly(self._end, call, op, args, kwargs, result)
         return result
 
     def _is_idle(self, function: Callable[..., Any], op: str) -> bool:
@@ -221,10 +224,11 @@ class ApiCalls:
         call, thread.in_graph = thread.in_graph, None
         if side == BEFORE:
             if not self.is_inside():
+                thread.in_graph_function = op
                 thread.in_graph = self._quietly(
                     self._begin_in_graph, op, leaves, caller.lines
                 )
-        elif call is not None and call.op == op:
+        elif call is not None and thread.in_graph_function == op:
             self._quietly(self._record_in_graph, call, leaves, "output")
 
     def _begin_in_graph(
@@ -236,6 +240,10 @@ class ApiCalls:
         if is_in_backward():
             self._skips.count(op, "", RECOMPUTED)
             return None
+        name = self._named(op)
+        if name is None:
+            return None
+        op = name
         stack = None
         if self.stack_level != "none":
             stack = stack_of_graph(self.stack_level, lines)
@@ -274,14 +282,20 @@ class ApiCalls:
         if is_in_backward() and _is_checkpoint(sys._getframe(2)):
             self._skips.count(op, "", RECOMPUTED)
             return None
+        function, name = op, self._named(op)
+        if name is None:
+            return None
+        op = name
         level = self.stack_level
         stack = None if level == "none" else stack_of_caller(level)
         call = Call(op, token, self._client.begin_call(op, token), stack)
         if self._gradients is not None and self._torch.is_grad_enabled():
             call = call._replace(inputs=self._gradients.begin(call, args, kwargs))
         if self._inputs:
-            if op.startswith(DISTRIBUTED_PREFIX):
-                args, kwargs = sent(op.removeprefix(DISTRIBUTED_PREFIX), args, kwargs)
+            if function.startswith(DISTRIBUTED_PREFIX):
+                args, kwargs = sent(
+                    function.removeprefix(DISTRIBUTED_PREFIX), args, kwargs
+                )
             tensor_type = self._torch.Tensor
             self._record(walk_arguments(args, kwargs, tensor_type, True), "input", call)
         return call
@@ -289,6 +303,7 @@ class ApiCalls:
     def _end(
         self,
         call: Call,
+        function: str,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         result: Any,
@@ -300,7 +315,7 @@ class ApiCalls:
             self._gradients.end(call, call.inputs, result)
         if not self._outputs:
             return
-        if call.op.startswith(DISTRIBUTED_PREFIX):
+        if function.startswith(DISTRIBUTED_PREFIX):
             given = [open_p2p(each) for each in (*args, *kwargs.values())]
 
             def finish(was_waited: bool) -> None:
@@ -349,7 +364,16 @@ class ApiCalls:
         is_wanted = self._wanted.get(op)
         if is_wanted is None:
             is_wanted = self._wanted[op] = bool(self._matches(op))
-        return is_wanted and self._client._native.selects(token, op, IO_ANY)
+        if not is_wanted:
+            return False
+        # Of another name, who records asks by that.
+        return self._name_of is not None or self._client._native.selects(
+            token, op, IO_ANY
+        )
+
+    def _named(self, op: str) -> str | None:
+        """Returns the op that is recorded for a function; None for nothing."""
+        return op if self._name_of is None else self._name_of(op)
 
     def _count_symbolic(self, op: str) -> None:
         # Calls in graphs of torch.compile are counted elsewhere.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.api import in_graphs, modes
@@ -42,6 +42,7 @@ def register_api(
     objects: bool = False,
     op_pattern: str | Iterable[str] | None = None,
     tokens: Collection[int] | None = None,
+    name_of: Callable[[str], str | None] | None = None,
 ) -> ApiHandle:
     """Records inputs and outputs of every call of a function of torch.
 
@@ -89,7 +90,10 @@ def register_api(
             does.
         inputs: Whether to record arguments.
         outputs: Whether to record results.
-        values: As in `register_hook`, and so for all others.
+        values: As in `register_hook`, and so for all others, but `name_of`.
+        name_of: Is given the op of a call that begins, in its thread, and
+            returns the op to record instead, or None to record nothing.
+            `op_pattern` is about the op that it is given.
 
     Returns:
         A handle. Its `remove()` puts all functions back, and so does leaving it
@@ -114,6 +118,7 @@ def register_api(
         objects=objects,
         op_pattern=op_pattern,
         tokens=tokens,
+        name_of=name_of,
     )
 
 

@@ -1,0 +1,104 @@
+"""The folder that msit dumps a torch model into, and how pieces of it get there."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+import shutil
+import threading
+
+TENSORS = "torch_tensors"
+STATISTICS = "statistics.csv"
+WEIGHTS = "weights"
+TENSOR_SUFFIX = ".pth"
+
+_CLOCK_TICKS_S = os.sysconf("SC_CLK_TCK")
+_taken: set[str] = set()
+_lock = threading.Lock()
+
+
+def new_root(dump_path: str, world_size: int) -> str:
+    """Returns the path `dump_path`/msit_dump_<time>, of which nothing is made.
+
+    The time is UTC. Ranks that one launcher has started have the same one for
+    their first configuration. Every later one of a process has another.
+    """
+    start = _launch_time() if world_size > 1 else None
+    when = start or datetime.datetime.now(datetime.timezone.utc)
+    parent = os.path.abspath(dump_path)
+    with _lock:
+        while True:
+            path = os.path.join(parent, f"msit_dump_{when:%Y%m%d_%H%M%S}")
+            # With one rank, what lies there is of another program.
+            if path not in _taken and not (world_size == 1 and os.path.exists(path)):
+                _taken.add(path)
+                return path
+            when += datetime.timedelta(seconds=1)
+
+
+def move_into(source: str, target: str) -> None:
+    """Moves a tree into another one, each file and new folder at once.
+
+    Folders that are in both become one; of files that are, that of `source`
+    stays.
+    """
+    try:
+        os.mkdir(target, 0o755)
+    except FileExistsError:
+        pass
+    for entry in os.scandir(source):
+        path = os.path.join(target, entry.name)
+        if entry.is_dir(follow_symlinks=False) and os.path.isdir(path):
+            move_into(entry.path, path)
+        else:
+            os.replace(entry.path, path)
+
+
+def device_folders(staging: str, rank: int) -> list[tuple[str, str]]:
+    """Returns the path and the device of each folder that an export has made."""
+    found = []
+    for dump in _folders(staging):
+        for folder in _folders(os.path.join(dump, TENSORS)):
+            device, _, number = os.path.basename(folder).rpartition("_")
+            if number == str(rank):
+                found.append((folder, device))
+    return found
+
+
+def remove_tensors(device_folder: str) -> None:
+    """Leaves only statistics of the tokens."""
+    for folder, _, files in os.walk(device_folder):
+        if os.path.basename(folder) == WEIGHTS:
+            continue
+        for file in files:
+            if file.endswith(TENSOR_SUFFIX):
+                os.remove(os.path.join(folder, file))
+
+
+def remove_all(folder: str) -> None:
+    """Removes a folder, if it is there."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _folders(path: str) -> list[str]:
+    try:
+        return sorted(entry.path for entry in os.scandir(path) if entry.is_dir())
+    except FileNotFoundError:
+        return []
+
+
+def _launch_time() -> datetime.datetime | None:
+    """Returns when the parent process began: ranks of a node have it in common."""
+    try:
+        with open(f"/proc/{os.getppid()}/stat", encoding="utf-8") as file:
+            # The name, in parentheses, may have blanks.
+            ticks = int(file.read().rpartition(")")[2].split()[19])
+        with open("/proc/stat", encoding="utf-8") as file:
+            boot = re.search(r"^btime (\d+)$", file.read(), re.MULTILINE)
+    except (OSError, ValueError, IndexError):
+        return None
+    if boot is None:
+        return None
+    seconds = int(boot[1]) + ticks // _CLOCK_TICKS_S
+    return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)

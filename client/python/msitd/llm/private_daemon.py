@@ -1,0 +1,118 @@
+"""A daemon for one program, where none runs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+
+from msitd.llm.programs import find_program
+
+# A daemon that ends is known at once, so one that is only slow is waited for.
+_START_MAX_S = 60.0
+_STOP_MAX_S = 30.0
+_POLL_S = 0.05
+_LAST_WORDS_BYTES = 2048
+
+
+class PrivateDaemon:
+    """A daemon that listens on a Unix socket of its own alone.
+
+    It ends with `stop`, or with this process where the system has `setpriv`. Its
+    store is a hidden folder of `folder`, and removed by `stop`.
+
+    Raises:
+        FileNotFoundError: There is no program `msitd`.
+        RuntimeError: It did not start; the text has what it said last.
+    """
+
+    def __init__(self, folder: str) -> None:
+        program = find_program("msitd")
+        self._data_dir = tempfile.mkdtemp(prefix=".msitd-", dir=folder)
+        # The path of a Unix socket has 107 bytes at most.
+        self._socket_dir = tempfile.mkdtemp(prefix="msitd-", dir="/tmp")
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            self._start(program)
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def endpoint(self) -> str:
+        """As `msitd.Client` takes it."""
+        return f"unix:{self._socket_dir}"
+
+    def stop(self) -> None:
+        """Ends it, and removes its store."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.terminate()
+            try:
+                process.wait(_STOP_MAX_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for folder in (self._data_dir, self._socket_dir):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _start(self, program: str) -> None:
+        command = [program, "--data-dir", os.path.join(self._data_dir, "data")]
+        command += ["--socket-dir", self._socket_dir, "--listen", "none"]
+        # Its store goes with it.
+        command += ["--durable", "false", "--share-equal-bytes", "false"]
+        setpriv = shutil.which("setpriv")
+        if setpriv is not None:
+            command = [setpriv, "--pdeathsig", "TERM", *command]
+        # Not of a service that this program may be part of.
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("WATCHDOG_", "LISTEN_"))
+        }
+        path = os.path.join(self._socket_dir, "ready")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready:
+            ready.bind(path)
+            ready.settimeout(_POLL_S)
+            with open(self._log, "ab") as log:
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env={**environment, "NOTIFY_SOCKET": path},
+                    # Ctrl-C is for the program, which still writes then.
+                    start_new_session=True,
+                )
+            self._wait_until_ready(ready)
+
+    def _wait_until_ready(self, ready: socket.socket) -> None:
+        deadline = time.monotonic() + _START_MAX_S
+        while time.monotonic() < deadline:
+            with contextlib.suppress(TimeoutError):
+                if b"READY=1" in ready.recv(256):
+                    return
+            assert self._process is not None
+            if self._process.poll() is not None:
+                raise RuntimeError(
+                    f"the private daemon ended at once: {self._last_words()}"
+                )
+        raise RuntimeError(
+            f"the private daemon still starts after {_START_MAX_S:.0f} s: "
+            f"{self._last_words()}"
+        )
+
+    @property
+    def _log(self) -> str:
+        return os.path.join(self._socket_dir, "log")
+
+    def _last_words(self) -> str:
+        with open(self._log, "rb") as log:
+            lines = (
+                log.read()[-_LAST_WORDS_BYTES:].decode(errors="replace").splitlines()
+            )
+        return lines[-1] if lines else "it said nothing"

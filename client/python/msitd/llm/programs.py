@@ -1,0 +1,73 @@
+"""Finds the programs of msitd, and says how to reach a daemon with them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+
+# Where a daemon is if nobody says so.
+_NODE_SOCKETS = "/run/msitd"
+_SOCKET = "msitd.sock"
+_DEFAULT_ADDRESS = ("127.0.0.1", 7741)
+_PROBE_TIMEOUT_S = 1.0
+
+
+def find_program(name: str) -> str:
+    """Returns the path of `msitctl` or `msitd`: beside Python, else in PATH.
+
+    Raises:
+        FileNotFoundError: It is in neither.
+    """
+    beside = os.path.dirname(sys.executable)
+    found = shutil.which(name, path=beside) or shutil.which(name)
+    if found is None:
+        raise FileNotFoundError(
+            f"there is no {name}, neither in {beside} nor in PATH: install msitd, or "
+            "add the folder of its programs to PATH"
+        )
+    return found
+
+
+def is_daemon_there() -> bool:
+    """Returns whether a daemon is where a client without an endpoint looks."""
+    if os.path.exists(os.path.join(_NODE_SOCKETS, _SOCKET)):
+        return True
+    try:
+        socket.create_connection(_DEFAULT_ADDRESS, _PROBE_TIMEOUT_S).close()
+    except OSError:
+        return False
+    return True
+
+
+def query_endpoint(endpoint: str | None) -> str | None:
+    """Returns where msitctl reaches the daemon that a client records to.
+
+    None where it looks by itself.
+
+    Args:
+        endpoint: As `msitd.Client` takes it.
+    """
+    endpoint = endpoint or os.environ.get("MSITD_ENDPOINT")
+    if not endpoint:
+        return None
+    path = endpoint.removeprefix("unix:")
+    if not path.startswith("/"):
+        return endpoint.removeprefix("dns:///")
+    if os.path.isdir(path):
+        path = os.path.join(path, _SOCKET)
+    return f"unix:{path}"
+
+
+def query_environment() -> dict[str, str]:
+    """Returns variables for msitctl that encrypt as the client does."""
+    environment = dict(os.environ)
+    for name in ("TLS", "CA_FILE", "CERT_FILE", "KEY_FILE"):
+        value = os.environ.get(f"MSITD_{name}")
+        if value is not None:
+            environment[f"MSITCTL_{name}"] = value
+    # They would change what it prints, and how long it may take.
+    for name in ("OUTPUT", "TIMEOUT", "PROGRESS"):
+        environment.pop(f"MSITCTL_{name}", None)
+    return environment

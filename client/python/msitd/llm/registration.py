@@ -1,0 +1,307 @@
+"""The function that has msit's dump of a model written."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import logging
+import os
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from msitd._core.api.handle import register_api
+from msitd._core.api.targets import targets
+from msitd._core.graph import compiled
+from msitd._core.module.registration import register_hook as record_modules
+from msitd._core.patterns import compile_patterns
+from msitd._core.recorder import Client
+from msitd.llm.dump_config import DumpConfig
+from msitd.llm.folders import new_root
+from msitd.llm.private_daemon import PrivateDaemon
+from msitd.llm.programs import find_program, is_daemon_there, query_endpoint
+from msitd.llm.running_module import RunningModule
+from msitd.llm.tree_writer import TreeWriter, Wanted
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    import torch
+    from typing_extensions import Self
+
+_logger = logging.getLogger("msitd")
+
+_API_GROUPS = ("torch", "functional", "distributed", "npu")
+
+# Handles of this process.
+_made_count = 0
+_lock = threading.Lock()
+
+
+def register_hook(
+    model: torch.nn.Module, config: DumpConfig, hook_type: str = "dump_data"
+) -> DumpHandle:
+    """Dumps what `config` says of `model`, and records it in a run.
+
+    The run has the name of the folder msit_dump_<time>, or that of MSITD_RUN. It
+    goes to the daemon that `msitd.Client` finds. Where none runs and MSITD_ENDPOINT
+    names none, one is started for this process, which a line of the logger `msitd`
+    says.
+
+    The folder of a token appears soon after its end; everything is there when the
+    handle is removed, or the process ends.
+
+    Raises:
+        ValueError: `model` is no module, `config` no DumpConfig, another
+            `hook_type` is asked for, or a function of `api_list` is none that
+            can be dumped.
+        FileNotFoundError: There is no msitctl, which writes the folders.
+        MsitError: The daemon does not answer.
+        RuntimeError: Functions are dumped already by another handle.
+    """
+    # Who has a model has torch.
+    import torch
+
+    if not isinstance(model, torch.nn.Module):
+        raise ValueError(f"model is {type(model).__name__}, and no torch.nn.Module")
+    if not isinstance(config, DumpConfig):
+        raise ValueError(f"config is {type(config).__name__}, and no DumpConfig")
+    if hook_type != "dump_data":
+        raise ValueError(f"hook_type is {hook_type!r}, and not 'dump_data'")
+    return DumpHandle(compiled.unwrap(model), config)
+
+
+class DumpHandle:
+    """One dump of one model.
+
+    `remove()` ends it, and so does leaving it as a context manager, or the end of
+    the process.
+    """
+
+    def __init__(self, model: torch.nn.Module, config: DumpConfig) -> None:
+        global _made_count
+        self.folder: str | None = None
+        self.run: str | None = None
+        self._endpoint: str | None = None
+        self._rank = int(os.environ.get("RANK", "0"))
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        # What ends, the last one first.
+        self._ends = contextlib.ExitStack()
+        self._hooks = contextlib.ExitStack()
+        if not _is_on_device(model, config.device_id):
+            _logger.warning(
+                "nothing is dumped: the model is not on device %s", config.device_id
+            )
+            return
+        names = {module: _op_of(name) for name, module in model.named_modules()}
+        choose = _chooser(model, names, config)
+        msitctl = find_program("msitctl")
+        world_size = int(os.environ.get("WORLD_SIZE", "1"))
+        with _lock:
+            _made_count += 1
+            number = _made_count
+        self.folder = new_root(config.dump_path, world_size)
+        try:
+            os.makedirs(self.folder, 0o755, exist_ok=True)
+            client = self._connect(number)
+            self._record(model, names, config, client, choose)
+            writer = TreeWriter(
+                client,
+                _wanted(self.folder, self._rank, names, config),
+                msitctl,
+                query_endpoint(self._endpoint),
+            )
+            self._ends.callback(writer.finish)
+            self._ends.callback(self._hooks.close)
+        except BaseException:
+            self._hooks.close()
+            self._ends.close()
+            raise
+        # Behind that of the client, so it comes before it.
+        atexit.register(self.remove)
+
+    def remove(self) -> None:
+        """Ends the dump: all of it lies in `folder` then. Doing so again does nothing."""
+        atexit.unregister(self.remove)
+        with self._lock:
+            # A forked child has neither the threads nor the records.
+            if self._pid == os.getpid():
+                self._ends.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.remove()
+
+    def _connect(self, number: int) -> Client:
+        assert self.folder is not None
+        run = os.environ.get("MSITD_RUN") or os.path.basename(self.folder)
+        if os.environ.get("MSITD_RUN") and number > 1:
+            run = f"{run}.{number}"
+        if not os.environ.get("MSITD_ENDPOINT") and not is_daemon_there():
+            daemon = PrivateDaemon(os.path.dirname(self.folder))
+            self._ends.callback(daemon.stop)
+            self._endpoint = daemon.endpoint
+            _logger.warning(
+                "no daemon of msitd runs here, so one of this process records until "
+                "its end; set MSITD_ENDPOINT to keep the run in another one"
+            )
+        client = Client(run, endpoint=self._endpoint, if_exists="new", on_drop="warn")
+        self._ends.callback(client.close)
+        self.run = client.run
+        return client
+
+    def _record(
+        self,
+        model: torch.nn.Module,
+        names: dict[torch.nn.Module, str],
+        config: DumpConfig,
+        client: Client,
+        choose: dict[str, Any],
+    ) -> None:
+        sides = {
+            "inputs": config.tensor_part != 1,
+            "outputs": config.tensor_part != 0,
+        }
+        if config.dump_last_logits:
+            module_sides = {"inputs": False, "outputs": True}
+        else:
+            module_sides = sides
+        if config.dump_weight:
+            _record_weights(model, client, choose["wants"])
+        if "api" in config.mode:
+            running = RunningModule(names)
+            self._hooks.enter_context(
+                register_api(
+                    client,
+                    groups=_API_GROUPS,
+                    op_pattern=choose["apis"],
+                    name_of=functools.partial(_api_name, running, choose["wants"]),
+                    tokens=config.token_range,
+                    values=False,
+                    **sides,
+                )
+            )
+        # Also where no module is dumped: it counts the forwards.
+        self._hooks.enter_context(
+            record_modules(
+                model,
+                client,
+                values=False,
+                op_pattern=choose["modules"],
+                tokens=config.token_range,
+                time="forward",
+                **module_sides,
+            )
+        )
+
+
+def _op_of(name: str) -> str:
+    return f"root.{name}" if name else "root"
+
+
+def _record_weights(
+    model: torch.nn.Module, client: Client, wants: Callable[[str], Any]
+) -> None:
+    for name, parameter in model.named_parameters():
+        if not wants(f"root.{name}"):
+            continue
+        module, _, index = name.rpartition(".")
+        try:
+            client.record(
+                parameter.detach(), op=_op_of(module), io="weight", index=index, call=0
+            )
+        except (TypeError, ValueError, RuntimeError) as error:
+            _logger.warning("the weight root.%s is not dumped: %s", name, error)
+
+
+def _is_on_device(model: torch.nn.Module, device_id: int | None) -> bool:
+    if device_id is None:
+        return True
+    device = None
+    for parameter in model.parameters():
+        device = parameter.device
+    if device is None or device.type == "cpu":
+        return True
+    return (device.index or 0) == device_id
+
+
+def _chooser(
+    model: torch.nn.Module, names: dict[torch.nn.Module, str], config: DumpConfig
+) -> dict[str, Any]:
+    """Returns patterns of the modules, functions and weights that are dumped."""
+    wants: Callable[[str], Any] = compile_patterns(config.layer_name)
+    modules = []
+    if "module" in config.mode:
+        classes = tuple(config.module_list) or object
+        modules = [
+            op
+            for module, op in names.items()
+            if isinstance(module, classes) and wants(op)
+        ]
+    return {
+        "wants": wants,
+        "modules": modules,
+        "apis": _apis(config.api_list),
+    }
+
+
+def _apis(functions: list[Callable[..., Any]]) -> list[str] | None:
+    if not functions:
+        return None
+    found = targets(_API_GROUPS)
+    ops = []
+    for function in functions:
+        # While functions are recorded, stand-ins are equal to them.
+        of_function = [each.op for each in found if each.original == function]
+        if not of_function:
+            name = getattr(function, "__qualname__", repr(function))
+            raise ValueError(
+                f"api_list has {name}, which is none of the functions of torch, "
+                "torch.nn.functional, torch.distributed and torch_npu that compute"
+            )
+        ops += of_function
+    return ops
+
+
+def _api_name(
+    running: RunningModule, wants: Callable[[str], Any], op: str
+) -> str | None:
+    """Returns the op of a function in the module that runs; None outside of any."""
+    module = running.name()
+    if module is None:
+        return None
+    name = f"{module}.{op.rpartition('.')[2]}"
+    return name if wants(name) else None
+
+
+def _wanted(
+    root: str, rank: int, names: dict[torch.nn.Module, str], config: DumpConfig
+) -> Wanted:
+    types = {op: type(module).__name__ for module, op in names.items()}
+
+    def type_of(folder: str) -> str:
+        # A later call has its number behind the op.
+        op, _, call = folder.rpartition(".")
+        return types.get(folder) or (call.isdigit() and types.get(op)) or types["root"]
+
+    return Wanted(
+        root=root,
+        rank=rank,
+        tokens=config.token_range,
+        weights=config.dump_weight,
+        tensors=config.dump_statistics_mode != 1,
+        statistics=config.dump_statistics_mode != 0,
+        analysis=config.analyze,
+        last_logits=config.dump_last_logits,
+        type_of=type_of,
+        is_module=types.__contains__,
+    )

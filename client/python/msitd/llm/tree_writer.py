@@ -1,0 +1,182 @@
+"""Writes what is recorded into the folder of msit, token by token, while it runs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from msitd.llm import analysis, folders
+from msitd.llm.programs import query_environment
+
+if TYPE_CHECKING:
+    from msitd._core.recorder import Client
+
+_logger = logging.getLogger("msitd")
+
+# A user who watches the folder sees a token this long after its end.
+_POLL_S = 0.25
+# What msitctl exits with if some of what was asked for is not there.
+_EXIT_PARTIAL = 4
+_MESSAGE_CHARS = 2000
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is written of a run."""
+
+    root: str  # The folder msit_dump_<time>.
+    rank: int
+    tokens: tuple[int, ...]
+    weights: bool
+    tensors: bool
+    statistics: bool
+    analysis: bool
+    # Of the modules, only the results of the last one; functions whose op
+    # matches nothing of the model are written all the same.
+    last_logits: bool
+    # Class of each module; of other ops, that of the model.
+    type_of: Callable[[str], str]
+    is_module: Callable[[str], bool]
+
+
+class TreeWriter:
+    """Exports the tokens of a run that have ended, in a thread of its own.
+
+    A token's folder appears once it is whole.
+    """
+
+    def __init__(
+        self, client: Client, wanted: Wanted, msitctl: str, endpoint: str | None
+    ) -> None:
+        self._client = client
+        self._wanted = wanted
+        self._command = [msitctl]
+        if endpoint is not None:
+            self._command += ["--endpoint", endpoint]
+        self._to_do = list(wanted.tokens)
+        self._weights = wanted.weights
+        self._ended = threading.Event()
+        self._thread = threading.Thread(
+            target=self._work, name="msitd-llm", daemon=True
+        )
+        os.makedirs(os.path.join(wanted.root, folders.TENSORS), 0o755, exist_ok=True)
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Writes all that is recorded by now. Logs what fails."""
+        self._ended.set()
+        self._thread.join()
+        # A token that a forward has not ended has records, too.
+        self._write_safely(None)
+
+    def _work(self) -> None:
+        while not self._ended.wait(_POLL_S):
+            self._write_safely(self._client.token)
+
+    def _write_safely(self, end: int | None) -> None:
+        """Writes the tokens before `end`; all, if that is None."""
+        try:
+            self._write(end)
+        except Exception as error:  # noqa: BLE001 - never the model's problem
+            _logger.warning("%s lacks something: %s", self._wanted.root, error)
+
+    def _write(self, end: int | None) -> None:
+        tokens = [token for token in self._to_do if end is None or token < end]
+        if not (tokens or self._weights):
+            return
+        # What fails once is not tried again: it is said.
+        self._to_do = self._to_do[len(tokens) :]
+        weights, self._weights = self._weights, False
+        self._client.flush()
+        if weights:
+            self._export(["--io", "weight"])
+        if not tokens:
+            return
+        sides = ["--io", "input,output"]
+        if self._wanted.last_logits:
+            for token in tokens:
+                for ops in self._last_logits(token):
+                    self._export([*sides, "--tokens", str(token), "--ops", ops])
+            return
+        self._export([*sides, "--tokens", ",".join(map(str, tokens))])
+
+    def _export(self, selection: list[str]) -> None:
+        """Exports into a folder beside the others, and moves it in place."""
+        wanted = self._wanted
+        staging = tempfile.mkdtemp(prefix=".msitd-export-", dir=wanted.root)
+        try:
+            command = ["run", "export", self._client.run, "--format", "msit"]
+            command += ["--out", staging, "--allow-partial", *selection]
+            command += ["--ranks", str(wanted.rank)]
+            if wanted.statistics:
+                command.append("--statistics")
+            self._run(command)
+            for folder, device in folders.device_folders(staging, wanted.rank):
+                self._place(folder, f"{device}_{os.getpid()}")
+        finally:
+            folders.remove_all(staging)
+
+    def _place(self, folder: str, name: str) -> None:
+        wanted = self._wanted
+        target = os.path.join(wanted.root, folders.TENSORS, name)
+        if wanted.analysis:
+            for token in sorted(os.listdir(folder)):
+                if token.isdigit():
+                    rows = analysis.analyze(
+                        os.path.join(folder, token),
+                        os.path.join(target, token),
+                        wanted.type_of,
+                        wanted.tensors,
+                    )
+                    analysis.append(wanted.root, rows)
+        if not wanted.tensors:
+            folders.remove_tensors(folder)
+        if not os.path.exists(target):
+            os.makedirs(target, 0o750)
+        folders.move_into(folder, target)
+
+    def _last_logits(self, token: int) -> list[str]:
+        """Returns patterns of what is exported of a token."""
+        wanted = self._wanted
+        text = self._run(
+            ["tensor", "list", self._client.run, "-o", "json", "--io", "output"]
+            + ["--tokens", str(token), "--ranks", str(wanted.rank), "--allow-partial"]
+        )
+        found: list[dict[str, Any]] = json.loads(text)["tensors"]
+        # A result with names is none that msit knows as a tensor.
+        results = [
+            tensor
+            for tensor in found
+            if wanted.is_module(tensor["op"])
+            and tensor.get("index", "0").replace(".", "").isdigit()
+        ]
+        ops = {tensor["op"] for tensor in found if not wanted.is_module(tensor["op"])}
+        patterns = [",".join(sorted(ops))] if ops else []
+        if results:
+            last = max(results, key=lambda tensor: int(tensor.get("sequence", 0)))
+            patterns.append(last["op"])
+        return patterns
+
+    def _run(self, words: list[str]) -> str:
+        done = subprocess.run(
+            [*self._command, *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=query_environment(),
+            check=False,
+        )
+        said = done.stderr.strip()[-_MESSAGE_CHARS:]
+        if done.returncode == _EXIT_PARTIAL:
+            _logger.warning("%s lacks something: %s", self._wanted.root, said)
+        elif done.returncode != 0:
+            raise RuntimeError(said or f"msitctl has ended with {done.returncode}")
+        return done.stdout
