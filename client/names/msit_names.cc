@@ -6,6 +6,16 @@
 #include "protos/base/digits.h"
 
 namespace msitd::names {
+namespace {
+
+bool IsAlphanumeric(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+           (c >= 'A' && c <= 'Z');
+  });
+}
+
+}  // namespace
 
 std::optional<MsitTensorName> ParseMsitStem(std::string_view stem) {
   MsitTensorName out;
@@ -17,12 +27,16 @@ std::optional<MsitTensorName> ParseMsitStem(std::string_view stem) {
     break;
   }
   if (out.io == Io::kUnspecified) return std::nullopt;
+  bool is_in_name = false;
   while (!stem.empty()) {
     const size_t line = std::min(stem.find('_', 1), stem.size());
-    const std::string_view number = stem.substr(1, line - 1);
-    if (stem[0] != '_' || !IsDigits(number)) return std::nullopt;
-    if (!out.index.empty()) out.index += '.';
-    out.index += number;
+    const std::string_view part = stem.substr(1, line - 1);
+    if (stem[0] != '_' || !IsAlphanumeric(part)) return std::nullopt;
+    // Names have lines themselves, as attention_mask.
+    const bool is_number = IsDigits(part);
+    if (!out.index.empty()) out.index += is_in_name && !is_number ? '_' : '.';
+    is_in_name = !is_number;
+    out.index += part;
     stem.remove_prefix(line);
   }
   if (out.index.empty()) out.index += '0';

@@ -26,14 +26,17 @@ inline constexpr std::string_view kMsitTensorSuffix = ".pth";
 // Which tensor of a module a file has.
 struct MsitTensorName {
   Io io = Io::kUnspecified;  // kInput or kOutput.
-  std::string index;         // Numbers joined by dots: `0`, `1.0`.
+  // Numbers and names joined by dots: `0`, `1.0`, `attention_mask`.
+  std::string index;
 
   friend bool operator==(const MsitTensorName&,
                          const MsitTensorName&) = default;
 };
 
 // Reads `input_0`, `output_1_0`, and `output` of one that is alone, which has
-// the index 0. Nothing for what msit does not write.
+// the index 0; also `input_attention_mask`, which msitd writes for a keyword or
+// a key. A number behind a name is taken for one of the index, and not of the
+// name. Nothing for other stems.
 std::optional<MsitTensorName> ParseMsitStem(std::string_view stem);
 
 // Returns the name of the file without its suffix: io, and the index with `_`

@@ -110,7 +110,7 @@ def _path(value: Any) -> str:
     if value is None:
         return "./"
     if not isinstance(value, (str, os.PathLike)):
-        raise ValueError(f"dump_path is {value!r}, and no str")
+        raise ValueError(f"dump_path is {value!r}, and no str")  # noqa: TRY004 - as msit
     path = os.fspath(value)
     if not isinstance(path, str) or "\0" in path:
         raise ValueError(f"dump_path is {path!r}, and no str of a path")
@@ -126,7 +126,7 @@ def _list(name: str, value: Any, is_right: Callable[[Any], bool]) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise ValueError(f"{name} is {value!r}, and no list")
+        raise ValueError(f"{name} is {value!r}, and no list")  # noqa: TRY004 - as msit
     for each in value:
         if not is_right(each):
             raise ValueError(f"{name} has {each!r}, which {_WRONG[name]}")
@@ -142,7 +142,7 @@ _WRONG = {
 
 def _flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise ValueError(f"{name} is {value!r}, and no bool")
+        raise ValueError(f"{name} is {value!r}, and no bool")  # noqa: TRY004 - as msit
     return value
 
 
@@ -163,7 +163,7 @@ def _number(name: str, value: Any) -> int | None:
 def _modes(value: Any) -> tuple[str, ...]:
     modes = [value] if isinstance(value, str) else value
     if not isinstance(modes, (list, tuple)):
-        raise ValueError(f"mode is {value!r}, and neither a str nor a list")
+        raise ValueError(f"mode is {value!r}, and neither a str nor a list")  # noqa: TRY004 - as msit
     wrong = [mode for mode in modes if mode not in MODES]
     if wrong or not modes:
         raise ValueError(f"mode is {value!r}, which is not made of {list(MODES)}")

@@ -21,18 +21,19 @@ _lock = threading.Lock()
 def new_root(dump_path: str, world_size: int) -> str:
     """Returns the path `dump_path`/msit_dump_<time>, of which nothing is made.
 
-    The time is UTC. Ranks that one launcher has started have the same one for
-    their first configuration. Every later one of a process has another.
+    The time is UTC. Ranks that one launcher has started have the same one, if
+    they call this equally often. Of a process, no two are the same.
     """
     start = _launch_time() if world_size > 1 else None
     when = start or datetime.datetime.now(datetime.timezone.utc)
     parent = os.path.abspath(dump_path)
     with _lock:
         while True:
-            path = os.path.join(parent, f"msit_dump_{when:%Y%m%d_%H%M%S}")
+            name = f"msit_dump_{when:%Y%m%d_%H%M%S}"
+            path = os.path.join(parent, name)
             # With one rank, what lies there is of another program.
-            if path not in _taken and not (world_size == 1 and os.path.exists(path)):
-                _taken.add(path)
+            if name not in _taken and not (world_size == 1 and os.path.exists(path)):
+                _taken.add(name)
                 return path
             when += datetime.timedelta(seconds=1)
 

@@ -64,9 +64,9 @@ def register_hook(
     import torch
 
     if not isinstance(model, torch.nn.Module):
-        raise ValueError(f"model is {type(model).__name__}, and no torch.nn.Module")
+        raise ValueError(f"model is {type(model).__name__}, and no torch.nn.Module")  # noqa: TRY004 - as msit
     if not isinstance(config, DumpConfig):
-        raise ValueError(f"config is {type(config).__name__}, and no DumpConfig")
+        raise ValueError(f"config is {type(config).__name__}, and no DumpConfig")  # noqa: TRY004 - as msit
     if hook_type != "dump_data":
         raise ValueError(f"hook_type is {hook_type!r}, and not 'dump_data'")
     return DumpHandle(compiled.unwrap(model), config)

@@ -28,7 +28,7 @@ def seed_all(seed: int = 2024) -> None:
         ValueError: `seed` is no whole number that all of them take.
     """
     if not isinstance(seed, int) or isinstance(seed, bool):
-        raise ValueError(f"seed is {seed!r}, and no int")
+        raise ValueError(f"seed is {seed!r}, and no int")  # noqa: TRY004 - as msit
     if not 0 <= seed <= _SEED_MAX:
         raise ValueError(f"seed is {seed}, and not from 0 to {_SEED_MAX}")
     # It is a face of torch: who asks for it has torch.

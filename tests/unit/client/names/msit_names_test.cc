@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 namespace msitd::names {
 namespace {
 
@@ -24,6 +26,18 @@ TEST(MsitNamesTest, NamesOfTensorsGoBothWays) {
   }
 }
 
+TEST(MsitNamesTest, KeywordsAndKeysGoBothWays) {
+  for (const auto& [stem, index] :
+       {std::pair{"input_attention_mask", "attention_mask"},
+        std::pair{"output_logits", "logits"},
+        std::pair{"input_past_key_values_0_1", "past_key_values.0.1"},
+        std::pair{"input_0_mask", "0.mask"}}) {
+    const Io io = stem[0] == 'i' ? Io::kInput : Io::kOutput;
+    EXPECT_EQ(ParseMsitStem(stem), (MsitTensorName{io, index})) << stem;
+    EXPECT_EQ(MsitStem(io, index, false), stem);
+  }
+}
+
 TEST(MsitNamesTest, OneThatIsAloneHasNoNumber) {
   EXPECT_EQ(MsitStem(Io::kOutput, "0", true), "output");
   EXPECT_EQ(MsitStem(Io::kInput, "", false), "input");
@@ -32,8 +46,9 @@ TEST(MsitNamesTest, OneThatIsAloneHasNoNumber) {
 }
 
 TEST(MsitNamesTest, OtherNamesAreNone) {
-  for (const char* stem : {"", "inputs", "input_", "input__0", "input_0_",
-                           "input_a", "output_-1", "Input_0", "weight", "_0"}) {
+  for (const char* stem :
+       {"", "inputs", "input_", "input__0", "input_0_", "input_a b",
+        "output_-1", "Input_0", "weight", "_0"}) {
     EXPECT_EQ(ParseMsitStem(stem), std::nullopt) << stem;
   }
   EXPECT_EQ(MsitRowIndex("12"), "0");

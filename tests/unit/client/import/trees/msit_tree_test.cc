@@ -141,7 +141,7 @@ TEST(MsitTreeTest, WhatIsNoDumpIsSaid) {
   const MadeTree made;
   const std::string process = "msit_dump_1/torch_tensors/cpu_1";
   made.Write(process + "/0/root/output.pth");
-  made.Write(process + "/0/root/output_x.pth");
+  made.Write(process + "/0/root/output_-x.pth");
   made.Write(process + "/0/root/inner/output.pth");
   made.Write(process + "/0/stray.pth");
   made.Write(process + "/other/x");
@@ -161,7 +161,7 @@ TEST(MsitTreeTest, WhatIsNoDumpIsSaid) {
   EXPECT_THAT(problems,
               ElementsAre(HasSubstr("msit_dump_1/tensors: not a dump"),
                           HasSubstr(inside + "0/root/inner: not a dump"),
-                          HasSubstr(inside + "0/root/output_x.pth: not a dump"),
+                          HasSubstr(inside + "0/root/output_-x.pth: not a dump"),
                           HasSubstr(inside + "0/stray.pth: not a dump"),
                           HasSubstr(inside + "notes.txt: not a dump"),
                           HasSubstr(inside + "other: not a dump"),
