@@ -1,7 +1,10 @@
 """msitd.llm: the folders that a dump of a torch model leaves, parameter by parameter."""
 
 import csv
+import doctest
 import os
+import runpy
+import subprocess
 import sys
 import time
 import types
@@ -17,7 +20,7 @@ from msitd.llm import private_daemon, registration
 from torch import nn
 from torch.nn import functional
 
-from daemon import BIN_DIR, Daemon
+from daemon import BIN_DIR, ROOT, Daemon
 
 
 class Block(nn.Module):
@@ -61,7 +64,7 @@ def place(
     monkeypatch.setenv("MSITCTL_ENDPOINT", f"unix:{daemon.socket_dir}/msitd.sock")
     # What seed_all changes is for this test alone.
     for name in ("PYTHONHASHSEED", *registration_variables()):
-        monkeypatch.setenv(name, "unchanged")
+        monkeypatch.setenv(name, "5")
     yield folder
     torch.use_deterministic_algorithms(False)
 
@@ -354,7 +357,7 @@ def test_seed_makes_programs_deterministic() -> None:
 def test_without_a_seed_nothing_is_set() -> None:
     llm.DumpConfig()
     assert not torch.are_deterministic_algorithms_enabled()
-    assert os.environ["PYTHONHASHSEED"] == "unchanged"
+    assert os.environ["PYTHONHASHSEED"] == "5"
 
 
 def test_seed_all_has_the_default_of_msit() -> None:
@@ -505,7 +508,7 @@ def test_msit_compares_two_dumps(place: Path) -> None:
     msit(
         place,
         *("llm", "compare", "-gp", str(golden / "0"), "-mp", str(mine / "0")),
-        *("-o", str(place / "report"), "-cl", "module"),
+        *("-o", str(place / "report"), "-cl", "logits"),
     )
     (report,) = (place / "report").glob("*.csv")
     rows = list(csv.DictReader(report.read_text().splitlines()))
@@ -516,6 +519,44 @@ def test_msit_compares_two_dumps(place: Path) -> None:
     }
     assert len(rows) > 2
     assert wrong == {"root.head"}
+
+
+_RANK = """
+import sys
+import torch
+from msitd.llm import DumpConfig, register_hook
+
+torch.manual_seed(int(sys.argv[1]))
+model = torch.nn.Linear(4, 4)
+register_hook(model, DumpConfig("ranks", [0, 1], True))
+for _ in range(2):
+    model(torch.ones(1, 4))
+"""
+
+
+def test_ranks_share_a_folder_and_a_run(daemon: Daemon, place: Path) -> None:
+    (place / "rank.py").write_text(_RANK)
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "rank.py", str(rank)],
+            env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2"},
+        )
+        for rank in range(2)
+    ]
+    assert [rank.wait(100) for rank in ranks] == [0, 0]
+    (folder,) = (place / "ranks").iterdir()
+    devices = {path.name: path for path in (folder / "torch_tensors").iterdir()}
+    assert set(devices) == {f"cpu_{rank.pid}" for rank in ranks}
+    for device in devices.values():
+        assert tokens_of(device) == {"0", "1"}
+        assert (device / "model_tree.json").exists()
+    lines = (folder / "tensor_analyze.csv").read_text().splitlines()
+    # A header, and an input and an output of each token and rank.
+    assert len(lines) == 1 + 2 * 2 * 2
+    with query.connect() as connection:
+        (run,) = connection.runs.list()
+        assert run.name == f"runs/{folder.name}"
+        assert {t.rank for t in connection.tensors.list(folder.name)} == {0, 1}
 
 
 def test_without_a_daemon_one_is_started_and_ends(
@@ -623,7 +664,8 @@ def test_a_script_of_msit_runs_with_another_import(
     monkeypatch.setitem(sys.modules, "transformers", library)
     at_exit: list[Callable[[], None]] = []
     monkeypatch.setattr(registration.atexit, "register", at_exit.append)
-    exec(compile(_SCRIPT, "script.py", "exec"), {"__name__": "__main__"})
+    (place / "script.py").write_text(_SCRIPT)
+    runpy.run_path("script.py", run_name="__main__")
     (end,) = at_exit
     end()
     (device,) = (place / "torch_dump").glob("msit_dump_*/torch_tensors/cpu_*")
@@ -632,3 +674,10 @@ def test_a_script_of_msit_runs_with_another_import(
     # The prompt of three tokens, and one more with each forward.
     logits = load(device / "3/root.lm_head/output.pth")
     assert logits.shape == (1, 6, 11)
+
+
+def test_every_line_of_the_page_prints_what_it_says() -> None:
+    page = ROOT / "docs" / "llm.md"
+    result = doctest.testfile(str(page), module_relative=False)
+    assert result.attempted > 15
+    assert result.failed == 0
