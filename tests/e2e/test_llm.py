@@ -455,14 +455,28 @@ def test_a_token_appears_while_the_model_runs() -> None:
         assert not list(tensors.glob("*/1"))
 
 
-def test_a_compiled_model_is_dumped_as_it_is() -> None:
+@pytest.mark.parametrize("mode", [["module"], ["api"], ["module", "api"]])
+def test_a_compiled_model_is_dumped_as_it_is(mode: list[str]) -> None:
     model = Model()
-    handle = llm.register_hook(model, llm.DumpConfig())
+    handle = llm.register_hook(model, llm.DumpConfig(mode=mode))
     torch.compile(model, backend="aot_eager", fullgraph=True)(batches()[0])
     handle.remove()
     assert handle.folder is not None
     (device,) = (Path(handle.folder) / "torch_tensors").iterdir()
+    found = folders_of(device)
+    assert found & FOLDERS == (FOLDERS if "module" in mode else set())
+    # A graph does not tell which of its modules runs.
+    functions = {"linear", "linear.1", "linear.2", "relu", "softmax"}
+    in_graph = {f"root.{name}" for name in functions} if "api" in mode else set()
+    assert found - FOLDERS == in_graph
+
+
+def test_a_part_that_is_compiled_keeps_its_names() -> None:
+    model = Model()
+    model.block = torch.compile(model.block, backend="aot_eager")  # type: ignore[assignment]
+    device = dump(model, dump_weight=True)
     assert folders_of(device) == FOLDERS
+    assert "root.block.fc.weight.pth" in files_of(device / "weights")
 
 
 def test_the_run_and_an_import_of_the_folder_have_the_same_tensors(

@@ -156,6 +156,40 @@ def test_groups_say_which_functions(calls_of):
     assert not isinstance(torch.relu, Wrapped)
 
 
+def test_the_caller_names_calls(calls_of):
+    def run():
+        torch.matmul(X, X)
+        F.linear(X, X)
+        F.linear(X, X)
+        X.abs()
+
+    given = []
+
+    def name_of(op):
+        given.append(op)
+        return None if op == "Torch.matmul" else f"here.{op.lower()}"
+
+    pattern = ["Functional.*", "Torch.*"]
+    places = calls_of(run, name_of=name_of, op_pattern=pattern, inputs=False)
+    assert places == [
+        ("here.functional.linear", 0, "output", "0"),
+        ("here.functional.linear", 1, "output", "0"),
+    ]
+    assert given == ["Torch.matmul", "Functional.linear", "Functional.linear"]
+
+
+def test_a_name_that_cannot_be_made_is_counted(calls_of):
+    def run():
+        return torch.matmul(X, X)
+
+    def name_of(op):
+        raise KeyError(op)
+
+    assert calls_of(run, name_of=name_of) == []
+    assert calls_of.result.equal(X @ X)
+    assert sum(calls_of.handle.skipped.values()) == 1
+
+
 def test_pattern_and_tokens_choose(calls_of, client):
     def run():
         for _ in range(3):

@@ -95,7 +95,7 @@ class DumpHandle:
                 "nothing is dumped: the model is not on device %s", config.device_id
             )
             return
-        names = {module: _op_of(name) for name, module in model.named_modules()}
+        names = {m: _op_of(name) for name, m in compiled.named_modules(model)}
         choose = _chooser(model, names, config)
         msitctl = find_program("msitctl")
         world_size = int(os.environ.get("WORLD_SIZE", "1"))
@@ -211,7 +211,8 @@ def _op_of(name: str) -> str:
 def _record_weights(
     model: torch.nn.Module, client: Client, wants: Callable[[str], Any]
 ) -> None:
-    for name, parameter in model.named_parameters():
+    for given_name, parameter in model.named_parameters():
+        name = compiled.plain_name(given_name)
         if not wants(f"root.{name}"):
             continue
         module, _, index = name.rpartition(".")

@@ -158,15 +158,16 @@ TEST(MsitTreeTest, WhatIsNoDumpIsSaid) {
   std::vector<std::string> problems = Problems(*tree, made);
   std::sort(problems.begin(), problems.end());
   const std::string inside = process + "/";
-  EXPECT_THAT(problems,
-              ElementsAre(HasSubstr("msit_dump_1/tensors: not a dump"),
-                          HasSubstr(inside + "0/root/inner: not a dump"),
-                          HasSubstr(inside + "0/root/output_-x.pth: not a dump"),
-                          HasSubstr(inside + "0/stray.pth: not a dump"),
-                          HasSubstr(inside + "notes.txt: not a dump"),
-                          HasSubstr(inside + "other: not a dump"),
-                          HasSubstr(inside + "weights/nodot.pth: not a dump"),
-                          HasSubstr("torch_tensors/strange: not a dump")));
+  EXPECT_THAT(
+      problems,
+      ElementsAre(HasSubstr("msit_dump_1/tensors: not a dump"),
+                  HasSubstr(inside + "0/root/inner: not a dump"),
+                  HasSubstr(inside + "0/root/output_-x.pth: not a dump"),
+                  HasSubstr(inside + "0/stray.pth: not a dump"),
+                  HasSubstr(inside + "notes.txt: not a dump"),
+                  HasSubstr(inside + "other: not a dump"),
+                  HasSubstr(inside + "weights/nodot.pth: not a dump"),
+                  HasSubstr("torch_tensors/strange: not a dump")));
 }
 
 TEST(MsitTreeTest, NoTwoEntriesHaveOneKey) {
