@@ -434,6 +434,40 @@ def test_several_dumps_of_a_process_are_apart(place: Path) -> None:
     assert folders_of(found[second]) == {"root", "root.0"}
 
 
+def test_functions_of_two_handles_are_refused_and_leave_nothing(place: Path) -> None:
+    model, other = Model(), nn.Linear(4, 2)
+    config = llm.DumpConfig(mode="api")
+    with llm.register_hook(model, config):
+        before = set(place.iterdir())
+        with pytest.raises(RuntimeError, match="recorded already"):
+            llm.register_hook(other, config)
+        assert set(place.iterdir()) == before
+        assert not other._forward_hooks
+
+
+def test_what_could_not_be_written_is_written_at_the_end(
+    daemon: Daemon, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = Model()
+    config = llm.DumpConfig(token_range=[0, 1], dump_weight=True)
+    with llm.register_hook(model, config) as handle:
+        assert handle.folder is not None
+        folder = Path(handle.folder)
+        # No export can make its folder here.
+        hidden = folder.rename(folder.with_name("hidden"))
+        model(batches()[0])
+        deadline = time.monotonic() + 20
+        while "lacks something" not in caplog.text:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        hidden.rename(folder)
+        model(batches()[1])
+    (device,) = (folder / "torch_tensors").iterdir()
+    assert tokens_of(device) == {"0", "1"}
+    assert folders_of(device) == FOLDERS
+    assert len(files_of(device / "weights")) == 4
+
+
 def test_a_removed_handle_leaves_nothing_behind() -> None:
     model = Model()
     relu = functional.relu

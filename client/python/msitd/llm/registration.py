@@ -118,6 +118,9 @@ class DumpHandle:
         except BaseException:
             self._hooks.close()
             self._ends.close()
+            # Only what is empty goes.
+            with contextlib.suppress(OSError):
+                os.rmdir(self.folder)
             raise
         # Behind that of the client, so it comes before it.
         atexit.register(self.remove)

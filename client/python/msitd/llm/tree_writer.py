@@ -61,6 +61,9 @@ class TreeWriter:
         if endpoint is not None:
             self._command += ["--endpoint", endpoint]
         self._to_do = list(wanted.tokens)
+        # Tokens that could not be written, which are tried again at the end.
+        self._failed: list[int] = []
+        self._weights_failed = False
         self._weights = wanted.weights
         self._ended = threading.Event()
         self._thread = threading.Thread(
@@ -73,6 +76,8 @@ class TreeWriter:
         """Writes all that is recorded by now. Logs what fails."""
         self._ended.set()
         self._thread.join()
+        self._to_do = [*self._failed, *self._to_do]
+        self._weights = self._weights or self._weights_failed
         # A token that a forward has not ended has records, too.
         self._write_safely(None)
 
@@ -91,21 +96,27 @@ class TreeWriter:
         tokens = [token for token in self._to_do if end is None or token < end]
         if not (tokens or self._weights):
             return
-        # What fails once is not tried again: it is said.
         self._to_do = self._to_do[len(tokens) :]
         weights, self._weights = self._weights, False
-        self._client.flush()
-        if weights:
-            self._export(["--io", "weight"])
-        if not tokens:
-            return
+        try:
+            self._client.flush()
+            if weights:
+                self._export(["--io", "weight"])
+            if tokens:
+                self._export_tokens(tokens)
+        except BaseException:
+            self._failed += tokens
+            self._weights_failed = weights
+            raise
+
+    def _export_tokens(self, tokens: list[int]) -> None:
         sides = ["--io", "input,output"]
-        if self._wanted.last_logits:
-            for token in tokens:
-                for ops in self._last_logits(token):
-                    self._export([*sides, "--tokens", str(token), "--ops", ops])
+        if not self._wanted.last_logits:
+            self._export([*sides, "--tokens", ",".join(map(str, tokens))])
             return
-        self._export([*sides, "--tokens", ",".join(map(str, tokens))])
+        for token in tokens:
+            for ops in self._last_logits(token):
+                self._export([*sides, "--tokens", str(token), "--ops", ops])
 
     def _export(self, selection: list[str]) -> None:
         """Exports into a folder beside the others, and moves it in place."""
@@ -173,6 +184,8 @@ class TreeWriter:
             errors="replace",
             env=query_environment(),
             check=False,
+            # Ctrl-C is for the program, whose end still writes what it has.
+            start_new_session=True,
         )
         said = done.stderr.strip()[-_MESSAGE_CHARS:]
         if done.returncode == _EXIT_PARTIAL:
