@@ -147,7 +147,14 @@ def test_dump_path(place: Path) -> None:
     assert device.parents[2] == place / "some" / "where"
 
 
-@pytest.mark.parametrize(("given", "there"), [([2, 1], {"1", "2"}), ([], {"0"})])
+@pytest.mark.parametrize(
+    ("given", "there"),
+    [
+        ([2, 1], {"1", "2"}),
+        ([], {"0"}),
+        (list(range(100_000)), {"0", "1", "2"}),
+    ],
+)
 def test_token_range(given: list[int], there: set[str]) -> None:
     model = Model()
     device = dump(model, token_range=given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
@@ -25,6 +26,8 @@ _POLL_S = 0.25
 # What msitctl exits with if some of what was asked for is not there.
 _EXIT_PARTIAL = 4
 _MESSAGE_CHARS = 2000
+# Of one export, since the system bounds an argument.
+_TOKENS_MAX = 1000
 
 
 @dataclass(frozen=True)
@@ -79,21 +82,24 @@ class TreeWriter:
         self._to_do = [*self._failed, *self._to_do]
         self._weights = self._weights or self._weights_failed
         # A token that a forward has not ended has records, too.
-        self._write_safely(None)
+        self._write_safely(self._client.token + 1, "%s lacks something: %s")
 
     def _work(self) -> None:
         while not self._ended.wait(_POLL_S):
-            self._write_safely(self._client.token)
+            self._write_safely(
+                self._client.token,
+                "%s lacks something, which is tried again at the end: %s",
+            )
 
-    def _write_safely(self, end: int | None) -> None:
-        """Writes the tokens before `end`; all, if that is None."""
+    def _write_safely(self, end: int, message: str) -> None:
         try:
             self._write(end)
         except Exception as error:  # noqa: BLE001 - never the model's problem
-            _logger.warning("%s lacks something: %s", self._wanted.root, error)
+            _logger.warning(message, self._wanted.root, error)
 
-    def _write(self, end: int | None) -> None:
-        tokens = [token for token in self._to_do if end is None or token < end]
+    def _write(self, end: int) -> None:
+        """Writes the tokens before `end`."""
+        tokens = list(itertools.takewhile(lambda token: token < end, self._to_do))
         if not (tokens or self._weights):
             return
         self._to_do = self._to_do[len(tokens) :]
@@ -106,13 +112,15 @@ class TreeWriter:
                 self._export_tokens(tokens)
         except BaseException:
             self._failed += tokens
-            self._weights_failed = weights
+            self._weights_failed = self._weights_failed or weights
             raise
 
     def _export_tokens(self, tokens: list[int]) -> None:
         sides = ["--io", "input,output"]
         if not self._wanted.last_logits:
-            self._export([*sides, "--tokens", ",".join(map(str, tokens))])
+            for first in range(0, len(tokens), _TOKENS_MAX):
+                some = map(str, tokens[first : first + _TOKENS_MAX])
+                self._export([*sides, "--tokens", ",".join(some)])
             return
         for token in tokens:
             for ops in self._last_logits(token):
