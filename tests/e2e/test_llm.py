@@ -4,6 +4,7 @@ import csv
 import doctest
 import os
 import runpy
+import signal
 import subprocess
 import sys
 import time
@@ -612,6 +613,46 @@ def test_ranks_share_a_folder_and_a_run(daemon: Daemon, place: Path) -> None:
         (run,) = connection.runs.list()
         assert run.name == folder.name
         assert {t.rank for t in connection.tensors.list(folder.name)} == {0, 1}
+
+
+_ENDLESS = """
+import time
+import torch
+from msitd.llm import DumpConfig, register_hook
+
+model = torch.nn.Linear(4, 4)
+register_hook(model, DumpConfig("dump", [0, 1, 2]))
+for number in range(10**9):
+    model(torch.ones(1, 4))
+    print(number, flush=True)
+    if number == 1:
+        time.sleep(1000)
+"""
+
+
+def test_ctrl_c_leaves_all_that_ran_by_then(place: Path) -> None:
+    (place / "endless.py").write_text(_ENDLESS)
+    program = subprocess.Popen(
+        [sys.executable, "endless.py"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert program.stdout is not None
+    while program.stdout.readline() != "1\n":
+        assert program.poll() is None
+    # As a terminal does, to all that the program has started, too.
+    os.killpg(program.pid, signal.SIGINT)
+    _, said = program.communicate(timeout=100)
+    assert program.returncode != 0
+    assert "KeyboardInterrupt" in said
+    assert "lacks" not in said
+    (device,) = (place / "dump").glob("msit_dump_*/torch_tensors/cpu_*")
+    assert tokens_of(device) == {"0", "1"}
+    for token in (0, 1):
+        files = files_of(device / str(token) / "root")
+        assert files == {"input_0.pth", "output.pth"}
 
 
 def test_without_a_daemon_one_is_started_and_ends(

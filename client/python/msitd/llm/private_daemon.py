@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 
 from msitd.llm.programs import find_program
@@ -22,7 +23,8 @@ _LAST_WORDS_BYTES = 2048
 class PrivateDaemon:
     """A daemon that listens on a Unix socket of its own alone.
 
-    It ends with `stop`, or with this process where the system has `setpriv`. Its
+    It ends with `stop`, or with this process where the system has `setpriv` and the
+    main thread starts it. Its
     store is a hidden folder of `folder`, and removed by `stop`.
 
     Raises:
@@ -66,7 +68,9 @@ class PrivateDaemon:
         # Its store goes with it.
         command += ["--durable", "false", "--share-equal-bytes", "false"]
         setpriv = shutil.which("setpriv")
-        if setpriv is not None:
+        # It would end with another thread that started it.
+        is_main = threading.current_thread() is threading.main_thread()
+        if setpriv is not None and is_main:
             command = [setpriv, "--pdeathsig", "TERM", *command]
         # Not of a service that this program may be part of.
         environment = {
