@@ -680,6 +680,32 @@ def test_without_a_daemon_one_is_started_and_ends(
     assert [path.name for path in place.iterdir()] == [device.parents[1].name]
 
 
+def test_what_cannot_be_written_stays_in_the_store(
+    place: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.delenv("MSITD_ENDPOINT")
+    monkeypatch.delenv("MSITCTL_ENDPOINT")
+    monkeypatch.setattr(registration, "is_daemon_there", lambda: False)
+    monkeypatch.setattr(registration, "find_program", lambda _: "/bin/false")
+    model = Model()
+    with llm.register_hook(model, llm.DumpConfig()) as handle:
+        model(torch.ones(2, 4))
+    (store,) = place.glob(".msitd-*/data")
+    assert f"--data-dir {store}" in caplog.text
+    later = Daemon(tmp_path)
+    later.data_dir = store
+    later.start()
+    try:
+        assert handle.run is not None
+        listed = later.ctl("tensor", "list", handle.run, "-o", "name").stdout
+        assert "root.head" in listed
+    finally:
+        later.clean()
+
+
 def test_a_missing_program_is_named_before_anything_is_hooked(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

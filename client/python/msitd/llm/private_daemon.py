@@ -24,8 +24,7 @@ class PrivateDaemon:
     """A daemon that listens on a Unix socket of its own alone.
 
     It ends with `stop`, or with this process where the system has `setpriv` and the
-    main thread starts it. Its
-    store is a hidden folder of `folder`, and removed by `stop`.
+    main thread starts it. Its store is a hidden folder of `folder`.
 
     Raises:
         FileNotFoundError: There is no program `msitd`.
@@ -49,8 +48,13 @@ class PrivateDaemon:
         """As `msitd.Client` takes it."""
         return f"unix:{self._socket_dir}"
 
-    def stop(self) -> None:
-        """Ends it, and removes its store."""
+    @property
+    def store(self) -> str:
+        """The folder of its store, for `msitd --data-dir`."""
+        return os.path.join(self._data_dir, "data")
+
+    def stop(self, keeps_store: bool = False) -> None:
+        """Ends it, and removes its store unless that is to be kept."""
         process, self._process = self._process, None
         if process is not None:
             process.terminate()
@@ -59,8 +63,9 @@ class PrivateDaemon:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        for folder in (self._data_dir, self._socket_dir):
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(self._socket_dir, ignore_errors=True)
+        if not keeps_store:
+            shutil.rmtree(self._data_dir, ignore_errors=True)
 
     def _start(self, program: str) -> None:
         command = [program, "--data-dir", os.path.join(self._data_dir, "data")]

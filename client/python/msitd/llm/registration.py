@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("msitd")
 
+# The model waits for a slow disk, as it does where it writes files itself.
+_MAX_BLOCK_S = 600.0
+
 _API_GROUPS = ("torch", "functional", "distributed", "npu")
 
 # Handles of this process.
@@ -87,6 +90,7 @@ class DumpHandle:
         self._rank = int(os.environ.get("RANK", "0"))
         self._pid = os.getpid()
         self._lock = threading.Lock()
+        self._writer: TreeWriter | None = None
         # What ends, the last one first.
         self._ends = contextlib.ExitStack()
         self._hooks = contextlib.ExitStack()
@@ -107,7 +111,7 @@ class DumpHandle:
             os.makedirs(self.folder, 0o755, exist_ok=True)
             client = self._connect(number)
             self._record(model, names, config, client, choose)
-            writer = TreeWriter(
+            self._writer = writer = TreeWriter(
                 client,
                 _wanted(self.folder, self._rank, names, config),
                 msitctl,
@@ -151,16 +155,33 @@ class DumpHandle:
             run = f"{run}.{number}"
         if not os.environ.get("MSITD_ENDPOINT") and not is_daemon_there():
             daemon = PrivateDaemon(os.path.dirname(self.folder))
-            self._ends.callback(daemon.stop)
+            self._ends.callback(self._stop, daemon)
             self._endpoint = daemon.endpoint
             _logger.warning(
                 "no daemon of msitd runs here, so one of this process records until "
                 "its end; set MSITD_ENDPOINT to keep the run in another one"
             )
-        client = Client(run, endpoint=self._endpoint, if_exists="new", on_drop="warn")
+        client = Client(
+            run,
+            endpoint=self._endpoint,
+            if_exists="new",
+            on_drop="warn",
+            max_block=_MAX_BLOCK_S,
+        )
         self._ends.callback(client.close)
         self.run = client.run
         return client
+
+    def _stop(self, daemon: PrivateDaemon) -> None:
+        is_whole = self._writer is None or self._writer.is_whole
+        if not is_whole:
+            _logger.warning(
+                "what %s lacks is kept: start msitd with --data-dir %s, and export %s",
+                self.folder,
+                daemon.store,
+                self.run,
+            )
+        daemon.stop(keeps_store=not is_whole)
 
     def _record(
         self,

@@ -63,6 +63,8 @@ class TreeWriter:
         self._command = [msitctl]
         if endpoint is not None:
             self._command += ["--endpoint", endpoint]
+        # Whether nothing failed that was to be written. Known at the end.
+        self.is_whole = True
         self._to_do = list(wanted.tokens)
         # Tokens that could not be written, which are tried again at the end.
         self._failed: list[int] = []
@@ -77,12 +79,15 @@ class TreeWriter:
 
     def finish(self) -> None:
         """Writes all that is recorded by now. Logs what fails."""
+        self.is_whole = False
         self._ended.set()
         self._thread.join()
         self._to_do = [*self._failed, *self._to_do]
         self._weights = self._weights or self._weights_failed
         # A token that a forward has not ended has records, too.
-        self._write_safely(self._client.token + 1, "%s lacks something: %s")
+        self.is_whole = self._write_safely(
+            self._client.token + 1, "%s lacks something: %s"
+        )
 
     def _work(self) -> None:
         while not self._ended.wait(_POLL_S):
@@ -91,11 +96,13 @@ class TreeWriter:
                 "%s lacks something, which is tried again at the end: %s",
             )
 
-    def _write_safely(self, end: int, message: str) -> None:
+    def _write_safely(self, end: int, message: str) -> bool:
         try:
             self._write(end)
         except Exception as error:  # noqa: BLE001 - never the model's problem
             _logger.warning(message, self._wanted.root, error)
+            return False
+        return True
 
     def _write(self, end: int) -> None:
         """Writes the tokens before `end`."""
