@@ -17,7 +17,8 @@ import pytest
 import torch
 from msit_command import msit
 from msitd import llm, query
-from msitd.llm import private_daemon, registration
+from msitd._core.daemon import msitctl, private_daemon
+from msitd.llm import registration
 from torch import nn
 from torch.nn import functional
 
@@ -689,7 +690,7 @@ def test_what_cannot_be_written_stays_in_the_store(
     monkeypatch.delenv("MSITD_ENDPOINT")
     monkeypatch.delenv("MSITCTL_ENDPOINT")
     monkeypatch.setattr(registration, "is_daemon_there", lambda: False)
-    monkeypatch.setattr(registration, "find_program", lambda _: "/bin/false")
+    monkeypatch.setattr(msitctl, "find_program", lambda _: "/bin/false")
     model = Model()
     with llm.register_hook(model, llm.DumpConfig()) as handle:
         model(torch.ones(2, 4))

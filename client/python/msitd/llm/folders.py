@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import os
 import re
-import shutil
 import threading
 
 TENSORS = "torch_tensors"
@@ -38,24 +37,6 @@ def new_root(dump_path: str, world_size: int) -> str:
             when += datetime.timedelta(seconds=1)
 
 
-def move_into(source: str, target: str) -> None:
-    """Moves a tree into another one, each file and new folder at once.
-
-    Folders that are in both become one; of files that are, that of `source`
-    stays.
-    """
-    try:
-        os.mkdir(target, 0o755)
-    except FileExistsError:
-        pass
-    for entry in os.scandir(source):
-        path = os.path.join(target, entry.name)
-        if entry.is_dir(follow_symlinks=False) and os.path.isdir(path):
-            move_into(entry.path, path)
-        else:
-            os.replace(entry.path, path)
-
-
 def device_folders(staging: str, rank: int) -> list[tuple[str, str]]:
     """Returns the path and the device of each folder that an export has made."""
     found = []
@@ -75,11 +56,6 @@ def remove_tensors(device_folder: str) -> None:
         for file in files:
             if file.endswith(TENSOR_SUFFIX):
                 os.remove(os.path.join(folder, file))
-
-
-def remove_all(folder: str) -> None:
-    """Removes a folder, if it is there."""
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _folders(path: str) -> list[str]:

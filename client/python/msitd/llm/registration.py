@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from msitd._core.api.handle import register_api
 from msitd._core.api.targets import targets
+from msitd._core.daemon.msitctl import Msitctl
+from msitd._core.daemon.private_daemon import PrivateDaemon
+from msitd._core.daemon.programs import find_program, is_daemon_there
 from msitd._core.graph import compiled
 from msitd._core.module.registration import register_hook as record_modules
 from msitd._core.patterns import compile_patterns
 from msitd._core.recorder import Client
 from msitd.llm.dump_config import DumpConfig
 from msitd.llm.folders import new_root
-from msitd.llm.private_daemon import PrivateDaemon
-from msitd.llm.programs import find_program, is_daemon_there, query_endpoint
 from msitd.llm.running_module import RunningModule
 from msitd.llm.tree_writer import TreeWriter, Wanted
 
@@ -101,7 +102,8 @@ class DumpHandle:
             return
         names = {m: _op_of(name) for name, m in compiled.named_modules(model)}
         choose = _chooser(model, names, config)
-        msitctl = find_program("msitctl")
+        # Without it nothing is made.
+        find_program("msitctl")
         world_size = int(os.environ.get("WORLD_SIZE", "1"))
         with _lock:
             _made_count += 1
@@ -114,8 +116,7 @@ class DumpHandle:
             self._writer = writer = TreeWriter(
                 client,
                 _wanted(self.folder, self._rank, names, config),
-                msitctl,
-                query_endpoint(self._endpoint),
+                Msitctl(self._endpoint),
             )
             self._ends.callback(writer.finish)
             self._ends.callback(self._hooks.close)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-import random
+
+from msitd._core.seeding import SEED_MAX, seed_generators
 
 # What collectives and kernels of Ascend look at.
 _DETERMINISTIC = {
@@ -12,9 +13,6 @@ _DETERMINISTIC = {
     "ATB_MATMUL_SHUFFLE_K_ENABLE": "0",
     "ATB_LLM_LCOC_ENABLE": "0",
 }
-
-# More is no seed of NumPy.
-_SEED_MAX = 2**32 - 1
 
 
 def seed_all(seed: int = 2024) -> None:
@@ -29,22 +27,11 @@ def seed_all(seed: int = 2024) -> None:
     """
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise ValueError(f"seed is {seed!r}, and no int")  # noqa: TRY004 - as msit
-    if not 0 <= seed <= _SEED_MAX:
-        raise ValueError(f"seed is {seed}, and not from 0 to {_SEED_MAX}")
+    if not 0 <= seed <= SEED_MAX:
+        raise ValueError(f"seed is {seed}, and not from 0 to {SEED_MAX}")
+    os.environ.update(_DETERMINISTIC)
+    seed_generators(seed)
     # It is a face of torch: who asks for it has torch.
     import torch
 
-    os.environ.update(_DETERMINISTIC, PYTHONHASHSEED=str(seed))
-    random.seed(seed)
-    try:
-        import numpy as np
-    except ImportError:
-        pass
-    else:
-        np.random.seed(seed)
-    # The generators of all devices, but those of plugins of older versions.
-    torch.manual_seed(seed)
-    npu = getattr(torch, "npu", None)
-    if npu is not None:
-        npu.manual_seed_all(seed)
     torch.use_deterministic_algorithms(True)

@@ -6,26 +6,23 @@ import itertools
 import json
 import logging
 import os
-import subprocess
 import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msitd._core.daemon.trees import move_into, remove_all
 from msitd.llm import analysis, folders
-from msitd.llm.programs import query_environment
 
 if TYPE_CHECKING:
+    from msitd._core.daemon.msitctl import Msitctl
     from msitd._core.recorder import Client
 
 _logger = logging.getLogger("msitd")
 
 # A user who watches the folder sees a token this long after its end.
 _POLL_S = 0.25
-# What msitctl exits with if some of what was asked for is not there.
-_EXIT_PARTIAL = 4
-_MESSAGE_CHARS = 2000
 # Of one export, since the system bounds an argument.
 _TOKENS_MAX = 1000
 
@@ -55,14 +52,10 @@ class TreeWriter:
     A token's folder appears once it is whole.
     """
 
-    def __init__(
-        self, client: Client, wanted: Wanted, msitctl: str, endpoint: str | None
-    ) -> None:
+    def __init__(self, client: Client, wanted: Wanted, msitctl: Msitctl) -> None:
         self._client = client
         self._wanted = wanted
-        self._command = [msitctl]
-        if endpoint is not None:
-            self._command += ["--endpoint", endpoint]
+        self._msitctl = msitctl
         # Whether nothing failed that was to be written. Known at the end.
         self.is_whole = True
         self._to_do = list(wanted.tokens)
@@ -147,7 +140,7 @@ class TreeWriter:
             for folder, device in folders.device_folders(staging, wanted.rank):
                 self._place(folder, f"{device}_{os.getpid()}")
         finally:
-            folders.remove_all(staging)
+            remove_all(staging)
 
     def _place(self, folder: str, name: str) -> None:
         wanted = self._wanted
@@ -166,7 +159,7 @@ class TreeWriter:
             folders.remove_tensors(folder)
         if not os.path.exists(target):
             os.makedirs(target, 0o750)
-        folders.move_into(folder, target)
+        move_into(folder, target)
 
     def _last_logits(self, token: int) -> list[str]:
         """Returns patterns of what is exported of a token."""
@@ -191,20 +184,7 @@ class TreeWriter:
         return patterns
 
     def _run(self, words: list[str]) -> str:
-        done = subprocess.run(
-            [*self._command, *words],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            env=query_environment(),
-            check=False,
-            # Ctrl-C is for the program, whose end still writes what it has.
-            start_new_session=True,
-        )
-        said = done.stderr.strip()[-_MESSAGE_CHARS:]
-        if done.returncode == _EXIT_PARTIAL:
-            _logger.warning("%s lacks something: %s", self._wanted.root, said)
-        elif done.returncode != 0:
-            raise RuntimeError(said or f"msitctl has ended with {done.returncode}")
-        return done.stdout
+        answer = self._msitctl.run(words)
+        if answer.lack:
+            _logger.warning("%s lacks something: %s", self._wanted.root, answer.lack)
+        return answer.text

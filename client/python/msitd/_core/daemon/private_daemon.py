@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 
-from msitd.llm.programs import find_program
+from msitd._core.daemon.programs import find_program
 
 # A daemon that ends is known at once, so one that is only slow is waited for.
 _START_MAX_S = 60.0
