@@ -24,6 +24,7 @@ from msitd._core.vocabulary import IO_ANY, KIND_NUMBERS
 if TYPE_CHECKING:
     from types import FrameType
 
+    from msitd._core.listening import CallListener
     from msitd._core.recorder import Client
 
 _IN_GRAPH = "calls in graphs of torch.compile, counted when a graph is made"
@@ -110,6 +111,7 @@ class ApiCalls:
         gradients: bool,
         operators: bool,
         name_of: Callable[[str], str | None] | None,
+        listener: CallListener | None,
     ) -> None:
         import torch
 
@@ -127,6 +129,8 @@ class ApiCalls:
         self._nested = nested
         self._operators = operators
         self._name_of = name_of
+        self._listener = listener
+        self.is_paused = False
         self._current_token = client._native.token
         self._gradients = Gradients(client, leaves, skips) if gradients else None
         self._thread = _Thread()
@@ -161,7 +165,9 @@ class ApiCalls:
         """Calls `function` and records that. See wrapper.Calls."""
         # Of a token that nobody asked for, a call costs no more than this.
         tokens = self._tokens
-        if tokens is not None and self._current_token() not in tokens:
+        if self.is_paused or (
+            tokens is not None and self._current_token() not in tokens
+        ):
             return function(*args, **kwargs)
         thread = self._thread
         if thread.is_ours or (thread.depth > 0 and not self._nested):
@@ -218,7 +224,7 @@ class ApiCalls:
         self, side: str, op: str, leaves: dict[str, Any], caller: Caller
     ) -> None:
         """See graphs.Recorder."""
-        if self._is_removed:
+        if self._is_removed or self.is_paused:
             return
         thread = self._thread
         call, thread.in_graph = thread.in_graph, None
@@ -248,6 +254,8 @@ class ApiCalls:
         if self.stack_level != "none":
             stack = stack_of_graph(self.stack_level, lines)
         call = Call(op, token, self._client.begin_call(op, token), stack)
+        if self._listener is not None:
+            self._listener.function_begins(call)
         self._record_in_graph(call, leaves, "input")
         return call
 
@@ -289,6 +297,8 @@ class ApiCalls:
         level = self.stack_level
         stack = None if level == "none" else stack_of_caller(level)
         call = Call(op, token, self._client.begin_call(op, token), stack)
+        if self._listener is not None:
+            self._listener.function_begins(call)
         if self._gradients is not None and self._torch.is_grad_enabled():
             call = call._replace(inputs=self._gradients.begin(call, args, kwargs))
         if self._inputs:

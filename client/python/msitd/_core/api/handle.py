@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from msitd._core.listening import CallListener
     from msitd._core.recorder import Client
 
 
@@ -123,7 +124,11 @@ def register_api(
 
 
 class ApiHandle:
-    """The functions of one `register_api`. Any thread may call them."""
+    """The functions of one `register_api`. Any thread may call them.
+
+    Args:
+        listener: Is told of the calls, and chooses among them.
+    """
 
     def __init__(
         self,
@@ -140,6 +145,7 @@ class ApiHandle:
         outputs: bool,
         gradients: bool,
         op_pattern: str | Iterable[str] | None,
+        listener: CallListener | None = None,
         **options: Any,
     ) -> None:
         require_torch()
@@ -154,7 +160,9 @@ class ApiHandle:
         self._client = client
         self._skips = Skips(client)
         self._collectives = Collectives()
-        leaves = LeafRecorder(client, self._skips, values=values, objects=objects)
+        leaves = LeafRecorder(
+            client, self._skips, values=values, objects=objects, listener=listener
+        )
         calls = ApiCalls(
             client,
             self._skips,
@@ -167,6 +175,7 @@ class ApiHandle:
             inputs=inputs,
             outputs=outputs,
             gradients=gradients,
+            listener=listener,
             **options,
         )
         has_aten = imported and "aten" in groups
@@ -213,6 +222,32 @@ class ApiHandle:
     def skipped(self) -> dict[str, int]:
         """How many leaves and calls were not recorded, by reason."""
         return self._skips.by_reason()
+
+    def pause(self) -> None:
+        """Records no call that begins from now on, until `resume`.
+
+        Gradients of calls that were recorded still are. Calls have no numbers
+        meanwhile.
+        """
+        self._calls.is_paused = True
+
+    def resume(self) -> None:
+        """Ends a pause."""
+        self._calls.is_paused = False
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        op: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Calls a function that is none of torch, and records that as `op`.
+
+        Raises:
+            Exception: What the function raises.
+        """
+        return self._calls.call(function, op, args, kwargs)
 
     def remove(self) -> None:
         """Puts all functions back. Doing so again does nothing.

@@ -14,6 +14,7 @@ from msitd._core.vocabulary import IO_NUMBERS, KIND_NUMBERS
 if TYPE_CHECKING:
     from msitd._core.gradient.gradients import Inputs
     from msitd._core.leaf.identities import Identities
+    from msitd._core.listening import CallListener
     from msitd._core.recorder import Client
     from msitd._core.skips import Skips
 
@@ -67,7 +68,13 @@ class LeafRecorder:
     """
 
     def __init__(
-        self, client: Client, skips: Skips, *, values: bool, objects: bool
+        self,
+        client: Client,
+        skips: Skips,
+        *,
+        values: bool,
+        objects: bool,
+        listener: CallListener | None = None,
     ) -> None:
         # A caller with a tensor has torch.
         import torch
@@ -77,11 +84,12 @@ class LeafRecorder:
         self._skips = skips
         self._values = values
         self._objects = objects
+        self._listener = listener
 
     def side(self, io: str) -> Side:
         """Returns what records the arguments or the results of calls."""
         reader = memory.torch_reader()
-        if reader is None:
+        if reader is None or self._listener is not None:
             return _Side(self, self._client, self._tensor_type, io)
         number = IO_NUMBERS[io]
         native = self._client._native
@@ -105,10 +113,15 @@ class LeafRecorder:
         """
         record = self._client.record
         tensor_type = self._tensor_type
+        listener = self._listener
+        if listener is not None and not self._is_accepted(listener, call, io):
+            return value_count
         op, token, number, stack, *_ = call
         for index, leaf in self._all_of(leaves, call):
             try:
                 if isinstance(leaf, tensor_type):
+                    if listener is not None:
+                        leaf = listener.cut(leaf)
                     record(
                         leaf,
                         op=op,
@@ -168,6 +181,13 @@ class LeafRecorder:
         except Exception as error:  # noqa: BLE001 - never the model's problem
             problem = error
         self._record_otherwise(leaf, io, index, call, problem)
+
+    def _is_accepted(self, listener: CallListener, call: Call, io: str) -> bool:
+        try:
+            return listener.accepts(call, io)
+        except Exception as error:  # noqa: BLE001 - never the model's problem
+            self._skips.count(call.op, "", reason_of(error))
+            return False
 
     def _all_of(
         self, leaves: Iterable[tuple[str, Any]], call: Call

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from msitd._core.gradient.graph_gradients import GraphGradients
     from msitd._core.leaf.identities import Identities
+    from msitd._core.listening import CallListener
     from msitd._core.recorder import Client
     from msitd._core.requests import Requests
 
@@ -44,7 +45,13 @@ ROOT_OP = "root"
 
 
 class HookHandle:
-    """The hooks of one `register_hook`. Any thread may run the model."""
+    """The hooks of one `register_hook`. Any thread may run the model.
+
+    Args:
+        op_of: Names the op of a module by its dotted name, which is empty for the
+            model. Default: as `register_hook` says.
+        listener: Is told of the calls, and chooses among them.
+    """
 
     def __init__(
         self,
@@ -64,6 +71,8 @@ class HookHandle:
         tokens: Collection[int] | None,
         time: str,
         requests: Callable[[], Requests] | None,
+        op_of: Callable[[str], str] | None = None,
+        listener: CallListener | None = None,
     ) -> None:
         require_torch()
         if stack not in STACK_LEVELS:
@@ -85,7 +94,12 @@ class HookHandle:
         self._matches = compile_patterns(op_pattern)
         self._thread = Thread()
         self._skips = Skips(client)
-        self._leaves = LeafRecorder(client, self._skips, values=values, objects=objects)
+        self._op_of = op_of = op_of or _op_of
+        self._root_op = op_of("")
+        self._listener = listener
+        self._leaves = LeafRecorder(
+            client, self._skips, values=values, objects=objects, listener=listener
+        )
         self._input_side = self._leaves.side("input")
         self._output_side = self._leaves.side("output")
         self._has_told_of_graphs = False
@@ -100,6 +114,7 @@ class HookHandle:
         # `generate` and other methods of a compiled model call the model inside.
         model = compiled.unwrap(model)
         is_ordinary = self._note is not None and not gradients and stack == "none"
+        is_ordinary = is_ordinary and listener is None
         self._native_calls = (
             NativeCalls(
                 client,
@@ -114,7 +129,7 @@ class HookHandle:
             else None
         )
         self._steps = Steps(client, model, time)
-        self._tells_phase = values and self._matches(ROOT_OP)
+        self._tells_phase = values and self._matches(self._root_op)
         optimizers.watch(self)
         self._backward: Backward | None = None
         if gradients:
@@ -124,8 +139,10 @@ class HookHandle:
                 self._leaves,
                 self._skips,
                 # No methods: these would hold the handle in a circle.
-                op_of=functools.partial(_recorded_op, self._matches),
-                token=functools.partial(_recorded_token, self._steps, tokens),
+                op_of=functools.partial(_recorded_op, self._matches, op_of),
+                token=functools.partial(
+                    _recorded_token, self._steps, tokens, self._progress
+                ),
                 keeps_state=optimizer_state,
                 thread=self._thread,
             )
@@ -136,7 +153,7 @@ class HookHandle:
                 self._record_weights(model)
             for name, module in compiled.named_modules(model):
                 self._hook_module(
-                    module, _op_of(name), module is model, id(module) in outermost
+                    module, op_of(name), module is model, id(module) in outermost
                 )
             # Existing graphs do not know of the hooks.
             compiled.forget_graphs()
@@ -164,6 +181,20 @@ class HookHandle:
         From now on, nothing else advances it.
         """
         self._steps.end_by_user()
+
+    def pause(self) -> None:
+        """Records no call that begins from now on, until `resume`.
+
+        Gradients of calls that were recorded still are. Calls have no numbers
+        meanwhile.
+        """
+        self._progress.is_paused = True
+        self._placed.pause(True)
+
+    def resume(self) -> None:
+        """Ends a pause."""
+        self._progress.is_paused = False
+        self._placed.pause(False)
 
     def remove(self) -> None:
         """Takes the hooks away. Doing so again does nothing.
@@ -250,7 +281,8 @@ class HookHandle:
         off = Call(op, 0, -1, None)
         is_tracing = self._is_tracing
         exporter = compiled.exporter()
-        backward_ops = self._progress.backward_ops
+        progress = self._progress
+        backward_ops = progress.backward_ops
         notes = graphs.hooks_of(op, self._note, *self._sides())
         begin, end = leave_to_python()
         if self._native_calls is not None:
@@ -263,6 +295,9 @@ class HookHandle:
                 notes.before(module, args, kwargs)
                 return
             forward = thread.forward
+            if progress.is_paused:
+                forward.calls.append(off)
+                return
             try:
                 if begin(forward, args, kwargs):
                     return
@@ -422,6 +457,8 @@ class HookHandle:
             if self._backward is not None:
                 self._backward.begin_pass(forward.has_gradients)
             self._placed.follow(forward.token)
+            if self._progress.is_paused:
+                return
             if self._requests is not None and (
                 self._tokens is None or forward.token in self._tokens
             ):
@@ -435,7 +472,7 @@ class HookHandle:
         try:
             self._steps.end_pass(forward.token, is_root, result)
         except Exception as error:  # noqa: BLE001 - never the model's problem
-            self._skip(ROOT_OP, "", error)
+            self._skip(self._root_op, "", error)
 
     @property
     def graph_gradients(self) -> GraphGradients | None:
@@ -496,6 +533,11 @@ class HookHandle:
             )
         stack = None if self.stack_level == "none" else self._caller()
         call = Call(op, token, self._begin_call(op, token), stack)
+        if self._listener is not None:
+            try:
+                self._listener.module_begins(call)
+            except Exception as error:  # noqa: BLE001 - never the model's problem
+                self._skip(op, "", error)
         if self._backward is not None:
             call = self._backward.begin(
                 module, call, args, kwargs, forward.has_gradients
@@ -536,6 +578,11 @@ class HookHandle:
         return self._backward.begin_again(module, op, args, kwargs)
 
     def _end(self, call: Call, result: Any) -> None:
+        if self._listener is not None and not call.is_again:
+            try:
+                self._listener.module_ends(call)
+            except Exception as error:  # noqa: BLE001 - never the model's problem
+                self._skip(call.op, "", error)
         # The hook is called without a result if the forward raised.
         if result is None:
             return
@@ -558,7 +605,7 @@ class HookHandle:
 
     def _record_modules(self, model: torch.nn.Module) -> None:
         try:
-            self._client.record_document(DOCUMENT_NAME, module_tree(model, _op_of))
+            self._client.record_document(DOCUMENT_NAME, module_tree(model, self._op_of))
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._skip(DOCUMENT_NAME, "", error)
 
@@ -567,7 +614,7 @@ class HookHandle:
         for name, parameter in model.named_parameters():
             name = compiled.plain_name(name)
             module_name, _, parameter_name = name.rpartition(".")
-            op = _op_of(module_name)
+            op = self._op_of(module_name)
             if self._matches(op) and self._client.selects(op, "weight", token):
                 call = Call(op, token, 0, None)
                 leaves = [(parameter_name, parameter)]
@@ -585,12 +632,18 @@ def _is_replica(module: Any) -> bool:
     return getattr(module, "_is_replica", False)
 
 
-def _recorded_op(matches: Callable[[str], Any], module_name: str) -> str | None:
-    op = _op_of(module_name)
+def _recorded_op(
+    matches: Callable[[str], Any], op_of: Callable[[str], str], module_name: str
+) -> str | None:
+    op = op_of(module_name)
     return op if matches(op) else None
 
 
-def _recorded_token(steps: Steps, tokens: Collection[int] | None) -> int | None:
+def _recorded_token(
+    steps: Steps, tokens: Collection[int] | None, progress: Progress
+) -> int | None:
+    if progress.is_paused:
+        return None
     token = steps.token
     return token if tokens is None or token in tokens else None
 

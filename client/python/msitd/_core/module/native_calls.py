@@ -23,6 +23,8 @@ class Progress:
         self.begun: set[str] = set()
         # Ops that only ran in a backward until now, where no checkpoint runs them.
         self.backward_ops: set[str] = set()
+        # Whether no call is recorded that begins now. Native code does not look at it.
+        self.is_paused = False
 
 
 class NativeCalls:

@@ -90,6 +90,7 @@ class PlacedHooks:
         # whether the token is one of those to record.
         self._known: tuple[int, bool] | None = None
         self._must_stay = False
+        self._is_paused = False
 
     def add(self, op: str, module: torch.nn.Module, hooks: ModuleHooks) -> None:
         """Puts the hooks of `op` on its module."""
@@ -107,12 +108,17 @@ class PlacedHooks:
             self._must_stay = True
             self._known = None
 
+    def pause(self, is_paused: bool) -> None:
+        """Takes hooks off from the next pass on, as if nothing were asked for."""
+        self._is_paused = is_paused
+
     def follow(self, token: int) -> None:
         """Puts hooks on what is recorded at `token`, before the modules run."""
         is_compiled = compiled.is_running()
         if is_compiled:
             self.stay()
         is_asked_for = self._tokens is None or token in self._tokens
+        is_asked_for = is_asked_for and not self._is_paused
         known = (self._native.selection(token), is_asked_for)
         if known == self._known:
             return
