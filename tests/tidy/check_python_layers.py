@@ -28,13 +28,18 @@ PACKAGES: dict[str, Package] = {
     "msitd": Package(("msitd._core", "msitd.forcing")),
     # Used by everything that records.
     "msitd._core": Package(("msitd._msit",), ("torch",)),
+    "msitd._core.seeding": Package((), ("numpy", "torch")),
     "msitd.forcing": Package((), ("torch",)),
     # Reads files, and needs no daemon.
     "msitd.formats": Package(
         ("msitd._formats", "msitd.query.arrays"), ("numpy", "torch")
     ),
     # Names of msit, for its models in torch and TorchAir.
-    "msitd.llm": Package(("msitd._core",), ("numpy", "torch", "torchair")),
+    "msitd.llm": Package(
+        ("msitd._core", "msitd._core.seeding"), ("numpy", "torch", "torchair")
+    ),
+    # Names of msprobe.
+    "msitd.probe": Package(("msitd._core", "msitd._core.seeding"), ("torch",)),
     # Names of msit.
     "components": Package(("msitd.formats",), ("numpy",)),
     # Speaks to a daemon by gRPC alone, and needs nothing that records.

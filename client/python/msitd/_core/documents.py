@@ -13,19 +13,21 @@ class Documents:
 
     def __init__(self, native: _msit.Client) -> None:
         self._native = native
-        # Names and hashes of those that were recorded.
-        self._documents: set[tuple[str, int]] = set()
+        # Names, tokens and hashes of those that were recorded.
+        self._documents: set[tuple[str, int, int]] = set()
         self._requests = TokenRequests(native)
 
-    def record_document(self, name: str, text: str) -> bool:
+    def record_document(self, name: str, text: str, token: int = 0) -> bool:
         """Records a text that describes this rank, such as its module tree.
 
-        It is taken whatever the capture policy says, at token 0, once: the same
-        text under the same name is not recorded again.
+        It is taken whatever the capture policy says, once: the same text under
+        the same name and token is not recorded again. Another text is a later
+        version of the document.
 
         Args:
             name: 1 to 1024 bytes, such as `module_tree.json`.
             text: Of any length.
+            token: The one that it tells of, 0 for the rank.
 
         Returns:
             See `record`.
@@ -34,14 +36,16 @@ class Documents:
             ValueError: An argument is out of its range.
             MsitError: The client is closed.
         """
-        place = (None, 0, name, CALL_AUTO, IO_NUMBERS["state"], "", None)
+        place = (None, token, name, CALL_AUTO, IO_NUMBERS["state"], "", None)
         try:
-            known = (name, hash(text))
+            known = (name, token, hash(text))
             if known in self._documents:
                 return True
             code = self._native.record_document(text, place)
         except TypeError as error:
-            raise problem_of(error, {"name": name, "text": text}, {}) from None
+            raise problem_of(
+                error, {"name": name, "text": text}, {"token": token}
+            ) from None
         if code == _msit.OK:
             self._documents.add(known)
         return code == _msit.OK or self._is_recorded(code)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
+
+from msitd._core.not_recorded import reason_of
 
 if TYPE_CHECKING:
     import torch
 
     from msitd._core.leaf.leaves import Call
+    from msitd._core.skips import Skips
 
 
 class CallListener(Protocol):
     """Looks at each call that hooks or wrapped functions would record.
 
-    Any thread may call it, autograd's among them. What it raises is counted, and
-    the call is not recorded.
+    Any thread may call it, autograd's among them. What it raises is counted; what
+    it was asked about is not recorded then.
     """
 
     def module_begins(self, call: Call) -> None:
@@ -31,3 +35,40 @@ class CallListener(Protocol):
 
     def cut(self, tensor: torch.Tensor) -> torch.Tensor:
         """Returns what is recorded of a tensor: all of it, or a part."""
+
+
+def safe_listener(listener: CallListener | None, skips: Skips) -> CallListener | None:
+    """Returns a listener that raises nothing, and counts what `listener` raises."""
+    return None if listener is None else _SafeListener(listener, skips)
+
+
+class _SafeListener:
+    def __init__(self, listener: CallListener, skips: Skips) -> None:
+        self._listener = listener
+        self._skips = skips
+
+    def module_begins(self, call: Call) -> None:
+        self._tell(self._listener.module_begins, call)
+
+    def module_ends(self, call: Call) -> None:
+        self._tell(self._listener.module_ends, call)
+
+    def function_begins(self, call: Call) -> None:
+        self._tell(self._listener.function_begins, call)
+
+    def accepts(self, call: Call, io: str) -> bool:
+        try:
+            return self._listener.accepts(call, io)
+        except Exception as error:  # noqa: BLE001 - never the model's problem
+            self._skips.count(call.op, "", reason_of(error))
+            return False
+
+    def cut(self, tensor: torch.Tensor) -> torch.Tensor:
+        # Who records the tensor counts what this raises.
+        return self._listener.cut(tensor)
+
+    def _tell(self, listener: Callable[[Call], None], call: Call) -> None:
+        try:
+            listener(call)
+        except Exception as error:  # noqa: BLE001 - never the model's problem
+            self._skips.count(call.op, "", reason_of(error))

@@ -13,6 +13,7 @@ from msitd._core.api.wrapper import Installation, Wrapped
 from msitd._core.graph import compiled
 from msitd._core.leaf.leaves import LeafRecorder
 from msitd._core.leaf.stacks import STACK_LEVELS
+from msitd._core.listening import safe_listener
 from msitd._core.not_recorded import DOCUMENT_NAME, reason_of
 from msitd._core.patterns import compile_patterns
 from msitd._core.skips import Skips
@@ -160,6 +161,7 @@ class ApiHandle:
         self._client = client
         self._skips = Skips(client)
         self._collectives = Collectives()
+        listener = safe_listener(listener, self._skips)
         leaves = LeafRecorder(
             client, self._skips, values=values, objects=objects, listener=listener
         )

@@ -33,6 +33,7 @@ class Backward:
         token: See Parameters.
         keeps_state: Whether to record what optimizers keep.
         thread: Where each thread is.
+        has_ties: See Parameters.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Backward:
         token: Callable[[], int | None],
         keeps_state: bool,
         thread: Thread,
+        has_ties: bool,
     ) -> None:
         # A caller with a module has torch.
         import torch
@@ -76,7 +78,7 @@ class Backward:
             return of_call
 
         self._parameters = Parameters(
-            client, leaves, skips, op_of, token, token_of_backward
+            client, leaves, skips, op_of, token, token_of_backward, has_ties
         )
 
     def begin_pass(self, has_gradients: bool) -> None:

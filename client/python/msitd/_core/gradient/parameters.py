@@ -33,6 +33,8 @@ class _Watched(NamedTuple):
     torch_handle: Any
     # Of what torch swaps.
     address: int
+    # The ops and names that it has.
+    places: list[tuple[str, str]]
 
 
 class Parameters:
@@ -47,6 +49,8 @@ class Parameters:
             recorded.
         token: Gives the token of the last pass.
         token_of_backward: Gives that of the backward of this thread.
+        has_ties: Whether a parameter of several modules is recorded with each of
+            them, not only with the first.
     """
 
     def __init__(
@@ -57,6 +61,7 @@ class Parameters:
         op_of: Callable[[str], str | None],
         token: Callable[[], int | None],
         token_of_backward: Callable[[], int | None],
+        has_ties: bool,
     ) -> None:
         # A caller with a module has torch.
         import torch
@@ -68,6 +73,7 @@ class Parameters:
         self._op_of = op_of
         self._token = token
         self._token_of_backward = token_of_backward
+        self._has_ties = has_ties
         self._lock = threading.Lock()
         # By id, which another parameter may have later.
         self._watched: dict[int, _Watched] = {}
@@ -94,7 +100,8 @@ class Parameters:
 
     def _named(self, model: torch.nn.Module) -> Iterator[tuple[Any, str, str]]:
         """Yields the parameters that are recorded, each with its op and name."""
-        for path, parameter in model.named_parameters():
+        found = model.named_parameters(remove_duplicate=not self._has_ties)
+        for path, parameter in found:
             module, _, name = compiled.plain_name(path).rpartition(".")
             op = self._op_of(module)
             if op is not None:
@@ -107,6 +114,8 @@ class Parameters:
             hooks = parameter._backward_hooks or {}
             if hooks.get(known.torch_handle.id) is known.hook:
                 if known.address == parameter._cdata:
+                    if self._has_ties and (op, name) not in known.places:
+                        known.places.append((op, name))
                     return
                 # Torch knows of no hooks behind a swap, and would add none.
                 known.torch_handle.remove()
@@ -117,12 +126,13 @@ class Parameters:
         if not parameter.requires_grad:
             return
         try:
-            hook = self._hook(op, name)
+            places = [(op, name)]
+            hook = self._hook(places)
             handle = parameter.register_hook(hook)
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._skips.count(op, name, str(error))
             return
-        self._watched[key] = _Watched(hook, handle, parameter._cdata)
+        self._watched[key] = _Watched(hook, handle, parameter._cdata, places)
 
     def remove(self) -> None:
         """Takes the hooks away."""
@@ -161,10 +171,11 @@ class Parameters:
                 self._watched.pop(key, None)
         self._kept_count = len(self._watched)
 
-    def _hook(self, op: str, name: str) -> Callable[[torch.Tensor], None]:
+    def _hook(self, places: list[tuple[str, str]]) -> Callable[[torch.Tensor], None]:
         def hook(gradient: torch.Tensor) -> None:
             token = self._token_of_backward()
-            self._record(op, name, "grad_weight", token, [(name, gradient)])
+            for op, name in places:
+                self._record(op, name, "grad_weight", token, [(name, gradient)])
 
         return hook
 

@@ -86,6 +86,15 @@ class LeafRecorder:
         self._objects = objects
         self._listener = listener
 
+    def begin_call(self, op: str, token: int) -> int:
+        """Returns the number of a call; -1 if it cannot have one, which is counted."""
+        try:
+            code, number = self._client._native.begin_call(token, op)
+            return self._client.begin_call(op, token) if code else number
+        except Exception as error:  # noqa: BLE001 - never the model's problem
+            self._skips.count(op, "", reason_of(error))
+            return -1
+
     def side(self, io: str) -> Side:
         """Returns what records the arguments or the results of calls."""
         reader = memory.torch_reader()
@@ -114,7 +123,7 @@ class LeafRecorder:
         record = self._client.record
         tensor_type = self._tensor_type
         listener = self._listener
-        if listener is not None and not self._is_accepted(listener, call, io):
+        if listener is not None and not listener.accepts(call, io):
             return value_count
         op, token, number, stack, *_ = call
         for index, leaf in self._all_of(leaves, call):
@@ -181,13 +190,6 @@ class LeafRecorder:
         except Exception as error:  # noqa: BLE001 - never the model's problem
             problem = error
         self._record_otherwise(leaf, io, index, call, problem)
-
-    def _is_accepted(self, listener: CallListener, call: Call, io: str) -> bool:
-        try:
-            return listener.accepts(call, io)
-        except Exception as error:  # noqa: BLE001 - never the model's problem
-            self._skips.count(call.op, "", reason_of(error))
-            return False
 
     def _all_of(
         self, leaves: Iterable[tuple[str, Any]], call: Call

@@ -12,14 +12,17 @@ from msitd._core.gradient.backward import Backward
 from msitd._core.graph import compiled, graphs
 from msitd._core.graph.sites import BEFORE, Caller
 from msitd._core.leaf.leaves import Call, LeafRecorder
-from msitd._core.leaf.stacks import STACK_LEVELS, stack_of_caller, stack_of_graph
+from msitd._core.leaf.stacks import STACK_LEVELS
+from msitd._core.listening import safe_listener
 from msitd._core.module import optimizers
-from msitd._core.module.module_tree import DOCUMENT_NAME, module_tree, outermost_modules
+from msitd._core.module.model_facts import record_modules, record_weights
+from msitd._core.module.module_tree import DOCUMENT_NAME, outermost_modules
 from msitd._core.module.native_calls import NativeCalls, Progress, leave_to_python
+from msitd._core.module.op_names import default_op_of, recorded_op, recorded_token
 from msitd._core.module.phases import record_phase
 from msitd._core.module.placed_hooks import ModuleHooks, PlacedHooks
 from msitd._core.module.steps import Steps
-from msitd._core.module.threads import Forward, Thread, call_count
+from msitd._core.module.threads import Forward, Thread, is_replica
 from msitd._core.not_recorded import DOCUMENT_NAME as SKIPS_NAME
 from msitd._core.not_recorded import RECOMPUTED, REPLICA, reason_of
 from msitd._core.patterns import compile_patterns
@@ -41,8 +44,6 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("msitd")
 
-ROOT_OP = "root"
-
 
 class HookHandle:
     """The hooks of one `register_hook`. Any thread may run the model.
@@ -51,6 +52,8 @@ class HookHandle:
         op_of: Names the op of a module by its dotted name, which is empty for the
             model. Default: as `register_hook` says.
         listener: Is told of the calls, and chooses among them.
+        has_ties: Whether the gradient of a parameter that several modules have is
+            recorded with each of them, not only with the first.
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class HookHandle:
         requests: Callable[[], Requests] | None,
         op_of: Callable[[str], str] | None = None,
         listener: CallListener | None = None,
+        has_ties: bool = False,
     ) -> None:
         require_torch()
         if stack not in STACK_LEVELS:
@@ -94,9 +98,11 @@ class HookHandle:
         self._matches = compile_patterns(op_pattern)
         self._thread = Thread()
         self._skips = Skips(client)
-        self._op_of = op_of = op_of or _op_of
+        self._op_of = op_of = op_of or default_op_of
         self._root_op = op_of("")
-        self._listener = listener
+        # No method: it would hold the handle in a circle.
+        self._recorded_op_of = functools.partial(recorded_op, self._matches, op_of)
+        self._listener = listener = safe_listener(listener, self._skips)
         self._leaves = LeafRecorder(
             client, self._skips, values=values, objects=objects, listener=listener
         )
@@ -113,8 +119,8 @@ class HookHandle:
         self._is_tracing = compiled.tracing_test(self._note is not None)
         # `generate` and other methods of a compiled model call the model inside.
         model = compiled.unwrap(model)
-        is_ordinary = self._note is not None and not gradients and stack == "none"
-        is_ordinary = is_ordinary and listener is None
+        needs_python = gradients or listener is not None or stack != "none"
+        is_ordinary = self._note is not None and not needs_python
         self._native_calls = (
             NativeCalls(
                 client,
@@ -138,19 +144,28 @@ class HookHandle:
                 client,
                 self._leaves,
                 self._skips,
-                # No methods: these would hold the handle in a circle.
-                op_of=functools.partial(_recorded_op, self._matches, op_of),
+                op_of=self._recorded_op_of,
                 token=functools.partial(
-                    _recorded_token, self._steps, tokens, self._progress
+                    recorded_token, self._steps, tokens, self._progress
                 ),
                 keeps_state=optimizer_state,
                 thread=self._thread,
+                has_ties=has_ties,
             )
         outermost = {id(module) for module in outermost_modules(model)}
         try:
-            self._record_modules(model)
+            try:
+                record_modules(client, model, op_of)
+            except Exception as error:  # noqa: BLE001 - never the model's problem
+                self._skip(DOCUMENT_NAME, "", error)
             if weights:
-                self._record_weights(model)
+                record_weights(
+                    client,
+                    self._leaves,
+                    model,
+                    self._recorded_op_of,
+                    self._identities(),
+                )
             for name, module in compiled.named_modules(model):
                 self._hook_module(
                     module, op_of(name), module is model, id(module) in outermost
@@ -381,13 +396,17 @@ class HookHandle:
                 notes.before(module, args, kwargs)
                 return
             forward = thread.forward
-            if forward.depth > 0 and forward.op == op and self._is_outermost(reference):
+            if (
+                forward.depth > 0
+                and forward.op == op
+                and thread.is_outermost(reference)
+            ):
                 forward.abandon()
                 if is_root:
                     steps.abandon_pass()
             if forward.depth > 0:
                 forward.depth += 1
-            elif _is_replica(module):
+            elif is_replica(module):
                 forward.depth = 1
                 forward.op = op
                 forward.token = steps.token
@@ -411,7 +430,11 @@ class HookHandle:
             if inner is not None:
                 inner.after(module, args, kwargs, result)
             forward = thread.forward
-            if forward.depth > 1 and forward.op == op and self._is_outermost(reference):
+            if (
+                forward.depth > 1
+                and forward.op == op
+                and thread.is_outermost(reference)
+            ):
                 # What has raised inside of it has not ended.
                 forward.depth = 1
             if forward.depth > 0:
@@ -420,7 +443,7 @@ class HookHandle:
                     forward.calls.clear()
                     if thread.known is not None:
                         thread.known.clear()
-                    if not _is_replica(module):
+                    if not is_replica(module):
                         self._end_pass(forward, is_root, result)
 
         return ModuleHooks(before, after)
@@ -429,18 +452,6 @@ class HookHandle:
         """Returns whether graphs need the arguments, and the results."""
         needs_all = self._backward is not None
         return self._inputs or needs_all, self._outputs or needs_all
-
-    def _is_outermost(self, module: weakref.ref[torch.nn.Module]) -> bool:
-        """Returns whether the call that begins now is in no other call of the module.
-
-        Torch does not tell hooks of Ctrl-C and other exceptions that are no
-        Exception, and graphs tell of none, so a pass may seem to last although it
-        has ended.
-        """
-        caller = self._thread.caller
-        if caller is None:
-            return call_count(module()) == 1
-        return not caller.is_recursive and call_count(module()) == 0
 
     def _begin_pass(
         self, forward: Forward, op: str, is_root: bool, kwargs: dict[str, Any]
@@ -531,13 +542,10 @@ class HookHandle:
                 "so that it runs in smaller pieces than without hooks (said once)",
                 op,
             )
-        stack = None if self.stack_level == "none" else self._caller()
-        call = Call(op, token, self._begin_call(op, token), stack)
+        stack = self._thread.stack(self.stack_level)
+        call = Call(op, token, self._leaves.begin_call(op, token), stack)
         if self._listener is not None:
-            try:
-                self._listener.module_begins(call)
-            except Exception as error:  # noqa: BLE001 - never the model's problem
-                self._skip(op, "", error)
+            self._listener.module_begins(call)
         if self._backward is not None:
             call = self._backward.begin(
                 module, call, args, kwargs, forward.has_gradients
@@ -551,12 +559,6 @@ class HookHandle:
                 self._input_side.record_arguments(args, kwargs, call, identities)
             except Exception as error:  # noqa: BLE001 - never the model's problem
                 self._skip(op, "", error)
-
-    def _caller(self) -> str | None:
-        caller = self._thread.caller
-        if caller is None:
-            return stack_of_caller(self.stack_level)
-        return stack_of_graph(self.stack_level, caller.lines)
 
     def _has_run(self, op: str) -> bool:
         """Returns whether a call in a backward may be the second run of another."""
@@ -579,10 +581,7 @@ class HookHandle:
 
     def _end(self, call: Call, result: Any) -> None:
         if self._listener is not None and not call.is_again:
-            try:
-                self._listener.module_ends(call)
-            except Exception as error:  # noqa: BLE001 - never the model's problem
-                self._skip(call.op, "", error)
+            self._listener.module_ends(call)
         # The hook is called without a result if the forward raised.
         if result is None:
             return
@@ -594,59 +593,8 @@ class HookHandle:
         if self._backward is not None and call.inputs is not None:
             self._backward.end(call, call.inputs, result)
 
-    def _begin_call(self, op: str, token: int) -> int:
-        """Returns the number of the call; -1 if it cannot have one."""
-        try:
-            code, number = self._client._native.begin_call(token, op)
-            return self._client.begin_call(op, token) if code else number
-        except Exception as error:  # noqa: BLE001 - never the model's problem
-            self._skip(op, "", error)
-            return -1
-
-    def _record_modules(self, model: torch.nn.Module) -> None:
-        try:
-            self._client.record_document(DOCUMENT_NAME, module_tree(model, self._op_of))
-        except Exception as error:  # noqa: BLE001 - never the model's problem
-            self._skip(DOCUMENT_NAME, "", error)
-
-    def _record_weights(self, model: torch.nn.Module) -> None:
-        token = self._client.token
-        for name, parameter in model.named_parameters():
-            name = compiled.plain_name(name)
-            module_name, _, parameter_name = name.rpartition(".")
-            op = self._op_of(module_name)
-            if self._matches(op) and self._client.selects(op, "weight", token):
-                call = Call(op, token, 0, None)
-                leaves = [(parameter_name, parameter)]
-                self._leaves.record(leaves, "weight", call, self._identities())
-
     def _identities(self) -> Identities | None:
         return self._thread.identities() if self._aliases else None
 
     def _skip(self, op: str, index: str, error: Exception) -> None:
         self._skips.count(op, index, reason_of(error))
-
-
-def _is_replica(module: Any) -> bool:
-    """Returns whether DataParallel runs the module beside others of its kind."""
-    return getattr(module, "_is_replica", False)
-
-
-def _recorded_op(
-    matches: Callable[[str], Any], op_of: Callable[[str], str], module_name: str
-) -> str | None:
-    op = op_of(module_name)
-    return op if matches(op) else None
-
-
-def _recorded_token(
-    steps: Steps, tokens: Collection[int] | None, progress: Progress
-) -> int | None:
-    if progress.is_paused:
-        return None
-    token = steps.token
-    return token if tokens is None or token in tokens else None
-
-
-def _op_of(module_name: str) -> str:
-    return f"{ROOT_OP}.{module_name}" if module_name else ROOT_OP

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING
+import weakref
+from typing import TYPE_CHECKING, Any
 
 from msitd._core.graph.sites import Caller
 from msitd._core.leaf.identities import Identities
 from msitd._core.leaf.leaves import Call
+from msitd._core.leaf.stacks import stack_of_caller, stack_of_graph
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -67,6 +69,11 @@ def call_count(module: torch.nn.Module | None) -> int:
     return count
 
 
+def is_replica(module: Any) -> bool:
+    """Returns whether DataParallel runs the module beside others of its kind."""
+    return getattr(module, "_is_replica", False)
+
+
 class Thread(threading.local):
     """Where a thread is, and which tensors it knows."""
 
@@ -85,3 +92,24 @@ class Thread(threading.local):
         if self.known is None:
             self.known = Identities()
         return self.known
+
+    def stack(self, level: str) -> str | None:
+        """Returns where the call that begins now comes from; see stack_of_caller."""
+        if level == "none":
+            return None
+        caller = self.caller
+        if caller is None:
+            return stack_of_caller(level)
+        return stack_of_graph(level, caller.lines)
+
+    def is_outermost(self, module: weakref.ref[torch.nn.Module]) -> bool:
+        """Returns whether the call that begins now is in no other call of the module.
+
+        Torch does not tell hooks of Ctrl-C and other exceptions that are no
+        Exception, and graphs tell of none, so a pass may seem to last although it
+        has ended.
+        """
+        caller = self.caller
+        if caller is None:
+            return call_count(module()) == 1
+        return not caller.is_recursive and call_count(module()) == 0
