@@ -35,13 +35,14 @@ absl::Status TakeTolerances(std::string_view& text, v1::Policy::Rule& rule) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::Policy> ParseJson(std::string_view text) {
-  v1::Policy policy;
+template <typename Message>
+absl::StatusOr<Message> FromJson(std::string_view text, std::string_view what) {
+  Message message;
   const auto status = google::protobuf::util::JsonStringToMessage(
-      google::protobuf::StringPiece(text.data(), text.size()), &policy);
-  if (status.ok()) return policy;
+      google::protobuf::StringPiece(text.data(), text.size()), &message);
+  if (status.ok()) return message;
   return MakeStatus(
-      absl::StatusCode::kInvalidArgument, "is no JSON of a policy: {}",
+      absl::StatusCode::kInvalidArgument, "is no JSON of {}: {}", what,
       std::string_view(status.message().data(), status.message().size()));
 }
 
@@ -86,6 +87,22 @@ struct FileCloser {
 };
 
 }  // namespace
+
+absl::StatusOr<v1::CapturePolicy> ParseCaptureRules(std::string_view text) {
+  const std::string_view json = Trim(text);
+  v1::CapturePolicy out;
+  MSITD_ASSIGN_OR_RETURN(
+      out, json.starts_with('[')
+               ? FromJson<v1::CapturePolicy>(
+                     fmt::format("{{\"rules\":{}}}", json), "capture rules")
+               : FromJson<v1::CapturePolicy>(json, "a capture policy"));
+  if (out.rules().empty()) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument, "has no rules");
+  }
+  out.clear_revision();
+  out.clear_first_token();
+  return out;
+}
 
 std::string WordOf(std::string_view enum_value) {
   std::string out(enum_value);
@@ -143,7 +160,7 @@ absl::StatusOr<v1::Policy> ParsePolicy(std::string_view text,
   std::vector<int>& out = lines == nullptr ? ignored : *lines;
   const std::string_view trimmed = Trim(text);
   if (!trimmed.starts_with('{')) return ParseLines(text, out);
-  auto policy = ParseJson(trimmed);
+  auto policy = FromJson<v1::Policy>(trimmed, "a policy");
   if (policy.ok()) out.assign(static_cast<size_t>(policy->rules_size()), 0);
   return policy;
 }

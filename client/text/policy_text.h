@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "msitd/v1/capture_service.pb.h"
 #include "msitd/v1/comparison_service.pb.h"
 
 // Policies as users write them. The daemon checks the predicates in them.
@@ -36,6 +37,11 @@ absl::StatusOr<v1::Policy::Rule> ParseRule(std::string_view text);
 // number of each rule; 0 in JSON.
 absl::StatusOr<v1::Policy> ParsePolicy(std::string_view text,
                                        std::vector<int>* lines = nullptr);
+
+// Parses rules of a capture policy: the proto JSON of a list of
+// msitd.v1.CaptureRule, or of a whole msitd.v1.CapturePolicy, of which the
+// rules alone are taken. They are as `capture get` prints them.
+absl::StatusOr<v1::CapturePolicy> ParseCaptureRules(std::string_view text);
 
 // Returns what a policy decides by, one line each, as its flags take it:
 // `preset torch`, `rule head*: nl2 <= 1e-9`.

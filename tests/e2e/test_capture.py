@@ -1,11 +1,13 @@
 """What ranks record is said by the command line, while they go on."""
 
+import json
 import os
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msitd
@@ -62,6 +64,34 @@ def test_a_policy_that_records_nothing_says_so(daemon: Daemon) -> None:
     assert "nothing is recorded from token 7 on" in note(
         "--level", "off", "--from-token", "7"
     )
+
+
+def test_rules_are_taken_as_they_are_printed(daemon: Daemon, tmp_path: Path) -> None:
+    rules = [
+        {"filter": {"op_patterns": ["layers.0.*"]}, "level": "CAPTURE_LEVEL_FULL"},
+        {"level": "CAPTURE_LEVEL_SUMMARY"},
+    ]
+    capture(daemon, "set", "--rules", json.dumps(rules), "--from-token", "0")
+    with msitd.Client(run="r", endpoint=f"unix:{daemon.socket_dir}") as client:
+        record_token(client, 0)
+    kept = daemon.ctl_json("tensor", "list", "--run", "r", "--limit", "0")["tensors"]
+    assert {t["op"] for t in kept if t.get("has_bytes")} == set(OPS[:2])
+    assert {t["op"] for t in kept} == set(OPS)
+    # What is printed is taken again, from a file, too.
+    printed = capture(daemon, "get")
+    assert [rule["level"] for rule in printed["rules"]] == [
+        rule["level"] for rule in rules
+    ]
+    assert printed["rules"][0]["filter"]["op_patterns"] == ["layers.0.*"]
+    file = tmp_path / "rules.json"
+    file.write_text(json.dumps(printed))
+    assert capture(daemon, "set", "--rules", str(file))["rules"] == printed["rules"]
+    for bad in ('[{"lvl": 1}]', "[]", str(tmp_path / "none.json")):
+        wrong = daemon.ctl("capture", "set", "--run", "r", "--rules", bad, expect=2)
+        assert "--rules" in wrong.stderr
+    for other in (("--ops", "a"), ("--level", "off")):
+        words = ("capture", "set", "--run", "r", "--rules", "[]", *other)
+        assert "--rules" in daemon.ctl(*words, expect=2).stderr
 
 
 @pytest.mark.parametrize("transport", ["shm", "grpc"])

@@ -20,6 +20,7 @@
 #include "client/ctl/print/printer.h"
 #include "client/query/endpoint.h"
 #include "client/query/run_names.h"
+#include "client/text/policy_text.h"
 #include "client/text/text.h"
 #include "protos/status/status.h"
 
@@ -37,8 +38,23 @@ struct SetFlags {
   std::string run;
   SelectionFlags selection;
   std::string level = "full";
+  std::string rules;
   std::optional<int64_t> from_token;
 };
+
+// Largest file of rules.
+constexpr size_t kRulesBytesMax = size_t{16} << 20;
+
+// The rules that a file has, or the text itself if it is JSON.
+absl::StatusOr<v1::CapturePolicy> RulesOf(const std::string& text) {
+  const size_t first = text.find_first_not_of(" \t\n");
+  if (first != text.npos && (text[first] == '[' || text[first] == '{')) {
+    return ParseCaptureRules(text);
+  }
+  MSITD_ASSIGN_OR_RETURN(const std::string json,
+                         ReadTextFile(text, kRulesBytesMax));
+  return ParseCaptureRules(json);
+}
 
 void Note(const std::string& text) {
   fmt::print(stderr, "msitctl: note: {}\n", Printable(text));
@@ -56,6 +72,8 @@ bool ReachBehind(const v1::TensorFilter& filter, int64_t first) {
 // Says where the policy records less than it looks like.
 Outcome TellWhatSelectsNothing(Invocation& invocation, const std::string& run,
                                const v1::CapturePolicy& policy) {
+  // What several rules select together, they do not say.
+  if (policy.rules_size() > 1) return {};
   const v1::CaptureRule& rule = policy.rules(0);
   if (rule.level() == v1::CAPTURE_LEVEL_OFF) {
     Note(fmt::format("nothing is recorded from token {} on",
@@ -90,9 +108,20 @@ Outcome Set(Invocation& invocation, const SetFlags& flags) {
   if (!filter.ok()) return UsageError(std::string(Message(filter.status())));
   v1::SetCapturePolicyRequest request;
   request.set_run(flags.run);
-  v1::CaptureRule& rule = *request.mutable_policy()->add_rules();
-  *rule.mutable_filter() = *filter;
-  rule.set_level(kLevels.at(flags.level));
+  if (flags.rules.empty()) {
+    v1::CaptureRule& rule = *request.mutable_policy()->add_rules();
+    *rule.mutable_filter() = *filter;
+    rule.set_level(kLevels.at(flags.level));
+  } else {
+    if (filter->ByteSizeLong() > 0) {
+      return UsageError("--rules goes without a selection");
+    }
+    const absl::StatusOr<v1::CapturePolicy> rules = RulesOf(flags.rules);
+    if (!rules.ok()) {
+      return UsageError(fmt::format("--rules {}", Message(rules.status())));
+    }
+    *request.mutable_policy() = *rules;
+  }
   if (flags.from_token.has_value()) {
     request.mutable_policy()->set_first_token(*flags.from_token);
   }
@@ -129,13 +158,21 @@ void AddSet(CommandLine& line, CLI::App& noun) {
       [flags](Invocation& invocation) { return Set(invocation, *flags); });
   AddRunName(verb, flags->run, "Name of the run; made if there is none");
   AddSelectionFlags(verb, flags->selection);
-  verb.add_option("--level", flags->level,
-                  "How much of each tensor: full, with its bytes; sample, "
-                  "with at most 1024 elements; summary or hash, both without; "
-                  "off")
-      ->check(OneOf({"off", "hash", "summary", "sample", "full"}))
-      ->type_name("LEVEL")
-      ->capture_default_str();
+  CLI::Option* level =
+      verb.add_option(
+              "--level", flags->level,
+              "How much of each tensor: full, with its bytes; sample, "
+              "with at most 1024 elements; summary or hash, both without; "
+              "off")
+          ->check(OneOf({"off", "hash", "summary", "sample", "full"}))
+          ->type_name("LEVEL")
+          ->capture_default_str();
+  verb.add_option("--rules", flags->rules,
+                  "Rules in place of --level and a selection, the first that "
+                  "selects a tensor decides: JSON as `capture get` prints it, "
+                  "or a file of it; - is stdin")
+      ->excludes(level)
+      ->type_name("FILE");
   verb.add_option(
           "--from-token", flags->from_token,
           "First token that it is for, the same in all ranks; default: "

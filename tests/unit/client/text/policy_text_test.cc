@@ -77,5 +77,33 @@ TEST(PolicyFileTest, AFileThatIsNotThereIsNoUsageError) {
       absl::IsInvalidArgument(ReadPolicyFile("/nonexistent/p").status()));
 }
 
+TEST(CaptureRulesTest, AListAndAWholePolicyHaveTheSameRules) {
+  const std::string rules =
+      "[{\"filter\":{\"op_patterns\":[\"a*\"]},\"level\":\"CAPTURE_LEVEL_"
+      "FULL\"},"
+      "{\"level\":\"CAPTURE_LEVEL_OFF\"}]";
+  const auto list = ParseCaptureRules("\n " + rules);
+  const auto whole = ParseCaptureRules(
+      "{\"revision\": \"3\", \"first_token\": \"7\", \"rules\": " + rules +
+      "}");
+  ASSERT_TRUE(list.ok() && whole.ok());
+  EXPECT_EQ(list->SerializeAsString(), whole->SerializeAsString());
+  ASSERT_EQ(list->rules_size(), 2);
+  EXPECT_EQ(list->rules(0).filter().op_patterns(0), "a*");
+  EXPECT_EQ(list->rules(1).level(), v1::CAPTURE_LEVEL_OFF);
+  EXPECT_FALSE(whole->has_first_token());
+}
+
+TEST(CaptureRulesTest, WhatIsNoRuleIsRefused) {
+  const auto error = [](std::string_view text) {
+    return std::string(Message(ParseCaptureRules(text).status()));
+  };
+  EXPECT_THAT(error("[{\"lvl\": 1}]"), HasSubstr("no JSON of capture rules"));
+  EXPECT_THAT(error("{\"rules\": 1}"),
+              HasSubstr("no JSON of a capture policy"));
+  EXPECT_THAT(error("[]"), HasSubstr("has no rules"));
+  EXPECT_THAT(error(""), HasSubstr("no JSON"));
+}
+
 }  // namespace
 }  // namespace msitd::ctl
