@@ -346,7 +346,7 @@ MODULES: dict[str, Module] = {
             "client/import/trees",
             "client/names",
         ),
-        (*COMMON, *RPC, "json"),
+        (*COMMON, *RPC, "json", "deflate"),
     ),
     "client/import/job": Module(
         (
@@ -494,6 +494,7 @@ LIBRARIES: dict[str, re.Pattern[str]] = {
     "utf8proc": re.compile(r"utf8proc\.h$"),
     "yaml": re.compile(r"yaml-cpp/"),
     "zip": re.compile(r"zip\.h$"),
+    "deflate": re.compile(r"libdeflate\.h$"),
     "xlsx": re.compile(r"xlsxwriter\.h"),
     "toml++": re.compile(r"toml\+\+/|toml\.hpp$"),
     "json": re.compile(r"nlohmann/"),
