@@ -34,6 +34,13 @@ std::string_view ExportFormatName(ExportFormat format);
 // The inverse of ExportFormatName; nothing for an unknown name.
 std::optional<ExportFormat> ParseExportFormat(std::string_view name);
 
+// What dumps of msprobe say of bytes in place of the bytes.
+enum class Checksum : uint8_t {
+  kNone,
+  kCrc32,  // As eight digits. msprobe calls it md5.
+  kXor,    // Of words of eight bytes, the last one filled up with zeros.
+};
+
 struct ExportOptions {
   std::string run;
   // Which records. Without kinds: those that the format is made for.
@@ -47,6 +54,10 @@ struct ExportOptions {
   // Of msprobe: NaN and the infinities are texts, so that any reader of JSON
   // takes the documents.
   bool is_legal_json = false;
+  // Of msprobe: what its member `md5` has of each tensor.
+  Checksum checksum = Checksum::kNone;
+  // Of msprobe: tensors have no files, so that the dump is one of statistics.
+  bool without_tensors = false;
 };
 
 struct ExportCounts {

@@ -301,7 +301,8 @@ def test_json_of_msprobe_is_legal_on_request(daemon: Daemon, tmp_path: Path) -> 
     counts = export(daemon, tmp_path / "documents", *words, expect=PARTIAL)
     assert (counts["document_count"], counts["problem_count"]) == (2, 1)
     other = ("run", "export", "r", "--format", "pt", "--out", str(tmp_path / "pt"))
-    assert "msprobe" in daemon.ctl(*other, "--legal-json", expect=2).stderr
+    for flags in (("--legal-json",), ("--checksum", "md5"), ("--no-tensors",)):
+        assert "msprobe" in daemon.ctl(*other, *flags, expect=2).stderr
 
 
 def saved(folder: Path, name: str, array: np.ndarray) -> dict[str, Any]:

@@ -33,6 +33,8 @@ struct ExportFlags {
   bool overwrite = false;
   bool statistics = false;
   bool legal_json = false;
+  std::string checksum;
+  bool no_tensors = false;
   bool allow_partial = false;
 };
 
@@ -124,6 +126,15 @@ Outcome ExportRun(Invocation& invocation, const ExportFlags& flags) {
   if (flags.legal_json && options.format != exports::ExportFormat::kMsprobe) {
     return UsageError("--legal-json is for --format msprobe");
   }
+  options.without_tensors = flags.no_tensors;
+  if (!flags.checksum.empty()) {
+    options.checksum = flags.checksum == "xor" ? exports::Checksum::kXor
+                                               : exports::Checksum::kCrc32;
+  }
+  if ((flags.no_tensors || !flags.checksum.empty()) &&
+      options.format != exports::ExportFormat::kMsprobe) {
+    return UsageError("--checksum and --no-tensors are for --format msprobe");
+  }
   MSITCTL_ASSIGN_OR_USAGE(options.filter, ToFilter(flags.selection));
   // Held to the end, so that what is complete at an interrupt is told.
   const Interrupts::Hold hold(invocation.interrupts());
@@ -207,6 +218,13 @@ void AddExportVerb(CommandLine& line, CLI::App& run) {
   verb.add_flag("--legal-json", flags->legal_json,
                 "Of msprobe: NaN, Infinity and -Infinity are texts, which any "
                 "reader of JSON takes");
+  verb.add_option("--checksum", flags->checksum,
+                  "Of msprobe: what `md5` says of the bytes of each tensor: "
+                  "md5, which is its name for a CRC-32, or xor")
+      ->check(OneOf({"md5", "xor"}))
+      ->type_name("KIND");
+  verb.add_flag("--no-tensors", flags->no_tensors,
+                "Of msprobe: no files of tensors, only what is said of them");
   AddSelectionFlags(verb, flags->selection);
   AddKindFlag(verb, flags->selection, /*takes_documents=*/true);
   AddPartialFlag(verb, flags->allow_partial);

@@ -150,8 +150,10 @@ class Parts {
     Place* place = &parts_[row.name.part];
     std::string_view rest = row.name.keys;
     // The name of a parameter may have dots.
-    const bool is_whole = row.name.part == MsprobePart::kParameters ||
-                          row.name.part == MsprobePart::kWhole;
+    const bool is_whole =
+        row.name.part == MsprobePart::kParameters ||
+        (row.name.part == MsprobePart::kWhole &&
+         names::MsprobeEntryOf(row.name.entry) == MsprobeEntry::kGradients);
     while (!rest.empty()) {
       // A value has no places below it.
       if (place->row != nullptr) return doubled_(row);

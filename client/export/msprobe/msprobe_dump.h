@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +19,13 @@
 // dump.json, stack.json and construct.json of msprobe, made of records.
 namespace msitd::exports {
 
+// What `md5` says of a tensor.
+struct MsprobeChecksum {
+  std::string text;
+  // It stands in place of the statistics.
+  bool is_xor = false;
+};
+
 // What these files say of one record.
 struct MsprobeRow {
   names::MsprobeName name;
@@ -29,6 +37,8 @@ struct MsprobeRow {
   std::string text;
   v1::Summary summary;
   std::string file;  // Of a tensor that has one, with its extension.
+  // Of a tensor for which one is asked.
+  std::optional<MsprobeChecksum> checksum;
   // What a dump of msprobe said of it, as JSON; empty if there is none.
   std::string said;
   std::string resource_name;

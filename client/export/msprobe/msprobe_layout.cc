@@ -17,6 +17,7 @@
 
 #include "client/export/file_name.h"
 #include "client/export/msit/module_tree.h"
+#include "client/export/msprobe/checksum_sink.h"
 #include "client/export/msprobe/msprobe_dump.h"
 #include "client/export/msprobe/msprobe_files.h"
 #include "client/export/msprobe/msprobe_said.h"
@@ -291,10 +292,10 @@ class MsprobeLayout final : public Layout {
                                 names::MsprobeGrammar::kCurrent);
   }
 
-  // Ops of a dump of msprobe have its names, whatever they begin with. Where
-  // nothing tells what is a module, all that has no such name is one.
+  // Ops beside a document of msprobe have its names, whatever they begin with.
+  // Where nothing tells what is a module, all that has no such name is one.
   bool IsModule(const std::string& op) const {
-    if (is_of_msprobe_ || HasDumpDocument()) return false;
+    if (is_of_msprobe_ || !documents_.empty()) return false;
     return tree_.modules.empty() || op == kRoot ||
            op.starts_with(kRootPrefix) || !tree_.TypeOf(op).empty();
   }
@@ -316,14 +317,23 @@ class MsprobeLayout final : public Layout {
       context_.AddProblem(record, WhyNoBytes(record));
       return absl::OkStatus();
     }
-    if (documents_.count(record.op()) != 0) {
-      context_.AddProblem(record, "another record has the name of its file");
-      return absl::OkStatus();
-    }
     MSITD_RETURN_IF_ERROR(MakeFolders());
-    MSITD_ASSIGN_OR_RETURN(
-        auto file,
-        context_.folder().Create(folder_ + "/" + record.op(), kFileMode));
+    std::unique_ptr<OutputFile> file;
+    if (const auto known = documents_.find(record.op());
+        known != documents_.end()) {
+      if (known->second.record.device() != record.device()) {
+        context_.AddProblem(record, "another record has the name of its file");
+        return absl::OkStatus();
+      }
+      // A later call is a later version.
+      if (record.call() < known->second.record.call()) return absl::OkStatus();
+      file = std::move(known->second.file);
+      documents_.erase(known);
+      MSITD_RETURN_IF_ERROR(file->Truncate(0));
+    } else {
+      MSITD_ASSIGN_OR_RETURN(file, context_.folder().Create(
+                                       folder_ + "/" + record.op(), kFileMode));
+    }
     const absl::Status status = context_.Read(
         record, [&file](std::string_view piece) { return file->Write(piece); });
     if (IsLost(status)) return absl::OkStatus();
@@ -341,6 +351,13 @@ class MsprobeLayout final : public Layout {
       context_.AddProblem(record, why);
       return absl::DataLossError(why);
     }
+    ChecksumSink checksum(context_.options().checksum);
+    if (context_.options().without_tensors) {
+      MSITD_RETURN_IF_ERROR(context_.Read(
+          record, [&](std::string_view bytes) { return checksum.Add(bytes); }));
+      row.checksum = checksum.Take();
+      return absl::OkStatus();
+    }
     const std::string name = FileOf(row.name);
     MSITD_RETURN_IF_ERROR(MakeFolders());
     MSITD_RETURN_IF_ERROR(context_.folder().MakeFolder(
@@ -353,9 +370,14 @@ class MsprobeLayout final : public Layout {
     TorchTensor tensor = TorchTensorOf(record);
     tensor.requires_grad = false;
     MSITD_RETURN_IF_ERROR(WriteTorchFile(
-        *file, name.substr(0, name.rfind('.')), tensor,
-        [&](TorchSink sink) { return context_.Read(record, sink); }));
+        *file, name.substr(0, name.rfind('.')), tensor, [&](TorchSink sink) {
+          return context_.Read(record, [&](std::string_view bytes) {
+            MSITD_RETURN_IF_ERROR(checksum.Add(bytes));
+            return sink(bytes);
+          });
+        }));
     MSITD_RETURN_IF_ERROR(context_.Commit(*file, &record));
+    row.checksum = checksum.Take();
     row.file = name;
     return absl::OkStatus();
   }

@@ -119,6 +119,16 @@ void WriteNumber(DType dtype, std::optional<double> value, JsonWriter& out) {
   }
 }
 
+// Of a scalar, msprobe writes the value.
+void WriteXor(const MsprobeRow& row, JsonWriter& out) {
+  const bool has_nan = row.summary.nan_count() > 0;
+  if (row.shape.empty() && row.summary.count() > 0 && !has_nan) {
+    WriteNumber(row.dtype, row.summary.max(), out);
+  } else {
+    out.Text(row.checksum->text);
+  }
+}
+
 void WriteTensor(const MsprobeRow& row, JsonWriter& out) {
   out.BeginObject().Field("type", "torch.Tensor");
   out.Field("dtype", "torch." + std::string(TorchTypeName(row.dtype)));
@@ -126,7 +136,10 @@ void WriteTensor(const MsprobeRow& row, JsonWriter& out) {
   for (const int64_t extent : row.shape) out.Number(extent);
   out.EndList();
   std::optional<TensorStatistic> checksum;
-  if (row.kind == RecordKind::kStatistics) {
+  const bool has_xor = row.checksum.has_value() && row.checksum->is_xor;
+  if (has_xor) {
+    WriteXor(row, out.Key("md5"));
+  } else if (row.kind == RecordKind::kStatistics) {
     WriteForeignStatistics(row.text, out, checksum);
   } else {
     const Statistics statistics = StatisticsOf(row);
@@ -138,7 +151,9 @@ void WriteTensor(const MsprobeRow& row, JsonWriter& out) {
   if (IsXor(checksum)) WriteStatistic(*checksum, out.Key("md5"));
   out.Key("requires_grad").Bool(row.requires_grad);
   if (!row.file.empty()) out.Field("data_name", row.file);
-  if (checksum.has_value() && !IsXor(checksum)) {
+  if (row.checksum.has_value() && !has_xor) {
+    out.Field("md5", row.checksum->text);
+  } else if (checksum.has_value() && !IsXor(checksum)) {
     WriteStatistic(*checksum, out.Key("md5"));
   }
   out.EndObject();
