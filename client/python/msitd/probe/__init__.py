@@ -1,0 +1,16 @@
+"""The Python names of msprobe for torch.
+
+from msitd.probe import PrecisionDebugger
+
+debugger = PrecisionDebugger(dump_path="dump", task="statistics", level="mix")
+debugger.start(model)
+...
+debugger.stop()
+debugger.step()
+"""
+
+from msitd.probe.debugger import PrecisionDebugger
+from msitd.probe.module_dumps import module_dump, module_dump_end
+from msitd.probe.seeding import seed_all
+
+__all__ = ["PrecisionDebugger", "module_dump", "module_dump_end", "seed_all"]

@@ -1,0 +1,502 @@
+"""`PrecisionDebugger`, as scripts for msprobe use it."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import logging
+import os
+import sys
+import threading
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from msitd._core.api.custom_functions import CustomFunctions
+from msitd.probe import loaders
+from msitd.probe.places import Place, place_of
+from msitd.probe.recording import Recording, models_of
+from msitd.probe.reloading import Reloading
+from msitd.probe.saving import Saver
+from msitd.probe.seeding import seed_all
+from msitd.probe.settings import numbers, read_settings
+from msitd.probe.step_writer import StepWriter
+from msitd.probe.windows import TokenWindow, rows_of
+
+if TYPE_CHECKING:
+    import torch
+
+_logger = logging.getLogger("msitd")
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+class _OfLatest(Generic[_Method]):
+    """A method that the class has, too: there it is that of the debugger made last."""
+
+    def __init__(self, method: _Method) -> None:
+        self._method = method
+        functools.update_wrapper(self, method)  # type: ignore[arg-type]
+
+    def __get__(self, instance: Any, owner: type[PrecisionDebugger]) -> Any:
+        if instance is None:
+            instance = latest()
+        return types.MethodType(self._method, instance)
+
+
+class PrecisionDebugger:
+    """Dumps steps of a program into the folders of msprobe, and records them in a run.
+
+    Two debuggers with the same arguments are one, as a script may make it in several
+    files. `start`, `stop`, `step` and all others may be called on the class, too:
+    then they are those of the debugger made last.
+
+    Args:
+        config_path: A config.json of msprobe.
+        task: "statistics", "tensor", "structure" or "overflow_check". It wins over the
+            file, as the next three do.
+        dump_path: The folder in which `step0/rank` and others are made.
+        level: "L0" for modules, "L1" for functions, "mix" for both, "debug" for what
+            `save` is given.
+        step: Which steps: numbers, and texts such as "4-6".
+        model: A module whose modules are dumped, or a list of such, if `start` is not
+            given one. Early releases of msprobe have it before `step`; both orders are
+            understood.
+
+    Raises:
+        ValueError: Something is not as it should be, or nothing that msitd does; the
+            text says what to use instead.
+        OSError: The file cannot be read.
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> PrecisionDebugger:  # noqa: PYI034 - may be an earlier one
+        given = _Given.of(*args, **kwargs)
+        with _lock:
+            known = _made.get(given.key)
+            if known is not None and known._pid == os.getpid():
+                return known
+            debugger = super().__new__(cls)
+            debugger._set_up(given)
+            _made[given.key] = debugger
+            _order.append(debugger)
+        return debugger
+
+    def __init__(
+        self,
+        config_path: str | os.PathLike[str] | None = None,
+        task: str | None = None,
+        dump_path: str | os.PathLike[str] | None = None,
+        level: str | None = None,
+        model: torch.nn.Module | Sequence[torch.nn.Module] | None = None,
+        step: Sequence[int | str] | None = None,
+    ) -> None:
+        # All was done when it was made.
+        pass
+
+    def _set_up(self, given: _Given) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.RLock()
+        self._settings = read_settings(given.config_path, given.arguments)
+        self._reloading = Reloading(given.config_path, given.arguments, self._settings)
+        self._models: list[torch.nn.Module] = []
+        self._is_list = False
+        if given.model is not None:
+            self._models, self._is_list = models_of(given.model)
+        self._step = 0
+        self._place: Place | None = None
+        self._recording: Recording | None = None
+        self._writer: StepWriter | None = None
+        self._saver: Saver | None = None
+        self._window: TokenWindow | None = None
+        self._custom = CustomFunctions()
+        # Whether something of this step may have to be written.
+        self._has_begun = False
+        if self._settings.seed is not None:
+            seed_all(self._settings.seed, self._settings.is_deterministic)
+        if self._settings.steps_by_loader:
+            loaders.watch(self._next_batch)
+
+    @_OfLatest
+    def start(
+        self,
+        model: torch.nn.Module | Sequence[torch.nn.Module] | None = None,
+        token_range: Sequence[int] | None = None,
+        rank_id: int | None = None,
+        scheduled_tokens: Mapping[str, int] | None = None,
+    ) -> None:
+        """Dumps from now on, if this step is one of those to dump.
+
+        Args:
+            model: The modules to dump are inside of it, or of each of a list. Needed
+                at level L0 and mix, unless the constructor has it. The model of
+                an earlier call holds until another one is given.
+            token_range: `[first, last]`: only forwards of the model are dumped whose
+                number, from 0 since this call, is in it.
+            rank_id: Names the folder of the rank, in the first call that dumps.
+            scheduled_tokens: How many rows of a batch each request has, in order:
+                with `request_id` in the file, only the rows of that one are dumped,
+                and nothing of steps that lack it.
+
+        Raises:
+            ValueError: There is no model where one is needed, or an argument is wrong.
+            FileNotFoundError: There is no msitctl, which writes the folders.
+            MsitError: The daemon does not answer.
+            RuntimeError: Functions are dumped already by another debugger.
+        """
+        with self._lock:
+            if self._pid != os.getpid():
+                return
+            if model is not None:
+                self._models, self._is_list = models_of(model)
+            self._reload()
+            settings = self._settings
+            if settings.level == "debug":
+                return
+            if not self._is_wanted():
+                self._pause()
+                return
+            if (settings.has_modules or token_range) and not self._models:
+                what = "token_range" if token_range else f"level {settings.level}"
+                raise ValueError(f"{what} needs a model: start(model)")
+            rows = None
+            if settings.request_id is not None:
+                rows = rows_of(settings.request_id, scheduled_tokens)
+                if rows == (0, 0):
+                    self._pause()
+                    return
+            if not self._find_place(rank_id):
+                return
+            recording = self._open()
+            recording.listener.rows = rows
+            if settings.has_modules:
+                recording.watch_models(self._models, self._is_list)
+            if settings.has_functions:
+                self._custom.use(recording.watch_functions())
+            self._has_begun = True
+            if self._window is not None:
+                self._window.remove()
+                self._window = None
+            if token_range:
+                recording.pause()
+                self._window = TokenWindow(self._models[0], token_range, recording)
+            else:
+                recording.resume()
+
+    @_OfLatest
+    def stop(self) -> None:
+        """Dumps no more, and writes what was dumped. A backward may follow.
+
+        The gradients of what was dumped are written by `step`, at the latest.
+
+        Raises:
+            MsitError: The daemon does not answer.
+            RuntimeError: msitctl failed.
+            OSError: The folder cannot be written.
+        """
+        with self._lock:
+            if self._pid == os.getpid():
+                self._pause()
+                self._write()
+                self._reload()
+
+    @_OfLatest
+    def step(self) -> None:
+        """Ends a step, and writes what was not written of it.
+
+        Raises:
+            MsitError: The daemon does not answer.
+            RuntimeError: msitctl failed.
+            OSError: The folder cannot be written.
+        """
+        with self._lock:
+            if self._pid != os.getpid():
+                return
+            self._write()
+            self._step += 1
+            self._begin_step()
+            if self._recording is not None and not self._is_wanted():
+                self._pause()
+            self._reload()
+
+    @_OfLatest
+    def save(self, variable: Any, name: str, save_backward: bool = True) -> None:
+        """Dumps a value of the program, at level debug, inside of `start` or not.
+
+        Args:
+            variable: A tensor, a number, a text, None, or a dict, list or tuple of
+                them.
+            name: 1 to 1000 bytes. A name that is used again in a step has the next
+                number.
+            save_backward: Whether the gradients that come back to its tensors are
+                dumped, too, as `<name>_grad`.
+
+        Raises:
+            ValueError: `name` is no name.
+            MsitError: The daemon does not answer.
+        """
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"name is {name!r}, and no text")
+        with self._lock:
+            if self._pid != os.getpid() or self._settings.level != "debug":
+                return
+            if not self._is_wanted() or not self._find_place(None):
+                return
+            recording = self._open()
+            self._has_begun = True
+            if self._saver is None:
+                self._saver = Saver(recording)
+            self._saver.save(variable, name, save_backward)
+
+    @_OfLatest
+    def forward_backward_dump_end(self) -> None:
+        """Dumps no forward from now on, but the backwards of those that were."""
+        with self._lock:
+            self._pause()
+
+    @_OfLatest
+    def set_init_step(self, step: int) -> None:
+        """Says which number the first step has, before any was dumped.
+
+        Raises:
+            ValueError: It is no number from 0 to 1,000,000.
+        """
+        (number,) = numbers("step", [step])
+        with self._lock:
+            self._step = number
+            self._begin_step()
+
+    @_OfLatest
+    def register_custom_api(
+        self, module: Any, api: str, api_prefix: str | None = None
+    ) -> None:
+        """Has a function that is none of torch dumped, as `<prefix>.<api>`.
+
+        Args:
+            module: The module or class that has it.
+            api: Its name there.
+            api_prefix: Default: the name of the module.
+
+        Raises:
+            ValueError: There is no such function.
+        """
+        with self._lock:
+            self._custom.register(module, api, api_prefix)
+
+    @_OfLatest
+    def restore_custom_api(self, module: Any, api: str) -> None:
+        """Puts a function back that was registered."""
+        with self._lock:
+            self._custom.restore(module, api)
+
+    @_OfLatest
+    def monitor(self, model: Any) -> None:
+        """Is refused: what it did belongs to the task grad_probe.
+
+        Raises:
+            ValueError: Always. The text says what to use.
+        """
+        raise ValueError(
+            "monitor is not done here: dump level L0, and look at the gradients of "
+            "parameters (grad_weight) with `msitctl tensor stats`"
+        )
+
+    @property
+    def run(self) -> str | None:
+        """The run that this records, once something was dumped."""
+        return None if self._recording is None else self._recording.client.run
+
+    def close(self) -> None:
+        """Writes what was not written, and ends. The end of the process does so, too."""
+        with self._lock:
+            if self._pid != os.getpid():
+                return
+            atexit.unregister(self.close)
+            self._custom.restore_all()
+            loaders.unwatch(self._next_batch)
+            if self._recording is None:
+                return
+            recording, self._recording = self._recording, None
+            self._remove_window()
+            try:
+                recording.pause()
+                self._write_of(recording)
+            except Exception as error:  # noqa: BLE001 - the program ends
+                _logger.warning("%s lacks something: %s", recording.folder, error)
+            finally:
+                recording.close()
+            self._writer = self._saver = None
+
+    def hook_module(self, module: torch.nn.Module, name: str) -> Callable[[], None]:
+        """Dumps one module under a name of its own; see `module_dump`.
+
+        Returns:
+            What ends it.
+        """
+        with self._lock:
+            if not self._is_wanted() or not self._find_place(None):
+                return _do_nothing
+            recording = self._open()
+            handle = recording.watch(
+                module,
+                lambda path: (
+                    "root.inside" if path else f"Module.{name}.{type(module).__name__}"
+                ),
+            )
+            self._has_begun = True
+            was_on = recording.is_on
+            recording.resume()
+
+            def end() -> None:
+                recording.remove(handle)
+                if not was_on:
+                    recording.pause()
+
+            return end
+
+    def _is_wanted(self) -> bool:
+        """Returns whether this step is one of those to dump."""
+        settings = self._settings
+        if settings.is_enabled is False:
+            return False
+        return not settings.steps or self._step in settings.steps
+
+    def _find_place(self, rank_id: int | None) -> bool:
+        """Finds out which rank this is. Returns whether it is one of those to dump."""
+        if self._place is None:
+            self._place = place_of(rank_id)
+        ranks = self._settings.ranks
+        return not ranks or self._place.number in ranks
+
+    def _open(self) -> Recording:
+        if self._recording is None:
+            assert self._place is not None
+            place = self._place
+            self._recording = Recording(self._settings, place.rank, place.world_size)
+            self._writer = StepWriter(self._recording, place.rank)
+            self._begin_step()
+            # Behind that of the client, so it comes before it.
+            atexit.register(self.close)
+        return self._recording
+
+    def _begin_step(self) -> None:
+        self._has_begun = False
+        if self._recording is not None:
+            self._recording.begin_step(self._step)
+        if self._saver is not None:
+            self._saver.begin_step()
+
+    def _pause(self) -> None:
+        self._remove_window()
+        if self._recording is not None:
+            self._recording.pause()
+
+    def _remove_window(self) -> None:
+        if self._window is not None:
+            self._window.remove()
+            self._window = None
+
+    def _write(self) -> None:
+        if self._recording is not None:
+            self._write_of(self._recording)
+
+    def _write_of(self, recording: Recording) -> None:
+        if not self._has_begun:
+            return
+        assert self._writer is not None
+        assert self._place is not None
+        self._writer.write(self._step, self._place.folder(), self._settings)
+
+    def _reload(self) -> None:
+        settings = self._reloading.look(self._settings)
+        if settings is None:
+            return
+        old, self._settings = self._settings, settings
+        if self._recording is not None and old != settings:
+            self._remove_window()
+            self._recording.change(settings)
+            self._recording.begin_step(self._step)
+
+    def _next_batch(self) -> None:
+        """Is told that a loader gives the next batch."""
+        if self._has_begun:
+            self.stop()
+            self.step()
+        self.start()
+
+
+class _Given:
+    """The arguments of a debugger, in the order of early or current releases."""
+
+    def __init__(
+        self, config_path: str | None, arguments: dict[str, Any], model: Any
+    ) -> None:
+        self.config_path = config_path
+        self.arguments = arguments
+        self.model = model
+        self.key = repr((config_path, sorted(arguments.items())))
+
+    @classmethod
+    def of(
+        cls,
+        config_path: Any = None,
+        task: Any = None,
+        dump_path: Any = None,
+        level: Any = None,
+        *rest: Any,
+        model: Any = None,
+        step: Any = None,
+    ) -> _Given:
+        if len(rest) > 2:
+            raise TypeError(
+                f"PrecisionDebugger takes 6 arguments, and not {4 + len(rest)}"
+            )
+        for each in rest:
+            if each is None:
+                continue
+            if _is_model(each):
+                model = each
+            else:
+                step = each
+        if config_path is not None:
+            config_path = os.fspath(config_path)
+        arguments = {"task": task, "dump_path": dump_path, "level": level, "step": step}
+        return cls(config_path, arguments, model)
+
+
+def _is_model(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return False
+    if isinstance(value, (list, tuple)):
+        return bool(value) and isinstance(value[0], torch.nn.Module)
+    return isinstance(value, torch.nn.Module)
+
+
+def _do_nothing() -> None:
+    pass
+
+
+_lock = threading.RLock()
+_made: dict[str, PrecisionDebugger] = {}
+_order: list[PrecisionDebugger] = []
+
+
+def latest() -> PrecisionDebugger:
+    """Returns the debugger that was made last.
+
+    Raises:
+        RuntimeError: There is none.
+    """
+    if not _order:
+        raise RuntimeError("make a PrecisionDebugger first")
+    return _order[-1]
+
+
+def forget_all() -> None:
+    """Closes all debuggers, and forgets them."""
+    with _lock:
+        debuggers = [*_order]
+        _order.clear()
+        _made.clear()
+    for debugger in debuggers:
+        debugger.close()

@@ -1,0 +1,257 @@
+"""Where one debugger records, and the hooks that do it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msitd._core.api.handle import ApiHandle
+from msitd._core.daemon.msitctl import Msitctl
+from msitd._core.daemon.private_daemon import PrivateDaemon
+from msitd._core.daemon.programs import is_daemon_there
+from msitd._core.graph import compiled
+from msitd._core.module.hooks import HookHandle
+from msitd._core.recorder import Client
+from msitd.probe.capture import capture_rules
+from msitd.probe.listener import StepListener
+
+if TYPE_CHECKING:
+    import torch
+
+    from msitd.probe.settings import Settings
+
+_logger = logging.getLogger("msitd")
+
+# The model waits for a slow disk, as it does where it writes files itself.
+_MAX_BLOCK_S = 600.0
+# Until a client has heard of its capture policy.
+_POLICY_MAX_S = 10.0
+_POLL_S = 0.002
+_RUN_BYTES_MAX = 120
+
+_API_GROUPS = ("torch", "functional", "tensor", "vf", "distributed", "npu")
+_ROOT = "root"
+
+
+class Recording:
+    """A client, its daemon if none runs, and hooks that are off until `resume`."""
+
+    def __init__(self, settings: Settings, rank: int, world_size: int) -> None:
+        self._settings = settings
+        self._ends = contextlib.ExitStack()
+        self._hooks: list[HookHandle | ApiHandle] = []
+        self._has_functions = False
+        self._hooked: list[torch.nn.Module] = []
+        self._is_on = False
+        self.is_whole = True
+        self._api: ApiHandle | None = None
+        self.folder = os.path.abspath(settings.dump_path)
+        os.makedirs(self.folder, 0o750, exist_ok=True)
+        endpoint = None
+        try:
+            if not os.environ.get("MSITD_ENDPOINT") and not is_daemon_there():
+                daemon = PrivateDaemon(self.folder)
+                self._ends.callback(self._stop, daemon)
+                endpoint = daemon.endpoint
+                _logger.warning(
+                    "no daemon of msitd runs here, so one of this process records "
+                    "until its end; set MSITD_ENDPOINT to keep the run in another one"
+                )
+            self.msitctl = Msitctl(endpoint)
+            self.client = Client(
+                os.environ.get("MSITD_RUN") or _run_name(self.folder),
+                rank=rank,
+                world_size=world_size,
+                endpoint=endpoint,
+                if_exists="new",
+                on_drop="warn",
+                max_block=_MAX_BLOCK_S,
+            )
+            self._ends.callback(self.client.close)
+            self.listener = StepListener(settings, self.client)
+            self._set_policy()
+        except BaseException:
+            self._ends.close()
+            raise
+
+    def watch_models(self, models: Sequence[torch.nn.Module], is_list: bool) -> None:
+        """Puts hooks on the modules of models that have none.
+
+        Args:
+            is_list: Whether names begin with the number of the model.
+        """
+        for number, model in enumerate(models):
+            if any(model is known for known in self._hooked):
+                continue
+            self._hooked.append(model)
+            plain = compiled.unwrap(model)
+            prefix = f"Module.{number}." if is_list else "Module."
+            modules = dict(compiled.named_modules(plain))
+            ops = {
+                name: f"{prefix}{name}.{type(module).__name__}" if name else _ROOT
+                for name, module in modules.items()
+            }
+            self.watch(model, ops.__getitem__)
+            self.listener.add_modules({ops[name]: modules[name] for name in modules})
+
+    def watch(self, model: torch.nn.Module, op_of: Callable[[str], str]) -> HookHandle:
+        """Puts hooks on the modules of a model whose ops begin with `Module.`."""
+        settings = self._settings
+        handle = HookHandle(
+            model,
+            self.client,
+            inputs=True,
+            outputs=True,
+            weights=False,
+            values=True,
+            stack=self._stack(),
+            aliases=False,
+            objects=False,
+            gradients="backward" in settings.data_mode,
+            optimizer_state=False,
+            op_pattern="Module.*",
+            tokens=None,
+            time="step",
+            requests=None,
+            op_of=op_of,
+            listener=self.listener,
+            has_ties=True,
+        )
+        self._add(handle)
+        return handle
+
+    def watch_functions(self) -> ApiHandle:
+        """Has functions of torch recorded."""
+        if self._api is not None:
+            return self._api
+        self._api = handle = ApiHandle(
+            self.client,
+            groups=_API_GROUPS,
+            imported=False,
+            operators=False,
+            nested=False,
+            inputs=True,
+            outputs=True,
+            values=True,
+            gradients="backward" in self._settings.data_mode,
+            stack=self._stack(),
+            aliases=False,
+            objects=False,
+            op_pattern=None,
+            tokens=None,
+            name_of=None,
+            listener=self.listener,
+        )
+        self._add(handle)
+        return handle
+
+    def remove(self, handle: HookHandle) -> None:
+        """Takes the hooks of `watch` away."""
+        handle.remove()
+        self._hooks.remove(handle)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether calls are recorded that begin now."""
+        return self._is_on
+
+    def resume(self) -> None:
+        """Records from now on."""
+        self._is_on = True
+        for handle in self._hooks:
+            handle.resume()
+
+    def pause(self) -> None:
+        """Records only gradients of what was recorded."""
+        self._is_on = False
+        for handle in self._hooks:
+            handle.pause()
+
+    def change(self, settings: Settings) -> None:
+        """Records as other settings say, which have the same folder."""
+        self._remove_hooks()
+        self._settings = settings
+        self.listener = StepListener(settings, self.client)
+        self._set_policy()
+
+    def begin_step(self, step: int) -> None:
+        """Records at a step from now on."""
+        self.listener.begin_step()
+        self.client._native.set_token(step)
+
+    def close(self) -> None:
+        """Takes the hooks away, and ends the client."""
+        self._remove_hooks()
+        self._ends.close()
+
+    def _remove_hooks(self) -> None:
+        self._is_on = False
+        for handle in self._hooks:
+            handle.remove()
+        self._hooks.clear()
+        self._hooked.clear()
+        self._api = None
+
+    def _add(self, handle: HookHandle | ApiHandle) -> None:
+        if not self._is_on:
+            handle.pause()
+        self._hooks.append(handle)
+
+    def _stack(self) -> str:
+        return "full" if self._settings.has_extra_info else "none"
+
+    def _set_policy(self) -> None:
+        """Has the client keep as much of each tensor as is dumped of it."""
+        rules = capture_rules(self._settings)
+        native = self.client._native
+        known = native.selection(0)
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            file.write(rules)
+            file.flush()
+            words = ["capture", "set", "--run", self.client.run, "--rules", file.name]
+            self.msitctl.run([*words, "--from-token", "0"])
+        deadline = time.monotonic() + _POLICY_MAX_S
+        while native.selection(0) == known:
+            if time.monotonic() > deadline:
+                raise RuntimeError("the daemon has not told its capture policy in time")
+            time.sleep(_POLL_S)
+
+    def _stop(self, daemon: PrivateDaemon) -> None:
+        if not self.is_whole:
+            _logger.warning(
+                "what %s lacks is kept: start msitd with --data-dir %s, and export %s",
+                self.folder,
+                daemon.store,
+                self.client.run,
+            )
+        daemon.stop(keeps_store=not self.is_whole)
+
+
+def _run_name(folder: str) -> str:
+    name = os.path.basename(folder) or "probe"
+    text = name.encode(errors="replace")[:_RUN_BYTES_MAX].decode(errors="ignore")
+    return text or "probe"
+
+
+def models_of(model: Any) -> tuple[list[torch.nn.Module], bool]:
+    """Returns the models of an argument, and whether it is a list of them.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    # Who has a model has torch.
+    import torch
+
+    models = list(model) if isinstance(model, (list, tuple)) else [model]
+    for each in models:
+        if not isinstance(each, torch.nn.Module):
+            raise ValueError(  # noqa: TRY004 - as msprobe
+                f"model is {type(each).__name__}, and neither a torch.nn.Module nor a "
+                "list of them"
+            )
+    return models, isinstance(model, (list, tuple))

@@ -1,0 +1,72 @@
+"""Dumps values that a program hands over by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from msitd.probe.recording import Recording
+
+# Of containers in one another.
+_DEPTH_MAX = 32
+
+
+class Saver:
+    """Gives values to a recording, and counts the names of a step."""
+
+    def __init__(self, recording: Recording) -> None:
+        # A caller with tensors has torch.
+        import torch
+
+        self._tensor_type = torch.Tensor
+        self._recording = recording
+        self._counts: dict[str, int] = {}
+
+    def begin_step(self) -> None:
+        """Counts names from 0 again."""
+        self._counts.clear()
+
+    def save(self, variable: Any, name: str, save_backward: bool) -> None:
+        """See `PrecisionDebugger.save`."""
+        count = self._counts.get(name, 0)
+        self._counts[name] = count + 1
+        step = self._recording.client.token
+        leaves = list(_leaves_of(variable, "", 0))
+        tensors = [leaf for _, leaf in leaves if isinstance(leaf, self._tensor_type)]
+        has_backward = save_backward and any(each.requires_grad for each in tensors)
+        for index, leaf in leaves:
+            self._record(leaf, name, index, count, step)
+            if not has_backward:
+                continue
+            if isinstance(leaf, self._tensor_type) and leaf.requires_grad:
+                self._watch(leaf, f"{name}_grad", index, count, step)
+            else:
+                self._record(None, f"{name}_grad", index, count, step)
+
+    def _watch(self, tensor: Any, op: str, index: str, count: int, step: int) -> None:
+        def hook(gradient: Any) -> None:
+            self._record(gradient, op, index, count, step)
+
+        tensor.register_hook(hook)
+
+    def _record(self, leaf: Any, op: str, index: str, call: int, step: int) -> None:
+        client = self._recording.client
+        record: Any = client.record_value
+        if isinstance(leaf, self._tensor_type):
+            leaf = leaf.detach()
+            record = client.record
+        record(leaf, op=op, io="state", index=index, call=call, token=step)
+
+
+def _leaves_of(value: Any, index: str, depth: int) -> Iterator[tuple[str, Any]]:
+    items: Any = None
+    if isinstance(value, Mapping):
+        items = value.items()
+    elif isinstance(value, (list, tuple)):
+        items = enumerate(value)
+    if items is None or depth >= _DEPTH_MAX:
+        yield index, value
+        return
+    for key, each in items:
+        yield from _leaves_of(each, f"{index}.{key}" if index else str(key), depth + 1)

@@ -1,0 +1,215 @@
+"""Writes a step into the folder of msprobe."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+from msitd._core.daemon.trees import move_into, remove_all
+from msitd.probe.capture import keeps_bytes
+
+if TYPE_CHECKING:
+    from msitd.probe.recording import Recording
+    from msitd.probe.settings import Settings
+
+_logger = logging.getLogger("msitd")
+
+_TENSORS = "dump_tensor_data"
+_EXTRA = ("stack.json", "construct.json")
+_DUMPS = ("dump.json", "debug.json")
+# What is before the records in a dump.
+_HEAD_BYTES_MAX = 1 << 16
+_DATA = b'\n "data": '
+_COPY_BYTES = 1 << 20
+_NUMBERED = re.compile(r"\.(\d+)\.(forward|backward)$|\.(forward|backward)\.(\d+)$")
+
+
+class StepWriter:
+    """Exports a step from the daemon, and puts it in its place.
+
+    Args:
+        folder_name: Returns the name of the folder of the rank.
+        rank: That of the run.
+    """
+
+    def __init__(self, recording: Recording, rank: int) -> None:
+        self._recording = recording
+        self._rank = rank
+        # Folders that were written here. Others there are of earlier programs.
+        self._written: set[str] = set()
+        # Records that there were when a step was written last.
+        self._known: tuple[int, int] | None = None
+        self._overflow_count = 0
+
+    def write(self, step: int, folder_name: str, settings: Settings) -> None:
+        """Writes all that is recorded of a step, unless it was written already.
+
+        Args:
+            folder_name: Of the rank: `rank` or `rank3`.
+
+        Raises:
+            MsitError: The daemon does not answer.
+            RuntimeError: msitctl failed.
+            OSError: The folder cannot be written.
+        """
+        recording = self._recording
+        counters = recording.client.counters()
+        known = (step, counters.recorded_count)
+        if known == self._known:
+            return
+        recording.is_whole = False
+        if settings.level != "debug":
+            self._record_documents(step, settings)
+        recording.client.flush()
+        ops = self._overflowing(step, settings)
+        if ops is None or ops:
+            self._export(step, folder_name, settings, ops)
+        recording.is_whole = True
+        counters = recording.client.counters()
+        self._known = (step, counters.recorded_count)
+
+    def _record_documents(self, step: int, settings: Settings) -> None:
+        client, listener = self._recording.client, self._recording.listener
+        client.record_document("construct.json", listener.construct(), step)
+        client.record_document("stack.json", listener.stacks(), step)
+        if settings.task == "structure":
+            dump = {"task": "structure", "level": settings.level}
+            dump |= {"framework": "pytorch", "dump_data_dir": None, "data": {}}
+            client.record_document("dump.json", json.dumps(dump, indent=1), step)
+
+    def _overflowing(self, step: int, settings: Settings) -> list[str] | None:
+        """Returns ops whose results have NaN or infinities that they were not given.
+
+        None for all ops.
+        """
+        if settings.task != "overflow_check":
+            return None
+        found = self._non_finite(step)
+        ops: list[str] = []
+        for (op, call, direction), sides in found.items():
+            is_new = sides == {"output"}
+            is_full = 0 <= settings.overflow_max <= self._overflow_count
+            if not is_new or is_full:
+                continue
+            self._overflow_count += 1
+            _logger.warning(
+                "step %d: %s call %d, %s, gives NaN or infinities",
+                step,
+                op,
+                call,
+                direction,
+            )
+            if op not in ops:
+                ops.append(op)
+        return ops
+
+    def _non_finite(self, step: int) -> dict[tuple[str, int, str], set[str]]:
+        """Returns the sides of calls that have NaN or infinities, in their order."""
+        words = ["tensor", "find", self._recording.client.run, "-o", "json"]
+        words += ["--tokens", str(step), "--ranks", str(self._rank), "--allow-partial"]
+        words += ["--where", "nan_count > 0 or inf_count > 0"]
+        answer = json.loads(self._recording.msitctl.run(words).text)
+        tensors: list[dict[str, Any]] = answer.get("tensors", [])
+        sides = {
+            "IO_INPUT": ("forward", "input"),
+            "IO_WEIGHT": ("forward", "input"),
+            "IO_OUTPUT": ("forward", "output"),
+            "IO_GRAD_OUTPUT": ("backward", "input"),
+            "IO_GRAD_INPUT": ("backward", "output"),
+        }
+        found: dict[tuple[str, int, str], set[str]] = {}
+        for tensor in sorted(tensors, key=lambda each: int(each.get("sequence", 0))):
+            side = sides.get(tensor["io"]) or sides.get(f"IO_{tensor['io'].upper()}")
+            if side is not None:
+                key = (tensor["op"], int(tensor.get("call", 0)), side[0])
+                found.setdefault(key, set()).add(side[1])
+        return found
+
+    def _export(
+        self, step: int, folder_name: str, settings: Settings, ops: list[str] | None
+    ) -> None:
+        recording = self._recording
+        staging = tempfile.mkdtemp(prefix=".msitd-export-", dir=recording.folder)
+        try:
+            words = ["run", "export", recording.client.run, "--format", "msprobe"]
+            words += ["--out", staging, "--allow-partial", "--tokens", str(step)]
+            words += ["--ranks", str(self._rank)]
+            if ops is not None:
+                words += ["--ops", ",".join(ops)]
+            if settings.summary_mode != "statistics":
+                words += ["--checksum", settings.summary_mode]
+            if keeps_bytes(settings) and settings.task == "statistics":
+                words.append("--no-tensors")
+            answer = recording.msitctl.run(words)
+            if answer.lack:
+                _logger.warning("%s lacks something: %s", recording.folder, answer.lack)
+            made = os.path.join(staging, f"step{step}", f"rank{self._rank}")
+            os.makedirs(made, 0o750, exist_ok=True)
+            self._finish(made, step, folder_name, settings)
+            self._place(made, step, folder_name)
+        finally:
+            remove_all(staging)
+
+    def _finish(
+        self, made: str, step: int, folder_name: str, settings: Settings
+    ) -> None:
+        """Makes what was exported say what was asked for."""
+        has_tensors = os.path.isdir(os.path.join(made, _TENSORS))
+        data_dir = os.path.join(
+            settings.dump_path, f"step{step}", folder_name, _TENSORS
+        )
+        head = {
+            "task": settings.task,
+            "level": settings.level,
+            "framework": "pytorch",
+            "dump_data_dir": data_dir if has_tensors else None,
+        }
+        for name in _DUMPS:
+            path = os.path.join(made, name)
+            if os.path.exists(path):
+                _replace_head(path, head)
+            elif name == "dump.json" and settings.level != "debug":
+                with open(path, "w", encoding="utf-8") as file:
+                    json.dump({**head, "data": {}}, file, indent=1)
+        is_extra = settings.has_extra_info and settings.level != "debug"
+        for name in _EXTRA:
+            path = os.path.join(made, name)
+            if not is_extra and os.path.exists(path):
+                os.remove(path)
+            elif is_extra and not os.path.exists(path):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write("{}")
+
+    def _place(self, made: str, step: int, folder_name: str) -> None:
+        target = os.path.join(self._recording.folder, f"step{step}", folder_name)
+        if target not in self._written and os.path.exists(target):
+            _logger.warning("%s is of an earlier program, and replaced", target)
+            old = tempfile.mkdtemp(prefix=".msitd-old-", dir=self._recording.folder)
+            os.replace(target, os.path.join(old, folder_name))
+            remove_all(old)
+        self._written.add(target)
+        os.makedirs(os.path.dirname(target), 0o750, exist_ok=True)
+        if os.path.exists(target):
+            move_into(made, target)
+        else:
+            os.replace(made, target)
+
+
+def _replace_head(path: str, head: dict[str, Any]) -> None:
+    """Writes other members before `data` of a dump."""
+    with open(path, "rb") as source:
+        begin = source.read(_HEAD_BYTES_MAX)
+        place = begin.find(_DATA)
+        if place < 0:
+            raise RuntimeError(f"{path} is no dump of msprobe")
+        with open(path + ".new", "wb") as target:
+            text = json.dumps(head, indent=1).removesuffix("\n}") + ","
+            target.write(text.encode() + begin[place:])
+            while piece := source.read(_COPY_BYTES):
+                target.write(piece)
+    os.chmod(path + ".new", os.stat(path).st_mode & 0o777)
+    os.replace(path + ".new", path)
