@@ -67,6 +67,9 @@ std::string ExitCodeHelp() {
     add(kExitDaemonBase + static_cast<int>(i),
         fmt::format("{}: {}", kCodes[i].name, kCodes[i].meaning));
   }
+  add(kExitExecFailed, "of exec: it failed before its command ran");
+  add(kExitCannotRun, "of exec: the command cannot be run");
+  add(kExitCommandNotFound, "of exec: there is no such command");
   add(kExitInterrupted, "interrupted");
   return out;
 }

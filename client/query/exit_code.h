@@ -18,6 +18,11 @@ inline constexpr int kExitLocal = 3;
 // The answer covers only some ranks of a run. A proven failure takes
 // precedence: kExitPolicyFailed. An import left something out.
 inline constexpr int kExitPartial = 4;
+// `exec` failed itself, or its command cannot be run, or is not there. All
+// other codes of it are those of the command.
+inline constexpr int kExitExecFailed = 125;
+inline constexpr int kExitCannotRun = 126;
+inline constexpr int kExitCommandNotFound = 127;
 // The daemon answered gRPC code N: this plus N.
 inline constexpr int kExitDaemonBase = 64;
 inline constexpr int kExitInterrupted = 130;

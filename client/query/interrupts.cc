@@ -39,22 +39,36 @@ void AddUnlessIgnored(int signal_number, sigset_t& set) {
 }  // namespace
 
 Interrupts::Interrupts() {
-  sigset_t set;
-  sigemptyset(&set);
-  AddUnlessIgnored(SIGINT, set);
-  AddUnlessIgnored(SIGTERM, set);
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  signals_ = UniqueFd(signalfd(-1, &set, SFD_CLOEXEC));
+  sigemptyset(&set_);
+  AddUnlessIgnored(SIGINT, set_);
+  AddUnlessIgnored(SIGTERM, set_);
+  signals_ = UniqueFd(signalfd(-1, &set_, SFD_CLOEXEC));
   stop_ = UniqueFd(eventfd(0, EFD_CLOEXEC));
   MSITD_CHECK(signals_.valid() && stop_.valid());
+  StartWatching();
+}
+
+Interrupts::~Interrupts() { StopWatching(); }
+
+void Interrupts::StartWatching() {
+  pthread_sigmask(SIG_BLOCK, &set_, nullptr);
   watcher_ = StartThread("signals", [this] { Watch(); });
 }
 
-Interrupts::~Interrupts() {
-  const uint64_t one = 1;
-  MSITD_CHECK(write(stop_.get(), &one, sizeof(one)) == sizeof(one));
+void Interrupts::StopWatching() {
+  uint64_t count = 1;
+  MSITD_CHECK(write(stop_.get(), &count, sizeof(count)) == sizeof(count));
   watcher_.join();
+  MSITD_CHECK(read(stop_.get(), &count, sizeof(count)) == sizeof(count));
 }
+
+Interrupts::Handover::Handover(Interrupts& interrupts)
+    : interrupts_(interrupts) {
+  interrupts_.StopWatching();
+  pthread_sigmask(SIG_UNBLOCK, &interrupts_.set_, nullptr);
+}
+
+Interrupts::Handover::~Handover() { interrupts_.StartWatching(); }
 
 void Interrupts::Watch() {
   pollfd fds[] = {{signals_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <signal.h>
+
 #include <chrono>
 #include <set>
 #include <thread>
@@ -51,10 +53,27 @@ class Interrupts {
     grpc::ClientContext* const call_;
   };
 
+  // While it is alive, signals do what they did before there was an Interrupts,
+  // as is right for a child that owns the terminal. Made and destroyed on the
+  // main thread, while no Hold is alive.
+  class Handover {
+   public:
+    explicit Handover(Interrupts& interrupts);
+    ~Handover();
+    Handover(const Handover&) = delete;
+    Handover& operator=(const Handover&) = delete;
+
+   private:
+    Interrupts& interrupts_;
+  };
+
  private:
+  void StartWatching();
+  void StopWatching();
   void Watch();
   void OnSignal();
 
+  sigset_t set_;
   UniqueFd signals_;
   UniqueFd stop_;
   std::thread watcher_;

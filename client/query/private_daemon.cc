@@ -20,8 +20,10 @@
 #include <iterator>
 #include <sstream>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "client/query/child_command.h"
 #include "protos/os/thread.h"
 #include "protos/status/status.h"
 
@@ -64,13 +66,6 @@ absl::StatusOr<std::string> MakeTempFolder(const std::string& parent) {
   ::dup2(log, STDERR_FILENO);
   ::execve(arguments[0], arguments, environment);
   ::_exit(127);
-}
-
-std::vector<char*> Pointers(std::vector<std::string>& texts) {
-  std::vector<char*> out;
-  for (std::string& text : texts) out.push_back(text.data());
-  out.push_back(nullptr);
-  return out;
 }
 
 // False if the process has ended, and is reaped.
@@ -118,15 +113,21 @@ absl::StatusOr<std::unique_ptr<PrivateDaemon>> PrivateDaemon::Start(
     MSITD_ASSIGN_OR_RETURN(program, FindMsitd());
   }
   std::unique_ptr<PrivateDaemon> out(new PrivateDaemon());
-  MSITD_RETURN_IF_ERROR(out->MakeFolders(options.data_dir));
+  MSITD_RETURN_IF_ERROR(out->MakeFolders(options));
   MSITD_RETURN_IF_ERROR(out->Spawn(program));
   MSITD_RETURN_IF_ERROR(out->WaitUntilReady(options.start_timeout, interrupts));
   return out;
 }
 
-absl::Status PrivateDaemon::MakeFolders(const std::string& data_dir) {
-  MSITD_ASSIGN_OR_RETURN(data_dir_,
-                         MakeTempFolder(data_dir.empty() ? "." : data_dir));
+absl::Status PrivateDaemon::MakeFolders(const PrivateDaemonOptions& options) {
+  keeps_store_ = !options.kept_store.empty();
+  store_ = options.kept_store;
+  if (!keeps_store_) {
+    const std::string& parent = options.data_dir;
+    MSITD_ASSIGN_OR_RETURN(data_dir_,
+                           MakeTempFolder(parent.empty() ? "." : parent));
+    store_ = data_dir_ + "/data";
+  }
   // The path of a Unix socket has 107 bytes at most, so this one is short.
   MSITD_ASSIGN_OR_RETURN(socket_dir_, MakeTempFolder("/tmp"));
 
@@ -149,11 +150,15 @@ absl::Status PrivateDaemon::Spawn(const std::string& program) {
   if (!log.valid()) return ErrnoStatus("cannot write the log of a daemon");
 
   std::vector<std::string> arguments = {
-      program, "--data-dir", data_dir_ + "/data", "--socket-dir", socket_dir_,
-      "--listen", "none", "--log-level", "info",
-      // Its store goes with it, and its user waits for it.
-      "--durable", "false", "--share-equal-bytes", "false", "--nice", "0",
-      "--ingest-nice", "0"};
+      program,     "--data-dir", store_, "--socket-dir",
+      socket_dir_, "--listen",   "none", "--log-level",
+      "info",      "--nice",     "0",    "--ingest-nice",
+      "0"};
+  if (!keeps_store_) {
+    // It goes with the daemon, and its user waits for it.
+    arguments.insert(arguments.end(),
+                     {"--durable", "false", "--share-equal-bytes", "false"});
+  }
   std::vector<std::string> environment = {"NOTIFY_SOCKET=" + socket_dir_ +
                                           "/ready"};
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -196,7 +201,7 @@ absl::Status PrivateDaemon::WaitUntilReady(milliseconds timeout,
           absl::StatusCode::kDeadlineExceeded,
           "the private daemon still starts after {} s: {}; this machine, or "
           "the disk of {}, may have too much other work",
-          static_cast<double>(timeout.count()) / 1000, LastWords(), data_dir_);
+          static_cast<double>(timeout.count()) / 1000, LastWords(), store_);
     }
   }
   return MakeStatus(absl::StatusCode::kCancelled, "interrupted");
@@ -213,6 +218,11 @@ std::string PrivateDaemon::LastWords() const {
 }
 
 PrivateDaemon::~PrivateDaemon() {
+  if (keeps_store_ && pid_ > 0) {
+    // It writes what it has.
+    ::kill(pid_, SIGTERM);
+    Reap(std::exchange(pid_, -1));
+  }
   // The names of its files go first, while it holds them open. Their room is
   // then freed as it dies, which is not waited for: that may take the file
   // system a third of a second for 2 GiB. It is stopped before, so that it

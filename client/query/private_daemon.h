@@ -23,15 +23,19 @@ struct PrivateDaemonOptions {
   // The folder in which the store gets a folder of its own, with room for all
   // that is recorded.
   std::string data_dir;
+  // Where its store is instead, which stays when the daemon has ended, and
+  // outlives the machine. It is made if it is not there.
+  std::string kept_store;
   // Empty: what FindMsitd finds.
   std::string program;
   std::chrono::milliseconds start_timeout = kDaemonStartMax;
 };
 
 // A daemon for one command: it listens on a Unix socket of its own alone. It
-// ends with this object, or with the process if that is killed. Its store and
-// socket are removed, unless the process is killed: then they stay. The room of
-// a removed store is free shortly after. Thread-compatible.
+// ends with this object, or with the process if that is killed. Its store, if
+// that is not to be kept, and its socket are removed, unless the process is
+// killed: then they stay. The room of a removed store is free shortly after.
+// Thread-compatible.
 class PrivateDaemon {
  public:
   // Returns once it takes calls. Call it on the main thread, since the daemon
@@ -51,14 +55,17 @@ class PrivateDaemon {
 
  private:
   PrivateDaemon() = default;
-  absl::Status MakeFolders(const std::string& data_dir);
+  absl::Status MakeFolders(const PrivateDaemonOptions& options);
   absl::Status Spawn(const std::string& program);
   absl::Status WaitUntilReady(std::chrono::milliseconds timeout,
                               Interrupts& interrupts);
   // The end of its log, for an error.
   std::string LastWords() const;
 
+  // Removed at the end.
   std::string data_dir_;
+  std::string store_;
+  bool keeps_store_ = false;
   std::string socket_dir_;
   UniqueFd ready_;
   pid_t pid_ = -1;

@@ -152,7 +152,7 @@ std::string CheckNumber(const std::string& text) {
              : text + " is no number from 0 on";
 }
 
-void AddDeterminism(const std::string& seed, Environment& environment) {
+void AddDeterminism(const std::string& seed, ctl::Environment& environment) {
   environment["LCCL_DETERMINISTIC"] = "1";
   environment["HCCL_DETERMINISTIC"] = "true";
   environment["ATB_MATMUL_SHUFFLE_K_ENABLE"] = "0";
@@ -160,7 +160,7 @@ void AddDeterminism(const std::string& seed, Environment& environment) {
   environment["PYTHONHASHSEED"] = seed;
 }
 
-Environment AtbEnvironment(const AtbDumpOptions& options) {
+ctl::Environment AtbEnvironment(const AtbDumpOptions& options) {
   std::vector<std::string> types = options.types;
   const bool makes_onnx = Has(types, "onnx");
   if (makes_onnx) types.insert(types.end(), {"model", "op"});
@@ -168,7 +168,7 @@ Environment AtbEnvironment(const AtbDumpOptions& options) {
   const std::string pid = fmt::format("{}", getpid());
   const bool splits_time = options.time == 3;
 
-  Environment out;
+  ctl::Environment out;
   if (!options.config.empty()) {
     out["ATB_DUMP_CONFIG"] = AbsolutePath(options.config);
   }
@@ -210,7 +210,7 @@ absl::StatusOr<int> DumpAtb(const AtbDumpOptions& options, Logger& log) {
     MSITD_RETURN_IF_ERROR(CheckConfig(options.config));
   }
   MSITD_ASSIGN_OR_RETURN(const std::string probe, FindProbe(log));
-  Environment environment = AtbEnvironment(options);
+  ctl::Environment environment = AtbEnvironment(options);
   const auto& processes = environment["ATB_DUMP_SUB_PROC_INFO_SAVE_PATH"];
   if (processes.has_value()) {
     std::error_code error;
@@ -220,7 +220,8 @@ absl::StatusOr<int> DumpAtb(const AtbDumpOptions& options, Logger& log) {
   }
   log.Info(fmt::format("Append save_tensor_so_path: {} to LD_PRELOAD", probe));
   Preload(probe, environment);
-  MSITD_ASSIGN_OR_RETURN(const int exit_code, RunCommand(words, environment));
+  MSITD_ASSIGN_OR_RETURN(const int exit_code,
+                         ctl::RunCommand(words, environment));
   if (processes.has_value()) {
     // Where the processes say what they have written; the original reads it.
     std::error_code error;

@@ -37,10 +37,10 @@ std::string CheckRange(const std::string& text);   // "0,0,4,8"
 std::string CheckNumber(const std::string& text);  // "0", "12"
 
 // The environment that switches on deterministic computing.
-void AddDeterminism(const std::string& seed, Environment& environment);
+void AddDeterminism(const std::string& seed, ctl::Environment& environment);
 
 // The environment of the probe of ATB for these flags, without LD_PRELOAD.
-Environment AtbEnvironment(const AtbDumpOptions& options);
+ctl::Environment AtbEnvironment(const AtbDumpOptions& options);
 
 // `msit llm dump`: runs a command in which the probe of the CANN toolkit
 // writes tensors of ATB. Returns the command's exit code. NOT_FOUND if the

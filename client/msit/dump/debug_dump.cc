@@ -210,7 +210,7 @@ class MindieDump {
   ConfigFile config_;
   // Of a dump that is streamed: CANN writes there if it does not call back.
   PrivateFolder unused_;
-  Environment environment_;
+  ctl::Environment environment_;
   std::string output_;
   ctl::ConnectionOptions connection_;
   std::map<std::string, FileState> before_;
@@ -320,7 +320,8 @@ absl::StatusOr<int> MindieDump::Run() {
                          SplitCommand(*options_.command));
   MSITD_RETURN_IF_ERROR(Prepare());
   log_.Info(fmt::format("Running: {}", fmt::join(words, " ")));
-  MSITD_ASSIGN_OR_RETURN(const int exit_code, RunCommand(words, environment_));
+  MSITD_ASSIGN_OR_RETURN(const int exit_code,
+                         ctl::RunCommand(words, environment_));
   if (exit_code != 0) {
     log_.Error(
         fmt::format("The command has ended with exit code {}", exit_code));

@@ -125,12 +125,13 @@ absl::StatusOr<int> DumpLogits(const LogitsDumpOptions& options, Logger& log) {
   }
   MSITD_ASSIGN_OR_RETURN(const std::string cases,
                          BadCaseList(options.bad_cases));
-  const Environment environment = {
+  const ctl::Environment environment = {
       {"BAD_CASE_LOGITS_DUMP", "True"},
       {"LOGITS_DUMP_TOKEN_MAX_LENGTH", options.tokens},
       {"BAD_CASE_LIST", cases}};
   log.Info(fmt::format("Execute command: {}", fmt::join(words, " ")));
-  MSITD_ASSIGN_OR_RETURN(const int exit_code, RunCommand(words, environment));
+  MSITD_ASSIGN_OR_RETURN(const int exit_code,
+                         ctl::RunCommand(words, environment));
   if (exit_code != 0) {
     log.Error(fmt::format("The command ended with {}", exit_code));
     return exit_code;
