@@ -125,6 +125,7 @@ CommandLine::CommandLine() : app_("", "msitctl") {
   AddCaptureCommands(*this);
   AddNodeCommands(*this);
   AddWatchCommand(*this);
+  AddExecCommand(*this);
   AddCompletionCommand(*this);
   AddHelpCommand(*this);
 }
@@ -315,6 +316,8 @@ std::string CommandLine::EmptyOption() const {
        app = app->get_parent()) {
     for (const CLI::Option* option : app->get_options()) {
       if (option->get_items_expected_max() == 0) continue;
+      // The arguments of another command may be empty.
+      if (option->get_positional() && PositionalsMax(*option) > 1) continue;
       const std::vector<std::string>& values = option->results();
       if (std::find(values.begin(), values.end(), "") != values.end()) {
         return option->get_name();
@@ -356,9 +359,12 @@ int CommandLine::Run(int argc, char** argv) {
                                                             : kExitLocal;
   } catch (const CLI::ParseError& error) {
     const Slip slip = FindSlip({argv + 1, argv + argc});
-    return Report(UsageError(fmt::format(
+    Outcome wrong = UsageError(fmt::format(
         "{}; see {} --help", slip.what.empty() ? error.what() : slip.what,
-        FullName(*slip.command))));
+        FullName(*slip.command)));
+    // The codes below are those of the command that it runs.
+    if (slip.command->get_name() == "exec") wrong.exit_code = kExitExecFailed;
+    return Report(wrong);
   }
   return Report(RunVerb());
 }

@@ -91,6 +91,7 @@ void AddCompareCommands(CommandLine& line);
 void AddCaptureCommands(CommandLine& line);
 void AddNodeCommands(CommandLine& line);
 void AddWatchCommand(CommandLine& line);
+void AddExecCommand(CommandLine& line);
 void AddCompletionCommand(CommandLine& line);
 void AddHelpCommand(CommandLine& line);
 

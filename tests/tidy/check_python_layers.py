@@ -40,6 +40,9 @@ PACKAGES: dict[str, Package] = {
     ),
     # Names of msprobe.
     "msitd.probe": Package(("msitd._core", "msitd._core.seeding"), ("torch",)),
+    # What `msitctl exec` has a command do, and the names of other tools there.
+    "msitd._exec": Package(("msitd._core", "msitd._compat"), ("torch",)),
+    "msitd._compat": Package(("msitd.llm", "msitd.probe")),
     # Names of msit.
     "components": Package(("msitd.formats",), ("numpy",)),
     # Speaks to a daemon by gRPC alone, and needs nothing that records.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import NamedTuple
+
+from msitd._core.daemon.ranks import rank_of_group, rank_of_process
 
 
 class Place(NamedTuple):
@@ -28,7 +28,7 @@ class Place(NamedTuple):
         """
         if self.given is not None:
             return f"rank{self.given}"
-        group = _group()
+        group = rank_of_group()
         if group is not None:
             return f"rank{group[0]}"
         return "rank" if self.world_size == 1 else f"rank{self.rank}"
@@ -36,19 +36,4 @@ class Place(NamedTuple):
 
 def place_of(rank_id: int | None) -> Place:
     """Returns which rank this process is: of torch.distributed, else of its launcher."""
-    group = _group()
-    if group is None:
-        group = (
-            int(os.environ.get("RANK", "0")),
-            int(os.environ.get("WORLD_SIZE", "1")),
-        )
-    return Place(*group, rank_id)
-
-
-def _group() -> tuple[int, int] | None:
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is None or not distributed.is_available():
-        return None
-    if not distributed.is_initialized():
-        return None
-    return distributed.get_rank(), distributed.get_world_size()
+    return Place(*rank_of_process(), rank_id)

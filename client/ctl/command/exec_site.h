@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace msitd::ctl {
+
+// A folder for PYTHONPATH. Its module `sitecustomize`, which every Python that
+// finds it runs first, has the package msitd record, and then runs the module
+// of that name that it hides. Removed with this object. Thread-compatible.
+class ExecSite {
+ public:
+  static absl::StatusOr<ExecSite> Make();
+
+  ExecSite(ExecSite&& other) noexcept;
+  ExecSite& operator=(ExecSite&&) = delete;
+  ~ExecSite();
+
+  const std::string& folder() const { return folder_; }
+
+  // Whether a Python has recorded by it, or has said why not.
+  bool WasUsed() const;
+
+ private:
+  explicit ExecSite(std::string folder) : folder_(std::move(folder)) {}
+
+  std::string folder_;
+};
+
+}  // namespace msitd::ctl

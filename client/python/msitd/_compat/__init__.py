@@ -1,0 +1,1 @@
+"""What stands for modules of other tools; see msitd._exec.names."""

@@ -1,0 +1,5 @@
+"""Stands for msprobe, and for its modules that scripts import."""
+
+from msitd.probe import PrecisionDebugger, module_dump, module_dump_end, seed_all
+
+__all__ = ["PrecisionDebugger", "module_dump", "module_dump_end", "seed_all"]

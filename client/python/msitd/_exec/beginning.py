@@ -1,0 +1,21 @@
+"""Prepares a Python of a command, before its program runs."""
+
+from __future__ import annotations
+
+import sys
+
+from msitd._exec import names, paths, torch_import
+from msitd._exec.settings import read_settings
+
+
+def begin() -> None:
+    """Does what exec was asked for, in this process. Raises nothing."""
+    try:
+        settings = read_settings()
+        if settings is None:
+            return
+        names.install()
+        paths.install(settings.paths)
+        torch_import.install(settings)
+    except Exception as error:  # noqa: BLE001 - never the program's problem
+        sys.stderr.write(f"msitctl exec: nothing is recorded: {error}\n")

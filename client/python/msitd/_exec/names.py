@@ -1,0 +1,55 @@
+"""Has the names of other tools mean msitd, while a command runs."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+# Modules of other tools that scripts import, and what stands for each.
+STAND_INS = {
+    "msit_llm": "msitd._compat.msit_llm",
+    "msit_llm.dump": "msitd._compat.msit_llm",
+    "msit_llm.dump.torch_dump": "msitd._compat.msit_llm",
+    "msit_llm.dump.torch_dump.dump": "msitd._compat.msit_llm",
+    "msit_llm.dump.torch_dump.dump_config": "msitd._compat.msit_llm",
+    "msit_llm.dump.torchair_dump": "msitd._compat.msit_llm",
+    "msprobe": "msitd._compat.msprobe",
+    "msprobe.pytorch": "msitd._compat.msprobe",
+    "msprobe.pytorch.debugger": "msitd._compat.msprobe",
+    "msprobe.pytorch.debugger.precision_debugger": "msitd._compat.msprobe",
+    "msprobe.pytorch.common": "msitd._compat.msprobe",
+    "msprobe.pytorch.common.utils": "msitd._compat.msprobe",
+}
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds stand-ins in front of what is installed."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname not in STAND_INS:
+            return None
+        spec = importlib.machinery.ModuleSpec(fullname, _Loader(), is_package=True)
+        spec.submodule_search_locations = []
+        return spec
+
+
+class _Loader(importlib.abc.Loader):
+    def exec_module(self, module: ModuleType) -> None:
+        stand_in = importlib.import_module(STAND_INS[module.__name__])
+        for name in stand_in.__all__:
+            setattr(module, name, getattr(stand_in, name))
+
+
+def install() -> None:
+    """Puts the stand-ins in front of all others."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())

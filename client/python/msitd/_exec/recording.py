@@ -1,0 +1,193 @@
+"""Puts hooks on each model that a program calls."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import os
+import sys
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from msitd._core.api.handle import register_api
+from msitd._core.daemon.ranks import rank_of_process
+from msitd._core.graph import compiled
+from msitd._core.module.hooks import HookHandle
+from msitd._core.recorder import Client
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    import torch
+
+    from msitd._exec.settings import ExecSettings
+
+# Scripts that import one of these say themselves what is recorded.
+_FACES = ("msitd.llm", "msitd.probe")
+
+# The model waits for a slow daemon, as it would for a slow disk.
+_MAX_BLOCK_S = 600.0
+
+
+class _Models:
+    """The models of this process that have hooks. Any thread may call one."""
+
+    def __init__(self, settings: ExecSettings) -> None:
+        self._settings = settings
+        # The program has imported it.
+        import torch
+
+        self._lock = threading.RLock()
+        self._register = torch.nn.modules.module.register_module_forward_pre_hook
+        self._code = torch.nn.Module._call_impl.__code__
+        self._hook_of_all: Any = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._client: Client | None = None
+        self._known: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
+        self._has_main = False
+        self._op_counts: dict[str, int] = {}
+        self._ends = contextlib.ExitStack()
+        self._is_off = False
+        if self._hook_of_all is not None:
+            self._hook_of_all.remove()
+        self._hook_of_all = self._register(self.see)
+
+    def see(self, module: torch.nn.Module, args: tuple[Any, ...]) -> None:
+        """Is called before each call of any module. Raises nothing."""
+        if self._is_off or module in self._known:
+            return
+        try:
+            self._see_new(module, args)
+        except Exception as error:  # noqa: BLE001 - never the program's problem
+            self._is_off = True
+            sys.stderr.write(f"msitctl exec: nothing more is recorded: {error}\n")
+
+    def _see_new(self, module: torch.nn.Module, args: tuple[Any, ...]) -> None:
+        if any(face in sys.modules for face in _FACES):
+            self._is_off = True
+            return
+        call, is_inside = self._calls(sys._getframe(2))
+        with self._lock:
+            if module in self._known:
+                return
+            if is_inside:
+                # It was made on the way, by a model that has hooks.
+                self._known.add(module)
+                return
+            for each in compiled.unwrap(module).modules():
+                self._known.add(each)
+            self._known.add(module)
+            handle = self._hook(module)
+        if compiled.unwrap(module) is module:
+            # Torch has chosen the hooks of this call already.
+            kwargs = {} if call is None else call.f_locals.get("kwargs", {})
+            handle._hooks[handle._root_op].before(module, args, kwargs)
+        if any(map(_is_compiled, module.modules())):
+            # Graphs would end at it. Models that are called later are not seen.
+            self._hook_of_all.remove()
+
+    def _calls(self, frame: FrameType | None) -> tuple[FrameType | None, bool]:
+        """Returns the frame of the call that begins, and whether it is in another."""
+        call: FrameType | None = None
+        while frame is not None:
+            if frame.f_code is self._code:
+                if call is not None:
+                    return call, True
+                call = frame
+            frame = frame.f_back
+        return call, False
+
+    def _hook(self, module: torch.nn.Module) -> HookHandle:
+        settings = self._settings
+        # What has no parameters, such as a loss, is beside the model that counts.
+        is_main = not self._has_main and next(module.parameters(), None) is not None
+        self._has_main = self._has_main or is_main
+        client = self._open()
+        op_of = None if is_main else functools.partial(_op_of, self._name_of(module))
+        has_modules = settings.level in ("module", "mix")
+        handle = HookHandle(
+            module,
+            client,
+            inputs=True,
+            outputs=True,
+            weights=settings.weights and has_modules,
+            values=True,
+            stack=settings.stack,
+            aliases=settings.aliases,
+            objects=False,
+            gradients=settings.gradients,
+            optimizer_state=False,
+            # Where functions alone are recorded, the hooks count steps.
+            op_pattern=(settings.ops or None) if has_modules else [],
+            tokens=None,
+            time="auto" if is_main else "step",
+            requests=None,
+            op_of=op_of,
+        )
+        self._ends.callback(handle.remove)
+        return handle
+
+    def _name_of(self, module: torch.nn.Module) -> str:
+        kind = type(module).__name__
+        number = self._op_counts.get(kind, 0)
+        self._op_counts[kind] = number + 1
+        return f"{kind}.{number}" if number else kind
+
+    def _open(self) -> Client:
+        if self._client is not None:
+            return self._client
+        settings = self._settings
+        rank, world_size = rank_of_process()
+        self._client = client = Client(
+            os.environ["MSITD_RUN"],
+            rank=rank,
+            world_size=world_size,
+            if_exists="new",
+            on_drop="warn",
+            max_block=_MAX_BLOCK_S,
+        )
+        self._ends.callback(client.close)
+        if settings.level in ("api", "mix"):
+            self._ends.enter_context(
+                register_api(
+                    client,
+                    op_pattern=settings.ops or None,
+                    stack=settings.stack,
+                    aliases=settings.aliases,
+                    gradients=settings.gradients,
+                )
+            )
+        # Behind that of the client, so it comes before it.
+        atexit.register(self.end)
+        return client
+
+    def end(self) -> None:
+        """Takes the hooks away, and sends what was recorded."""
+        self._is_off = True
+        self._ends.close()
+
+    def begin_again(self) -> None:
+        """Is called in a forked child, whose client is off."""
+        self._lock = threading.RLock()
+        # What the parent has is not closed here.
+        self._ends.pop_all()
+        self._forget()
+
+
+def install(settings: ExecSettings) -> None:
+    """Has every model recorded that is called from now on."""
+    models = _Models(settings)
+    os.register_at_fork(after_in_child=models.begin_again)
+
+
+def _is_compiled(module: torch.nn.Module) -> bool:
+    is_called_compiled = getattr(module, "_compiled_call_impl", None) is not None
+    return is_called_compiled or compiled.unwrap(module) is not module
+
+
+def _op_of(name: str, path: str) -> str:
+    return f"{name}.{path}" if path else name

@@ -1,0 +1,55 @@
+"""What `msitctl exec` was asked for, as client/ctl/command/exec_command.cc writes it."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+
+VARIABLE = "MSITD_EXEC"
+
+
+@dataclass(frozen=True)
+class ExecSettings:
+    """Flags of exec."""
+
+    level: str
+    stack: str
+    weights: bool
+    gradients: bool
+    aliases: bool
+    # Empty for all.
+    ops: tuple[str, ...]
+    # What is looked for where: old, new.
+    paths: tuple[tuple[str, str], ...]
+    devices: tuple[tuple[str, str], ...]
+
+
+def read_settings() -> ExecSettings | None:
+    """Returns what the environment says; None if this is no part of an exec.
+
+    Raises:
+        ValueError: It says what exec does not write.
+    """
+    text = os.environ.get(VARIABLE)
+    if not text:
+        return None
+    try:
+        said = json.loads(text)
+        return ExecSettings(
+            level=said["level"],
+            stack=said["stack"],
+            weights=said["weights"],
+            gradients=said["gradients"],
+            aliases=said["aliases"],
+            ops=tuple(said["ops"]),
+            paths=tuple(_pair(each) for each in said["map_path"]),
+            devices=tuple(_pair(each) for each in said["map_device"]),
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{VARIABLE} is not as exec writes it: {error!r}") from None
+
+
+def _pair(text: str) -> tuple[str, str]:
+    old, _, new = text.partition("=")
+    return old, new

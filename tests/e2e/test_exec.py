@@ -1,0 +1,490 @@
+"""msitctl exec: what a command that knows nothing of msitd leaves, and how it ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon import BIN_DIR, Daemon
+
+OWN_FAILURE = 125
+CANNOT_RUN = 126
+NOT_FOUND = 127
+
+HEAD = """
+import os, signal, subprocess, sys
+import torch
+from torch import nn
+torch.manual_seed(0)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+    def forward(self, x, *, scale=1.0):
+        return torch.relu(self.fc(x)) * scale
+model = Net()
+"""
+FORWARD = "out = model(torch.ones(2, 4), scale=torch.full((1,), 2.0))\n"
+
+
+@pytest.fixture(autouse=True)
+def place(
+    daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """An empty folder, and a daemon and programs where a user has them."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PATH", f"{BIN_DIR}:{os.environ['PATH']}")
+    monkeypatch.setenv("MSITCTL_ENDPOINT", f"unix:{daemon.socket_dir}/msitd.sock")
+    monkeypatch.delenv("MSITD_ENDPOINT", raising=False)
+    yield folder
+
+
+def execute(
+    *words: str,
+    expect: int = 0,
+    flags: tuple[str, ...] = ("--run", "r"),
+    **options: Any,
+) -> "subprocess.CompletedProcess[str]":
+    done = subprocess.run(
+        [BIN_DIR / "msitctl", "exec", *flags, "--", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        **options,
+    )
+    assert done.returncode == expect, done.stderr
+    return done
+
+
+def script(
+    text: str, *flags: str, head: str = HEAD, expect: int = 0
+) -> "subprocess.CompletedProcess[str]":
+    Path("script.py").write_text(head + text)
+    return execute(
+        sys.executable, "script.py", expect=expect, flags=("--run", "r", *flags)
+    )
+
+
+def places(
+    daemon: Daemon, run: str = "r", *flags: str
+) -> list[tuple[int, int, str, str]]:
+    """Returns token, call, op and `io index` of all that is in a run."""
+    found = daemon.ctl_json("tensor", "list", "--run", run, "--limit", "0", *flags)
+    return [
+        (
+            int(each.get("token", 0)),
+            int(each.get("call", 0)),
+            each["op"],
+            f"{each['io']} {each.get('index', '')}".lower().removeprefix("io_"),
+        )
+        for each in found.get("tensors", [])
+    ]
+
+
+def state(daemon: Daemon, run: str = "r") -> str:
+    return str(daemon.ctl_json("run", "get", run)["state"])
+
+
+def runs(daemon: Daemon) -> set[str]:
+    return {run["name"] for run in daemon.ctl_json("run", "list").get("runs", [])}
+
+
+def test_a_plain_script_is_recorded_from_its_first_call_on(daemon: Daemon) -> None:
+    done = script(FORWARD * 2 + "print(out.sum().item())\n")
+    assert float(done.stdout) > 0
+    assert set(places(daemon)) == {
+        (token, 0, op, place)
+        for token in (0, 1)
+        for op, place in (
+            ("root", "input 0"),
+            ("root", "input scale"),
+            ("root.fc", "input 0"),
+            ("root.fc", "output 0"),
+            ("root", "output 0"),
+        )
+    }
+    assert "sealed" in state(daemon).lower()
+    assert "recorded r; look at it with: msitctl run get r" in done.stderr
+
+
+def test_a_loss_is_beside_the_model(daemon: Daemon) -> None:
+    script(
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "loss_of = nn.MSELoss()\n"
+        "for _ in range(2):\n"
+        "    loss = loss_of(model(torch.ones(2, 4)), torch.zeros(2, 4))\n"
+        "    loss.backward()\n"
+        "    optimizer.step()\n",
+        "--gradients",
+    )
+    found = places(daemon)
+    assert {(token, op) for token, _, op, _ in found} == {
+        (token, op) for token in (0, 1) for op in ("root", "root.fc", "MSELoss")
+    }
+    assert (1, 0, "root.fc", "grad_weight weight") in found
+
+
+def test_models_that_are_loaded_one_by_one_have_names_of_their_own(
+    daemon: Daemon,
+) -> None:
+    script(FORWARD + "other = Net()\n_ = other(out)\nthird = Net()\n_ = third(out)\n")
+    assert {op for _, _, op, _ in places(daemon)} == {
+        "root",
+        "root.fc",
+        "Net",
+        "Net.fc",
+        "Net.1",
+        "Net.1.fc",
+    }
+
+
+@pytest.mark.parametrize(
+    "flags, expected",
+    [
+        (("--ops", "*.fc"), {"root.fc"}),
+        (("--level", "api"), {"Torch.relu", "Functional.linear", "Tensor.__mul__"}),
+        (
+            ("--level", "mix", "--ops", "root*", "--ops", "*relu"),
+            {"root", "root.fc", "Torch.relu"},
+        ),
+        (("--weights", "--ops", "root.fc"), {"root.fc"}),
+    ],
+)
+def test_flags_choose_what_is_recorded(
+    flags: tuple[str, ...], expected: set[str], daemon: Daemon
+) -> None:
+    script(FORWARD, *flags)
+    found = places(daemon)
+    assert {op for _, _, op, _ in found} - {"Torch.ones", "Torch.full"} == expected
+    has_weight = any(place.startswith("weight") for *_, place in found)
+    assert has_weight == ("--weights" in flags)
+
+
+def test_stacks_name_the_script(daemon: Daemon) -> None:
+    script(FORWARD, "--stack", "caller")
+    (tensor,) = daemon.ctl_json(
+        "tensor", "list", "--run", "r", "--ops", "root.fc", "--io", "output"
+    )["tensors"]
+    got = daemon.ctl_json("tensor", "get", tensor["name"])
+    assert "script.py:" in got["stack"]
+
+
+@pytest.mark.parametrize(
+    "end, code",
+    [
+        ("raise ValueError", 1),
+        ("sys.exit(9)", 9),
+        ("import time; time.sleep(0.2); os._exit(3)", 3),
+        ("import time; time.sleep(0.2); os.kill(os.getpid(), signal.SIGKILL)", 137),
+        ("import time; time.sleep(0.2); os.abort()", 134),
+    ],
+)
+def test_the_code_is_that_of_the_script_and_the_run_is_sealed(
+    end: str, code: int, daemon: Daemon
+) -> None:
+    script(FORWARD + end, expect=code)
+    assert (0, 0, "root.fc", "output 0") in places(daemon)
+    assert "sealed" in state(daemon).lower()
+
+
+def test_failures_of_exec_have_codes_of_their_own(place: Path) -> None:
+    execute("no-such-program", expect=NOT_FOUND)
+    (place / "file").write_text("x")
+    execute("./file", expect=CANNOT_RUN)
+    execute("true", expect=OWN_FAILURE, flags=("--map-path", "x"))
+    execute("true", expect=OWN_FAILURE, flags=("--level", "deep"))
+    execute(expect=OWN_FAILURE)
+    away = {**os.environ, "MSITCTL_ENDPOINT": "127.0.0.1:1"}
+    execute("true", expect=OWN_FAILURE, env=away)
+
+
+def test_arguments_reach_the_script_as_they_are(place: Path) -> None:
+    text = "import sys; print(sys.argv[1:])"
+    words = ["--run", "x", "", "a b", "--", "-h"]
+    done = execute(sys.executable, "-c", text, *words)
+    assert done.stdout.strip() == str(words)
+
+
+def test_input_reaches_the_script() -> None:
+    text = "import sys; print(sys.stdin.read())"
+    assert execute(sys.executable, "-c", text, input="hello").stdout == "hello\n"
+
+
+def test_what_calls_no_model_says_so(place: Path) -> None:
+    done = execute(sys.executable, "-c", "import json")
+    assert "nothing is recorded: no module of torch was called" in done.stderr
+    done = execute("true")
+    assert "nothing is recorded: the command has run no Python" in done.stderr
+    done = execute(sys.executable, "-I", "-c", "import json")
+    assert "does not look at PYTHONPATH" in done.stderr
+    assert list(place.iterdir()) == []
+
+
+def test_a_python_without_the_package_says_so(place: Path) -> None:
+    text = "import sys; print(sys.version_info[0])"
+    done = execute("/usr/bin/python3", "-S", "-c", text)
+    # Without its site, nothing runs first.
+    assert "no Python" in done.stderr
+    done = execute("/usr/bin/python3", "-c", text)
+    assert done.stdout == "3\n"
+    assert "/usr/bin/python3 has no package msitd" in done.stderr
+
+
+def test_torch_is_not_imported_for_it() -> None:
+    text = (
+        "import sys; assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
+    )
+    execute(sys.executable, "-c", text)
+
+
+def test_a_sitecustomize_of_the_user_runs_too(place: Path) -> None:
+    (place / "site").mkdir()
+    (place / "site/sitecustomize.py").write_text("import builtins; builtins.mine = 7")
+    done = execute(
+        sys.executable,
+        "-c",
+        "import sitecustomize; print(mine, sitecustomize.__file__)",
+        env={**os.environ, "PYTHONPATH": str(place / "site")},
+    )
+    assert done.stdout.split() == ["7", str(place / "site/sitecustomize.py")]
+
+
+def test_a_run_that_is_there_stays(daemon: Daemon) -> None:
+    script(FORWARD)
+    script(FORWARD)
+    assert runs(daemon) == {"r", "r-2"}
+    assert places(daemon) == places(daemon, "r-2")
+
+
+def test_children_are_followed(daemon: Daemon, place: Path) -> None:
+    (place / "child.py").write_text(HEAD + FORWARD)
+    script(
+        FORWARD + "subprocess.run([sys.executable, 'child.py'], check=True)\n"
+        "subprocess.run(['sh', '-c', f'{sys.executable} child.py'], check=True)\n"
+    )
+    assert runs(daemon) == {"r", "r-2", "r-3"}
+    assert places(daemon) == places(daemon, "r-2") == places(daemon, "r-3")
+    assert {state(daemon, run) for run in runs(daemon)} == {state(daemon)}
+
+
+MULTI = """
+import multiprocessing
+def work(number):
+    model(torch.ones(2, 4))
+if __name__ == "__main__":
+    {before}
+    context = multiprocessing.get_context({how!r})
+    workers = [context.Process(target=work, args=(n,)) for n in range(2)]
+    for worker in workers: worker.start()
+    for worker in workers: worker.join()
+    assert [worker.exitcode for worker in workers] == [0, 0]
+"""
+
+
+@pytest.mark.parametrize("how", ["spawn", "fork"])
+@pytest.mark.parametrize("before", ["pass", "model(torch.ones(2, 4))"])
+def test_processes_are_followed(how: str, before: str, daemon: Daemon) -> None:
+    script(MULTI.format(how=how, before=before))
+    expected = 2 if before == "pass" else 3
+    assert len(runs(daemon)) == expected
+    for run in runs(daemon):
+        assert (0, 0, "root.fc", "output 0") in places(daemon, run)
+
+
+RANKS = (
+    HEAD
+    + """
+import torch.distributed as dist
+dist.init_process_group("gloo")
+model(torch.full((2, 4), float(dist.get_rank())))
+dist.barrier()
+dist.destroy_process_group()
+"""
+)
+
+
+def test_ranks_of_torchrun_are_one_run(daemon: Daemon, place: Path) -> None:
+    (place / "rank.py").write_text(RANKS)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    execute(*torchrun, "--nproc-per-node=2", "rank.py")
+    assert runs(daemon) == {"r"}
+    for rank in ("0", "1"):
+        found = places(daemon, "r", "--ranks", rank)
+        assert (0, 0, "root.fc", "output 0") in found
+
+
+def test_compiled_models_are_recorded(daemon: Daemon) -> None:
+    script(
+        "model = torch.compile(model, backend='aot_eager', fullgraph=True)\n"
+        + FORWARD * 2
+        + "import torch._dynamo.utils as utils\n"
+        "assert utils.counters['graph_break'] == {}, utils.counters\n"
+    )
+    assert [place for place in places(daemon) if place[2] == "root.fc"] == [
+        (token, 0, "root.fc", place)
+        for token in (0, 1)
+        for place in ("input 0", "output 0")
+    ]
+
+
+MSIT = """
+from msit_llm import DumpConfig, register_hook
+config = DumpConfig(dump_path="torch_dump", token_range=[0, 1])
+register_hook(model, config)
+with torch.no_grad():
+    for _ in range(3):
+        model(torch.ones(2, 4))
+"""
+
+
+def test_a_script_for_msit_llm_runs_as_it_is(daemon: Daemon, place: Path) -> None:
+    done = script(MSIT)
+    (device,) = (place / "torch_dump").glob("msit_dump_*/torch_tensors/cpu_*")
+    assert {path.name for path in (device / "1/root.fc").iterdir()} == {
+        "input_0.pth",
+        "output.pth",
+    }
+    # Its own run, and no other.
+    assert runs(daemon) == {"r"}, done.stderr
+    assert {token for token, *_ in places(daemon)} == {0, 1}
+
+
+MSPROBE = """
+import torch_npu
+from msprobe.pytorch import PrecisionDebugger
+torch.npu.set_device("npu:0")
+model = model.to(torch.device("npu:0")).npu()
+debugger = PrecisionDebugger("/config/config.json", model=model)
+debugger.start()
+x = torch.ones(2, 4, device="npu:0").npu()
+loss = model(x).sum()
+loss.backward()
+debugger.stop()
+debugger.step()
+assert torch.npu.is_available()
+"""
+
+
+def test_a_script_for_msprobe_and_an_npu_runs_as_it_is(
+    daemon: Daemon, place: Path
+) -> None:
+    (place / "here").mkdir()
+    (place / "here/config.json").write_text(
+        '{"task": "tensor", "level": "mix", "dump_path": "dump"}'
+    )
+    script(MSPROBE, "--map-device", "npu=cpu", "--map-path", "/config=here")
+    files = {
+        path.name for path in (place / "dump/step0/rank/dump_tensor_data").iterdir()
+    }
+    assert "Module.fc.Linear.forward.0.input.0.pt" in files
+    assert "Functional.linear.0.backward.input.0.pt" in files
+    assert runs(daemon) == {"r"}
+
+
+def test_paths_are_mapped(place: Path) -> None:
+    (place / "here/deep").mkdir(parents=True)
+    (place / "here/a.txt").write_text("text")
+    text = """
+import os, pathlib, torch
+assert open("/no/such/a.txt").read() == "text"
+assert pathlib.Path("/no/such/a.txt").read_text() == "text"
+assert os.path.isdir("/no/such/deep") and sorted(os.listdir("/no/such")) == ["a.txt", "deep"]
+os.makedirs("/no/such/made/more", exist_ok=True)
+torch.save(torch.ones(2), "/no/such/made/t.pt")
+assert torch.load("/no/such/made/t.pt").sum() == 2
+assert not os.path.exists("/no/suchlike")
+with open(file="/no/such/b.txt", mode="w") as file: file.write("b")
+os.rename("/no/such/b.txt", "/no/such/c.txt")
+"""
+    (place / "paths.py").write_text(text)
+    execute(sys.executable, "paths.py", flags=("--map-path", "/no/such=here"))
+    assert {path.name for path in (place / "here").iterdir()} == {
+        "a.txt",
+        "c.txt",
+        "deep",
+        "made",
+    }
+
+
+def test_cuda_can_be_mapped(daemon: Daemon) -> None:
+    script(
+        "model = model.to('cuda')\n"
+        "x = torch.ones(2, 4, device=torch.device('cuda', 1)).cuda()\n"
+        "assert x.device.type == 'cpu'\n"
+        "model(x)\n",
+        "--map-device",
+        "cuda=cpu",
+    )
+    assert (0, 0, "root.fc", "output 0") in places(daemon)
+    done = script("pass", "--map-device", "npu=nonsense")
+    assert "nothing is recorded: --map-device" in done.stderr
+
+
+def test_without_a_daemon_there_is_one_whose_store_stays(
+    place: Path, tmp_path: Path
+) -> None:
+    (place / "script.py").write_text(HEAD + FORWARD)
+    store = tmp_path / "store"
+    done = execute(
+        sys.executable, "script.py", flags=("--run", "r", "--data-dir", str(store))
+    )
+    assert f"msitd --data-dir {store}" in done.stderr
+    later = Daemon(tmp_path)
+    later.data_dir = store
+    later.start()
+    try:
+        assert (0, 0, "root.fc", "output 0") in places(later)
+    finally:
+        later.stop()
+
+
+def test_a_daemon_of_the_recording_side_is_found(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MSITCTL_ENDPOINT")
+    monkeypatch.setenv("MSITD_ENDPOINT", f"unix:{daemon.socket_dir}")
+    script(FORWARD)
+    assert runs(daemon) == {"r"}
+    assert "sealed" in state(daemon).lower()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_are_the_scripts(
+    number: signal.Signals, daemon: Daemon, place: Path
+) -> None:
+    (place / "script.py").write_text(
+        HEAD
+        + "def note(*_):\n    print('noted', flush=True)\n    sys.exit(5)\n"
+        + f"signal.signal({int(number)}, note)\n"
+        + FORWARD
+        + "print('ready', flush=True)\nsignal.pause()\n"
+    )
+    process = subprocess.Popen(
+        [BIN_DIR / "msitctl", "exec", "--run", "r", "--", sys.executable, "script.py"],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    if number == signal.SIGINT:
+        # As a terminal does it: to all of the group.
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+    assert process.wait(60) == 5
+    assert process.stdout.read() == "noted\n"
+    process.stdout.close()
+    deadline = time.monotonic() + 30
+    while "sealed" not in state(daemon).lower():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
