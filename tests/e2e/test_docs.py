@@ -18,6 +18,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 USERS_PAGES = (
     "cli.md",
+    "exec.md",
     "reports.md",
     "comparison.md",
     "comparison_details.md",
@@ -56,7 +57,8 @@ def table_of(text: str, heading: str) -> list[list[str]]:
 
 
 def test_every_flag_of_the_help_is_in_the_manual() -> None:
-    manual = text_of("cli.md") + text_of("reports.md") + text_of("comparison.md")
+    pages = ("cli.md", "reports.md", "comparison.md", "exec.md")
+    manual = "".join(map(text_of, pages))
     told = set(FLAG.findall(manual))
     missing = [
         f"{' '.join(words)} {flag}"

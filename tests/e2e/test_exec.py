@@ -1,6 +1,8 @@
 """msitctl exec: what a command that knows nothing of msitd leaves, and how it ends."""
 
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from daemon import BIN_DIR, Daemon
+from daemon import BIN_DIR, ROOT, Daemon
 
 OWN_FAILURE = 125
 CANNOT_RUN = 126
@@ -488,3 +490,33 @@ def test_signals_are_the_scripts(
     while "sealed" not in state(daemon).lower():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_the_page_shows_what_happens(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    page = (ROOT / "docs/exec.md").read_text()
+    blocks = re.findall(r"^```\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        shown = ""
+        lines = ["code=0"]
+        for part in re.split(r"^(?=\$ )", block, flags=re.MULTILINE):
+            if not part:
+                continue
+            command, _, output = part.removeprefix("$ ").partition("\n")
+            if command.startswith("cat "):
+                (place / command.removeprefix("cat ")).write_text(output)
+                continue
+            shown += part
+            asked = command.replace("$?", "$code")
+            lines += [f"echo {shlex.quote('$ ' + command)}", f"{asked}; code=$?"]
+        done = subprocess.run(
+            ["bash", "-c", "exec 2>&1\n" + "\n".join(lines)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.stdout == shown

@@ -319,9 +319,9 @@ void AddExecCommand(CommandLine& line) {
                   "calls in it. Exits as the command does; 125 to 127 are "
                   "failures of exec.",
        .examples =
-           "msitctl exec -- python generate.py --prompt hello\n"
+           "msitctl exec -- python generate.py\n"
            "msitctl exec --run tp2 --ops 'root.layers.*' --gradients -- "
-           "torchrun --nproc-per-node 2 train.py\n"
+           "torchrun train.py\n"
            "msitctl exec --map-path /data=/mnt/data --map-device npu=cpu -- "
            "python dump_with_msprobe.py",
        .rpcs = "RunService.ListRuns, RunService.SealRun, "
