@@ -989,6 +989,52 @@ def test_a_folder_of_an_earlier_program_is_replaced(
     assert steps_of(Path("dump")) == {"step0"}
 
 
+def test_a_folder_that_cannot_be_written_ends_no_program(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    debugger = debugger_of("L1")
+    for step in range(3):
+        debugger.start()
+        torch.exp(torch.ones(2))
+        # A file is where the folder of the second step should be.
+        if step == 1:
+            Path("dump/step1").write_text("")
+        debugger.stop()
+        debugger.step()
+    assert names(Path("dump/step0")) == names(Path("dump/step2"))
+    # It is tried again at the end.
+    Path("dump/step1").unlink()
+    debugger.close()
+    assert names(Path("dump/step0")) == names(Path("dump/step1"))
+    assert (
+        "dump/step1 lacks something; the run dump has what is recorded" in caplog.text
+    )
+
+
+def test_a_daemon_that_ends_ends_no_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("msitd.probe.step_writer._FLUSH_MAX_S", 0.5)
+    other = Daemon(tmp_path)
+    other.start()
+    monkeypatch.setenv("MSITD_ENDPOINT", f"unix:{other.socket_dir}")
+    debugger = debugger_of("L1")
+    debugger.start()
+    torch.exp(torch.ones(2))
+    debugger.stop()
+    debugger.step()
+    other.kill()
+    debugger.start()
+    torch.exp(torch.ones(2))
+    debugger.stop()
+    assert "dump/step1 lacks something" in caplog.text
+    other.start()
+    debugger.step()
+    assert names(Path("dump/step1")) == {"Torch.exp.0.forward"}
+    debuggers.forget_all()
+    other.stop()
+
+
 SCRIPT = """
 import os, sys, signal, torch
 from msitd.probe import PrecisionDebugger

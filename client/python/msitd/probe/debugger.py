@@ -186,12 +186,8 @@ class PrecisionDebugger:
     def stop(self) -> None:
         """Dumps no more, and writes what was dumped. A backward may follow.
 
-        The gradients of what was dumped are written by `step`, at the latest.
-
-        Raises:
-            MsitError: The daemon does not answer.
-            RuntimeError: msitctl failed.
-            OSError: The folder cannot be written.
+        The gradients of what was dumped are written by `step`, at the latest. What
+        cannot be written is logged as an error; the program goes on.
         """
         with self._lock:
             if self._pid == os.getpid():
@@ -201,13 +197,7 @@ class PrecisionDebugger:
 
     @_OfLatest
     def step(self) -> None:
-        """Ends a step, and writes what was not written of it.
-
-        Raises:
-            MsitError: The daemon does not answer.
-            RuntimeError: msitctl failed.
-            OSError: The folder cannot be written.
-        """
+        """Ends a step, and writes what was not written of it, as `stop` does."""
         with self._lock:
             if self._pid != os.getpid():
                 return
@@ -317,13 +307,14 @@ class PrecisionDebugger:
                 return
             recording, self._recording = self._recording, None
             self._remove_window()
+            recording.pause()
+            self._write_of(recording)
+            assert self._writer is not None
             try:
-                recording.pause()
-                self._write_of(recording)
+                self._writer.write_again()
             except Exception as error:  # noqa: BLE001 - the program ends
-                _logger.warning("%s lacks something: %s", recording.folder, error)
-            finally:
-                recording.close()
+                _logger.error("%s lacks something: %s", recording.folder, error)
+            recording.close(is_whole=self._writer.is_whole)
             self._writer = self._saver = None
 
     def hook_module(self, module: torch.nn.Module, name: str) -> Callable[[], None]:
@@ -404,7 +395,16 @@ class PrecisionDebugger:
             return
         assert self._writer is not None
         assert self._place is not None
-        self._writer.write(self._step, self._place.folder(), self._settings)
+        try:
+            self._writer.write(self._step, self._place.folder(), self._settings)
+        except Exception as error:  # noqa: BLE001 - never the program's problem
+            folder = os.path.join(recording.folder, f"step{self._step}")
+            _logger.error(
+                "%s lacks something; the run %s has what is recorded: %s",
+                folder,
+                recording.client.run,
+                error,
+            )
 
     def _reload(self) -> None:
         settings = self._reloading.look(self._settings)

@@ -48,7 +48,7 @@ class Recording:
         self._has_functions = False
         self._hooked: list[torch.nn.Module] = []
         self._is_on = False
-        self.is_whole = True
+        self._is_whole = True
         self._api: ApiHandle | None = None
         self.folder = os.path.abspath(settings.dump_path)
         os.makedirs(self.folder, 0o750, exist_ok=True)
@@ -184,8 +184,13 @@ class Recording:
         self.listener.begin_step()
         self.client._native.set_token(step)
 
-    def close(self) -> None:
-        """Takes the hooks away, and ends the client."""
+    def close(self, is_whole: bool) -> None:
+        """Takes the hooks away, and ends the client.
+
+        Args:
+            is_whole: Whether nothing is needed any more of a daemon of our own.
+        """
+        self._is_whole = is_whole
         self._remove_hooks()
         self._ends.close()
 
@@ -222,14 +227,14 @@ class Recording:
             time.sleep(_POLL_S)
 
     def _stop(self, daemon: PrivateDaemon) -> None:
-        if not self.is_whole:
+        if not self._is_whole:
             _logger.warning(
                 "what %s lacks is kept: start msitd with --data-dir %s, and export %s",
                 self.folder,
                 daemon.store,
                 self.client.run,
             )
-        daemon.stop(keeps_store=not self.is_whole)
+        daemon.stop(keeps_store=not self._is_whole)
 
 
 def _run_name(folder: str) -> str:

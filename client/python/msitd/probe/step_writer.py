@@ -25,6 +25,8 @@ _DUMPS = ("dump.json", "debug.json")
 _HEAD_BYTES_MAX = 1 << 16
 _DATA = b'\n "data": '
 _COPY_BYTES = 1 << 20
+# A daemon that is away this long may come back for a later step.
+_FLUSH_MAX_S = 60.0
 _NUMBERED = re.compile(r"\.(\d+)\.(forward|backward)$|\.(forward|backward)\.(\d+)$")
 
 
@@ -44,6 +46,25 @@ class StepWriter:
         # Records that there were when a step was written last.
         self._known: tuple[int, int] | None = None
         self._overflow_count = 0
+        # Steps that could not be written, with the folders and settings that they
+        # were to have. They are tried again at the end.
+        self._failed: dict[int, tuple[str, Settings]] = {}
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that was to be written is."""
+        return not self._failed
+
+    def write_again(self) -> None:
+        """Writes what could not be written before.
+
+        Raises:
+            RuntimeError: msitctl failed, and others as in `write`.
+        """
+        for step, (folder_name, settings) in list(self._failed.items()):
+            self._recording.client.flush(_FLUSH_MAX_S)
+            self._export_wanted(step, folder_name, settings)
+            del self._failed[step]
 
     def write(self, step: int, folder_name: str, settings: Settings) -> None:
         """Writes all that is recorded of a step, unless it was written already.
@@ -61,16 +82,19 @@ class StepWriter:
         known = (step, counters.recorded_count)
         if known == self._known:
             return
-        recording.is_whole = False
+        self._failed[step] = (folder_name, settings)
         if settings.level != "debug":
             self._record_documents(step, settings)
-        recording.client.flush()
+        recording.client.flush(_FLUSH_MAX_S)
+        self._export_wanted(step, folder_name, settings)
+        del self._failed[step]
+        counters = recording.client.counters()
+        self._known = (step, counters.recorded_count)
+
+    def _export_wanted(self, step: int, folder_name: str, settings: Settings) -> None:
         ops = self._overflowing(step, settings)
         if ops is None or ops:
             self._export(step, folder_name, settings, ops)
-        recording.is_whole = True
-        counters = recording.client.counters()
-        self._known = (step, counters.recorded_count)
 
     def _record_documents(self, step: int, settings: Settings) -> None:
         client, listener = self._recording.client, self._recording.listener
