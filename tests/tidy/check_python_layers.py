@@ -43,6 +43,8 @@ PACKAGES: dict[str, Package] = {
     # What `msitctl exec` has a command do, and the names of other tools there.
     "msitd._exec": Package(("msitd._core", "msitd._compat"), ("torch",)),
     "msitd._compat": Package(("msitd.llm", "msitd.probe")),
+    # A backend of torch.compile.
+    "msitd.fx": Package(("msitd._core",), ("functorch", "torch")),
     # Names of msit.
     "components": Package(("msitd.formats",), ("numpy",)),
     # Speaks to a daemon by gRPC alone, and needs nothing that records.

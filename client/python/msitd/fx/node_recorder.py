@@ -1,0 +1,141 @@
+"""Records nodes of graphs while they run."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from msitd._core.leaf.leaves import Call, LeafRecorder
+from msitd._core.patterns import compile_patterns
+from msitd._core.skips import Skips
+
+if TYPE_CHECKING:
+    from msitd._core.graph.sites import Caller
+    from msitd._core.recorder import Client
+
+
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        # Of the node that has begun.
+        self.call: Call | None = None
+
+
+class NodeRecorder:
+    """Gives calls of nodes to a client. Any thread may run a graph.
+
+    It is a graphs.Recorder, too.
+    """
+
+    stack_level = "none"
+    graph_gradients = None
+
+    def __init__(self, client: Client, ops: str | Iterable[str] | None) -> None:
+        self.client = client
+        self._pid = os.getpid()
+        self._ops = ops
+        self.wants: Callable[[str], Any] = compile_patterns(ops)
+        self._skips = Skips(client)
+        self._leaves = LeafRecorder(client, self._skips, values=True, objects=False)
+        self._lock = threading.Lock()
+        # Functions that Dynamo has compiled, by what it calls them, in their order.
+        self._functions: dict[Any, int] = {}
+        # Those that have run in this token.
+        self._ran: set[int] = set()
+        self._thread = _Thread()
+
+    def is_of(self, pid: int, ops: str | Iterable[str] | None) -> bool:
+        """Returns whether a process made it for these ops."""
+        return self._pid == pid and self._ops == ops
+
+    def backend(self, inner: Any) -> Callable[..., Any]:
+        """Returns a backend; see `backends.backend`."""
+        # They import torch.
+        from msitd.fx.aten import compile_by_node
+        from msitd.fx.in_graph import compile_within
+
+        def compile_graph(gm: Any, example_inputs: Any, **_: Any) -> Any:
+            if inner is None:
+                return compile_by_node(self, gm, example_inputs)
+            return compile_within(self, inner, gm, example_inputs)
+
+        # How Dynamo and its logs call it.
+        compile_graph.__name__ = "msitd"
+        return compile_graph
+
+    def number_of_function(self) -> int:
+        """Returns which function of the program Dynamo compiles now, from 0."""
+        from torch._guards import CompileContext
+
+        known = CompileContext.current_compile_id()
+        key = getattr(known, "frame_id", known)
+        with self._lock:
+            return self._functions.setdefault(key, len(self._functions))
+
+    def begin_function(self, number: int) -> None:
+        """Is told that the graph of a function runs."""
+        with self._lock:
+            if number in self._ran:
+                self._ran.clear()
+                self.client.next_token()
+            self._ran.add(number)
+
+    def begin(self, op: str, leaves: Iterable[tuple[str, Any]]) -> Call:
+        """Records what a node gets."""
+        token = self.client.token
+        call = Call(op, token, self._leaves.begin_call(op, token), None)
+        self._record(call, "input", leaves)
+        return call
+
+    def end(self, call: Call, leaves: Iterable[tuple[str, Any]]) -> None:
+        """Records what it gives."""
+        self._record(call, "output", leaves)
+
+    def run_in_graph(
+        self, side: str, op: str, leaves: dict[str, Any], caller: Caller
+    ) -> None:
+        """See graphs.Recorder."""
+        thread = self._thread
+        if side == "before":
+            thread.call = self.begin(op, leaves.items())
+        elif thread.call is not None and thread.call.op == op:
+            call, thread.call = thread.call, None
+            self.end(call, leaves.items())
+
+    def count_in_graph(self, op: str, reason: str) -> None:
+        """See graphs.Recorder."""
+        self._skips.count(op, "", reason)
+
+    def _record(self, call: Call, io: str, leaves: Iterable[tuple[str, Any]]) -> None:
+        if call.number >= 0 and self.client.selects(call.op, io, call.token):
+            self._leaves.record(leaves, io, call, None)
+
+
+def op_of(node: Any, number: int, is_backward: bool) -> str | None:
+    """Returns the op of a node; None if it calls nothing.
+
+    Args:
+        number: Of the function that its graph is of.
+    """
+    if node.op == "call_method":
+        target = f"method.{node.target}"
+    elif node.op == "call_module":
+        target = f"module.{node.target}"
+    elif node.op == "call_function":
+        target = _text_of(node.target)
+    else:
+        return None
+    prefix = f"graph_{number}/" if number else ""
+    if is_backward:
+        prefix += "backward/"
+    return f"{prefix}{node.name}-{target}"
+
+
+def _text_of(function: Any) -> str:
+    """Returns `aten.mm.default` of an operator, and the dotted name of others."""
+    if type(function).__name__ in ("OpOverload", "OpOverloadPacket"):
+        return str(function)
+    name = getattr(function, "__name__", type(function).__name__)
+    module = getattr(function, "__module__", None) or "torch"
+    return f"{module.removeprefix('_')}.{name}"
