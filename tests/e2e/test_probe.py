@@ -860,7 +860,6 @@ def test_what_is_not_done_is_refused_by_name(task: str) -> None:
         ("block_", "online_run_ut", True),
         ("block_", "check_mode", "aicore"),
         ("", "acl_config", "acl.json"),
-        ("", "load", {"path": "x", "modules": ["y"]}),
         ("", "level", "L2"),
     ],
 )
@@ -869,6 +868,99 @@ def test_keys_that_are_not_done_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match="is not done here: .{20}"):
         probe.PrecisionDebugger(str(config(place, **{where + key: value})))
+
+
+def loaded(place: Path, begins_at: int = 0, **keys: Any) -> dict[str, torch.Tensor]:
+    """Runs a step of a disturbed model with inputs of a dump. Returns what it makes."""
+    run(debugger_of("L0"), steps=2)
+    debuggers.forget_all()
+    said = {"path": "dump", "modules": ["Module.act.ReLU.forward.0"], **keys}
+    file = config(place, level="L0", dump_path="again", load=said)
+    debugger = probe.PrecisionDebugger(str(file))
+    torch.manual_seed(0)
+    model = Net()
+    with torch.no_grad():
+        model.fc.weight.mul_(1.1)
+    debugger.set_init_step(begins_at)
+    debugger.start(model)
+    result = model(torch.ones(2, 4))
+    debugger.stop()
+    result.square().sum().backward()
+    debugger.step()
+    gradient = model.fc.weight.grad
+    return {
+        "result": result.detach(),
+        "gradient": torch.zeros(1) if gradient is None else gradient,
+    }
+
+
+def test_inputs_of_a_dump_take_the_place_of_others(place: Path) -> None:
+    found = loaded(place)
+    torch.manual_seed(0)
+    # The disturbed layers do not matter any more, and get no gradients.
+    assert found["result"].equal(Net()(torch.ones(2, 4)))
+    assert not found["gradient"].any()
+    assert not Path("again").exists()
+
+
+def test_gradients_may_go_on_behind_a_loaded_input(place: Path) -> None:
+    found = loaded(place, keep_gradients=True, dump_after_load=True)
+    torch.manual_seed(0)
+    assert found["result"].equal(Net()(torch.ones(2, 4)))
+    assert found["gradient"].any()
+    # What is dumped is what the module got.
+    name = "dump_tensor_data/Module.act.ReLU.forward.0.input.0.pt"
+    again, before = (
+        load(Path(root) / "step0/rank" / name) for root in ("again", "dump")
+    )
+    assert again.equal(before)
+
+
+@pytest.mark.parametrize("step, is_loaded", [(0, False), (1, True)])
+def test_steps_of_a_load_are_chosen(step: int, is_loaded: bool, place: Path) -> None:
+    found = loaded(place, step, step=[1])
+    torch.manual_seed(0)
+    assert found["result"].equal(Net()(torch.ones(2, 4))) == is_loaded
+
+
+def test_what_cannot_be_loaded_is_told_and_stays(
+    place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = loaded(
+        place, modules=["Module.act.ReLU.forward.3", "Module.no.X.forward.0"]
+    )
+    torch.manual_seed(0)
+    assert not found["result"].equal(Net()(torch.ones(2, 4)))
+    assert "step 0: Module.act.ReLU.forward.3 has not run" in caplog.text
+    assert "step 0: Module.no.X.forward.0 has not run" in caplog.text
+    debuggers.forget_all()
+    # Another shape is refused.
+    file = Path("dump/step0/rank/dump_tensor_data/Module.act.ReLU.forward.0.input.0.pt")
+    torch.save(torch.ones(1, 4), file)
+    said = {"path": "dump", "modules": ["Module.act.ReLU.forward.0"]}
+    debugger = probe.PrecisionDebugger(str(config(place, level="L0", load=said)))
+    model = Net()
+    debugger.start(model)
+    expected = model(torch.ones(2, 4))
+    debugger.stop()
+    assert "is not replaced: the dump has torch.float32 (1, 4)" in caplog.text
+    assert model(torch.ones(2, 4)).equal(expected)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        None,
+        {},
+        {"path": "none", "modules": ["Module.a.B.forward.0"]},
+        {"path": ".", "modules": ["fc"]},
+        {"path": ".", "modules": ["Module.a.B.backward.0"]},
+        {"path": ".", "modules": ["Module.a.B.forward.0"] * 2},
+    ],
+)
+def test_bad_loads_are_refused(said: Any, place: Path) -> None:
+    with pytest.raises(ValueError, match="load"):
+        probe.PrecisionDebugger(str(config(place, load=said)))
 
 
 def test_keys_of_early_releases_that_say_nothing_new_are_taken(place: Path) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msitd._core.api.custom_functions import CustomFunctions
 from msitd.probe import loaders
+from msitd.probe.loading import Loading
 from msitd.probe.places import Place, place_of
 from msitd.probe.recording import Recording, models_of
 from msitd.probe.reloading import Reloading
@@ -108,6 +109,7 @@ class PrecisionDebugger:
         self._writer: StepWriter | None = None
         self._saver: Saver | None = None
         self._window: TokenWindow | None = None
+        self._loading: Loading | None = None
         self._custom = CustomFunctions()
         # Whether something of this step may have to be written.
         self._has_begun = False
@@ -150,6 +152,10 @@ class PrecisionDebugger:
                 self._models, self._is_list = models_of(model)
             self._reload()
             settings = self._settings
+            if settings.load is not None and settings.is_enabled is not False:
+                self._begin_load(rank_id)
+                if not settings.load.dumps:
+                    return
             if settings.level == "debug":
                 return
             if not self._is_wanted():
@@ -193,6 +199,8 @@ class PrecisionDebugger:
             if self._pid == os.getpid():
                 self._pause()
                 self._write()
+                if self._loading is not None:
+                    self._loading.end()
                 self._reload()
 
     @_OfLatest
@@ -302,6 +310,9 @@ class PrecisionDebugger:
                 return
             atexit.unregister(self.close)
             self._custom.restore_all()
+            if self._loading is not None:
+                self._loading.remove()
+                self._loading = None
             loaders.unwatch(self._next_batch)
             if self._recording is None:
                 return
@@ -343,6 +354,21 @@ class PrecisionDebugger:
                     recording.pause()
 
             return end
+
+    def _begin_load(self, rank_id: int | None) -> None:
+        """Replaces inputs from now on, if this step is one of those."""
+        assert self._settings.load is not None
+        if not self._models:
+            raise ValueError("load needs a model: start(model)")
+        self._find_place(rank_id)
+        assert self._place is not None
+        if self._loading is None:
+            self._loading = Loading(self._settings.load, self._place.folder())
+            atexit.register(self.close)
+        for number, model in enumerate(self._models):
+            prefix = f"Module.{number}." if self._is_list else "Module."
+            self._loading.watch(model, prefix)
+        self._loading.begin(self._step, self._place.number)
 
     def _is_wanted(self) -> bool:
         """Returns whether this step is one of those to dump."""
@@ -411,6 +437,9 @@ class PrecisionDebugger:
         if settings is None:
             return
         old, self._settings = self._settings, settings
+        if self._loading is not None and old.load != settings.load:
+            self._loading.remove()
+            self._loading = None
         if self._recording is not None and old != settings:
             self._remove_window()
             self._recording.change(settings)

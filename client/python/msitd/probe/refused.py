@@ -23,7 +23,6 @@ REFUSED_KEYS = {
     "backward_input": "it belongs to level L2, which needs the kernels of an NPU",
     "file_format": "files are .pt; `msitctl run export --format npy` writes others",
     "bench_path": "compare the runs with `msitctl compare run --follow`",
-    "load": "inputs are not replaced by those of a dump yet",
     "online_run_ut": _ONLINE,
     "nfs_path": _ONLINE,
     "host": _ONLINE,

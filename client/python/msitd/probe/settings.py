@@ -42,6 +42,15 @@ _COMMON_KEYS = (
     "seed",
     "is_deterministic",
     "enable_dataloader",
+    "load",
+)
+_LOAD_KEYS = (
+    "path",
+    "modules",
+    "step",
+    "rank",
+    "dump_after_load",
+    "keep_gradients",
 )
 _TASK_KEYS = (
     "scope",
@@ -68,6 +77,23 @@ class Slice:
 
 
 @dataclass(frozen=True)
+class Load:
+    """Modules whose inputs are replaced by those of a dump."""
+
+    # Holds `step0` and others.
+    path: str
+    # Names of forward entries.
+    modules: frozenset[str]
+    # Empty for all.
+    steps: tuple[int, ...]
+    ranks: tuple[int, ...]
+    # Whether such steps are dumped.
+    dumps: bool
+    # Whether gradients go on to what would have been the input.
+    keeps_gradients: bool
+
+
+@dataclass(frozen=True)
 class Settings:
     """What is dumped, and where."""
 
@@ -90,6 +116,7 @@ class Settings:
     request_id: str | None = None
     # How many calls with NaN or infinities are dumped; -1 for all.
     overflow_max: int = 1
+    load: Load | None = None
     # Whether the stacks of calls, and which module calls what, are written.
     has_extra_info: bool = True
     # None if the file does not say: then it is not looked at again.
@@ -155,6 +182,9 @@ def _settings_of(config: dict[str, Any]) -> Settings:
         if level == "L1":
             _logger.warning("a structure is one of modules: level is 'mix'")
         level = "mix"
+    load = _load(config)
+    if load is not None and not load.dumps:
+        config = {"dump_path": load.path, **config}
     scope = _scope(block.get("scope") or [], level)
     risk_level = config.get("risk_level", "FOCUS") or "ALL"
     return Settings(
@@ -174,6 +204,7 @@ def _settings_of(config: dict[str, Any]) -> Settings:
         slices=_slices(block.get("slice") or []),
         request_id=_text("request_id", block.get("request_id")),
         overflow_max=_overflow_max(block.get("overflow_nums", 1)),
+        load=load,
         has_extra_info=_flag("extra_info", config.get("extra_info", True)),
         is_enabled=(
             _flag("dump_enable", config["dump_enable"])
@@ -188,6 +219,35 @@ def _settings_of(config: dict[str, Any]) -> Settings:
             "enable_dataloader", config.get("enable_dataloader", False)
         ),
         said=config,
+    )
+
+
+def _load(config: Mapping[str, Any]) -> Load | None:
+    if "load" not in config:
+        return None
+    said = config["load"]
+    if not isinstance(said, dict):
+        raise ValueError(f"load is {said!r}, and no object")  # noqa: TRY004 - as msprobe
+    _look_for_others(said, _LOAD_KEYS, "load.")
+    modules = _texts("load.modules", said.get("modules") or [])
+    for name in modules:
+        if not _MODULE_ENTRY.fullmatch(name) or ".backward." in name:
+            raise ValueError(
+                f"load.modules has {name!r}, and not a name such as "
+                "Module.fc.Linear.forward.0"
+            )
+    if not modules or len(set(modules)) < len(modules):
+        raise ValueError("load.modules has no names, or one of them twice")
+    path = said.get("path")
+    if not isinstance(path, str) or not os.path.isdir(path):
+        raise ValueError(f"load.path is {path!r}, and no folder that is there")
+    return Load(
+        path=path,
+        modules=frozenset(modules),
+        steps=numbers("load.step", said.get("step") or []),
+        ranks=numbers("load.rank", said.get("rank") or []),
+        dumps=_flag("load.dump_after_load", said.get("dump_after_load", False)),
+        keeps_gradients=_flag("load.keep_gradients", said.get("keep_gradients", False)),
     )
 
 
