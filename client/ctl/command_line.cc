@@ -101,6 +101,11 @@ bool WantsColor(bool no_color, bool is_terminal) {
          (convention == nullptr || *convention == '\0');
 }
 
+// All other exit codes are those of the command that it runs.
+bool RunsACommand(const CLI::App& command) {
+  return command.get_name() == "exec" || command.get_name() == "bisect";
+}
+
 }  // namespace
 
 std::vector<const CLI::App*> SubcommandsOf(const CLI::App& app) {
@@ -126,6 +131,7 @@ CommandLine::CommandLine() : app_("", "msitctl") {
   AddNodeCommands(*this);
   AddWatchCommand(*this);
   AddExecCommand(*this);
+  AddBisectCommand(*this);
   AddCompletionCommand(*this);
   AddHelpCommand(*this);
 }
@@ -362,8 +368,7 @@ int CommandLine::Run(int argc, char** argv) {
     Outcome wrong = UsageError(fmt::format(
         "{}; see {} --help", slip.what.empty() ? error.what() : slip.what,
         FullName(*slip.command)));
-    // The codes below are those of the command that it runs.
-    if (slip.command->get_name() == "exec") wrong.exit_code = kExitExecFailed;
+    if (RunsACommand(*slip.command)) wrong.exit_code = kExitExecFailed;
     return Report(wrong);
   }
   return Report(RunVerb());

@@ -92,6 +92,7 @@ void AddCaptureCommands(CommandLine& line);
 void AddNodeCommands(CommandLine& line);
 void AddWatchCommand(CommandLine& line);
 void AddExecCommand(CommandLine& line);
+void AddBisectCommand(CommandLine& line);
 void AddCompletionCommand(CommandLine& line);
 void AddHelpCommand(CommandLine& line);
 

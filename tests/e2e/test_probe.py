@@ -943,7 +943,7 @@ def test_what_cannot_be_loaded_is_told_and_stays(
     debugger.start(model)
     expected = model(torch.ones(2, 4))
     debugger.stop()
-    assert "is not replaced: the dump has torch.float32 (1, 4)" in caplog.text
+    assert "is not replaced: it was torch.float32 (1, 4)" in caplog.text
     assert model(torch.ones(2, 4)).equal(expected)
 
 

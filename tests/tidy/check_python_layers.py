@@ -25,7 +25,8 @@ class Package:
 
 PACKAGES: dict[str, Package] = {
     # The public names.
-    "msitd": Package(("msitd._core", "msitd.forcing")),
+    "msitd": Package(("msitd._core", "msitd.forcing", "msitd.injection")),
+    "msitd.injection": Package(("msitd._core", "msitd.query"), ("torch",)),
     # Used by everything that records.
     "msitd._core": Package(("msitd._msit",), ("torch",)),
     "msitd._core.seeding": Package((), ("numpy", "torch")),
@@ -41,7 +42,9 @@ PACKAGES: dict[str, Package] = {
     # Names of msprobe.
     "msitd.probe": Package(("msitd._core", "msitd._core.seeding"), ("torch",)),
     # What `msitctl exec` has a command do, and the names of other tools there.
-    "msitd._exec": Package(("msitd._core", "msitd._compat"), ("torch",)),
+    "msitd._exec": Package(
+        ("msitd._core", "msitd._compat", "msitd.injection", "msitd.query"), ("torch",)
+    ),
     "msitd._compat": Package(("msitd.llm", "msitd.probe")),
     # A backend of torch.compile.
     "msitd.fx": Package(("msitd._core",), ("functorch", "torch")),

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/command/exec_command.h"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -30,20 +32,6 @@ namespace {
 
 constexpr std::string_view kUnixPrefix = "unix:";
 constexpr std::string_view kSocketName = "/msitd.sock";
-
-struct ExecFlags {
-  std::string run;
-  std::vector<std::string> ops;
-  std::string level = "module";
-  std::string stack = "none";
-  bool weights = false;
-  bool gradients = false;
-  bool aliases = false;
-  std::vector<std::string> map_paths;
-  std::vector<std::string> map_devices;
-  std::string data_dir;
-  std::vector<std::string> words;
-};
 
 Outcome OwnFailure(std::string message) {
   return {kExitExecFailed, std::move(message)};
@@ -94,6 +82,7 @@ std::string SettingsOf(const ExecFlags& flags) {
   out.Key("weights").Bool(flags.weights);
   out.Key("gradients").Bool(flags.gradients);
   out.Key("aliases").Bool(flags.aliases);
+  out.Field("inject", flags.inject);
   list("ops", flags.ops);
   list("map_path", flags.map_paths);
   list("map_device", flags.map_devices);
@@ -255,7 +244,10 @@ Environment ChildEnvironment(const ExecFlags& flags, const std::string& run,
   return out;
 }
 
-Outcome Exec(Invocation& invocation, const ExecFlags& flags) {
+}  // namespace
+
+Outcome Exec(Invocation& invocation, const ExecFlags& flags,
+             const AfterExec& then) {
   for (const auto* pairs : {&flags.map_paths, &flags.map_devices}) {
     for (const std::string& pair : *pairs) {
       if (!IsPair(pair)) {
@@ -305,10 +297,9 @@ Outcome Exec(Invocation& invocation, const ExecFlags& flags) {
                     target.store));
   }
   // The code of the command, without a word of ours.
-  return {*ended, ""};
+  if (then == nullptr || runs.empty()) return {*ended, ""};
+  return then(*target.connection, runs, *ended);
 }
-
-}  // namespace
 
 void AddExecCommand(CommandLine& line) {
   auto flags = std::make_shared<ExecFlags>();
@@ -326,38 +317,48 @@ void AddExecCommand(CommandLine& line) {
            "python dump_with_msprobe.py",
        .rpcs = "RunService.ListRuns, RunService.SealRun, "
                "IngestService.WriteChunks"},
-      [flags](Invocation& invocation) { return Exec(invocation, *flags); });
-  verb.add_option("COMMAND", flags->words,
+      [flags](Invocation& invocation) {
+        return Exec(invocation, *flags, nullptr);
+      });
+  AddExecFlags(verb, *flags);
+  verb.add_option("--inject", flags->inject,
+                  "Modules are given the inputs that this run has of them, so "
+                  "that each result depends on its module alone")
+      ->type_name("RUN");
+}
+
+void AddExecFlags(CLI::App& verb, ExecFlags& flags) {
+  verb.add_option("COMMAND", flags.words,
                   "The command and its arguments, behind --")
       ->required()
       ->type_name("COMMAND");
-  verb.add_option("--run", flags->run,
+  verb.add_option("--run", flags.run,
                   "Name of the run; default: exec-<script>-<time>. If it is "
                   "there, the run is NAME-2 and so on")
       ->type_name("NAME");
-  AddTexts(verb, "--ops", flags->ops,
+  AddTexts(verb, "--ops", flags.ops,
            "Patterns of the ops to record; default: all");
-  verb.add_option("--level", flags->level,
+  verb.add_option("--level", flags.level,
                   "What of a script that asks for nothing is recorded: "
                   "modules, functions of torch (api), or both")
       ->check(OneOf({"module", "api", "mix"}))
       ->type_name("LEVEL")
       ->capture_default_str();
-  verb.add_option("--stack", flags->stack,
+  verb.add_option("--stack", flags.stack,
                   "Where in the source each call comes from: none, caller or "
                   "full")
       ->check(OneOf({"none", "caller", "full"}))
       ->type_name("LEVEL")
       ->capture_default_str();
-  verb.add_flag("--weights", flags->weights, "Also each parameter, once");
-  verb.add_flag("--gradients", flags->gradients, "Also what backwards compute");
-  verb.add_flag("--aliases", flags->aliases,
+  verb.add_flag("--weights", flags.weights, "Also each parameter, once");
+  verb.add_flag("--gradients", flags.gradients, "Also what backwards compute");
+  verb.add_flag("--aliases", flags.aliases,
                 "Keep bytes that go from one module to the next once");
-  AddTexts(verb, "--map-path", flags->map_paths,
+  AddTexts(verb, "--map-path", flags.map_paths,
            "OLD=NEW: files below OLD are looked for below NEW");
-  AddTexts(verb, "--map-device", flags->map_devices,
+  AddTexts(verb, "--map-device", flags.map_devices,
            "OLD=NEW: devices of type OLD are NEW, such as npu=cpu");
-  verb.add_option("--data-dir", flags->data_dir,
+  verb.add_option("--data-dir", flags.data_dir,
                   "Records by a daemon of its own, with its store in DIR, "
                   "whether another one runs or not")
       ->type_name("DIR");

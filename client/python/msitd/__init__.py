@@ -12,6 +12,7 @@ from msitd._core.module.hooks import HookHandle
 from msitd._core.module.registration import register_hook
 from msitd._core.recorder import Client
 from msitd.forcing import teacher_forcing
+from msitd.injection import Injection, inject
 
 __all__ = [
     "ApiHandle",
@@ -19,7 +20,9 @@ __all__ = [
     "Counters",
     "DroppedError",
     "HookHandle",
+    "Injection",
     "MsitError",
+    "inject",
     "register_api",
     "register_hook",
     "teacher_forcing",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import torch
 
     from msitd._exec.settings import ExecSettings
+    from msitd.injection import Injection
 
 # Scripts that import one of these say themselves what is recorded.
 _FACES = ("msitd.llm", "msitd.probe")
@@ -129,7 +130,27 @@ class _Models:
             op_of=op_of,
         )
         self._ends.callback(handle.remove)
+        if settings.inject and is_main:
+            self._inject(module, client)
         return handle
+
+    def _inject(self, module: torch.nn.Module, client: Client) -> None:
+        # It needs gRPC, which recording does not.
+        from msitd import query
+        from msitd.injection import inject
+
+        settings = self._settings
+        connection = self._ends.enter_context(query.connect())
+        injection = inject(
+            module,
+            settings.inject,
+            connection=connection,
+            client=client,
+            ops=settings.ops or None,
+            keep_gradients=True,
+        )
+        self._ends.callback(_tell_of, injection, settings.inject)
+        self._ends.callback(injection.remove)
 
     def _name_of(self, module: torch.nn.Module) -> str:
         kind = type(module).__name__
@@ -182,6 +203,13 @@ def install(settings: ExecSettings) -> None:
     """Has every model recorded that is called from now on."""
     models = _Models(settings)
     os.register_at_fork(after_in_child=models.begin_again)
+
+
+def _tell_of(injection: Injection, run: str) -> None:
+    sys.stderr.write(
+        f"msitctl exec: {injection.replaced_count} inputs are those of {run}, "
+        f"{injection.kept_count} are not\n"
+    )
 
 
 def _is_compiled(module: torch.nn.Module) -> bool:

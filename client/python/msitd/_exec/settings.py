@@ -18,6 +18,8 @@ class ExecSettings:
     weights: bool
     gradients: bool
     aliases: bool
+    # The run whose inputs modules are given; empty for none.
+    inject: str
     # Empty for all.
     ops: tuple[str, ...]
     # What is looked for where: old, new.
@@ -42,6 +44,7 @@ def read_settings() -> ExecSettings | None:
             weights=said["weights"],
             gradients=said["gradients"],
             aliases=said["aliases"],
+            inject=said["inject"],
             ops=tuple(said["ops"]),
             paths=tuple(_pair(each) for each in said["map_path"]),
             devices=tuple(_pair(each) for each in said["map_device"]),

@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.graph import compiled
+from msitd._core.replacing import UnfitError, replacement
 
 if TYPE_CHECKING:
     import torch
@@ -116,22 +117,11 @@ class Loading:
         loaded = self._tensor(leaf)
         if loaded is None:
             return value
-        if loaded.shape != value.shape or loaded.dtype != value.dtype:
-            _logger.warning(
-                "%s is not replaced: the dump has %s %s, and the program %s %s",
-                leaf,
-                loaded.dtype,
-                tuple(loaded.shape),
-                value.dtype,
-                tuple(value.shape),
-            )
+        try:
+            return replacement(value, loaded, self._load.keeps_gradients)
+        except UnfitError as error:
+            _logger.warning("%s is not replaced: %s", leaf, error)
             return value
-        loaded = loaded.to(value.device)
-        if not value.requires_grad:
-            return loaded
-        if self._load.keeps_gradients:
-            return _with_gradient_of(value, loaded)
-        return loaded.clone().requires_grad_(True)
 
     def _tensor(self, leaf: str) -> torch.Tensor | None:
         import torch
@@ -158,19 +148,3 @@ class Loading:
             is_single = self._folder_name in ("rank", "rank0")
             folder = others[0] if others and is_single else folder
         return os.path.join(folder, _TENSORS, leaf + ".pt")
-
-
-def _with_gradient_of(value: Any, loaded: Any) -> Any:
-    """Returns `loaded`, of which the gradient goes to `value`."""
-    import torch
-
-    class Loaded(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, original: torch.Tensor) -> torch.Tensor:
-            return loaded.clone()
-
-        @staticmethod
-        def backward(ctx: Any, *gradients: Any) -> Any:
-            return gradients[0]
-
-    return Loaded.apply(value)

@@ -1,0 +1,202 @@
+"""Modules are given the inputs of another run."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msitd
+import pytest
+import torch
+from msitd import query
+from torch import nn
+
+from daemon import BIN_DIR, Daemon
+
+
+@pytest.fixture(autouse=True)
+def place(
+    daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """An empty folder, and a daemon and programs where a user has them."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{BIN_DIR}:{os.environ['PATH']}")
+    monkeypatch.setenv("MSITD_ENDPOINT", f"unix:{daemon.socket_dir}")
+    monkeypatch.setenv("MSITCTL_ENDPOINT", f"unix:{daemon.socket_dir}/msitd.sock")
+    yield tmp_path
+
+
+class Scale(nn.Module):
+    """Takes a tuple and a keyword."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.factor = 1.0
+
+    def forward(
+        self, pair: tuple[torch.Tensor, torch.Tensor], *, shift: torch.Tensor
+    ) -> torch.Tensor:
+        return pair[0] * pair[1] * self.factor + shift
+
+
+class Net(nn.Module):
+    """Calls its first layer twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        self.scale = Scale()
+        self.last = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.first(self.first(x))
+        return self.last(self.scale((y, x), shift=y))
+
+
+def net() -> Net:
+    torch.manual_seed(0)
+    return Net()
+
+
+def batches() -> torch.Tensor:
+    return torch.randn(3, 2, 4, generator=torch.Generator().manual_seed(1))
+
+
+def record(run: str, model: nn.Module, **options: Any) -> msitd.Injection | None:
+    """Records three forwards, with inputs of `golden` if that is asked for."""
+    injection = None
+    with (
+        msitd.Client(run) as client,
+        msitd.register_hook(model, client),
+        torch.no_grad(),
+    ):
+        if options:
+            injection = msitd.inject(
+                model, "golden", connection=query.connect(), client=client, **options
+            )
+        for batch in batches():
+            model(batch)
+        if injection is not None:
+            injection.remove()
+    return injection
+
+
+def failing(run: str) -> set[str]:
+    """Returns ops whose results differ from those of `golden`."""
+    report = query.connect().comparisons.run(
+        "golden", run, select=query.select(io="output")
+    )
+    rows = query.connect().comparisons.rows(report.name)
+    return {row.op for row in rows if row.verdict == "fail"}
+
+
+@pytest.mark.parametrize("wrong", ["first", "last", "scale"])
+def test_only_the_module_that_is_wrong_differs(wrong: str) -> None:
+    record("golden", net())
+    model = net()
+    with torch.no_grad():
+        if wrong == "scale":
+            model.scale.factor = 1.25
+        else:
+            model.get_submodule(wrong).weight.mul_(1.25)
+    record("plain", model)
+    injection = record("injected", model, ops="root.*")
+    assert injection is not None
+    # Two calls of the first, a pair and a shift of the scale, and the last, thrice.
+    assert (injection.replaced_count, injection.kept_count) == (3 * 6, 0)
+    # The model has the result of its last layer.
+    assert failing("injected") - {"root"} == {f"root.{wrong}"}
+    assert failing("plain") >= failing("injected")
+    # What is recorded is what modules get.
+    report = query.connect().comparisons.run(
+        "golden", "injected", select=query.select(io="input")
+    )
+    assert report.fail_count == 0
+
+
+def test_gradients_are_kept_on_request() -> None:
+    record("golden", net())
+    for keep in (False, True):
+        model = net()
+        injection = msitd.inject(
+            model,
+            "golden",
+            connection=query.connect(),
+            ops="root.last",
+            keep_gradients=keep,
+        )
+        model(batches()[0]).sum().backward()
+        injection.remove()
+        assert (model.first.weight.grad is not None) == keep
+        assert model.last.weight.grad is not None
+
+
+def test_what_does_not_fit_stays_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    record("golden", net())
+    model = net()
+    with (
+        msitd.inject(model, "golden", connection=query.connect()) as injection,
+        torch.no_grad(),
+    ):
+        expected = net()(torch.ones(5, 4))
+        assert model(torch.ones(5, 4)).equal(expected)
+        for _ in range(3):
+            model(batches()[0])
+    assert "root 0 is not replaced: it was torch.float32 (2, 4)" in caplog.text
+    assert "golden has no such input at 3" in caplog.text
+    assert injection.kept_count == 7 + 7
+    assert injection.replaced_count == 2 * 7
+    for module in model.modules():
+        assert not module._forward_pre_hooks
+
+
+SCRIPT = """
+import sys, torch
+from torch import nn
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.GELU()), nn.Linear(4, 2))
+if len(sys.argv) > 1:
+    with torch.no_grad():
+        model.get_submodule(sys.argv[1]).weight.add_(0.25)
+with torch.no_grad():
+    for _ in range(2):
+        model(torch.ones(2, 4))
+"""
+
+
+def execute(*words: str, expect: int = 0) -> "subprocess.CompletedProcess[str]":
+    done = subprocess.run(
+        [BIN_DIR / "msitctl", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == expect, done.stderr
+    return done
+
+
+def test_exec_injects(place: Path) -> None:
+    (place / "script.py").write_text(SCRIPT)
+    python = [sys.executable, "script.py"]
+    execute("exec", "--run", "golden", "--", *python)
+    done = execute("exec", "--run", "wrong", "--inject", "golden", "--", *python, "1.0")
+    # The first forward of the model has begun when it is found.
+    assert "11 inputs are those of golden, 0 are not" in done.stderr
+    assert failing("wrong") == {"root.1", "root.1.0"}
+
+
+@pytest.mark.parametrize("wrong", ["0", "1.0", "2"])
+def test_bisect_names_the_module_that_is_wrong(wrong: str, place: Path) -> None:
+    (place / "script.py").write_text(SCRIPT)
+    python = [sys.executable, "script.py"]
+    execute("exec", "--run", "golden", "--", *python)
+    done = execute("bisect", "golden", "--", *python, wrong, expect=1)
+    assert done.stdout.splitlines()[0].split()[:1] == ["op"]
+    assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == [
+        f"root.{wrong}"
+    ]
+    right = execute("bisect", "golden", "--", *python)
+    assert "no module is wrong by itself" in right.stderr
