@@ -185,7 +185,8 @@ def test_exec_injects(place: Path) -> None:
     done = execute("exec", "--run", "wrong", "--inject", "golden", "--", *python, "1.0")
     # The first forward of the model has begun when it is found.
     assert "11 inputs are those of golden, 0 are not" in done.stderr
-    assert failing("wrong") == {"root.1", "root.1.0"}
+    # What comes behind it has the right input again.
+    assert failing("wrong") == {"root.1.0"}
 
 
 @pytest.mark.parametrize("wrong", ["0", "1.0", "2"])
