@@ -7,97 +7,26 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from executing import (
+    FORWARD,
+    HEAD,
+    execute,
+    places,
+    runs,
+    script,
+    state,
+)
 
 from daemon import BIN_DIR, ROOT, Daemon
+
+pytestmark = pytest.mark.usefixtures("place")
 
 OWN_FAILURE = 125
 CANNOT_RUN = 126
 NOT_FOUND = 127
-
-HEAD = """
-import os, signal, subprocess, sys
-import torch
-from torch import nn
-torch.manual_seed(0)
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
-    def forward(self, x, *, scale=1.0):
-        return torch.relu(self.fc(x)) * scale
-model = Net()
-"""
-FORWARD = "out = model(torch.ones(2, 4), scale=torch.full((1,), 2.0))\n"
-
-
-@pytest.fixture(autouse=True)
-def place(
-    daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Path]:
-    """An empty folder, and a daemon and programs where a user has them."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    monkeypatch.setenv("PATH", f"{BIN_DIR}:{os.environ['PATH']}")
-    monkeypatch.setenv("MSITCTL_ENDPOINT", f"unix:{daemon.socket_dir}/msitd.sock")
-    monkeypatch.delenv("MSITD_ENDPOINT", raising=False)
-    yield folder
-
-
-def execute(
-    *words: str,
-    expect: int = 0,
-    flags: tuple[str, ...] = ("--run", "r"),
-    **options: Any,
-) -> "subprocess.CompletedProcess[str]":
-    done = subprocess.run(
-        [BIN_DIR / "msitctl", "exec", *flags, "--", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        **options,
-    )
-    assert done.returncode == expect, done.stderr
-    return done
-
-
-def script(
-    text: str, *flags: str, head: str = HEAD, expect: int = 0
-) -> "subprocess.CompletedProcess[str]":
-    Path("script.py").write_text(head + text)
-    return execute(
-        sys.executable, "script.py", expect=expect, flags=("--run", "r", *flags)
-    )
-
-
-def places(
-    daemon: Daemon, run: str = "r", *flags: str
-) -> list[tuple[int, int, str, str]]:
-    """Returns token, call, op and `io index` of all that is in a run."""
-    found = daemon.ctl_json("tensor", "list", "--run", run, "--limit", "0", *flags)
-    return [
-        (
-            int(each.get("token", 0)),
-            int(each.get("call", 0)),
-            each["op"],
-            f"{each['io']} {each.get('index', '')}".lower().removeprefix("io_"),
-        )
-        for each in found.get("tensors", [])
-    ]
-
-
-def state(daemon: Daemon, run: str = "r") -> str:
-    return str(daemon.ctl_json("run", "get", run)["state"])
-
-
-def runs(daemon: Daemon) -> set[str]:
-    return {run["name"] for run in daemon.ctl_json("run", "list").get("runs", [])}
 
 
 def test_a_plain_script_is_recorded_from_its_first_call_on(daemon: Daemon) -> None:
@@ -248,6 +177,16 @@ def test_torch_is_not_imported_for_it() -> None:
     execute(sys.executable, "-c", text)
 
 
+def test_a_script_may_ask_for_torch_before_it_imports_it(daemon: Daemon) -> None:
+    script(
+        FORWARD,
+        head="import importlib.util\n"
+        "spec = importlib.util.find_spec('torch')\n"
+        "assert spec.loader.get_filename('torch') == spec.origin\n" + HEAD,
+    )
+    assert (0, 0, "root.fc", "output 0") in places(daemon)
+
+
 def test_a_sitecustomize_of_the_user_runs_too(place: Path) -> None:
     (place / "site").mkdir()
     (place / "site/sitecustomize.py").write_text("import builtins; builtins.mine = 7")
@@ -265,6 +204,43 @@ def test_a_run_that_is_there_stays(daemon: Daemon) -> None:
     script(FORWARD)
     assert runs(daemon) == {"r", "r-2"}
     assert places(daemon) == places(daemon, "r-2")
+
+
+def test_only_runs_of_the_command_are_sealed(daemon: Daemon) -> None:
+    Path("waiting.py").write_text(
+        HEAD + FORWARD + "print('ready', flush=True)\nsys.stdin.read()\n" + FORWARD
+    )
+    first = subprocess.Popen(
+        [BIN_DIR / "msitctl", "exec", "--run", "r", "--", sys.executable, "waiting.py"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert first.stdout is not None
+    assert first.stdout.readline() == "ready\n"
+    done = script(FORWARD)
+    assert "recorded r-2;" in done.stderr
+    assert "sealed" not in state(daemon, "r").lower()
+    _, said = first.communicate("", timeout=60)
+    assert said.startswith("msitctl exec: recorded r;")
+    assert {token for token, *_ in places(daemon, "r")} == {0, 1}
+    assert "sealed" in state(daemon, "r").lower()
+
+
+def test_runs_have_any_name_that_the_daemon_takes(daemon: Daemon) -> None:
+    name = "a/b\nc"
+    Path("script.py").write_text(HEAD + FORWARD)
+    execute(sys.executable, "script.py", flags=("--run", name))
+    assert runs(daemon) == {name}
+    done = execute("true", flags=("--run", "x" * 129), expect=OWN_FAILURE)
+    assert "has 129 bytes, 1 to 128 of UTF-8 are taken" in done.stderr
+
+
+def test_a_failure_to_record_is_not_said_to_be_the_scripts() -> None:
+    done = script(FORWARD, head="import os\nos.environ['RANK'] = 'x'\n" + HEAD)
+    assert "nothing more is recorded" in done.stderr
+    assert "no module of torch" not in done.stderr
 
 
 def test_children_are_followed(daemon: Daemon, place: Path) -> None:
@@ -300,6 +276,16 @@ def test_processes_are_followed(how: str, before: str, daemon: Daemon) -> None:
     assert len(runs(daemon)) == expected
     for run in runs(daemon):
         assert (0, 0, "root.fc", "output 0") in places(daemon, run)
+
+
+def test_forked_workers_that_stream_lose_nothing(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Such a client has no memory that outlives its process.
+    monkeypatch.setenv("MSITCTL_ENDPOINT", daemon.endpoint)
+    script(MULTI.format(how="fork", before="pass").replace("(2, 4)", "(999, 4)"))
+    for run in runs(daemon):
+        assert len(places(daemon, run)) == 4
 
 
 RANKS = (
@@ -348,6 +334,16 @@ with torch.no_grad():
 """
 
 
+def test_what_is_installed_by_such_a_name_is_hidden_and_said(place: Path) -> None:
+    (place / "msprobe").mkdir()
+    (place / "msprobe/__init__.py").write_text("raise AssertionError")
+    (place / "script.py").write_text("import msprobe.pytorch\nimport msit_llm\n")
+    done = execute(sys.executable, "script.py")
+    assert done.stderr.splitlines()[:-1] == [
+        f"msitctl exec: msprobe is that of msitd, not {place}/msprobe/__init__.py"
+    ]
+
+
 def test_a_script_for_msit_llm_runs_as_it_is(daemon: Daemon, place: Path) -> None:
     done = script(MSIT)
     (device,) = (place / "torch_dump").glob("msit_dump_*/torch_tensors/cpu_*")
@@ -392,45 +388,6 @@ def test_a_script_for_msprobe_and_an_npu_runs_as_it_is(
     assert runs(daemon) == {"r"}
 
 
-def test_paths_are_mapped(place: Path) -> None:
-    (place / "here/deep").mkdir(parents=True)
-    (place / "here/a.txt").write_text("text")
-    text = """
-import os, pathlib, torch
-assert open("/no/such/a.txt").read() == "text"
-assert pathlib.Path("/no/such/a.txt").read_text() == "text"
-assert os.path.isdir("/no/such/deep") and sorted(os.listdir("/no/such")) == ["a.txt", "deep"]
-os.makedirs("/no/such/made/more", exist_ok=True)
-torch.save(torch.ones(2), "/no/such/made/t.pt")
-assert torch.load("/no/such/made/t.pt").sum() == 2
-assert not os.path.exists("/no/suchlike")
-with open(file="/no/such/b.txt", mode="w") as file: file.write("b")
-os.rename("/no/such/b.txt", "/no/such/c.txt")
-"""
-    (place / "paths.py").write_text(text)
-    execute(sys.executable, "paths.py", flags=("--map-path", "/no/such=here"))
-    assert {path.name for path in (place / "here").iterdir()} == {
-        "a.txt",
-        "c.txt",
-        "deep",
-        "made",
-    }
-
-
-def test_cuda_can_be_mapped(daemon: Daemon) -> None:
-    script(
-        "model = model.to('cuda')\n"
-        "x = torch.ones(2, 4, device=torch.device('cuda', 1)).cuda()\n"
-        "assert x.device.type == 'cpu'\n"
-        "model(x)\n",
-        "--map-device",
-        "cuda=cpu",
-    )
-    assert (0, 0, "root.fc", "output 0") in places(daemon)
-    done = script("pass", "--map-device", "npu=nonsense")
-    assert "nothing is recorded: --map-device" in done.stderr
-
-
 def test_without_a_daemon_there_is_one_whose_store_stays(
     place: Path, tmp_path: Path
 ) -> None:
@@ -447,6 +404,23 @@ def test_without_a_daemon_there_is_one_whose_store_stays(
         assert (0, 0, "root.fc", "output 0") in places(later)
     finally:
         later.stop()
+
+
+def test_a_store_of_an_earlier_command_stays(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MSITCTL_ENDPOINT")
+    execute("true")
+    assert list(place.iterdir()) == []
+    (place / "script.py").write_text(HEAD + FORWARD)
+    done = execute(sys.executable, "script.py")
+    assert "no daemon of msitd runs here" in done.stderr
+    assert "start it again with: msitd --data-dir msitd-r" in done.stderr
+    before = set((place / "msitd-r/segments").iterdir())
+    assert before
+    execute("true")
+    execute("no-such-program", expect=NOT_FOUND)
+    assert set((place / "msitd-r/segments").iterdir()) >= before
 
 
 def test_a_daemon_of_the_recording_side_is_found(

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -25,6 +26,8 @@
 #include "client/query/private_daemon.h"
 #include "client/text/text.h"
 #include "msitd/v1/run_service.grpc.pb.h"
+#include "protos/base/limits.h"
+#include "protos/base/utf8.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
@@ -69,8 +72,15 @@ std::string DefaultRun(const std::vector<std::string>& words) {
                      time);
 }
 
+// The same place for a process in another folder.
+std::string WithAbsolute(const std::string& pair) {
+  const size_t equals = pair.find('=');
+  return pair.substr(0, equals + 1) +
+         std::filesystem::absolute(pair.substr(equals + 1)).string();
+}
+
 // What the package msitd reads; see client/python/msitd/_exec/settings.py.
-std::string SettingsOf(const ExecFlags& flags) {
+std::string SettingsOf(const ExecFlags& flags, const ExecSite& site) {
   exports::JsonWriter out(0);
   const auto list = [&out](std::string_view name,
                            const std::vector<std::string>& texts) {
@@ -78,13 +88,18 @@ std::string SettingsOf(const ExecFlags& flags) {
     for (const std::string& text : texts) out.Text(text);
     out.EndList();
   };
-  out.BeginObject().Field("level", flags.level).Field("stack", flags.stack);
+  out.BeginObject().Field("folder", site.folder());
+  out.Field("level", flags.level).Field("stack", flags.stack);
   out.Key("weights").Bool(flags.weights);
   out.Key("gradients").Bool(flags.gradients);
   out.Key("aliases").Bool(flags.aliases);
   out.Field("inject", flags.inject);
   list("ops", flags.ops);
-  list("map_path", flags.map_paths);
+  std::vector<std::string> paths;
+  for (const std::string& pair : flags.map_paths) {
+    paths.push_back(WithAbsolute(pair));
+  }
+  list("map_path", paths);
   list("map_device", flags.map_devices);
   return out.EndObject().Take();
 }
@@ -123,6 +138,11 @@ absl::Status Reach(Connection& connection) {
       connection.Ask(&v1::RunService::Stub::ListRuns, request, response);
   if (outcome.ok()) return absl::OkStatus();
   return absl::UnavailableError(outcome.error);
+}
+
+std::string StoreOf(std::string run) {
+  std::replace(run.begin(), run.end(), '/', '_');
+  return "msitd-" + run;
 }
 
 // The inverse of RecordEndpoint.
@@ -169,8 +189,10 @@ Outcome FindTarget(Invocation& invocation, const ExecFlags& flags,
     if (!is_default) return OwnFailure(std::string(Message(reached)));
   }
   PrivateDaemonOptions daemon;
-  target.is_store_ours = flags.data_dir.empty();
-  target.store = target.is_store_ours ? "msitd-" + run : flags.data_dir;
+  target.store = flags.data_dir.empty() ? StoreOf(run) : flags.data_dir;
+  // It may have the runs of an earlier command.
+  target.is_store_ours =
+      flags.data_dir.empty() && !std::filesystem::exists(target.store);
   daemon.kept_store = target.store;
   auto started = PrivateDaemon::Start(daemon, invocation.interrupts());
   if (!started.ok()) return OwnFailure(std::string(Message(started.status())));
@@ -186,46 +208,16 @@ Outcome FindTarget(Invocation& invocation, const ExecFlags& flags,
   return {};
 }
 
-// True for `run`, `run-2` and `run.3`: what launches and faces make of it.
-bool IsOf(std::string_view name, std::string_view run) {
-  if (!name.starts_with(run)) return false;
-  name.remove_prefix(run.size());
-  if (name.empty()) return true;
-  if (name.front() != '-' && name.front() != '.') return false;
-  name.remove_prefix(1);
-  return !name.empty() && name.find_first_not_of("0123456789") == name.npos;
-}
-
-// Seals all runs of the command, and returns their names.
-std::vector<std::string> Seal(Connection& connection, const std::string& run,
-                              int64_t begin_s) {
-  std::vector<std::string> sealed;
-  v1::ListRunsRequest request;
-  for (;;) {
-    v1::ListRunsResponse page;
-    const Outcome outcome =
-        connection.Ask(&v1::RunService::Stub::ListRuns, request, page);
-    if (!outcome.ok()) {
-      Note("the runs are not sealed: " + outcome.error);
-      return sealed;
+void Seal(Connection& connection, const std::vector<std::string>& runs) {
+  for (const std::string& run : runs) {
+    v1::SealRunRequest seal;
+    seal.set_run(run);
+    v1::Run ignored;
+    const Outcome done =
+        connection.Ask(&v1::RunService::Stub::SealRun, seal, ignored);
+    if (!done.ok()) {
+      Note(fmt::format("{} is not sealed: {}", run, done.error));
     }
-    for (const v1::Run& each : page.runs()) {
-      // One that was there before is not this command's.
-      if (!IsOf(each.name(), run) || each.create_time().seconds() < begin_s) {
-        continue;
-      }
-      v1::SealRunRequest seal;
-      seal.set_run(each.name());
-      v1::Run ignored;
-      const Outcome done =
-          connection.Ask(&v1::RunService::Stub::SealRun, seal, ignored);
-      if (!done.ok()) {
-        Note(fmt::format("{} is not sealed: {}", each.name(), done.error));
-      }
-      sealed.push_back(each.name());
-    }
-    if (page.next_page_token().empty()) return sealed;
-    request.set_page_token(page.next_page_token());
   }
 }
 
@@ -237,7 +229,7 @@ Environment ChildEnvironment(const ExecFlags& flags, const std::string& run,
       {"MSITD_RUN", run},
       {"MSITD_ENDPOINT", RecordEndpoint(target.endpoint)},
       {"MSITCTL_ENDPOINT", target.endpoint},
-      {"MSITD_EXEC", SettingsOf(flags)},
+      {"MSITD_EXEC", SettingsOf(flags, site)},
       {"PYTHONPATH", has_others ? fmt::format("{}:{}", site.folder(), before)
                                 : site.folder()},
   };
@@ -257,12 +249,16 @@ Outcome Exec(Invocation& invocation, const ExecFlags& flags,
   }
   const std::string run =
       flags.run.empty() ? DefaultRun(flags.words) : flags.run;
+  // A process could only say that its models are not recorded.
+  if (run.size() > kRunNameBytesMax || !IsValidUtf8(run)) {
+    return OwnFailure(fmt::format(
+        "the name of the run has {} bytes, 1 to {} of UTF-8 are taken",
+        run.size(), kRunNameBytesMax));
+  }
   Target target;
   MSITCTL_RETURN_IF_FAILED(FindTarget(invocation, flags, run, target));
   auto site = ExecSite::Make();
   if (!site.ok()) return OwnFailure(std::string(Message(site.status())));
-  const auto begin = std::chrono::duration_cast<std::chrono::seconds>(
-      std::chrono::system_clock::now().time_since_epoch());
   const Environment environment = ChildEnvironment(flags, run, target, *site);
   const auto ended = [&] {
     const Interrupts::Handover handover(invocation.interrupts());
@@ -278,8 +274,8 @@ Outcome Exec(Invocation& invocation, const ExecFlags& flags,
                         absl::IsInvalidArgument(ended.status());
     return {cannot ? kExitCannotRun : kExitExecFailed, std::move(message)};
   }
-  const std::vector<std::string> runs =
-      Seal(*target.connection, run, begin.count());
+  const std::vector<std::string> runs = site->Runs();
+  Seal(*target.connection, runs);
   if (!runs.empty()) {
     Note(fmt::format("recorded {}; look at it with: msitctl run get {}",
                      fmt::join(runs, ", "), runs.front()));
@@ -287,11 +283,11 @@ Outcome Exec(Invocation& invocation, const ExecFlags& flags,
     Note(
         "nothing is recorded: the command has run no Python, or one that "
         "does not look at PYTHONPATH");
-  } else {
+  } else if (!site->HasFailed()) {
     Note("nothing is recorded: no module of torch was called");
   }
   if (!runs.empty()) target.is_store_ours = false;
-  if (target.daemon != nullptr && !target.is_store_ours) {
+  if (target.daemon != nullptr && !runs.empty()) {
     Note(
         fmt::format("the daemon ends; start it again with: msitd --data-dir {}",
                     target.store));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/ctl/command/exec_site.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -81,6 +82,21 @@ ExecSite::~ExecSite() {
 
 bool ExecSite::WasUsed() const {
   return std::filesystem::exists(folder_ + "/used");
+}
+
+std::vector<std::string> ExecSite::Runs() const {
+  std::vector<std::string> out;
+  std::ifstream file(folder_ + "/runs");
+  // Each rank of a run tells of it.
+  for (std::string run; std::getline(file, run, '\0');) {
+    if (std::find(out.begin(), out.end(), run) == out.end()) out.push_back(run);
+  }
+  return out;
+}
+
+bool ExecSite::HasFailed() const {
+  return std::filesystem::exists(folder_ + "/failed") ||
+         std::filesystem::exists(folder_ + "/told");
 }
 
 }  // namespace msitd::ctl

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -20,8 +21,14 @@ class ExecSite {
 
   const std::string& folder() const { return folder_; }
 
-  // Whether a Python has recorded by it, or has said why not.
+  // Whether a Python has found it.
   bool WasUsed() const;
+
+  // The runs that Pythons have recorded, in the order in which they came.
+  std::vector<std::string> Runs() const;
+
+  // Whether a Python has said why it does not record, or not all.
+  bool HasFailed() const;
 
  private:
   explicit ExecSite(std::string folder) : folder_(std::move(folder)) {}

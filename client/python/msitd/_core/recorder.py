@@ -29,12 +29,16 @@ from msitd._core.vocabulary import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
     from typing_extensions import Self
 
 _logger = logging.getLogger("msitd")
+
+# Called with the run and the endpoint that each client of this process has asked for,
+# and its run, once it is open.
+opened: list[Callable[[str, str | None, str], None]] = []
 
 
 def _microseconds(seconds: float) -> int:
@@ -215,6 +219,8 @@ class Client(Documents):
             self._copies,
             _microseconds(close_timeout),
         )
+        for tell in opened:
+            tell(run, endpoint, self.run)
 
     def __enter__(self) -> Self:
         return self

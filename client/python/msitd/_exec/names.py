@@ -27,7 +27,7 @@ STAND_INS = {
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds stand-ins in front of what is installed."""
+    """Finds stand-ins in front of what is installed, and says what that hides."""
 
     def find_spec(
         self,
@@ -37,6 +37,13 @@ class _Finder(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname not in STAND_INS:
             return None
+        hidden = None
+        if path is None:
+            hidden = importlib.machinery.PathFinder.find_spec(fullname)
+        if hidden is not None:
+            sys.stderr.write(
+                f"msitctl exec: {fullname} is that of msitd, not {hidden.origin}\n"
+            )
         spec = importlib.machinery.ModuleSpec(fullname, _Loader(), is_package=True)
         spec.submodule_search_locations = []
         return spec

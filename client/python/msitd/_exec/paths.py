@@ -3,32 +3,42 @@
 from __future__ import annotations
 
 import builtins
-import functools
 import io
 import os
 from collections.abc import Callable
 from typing import Any
+
+from msitd._exec.wrapping import with_mapped
 
 # Functions of `os` whose first argument is a path, and those that take two.
 _ONE = (
     "access",
     "chdir",
     "chmod",
+    "chown",
+    "getxattr",
     "listdir",
+    "listxattr",
     "lstat",
     "makedirs",
     "mkdir",
     "open",
     "readlink",
     "remove",
+    "removexattr",
     "rmdir",
     "scandir",
+    "setxattr",
     "stat",
+    "statvfs",
     "truncate",
     "unlink",
     "utime",
 )
 _TWO = ("link", "rename", "replace", "symlink")
+
+# Functions of safetensors that take a path, and which argument it is.
+_OF_SAFETENSORS = ((0, "safe_open"), (0, "_safe_open_handle"), (1, "serialize_file"))
 
 
 class _Mapping:
@@ -59,11 +69,21 @@ def install(pairs: tuple[tuple[str, str], ...]) -> None:
     if not pairs:
         return
     mapped = _Mapping(pairs)
-    builtins.open = io.open = _first(builtins.open, mapped)
+    builtins.open = io.open = with_mapped(builtins.open, 0, "file", mapped)
     for name in _ONE:
-        setattr(os, name, _first(getattr(os, name), mapped))
+        _replace(name, with_mapped(getattr(os, name), 0, "path", mapped))
     for name in _TWO:
-        setattr(os, name, _both(getattr(os, name), mapped))
+        call = with_mapped(getattr(os, name), 0, "src", mapped)
+        _replace(name, with_mapped(call, 1, "dst", mapped))
+
+
+def _replace(name: str, call: Callable[..., Any]) -> None:
+    function = getattr(os, name)
+    # Where os says what its functions can do, by the functions themselves.
+    for able in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks):
+        if function in able:
+            able.add(call)
+    setattr(os, name, call)
 
 
 def install_in_torch(pairs: tuple[tuple[str, str], ...]) -> None:
@@ -73,36 +93,27 @@ def install_in_torch(pairs: tuple[tuple[str, str], ...]) -> None:
     # It is called once the program has it.
     import torch
 
+    torch.save = with_mapped(torch.save, 1, "f", _Mapping(pairs))
+
+
+def install_in_safetensors(pairs: tuple[tuple[str, str], ...]) -> None:
+    """Maps the files of weights that safetensors opens without Python."""
+    # The program has imported it.
+    import safetensors
+
     mapped = _Mapping(pairs)
-    save: Callable[..., Any] = torch.save
-
-    @functools.wraps(save)
-    def mapped_save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
-        save(obj, mapped(f), *args, **kwargs)
-
-    torch.save = mapped_save
+    for place, name in _OF_SAFETENSORS:
+        function = getattr(safetensors, name, None)
+        if function is not None:
+            call = with_mapped(function, place, "filename", mapped)
+            setattr(safetensors, name, call)
 
 
-def _first(function: Callable[..., Any], mapped: _Mapping) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if args:
-            args = (mapped(args[0]), *args[1:])
-        for name in ("file", "path"):
-            if name in kwargs:
-                kwargs[name] = mapped(kwargs[name])
-        return function(*args, **kwargs)
+def install_in_tokenizers(pairs: tuple[tuple[str, str], ...]) -> None:
+    """Maps the files of vocabularies that tokenizers opens without Python."""
+    # The program has imported it.
+    import tokenizers
 
-    return call
-
-
-def _both(function: Callable[..., Any], mapped: _Mapping) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        args = (*(mapped(path) for path in args[:2]), *args[2:])
-        for name in ("src", "dst"):
-            if name in kwargs:
-                kwargs[name] = mapped(kwargs[name])
-        return function(*args, **kwargs)
-
-    return call
+    kind = tokenizers.Tokenizer
+    call = with_mapped(kind.from_file, 0, "path", _Mapping(pairs))
+    kind.from_file = staticmethod(call)

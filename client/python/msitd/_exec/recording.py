@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import multiprocessing.util
 import os
 import sys
 import threading
@@ -16,6 +17,7 @@ from msitd._core.daemon.ranks import rank_of_process
 from msitd._core.graph import compiled
 from msitd._core.module.hooks import HookHandle
 from msitd._core.recorder import Client
+from msitd._exec import telling
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
 # Scripts that import one of these say themselves what is recorded.
 _FACES = ("msitd.llm", "msitd.probe")
+
+# The program's own finalizers, which may call a model, come before it.
+_END_PRIORITY = -100
 
 # The model waits for a slow daemon, as it would for a slow disk.
 _MAX_BLOCK_S = 600.0
@@ -65,7 +70,8 @@ class _Models:
             self._see_new(module, args)
         except Exception as error:  # noqa: BLE001 - never the program's problem
             self._is_off = True
-            sys.stderr.write(f"msitctl exec: nothing more is recorded: {error}\n")
+            text = f"nothing more is recorded: {error}"
+            telling.fail(self._settings.folder, text)
 
     def _see_new(self, module: torch.nn.Module, args: tuple[Any, ...]) -> None:
         if any(face in sys.modules for face in _FACES):
@@ -184,6 +190,8 @@ class _Models:
             )
         # Behind that of the client, so it comes before it.
         atexit.register(self.end)
+        # A forked worker of multiprocessing leaves without a look at atexit.
+        multiprocessing.util.Finalize(None, self.end, exitpriority=_END_PRIORITY)
         return client
 
     def end(self) -> None:

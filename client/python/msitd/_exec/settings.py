@@ -11,7 +11,9 @@ VARIABLE = "MSITD_EXEC"
 
 @dataclass(frozen=True)
 class ExecSettings:
-    """Flags of exec."""
+    """Flags of exec, and its folder, in which it is told things."""
+
+    folder: str
 
     level: str
     stack: str
@@ -39,6 +41,7 @@ def read_settings() -> ExecSettings | None:
     try:
         said = json.loads(text)
         return ExecSettings(
+            folder=said["folder"],
             level=said["level"],
             stack=said["stack"],
             weights=said["weights"],

@@ -1,4 +1,4 @@
-"""Notices that a program has imported torch."""
+"""Notices that a program has imported torch, or another package that needs a step."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from msitd._exec import paths
+from msitd._exec import paths, telling
 from msitd._exec.settings import ExecSettings
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Lets others find torch, and calls `then` once it is whole."""
+    """Lets others find packages, and does the step of each once it is whole.
 
-    def __init__(self, then: Callable[[], None]) -> None:
-        self._then = then
+    Programs ask whether torch is there long before they import it, so each answer
+    carries the step.
+    """
+
+    def __init__(self, steps: dict[str, Callable[[], None]]) -> None:
+        self._steps = steps
 
     def find_spec(
         self,
@@ -25,39 +29,54 @@ class _Finder(importlib.abc.MetaPathFinder):
         path: Sequence[str] | None,
         target: ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != "torch":
+        if fullname not in self._steps:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._then)
-        return spec
+        for finder in sys.meta_path:
+            find = None if finder is self else getattr(finder, "find_spec", None)
+            spec = None if find is None else find(fullname, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    spec.loader = _Loader(spec.loader, self._once)
+                return spec
+        return None
+
+    def _once(self, name: str) -> None:
+        step = self._steps.pop(name, None)
+        if step is None:
+            return
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001 - never the program's problem
+            sys.stderr.write(f"msitctl exec: {name}: {error}\n")
 
 
 class _Loader(importlib.abc.Loader):
-    """The loader of torch, with a step behind it."""
+    """The loader of a package, with a step behind it."""
 
-    def __init__(self, loader: Any, then: Callable[[], None]) -> None:
+    def __init__(self, loader: Any, then: Callable[[str], None]) -> None:
         self._loader = loader
         self._then = then
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
         module: ModuleType | None = self._loader.create_module(spec)
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # What asks torch for its loader gets its own.
+        # What asks the package for its loader gets its own.
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader
         self._loader.exec_module(module)
-        self._then()
+        self._then(module.__name__)
 
 
 def install(settings: ExecSettings) -> None:
     """Has models recorded once torch is there."""
 
-    def then() -> None:
+    def begin() -> None:
         # They import torch.
         from msitd._exec import devices, recording
 
@@ -66,9 +85,14 @@ def install(settings: ExecSettings) -> None:
             paths.install_in_torch(settings.paths)
             recording.install(settings)
         except Exception as error:  # noqa: BLE001 - never the program's problem
-            sys.stderr.write(f"msitctl exec: nothing is recorded: {error}\n")
+            telling.fail(settings.folder, f"nothing is recorded: {error}")
 
-    if "torch" in sys.modules:
-        then()
-    else:
-        sys.meta_path.insert(0, _Finder(then))
+    steps: dict[str, Callable[[], None]] = {"torch": begin}
+    if settings.paths:
+        steps["safetensors"] = lambda: paths.install_in_safetensors(settings.paths)
+        steps["tokenizers"] = lambda: paths.install_in_tokenizers(settings.paths)
+    for name in list(steps):
+        if name in sys.modules:
+            steps.pop(name)()
+    if steps:
+        sys.meta_path.insert(0, _Finder(steps))
