@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import functools
-import importlib.machinery
-import sys
-from types import ModuleType
+import importlib
 from typing import TYPE_CHECKING, Any
+
+from msitd._exec.stand_ins import Nothing, at_import, stand_in
+from msitd._exec.wrapping import with_mapped
 
 if TYPE_CHECKING:
     import torch
 
 # Types that torch reads in a device; others get the place that it keeps for one.
 _KNOWN = frozenset(("cpu", "cuda", "xpu", "mps", "meta", "hpu", "xla"))
+
+# What ranks on a type of device speak to each other with.
+_BACKENDS = {"cpu": "gloo", "cuda": "nccl", "npu": "hccl", "xpu": "xccl"}
+
+# Functions of torch.cuda and its kind that have no meaning on another device.
+_NO_OPS = ("set_device", "synchronize", "reset_peak_memory_stats")
+
+# Before those of torch, which look at names of devices too.
+_RESTORE_PRIORITY = 5
 
 
 class _Types:
@@ -24,6 +34,9 @@ class _Types:
 
         self._device = torch.device
         self._types = types
+
+    def add(self, old: str, new: str) -> None:
+        self._types.setdefault(old, new)
 
     def method(self, name: str) -> str | None:
         """Returns what the method of a type, such as `cuda`, brings a tensor to."""
@@ -40,6 +53,30 @@ class _Types:
             if new is not None and (not colon or number.isdigit()):
                 return self._numbered(new, int(number) if colon else None)
         return value
+
+    def type_of(self, kind: Any) -> Any:
+        """Returns another type for one that is mapped; all else as it is."""
+        return self._types.get(kind, kind) if isinstance(kind, str) else kind
+
+    def backend_of(self, backend: Any) -> Any:
+        """Returns what ranks speak with, for `hccl` or `cpu:gloo,npu:hccl`."""
+        if not isinstance(backend, str):
+            return backend
+        names = {
+            _BACKENDS[old]: _BACKENDS[new]
+            for old, new in self._types.items()
+            if old in _BACKENDS and new in _BACKENDS
+        }
+        if ":" not in backend:
+            return names.get(backend, backend)
+        parts = dict(part.split(":", 1) for part in backend.split(","))
+        mapped = {
+            self._types.get(kind, kind): names.get(name, name)
+            for kind, name in parts.items()
+        }
+        if len(set(mapped.values())) == 1:
+            return next(iter(mapped.values()))
+        return ",".join(f"{kind}:{name}" for kind, name in mapped.items())
 
     def _numbered(self, kind: str, number: int | None) -> torch.device:
         if kind == "cpu":
@@ -68,19 +105,6 @@ def _mode(types: _Types) -> Any:
     return Devices()
 
 
-class _StandIn(ModuleType):
-    """Stands for `torch.npu`, `torch_npu` and their kind: most of it does nothing."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return _do_nothing
-
-
-def _do_nothing(*_: Any, **__: Any) -> None:
-    return None
-
-
 def install(pairs: tuple[tuple[str, str], ...]) -> None:
     """Maps types of devices, and has modules and methods of those that are not here.
 
@@ -92,43 +116,130 @@ def install(pairs: tuple[tuple[str, str], ...]) -> None:
     # The program has imported it.
     import torch
 
-    types = dict(pairs)
-    for new in types.values():
+    types = _Types(dict(pairs))
+    for old, new in pairs:
         try:
             torch.device(new)
         except RuntimeError as error:
             raise ValueError(f"--map-device: {error}") from None
-    for old, new in types.items():
         if old in _KNOWN:
+            _quiet(old)
             continue
         try:
             torch.utils.rename_privateuse1_backend(old)
         except RuntimeError as error:
             raise ValueError(f"--map-device {old}: {error}") from None
-        _stand_in(f"torch.{old}", new)
-        _stand_in(f"torch_{old}", new)
-        setattr(torch, old, sys.modules[f"torch.{old}"])
-        for kind in (torch.Tensor, torch.nn.Module):
-            setattr(kind, old, functools.partialmethod(_to, new))
-    _mode(_Types(types)).__enter__()
+        _stand_in_for(old, new, types)
+    _map_mixed_precision(types)
+    _map_ranks(types)
+    _map_checkpoints(types)
+    _map_generators(types)
+    _mode(types).__enter__()
 
 
-def _stand_in(name: str, new: str) -> None:
-    module = _StandIn(name)
-    module.__spec__ = importlib.machinery.ModuleSpec(name, None)
-    module.__path__ = []
+def _stand_in_for(old: str, new: str, types: _Types) -> None:
+    import torch
+
     answers: dict[str, Any] = {
         "is_available": lambda: True,
         "is_initialized": lambda: True,
+        "is_bf16_supported": lambda *_: True,
         "device_count": lambda: 1,
         "current_device": lambda: 0,
-        "memory_allocated": lambda *_: 0,
-        "max_memory_allocated": lambda *_: 0,
         "get_device_name": lambda *_: new,
+        "memory_allocated": lambda *_: 0,
+        "memory_reserved": lambda *_: 0,
+        "max_memory_allocated": lambda *_: 0,
+        "mem_get_info": lambda *_: (0, 0),
     }
-    for key, value in answers.items():
-        setattr(module, key, value)
-    sys.modules.setdefault(name, module)
+    module = stand_in(f"torch.{old}", answers)
+    amp: dict[str, Any] = {
+        "autocast": functools.partial(torch.autocast, new),
+        "GradScaler": functools.partial(torch.amp.GradScaler, new),
+    }
+    module.amp = stand_in(f"torch.{old}.amp", amp)  # type: ignore[attr-defined]
+    setattr(torch, old, module)
+    # Compilers ask it, and then the library of the device.
+    torch.accelerator.is_available = lambda: False
+    package = {
+        old: module,
+        "npu_format_cast": lambda tensor, *_: tensor,
+        "npu_format_cast_": lambda tensor, *_: tensor,
+    }
+    stand_in(f"torch_{old}", package)
+    # A package of Ascend's, whose import has CUDA mean NPU.
+    at_import(f"torch_{old}.contrib.transfer_to_{old}", lambda: _add_cuda(new, types))
+    for kind in (torch.Tensor, torch.nn.Module):
+        setattr(kind, old, functools.partialmethod(_to, new))
+    setattr(torch.Tensor, f"is_{old}", property(lambda _: False))
+
+
+def _add_cuda(new: str, types: _Types) -> None:
+    if new != "cuda":
+        types.add("cuda", new)
+        _quiet("cuda")
+
+
+def _quiet(old: str) -> None:
+    module = importlib.import_module(f"torch.{old}")
+    for name in _NO_OPS:
+        if hasattr(module, name):
+            setattr(module, name, Nothing())
+
+
+def _map_mixed_precision(types: _Types) -> None:
+    import torch
+
+    for kind, name in (
+        (torch.autocast, "device_type"),
+        (torch.amp.GradScaler, "device"),
+    ):
+        # Itself is the first.
+        call = with_mapped(kind.__init__, 1, name, types.type_of)
+        kind.__init__ = call
+
+
+def _map_ranks(types: _Types) -> None:
+    from torch import distributed
+
+    if not distributed.is_available():
+        return
+    from torch.distributed import distributed_c10d
+
+    for name, place in (("init_process_group", 0), ("new_group", 2)):
+        call = with_mapped(
+            getattr(distributed, name), place, "backend", types.backend_of
+        )
+        for module in (distributed, distributed_c10d):
+            setattr(module, name, call)
+
+
+def _map_checkpoints(types: _Types) -> None:
+    import torch
+
+    def restore(storage: Any, location: str) -> Any:
+        new = types.of(location)
+        if new is location:
+            return None
+        return torch.serialization.default_restore_location(storage, str(new))
+
+    torch.serialization.register_package(_RESTORE_PRIORITY, lambda _: None, restore)
+
+
+def _map_generators(types: _Types) -> None:
+    import torch
+
+    generator = torch.Generator
+
+    class Kind(type):
+        def __instancecheck__(cls, value: object) -> bool:
+            return isinstance(value, generator)
+
+    class Generator(metaclass=Kind):
+        def __new__(cls, device: Any = "cpu") -> Any:
+            return generator(types.of(device))
+
+    torch.Generator = Generator
 
 
 def _to(self: Any, new: str, *_: Any, **__: Any) -> Any:
