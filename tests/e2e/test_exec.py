@@ -324,6 +324,18 @@ def test_compiled_models_are_recorded(daemon: Daemon) -> None:
     ]
 
 
+def test_a_script_for_msitd_has_its_own_run_alone(daemon: Daemon) -> None:
+    done = script(
+        "import msitd\n"
+        "with msitd.Client() as client, msitd.register_hook(model, client):\n"
+        "    model(torch.ones(2, 4))\n"
+    )
+    assert runs(daemon) == {"r"}
+    assert done.stderr == (
+        "msitctl exec: recorded r; look at it with: msitctl run get r\n"
+    )
+
+
 MSIT = """
 from msit_llm import DumpConfig, register_hook
 config = DumpConfig(dump_path="torch_dump", token_range=[0, 1])
@@ -377,9 +389,10 @@ def test_a_script_for_msprobe_and_an_npu_runs_as_it_is(
 ) -> None:
     (place / "here").mkdir()
     (place / "here/config.json").write_text(
-        '{"task": "tensor", "level": "mix", "dump_path": "dump"}'
+        '{"task": "tensor", "level": "mix", "dump_path": "/no/such/dump"}'
     )
-    script(MSPROBE, "--map-device", "npu=cpu", "--map-path", "/config=here")
+    maps = ("--map-path", "/config=here", "--map-path", "/no/such=.")
+    script(MSPROBE, "--map-device", "npu=cpu", *maps)
     files = {
         path.name for path in (place / "dump/step0/rank/dump_tensor_data").iterdir()
     }

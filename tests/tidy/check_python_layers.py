@@ -43,7 +43,8 @@ PACKAGES: dict[str, Package] = {
     "msitd.probe": Package(("msitd._core", "msitd._core.seeding"), ("torch",)),
     # What `msitctl exec` has a command do, and the names of other tools there.
     "msitd._exec": Package(
-        ("msitd._core", "msitd._compat", "msitd.injection", "msitd.query"), ("torch",)
+        ("msitd._core", "msitd._compat", "msitd.injection", "msitd.query"),
+        ("safetensors", "tokenizers", "torch"),
     ),
     "msitd._compat": Package(("msitd.llm", "msitd.probe")),
     # A backend of torch.compile.

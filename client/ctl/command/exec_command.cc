@@ -208,17 +208,23 @@ Outcome FindTarget(Invocation& invocation, const ExecFlags& flags,
   return {};
 }
 
-void Seal(Connection& connection, const std::vector<std::string>& runs) {
+// Returns those that it has sealed.
+std::vector<std::string> Seal(Connection& connection,
+                              const std::vector<std::string>& runs) {
+  std::vector<std::string> sealed;
   for (const std::string& run : runs) {
     v1::SealRunRequest seal;
     seal.set_run(run);
     v1::Run ignored;
     const Outcome done =
         connection.Ask(&v1::RunService::Stub::SealRun, seal, ignored);
-    if (!done.ok()) {
+    if (done.ok()) {
+      sealed.push_back(run);
+    } else {
       Note(fmt::format("{} is not sealed: {}", run, done.error));
     }
   }
+  return sealed;
 }
 
 Environment ChildEnvironment(const ExecFlags& flags, const std::string& run,
@@ -275,10 +281,12 @@ Outcome Exec(Invocation& invocation, const ExecFlags& flags,
     return {cannot ? kExitCannotRun : kExitExecFailed, std::move(message)};
   }
   const std::vector<std::string> runs = site->Runs();
-  Seal(*target.connection, runs);
-  if (!runs.empty()) {
+  const std::vector<std::string> sealed = Seal(*target.connection, runs);
+  if (!sealed.empty()) {
     Note(fmt::format("recorded {}; look at it with: msitctl run get {}",
-                     fmt::join(runs, ", "), runs.front()));
+                     fmt::join(sealed, ", "), sealed.front()));
+  } else if (!runs.empty()) {
+    // What went wrong has been said.
   } else if (!site->WasUsed()) {
     Note(
         "nothing is recorded: the command has run no Python, or one that "

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from msitd._core.daemon import msitctl
 from msitd._exec.wrapping import with_mapped
 
 # Functions of `os` whose first argument is a path, and those that take two.
@@ -69,6 +70,7 @@ def install(pairs: tuple[tuple[str, str], ...]) -> None:
     if not pairs:
         return
     mapped = _Mapping(pairs)
+    msitctl.mapped_paths.append(mapped)
     builtins.open = io.open = with_mapped(builtins.open, 0, "file", mapped)
     for name in _ONE:
         _replace(name, with_mapped(getattr(os, name), 0, "path", mapped))

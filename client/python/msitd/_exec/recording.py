@@ -12,11 +12,11 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from msitd._core import recorder
 from msitd._core.api.handle import register_api
 from msitd._core.daemon.ranks import rank_of_process
 from msitd._core.graph import compiled
 from msitd._core.module.hooks import HookHandle
-from msitd._core.recorder import Client
 from msitd._exec import telling
 
 if TYPE_CHECKING:
@@ -48,11 +48,13 @@ class _Models:
         self._lock = threading.RLock()
         self._register = torch.nn.modules.module.register_module_forward_pre_hook
         self._code = torch.nn.Module._call_impl.__code__
+        recorder.opened.append(self._see_client)
         self._hook_of_all: Any = None
         self._forget()
 
     def _forget(self) -> None:
-        self._client: Client | None = None
+        self._client: recorder.Client | None = None
+        self._is_opening = False
         self._known: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
         self._has_main = False
         self._op_counts: dict[str, int] = {}
@@ -61,6 +63,11 @@ class _Models:
         if self._hook_of_all is not None:
             self._hook_of_all.remove()
         self._hook_of_all = self._register(self.see)
+
+    def _see_client(self, *_: str | None) -> None:
+        # The program says itself what is recorded.
+        if self._client is None and not self._is_opening:
+            self._is_off = True
 
     def see(self, module: torch.nn.Module, args: tuple[Any, ...]) -> None:
         """Is called before each call of any module. Raises nothing."""
@@ -164,12 +171,13 @@ class _Models:
         self._op_counts[kind] = number + 1
         return f"{kind}.{number}" if number else kind
 
-    def _open(self) -> Client:
+    def _open(self) -> recorder.Client:
         if self._client is not None:
             return self._client
         settings = self._settings
         rank, world_size = rank_of_process()
-        self._client = client = Client(
+        self._is_opening = True
+        self._client = client = recorder.Client(
             os.environ["MSITD_RUN"],
             rank=rank,
             world_size=world_size,

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from msitd._core.daemon.programs import find_program, query_endpoint, query_environment
 
+# Where a path is that the program has named. exec may map it, and msitctl is no Python.
+mapped_paths: list[Callable[[str], str]] = []
+
 # What msitctl exits with if some of what was asked for is not there.
 _EXIT_PARTIAL = 4
 _MESSAGE_CHARS = 2000
+
+
+def _mapped(word: str) -> str:
+    for each in mapped_paths:
+        word = each(word)
+    return word
 
 
 @dataclass(frozen=True)
@@ -44,7 +54,7 @@ class Msitctl:
             RuntimeError: It failed; the text has what it said last.
         """
         done = subprocess.run(
-            [*self._command, *words],
+            [*self._command, *map(_mapped, words)],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
