@@ -47,6 +47,8 @@ PACKAGES: dict[str, Package] = {
         ("safetensors", "tokenizers", "torch"),
     ),
     "msitd._compat": Package(("msitd.llm", "msitd.probe")),
+    # The same names, installed.
+    "compat": Package(("msitd._compat",)),
     # A backend of torch.compile.
     "msitd.fx": Package(("msitd._core",), ("functorch", "torch")),
     # Names of msit.

@@ -35,9 +35,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _logger = logging.getLogger("msitd")
-
-# Called with the run and the endpoint that each client of this process has asked for,
-# and its run, once it is open.
+# Called with run and endpoint that a client has asked for, and its run, once it is open.
 opened: list[Callable[[str, str | None, str], None]] = []
 
 

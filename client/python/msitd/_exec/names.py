@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.machinery
+import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -40,13 +41,19 @@ class _Finder(importlib.abc.MetaPathFinder):
         hidden = None
         if path is None:
             hidden = importlib.machinery.PathFinder.find_spec(fullname)
-        if hidden is not None:
+        if hidden is not None and not _is_ours(hidden):
             sys.stderr.write(
                 f"msitctl exec: {fullname} is that of msitd, not {hidden.origin}\n"
             )
         spec = importlib.machinery.ModuleSpec(fullname, _Loader(), is_package=True)
         spec.submodule_search_locations = []
         return spec
+
+
+def _is_ours(spec: importlib.machinery.ModuleSpec) -> bool:
+    # The distribution msitd-compat marks its packages.
+    folders = spec.submodule_search_locations or []
+    return any(os.path.exists(os.path.join(each, "of_msitd.py")) for each in folders)
 
 
 class _Loader(importlib.abc.Loader):

@@ -1,0 +1,3 @@
+"""See msit_llm."""
+
+from msitd._compat.msit_llm import *

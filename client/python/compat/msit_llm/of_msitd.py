@@ -1,0 +1,1 @@
+"""Tells this package from that of the other tool."""

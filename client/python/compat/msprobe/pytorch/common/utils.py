@@ -1,0 +1,3 @@
+"""See msprobe."""
+
+from msitd._compat.msprobe import *
