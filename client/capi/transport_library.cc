@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <utility>
@@ -36,7 +37,14 @@ std::string GrpcLibraryPath() {
   }
   const std::string_view own = here.dli_fname;
   // Without a slash, npos + 1 is 0.
-  return std::string(own.substr(0, own.rfind('/') + 1)).append(kName);
+  const std::string folder(own.substr(0, own.rfind('/') + 1));
+  // An installed libmsit is in a folder that all libraries of the system share,
+  // and what it loads in one of its own.
+  if (std::string installed = folder + "msit/" + std::string(kName);
+      ::access(installed.c_str(), R_OK) == 0) {
+    return installed;
+  }
+  return folder + std::string(kName);
 }
 
 // True if the process has the shared library of gRPC.

@@ -20,8 +20,8 @@ std::string EndpointOfEnvironment();
 //
 // The gRPC transport is a library of its own, so that only processes that use
 // it load gRPC. It is the file named by the environment variable
-// MSIT_GRPC_LIBRARY, or libmsit_grpc.so beside this library. It stays loaded
-// until the process ends.
+// MSIT_GRPC_LIBRARY, or libmsit_grpc.so in the folder `msit` beside this
+// library or else beside it. It stays loaded until the process ends.
 //
 // Errors: INVALID_ARGUMENT if no transport takes such an endpoint;
 // NO_TRANSPORT, with the reason of the dynamic linker, if the library cannot be

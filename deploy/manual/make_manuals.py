@@ -1,0 +1,232 @@
+"""Writes manual pages, completions and the reference from what the programs print.
+
+usage: make_manuals.py BIN_DIR SHARE_DIR      pages and completions, as below /usr/share
+       make_manuals.py BIN_DIR --reference    docs/cli_reference.md, to stdout
+
+The help of a program comes from its own tables of verbs and flags, so nothing here
+names one.
+"""
+
+import gzip
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HEADINGS = (
+    "Example",
+    "RPC",
+    "Usage",
+    "Arguments",
+    "Positionals",
+    "Options",
+    "Commands",
+)
+HEADING = re.compile(rf"^({'|'.join(HEADINGS)}|Subcommands):(.*)$")
+ENTRY = re.compile(r"^ {2}(\S(?:.*?\S)?)(?: {2,}(.*)|\s*)$")
+# Programs with the sections of their pages, and what a page says that help does not.
+PROGRAMS = (
+    ("msitd", 8, "stores tensors of the ranks of a job, and compares runs"),
+    ("msitctl", 1, "lists, reads and compares the tensors that msitd holds"),
+    ("msitd-inspect", 1, "looks into the store of msitd without the daemon"),
+)
+FILES = {
+    "msitd": (
+        (
+            "/etc/msitd/msitd.toml",
+            "The configuration, which has a comment for every key.",
+        ),
+        ("/var/lib/msitd", "The store."),
+        ("/run/msitd", "The sockets, for the group msitd."),
+    ),
+}
+COMPLETIONS = {
+    "bash": "bash-completion/completions/msitctl",
+    "zsh": "zsh/vendor-completions/_msitctl",
+    "fish": "fish/vendor_completions.d/msitctl.fish",
+}
+
+
+@dataclass
+class Help:
+    """What a command says of itself."""
+
+    words: list[str]
+    text: str
+    description: str = ""
+    sections: dict[str, list[str]] = field(default_factory=dict)
+
+    def entries(self, heading: str) -> list[tuple[str, str]]:
+        """The two columns below a heading."""
+        out: list[tuple[str, str]] = []
+        for line in self.sections.get(heading, []):
+            found = ENTRY.match(line)
+            if found:
+                out.append((found[1], found[2] or ""))
+            elif line.strip() and out:
+                out[-1] = (out[-1][0], f"{out[-1][1]} {line.strip()}".strip())
+        return out
+
+    def commands(self) -> list[str]:
+        """The names of the commands below this one."""
+        both = self.entries("Commands") + self.entries("Subcommands")
+        return [name.split()[0] for name, _ in both]
+
+
+def run(bin_dir: Path, *words: str) -> str:
+    """Returns what a program of ours prints."""
+    done = subprocess.run(
+        [bin_dir / words[0], *words[1:]],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if done.returncode != 0 or not done.stdout:
+        sys.exit(f"make_manuals: {' '.join(words)}: {done.returncode}: {done.stderr}")
+    return done.stdout
+
+
+def parse(words: list[str], text: str) -> Help:
+    """Takes a help apart by its headings."""
+    out = Help(words, text)
+    heading = ""
+    for line in text.splitlines():
+        found = HEADING.match(line)
+        if found:
+            heading = found[1]
+            out.sections[heading] = [found[2].strip()] if found[2].strip() else []
+        elif heading and (not line or line.startswith(" ")):
+            out.sections[heading].append(line)
+        else:
+            heading = ""
+            out.description += line.strip() + " "
+    out.description = re.split(r" *Global flags: ", out.description)[0].strip()
+    return out
+
+
+def all_help(bin_dir: Path, *words: str) -> list[Help]:
+    """Returns the help of a command, and of all below it."""
+    top = parse(list(words), run(bin_dir, *words, "--help"))
+    out = [top]
+    for name in top.commands():
+        out += all_help(bin_dir, *words, name)
+    return out
+
+
+def roff(text: str) -> str:
+    """Text that troff prints as it is, whatever it begins with."""
+    out = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq")
+    return re.sub(r"^\.", "\\\\&.", out)
+
+
+def roff_entries(entries: list[tuple[str, str]]) -> list[str]:
+    """Two columns as a list with hanging paragraphs."""
+    out = []
+    for name, text in entries:
+        out += [".TP", f"\\fB{roff(name)}\\fR", roff(text) or "\\&"]
+    return out
+
+
+def roff_examples(lines: list[str]) -> list[str]:
+    """Command lines that are not filled."""
+    kept = [line.strip() for line in lines if line.strip()]
+    return [".nf", *(roff(line) for line in kept), ".fi"] if kept else []
+
+
+def roff_command(help_: Help) -> list[str]:
+    """A command below the program, as a section of its page."""
+    usage = " ".join(help_.sections.get("Usage", [])).strip()
+    out = [f'.SS "{roff(" ".join(help_.words))}"', roff(help_.description)]
+    out += [".PP", f"\\fB{roff(usage)}\\fR"] if usage else []
+    out += roff_entries(help_.entries("Arguments"))
+    # The help of every command has --help.
+    out += roff_entries(
+        [e for e in help_.entries("Options") if not e[0].endswith("--help")]
+    )
+    examples = roff_examples(help_.sections.get("Example", []))
+    return out + ([".PP", "Example:", ".PP", *examples] if examples else [])
+
+
+def manual_page(
+    name: str, section: int, what: str, helps: list[Help], exits: str
+) -> str:
+    """The page of a program. `exits`: its exit codes, if the help has a page on them."""
+    top = helps[0]
+    out = [
+        f'.TH {name.upper()} {section} "" "{name}" "msitd"',
+        ".SH NAME",
+        f"{roff(name)} \\- {what}",
+        ".SH SYNOPSIS",
+        f"\\fB{roff(' '.join(top.sections.get('Usage', [name])).strip())}\\fR",
+        ".SH DESCRIPTION",
+        roff(top.description),
+        ".SH OPTIONS",
+        *roff_entries(top.entries("Options")),
+    ]
+    if helps[1:]:
+        out.append(".SH COMMANDS")
+        for help_ in helps[1:]:
+            out += roff_command(help_)
+    if exits:
+        out += [".SH EXIT STATUS", ".nf", *(roff(t) for t in exits.splitlines()), ".fi"]
+    if name in FILES:
+        out += [".SH FILES", *roff_entries(list(FILES[name]))]
+    others = [f"\\fB{roff(n)}\\fR({s})" for n, s, _ in PROGRAMS if n != name]
+    out += [".SH SEE ALSO", ", ".join(others)]
+    return "\n".join(line for line in out if line) + "\n"
+
+
+def write_page(share: Path, section: int, name: str, text: str) -> None:
+    """Writes a page the way packages hold it: the same bytes for the same text."""
+    page = share / f"man/man{section}/{name}.{section}.gz"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+
+
+def write_share(bin_dir: Path, share: Path) -> None:
+    """Writes everything below /usr/share."""
+    for name, section, what in PROGRAMS:
+        helps = all_help(bin_dir, name)
+        has_help = "help" in helps[0].commands()
+        exits = run(bin_dir, name, "help", "exit-codes") if has_help else ""
+        write_page(share, section, name, manual_page(name, section, what, helps, exits))
+    write_page(share, 1, "msit", ".so man1/msitctl.1\n")
+    for shell, path in COMPLETIONS.items():
+        script = share / path
+        script.parent.mkdir(parents=True, exist_ok=True)
+        script.write_text(run(bin_dir, "msitctl", "completion", shell))
+
+
+def reference(bin_dir: Path) -> str:
+    """The reference of the documents: the help of every command, one after another."""
+    out = [
+        "# The help of every command",
+        "",
+        "What the programs print with `--help`, made by `deploy/manual/make_manuals.py`; a",
+        "test compares. [cli.md](cli.md) explains.",
+    ]
+    for name, _, _ in PROGRAMS:
+        for help_ in all_help(bin_dir, name):
+            # Blanks at the end of a line are of no use to readers.
+            text = re.sub(r"[ \t]+$", "", help_.text, flags=re.MULTILINE).strip("\n")
+            out += ["", f"## {' '.join(help_.words)}", "", "```", text, "```"]
+    return "\n".join(out) + "\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Runs one of the two ways to call this."""
+    if len(arguments) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    bin_dir = Path(arguments[0])
+    if arguments[1] == "--reference":
+        sys.stdout.write(reference(bin_dir))
+    else:
+        write_share(bin_dir, Path(arguments[1]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
