@@ -166,8 +166,12 @@ absl::Status ConnectionAcceptor::ListenUnix(size_t group,
       ::listen(fd.get(), kBacklog) != 0) {
     return ErrnoStatus(errno, "listen on " + path);
   }
-  listeners_.push_back({std::move(fd), group, /*is_tcp=*/false});
+  Adopt(group, std::move(fd));
   return absl::OkStatus();
+}
+
+void ConnectionAcceptor::Adopt(size_t group, UniqueFd listener) {
+  listeners_.push_back({std::move(listener), group, /*is_tcp=*/false});
 }
 
 absl::StatusOr<uint16_t> ConnectionAcceptor::ListenTcp(

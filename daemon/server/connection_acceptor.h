@@ -53,6 +53,9 @@ class ConnectionAcceptor {
   // Errors: those of the socket.
   absl::Status ListenUnix(size_t group, const std::string& path);
 
+  // Accepts from a Unix socket that listens already, and does not block.
+  void Adopt(size_t group, UniqueFd listener);
+
   // Listens at all that `address` resolves to, and returns the port.
   //
   // Errors: UNAVAILABLE if it is taken or not of this machine.

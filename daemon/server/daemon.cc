@@ -19,6 +19,7 @@
 #include "daemon/server/file_budget.h"
 #include "daemon/server/freed_memory.h"
 #include "daemon/server/grpc_log.h"
+#include "daemon/server/passed_sockets.h"
 #include "daemon/server/signals.h"
 #include "daemon/server/socket_file.h"
 #include "daemon/server/systemd.h"
@@ -93,6 +94,15 @@ void Daemon::Heartbeat() {
 
 namespace {
 
+// A unit that names other paths than the configuration would leave who connects
+// there without an answer.
+void RefuseForeignSockets(const config::DaemonConfig& config) {
+  const std::string ours[] = {config.SocketPath(), config.IngestSocketPath()};
+  for (const std::string& socket : CloseForeignSockets(ours)) {
+    log::Get("server")->warn("passed socket is none of ours socket={}", socket);
+  }
+}
+
 void CheckMemory(FreedMemory& memory, Daemon& daemon) {
   const auto action = memory.Check(FreedMemory::Look());
   if (action == FreedMemory::Action::kNone) return;
@@ -140,6 +150,7 @@ int RunDaemon(const config::DaemonConfig& config) {
   log::SetUp(config.log_level);
   ForwardGrpcLog();
   const auto log = log::Get("server");
+  RefuseForeignSockets(config);
   ::umask(kUmask);
   BeNice(config.nice);
   absl::StatusOr<StopSignals> signals = StopSignals::Install();

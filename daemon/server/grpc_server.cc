@@ -13,6 +13,7 @@
 #include "daemon/config/listen_address.h"
 #include "daemon/ingest/buffer_pool.h"
 #include "daemon/server/file_budget.h"
+#include "daemon/server/passed_sockets.h"
 #include "daemon/server/socket_file.h"
 #include "grpc/grpc.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
@@ -166,8 +167,11 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
                            config::ParseListenAddress(text));
   }
   const std::string path = config.SocketPath();
-  MSITD_RETURN_IF_ERROR(PrepareSocketFile(path, SOCK_STREAM));
-  out->socket_path_ = path;
+  UniqueFd passed = TakePassedSocket(path, SOCK_STREAM);
+  if (!passed.valid()) {
+    MSITD_RETURN_IF_ERROR(PrepareSocketFile(path, SOCK_STREAM));
+    out->socket_path_ = path;
+  }
 
   // The library stays up for as long as the process: taking it down with the
   // last server or channel can wait 10 s for a poller of its own.
@@ -198,7 +202,11 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   };
   const size_t local = add_group(grpc::InsecureServerCredentials(),
                                  Protocol::kHttp2, budget.unix_connections_max);
-  MSITD_RETURN_IF_ERROR(out->acceptor_.ListenUnix(local, path));
+  if (passed.valid()) {
+    out->acceptor_.Adopt(local, std::move(passed));
+  } else {
+    MSITD_RETURN_IF_ERROR(out->acceptor_.ListenUnix(local, path));
+  }
   out->endpoints_.push_back("unix:" + path);
   const size_t tcp =
       add_group(tcp_credentials,
@@ -234,7 +242,7 @@ void GrpcServer::Shutdown(std::chrono::system_clock::time_point deadline) {
   server_->Shutdown(deadline);
   server_->Wait();
   server_.reset();
-  ::unlink(socket_path_.c_str());
+  if (!socket_path_.empty()) ::unlink(socket_path_.c_str());
 }
 
 }  // namespace msitd::server

@@ -47,13 +47,14 @@ class GrpcServer {
   void SetNotServing();
 
   // Refuses new calls, waits for those under way until `deadline`, then cancels
-  // them and waits for their handlers. Removes the socket.
+  // them and waits for their handlers. Removes the socket,
+  // unless the service manager made it.
   void Shutdown(std::chrono::system_clock::time_point deadline);
 
  private:
   GrpcServer() = default;
 
-  std::string socket_path_;
+  std::string socket_path_;  // Empty if the service manager listens there.
   std::vector<std::string> endpoints_;
   std::unique_ptr<grpc::Server> server_;
   ConnectionAcceptor acceptor_;

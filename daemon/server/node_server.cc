@@ -9,6 +9,7 @@
 #include "daemon/config/command_line.h"
 #include "daemon/log/log.h"
 #include "daemon/server/file_budget.h"
+#include "daemon/server/passed_sockets.h"
 #include "daemon/server/socket_file.h"
 #include "protos/status/status.h"
 
@@ -124,7 +125,16 @@ absl::Status NodeServer::StartIngestServer(const config::DaemonConfig& config) {
   // Done even if memory is not shared: the socket that an earlier daemon left
   // must not promise it.
   const std::string path = config.IngestSocketPath();
-  MSITD_RETURN_IF_ERROR(PrepareSocketFile(path, SOCK_SEQPACKET));
+  UniqueFd passed = TakePassedSocket(path, SOCK_SEQPACKET);
+  if (!passed.valid()) {
+    MSITD_RETURN_IF_ERROR(PrepareSocketFile(path, SOCK_SEQPACKET));
+  } else if (!config.shared_memory) {
+    // Who connects would wait for as long as the service manager listens.
+    return MakeStatus(absl::StatusCode::kFailedPrecondition,
+                      "shared_memory is false, but the service manager listens "
+                      "on {}: take it out of msitd.socket",
+                      path);
+  }
   if (!config.shared_memory) return absl::OkStatus();
   shm::IngestServerOptions options;
   options.socket_path = path;
@@ -136,12 +146,13 @@ absl::Status NodeServer::StartIngestServer(const config::DaemonConfig& config) {
         "descriptors are few limit={} max_streams={} sessions_max={}",
         FileLimit(), streams_max, options.sessions_max);
   }
-  MSITD_ASSIGN_OR_RETURN(
-      ingest_server_,
-      shm::IngestServer::Start(options, pipeline_,
-                               [this](absl::AnyInvocable<void()> task) {
-                                 return ingest_tasks_.Submit(std::move(task));
-                               }));
+  MSITD_ASSIGN_OR_RETURN(ingest_server_,
+                         shm::IngestServer::Start(
+                             options, pipeline_,
+                             [this](absl::AnyInvocable<void()> task) {
+                               return ingest_tasks_.Submit(std::move(task));
+                             },
+                             std::move(passed)));
   return absl::OkStatus();
 }
 

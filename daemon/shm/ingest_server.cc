@@ -53,9 +53,14 @@ absl::Status Exhausted(size_t sessions_max) {
 
 absl::StatusOr<std::unique_ptr<IngestServer>> IngestServer::Start(
     const IngestServerOptions& options, ingest::ChunkSink& sink,
-    TaskRunner run_task) {
+    TaskRunner run_task, UniqueFd listener) {
   std::unique_ptr<IngestServer> server(
       new IngestServer(options, sink, std::move(run_task)));
+  if (listener.valid()) {
+    server->listener_ = std::move(listener);
+  } else {
+    MSITD_RETURN_IF_ERROR(server->Bind());
+  }
   MSITD_RETURN_IF_ERROR(server->Listen());
   log::Get("ingest")->info("share memory pages={}", MemoryPages());
   server->thread_ =
@@ -78,12 +83,12 @@ IngestServer::~IngestServer() { Stop(); }
 
 void IngestServer::Stop() {
   if (!thread_.joinable()) return;
-  ::unlink(options_.socket_path.c_str());
+  if (owns_socket_file_) ::unlink(options_.socket_path.c_str());
   events_.Post({0, EventQueue::Kind::kStop});
   thread_.join();
 }
 
-absl::Status IngestServer::Listen() {
+absl::Status IngestServer::Bind() {
   const std::string& path = options_.socket_path;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -94,14 +99,22 @@ absl::Status IngestServer::Listen() {
   std::memcpy(address.sun_path, path.data(), path.size());
   listener_ = UniqueFd(
       ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  struct stat info {};
-  if (!epoll_.valid() || !listener_.valid() ||
+  if (!listener_.valid() ||
       ::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address),
              sizeof(address)) != 0 ||
       ::fchmodat(AT_FDCWD, path.c_str(), kSocketMode, AT_SYMLINK_NOFOLLOW) !=
           0 ||
-      ::lstat(path.c_str(), &info) != 0 ||
       ::listen(listener_.get(), kBacklog) != 0) {
+    return ErrnoStatus(errno, "listen on " + path);
+  }
+  owns_socket_file_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status IngestServer::Listen() {
+  const std::string& path = options_.socket_path;
+  struct stat info {};
+  if (!epoll_.valid() || ::lstat(path.c_str(), &info) != 0) {
     return ErrnoStatus(errno, "listen on " + path);
   }
   socket_group_ = info.st_gid;

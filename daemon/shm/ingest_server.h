@@ -58,12 +58,14 @@ class IngestServer {
       std::function<absl::Status(absl::AnyInvocable<void()> task)>;
 
   // Listens at once. `sink` and what `run_task` needs outlive the server. The
-  // directory of the socket exists, and nothing is at its path.
+  // directory of the socket exists, and nothing is at its path. If there is a
+  // `listener`, it listens at this path already and is the one to accept from;
+  // its file stays.
   //
   // Errors: those of the socket.
   static absl::StatusOr<std::unique_ptr<IngestServer>> Start(
       const IngestServerOptions& options, ingest::ChunkSink& sink,
-      TaskRunner run_task);
+      TaskRunner run_task, UniqueFd listener = {});
 
   // Stops if nobody has.
   ~IngestServer();
@@ -74,8 +76,8 @@ class IngestServer {
   // `small`.
   static std::string MemoryPages();
 
-  // Removes the socket and returns when all sessions are over. The pipeline
-  // has been drained before, which ended their streams.
+  // Removes the socket, if it made it, and returns when all sessions are over.
+  // The pipeline has been drained before, which ended their streams.
   void Stop();
 
  private:
@@ -87,6 +89,7 @@ class IngestServer {
   IngestServer(const IngestServerOptions& options, ingest::ChunkSink& sink,
                TaskRunner run_task);
 
+  absl::Status Bind();
   absl::Status Listen();
   bool Watch(int fd, uint32_t events, uint64_t data);
   void Unwatch(int fd);
@@ -115,6 +118,7 @@ class IngestServer {
   EventQueue events_;
   UniqueFd epoll_;
   UniqueFd listener_;
+  bool owns_socket_file_ = false;
   gid_t socket_group_ = 0;
   log::Limiter log_limiter_;
 

@@ -30,6 +30,8 @@ install(TARGETS msitd RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
         COMPONENT daemon)
 install(FILES ${deploy}/systemd/msitd.sysusers RENAME msitd.conf
         DESTINATION lib/sysusers.d COMPONENT daemon)
+install(FILES ${deploy}/systemd/msitd.tmpfiles RENAME msitd.conf
+        DESTINATION lib/tmpfiles.d COMPONENT daemon)
 # A file that an administrator has changed stays. Packages have it as a conffile.
 install(CODE "
   set(config \"\$ENV{DESTDIR}/etc/msitd/msitd.toml\")
@@ -37,7 +39,8 @@ install(CODE "
     configure_file(${deploy}/config/msitd.toml \"\${config}\" COPYONLY)
   endif()" COMPONENT daemon)
 # The unit names the program, and the prefix is known at the install only.
-install(FILES ${deploy}/systemd/msitd.service DESTINATION lib/systemd/system
+install(FILES ${deploy}/systemd/msitd.service ${deploy}/systemd/msitd.socket
+        DESTINATION lib/systemd/system
         COMPONENT daemon)
 install(CODE "
   set(unit \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/lib/systemd/system/msitd.service\")
