@@ -1,0 +1,47 @@
+"""Fixtures: packages, and a Debian to install them in."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from debian_root import DebianRoot
+
+ROOT = Path(__file__).resolve().parents[2]
+CACHE = ROOT / "build/packages"
+
+
+def pytest_configure() -> None:
+    """Says at once what this needs."""
+    if os.geteuid() != 0 or shutil.which("debootstrap") is None:
+        pytest.exit("tests/packages needs root and debootstrap", returncode=1)
+
+
+def package(out: Path, *flags: str) -> dict[str, Path]:
+    """Makes packages, and returns them by their names."""
+    command = [ROOT / "deploy/package", "--out", out, *flags]
+    subprocess.run(command, check=True, timeout=1800, stdout=subprocess.DEVNULL)
+    return {path.name.partition("_")[0]: path for path in out.glob("*.deb")}
+
+
+@pytest.fixture(scope="session")
+def debs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """What is shipped."""
+    return package(tmp_path_factory.mktemp("debs"))
+
+
+@pytest.fixture(scope="session")
+def next_debs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The same under a higher version."""
+    return package(tmp_path_factory.mktemp("next"), "--version", "0.2.0~next")
+
+
+@pytest.fixture
+def bookworm() -> Iterator[DebianRoot]:
+    """A clean Debian 12. Its path is short enough for Unix sockets in it."""
+    folder = Path(tempfile.mkdtemp(prefix="msitd-"))
+    yield DebianRoot.unpack("bookworm", CACHE, folder / "r")
+    shutil.rmtree(folder)
