@@ -25,7 +25,7 @@ struct PrivateDaemonOptions {
   std::string data_dir;
   // Where its store is instead, which stays when the daemon has ended, and
   // outlives the machine. It is made if it is not there.
-  std::string kept_store;
+  std::string kept_store = {};
   // Empty: what FindMsitd finds.
   std::string program;
   std::chrono::milliseconds start_timeout = kDaemonStartMax;

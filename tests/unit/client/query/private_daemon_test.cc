@@ -78,6 +78,19 @@ TEST_F(PrivateDaemonTest, AnswersAndLeavesNothing) {
   EXPECT_TRUE(Ends(pid));
 }
 
+TEST_F(PrivateDaemonTest, AStoreThatIsKeptStays) {
+  PrivateDaemonOptions options = Options();
+  options.kept_store = folder_.path() + "/kept";
+  {
+    const auto daemon = PrivateDaemon::Start(options, interrupts_);
+    ASSERT_TRUE(daemon.ok()) << daemon.status();
+  }
+  EXPECT_TRUE(std::filesystem::exists(options.kept_store));
+  // Nobody holds it any more.
+  const auto again = PrivateDaemon::Start(options, interrupts_);
+  EXPECT_TRUE(again.ok()) << again.status();
+}
+
 TEST_F(PrivateDaemonTest, TwoAreStrangers) {
   const auto one = PrivateDaemon::Start(Options(), interrupts_);
   const auto other = PrivateDaemon::Start(Options(), interrupts_);

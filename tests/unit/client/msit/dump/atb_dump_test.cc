@@ -9,7 +9,7 @@ namespace msitd::msit {
 namespace {
 
 TEST(AtbDumpTest, DefaultsAreThoseOfMsit) {
-  Environment found = AtbEnvironment({});
+  ctl::Environment found = AtbEnvironment({});
   EXPECT_EQ(found["ATB_SAVE_TENSOR"], "1");
   EXPECT_EQ(found["ATB_SAVE_TENSOR_IN_BEFORE_OUT_AFTER"], "1");
   EXPECT_EQ(found["ATB_SAVE_TENSOR_TIME"], "1");
@@ -48,7 +48,7 @@ TEST(AtbDumpTest, FlagsBecomeVariables) {
   options.saves_children = false;
   options.time = 2;
   options.part = 0;
-  Environment found = AtbEnvironment(options);
+  ctl::Environment found = AtbEnvironment(options);
   EXPECT_EQ(found["ATB_OUTPUT_DIR"], "/");
   EXPECT_EQ(found["ATB_DUMP_CONFIG"], "/x/y.json");
   EXPECT_EQ(found["ATB_SAVE_TENSOR"], "2");
