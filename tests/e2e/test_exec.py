@@ -278,6 +278,17 @@ def test_processes_are_followed(how: str, before: str, daemon: Daemon) -> None:
         assert (0, 0, "root.fc", "output 0") in places(daemon, run)
 
 
+def test_functions_are_recorded_behind_a_fork(daemon: Daemon) -> None:
+    before = "model(torch.ones(2, 4))"
+    script(MULTI.format(how="fork", before=before), "--level", "api")
+    for run in ("r", "r-2", "r-3"):
+        found = places(daemon, run)
+        assert [place for *_, op, place in found if op == "Torch.relu"] == [
+            "input 0",
+            "output 0",
+        ]
+
+
 def test_forked_workers_that_stream_lose_nothing(
     daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,6 +345,35 @@ def test_a_script_for_msitd_has_its_own_run_alone(daemon: Daemon) -> None:
     assert done.stderr == (
         "msitctl exec: recorded r; look at it with: msitctl run get r\n"
     )
+
+
+COMPILED = """
+import copy, io, math
+assert model(torch.ones(2, 4)).sum() != 0
+torch.jit.script(model.fc)(torch.ones(2, 4))
+traced = torch.jit.trace(Net(), torch.ones(2, 4))
+traced(torch.ones(2, 4))
+def make():
+    def add(x): return x + 3
+    @torch.jit.script
+    def function(x): return torch.relu(add(x))
+    return function(torch.ones(1))
+assert make() == 4
+copy.deepcopy(model)(torch.ones(2, 4))
+torch.save(model, io.BytesIO())
+class Equal(nn.Module):
+    def __eq__(self, other): return True
+    def forward(self, x): return x
+Equal()(torch.ones(1))
+model(torch.ones(2, 4))
+"""
+
+
+@pytest.mark.parametrize("level", ["module", "mix"])
+def test_what_a_script_does_with_its_models_goes_on(level: str, daemon: Daemon) -> None:
+    done = script(COMPILED, "--level", level)
+    assert "no TopLevelTracedModule is recorded: it is compiled" in done.stderr
+    assert (1, 0, "root.fc", "output 0") in places(daemon)
 
 
 MSIT = """

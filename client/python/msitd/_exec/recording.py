@@ -13,13 +13,14 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from msitd._core import recorder
-from msitd._core.api.handle import register_api
+from msitd._core.api.handle import ApiHandle, register_api
 from msitd._core.daemon.ranks import rank_of_process
 from msitd._core.graph import compiled
 from msitd._core.module.hooks import HookHandle
-from msitd._exec import telling
+from msitd._exec import scripting, telling
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType
 
     import torch
@@ -48,12 +49,16 @@ class _Models:
         self._lock = threading.RLock()
         self._register = torch.nn.modules.module.register_module_forward_pre_hook
         self._code = torch.nn.Module._call_impl.__code__
+        self._script_kind = torch.jit.ScriptModule
+        # What is called then is no step of the program.
+        self._is_tracing = torch.jit.is_tracing
         recorder.opened.append(self._see_client)
         self._hook_of_all: Any = None
         self._forget()
 
     def _forget(self) -> None:
         self._client: recorder.Client | None = None
+        self._functions: ApiHandle | None = None
         self._is_opening = False
         self._known: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
         self._has_main = False
@@ -71,14 +76,21 @@ class _Models:
 
     def see(self, module: torch.nn.Module, args: tuple[Any, ...]) -> None:
         """Is called before each call of any module. Raises nothing."""
-        if self._is_off or module in self._known:
+        if self._is_off or self._is_known(module) or self._is_tracing():
             return
         try:
             self._see_new(module, args)
         except Exception as error:  # noqa: BLE001 - never the program's problem
-            self._is_off = True
-            text = f"nothing more is recorded: {error}"
-            telling.fail(self._settings.folder, text)
+            self._is_off = self._client is None
+            what = "nothing more" if self._is_off else f"no {type(module).__name__}"
+            telling.fail(self._settings.folder, f"{what} is recorded: {error}")
+
+    def _is_known(self, module: torch.nn.Module) -> bool:
+        try:
+            return module in self._known
+        except TypeError:
+            # Without a hash, torch cannot name its modules either.
+            return True
 
     def _see_new(self, module: torch.nn.Module, args: tuple[Any, ...]) -> None:
         if any(face in sys.modules for face in _FACES):
@@ -95,6 +107,8 @@ class _Models:
             for each in compiled.unwrap(module).modules():
                 self._known.add(each)
             self._known.add(module)
+            if isinstance(module, self._script_kind):
+                raise TypeError("it is compiled to TorchScript")
             handle = self._hook(module)
         if compiled.unwrap(module) is module:
             # Torch has chosen the hooks of this call already.
@@ -147,7 +161,7 @@ class _Models:
             self._inject(module, client)
         return handle
 
-    def _inject(self, module: torch.nn.Module, client: Client) -> None:
+    def _inject(self, module: torch.nn.Module, client: recorder.Client) -> None:
         # It needs gRPC, which recording does not.
         from msitd import query
         from msitd.injection import inject
@@ -187,20 +201,41 @@ class _Models:
         )
         self._ends.callback(client.close)
         if settings.level in ("api", "mix"):
-            self._ends.enter_context(
-                register_api(
-                    client,
-                    op_pattern=settings.ops or None,
-                    stack=settings.stack,
-                    aliases=settings.aliases,
-                    gradients=settings.gradients,
-                )
-            )
+            self._record_functions()
+            self._ends.callback(self._leave_functions)
         # Behind that of the client, so it comes before it.
         atexit.register(self.end)
         # A forked worker of multiprocessing leaves without a look at atexit.
         multiprocessing.util.Finalize(None, self.end, exitpriority=_END_PRIORITY)
         return client
+
+    def _record_functions(self) -> None:
+        settings = self._settings
+        assert self._client is not None
+        self._functions = register_api(
+            self._client,
+            op_pattern=settings.ops or None,
+            stack=settings.stack,
+            aliases=settings.aliases,
+            gradients=settings.gradients,
+        )
+
+    def _leave_functions(self) -> None:
+        functions, self._functions = self._functions, None
+        if functions is not None:
+            functions.remove()
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Has the functions of torch be its own for a while."""
+        if self._functions is None:
+            yield
+            return
+        self._leave_functions()
+        try:
+            yield
+        finally:
+            self._record_functions()
 
     def end(self) -> None:
         """Takes the hooks away, and sends what was recorded."""
@@ -210,14 +245,16 @@ class _Models:
     def begin_again(self) -> None:
         """Is called in a forked child, whose client is off."""
         self._lock = threading.RLock()
-        # What the parent has is not closed here.
+        # What the parent has is not closed here, but its wrappers would be in the way.
         self._ends.pop_all()
+        self._leave_functions()
         self._forget()
 
 
 def install(settings: ExecSettings) -> None:
     """Has every model recorded that is called from now on."""
     models = _Models(settings)
+    scripting.install(models.aside)
     os.register_at_fork(after_in_child=models.begin_again)
 
 
