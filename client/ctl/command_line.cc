@@ -368,7 +368,10 @@ int CommandLine::Run(int argc, char** argv) {
     Outcome wrong = UsageError(fmt::format(
         "{}; see {} --help", slip.what.empty() ? error.what() : slip.what,
         FullName(*slip.command)));
-    if (RunsACommand(*slip.command)) wrong.exit_code = kExitExecFailed;
+    if (RunsACommand(*slip.command)) {
+      wrong.exit_code = kExitExecFailed;
+      wrong.error += "; what is behind -- is the command's";
+    }
     return Report(wrong);
   }
   return Report(RunVerb());

@@ -134,6 +134,14 @@ def test_failures_of_exec_have_codes_of_their_own(place: Path) -> None:
     execute("true", expect=OWN_FAILURE, flags=("--map-path", "x"))
     execute("true", expect=OWN_FAILURE, flags=("--level", "deep"))
     execute(expect=OWN_FAILURE)
+    done = subprocess.run(
+        [BIN_DIR / "msitctl", "exec", "python", "train.py", "--lr", "3"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == OWN_FAILURE
+    assert "what is behind -- is the command's" in done.stderr
     away = {**os.environ, "MSITCTL_ENDPOINT": "127.0.0.1:1"}
     execute("true", expect=OWN_FAILURE, env=away)
 
