@@ -28,7 +28,7 @@ NAMES = {"msitd", "msitctl", "libmsit1", "libmsit-dev", "msit-compat"}
 def debs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The packages by their names."""
     out = tmp_path_factory.mktemp("debs")
-    run(ROOT / "deploy/package", "--out", out)
+    run(ROOT / "deploy/package", "--only", "debs", "--out", out)
     return {path.name.partition("_")[0]: path for path in out.glob("*.deb")}
 
 

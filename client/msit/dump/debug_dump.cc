@@ -140,9 +140,10 @@ absl::StatusOr<std::string> FindShim() {
   const std::string named = Variable(kShimVariable);
   std::error_code error;
   const fs::path bin = fs::read_symlink("/proc/self/exe", error).parent_path();
-  const std::array<fs::path, 4> places = {
+  // Of a build, beside the program, installed, and in a wheel.
+  const std::array<fs::path, 5> places = {
       named, bin.parent_path() / "lib" / kShim, bin / kShim,
-      bin.parent_path() / MSIT_PLUGIN_DIR / kShim};
+      bin.parent_path() / MSIT_PLUGIN_DIR / kShim, bin.parent_path() / kShim};
   for (const fs::path& place : places) {
     if (!place.empty() && fs::is_regular_file(place, error)) {
       MSITD_RETURN_IF_ERROR(CheckPreload(place.string()));

@@ -1,0 +1,13 @@
+#!python
+"""Becomes the program of this name, which the package msitd carries."""
+
+import importlib.util
+import os
+import sys
+
+name = os.path.basename(sys.argv[0])
+spec = importlib.util.find_spec("msitd")
+if spec is None or not spec.submodule_search_locations:
+    sys.exit(f"{name}: the package msitd is not installed beside this script")
+program = os.path.join(spec.submodule_search_locations[0], "bin", name)
+os.execv(program, [program, *sys.argv[1:]])
