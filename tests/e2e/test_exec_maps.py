@@ -27,6 +27,11 @@ with torch.device("npu:1"): assert torch.ones(1).device.type == "cpu"
 torch.randn(2, generator=torch.Generator(device="npu"), device="npu")
 assert isinstance(torch.default_generator, torch.Generator)
 
+from concurrent.futures import ThreadPoolExecutor
+with ThreadPoolExecutor(2) as threads:
+    made = threads.submit(lambda: torch.ones(2, device="npu").npu().device.type)
+    assert made.result() == "cpu"
+
 # Mixed precision.
 with torch.autocast("npu", dtype=torch.bfloat16):
     assert model.fc(x).dtype == torch.bfloat16

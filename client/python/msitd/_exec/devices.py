@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import threading
 from typing import TYPE_CHECKING, Any
 
 from msitd._exec.stand_ins import Nothing, at_import, stand_in
@@ -134,6 +135,7 @@ def install(pairs: tuple[tuple[str, str], ...]) -> None:
     _map_ranks(types)
     _map_checkpoints(types)
     _map_generators(types)
+    _map_later_threads(types)
     _mode(types).__enter__()
 
 
@@ -224,6 +226,20 @@ def _map_checkpoints(types: _Types) -> None:
         return torch.serialization.default_restore_location(storage, str(new))
 
     torch.serialization.register_package(_RESTORE_PRIORITY, lambda _: None, restore)
+
+
+def _map_later_threads(types: _Types) -> None:
+    # A mode is one thread's; what a program does first in a thread may be anything.
+    inner = getattr(threading.Thread, "_bootstrap_inner", None)
+    if inner is None:
+        return
+
+    @functools.wraps(inner)
+    def call(self: threading.Thread) -> None:
+        with _mode(types):
+            inner(self)
+
+    threading.Thread._bootstrap_inner = call  # type: ignore[attr-defined]
 
 
 def _map_generators(types: _Types) -> None:
