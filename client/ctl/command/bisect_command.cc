@@ -171,8 +171,7 @@ void AddBisectCommand(CommandLine& line) {
       {.name = "bisect",
        .summary = "Names the modules that are wrong by themselves: runs a "
                   "command whose modules are given the inputs of a golden run.",
-       .examples = "msitctl exec --run golden -- python train.py\n"
-                   "msitctl bisect golden -- python train_changed.py",
+       .examples = "msitctl bisect golden -- python train_changed.py",
        .rpcs = "RunService.ListRuns, RunService.SealRun, "
                "IngestService.WriteChunks, TensorService.ListTensors, "
                "TensorService.ReadTensor, ComparisonService.CreateComparison, "
