@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from msitd._core.daemon.ranks import rank_of_process
 from msitd._core.recorder import Client
-from msitd.fx.aten import compile_by_node
 from msitd.fx.node_recorder import NodeRecorder
 
 if TYPE_CHECKING:
@@ -89,7 +88,5 @@ def compile_graph(
             )
             _default = NodeRecorder(client, ops)
         recorder = _default
-    if inner is None:
-        return compile_by_node(recorder, gm, example_inputs)
     compiled: _Compiled = recorder.backend(inner)(gm, example_inputs)
     return compiled

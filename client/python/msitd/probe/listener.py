@@ -49,10 +49,6 @@ class StepListener:
         self._slices = settings.slices
         self._is_mix = settings.level == "mix"
         self._keeps_nothing = settings.task == "structure"
-        self._has_parameters = {"forward", "input"} <= set(settings.data_mode) or {
-            "forward",
-            "output",
-        } <= set(settings.data_mode)
         self._modules: dict[str, weakref.ref[torch.nn.Module]] = {}
         self._thread = _Thread()
         self._lock = threading.Lock()
@@ -62,7 +58,6 @@ class StepListener:
         self._stacks: dict[str, list[str]] = {}
         # Of a batch, the rows that are recorded; None for all.
         self.rows: tuple[int, int] | None = None
-        self.call_count = 0
 
     def add_modules(self, modules: dict[str, torch.nn.Module]) -> None:
         """Is told which modules have which ops."""
@@ -74,7 +69,6 @@ class StepListener:
             self._step += 1
             self._parents.clear()
             self._stacks.clear()
-            self.call_count = 0
         self.selection.reset()
 
     def construct(self) -> str:
@@ -105,7 +99,7 @@ class StepListener:
             if known.op == call.op and known.number == call.number:
                 break
         self.selection.end(call)
-        if self._has_parameters and self.accepts(call, "weight"):
+        if self.accepts(call, "weight"):
             self._record_parameters(call)
 
     def function_begins(self, call: Call) -> None:
@@ -149,7 +143,6 @@ class StepListener:
         if parent is None and self._is_mix:
             parent = _caller_of(call.stack or "")
         with self._lock:
-            self.call_count += 1
             if parent in _CALLERS:
                 self._parents.setdefault(parent, None)
             if len(self._parents) < _ENTRIES_MAX and (self._is_mix or is_module(entry)):

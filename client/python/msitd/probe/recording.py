@@ -45,7 +45,6 @@ class Recording:
         self._settings = settings
         self._ends = contextlib.ExitStack()
         self._hooks: list[HookHandle | ApiHandle] = []
-        self._has_functions = False
         self._hooked: list[torch.nn.Module] = []
         self._is_on = False
         self._is_whole = True

@@ -7,7 +7,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from msitd.probe.refused import REFUSED_KEYS, REFUSED_TASKS
@@ -124,8 +124,6 @@ class Settings:
     seed: int | None = None
     is_deterministic: bool = False
     steps_by_loader: bool = False
-    # What was said, with the values of arguments.
-    said: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def has_modules(self) -> bool:
@@ -218,7 +216,6 @@ def _settings_of(config: dict[str, Any]) -> Settings:
         steps_by_loader=_flag(
             "enable_dataloader", config.get("enable_dataloader", False)
         ),
-        said=config,
     )
 
 
