@@ -845,6 +845,24 @@ def test_overflows_are_dumped(place: Path, caplog: pytest.LogCaptureFixture) -> 
     )
 
 
+def test_an_overflow_counts_once_though_its_step_is_written_twice(
+    place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = config(place, "overflow_check", block_overflow_nums=2)
+    debugger = probe.PrecisionDebugger(str(file), level="L1")
+    for _ in range(3):
+        debugger.start()
+        x = torch.full((1,), 3e38, requires_grad=True)
+        loss = torch.mul(x, 3e38)
+        debugger.stop()
+        # Its gradients come behind `stop`.
+        loss.backward(torch.zeros(1))
+        debugger.step()
+    assert steps_of(Path("dump")) == {"step0", "step1"}
+    told = [r for r in caplog.messages if "Torch.mul call 0, forward" in r]
+    assert len(told) == 2
+
+
 @pytest.mark.parametrize("task", sorted(probe.refused.REFUSED_TASKS))
 def test_what_is_not_done_is_refused_by_name(task: str) -> None:
     with pytest.raises(ValueError, match=f"task '{task}' is not done here: .{{20}}"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import tempfile
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +24,18 @@ _DUMPS = ("dump.json", "debug.json")
 _HEAD_BYTES_MAX = 1 << 16
 _DATA = b'\n "data": '
 _COPY_BYTES = 1 << 20
+
+# What an io is of a call, as msitctl writes it.
+_SIDES = {
+    "IO_INPUT": ("forward", "input"),
+    "IO_WEIGHT": ("forward", "input"),
+    "IO_OUTPUT": ("forward", "output"),
+    "IO_GRAD_OUTPUT": ("backward", "input"),
+    "IO_GRAD_INPUT": ("backward", "output"),
+}
+
 # A daemon that is away this long may come back for a later step.
 _FLUSH_MAX_S = 60.0
-_NUMBERED = re.compile(r"\.(\d+)\.(forward|backward)$|\.(forward|backward)\.(\d+)$")
 
 
 class StepWriter:
@@ -45,7 +53,9 @@ class StepWriter:
         self._written: set[str] = set()
         # Records that there were when a step was written last.
         self._known: tuple[int, int] | None = None
-        self._overflow_count = 0
+        # Step, op, call and direction of what has overflowed. A step may be written
+        # twice.
+        self._overflows: set[tuple[int, str, int, str]] = set()
         # Steps that could not be written, with the folders and settings that they
         # were to have. They are tried again at the end.
         self._failed: dict[int, tuple[str, Settings]] = {}
@@ -115,18 +125,16 @@ class StepWriter:
         found = self._non_finite(step)
         ops: list[str] = []
         for (op, call, direction), sides in found.items():
-            is_new = sides == {"output"}
-            is_full = 0 <= settings.overflow_max <= self._overflow_count
-            if not is_new or is_full:
+            if sides != {"output"}:
                 continue
-            self._overflow_count += 1
-            _logger.warning(
-                "step %d: %s call %d, %s, gives NaN or infinities",
-                step,
-                op,
-                call,
-                direction,
-            )
+            key = (step, op, call, direction)
+            if key not in self._overflows:
+                if 0 <= settings.overflow_max <= len(self._overflows):
+                    continue
+                self._overflows.add(key)
+                _logger.warning(
+                    "step %d: %s call %d, %s, gives NaN or infinities", *key
+                )
             if op not in ops:
                 ops.append(op)
         return ops
@@ -138,16 +146,9 @@ class StepWriter:
         words += ["--where", "nan_count > 0 or inf_count > 0"]
         answer = json.loads(self._recording.msitctl.run(words).text)
         tensors: list[dict[str, Any]] = answer.get("tensors", [])
-        sides = {
-            "IO_INPUT": ("forward", "input"),
-            "IO_WEIGHT": ("forward", "input"),
-            "IO_OUTPUT": ("forward", "output"),
-            "IO_GRAD_OUTPUT": ("backward", "input"),
-            "IO_GRAD_INPUT": ("backward", "output"),
-        }
         found: dict[tuple[str, int, str], set[str]] = {}
         for tensor in sorted(tensors, key=lambda each: int(each.get("sequence", 0))):
-            side = sides.get(tensor["io"]) or sides.get(f"IO_{tensor['io'].upper()}")
+            side = _SIDES.get(tensor["io"])
             if side is not None:
                 key = (tensor["op"], int(tensor.get("call", 0)), side[0])
                 found.setdefault(key, set()).add(side[1])
