@@ -17,7 +17,7 @@ import pytest
 import torch
 from msit_command import msit
 from msitd import llm, query
-from msitd._core.daemon import msitctl, private_daemon
+from msitd._core.daemon import face_client, msitctl, private_daemon
 from msitd.llm import registration
 from torch import nn
 from torch.nn import functional
@@ -663,7 +663,7 @@ def test_without_a_daemon_one_is_started_and_ends(
 ) -> None:
     monkeypatch.delenv("MSITD_ENDPOINT")
     monkeypatch.delenv("MSITCTL_ENDPOINT")
-    monkeypatch.setattr(registration, "is_daemon_there", lambda: False)
+    monkeypatch.setattr(face_client, "is_daemon_there", lambda: False)
     started = []
 
     class Noted(private_daemon.PrivateDaemon):
@@ -671,7 +671,7 @@ def test_without_a_daemon_one_is_started_and_ends(
             super().__init__(folder)
             started.append(self._process)
 
-    monkeypatch.setattr(registration, "PrivateDaemon", Noted)
+    monkeypatch.setattr(face_client, "PrivateDaemon", Noted)
     device = dump()
     assert folders_of(device) == FOLDERS
     assert "no daemon of msitd runs here" in caplog.text
@@ -689,7 +689,7 @@ def test_what_cannot_be_written_stays_in_the_store(
 ) -> None:
     monkeypatch.delenv("MSITD_ENDPOINT")
     monkeypatch.delenv("MSITCTL_ENDPOINT")
-    monkeypatch.setattr(registration, "is_daemon_there", lambda: False)
+    monkeypatch.setattr(face_client, "is_daemon_there", lambda: False)
     monkeypatch.setattr(msitctl, "find_program", lambda _: "/bin/false")
     model = Model()
     with llm.register_hook(model, llm.DumpConfig()) as handle:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from msitd._core.api.handle import register_api
 from msitd._core.api.targets import targets
+from msitd._core.daemon.face_client import FaceClient
 from msitd._core.daemon.msitctl import Msitctl
-from msitd._core.daemon.private_daemon import PrivateDaemon
-from msitd._core.daemon.programs import find_program, is_daemon_there
+from msitd._core.daemon.programs import find_program
 from msitd._core.graph import compiled
 from msitd._core.module.registration import register_hook as record_modules
 from msitd._core.patterns import compile_patterns
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _logger = logging.getLogger("msitd")
-
-# The model waits for a slow disk, as it does where it writes files itself.
-_MAX_BLOCK_S = 600.0
 
 _API_GROUPS = ("torch", "functional", "distributed", "npu")
 
@@ -154,35 +151,15 @@ class DumpHandle:
         run = os.environ.get("MSITD_RUN") or os.path.basename(self.folder)
         if os.environ.get("MSITD_RUN") and number > 1:
             run = f"{run}.{number}"
-        if not os.environ.get("MSITD_ENDPOINT") and not is_daemon_there():
-            daemon = PrivateDaemon(os.path.dirname(self.folder))
-            self._ends.callback(self._stop, daemon)
-            self._endpoint = daemon.endpoint
-            _logger.warning(
-                "no daemon of msitd runs here, so one of this process records until "
-                "its end; set MSITD_ENDPOINT to keep the run in another one"
-            )
-        client = Client(
-            run,
-            endpoint=self._endpoint,
-            if_exists="new",
-            on_drop="warn",
-            max_block=_MAX_BLOCK_S,
-        )
-        self._ends.callback(client.close)
-        self.run = client.run
-        return client
+        face = FaceClient(os.path.dirname(self.folder), run)
+        self._ends.callback(self._stop, face)
+        self._endpoint = face.endpoint
+        self.run = face.client.run
+        return face.client
 
-    def _stop(self, daemon: PrivateDaemon) -> None:
+    def _stop(self, face: FaceClient) -> None:
         is_whole = self._writer is None or self._writer.is_whole
-        if not is_whole:
-            _logger.warning(
-                "what %s lacks is kept: start msitd with --data-dir %s, and export %s",
-                self.folder,
-                daemon.store,
-                self.run,
-            )
-        daemon.stop(keeps_store=not is_whole)
+        face.close(lacking="" if is_whole else self.folder or "")
 
     def _record(
         self,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import os
 import tempfile
 import time
@@ -11,12 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.api.handle import ApiHandle
+from msitd._core.daemon.face_client import FaceClient
 from msitd._core.daemon.msitctl import Msitctl
-from msitd._core.daemon.private_daemon import PrivateDaemon
-from msitd._core.daemon.programs import is_daemon_there
 from msitd._core.graph import compiled
 from msitd._core.module.hooks import HookHandle
-from msitd._core.recorder import Client
 from msitd.probe.capture import capture_rules
 from msitd.probe.listener import StepListener
 
@@ -25,10 +21,6 @@ if TYPE_CHECKING:
 
     from msitd.probe.settings import Settings
 
-_logger = logging.getLogger("msitd")
-
-# The model waits for a slow disk, as it does where it writes files itself.
-_MAX_BLOCK_S = 600.0
 # Until a client has heard of its capture policy.
 _POLICY_MAX_S = 10.0
 _POLL_S = 0.002
@@ -43,39 +35,25 @@ class Recording:
 
     def __init__(self, settings: Settings, rank: int, world_size: int) -> None:
         self._settings = settings
-        self._ends = contextlib.ExitStack()
         self._hooks: list[HookHandle | ApiHandle] = []
         self._hooked: list[torch.nn.Module] = []
         self._is_on = False
-        self._is_whole = True
         self._api: ApiHandle | None = None
         self.folder = os.path.abspath(settings.dump_path)
         os.makedirs(self.folder, 0o750, exist_ok=True)
-        endpoint = None
+        self._face = FaceClient(
+            self.folder,
+            os.environ.get("MSITD_RUN") or _run_name(self.folder),
+            rank,
+            world_size,
+        )
+        self.client = self._face.client
         try:
-            if not os.environ.get("MSITD_ENDPOINT") and not is_daemon_there():
-                daemon = PrivateDaemon(self.folder)
-                self._ends.callback(self._stop, daemon)
-                endpoint = daemon.endpoint
-                _logger.warning(
-                    "no daemon of msitd runs here, so one of this process records "
-                    "until its end; set MSITD_ENDPOINT to keep the run in another one"
-                )
-            self.msitctl = Msitctl(endpoint)
-            self.client = Client(
-                os.environ.get("MSITD_RUN") or _run_name(self.folder),
-                rank=rank,
-                world_size=world_size,
-                endpoint=endpoint,
-                if_exists="new",
-                on_drop="warn",
-                max_block=_MAX_BLOCK_S,
-            )
-            self._ends.callback(self.client.close)
+            self.msitctl = Msitctl(self._face.endpoint)
             self.listener = StepListener(settings, self.client)
             self._set_policy()
         except BaseException:
-            self._ends.close()
+            self._face.close(lacking="")
             raise
 
     def watch_models(self, models: Sequence[torch.nn.Module], is_list: bool) -> None:
@@ -189,9 +167,8 @@ class Recording:
         Args:
             is_whole: Whether nothing is needed any more of a daemon of our own.
         """
-        self._is_whole = is_whole
         self._remove_hooks()
-        self._ends.close()
+        self._face.close(lacking="" if is_whole else self.folder)
 
     def _remove_hooks(self) -> None:
         self._is_on = False
@@ -224,16 +201,6 @@ class Recording:
             if time.monotonic() > deadline:
                 raise RuntimeError("the daemon has not told its capture policy in time")
             time.sleep(_POLL_S)
-
-    def _stop(self, daemon: PrivateDaemon) -> None:
-        if not self._is_whole:
-            _logger.warning(
-                "what %s lacks is kept: start msitd with --data-dir %s, and export %s",
-                self.folder,
-                daemon.store,
-                self.client.run,
-            )
-        daemon.stop(keeps_store=not self._is_whole)
 
 
 def _run_name(folder: str) -> str:

@@ -1,0 +1,85 @@
+"""The client of a face, with a daemon of its own where none runs."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from msitd._core.daemon.private_daemon import PrivateDaemon
+from msitd._core.daemon.programs import is_daemon_there
+from msitd._core.recorder import Client
+
+_logger = logging.getLogger("msitd")
+
+# The model waits for a slow disk, as it does where it writes files itself.
+_MAX_BLOCK_S = 600.0
+
+
+class FaceClient:
+    """Records what is written into the folder of another tool.
+
+    It goes to the daemon that `msitd.Client` finds. Where none runs and MSITD_ENDPOINT
+    names none, one is started for this process, which a line of the logger says.
+
+    Args:
+        folder: Where the store of such a daemon is.
+        run: Its name; one that is there gets a number.
+        rank: As of `msitd.Client`, like `world_size`.
+
+    Raises:
+        MsitError: The daemon does not answer.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        run: str,
+        rank: int | None = None,
+        world_size: int | None = None,
+    ) -> None:
+        self._daemon: PrivateDaemon | None = None
+        # As `msitd.Client` takes it.
+        self.endpoint: str | None = None
+        if not os.environ.get("MSITD_ENDPOINT") and not is_daemon_there():
+            self._daemon = PrivateDaemon(folder)
+            self.endpoint = self._daemon.endpoint
+            _logger.warning(
+                "no daemon of msitd runs here, so one of this process records until "
+                "its end; set MSITD_ENDPOINT to keep the run in another one"
+            )
+        try:
+            self.client = Client(
+                run,
+                rank=rank,
+                world_size=world_size,
+                endpoint=self.endpoint,
+                if_exists="new",
+                on_drop="warn",
+                max_block=_MAX_BLOCK_S,
+            )
+        except BaseException:
+            if self._daemon is not None:
+                self._daemon.stop()
+            raise
+
+    def close(self, lacking: str) -> None:
+        """Ends the client, and the daemon if it is of this process.
+
+        Args:
+            lacking: The folder that lacks something, for which the store is kept;
+                empty if nothing lacks.
+        """
+        try:
+            self.client.close()
+        finally:
+            daemon, self._daemon = self._daemon, None
+            if daemon is not None:
+                if lacking:
+                    _logger.warning(
+                        "what %s lacks is kept: start msitd with --data-dir %s, and "
+                        "export %s",
+                        lacking,
+                        daemon.store,
+                        self.client.run,
+                    )
+                daemon.stop(keeps_store=bool(lacking))
