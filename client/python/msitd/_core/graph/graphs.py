@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import functools
 import itertools
+import sys
 import weakref
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msitd._core.gradient.graph_gradients import number_in_dynamo
-from msitd._core.graph import sites
+from msitd._core.graph import compiled, sites
 from msitd._core.graph.compiled import make_opaque
 from msitd._core.graph.effect_order import keep_order
 from msitd._core.graph.sites import AFTER, BEFORE, GRADIENT, Caller, Site
@@ -172,8 +173,8 @@ def operator() -> Any:
         library.define(_SCHEMA, tags=() if tag is None else (tag,))
         library.impl("note", _note, "CompositeExplicitAutograd")
         library.impl("note", _note_above_autograd, "Autograd", with_keyset=True)
-        torch.library.register_fake("msitd::note", _no_note, lib=library)
-        library._register_effectful_op("msitd::note", EffectType.ORDERED)
+        torch.library.register_fake(_NAME, _no_note, lib=library)
+        library._register_effectful_op(_NAME, EffectType.ORDERED)
     except (AttributeError, ImportError, TypeError):
         return None
     for function in (_note, _note_above_autograd, _no_note):
@@ -183,6 +184,18 @@ def operator() -> Any:
     return torch.ops.msitd.note.default
 
 
+def _keep_out_of_cuda_graphs() -> None:
+    """Lets Inductor cut its CUDA graphs at the operator.
+
+    It looks for the tag in operators that have no effects alone.
+    """
+    config = sys.modules.get("torch._inductor.config")
+    names = getattr(config, "custom_should_partition_ops", None)
+    if names is not None and _NAME not in names:
+        names.append(_NAME)
+
+
+_NAME = "msitd::note"
 _SCHEMA = "note(Tensor[] tensors, SymInt[] ints, float[] floats, str site) -> ()"
 
 _libraries: list[Any] = []
@@ -208,11 +221,12 @@ def hooks_of(op: str, note: Note | None, inputs: bool, outputs: bool) -> HooksIn
 
     tensor_type = torch.Tensor
 
-    # An exported program is for other processes too.
-    is_exporting = getattr(torch.compiler, "is_exporting", None) or _no
+    # An exported program is for other processes too. Of the function of torch for it,
+    # Dynamo says True in every graph, up to torch 2.12.
+    exporter = compiled.exporter()
 
     def before(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if is_exporting():
+        if exporter._is_exporting_flag:
             return
         given = walk_arguments(args, kwargs, tensor_type, True)
         note(BEFORE, op, given if inputs else ())  # type: ignore[misc]
@@ -220,17 +234,13 @@ def hooks_of(op: str, note: Note | None, inputs: bool, outputs: bool) -> HooksIn
     def after(
         module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
     ) -> None:
-        if is_exporting():
+        if exporter._is_exporting_flag:
             return
         is_there = outputs and result is not None
         given = walk_result(result, tensor_type, True)
         note(AFTER, op, given if is_there else ())  # type: ignore[misc]
 
     return HooksInGraph(before, after)
-
-
-def _no() -> bool:
-    return False
 
 
 def _note(
@@ -313,4 +323,5 @@ def _no_note(
     tensors: list[torch.Tensor], ints: list[int], floats: list[float], site: str
 ) -> None:
     """Is the operator for tensors without bytes, as in what makes a graph."""
+    _keep_out_of_cuda_graphs()
     keep_order(operator())

@@ -109,6 +109,9 @@ def _children_of(value: Any) -> Iterable[tuple[Any, Any]] | None:
         return value.items() or None
     if isinstance(value, (tuple, list)):
         return enumerate(value) if value else None
+    # Dynamo of some versions looks into no class of torch itself, such as torch.device.
+    if type(value).__module__ == "torch":
+        return None
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = dataclasses.fields(value)
         if fields:
