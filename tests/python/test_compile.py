@@ -2,6 +2,7 @@
 
 import importlib.util
 import logging
+from pathlib import Path
 
 import msitd
 import pytest
@@ -638,6 +639,56 @@ def test_forwards_without_gradients_train_nothing_in_graphs(client, daemon, back
     assert passes == [(0, 0), (0, 1), (1, 0), (2, 0)]
 
 
+# They run where no graph is made, or are what Dynamo runs to make one.
+SEE_NO_TENSORS = {
+    "api.in_graphs",
+    "api.names",
+    "api.targets",
+    "arguments",
+    "counters",
+    "daemon.face_client",
+    "daemon.msitctl",
+    "daemon.private_daemon",
+    "daemon.programs",
+    "daemon.ranks",
+    "daemon.trees",
+    "errors",
+    "graph.compiled",
+    "graph.effect_order",
+    "graph.graphs",
+    "graph.sites",
+    "interpreters",
+    "module.copies",
+    "module.op_names",
+    "module.registration",
+    "patterns",
+    "replacing",
+    "seeding",
+    "torch_version",
+    "vocabulary",
+}
+
+
+def test_every_module_of_the_core_is_in_graphs_or_kept_out():
+    """Dynamo looks into one that nobody has thought of, where a device is there."""
+    core = Path(msitd._core.__file__).parent
+    found = {
+        ".".join(path.relative_to(core).with_suffix("").parts)
+        for path in core.rglob("*.py")
+        if path.stem != "__init__"
+    }
+    assert found == SEE_NO_TENSORS | {*_GET_TENSORS, *_ALSO_IN_GRAPHS}
+
+
 @pytest.mark.parametrize("name", (*_GET_TENSORS, *_ALSO_IN_GRAPHS))
 def test_what_is_kept_out_of_graphs_is_there(name):
     assert importlib.util.find_spec(f"msitd._core.{name}") is not None
+
+
+def test_inductor_knows_where_to_cut_cuda_graphs(client):
+    """Tests of accelerators show that it does."""
+    config = importlib.import_module("torch._inductor.config")
+    model = Model()
+    with msitd.register_hook(model, client):
+        torch.compile(model, fullgraph=True)(X)
+    assert config.custom_should_partition_ops.count("msitd::note") == 1
