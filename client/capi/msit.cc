@@ -330,6 +330,21 @@ int32_t msit_selects(const msit_client* client, int64_t token, const char* op,
   return selects;
 }
 
+int32_t msit_level_of(const msit_client* client, const char* device,
+                      int64_t token, const char* op, int32_t io) noexcept {
+  int32_t level = MSIT_LEVEL_FULL;
+  if (client == nullptr || op == nullptr || io <= 0 || io >= msitd::kIoCount) {
+    return level;
+  }
+  Guarded([&] {
+    level = static_cast<int32_t>(
+        client->client->LevelAt(device == nullptr ? "" : device, token, op,
+                                static_cast<msitd::Io>(io)));
+    return Status();
+  });
+  return level;
+}
+
 uint64_t msit_selection(const msit_client* client, int64_t token) noexcept {
   uint64_t selection = 0;
   if (client == nullptr) return selection;

@@ -222,6 +222,15 @@ bool Client::Selects(int64_t token, std::string_view op, Io io) {
   return filter_.MayRecord(token, op, io);
 }
 
+capture::Level Client::LevelAt(std::string_view device, int64_t token,
+                               std::string_view op, Io io) {
+  if (fork_guard_.in_child()) return capture::Level::kOff;
+  if (token == MSIT_TOKEN_CURRENT) token = this->token();
+  Begin(token);
+  return filter_.LevelAt(device.empty() ? options_.device : device, token, op,
+                         io);
+}
+
 uint64_t Client::SelectionAt(int64_t token) {
   if (fork_guard_.in_child()) return kNothingSelected;
   if (token == MSIT_TOKEN_CURRENT) token = this->token();

@@ -131,6 +131,10 @@ class Client final : private TransportListener {
   // See msit_selects.
   bool Selects(int64_t token, std::string_view op, Io io);
 
+  // See msit_level_of. An empty `device` is that of the client.
+  capture::Level LevelAt(std::string_view device, int64_t token,
+                         std::string_view op, Io io);
+
   // See msit_selection.
   uint64_t SelectionAt(int64_t token);
 

@@ -102,6 +102,8 @@ NB_MODULE(_msit, m) {
            nb::arg(), nb::arg(), nb::arg().none())
       .def("record_document", &Client::RecordDocument)
       .def("record_statistics", &Client::RecordStatistics)
+      .def("level_of", &Client::LevelOf, nb::arg().none(), nb::arg(), nb::arg(),
+           nb::arg())
       .def("selects", &Client::Selects)
       .def("selection", &Client::Selection)
       .def("token", &Client::token)

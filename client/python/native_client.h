@@ -109,6 +109,8 @@ class Client {
 
   int RecordDocument(const std::string& text, const Place& place);
 
+  int32_t LevelOf(const std::optional<std::string>& device, int64_t token,
+                  const std::string& op, int32_t io) const;
   bool Selects(int64_t token, const std::string& op, int32_t io) const;
 
   uint64_t Selection(int64_t token) const {

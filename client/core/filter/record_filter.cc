@@ -126,6 +126,21 @@ capture::Level RecordFilter::Take(std::string_view device, int64_t token,
   return level;
 }
 
+capture::Level RecordFilter::LevelAt(std::string_view device, int64_t token,
+                                     std::string_view op, Io io) {
+  if (!is_on_.load(std::memory_order_relaxed)) return capture::Level::kFull;
+  {
+    const Reading reading(ShardOfThread(), in_force_);
+    if (Policy* policy = reading.policy()) {
+      return policy->LevelOf(device, token, op, io);
+    }
+  }
+  const std::lock_guard lock(mu_);
+  if (newest_ == nullptr) return capture::Level::kFull;
+  Advance();
+  return newest_->LevelOf(device, token, op, io);
+}
+
 bool RecordFilter::MayRecord(int64_t token, std::string_view op, Io io) {
   if (!is_on_.load(std::memory_order_relaxed)) return true;
   {

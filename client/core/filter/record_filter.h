@@ -44,6 +44,10 @@ class RecordFilter {
   capture::Level Take(std::string_view device, int64_t token,
                       std::string_view op, Io io);
 
+  // The same without counting, also after Stop.
+  capture::Level LevelAt(std::string_view device, int64_t token,
+                         std::string_view op, Io io);
+
   // See capture::Schedule.
   bool MayRecord(int64_t token, std::string_view op, Io io);
 

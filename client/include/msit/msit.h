@@ -475,6 +475,26 @@ MSIT_API msit_code msit_record(msit_client* client,
 MSIT_API int32_t msit_selects(const msit_client* client, int64_t token,
                               const char* op, int32_t io) MSIT_NOEXCEPT;
 
+// How much of a tensor a capture policy asks for.
+typedef enum msit_level {
+  MSIT_LEVEL_OFF = 0,
+  // Its summary and its hash.
+  MSIT_LEVEL_SUMMARY = 1,
+  // Its bytes as well.
+  MSIT_LEVEL_FULL = 2,
+  // Summary, hash, and a sample of at most 1024 elements.
+  MSIT_LEVEL_SAMPLE = 3
+} msit_level;
+
+// Returns how much of such a tensor the capture policy of the run asks for, an
+// msit_level. Who reduces tensors where they are, on a device, need not bring
+// their bytes to the host at level SUMMARY: see MSIT_KIND_STATISTICS. `device`
+// may be NULL for that of the client, `token` MSIT_TOKEN_CURRENT. OFF in a
+// forked child. FULL also stands for arguments that msit_record refuses.
+MSIT_API int32_t msit_level_of(const msit_client* client, const char* device,
+                               int64_t token, const char* op,
+                               int32_t io) MSIT_NOEXCEPT;
+
 // Returns a number that changes before msit_selects answers otherwise than
 // until now: when there is another policy, and with each token from which the
 // policy asks for something else. So who has asked msit_selects for each op
