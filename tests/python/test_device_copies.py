@@ -8,7 +8,7 @@ import msitd
 import pytest
 import torch
 from fake_device import FakeDevice, OnDevice, on_device
-from msitd._core.devices import copies, streams
+from msitd._core.devices import batch, streams, underway
 from msitd._core.devices.pins import Pins
 from msitd._core.leaf import parts
 
@@ -19,6 +19,8 @@ SHORT = 0.2
 @pytest.fixture
 def device(monkeypatch):
     fake = FakeDevice()
+    # A batch of its own for each tensor; test_device_batches has larger ones.
+    monkeypatch.setattr(batch, "COUNT_MAX", 1)
     accelerator = streams.Accelerator(torch, fake)
     monkeypatch.setitem(streams._by_type, "cuda", accelerator)
     monkeypatch.setattr(
@@ -194,7 +196,7 @@ def test_alias_is_not_copied(client, daemon, device):
 
 
 def test_hook_waits_for_the_oldest_of_too_many(client, daemon, device, monkeypatch):
-    monkeypatch.setattr(copies, "PENDING_MAX", 2)
+    monkeypatch.setattr(underway, "PENDING_MAX", 2)
     for number in range(2):
         assert client.record(on_device(torch.tensor([number])), op="op")
     hook = threading.Thread(
@@ -217,7 +219,7 @@ def test_record_is_dropped_if_the_device_is_behind(
     daemon, device, monkeypatch, bound, size
 ):
     if bound:
-        monkeypatch.setattr(copies, bound, 64)
+        monkeypatch.setattr(underway, bound, 64)
     with msitd.Client(
         "run", endpoint=daemon.endpoint, max_block=SHORT, buffer_bytes=0, on_drop="warn"
     ) as client:
@@ -270,7 +272,9 @@ def test_device_that_fails_in_the_hook_is_counted(
             patch.setattr(streams.Accelerator, where, fail)
             model(on_device(torch.ones(3)))
         model(on_device(torch.ones(3)))
-        assert handle.skipped == {"out of memory": 2}
+        # A hook makes the snapshot; the copy may come later.
+        told = {"out of memory": 2} if where == "snapshot" else {}
+        assert handle.skipped == told
     device.run()
     with pytest.raises(msitd.DroppedError):
         client.flush()
@@ -309,7 +313,7 @@ def test_close_does_not_wait_for_ever(client, daemon, device):
     assert client.counters().dropped_count == 1
     # It still has the memory.
     device.run()
-    wait_until(lambda: client._copies._collector is None)
+    wait_until(lambda: client._copies.underway.collector is None)
     assert [r.op for r in daemon.records] == ["sent"]
     with pytest.raises(msitd.MsitError):
         client.record(on_device(torch.ones(3)), op="op")
@@ -323,14 +327,14 @@ def test_close_waits_for_copies(client, daemon, device):
     client.close()
     timer.join()
     assert daemon.records[0].data == bytes_of(torch.ones(3))
-    wait_until(lambda: client._copies._collector is None)
+    wait_until(lambda: client._copies.underway.collector is None)
 
 
 def test_forgotten_client_ends_its_thread(daemon, device):
     client = msitd.Client("run", endpoint=daemon.endpoint)
     assert client.record(on_device(torch.ones(3)), op="op")
     device.run()
-    collector = client._copies._collector
+    collector = client._copies.underway.collector
     del client
     collector.join(30)
     assert not collector.is_alive()

@@ -12,7 +12,7 @@ import pytest
 import torch
 from fake_device import FakeDevice, on_device
 from msitd import query
-from msitd._core.devices import streams
+from msitd._core.devices import batch, streams
 
 ROOT = Path(__file__).resolve().parents[2]
 MSITD = Path(os.environ.get("MSITD_BIN_DIR", ROOT / "build/release/bin")) / "msitd"
@@ -82,6 +82,7 @@ def test_another_world_size_is_refused(endpoints):
 @pytest.mark.parametrize("level", ["full", "summary"])
 def test_tensors_of_devices_come_to_pinned_memory(endpoints, monkeypatch, level):
     device = FakeDevice()
+    monkeypatch.setattr(batch, "COUNT_MAX", 1)
     monkeypatch.setitem(streams._by_type, "cuda", streams.Accelerator(torch, device))
     tensors = [torch.arange(size, dtype=torch.float32) for size in (5, 9_000, 2 << 20)]
     with query.connect(endpoints[0]) as daemon:
@@ -95,7 +96,7 @@ def test_tensors_of_devices_come_to_pinned_memory(endpoints, monkeypatch, level)
             assert client.counters().acknowledged_count == 0
             device.run()
             client.flush()
-            collector = client._copies._collector
+            collector = client._copies.underway.collector
         collector.join(30)
         assert device.pinned == {}
         listed = {tensor.op: tensor for tensor in daemon.tensors.list("run")}
@@ -106,6 +107,27 @@ def test_tensors_of_devices_come_to_pinned_memory(endpoints, monkeypatch, level)
             assert found.device == "cuda:1"
             if level == "full":
                 assert (daemon.tensors.read(found) == tensor.numpy()).all()
+
+
+@pytest.mark.parametrize("level", ["full", "sample", "off", "summary"])
+def test_a_device_reduces_what_is_summarized(endpoints, monkeypatch, level):
+    device = FakeDevice()
+    monkeypatch.setattr(batch, "COUNT_MAX", 1)
+    monkeypatch.setitem(streams._by_type, "cuda", streams.Accelerator(torch, device))
+    tensor = torch.arange(90_000, dtype=torch.float32)
+    with query.connect(endpoints[0]) as daemon:
+        daemon.captures.set("run", level=level)
+        with msitd.Client("run", 0, 1, endpoints[0], reduce_on_device=True) as client:
+            assert client.record(on_device(tensor), op="op")
+            assert client.record(tensor, op="host")
+            device.run()
+        everything = query.select(kinds=("tensor", "statistics"))
+        kinds = {t.op: t.kind for t in daemon.tensors.list("run", everything)}
+    if level == "off":
+        assert kinds == {}
+    else:
+        of_device = "statistics" if level == "summary" else "tensor"
+        assert kinds == {"op": of_device, "host": "tensor"}
 
 
 KILLED = """

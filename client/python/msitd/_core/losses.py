@@ -69,6 +69,7 @@ def close_forgotten(
 ) -> None:
     """Closes a client that nobody has closed. Raises nothing."""
     try:
+        copies.wait(timeout_us / 1_000_000)
         code = native.close(timeout_us)
     except KeyboardInterrupt:
         code = _msit.TIMEOUT

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +108,12 @@ class Client(Documents):
         close_timeout: Longest time in seconds to wait for the daemon at the end
             of a `with` block, and at the interpreter's exit.
         device: Device of tensors in host memory.
+        reduce_on_device: At level `summary`, an accelerator reduces its tensors
+            itself. Nothing but the result comes to the host: a record of kind
+            statistics, without a hash. It is recorded when it comes, behind
+            what is recorded of tensors and values of the host meanwhile.
+            Default: whether the environment variable MSITD_REDUCE_ON_DEVICE is
+            `1`.
         on_drop: What `flush`, `close` and the end of a `with` block do about
             lost records, and about a daemon that has ended the stream for good
             or, at the end, not answered in time: `raise`, or `warn` with a line
@@ -157,6 +164,7 @@ class Client(Documents):
         open_timeout: float = 5.0,
         close_timeout: float = 30.0,
         device: str = "cpu:0",
+        reduce_on_device: bool | None = None,
         overflow: str = "block",
         on_drop: str = "raise",
         if_exists: str = "fail",
@@ -178,6 +186,8 @@ class Client(Documents):
             rank = int(os.environ.get("RANK", "0"))
         if world_size is None:
             world_size = int(os.environ.get("WORLD_SIZE", "1"))
+        if reduce_on_device is None:
+            reduce_on_device = os.environ.get("MSITD_REDUCE_ON_DEVICE") == "1"
         if compiled.is_loaded():
             compiled.make_package_opaque()
         self._close_timeout = close_timeout
@@ -208,7 +218,9 @@ class Client(Documents):
         super().__init__(self._native)
         self._losses = Losses(self._native)
         self._not_recorded = NotRecorded(self._native)
-        self._copies = DeviceCopies(self._native, self._not_recorded, max_block)
+        self._copies = DeviceCopies(
+            self._native, self._not_recorded, max_block, reduce_on_device
+        )
         self._finalizer = weakref.finalize(
             self,
             close_forgotten,
@@ -501,8 +513,11 @@ class Client(Documents):
             MsitError: * The daemon ended the stream for good. Or the client is
                 closed, or belongs to the parent process.
         """
+        left = self._wait_for_devices(timeout)
         self._not_recorded.tell()
-        code = self._native.flush(_microseconds(timeout))
+        code = self._native.flush(_microseconds(max(left, min(timeout, 0))))
+        if code == _msit.OK and left < 0 <= timeout:
+            raise TimeoutError("a device has not done its work in time")
         if code != _msit.REFUSED or self._must_raise(check):
             self._raise_for(code)
         return self._tell_losses(check)
@@ -542,6 +557,7 @@ class Client(Documents):
         if timeout < 0:
             raise ValueError(f"timeout {timeout} is negative")
         if self._finalizer.alive:
+            timeout = max(self._wait_for_devices(timeout), 0)
             self._not_recorded.tell()
         if self._finalizer.detach() is None:
             return 0
@@ -557,6 +573,16 @@ class Client(Documents):
         if code not in (_msit.REFUSED, _msit.TIMEOUT) or self._must_raise(check):
             self._raise_for(code)
         return self._tell_losses(check)
+
+    def _wait_for_devices(self, timeout: float) -> float:
+        """Waits for what is recorded when a device is done.
+
+        Returns the time left, below 0 if it is not done.
+        """
+        begin = time.monotonic()
+        is_done = self._copies.wait(max(timeout, 0))
+        left = timeout - (time.monotonic() - begin)
+        return max(left, min(timeout, 0)) if is_done else -1
 
     def _must_raise(self, check: bool | None) -> bool:
         return self._on_drop == "raise" if check is None else check

@@ -37,6 +37,9 @@ KIND_NUMBERS = {
 # The numbers of msit_requires_grad.
 REQUIRES_GRAD_NUMBERS = {None: 0, False: 1, True: 2}
 
+# The number of msit_level for summaries alone.
+LEVEL_SUMMARY = 1
+
 # The current token of the client.
 TOKEN_CURRENT = -1
 

@@ -1,62 +1,52 @@
-"""Copies of tensors of devices that are under way to the host."""
+"""Brings tensors of devices, or what is asked of them, to the host."""
 
 from __future__ import annotations
 
 import ctypes
 import logging
-import threading
-from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from msitd import _msit
+from msitd._core.devices import reductions
+from msitd._core.devices.batch import CopyBatch, Item
 from msitd._core.devices.pins import Pins
 from msitd._core.devices.streams import streams_of
+from msitd._core.devices.underway import Underway
+from msitd._core.leaf import statistics_text
 from msitd._core.not_recorded import reason_of
+from msitd._core.vocabulary import LEVEL_SUMMARY, TOKEN_CURRENT
 
 if TYPE_CHECKING:
-    from msitd._core.devices.streams import DeviceStreams, Done
+    from msitd._core.devices.streams import DeviceStreams
     from msitd._core.not_recorded import NotRecorded
 
 _logger = logging.getLogger("msitd")
-
-# What one client has under way at a time. The bytes are those of snapshots, in memory
-# of the device.
-PENDING_MAX = 1024
-PENDING_BYTES_MAX = 256 << 20
-
-
-class _Copy(NamedTuple):
-    reservation: _msit.Reservation
-    # Lives until the copy is done.
-    snapshot: Any
-    done: Done
-    op: str
-    index: str
 
 
 class DeviceCopies:
     """The copies of one client. Any thread may use it.
 
-    A hook takes a snapshot of the tensor on the device, has it copied into memory that
-    the client reserved, and goes on. A thread waits for the oldest copy and
-    publishes it, so nothing that is not there yet is sent.
+    A hook takes a snapshot of the tensor on the device, adds it to the open batch, and
+    goes on. Batches are copied into memory that the client reserved. A thread waits for
+    the oldest and publishes it, so nothing that is not there yet is sent.
+
+    Args:
+        reduces: Whether the device reduces tensors of which only the summary is asked
+            for. They are recorded as statistics, when these have come to the host.
     """
 
     def __init__(
-        self, native: _msit.Client, not_recorded: NotRecorded, max_block: float
+        self,
+        native: _msit.Client,
+        not_recorded: NotRecorded,
+        max_block: float,
+        reduces: bool,
     ) -> None:
         self._native = native
         self._not_recorded = not_recorded
-        self._max_block = max_block
+        self._reduces = reduces
         self._pins = Pins(native)
-        # Signal handlers may record, too.
-        self._changed = threading.Condition(threading.RLock())
-        self._pending: deque[_Copy] = deque()
-        self._pending_bytes = 0
-        # Copies that hooks are about to add to them.
-        self._begun_count = 0
-        self._collector: threading.Thread | None = None
-        self._is_over = False
+        self.underway = Underway(max_block, self._pins.remove)
         self._has_warned = False
 
     def record(
@@ -81,53 +71,41 @@ class DeviceCopies:
         streams = streams_of(torch, tensor.device.type)
         if streams is None or not _has_memory(tensor):
             return None
+        if (
+            self._reduces
+            and self._is_summary(place)
+            and reductions.is_reducible(torch, tensor)
+        ):
+            self._reduce(torch, streams, tensor, dtype, place, facts)
+            return _msit.OK
         code, reservation = self._native.reserve(dtype, tensor.shape, place, facts)
         if reservation is None:
             return None if code == _msit.TOO_LARGE else code
         try:
-            self._begin(tensor.nbytes)
-            try:
-                self._copy(torch, streams, tensor, reservation, place)
-            finally:
-                self._end_begun()
+            self._copy(torch, streams, tensor, reservation, place)
         except BaseException:
             reservation.publish(False)
             raise
         return code
 
+    def wait(self, timeout: float) -> bool:
+        """Waits until all that has begun is recorded. Returns whether it is.
+
+        Copies have their place in the client, which waits for them itself.
+        """
+        if self._reduces:
+            return self.underway.wait(timeout)
+        self.underway.launch()
+        return True
+
     def stop(self) -> None:
-        """Ends the thread as soon as no copy is under way. Does not wait."""
-        with self._changed:
-            self._is_over = True
-            self._changed.notify_all()
+        """Ends the thread as soon as nothing is under way. Does not wait."""
+        self.underway.stop()
 
-    def _begin(self, size: int) -> None:
-        """Waits until there is room for one more copy, and somebody to collect it."""
-
-        def has_turn() -> bool:
-            return not self._pending or (
-                len(self._pending) < PENDING_MAX
-                and self._pending_bytes + size <= PENDING_BYTES_MAX
-            )
-
-        with self._changed:
-            if not self._changed.wait_for(has_turn, self._max_block):
-                raise RuntimeError(
-                    f"{len(self._pending)} copies from the device are under way, and "
-                    "none is done within max_block"
-                )
-            if self._collector is None:
-                collector = threading.Thread(
-                    target=self._collect, name="msitd-copies", daemon=True
-                )
-                collector.start()
-                self._collector = collector
-            self._begun_count += 1
-
-    def _end_begun(self) -> None:
-        with self._changed:
-            self._begun_count -= 1
-            self._changed.notify_all()
+    def _is_summary(self, place: _msit.Place) -> bool:
+        """Returns whether no more is asked for."""
+        device, token, op, _, io, _, _ = place
+        return self._native.level_of(device, token, op, io) == LEVEL_SUMMARY
 
     def _copy(
         self,
@@ -137,61 +115,107 @@ class DeviceCopies:
         reservation: _msit.Reservation,
         place: _msit.Place,
     ) -> None:
-        """Begins a copy and adds it to those that are pending."""
+        """Begins a copy."""
+
+        def end(error: Exception | None) -> None:
+            if error is not None:
+                self._tell(place, "copy from", error)
+            reservation.publish(error is None)
+
         spans = reservation.spans()
         for address, _ in spans:
             self._pins.cover(streams, address)
         to = [_host_bytes(torch, *span) for span in spans]
-        snapshot = streams.snapshot(tensor)
+        size = tensor.nbytes
+        self.underway.begin(size)
         try:
-            done = streams.copy(snapshot, to)
-            copy = _Copy(reservation, snapshot, done, place[2], place[5])
-            with self._changed:
-                self._pending.append(copy)
-                self._pending_bytes += snapshot.numel()
+            stream = streams.current_stream(tensor.device)
+            item = Item(streams.snapshot(tensor), to, size, end)
         except BaseException:
-            # Nobody may write to the memory once it is given back.
-            streams.settle(tensor)
+            self.underway.give_up(size)
+            raise
+        self._add(streams, stream, item)
+
+    def _add(self, streams: DeviceStreams, stream: Any, item: Item) -> None:
+        """Adds a tensor to the open batch, or to a new one."""
+        with self.underway.lock:
+            batch = self.underway.open_batch()
+            if not isinstance(batch, CopyBatch) or not batch.takes(streams, stream):
+                batch = CopyBatch(streams, stream)
+            batch.add(item)
+            self.underway.add(batch, batch.is_full)
+
+    def _reduce(
+        self,
+        torch: Any,
+        streams: DeviceStreams,
+        tensor: Any,
+        dtype: int,
+        place: _msit.Place,
+        facts: _msit.Facts,
+    ) -> None:
+        """Begins a reduction."""
+        requires_grad, stack, _ = facts
+        facts = (requires_grad, stack, 0)
+        if place[1] == TOKEN_CURRENT:
+            place = (place[0], self._native.token(), *place[2:])
+        shape = tensor.shape
+        try:
+            self.underway.begin(0)
+            try:
+                stream = streams.current_stream(tensor.device)
+                reduced, told = reductions.reduce(torch, tensor)
+                host = streams.host_bytes(reduced.numel())
+            except BaseException:
+                self.underway.give_up(0)
+                raise
+        except BaseException:
+            self._drop(dtype, place, facts)
             raise
 
-    def _collect(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(
-                    lambda: self._pending or (self._is_over and not self._begun_count)
-                )
-                if not self._pending:
-                    self._pins.remove()
-                    self._collector = None
-                    return
-                copy = self._pending[0]
-            self._finish(copy)
-            with self._changed:
-                self._pending.popleft()
-                self._pending_bytes -= copy.snapshot.numel()
-                self._changed.notify_all()
-            # Its memory on the device must not wait for the next copy.
-            del copy
+        def end(error: Exception | None) -> None:
+            try:
+                if error is None:
+                    statistics = told.statistics(host)
+                    self._record_statistics(statistics, dtype, shape, place, facts)
+            except Exception as problem:  # noqa: BLE001 - the host goes on
+                error = problem
+            if error is not None:
+                self._drop(dtype, place, facts)
+                self._tell(place, "reduction on", error)
 
-    def _finish(self, copy: _Copy) -> None:
-        is_filled = False
-        try:
-            copy.done.synchronize()
-            is_filled = True
-        except Exception as error:  # noqa: BLE001 - the host goes on
-            self._tell(copy, error)
-        finally:
-            copy.reservation.publish(is_filled)
+        self._add(streams, stream, Item(reduced, [host], 0, end))
 
-    def _tell(self, copy: _Copy, error: Exception) -> None:
-        reason = reason_of(f"the copy from the device failed: {error}")
-        self._not_recorded.count(copy.op, copy.index, reason)
+    def _record_statistics(
+        self,
+        statistics: Any,
+        dtype: int,
+        shape: Any,
+        place: _msit.Place,
+        facts: _msit.Facts,
+    ) -> None:
+        text = statistics_text.text_of(statistics)
+        code = self._native.record_statistics(dtype, shape, text, place, facts)
+        # What is dropped is counted there.
+        if code not in (_msit.OK, _msit.DROPPED, _msit.CLOSED, _msit.FORKED):
+            raise RuntimeError(_msit.last_error())
+
+    def _drop(self, dtype: int, place: _msit.Place, facts: _msit.Facts) -> None:
+        """Counts a record as dropped."""
+        _, reservation = self._native.reserve(dtype, (1,), place, facts)
+        if reservation is not None:
+            reservation.publish(False)
+
+    def _tell(self, place: _msit.Place, what: str, error: Exception) -> None:
+        op, index = place[2], place[5]
+        reason = reason_of(f"the {what} the device failed: {error}")
+        self._not_recorded.count(op, index, reason)
         if not self._has_warned:
             self._has_warned = True
             _logger.warning(
                 "%s %s is not recorded: %s (said once; see Client.counters)",
-                copy.op,
-                copy.index,
+                op,
+                index,
                 reason,
             )
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 # Of cudaHostRegister: every context of the process sees the memory as pinned.
 _PORTABLE = 1
+# CU_STREAM_CAPTURE_MODE_RELAXED.
+_RELAXED = 2
 
 
 class Done(Protocol):
@@ -27,20 +30,33 @@ class DeviceStreams(Protocol):
         row-major and resolved, as a tensor of one dimension of uint8.
         """
 
-    def copy(self, snapshot: Any, to: Sequence[Any]) -> Done:
-        """Begins to copy a snapshot to the host. Does not wait for the device.
+    def host_bytes(self, size: int) -> Any:
+        """Returns memory of the host, pinned if it can be: a tensor of uint8."""
+
+    def current_stream(self, device: Any) -> Any:
+        """Returns the stream of `device` that the calling thread uses."""
+
+    def copy(self, stream: Any, copies: Iterable[tuple[Any, Sequence[Any]]]) -> Done:
+        """Begins to copy snapshots to the host. Does not wait for the device.
 
         Args:
-            snapshot: Must live until the copy is done.
-            to: Tensors of uint8 in host memory, which take one piece of the
-                snapshot behind the other.
+            stream: On which the snapshots were taken.
+            copies: Snapshots, which must live until the copy is done, each with
+                tensors of uint8 in host memory: they take one piece of it behind
+                the other.
 
         Returns:
             What comes when all bytes are there.
         """
 
-    def settle(self, tensor: Any) -> None:
-        """Waits until no copy from the device of `tensor` is under way."""
+    def enter(self) -> None:
+        """Is called first in a thread of ours.
+
+        Then it may wait while another one captures a graph of the device.
+        """
+
+    def settle(self, device: Any) -> None:
+        """Waits until no copy from the device is under way."""
 
     def pin(self, address: int, size: int) -> None:
         """Pins host memory, so that copies to it do not make anybody wait.
@@ -53,6 +69,10 @@ class DeviceStreams(Protocol):
         """Ends what `pin` did. Raises nothing."""
 
 
+class _Thread(threading.local):
+    has_entered = False
+
+
 class Accelerator:
     """A type of device for which torch has streams and events."""
 
@@ -60,6 +80,7 @@ class Accelerator:
         self._torch = torch
         self._module = module
         self._lock = threading.Lock()
+        self._thread = _Thread()
         # By device: apart from the streams of the model.
         self._side_streams: dict[Any, Any] = {}
 
@@ -69,22 +90,37 @@ class Accelerator:
         whole.copy_(tensor)
         return whole.view(-1).view(torch.uint8)
 
-    def copy(self, snapshot: Any, to: Sequence[Any]) -> Done:
-        module = self._module
-        side = self._side_stream(snapshot.device)
-        side.wait_stream(module.current_stream(snapshot.device))
-        with module.stream(side):
-            begin = 0
-            for piece in to:
-                end = begin + piece.numel()
-                piece.copy_(snapshot[begin:end], non_blocking=True)
-                begin = end
+    def host_bytes(self, size: int) -> Any:
+        torch = self._torch
+        try:
+            return torch.empty(size, dtype=torch.uint8, pin_memory=True)
+        except (RuntimeError, NotImplementedError):
+            return torch.empty(size, dtype=torch.uint8)
+
+    def current_stream(self, device: Any) -> Any:
+        return self._module.current_stream(device)
+
+    def copy(self, stream: Any, copies: Iterable[tuple[Any, Sequence[Any]]]) -> Done:
+        side = self._side_stream(stream.device)
+        side.wait_stream(stream)
+        with self._module.stream(side):
+            for snapshot, to in copies:
+                begin = 0
+                for piece in to:
+                    end = begin + piece.numel()
+                    piece.copy_(snapshot[begin:end], non_blocking=True)
+                    begin = end
         done = self._new_event()
         done.record(side)
         return done
 
-    def settle(self, tensor: Any) -> None:
-        self._side_stream(tensor.device).synchronize()
+    def enter(self) -> None:
+        if not self._thread.has_entered:
+            self._thread.has_entered = True
+            self._relax()
+
+    def settle(self, device: Any) -> None:
+        self._side_stream(device).synchronize()
 
     def pin(self, address: int, size: int) -> None:
         if not hasattr(self._module, "cudart"):
@@ -102,6 +138,20 @@ class Accelerator:
 
     def unpin(self, address: int) -> None:
         self._module.cudart().cudaHostUnregister(address)
+
+    def _relax(self) -> None:
+        """Lets this thread wait while another one captures a graph of CUDA.
+
+        The wait would end the capture, and fail: CUDA cannot know that it has nothing
+        to do with it.
+        """
+        if self._module is not getattr(self._torch, "cuda", None):
+            return
+        try:
+            exchange = ctypes.CDLL("libcuda.so.1").cuThreadExchangeStreamCaptureMode
+        except (OSError, AttributeError):
+            return
+        exchange(ctypes.byref(ctypes.c_int(_RELAXED)))
 
     def _side_stream(self, device: Any) -> Any:
         with self._lock:
