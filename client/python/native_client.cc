@@ -316,8 +316,9 @@ int Client::RecordDocument(const std::string& text, const Place& place) {
 
 int32_t Client::LevelOf(const std::optional<std::string>& device, int64_t token,
                         const std::string& op, int32_t io) const {
-  return msit_level_of(client_, device ? WithoutNul("device", *device) : nullptr,
-                       token, WithoutNul("op", op), io);
+  return msit_level_of(client_,
+                       device ? WithoutNul("device", *device) : nullptr, token,
+                       WithoutNul("op", op), io);
 }
 
 bool Client::Selects(int64_t token, const std::string& op, int32_t io) const {

@@ -21,6 +21,8 @@ class Package:
 
     ours: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
+    # Libraries at the top of a module that is itself imported by its name, late.
+    at_top: tuple[str, ...] = ()
 
 
 PACKAGES: dict[str, Package] = {
@@ -30,6 +32,8 @@ PACKAGES: dict[str, Package] = {
     # Used by everything that records.
     "msitd._core": Package(("msitd._msit",), ("torch",)),
     "msitd._core.seeding": Package((), ("numpy", "torch")),
+    # A kernel is a function of a module that imports Triton.
+    "msitd._core.devices.triton_kernel": Package((), (), ("triton",)),
     "msitd.forcing": Package((), ("torch",)),
     # Reads files, and needs no daemon.
     "msitd.formats": Package(
@@ -144,7 +148,7 @@ def _refuse(package: str, found: Import) -> str | None:
             if whole and f"{found.module}.".startswith(f"{allowed}."):
                 return None
         return f"{package} may not import that"
-    if top in sys.stdlib_module_names or top == "__future__":
+    if top in sys.stdlib_module_names or top == "__future__" or top in rule.at_top:
         return None
     if top not in (*rule.libraries, *_TYPING):
         return f"{package} may not use {top}"

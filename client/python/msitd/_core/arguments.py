@@ -1,9 +1,11 @@
-"""Says in one line which argument the native client does not take."""
+"""What the native client takes, and which argument it does not take, in one line."""
 
 from __future__ import annotations
 
 import operator
 from typing import Any
+
+from msitd._core.vocabulary import CALL_AUTO, IO_NUMBERS, TOKEN_CURRENT
 
 _INT32 = range(-(1 << 31), 1 << 31)
 _INT64 = range(-(1 << 63), 1 << 63)
@@ -16,6 +18,29 @@ _RANGES = {
 }
 
 _NEVER_NONE = ("run", "op", "index", "name", "text", "identity")
+
+
+def io_number(io: str) -> int:
+    """Returns the number of an io by its name. Raises ValueError for others."""
+    try:
+        return IO_NUMBERS[io]
+    except KeyError:
+        raise ValueError(f"io {io!r} is none of {list(IO_NUMBERS)}") from None
+
+
+def place_of(
+    op: str,
+    io: str,
+    index: str,
+    token: int | None,
+    call: int | None,
+    device: str | None,
+    placement: str | None = None,
+) -> tuple[str | None, int, str, int, int, str, str | None]:
+    """Returns where a record belongs, as the native client takes it."""
+    token = TOKEN_CURRENT if token is None else token
+    call = CALL_AUTO if call is None else call
+    return (device, token, op, call, io_number(io), index, placement)
 
 
 def _text_problem(name: str, value: Any) -> Exception | None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
 from msitd import _msit
-from msitd._core.arguments import problem_of
+from msitd._core.arguments import io_number, place_of, problem_of
 from msitd._core.counters import Counters
 from msitd._core.devices.copies import DeviceCopies
 from msitd._core.documents import Documents
@@ -42,27 +41,6 @@ opened: list[Callable[[str, str | None, str], None]] = []
 
 def _microseconds(seconds: float) -> int:
     return int(seconds * 1_000_000)
-
-
-def _io_number(io: str) -> int:
-    try:
-        return IO_NUMBERS[io]
-    except KeyError:
-        raise ValueError(f"io {io!r} is none of {list(IO_NUMBERS)}") from None
-
-
-def _place(
-    op: str,
-    io: str,
-    index: str,
-    token: int | None,
-    call: int | None,
-    device: str | None,
-    placement: str | None = None,
-) -> tuple[str | None, int, str, int, int, str, str | None]:
-    token = TOKEN_CURRENT if token is None else token
-    call = CALL_AUTO if call is None else call
-    return (device, token, op, call, _io_number(io), index, placement)
 
 
 class Client(Documents):
@@ -323,7 +301,7 @@ class Client(Documents):
             TOKEN_CURRENT if token is None else token,
             op,
             CALL_AUTO if call is None else call,
-            _io_number(io),
+            io_number(io),
             index,
             placement,
         )
@@ -372,7 +350,7 @@ class Client(Documents):
             ValueError: An argument is out of its range.
             MsitError: The client is closed.
         """
-        place = _place(op, io, index, token, call, device)
+        place = place_of(op, io, index, token, call, device)
         kind, number, text = values.describe(value)
         try:
             code = self._native.record_value(kind, number, text, place, stack)
@@ -421,7 +399,7 @@ class Client(Documents):
             ValueError: An argument is out of its range.
             MsitError: The client is closed.
         """
-        place = _place(op, io, index, token, call, device, placement)
+        place = place_of(op, io, index, token, call, device, placement)
         facts = (REQUIRES_GRAD_NUMBERS[requires_grad], stack, 0)
         text = statistics_text.text_of(statistics)
         try:
@@ -513,7 +491,7 @@ class Client(Documents):
             MsitError: * The daemon ended the stream for good. Or the client is
                 closed, or belongs to the parent process.
         """
-        left = self._wait_for_devices(timeout)
+        left = self._copies.wait(timeout)
         self._not_recorded.tell()
         code = self._native.flush(_microseconds(max(left, min(timeout, 0))))
         if code == _msit.OK and left < 0 <= timeout:
@@ -557,7 +535,7 @@ class Client(Documents):
         if timeout < 0:
             raise ValueError(f"timeout {timeout} is negative")
         if self._finalizer.alive:
-            timeout = max(self._wait_for_devices(timeout), 0)
+            timeout = max(self._copies.wait(timeout), 0)
             self._not_recorded.tell()
         if self._finalizer.detach() is None:
             return 0
@@ -573,16 +551,6 @@ class Client(Documents):
         if code not in (_msit.REFUSED, _msit.TIMEOUT) or self._must_raise(check):
             self._raise_for(code)
         return self._tell_losses(check)
-
-    def _wait_for_devices(self, timeout: float) -> float:
-        """Waits for what is recorded when a device is done.
-
-        Returns the time left, below 0 if it is not done.
-        """
-        begin = time.monotonic()
-        is_done = self._copies.wait(max(timeout, 0))
-        left = timeout - (time.monotonic() - begin)
-        return max(left, min(timeout, 0)) if is_done else -1
 
     def _must_raise(self, check: bool | None) -> bool:
         return self._on_drop == "raise" if check is None else check

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import time
 from typing import TYPE_CHECKING, Any
 
 from msitd import _msit
@@ -88,15 +89,21 @@ class DeviceCopies:
             raise
         return code
 
-    def wait(self, timeout: float) -> bool:
-        """Waits until all that has begun is recorded. Returns whether it is.
+    def wait(self, timeout: float) -> float:
+        """Waits until all that has begun is recorded.
 
         Copies have their place in the client, which waits for them itself.
+
+        Returns:
+            The time left, below 0 if not all is recorded.
         """
-        if self._reduces:
-            return self.underway.wait(timeout)
-        self.underway.launch()
-        return True
+        if not self._reduces:
+            self.underway.launch()
+            return timeout
+        begin = time.monotonic()
+        if not self.underway.wait(max(timeout, 0)):
+            return -1
+        return max(timeout - (time.monotonic() - begin), min(timeout, 0))
 
     def stop(self) -> None:
         """Ends the thread as soon as nothing is under way. Does not wait."""

@@ -45,6 +45,18 @@ TEST(RecordFilterTest, WithoutPolicyEverythingIsFull) {
   EXPECT_EQ(filter.filtered_count(), 1u);
 }
 
+TEST(RecordFilterTest, ALevelIsToldWithoutCounting) {
+  RecordFilter filter;
+  EXPECT_EQ(filter.LevelAt("cpu:0", 0, "a", Io::kOutput), Level::kFull);
+  capture::Policy policy = Ask(1, 5, {"a"});
+  policy.rules[0].level = Level::kSummary;
+  filter.Set(Schedule({Ask(0, 0, {"b"}), policy}));
+  EXPECT_EQ(filter.LevelAt("cpu:0", 5, "a", Io::kOutput), Level::kSummary);
+  EXPECT_EQ(filter.LevelAt("cpu:0", 4, "a", Io::kOutput), Level::kOff);
+  EXPECT_EQ(filter.LevelAt("cpu:0", 5, "b", Io::kOutput), Level::kOff);
+  EXPECT_EQ(filter.filtered_count(), 0u);
+}
+
 TEST(RecordFilterTest, NewPolicyHoldsFromItsTokenForOpsAskedBefore) {
   RecordFilter filter;
   filter.Set(Schedule({Ask(1, 0, {"a"})}));
