@@ -19,7 +19,7 @@ from recorded import Key, Ledger, hash_of, ops_of, tensor_bytes
 PATIENCE_S = 180
 BUFFER_BYTES = 24 << 20
 TOKENS_UNACKNOWLEDGED_MAX = 8
-# Longest pause between two tokens. It stands for the computation.
+# Longest pause between two tokens, if not told otherwise. It stands for the computation.
 PAUSE_S_MAX = 0.06
 
 
@@ -67,7 +67,7 @@ class Rank:
             token += o.threads
             if rng.randrange(TOKENS_UNACKNOWLEDGED_MAX) < 3:
                 self._acknowledge(recorded)
-            self.stopped.wait(rng.uniform(0, PAUSE_S_MAX))
+            self.stopped.wait(rng.uniform(0, o.pause_max))
         self._acknowledge(recorded)
 
     def _acknowledge(self, recorded: list[tuple[int, str, str]]) -> None:
@@ -91,6 +91,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--world-size", type=int, required=True)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--first-token", type=int, default=0)
+    parser.add_argument("--pause-max", type=float, default=PAUSE_S_MAX)
     parser.add_argument("--ledger", type=Path, required=True)
     return parser.parse_args()
 
