@@ -104,6 +104,8 @@ StoreImpl::StoreImpl(const StoreOptions& options, Env& env, DirectoryLock lock,
       readers_(index_, reader_),
       retainer_(std::in_place, index_.get(), env, segment_directory_),
       sharer_(std::in_place, index_.get(), env, reader_, segment_directory_),
+      verifier_(std::in_place, index_.get(), env, segment_directory_,
+                options.direct_io),
       age_clock_(std::in_place, index_.get(), env),
       name_sweep_(std::in_place, index_.get().db(), index_.get().names()) {}
 
@@ -179,9 +181,14 @@ absl::Status StoreImpl::TryRemoveDeadSegments() {
 StoreStats StoreImpl::Stats() {
   const absl::StatusOr<uint64_t> free = env_.FreeBytes(segment_directory_);
   const size_t run_count = index_->runs().size();
+  const RunTable::Pinned pinned = index_->runs().CountPinned();
   const uint64_t index_bytes = index_->db().DiskBytes();
+  const CompactionStats compaction = index_->db().Compactions();
   const MutexLock lock(stats_mu_);
   StoreStats stats = stats_;
+  stats.pinned_run_count = pinned.run_count;
+  stats.pinned_bytes = pinned.kept_bytes;
+  stats.compaction = compaction;
   stats.run_count = run_count;
   stats.segment_count = segment_sizes_.size();
   for (const auto& [id, bytes] : segment_sizes_) stats.segment_bytes += bytes;

@@ -145,7 +145,7 @@ absl::StatusOr<bool> StoreImpl::HasChunksOfOthers(std::string_view run,
   return index_->streams().HasOtherProcess({info->id, rank, stream_id});
 }
 
-absl::StatusOr<uint64_t> StoreImpl::ReportCoverage(
+absl::StatusOr<StreamCoverage> StoreImpl::ReportCoverage(
     std::string_view run, int32_t rank, uint64_t stream_id,
     const StreamCoverage& coverage) {
   return index_->ReportCoverage(run, rank, stream_id, coverage);

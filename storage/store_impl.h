@@ -34,6 +34,7 @@
 #include "storage/upkeep/age_clock.h"
 #include "storage/upkeep/retainer.h"
 #include "storage/upkeep/sharer.h"
+#include "storage/upkeep/verifier.h"
 
 namespace msitd::storage {
 
@@ -78,13 +79,14 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
                                                uint64_t stream_id) override;
   absl::StatusOr<bool> HasChunksOfOthers(std::string_view run, int32_t rank,
                                          uint64_t stream_id) override;
-  absl::StatusOr<uint64_t> ReportCoverage(
+  absl::StatusOr<StreamCoverage> ReportCoverage(
       std::string_view run, int32_t rank, uint64_t stream_id,
       const StreamCoverage& coverage) override;
 
   absl::StatusOr<RetentionStep> Retain(const RetentionPolicy& policy) override;
   absl::StatusOr<ShareStep> Share() override;
   absl::StatusOr<bool> Tidy() override;
+  absl::StatusOr<VerifyStep> Verify(const VerifyPolicy& policy) override;
   StoreStats Stats() override;
 
   struct Admitted {
@@ -147,10 +149,14 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
   // One step; true once nothing is left to do now.
   absl::StatusOr<bool> SweepNames() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_);
 
-  // Returns how many bytes of the disk the store uses beyond the policy.
-  uint64_t ExcessBytes(const RetentionPolicy& policy);
+  // Returns how many bytes of the disk the store uses beyond the policy. With
+  // `margin`, beyond what is to be left once room is made.
+  uint64_t ExcessBytes(const RetentionPolicy& policy, bool margin = false);
   Retainer::Room RoomFor(const RetentionPolicy& policy)
       ABSL_LOCKS_EXCLUDED(append_mu_);
+  // Sets how much `room` has to give up, and whether more than that follows.
+  void AimAtMargin(const RetentionPolicy& policy, Retainer::Room& room)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_);
   // Ends the segment in use if it is long or old enough; true if it did.
   bool SealForRetention() ABSL_LOCKS_EXCLUDED(append_mu_);
   // Removes the files of segments that nobody keeps anything of.
@@ -200,6 +206,10 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
   // Of the present index.
   std::optional<Retainer> retainer_ ABSL_GUARDED_BY(retain_mu_);
   std::optional<Sharer> sharer_ ABSL_GUARDED_BY(retain_mu_);
+  std::optional<Verifier> verifier_ ABSL_GUARDED_BY(retain_mu_);
+  // The disk passed a limit, and is not yet as far behind it as the policy
+  // asks.
+  bool is_making_room_ ABSL_GUARDED_BY(retain_mu_) = false;
   std::optional<AgeClock> age_clock_ ABSL_GUARDED_BY(retain_mu_);
   std::optional<NameSweep> name_sweep_ ABSL_GUARDED_BY(retain_mu_);
   // The pass under way.

@@ -86,6 +86,8 @@ absl::Status StoreImpl::ReopenLostIndex() {
     // is gone.
     retainer_.emplace(index_.get(), env_, segment_directory_);
     sharer_.emplace(index_.get(), env_, reader_, segment_directory_);
+    verifier_.emplace(index_.get(), env_, segment_directory_,
+                      options_.direct_io);
     age_clock_.emplace(index_.get(), env_);
     name_sweep_.emplace(index_.get().db(), index_.get().names());
     sweep_pass_.reset();

@@ -36,6 +36,7 @@ absl::StatusOr<RetentionStep> StoreImpl::Retain(const RetentionPolicy& policy) {
   if (room.sealed_end == 0) {
     return absl::FailedPreconditionError("the store is closed");
   }
+  AimAtMargin(policy, room);
   const AgeClock::Reading time =
       age_clock_->Read(room_.EnsureFree(kProbeRoomBytes).ok());
   room.now_ns = time.now_ns;
@@ -65,8 +66,11 @@ absl::StatusOr<RetentionStep> StoreImpl::Retain(const RetentionPolicy& policy) {
     step.is_done = false;
   }
   step.excess_bytes = ExcessBytes(policy);
+  // What is left cannot be given up.
+  if (step.is_done && !outcome->wants_seal) is_making_room_ = false;
   const MutexLock stats_lock(stats_mu_);
   stats_.excess_bytes = step.excess_bytes;
+  stats_.is_making_room = is_making_room_;
   // A step that gave something up did not look at all runs.
   if (outcome->is_done) {
     stats_.retention_pause =
@@ -95,6 +99,30 @@ absl::StatusOr<ShareStep> StoreImpl::Share() {
     segment_sizes_[ToNumber(segment)] = bytes;
   }
   return ShareStep{outcome->shared_bytes, outcome->is_done};
+}
+
+absl::StatusOr<VerifyStep> StoreImpl::Verify(const VerifyPolicy& policy) {
+  const MutexLock lock(retain_mu_);
+  const uint64_t sealed_end = RoomFor(RetentionPolicy()).sealed_end;
+  if (sealed_end == 0) {
+    return absl::FailedPreconditionError("the store is closed");
+  }
+  const bool may_write = room_.EnsureFree(kProbeRoomBytes).ok();
+  absl::StatusOr<VerifyStep> step =
+      verifier_->Step(policy, sealed_end, may_write);
+  const MutexLock stats_lock(stats_mu_);
+  stats_.verify = verifier_->Stats();
+  uint64_t remaining = 0;
+  if (verifier_->segment() != 0) {
+    for (auto it = segment_sizes_.lower_bound(verifier_->segment());
+         it != segment_sizes_.end() && it->first < sealed_end; ++it) {
+      const bool is_begun = it->first == verifier_->segment();
+      remaining +=
+          it->second - std::min(it->second, is_begun ? verifier_->offset() : 0);
+    }
+  }
+  stats_.verify.remaining_bytes = remaining;
+  return step;
 }
 
 absl::StatusOr<bool> StoreImpl::Tidy() {
@@ -143,7 +171,20 @@ absl::StatusOr<bool> StoreImpl::SweepNames() {
   return true;
 }
 
-uint64_t StoreImpl::ExcessBytes(const RetentionPolicy& policy) {
+void StoreImpl::AimAtMargin(const RetentionPolicy& policy,
+                            Retainer::Room& room) {
+  is_making_room_ |= room.excess_bytes > 0;
+  if (!is_making_room_) return;
+  room.excess_bytes = ExcessBytes(policy, /*margin=*/true);
+  is_making_room_ = room.excess_bytes > 0;
+}
+
+uint64_t StoreImpl::ExcessBytes(const RetentionPolicy& policy, bool margin) {
+  const uint64_t percent = margin ? policy.disk_margin_percent : 0;
+  const uint64_t bytes_max =
+      policy.disk_bytes_max - policy.disk_bytes_max / 100 * percent;
+  const uint64_t free_min =
+      policy.disk_free_min + policy.disk_free_min / 100 * percent;
   uint64_t excess = 0;
   if (policy.disk_bytes_max != 0) {
     uint64_t used = 0;
@@ -151,13 +192,11 @@ uint64_t StoreImpl::ExcessBytes(const RetentionPolicy& policy) {
     const MutexLock lock(stats_mu_);
     for (const auto& [segment, bytes] : segment_sizes_) used += bytes;
     used += index_bytes;
-    excess = used - std::min(used, policy.disk_bytes_max);
+    excess = used - std::min(used, bytes_max);
   }
   if (policy.disk_free_min != 0) {
-    const uint64_t free =
-        env_.FreeBytes(segment_directory_).value_or(policy.disk_free_min);
-    const uint64_t missing =
-        policy.disk_free_min - std::min(free, policy.disk_free_min);
+    const uint64_t free = env_.FreeBytes(segment_directory_).value_or(free_min);
+    const uint64_t missing = free_min - std::min(free, free_min);
     excess = std::max(excess, missing);
   }
   return excess;

@@ -52,4 +52,15 @@ constexpr StreamCoverage Newer(const StreamCoverage& a,
           std::max(a.degraded_count, b.degraded_count)};
 }
 
+// Returns by how much each total rose between two reports of one stream, of
+// which `after` is the newer one.
+constexpr StreamCoverage Rise(const StreamCoverage& before,
+                              const StreamCoverage& after) {
+  return {after.seen_count - before.seen_count,
+          after.filtered_count - before.filtered_count,
+          after.dropped_count - before.dropped_count,
+          after.truncated_count - before.truncated_count,
+          after.degraded_count - before.degraded_count};
+}
+
 }  // namespace msitd

@@ -153,6 +153,24 @@ std::vector<std::span<const std::byte>> RingReader::Drafts() const {
   return pieces;
 }
 
+uint64_t RingReader::UsedBytes() const {
+  const auto* entries =
+      reinterpret_cast<const RingEntry*>(table_.data() + sizeof(RingHeader));
+  const uint64_t begin =
+      header().committed_count.load(std::memory_order_relaxed);
+  const uint64_t end = header().published_count.load(std::memory_order_relaxed);
+  const uint64_t count =
+      end < begin ? 0 : std::min<uint64_t>(end - begin, kRingEntryCount);
+  const uint64_t arena_bytes = arena_->bytes().size();
+  uint64_t used = 0;
+  for (uint64_t i = 0; i < count && used < arena_bytes; ++i) {
+    const RingEntry& entry = entries[(begin + i) % kRingEntryCount];
+    used += std::min(entry.chunk_bytes.load(std::memory_order_relaxed),
+                     arena_bytes);
+  }
+  return std::min(used, arena_bytes);
+}
+
 void RingReader::Commit(uint64_t count, uint64_t conflict_count) {
   // The store below releases it, too.
   header().conflict_count.store(conflict_count, std::memory_order_relaxed);

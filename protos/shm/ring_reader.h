@@ -84,6 +84,10 @@ class RingReader {
   // The number of the chunk that Next returns next.
   uint64_t next() const { return next_; }
 
+  // Bytes of the chunks that are published and not committed, as far as the
+  // table can be believed: at most those of the arena. From any thread.
+  uint64_t UsedBytes() const;
+
   // Tells the producer that the first `count` chunks are durable and their
   // memory is free, and that `conflict_count` records of the session came again
   // with other bytes. The caller wakes the producer.

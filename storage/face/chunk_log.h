@@ -62,10 +62,10 @@ class ChunkLog {
                                                  uint64_t stream_id) = 0;
 
   // Keeps the newest coverage that a stream reports, and returns by how much
-  // the dropped_count of its run has risen. On return the report survives the
+  // each of its counts has risen. On return the report survives the
   // end of the process; it survives the loss of power once the next change of
   // any run has returned.
-  virtual absl::StatusOr<uint64_t> ReportCoverage(
+  virtual absl::StatusOr<StreamCoverage> ReportCoverage(
       std::string_view run, int32_t rank, uint64_t stream_id,
       const StreamCoverage& coverage) = 0;
 };

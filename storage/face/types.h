@@ -108,7 +108,11 @@ struct RunRetention {
 struct RetentionPolicy {
   uint64_t disk_bytes_max = 0;  // Of segments and index; 0 is no limit.
   uint64_t disk_free_min = 0;   // Of the file system.
-  RetentionLimits run;          // For runs that set no limit of their own.
+  // Once the disk has passed one of these two limits, bytes go until it is so
+  // many hundredths of the limit behind it. Then it rests until the limit is
+  // passed again.
+  uint64_t disk_margin_percent = 0;
+  RetentionLimits run;  // For runs that set no limit of their own.
 };
 
 // What one step did.
@@ -124,6 +128,41 @@ struct RetentionStep {
 struct ShareStep {
   uint64_t shared_bytes = 0;  // Given back to the file system.
   bool is_done = true;        // Nothing is left to do now.
+};
+
+// How the check of stored bytes goes on.
+struct VerifyPolicy {
+  uint64_t bytes_max = 0;   // That one step reads, and at most one frame more.
+  int64_t interval_ns = 0;  // From the end of a round to the begin of the next.
+};
+
+// What one step of it did.
+struct VerifyStep {
+  uint64_t frame_count = 0;
+  uint64_t bytes = 0;
+  bool is_done = true;  // No round is under way.
+};
+
+// A place in a segment that does not hold what was written.
+struct VerifyFinding {
+  std::string segment;  // The name of the file.
+  uint64_t offset = 0;  // Of the frame, or of the gap.
+  std::string run;      // Empty, like all that follows, if that cannot be told.
+  int32_t rank = 0;
+  // True if the bytes came through memory that the producer could change.
+  bool may_be_producer = false;
+  std::string problem;  // For people.
+};
+
+struct VerifyStats {
+  static constexpr size_t kFindingsShown = 32;
+
+  uint64_t frame_count = 0;  // Since Open, like the bytes.
+  uint64_t bytes = 0;
+  uint64_t remaining_bytes = 0;  // Of the round under way.
+  int64_t round_end_ns = 0;      // Since the Unix epoch; 0 if none ended.
+  uint64_t finding_count = 0;
+  std::vector<VerifyFinding> findings;  // The first ones.
 };
 
 struct RunInfo {
@@ -215,6 +254,16 @@ struct Coordinate {
   friend bool operator==(const Coordinate&, const Coordinate&) = default;
 };
 
+// What the index has done to keep its files in order, since it was opened.
+struct CompactionStats {
+  uint64_t count = 0;
+  uint64_t read_bytes = 0;
+  uint64_t written_bytes = 0;
+  uint64_t duration_ns = 0;
+  uint64_t pending_bytes = 0;  // That wait for a compaction, by estimate.
+  bool is_paused = false;      // Compactions wait for room on the disk.
+};
+
 struct StoreStats {
   uint64_t segment_count = 0;
   uint64_t segment_bytes = 0;  // On disk, without what was given back.
@@ -243,6 +292,13 @@ struct StoreStats {
   // read.
   uint64_t shared_bytes = 0;
   uint64_t unequal_count = 0;
+  // Runs that are pinned, and the payload that they keep.
+  uint64_t pinned_run_count = 0;
+  uint64_t pinned_bytes = 0;
+  CompactionStats compaction;
+  VerifyStats verify;
+  // Bytes go because the disk passed a limit; see RetentionPolicy.
+  bool is_making_room = false;
 };
 
 }  // namespace msitd::storage

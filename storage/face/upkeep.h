@@ -49,6 +49,14 @@ class Upkeep {
   // Errors: those of the index; the next call goes on.
   virtual absl::StatusOr<bool> Tidy() = 0;
 
+  // Reads stored bytes again and compares them with their hashes, in rounds
+  // over the segments that take no more frames. A round goes on after a
+  // restart. What is wrong is logged and is in Stats().
+  //
+  // Blocks on the disk. Errors: those of the disk and the index; the next call
+  // goes on.
+  virtual absl::StatusOr<VerifyStep> Verify(const VerifyPolicy& policy) = 0;
+
   virtual StoreStats Stats() = 0;
 };
 

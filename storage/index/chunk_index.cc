@@ -38,6 +38,7 @@ ChunkIndex::ChunkIndex(std::unique_ptr<IndexDb> db)
       placements_(*db_, names_),
       expiry_(*db_),
       shared_(*db_),
+      verify_(*db_),
       comparisons_(*db_),
       attachments_(*db_),
       frames_(*db_, names_, runs_, streams_, segments_, placements_, coverage_),
@@ -215,7 +216,7 @@ absl::Status ChunkIndex::Share(const Sharing& sharing) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint64_t> ChunkIndex::ReportCoverage(
+absl::StatusOr<StreamCoverage> ChunkIndex::ReportCoverage(
     std::string_view name, int32_t rank, uint64_t stream_id,
     const StreamCoverage& coverage) {
   const MutexLock lock(run_change_mu_);
@@ -226,11 +227,9 @@ absl::StatusOr<uint64_t> ChunkIndex::ReportCoverage(
   rocksdb::WriteBatch batch;
   coverage_.AppendTo(batch, stream, after);
   MSITD_RETURN_IF_ERROR(db_->WriteLogged(batch));
-  const StreamCoverage loss{
-      .dropped_count = after.dropped_count - before.dropped_count,
-      .truncated_count = after.truncated_count - before.truncated_count};
-  runs_.AcceptLoss(run.id, loss);
-  return loss.dropped_count;
+  const StreamCoverage rise = Rise(before, after);
+  runs_.AcceptLoss(run.id, rise);
+  return rise;
 }
 
 absl::Status ChunkIndex::HideRun(std::string_view name) {

@@ -30,6 +30,7 @@
 #include "storage/index/table/segment_table.h"
 #include "storage/index/table/shared_table.h"
 #include "storage/index/table/stream_table.h"
+#include "storage/index/table/verify_table.h"
 
 namespace msitd::storage {
 
@@ -65,9 +66,10 @@ class ChunkIndex {
                                        const RunRetention& retention);
   absl::StatusOr<RunInfo> SetCapturePolicy(std::string_view name,
                                            std::string_view policy);
-  absl::StatusOr<uint64_t> ReportCoverage(std::string_view name, int32_t rank,
-                                          uint64_t stream_id,
-                                          const StreamCoverage& coverage);
+  absl::StatusOr<StreamCoverage> ReportCoverage(std::string_view name,
+                                                int32_t rank,
+                                                uint64_t stream_id,
+                                                const StreamCoverage& coverage);
 
   // Takes the run away from everybody: nobody finds it, its name is free, and
   // what is left of it is marked for removal. Durable on return.
@@ -134,6 +136,7 @@ class ChunkIndex {
   PlacementTable& placements() { return placements_; }
   ExpiryTable& expiry() { return expiry_; }
   SharedTable& shared() { return shared_; }
+  VerifyTable& verify() { return verify_; }
   ComparisonTable& comparisons() { return comparisons_; }
   AttachmentTable& attachments() { return attachments_; }
   FrameIndexer& frames() { return frames_; }
@@ -158,6 +161,7 @@ class ChunkIndex {
   PlacementTable placements_;
   ExpiryTable expiry_;
   SharedTable shared_;
+  VerifyTable verify_;
   ComparisonTable comparisons_;
   AttachmentTable attachments_;
   FrameIndexer frames_;

@@ -379,7 +379,29 @@ absl::StatusOr<bool> FakeStore::Tidy() {
   return is_done;
 }
 
-absl::StatusOr<uint64_t> FakeStore::ReportCoverage(
+void FakeStore::ScriptVerifying(
+    std::vector<absl::StatusOr<storage::VerifyStep>> steps) {
+  MutexLock lock(mu_);
+  verify_steps_.assign(steps.begin(), steps.end());
+}
+
+void FakeStore::AwaitVerify(size_t count) {
+  MutexLock lock(mu_);
+  while (verify_count_ < count) changed_.Wait(mu_);
+}
+
+absl::StatusOr<storage::VerifyStep> FakeStore::Verify(
+    const storage::VerifyPolicy& /*policy*/) {
+  MutexLock lock(mu_);
+  ++verify_count_;
+  changed_.NotifyAll();
+  if (verify_steps_.empty()) return storage::VerifyStep();
+  absl::StatusOr<storage::VerifyStep> step = std::move(verify_steps_.front());
+  verify_steps_.pop_front();
+  return step;
+}
+
+absl::StatusOr<StreamCoverage> FakeStore::ReportCoverage(
     std::string_view run, int32_t rank, uint64_t stream_id,
     const StreamCoverage& coverage) {
   MutexLock lock(mu_);
@@ -388,10 +410,10 @@ absl::StatusOr<uint64_t> FakeStore::ReportCoverage(
   StreamCoverage& kept = it->second.coverage[{rank, stream_id}];
   const StreamCoverage before = std::exchange(kept, Newer(kept, coverage));
   storage::RunCounters& counters = it->second.info.counters;
-  const uint64_t dropped_count = kept.dropped_count - before.dropped_count;
-  counters.dropped_count += dropped_count;
-  counters.truncated_count += kept.truncated_count - before.truncated_count;
-  return dropped_count;
+  const StreamCoverage rise = Rise(before, kept);
+  counters.dropped_count += rise.dropped_count;
+  counters.truncated_count += rise.truncated_count;
+  return rise;
 }
 
 absl::StatusOr<std::vector<storage::RankCoverage>>

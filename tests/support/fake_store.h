@@ -84,6 +84,11 @@ class FakeStore final : public storage::Store,
   void ScriptTidying(std::vector<absl::StatusOr<bool>> steps);
   // Returns once Tidy was called `count` times.
   void AwaitTidy(size_t count);
+  // Results of the next calls of Verify, one after another. Afterwards nothing
+  // is left to do.
+  void ScriptVerifying(std::vector<absl::StatusOr<storage::VerifyStep>> steps);
+  // Returns once Verify was called `count` times.
+  void AwaitVerify(size_t count);
 
   // Sizes of the Append calls that succeeded.
   std::vector<size_t> append_sizes();
@@ -106,7 +111,7 @@ class FakeStore final : public storage::Store,
   absl::StatusOr<std::vector<storage::RunInfo>> ListRuns(std::string_view after,
                                                          size_t limit) override;
   absl::Status DeleteRun(std::string_view name) override;
-  absl::StatusOr<uint64_t> ReportCoverage(
+  absl::StatusOr<StreamCoverage> ReportCoverage(
       std::string_view run, int32_t rank, uint64_t stream_id,
       const StreamCoverage& coverage) override;
   absl::StatusOr<storage::RunInfo> SetCapturePolicy(
@@ -117,6 +122,8 @@ class FakeStore final : public storage::Store,
       const storage::RetentionPolicy& policy) override;
   absl::StatusOr<storage::ShareStep> Share() override;
   absl::StatusOr<bool> Tidy() override;
+  absl::StatusOr<storage::VerifyStep> Verify(
+      const storage::VerifyPolicy& policy) override;
   absl::Status Append(std::span<chunk::Chunk> chunks) override;
   // What Append would return.
   absl::Status Probe() override;
@@ -229,6 +236,9 @@ class FakeStore final : public storage::Store,
   size_t share_count_ ABSL_GUARDED_BY(mu_) = 0;
   std::deque<absl::StatusOr<bool>> tidy_steps_ ABSL_GUARDED_BY(mu_);
   size_t tidy_count_ ABSL_GUARDED_BY(mu_) = 0;
+  std::deque<absl::StatusOr<storage::VerifyStep>> verify_steps_
+      ABSL_GUARDED_BY(mu_);
+  size_t verify_count_ ABSL_GUARDED_BY(mu_) = 0;
   FakeAttachments attachments_{*this};
 };
 

@@ -125,6 +125,24 @@ absl::Status IndexCorrupt(std::string_view table) {
                     "index: an entry of table {} cannot be read", table);
 }
 
+class IndexDb::CompactionCounter final : public rocksdb::EventListener {
+ public:
+  explicit CompactionCounter(CompactionCounters& counters)
+      : counters_(counters) {}
+
+  void OnCompactionCompleted(rocksdb::DB* /*db*/,
+                             const rocksdb::CompactionJobInfo& job) override {
+    constexpr uint64_t kNsPerUs = 1000;
+    ++counters_.count;
+    counters_.read_bytes += job.stats.total_input_bytes;
+    counters_.written_bytes += job.stats.total_output_bytes;
+    counters_.duration_ns += job.stats.elapsed_micros * kNsPerUs;
+  }
+
+ private:
+  CompactionCounters& counters_;
+};
+
 absl::StatusOr<std::unique_ptr<IndexDb>> IndexDb::Open(const Options& options) {
   const auto cache = rocksdb::NewLRUCache(options.cache_bytes);
   std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
@@ -140,6 +158,8 @@ absl::StatusOr<std::unique_ptr<IndexDb>> IndexDb::Open(const Options& options) {
   }
   database.listeners.push_back(
       std::make_shared<FailureListener>(out->has_failed_));
+  database.listeners.push_back(
+      std::make_shared<CompactionCounter>(out->compactions_));
   rocksdb::DB* db = nullptr;
   rocksdb::Status status;
   if (options.read_only) {
@@ -297,6 +317,24 @@ uint64_t IndexDb::DiskBytes() {
     }
   }
   return total;
+}
+
+CompactionStats IndexDb::Compactions() {
+  CompactionStats out{.count = compactions_.count,
+                      .read_bytes = compactions_.read_bytes,
+                      .written_bytes = compactions_.written_bytes,
+                      .duration_ns = compactions_.duration_ns,
+                      .is_paused = pause_.is_on()};
+  if (db_ == nullptr) return out;
+  for (rocksdb::ColumnFamilyHandle* handle : tables_) {
+    uint64_t bytes = 0;
+    if (db_->GetIntProperty(
+            handle, rocksdb::DB::Properties::kEstimatePendingCompactionBytes,
+            &bytes)) {
+      out.pending_bytes += bytes;
+    }
+  }
+  return out;
 }
 
 absl::Status IndexDb::Resume() {

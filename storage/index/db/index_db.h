@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "storage/env/ballast.h"
 #include "storage/env/env.h"
+#include "storage/face/types.h"
 #include "storage/index/db/index_file_system.h"
 
 namespace rocksdb {
@@ -121,6 +122,9 @@ class IndexDb {
   // Bytes that the tables take on the disk; 0 after End. Costs little.
   uint64_t DiskBytes();
 
+  // Counts from Open. Costs little.
+  CompactionStats Compactions();
+
   // True from an error, of a write or in the background, that may make RocksDB
   // refuse writes, until Resume succeeds.
   bool has_failed() const { return has_failed_; }
@@ -128,12 +132,22 @@ class IndexDb {
   absl::Status Resume();
 
  private:
+  class CompactionCounter;
+
   IndexDb() = default;
   absl::Status Write(const rocksdb::WriteOptions& options,
                      rocksdb::WriteBatch& batch);
 
   // The database uses these, so they are declared before it.
   std::atomic<bool> has_failed_ = false;  // Stands alone.
+  // Counters of compactions. Each stands alone.
+  struct CompactionCounters {
+    std::atomic<uint64_t> count = 0;
+    std::atomic<uint64_t> read_bytes = 0;
+    std::atomic<uint64_t> written_bytes = 0;
+    std::atomic<uint64_t> duration_ns = 0;
+  };
+  CompactionCounters compactions_;
   CompactionPause pause_;
   std::unique_ptr<rocksdb::Env> env_;
   std::unique_ptr<rocksdb::DB> db_;

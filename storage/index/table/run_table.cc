@@ -150,6 +150,17 @@ size_t RunTable::size() {
   return runs_.size();
 }
 
+RunTable::Pinned RunTable::CountPinned() {
+  Pinned out;
+  const MutexLock lock(mu_);
+  for (const auto& [name, run] : runs_) {
+    if (!run.retention.pinned) continue;
+    ++out.run_count;
+    out.kept_bytes += run.counters.kept_bytes();
+  }
+  return out;
+}
+
 void RunTable::AppendTo(rocksdb::WriteBatch& batch, const RunInfo& run) const {
   db_.Put(batch, Table::kRun, RunKey(run.spec.name), EncodeRun(run));
 }

@@ -57,6 +57,12 @@ class RunTable {
   // with its labels and its policy; see kRunsMax and kTextBytesMax.
   absl::Status CheckRoomFor(const RunInfo& run);
   size_t size();
+  // The runs that are pinned: how many, and the payload that they keep.
+  struct Pinned {
+    uint64_t run_count = 0;
+    uint64_t kept_bytes = 0;
+  };
+  Pinned CountPinned();
 
   void AppendTo(rocksdb::WriteBatch& batch, const RunInfo& run) const;
   // AppendHidingTo removes the entry by name, AppendRemovalTo everything else

@@ -286,6 +286,51 @@ TEST_F(StoreRetainTest, OldestBytesOfAllRunsGoUntilTheDiskQuotaHolds) {
   EXPECT_EQ(store_->upkeep().Stats().excess_bytes, 0u);
 }
 
+TEST_F(StoreRetainTest, OnceTheDiskQuotaIsPassedBytesGoUpToTheMargin) {
+  OpenWithRuns({"r"});
+  Fill("r", 0, 20);
+  const uint64_t full = store_->upkeep().Stats().segment_bytes;
+  // At the limit nothing goes, however large the margin.
+  RetentionPolicy policy{
+      .disk_bytes_max = full + store_->upkeep().Stats().index_bytes,
+      .disk_margin_percent = 50,
+      .run = {}};
+  RetainAll(policy);
+  EXPECT_EQ(store_->upkeep().Stats().segment_bytes, full);
+  EXPECT_FALSE(store_->upkeep().Stats().is_making_room);
+  // One frame beyond it, half of the limit goes.
+  Fill("r", 20, 22);
+  const auto step = store_->upkeep().Retain(policy);
+  ASSERT_TRUE(step.ok()) << step.status();
+  EXPECT_FALSE(step->is_done);
+  EXPECT_TRUE(store_->upkeep().Stats().is_making_room);
+  RetainAll(policy);
+  const StoreStats stats = store_->upkeep().Stats();
+  EXPECT_FALSE(stats.is_making_room);
+  const uint64_t used = stats.segment_bytes + stats.index_bytes;
+  EXPECT_LE(used, policy.disk_bytes_max / 2 + 100);
+  EXPECT_GE(used, policy.disk_bytes_max / 2 - 3 * kFrameBytes);
+  // Between the two, nothing goes.
+  Fill("r", 22, 24);
+  const uint64_t before = store_->upkeep().Stats().segment_bytes;
+  RetainAll(policy);
+  EXPECT_EQ(store_->upkeep().Stats().segment_bytes, before);
+}
+
+TEST_F(StoreRetainTest, PinnedRunsAreCounted) {
+  OpenWithRuns({"r", "pinned"});
+  Fill("r", 0, 1);
+  Fill("pinned", 0, 3);
+  EXPECT_EQ(store_->upkeep().Stats().pinned_run_count, 0u);
+  ASSERT_TRUE(store_->runs().SetRetention("pinned", {true, {}}).ok());
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(store_->upkeep().Stats().pinned_run_count, 1u);
+    EXPECT_EQ(store_->upkeep().Stats().pinned_bytes, 3 * kTensorBytes);
+    Drop();
+    Reopen();
+  }
+}
+
 TEST_F(StoreRetainTest, DiskQuotaThatPinnedRunsExceedIsTold) {
   OpenWithRuns({"r", "pinned"});
   for (int64_t token = 0; token < 6; ++token) {

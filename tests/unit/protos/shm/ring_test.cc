@@ -126,6 +126,36 @@ TEST_F(RingTest, EntriesAreABoundUntilChunksAreCommitted) {
   EXPECT_TRUE((*reader_->Next()).has_value());
 }
 
+TEST_F(RingTest, UsedIsWhatIsPublishedAndNotCommitted) {
+  EXPECT_EQ(reader_->UsedBytes(), 0u);
+  ASSERT_TRUE(writer_->Publish(Page(0, 1)));
+  ASSERT_TRUE(writer_->Publish(Page(1, 1)));
+  EXPECT_EQ(reader_->UsedBytes(), 2 * kChunkAlignment);
+  ASSERT_TRUE((*reader_->Next()).has_value());
+  EXPECT_EQ(reader_->UsedBytes(), 2 * kChunkAlignment);
+  reader_->Commit(1, 0);
+  EXPECT_EQ(reader_->UsedBytes(), kChunkAlignment);
+  reader_->Commit(2, 0);
+  EXPECT_EQ(reader_->UsedBytes(), 0u);
+}
+
+TEST_F(RingTest, UsedIsNeverMoreThanTheArenaWhateverTheTableSays) {
+  for (const uint64_t bytes : {uint64_t{4096}, kArenaBytesMin, UINT64_MAX}) {
+    for (const uint64_t published :
+         {uint64_t{1}, uint64_t{1} << 40, UINT64_MAX}) {
+      Begin(0);
+      for (uint64_t i = 0; i < kRingEntryCount; ++i) {
+        PublishEntry(published, i, 0, 0, bytes);
+      }
+      EXPECT_GT(reader_->UsedBytes(), 0u);
+      EXPECT_LE(reader_->UsedBytes(), kArenaBytesMin);
+    }
+  }
+  Begin(5);
+  PublishEntry(4, 0, 0, 0, 4096);
+  EXPECT_EQ(reader_->UsedBytes(), 0u);
+}
+
 TEST_F(RingTest, WriterPublishesNothingOutsideTheArena) {
   const std::vector<std::byte> elsewhere(4096);
   EXPECT_FALSE(writer_->Publish(elsewhere));
