@@ -1,17 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/log/log.h"
 
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
+#include "daemon/log/log_sink.h"
+
 namespace msitd::log {
 
-void SetUp(std::string_view level) {
-  auto logger = std::make_shared<spdlog::logger>(
-      "msitd", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+namespace {
+
+// Set once, before other threads exist.
+std::shared_ptr<LogSink>& SinkPointer() {
+  static auto& sink = *new std::shared_ptr<LogSink>;
+  return sink;
+}
+
+}  // namespace
+
+LogSink* Sink() { return SinkPointer().get(); }
+
+void SetUp(std::string_view level, Format format) {
+  SinkPointer() = std::make_shared<LogSink>(stderr, format);
+  auto logger = std::make_shared<spdlog::logger>("msitd", SinkPointer());
   // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing sets the environment.
   const bool journal = std::getenv("JOURNAL_STREAM") != nullptr;
   logger->set_pattern(journal ? "%l %n: %v"

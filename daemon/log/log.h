@@ -16,10 +16,20 @@
 // payload bytes never appear. Thread-safe.
 namespace msitd::log {
 
+class LogSink;
+
+enum class Format {
+  kText,  // key=value behind a few words.
+  kJson,  // One object a line; see json_line.h.
+};
+
 // Sets the output and the lowest level of all loggers: "debug", "info", "warn"
-// or "error". Leaves times out under systemd, whose journal has its own. Called
-// once, before any logger is made.
-void SetUp(std::string_view level);
+// or "error". Leaves times out of text under systemd, whose journal has its
+// own. Called once, before any logger is made.
+void SetUp(std::string_view level, Format format = Format::kText);
+
+// The sink of all loggers; null before SetUp.
+LogSink* Sink();
 
 // Returns the logger of `module`, which is registered with spdlog under that
 // name; makes it if it does not exist.

@@ -36,6 +36,9 @@ INDEX = (
 # Logging, for all of the daemon.
 LOG = "daemon/log"
 
+# How others than the page of metrics count durations.
+LATENCIES = "daemon/metrics/latencies.h"
+
 # What producers include of the chunk format. The rest of protos/chunk needs Abseil.
 CHUNK_PRODUCER = (
     "protos/chunk/chunk_builder.h",
@@ -169,7 +172,8 @@ MODULES: dict[str, Module] = {
         ),
         (*COMMON, "rocksdb", "cli11", "json"),
     ),
-    "daemon/log": Module(PROTOS, COMMON),
+    "daemon/log": Module(PROTOS, (*COMMON, "json")),
+    "daemon/metrics": Module((*PROTOS, LOG), COMMON),
     "daemon/config": Module(PROTOS, (*COMMON, "toml++", "cli11")),
     "daemon/predicate": Module(PROTOS, COMMON),
     "daemon/compute/kernel": Module((*PROTOS, *COMPUTE_PARTS), ("highway", *COMMON)),
@@ -177,7 +181,15 @@ MODULES: dict[str, Module] = {
         (*PROTOS, *COMPUTE_PARTS, "daemon/compute/kernel"), COMMON
     ),
     "daemon/ingest": Module(
-        (*PROTOS, "protos/capture", "protos/compute", *STORAGE_FACE, LOG), COMMON
+        (
+            *PROTOS,
+            "protos/capture",
+            "protos/compute",
+            *STORAGE_FACE,
+            LOG,
+            LATENCIES,
+        ),
+        COMMON,
     ),
     "daemon/shm": Module(
         (*PROTOS, "protos/shm", LOG, "daemon/ingest"),
@@ -240,7 +252,7 @@ MODULES: dict[str, Module] = {
         ),
         COMPARE_LIBRARIES,
     ),
-    "daemon/service/call": Module(PROTOS, (*COMMON, *RPC)),
+    "daemon/service/call": Module((*PROTOS, LATENCIES), (*COMMON, *RPC)),
     "daemon/service": Module(
         (
             "protos/capture",
@@ -276,6 +288,7 @@ MODULES: dict[str, Module] = {
             *STORE,
             LOG,
             "daemon/config",
+            "daemon/metrics",
             "daemon/ingest",
             "daemon/shm",
             "daemon/remote",

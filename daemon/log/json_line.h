@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <spdlog/details/log_msg.h>
+
+#include <string>
+
+namespace msitd::log {
+
+// Returns a message as a JSON object on one line:
+//
+//   {"time":"2026-11-22T14:14:21.000Z","level":"info","module":"server",
+//    "event":"store open","fields":{"runs":"3","data_dir":"/var/lib/msitd"}}
+//
+// The event is what comes before the first `key=`; a value may be in single
+// quotes. All values are texts. Bytes that are no UTF-8 are replaced.
+std::string JsonLine(const spdlog::details::log_msg& message);
+
+}  // namespace msitd::log

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace msitd::metrics {
+
+// Every metric of the daemon, in the order of the page.
+enum class MetricId : uint8_t {
+  kBuildInfo,
+  kStartTime,
+  kStorageState,
+  kOpenStreams,
+  kStreamsMax,
+  kIngestBytes,
+  kIngestRecords,
+  kIngestChunks,
+  kAckLatency,
+  kInFlightBytes,
+  kIngestBufferBytes,
+  kRingBytes,
+  kRingUsedBytes,
+  kRefusedChunks,
+  kRepeatedRecords,
+  kClientTensors,
+  kCheckedDigests,
+  kFalseDigests,
+  kCallLatency,
+  kCalls,
+  kWaitingCalls,
+  kActiveComparisons,
+  kRuns,
+  kPinnedRuns,
+  kPinnedBytes,
+  kStoreBytes,
+  kSegments,
+  kDiskFreeBytes,
+  kExpiredBytes,
+  kExcessBytes,
+  kMakingRoom,
+  kRetentionFailing,
+  kSharedBytes,
+  kCompactions,
+  kCompactionReadBytes,
+  kCompactionWrittenBytes,
+  kCompactionSeconds,
+  kCompactionPendingBytes,
+  kCompactionPaused,
+  kRecoveredFrames,
+  kVerifiedFrames,
+  kVerifiedBytes,
+  kVerifyRemainingBytes,
+  kVerifyRoundEndTime,
+  kVerifyFindings,
+  kVerifyFailing,
+  kLogLines,
+  kLogSuppressedLines,
+  kProcessCpuSeconds,
+  kProcessResidentBytes,
+  kProcessOpenFds,
+  kProcessMaxFds,
+};
+
+enum class MetricKind : uint8_t { kCounter, kGauge, kHistogram };
+
+struct MetricInfo {
+  MetricId id;
+  MetricKind kind;
+  std::string_view name;
+  std::string_view help;
+  // Name of the label that tells its values apart; empty if there is one value.
+  std::string_view label = {};
+};
+
+// The place in the table is the number of the id.
+std::span<const MetricInfo> MetricCatalog();
+const MetricInfo& InfoOf(MetricId id);
+
+// "counter", "gauge" or "histogram".
+std::string_view KindName(MetricKind kind);
+
+}  // namespace msitd::metrics
