@@ -48,6 +48,7 @@ struct Key {
 
 constexpr std::array<std::string_view, 4> kLogLevels = {"debug", "info", "warn",
                                                         "error"};
+constexpr std::array<std::string_view, 2> kLogFormats = {"text", "json"};
 constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kGiB = int64_t{1} << 30;
 constexpr int64_t kPiB = int64_t{1} << 50;
@@ -63,6 +64,11 @@ const Key kKeys[] = {
      "leaves the Unix socket alone"},
     {"log_level", ChoiceKey{&C::log_level, kLogLevels},
      "debug, info, warn or error"},
+    {"log_format", ChoiceKey{&C::log_format, kLogFormats},
+     "text, or json: an object a line"},
+    {"metrics_listen", TextKey{&C::metrics_listen},
+     "host:port of this machine, or path of a Unix socket, where "
+     "GET /metrics is answered; empty for none"},
     {"tls_cert", TextKey{&C::tls_cert}, "Certificate chain of TCP, PEM"},
     {"tls_key", TextKey{&C::tls_key}, "Private key of TCP, PEM"},
     {"tls_client_ca", TextKey{&C::tls_client_ca},
@@ -112,8 +118,15 @@ const Key kKeys[] = {
      "Seconds that bytes of tensors are kept; 0 is no limit"},
     {"retain_tokens", NumberKey{&C::retain_tokens, 0, int64_t{1} << 40},
      "Tokens of which each run keeps bytes; 0 is no limit"},
+    {"retain_disk_margin_percent",
+     NumberKey{&C::retain_disk_margin_percent, 0, 50},
+     "How far behind a limit of the disk bytes go once it is passed"},
     {"share_equal_bytes", BoolKey{&C::share_equal_bytes},
      "Keep equal bytes of a run once"},
+    {"verify_bytes_per_s", NumberKey{&C::verify_bytes_per_s, 0, kGiB},
+     "Stored bytes to read again and check in a second; 0 checks nothing"},
+    {"verify_interval_s", NumberKey{&C::verify_interval_s, 0, 1'000'000'000},
+     "Seconds from the end of such a round over the store to the next"},
     {"nice", NumberKey{&C::nice, 0, 19},
      "Niceness of the daemon's threads; 0 leaves it as it is"},
     {"ingest_nice", NumberKey{&C::ingest_nice, 0, 19},
@@ -286,6 +299,26 @@ absl::Status ValidateListen(const C& config) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateMetricsListen(const std::string& text) {
+  constexpr size_t kSocketPathMax = sizeof(sockaddr_un::sun_path) - 1;
+  if (text.empty()) return absl::OkStatus();
+  if (text.front() == '/') {
+    if (text.size() <= kSocketPathMax) return absl::OkStatus();
+    return Invalid("metrics_listen",
+                   fmt::format("'{}' has {} bytes, a socket path at most {}",
+                               text, text.size(), kSocketPathMax));
+  }
+  const auto address = ParseListenAddress(text);
+  if (!address.ok()) {
+    return Invalid("metrics_listen", Message(address.status()));
+  }
+  if (address->is_loopback) return absl::OkStatus();
+  return Invalid("metrics_listen",
+                 fmt::format("'{}' is reachable from other machines; take an "
+                             "address of this machine or a path",
+                             text));
+}
+
 }  // namespace
 
 std::string DaemonConfig::SocketPath() const {
@@ -367,6 +400,7 @@ absl::Status Validate(const DaemonConfig& config) {
   if (!config.tls_client_ca.empty() && config.tls_cert.empty()) {
     return Invalid("tls_client_ca", "needs tls_cert and tls_key");
   }
+  MSITD_RETURN_IF_ERROR(ValidateMetricsListen(config.metrics_listen));
   return ValidateListen(config);
 }
 

@@ -22,6 +22,9 @@ struct DaemonConfig {
   // host:port; the Unix socket is always there. Port 0 is any free one.
   std::vector<std::string> listen = {"127.0.0.1:7741"};
   std::string log_level = "info";
+  std::string log_format = "text";
+  // host:port of this machine or the path of a Unix socket; empty for none.
+  std::string metrics_listen;
 
   // Files in PEM. Certificate and key come together; with a client CA, clients
   // must show a certificate of it.
@@ -54,7 +57,12 @@ struct DaemonConfig {
   int64_t retain_run_bytes = 0;
   int64_t retain_age_s = 0;
   int64_t retain_tokens = 0;
+  int64_t retain_disk_margin_percent = 5;
   bool share_equal_bytes = true;
+
+  // The check of stored bytes: 0 is none.
+  int64_t verify_bytes_per_s = int64_t{8} << 20;
+  int64_t verify_interval_s = 7 * 24 * 3600;
 
   // Niceness of all threads; 0 leaves it as it is.
   int64_t nice = 5;

@@ -65,6 +65,17 @@ class StreamPeer {
   ~StreamPeer() = default;
 };
 
+// Memory that the producer of a stream shares with the daemon. Thread-safe.
+class StreamMemory {
+ public:
+  virtual ~StreamMemory() = default;
+
+  virtual uint64_t size_bytes() const = 0;
+  // Chunks that the producer has handed over and that are not durable yet, as
+  // the producer says: at most size_bytes().
+  virtual uint64_t used_bytes() const = 0;
+};
+
 // A stream that is open, as its transport holds it.
 struct IngestStream;
 using StreamHandle = std::shared_ptr<IngestStream>;
@@ -123,6 +134,11 @@ class ChunkSink {
   virtual void ReportCoverage(const StreamHandle& stream,
                               const StreamCoverage& coverage,
                               int64_t token_end) = 0;
+
+  // Tells which memory the chunks of the stream lie in, for whoever looks at
+  // the stream. Kept as long as the stream.
+  virtual void NoteMemory(const StreamHandle& stream,
+                          std::shared_ptr<const StreamMemory> memory) = 0;
 
   // Ends the stream with `status` once what it has in flight is committed. The
   // first end counts.

@@ -29,6 +29,20 @@ void BeNice(int nice) {
                            Message(ErrnoStatus(error, "setpriority")));
 }
 
+// Without the memory that the producer shares.
+StreamStats Describe(const IngestStream& stream,
+                     std::chrono::steady_clock::time_point now) {
+  StreamStats out;
+  out.spec = stream.spec;
+  out.age = now - stream.open_time;
+  out.committed_chunk_count = stream.opened_chunk_count;
+  out.committed_record_count = stream.opened_record_count;
+  out.committed_bytes = stream.opened_bytes;
+  out.in_flight_bytes = stream.in_flight_bytes;
+  out.coverage = stream.last_coverage;
+  return out;
+}
+
 }  // namespace
 
 IngestPipeline::IngestPipeline(storage::Runs& runs, storage::ChunkLog& log,
@@ -191,8 +205,15 @@ void IngestPipeline::ReportCoverage(const StreamHandle& stream,
   MutexLock lock(mu_);
   if (stream->end.has_value()) return;
   stream->coverage = coverage;
+  stream->last_coverage = Newer(stream->last_coverage, coverage);
   stream->pace.Report(token_end, std::chrono::steady_clock::now());
   TouchLocked(stream);
+}
+
+void IngestPipeline::NoteMemory(const StreamHandle& stream,
+                                std::shared_ptr<const StreamMemory> memory) {
+  MutexLock lock(mu_);
+  stream->memory = std::move(memory);
 }
 
 void IngestPipeline::Finish(const StreamHandle& stream,
@@ -204,6 +225,7 @@ void IngestPipeline::Finish(const StreamHandle& stream,
 void IngestPipeline::RefuseLocked(const StreamHandle& stream,
                                   const absl::Status& status) {
   ++stats_.refused_chunk_count;
+  ++stats_.refused_by_reason[Reason(status)];
   EndLocked(stream, status);
 }
 
@@ -304,11 +326,44 @@ absl::Status IngestPipeline::Drain(
 }
 
 IngestStats IngestPipeline::Stats() {
-  MutexLock lock(mu_);
-  IngestStats stats = stats_;
-  stats.open_stream_count = registry_.size();
-  stats.ready_bytes = ready_bytes_;
+  IngestStats stats;
+  std::vector<std::shared_ptr<const StreamMemory>> memories;
+  {
+    MutexLock lock(mu_);
+    stats = stats_;
+    stats.open_stream_count = registry_.size();
+    stats.ready_bytes = ready_bytes_;
+    for (const StreamHandle& stream : registry_.All()) {
+      stats.in_flight_bytes += stream->in_flight_bytes;
+      if (stream->memory != nullptr) memories.push_back(stream->memory);
+    }
+  }
+  // Not under the lock: producers say how much there is to add up.
+  for (const auto& memory : memories) {
+    stats.ring_bytes += memory->size_bytes();
+    stats.ring_used_bytes += memory->used_bytes();
+  }
   return stats;
+}
+
+std::vector<StreamStats> IngestPipeline::Streams(
+    const std::optional<std::pair<std::string, int32_t>>& after, size_t limit) {
+  const auto now = std::chrono::steady_clock::now();
+  std::vector<StreamStats> out;
+  std::vector<std::shared_ptr<const StreamMemory>> memories;
+  {
+    MutexLock lock(mu_);
+    for (const StreamHandle& stream : registry_.After(after, limit)) {
+      out.push_back(Describe(*stream, now));
+      memories.push_back(stream->memory);
+    }
+  }
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (memories[i] == nullptr) continue;
+    out[i].ring_bytes = memories[i]->size_bytes();
+    out[i].ring_used_bytes = memories[i]->used_bytes();
+  }
+  return out;
 }
 
 }  // namespace msitd::ingest

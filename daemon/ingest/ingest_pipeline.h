@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -21,6 +22,7 @@
 #include "daemon/ingest/ingest_stream.h"
 #include "daemon/ingest/rank_history.h"
 #include "daemon/ingest/stream_registry.h"
+#include "daemon/metrics/latencies.h"
 #include "protos/capture/capture_policy.h"
 #include "protos/chunk/chunk.h"
 #include "protos/status/mutex.h"
@@ -63,8 +65,29 @@ struct IngestStats {
   std::string storage_error;
   uint64_t open_stream_count = 0;
   uint64_t refused_chunk_count = 0;
-  uint64_t dropped_count = 0;
+  // Of these, by the name of the reason; empty for none.
+  std::map<std::string, uint64_t> refused_by_reason;
+  // What producers reported.
+  StreamCoverage coverage;
   uint64_t ready_bytes = 0;  // Digested and waiting for a commit, now.
+  // Of all streams: chunks that are not durable yet, and memory that producers
+  // share.
+  uint64_t in_flight_bytes = 0;
+  uint64_t ring_bytes = 0;
+  uint64_t ring_used_bytes = 0;
+};
+
+// An open stream as it is now. Counts are of this opening.
+struct StreamStats {
+  StreamSpec spec;
+  std::chrono::steady_clock::duration age{0};
+  uint64_t committed_chunk_count = 0;
+  uint64_t committed_record_count = 0;
+  uint64_t committed_bytes = 0;
+  uint64_t in_flight_bytes = 0;
+  uint64_t ring_bytes = 0;
+  uint64_t ring_used_bytes = 0;
+  StreamCoverage coverage;  // The last report: totals of all openings.
 };
 
 // Takes the chunks of all streams, checks them, digests them on a few threads,
@@ -100,6 +123,8 @@ class IngestPipeline final : public ChunkSink {
   void ReportCoverage(const StreamHandle& stream,
                       const StreamCoverage& coverage,
                       int64_t token_end) override;
+  void NoteMemory(const StreamHandle& stream,
+                  std::shared_ptr<const StreamMemory> memory) override;
   void Finish(const StreamHandle& stream, const absl::Status& status) override;
 
   // Ends the streams of the run with RUN_SEALED, commits what they have in
@@ -128,6 +153,13 @@ class IngestPipeline final : public ChunkSink {
   absl::Status Drain(std::chrono::steady_clock::time_point deadline);
 
   IngestStats Stats();
+  // Returns at most `limit` open streams whose run and rank come behind
+  // `after`, in that order; without it, from the first on.
+  std::vector<StreamStats> Streams(
+      const std::optional<std::pair<std::string, int32_t>>& after,
+      size_t limit);
+  // How long chunks took from their arrival until they were acknowledged.
+  const metrics::Latencies& acks() const { return acks_; }
 
   // How the ranks of an active run stream.
   RunActivity ActivityOf(std::string_view run);
@@ -246,6 +278,7 @@ class IngestPipeline final : public ChunkSink {
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
   bool stop_ ABSL_GUARDED_BY(mu_) = false;
   IngestStats stats_ ABSL_GUARDED_BY(mu_);
+  metrics::Latencies acks_;
 
   std::vector<std::thread> digest_threads_;
   std::thread commit_thread_;

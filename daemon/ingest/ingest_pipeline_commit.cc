@@ -253,18 +253,18 @@ void IngestPipeline::AppendByRun(Round& round) {
 
 void IngestPipeline::PassOnReports(std::vector<Report> reports) {
   if (reports.empty()) return;
-  uint64_t dropped_count = 0;
+  StreamCoverage total;
   for (const Report& report : reports) {
     const StreamSpec& spec = report.stream->spec;
-    const absl::StatusOr<uint64_t> added = log_.ReportCoverage(
+    const absl::StatusOr<StreamCoverage> added = log_.ReportCoverage(
         spec.run, spec.rank, spec.stream_id, report.coverage);
     // If the disk failed, nothing is lost: reports are totals, so the next one
     // includes this one.
-    if (added.ok()) dropped_count += *added;
+    if (added.ok()) total = Sum(total, *added);
   }
   {
     MutexLock lock(mu_);
-    stats_.dropped_count += dropped_count;
+    stats_.coverage = Sum(stats_.coverage, total);
     for (const Report& report : reports) report.stream->reporting = false;
   }
   gone_.NotifyAll();
@@ -276,6 +276,7 @@ void IngestPipeline::SettleLocked(Round& round) {
     item.stream->in_flight_bytes -= item.pending->bytes;
   };
   for (Item& item : round.discards) settle(item);
+  const auto now = std::chrono::steady_clock::now();
   for (size_t i = 0; i < round.commits.size(); ++i) {
     Item& item = round.commits[i];
     const absl::Status& status = round.results[i];
@@ -287,6 +288,10 @@ void IngestPipeline::SettleLocked(Round& round) {
     }
     if (status.ok()) {
       ++item.stream->committed_count;
+      ++item.stream->opened_chunk_count;
+      item.stream->opened_record_count += item.pending->chunk.records().size();
+      item.stream->opened_bytes += item.pending->chunk.payload().size();
+      acks_.Add(now - item.pending->arrival);
       item.stream->conflict_count += item.pending->chunk.conflict_count();
       item.stream->owes_ack = true;
     } else if (!item.stream->discard) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -25,6 +26,8 @@ struct PendingChunk {
   uint64_t bytes;
   std::unique_ptr<Lease> lease;
   bool digested = false;
+  const std::chrono::steady_clock::time_point arrival =
+      std::chrono::steady_clock::now();
 };
 
 // What the pipeline knows of one stream. Shared by the transport, which uses
@@ -46,6 +49,14 @@ struct IngestStream {
   uint64_t next_sequence = 0;  // Of the next chunk to take.
   uint64_t committed_count = 0;
   uint64_t conflict_count = 0;  // Since it was opened.
+  // Since it was opened, like the two that follow.
+  uint64_t opened_chunk_count = 0;
+  uint64_t opened_record_count = 0;
+  uint64_t opened_bytes = 0;  // Payload.
+  const std::chrono::steady_clock::time_point open_time =
+      std::chrono::steady_clock::now();
+  StreamCoverage last_coverage;                // The last report.
+  std::shared_ptr<const StreamMemory> memory;  // Null if none is shared.
   // Reported, not yet passed to the store.
   std::optional<StreamCoverage> coverage;
   TokenPace pace;

@@ -66,6 +66,18 @@ std::vector<StreamHandle> StreamRegistry::StreamsOf(
   return out;
 }
 
+std::vector<StreamHandle> StreamRegistry::After(
+    const std::optional<std::pair<std::string, int32_t>>& after,
+    size_t limit) const {
+  std::vector<StreamHandle> out;
+  for (auto it = after.has_value() ? by_rank_.upper_bound(*after)
+                                   : by_rank_.begin();
+       it != by_rank_.end() && out.size() < limit; ++it) {
+    out.push_back(it->second);
+  }
+  return out;
+}
+
 std::vector<StreamHandle> StreamRegistry::All() const {
   std::vector<StreamHandle> out;
   out.reserve(by_rank_.size());

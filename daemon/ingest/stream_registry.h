@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,6 +45,10 @@ class StreamRegistry {
 
   std::vector<StreamHandle> StreamsOf(std::string_view run) const;
   std::vector<StreamHandle> All() const;
+  // At most `limit` streams that have their rank, behind `after`.
+  std::vector<StreamHandle> After(
+      const std::optional<std::pair<std::string, int32_t>>& after,
+      size_t limit) const;
   size_t size() const { return by_rank_.size() + released_count_; }
 
  private:

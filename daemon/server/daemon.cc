@@ -147,7 +147,9 @@ int WaitForStop(const config::DaemonConfig& config, StopSignals& signals,
 }  // namespace
 
 int RunDaemon(const config::DaemonConfig& config) {
-  log::SetUp(config.log_level);
+  log::SetUp(config.log_level, config.log_format == "json"
+                                   ? log::Format::kJson
+                                   : log::Format::kText);
   ForwardGrpcLog();
   const auto log = log::Get("server");
   RefuseForeignSockets(config);

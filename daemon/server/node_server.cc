@@ -2,13 +2,16 @@
 #include "daemon/server/node_server.h"
 
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "daemon/config/command_line.h"
 #include "daemon/log/log.h"
+#include "daemon/server/diagnostics.h"
 #include "daemon/server/file_budget.h"
+#include "daemon/server/metrics_listener.h"
 #include "daemon/server/passed_sockets.h"
 #include "daemon/server/socket_file.h"
 #include "protos/status/status.h"
@@ -52,10 +55,20 @@ ingest::RetentionLoop::Options ToRetentionOptions(
   storage::RetentionPolicy& policy = out.policy;
   policy.disk_bytes_max = static_cast<uint64_t>(config.retain_disk_bytes);
   policy.disk_free_min = static_cast<uint64_t>(config.retain_disk_free_bytes);
+  policy.disk_margin_percent =
+      static_cast<uint64_t>(config.retain_disk_margin_percent);
   policy.run.bytes_max = static_cast<uint64_t>(config.retain_run_bytes);
   policy.run.age_max_ns = config.retain_age_s * kNsPerSecond;
   policy.run.token_count = config.retain_tokens;
   out.shares_equal_bytes = config.share_equal_bytes;
+  return out;
+}
+
+ingest::VerifyLoop::Options ToVerifyOptions(
+    const config::DaemonConfig& config) {
+  ingest::VerifyLoop::Options out;
+  out.bytes_per_s = static_cast<uint64_t>(config.verify_bytes_per_s);
+  out.interval = std::chrono::seconds(config.verify_interval_s);
   return out;
 }
 
@@ -80,6 +93,7 @@ NodeServer::NodeServer(const config::DaemonConfig& config,
       buffers_(static_cast<uint64_t>(config.ingest_buffer_bytes)),
       pipeline_(store.runs(), store.log(), ToIngestOptions(config)),
       retention_(store.upkeep(), ToRetentionOptions(config)),
+      verify_(store.upkeep(), ToVerifyOptions(config)),
       comparisons_(std::move(comparisons)),
       attachment_service_(store.attachments(), pools(), first_reads_),
       comparison_service_(*comparisons_, pools(), first_reads_),
@@ -88,12 +102,19 @@ NodeServer::NodeServer(const config::DaemonConfig& config,
       run_service_(store.runs(), store.readers(), pipeline_, control_tasks_,
                    first_reads_),
       tensor_service_(store.readers(), pools(), first_reads_),
+      metrics_({store.upkeep(), pipeline_, buffers_, pools(),
+                config.max_streams,
+                [this] { return comparisons_->live_count(); },
+                [this] { return retention_.error(); },
+                [this] { return verify_.error(); }}),
       node_service_(
-          std::string(config::Version()), store.upkeep(), pipeline_,
-          [this] { return comparisons_->live_count(); },
-          [this] { return retention_.error(); },
-          [this] { return SharedMemoryPages(); }, control_tasks_,
-          first_reads_) {
+          {std::string(config::Version()), store.upkeep(), pipeline_,
+           [this] { return comparisons_->live_count(); },
+           [this] { return retention_.error(); },
+           [this] { return verify_.error(); },
+           [this] { return SharedMemoryPages(); },
+           [this, config] { return GatherDiagnostics(config, metrics_); }},
+          control_tasks_, first_reads_) {
   comparisons_->WatchStreams(
       [this](std::string_view run) { return pipeline_.ActivityOf(run); });
 }
@@ -118,6 +139,7 @@ absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
       {v1::RunService::service_full_name(), &out->run_service_},
       {v1::TensorService::service_full_name(), &out->tensor_service_}};
   MSITD_ASSIGN_OR_RETURN(out->grpc_, GrpcServer::Start(config, services));
+  MSITD_RETURN_IF_ERROR(out->StartMetricsServer(config));
   return out;
 }
 
@@ -156,6 +178,20 @@ absl::Status NodeServer::StartIngestServer(const config::DaemonConfig& config) {
   return absl::OkStatus();
 }
 
+absl::Status NodeServer::StartMetricsServer(
+    const config::DaemonConfig& config) {
+  if (config.metrics_listen.empty()) return absl::OkStatus();
+  MSITD_ASSIGN_OR_RETURN(MetricsListener listener,
+                         ListenForMetrics(config.metrics_listen));
+  metrics_path_ = listener.path;
+  log::Get("server")->info("metrics endpoint={}", listener.endpoint);
+  MSITD_ASSIGN_OR_RETURN(
+      metrics_server_,
+      metrics::MetricsServer::Start(std::move(listener.socket),
+                                    [this] { return metrics_.Text(); }));
+  return absl::OkStatus();
+}
+
 std::string NodeServer::SharedMemoryPages() const {
   return ingest_server_ == nullptr ? "" : ingest_server_->MemoryPages();
 }
@@ -169,6 +205,7 @@ absl::Status NodeServer::Stop(std::chrono::steady_clock::time_point deadline) {
   MSITD_RETURN_IF_ERROR(pipeline_.Drain(deadline));
   if (ingest_server_ != nullptr) ingest_server_->Stop();
   retention_.Stop();
+  verify_.Stop();
   comparisons_->Stop();
   if (grpc_ != nullptr) {
     // gRPC would wait to the end of its grace for a call that never ends.
@@ -181,6 +218,10 @@ absl::Status NodeServer::Stop(std::chrono::steady_clock::time_point deadline) {
     reduction_tasks_.Drain(drained);
     grpc_->Shutdown(std::chrono::system_clock::now() + kCallGraceMin);
   }
+  // To the last, so that a stop can be watched.
+  if (metrics_server_ != nullptr) metrics_server_->Stop();
+  if (!metrics_path_.empty()) ::unlink(metrics_path_.c_str());
+  metrics_path_.clear();
   control_tasks_.Stop();
   query_tasks_.Stop();
   reduction_tasks_.Stop();

@@ -13,8 +13,11 @@
 #include "daemon/ingest/buffer_pool.h"
 #include "daemon/ingest/ingest_pipeline.h"
 #include "daemon/ingest/retention_loop.h"
+#include "daemon/ingest/verify_loop.h"
+#include "daemon/metrics/metrics_server.h"
 #include "daemon/remote/ingest_service.h"
 #include "daemon/server/grpc_server.h"
+#include "daemon/server/node_metrics.h"
 #include "daemon/service/attachment_service.h"
 #include "daemon/service/call/first_reads.h"
 #include "daemon/service/call/task_pool.h"
@@ -69,6 +72,7 @@ class NodeServer {
   }
 
   absl::Status StartIngestServer(const config::DaemonConfig& config);
+  absl::Status StartMetricsServer(const config::DaemonConfig& config);
   // See NodeStatus.
   std::string SharedMemoryPages() const;
 
@@ -81,6 +85,7 @@ class NodeServer {
   ingest::BufferPool buffers_;
   ingest::IngestPipeline pipeline_;
   ingest::RetentionLoop retention_;
+  ingest::VerifyLoop verify_;
   std::unique_ptr<compare::ComparisonJobs> comparisons_;
   service::FirstReads first_reads_;
   service::AttachmentServiceImpl attachment_service_;
@@ -89,10 +94,14 @@ class NodeServer {
   service::IngestServiceImpl ingest_service_;
   service::RunServiceImpl run_service_;
   service::TensorServiceImpl tensor_service_;
+  NodeMetrics metrics_;
   service::NodeServiceImpl node_service_;
   // Nothing if memory is not shared.
   std::unique_ptr<shm::IngestServer> ingest_server_;
   std::unique_ptr<GrpcServer> grpc_;
+  // Nothing if nobody may ask for metrics.
+  std::unique_ptr<metrics::MetricsServer> metrics_server_;
+  std::string metrics_path_;  // Of its Unix socket, if it has one.
 };
 
 }  // namespace msitd::server

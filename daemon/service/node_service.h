@@ -16,25 +16,27 @@ namespace msitd::service {
 // NodeService over the parts of the daemon that it describes. They outlive it.
 class NodeServiceImpl final : public BoundedService<v1::NodeService> {
  public:
-  // `active_comparisons` returns the number of comparisons that run or wait;
-  // `retention_error` says why no room can be made; `shared_memory_pages` see
-  // NodeStatus. All may be called from any thread.
-  NodeServiceImpl(std::string version, storage::Upkeep& store,
-                  ingest::IngestPipeline& pipeline,
-                  std::function<int64_t()> active_comparisons,
-                  std::function<std::string()> retention_error,
-                  std::function<std::string()> shared_memory_pages,
-                  TaskPool& pool, FirstReads& reads)
-      : BoundedService(reads),
-        version_(std::move(version)),
-        store_(store),
-        pipeline_(pipeline),
-        active_comparisons_(std::move(active_comparisons)),
-        retention_error_(std::move(retention_error)),
-        shared_memory_pages_(std::move(shared_memory_pages)),
-        pool_(pool) {
+  // The functions may be called from any thread.
+  struct Parts {
+    std::string version;
+    storage::Upkeep& store;
+    ingest::IngestPipeline& pipeline;
+    // The number of comparisons that run or wait.
+    std::function<int64_t()> active_comparisons;
+    // Why no room can be made, and why nothing can be checked.
+    std::function<std::string()> retention_error;
+    std::function<std::string()> verify_error;
+    // See NodeStatus.
+    std::function<std::string()> shared_memory_pages;
+    std::function<v1::Diagnostics()> diagnostics;
+  };
+
+  NodeServiceImpl(Parts parts, TaskPool& pool, FirstReads& reads)
+      : BoundedService(reads), parts_(std::move(parts)), pool_(pool) {
     Bound("GetCapabilities", &NodeServiceImpl::GetCapabilities);
     Bound("GetNodeStatus", &NodeServiceImpl::GetNodeStatus);
+    Bound("ListStreams", &NodeServiceImpl::ListStreams);
+    Bound("GetDiagnostics", &NodeServiceImpl::GetDiagnostics);
   }
 
   grpc::ServerUnaryReactor* GetCapabilities(
@@ -46,17 +48,23 @@ class NodeServiceImpl final : public BoundedService<v1::NodeService> {
       const v1::GetNodeStatusRequest* request,
       v1::NodeStatus* response) override;
 
+  grpc::ServerUnaryReactor* ListStreams(
+      grpc::CallbackServerContext* context,
+      const v1::ListStreamsRequest* request,
+      v1::ListStreamsResponse* response) override;
+  grpc::ServerUnaryReactor* GetDiagnostics(
+      grpc::CallbackServerContext* context,
+      const v1::GetDiagnosticsRequest* request,
+      v1::Diagnostics* response) override;
+
  private:
   absl::Status Status(v1::NodeStatus& response);
+  absl::Status List(const v1::ListStreamsRequest& request,
+                    v1::ListStreamsResponse& response);
 
-  const std::string version_;
+  const Parts parts_;
   const std::chrono::steady_clock::time_point start_ =
       std::chrono::steady_clock::now();
-  storage::Upkeep& store_;
-  ingest::IngestPipeline& pipeline_;
-  const std::function<int64_t()> active_comparisons_;
-  const std::function<std::string()> retention_error_;
-  const std::function<std::string()> shared_memory_pages_;
   TaskPool& pool_;
 };
 

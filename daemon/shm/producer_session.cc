@@ -46,6 +46,21 @@ class ArenaLease final : public ingest::Lease {
   const std::shared_ptr<RingArena> arena_;
 };
 
+// What others may see of the memory of a session.
+class SessionMemory final : public ingest::StreamMemory {
+ public:
+  explicit SessionMemory(std::shared_ptr<const RingReader> ring)
+      : ring_(std::move(ring)) {}
+
+  uint64_t size_bytes() const override {
+    return ring_->arena()->bytes().size();
+  }
+  uint64_t used_bytes() const override { return ring_->UsedBytes(); }
+
+ private:
+  const std::shared_ptr<const RingReader> ring_;
+};
+
 absl::Status PacketInvalid(std::string_view what) {
   return WithReason(MakeStatus(absl::StatusCode::kInvalidArgument, "{}", what),
                     ErrorReason::kFieldInvalid);
@@ -158,6 +173,7 @@ absl::StatusOr<ProducerSession::Opened> ProducerSession::TryOpen(
       std::move(arena), spec_.stream_id, out.committed_count);
   if (ring.ok()) {
     out.ring = *std::move(ring);
+    sink_.NoteMemory(out.stream, std::make_shared<SessionMemory>(out.ring));
   } else {
     sink_.Finish(out.stream, ring.status());
   }

@@ -99,7 +99,7 @@ class ProducerSession final : private ingest::StreamPeer {
   struct Opened {
     ingest::StreamHandle stream;
     std::string run;
-    std::unique_ptr<RingReader> ring;
+    std::shared_ptr<RingReader> ring;
     uint64_t committed_count = 0;
     std::string capture_policy;
   };
@@ -143,7 +143,8 @@ class ProducerSession final : private ingest::StreamPeer {
 
   // Set before the first Offer, and used by the pipeline after it.
   ingest::StreamHandle stream_;
-  std::unique_ptr<RingReader> ring_;
+  // Shared with whoever looks at the stream.
+  std::shared_ptr<RingReader> ring_;
   bool has_new_arena_ = false;
   bool is_paused_ = false;    // The pipeline has no room.
   bool is_complete_ = false;  // No more will be published.

@@ -82,7 +82,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   void Begin(CallMessages& messages) {
     messages_ = &messages;
     const absl::Status status = pool_.Submit([this] { Run(); });
-    if (!status.ok()) Finish(ToGrpcStatus(status));
+    if (!status.ok()) End(status);
   }
 
  private:
@@ -104,8 +104,15 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     if (status.ok()) status = work_(call_);
     work_ = nullptr;
     if (status.ok()) status = HoldAnswer(messages_->Encode());
-    // The last touch: gRPC may delete the reactor at once.
-    Finish(ToGrpcStatus(status));
+    End(status);
+  }
+
+  // The last touch: gRPC may delete the reactor at once.
+  void End(const absl::Status& status) {
+    const grpc::Status answer = ToGrpcStatus(status);
+    pool_.CountEnd(answer.error_code(),
+                   std::chrono::steady_clock::now() - begin_);
+    Finish(answer);
   }
 
   absl::Status HoldAnswer(size_t bytes) {
@@ -145,6 +152,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
   std::optional<TaskPool::CallCount> count_;
   TaskPool& pool_;
+  const std::chrono::steady_clock::time_point begin_ =
+      std::chrono::steady_clock::now();
   grpc::CallbackServerContext& context_;
   CallMessages* messages_ = nullptr;
   Call call_;
@@ -206,7 +215,7 @@ class StreamCall final : public grpc::ServerWriteReactor<Response> {
     auto* call = new StreamCall(pool, context,
                                 status.ok() ? *std::move(source) : nullptr);
     if (status.ok()) status = pool.Submit([call] { call->Step(); });
-    if (!status.ok()) call->Finish(ToGrpcStatus(status));
+    if (!status.ok()) call->End(status);
     return call;
   }
 
@@ -226,20 +235,26 @@ class StreamCall final : public grpc::ServerWriteReactor<Response> {
   // Each branch hands the call on as its last touch.
   void Step() {
     if (const absl::Status status = call_.Check(); !status.ok()) {
-      this->Finish(ToGrpcStatus(status));
+      End(status);
       return;
     }
     message_.Clear();
     const absl::StatusOr<StreamStep> step = source_->Next(call_, message_);
     if (!step.ok()) {
-      this->Finish(ToGrpcStatus(step.status()));
+      End(step.status());
     } else if (*step == StreamStep::kMessage) {
       this->StartWrite(&message_);
     } else if (*step == StreamStep::kEnd) {
-      this->Finish(grpc::Status::OK);
+      End(absl::OkStatus());
     } else {
       Park();
     }
+  }
+
+  void End(const absl::Status& status) {
+    const grpc::Status answer = ToGrpcStatus(status);
+    pool_.CountEnd(answer.error_code(), std::nullopt);
+    this->Finish(answer);
   }
 
   void Park() {
@@ -254,12 +269,12 @@ class StreamCall final : public grpc::ServerWriteReactor<Response> {
         parking->waiter = source_->Await([this] { Continue(); });
       }
     }
-    if (cancelled) this->Finish(ToGrpcStatus(call_.Check()));
+    if (cancelled) End(call_.Check());
   }
 
   void Continue() {
     const absl::Status status = pool_.SubmitNextStep([this] { Step(); });
-    if (!status.ok()) this->Finish(ToGrpcStatus(status));
+    if (!status.ok()) End(status);
   }
 
   void OnWriteDone(bool ok) override {
@@ -276,7 +291,7 @@ class StreamCall final : public grpc::ServerWriteReactor<Response> {
       waiter = parking_->waiter;
     }
     if (waiter != 0 && source_->StopWaiting(waiter)) {
-      this->Finish(ToGrpcStatus(call_.Check()));
+      End(call_.Check());
     }
   }
 

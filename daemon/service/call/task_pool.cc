@@ -76,6 +76,26 @@ absl::Status TaskPool::CallCount::HoldAnswer(size_t bytes, bool is_local) {
   return absl::OkStatus();
 }
 
+void TaskPool::CountEnd(grpc::StatusCode code,
+                        std::optional<std::chrono::nanoseconds> duration) {
+  const auto number = static_cast<size_t>(code);
+  if (number < kCodeCount) {
+    ended_by_code_[number].fetch_add(1, std::memory_order_relaxed);
+  }
+  if (duration.has_value()) latencies_.Add(*duration);
+}
+
+TaskPool::Counted TaskPool::Count() {
+  Counted out;
+  out.latencies = latencies_.Read();
+  for (size_t i = 0; i < kCodeCount; ++i) {
+    out.ended_by_code[i] = ended_by_code_[i].load(std::memory_order_relaxed);
+  }
+  MutexLock lock(mu_);
+  out.waiting_count = queue_.size();
+  return out;
+}
+
 void TaskPool::Drain(std::chrono::steady_clock::time_point deadline) {
   MutexLock lock(mu_);
   drains_ = true;

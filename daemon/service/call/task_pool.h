@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "daemon/metrics/latencies.h"
+#include "grpcpp/support/status_code_enum.h"
 #include "protos/os/thread.h"
 #include "protos/status/mutex.h"
 
@@ -76,6 +81,20 @@ class TaskPool {
     size_t answer_bytes_ = 0;
   };
 
+  // Counts a call that ended with `code`, and how long its answer took if it
+  // has one answer.
+  void CountEnd(grpc::StatusCode code,
+                std::optional<std::chrono::nanoseconds> duration);
+
+  // What was counted. Codes by their number.
+  static constexpr size_t kCodeCount = 17;
+  struct Counted {
+    metrics::Latencies::Snapshot latencies;
+    std::array<uint64_t, kCodeCount> ended_by_code = {};
+    size_t waiting_count = 0;  // Tasks that wait now.
+  };
+  Counted Count();
+
   // Refuses new tasks but not next steps, and returns once no call is counted,
   // or at `deadline`.
   void Drain(std::chrono::steady_clock::time_point deadline);
@@ -87,6 +106,10 @@ class TaskPool {
  private:
   absl::Status Enqueue(Task task, bool bounded);
   void Run();
+
+  metrics::Latencies latencies_;
+  // Each stands alone.
+  std::array<std::atomic<uint64_t>, kCodeCount> ended_by_code_ = {};
 
   const size_t queue_max_;
   const size_t answer_bytes_max_;

@@ -65,6 +65,58 @@ TEST_P(NodeServiceTest, StatusCounts) {
   EXPECT_EQ(status.active_comparison_count(), 0);
 }
 
+TEST_P(NodeServiceTest, StreamsComeByPagesInOrder) {
+  std::vector<std::unique_ptr<ChunkStream>> open;
+  for (const auto& [run, rank] :
+       {std::pair("s", 0), {"r", 2}, {"r", 0}, {"r", 1}}) {
+    open.push_back(
+        OpenChunks(Producer(run, rank, 7 + static_cast<uint64_t>(rank))));
+    ASSERT_EQ(open.back()->AwaitOpened(), 0);
+  }
+  v1::ListStreamsRequest request;
+  request.set_page_size(3);
+  v1::ListStreamsResponse first;
+  ASSERT_TRUE(Invoke(*nodes_, &Stub::ListStreams, request, first).ok());
+  ASSERT_EQ(first.streams_size(), 3);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(first.streams(i).run(), "r");
+    EXPECT_EQ(first.streams(i).rank(), i);
+    EXPECT_FALSE(first.streams(i).shares_memory());
+  }
+  request.set_page_token(first.next_page_token());
+  v1::ListStreamsResponse second;
+  ASSERT_TRUE(Invoke(*nodes_, &Stub::ListStreams, request, second).ok());
+  ASSERT_EQ(second.streams_size(), 1);
+  EXPECT_EQ(second.streams(0).run(), "s");
+  EXPECT_EQ(second.next_page_token(), "");
+
+  request.set_page_token("nonsense");
+  EXPECT_EQ(Outcome(Invoke(*nodes_, &Stub::ListStreams, request, second)),
+            "3 PAGE_TOKEN_INVALID");
+  request.clear_page_token();
+  request.set_page_size(-1);
+  EXPECT_EQ(Outcome(Invoke(*nodes_, &Stub::ListStreams, request, second)),
+            "3 FIELD_INVALID");
+}
+
+TEST_P(NodeServiceTest, AStreamTellsWhatBecameDurable) {
+  Producer producer("run", 0, 7);
+  const auto stream = OpenChunks(producer);
+  ASSERT_EQ(stream->AwaitOpened(), 0);
+  stream->Write(producer.Chunk(0));
+  ASSERT_EQ(stream->AwaitCommit(1), 1);
+  v1::ListStreamsResponse found;
+  ASSERT_TRUE(Invoke(*nodes_, &Stub::ListStreams, {}, found).ok());
+  ASSERT_EQ(found.streams_size(), 1);
+  EXPECT_EQ(found.streams(0).committed_chunk_count(), 1);
+  EXPECT_GT(found.streams(0).committed_record_count(), 0);
+  EXPECT_GT(found.streams(0).committed_size_bytes(), 0);
+  EXPECT_EQ(found.streams(0).in_flight_size_bytes(), 0);
+  EXPECT_TRUE(stream->Finish().ok());
+  ASSERT_TRUE(Invoke(*nodes_, &Stub::ListStreams, {}, found).ok());
+  EXPECT_EQ(found.streams_size(), 0);
+}
+
 class BusyNodeTest : public ServiceFixture {
  protected:
   // Bounds a loop that ends much earlier, by time in practice.

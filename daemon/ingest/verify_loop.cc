@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/ingest/verify_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/log/log.h"
+#include "protos/os/thread.h"
+#include "protos/status/status.h"
+
+namespace msitd::ingest {
+
+VerifyLoop::VerifyLoop(storage::Upkeep& store, const Options& options)
+    : store_(store), options_(options) {
+  if (options.bytes_per_s == 0) return;
+  thread_ = StartThread("verify", [this] { Loop(); });
+}
+
+VerifyLoop::~VerifyLoop() { Stop(); }
+
+void VerifyLoop::Stop() {
+  {
+    MutexLock lock(mu_);
+    stop_ = true;
+  }
+  changed_.NotifyAll();
+  if (thread_.joinable()) thread_.join();
+}
+
+std::string VerifyLoop::error() {
+  MutexLock lock(mu_);
+  return error_;
+}
+
+void VerifyLoop::Loop() {
+  while (true) {
+    const std::chrono::nanoseconds wait = Work();
+    const auto due = std::chrono::steady_clock::now() + wait;
+    MutexLock lock(mu_);
+    while (!stop_ && changed_.WaitUntil(mu_, due)) {
+    }
+    if (stop_) return;
+  }
+}
+
+std::chrono::nanoseconds VerifyLoop::Work() {
+  storage::VerifyPolicy policy;
+  policy.bytes_max = std::min(kStepBytesMax, options_.bytes_per_s);
+  policy.interval_ns = options_.interval.count();
+  const absl::StatusOr<storage::VerifyStep> step = store_.Verify(policy);
+  const std::string error(Message(step.status()));
+  bool has_changed = false;
+  {
+    MutexLock lock(mu_);
+    has_changed = std::exchange(error_, error) != error;
+  }
+  if (has_changed && !error.empty()) {
+    log::Get("verify")->error("stored bytes cannot be checked error='{}'",
+                              error);
+  }
+  if (!step.ok() || step->is_done) return options_.rest;
+  const double seconds = static_cast<double>(step->bytes) /
+                         static_cast<double>(options_.bytes_per_s);
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(seconds));
+}
+
+}  // namespace msitd::ingest

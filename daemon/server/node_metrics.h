@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "daemon/ingest/buffer_pool.h"
+#include "daemon/ingest/ingest_pipeline.h"
+#include "daemon/metrics/metric_page.h"
+#include "daemon/service/call/task_pool.h"
+#include "storage/face/types.h"
+#include "storage/face/upkeep.h"
+
+namespace msitd::server {
+
+// Makes the page of metrics of what the parts of the daemon count. They outlive
+// it. Thread-safe.
+class NodeMetrics {
+ public:
+  struct Parts {
+    storage::Upkeep& store;
+    ingest::IngestPipeline& pipeline;
+    ingest::BufferPool& buffers;
+    service::CallPools pools;
+    int64_t streams_max = 0;
+    // All may be called from any thread.
+    std::function<int64_t()> active_comparisons;
+    std::function<std::string()> retention_error;
+    std::function<std::string()> verify_error;
+  };
+
+  explicit NodeMetrics(Parts parts) : parts_(std::move(parts)) {}
+
+  // Returns the page as it is now: some 15 KiB. Blocks on no disk.
+  std::string Text() const;
+
+ private:
+  void AddIngest(metrics::MetricPage& page) const;
+  void AddCalls(metrics::MetricPage& page) const;
+  void AddStore(const storage::StoreStats& store,
+                metrics::MetricPage& page) const;
+
+  const Parts parts_;
+  const std::chrono::system_clock::time_point start_ =
+      std::chrono::system_clock::now();
+};
+
+}  // namespace msitd::server

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/ingest/verify_loop.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/support/fake_store.h"
+
+namespace msitd::ingest {
+namespace {
+
+using testing::FakeStore;
+
+TEST(VerifyLoopTest, ReadsNoFasterThanItWasTold) {
+  constexpr uint64_t kBytes = 100'000;
+  FakeStore store;
+  const storage::VerifyStep step{
+      .frame_count = 1, .bytes = kBytes, .is_done = false};
+  store.ScriptVerifying({step, step, step});
+  const auto begin = std::chrono::steady_clock::now();
+  VerifyLoop loop(store, {10 * kBytes, {}, std::chrono::hours(1)});
+  store.AwaitVerify(4);
+  // Three steps of a tenth of a second.
+  EXPECT_GE(std::chrono::steady_clock::now() - begin,
+            std::chrono::milliseconds(300));
+}
+
+TEST(VerifyLoopTest, TellsAnErrorUntilAStepSucceeds) {
+  FakeStore store;
+  store.ScriptVerifying({absl::UnavailableError("read: input/output error")});
+  {
+    VerifyLoop loop(store, {1, {}, std::chrono::hours(1)});
+    store.AwaitVerify(1);
+    loop.Stop();
+    EXPECT_EQ(loop.error(), "read: input/output error");
+  }
+  VerifyLoop loop(store, {1, {}, std::chrono::milliseconds(1)});
+  store.AwaitVerify(3);
+  EXPECT_EQ(loop.error(), "");
+}
+
+TEST(VerifyLoopTest, ChecksNothingAtARateOfZero) {
+  FakeStore store;
+  store.ScriptVerifying({absl::UnavailableError("called")});
+  VerifyLoop loop(store, {0, {}, std::chrono::milliseconds(1)});
+  loop.Stop();
+  EXPECT_EQ(loop.error(), "");
+}
+
+}  // namespace
+}  // namespace msitd::ingest
