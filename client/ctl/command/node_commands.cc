@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "client/ctl/command/node_diag.h"
+#include "client/ctl/command/node_top.h"
 #include "client/ctl/command/pages.h"
 #include "client/ctl/command_line.h"
+#include "client/query/endpoint.h"
+#include "protos/status/status.h"
 
 namespace msitd::ctl {
 namespace {
@@ -51,6 +57,70 @@ Outcome PrintCapabilities(Invocation& invocation) {
   return {};
 }
 
+struct TopWords {
+  std::string interval = "2s";
+  bool once = false;
+};
+
+Outcome Top(Invocation& invocation, const TopWords& words) {
+  if (invocation.options().format != Format::kTable) {
+    ListLayout layout;
+    layout.field = "streams";
+    layout.name = "run";
+    return PrintPages(invocation, layout, ListFlags(),
+                      &v1::NodeService::Stub::ListStreams,
+                      v1::ListStreamsRequest());
+  }
+  const auto interval = ParseDuration(words.interval);
+  if (!interval.ok()) {
+    return UsageError(
+        fmt::format("--interval: {}", Message(interval.status())));
+  }
+  return ShowTop(invocation, {*interval, words.once});
+}
+
+void AddTop(CommandLine& line, CLI::App& noun) {
+  auto words = std::make_shared<TopWords>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "top",
+       .summary = "Shows what each stream does: rates, memory, losses. Any "
+                  "other format than table prints its counters once.",
+       .examples = "msitctl node top\n"
+                   "msitctl node top --once --interval 10s",
+       .rpcs = "NodeService.GetNodeStatus, NodeService.ListStreams"},
+      [words](Invocation& invocation) { return Top(invocation, *words); });
+  verb.add_option("--interval", words->interval,
+                  "Time between two looks, such as 500ms or 10s")
+      ->type_name("DURATION")
+      ->capture_default_str();
+  verb.add_flag("--once", words->once, "Ends behind the first table");
+}
+
+void AddDiag(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<DiagFlags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "diag",
+       .summary = "Writes a tar archive for whoever is to find out what is "
+                  "wrong: status, configuration, metrics, the last lines of "
+                  "the log, files of the store. No bytes of tensors.",
+       .examples = "msitctl node diag\n"
+                   "msitctl node diag --out /tmp/node7.tar",
+       .rpcs = "NodeService.GetDiagnostics, NodeService.GetNodeStatus, "
+               "NodeService.GetCapabilities, NodeService.ListStreams, "
+               "RunService.ListRuns"},
+      [flags](Invocation& invocation) {
+        return WriteDiagnostics(invocation, *flags);
+      });
+  verb.add_option("--out", flags->out,
+                  "File to write, or - for stdout; default: a name made of "
+                  "the time")
+      ->type_name("FILE");
+  verb.add_flag("--tensor-names", flags->tensor_names,
+                "Lists names of tensors as well");
+}
+
 }  // namespace
 
 void AddNodeCommands(CommandLine& line) {
@@ -71,6 +141,8 @@ void AddNodeCommands(CommandLine& line) {
                             "msitctl node capabilities -o name",
                 .rpcs = "NodeService.GetCapabilities"},
                PrintCapabilities);
+  AddTop(line, noun);
+  AddDiag(line, noun);
 }
 
 }  // namespace msitd::ctl
