@@ -54,6 +54,11 @@ install(CODE "
          \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/msitd\" text \"\${text}\")
   file(WRITE \"\${unit}\" \"\${text}\")" COMPONENT daemon)
 
+install(FILES ${deploy}/monitoring/alerts.yaml ${deploy}/monitoring/dashboard.json
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/msitd/monitoring COMPONENT daemon)
+install(PROGRAMS ${deploy}/slurm/prolog ${deploy}/slurm/epilog
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/msitd/slurm COMPONENT daemon)
+
 install(FILES ${share}/man/man8/msitd.8.gz
         DESTINATION ${CMAKE_INSTALL_MANDIR}/man8 COMPONENT daemon)
 
