@@ -82,14 +82,21 @@ Json Fields(std::string_view text, size_t at) {
 
 }  // namespace
 
+std::string TimeText(std::chrono::system_clock::time_point time) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
+  const auto ms =
+      std::chrono::floor<std::chrono::milliseconds>(time - seconds).count();
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
+                     fmt::gmtime(std::chrono::system_clock::to_time_t(seconds)),
+                     ms);
+}
+
 std::string JsonLine(const spdlog::details::log_msg& message) {
   const std::string_view text(message.payload.data(), message.payload.size());
   const auto level = spdlog::level::to_string_view(message.level);
   const size_t first = NextKey(text, 0);
   Json out;
-  out["time"] =
-      fmt::format("{:%Y-%m-%dT%H:%M:%S}Z",
-                  std::chrono::floor<std::chrono::milliseconds>(message.time));
+  out["time"] = TimeText(message.time);
   out["level"] = std::string(level.data(), level.size());
   out["module"] =
       std::string(message.logger_name.data(), message.logger_name.size());

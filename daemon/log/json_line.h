@@ -3,9 +3,13 @@
 
 #include <spdlog/details/log_msg.h>
 
+#include <chrono>
 #include <string>
 
 namespace msitd::log {
+
+// "2026-11-22T14:14:21.000Z".
+std::string TimeText(std::chrono::system_clock::time_point time);
 
 // Returns a message as a JSON object on one line:
 //

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/log/log_sink.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <utility>
@@ -65,10 +64,9 @@ void LogSink::Write(const spdlog::details::log_msg& message) {
 
 void LogSink::Keep(const spdlog::details::log_msg& message) {
   const auto level = spdlog::level::to_string_view(message.level);
-  std::string line = fmt::format(
-      "{:%Y-%m-%dT%H:%M:%S}Z {} {}: {}",
-      std::chrono::floor<std::chrono::milliseconds>(message.time), Text(level),
-      Text(message.logger_name), Text(message.payload));
+  std::string line =
+      fmt::format("{} {} {}: {}", TimeText(message.time), Text(level),
+                  Text(message.logger_name), Text(message.payload));
   if (line.size() > kRecentLineBytesMax) {
     line.resize(kRecentLineBytesMax);
     line += "...";

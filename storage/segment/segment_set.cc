@@ -54,6 +54,16 @@ absl::StatusOr<std::vector<SegmentFile>> ListSegments(
   return files;
 }
 
+absl::StatusOr<SegmentFile> ExamineSegment(Env& env,
+                                           const std::string& directory,
+                                           SegmentId id) {
+  SegmentFile file;
+  file.id = id;
+  file.path = directory + "/" + SegmentFileName(id);
+  MSITD_RETURN_IF_ERROR(Examine(env, file));
+  return file;
+}
+
 std::map<uint64_t, uint64_t> KnownEnds(const std::vector<SegmentFile>& files,
                                        uint64_t store_id) {
   std::map<uint64_t, uint64_t> ends;

@@ -37,6 +37,12 @@ struct SegmentFile {
 absl::StatusOr<std::vector<SegmentFile>> ListSegments(
     Env& env, const std::string& directory, bool may_vanish = false);
 
+// Reads size and header of the file of a segment, whatever is wrong with the
+// header.
+absl::StatusOr<SegmentFile> ExamineSegment(Env& env,
+                                           const std::string& directory,
+                                           SegmentId id);
+
 // Returns, by the number of the segment, where a segment ends as the header of
 // the next segment says.
 std::map<uint64_t, uint64_t> KnownEnds(const std::vector<SegmentFile>& files,

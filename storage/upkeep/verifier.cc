@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
+#include <set>
 #include <span>
 
 #include "protos/status/status.h"
@@ -43,6 +45,10 @@ absl::StatusOr<VerifyStep> Verifier::Step(const VerifyPolicy& policy,
     offset_ = 0;
   }
   if (offset_ == 0) MSITD_RETURN_IF_ERROR(BeginSegment(sealed_end));
+  if (offset_ == 0) {
+    step.is_done = false;
+    return step;
+  }
   if (segment_ >= sealed_end) {
     EndRound();
     KeepMark(may_write);
@@ -62,25 +68,41 @@ absl::StatusOr<VerifyStep> Verifier::Step(const VerifyPolicy& policy,
 }
 
 absl::Status Verifier::BeginSegment(uint64_t sealed_end) {
-  MSITD_ASSIGN_OR_RETURN(
-      const std::vector<SegmentFile> files,
-      ListSegments(env_, segment_directory_, /*may_vanish=*/true));
-  const auto file =
-      std::find_if(files.begin(), files.end(), [this](const SegmentFile& one) {
-        return ToNumber(one.id) >= segment_ &&
-               !one.IsForeignTo(index_.store_id());
-      });
-  segment_ = file == files.end() ? sealed_end : ToNumber(file->id);
+  MSITD_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                         env_.List(segment_directory_));
+  std::set<uint64_t> numbers;
+  for (const std::string& name : names) {
+    const std::optional<SegmentId> id = ParseSegmentFileName(name);
+    if (id.has_value()) numbers.insert(ToNumber(*id));
+  }
+  const auto found = numbers.lower_bound(segment_);
+  segment_ = found == numbers.end() ? sealed_end : *found;
   offset_ = kSegmentHeaderBytes;
   sequence_min_ = 0;
-  const auto ends = KnownEnds(files, index_.store_id());
-  const auto end = ends.find(segment_);
-  known_end_ = end == ends.end() ? 0 : end->second;
-  if (segment_ < sealed_end && !file->header.has_value() &&
-      file->size_bytes >= kSegmentHeaderBytes) {
-    VerifyFinding finding;
-    finding.problem = file->header_error;
-    Note(0, RunId{}, std::move(finding));
+  known_end_ = 0;
+  if (segment_ >= sealed_end) return absl::OkStatus();
+  const absl::StatusOr<SegmentFile> file =
+      ExamineSegment(env_, segment_directory_, SegmentId{segment_});
+  const bool is_foreign = file.ok() && file->IsForeignTo(index_.store_id());
+  const bool has_bad_header = file.ok() && !file->header.has_value() &&
+                              file->size_bytes >= kSegmentHeaderBytes;
+  if (!file.ok() && !absl::IsNotFound(file.status())) {
+    NoteFile(0, Message(file.status()));
+  }
+  if (has_bad_header) NoteFile(0, file->header_error);
+  if (!file.ok() || is_foreign) {
+    ++segment_;
+    offset_ = 0;
+    return absl::OkStatus();
+  }
+  if (const auto next = std::next(found); next != numbers.end()) {
+    const auto other =
+        ExamineSegment(env_, segment_directory_, SegmentId{*next});
+    if (other.ok() && other->header.has_value() &&
+        !other->IsForeignTo(index_.store_id()) &&
+        other->header->previous_segment_id == segment_) {
+      known_end_ = other->header->previous_end_bytes;
+    }
   }
   return absl::OkStatus();
 }
@@ -107,17 +129,18 @@ absl::Status Verifier::LookInSegment(uint64_t bytes_max, VerifyStep& step) {
     const absl::StatusOr<ScanStep> next = scanner.Next();
     if (!next.ok()) {
       // A disk that cannot give the bytes back is what is looked for.
-      VerifyFinding finding;
-      finding.problem = std::string(Message(next.status()));
-      Note(offset_, RunId{}, std::move(finding));
+      NoteFile(offset_, Message(next.status()));
       ++segment_;
       offset_ = 0;
       return absl::OkStatus();
     }
     const bool is_end = !next->frame.has_value();
-    // What nobody acknowledged may lie behind the last frame.
-    if (next->gap.has_value() && (!is_end || next->gap->offset < known_end_)) {
-      NoteGap(*next->gap);
+    // What lies behind the end was never acknowledged.
+    if (next->gap.has_value() &&
+        (known_end_ == 0 ? !is_end : next->gap->offset < known_end_)) {
+      NoteFile(next->gap->offset,
+               fmt::format("no frame for {} bytes: {}", next->gap->bytes,
+                           next->gap->reason));
     }
     if (is_end) {
       ++segment_;
@@ -203,11 +226,10 @@ absl::StatusOr<bool> Verifier::IsNeeded(
   return !shared.has_value() || *shared <= BytePlace{segment_, offset};
 }
 
-void Verifier::NoteGap(const SegmentGap& gap) {
+void Verifier::NoteFile(uint64_t offset, std::string_view problem) {
   VerifyFinding finding;
-  finding.problem =
-      fmt::format("no frame for {} bytes: {}", gap.bytes, gap.reason);
-  Note(gap.offset, RunId{}, std::move(finding));
+  finding.problem = std::string(problem);
+  Note(offset, RunId{}, std::move(finding));
 }
 
 void Verifier::Note(uint64_t offset, RunId run, VerifyFinding finding) {

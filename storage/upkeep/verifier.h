@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -79,7 +80,8 @@ class Verifier {
   absl::StatusOr<bool> IsNeeded(const FoundFrame& frame, RunId run,
                                 const chunk::RecordDescriptor& record,
                                 const chunk::FramePayload::Place& place);
-  void NoteGap(const SegmentGap& gap);
+  // Notes what is wrong with the file, not with the bytes of a run.
+  void NoteFile(uint64_t offset, std::string_view problem);
   void Note(uint64_t offset, RunId run, VerifyFinding finding);
   // Forgets what lay in runs that have gone.
   void ForgetGone();

@@ -337,17 +337,18 @@ TEST_F(StoreFacesTest, CoverageOutlivesTheProcessAndTheStreams) {
                           const StreamCoverage& coverage) {
     return store_->log()
         .ReportCoverage(run, rank, stream_id, coverage)
-        .value_or(99);
+        .value_or(StreamCoverage{.seen_count = 99});
   };
-  EXPECT_EQ(report("run", 258, 7, {}), 0u);
-  EXPECT_EQ(report("run", 1, 7, {10, 2, 3, 1}), 3u);
-  EXPECT_EQ(report("other", 1, 7, {5, 5, 0, 0}), 0u);
+  using Rise = StreamCoverage;
+  EXPECT_EQ(report("run", 258, 7, {}), Rise());
+  EXPECT_EQ(report("run", 1, 7, {10, 2, 3, 1}), (Rise{10, 2, 3, 1}));
+  EXPECT_EQ(report("other", 1, 7, {5, 5, 0, 0}), (Rise{5, 5}));
   Drop();
   Open();
   // The stream is opened again and tells all once more, and somewhat more.
-  EXPECT_EQ(report("run", 1, 7, {10, 2, 3, 1}), 0u);
-  EXPECT_EQ(report("run", 1, 7, {12, 2, 4, 2, 3}), 1u);
-  EXPECT_EQ(report("run", 1, 8, {100, 0, 1, 0, 4}), 1u);
+  EXPECT_EQ(report("run", 1, 7, {10, 2, 3, 1}), Rise());
+  EXPECT_EQ(report("run", 1, 7, {12, 2, 4, 2, 3}), (Rise{2, 0, 1, 1, 3}));
+  EXPECT_EQ(report("run", 1, 8, {100, 0, 1, 0, 4}), (Rise{100, 0, 1, 0, 4}));
   ASSERT_TRUE(store_->runs().SealRun("run").ok());
   Drop();
   Open();

@@ -71,7 +71,7 @@ class StoreVerifyTest : public StoreTest {
 
   VerifyStats Found() { return store_->upkeep().Stats().verify; }
 
-  FaultEnv env_;
+  FaultEnv env_{Env::Posix()};
 };
 
 TEST_F(StoreVerifyTest, ASoundStoreIsReadOnceARound) {
@@ -197,8 +197,28 @@ TEST_F(StoreVerifyTest, ASegmentThatCannotBeReadHoldsUpNoOther) {
   fs::remove(SegmentPath(1));
   fs::create_directory(SegmentPath(1));
   Spoil(2, 4096 + kHeadBytes);
-  for (int i = 0; i < 20; ++i) (void)store_->upkeep().Verify({1, 0});
-  EXPECT_GE(Found().finding_count, 1u);
+  VerifyAll();
+  ASSERT_EQ(Found().finding_count, 2u);
+  EXPECT_EQ(Found().findings[0].segment, "00000001.seg");
+  EXPECT_EQ(Found().findings[1].run, "r");
+}
+
+TEST_F(StoreVerifyTest, WhatAFailedAppendLeftBehindTheEndIsNoFinding) {
+  OpenFilled("r");
+  int failed_count = 0;
+  for (uint64_t operation = 1; operation <= 6; ++operation) {
+    env_.FailAt(operation, absl::UnavailableError("broken"), false);
+    const absl::Status status =
+        Append(TestChunks(kStream, next_chunk_, {Tensor("r", 5)}));
+    env_.StopFailing();
+    if (status.ok()) break;
+    ++failed_count;
+  }
+  EXPECT_GT(failed_count, 1);
+  ++next_chunk_;
+  Fill("r", 6, 9);
+  VerifyAll();
+  EXPECT_EQ(Found().finding_count, 0u);
 }
 
 }  // namespace

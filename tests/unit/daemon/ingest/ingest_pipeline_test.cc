@@ -621,7 +621,7 @@ TEST_F(IngestPipelineTest, CoverageCountsOnceHoweverOftenItIsTold) {
   ASSERT_TRUE(ranks.ok());
   EXPECT_THAT(*ranks, ElementsAre(storage::RankCoverage{2, 1, second}));
   EXPECT_EQ(store_.GetRun("run")->counters.dropped_count, 4u);
-  EXPECT_EQ(pipeline_->Stats().dropped_count, 4u);
+  EXPECT_EQ(pipeline_->Stats().coverage.dropped_count, 4u);
 }
 
 TEST_F(IngestPipelineTest, CapturePolicyReachesTheStreamsOfItsRun) {

@@ -46,7 +46,7 @@ TEST(JsonLineTest, AQuotedValueMayHaveQuotesAndKeysInside) {
 }
 
 TEST(JsonLineTest, AnyBytesMakeOneValidLine) {
-  for (const std::string text :
+  for (const std::string& text :
        {std::string("x=\n\t\"\\"), std::string("a='\xff\xfe'"),
         std::string("\0=\0", 3), std::string("='"), std::string("x='"),
         std::string("x= y=")}) {

@@ -99,7 +99,7 @@ TEST_F(MetricsServerTest, RefusesEverythingElse) {
   EXPECT_THAT(Ask("GET / HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.0 404 "));
   EXPECT_THAT(Ask("POST /metrics HTTP/1.1\r\n\r\nbody"),
               StartsWith("HTTP/1.0 405 "));
-  for (const std::string garbage :
+  for (const std::string& garbage :
        {std::string("\r\n\r\n"), std::string("\0\xff\n\n", 4),
         std::string("GET /metrics\r\n\r\n"),
         std::string("GET /metrics SPDY/3\r\n\r\n"),
