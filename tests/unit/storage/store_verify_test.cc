@@ -203,6 +203,26 @@ TEST_F(StoreVerifyTest, ASegmentThatCannotBeReadHoldsUpNoOther) {
   EXPECT_EQ(Found().findings[1].run, "r");
 }
 
+TEST_F(StoreVerifyTest, AnOperationThatFailsOnceEndsNoRoundAndStaysNoFinding) {
+  OpenFilled("r");
+  for (uint64_t operation = 1; operation < 200; ++operation) {
+    env_.FailAt(operation, absl::UnavailableError("broken"), false);
+    int errors = 0;
+    while (true) {
+      const auto step = store_->upkeep().Verify({1, 0});
+      errors += step.ok() ? 0 : 1;
+      ASSERT_LT(errors, 3) << step.status();
+      if (step.ok() && step->is_done) break;
+    }
+    const bool was_reached = env_.operation_count() >= operation;
+    env_.StopFailing();
+    VerifyAll();
+    EXPECT_EQ(Found().finding_count, 0u);
+    if (!was_reached) return;
+  }
+  FAIL() << "a round takes too many operations";
+}
+
 TEST_F(StoreVerifyTest, WhatAFailedAppendLeftBehindTheEndIsNoFinding) {
   OpenFilled("r");
   int failed_count = 0;
