@@ -55,6 +55,12 @@ PACKAGES: dict[str, Package] = {
     "compat": Package(("msitd._compat",)),
     # A backend of torch.compile.
     "msitd.fx": Package(("msitd._core",), ("functorch", "torch")),
+    # Hooks in engines that call their models themselves.
+    "msitd.engines": Package(
+        ("msitd._core",),
+        ("nvdlfw_inspect", "ray", "torch", "transformer_engine", "transformers", "vllm"),
+    ),
+    "msitd.engines.sglang": Package(("msitd._core", "msitd.formats"), ("torch",)),
     # Names of msit.
     "components": Package(("msitd.formats",), ("numpy",)),
     # Speaks to a daemon by gRPC alone, and needs nothing that records.

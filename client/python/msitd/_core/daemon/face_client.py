@@ -23,8 +23,9 @@ class FaceClient:
 
     Args:
         folder: Where the store of such a daemon is.
-        run: Its name; one that is there gets a number.
+        run: Its name; one that is there gets a number, unless `if_exists` says else.
         rank: As of `msitd.Client`, like `world_size`.
+        if_exists: As of `msitd.Client`.
 
     Raises:
         MsitError: The daemon does not answer.
@@ -36,6 +37,7 @@ class FaceClient:
         run: str,
         rank: int | None = None,
         world_size: int | None = None,
+        if_exists: str = "new",
     ) -> None:
         self._daemon: PrivateDaemon | None = None
         # As `msitd.Client` takes it.
@@ -53,7 +55,7 @@ class FaceClient:
                 rank=rank,
                 world_size=world_size,
                 endpoint=self.endpoint,
-                if_exists="new",
+                if_exists=if_exists,
                 on_drop="warn",
                 max_block=_MAX_BLOCK_S,
             )

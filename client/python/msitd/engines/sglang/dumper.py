@@ -1,0 +1,410 @@
+"""Records what a program dumps, by the methods of SGLang's dumper."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from msitd._core.vocabulary import CALL_AUTO
+from msitd.engines.sglang.config import DumperConfig
+from msitd.engines.sglang.filters import Filter
+from msitd.engines.sglang.model import ModelDumper
+from msitd.engines.sglang.names import PARAMETER, file_name, op_of
+from msitd.engines.sglang.recording import Recording
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Dumper:
+    """Takes values by name, and a step as the token.
+
+    Nothing happens unless `enable` is set, by DUMPER_ENABLE or `configure`. The run is
+    made with the first dump. Any thread may dump; steps are those of all threads.
+    """
+
+    def __init__(self, config: DumperConfig | None = None) -> None:
+        self._config = config or DumperConfig.from_env()
+        self._lock = threading.RLock()
+        self._recording: Recording | None = None
+        self._models: list[ModelDumper] = []
+        self._filter: Filter | None = None
+        self._captured: dict[str, Any] | None = None
+        self._ctx: dict[str, Any] = {}
+        self._step = 0
+        self._dump_index = 0
+        self._use(self._config)
+
+    @property
+    def may_enable(self) -> bool:
+        """Whether it records now, or can be told to."""
+        return self._config.may_be_enabled
+
+    def step(self) -> None:
+        """Ends a step. All ranks call it at the end of an iteration."""
+        if not self._config.enable:
+            return
+        with self._lock:
+            self._step += 1
+            if self._recording is not None:
+                self._recording.client.token = self._step
+
+    def dump(
+        self,
+        name: str,
+        value: Any,
+        save: bool = True,
+        dims: str | None = None,
+        dims_grad: str | None = None,
+        grafter_extras: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Records a value under `name` and the tags of `kwargs`.
+
+        Args:
+            name: The op, to which tags are added.
+            value: A tensor, or a structure of them, or a value, or a function that
+                returns one, which is called if it is wanted.
+            save: Whether it is kept, or only printed.
+            dims: What the dimensions are, kept beside it.
+            dims_grad: The same of its gradient.
+            grafter_extras: Has no effect.
+        """
+        config = self._config
+        if not config.enable or not (config.enable_value or config.enable_grad):
+            return
+        tags = self._tags(name, kwargs)
+        if not self._accepts(tags):
+            return
+        value = value() if callable(value) else value
+        # What is dumped again in a step is another call.
+        number = self.recording().begin_call(op_of(name, tags), self._step)
+        if config.enable_value:
+            self._keep(tags, value, "output", save, {"dims": dims}, None, number)
+        if config.enable_grad and getattr(value, "requires_grad", False):
+            meta = {"dims": dims_grad if dims_grad is not None else dims}
+            self._keep_gradient(tags, value, save, meta, number)
+
+    def dump_model(
+        self,
+        model: torch.nn.Module,
+        name_prefix: str = PARAMETER,
+        save: bool = True,
+        get_grad: Callable[[torch.Tensor], torch.Tensor | None] | None = None,
+        step: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Records parameters, with `enable_model_value`, and their gradients, with
+        `enable_model_grad`.
+
+        Args:
+            get_grad: Returns the gradient of a parameter. Default: its `grad`.
+            step: The token. Default: the current step.
+        """
+        config = self._config
+        if not config.enable:
+            return
+        for parameter_name, parameter in model.named_parameters():
+            tags = self._tags(f"{name_prefix}__{parameter_name}", kwargs)
+            if not self._accepts(tags):
+                continue
+            if config.enable_model_value:
+                self._keep(tags, parameter, "weight", save, {}, step)
+            if config.enable_model_grad:
+                grad = parameter.grad if get_grad is None else get_grad(parameter)
+                if grad is not None:
+                    self._keep(_of_gradient(tags), grad, "grad_weight", save, {}, step)
+
+    def dump_dict(
+        self, name_prefix: str, data: Any, save: bool = True, **kwargs: Any
+    ) -> None:
+        """Records each entry of a mapping, or each attribute of an object."""
+        for name, value in _entries_of(data):
+            self.dump(f"{name_prefix}_{name}", value, save=save, **kwargs)
+
+    def set_ctx(self, **kwargs: Any) -> None:
+        """Adds tags to the dumps that come; None takes one away."""
+        with self._lock:
+            merged = {**self._ctx, **kwargs}
+            self._ctx = {k: v for k, v in merged.items() if v is not None}
+
+    def ctx(
+        self,
+        _extractor: Callable[..., dict[str, Any]] | None = None,
+        **static_ctx: Any,
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Returns a decorator that sets tags while a function runs.
+
+        Args:
+            _extractor: Returns the tags, of the first argument of the function.
+            static_ctx: The tags, if there is none.
+        """
+        if (_extractor is None) == (not static_ctx):
+            raise ValueError("ctx takes a function, or tags by name, and not both")
+
+        def decorator(function: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(function)
+            def wrapper(*args: Any, **kwargs: Any) -> Any:
+                tags = _extractor(args[0]) if _extractor else static_ctx
+                self.set_ctx(**tags)
+                try:
+                    return function(*args, **kwargs)
+                finally:
+                    self.set_ctx(**dict.fromkeys(tags))
+
+            return wrapper
+
+        return decorator
+
+    def apply_source_patches(self) -> None:
+        """Does nothing: there are no patches here."""
+
+    def register_non_intrusive_dumper(
+        self, model: torch.nn.Module
+    ) -> ModelDumper | None:
+        """Records the batches that a model gets, and with `non_intrusive_mode` `all`
+        what its modules get and give. Returns None if that is `off`."""
+        if self._config.non_intrusive_mode == "off":
+            return None
+        with self._lock:
+            dumper = ModelDumper(self, model, self._config.non_intrusive_mode)
+            self._models.append(dumper)
+            if self._config.enable:
+                dumper.turn_on()
+        return dumper
+
+    def configure(self, **kwargs: Any) -> None:
+        """Changes fields of the config. Another `exp_name` begins another run.
+
+        Raises:
+            ValueError: There is no such field, or it is of no use here.
+            TypeError: A value is of another type.
+        """
+        self._use(self._config.changed(kwargs))
+
+    def configure_default(self, **kwargs: Any) -> None:
+        """Changes those fields of the config that the environment does not name."""
+        self._use(self._config.with_defaults(kwargs))
+
+    def reset(self) -> None:
+        """Takes hooks away and begins anew: with the next dump, in another run."""
+        with self._lock:
+            for model in self._models:
+                model.remove()
+            self._models.clear()
+            self._ctx, self._step, self._dump_index = {}, 0, 0
+            self._captured = None
+        self.close()
+
+    def close(self) -> None:
+        """Ends the run; the next dump begins another one. Doing so again does nothing.
+
+        The end of the process does it as well.
+        """
+        with self._lock:
+            recording, self._recording = self._recording, None
+            for model in self._models:
+                model.turn_off()
+        if recording is not None:
+            recording.close()
+
+    @contextlib.contextmanager
+    def capture_output(self) -> Iterator[dict[str, Any]]:
+        """Yields a mapping that gets what is dumped meanwhile, which is not recorded."""
+        if self._captured is not None:
+            raise RuntimeError("output is captured already")
+        self._captured = captured = {}
+        try:
+            yield captured
+        finally:
+            self._captured = None
+
+    def get_state(self) -> dict[str, Any]:
+        """Returns the config and the counters."""
+        return {
+            "config": asdict(self._config),
+            "dump_index": self._dump_index,
+            "step": self._step,
+        }
+
+    def handle_request(self, *, method: str, body: Mapping[str, Any]) -> list[Any]:
+        """Does what a POST to `/dumper/METHOD` of SGLang asks for, in this rank.
+
+        Raises:
+            ValueError: There is no such method, or other ranks would not hear of it.
+        """
+        if method == "get_state":
+            return [self.get_state()]
+        if self.recording().world_size > 1:
+            raise ValueError(
+                f"{method} reaches one rank alone: let `msitctl capture set` say what "
+                "all ranks record"
+            )
+        if method == "configure":
+            self.configure(**body)
+        elif method == "reset":
+            self.reset()
+        else:
+            raise ValueError(f"there is no method {method!r} of a dumper")
+        return [{}]
+
+    @property
+    def _http_manager(self) -> Dumper:
+        """As SGLang's scheduler calls it."""
+        return self
+
+    @property
+    def filter(self) -> Filter | None:
+        """The filter of the config."""
+        return self._filter
+
+    @property
+    def records_gradients(self) -> bool:
+        """Whether hooks record gradients."""
+        return self._config.enable_grad
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it records."""
+        return self._config.enable
+
+    def record_side(self, op: str, io: str, value: Any) -> None:
+        """Records what a model gets or gives, as hooks on it would."""
+        self.recording().record(op, io, value, self._step, {})
+
+    def recording(self) -> Recording:
+        """Returns where it records. Opens it."""
+        with self._lock:
+            if self._recording is None:
+                self._recording = Recording(self._config)
+                self._recording.client.token = self._step
+            return self._recording
+
+    def _use(self, config: DumperConfig) -> None:
+        with self._lock:
+            if config.exp_name != self._config.exp_name:
+                self.close()
+            self._config = config
+            self._filter = None if config.filter is None else Filter(config.filter)
+            for model in self._models:
+                model.turn_on() if config.enable else model.turn_off()
+
+    def _tags(self, name: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "name": name,
+            "recompute_status": _recompute_status(),
+            **self._ctx,
+            **kwargs,
+        }
+
+    def _accepts(self, tags: Mapping[str, Any]) -> bool:
+        return self._filter is None or self._filter.accepts(tags)
+
+    def _keep(
+        self,
+        tags: Mapping[str, Any],
+        value: Any,
+        io: str,
+        save: bool,
+        meta: Mapping[str, str | None],
+        step: int | None = None,
+        number: int = CALL_AUTO,
+    ) -> None:
+        config = self._config
+        recording = self.recording()
+        with self._lock:
+            self._dump_index += 1
+            place = {
+                "step": self._step if step is None else step,
+                "rank": recording.rank,
+                "dump_index": self._dump_index,
+            }
+        name = file_name({**place, **tags})
+        if config.enable_output_console:
+            print(
+                f"[Dumper, rank={recording.rank}] {name} "
+                f"shape={getattr(value, 'shape', None)} "
+                f"dtype={getattr(value, 'dtype', None)}",
+                flush=True,
+            )
+        if not save:
+            return
+        known = {key: text for key, text in meta.items() if text is not None}
+        if self._captured is not None:
+            facts = {**place, **tags, **known}
+            self._captured[tags["name"]] = {"value": _copied(value), "meta": facts}
+            return
+        if not config.enable_output_file:
+            return
+        op = op_of(str(tags["name"]).removeprefix("grad__"), tags)
+        recording.record(op, io, value, place["step"], known, number)
+        if config.dir is not None:
+            folder = os.path.join(config.dir, recording.client.run)
+            recording.write(folder, name, value, {**place, **tags, **known})
+
+    def _keep_gradient(
+        self,
+        tags: Mapping[str, Any],
+        tensor: torch.Tensor,
+        save: bool,
+        meta: Mapping[str, str | None],
+        number: int,
+    ) -> None:
+        step = self._step
+
+        def keep(gradient: torch.Tensor) -> None:
+            if self._config.enable:
+                self._keep(
+                    _of_gradient(tags),
+                    gradient,
+                    "grad_output",
+                    save,
+                    meta,
+                    step,
+                    number,
+                )
+
+        tensor.register_hook(keep)
+
+
+def _of_gradient(tags: Mapping[str, Any]) -> dict[str, Any]:
+    return {**tags, "name": f"grad__{tags['name']}"}
+
+
+def _recompute_status() -> str:
+    """Returns whether Megatron runs a forward the first or the second time."""
+    module = sys.modules.get("megatron.core.tensor_parallel.random")
+    is_checkpointing = getattr(module, "is_checkpointing", None)
+    if is_checkpointing is None or not is_checkpointing():
+        return "disabled"
+    import torch
+
+    return "recompute" if torch.is_grad_enabled() else "original"
+
+
+def _entries_of(data: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(data, Mapping):
+        yield from data.items()
+        return
+    for name in dir(data):
+        if name.startswith("__") and name.endswith("__"):
+            continue
+        # A property may raise.
+        with contextlib.suppress(Exception):
+            value = getattr(data, name)
+            if not callable(value):
+                yield name, value
+
+
+def _copied(value: Any) -> Any:
+    return value.clone() if hasattr(value, "clone") else copy.deepcopy(value)
+
+
+dumper = Dumper()

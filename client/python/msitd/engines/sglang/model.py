@@ -1,0 +1,142 @@
+"""Hooks on a model that SGLang calls by its `forward`."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from msitd._core.module.hooks import HookHandle
+from msitd._core.module.registration import register_hook
+from msitd.engines.sglang.names import module_name
+
+if TYPE_CHECKING:
+    import torch
+
+    from msitd.engines.sglang.dumper import Dumper
+
+_ROOT = "root"
+_LAYER = re.compile(r"(?:.+\.)?layers\.(\d+)(?:\..+)?")
+# Of a batch, what is dumped under its own name.
+_BATCH_FIELDS = ("input_ids", "positions", "seq_lens", "req_pool_indices")
+
+
+class ModelDumper:
+    """Records what a model gets, and maybe what its modules get and give.
+
+    SGLang calls `forward` of a model and not the model, so that is replaced.
+    """
+
+    def __init__(self, dumper: Dumper, model: torch.nn.Module, mode: str) -> None:
+        self._dumper = dumper
+        self._model = model
+        self._mode = mode
+        self._handle: HookHandle | None = None
+        self._had_forward = "forward" in vars(model)
+        self._forward = forward = model.forward
+
+        @functools.wraps(forward)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            self._see_arguments(args, kwargs)
+            result = forward(*args, **kwargs)
+            if self._mode == "all" and self._dumper.is_on:
+                self._keep_result(result)
+            return result
+
+        self._wrapped = wrapped
+        model.forward = wrapped  # type: ignore[method-assign]
+
+    def turn_on(self) -> None:
+        """Records modules from now on, if the mode says so."""
+        if self._mode != "all" or self._handle is not None:
+            return
+        ops = list(self._ops())
+        if ops:
+            self._handle = register_hook(
+                self._model,
+                self._dumper.recording().client,
+                op_pattern=ops,
+                gradients=self._dumper.records_gradients,
+                time="step",
+            )
+
+    def turn_off(self) -> None:
+        """Records no module from now on."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            handle.remove()
+
+    def remove(self) -> None:
+        """Takes everything away. Doing so again does nothing."""
+        self.turn_off()
+        if vars(self._model).get("forward") is not self._wrapped:
+            return
+        if self._had_forward:
+            self._model.forward = self._forward  # type: ignore[method-assign]
+        else:
+            del self._model.forward
+
+    def _ops(self) -> Iterator[str]:
+        """Yields the modules that the filter accepts, but the model itself."""
+        chosen = self._dumper.filter
+        for name, _ in self._model.named_modules():
+            if not name:
+                continue
+            layer = _LAYER.fullmatch(name)
+            tags = {"layer_id": int(layer.group(1)) if layer else None}
+            sides = (module_name(name, side) for side in ("inputs.0", "output"))
+            if chosen is None or any(
+                chosen.accepts({**tags, "name": side}) for side in sides
+            ):
+                yield f"{_ROOT}.{name}"
+
+    def _see_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if not self._dumper.is_on:
+            return
+        # An engine may begin to record between two forwards.
+        self.turn_on()
+        given = {**dict(enumerate(args)), **kwargs}
+        batches = [each for each in given.values() if hasattr(each, "seq_lens")]
+        named = {key: given[key] for key in _BATCH_FIELDS if key in given}
+        for batch in batches:
+            self._tell_requests(batch)
+            for name in _BATCH_FIELDS:
+                value = getattr(batch, name, None)
+                if value is not None:
+                    named.setdefault(name, value)
+        for name, value in named.items():
+            self._dumper.dump(name, value)
+        if self._mode == "all":
+            for key, value in given.items():
+                if not any(value is each for each in batches):
+                    self._keep(f"inputs.{key}", "input", str(key), value)
+
+    def _keep_result(self, result: Any) -> None:
+        # A result of SGLang's own class has what the model is for.
+        logits = getattr(result, "next_token_logits", None)
+        if logits is None:
+            self._keep("output", "output", "", result)
+        else:
+            self._keep("output", "output", "", {"next_token_logits": logits})
+
+    def _keep(self, side: str, io: str, index: str, value: Any) -> None:
+        chosen = self._dumper.filter
+        if chosen is None or chosen.accepts({"name": module_name("", side)}):
+            self._dumper.record_side(_ROOT, io, {index: value} if index else value)
+
+    def _tell_requests(self, batch: Any) -> None:
+        """Says which requests a step works at, and which rows are whose."""
+        ids = getattr(batch, "rids", None)
+        if not ids:
+            return
+        lengths = getattr(batch, "extend_seq_lens_cpu", None)
+        if not lengths or len(lengths) < len(ids):
+            # A decode has one row for each.
+            lengths = [1] * len(ids)
+        rows = {}
+        end = 0
+        for request, length in zip(ids, lengths, strict=False):
+            rows[request] = (end, end + int(length))
+            end += int(length)
+        self._dumper.recording().client.record_requests(rows)

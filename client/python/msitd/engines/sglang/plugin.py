@@ -1,0 +1,30 @@
+"""Has SGLang dump by the dumper of msitd."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from msitd.engines.sglang.dumper import dumper
+
+_MODULE = "sglang.srt.debug_utils.dumper"
+
+
+def register() -> None:
+    """Puts the dumper where SGLang has its own, if MSITD_RUN names a run.
+
+    SGLang calls this in each of its processes, as the entry point `msitd` of
+    `sglang.srt.plugins`. Modules that have imported its dumper before get this one.
+    """
+    if not os.environ.get("MSITD_RUN"):
+        return
+    import importlib
+
+    theirs = importlib.import_module(_MODULE)
+    old = theirs.dumper
+    if old is dumper:
+        return
+    theirs.dumper = dumper
+    for name, module in list(sys.modules.items()):
+        if name.startswith("sglang.") and vars(module).get("dumper") is old:
+            vars(module)["dumper"] = dumper

@@ -1,0 +1,119 @@
+"""Where one dumper records."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from msitd._core.daemon.face_client import FaceClient
+from msitd._core.daemon.ranks import rank_of_process
+from msitd._core.leaf.leaves import Call, LeafRecorder
+from msitd._core.leaf.walk import walk_result
+from msitd._core.skips import Skips
+from msitd._core.vocabulary import CALL_AUTO
+
+if TYPE_CHECKING:
+    from msitd._core.recorder import Client
+    from msitd.engines.sglang.config import DumperConfig
+
+_logger = logging.getLogger("msitd")
+
+_RUN = "dump"
+# Where the store of a daemon of this process is, if no folder is named.
+_FOLDER = "/tmp/dumper"
+
+
+class Recording:
+    """A client, and a daemon if none runs. Any thread may record.
+
+    Raises:
+        MsitError: The daemon does not answer.
+    """
+
+    def __init__(self, config: DumperConfig) -> None:
+        # Who dumps a tensor has torch.
+        import torch
+
+        self._torch = torch
+        self._folder = os.path.abspath(config.dir or _FOLDER)
+        os.makedirs(self._folder, 0o750, exist_ok=True)
+        self.rank, self.world_size = rank_of_process()
+        self._face = FaceClient(
+            self._folder,
+            config.exp_name or os.environ.get("MSITD_RUN") or _RUN,
+            self.rank,
+            self.world_size,
+            "replace" if config.cleanup_previous and config.exp_name else "new",
+        )
+        self.client: Client = self._face.client
+        self._leaves = LeafRecorder(
+            self.client, Skips(self.client), values=True, objects=True
+        )
+        self._lock = threading.Lock()
+        # Of which it is known what their dimensions are.
+        self._described: set[tuple[str, str]] = set()
+        self._has_files = config.dir is not None
+        self._has_failed = False
+        atexit.register(self.close)
+
+    def begin_call(self, op: str, step: int) -> int:
+        """Returns the number of a call, which its gradient shares."""
+        return self._leaves.begin_call(op, step)
+
+    def record(
+        self,
+        op: str,
+        io: str,
+        value: Any,
+        step: int,
+        meta: Mapping[str, str],
+        number: int = CALL_AUTO,
+    ) -> None:
+        """Records a value. Raises nothing; what cannot be recorded is counted.
+
+        Args:
+            number: Of its call. Default: records of the same place are counted.
+        """
+        if not self.client.selects(op, io, step):
+            return
+        call = Call(op, step, number, None)
+        leaves = walk_result(value, self._torch.Tensor, True)
+        self._leaves.record(leaves, io, call, None)
+        for key, text in meta.items():
+            with self._lock:
+                is_new = (op, io) not in self._described
+                self._described.add((op, io))
+            if is_new:
+                index = key if io == "output" else f"{io}.{key}"
+                self.client.record_value(
+                    text, op=op, io="state", index=index, token=step
+                )
+
+    def write(
+        self, folder: str, name: str, value: Any, meta: Mapping[str, Any]
+    ) -> None:
+        """Writes a file as SGLang does. What fails is told once."""
+        try:
+            os.makedirs(folder, exist_ok=True)
+            with self._torch.no_grad():
+                if isinstance(value, self._torch.Tensor):
+                    # No bytes of a larger storage, and no parameter.
+                    value = value.detach().clone()
+                self._torch.save(
+                    {"value": value, "meta": dict(meta)}, os.path.join(folder, name)
+                )
+        except Exception as error:  # noqa: BLE001 - never the model's problem
+            self._has_files = False
+            if not self._has_failed:
+                self._has_failed = True
+                _logger.warning("%s is not written: %s (said once)", name, error)
+
+    def close(self) -> None:
+        """Ends the client, and a daemon of its own, whose store is kept if nothing
+        else has what was recorded."""
+        atexit.unregister(self.close)
+        self._face.close(lacking="" if self._has_files else self._folder)
