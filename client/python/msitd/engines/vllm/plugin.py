@@ -1,0 +1,43 @@
+"""What vLLM calls in each of its processes."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Any
+
+from msitd.engines.vllm import recorder
+
+_MARK = "_msitd_has_hooks"
+
+
+def register() -> None:
+    """Has workers record from their first step on, if MSITD_RUN names a run.
+
+    vLLM may call it several times.
+    """
+    if not os.environ.get("MSITD_RUN"):
+        return
+    from vllm.v1.worker.worker_base import WorkerWrapperBase
+
+    install(WorkerWrapperBase)
+
+
+def install(wrapper_class: type) -> None:
+    """Has a class of vLLM put hooks on the model of its worker.
+
+    Its `initialize_from_config` comes when the model is loaded, before it is warmed up.
+    """
+    old = wrapper_class.initialize_from_config  # type: ignore[attr-defined]
+    if hasattr(old, _MARK):
+        return
+
+    @functools.wraps(old)
+    def initialize_from_config(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = old(self, *args, **kwargs)
+        if recorder.of(self.worker) is None:
+            recorder.start(self.worker)
+        return result
+
+    setattr(initialize_from_config, _MARK, True)
+    wrapper_class.initialize_from_config = initialize_from_config  # type: ignore[attr-defined]
