@@ -92,6 +92,17 @@ def test_a_dump_is_an_op_with_its_tags(make: Any, daemon: Daemon) -> None:
     assert "a" in values(daemon)
 
 
+def test_each_reset_begins_another_run(make: Any, daemon: Daemon) -> None:
+    dumper = make()
+    for number in range(3):
+        for _ in range(number + 1):
+            dumper.dump("x", torch.full((1,), number))
+            dumper.step()
+        dumper.reset()
+    for number, run in enumerate(("r", "r-2", "r-3")):
+        assert len(places(daemon, run)) == number + 1
+
+
 def test_nothing_is_recorded_until_it_is_enabled(daemon: Daemon) -> None:
     dumper = Dumper(DumperConfig(exp_name="r"))
     dumper.dump("a", lambda: pytest.fail("it is not wanted"))

@@ -100,7 +100,7 @@ def test_each_step_is_a_token_and_its_requests_have_their_rows(
 
 
 @pytest.mark.parametrize("kind", RUNNERS)
-def test_nothing_stays_behind(kind: str) -> None:
+def test_nothing_stays_behind(kind: str, daemon: Daemon) -> None:
     worker = worker_of(kind)
     before = dict(vars(worker)), dict(vars(worker.model_runner))
     for _ in range(2):
@@ -109,6 +109,8 @@ def test_nothing_stays_behind(kind: str) -> None:
         worker.msitd_stop()
         assert worker.msitd_stop() == {}
     assert (vars(worker), vars(worker.model_runner)) == before
+    runs = daemon.ctl_json("run", "list")["runs"]
+    assert {run["name"] for run in runs} == {"r", "r-2", "r-3", "r-4"}
     hooks = [
         m._forward_hooks or m._forward_pre_hooks for m in worker.get_model().modules()
     ]

@@ -58,7 +58,14 @@ PACKAGES: dict[str, Package] = {
     # Hooks in engines that call their models themselves.
     "msitd.engines": Package(
         ("msitd._core",),
-        ("nvdlfw_inspect", "ray", "torch", "transformer_engine", "transformers", "vllm"),
+        (
+            "nvdlfw_inspect",
+            "ray",
+            "torch",
+            "transformer_engine",
+            "transformers",
+            "vllm",
+        ),
     ),
     "msitd.engines.sglang": Package(("msitd._core", "msitd.formats"), ("torch",)),
     # Names of msit.

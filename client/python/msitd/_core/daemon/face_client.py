@@ -25,7 +25,7 @@ class FaceClient:
         folder: Where the store of such a daemon is.
         run: Its name; one that is there gets a number, unless `if_exists` says else.
         rank: As of `msitd.Client`, like `world_size`.
-        if_exists: As of `msitd.Client`.
+        if_exists: As of `msitd.Client`, like `job`.
 
     Raises:
         MsitError: The daemon does not answer.
@@ -38,6 +38,7 @@ class FaceClient:
         rank: int | None = None,
         world_size: int | None = None,
         if_exists: str = "new",
+        job: str | None = None,
     ) -> None:
         self._daemon: PrivateDaemon | None = None
         # As `msitd.Client` takes it.
@@ -56,6 +57,7 @@ class FaceClient:
                 world_size=world_size,
                 endpoint=self.endpoint,
                 if_exists=if_exists,
+                job=job,
                 on_drop="warn",
                 max_block=_MAX_BLOCK_S,
             )

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.daemon.face_client import FaceClient
+from msitd._core.daemon.launches import next_job
 from msitd._core.daemon.ranks import rank_of_process
 from msitd._core.leaf.leaves import Call, LeafRecorder
 from msitd._core.leaf.walk import walk_result
@@ -48,6 +49,7 @@ class Recording:
             self.rank,
             self.world_size,
             "replace" if config.cleanup_previous and config.exp_name else "new",
+            next_job("sglang", self.world_size),
         )
         self.client: Client = self._face.client
         self._leaves = LeafRecorder(

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from msitd._core.daemon.launches import next_job
 from msitd._core.module.hooks import HookHandle
 from msitd._core.module.registration import register_hook
 from msitd._core.recorder import Client
@@ -60,6 +61,7 @@ class WorkerRecorder:
             world_size,
             endpoint,
             if_exists="new",
+            job=next_job("vllm", world_size),
             on_drop="warn",
             max_block=_MAX_BLOCK_S,
         )

@@ -1,0 +1,129 @@
+"""Records trainings of Hugging Face's Trainer.
+
+from msitd.engines import huggingface
+
+trainer = Trainer(model, args, ..., callbacks=[huggingface.callback(run="golden")])
+trainer.train()
+
+`generate` needs no more than `msitd.register_hook`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msitd._core.daemon.launches import next_job
+from msitd._core.module.hooks import HookHandle
+from msitd._core.module.registration import register_hook
+from msitd._core.recorder import Client
+
+if TYPE_CHECKING:
+    from transformers import TrainerCallback
+
+
+def callback(
+    client: Client | None = None,
+    *,
+    run: str | None = None,
+    evaluation: bool = False,
+    gradients: bool = True,
+    **options: Any,
+) -> TrainerCallback:
+    """Returns a callback that records each training of a Trainer.
+
+    The token of a step is the `global_step` that it begins with, also where a training
+    goes on from a checkpoint. Forwards that gradients are accumulated over are calls of
+    one token.
+
+    Args:
+        client: Where to record; it stays open. Default: one for each training, which
+            ends with it, of the rank and world size of the process.
+        run: Of such a client. Default: MSITD_RUN.
+        evaluation: Whether forwards of evaluations are recorded, as further calls of
+            the step that they follow.
+        gradients: As of `msitd.register_hook`, like `options`.
+
+    Raises:
+        ImportError: transformers is not installed.
+    """
+    from transformers import TrainerCallback
+
+    recorder = _TrainingRecorder(client, run, evaluation, gradients, options)
+
+    # The class needs the installed one, which is imported late.
+    class MsitdCallback(TrainerCallback):
+        """Tells the recorder what the Trainer does."""
+
+        def on_train_begin(
+            self, args: Any, state: Any, control: Any, model: Any = None, **_: Any
+        ) -> None:
+            recorder.begin(model, args, state.global_step)
+
+        def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            recorder.resume(state.global_step)
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            recorder.end_step(state.global_step)
+
+        def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            recorder.end()
+
+    return MsitdCallback()
+
+
+class _TrainingRecorder:
+    """Hooks for as long as a training lasts."""
+
+    def __init__(
+        self,
+        client: Client | None,
+        run: str | None,
+        evaluation: bool,
+        gradients: bool,
+        options: dict[str, Any],
+    ) -> None:
+        self._given = client
+        self._run = run
+        self._evaluation = evaluation
+        self._options = {**options, "gradients": gradients}
+        self._client: Client | None = None
+        self._hooks: HookHandle | None = None
+
+    def begin(self, model: Any, args: Any, step: int) -> None:
+        """Puts hooks on. A training before this one may have ended by an exception."""
+        self.end()
+        world_size = int(args.world_size)
+        self._client = self._given or Client(
+            self._run,
+            int(args.process_index),
+            world_size,
+            if_exists="new",
+            job=next_job("huggingface", world_size),
+        )
+        self._client.token = step
+        self._hooks = register_hook(model, self._client, time="step", **self._options)
+
+    def resume(self, step: int) -> None:
+        """Is told that a step begins."""
+        if self._client is not None and self._hooks is not None:
+            self._client.token = step
+            self._hooks.resume()
+
+    def end_step(self, step: int) -> None:
+        """Is told that the optimizer has stepped; evaluations may come."""
+        if (
+            self._client is not None
+            and self._hooks is not None
+            and not self._evaluation
+        ):
+            self._hooks.pause()
+            self._client.token = step
+
+    def end(self) -> None:
+        """Takes hooks away, and closes a client of its own."""
+        hooks, self._hooks = self._hooks, None
+        client, self._client = self._client, None
+        if hooks is not None:
+            hooks.remove()
+        if client is not None and client is not self._given:
+            client.close()

@@ -1,0 +1,154 @@
+"""Hooks on the parts of a model that a rank of Megatron-core holds.
+
+from msitd.engines import megatron
+
+model = get_model(...)  # One part, or a list with virtual pipeline stages.
+with megatron.register_hook(model, client, gradients=True):
+    train(model)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msitd._core.graph import compiled
+from msitd._core.module.hooks import HookHandle
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    import torch
+    from typing_extensions import Self
+
+    from msitd._core.recorder import Client
+
+_ROOT = "root"
+_LAYER = re.compile(r"(.*\blayers)\.\d+")
+# Wrappers of DDP, of Float16Module and the like have the model in this.
+_INNER = "module"
+
+_DEFAULTS: dict[str, Any] = {
+    "inputs": True,
+    "outputs": True,
+    "weights": False,
+    "values": True,
+    "stack": "none",
+    "aliases": False,
+    "objects": False,
+    "gradients": False,
+    "optimizer_state": False,
+    "op_pattern": None,
+    "tokens": None,
+    "time": "auto",
+    "requests": None,
+}
+
+
+class PartHandles:
+    """The hooks on all parts that a rank holds."""
+
+    def __init__(self, handles: list[HookHandle]) -> None:
+        self._handles = handles
+
+    @property
+    def skipped(self) -> dict[str, int]:
+        """See `HookHandle.skipped`."""
+        out: dict[str, int] = {}
+        for handle in self._handles:
+            for reason, count in handle.skipped.items():
+                out[reason] = out.get(reason, 0) + count
+        return out
+
+    def step(self) -> None:
+        """Ends a step; see `HookHandle.step`."""
+        self._handles[0].step()
+
+    def remove(self) -> None:
+        """Takes the hooks away. Doing so again does nothing."""
+        for handle in self._handles:
+            handle.remove()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.remove()
+
+
+def register_hook(
+    model: torch.nn.Module | Sequence[torch.nn.Module], client: Client, **options: Any
+) -> PartHandles:
+    """Records what the modules of one rank get, give and compute in a backward.
+
+    Ops are those of `msitd.register_hook`, but that a layer has its number in the whole
+    model: `root.decoder.layers.5` is the same layer on any stage of any pipeline.
+    Wrappers around the model are no part of a name.
+
+    Args:
+        model: The model, or the list of its parts with virtual pipeline stages.
+        client: Of the rank of torch.distributed.
+        options: As of `msitd.register_hook`.
+
+    Raises:
+        ValueError: There is no model.
+        TypeError: There is no such option.
+    """
+    parts = list(model) if isinstance(model, (list, tuple)) else [model]
+    if not parts:
+        raise ValueError("the list has no model")
+    unknown = sorted(options.keys() - _DEFAULTS.keys())
+    if unknown:
+        raise TypeError(f"{unknown[0]} is no option of register_hook")
+    handles: list[HookHandle] = []
+    try:
+        for part in parts:
+            inner = _unwrapped(part)
+            handles.append(
+                HookHandle(
+                    inner, client, op_of=_op_of(inner), **{**_DEFAULTS, **options}
+                )
+            )
+    except BaseException:
+        for handle in handles:
+            handle.remove()
+        raise
+    return PartHandles(handles)
+
+
+def _unwrapped(model: Any) -> Any:
+    """Returns what DDP, Float16Module and others wrap."""
+    model = compiled.unwrap(model)
+    while not hasattr(model, "decoder") and hasattr(model, _INNER):
+        model = compiled.unwrap(getattr(model, _INNER))
+    return model
+
+
+def _op_of(model: Any) -> Callable[[str], str]:
+    """Returns what names the modules of a part."""
+    renamed: dict[str, str] = {}
+    for name, module in compiled.named_modules(model):
+        number = getattr(module, "layer_number", None)
+        found = _LAYER.fullmatch(name)
+        if found is not None and isinstance(number, int):
+            renamed[name] = f"{found.group(1)}.{number - 1}"
+
+    def op_of(name: str) -> str:
+        if not name:
+            return _ROOT
+        rest = ""
+        head = name
+        while head:
+            if head in renamed:
+                return f"{_ROOT}.{renamed[head]}{rest}"
+            head, dot, tail = head.rpartition(".")
+            rest = f"{dot}{tail}{rest}"
+        return f"{_ROOT}.{name}"
+
+    return op_of

@@ -1,0 +1,170 @@
+"""The feature MsitdRecord, and where it records."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from msitd._core.daemon.launches import next_job
+from msitd._core.daemon.ranks import rank_of_process
+from msitd._core.leaf.leaves import Call, LeafRecorder
+from msitd._core.recorder import Client
+from msitd._core.skips import Skips
+from msitd._core.vocabulary import CALL_AUTO
+
+if TYPE_CHECKING:
+    import torch
+
+# What TransformerEngine calls the tensors of a layer.
+_PLACES = {
+    "activation": ("input", "0"),
+    "weight": ("weight", "weight"),
+    "output": ("output", "0"),
+    "gradient": ("grad_output", "0"),
+    "dgrad": ("grad_input", "0"),
+    "wgrad": ("grad_weight", "weight"),
+}
+_QUANTIZED = "quantized"
+
+
+class _Recording:
+    """The client of this process, which is opened by the first tensor."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._client: Client | None = None
+        self._leaves: LeafRecorder | None = None
+
+    def record(
+        self, layer: str, name: str, part: str, tensor: torch.Tensor, iteration: int
+    ) -> None:
+        """Records one tensor. What cannot be recorded is counted."""
+        with self._lock:
+            if self._client is None or self._leaves is None:
+                rank, world_size = rank_of_process()
+                self._client = Client(
+                    rank=rank,
+                    world_size=world_size,
+                    if_exists="new",
+                    on_drop="warn",
+                    job=next_job("transformer_engine", world_size),
+                )
+                self._leaves = LeafRecorder(
+                    self._client, Skips(self._client), values=False, objects=False
+                )
+            client, leaves = self._client, self._leaves
+            if client.token < iteration:
+                client.token = iteration
+        io, index = _PLACES.get(name, ("state", name))
+        if client.selects(layer, io, iteration):
+            index = f"{index}.{part}" if part else index
+            call = Call(layer, iteration, CALL_AUTO, None)
+            leaves.record([(index, tensor)], io, call, None)
+
+    def close(self) -> None:
+        """Ends the client."""
+        with self._lock:
+            client, self._client, self._leaves = self._client, None, None
+        if client is not None:
+            client.close()
+
+
+_recording = _Recording()
+
+
+def close() -> None:
+    """Ends the run of this process, as its end does. A later tensor begins another."""
+    _recording.close()
+
+
+def define() -> None:
+    """Registers the feature, each time that nvdlfw_inspect has forgotten it."""
+    from nvdlfw_inspect.registry import Registry, api_method
+    from transformer_engine.debug.features.api import TEConfigAPIMapper
+
+    class MsitdRecord(TEConfigAPIMapper):  # type: ignore[misc]
+        """Records tensors of layers into the run that MSITD_RUN names.
+
+        Keys of its configuration, besides `enabled` and `tensors` or `tensors_struct`:
+        `high_precision_tensor` (default: true) and `quantized_tensor` (default: false),
+        which of the two forms; `freq`, `start_step`, `end_step` and `start_end_list`,
+        which iterations, as of DumpTensors.
+        """
+
+        @api_method  # type: ignore[untyped-decorator]
+        def inspect_tensor_enabled(
+            self,
+            config: dict[str, Any],
+            layer_name: str,
+            tensor_name: str,
+            iteration: int,
+        ) -> tuple[bool, int | None]:
+            """Returns whether this iteration is recorded, and the next one that is."""
+            return is_recorded(config, iteration), next_recorded(config, iteration)
+
+        @api_method  # type: ignore[untyped-decorator]
+        def inspect_tensor(
+            self,
+            config: dict[str, Any],
+            layer_name: str,
+            tensor_name: str,
+            iteration: int,
+            tp_group: Any = None,
+            tensor: torch.Tensor | None = None,
+            rowwise_quantized_tensor: torch.Tensor | None = None,
+            columnwise_quantized_tensor: torch.Tensor | None = None,
+            quantizer: Any = None,
+            **_: Any,
+        ) -> None:
+            """Records the forms of a tensor that are asked for, and are there."""
+            if tensor is not None and config.get("high_precision_tensor", True):
+                _recording.record(layer_name, tensor_name, "", tensor, iteration)
+            if not config.get("quantized_tensor", False):
+                return
+            rows, columns = rowwise_quantized_tensor, columnwise_quantized_tensor
+            if rows is not None:
+                _recording.record(layer_name, tensor_name, _QUANTIZED, rows, iteration)
+            if columns is not None and columns is not rows:
+                part = f"{_QUANTIZED}_columnwise"
+                _recording.record(layer_name, tensor_name, part, columns, iteration)
+
+    Registry.register_feature(namespace="transformer_engine")(MsitdRecord)
+
+
+def is_recorded(config: dict[str, Any], iteration: int) -> bool:
+    """Returns whether a configuration asks for an iteration."""
+    ranges, every = _ranges_of(config)
+    return (
+        any(
+            begin <= iteration and (end is None or iteration <= end)
+            for begin, end in ranges
+        )
+        and iteration % every == 0
+    )
+
+
+def next_recorded(config: dict[str, Any], iteration: int) -> int | None:
+    """Returns the first iteration behind this one that it asks for; None if none is."""
+    ranges, every = _ranges_of(config)
+    found = []
+    for begin, end in ranges:
+        first = max(begin, iteration + 1)
+        first += -first % every
+        if end is None or first <= end:
+            found.append(first)
+    return min(found, default=None)
+
+
+def _ranges_of(
+    config: dict[str, Any],
+) -> tuple[list[tuple[int, int | None]], int]:
+    """Returns ranges of iterations with their ends, and of how many one is taken."""
+    every = max(1, int(config.get("freq") or 1))
+    pairs = config.get("start_end_list") or [
+        (config.get("start_step"), config.get("end_step"))
+    ]
+    ranges = []
+    for begin, end in pairs:
+        last = None if end is None or int(end) < 0 else int(end)
+        ranges.append((int(begin or 0), last))
+    return ranges, every

@@ -1,0 +1,5 @@
+"""nvdlfw_inspect runs this file."""
+
+from msitd.engines.transformer_engine.feature import define
+
+define()
