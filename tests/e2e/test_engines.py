@@ -3,6 +3,7 @@
 tests/engines has the packages themselves.
 """
 
+import doctest
 import json
 import os
 import subprocess
@@ -361,3 +362,15 @@ def test_ranks_of_torchrun_are_those_of_the_run(daemon: Daemon) -> None:
     assert run["world_size"] == 2
     for rank in "01":
         assert (0, 0, "root", "output 0") in places(daemon, "r", "--ranks", rank)
+
+
+def test_the_page_shows_what_happens(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MSITCTL_ENDPOINT", f"unix:{daemon.socket_dir}/msitd.sock")
+    monkeypatch.delenv("MSITD_RUN")
+    failed, tried = doctest.testfile(
+        str(ROOT / "docs/engines.md"), module_relative=False
+    )
+    assert tried > 10
+    assert failed == 0

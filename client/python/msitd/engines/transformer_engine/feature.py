@@ -53,8 +53,7 @@ class _Recording:
                     self._client, Skips(self._client), values=False, objects=False
                 )
             client, leaves = self._client, self._leaves
-            if client.token < iteration:
-                client.token = iteration
+            client.token = max(client.token, iteration)
         io, index = _PLACES.get(name, ("state", name))
         if client.selects(layer, io, iteration):
             index = f"{index}.{part}" if part else index

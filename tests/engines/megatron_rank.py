@@ -1,0 +1,78 @@
+"""One stage of a pipeline of Megatron-core, on a CPU.
+
+usage: megatron_rank.py RANK WORLD_SIZE FILE
+"""
+
+import contextlib
+import sys
+from typing import Any
+
+import msitd
+import torch
+import torch.distributed as dist
+from msitd.engines import megatron
+
+LAYERS, WIDTH, ROWS, PLACES = 4, 32, 2, 8
+
+
+def main() -> None:
+    rank, stages = int(sys.argv[1]), int(sys.argv[2])
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{sys.argv[3]}", rank=rank, world_size=stages
+    )
+    # What it asks a device for that is not there.
+    torch.cuda.current_device = lambda: torch.device("cpu")
+    from megatron.core import parallel_state
+    from megatron.core.models.gpt import GPTModel
+    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+    from megatron.core.tensor_parallel import random as megatron_random
+    from megatron.core.transformer import TransformerConfig
+
+    def fork(self: Any, name: str = "") -> Any:
+        return contextlib.nullcontext()
+
+    megatron_random.CudaRNGStatesTracker.fork = fork
+    parallel_state.initialize_model_parallel(1, stages)
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        num_layers=LAYERS,
+        hidden_size=WIDTH,
+        num_attention_heads=4,
+        use_cpu_initialization=True,
+        pipeline_model_parallel_size=stages,
+        pipeline_dtype=torch.float32,
+        attention_dropout=0.0,
+        hidden_dropout=0.0,
+        bias_dropout_fusion=False,
+    )
+    is_first, is_last = rank == 0, rank == stages - 1
+    model = GPTModel(
+        config=config,
+        transformer_layer_spec=get_gpt_layer_local_spec(),
+        vocab_size=64,
+        max_sequence_length=PLACES,
+        pre_process=is_first,
+        post_process=is_last,
+    ).eval()
+    words = torch.arange(ROWS * PLACES).reshape(ROWS, PLACES)
+    places = torch.arange(PLACES).repeat(ROWS, 1)
+    mask = torch.ones(1, 1, PLACES, PLACES, dtype=torch.bool).triu(1)
+    with (
+        torch.no_grad(),
+        msitd.Client(rank=rank, world_size=stages, if_exists="new") as client,
+        megatron.register_hook(model, client),
+    ):
+        for _ in range(2):
+            if not is_first:
+                hidden = torch.empty(PLACES, ROWS, WIDTH)
+                dist.recv(hidden, rank - 1)
+                model.set_input_tensor(hidden)
+            result = model(words, places, mask)
+            if not is_last:
+                dist.send(result.contiguous(), rank + 1)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

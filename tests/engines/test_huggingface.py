@@ -1,0 +1,142 @@
+"""generate and Trainer of transformers, with a daemon."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msitd
+import pytest
+import torch
+from engine_places import places
+from msitd import query
+from msitd.engines import huggingface
+from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
+
+from daemon import Daemon
+
+STEPS, MICRO_BATCHES, WORDS = 4, 2, 64
+
+
+@pytest.fixture(autouse=True)
+def place(
+    daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """A daemon where a client looks for it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MSITD_ENDPOINT", f"unix:{daemon.socket_dir}")
+    yield
+
+
+def llama() -> LlamaForCausalLM:
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=WORDS,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+    )
+    return LlamaForCausalLM(config)
+
+
+def test_tokens_of_generate_are_those_of_its_requests(daemon: Daemon) -> None:
+    model = llama().eval()
+    prompt = torch.tensor([[5, 6, 7], [8, 9, 10]])
+    options: dict[str, Any] = {
+        "attention_mask": torch.ones_like(prompt),
+        "max_new_tokens": 4,
+        "do_sample": False,
+        "pad_token_id": 0,
+        "eos_token_id": None,
+    }
+    plain = model.generate(prompt, **options)
+    rows = {"a": 0, "b": 1}
+    with (
+        msitd.Client("r") as client,
+        msitd.register_hook(model, client, requests=lambda: rows),
+    ):
+        generated = model.generate(prompt, **options)
+    assert torch.equal(generated, plain)
+    with query.connect(f"unix:{daemon.socket_dir}/msitd.sock") as asked:
+        for request, row in rows.items():
+            chosen = query.select(ops="root", io="output", requests=request)
+            logits = [
+                tensor
+                for tensor in asked.tensors.list("r", chosen)
+                if tensor.index == "logits"
+            ]
+            assert [tensor.token for tensor in logits] == [0, 1, 2, 3]
+            for tensor in logits:
+                [own] = [each for each in tensor.requests if each.id == request]
+                last = asked.tensors.read_torch(tensor)[own.row_slice][0, -1]
+                assert last.argmax() == generated[row, prompt.shape[1] + tensor.token]
+
+
+def trained(
+    *callbacks: Any, resumes_at: int | None = None, steps: int = STEPS
+) -> tuple[list[float], dict[str, torch.Tensor]]:
+    """Trains, and evaluates behind each step."""
+    torch.manual_seed(1)
+    rows = torch.randint(0, WORDS, (STEPS * MICRO_BATCHES * 2, 6))
+    data = [{"input_ids": row, "labels": row} for row in rows]
+    model = llama()
+    arguments = TrainingArguments(
+        "out",
+        per_device_train_batch_size=2,
+        gradient_accumulation_steps=MICRO_BATCHES,
+        max_steps=steps,
+        logging_steps=1,
+        eval_strategy="steps",
+        eval_steps=1,
+        save_strategy="steps",
+        save_steps=2,
+        report_to=[],
+        use_cpu=True,
+        disable_tqdm=True,
+        seed=3,
+    )
+    trainer = Trainer(
+        model,
+        arguments,
+        train_dataset=data,
+        eval_dataset=data[:2],
+        callbacks=list(callbacks),
+    )
+    trainer.train(
+        resume_from_checkpoint=f"out/checkpoint-{resumes_at}" if resumes_at else None
+    )
+    losses = [each["loss"] for each in trainer.state.log_history if "loss" in each]
+    return losses, model.state_dict()
+
+
+def root_calls(daemon: Daemon, run: str) -> list[tuple[int, int]]:
+    return [
+        (token, call)
+        for token, call, op, what in places(daemon, run, "--io", "output")
+        if (op, what) == ("root", "output loss")
+    ]
+
+
+def test_steps_of_trainer_are_tokens_and_change_no_bit(daemon: Daemon) -> None:
+    plain, weights = trained()
+    assert len(plain) == STEPS
+    losses, recorded = trained(huggingface.callback(run="r"))
+    assert losses == plain
+    assert all(torch.equal(recorded[name], weights[name]) for name in weights)
+    expected = [(s, c) for s in range(STEPS) for c in range(MICRO_BATCHES)]
+    assert root_calls(daemon, "r") == expected
+    grads = places(daemon, "r", "--io", "grad_weight", "--ops", "root.lm_head")
+    assert {token for token, *_ in grads} == set(range(STEPS))
+    # The training goes on from a checkpoint, in a run of its own.
+    _, again = trained(huggingface.callback(run="on"), resumes_at=2)
+    assert {token for token, _ in root_calls(daemon, "on")} == {2, 3}
+    assert all(torch.equal(again[name], weights[name]) for name in weights)
+
+
+def test_evaluations_are_further_calls_of_their_step(daemon: Daemon) -> None:
+    trained(huggingface.callback(run="r", evaluation=True, gradients=False), steps=2)
+    calls: Callable[[int], list[int]] = lambda step: [
+        call for token, call in root_calls(daemon, "r") if token == step
+    ]
+    assert len(calls(0)) == len(calls(1)) > MICRO_BATCHES
