@@ -30,9 +30,9 @@ def signature(function: Callable[..., Any]) -> list[str]:
     return out
 
 
-def values(daemon: Daemon, run: str = "r") -> set[str]:
+def values(daemon: Daemon, run: str = "r", kind: str = "text") -> set[str]:
     """Returns the values of a run."""
     rows = daemon.ctl_json(
-        "tensor", "list", "--run", run, "--kind", "text", "--limit", "0"
+        "tensor", "list", "--run", run, "--kind", kind, "--limit", "0"
     )
     return {row["value"] for row in rows.get("tensors", [])}

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -264,6 +265,81 @@ def test_its_files_are_read_into_a_run_that_equals_the_recorded_one(
     compared = daemon.ctl_json("compare", "get", "c-000001")
     assert int(compared["pass_count"]) == 10
     assert compared.get("fail_count", "0") == "0"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "n" * 3000, "../../owned", "a\0b", "lone\udce4", "a b*?[c]"],
+    ids=["empty", "long", "path", "zero", "surrogate", "pattern"],
+)
+def test_no_name_stops_the_program_or_leaves_the_folder(
+    name: str, make: Any, daemon: Daemon, tmp_path: Path
+) -> None:
+    dumper = make(dir="dumps")
+    dumper.dump(name, torch.ones(1))
+    dumper.dump("good", torch.ones(1))
+    dumper.close()
+    written = [path for path in tmp_path.rglob("*.pt") if "daemon-" not in str(path)]
+    assert {path.parent for path in written} == {tmp_path / "dumps/r"}
+    assert "good" in {op for _, _, op, _ in places(daemon)}
+
+
+def test_whatever_is_dumped_is_recorded_or_counted(make: Any, daemon: Daemon) -> None:
+    dumper = make(enable_grad=True)
+    leaf = torch.ones(2, requires_grad=True)
+    for name, value in {
+        "object": object(),
+        "generator": (i for i in range(3)),
+        "meta": torch.ones(2, device="meta"),
+        "sparse": torch.eye(2).to_sparse(),
+        "leaf": leaf,
+    }.items():
+        dumper.dump(name, value)
+    (leaf * 2).sum().backward()
+    # These tags are the user's, whatever ours are called.
+    dumper.dump("tags", torch.ones(1), token=5, op="x", io="y", call=2)
+    with torch.inference_mode():
+        dumper.dump("inference", torch.ones(1))
+
+    @torch.compile(backend="aot_eager")
+    def compiled(x: torch.Tensor) -> torch.Tensor:
+        dumper.dump("compiled", x * 2)
+        return x + 1
+
+    for _ in range(2):
+        assert compiled(torch.ones(2)).tolist() == [2, 2]
+    pid = os.fork()
+    if pid == 0:
+        dumper.dump("child", torch.ones(1))
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    dumper.close()
+    found = places(daemon)
+    assert (0, 0, "leaf", "grad_output 0") in found
+    assert (0, 1, "compiled", "output 0") in found
+    ops = {op for _, _, op, _ in found}
+    assert {"tags___call=2___io=y___op=x___token=5", "inference", "sparse"} <= ops
+    assert "child" not in ops
+    assert any("meta" in value for value in values(daemon, kind="other"))
+
+
+def test_threads_dump_at_once(make: Any, daemon: Daemon) -> None:
+    dumper = make()
+
+    def work(number: int) -> None:
+        for _ in range(50):
+            dumper.dump(f"x{number}", torch.ones(4))
+            dumper.dump("all", torch.ones(1))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    dumper.close()
+    found = places(daemon)
+    assert len(found) == len(set(found)) == 400
+    assert dumper.get_state()["dump_index"] == 400
 
 
 def test_files_of_several_ranks_and_of_others_are_read_or_counted(

@@ -51,7 +51,7 @@ def callback(
     recorder = _TrainingRecorder(client, run, evaluation, gradients, options)
 
     # The class needs the installed one, which is imported late.
-    class MsitdCallback(TrainerCallback):
+    class MsitdCallback(TrainerCallback):  # type: ignore[misc]
         """Tells the recorder what the Trainer does."""
 
         def on_train_begin(

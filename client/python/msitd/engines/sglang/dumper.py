@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from msitd._core.graph.compiled import make_opaque
 from msitd._core.vocabulary import CALL_AUTO
 from msitd.engines.sglang.config import DumperConfig
 from msitd.engines.sglang.filters import Filter
@@ -220,7 +221,8 @@ class Dumper:
         """Yields a mapping that gets what is dumped meanwhile, which is not recorded."""
         if self._captured is not None:
             raise RuntimeError("output is captured already")
-        self._captured = captured = {}
+        captured: dict[str, Any] = {}
+        self._captured = captured
         try:
             yield captured
         finally:
@@ -288,6 +290,8 @@ class Dumper:
             return self._recording
 
     def _use(self, config: DumperConfig) -> None:
+        if config.enable:
+            _keep_out_of_graphs()
         with self._lock:
             if config.exp_name != self._config.exp_name:
                 self.close()
@@ -372,6 +376,21 @@ class Dumper:
                 )
 
         tensor.register_hook(keep)
+
+
+@functools.cache
+def _keep_out_of_graphs() -> None:
+    """Has graphs of torch.compile end where something is dumped, as by SGLang."""
+    # A version without means for it traces what it can.
+    with contextlib.suppress(RuntimeError):
+        for function in (
+            Dumper.dump,
+            Dumper.dump_dict,
+            Dumper.dump_model,
+            Dumper.set_ctx,
+            Dumper.step,
+        ):
+            make_opaque(function)
 
 
 def _of_gradient(tags: Mapping[str, Any]) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class ModelDumper:
             return result
 
         self._wrapped = wrapped
-        model.forward = wrapped  # type: ignore[method-assign]
+        model.forward = wrapped
 
     def turn_on(self) -> None:
         """Records modules from now on, if the mode says so."""
@@ -73,7 +73,7 @@ class ModelDumper:
         if vars(self._model).get("forward") is not self._wrapped:
             return
         if self._had_forward:
-            self._model.forward = self._forward  # type: ignore[method-assign]
+            self._model.forward = self._forward
         else:
             del self._model.forward
 
@@ -96,7 +96,7 @@ class ModelDumper:
             return
         # An engine may begin to record between two forwards.
         self.turn_on()
-        given = {**dict(enumerate(args)), **kwargs}
+        given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
         batches = [each for each in given.values() if hasattr(each, "seq_lens")]
         named = {key: given[key] for key in _BATCH_FIELDS if key in given}
         for batch in batches:

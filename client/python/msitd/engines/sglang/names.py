@@ -40,7 +40,9 @@ def op_of(name: str, tags: Mapping[str, Any]) -> str:
         and key not in _RANKS
         and (key != _STATUS or value == _RECOMPUTED)
     }
-    return _SEPARATOR.join([name, *(f"{key}={kept[key]}" for key in sorted(kept))])
+    parts = [str(name), *(f"{key}={kept[key]}" for key in sorted(kept))]
+    # What no UTF-8 has is written out.
+    return _SEPARATOR.join(parts).encode(errors="backslashreplace").decode()
 
 
 def place_of(name: str, tags: Mapping[str, Any]) -> Place:

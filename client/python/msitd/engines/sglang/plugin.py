@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 from msitd.engines.sglang.dumper import dumper
 
@@ -20,7 +21,7 @@ def register() -> None:
         return
     import importlib
 
-    theirs = importlib.import_module(_MODULE)
+    theirs: Any = importlib.import_module(_MODULE)
     old = theirs.dumper
     if old is dumper:
         return

@@ -14,6 +14,7 @@ from msitd._core.daemon.launches import next_job
 from msitd._core.daemon.ranks import rank_of_process
 from msitd._core.leaf.leaves import Call, LeafRecorder
 from msitd._core.leaf.walk import walk_result
+from msitd._core.not_recorded import reason_of
 from msitd._core.skips import Skips
 from msitd._core.vocabulary import CALL_AUTO
 
@@ -52,9 +53,8 @@ class Recording:
             next_job("sglang", self.world_size),
         )
         self.client: Client = self._face.client
-        self._leaves = LeafRecorder(
-            self.client, Skips(self.client), values=True, objects=True
-        )
+        self._skips = Skips(self.client)
+        self._leaves = LeafRecorder(self.client, self._skips, values=True, objects=True)
         self._lock = threading.Lock()
         # Of which it is known what their dimensions are.
         self._described: set[tuple[str, str]] = set()
@@ -80,7 +80,11 @@ class Recording:
         Args:
             number: Of its call. Default: records of the same place are counted.
         """
-        if not self.client.selects(op, io, step):
+        try:
+            if not self.client.selects(op, io, step):
+                return
+        except Exception as error:  # noqa: BLE001 - never the model's problem
+            self._skips.count(op, "", reason_of(error))
             return
         call = Call(op, step, number, None)
         leaves = walk_result(value, self._torch.Tensor, True)
@@ -98,8 +102,13 @@ class Recording:
     def write(
         self, folder: str, name: str, value: Any, meta: Mapping[str, Any]
     ) -> None:
-        """Writes a file as SGLang does. What fails is told once."""
+        """Writes a file as SGLang does. What fails is told once.
+
+        A name that would be a path leads out of the folder, and is refused.
+        """
         try:
+            if os.path.basename(name) != name:
+                raise ValueError("a name has no /")
             os.makedirs(folder, exist_ok=True)
             with self._torch.no_grad():
                 if isinstance(value, self._torch.Tensor):
@@ -112,7 +121,7 @@ class Recording:
             self._has_files = False
             if not self._has_failed:
                 self._has_failed = True
-                _logger.warning("%s is not written: %s (said once)", name, error)
+                _logger.warning("%.80s is not written: %.200s (said once)", name, error)
 
     def close(self) -> None:
         """Ends the client, and a daemon of its own, whose store is kept if nothing
