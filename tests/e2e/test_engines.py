@@ -10,6 +10,7 @@ import subprocess
 import sys
 import types
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +19,7 @@ import msitd
 import pytest
 import torch
 from engine_places import places, signature
-from msitd.engines import huggingface, megatron, transformer_engine
+from msitd.engines import huggingface, megatron, sglang, transformer_engine, vllm
 from msitd.engines.ray import runtime_env
 from msitd.engines.transformer_engine.feature import (
     define,
@@ -39,6 +40,24 @@ def place(
     monkeypatch.setenv("MSITD_ENDPOINT", f"unix:{daemon.socket_dir}")
     monkeypatch.setenv("MSITD_RUN", "r")
     yield
+
+
+def test_the_package_has_the_plugins() -> None:
+    for group, function in (
+        ("vllm.general_plugins", vllm.register),
+        ("sglang.srt.plugins", sglang.register),
+    ):
+        [entry] = metadata.entry_points(group=group, name="msitd")
+        assert entry.load() is function
+        # Without MSITD_RUN it does not even look for the engine.
+        script = f"import sys, {function.__module__} as m; m.register(); "
+        script += "assert not {'vllm', 'sglang', 'torch'} & set(sys.modules)"
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            env={k: v for k, v in os.environ.items() if k != "MSITD_RUN"},
+            check=False,
+        )
+        assert done.returncode == 0
 
 
 class TrainerCallback:

@@ -222,6 +222,23 @@ def test_a_step_that_raises_is_a_step(daemon: Daemon) -> None:
     assert "root.layers.1" in of_the_second
 
 
+def test_a_daemon_that_is_killed_ends_no_step(
+    daemon: Daemon, caplog: pytest.LogCaptureFixture
+) -> None:
+    plain = serve(WorkerWrapperBase(worker_of("v1")))
+    worker = worker_of("v1")
+    worker.msitd_start("r")
+    wrapper = WorkerWrapperBase(worker)
+    worker.execute_model(batch(a=1))
+    daemon.kill()
+    assert all(map(torch.equal, serve(wrapper), plain))
+    daemon.start()
+    status = worker.msitd_stop()
+    assert (status["token"], status["dropped"]) == (4, 0)
+    # What was recorded meanwhile came later.
+    assert {token for token, *_ in places(daemon)} == {0, 1, 2, 3}
+
+
 def test_without_a_daemon_the_worker_is_as_it_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,5 +1,6 @@
 """Files that the dumper of SGLang itself writes, and its signatures."""
 
+import ast
 import importlib
 import importlib.util
 import json
@@ -14,7 +15,7 @@ import pytest
 import released
 import torch
 from engine_places import places
-from msitd.engines.sglang import Dumper, DumperConfig, import_dumps
+from msitd.engines.sglang import Dumper, DumperConfig, import_dumps, register
 
 from daemon import ROOT, Daemon
 
@@ -30,11 +31,11 @@ AROUND = {
 }
 
 
-def source() -> Path:
+def source(name: str = "debug_utils/dumper.py") -> Path:
     [path] = [
         file.locate()
         for file in metadata.files("sglang") or ()
-        if str(file).endswith("srt/debug_utils/dumper.py")
+        if str(file) == f"sglang/srt/{name}"
     ]
     return Path(path)
 
@@ -96,3 +97,26 @@ def test_the_golden_file_is_that_of_this_version() -> None:
     assert golden["version"] == metadata.version("sglang")
     assert golden["dumper"] == public
     assert golden["fields"] == released.fields(source(), "DumperConfig")
+
+
+def test_the_plugin_is_where_sglang_looks_and_its_runner_calls_the_dumper() -> None:
+    names = ast.parse(source("plugins/__init__.py").read_text())
+    [group] = [
+        each.value.value
+        for each in names.body
+        if isinstance(each, ast.Assign)
+        and isinstance(each.value, ast.Constant)
+        and getattr(each.targets[0], "id", "") == "GENERAL_PLUGINS_GROUP"
+    ]
+    [entry] = metadata.entry_points(group=group, name="msitd")
+    assert entry.load() is register
+    calls = {
+        each.attr
+        for each in ast.walk(
+            ast.parse(source("model_executor/model_runner.py").read_text())
+        )
+        if isinstance(each, ast.Attribute) and getattr(each.value, "id", "") == "dumper"
+    }
+    assert calls
+    assert all(hasattr(Dumper, name) for name in calls)
+    assert {"may_enable", "register_non_intrusive_dumper", "step"} <= calls

@@ -19,8 +19,9 @@ from msitd._core.requests import Requests
 _logger = logging.getLogger("msitd")
 
 _RUN = "vllm"
-# The engine waits for a slow daemon, as it would for a slow disk.
-_MAX_BLOCK_S = 600.0
+# A step waits so long for a slow daemon, then drops and counts. vLLM gives a step up
+# after 300 s.
+_MAX_BLOCK_S = 60.0
 # What vLLM adds to the id of a request, and where it is told not to.
 _SUFFIX = re.compile(r"(?<=.)-[0-9a-f]{8}$")
 _NO_SUFFIX = "VLLM_DISABLE_REQUEST_ID_RANDOMIZATION"
