@@ -196,8 +196,23 @@ def test_the_plugin_records_in_each_process_if_a_run_is_named(
     wrapper.initialize_from_config([1])
     assert recorder.of(wrapper.worker) is first
     serve(wrapper)
+    wrapper.worker.msitd_stop()
+    # Who has stopped it has no other run of it.
+    wrapper.initialize_from_config([1])
+    assert wrapper.worker.msitd_status() == {}
     wrapper.worker.shutdown()
     assert {token for token, *_ in places(daemon, "named")} == {0, 1, 2}
+
+
+def test_a_runner_that_is_none_leaves_no_hooks() -> None:
+    worker = worker_of("v1")
+    model = worker.get_model()
+    worker.get_model = lambda: model
+    worker.model_runner = object()
+    with pytest.raises(AttributeError, match="execute_model"):
+        worker.msitd_start("r")
+    assert not any(m._forward_hooks for m in model.modules())
+    assert worker.msitd_status() == {}
 
 
 def test_graphs_are_told_of(caplog: pytest.LogCaptureFixture) -> None:

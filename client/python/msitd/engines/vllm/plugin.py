@@ -35,8 +35,11 @@ def install(wrapper_class: type) -> None:
     @functools.wraps(old)
     def initialize_from_config(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = old(self, *args, **kwargs)
-        if recorder.of(self.worker) is None:
-            recorder.start(self.worker)
+        # vLLM may call this again, when somebody has stopped recording.
+        if not hasattr(self.worker, _MARK):
+            setattr(self.worker, _MARK, True)
+            if recorder.of(self.worker) is None:
+                recorder.start(self.worker)
         return result
 
     setattr(initialize_from_config, _MARK, True)

@@ -78,14 +78,17 @@ class WorkerRecorder:
             self.client.close()
             raise
         self.hooks.pause()
+        try:
+            self._runner = worker.model_runner
+            self._replace(self._runner, "execute_model", self._execute_model)
+            if hasattr(self._runner, "gather_batch_req_state"):
+                self._replace(self._runner, "gather_batch_req_state", self._gather)
+            if hasattr(worker, "shutdown"):
+                self._replace(worker, "shutdown", self._shut_down)
+        except BaseException:
+            self.stop()
+            raise
         _warn_of_graphs(worker)
-        runner = worker.model_runner
-        self._replace(runner, "execute_model", self._execute_model)
-        if hasattr(runner, "gather_batch_req_state"):
-            self._replace(runner, "gather_batch_req_state", self._gather)
-        if hasattr(worker, "shutdown"):
-            self._replace(worker, "shutdown", self._shut_down)
-        self._runner = runner
 
     def step(self) -> int:
         """Ends a step. Returns the token of the next one."""
