@@ -1,24 +1,47 @@
-"""The feature MsitdRecord, as nvdlfw_inspect itself finds, configures and calls it.
+"""The feature MsitdRecord, as nvdlfw_inspect finds, configures and calls it.
 
-TransformerEngine needs an accelerator: a stand-in has its namespace.
+TransformerEngine needs an accelerator, but its namespace and its features do not.
 """
 
-import copy
+import importlib
+import itertools
+import json
 import sys
 import types
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import nvdlfw_inspect.api as debug_api
 import pytest
+import released
 import torch
 from engine_places import places
 from msitd.engines import transformer_engine
-from nvdlfw_inspect.base import BaseConfigAPIMapper, BaseNamespaceAPI
-from nvdlfw_inspect.registry import Registry
+from msitd.engines.transformer_engine.feature import is_recorded, next_recorded
 
-from daemon import Daemon
+from daemon import ROOT, Daemon
+
+FOLDER = Path(str(metadata.distribution("transformer_engine").locate_file("")))
+FEATURES = FOLDER / "transformer_engine/debug/features"
+# Modules that need the compiled part, and packages that import those.
+AROUND: dict[str, dict[str, Any]] = {
+    "transformer_engine": {},
+    "transformer_engine.debug": {},
+    "transformer_engine.debug.pytorch": {},
+    "transformer_engine.debug.features": {},
+    "transformer_engine.debug.features.utils.stats_buffer": {
+        "STATS_BUFFERS": mock.MagicMock()
+    },
+    "transformer_engine.pytorch": {},
+    "transformer_engine.pytorch.tensor": {
+        "get_all_tensor_types": lambda: [torch.Tensor],
+        "Quantizer": object,
+        "QuantizedTensor": torch.Tensor,
+    },
+}
 
 CONFIG = """
 record:
@@ -33,69 +56,22 @@ record:
 """
 
 
-class TEConfigAPIMapper(BaseConfigAPIMapper):
-    """Finds what a configuration says of a tensor."""
-
-    def parse_config_and_api(self, config: Any, **kwargs: Any) -> Any:
-        found = self._process_tensor_config(
-            copy.deepcopy(config), kwargs["tensor_name"]
-        )
-        if not found:
-            return False, None
-        found.pop("enabled", None)
-        return True, found
-
-
-class Defaults:
-    """What happens without a feature."""
-
-    def inspect_tensor_enabled(self, config: Any, layer_name: str, **_: Any) -> Any:
-        return False, None
-
-    def inspect_tensor(self, config: Any, layer_name: str, **_: Any) -> None:
-        return None
-
-
-class TransformerEngineAPI(BaseNamespaceAPI):
-    """The namespace."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._default_api_impl = Defaults()
-        self._cacheable_api_kwargs_map = {
-            "inspect_tensor": ["tensor_name"],
-            "inspect_tensor_enabled": ["tensor_name"],
-        }
-
-    def is_multiple_feature_invocation_allowed(self, api_name: str) -> bool:
-        return True
-
-    def input_assertions_hook(self, api_name: str, **kwargs: Any) -> None:
-        assert "tensor_name" in kwargs
-
-    def routing_condition(
-        self, api_name: str, config: Any, layer_name: str, feature_obj: Any, **kw: Any
-    ) -> Any:
-        return feature_obj.parse_config_and_api(config, tensor_parsing=True, **kw)
-
-    def output_assertions_hook(self, api_name: str, ret: Any, **_: Any) -> None:
-        assert isinstance(ret, tuple) if "enabled" in api_name else ret is None
-
-
 @pytest.fixture(autouse=True)
 def place(
     daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    """A daemon where a client looks for it, and the stand-in."""
+    """A daemon where a client looks for it, and what of TransformerEngine imports."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MSITD_ENDPOINT", f"unix:{daemon.socket_dir}")
     monkeypatch.setenv("MSITD_RUN", "r")
-    name = "transformer_engine.debug.features.api"
-    parts = name.split(".")
-    for end in range(1, len(parts) + 1):
-        module = types.ModuleType(".".join(parts[:end]))
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-    sys.modules[name].TEConfigAPIMapper = TEConfigAPIMapper  # type: ignore[attr-defined]
+    for name in list(sys.modules):
+        if name.partition(".")[0] == "transformer_engine":
+            monkeypatch.delitem(sys.modules, name)
+    for name, content in AROUND.items():
+        module = types.ModuleType(name)
+        vars(module).update(content)
+        module.__path__ = [str(FOLDER.joinpath(*name.split(".")))]
+        monkeypatch.setitem(sys.modules, name, module)
     yield
     debug_api.end_debug()
     transformer_engine.close()
@@ -104,7 +80,7 @@ def place(
 @pytest.mark.parametrize("round", [1, 2])
 def test_it_is_found_configured_and_called(round: int, daemon: Daemon) -> None:
     Path("inspect.yaml").write_text(CONFIG)
-    Registry.register_namespace_api("transformer_engine")(TransformerEngineAPI)
+    importlib.import_module("transformer_engine.debug.features.api")
     debug_api.initialize(
         "inspect.yaml", feature_dirs=[transformer_engine.FEATURES], log_dir="logs"
     )
@@ -125,6 +101,7 @@ def test_it_is_found_configured_and_called(round: int, daemon: Daemon) -> None:
                         rowwise_quantized_tensor=None,
                         columnwise_quantized_tensor=None,
                         quantizer=None,
+                        tp_size=1,
                     )
         debug_api.step()
     debug_api.end_debug()
@@ -134,3 +111,30 @@ def test_it_is_found_configured_and_called(round: int, daemon: Daemon) -> None:
         for iteration in (0, 2)
         for what in ("input 0", "weight weight")
     ]
+
+
+def test_iterations_are_those_of_its_own_features() -> None:
+    utils = importlib.import_module("transformer_engine.debug.features.utils")
+    starts: tuple[int | None, ...] = (None, 0, 3)
+    for start, end, every in itertools.product(starts, (None, 4, 9), (1, 2, 3)):
+        for pairs in (None, [[1, 2], [6, 8]]):
+            config = {
+                "start_step": start,
+                "end_step": end,
+                "start_end_list": pairs,
+                "freq": every,
+            }
+            for iteration in range(12):
+                theirs = utils.next_enabled_iter(start, end, pairs, every, iteration)
+                ours = is_recorded(config, iteration), next_recorded(config, iteration)
+                # Theirs is None where it never comes again.
+                assert ours == (theirs or (ours[0], None)), (config, iteration)
+
+
+def test_the_golden_file_is_that_of_this_version() -> None:
+    path = ROOT / "tests/golden/engines/transformer_engine.json"
+    golden = json.loads(path.read_text())
+    assert golden["version"] == metadata.version("transformer_engine")
+    found = released.signatures(FEATURES / "dump_tensors.py", "DumpTensors")
+    for name, parameters in golden["feature"].items():
+        assert found[name] == parameters
