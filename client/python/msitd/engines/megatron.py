@@ -9,12 +9,14 @@ with megatron.register_hook(model, client, gradients=True):
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.graph import compiled
 from msitd._core.module.hooks import HookHandle
+from msitd._core.module.registration import register_hook as register_model
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -29,20 +31,11 @@ _LAYER = re.compile(r"(.*\blayers)\.\d+")
 # Wrappers of DDP, of Float16Module and the like have the model in this.
 _INNER = "module"
 
+# Those of msitd.register_hook.
 _DEFAULTS: dict[str, Any] = {
-    "inputs": True,
-    "outputs": True,
-    "weights": False,
-    "values": True,
-    "stack": "none",
-    "aliases": False,
-    "objects": False,
-    "gradients": False,
-    "optimizer_state": False,
-    "op_pattern": None,
-    "tokens": None,
-    "time": "auto",
-    "requests": None,
+    name: parameter.default
+    for name, parameter in inspect.signature(register_model).parameters.items()
+    if parameter.kind is parameter.KEYWORD_ONLY
 }
 
 
