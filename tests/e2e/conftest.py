@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from executing import place  # noqa: F401
-from fixtures import daemon, new_daemon, watches  # noqa: F401
+from fixtures import daemon, new_daemon, user_place, watches  # noqa: F401
 from stubs import make_stubs
 
 

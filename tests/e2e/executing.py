@@ -1,9 +1,7 @@
 """Runs commands by msitctl exec, and asks what they have left."""
 
-import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +26,10 @@ FORWARD = "out = model(torch.ones(2, 4), scale=torch.full((1,), 2.0))\n"
 
 
 @pytest.fixture
-def place(
-    daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Path]:
-    """An empty folder, and a daemon and programs where a user has them."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    monkeypatch.setenv("PATH", f"{BIN_DIR}:{os.environ['PATH']}")
-    monkeypatch.setenv("MSITCTL_ENDPOINT", f"unix:{daemon.socket_dir}/msitd.sock")
+def place(user_place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The place of a user whose programs are told of no daemon, as exec tells them."""
     monkeypatch.delenv("MSITD_ENDPOINT", raising=False)
-    yield folder
+    return user_place
 
 
 def execute(

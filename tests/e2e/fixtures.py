@@ -1,12 +1,13 @@
 """Fixtures of daemons, for all tests that start the real msitd."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from watching import Watch
 
-from daemon import Daemon
+from daemon import BIN_DIR, Daemon
 
 
 @pytest.fixture
@@ -31,6 +32,18 @@ def daemon(new_daemon: Callable[[], Daemon]) -> Daemon:
     daemon = new_daemon()
     daemon.start()
     return daemon
+
+
+@pytest.fixture
+def user_place(daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, and a daemon and programs where a user has them."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PATH", f"{BIN_DIR}:{os.environ['PATH']}")
+    monkeypatch.setenv("MSITD_ENDPOINT", f"unix:{daemon.socket_dir}")
+    monkeypatch.setenv("MSITCTL_ENDPOINT", f"unix:{daemon.socket_dir}/msitd.sock")
+    return folder
 
 
 @pytest.fixture

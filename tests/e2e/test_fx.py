@@ -15,18 +15,12 @@ import torch
 from msitd import fx, query
 from torch import nn
 
-from daemon import BIN_DIR, ROOT, Daemon
+from daemon import ROOT, Daemon
 
 
 @pytest.fixture(autouse=True)
-def place(
-    daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
+def place(user_place: Path) -> Iterator[None]:
     """A daemon where a user has it, and no graph of another test."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", f"{BIN_DIR}:{os.environ['PATH']}")
-    monkeypatch.setenv("MSITD_ENDPOINT", f"unix:{daemon.socket_dir}")
-    monkeypatch.setenv("MSITCTL_ENDPOINT", f"unix:{daemon.socket_dir}/msitd.sock")
     torch._dynamo.reset()
     yield
     torch._dynamo.reset()

@@ -1,9 +1,7 @@
 """Modules are given the inputs of another run."""
 
-import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +11,13 @@ import torch
 from msitd import query
 from torch import nn
 
-from daemon import BIN_DIR, Daemon
+from daemon import BIN_DIR
 
 
 @pytest.fixture(autouse=True)
-def place(
-    daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Path]:
-    """An empty folder, and a daemon and programs where a user has them."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", f"{BIN_DIR}:{os.environ['PATH']}")
-    monkeypatch.setenv("MSITD_ENDPOINT", f"unix:{daemon.socket_dir}")
-    monkeypatch.setenv("MSITCTL_ENDPOINT", f"unix:{daemon.socket_dir}/msitd.sock")
-    yield tmp_path
+def place(user_place: Path) -> Path:
+    """A daemon where a user has it."""
+    return user_place
 
 
 class Scale(nn.Module):

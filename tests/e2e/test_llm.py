@@ -22,7 +22,7 @@ from msitd.llm import registration
 from torch import nn
 from torch.nn import functional
 
-from daemon import BIN_DIR, ROOT, Daemon
+from daemon import ROOT, Daemon
 
 
 class Block(nn.Module):
@@ -54,20 +54,11 @@ FOLDERS = MODULES | {"root.block.fc.1"}
 
 
 @pytest.fixture(autouse=True)
-def place(
-    daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Path]:
-    """An empty folder, and a daemon and programs where a user has them."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    monkeypatch.setenv("PATH", f"{BIN_DIR}:{os.environ['PATH']}")
-    monkeypatch.setenv("MSITD_ENDPOINT", f"unix:{daemon.socket_dir}")
-    monkeypatch.setenv("MSITCTL_ENDPOINT", f"unix:{daemon.socket_dir}/msitd.sock")
-    # What seed_all changes is for this test alone.
+def place(user_place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A daemon where a user has it, and no seeds of another test."""
     for name in ("PYTHONHASHSEED", *registration_variables()):
         monkeypatch.setenv(name, "5")
-    yield folder
+    yield user_place
     torch.use_deterministic_algorithms(False)
 
 

@@ -20,26 +20,18 @@ from probe_models import entries, leaves, make, train
 from torch import nn
 from torch.nn import functional
 
-from daemon import BIN_DIR, ROOT, Daemon
+from daemon import ROOT, Daemon
 
 GOLDEN = ROOT / "tests/golden/msprobe_names"
 
 
 @pytest.fixture(autouse=True)
-def place(
-    daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Path]:
-    """An empty folder, and a daemon and programs where a user has them."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    monkeypatch.setenv("PATH", f"{BIN_DIR}:{os.environ['PATH']}")
-    monkeypatch.setenv("MSITD_ENDPOINT", f"unix:{daemon.socket_dir}")
-    monkeypatch.setenv("MSITCTL_ENDPOINT", f"unix:{daemon.socket_dir}/msitd.sock")
+def place(user_place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A daemon where a user has it, and no debugger of another test."""
     # What seeds change is for this test alone.
     for name in ("PYTHONHASHSEED", "HCCL_DETERMINISTIC", "CUBLAS_WORKSPACE_CONFIG"):
         monkeypatch.setenv(name, "5")
-    yield folder
+    yield user_place
     debuggers.forget_all()
     torch.use_deterministic_algorithms(False)
 
