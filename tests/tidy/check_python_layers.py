@@ -44,7 +44,7 @@ PACKAGES: dict[str, Package] = {
         ("msitd._core", "msitd._core.seeding"), ("numpy", "torch", "torchair")
     ),
     # Names of msprobe.
-    "msitd.probe": Package(("msitd._core", "msitd._core.seeding"), ("torch",)),
+    "msitd.probe": Package(("msitd._core", "msitd._core.seeding"), ("torch", "yaml")),
     # What `msitctl exec` has a command do, and the names of other tools there.
     "msitd._exec": Package(
         ("msitd._core", "msitd._compat", "msitd.injection", "msitd.query"),

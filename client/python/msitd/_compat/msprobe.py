@@ -1,5 +1,17 @@
 """Stands for msprobe, and for its modules that scripts import."""
 
-from msitd.probe import PrecisionDebugger, module_dump, module_dump_end, seed_all
+from msitd.probe import (
+    PrecisionDebugger,
+    module_dump,
+    module_dump_end,
+    random_save,
+    seed_all,
+)
 
-__all__ = ["PrecisionDebugger", "module_dump", "module_dump_end", "seed_all"]
+__all__ = [
+    "PrecisionDebugger",
+    "module_dump",
+    "module_dump_end",
+    "random_save",
+    "seed_all",
+]

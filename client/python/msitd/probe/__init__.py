@@ -11,6 +11,14 @@ debugger.step()
 
 from msitd.probe.debugger import PrecisionDebugger
 from msitd.probe.module_dumps import module_dump, module_dump_end
+from msitd.probe.random_saving import random_save, random_save_end
 from msitd.probe.seeding import seed_all
 
-__all__ = ["PrecisionDebugger", "module_dump", "module_dump_end", "seed_all"]
+__all__ = [
+    "PrecisionDebugger",
+    "module_dump",
+    "module_dump_end",
+    "random_save",
+    "random_save_end",
+    "seed_all",
+]

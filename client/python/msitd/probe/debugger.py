@@ -115,6 +115,9 @@ class PrecisionDebugger:
         self._has_begun = False
         if self._settings.seed is not None:
             seed_all(self._settings.seed, self._settings.is_deterministic)
+        if self._settings.has_functions and self._settings.functions is not None:
+            for function in self._settings.functions.custom_functions():
+                self._custom.register(*function)
         if self._settings.steps_by_loader:
             loaders.watch(self._next_batch)
 

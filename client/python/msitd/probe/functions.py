@@ -313,15 +313,19 @@ def is_beyond_msprobe(op: str) -> bool:
     return op.startswith(_BEYOND_PREFIXES) or op.endswith(_BEYOND_SUFFIX)
 
 
-def is_dumped(op: str, risk_level: str) -> bool:
+def is_dumped(op: str, risk_level: str, is_added: bool = False) -> bool:
     """Returns whether a function is dumped at a risk level: ALL, FOCUS or CORE.
 
-    ALL is more than msprobe knows: all that is recorded. Functions that a program
-    has registered are dumped at every level.
+    Args:
+        is_added: Whether a file has added it to those that msprobe knows.
+
+    Returns:
+        ALL is more than msprobe knows: all that is recorded. Functions that a program
+        has registered are dumped at every level.
     """
     if risk_level == "ALL" or not op.startswith(_PREFIXES):
         return True
-    if is_beyond_msprobe(op):
+    if is_beyond_msprobe(op) and not is_added:
         return False
     name = op.rpartition(".")[2]
     is_core = op.startswith(_CORE_PREFIXES) or name in _CORE

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import linecache
 import os
 import threading
 import weakref
 from typing import TYPE_CHECKING
 
+from msitd.probe.frames import frames_of
 from msitd.probe.selection import Selection, entry_of, is_module
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class StepListener:
         """Returns stack.json of the step, with the lines of the source."""
         with self._lock:
             groups = [
-                [entries, _frames(stack)] for stack, entries in self._stacks.items()
+                [entries, frames_of(stack)] for stack, entries in self._stacks.items()
             ]
         return json.dumps({str(i): group for i, group in enumerate(groups)}, indent=1)
 
@@ -187,19 +187,3 @@ def _caller_of(stack: str) -> str | None:
         if file in stack:
             return name
     return None
-
-
-def _frames(stack: str) -> list[str]:
-    """Returns frames as msprobe writes them; see `Client.record` for `stack`."""
-    found = []
-    for line in stack.splitlines():
-        place, _, function = line.rpartition(" ")
-        file, _, number = place.rpartition(":")
-        if not number.isdigit():
-            # It says how many frames there are more.
-            found.append(line)
-            continue
-        source = linecache.getline(file, int(number)).strip()
-        name = function.rpartition(".")[2]
-        found.append(f"File {file}, line {number}, in {name}, \n {source}")
-    return found

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.api.handle import ApiHandle
+from msitd._core.api.targets import targets
 from msitd._core.daemon.face_client import FaceClient
 from msitd._core.daemon.msitctl import Msitctl
 from msitd._core.graph import compiled
@@ -106,9 +107,14 @@ class Recording:
         """Has functions of torch recorded."""
         if self._api is not None:
             return self._api
+        functions = None
+        if self._settings.functions is not None:
+            functions, added = self._settings.functions.change(targets(_API_GROUPS))
+            self.listener.selection.add_functions(added)
         self._api = handle = ApiHandle(
             self.client,
             groups=_API_GROUPS,
+            functions=functions,
             imported=False,
             operators=False,
             nested=False,

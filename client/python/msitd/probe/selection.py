@@ -59,6 +59,12 @@ class Selection:
         self._decisions: dict[str, bool] = {}
         # Entries whose backward is chosen because of a module around them.
         self._inherited: set[str] = set()
+        # Functions that a file has added to those that msprobe knows.
+        self._added: frozenset[str] = frozenset()
+
+    def add_functions(self, ops: frozenset[str]) -> None:
+        """Is told which functions a file has added."""
+        self._added = ops
 
     def reset(self) -> None:
         """Forgets the calls of a step."""
@@ -113,7 +119,9 @@ class Selection:
         if scope and entry == scope[0]:
             self._is_in_scope = True
         if not scope and not self._names:
-            is_chosen = is_module(call.op) or is_dumped(call.op, self._risk_level)
+            is_chosen = is_module(call.op) or is_dumped(
+                call.op, self._risk_level, call.op in self._added
+            )
         else:
             is_named = not self._names or is_inherited or self._has_name(entry)
             is_chosen = (not scope or self._is_in_scope) and is_named

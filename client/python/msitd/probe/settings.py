@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from msitd.probe.functions_file import FunctionsFile, functions_file
 from msitd.probe.refused import REFUSED_KEYS, REFUSED_TASKS
 
 _logger = logging.getLogger("msitd")
@@ -19,6 +20,7 @@ _LEVELS = ("L0", "L1", "mix", "debug")
 _SIDES = ("forward", "backward", "input", "output")
 _SUMMARY_MODES = ("statistics", "md5", "xor")
 _RISK_LEVELS = ("ALL", "FOCUS", "CORE")
+_PRECISIONS = ("low", "high")
 _NUMBER_MAX = 1_000_000
 _NUMBERS = re.compile(r"(\d+)(?:-(\d+))?")
 # What names are to be of: functions, and modules.
@@ -43,6 +45,7 @@ _COMMON_KEYS = (
     "is_deterministic",
     "enable_dataloader",
     "load",
+    "support_wrap_ops",
 )
 _LOAD_KEYS = (
     "path",
@@ -117,6 +120,10 @@ class Settings:
     # How many calls with NaN or infinities are dumped; -1 for all.
     overflow_max: int = 1
     load: Load | None = None
+    # What a user says of the functions of torch; None for nothing.
+    functions: FunctionsFile | None = None
+    # Whether mean and norm are written: with high precision, they are not.
+    has_norms: bool = True
     # Whether the stacks of calls, and which module calls what, are written.
     has_extra_info: bool = True
     # None if the file does not say: then it is not looked at again.
@@ -173,6 +180,7 @@ def _settings_of(config: dict[str, Any]) -> Settings:
         raise ValueError(f"{task} is {block!r}, and no object")  # noqa: TRY004 - as msprobe
     _look_for_others(config, (*_COMMON_KEYS, *_IDLE_KEYS, *_BLOCKS), "")
     _look_for_others(block, _TASK_KEYS, f"{task}.")
+    precision = _choice("precision", config.get("precision") or "low", _PRECISIONS)
     level = _choice("level", config.get("level", "L1"), (*_LEVELS, "L2"))
     if level == "L2":
         raise ValueError(f"level 'L2' is not done here: {REFUSED_KEYS['L2']}")
@@ -203,6 +211,8 @@ def _settings_of(config: dict[str, Any]) -> Settings:
         request_id=_text("request_id", block.get("request_id")),
         overflow_max=_overflow_max(block.get("overflow_nums", 1)),
         load=load,
+        functions=_functions(config.get("support_wrap_ops")),
+        has_norms=precision == "low",
         has_extra_info=_flag("extra_info", config.get("extra_info", True)),
         is_enabled=(
             _flag("dump_enable", config["dump_enable"])
@@ -246,6 +256,11 @@ def _load(config: Mapping[str, Any]) -> Load | None:
         dumps=_flag("load.dump_after_load", said.get("dump_after_load", False)),
         keeps_gradients=_flag("load.keep_gradients", said.get("keep_gradients", False)),
     )
+
+
+def _functions(value: Any) -> FunctionsFile | None:
+    path = None if value is None else _path(value, "support_wrap_ops")
+    return functions_file(path)
 
 
 def _look_for_others(
@@ -342,14 +357,14 @@ def _slices(value: Any) -> tuple[Slice, ...]:
     return tuple(found)
 
 
-def _path(value: Any) -> str:
+def _path(value: Any, name: str = "dump_path") -> str:
     if value is None:
-        raise ValueError("dump_path is given neither by the file nor by an argument")
+        raise ValueError(f"{name} is given neither by the file nor by an argument")
     if not isinstance(value, (str, os.PathLike)):
-        raise ValueError(f"dump_path is {value!r}, and no str")  # noqa: TRY004 - as msprobe
+        raise ValueError(f"{name} is {value!r}, and no str")  # noqa: TRY004 - as msprobe
     path = os.fspath(value)
     if not isinstance(path, str) or "\0" in path or not path:
-        raise ValueError(f"dump_path is {path!r}, and no path")
+        raise ValueError(f"{name} is {path!r}, and no path")
     return path
 
 

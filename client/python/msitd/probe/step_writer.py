@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msitd._core.daemon.trees import move_into, remove_all
 from msitd.probe.capture import keeps_bytes
+from msitd.probe.dump_text import rewrite_dump
 
 if TYPE_CHECKING:
     from msitd.probe.recording import Recording
@@ -20,10 +21,6 @@ _logger = logging.getLogger("msitd")
 _TENSORS = "dump_tensor_data"
 _EXTRA = ("stack.json", "construct.json")
 _DUMPS = ("dump.json", "debug.json")
-# What is before the records in a dump.
-_HEAD_BYTES_MAX = 1 << 16
-_DATA = b'\n "data": '
-_COPY_BYTES = 1 << 20
 
 # What an io is of a call, as msitctl writes it.
 _SIDES = {
@@ -196,7 +193,7 @@ class StepWriter:
         for name in _DUMPS:
             path = os.path.join(made, name)
             if os.path.exists(path):
-                _replace_head(path, head)
+                rewrite_dump(path, head, settings.has_norms)
             elif name == "dump.json" and settings.level != "debug":
                 with open(path, "w", encoding="utf-8") as file:
                     json.dump({**head, "data": {}}, file, indent=1)
@@ -222,19 +219,3 @@ class StepWriter:
             move_into(made, target)
         else:
             os.replace(made, target)
-
-
-def _replace_head(path: str, head: dict[str, Any]) -> None:
-    """Writes other members before `data` of a dump."""
-    with open(path, "rb") as source:
-        begin = source.read(_HEAD_BYTES_MAX)
-        place = begin.find(_DATA)
-        if place < 0:
-            raise RuntimeError(f"{path} is no dump of msprobe")
-        with open(path + ".new", "wb") as target:
-            text = json.dumps(head, indent=1).removesuffix("\n}") + ","
-            target.write(text.encode() + begin[place:])
-            while piece := source.read(_COPY_BYTES):
-                target.write(piece)
-    os.chmod(path + ".new", os.stat(path).st_mode & 0o777)
-    os.replace(path + ".new", path)

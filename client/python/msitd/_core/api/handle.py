@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.api import in_graphs, modes
 from msitd._core.api.calls import ApiCalls
 from msitd._core.api.collectives import Collectives
-from msitd._core.api.targets import GROUPS, targets
+from msitd._core.api.targets import GROUPS, Target, targets
 from msitd._core.api.wrapper import Installation, Wrapped
 from msitd._core.graph import compiled
 from msitd._core.leaf.leaves import LeafRecorder
@@ -129,6 +129,7 @@ class ApiHandle:
 
     Args:
         listener: Is told of the calls, and chooses among them.
+        functions: The functions to record, of `groups`. Default: all.
     """
 
     def __init__(
@@ -147,13 +148,14 @@ class ApiHandle:
         gradients: bool,
         op_pattern: str | Iterable[str] | None,
         listener: CallListener | None = None,
+        functions: Sequence[Target] | None = None,
         **options: Any,
     ) -> None:
         require_torch()
         if stack not in STACK_LEVELS:
             raise ValueError(f"stack {stack!r} is none of {list(STACK_LEVELS)}")
         groups = tuple(groups)
-        found = targets(groups)
+        found = targets(groups) if functions is None else list(functions)
         matches = compile_patterns(op_pattern)
         compiled.make_package_opaque()
         compiled.fill_tables()

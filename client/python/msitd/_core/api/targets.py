@@ -80,6 +80,29 @@ def targets(groups: Iterable[str]) -> list[Target]:
     return [target for place in places for target in _targets_of(place)]
 
 
+def target_in(group: str, name: str) -> list[Target]:
+    """Returns one function of a group, whether its table has it or not.
+
+    Args:
+        group: One of GROUPS, but `aten`.
+        name: A name in the first place of the group, or a path such as `linalg.norm`.
+
+    Returns:
+        As many as there are places that have it; none if it is no function.
+    """
+    above, _, name = name.rpartition(".")
+    places = [place for place in _PLACES if place.group == group]
+    if group == "npu":
+        places = [_Place("npu", "torch_npu", "", "NPU.")]
+    # Others of torch are inside of the first one.
+    paths = {"distributed": 2}.get(group, 1)
+    found: list[Target] = []
+    for place in places[:paths]:
+        path = f"{place.path}.{above}" if above else place.path
+        found.extend(_targets_of(place._replace(path=path, names=name)))
+    return found
+
+
 def _targets_of(place: _Place) -> Iterator[Target]:
     owner = _find(place.path)
     if owner is None:
