@@ -132,6 +132,7 @@ CommandLine::CommandLine() : app_("", "msitctl") {
   AddWatchCommand(*this);
   AddExecCommand(*this);
   AddBisectCommand(*this);
+  AddBatchCommand(*this);
   AddCompletionCommand(*this);
   AddHelpCommand(*this);
 }

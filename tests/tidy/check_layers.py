@@ -524,7 +524,7 @@ STANDARD = re.compile(
     r"[a-z_0-9]+$|(arpa|linux|net|netinet|sys)/\w+\.h$"
     r"|(assert|cxxabi|dirent|dlfcn|elf|endian|errno|execinfo|fcntl|inttypes|limits|locale"
     r"|link|malloc|math|netdb|poll|pthread|pwd|sched|signal|spawn|stdalign|stdatomic|stdbool"
-    r"|stddef|stdint|stdio|stdlib|string|strings|termios|time|unistd)\.h$"
+    r"|stddef|stdint|stdio|stdio_ext|stdlib|string|strings|termios|time|unistd)\.h$"
 )
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')

@@ -110,10 +110,10 @@ class DumpHandle:
             os.makedirs(self.folder, 0o755, exist_ok=True)
             client = self._connect(number)
             self._record(model, names, config, client, choose)
+            msitctl = Msitctl(self._endpoint)
+            self._ends.callback(msitctl.close)
             self._writer = writer = TreeWriter(
-                client,
-                _wanted(self.folder, self._rank, names, config),
-                Msitctl(self._endpoint),
+                client, _wanted(self.folder, self._rank, names, config), msitctl
             )
             self._ends.callback(writer.finish)
             self._ends.callback(self._hooks.close)

@@ -51,6 +51,7 @@ class Recording:
         self.client = self._face.client
         try:
             self.msitctl = Msitctl(self._face.endpoint)
+            self.msitctl.begin()
             self.listener = StepListener(settings, self.client)
             self._set_policy()
         except BaseException:
@@ -174,6 +175,7 @@ class Recording:
             is_whole: Whether nothing is needed any more of a daemon of our own.
         """
         self._remove_hooks()
+        self.msitctl.close()
         self._face.close(lacking="" if is_whole else self.folder)
 
     def _remove_hooks(self) -> None:

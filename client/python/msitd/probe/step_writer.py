@@ -214,8 +214,20 @@ class StepWriter:
             os.replace(target, os.path.join(old, folder_name))
             remove_all(old)
         self._written.add(target)
-        os.makedirs(os.path.dirname(target), 0o750, exist_ok=True)
         if os.path.exists(target):
             move_into(made, target)
+            return
+        staged_step = os.path.dirname(made)
+        named = os.path.join(staged_step, folder_name)
+        if named != made:
+            os.rename(made, named)
+        # The whole step, if no other rank has made it: that is the cheapest.
+        step_folder = os.path.dirname(target)
+        if not os.path.exists(step_folder):
+            try:
+                os.rename(staged_step, step_folder)
+            except OSError:
+                # Another rank was faster.
+                os.replace(named, target)
         else:
-            os.replace(made, target)
+            os.replace(named, target)
