@@ -5,6 +5,7 @@ import functools
 import os
 import statistics
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -273,22 +274,41 @@ def vs_numpy_save(bench: Bench) -> Result:
     return _vs_save(bench, 0.12, "numpy.save", save)
 
 
-def _vs_msprobe(bench: Bench, target: float, way: Way, *how: str) -> Result:
-    """What a step adds against what it adds under msprobe; each to its own step."""
+def _msprobe_python() -> str:
     python = os.environ.get("MSPROBE_PYTHON")
     if python is None:
         raise NotMeasured("MSPROBE_PYTHON names no Python that has msprobe")
-    one = step(bench, way)
+    return python
+
+
+def _probed(
+    bench: Bench,
+    python: str,
+    how: tuple[str, ...],
+    trains: bool,
+    *tool: str,
+    **env: str,
+) -> tuple[float, float]:
+    """Returns the seconds of a step without a debugger, and with it."""
     script = Path(__file__).with_name("msprobe_original.py")
     rounds = str(1 + min(bench.scale.repetitions, 4))
     out = subprocess.run(
-        [python, script, *how, rounds, str(int(way.trains))],
+        [python, script, *how, rounds, str(int(trains)), *tool],
         check=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
+        env={**os.environ, **env},
     ).stdout
     plain_s, probed_s = map(float, out.strip().splitlines()[-1].split()[1:])
+    return plain_s, probed_s
+
+
+def _vs_msprobe(bench: Bench, target: float, way: Way, *how: str) -> Result:
+    """What a step adds against what it adds under msprobe; each to its own step."""
+    python = _msprobe_python()
+    one = step(bench, way)
+    plain_s, probed_s = _probed(bench, python, how, way.trains)
     baseline = f"{' '.join(how)} of msprobe in a step as long as ours, s"
     msprobe_s = (probed_s - plain_s) * one.plain / plain_s
     return ratio("lower", target, one.added, baseline, msprobe_s)
@@ -318,6 +338,33 @@ def train_vs_msprobe(bench: Bench, has_aliases: bool = False) -> Result:
     return _vs_msprobe(bench, 0.15, way, "L0", "statistics")
 
 
+def probe_vs_msprobe(bench: Bench, level: str) -> Result:
+    """A training step under msitd.probe, with its folder, against one under msprobe."""
+    python = _msprobe_python()
+    how = (level, "statistics")
+    with new_daemon(bench) as daemon:
+        endpoint = f"unix:{daemon.socket_dir}"
+        path = f"{bench.binaries.resolve()}:{os.environ['PATH']}"
+        plain_s, probed_s = _probed(
+            bench,
+            sys.executable,
+            how,
+            True,
+            "msitd",
+            MSITD_ENDPOINT=endpoint,
+            PATH=path,
+        )
+    other_plain_s, other_s = _probed(bench, python, how, True)
+    baseline = f"{' '.join(how)} of msprobe in a step as long as ours, s"
+    msprobe_s = (other_s - other_plain_s) * plain_s / other_plain_s
+    return ratio("lower", 0.5, probed_s - plain_s, baseline, msprobe_s)
+
+
+def at_level(level: str) -> Callable[[Bench], Result]:
+    """Returns what measures a step under our debugger."""
+    return functools.partial(probe_vs_msprobe, level=level)
+
+
 def with_aliases(function: Callable[..., Result]) -> Callable[[Bench], Result]:
     """The same where each tensor is read once, however often it is recorded."""
     return functools.partial(function, has_aliases=True)
@@ -333,6 +380,9 @@ BENCHMARKS: dict[str, Callable[[Bench], Result]] = {
     "model.step_vs_msprobe_l1.aliases": with_aliases(step_vs_msprobe_l1),
     "model.tensors_vs_msprobe": tensors_vs_msprobe,
     "model.tensors_vs_msprobe.aliases": with_aliases(tensors_vs_msprobe),
+    "model.probe_vs_msprobe.l0": at_level("L0"),
+    "model.probe_vs_msprobe.l1": at_level("L1"),
+    "model.probe_vs_msprobe.mix": at_level("mix"),
     "model.train_vs_msprobe": train_vs_msprobe,
     "model.train_vs_msprobe.aliases": with_aliases(train_vs_msprobe),
     "model.vs_torch_save": vs_torch_save,

@@ -1,10 +1,11 @@
-"""Measures a step of a model without and with msprobe, unchanged.
+"""Measures a step of a model without and with msprobe, unchanged, or our face of it.
 
-usage: msprobe_original.py LEVEL TASK ROUNDS TRAINS
+usage: msprobe_original.py LEVEL TASK ROUNDS TRAINS [TOOL]
 
-LEVEL is L0 or L1, TASK is statistics or tensor, TRAINS is 1 for a forward and a backward
+LEVEL is L0, L1 or mix, TASK is statistics or tensor, TRAINS is 1 for a forward and a backward
 and 0 for a prefill. It runs with a Python that has msprobe (mindstudio-probe of PyPI)
-and torch, and prints the median seconds of a step without msprobe and with it.
+and torch, and prints the median seconds of a step without msprobe and with it. TOOL is
+msitd for msitd.probe in its place.
 """
 
 import json
@@ -16,7 +17,11 @@ from pathlib import Path
 
 import torch
 from llama_like import LlamaLike, prefill_words
-from msprobe.pytorch import PrecisionDebugger
+
+if sys.argv[5:] == ["msitd"]:
+    from msitd.probe import PrecisionDebugger
+else:
+    from msprobe.pytorch import PrecisionDebugger
 
 
 def main() -> None:
