@@ -225,6 +225,196 @@ def test_an_option_that_is_none_is_refused() -> None:
     assert "iner is no option of the backend msitd" in done.stderr
 
 
+class Calls(nn.Module):
+    """Takes a structure and a keyword, and gives a structure."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(
+        self, x: torch.Tensor, pair: tuple[torch.Tensor, torch.Tensor], *, shift: Any
+    ) -> dict[str, Any]:
+        return {"y": self.fc(x) + pair[0] * pair[1] + shift, "x": (x,)}
+
+
+def test_programs_of_export_are_recorded_node_by_node() -> None:
+    torch.manual_seed(0)
+    model = Calls()
+    x, pair, shift = torch.randn(2, 4), (torch.randn(2, 4), torch.ones(2, 4)), 2.0
+    program = torch.export.export(model, (x, pair), {"shift": torch.tensor(shift)})
+    with msitd.Client("r") as client:
+        recorded = fx.record_program(program, client)
+        for _ in range(2):
+            made = recorded(x, pair, shift=torch.tensor(shift))
+    expected = model(x, pair, shift=torch.tensor(shift))
+    assert made["y"].equal(expected["y"])
+    assert made["x"][0] is x
+    found = [(t.token, t.op) for t in tensors("r", io="output")]
+    assert found == [
+        (token, op)
+        for token in range(2)
+        for op in (
+            "linear-aten.linear.default",
+            "mul-aten.mul.Tensor",
+            "add-aten.add.Tensor",
+            "add_1-aten.add.Tensor",
+        )
+    ]
+    assert np.array_equal(
+        values("r", ops="add_1*", io="output", tokens=1), made["y"].detach().numpy()
+    )
+    # The program computes, checks and learns as before.
+    made["y"].sum().backward()
+    assert all(each.grad is not None for each in recorded.parameters())
+    with pytest.raises((TypeError, ValueError), match="shift"):
+        recorded(x, pair)
+    with pytest.raises((AssertionError, RuntimeError, ValueError)):
+        recorded(torch.ones(3, 4), pair, shift=torch.tensor(shift))
+
+
+def test_a_program_may_be_loaded_and_decomposed(place: None) -> None:
+    program = torch.export.export(net(), (torch.ones(2, 4),)).run_decompositions()
+    torch.export.save(program, "net.pt2")
+    with msitd.Client("r") as client:
+        loaded = fx.record_program(torch.export.load("net.pt2"), client, ops="*relu*")
+        assert loaded(torch.ones(2, 4)).equal(net()(torch.ones(2, 4)))
+    assert {t.op for t in tensors("r")} == {"relu-aten.relu.default"}
+
+
+def test_any_graph_of_fx_is_recorded() -> None:
+    class Twice(nn.Module):
+        def forward(self, x: torch.Tensor, times: int = 2) -> torch.Tensor:
+            return torch.relu(x) * times
+
+    with msitd.Client("r") as client:
+        graph = fx.record_program(torch.fx.symbolic_trace(Twice()), client)
+        assert graph(torch.ones(2)).tolist() == [2, 2]
+        assert graph(torch.ones(2), times=3).tolist() == [3, 3]
+        for bad in (lambda: graph(), lambda: graph(1, 2, 3), lambda: graph(1, x=2)):
+            with pytest.raises(TypeError, match="argument"):
+                bad()
+    ops = [t.op for t in tensors("r", io="output", tokens=0)]
+    assert ops == ["relu-torch.relu", "mul-operator.mul"]
+
+
+def test_packages_of_aotinductor_are_refused_by_name() -> None:
+    from torch._inductor.package.package import AOTICompiledModel
+
+    package: Any = object.__new__(AOTICompiledModel)
+    with msitd.Client("r") as client:
+        with pytest.raises(TypeError, match="AOTInductor is machine code"):
+            fx.record_program(package, client)
+        with pytest.raises(TypeError, match="program is Net, and neither"):
+            fx.record_program(net(), client)  # type: ignore[arg-type]
+
+
+class Twice(nn.Module):
+    """Calls a module twice, inside of another one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Sequential(nn.Linear(4, 4), nn.GELU())] * 1)
+        self.norm = nn.LayerNorm(4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(layer(x)) + x
+        return self.norm(x)
+
+
+def twice(error: float = 0.0) -> Twice:
+    torch.manual_seed(0)
+    model = Twice()
+    with torch.no_grad():
+        model.layers[0][0].bias += error  # type: ignore[index]
+    return model
+
+
+def record_as(kind: str, run: str, model: nn.Module) -> None:
+    """Records a run of a model by hooks, by a program, or inside of a backend."""
+    batch = torch.linspace(-1, 1, 8).reshape(2, 4)
+    torch._dynamo.reset()
+    with msitd.Client(run) as client:
+        if kind == "hooks":
+            with msitd.register_hook(model, client), torch.no_grad():
+                model(batch)
+        elif kind == "export":
+            fx.record_program(torch.export.export(model, (batch,)), client)(batch)
+        else:
+            inner = None if kind == "aten" else kind
+            chosen = fx.backend(client, inner=inner)
+            compiled = torch.compile(model, backend=chosen, fullgraph=True)
+            # Of a training, a graph gives what the backward needs besides.
+            compiled(batch).sum().backward()
+
+
+@pytest.mark.parametrize(
+    "golden, target, count",
+    [
+        # A Sequential gives what its last module gives, which is one node.
+        ("hooks", "aten", 5),
+        ("hooks", "inductor", 5),
+        ("hooks", "export", 5),
+        ("aten", "hooks", 7),
+        ("inductor", "aten", 6),
+        ("export", "inductor", 5),
+        ("aten", "export", 5),
+    ],
+)
+def test_runs_are_paired_by_where_nodes_come_from(
+    golden: str, target: str, count: int
+) -> None:
+    connection = query.connect()
+    record_as(golden, "golden", twice())
+    record_as(target, "target", twice())
+    matching = fx.pair_runs(connection, "golden", "target")
+    report = connection.comparisons.run("golden", "target", matching=matching)
+    assert (report.pass_count, report.fail_count) == (count, 0)
+    assert report.unmatched_count == 0
+    # A wrong module is named by the node that gives its result.
+    record_as(target, "wrong", twice(error=0.5))
+    matching = fx.pair_runs(connection, "golden", "wrong")
+    report = connection.comparisons.run("golden", "wrong", matching=matching)
+    assert report.first_divergence is not None
+    assert (
+        report.first_divergence.op
+        == {
+            "aten": "addmm-aten.addmm.default",
+            "export": "linear-aten.linear.default",
+            "hooks": "root.layers.0.0",
+            "inductor": "input_1-torch._C._nn.linear",
+        }[golden]
+    )
+
+
+def test_a_part_of_a_model_may_be_compiled() -> None:
+    model = twice()
+    batch = torch.ones(2, 4)
+    with torch.no_grad():
+        with msitd.Client("golden") as client, msitd.register_hook(model, client):
+            model(batch)
+        with msitd.Client("target") as client:
+            part = torch.compile(model.layers[0], backend=fx.backend(client))
+            part(batch)
+    connection = query.connect()
+    matching = fx.pair_runs(connection, "golden", "target", model="layers.0")
+    report = connection.comparisons.run("golden", "target", matching=matching)
+    assert (report.pass_count, report.unmatched_count) == (2, 0)
+
+
+def test_what_does_not_belong_together_is_refused() -> None:
+    with torch.no_grad():
+        for run in ("a", "b"):
+            with msitd.Client(run) as client:
+                client.record(torch.ones(1), op="x")
+        record("c", net(), torch.ones(2, 4))
+    with pytest.raises(ValueError, match="neither a nor b has nodes"):
+        fx.pair_runs(query.connect(), "a", "b")
+    with pytest.raises(ValueError, match="nothing of a and c belongs together"):
+        fx.pair_runs(query.connect(), "a", "c")
+
+
 def test_the_page_shows_what_happens() -> None:
     failed, tried = doctest.testfile(
         str(ROOT / "docs/fx.md"), module_relative=False, optionflags=doctest.ELLIPSIS

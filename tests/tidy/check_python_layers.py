@@ -53,8 +53,8 @@ PACKAGES: dict[str, Package] = {
     "msitd._compat": Package(("msitd.llm", "msitd.probe")),
     # The same names, installed.
     "compat": Package(("msitd._compat",)),
-    # A backend of torch.compile.
-    "msitd.fx": Package(("msitd._core",), ("functorch", "torch")),
+    # Graphs of torch.compile and torch.export.
+    "msitd.fx": Package(("msitd._core", "msitd.query"), ("functorch", "torch")),
     # Hooks in engines that call their models themselves.
     "msitd.engines": Package(
         ("msitd._core",),

@@ -1,4 +1,4 @@
-"""A backend of torch.compile that records each node of the graphs.
+"""Records each node of graphs that torch has made of a program.
 
 import torch
 import msitd
@@ -10,5 +10,7 @@ with msitd.Client("aten") as client:
 """
 
 from msitd.fx.backends import backend, compile_graph
+from msitd.fx.pairing import pair_runs
+from msitd.fx.programs import record_program
 
-__all__ = ["backend", "compile_graph"]
+__all__ = ["backend", "compile_graph", "pair_runs", "record_program"]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msitd._core.api.in_graphs import Notes, are_possible
 from msitd.fx.node_recorder import NodeRecorder, op_of
+from msitd.fx.provenance import record_graph
 
 if TYPE_CHECKING:
     import torch
@@ -51,6 +52,7 @@ def compile_within(
         raise RuntimeError(f"torch {torch.__version__} has no operators with effects")
     number = recorder.number_of_function()
     compiler = lookup_backend(inner)
+    record_graph(recorder, gm.graph, number)
     is_eager = getattr(compiler, "__name__", "") == "eager"
     _NodeNotes(recorder, number).put_into(gm, runs_bodies=is_eager)
     compiled = compiler(gm, example_inputs)

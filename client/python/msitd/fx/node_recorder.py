@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from msitd._core.recorder import Client
 
 
+# A module that checks the arguments of an exported program.
+_GUARDS = "_guards_fn"
+
+
 class _Thread(threading.local):
     def __init__(self) -> None:
         # Of the node that has begun.
@@ -120,7 +124,7 @@ def op_of(node: Any, number: int, is_backward: bool) -> str | None:
     """
     if node.op == "call_method":
         target = f"method.{node.target}"
-    elif node.op == "call_module":
+    elif node.op == "call_module" and node.target != _GUARDS:
         target = f"module.{node.target}"
     elif node.op == "call_function":
         target = _text_of(node.target)
