@@ -20,16 +20,14 @@ from msitd._core.graph import compiled
 from msitd._core.module.registration import register_hook as record_modules
 from msitd._core.patterns import compile_patterns
 from msitd._core.recorder import Client
+from msitd._core.removable import Removable
 from msitd.llm.dump_config import DumpConfig
 from msitd.llm.folders import new_root
 from msitd.llm.running_module import RunningModule
 from msitd.llm.tree_writer import TreeWriter, Wanted
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     import torch
-    from typing_extensions import Self
 
 _logger = logging.getLogger("msitd")
 
@@ -73,7 +71,7 @@ def register_hook(
     return DumpHandle(compiled.unwrap(model), config)
 
 
-class DumpHandle:
+class DumpHandle(Removable):
     """One dump of one model.
 
     `remove()` ends it, and so does leaving it as a context manager, or the end of
@@ -134,17 +132,6 @@ class DumpHandle:
             # A forked child has neither the threads nor the records.
             if self._pid == os.getpid():
                 self._ends.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.remove()
 
     def _connect(self, number: int) -> Client:
         assert self.folder is not None

@@ -16,14 +16,11 @@ from msitd._core.leaf.stacks import STACK_LEVELS
 from msitd._core.listening import safe_listener
 from msitd._core.not_recorded import DOCUMENT_NAME, reason_of
 from msitd._core.patterns import compile_patterns
+from msitd._core.removable import Removable
 from msitd._core.skips import Skips
 from msitd._core.torch_version import require_torch
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
-    from typing_extensions import Self
-
     from msitd._core.listening import CallListener
     from msitd._core.recorder import Client
 
@@ -124,7 +121,7 @@ def register_api(
     )
 
 
-class ApiHandle:
+class ApiHandle(Removable):
     """The functions of one `register_api`. Any thread may call them.
 
     Args:
@@ -273,17 +270,6 @@ class ApiHandle:
             self._skips.tell(self._client, ())
         except Exception as error:  # noqa: BLE001 - never the program's problem
             self._skips.count(DOCUMENT_NAME, "", reason_of(error))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.remove()
 
     def _enter(self, mode: Any) -> None:
         modes.enter(mode)

@@ -26,15 +26,13 @@ from msitd._core.module.threads import Forward, Thread, is_replica
 from msitd._core.not_recorded import DOCUMENT_NAME as SKIPS_NAME
 from msitd._core.not_recorded import RECOMPUTED, REPLICA, reason_of
 from msitd._core.patterns import compile_patterns
+from msitd._core.removable import Removable
 from msitd._core.skips import Skips, is_in_backward
 from msitd._core.torch_version import require_torch
 from msitd._core.vocabulary import IO_ANY
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     import torch
-    from typing_extensions import Self
 
     from msitd._core.gradient.graph_gradients import GraphGradients
     from msitd._core.leaf.identities import Identities
@@ -45,7 +43,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("msitd")
 
 
-class HookHandle:
+class HookHandle(Removable):
     """The hooks of one `register_hook`. Any thread may run the model.
 
     Args:
@@ -211,6 +209,12 @@ class HookHandle:
         self._progress.is_paused = False
         self._placed.pause(False)
 
+    def begin_call_of_model(
+        self, model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Is told of a call of the model that torch began before it had hooks."""
+        self._hooks[self._root_op].before(model, args, kwargs)
+
     def remove(self) -> None:
         """Takes the hooks away. Doing so again does nothing.
 
@@ -237,17 +241,6 @@ class HookHandle:
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._skip(SKIPS_NAME, "", error)
         compiled.forget_graphs()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.remove()
 
     def optimizer_stepped(self, optimizer: torch.optim.Optimizer) -> None:
         """See optimizers.Watcher."""

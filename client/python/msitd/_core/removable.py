@@ -1,0 +1,29 @@
+"""What is ended by `remove`, or by leaving it as a context manager."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+
+class Removable:
+    """A handle that a caller ends in either way."""
+
+    def remove(self) -> None:
+        """Ends it. Doing so again does nothing."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.remove()
