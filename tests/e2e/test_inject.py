@@ -108,6 +108,78 @@ def test_only_the_module_that_is_wrong_differs(wrong: str) -> None:
     assert report.fail_count == 0
 
 
+@pytest.mark.parametrize("wrong", ["first", "scale"])
+def test_what_is_behind_a_wrong_module_can_be_given_the_right_result(
+    wrong: str,
+) -> None:
+    record("golden", net())
+    model = net()
+    with torch.no_grad():
+        model.first.weight.mul_(1.25 if wrong == "first" else 1)
+    model.scale.factor = 1.25 if wrong == "scale" else 1.0
+    injection = record("injected", model, ops=f"root.{wrong}", what="outputs")
+    assert injection is not None
+    count = 3 * (2 if wrong == "first" else 1)
+    assert (injection.replaced_count, injection.kept_count) == (count, 0)
+    # It is recorded as it was made, and nothing else is wrong.
+    assert failing("injected") == {f"root.{wrong}"}
+
+
+def test_results_of_the_model_itself_are_those_of_its_token() -> None:
+    class Pair(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor) -> dict[str, Any]:
+            return {"y": self.fc(x), "more": (x, [x + 1])}
+
+    torch.manual_seed(0)
+    golden, other = Pair(), Pair()
+    record("golden", golden)
+    with msitd.inject(
+        other, "golden", connection=query.connect(), ops="root", what="outputs"
+    ) as injection:
+        for batch in batches():
+            expected = golden(batch)
+            made = other(torch.zeros(2, 4))
+            assert made["y"].equal(expected["y"])
+            assert made["more"][1][0].equal(batch + 1)
+    assert injection.replaced_count == 9
+
+
+def test_of_several_runs_the_first_that_has_a_tensor_counts() -> None:
+    for run, value in (("a", 1.0), ("b", 2.0)):
+        with msitd.Client(run, rank=1, world_size=2) as client:
+            for token, op in ((0, "root"), (1, "root"))[: 2 if run == "b" else 1]:
+                client.record(
+                    torch.full((2, 4), value), op=op, io="input", index="0", token=token
+                )
+    seen = []
+
+    class Look(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen.append(float(x[0, 0]))
+            return x
+
+    model = Look()
+    with msitd.inject(model, ["a", "b"], connection=query.connect(), rank=1):
+        for _ in range(3):
+            model(torch.zeros(2, 4))
+    # Nothing is of the rank of this process.
+    with msitd.inject(model, ["a", "b"], connection=query.connect()) as injection:
+        model(torch.zeros(2, 4))
+    assert seen == [1.0, 2.0, 0.0, 0.0]
+    assert injection.replaced_count == 0
+
+
+def test_what_is_no_side_is_refused() -> None:
+    for bad in ({"what": "weights"}, {"run": []}):
+        options: dict[str, Any] = {"run": "golden", **bad}
+        with pytest.raises(ValueError, match="what is|no name of a run"):
+            msitd.inject(net(), connection=query.connect(), **options)
+
+
 def test_gradients_are_kept_on_request() -> None:
     record("golden", net())
     for keep in (False, True):
@@ -179,6 +251,20 @@ def test_exec_injects(place: Path) -> None:
     assert "11 inputs are those of golden, 0 are not" in done.stderr
     # What comes behind it has the right input again.
     assert failing("wrong") == {"root.1.0"}
+
+
+def test_exec_injects_results(place: Path) -> None:
+    (place / "script.py").write_text(SCRIPT)
+    python = [sys.executable, "script.py"]
+    execute("exec", "--run", "golden", "--", *python)
+    flags = ["--inject", "none", "--inject", "golden", "--inject-what", "outputs"]
+    msitd.Client("none").close()
+    flags += ["--inject-rank", "0"]
+    done = execute("exec", "--run", "wrong", *flags, "--", *python, "1.0")
+    assert "12 outputs are those of none, golden, 0 are not" in done.stderr
+    assert failing("wrong") == {"root.1.0"}
+    for bad in (["--inject-what", "x"], ["--inject-rank", "-1"]):
+        execute("exec", *bad, "--", *python, expect=125)
 
 
 @pytest.mark.parametrize("wrong", ["0", "1.0", "2"])

@@ -140,6 +140,7 @@ void Print(Invocation& invocation,
 }
 
 Outcome Bisect(Invocation& invocation, const ExecFlags& flags) {
+  const std::string& golden = flags.inject.front();
   return Exec(
       invocation, flags,
       [&](Connection& connection, const std::vector<std::string>& runs,
@@ -150,14 +151,14 @@ Outcome Bisect(Invocation& invocation, const ExecFlags& flags) {
         }
         WrongOps wrong;
         MSITCTL_RETURN_IF_FAILED(
-            Compare(connection, flags.inject, runs.front(), wrong));
+            Compare(connection, golden, runs.front(), wrong));
         const auto found = Innermost(wrong);
         Print(invocation, found);
         if (!found.empty()) return {kExitPolicyFailed, ""};
         fmt::print(stderr,
                    "msitctl bisect: no module is wrong by itself: with the "
                    "inputs of {}, all results are its own\n",
-                   Printable(flags.inject));
+                   Printable(golden));
         return {};
       });
 }
@@ -166,6 +167,7 @@ Outcome Bisect(Invocation& invocation, const ExecFlags& flags) {
 
 void AddBisectCommand(CommandLine& line) {
   auto flags = std::make_shared<ExecFlags>();
+  flags->inject.resize(1);
   CLI::App& verb = line.AddVerb(
       line.app(),
       {.name = "bisect",
@@ -177,7 +179,8 @@ void AddBisectCommand(CommandLine& line) {
                "TensorService.ReadTensor, ComparisonService.CreateComparison, "
                "ComparisonService.StreamComparisonRows"},
       [flags](Invocation& invocation) { return Bisect(invocation, *flags); });
-  verb.add_option("GOLDEN", flags->inject, "Run of the model that is right")
+  verb.add_option("GOLDEN", flags->inject.front(),
+                  "Run of the model that is right")
       ->required()
       ->type_name("GOLDEN");
   AddExecFlags(verb, *flags);

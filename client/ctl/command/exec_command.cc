@@ -93,7 +93,9 @@ std::string SettingsOf(const ExecFlags& flags, const ExecSite& site) {
   out.Key("weights").Bool(flags.weights);
   out.Key("gradients").Bool(flags.gradients);
   out.Key("aliases").Bool(flags.aliases);
-  out.Field("inject", flags.inject);
+  list("inject", flags.inject);
+  out.Field("inject_what", flags.inject_what);
+  out.Field("inject_rank", int64_t{flags.inject_rank});
   list("ops", flags.ops);
   std::vector<std::string> paths;
   for (const std::string& pair : flags.map_paths) {
@@ -325,10 +327,21 @@ void AddExecCommand(CommandLine& line) {
         return Exec(invocation, *flags, nullptr);
       });
   AddExecFlags(verb, *flags);
-  verb.add_option("--inject", flags->inject,
-                  "Modules are given the inputs that this run has of them, so "
-                  "that each result depends on its module alone")
+  AddTexts(verb, "--inject", flags->inject,
+           "Modules are given the inputs that this run has of them, so that "
+           "each result depends on its module alone; of several runs, the "
+           "first that has one counts")
       ->type_name("RUN");
+  verb.add_option("--inject-what", flags->inject_what,
+                  "outputs: what modules have made is recorded, and what is "
+                  "behind them is given that of the run")
+      ->check(OneOf({"inputs", "outputs"}))
+      ->type_name("SIDE")
+      ->capture_default_str();
+  verb.add_option("--inject-rank", flags->inject_rank,
+                  "Rank of the run; default: that of each process")
+      ->check(CLI::NonNegativeNumber.description(""))
+      ->type_name("N");
 }
 
 void AddExecFlags(CLI::App& verb, ExecFlags& flags) {

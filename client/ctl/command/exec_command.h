@@ -23,12 +23,18 @@ struct ExecFlags {
   bool aliases = false;
   std::vector<std::string> map_paths;
   std::vector<std::string> map_devices;
-  std::string inject;
+  // Runs whose tensors modules are given; the first that has one counts.
+  std::vector<std::string> inject;
+  // "inputs" or "outputs".
+  std::string inject_what = "inputs";
+  // Of the runs; below 0 for that of each process.
+  int inject_rank = -1;
   std::string data_dir;
   std::vector<std::string> words;
 };
 
-// Binds all flags but --inject, and the command. `flags` outlives `verb`.
+// Binds all flags but those of --inject, and the command. `flags` outlives
+// `verb`.
 void AddExecFlags(CLI::App& verb, ExecFlags& flags);
 
 // Is given the daemon that has recorded, the runs, at least one, and the exit

@@ -1,22 +1,21 @@
-"""Gives the modules of a model the inputs that a run has of them."""
+"""Gives the modules of a model what a run has of them."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msitd._core.daemon.ranks import rank_of_process
 from msitd._core.graph import compiled
 from msitd._core.module.op_names import default_op_of
 from msitd._core.patterns import compile_patterns
+from msitd._core.removable import Removable
 from msitd._core.replacing import replacement
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     import torch
-    from typing_extensions import Self
 
     from msitd._core.recorder import Client
     from msitd.query import Connection
@@ -25,16 +24,20 @@ _logger = logging.getLogger("msitd")
 
 # Reasons that are told one by one.
 _TOLD_MAX = 20
+_SIDES = {"inputs": "input", "outputs": "output"}
+_ROOT = default_op_of("")
 
 
 def inject(
     model: torch.nn.Module,
-    run: str,
+    run: str | Sequence[str],
     *,
     connection: Connection,
     client: Client | None = None,
     ops: str | Iterable[str] | None = None,
     keep_gradients: bool = False,
+    what: str = "inputs",
+    rank: int | None = None,
 ) -> Injection:
     """Gives modules of `model` the inputs that `run` has of them, from now on.
 
@@ -43,17 +46,27 @@ def inject(
     and token; what the run lacks, or has with another shape or dtype, stays and is
     counted. Put it on after `register_hook`: what is recorded is what modules get.
 
+    With outputs, what modules have made is recorded, and what comes behind them gets
+    that of the run: so a part of a model can be left out as a reason.
+
     Args:
         model: Its ops are those of `register_hook`.
-        run: Such as one of the same model that is right, of the same rank 0.
+        run: Such as one of the same model that is right. Of several runs, the first
+            that has a tensor counts.
         connection: Where the run is, as `msitd.query.connect` returns it.
         client: Says which token it is. None: forwards of `model` are counted.
         ops: Patterns of the ops whose inputs are replaced; one must match the whole
             op. Default: all.
         keep_gradients: Whether gradients go on to what was replaced.
+        what: "inputs", or "outputs" for the results of modules.
+        rank: Of the run. None: that of this process, or 0 of a run with one rank.
 
     Returns:
         A handle. Its `remove()` ends it, and so does leaving it as a context manager.
+
+    Raises:
+        ValueError: `what` is neither, or there is no run.
+        QueryError: The daemon has no such run.
     """
     return Injection(
         model,
@@ -62,38 +75,50 @@ def inject(
         client=client,
         ops=ops,
         keep_gradients=keep_gradients,
+        what=what,
+        rank=rank,
     )
 
 
-class Injection:
+class Injection(Removable):
     """The hooks of one `inject`. Any thread may run the model."""
 
     def __init__(
         self,
         model: torch.nn.Module,
-        run: str,
+        run: str | Sequence[str],
         *,
         connection: Connection,
         client: Client | None,
         ops: str | Iterable[str] | None,
         keep_gradients: bool,
+        what: str,
+        rank: int | None,
     ) -> None:
+        if what not in _SIDES:
+            raise ValueError(f"what is {what!r}, and none of {list(_SIDES)}")
         # Who has a model has torch.
         import torch
 
         self._tensor_type = torch.Tensor
         self._no_grad = torch.no_grad
-        self._run = run
+        self._side = _SIDES[what]
+        names = [run] if isinstance(run, str) else list(run)
+        # With their ranks.
+        self._runs = [(name, _rank_of(connection, name, rank)) for name in names]
+        if not self._runs:
+            raise ValueError("run has no name of a run")
+        self._said = " and ".join(names)
         self._connection = connection
         self._client = client
         self._keeps_gradients = keep_gradients
         self._lock = threading.Lock()
         self._token = -1
         self._counts: dict[str, int] = {}
-        # Inputs that the run has at the token, by op, call and index.
+        # What the runs have at the token, by op, call and index.
         self._recorded: dict[tuple[str, int, str], Any] = {}
         self._told_count = 0
-        # How many arguments were replaced, and how many could not be.
+        # How many tensors were replaced, and how many could not be.
         self.replaced_count = 0
         self.kept_count = 0
         self._handles: list[Any] = []
@@ -101,18 +126,20 @@ class Injection:
         plain = compiled.unwrap(model)
         for name, module in compiled.named_modules(plain):
             op = default_op_of(name)
-            if matches(op):
-                hook = self._hook(op)
-                self._handles.append(
-                    module.register_forward_pre_hook(
-                        hook, prepend=True, with_kwargs=True
-                    )
+            if not matches(op):
+                continue
+            if what == "outputs":
+                # Behind those that record.
+                handle: Any = module.register_forward_hook(self._result_hook(op))
+            else:
+                handle = module.register_forward_pre_hook(
+                    self._hook(op), prepend=True, with_kwargs=True
                 )
-        if client is None:
-            self._handles.append(
-                plain.register_forward_pre_hook(self._count_forward, prepend=True)
-            )
-            self._forward_count = 0
+            self._handles.append(handle)
+        self._forward_count = 0
+        self._handles.append(
+            plain.register_forward_pre_hook(self._begin_forward, prepend=True)
+        )
 
     def remove(self) -> None:
         """Takes the hooks away. Doing so again does nothing."""
@@ -120,19 +147,28 @@ class Injection:
             handle.remove()
         self._handles.clear()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.remove()
-
-    def _count_forward(self, *_: Any) -> None:
+    def _begin_forward(self, *_: Any) -> None:
         self._forward_count += 1
+        if self._side == "output":
+            try:
+                # The client may be at the next token when the model ends.
+                with self._lock:
+                    self._see_token(self._current_token())
+            except Exception as error:  # noqa: BLE001 - never the model's problem
+                self._tell(_ROOT, "", error)
+
+    def _result_hook(self, op: str) -> Callable[..., Any]:
+        def replace(_: torch.nn.Module, __: tuple[Any, ...], result: Any) -> Any:
+            try:
+                call = self._begin(op)
+                if isinstance(result, self._tensor_type):
+                    return self._replaced(result, op, call, "0")
+                return self._replaced(result, op, call, "")
+            except Exception as error:  # noqa: BLE001 - never the model's problem
+                self._tell(op, "", error)
+                return None
+
+        return replace
 
     def _hook(self, op: str) -> Callable[..., Any]:
         def replace(
@@ -156,41 +192,45 @@ class Injection:
         return replace
 
     def _begin(self, op: str) -> int:
-        """Returns which call of a token begins."""
-        if self._client is not None:
-            token = self._client.token
-        else:
-            token = self._forward_count - 1
+        """Returns which call of a token begins, or ends where results are replaced."""
         with self._lock:
-            if token != self._token:
-                self._fetch(token)
+            if self._side == "input" or op != _ROOT or self._token < 0:
+                self._see_token(self._current_token())
             number = self._counts.get(op, 0)
             self._counts[op] = number + 1
         return number
 
+    def _current_token(self) -> int:
+        return self._forward_count - 1 if self._client is None else self._client.token
+
+    def _see_token(self, token: int) -> None:
+        if token != self._token:
+            self._fetch(token)
+
     def _fetch(self, token: int) -> None:
-        """Finds out what the run has of a token."""
+        """Finds out what the runs have of a token."""
         from msitd import query
 
         self._token = token
         self._counts.clear()
-        found = self._connection.tensors.list(
-            self._run, query.select(io="input", tokens=token, ranks=0)
-        )
-        self._recorded = {(each.op, each.call, each.index): each for each in found}
+        self._recorded = {}
+        for run, rank in self._runs:
+            selected = query.select(io=self._side, tokens=token, ranks=rank)
+            for each in self._connection.tensors.list(run, selected):
+                self._recorded.setdefault((each.op, each.call, each.index), each)
 
     def _replaced(self, value: Any, op: str, call: int, index: str) -> Any:
-        """Returns an argument with all tensors in it replaced that the run has."""
+        """Returns a value with all tensors in it replaced that the runs have."""
         if isinstance(value, self._tensor_type):
             return self._replaced_tensor(value, op, call, index)
         if type(value) in (tuple, list):
             return type(value)(
-                self._replaced(each, op, call, f"{index}.{place}")
+                self._replaced(each, op, call, _path(index, place))
                 for place, each in enumerate(value)
             )
         if type(value) is dict:
             return {
-                key: self._replaced(each, op, call, f"{index}.{key}")
+                key: self._replaced(each, op, call, _path(index, key))
                 for key, each in value.items()
             }
         return value
@@ -198,7 +238,9 @@ class Injection:
     def _replaced_tensor(self, value: Any, op: str, call: int, index: str) -> Any:
         recorded = self._recorded.get((op, call, index))
         if recorded is None:
-            self._tell(op, index, f"{self._run} has no such input at {self._token}")
+            self._tell(
+                op, index, f"{self._said} has no such {self._side} at {self._token}"
+            )
             return value
         try:
             # Reading is no part of the model.
@@ -216,3 +258,14 @@ class Injection:
         self._told_count += 1
         if self._told_count <= _TOLD_MAX:
             _logger.warning("%s %s is not replaced: %s", op, index, reason)
+
+
+def _path(index: str, key: object) -> str:
+    return f"{index}.{key}" if index else str(key)
+
+
+def _rank_of(connection: Connection, run: str, rank: int | None) -> int:
+    """Returns which rank of a run is that of this process."""
+    if rank is not None:
+        return rank
+    return 0 if connection.runs.get(run).world_size <= 1 else rank_of_process()[0]

@@ -113,7 +113,7 @@ class _Models:
         if compiled.unwrap(module) is module:
             # Torch has chosen the hooks of this call already.
             kwargs = {} if call is None else call.f_locals.get("kwargs", {})
-            handle._hooks[handle._root_op].before(module, args, kwargs)
+            handle.begin_call_of_model(module, args, kwargs)
         if any(map(_is_compiled, module.modules())):
             # Graphs would end at it. Models that are called later are not seen.
             self._hook_of_all.remove()
@@ -175,8 +175,10 @@ class _Models:
             client=client,
             ops=settings.ops or None,
             keep_gradients=True,
+            what=settings.inject_what,
+            rank=settings.inject_rank,
         )
-        self._ends.callback(_tell_of, injection, settings.inject)
+        self._ends.callback(_tell_of, injection, settings)
         self._ends.callback(injection.remove)
 
     def _name_of(self, module: torch.nn.Module) -> str:
@@ -258,10 +260,10 @@ def install(settings: ExecSettings) -> None:
     os.register_at_fork(after_in_child=models.begin_again)
 
 
-def _tell_of(injection: Injection, run: str) -> None:
+def _tell_of(injection: Injection, settings: ExecSettings) -> None:
     sys.stderr.write(
-        f"msitctl exec: {injection.replaced_count} inputs are those of {run}, "
-        f"{injection.kept_count} are not\n"
+        f"msitctl exec: {injection.replaced_count} {settings.inject_what} are those of "
+        f"{', '.join(settings.inject)}, {injection.kept_count} are not\n"
     )
 
 

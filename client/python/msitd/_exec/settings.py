@@ -20,8 +20,12 @@ class ExecSettings:
     weights: bool
     gradients: bool
     aliases: bool
-    # The run whose inputs modules are given; empty for none.
-    inject: str
+    # The runs whose tensors modules are given; empty for none.
+    inject: tuple[str, ...]
+    # "inputs" or "outputs".
+    inject_what: str
+    # Of those runs; None for that of this process.
+    inject_rank: int | None
     # Empty for all.
     ops: tuple[str, ...]
     # What is looked for where: old, new.
@@ -47,7 +51,9 @@ def read_settings() -> ExecSettings | None:
             weights=said["weights"],
             gradients=said["gradients"],
             aliases=said["aliases"],
-            inject=said["inject"],
+            inject=tuple(said["inject"]),
+            inject_what=said["inject_what"],
+            inject_rank=None if said["inject_rank"] < 0 else said["inject_rank"],
             ops=tuple(said["ops"]),
             paths=tuple(_pair(each) for each in said["map_path"]),
             devices=tuple(_pair(each) for each in said["map_device"]),
