@@ -196,3 +196,39 @@ assert os.stat in os.supports_dir_fd
     execute(sys.executable, "move.py", flags=maps)
     assert {path.name for path in (place / "here").iterdir()} == {"a.txt"}
     assert {path.name for path in (place / "there").iterdir()} == {"a.txt", "deep"}
+
+
+TORCHAIR = """
+import torch_npu
+import torchair
+from msit_llm.dump import torchair_dump
+from torch_npu.dynamo import torchair as inner
+import torch_npu.dynamo.torchair as same
+assert inner.CompilerConfig is same.CompilerConfig is torchair.CompilerConfig
+
+config = torchair.CompilerConfig()
+config.experimental_config.frozen_parameter = True
+assert torchair_dump.get_ge_dump_config(dump_path="dump", compiler_config=config) is config
+assert config.dump_config.enable_dump is True
+assert config.debug.graph_dump.type == "txt"
+config = torchair_dump.get_fx_dump_config(dump_path="dump")
+backend = torchair.get_npu_backend(compiler_config=config)
+compiled = torch.compile(model.npu(), backend=backend, dynamic=False, fullgraph=True)
+x = torch.ones(2, 4, device="npu:0")
+with torch.no_grad():
+    assert compiled(x).equal(torch.relu(model.fc(x)))
+"""
+
+
+def test_scripts_for_torchair_run_up_to_what_a_device_dumps(place: Path) -> None:
+    done = script(TORCHAIR, *NPU)
+    assert done.stderr.count("TorchAir needs a device: graphs run as torch") == 1
+    assert {path.name for path in Path("dump").iterdir()} == {
+        "msit_fx_dump",
+        "msit_ge_dump",
+    }
+
+
+def test_without_a_map_there_is_no_torchair(place: Path) -> None:
+    done = script("import torchair\n", expect=1)
+    assert "No module named 'torchair'" in done.stderr

@@ -7,6 +7,7 @@ import importlib
 import threading
 from typing import TYPE_CHECKING, Any
 
+from msitd._exec import torchair
 from msitd._exec.stand_ins import Nothing, at_import, stand_in
 from msitd._exec.wrapping import with_mapped
 
@@ -169,6 +170,8 @@ def _stand_in_for(old: str, new: str, types: _Types) -> None:
         "npu_format_cast_": lambda tensor, *_: tensor,
     }
     stand_in(f"torch_{old}", package)
+    if old == "npu":
+        torchair.install(f"torch_{old}")
     # A package of Ascend's, whose import has CUDA mean NPU.
     at_import(f"torch_{old}.contrib.transfer_to_{old}", lambda: _add_cuda(new, types))
     for kind in (torch.Tensor, torch.nn.Module):
