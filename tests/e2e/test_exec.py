@@ -494,6 +494,21 @@ def test_a_daemon_of_the_recording_side_is_found(
     assert "sealed" in state(daemon).lower()
 
 
+def test_a_script_may_open_a_client_of_its_own_behind_a_model(daemon: Daemon) -> None:
+    script(
+        FORWARD
+        + "import msitd\n"
+        + "with msitd.Client() as client:\n"
+        + "    client.record(torch.ones(3), op='mine')\n"
+        + FORWARD
+    )
+    found = {op for _, _, op, _ in places(daemon)}
+    # From then on the script says what is recorded.
+    assert {"root.fc", "mine"} <= found
+    assert {token for token, *_ in places(daemon)} == {0}
+    assert "sealed" in state(daemon).lower()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_are_the_scripts(
     number: signal.Signals, daemon: Daemon, place: Path

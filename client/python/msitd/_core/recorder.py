@@ -9,6 +9,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from msitd import _msit
+from msitd._core import openings
 from msitd._core.arguments import io_number, place_of, problem_of
 from msitd._core.counters import Counters
 from msitd._core.devices.copies import DeviceCopies
@@ -29,14 +30,12 @@ from msitd._core.vocabulary import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
     from typing_extensions import Self
 
 _logger = logging.getLogger("msitd")
-# Called with run and endpoint that a client has asked for, and its run, once it is open.
-opened: list[Callable[[str, str | None, str], None]] = []
 
 
 def _microseconds(seconds: float) -> int:
@@ -150,14 +149,12 @@ class Client(Documents):
     ) -> None:
         if on_drop not in ("raise", "warn"):
             raise ValueError(f"on_drop {on_drop!r} is neither 'raise' nor 'warn'")
-        if overflow not in OVERFLOW_NUMBERS:
-            raise ValueError(
-                f"overflow {overflow!r} is none of {list(OVERFLOW_NUMBERS)}"
-            )
-        if if_exists not in IF_EXISTS_NUMBERS:
-            raise ValueError(
-                f"if_exists {if_exists!r} is none of {list(IF_EXISTS_NUMBERS)}"
-            )
+        for name, word, words in (
+            ("overflow", overflow, OVERFLOW_NUMBERS),
+            ("if_exists", if_exists, IF_EXISTS_NUMBERS),
+        ):
+            if word not in words:
+                raise ValueError(f"{name} {word!r} is none of {list(words)}")
         if run is None:
             run = os.environ.get("MSITD_RUN", "")
         if rank is None:
@@ -168,6 +165,8 @@ class Client(Documents):
             reduce_on_device = os.environ.get("MSITD_REDUCE_ON_DEVICE") == "1"
         if compiled.is_loaded():
             compiled.make_package_opaque()
+        for tell_before in openings.opening:
+            tell_before(run, rank)
         self._close_timeout = close_timeout
         self._on_drop = on_drop
         self._has_warned = False
@@ -207,7 +206,7 @@ class Client(Documents):
             self._copies,
             _microseconds(close_timeout),
         )
-        for tell in opened:
+        for tell in openings.opened:
             tell(run, endpoint, self.run)
 
     def __enter__(self) -> Self:

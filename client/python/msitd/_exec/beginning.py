@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from msitd._core import recorder
+from msitd._core import openings
 from msitd._exec import names, paths, telling, torch_import
 from msitd._exec.settings import read_settings
 
@@ -15,7 +15,7 @@ def begin() -> None:
         settings = read_settings()
         if settings is None:
             return
-        recorder.opened.append(telling.teller_of_runs(settings.folder))
+        openings.opened.append(telling.teller_of_runs(settings.folder))
         names.install()
         paths.install(settings.paths)
         torch_import.install(settings)

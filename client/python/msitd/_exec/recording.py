@@ -12,7 +12,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from msitd._core import recorder
+from msitd._core import openings, recorder
 from msitd._core.api.handle import ApiHandle, register_api
 from msitd._core.daemon.ranks import rank_of_process
 from msitd._core.graph import compiled
@@ -52,13 +52,15 @@ class _Models:
         self._script_kind = torch.jit.ScriptModule
         # What is called then is no step of the program.
         self._is_tracing = torch.jit.is_tracing
-        recorder.opened.append(self._see_client)
+        openings.opening.append(self._make_room)
+        openings.opened.append(self._see_client)
         self._hook_of_all: Any = None
         self._forget()
 
     def _forget(self) -> None:
         self._client: recorder.Client | None = None
         self._functions: ApiHandle | None = None
+        self._rank = 0
         self._is_opening = False
         self._known: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
         self._has_main = False
@@ -68,6 +70,15 @@ class _Models:
         if self._hook_of_all is not None:
             self._hook_of_all.remove()
         self._hook_of_all = self._register(self.see)
+
+    def _make_room(self, run: str, rank: int) -> None:
+        """Is told that the program opens a client: a rank of a run has one at a time."""
+        client = self._client
+        if client is None or self._is_opening or self._is_off:
+            return
+        if (client.run, self._rank) == (run, rank):
+            # The program says itself what is recorded from now on.
+            self.end()
 
     def _see_client(self, *_: str | None) -> None:
         # The program says itself what is recorded.
@@ -192,6 +203,7 @@ class _Models:
             return self._client
         settings = self._settings
         rank, world_size = rank_of_process()
+        self._rank = rank
         self._is_opening = True
         self._client = client = recorder.Client(
             os.environ["MSITD_RUN"],
@@ -201,6 +213,7 @@ class _Models:
             on_drop="warn",
             max_block=_MAX_BLOCK_S,
         )
+        self._is_opening = False
         self._ends.callback(client.close)
         if settings.level in ("api", "mix"):
             self._record_functions()

@@ -24,7 +24,7 @@ def _append(folder: str, name: str, text: str) -> None:
 
 
 def teller_of_runs(folder: str) -> Callable[[str, str | None, str], None]:
-    """Returns what is to be told of each client that opens: see recorder.opened."""
+    """Returns what is to be told of each client that opens: see openings.opened."""
 
     def tell(asked: str, endpoint: str | None, run: str) -> None:
         # Others are the program's own.

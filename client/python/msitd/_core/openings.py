@@ -1,0 +1,10 @@
+"""Who is told of the clients that a program opens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+# Called with the run and the rank of a client before it opens its stream.
+opening: list[Callable[[str, int], None]] = []
+# Called with run and endpoint that a client has asked for, and its run, once it is open.
+opened: list[Callable[[str, str | None, str], None]] = []
