@@ -72,6 +72,8 @@ from msitd.query.types import (
     Tensor,
     TensorFilter,
     TokenRange,
+    Verification,
+    VerificationFinding,
     select,
 )
 
@@ -134,6 +136,8 @@ __all__ = [
     "Tensors",
     "TokenRange",
     "Verdict",
+    "Verification",
+    "VerificationFinding",
     "connect",
     "select",
 ]

@@ -479,6 +479,36 @@ class Capabilities:
     """One entry for each of `metrics`."""
 
 
+@mirrors("VerificationFinding")
+@dataclass(frozen=True)
+class VerificationFinding:
+    """A place in a segment that does not hold what was written."""
+
+    segment: str
+    offset_bytes: int
+    run: str
+    """Empty if it cannot be told."""
+    rank: int
+    may_be_producer: bool
+    """Whether the rank could change the bytes after they were hashed."""
+    problem: str
+
+
+@mirrors("Verification")
+@dataclass(frozen=True)
+class Verification:
+    """What the check of stored bytes has found; see docs/operations.md."""
+
+    frame_count: int
+    size_bytes: int
+    remaining_size_bytes: int
+    round_end_time: datetime | None
+    """None if no round has ended yet."""
+    finding_count: int
+    findings: tuple[VerificationFinding, ...]
+    error: str
+
+
 @mirrors("NodeStatus")
 @dataclass(frozen=True)
 class NodeStatus:
@@ -515,3 +545,11 @@ class NodeStatus:
     false_digest_count: int = 0
     shared_memory_pages: str = ""
     """`huge` or `small`; empty if memory is not shared."""
+    pinned_run_count: int = 0
+    pinned_size_bytes: int = 0
+    is_making_room: bool = False
+    verification: Verification | None = None
+    ring_size_bytes: int = 0
+    ring_used_bytes: int = 0
+    truncated_count: int = 0
+    degraded_count: int = 0
