@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, Any
 from msitd._core.graph import compiled
 from msitd._core.module.hooks import HookHandle
 from msitd._core.module.registration import register_hook as register_model
+from msitd._core.removable import Removable
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     import torch
-    from typing_extensions import Self
 
     from msitd._core.recorder import Client
 
@@ -39,7 +37,7 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
-class PartHandles:
+class PartHandles(Removable):
     """The hooks on all parts that a rank holds."""
 
     def __init__(self, handles: list[HookHandle]) -> None:
@@ -62,17 +60,6 @@ class PartHandles:
         """Takes the hooks away. Doing so again does nothing."""
         for handle in self._handles:
             handle.remove()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.remove()
 
 
 def register_hook(
