@@ -1,21 +1,14 @@
 """A daemon, and a device of torch that is really there."""
 
-import os
-import subprocess
-import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import msitd
 import pytest
 import torch
 from msitd import query
-
-ROOT = Path(__file__).resolve().parents[2]
-MSITD = Path(os.environ.get("MSITD_BIN_DIR", ROOT / "build/release/bin")) / "msitd"
+from own_daemon import own_daemon
 
 HAS_CUDA = torch.cuda.is_available()
 
@@ -28,28 +21,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    data = tmp_path_factory.mktemp("msitd")
-    with tempfile.TemporaryDirectory(prefix="msitd-") as sockets:
-        process = subprocess.Popen(
-            [
-                MSITD,
-                "--data-dir",
-                data,
-                "--socket-dir",
-                sockets,
-                "--listen",
-                "127.0.0.1:0",
-            ]
-        )
-        file = Path(sockets) / "endpoint"
-        deadline = time.monotonic() + 30
-        while not (file.exists() and file.read_text().strip()):
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        yield next(e for e in file.read_text().split() if e.startswith("unix:"))
-        process.terminate()
-        process.wait(60)
+    with own_daemon(tmp_path_factory.mktemp("msitd")) as endpoint:
+        yield endpoint
 
 
 @pytest.fixture(scope="session")

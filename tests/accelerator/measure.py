@@ -8,9 +8,7 @@ when the device is idle; `drained` adds the time until the daemon has all record
 """
 
 import argparse
-import os
 import statistics
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,10 +18,8 @@ from typing import Any
 import msitd
 import torch
 from msitd import query
+from own_daemon import own_daemon
 from torch import nn
-
-ROOT = Path(__file__).resolve().parents[2]
-MSITD = Path(os.environ.get("MSITD_BIN_DIR", ROOT / "build/release/bin")) / "msitd"
 
 
 class Attention(nn.Module):
@@ -66,19 +62,6 @@ def timed(step: Callable[[], Any]) -> float:
     step()
     torch.cuda.synchronize()
     return time.perf_counter() - begin
-
-
-def start_daemon(folder: str) -> tuple["subprocess.Popen[bytes]", str]:
-    process = subprocess.Popen(
-        [MSITD, "--data-dir", f"{folder}/data", "--socket-dir", folder, "--listen"]
-        + ["127.0.0.1:0"],
-        stderr=subprocess.DEVNULL,
-    )
-    file = Path(folder) / "endpoint"
-    while not (file.exists() and file.read_text().strip()):
-        assert process.poll() is None
-        time.sleep(0.01)
-    return process, next(e for e in file.read_text().split() if e.startswith("unix:"))
 
 
 WAYS = [
@@ -138,15 +121,10 @@ def main() -> None:
     torch.manual_seed(0)
     blocks = [Block(options.width) for _ in range(options.layers)]
     model = nn.Sequential(*blocks).to("cuda", torch.bfloat16)
-    with tempfile.TemporaryDirectory(prefix="msitd-") as folder:
-        process, endpoint = start_daemon(folder)
-        try:
-            for shape in ((4, 512), (1, 1)):
-                x = torch.randn(*shape, options.width, device="cuda").bfloat16()
-                measure(model, x, endpoint, options.rounds)
-        finally:
-            process.terminate()
-            process.wait(60)
+    with tempfile.TemporaryDirectory() as data, own_daemon(Path(data)) as endpoint:
+        for shape in ((4, 512), (1, 1)):
+            x = torch.randn(*shape, options.width, device="cuda").bfloat16()
+            measure(model, x, endpoint, options.rounds)
     # What the same bytes cost to copy to pinned memory of the host, at best.
     source = torch.empty(1 << 28, dtype=torch.uint8, device="cuda")
     to = torch.empty(1 << 28, dtype=torch.uint8, pin_memory=True)
