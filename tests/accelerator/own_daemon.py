@@ -20,12 +20,14 @@ def own_daemon(data: Path) -> Iterator[str]:
             [MSITD, "--data-dir", data, "--socket-dir", sockets]
             + ["--listen", "127.0.0.1:0"]
         )
-        file = Path(sockets) / "endpoint"
-        deadline = time.monotonic() + 30
-        while not (file.exists() and file.read_text().strip()):
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        yield next(e for e in file.read_text().split() if e.startswith("unix:"))
-        process.terminate()
-        process.wait(60)
+        try:
+            file = Path(sockets) / "endpoint"
+            deadline = time.monotonic() + 30
+            while not (file.exists() and file.read_text().strip()):
+                assert process.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            yield next(e for e in file.read_text().split() if e.startswith("unix:"))
+        finally:
+            process.terminate()
+            process.wait(60)
