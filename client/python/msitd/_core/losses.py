@@ -69,8 +69,8 @@ def close_forgotten(
 ) -> None:
     """Closes a client that nobody has closed. Raises nothing."""
     try:
-        copies.wait(timeout_us / 1_000_000)
-        code = native.close(timeout_us)
+        left = copies.wait(timeout_us / 1_000_000)
+        code = native.close(int(max(left, 0) * 1_000_000))
     except KeyboardInterrupt:
         code = _msit.TIMEOUT
     if code == _msit.FORKED:
