@@ -1131,6 +1131,7 @@ def test_a_daemon_that_ends_ends_no_program(
     debugger.stop()
     assert "dump/step1 lacks something" in caplog.text
     other.start()
+    monkeypatch.setattr("msitd.probe.step_writer._FLUSH_MAX_S", 60.0)
     debugger.step()
     assert names(Path("dump/step1")) == {"Torch.exp.0.forward"}
     debuggers.forget_all()
