@@ -126,7 +126,10 @@ std::string StartCommand(std::string_view endpoint) {
   const std::string_view host = endpoint.substr(0, endpoint.rfind(':'));
   const bool is_here =
       host == "localhost" || host == "[::1]" || host.starts_with("127.");
-  return is_here ? fmt::format("{} --listen {}", kData, endpoint) : "";
+  // Without the role, nobody could record there.
+  return is_here ? fmt::format("{} --listen {} --loopback-role writer", kData,
+                               endpoint)
+                 : "";
 }
 
 }  // namespace msitd::ctl

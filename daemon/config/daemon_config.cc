@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <utility>
 #include <variant>
 
 // Header-only, so that its exceptions can be switched off.
@@ -48,6 +49,8 @@ struct Key {
 
 constexpr std::array<std::string_view, 4> kLogLevels = {"debug", "info", "warn",
                                                         "error"};
+constexpr std::array<std::string_view, 4> kRoles = {"none", "reader", "writer",
+                                                    "admin"};
 constexpr std::array<std::string_view, 2> kLogFormats = {"text", "json"};
 constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kGiB = int64_t{1} << 30;
@@ -73,6 +76,29 @@ const Key kKeys[] = {
     {"tls_key", TextKey{&C::tls_key}, "Private key of TCP, PEM"},
     {"tls_client_ca", TextKey{&C::tls_client_ca},
      "CA that the certificates of clients must come from, PEM"},
+    {"unix_role", ChoiceKey{&C::unix_role, kRoles},
+     "Role of callers over the Unix sockets: none, reader, writer or admin"},
+    {"loopback_role", ChoiceKey{&C::loopback_role, kRoles},
+     "Role of callers from this machine over TCP without TLS"},
+    {"tls_role", ChoiceKey{&C::tls_role, kRoles},
+     "Role of callers over TLS whose certificate has no role of its own"},
+    {"admin_groups", ListKey{&C::admin_groups},
+     "Groups whose members are admins, repeatable"},
+    {"writer_groups", ListKey{&C::writer_groups},
+     "Groups whose members are writers, repeatable"},
+    {"reader_groups", ListKey{&C::reader_groups},
+     "Groups whose members are readers, repeatable"},
+    {"admin_certificates", ListKey{&C::admin_certificates},
+     "Names in certificates of admins, with * and ?, repeatable"},
+    {"writer_certificates", ListKey{&C::writer_certificates},
+     "Names in certificates of writers, with * and ?, repeatable"},
+    {"reader_certificates", ListKey{&C::reader_certificates},
+     "Names in certificates of readers, with * and ?, repeatable"},
+    {"caller_calls_per_s", NumberKey{&C::caller_calls_per_s, 0, 1'000'000'000},
+     "Calls that each caller may begin in a second; 0 is no bound"},
+    {"audit_file", TextKey{&C::audit_file},
+     "File that tells who read bytes, changed something or was refused; empty "
+     "for none"},
     {"digest_threads", NumberKey{&C::digest_threads, 1, 256},
      "Threads that take summaries and hashes"},
     {"query_threads", NumberKey{&C::query_threads, 1, 256},
@@ -399,6 +425,14 @@ absl::Status Validate(const DaemonConfig& config) {
   }
   if (!config.tls_client_ca.empty() && config.tls_cert.empty()) {
     return Invalid("tls_client_ca", "needs tls_cert and tls_key");
+  }
+  for (const auto& [key, names] :
+       {std::pair("admin_certificates", &config.admin_certificates),
+        std::pair("writer_certificates", &config.writer_certificates),
+        std::pair("reader_certificates", &config.reader_certificates)}) {
+    if (!names->empty() && config.tls_client_ca.empty()) {
+      return Invalid(key, "needs tls_client_ca: nobody checks certificates");
+    }
   }
   MSITD_RETURN_IF_ERROR(ValidateMetricsListen(config.metrics_listen));
   return ValidateListen(config);

@@ -20,7 +20,7 @@ struct DaemonConfig {
   std::string data_dir = "/var/lib/msitd";
   std::string socket_dir = "/run/msitd";
   // host:port; the Unix socket is always there. Port 0 is any free one.
-  std::vector<std::string> listen = {"127.0.0.1:7741"};
+  std::vector<std::string> listen;
   std::string log_level = "info";
   std::string log_format = "text";
   // host:port of this machine or the path of a Unix socket; empty for none.
@@ -31,6 +31,19 @@ struct DaemonConfig {
   std::string tls_cert;
   std::string tls_key;
   std::string tls_client_ca;
+
+  // Who may do what; see access/access_policy.h.
+  std::string unix_role = "writer";
+  std::string loopback_role = "reader";
+  std::string tls_role = "reader";
+  std::vector<std::string> admin_groups;
+  std::vector<std::string> writer_groups;
+  std::vector<std::string> reader_groups;
+  std::vector<std::string> admin_certificates;
+  std::vector<std::string> writer_certificates;
+  std::vector<std::string> reader_certificates;
+  int64_t caller_calls_per_s = 0;  // 0 is no bound.
+  std::string audit_file;          // Empty: changes are not written down.
 
   int64_t digest_threads = 2;
   int64_t query_threads = 4;

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/access/caller.h"
 #include "protos/base/limits.h"
 #include "protos/base/stream_coverage.h"
 #include "protos/base/stream_id.h"
@@ -30,6 +31,8 @@ struct StreamSpec {
   IfExists if_exists = IfExists::kFail;
   // The launch that the producer belongs to; empty for that of its process.
   std::string job = {};
+  // Who asks, with at least the role writer.
+  access::Caller caller = access::Daemon();
 };
 
 // Memory that a transport lends with a chunk. Destroying it says that the
@@ -98,6 +101,7 @@ class ChunkSink {
   // connection has in flight; not on commits of other runs.
   //
   // Errors: INVALID_ARGUMENT (RANK_OUT_OF_RANGE, FIELD_INVALID);
+  // PERMISSION_DENIED (NOT_OWNER: the run is somebody else's);
   // FAILED_PRECONDITION (RUN_SEALED, RUN_EXISTS: the run has another world
   // size, or tensors of the rank from others); ALREADY_EXISTS (RANK_BUSY);
   // RESOURCE_EXHAUSTED (STREAMS_EXHAUSTED); UNAVAILABLE (NOT_SERVING); those of

@@ -88,7 +88,7 @@ int64_t IngestPipeline::FirstTokenAhead(std::string_view run,
 
 absl::StatusOr<capture::Policy> IngestPipeline::SetCapturePolicy(
     std::string_view run, capture::Policy policy,
-    std::optional<int64_t> first_token) {
+    std::optional<int64_t> first_token, const access::Caller& caller) {
   // Numbers at their longest, so that what fits here fits below.
   policy.revision = std::numeric_limits<uint64_t>::max();
   policy.first_token = kTokenMax;
@@ -100,7 +100,7 @@ absl::StatusOr<capture::Policy> IngestPipeline::SetCapturePolicy(
   }
   const RunHold hold(*this, run);
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info,
-                         CreateOrGetRun(run, 0, ""));
+                         CreateOrGetRun(run, 0, "", caller.name));
   if (info.sealed) return RunSealed(run, "is sealed");
   capture::Policies policies;
   if (!info.capture_policy.empty() &&

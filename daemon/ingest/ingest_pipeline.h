@@ -54,6 +54,12 @@ struct IngestOptions {
   // An Append takes no further chunk once it has this many bytes, which bounds
   // its duration.
   uint64_t commit_bytes_max = uint64_t{64} << 20;
+
+  // Is told who opened a stream of which run, or why not. May be empty. On any
+  // thread; must not block.
+  std::function<void(const access::Caller& caller, std::string_view run,
+                     const absl::Status& status)>
+      note_open;
 };
 
 // The state of the storage after the last Append or probe.
@@ -137,16 +143,17 @@ class IngestPipeline final : public ChunkSink {
   absl::Status DeleteRun(std::string_view run);
 
   // Replaces what the clients of the run record, and tells those that stream.
-  // Makes the run if there is none. Sets `policy.revision`. Without a
-  // `first_token`, the policy begins behind the highest token that is stored,
-  // at one that no rank is expected to have begun when it hears of the policy:
-  // see TokenPace. Blocks.
+  // Makes the run, as that of `caller`, if there is none. Sets
+  // `policy.revision`. Without a `first_token`, the policy begins behind the
+  // highest token that is stored, at one that no rank is expected to have begun
+  // when it hears of the policy: see TokenPace. Blocks.
   //
   // Errors: FAILED_PRECONDITION (RUN_SEALED); INVALID_ARGUMENT for a policy
   // over its bounds; those of the store. The policy before stays.
   absl::StatusOr<capture::Policy> SetCapturePolicy(
       std::string_view run, capture::Policy policy,
-      std::optional<int64_t> first_token);
+      std::optional<int64_t> first_token,
+      const access::Caller& caller = access::Daemon());
 
   // Refuses new streams, ends all others with NOT_SERVING, and commits what
   // they have in flight. DEADLINE_EXCEEDED if that was not done by `deadline`.
@@ -210,7 +217,9 @@ class IngestPipeline final : public ChunkSink {
   absl::StatusOr<storage::RunInfo> JoinRun(const StreamSpec& spec);
   absl::StatusOr<storage::RunInfo> CreateOrGetRun(std::string_view name,
                                                   int32_t world_size,
-                                                  std::string_view job);
+                                                  std::string_view job,
+                                                  std::string_view owner);
+  absl::StatusOr<Opened> OpenAs(const StreamSpec& spec, StreamPeer& peer);
   // True if a stream that wants a run for its launch alone may join this one.
   absl::StatusOr<bool> IsOwnRun(const StreamSpec& spec,
                                 const storage::RunInfo& run);

@@ -123,6 +123,16 @@ IngestPipeline::RunHold::~RunHold() {
 }
 
 absl::StatusOr<IngestPipeline::Opened> IngestPipeline::Open(
+    const StreamSpec& spec, StreamPeer& peer) {
+  absl::StatusOr<Opened> opened = OpenAs(spec, peer);
+  if (options_.note_open) {
+    options_.note_open(spec.caller, opened.ok() ? opened->run : spec.run,
+                       opened.status());
+  }
+  return opened;
+}
+
+absl::StatusOr<IngestPipeline::Opened> IngestPipeline::OpenAs(
     const StreamSpec& wanted, StreamPeer& peer) {
   MSITD_RETURN_IF_ERROR(CheckSpec(wanted));
   StreamSpec spec = wanted;
@@ -186,11 +196,15 @@ absl::Status IngestPipeline::AwaitPredecessor(const StreamSpec& spec) {
 }
 
 absl::StatusOr<storage::RunInfo> IngestPipeline::CreateOrGetRun(
-    std::string_view name, int32_t world_size, std::string_view job) {
+    std::string_view name, int32_t world_size, std::string_view job,
+    std::string_view owner) {
   absl::StatusOr<storage::RunInfo> found = runs_.GetRun(name);
   if (found.status().code() == Code::kNotFound) {
-    found =
-        runs_.CreateRun({std::string(name), world_size, {}, std::string(job)});
+    found = runs_.CreateRun({std::string(name),
+                             world_size,
+                             {},
+                             std::string(job),
+                             std::string(owner)});
     // RunService may have made it in between.
     if (found.status().code() == Code::kAlreadyExists) {
       found = runs_.GetRun(name);
@@ -201,8 +215,11 @@ absl::StatusOr<storage::RunInfo> IngestPipeline::CreateOrGetRun(
 
 absl::StatusOr<storage::RunInfo> IngestPipeline::JoinRun(
     const StreamSpec& spec) {
-  MSITD_ASSIGN_OR_RETURN(storage::RunInfo run,
-                         CreateOrGetRun(spec.run, spec.world_size, spec.job));
+  MSITD_ASSIGN_OR_RETURN(
+      storage::RunInfo run,
+      CreateOrGetRun(spec.run, spec.world_size, spec.job, spec.caller.name));
+  MSITD_RETURN_IF_ERROR(
+      access::CheckMayAdd(spec.caller, run.spec.owner, spec.run));
   if (run.sealed) return RunSealed(spec.run, "is sealed");
   if (run.spec.world_size != 0 && run.spec.world_size != spec.world_size) {
     return WithReason(
@@ -290,6 +307,8 @@ absl::Status IngestPipeline::RemoveRunOfOthers(const StreamSpec& spec) {
   MSITD_RETURN_IF_ERROR(run.status());
   MSITD_ASSIGN_OR_RETURN(const bool is_own, IsOwnRun(spec, *run));
   if (is_own) return absl::OkStatus();
+  MSITD_RETURN_IF_ERROR(access::CheckOwner(spec.caller, run->spec.owner,
+                                           fmt::format("run '{}'", spec.run)));
   {
     MutexLock lock(mu_);
     const std::vector<StreamHandle> streams = registry_.StreamsOf(spec.run);

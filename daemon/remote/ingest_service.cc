@@ -76,10 +76,10 @@ class WriteChunksCall final
       private FirstReads::Reader {
  public:
   WriteChunksCall(IngestServiceImpl::Parts& parts,
-                  grpc::CallbackServerContext& context)
-      : parts_(parts), context_(context) {
+                  grpc::CallbackServerContext& context, access::Caller caller)
+      : parts_(parts), context_(context), caller_(std::move(caller)) {
     const absl::Status status =
-        parts_.first_reads.Enter(*this, context.c_call(), context.peer());
+        parts_.admission.reads.Enter(*this, context.c_call(), context.peer());
     if (!status.ok()) Fail(status);
   }
 
@@ -117,6 +117,7 @@ class WriteChunksCall final
   std::optional<TaskPool::CallCount> count_;
   IngestServiceImpl::Parts& parts_;
   const grpc::CallbackServerContext& context_;
+  const access::Caller caller_;
   grpc::ByteBuffer incoming_;
   WriteChunksMessage message_;  // What came last.
   bool has_read_ = false;       // Used by reactions to reads alone.
@@ -208,12 +209,12 @@ ingest::StreamHandle WriteChunksCall::Stream() {
 
 void WriteChunksCall::OnCancel() {
   const absl::Status status = absl::CancelledError("cancelled");
-  parts_.first_reads.Abandon(*this) ? Fail(status) : Leave(status);
+  parts_.admission.reads.Abandon(*this) ? Fail(status) : Leave(status);
 }
 
 void WriteChunksCall::OnReadDone(bool ok) {
   Hold();
-  if (!std::exchange(has_read_, true)) parts_.first_reads.Leave(*this);
+  if (!std::exchange(has_read_, true)) parts_.admission.reads.Leave(*this);
   const ingest::StreamHandle stream = Stream();
   if (!ok && stream != nullptr) {
     Leave(context_.IsCancelled() ? absl::CancelledError("the client is gone")
@@ -238,6 +239,7 @@ void WriteChunksCall::HandleOpen() {
   }
   absl::StatusOr<ingest::StreamSpec> spec = ToSpec(message_.request().open());
   if (!spec.ok()) return Fail(spec.status());
+  spec->caller = caller_;
   Hold();
   const absl::Status status =
       parts_.tasks.Submit([this, spec = *std::move(spec)] {
@@ -389,7 +391,13 @@ void WriteChunksCall::End(const absl::Status& status) {
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
 IngestServiceImpl::WriteChunks(grpc::CallbackServerContext* context) {
-  return new WriteChunksCall(parts_, *context);
+  CallPass pass(parts_.admission.gatekeeper,
+                access::RuleOf("IngestService", "WriteChunks"), *context);
+  if (const absl::Status status = pass.Enter(); !status.ok()) {
+    pass.Note(status);
+    return new RefusedCall(status);
+  }
+  return new WriteChunksCall(parts_, *context, pass.caller());
 }
 
 }  // namespace msitd::service

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "daemon/access/caller.h"
 #include "daemon/ingest/buffer_pool.h"
 #include "daemon/ingest/chunk_sink.h"
 #include "daemon/log/log.h"
+#include "daemon/service/call/admission.h"
 #include "daemon/service/call/first_reads.h"
 #include "daemon/service/call/task_pool.h"
 #include "msitd/v1/ingest_service.grpc.pb.h"
@@ -24,14 +26,14 @@ class IngestServiceImpl final
     ingest::ChunkSink& sink;
     ingest::BufferPool& buffers;
     TaskPool& tasks;
-    FirstReads& first_reads;
+    Admission admission;
     // Any client can open and end streams in a loop.
     log::Limiter log_limiter{};
   };
 
   IngestServiceImpl(ingest::ChunkSink& sink, ingest::BufferPool& buffers,
-                    TaskPool& tasks, FirstReads& first_reads)
-      : parts_{sink, buffers, tasks, first_reads} {}
+                    TaskPool& tasks, const Admission& admission)
+      : parts_{sink, buffers, tasks, admission} {}
 
   using v1::IngestService::WithRawCallbackMethod_WriteChunks<
       v1::IngestService::Service>::WriteChunks;

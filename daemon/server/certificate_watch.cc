@@ -2,6 +2,7 @@
 #include "daemon/server/certificate_watch.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <iterator>
@@ -11,16 +12,29 @@
 
 namespace msitd::server {
 
-CertificateWatch::CertificateWatch(std::string path) : path_(std::move(path)) {
-  if (path_.empty()) return;
+CertificateWatch::CertificateWatch(std::string path) : path_(std::move(path)) {}
+
+void CertificateWatch::Read() {
+  constexpr int64_t kNsPerSecond = 1'000'000'000;
+  struct stat info {};
+  if (::stat(path_.c_str(), &info) != 0) return;
+  const int64_t time_ns =
+      info.st_mtim.tv_sec * kNsPerSecond + info.st_mtim.tv_nsec;
+  if (time_ns == read_time_ns_) return;
   std::ifstream file(path_, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const auto certificate = pem::ReadCertificate(text);
-  if (certificate.ok()) last_s_ = certificate->last_s;
+  // Half written, maybe: gRPC keeps the one before, too.
+  if (!certificate.ok()) return;
+  read_time_ns_ = time_ns;
+  last_s_ = certificate->last_s;
+  next_ = {};
 }
 
 std::string CertificateWatch::Check(Clock::time_point now) {
   constexpr int64_t kSecondsPerDay = 24 * 3600;
+  if (path_.empty()) return "";
+  Read();
   if (last_s_ == 0 || now < next_) return "";
   next_ = now + kInterval;
   const int64_t left_s = last_s_ - Clock::to_time_t(now);

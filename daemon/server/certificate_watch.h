@@ -10,8 +10,8 @@
 namespace msitd::server {
 
 // Warns in the log before the certificate of the daemon expires, once a day:
-// nobody else notices until no client connects any more. The certificate is the
-// one that was read at the start, like that of gRPC. Thread-compatible.
+// nobody else notices until no client connects any more. Reads the file again
+// when it changes, as gRPC does. Thread-compatible.
 class CertificateWatch {
  public:
   static constexpr std::chrono::hours kInterval{24};
@@ -24,12 +24,16 @@ class CertificateWatch {
   explicit CertificateWatch(std::string path);
 
   // Returns the warning for `now`; empty for none, and within kInterval of the
-  // last check.
+  // last check of the same file.
   std::string Check(Clock::time_point now);
 
  private:
+  // Reads the file if it is another one than before.
+  void Read();
+
   const std::string path_;
-  int64_t last_s_ = 0;  // 0: there is no certificate.
+  int64_t read_time_ns_ = 0;  // When the file that was read had changed.
+  int64_t last_s_ = 0;        // 0: there is no certificate.
   Clock::time_point next_{};
 };
 

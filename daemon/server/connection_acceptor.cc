@@ -37,12 +37,6 @@ constexpr char kHttp2Preface = 'P';
 // How long to wait for a descriptor to become free.
 constexpr std::chrono::milliseconds kAcceptPause{100};
 
-bool IsOpen(int fd, ino_t inode) {
-  struct stat info {};
-  return ::fstat(fd, &info) == 0 && S_ISSOCK(info.st_mode) &&
-         info.st_ino == inode;
-}
-
 // True if the peer has sent nothing and may yet send something.
 bool IsSilent(int fd) {
   char first = 0;
@@ -139,10 +133,10 @@ ConnectionAcceptor::ConnectionAcceptor()
 
 ConnectionAcceptor::~ConnectionAcceptor() { Stop(); }
 
-size_t ConnectionAcceptor::AddGroup(Handler handler, Protocol protocol,
-                                    size_t connections_max) {
+size_t ConnectionAcceptor::AddGroup(std::unique_ptr<Handover> handover,
+                                    Protocol protocol, size_t connections_max) {
   groups_.push_back(std::make_unique<Group>());
-  groups_.back()->handler = std::move(handler);
+  groups_.back()->handover = std::move(handover);
   groups_.back()->protocol = protocol;
   groups_.back()->connections_max = connections_max;
   return groups_.size() - 1;
@@ -320,7 +314,7 @@ bool ConnectionAcceptor::MakeRoom(Group& group) {
   };
   if (has_room()) return true;
   std::erase_if(group.held,
-                [](const Held& held) { return !IsOpen(held.fd, held.inode); });
+                [](const HeldSocket& held) { return !held.IsOpen(); });
   if (has_room()) return true;
   if (group.greetings.empty()) return false;
   // Drops the oldest that is silent. Others may have spoken already, though
@@ -363,14 +357,17 @@ void ConnectionAcceptor::HandOver(int fd) {
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
     Greeting greeting = std::move(*it);
     group->greetings.erase(it);
-    struct stat info {};
-    if (!SpeaksTo(*group, fd) || ::fstat(fd, &info) != 0) return;
-    group->held.push_back({fd, info.st_ino});
-    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters
-        parameters;
-    parameters.listener_fd = greeting.listener;
-    parameters.fd = greeting.socket.release();
-    group->handler->HandleNewConnection(&parameters);
+    if (!SpeaksTo(*group, fd)) return;
+    const std::string peer = PeerOf(fd);
+    group->held.emplace_back(fd);
+    const absl::Status status =
+        group->handover->Take(greeting.listener, std::move(greeting.socket));
+    if (status.ok()) return;
+    if (const auto suppressed = group->log_limiter.Admit()) {
+      log::Get("server")->warn(
+          "connection refused peer={} reason='{}' suppressed={}", peer,
+          Message(status), *suppressed);
+    }
     return;
   }
 }

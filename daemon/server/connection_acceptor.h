@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +14,8 @@
 #include "absl/status/statusor.h"
 #include "daemon/config/listen_address.h"
 #include "daemon/log/log.h"
-#include "grpcpp/server_builder.h"
+#include "daemon/server/handover.h"
+#include "daemon/server/held_socket.h"
 #include "protos/os/unique_fd.h"
 
 namespace msitd::server {
@@ -32,9 +31,6 @@ class ConnectionAcceptor {
   // How long a connection may be silent at first.
   static constexpr std::chrono::seconds kGreetingTimeout{20};
 
-  using Handler =
-      std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor>;
-
   ConnectionAcceptor();
   // Stops if nobody has.
   ~ConnectionAcceptor();
@@ -44,9 +40,10 @@ class ConnectionAcceptor {
   // How the connections of a group speak from their first byte on.
   enum class Protocol { kHttp2, kTls };
 
-  // Adds a group of listeners that share `connections_max`; `handler` gets its
+  // Adds a group of listeners that share `connections_max`; `handover` gets its
   // connections. Before Start().
-  size_t AddGroup(Handler handler, Protocol protocol, size_t connections_max);
+  size_t AddGroup(std::unique_ptr<Handover> handover, Protocol protocol,
+                  size_t connections_max);
 
   // Listens at `path`, where nothing is yet. Owner and group may connect.
   //
@@ -77,18 +74,12 @@ class ConnectionAcceptor {
     int listener;
     Clock::time_point deadline;
   };
-  // A connection that gRPC has. Once it is closed, another file may get its
-  // number, but not its inode.
-  struct Held {
-    int fd;
-    ino_t inode;
-  };
   struct Group {
-    Handler handler;
+    std::unique_ptr<Handover> handover;
     Protocol protocol;
     size_t connections_max;
     std::list<Greeting> greetings;  // The oldest first.
-    std::vector<Held> held;
+    std::vector<HeldSocket> held;
     log::Limiter log_limiter;
   };
   struct Listener {

@@ -132,6 +132,7 @@ int WaitForStop(const config::DaemonConfig& config, StopSignals& signals,
   while (true) {
     const std::string warning =
         certificate.Check(std::chrono::system_clock::now());
+    daemon.node().RefreshTls();
     if (!warning.empty()) log::Get("server")->warn("{}", warning);
     if (const auto signal = signals.Wait(FreedMemory::kInterval)) {
       return *signal;

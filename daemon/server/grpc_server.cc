@@ -2,26 +2,30 @@
 #include "daemon/server/grpc_server.h"
 
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "daemon/config/listen_address.h"
 #include "daemon/ingest/buffer_pool.h"
+#include "daemon/server/caller_slots.h"
 #include "daemon/server/file_budget.h"
+#include "daemon/server/handover.h"
 #include "daemon/server/passed_sockets.h"
 #include "daemon/server/socket_file.h"
+#include "daemon/service/call/caller_stamp.h"
 #include "grpc/grpc.h"
+#include "grpc/grpc_security_constants.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
 #include "grpcpp/security/server_credentials.h"
+#include "grpcpp/security/tls_certificate_provider.h"
+#include "grpcpp/security/tls_credentials_options.h"
 #include "grpcpp/server_builder.h"
-#include "protos/pem/pem.h"
 #include "protos/status/status.h"
 
 namespace msitd::server {
@@ -52,49 +56,55 @@ constexpr int64_t kQuotaBytesMin = int64_t{64} << 20;
 // Reflection blocks a thread for each of its streams.
 constexpr int kSyncThreadsMax = 8;
 
+// How often gRPC looks at the copies of the files of TLS.
+constexpr unsigned kTlsCopiesIntervalS = 2;
+
 constexpr int kHandshakeTimeoutMs = 20'000;
 
 // A connection without calls makes way; its client connects again when it has
 // one.
 constexpr int kIdleTimeoutMs = 600'000;
 
-absl::StatusOr<std::string> ReadPem(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file.is_open() || text.str().empty()) {
-    return ErrnoStatus(errno == 0 ? EIO : errno, "read " + path);
+std::vector<std::string> NamesIn(const grpc::AuthContext& connection) {
+  std::vector<std::string> out;
+  for (const char* property :
+       {GRPC_X509_CN_PROPERTY_NAME, GRPC_X509_SAN_PROPERTY_NAME}) {
+    for (const grpc::string_ref& name :
+         connection.FindPropertyValues(property)) {
+      out.emplace_back(name.data(), name.size());
+    }
   }
-  return std::move(text).str();
+  return out;
 }
 
-absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> TcpCredentials(
-    const config::DaemonConfig& config) {
-  if (config.tls_cert.empty()) return grpc::InsecureServerCredentials();
-  grpc::SslServerCredentialsOptions options;
-  grpc::SslServerCredentialsOptions::PemKeyCertPair pair;
-  MSITD_ASSIGN_OR_RETURN(pair.cert_chain, ReadPem(config.tls_cert));
-  MSITD_ASSIGN_OR_RETURN(pair.private_key, ReadPem(config.tls_key));
-  const absl::Status is_certificate =
-      pem::ReadCertificate(pair.cert_chain).status();
-  if (!is_certificate.ok()) {
-    return Annotate(is_certificate, "tls_cert " + config.tls_cert);
+// Plain TCP, which is for this machine alone.
+std::shared_ptr<grpc::ServerCredentials> LoopbackCredentials(
+    const access::AccessPolicy& policy) {
+  auto out = grpc::experimental::LocalServerCredentials(LOCAL_TCP);
+  out->SetAuthMetadataProcessor(std::make_shared<service::CallerStamp>(
+      [policy](const grpc::AuthContext&) { return policy.OfLoopback(); }));
+  return out;
+}
+
+std::shared_ptr<grpc::ServerCredentials> TlsCredentials(
+    const TlsFiles& files, const access::AccessPolicy& policy) {
+  namespace tls = grpc::experimental;
+  tls::TlsServerCredentialsOptions options(
+      std::make_shared<tls::FileWatcherCertificateProvider>(
+          files.own_copy(), files.own_copy(), files.client_ca_copy(),
+          kTlsCopiesIntervalS));
+  options.watch_identity_key_cert_pairs();
+  if (!files.client_ca_copy().empty()) {
+    options.watch_root_certs();
+    options.set_cert_request_type(
+        GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
   }
-  const absl::Status fits = pem::CheckKey(pair.private_key, pair.cert_chain);
-  if (!fits.ok()) return Annotate(fits, "tls_key " + config.tls_key);
-  options.pem_key_cert_pairs.push_back(std::move(pair));
-  if (!config.tls_client_ca.empty()) {
-    MSITD_ASSIGN_OR_RETURN(options.pem_root_certs,
-                           ReadPem(config.tls_client_ca));
-    const absl::Status is_authority =
-        pem::ReadCertificate(options.pem_root_certs).status();
-    if (!is_authority.ok()) {
-      return Annotate(is_authority, "tls_client_ca " + config.tls_client_ca);
-    }
-    options.client_certificate_request =
-        GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY;
-  }
-  return grpc::SslServerCredentials(options);
+  auto out = tls::TlsServerCredentials(options);
+  out->SetAuthMetadataProcessor(std::make_shared<service::CallerStamp>(
+      [policy](const grpc::AuthContext& connection) {
+        return policy.OfCertificate(NamesIn(connection));
+      }));
+  return out;
 }
 
 void SetOptions(grpc::ServerBuilder& builder) {
@@ -157,10 +167,15 @@ absl::Status CheckCredentials(
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
-    const config::DaemonConfig& config,
+    const config::DaemonConfig& config, const access::AccessPolicy& policy,
     std::span<const NamedService> services) {
   auto out = std::unique_ptr<GrpcServer>(new GrpcServer());
-  MSITD_ASSIGN_OR_RETURN(const auto tcp_credentials, TcpCredentials(config));
+  const bool has_tls = !config.tls_cert.empty();
+  if (has_tls) {
+    MSITD_ASSIGN_OR_RETURN(out->tls_files_,
+                           TlsFiles::Open({config.tls_cert, config.tls_key,
+                                           config.tls_client_ca}));
+  }
   std::vector<config::ListenAddress> addresses;
   for (const std::string& text : config.listen) {
     MSITD_ASSIGN_OR_RETURN(addresses.emplace_back(),
@@ -177,9 +192,10 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   // last server or channel can wait 10 s for a poller of its own.
   [[maybe_unused]] static const bool kept = (grpc_init(), true);
 
-  if (!config.tls_cert.empty()) {
-    MSITD_RETURN_IF_ERROR(CheckCredentials(tcp_credentials));
-  }
+  const auto tcp_credentials = has_tls
+                                   ? TlsCredentials(*out->tls_files_, policy)
+                                   : LoopbackCredentials(policy);
+  if (has_tls) MSITD_RETURN_IF_ERROR(CheckCredentials(tcp_credentials));
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -191,27 +207,24 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   const FileBudget budget =
       FileBudget::Of(FileLimit(), static_cast<size_t>(config.max_streams));
   using Protocol = ConnectionAcceptor::Protocol;
-  const auto add_group = [&](std::shared_ptr<grpc::ServerCredentials> how,
-                             Protocol protocol, size_t connections_max) {
-    return out->acceptor_.AddGroup(
-        builder.experimental().AddExternalConnectionAcceptor(
-            grpc::ServerBuilder::experimental_type::ExternalConnectionType::
-                FROM_FD,
-            std::move(how)),
-        protocol, connections_max);
-  };
-  const size_t local = add_group(grpc::InsecureServerCredentials(),
-                                 Protocol::kHttp2, budget.unix_connections_max);
+  auto slots = std::make_unique<CallerSlots>(policy, builder);
+  CallerSlots& callers = *slots;
+  const size_t local = out->acceptor_.AddGroup(
+      std::move(slots), Protocol::kHttp2, budget.unix_connections_max);
   if (passed.valid()) {
     out->acceptor_.Adopt(local, std::move(passed));
   } else {
     MSITD_RETURN_IF_ERROR(out->acceptor_.ListenUnix(local, path));
   }
   out->endpoints_.push_back("unix:" + path);
-  const size_t tcp =
-      add_group(tcp_credentials,
-                config.tls_cert.empty() ? Protocol::kHttp2 : Protocol::kTls,
-                budget.tcp_connections_max);
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0) {
+    return ErrnoStatus(errno, "listen on " + path);
+  }
+  callers.SetSocketGroup(info.st_gid);
+  const size_t tcp = out->acceptor_.AddGroup(
+      std::make_unique<DirectHandover>(AddHandler(builder, tcp_credentials)),
+      has_tls ? Protocol::kTls : Protocol::kHttp2, budget.tcp_connections_max);
   for (config::ListenAddress& address : addresses) {
     MSITD_ASSIGN_OR_RETURN(address.port,
                            out->acceptor_.ListenTcp(tcp, address));
@@ -229,6 +242,12 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
 }
 
 GrpcServer::~GrpcServer() { Shutdown(std::chrono::system_clock::now()); }
+
+void GrpcServer::RefreshTls() {
+  if (tls_files_ != nullptr) {
+    tls_files_->Refresh(std::chrono::steady_clock::now());
+  }
+}
 
 void GrpcServer::SetNotServing() {
   if (server_ != nullptr) {

@@ -9,8 +9,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/access/access_policy.h"
 #include "daemon/config/daemon_config.h"
 #include "daemon/server/connection_acceptor.h"
+#include "daemon/server/tls_files.h"
 #include "grpcpp/impl/service_type.h"
 #include "grpcpp/server.h"
 
@@ -27,12 +29,12 @@ class GrpcServer {
  public:
   // Listens on the Unix socket and on every TCP address of `config`, and serves
   // at once. Health checks ask for the whole server or for a service by its
-  // name. The services outlive the server.
+  // name. The services outlive the server. `policy` says who calls.
   //
   // Errors: UNAVAILABLE if an address is taken; those of the socket file and of
   // the TLS files.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(
-      const config::DaemonConfig& config,
+      const config::DaemonConfig& config, const access::AccessPolicy& policy,
       std::span<const NamedService> services);
 
   // Shuts down if nobody has.
@@ -42,6 +44,9 @@ class GrpcServer {
 
   // Where it listens, with real port numbers: `unix:PATH` first.
   const std::vector<std::string>& endpoints() const { return endpoints_; }
+
+  // Looks, now and then, whether the files of TLS have changed.
+  void RefreshTls();
 
   // Health checks say NOT_SERVING from here on.
   void SetNotServing();
@@ -56,6 +61,8 @@ class GrpcServer {
 
   std::string socket_path_;  // Empty if the service manager listens there.
   std::vector<std::string> endpoints_;
+  // Nothing without TLS.
+  std::unique_ptr<TlsFiles> tls_files_;
   std::unique_ptr<grpc::Server> server_;
   ConnectionAcceptor acceptor_;
 };

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/access/method_rules.h"
 #include "daemon/config/command_line.h"
 #include "daemon/log/log.h"
 #include "daemon/server/diagnostics.h"
@@ -14,6 +15,7 @@
 #include "daemon/server/metrics_listener.h"
 #include "daemon/server/passed_sockets.h"
 #include "daemon/server/socket_file.h"
+#include "daemon/service/comparison_convert.h"
 #include "protos/status/status.h"
 
 namespace msitd::server {
@@ -38,13 +40,21 @@ int ReductionThreads(const config::DaemonConfig& config) {
   return static_cast<int>((config.query_threads + 1) / 2);
 }
 
-ingest::IngestOptions ToIngestOptions(const config::DaemonConfig& config) {
-  ingest::IngestOptions out;
-  out.digest_threads = static_cast<int>(config.digest_threads);
-  out.nice = static_cast<int>(config.ingest_nice);
-  out.streams_max = static_cast<size_t>(config.max_streams);
-  out.stream_window_bytes = static_cast<uint64_t>(config.stream_window_bytes);
-  out.commit_interval = std::chrono::milliseconds(config.commit_interval_ms);
+access::AccessOptions ToAccessOptions(const config::DaemonConfig& config) {
+  // The configuration is checked.
+  const auto role = [](const std::string& name) {
+    return access::ParseRole(name).value_or(access::Role::kNone);
+  };
+  access::AccessOptions out;
+  out.unix_role = role(config.unix_role);
+  out.loopback_role = role(config.loopback_role);
+  out.tls_role = role(config.tls_role);
+  out.admin_groups = config.admin_groups;
+  out.writer_groups = config.writer_groups;
+  out.reader_groups = config.reader_groups;
+  out.admin_certificates = config.admin_certificates;
+  out.writer_certificates = config.writer_certificates;
+  out.reader_certificates = config.reader_certificates;
   return out;
 }
 
@@ -74,11 +84,50 @@ ingest::VerifyLoop::Options ToVerifyOptions(
 
 }  // namespace
 
+ingest::IngestOptions NodeServer::ToIngestOptions(
+    const config::DaemonConfig& config) {
+  ingest::IngestOptions out;
+  out.digest_threads = static_cast<int>(config.digest_threads);
+  out.nice = static_cast<int>(config.ingest_nice);
+  out.streams_max = static_cast<size_t>(config.max_streams);
+  out.stream_window_bytes = static_cast<uint64_t>(config.stream_window_bytes);
+  out.commit_interval = std::chrono::milliseconds(config.commit_interval_ms);
+  out.note_open = [this](const access::Caller& caller, std::string_view run,
+                         const absl::Status& status) {
+    gatekeeper_.Note(caller, "", access::RuleOf("IngestService", "WriteChunks"),
+                     run, status);
+  };
+  return out;
+}
+
+absl::StatusOr<std::string> NodeServer::OwnerOfRun(storage::Store& store,
+                                                   std::string_view name) {
+  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run, store.runs().GetRun(name));
+  return run.spec.owner;
+}
+
+absl::StatusOr<std::string> NodeServer::OwnerOfComparison(
+    std::string_view name) {
+  MSITD_ASSIGN_OR_RETURN(const uint64_t id, service::ToComparisonId(name));
+  MSITD_ASSIGN_OR_RETURN(const compare::ComparisonView found,
+                         comparisons_->Get(id));
+  return found.comparison.owner();
+}
+
 NodeServer::NodeServer(const config::DaemonConfig& config,
                        storage::Store& store,
-                       std::unique_ptr<compare::ComparisonJobs> comparisons)
-    // Each stream has one opening, and one copy, to wait for.
-    : ingest_tasks_("remote-ingest", kIngestTaskThreads,
+                       std::unique_ptr<compare::ComparisonJobs> comparisons,
+                       access::AccessPolicy policy,
+                       std::unique_ptr<access::AuditLog> audit)
+    : policy_(std::move(policy)),
+      gatekeeper_(
+          {[this, &store](std::string_view name) {
+             return OwnerOfRun(store, name);
+           },
+           [this](std::string_view name) { return OwnerOfComparison(name); },
+           config.caller_calls_per_s, std::move(audit)}),
+      // Each stream has one opening, and one copy, to wait for.
+      ingest_tasks_("remote-ingest", kIngestTaskThreads,
                     2 * static_cast<size_t>(config.max_streams)),
       control_tasks_("control", kControlThreads,
                      static_cast<size_t>(config.query_queue_max),
@@ -95,13 +144,13 @@ NodeServer::NodeServer(const config::DaemonConfig& config,
       retention_(store.upkeep(), ToRetentionOptions(config)),
       verify_(store.upkeep(), ToVerifyOptions(config)),
       comparisons_(std::move(comparisons)),
-      attachment_service_(store.attachments(), pools(), first_reads_),
-      comparison_service_(*comparisons_, pools(), first_reads_),
-      capture_service_(store.readers(), pipeline_, pools(), first_reads_),
-      ingest_service_(pipeline_, buffers_, ingest_tasks_, first_reads_),
+      attachment_service_(store.attachments(), pools(), admission()),
+      comparison_service_(*comparisons_, pools(), admission()),
+      capture_service_(store.readers(), pipeline_, pools(), admission()),
+      ingest_service_(pipeline_, buffers_, ingest_tasks_, admission()),
       run_service_(store.runs(), store.readers(), pipeline_, control_tasks_,
-                   first_reads_),
-      tensor_service_(store.readers(), pools(), first_reads_),
+                   admission()),
+      tensor_service_(store.readers(), pools(), admission()),
       metrics_({store.upkeep(), pipeline_, buffers_, pools(),
                 config.max_streams,
                 [this] { return comparisons_->live_count(); },
@@ -114,7 +163,7 @@ NodeServer::NodeServer(const config::DaemonConfig& config,
            [this] { return verify_.error(); },
            [this] { return SharedMemoryPages(); },
            [this, config] { return GatherDiagnostics(config, metrics_); }},
-          control_tasks_, first_reads_) {
+          control_tasks_, admission()) {
   comparisons_->WatchStreams(
       [this](std::string_view run) { return pipeline_.ActivityOf(run); });
 }
@@ -127,8 +176,15 @@ absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
       std::unique_ptr<compare::ComparisonJobs> comparisons,
       compare::ComparisonJobs::Create(store.readers(), store.comparisons(),
                                       store.attachments(), options));
+  MSITD_ASSIGN_OR_RETURN(access::AccessPolicy policy,
+                         access::AccessPolicy::Create(ToAccessOptions(config)));
+  std::unique_ptr<access::AuditLog> audit;
+  if (!config.audit_file.empty()) {
+    MSITD_ASSIGN_OR_RETURN(audit, access::AuditLog::Open(config.audit_file));
+  }
   auto out = std::unique_ptr<NodeServer>(
-      new NodeServer(config, store, std::move(comparisons)));
+      new NodeServer(config, store, std::move(comparisons), std::move(policy),
+                     std::move(audit)));
   MSITD_RETURN_IF_ERROR(out->StartIngestServer(config));
   const NamedService services[] = {
       {v1::AttachmentService::service_full_name(), &out->attachment_service_},
@@ -138,7 +194,8 @@ absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
       {v1::NodeService::service_full_name(), &out->node_service_},
       {v1::RunService::service_full_name(), &out->run_service_},
       {v1::TensorService::service_full_name(), &out->tensor_service_}};
-  MSITD_ASSIGN_OR_RETURN(out->grpc_, GrpcServer::Start(config, services));
+  MSITD_ASSIGN_OR_RETURN(out->grpc_,
+                         GrpcServer::Start(config, out->policy_, services));
   MSITD_RETURN_IF_ERROR(out->StartMetricsServer(config));
   return out;
 }
@@ -159,6 +216,7 @@ absl::Status NodeServer::StartIngestServer(const config::DaemonConfig& config) {
   }
   if (!config.shared_memory) return absl::OkStatus();
   shm::IngestServerOptions options;
+  options.policy = policy_;
   options.socket_path = path;
   options.arena_bytes_max = static_cast<uint64_t>(config.ring_bytes_max);
   const auto streams_max = static_cast<size_t>(config.max_streams);

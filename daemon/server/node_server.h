@@ -8,6 +8,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/access/access_policy.h"
+#include "daemon/access/gatekeeper.h"
 #include "daemon/compare/job/comparison_jobs.h"
 #include "daemon/config/daemon_config.h"
 #include "daemon/ingest/buffer_pool.h"
@@ -55,6 +57,9 @@ class NodeServer {
   // threads are stuck in the store, and neither it nor this can be destroyed.
   absl::Status Stop(std::chrono::steady_clock::time_point deadline);
 
+  // See GrpcServer.
+  void RefreshTls() { grpc_->RefreshTls(); }
+
   // Frees the buffers that are kept for later chunks.
   void DropKeptBuffers() { buffers_.DropKept(); }
 
@@ -65,7 +70,16 @@ class NodeServer {
 
  private:
   NodeServer(const config::DaemonConfig& config, storage::Store& store,
-             std::unique_ptr<compare::ComparisonJobs> comparisons);
+             std::unique_ptr<compare::ComparisonJobs> comparisons,
+             access::AccessPolicy policy,
+             std::unique_ptr<access::AuditLog> audit);
+
+  ingest::IngestOptions ToIngestOptions(const config::DaemonConfig& config);
+  service::Admission admission() { return {gatekeeper_, first_reads_}; }
+  // Of a run or a comparison by its name.
+  absl::StatusOr<std::string> OwnerOfRun(storage::Store& store,
+                                         std::string_view name);
+  absl::StatusOr<std::string> OwnerOfComparison(std::string_view name);
 
   service::CallPools pools() {
     return {control_tasks_, query_tasks_, reduction_tasks_};
@@ -78,6 +92,8 @@ class NodeServer {
 
   // Openings of streams, and what an operator asks for, do not queue behind
   // long queries.
+  const access::AccessPolicy policy_;
+  access::Gatekeeper gatekeeper_;
   service::TaskPool ingest_tasks_;
   service::TaskPool control_tasks_;
   service::TaskPool query_tasks_;

@@ -116,14 +116,24 @@ using Upload = UploadCall<v1::WriteAttachmentRequest, v1::Attachment>;
 class AttachmentServiceImpl::WriteSink final
     : public UploadSink<v1::WriteAttachmentRequest, v1::Attachment> {
  public:
-  explicit WriteSink(AttachmentServiceImpl& service) : service_(service) {}
+  WriteSink(AttachmentServiceImpl& service, CallPass pass)
+      : service_(service), pass_(std::move(pass)) {}
   ~WriteSink() override {
+    pass_.Note(status_);
     if (writer_ != nullptr) service_.LeaveWrite();
   }
 
   absl::StatusOr<bool> Take(const Call& /*call*/,
                             const v1::WriteAttachmentRequest& request,
                             v1::Attachment& response) override {
+    absl::StatusOr<bool> is_done = TakeMessage(request, response);
+    if (!is_done.ok() || *is_done) status_ = is_done.status();
+    return is_done;
+  }
+
+ private:
+  absl::StatusOr<bool> TakeMessage(const v1::WriteAttachmentRequest& request,
+                                   v1::Attachment& response) {
     const bool is_open =
         request.message_case() == v1::WriteAttachmentRequest::kOpen;
     if (is_open != (writer_ == nullptr)) {
@@ -146,9 +156,9 @@ class AttachmentServiceImpl::WriteSink final
     return FieldInvalid("message", "is none that is known here");
   }
 
- private:
   absl::Status Open(const v1::WriteAttachmentRequest::Open& open) {
     MSITD_ASSIGN_OR_RETURN(storage::AttachmentSpec spec, ToSpec(open));
+    MSITD_RETURN_IF_ERROR(pass_.CheckTarget(open.run()));
     MSITD_RETURN_IF_ERROR(service_.EnterWrite());
     absl::StatusOr<std::unique_ptr<storage::AttachmentWriter>> writer =
         service_.attachments_.Begin(spec);
@@ -196,6 +206,8 @@ class AttachmentServiceImpl::WriteSink final
   }
 
   AttachmentServiceImpl& service_;
+  CallPass pass_;
+  absl::Status status_ = absl::CancelledError("it was not written to its end");
   // Counted as long as it is there.
   std::unique_ptr<storage::AttachmentWriter> writer_;
   std::string run_;
@@ -284,13 +296,14 @@ AttachmentServiceImpl::ReadAttachment(
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
 AttachmentServiceImpl::WriteBytes(grpc::CallbackServerContext& context,
-                                  FirstReads& reads) {
+                                  FirstReads& reads, CallPass pass) {
   return new Upload({.pool = pools_.queries,
                      .first_reads = reads,
                      .watch = watch_,
                      .message_bytes_max = kWriteMessageBytesMax,
                      .times = writes_.times},
-                    context, std::make_unique<WriteSink>(*this));
+                    context,
+                    std::make_unique<WriteSink>(*this, std::move(pass)));
 }
 
 }  // namespace msitd::service

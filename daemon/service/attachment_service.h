@@ -25,8 +25,9 @@ class AttachmentServiceImpl final
     : public BoundedService<v1::AttachmentService> {
  public:
   AttachmentServiceImpl(storage::Attachments& attachments, CallPools pools,
-                        FirstReads& reads, AttachmentWrites writes = {})
-      : BoundedService(reads),
+                        const Admission& admission,
+                        AttachmentWrites writes = {})
+      : BoundedService(admission),
         attachments_(attachments),
         pools_(pools),
         writes_(writes) {
@@ -58,7 +59,7 @@ class AttachmentServiceImpl final
 
   // WriteAttachment.
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* WriteBytes(
-      grpc::CallbackServerContext& context, FirstReads& reads);
+      grpc::CallbackServerContext& context, FirstReads& reads, CallPass pass);
   absl::Status List(const v1::ListAttachmentsRequest& request,
                     v1::ListAttachmentsResponse& response);
 

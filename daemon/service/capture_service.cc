@@ -228,7 +228,8 @@ absl::Status CaptureServiceImpl::Get(const v1::GetCapturePolicyRequest& request,
   return absl::OkStatus();
 }
 
-absl::Status CaptureServiceImpl::Set(const v1::SetCapturePolicyRequest& request,
+absl::Status CaptureServiceImpl::Set(const access::Caller& caller,
+                                     const v1::SetCapturePolicyRequest& request,
                                      v1::CapturePolicy& response) {
   MSITD_RETURN_IF_ERROR(CheckRunName(request.run()));
   MSITD_ASSIGN_OR_RETURN(capture::Policy policy, ToPolicy(request.policy()));
@@ -238,7 +239,7 @@ absl::Status CaptureServiceImpl::Set(const v1::SetCapturePolicyRequest& request,
           : std::nullopt;
   MSITD_ASSIGN_OR_RETURN(
       policy, pipeline_.SetCapturePolicy(request.run(), std::move(policy),
-                                         first_token));
+                                         first_token, caller));
   ToProto(policy, response);
   return absl::OkStatus();
 }
@@ -301,9 +302,10 @@ grpc::ServerUnaryReactor* CaptureServiceImpl::GetCapturePolicy(
 grpc::ServerUnaryReactor* CaptureServiceImpl::SetCapturePolicy(
     grpc::CallbackServerContext* context,
     const v1::SetCapturePolicyRequest* request, v1::CapturePolicy* response) {
-  return UnaryCall::Start(pools_.control, *context, [=, this](const Call&) {
-    return Set(*request, *response);
-  });
+  return UnaryCall::Start(pools_.control, *context,
+                          [=, this](const Call& call) {
+                            return Set(call.caller(), *request, *response);
+                          });
 }
 
 grpc::ServerUnaryReactor* CaptureServiceImpl::GetCaptureCoverage(

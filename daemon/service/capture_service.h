@@ -16,8 +16,8 @@ class CaptureServiceImpl final : public BoundedService<v1::CaptureService> {
  public:
   CaptureServiceImpl(storage::RunReaders& readers,
                      ingest::IngestPipeline& pipeline, CallPools pools,
-                     FirstReads& reads)
-      : BoundedService(reads),
+                     const Admission& admission)
+      : BoundedService(admission),
         readers_(readers),
         pipeline_(pipeline),
         pools_(pools) {
@@ -42,7 +42,8 @@ class CaptureServiceImpl final : public BoundedService<v1::CaptureService> {
  private:
   absl::Status Get(const v1::GetCapturePolicyRequest& request,
                    v1::CapturePolicy& response);
-  absl::Status Set(const v1::SetCapturePolicyRequest& request,
+  absl::Status Set(const access::Caller& caller,
+                   const v1::SetCapturePolicyRequest& request,
                    v1::CapturePolicy& response);
   absl::Status Coverage(const Call& call,
                         const v1::GetCaptureCoverageRequest& request,

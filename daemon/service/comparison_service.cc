@@ -138,9 +138,11 @@ RowRange NextRows(const std::vector<int64_t>& numbers, int64_t from,
 }  // namespace
 
 absl::Status ComparisonServiceImpl::Create(
-    const v1::CreateComparisonRequest& request, v1::Comparison& response) {
+    const access::Caller& caller, const v1::CreateComparisonRequest& request,
+    v1::Comparison& response) {
   MSITD_ASSIGN_OR_RETURN(compare::ComparisonPlan plan,
                          ToPlan(request.comparison()));
+  plan.owner = caller.name;
   MSITD_ASSIGN_OR_RETURN(response,
                          jobs_.Start(request.comparison(), std::move(plan)));
   return absl::OkStatus();
@@ -221,9 +223,10 @@ absl::Status ComparisonServiceImpl::ListRows(
 grpc::ServerUnaryReactor* ComparisonServiceImpl::CreateComparison(
     grpc::CallbackServerContext* context,
     const v1::CreateComparisonRequest* request, v1::Comparison* response) {
-  return UnaryCall::Start(pools_.control, *context, [=, this](const Call&) {
-    return Create(*request, *response);
-  });
+  return UnaryCall::Start(pools_.control, *context,
+                          [=, this](const Call& call) {
+                            return Create(call.caller(), *request, *response);
+                          });
 }
 
 grpc::ServerUnaryReactor* ComparisonServiceImpl::GetComparison(

@@ -14,8 +14,8 @@ class ComparisonServiceImpl final
     : public BoundedService<v1::ComparisonService> {
  public:
   ComparisonServiceImpl(compare::ComparisonJobs& jobs, CallPools pools,
-                        FirstReads& reads)
-      : BoundedService(reads), jobs_(jobs), pools_(pools) {
+                        const Admission& admission)
+      : BoundedService(admission), jobs_(jobs), pools_(pools) {
     Bound("CreateComparison", &ComparisonServiceImpl::CreateComparison,
           kLargeRequestBytesMax);
     Bound("GetComparison", &ComparisonServiceImpl::GetComparison);
@@ -61,7 +61,8 @@ class ComparisonServiceImpl final
       v1::Comparison* response) override;
 
  private:
-  absl::Status Create(const v1::CreateComparisonRequest& request,
+  absl::Status Create(const access::Caller& caller,
+                      const v1::CreateComparisonRequest& request,
                       v1::Comparison& response);
   absl::Status List(const v1::ListComparisonsRequest& request,
                     v1::ListComparisonsResponse& response);

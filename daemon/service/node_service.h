@@ -31,8 +31,8 @@ class NodeServiceImpl final : public BoundedService<v1::NodeService> {
     std::function<v1::Diagnostics()> diagnostics;
   };
 
-  NodeServiceImpl(Parts parts, TaskPool& pool, FirstReads& reads)
-      : BoundedService(reads), parts_(std::move(parts)), pool_(pool) {
+  NodeServiceImpl(Parts parts, TaskPool& pool, const Admission& admission)
+      : BoundedService(admission), parts_(std::move(parts)), pool_(pool) {
     Bound("GetCapabilities", &NodeServiceImpl::GetCapabilities);
     Bound("GetNodeStatus", &NodeServiceImpl::GetNodeStatus);
     Bound("ListStreams", &NodeServiceImpl::ListStreams);

@@ -131,9 +131,11 @@ absl::Status RunServiceImpl::List(const v1::ListRunsRequest& request,
   }
 }
 
-absl::Status RunServiceImpl::Create(const v1::CreateRunRequest& request,
+absl::Status RunServiceImpl::Create(const access::Caller& caller,
+                                    const v1::CreateRunRequest& request,
                                     v1::Run& response) {
-  MSITD_ASSIGN_OR_RETURN(const storage::RunSpec spec, ToSpec(request.run()));
+  MSITD_ASSIGN_OR_RETURN(storage::RunSpec spec, ToSpec(request.run()));
+  spec.owner = caller.name;
   return Answer(readers_, runs_.CreateRun(spec), response);
 }
 
@@ -167,8 +169,8 @@ grpc::ServerUnaryReactor* RunServiceImpl::ListRuns(
 grpc::ServerUnaryReactor* RunServiceImpl::CreateRun(
     grpc::CallbackServerContext* context, const v1::CreateRunRequest* request,
     v1::Run* response) {
-  return UnaryCall::Start(pool_, *context, [=, this](const Call&) {
-    return Create(*request, *response);
+  return UnaryCall::Start(pool_, *context, [=, this](const Call& call) {
+    return Create(call.caller(), *request, *response);
   });
 }
 

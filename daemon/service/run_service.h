@@ -16,8 +16,8 @@ class RunServiceImpl final : public BoundedService<v1::RunService> {
  public:
   RunServiceImpl(storage::Runs& runs, storage::RunReaders& readers,
                  ingest::IngestPipeline& pipeline, TaskPool& pool,
-                 FirstReads& reads)
-      : BoundedService(reads),
+                 const Admission& admission)
+      : BoundedService(admission),
         runs_(runs),
         readers_(readers),
         pipeline_(pipeline),
@@ -52,7 +52,8 @@ class RunServiceImpl final : public BoundedService<v1::RunService> {
  private:
   absl::Status List(const v1::ListRunsRequest& request,
                     v1::ListRunsResponse& response);
-  absl::Status Create(const v1::CreateRunRequest& request, v1::Run& response);
+  absl::Status Create(const access::Caller& caller,
+                      const v1::CreateRunRequest& request, v1::Run& response);
   absl::Status SetRetention(const v1::SetRunRetentionRequest& request,
                             v1::Run& response);
 

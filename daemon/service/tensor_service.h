@@ -13,8 +13,8 @@ namespace msitd::service {
 class TensorServiceImpl final : public BoundedService<v1::TensorService> {
  public:
   TensorServiceImpl(storage::RunReaders& readers, CallPools pools,
-                    FirstReads& reads)
-      : BoundedService(reads), readers_(readers), pools_(pools) {
+                    const Admission& admission)
+      : BoundedService(admission), readers_(readers), pools_(pools) {
     Bound("GetTensor", &TensorServiceImpl::GetTensor);
     Bound("ListTensors", &TensorServiceImpl::ListTensors);
     Bound("ReadTensor", &TensorServiceImpl::ReadTensor);

@@ -199,13 +199,15 @@ void IngestServer::Accept() {
 }
 
 void IngestServer::Greet(UniqueFd socket) {
-  absl::StatusOr<Peer> peer = GetPeer(socket.get());
+  absl::StatusOr<access::Peer> peer = access::GetPeer(socket.get());
   if (!peer.ok()) return;
   const int fd = socket.get();
+  const absl::StatusOr<access::Caller> caller =
+      options_.policy.AdmitUser(*peer, socket_group_, access::Role::kWriter);
   auto session = std::make_unique<ProducerSession>(
-      ++last_id_, std::move(socket), *peer, sink_, events_);
-  if (const absl::Status status = CheckPeer(*peer, socket_group_);
-      !status.ok()) {
+      ++last_id_, std::move(socket), *peer,
+      caller.ok() ? *caller : access::Caller(), sink_, events_);
+  if (const absl::Status& status = caller.status(); !status.ok()) {
     if (const auto suppressed = log_limiter_.Admit()) {
       log::Get("ingest")->warn("refuse producer {} reason={} suppressed={}",
                                peer->ToString(), Reason(status), *suppressed);

@@ -17,6 +17,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/access/access_policy.h"
 #include "daemon/ingest/chunk_sink.h"
 #include "daemon/log/log.h"
 #include "daemon/shm/event_queue.h"
@@ -44,6 +45,9 @@ struct IngestServerOptions {
   // for a producer that speaks at once to be heard, however many others come in
   // the same turns.
   size_t greetings_max = 64;
+
+  // Says who may write.
+  access::AccessPolicy policy = {};
 };
 
 // The transport for the ranks of this node, which share memory with the

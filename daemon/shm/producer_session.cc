@@ -138,6 +138,7 @@ void ProducerSession::HandleHello(const SessionHello& hello, Packet& packet) {
   if (!IsIfExists(static_cast<uint32_t>(hello.if_exists))) {
     return Refuse(PacketInvalid("if_exists of the hello is unknown"));
   }
+  spec_.caller = caller_;
   spec_.shares_memory = true;
   spec_.if_exists = hello.if_exists;
   spec_.job.assign(hello.job, hello.job_bytes);

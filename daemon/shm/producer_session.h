@@ -11,9 +11,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/access/peer.h"
 #include "daemon/ingest/chunk_sink.h"
 #include "daemon/shm/event_queue.h"
-#include "daemon/shm/peer.h"
 #include "protos/os/unique_fd.h"
 #include "protos/shm/ring_reader.h"
 #include "protos/shm/session_socket.h"
@@ -40,12 +40,14 @@ class ProducerSession final : private ingest::StreamPeer {
   };
 
   // `sink` and `events` outlive the session.
-  ProducerSession(uint64_t id, UniqueFd socket, Peer peer,
-                  ingest::ChunkSink& sink, EventQueue& events)
+  ProducerSession(uint64_t id, UniqueFd socket, access::Peer peer,
+                  access::Caller caller, ingest::ChunkSink& sink,
+                  EventQueue& events)
       : id_(id),
         socket_(std::move(socket)),
         peer_(std::move(peer)),
-        process_(WatchProcess(peer_)),
+        caller_(std::move(caller)),
+        process_(access::WatchProcess(peer_)),
         sink_(sink),
         events_(events) {}
 
@@ -129,7 +131,8 @@ class ProducerSession final : private ingest::StreamPeer {
 
   const uint64_t id_;
   const UniqueFd socket_;
-  const Peer peer_;
+  const access::Peer peer_;
+  const access::Caller caller_;
   const UniqueFd process_;
   ingest::ChunkSink& sink_;
   EventQueue& events_;

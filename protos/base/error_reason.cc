@@ -52,6 +52,8 @@ constexpr Row kRows[] = {
     {ErrorReason::kDiskFull, "DISK_FULL"},
     {ErrorReason::kStorageFailed, "STORAGE_FAILED"},
     {ErrorReason::kPeerRefused, "PEER_REFUSED"},
+    {ErrorReason::kRoleRefused, "ROLE_REFUSED"},
+    {ErrorReason::kNotOwner, "NOT_OWNER"},
 };
 
 }  // namespace

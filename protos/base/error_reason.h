@@ -56,6 +56,8 @@ enum class ErrorReason : uint8_t {
   kDiskFull = 61,
   kStorageFailed = 62,
   kPeerRefused = 63,
+  kRoleRefused = 64,
+  kNotOwner = 65,
 };
 
 // Returns "RUN_NOT_FOUND" and the like: names travel, numbers do not. Empty for

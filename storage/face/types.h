@@ -28,6 +28,8 @@ struct RunSpec {
   std::map<std::string, std::string> labels;
   // The launch that the run belongs to; empty while no producer has named one.
   std::string job = {};
+  // Who made the run; see v1::Run. Empty: it is from before runs had owners.
+  std::string owner = {};
 };
 
 struct RunCounters {

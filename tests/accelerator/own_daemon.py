@@ -16,10 +16,7 @@ MSITD = Path(os.environ.get("MSITD_BIN_DIR", ROOT / "build/release/bin")) / "msi
 def own_daemon(data: Path) -> Iterator[str]:
     """Starts a daemon on a folder, yields its Unix socket, and stops it."""
     with tempfile.TemporaryDirectory(prefix="msitd-") as sockets:
-        process = subprocess.Popen(
-            [MSITD, "--data-dir", data, "--socket-dir", sockets]
-            + ["--listen", "127.0.0.1:0"]
-        )
+        process = subprocess.Popen([MSITD, "--data-dir", data, "--socket-dir", sockets])
         try:
             file = Path(sockets) / "endpoint"
             deadline = time.monotonic() + 30

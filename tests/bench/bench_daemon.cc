@@ -70,9 +70,10 @@ BenchDaemon::BenchDaemon(const std::string& listen)
     : data_(NewDirectory(BenchDir() + "/msitd")),
       sockets_(NewDirectory("/tmp/msitd-bench")) {
   const std::string data_dir = data_ + "/data";
-  pid_ = Start(Binary("msitd"), {"--data-dir", data_dir.c_str(), "--socket-dir",
-                                 sockets_.c_str(), "--listen", listen.c_str(),
-                                 "--log-level", "warn"});
+  pid_ = Start(Binary("msitd"),
+               {"--data-dir", data_dir.c_str(), "--socket-dir",
+                sockets_.c_str(), "--listen", listen.c_str(), "--log-level",
+                "warn", "--loopback-role", "admin"});
   for (int i = 0; i < 3000; ++i) {
     if (std::filesystem::exists(sockets_ + "/endpoint")) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -119,6 +119,7 @@ class Store:
         # One address for all starts of the daemon, for ranks that use gRPC.
         self.address = f"127.0.0.1:{free_port()}"
         self.flags = (*FLAGS, "--listen", self.address)
+        self.flags += ("--loopback-role", "admin")
         self.ranks: list[RankProcess] = []
         # By run: each thread of a rank may have been in the middle of a tensor.
         self.torn_max: Counter[str] = Counter()

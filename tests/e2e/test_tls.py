@@ -5,6 +5,7 @@ import ipaddress
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from daemon import BIN_DIR, Daemon
 
 RECORD = """
 import sys
+import time
 import msitd
 import numpy as np
 
@@ -361,3 +363,102 @@ def test_daemon_names_the_file_that_is_another(
     assert process.wait(30) != 0
     for name in names:
         assert name in daemon.log()
+
+
+def test_certificates_have_roles(
+    new_daemon: Callable[[], Daemon], tmp_path: Path
+) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    for who, identity in (
+        ("daemon", "127.0.0.1"),
+        ("rank", "rank-7@job.example"),
+        ("board", "board.example"),
+        ("operator", "operator.example"),
+    ):
+        issued = authority.issue_cert(identity)
+        issued.cert_chain_pems[0].write_to_path(tmp_path / f"{who}.pem")
+        issued.private_key_pem.write_to_path(tmp_path / f"{who}.key")
+    files = {path.name: str(path) for path in tmp_path.iterdir()}
+    daemon = new_daemon()
+    serve(
+        *(daemon, files, "daemon", "--tls-client-ca", files["ca.pem"]),
+        *("--tls-role", "none", "--writer-certificates", "rank-*@job.example"),
+        *("--reader-certificates", "board.example"),
+        *("--admin-certificates", "operator.example"),
+    )
+
+    def shows(who: str) -> list[str]:
+        own = ["--cert-file", files[f"{who}.pem"], "--key-file", files[f"{who}.key"]]
+        return ["--ca-file", files["ca.pem"], *own]
+
+    def ctl_as(who: str, *words: str, expect: int = 0) -> str:
+        done = daemon.ctl(*shows(who), *words, expect=expect)
+        return str(done.stdout + done.stderr)
+
+    denied = 64 + 7
+    ctl_as("rank", "run", "create", "r")
+    assert "cert:rank-7@job.example" in ctl_as("board", "-o", "json", "run", "get", "r")
+    assert "ROLE_REFUSED" in ctl_as("board", "run", "seal", "r", expect=denied)
+    assert "ROLE_REFUSED" in ctl_as("daemon", "run", "list", expect=denied)
+    ctl_as("operator", "run", "create", "theirs")
+    assert "NOT_OWNER" in ctl_as("rank", "run", "seal", "theirs", expect=denied)
+    ctl_as("operator", "run", "delete", "r", "--yes")
+
+
+def test_client_that_cannot_be_trusted_is_refused(
+    new_daemon: Callable[[], Daemon], odd: dict[str, str], pem: dict[str, str]
+) -> None:
+    daemon = new_daemon()
+    serve(daemon, odd, "good", "--tls-client-ca", odd["ca.pem"])
+    trusts = ("--ca-file", odd["ca.pem"], "--connect-timeout", "5s")
+    for cert, key in (
+        (pem["client.pem"], pem["client.key"]),  # Of another authority.
+        (odd["expired.pem"], odd["expired.key"]),
+    ):
+        result = ctl(daemon, *trusts, "--cert-file", cert, "--key-file", key)
+        assert result.returncode == UNAVAILABLE, result.stderr
+    own = ("--cert-file", odd["good.pem"], "--key-file", odd["good.key"])
+    assert ctl(daemon, *trusts, *own).returncode == 0
+
+
+def test_files_that_change_are_read_again(
+    new_daemon: Callable[[], Daemon], tmp_path: Path
+) -> None:
+    """A certificate is renewed under a daemon that goes on."""
+    authorities = [trustme.CA(), trustme.CA()]
+    for i, authority in enumerate(authorities):
+        authority.cert_pem.write_to_path(tmp_path / f"ca{i}.pem")
+
+    def renew(i: int, *suffixes: str) -> None:
+        issued = authorities[i].issue_cert("127.0.0.1")
+        parts = {"pem": issued.cert_chain_pems[0], "key": issued.private_key_pem}
+        for suffix in suffixes:
+            parts[suffix].write_to_path(tmp_path / f"new.{suffix}")
+            (tmp_path / f"new.{suffix}").rename(tmp_path / f"own.{suffix}")
+
+    def reaches(i: int) -> bool:
+        return ctl(daemon, "--ca-file", str(tmp_path / f"ca{i}.pem")).returncode == 0
+
+    renew(0, "pem", "key")
+    daemon = new_daemon()
+    daemon.start(
+        *("--tls-cert", str(tmp_path / "own.pem")),
+        *("--tls-key", str(tmp_path / "own.key")),
+    )
+    assert reaches(0)
+    assert not reaches(1)
+    # One file of two: they do not fit, and the pair before stays.
+    renew(1, "pem")
+    deadline = time.monotonic() + 40
+    while "those before stay in use" not in daemon.log():
+        assert time.monotonic() < deadline, daemon.log()
+        time.sleep(0.1)
+    time.sleep(3)
+    assert reaches(0)
+    renew(1, "pem", "key")
+    deadline = time.monotonic() + 40
+    while not reaches(1):
+        assert time.monotonic() < deadline, daemon.log()
+        time.sleep(0.5)
+    assert not reaches(0)

@@ -33,6 +33,8 @@ def endpoints(tmp_path):
                 sockets,
                 "--listen",
                 "127.0.0.1:0",
+                "--loopback-role",
+                "admin",
             ]
         )
         file = Path(sockets) / "endpoint"

@@ -119,6 +119,7 @@ class Soak:
         self.daemon = Daemon(folder)
         self.address = f"127.0.0.1:{free_port()}"
         self.flags = (*FLAGS, "--listen", self.address)
+        self.flags += ("--loopback-role", "admin")
         self.producers = [Producer(folder, n, seed) for n in range(producers)]
         self.runs = sorted({producer.run for producer in self.producers})
         self.judge = Judge(

@@ -36,6 +36,9 @@ INDEX = (
 # Logging, for all of the daemon.
 LOG = "daemon/log"
 
+# Who calls, and what that caller may do.
+ACCESS = "daemon/access"
+
 # How others than the page of metrics count durations.
 LATENCIES = "daemon/metrics/latencies.h"
 
@@ -174,6 +177,7 @@ MODULES: dict[str, Module] = {
     ),
     "daemon/log": Module(PROTOS, (*COMMON, "json")),
     "daemon/metrics": Module((*PROTOS, LOG), COMMON),
+    ACCESS: Module((*PROTOS, LOG), (*COMMON, "json")),
     "daemon/config": Module(PROTOS, (*COMMON, "toml++", "cli11")),
     "daemon/predicate": Module(PROTOS, COMMON),
     "daemon/compute/kernel": Module((*PROTOS, *COMPUTE_PARTS), ("highway", *COMMON)),
@@ -187,12 +191,13 @@ MODULES: dict[str, Module] = {
             "protos/compute",
             *STORAGE_FACE,
             LOG,
+            ACCESS,
             LATENCIES,
         ),
         COMMON,
     ),
     "daemon/shm": Module(
-        (*PROTOS, "protos/shm", LOG, "daemon/ingest"),
+        (*PROTOS, "protos/shm", LOG, ACCESS, "daemon/ingest"),
         COMMON,
     ),
     "daemon/query": Module(
@@ -252,7 +257,7 @@ MODULES: dict[str, Module] = {
         ),
         COMPARE_LIBRARIES,
     ),
-    "daemon/service/call": Module((*PROTOS, LATENCIES), (*COMMON, *RPC)),
+    "daemon/service/call": Module((*PROTOS, LATENCIES, ACCESS), (*COMMON, *RPC)),
     "daemon/service": Module(
         (
             "protos/capture",
@@ -260,6 +265,7 @@ MODULES: dict[str, Module] = {
             *PROTOS,
             *STORAGE_FACE,
             LOG,
+            ACCESS,
             "daemon/compute",
             "daemon/ingest",
             "daemon/predicate",
@@ -274,6 +280,7 @@ MODULES: dict[str, Module] = {
         (
             *PROTOS,
             LOG,
+            ACCESS,
             "daemon/ingest",
             "daemon/service/call",
             "daemon/service/proto_convert.h",
@@ -287,6 +294,7 @@ MODULES: dict[str, Module] = {
             *STORAGE_FACE,
             *STORE,
             LOG,
+            ACCESS,
             "daemon/config",
             "daemon/metrics",
             "daemon/ingest",
@@ -522,7 +530,7 @@ LIBRARIES: dict[str, re.Pattern[str]] = {
 # The C++ standard library, and the C library with the system's own headers.
 STANDARD = re.compile(
     r"[a-z_0-9]+$|(arpa|linux|net|netinet|sys)/\w+\.h$"
-    r"|(assert|cxxabi|dirent|dlfcn|elf|endian|errno|execinfo|fcntl|inttypes|limits|locale"
+    r"|(assert|cxxabi|dirent|dlfcn|elf|endian|errno|execinfo|fcntl|grp|inttypes|limits|locale"
     r"|link|malloc|math|netdb|poll|pthread|pwd|sched|signal|spawn|stdalign|stdatomic|stdbool"
     r"|stddef|stdint|stdio|stdio_ext|stdlib|string|strings|termios|time|unistd)\.h$"
 )

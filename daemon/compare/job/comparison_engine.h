@@ -43,6 +43,7 @@ bool TakesValues(const Selector& selector);
 
 // What is compared, and what passes.
 struct ComparisonPlan {
+  std::string owner;  // See v1.Comparison.owner.
   std::string golden_run;
   std::string target_run;
   Selector selector;

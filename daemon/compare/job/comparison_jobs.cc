@@ -103,6 +103,7 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
   }
   comparison.set_follow(request.follow());
   comparison.set_detach(request.detach());
+  comparison.set_owner(plan.owner);
   *comparison.mutable_watches() = request.watches();
   comparison.set_state(v1::Comparison::PENDING);
   comparison.set_first_hopeless_row(-1);

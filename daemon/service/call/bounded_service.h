@@ -8,7 +8,10 @@
 #include <grpcpp/support/server_callback.h>
 
 #include <string>
+#include <utility>
 
+#include "daemon/access/method_rules.h"
+#include "daemon/service/call/admission.h"
 #include "daemon/service/call/first_reads.h"
 #include "daemon/service/call/request_call.h"
 #include "protos/base/check.h"
@@ -21,12 +24,12 @@
 namespace msitd::service {
 
 // The base of a service of `Api`, v1::RunService and its like, whose
-// constructor calls Bound() for each of its methods.
+// constructor calls Bound() for each of its methods. No call gets further than
+// its rule lets it; see access/method_rules.h.
 template <typename Api>
 class BoundedService : public Api::CallbackService {
  protected:
-  // `reads` outlives the service.
-  explicit BoundedService(FirstReads& reads) : reads_(reads) {}
+  explicit BoundedService(const Admission& admission) : admission_(admission) {}
 
   // `method` returns a UnaryCall. Request and response are empty until that
   // call runs.
@@ -40,10 +43,10 @@ class BoundedService : public Api::CallbackService {
                           const Request* request, Response* response) {
       return (self->*method)(context, request, response);
     };
-    Handle(name, [this, make,
-                  request_bytes_max](grpc::CallbackServerContext* context) {
+    Handle(name, [this, make, request_bytes_max](
+                     grpc::CallbackServerContext* context, CallPass pass) {
       return new UnaryRequestCall<Request, Response, decltype(make)>(
-          reads_, *context, request_bytes_max, make);
+          admission_.reads, *context, std::move(pass), request_bytes_max, make);
     });
   }
 
@@ -51,10 +54,11 @@ class BoundedService : public Api::CallbackService {
   template <typename Self>
   void Bound(const std::string& name,
              grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* (
-                 Self::*method)(grpc::CallbackServerContext&, FirstReads&)) {
-    Handle(name, [this, self = static_cast<Self*>(this),
-                  method](grpc::CallbackServerContext* context) {
-      return (self->*method)(*context, reads_);
+                 Self::*method)(grpc::CallbackServerContext&, FirstReads&,
+                                CallPass)) {
+    Handle(name, [this, self = static_cast<Self*>(this), method](
+                     grpc::CallbackServerContext* context, CallPass pass) {
+      return (self->*method)(*context, admission_.reads, std::move(pass));
     });
   }
 
@@ -68,10 +72,11 @@ class BoundedService : public Api::CallbackService {
                           const Request* request) {
       return (self->*method)(context, request);
     };
-    Handle(name, [this, make](grpc::CallbackServerContext* context) {
-      return new StreamRequestCall<Request, Response, decltype(make)>(
-          reads_, *context, make);
-    });
+    Handle(name,
+           [this, make](grpc::CallbackServerContext* context, CallPass pass) {
+             return new StreamRequestCall<Request, Response, decltype(make)>(
+                 admission_.reads, *context, std::move(pass), make);
+           });
   }
 
  private:
@@ -84,12 +89,23 @@ class BoundedService : public Api::CallbackService {
         google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(
             std::string(Api::service_full_name()) + "." + name);
     MSITD_CHECK(method != nullptr);
+    const access::MethodRule& rule =
+        access::RuleOf(method->service()->name(), name);
+    const auto enter = [this, make, &rule](grpc::CallbackServerContext* context)
+        -> grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* {
+      CallPass pass(admission_.gatekeeper, rule, *context);
+      if (const absl::Status status = pass.Enter(); !status.ok()) {
+        pass.Note(status);
+        return new RefusedCall(status);
+      }
+      return make(context, std::move(pass));
+    };
     // For a method with streams, gRPC reads nothing by itself.
     this->MarkMethodStreamed(method->index(), nullptr);
-    this->MarkMethodRawCallback(method->index(), new Handler(make));
+    this->MarkMethodRawCallback(method->index(), new Handler(enter));
   }
 
-  FirstReads& reads_;
+  const Admission admission_;
 };
 
 }  // namespace msitd::service

@@ -5,8 +5,10 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include <cstddef>
+#include <utility>
 
 #include "absl/status/status.h"
+#include "daemon/service/call/admission.h"
 
 // Requests and answers, and their bytes. A request is parsed when its call
 // runs, and an answer is serialised before the work ends. So neither a request
@@ -39,17 +41,27 @@ absl::Status ParseRequest(grpc::ByteBuffer& bytes, size_t bytes_max,
 void EncodeAnswer(const google::protobuf::Message& message,
                   grpc::ByteBuffer& out);
 
-// The messages of one unary call, which owns them. Thread-compatible.
+// The messages of one unary call, which owns them, and its pass.
+// Thread-compatible.
 class CallMessages {
  public:
-  CallMessages(size_t bytes_max, google::protobuf::Message& request,
+  CallMessages(CallPass pass, size_t bytes_max,
+               google::protobuf::Message& request,
                google::protobuf::Message& response)
-      : bytes_max_(bytes_max), request_(request), response_(response) {}
+      : pass_(std::move(pass)),
+        bytes_max_(bytes_max),
+        request_(request),
+        response_(response) {}
 
-  // Parses the request. Errors: those of ParseRequest.
+  // Parses the request, and checks that the caller may ask for that. Errors:
+  // those of ParseRequest and CallPass::CheckRequest.
   absl::Status Parse() {
-    return ParseRequest(request_bytes_, bytes_max_, request_);
+    const absl::Status status =
+        ParseRequest(request_bytes_, bytes_max_, request_);
+    return status.ok() ? pass_.CheckRequest(request_) : status;
   }
+
+  CallPass& pass() { return pass_; }
 
   // Serialises the answer and empties it. Returns the number of bytes.
   size_t Encode();
@@ -58,6 +70,7 @@ class CallMessages {
   const grpc::ByteBuffer& response_bytes() const { return response_bytes_; }
 
  private:
+  CallPass pass_;
   const size_t bytes_max_;
   google::protobuf::Message& request_;
   google::protobuf::Message& response_;

@@ -11,6 +11,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/service/call/admission.h"
 #include "daemon/service/call/call_messages.h"
 #include "daemon/service/call/peer.h"
 #include "daemon/service/call/status_mapping.h"
@@ -40,7 +41,9 @@ namespace msitd::service {
 class Call {
  public:
   explicit Call(const grpc::CallbackServerContext& context)
-      : deadline_(context.deadline()) {}
+      : deadline_(context.deadline()), caller_(CallerOf(context)) {}
+
+  const access::Caller& caller() const { return caller_; }
 
   std::chrono::system_clock::time_point deadline() const { return deadline_; }
 
@@ -61,6 +64,7 @@ class Call {
 
  private:
   const std::chrono::system_clock::time_point deadline_;
+  const access::Caller caller_;
   std::atomic<bool> cancelled_{false};
 };
 
@@ -112,6 +116,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     const grpc::Status answer = ToGrpcStatus(status);
     pool_.CountEnd(answer.error_code(),
                    std::chrono::steady_clock::now() - begin_);
+    messages_->pass().Note(status);
     Finish(answer);
   }
 

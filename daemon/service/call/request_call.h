@@ -7,6 +7,7 @@
 
 #include <utility>
 
+#include "daemon/service/call/admission.h"
 #include "daemon/service/call/call_messages.h"
 #include "daemon/service/call/first_reads.h"
 #include "daemon/service/call/reactor.h"
@@ -102,9 +103,9 @@ template <typename Request, typename Response, typename Make>
 class UnaryRequestCall final : public RequestCall {
  public:
   UnaryRequestCall(FirstReads& reads, grpc::CallbackServerContext& context,
-                   size_t bytes_max, Make make)
+                   CallPass pass, size_t bytes_max, Make make)
       : RequestCall(reads, context),
-        messages_(bytes_max, request_, response_),
+        messages_(std::move(pass), bytes_max, request_, response_),
         make_(std::move(make)),
         sink_(*this) {
     Enter();
@@ -150,14 +151,18 @@ class UnaryRequestCall final : public RequestCall {
   Sink sink_;
 };
 
-// A call that is answered with a stream. `Make` gets the context and the
-// request, which it must not keep, and returns a ServerWriteReactor.
+// A call that is answered with a stream, and changes nothing. `Make` gets the
+// context and the request, which it must not keep, and returns a
+// ServerWriteReactor.
 template <typename Request, typename Response, typename Make>
 class StreamRequestCall final : public RequestCall {
  public:
   StreamRequestCall(FirstReads& reads, grpc::CallbackServerContext& context,
-                    Make make)
-      : RequestCall(reads, context), make_(std::move(make)), sink_(*this) {
+                    CallPass pass, Make make)
+      : RequestCall(reads, context),
+        pass_(std::move(pass)),
+        make_(std::move(make)),
+        sink_(*this) {
     Enter();
   }
 
@@ -197,6 +202,8 @@ class StreamRequestCall final : public RequestCall {
     const absl::Status status =
         ParseRequest(message_bytes_, kStreamRequestBytesMax, request);
     if (!status.ok()) return Finish(ToGrpcStatus(status));
+    pass_.NoteTarget(request);
+    pass_.Note(absl::OkStatus());
     writer_ = make_(&context(), &request);
     // Before its first write can end.
     SetReactor(*writer_);
@@ -207,6 +214,7 @@ class StreamRequestCall final : public RequestCall {
 
   // The request, then one message of the answer after the other.
   grpc::ByteBuffer message_bytes_;
+  CallPass pass_;
   Make make_;
   Sink sink_;
   grpc::ServerWriteReactor<Response>* writer_ = nullptr;

@@ -11,18 +11,19 @@
 namespace msitd::storage {
 namespace {
 
-// Before version 7, no producer makes digests. Before version 6, no record is
-// of kind statistics, and before version 5, none has extras. Before version 4,
-// frames are not stamped with whose memory they came from. In the first one, no
-// bytes are shared either.
-constexpr uint8_t kStoreVersion = 7;
+// Before version 8, runs have no owners. Before version 7, no producer makes
+// digests. Before version 6, no record is of kind statistics, and before
+// version 5, none has extras. Before version 4, frames are not stamped with
+// whose memory they came from. In the first one, no bytes are shared either.
+constexpr uint8_t kStoreVersion = 8;
 constexpr uint8_t kFirstStoreVersion = 2;
 // Has no extras.
 constexpr uint8_t kFirstTensorVersion = 1;
 constexpr uint8_t kTensorVersion = 2;
 // Has no job.
 constexpr uint8_t kFirstRunVersion = 1;
-constexpr uint8_t kRunVersion = 2;
+constexpr uint8_t kJobRunVersion = 2;
+constexpr uint8_t kRunVersion = 3;
 // Has no value_count and no dangling_count.
 constexpr uint8_t kFirstCountersVersion = 1;
 // Has no document_count and no statistics_count.
@@ -273,13 +274,14 @@ std::string EncodeRun(const RunInfo& run) {
     writer.PutText(value);
   }
   writer.PutText(run.spec.job);
+  writer.PutText(run.spec.owner);
   return out;
 }
 
 bool DecodeRun(std::string_view bytes, RunInfo& out) {
   ByteReader reader(bytes);
   const uint8_t version = reader.GetByte();
-  if (version != kFirstRunVersion && version != kRunVersion) return false;
+  if (version < kFirstRunVersion || version > kRunVersion) return false;
   const uint8_t flags = reader.GetByte();
   out.sealed = (flags & kSealedFlag) != 0;
   out.retention.pinned = (flags & kPinnedFlag) != 0;
@@ -296,7 +298,8 @@ bool DecodeRun(std::string_view bytes, RunInfo& out) {
     const std::string name(reader.GetText());
     out.spec.labels[name] = std::string(reader.GetText());
   }
-  out.spec.job = version == kRunVersion ? reader.GetText() : "";
+  out.spec.job = version >= kJobRunVersion ? reader.GetText() : "";
+  out.spec.owner = version >= kRunVersion ? reader.GetText() : "";
   return reader.done();
 }
 

@@ -38,7 +38,8 @@ MsitdProcess::MsitdProcess(const testing::TempDir& directory,
       notify_(ListenForNotices(directory / "notify")) {
   std::vector<std::string> args = {
       MSITD_BINARY, "--data-dir=" + (directory / "data"),
-      "--socket-dir=" + (directory / "run"), "--listen=127.0.0.1:0"};
+      "--socket-dir=" + (directory / "run"), "--listen=127.0.0.1:0",
+      "--loopback-role=admin"};
   args.insert(args.end(), flags.begin(), flags.end());
   std::vector<char*> argv;
   for (std::string& arg : args) argv.push_back(arg.data());

@@ -15,6 +15,7 @@
 #include "protos/base/attachment_limits.h"
 #include "protos/chunk/chunk.h"
 #include "tests/unit/daemon/service/service_fixture.h"
+#include "tests/unit/daemon/service/test_admission.h"
 
 namespace msitd::service {
 namespace {
@@ -400,11 +401,12 @@ class WatchedAttachments final : public storage::Attachments {
 class AttachmentTimesTest : public ::testing::Test {
  protected:
   void Serve(AttachmentWrites writes) {
-    service_.emplace(attachments_, CallPools{pool_, pool_, pool_}, reads_,
-                     writes);
+    service_.emplace(attachments_, CallPools{pool_, pool_, pool_},
+                     gate_.admission(), writes);
     const std::string endpoint = "unix:" + (directory_ / "s");
     grpc::ServerBuilder builder;
-    builder.AddListeningPort(endpoint, grpc::InsecureServerCredentials());
+    builder.AddListeningPort(endpoint,
+                             testing::CredentialsOf(access::Daemon()));
     builder.RegisterService(&*service_);
     server_ = builder.BuildAndStart();
     ASSERT_NE(server_, nullptr);
@@ -420,7 +422,7 @@ class AttachmentTimesTest : public ::testing::Test {
   testing::FakeStore store_;
   WatchedAttachments attachments_{store_.attachments()};
   TaskPool pool_{"query", 2, 100};
-  FirstReads reads_;
+  testing::OpenGate gate_;
   std::optional<AttachmentServiceImpl> service_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<Stub> stub_;

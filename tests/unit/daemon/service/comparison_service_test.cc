@@ -15,7 +15,9 @@
 #include "google/rpc/status.pb.h"
 #include "msitd/v1/comparison_service.grpc.pb.h"
 #include "tests/support/fake_store.h"
+#include "tests/support/temp_dir.h"
 #include "tests/unit/daemon/compare/run_recorder.h"
+#include "tests/unit/daemon/service/test_admission.h"
 
 namespace msitd::service {
 namespace {
@@ -43,11 +45,15 @@ class ComparisonServiceTest : public ::testing::Test {
     jobs_ = *compare::ComparisonJobs::Create(store_, store_,
                                              store_.attachments(), options);
     service_ = std::make_unique<ComparisonServiceImpl>(
-        *jobs_, CallPools{pool_, pool_, pool_}, first_reads_);
+        *jobs_, CallPools{pool_, pool_, pool_}, gate_.admission());
     grpc::ServerBuilder builder;
     builder.RegisterService(service_.get());
+    const std::string endpoint = "unix:" + (directory_ / "s");
+    builder.AddListeningPort(endpoint,
+                             testing::CredentialsOf(access::Daemon()));
     server_ = builder.BuildAndStart();
-    stub_ = v1::ComparisonService::NewStub(server_->InProcessChannel({}));
+    stub_ = v1::ComparisonService::NewStub(
+        grpc::CreateChannel(endpoint, grpc::InsecureChannelCredentials()));
   }
 
   void TearDown() override {
@@ -115,7 +121,8 @@ class ComparisonServiceTest : public ::testing::Test {
   compare::RunRecorder target_{store_, "t"};
   TaskPool pool_{"query", 2, 64};
   std::unique_ptr<compare::ComparisonJobs> jobs_;
-  FirstReads first_reads_;
+  testing::TempDir directory_;
+  testing::OpenGate gate_;
   std::unique_ptr<ComparisonServiceImpl> service_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<v1::ComparisonService::Stub> stub_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/shm/peer.h"
+#include "daemon/access/peer.h"
 
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -10,7 +10,7 @@
 
 #include "protos/status/status.h"
 
-namespace msitd::shm {
+namespace msitd::access {
 
 std::string Peer::ToString() const {
   return fmt::format("pid={} uid={} gid={}", pid, uid, gid);
@@ -38,23 +38,9 @@ absl::StatusOr<Peer> GetPeer(int socket) {
   return peer;
 }
 
-absl::Status CheckPeer(const Peer& peer, gid_t socket_group) {
-  const bool is_member = peer.gid == socket_group ||
-                         std::find(peer.groups.begin(), peer.groups.end(),
-                                   socket_group) != peer.groups.end();
-  if (peer.uid == 0 || peer.uid == ::geteuid() || is_member) {
-    return absl::OkStatus();
-  }
-  return WithReason(
-      MakeStatus(absl::StatusCode::kPermissionDenied,
-                 "user {} is neither that of the daemon nor in group {}",
-                 peer.uid, socket_group),
-      ErrorReason::kPeerRefused);
-}
-
 UniqueFd WatchProcess(const Peer& peer) {
   if (peer.pid <= 0) return UniqueFd();
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
 }
 
-}  // namespace msitd::shm
+}  // namespace msitd::access

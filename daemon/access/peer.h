@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "protos/os/unique_fd.h"
 
-namespace msitd::shm {
+namespace msitd::access {
 
 // The process at the other end of a Unix socket, as the kernel knew it when it
 // connected.
@@ -26,16 +26,9 @@ struct Peer {
 
 absl::StatusOr<Peer> GetPeer(int socket);
 
-// Checks that `peer` is root, the user of this process, or in the group that
-// owns the socket. The mode of the socket file says the same, but somebody may
-// have changed it or passed the socket on.
-//
-// Errors: PERMISSION_DENIED (PEER_REFUSED).
-absl::Status CheckPeer(const Peer& peer, gid_t socket_group);
-
 // Returns a descriptor that becomes readable when the process ends. The socket
 // does not tell that, because children may have copies of it. Invalid if the
 // process cannot be watched.
 UniqueFd WatchProcess(const Peer& peer);
 
-}  // namespace msitd::shm
+}  // namespace msitd::access

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/access/gatekeeper.h"
+
+#include <fmt/format.h>
+
+#include "protos/status/status.h"
+
+namespace msitd::access {
+namespace {
+
+bool IsRefusal(const absl::Status& status) {
+  return absl::IsPermissionDenied(status);
+}
+
+}  // namespace
+
+absl::Status Gatekeeper::Enter(const Caller& caller, const MethodRule& rule) {
+  MSITD_RETURN_IF_ERROR(CheckRole(caller, rule.role, rule.method));
+  return limits_.Enter(caller.name, RateLimits::Clock::now());
+}
+
+absl::Status Gatekeeper::CheckTarget(const Caller& caller,
+                                     const MethodRule& rule,
+                                     std::string_view target) {
+  if (rule.of == MethodRule::Of::kNobody || caller.role == Role::kAdmin) {
+    return absl::OkStatus();
+  }
+  const bool is_run = rule.of == MethodRule::Of::kRun;
+  const absl::StatusOr<std::string> owner =
+      is_run ? parts_.owner_of_run(target) : parts_.owner_of_comparison(target);
+  if (absl::IsNotFound(owner.status())) return absl::OkStatus();
+  MSITD_RETURN_IF_ERROR(owner.status());
+  return CheckOwner(
+      caller, *owner,
+      fmt::format("{} '{}'", is_run ? "run" : "comparison", target));
+}
+
+void Gatekeeper::Note(const Caller& caller, std::string_view peer,
+                      const MethodRule& rule, std::string_view target,
+                      const absl::Status& status) {
+  const bool is_refused = IsRefusal(status);
+  if (rule.audit == MethodRule::Audit::kNever && !is_refused) return;
+  if (parts_.audit != nullptr) {
+    parts_.audit->Add({std::chrono::system_clock::now(), caller,
+                       std::string(peer), rule.method, std::string(target),
+                       status});
+    return;
+  }
+  if (is_refused) {
+    if (const auto suppressed = log_limiter_.Admit()) {
+      log::Get("access")->warn(
+          "refuse caller={} peer={} method={} target='{}' reason={} "
+          "suppressed={}",
+          caller.name, peer, rule.method, target, Reason(status), *suppressed);
+    }
+  } else if (rule.audit == MethodRule::Audit::kChange) {
+    log::Get("access")->debug("change caller={} method={} target='{}' code={}",
+                              caller.name, rule.method, target,
+                              absl::StatusCodeToString(status.code()));
+  }
+}
+
+}  // namespace msitd::access

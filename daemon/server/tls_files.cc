@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/server/tls_files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "daemon/log/log.h"
+#include "protos/pem/pem.h"
+#include "protos/status/status.h"
+
+namespace msitd::server {
+namespace {
+
+absl::StatusOr<std::string> ReadPem(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file.is_open() || text.empty()) {
+    return ErrnoStatus(errno == 0 ? EIO : errno, "read " + path);
+  }
+  return text;
+}
+
+// Has `fd`, which may be open, stand for a file with this text: at once for
+// whoever opens it by its number.
+absl::Status Replace(const std::string& text, UniqueFd& fd) {
+  UniqueFd file(::memfd_create("msitd-tls", MFD_CLOEXEC));
+  if (!file.valid() || ::write(file.get(), text.data(), text.size()) !=
+                           static_cast<ssize_t>(text.size())) {
+    return ErrnoStatus(errno, "keep a copy of a TLS file");
+  }
+  if (!fd.valid()) {
+    fd = std::move(file);
+  } else if (::dup3(file.get(), fd.get(), O_CLOEXEC) < 0) {
+    return ErrnoStatus(errno, "keep a copy of a TLS file");
+  }
+  return absl::OkStatus();
+}
+
+std::string PathOf(const UniqueFd& fd) {
+  return fd.valid() ? fmt::format("/proc/self/fd/{}", fd.get()) : "";
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TlsFiles>> TlsFiles::Open(Paths paths) {
+  auto out = std::unique_ptr<TlsFiles>(new TlsFiles(std::move(paths)));
+  MSITD_ASSIGN_OR_RETURN(out->content_, out->Read());
+  MSITD_RETURN_IF_ERROR(out->Publish(out->content_));
+  return out;
+}
+
+std::string TlsFiles::own_copy() const { return PathOf(own_); }
+
+std::string TlsFiles::client_ca_copy() const { return PathOf(client_ca_); }
+
+absl::StatusOr<TlsFiles::Content> TlsFiles::Read() const {
+  MSITD_ASSIGN_OR_RETURN(const std::string chain, ReadPem(paths_.certificate));
+  MSITD_ASSIGN_OR_RETURN(const std::string key, ReadPem(paths_.key));
+  const absl::Status is_certificate = pem::ReadCertificate(chain).status();
+  if (!is_certificate.ok()) {
+    return Annotate(is_certificate, "tls_cert " + paths_.certificate);
+  }
+  const absl::Status fits = pem::CheckKey(key, chain);
+  if (!fits.ok()) return Annotate(fits, "tls_key " + paths_.key);
+  Content out{key + "\n" + chain, ""};
+  if (paths_.client_ca.empty()) return out;
+  MSITD_ASSIGN_OR_RETURN(out.client_ca, ReadPem(paths_.client_ca));
+  const absl::Status is_authority =
+      pem::ReadCertificate(out.client_ca).status();
+  if (is_authority.ok()) return out;
+  return Annotate(is_authority, "tls_client_ca " + paths_.client_ca);
+}
+
+absl::Status TlsFiles::Publish(const Content& content) {
+  MSITD_RETURN_IF_ERROR(Replace(content.own, own_));
+  if (paths_.client_ca.empty()) return absl::OkStatus();
+  return Replace(content.client_ca, client_ca_);
+}
+
+void TlsFiles::Refresh(Clock::time_point now) {
+  if (now < next_) return;
+  next_ = now + kInterval;
+  absl::StatusOr<Content> content = Read();
+  absl::Status status = content.status();
+  if (status.ok() && *content == content_) {
+    problem_.clear();
+    return;
+  }
+  if (status.ok()) status = Publish(*content);
+  if (status.ok()) {
+    content_ = *std::move(content);
+    problem_.clear();
+    log::Get("server")->info("TLS files have changed certificate={}",
+                             paths_.certificate);
+    return;
+  }
+  const std::string problem(Message(status));
+  if (problem == problem_) return;
+  problem_ = problem;
+  log::Get("server")->warn(
+      "TLS files are no good, those before stay in use reason='{}'", problem);
+}
+
+}  // namespace msitd::server

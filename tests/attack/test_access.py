@@ -1,0 +1,328 @@
+"""Callers who want more than is theirs.
+
+Other users are processes with another user id, so these tests need root.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+from msitd.v1 import run_service_pb2, run_service_pb2_grpc
+
+from daemon import BIN_DIR, Daemon
+
+ALICE, BOB, STRANGER = 50_001, 50_002, 50_003
+GROUP = 50_000
+DENIED = 64 + 7
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs other users")
+
+
+class User:
+    """Runs msitctl as somebody else."""
+
+    def __init__(self, daemon: Daemon, folder: Path, uid: int, *groups: int) -> None:
+        self.daemon = daemon
+        self.program = folder / "msitctl"
+        self.groups = ",".join(str(group) for group in groups)
+        self.uid = uid
+
+    def __call__(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        groups = ["--groups", self.groups] if self.groups else ["--clear-groups"]
+        return subprocess.run(
+            ["setpriv", f"--reuid={self.uid}", f"--regid={self.uid}", *groups]
+            + [self.program, "--endpoint", f"unix:{self.daemon.socket_dir}"]
+            + ["--connect-timeout", "5s", *words],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=60,
+            check=False,
+        )
+
+    def may(self, *words: str) -> str:
+        done = self(*words)
+        assert done.returncode == 0, (words, done.stderr)
+        return done.stdout
+
+    def may_not(self, reason: str, *words: str) -> None:
+        done = self(*words)
+        assert done.returncode == DENIED, (words, done.stdout, done.stderr)
+        assert f"({reason})" in done.stderr
+
+
+@pytest.fixture
+def shared(new_daemon: Callable[[], Daemon], tmp_path: Path) -> Iterator[Daemon]:
+    """A daemon whose sockets are for a group, and a folder that all may enter."""
+    daemon = new_daemon()
+    os.chown(daemon.socket_dir, 0, GROUP)
+    # Sockets in it are of its group.
+    daemon.socket_dir.chmod(0o2755)
+    shutil.copy(BIN_DIR / "msitctl", daemon.socket_dir / "msitctl")
+    np.save(daemon.socket_dir / "a.npy", np.arange(8, dtype=np.float32))
+    daemon.start("--audit-file", str(tmp_path / "audit"))
+    yield daemon
+
+
+@pytest.fixture
+def alice(shared: Daemon) -> User:
+    return User(shared, shared.socket_dir, ALICE, GROUP)
+
+
+@pytest.fixture
+def bob(shared: Daemon) -> User:
+    return User(shared, shared.socket_dir, BOB, GROUP)
+
+
+def audit(shared: Daemon, tmp_path: Path, count: int) -> list[dict[str, str]]:
+    """Returns the last lines of the audit log once there are as many."""
+    deadline = time.monotonic() + 10
+    while True:
+        lines = (tmp_path / "audit").read_text().splitlines()
+        if len(lines) >= count or time.monotonic() > deadline:
+            return [json.loads(line) for line in lines[-count:]]
+        time.sleep(0.01)
+
+
+def import_words(shared: Daemon, run: str) -> tuple[str, ...]:
+    return ("run", "import", str(shared.socket_dir / "a.npy"), "--run", run)
+
+
+@needs_root
+def test_runs_are_their_owners(
+    shared: Daemon, alice: User, bob: User, tmp_path: Path
+) -> None:
+    alice.may(*import_words(shared, "hers"), "--keep-open")
+    assert json.loads(bob.may("-o", "json", "run", "get", "hers"))["owner"] == (
+        f"uid:{ALICE}"
+    )
+    for words in (
+        ("run", "delete", "hers", "--yes"),
+        ("run", "seal", "hers"),
+        ("run", "pin", "hers"),
+        ("run", "retain", "hers", "--tokens", "1"),
+        ("capture", "set", "--run", "hers", "--ops", "x"),
+        ("run", "attach", "hers", str(shared.socket_dir / "a.npy")),
+    ):
+        bob.may_not("NOT_OWNER", *words)
+        last = audit(shared, tmp_path, 1)[0]
+        assert last["caller"] == f"uid:{BOB}"
+        assert last["reason"] == "NOT_OWNER"
+        assert last["target"] == "hers"
+    alice.may("run", "pin", "hers")
+    alice.may("run", "delete", "hers", "--yes")
+    assert audit(shared, tmp_path, 1)[0]["method"] == "RunService.DeleteRun"
+
+
+@needs_root
+@pytest.mark.parametrize("transport", ["shared memory", "grpc"])
+def test_nobody_writes_into_the_run_of_another(
+    new_daemon: Callable[[], Daemon], tmp_path: Path, transport: str
+) -> None:
+    daemon = new_daemon()
+    os.chown(daemon.socket_dir, 0, GROUP)
+    daemon.socket_dir.chmod(0o2755)
+    shutil.copy(BIN_DIR / "msitctl", daemon.socket_dir / "msitctl")
+    np.save(daemon.socket_dir / "a.npy", np.arange(8, dtype=np.float32))
+    np.save(daemon.socket_dir / "b.npy", np.arange(8, dtype=np.float32))
+    daemon.start("--shared-memory", str(transport == "shared memory").lower())
+    alice = User(daemon, daemon.socket_dir, ALICE, GROUP)
+    bob = User(daemon, daemon.socket_dir, BOB, GROUP)
+    alice.may(*import_words(daemon, "hers"), "--keep-open")
+    done = bob("run", "import", str(daemon.socket_dir / "b.npy"), "--run", "hers")
+    assert done.returncode != 0
+    assert "NOT_OWNER" in done.stderr
+    tensors = json.loads(bob.may("-o", "json", "tensor", "list", "hers"))["tensors"]
+    assert [tensor["op"] for tensor in tensors] == ["a"]
+
+
+@needs_root
+def test_comparisons_are_their_owners(shared: Daemon, alice: User, bob: User) -> None:
+    alice.may(*import_words(shared, "one"))
+    bob.may(*import_words(shared, "two"))
+    alice.may("compare", "run", "one", "two")
+    name = json.loads(bob.may("-o", "json", "compare", "list"))["comparisons"][0][
+        "name"
+    ]
+    bob.may_not("NOT_OWNER", "compare", "delete", name, "--yes")
+    alice.may("compare", "delete", name, "--yes")
+
+
+@needs_root
+def test_strangers_do_not_get_in(shared: Daemon) -> None:
+    stranger = User(shared, shared.socket_dir, STRANGER)
+    assert stranger("run", "list").returncode != 0
+    # Nor if somebody opens the files to all.
+    for name in ("msitd.sock", "ingest.sock"):
+        (shared.socket_dir / name).chmod(0o666)
+    assert stranger("run", "list").returncode != 0
+    assert "no group of theirs has a role" in shared.log()
+    done = stranger(*import_words(shared, "his"))
+    assert done.returncode != 0
+    assert shared.ctl("run", "list", "-o", "name").stdout == ""
+
+
+@needs_root
+def test_groups_have_roles(new_daemon: Callable[[], Daemon]) -> None:
+    daemon = new_daemon()
+    daemon.socket_dir.chmod(0o755)
+    shutil.copy(BIN_DIR / "msitctl", daemon.socket_dir / "msitctl")
+    np.save(daemon.socket_dir / "a.npy", np.arange(8, dtype=np.float32))
+    daemon.start(
+        *("--reader-groups", "60001", "--writer-groups", "60002"),
+        *("--admin-groups", "60003", "--unix-role", "none"),
+    )
+    for name in ("msitd.sock", "ingest.sock"):
+        (daemon.socket_dir / name).chmod(0o666)
+    reader = User(daemon, daemon.socket_dir, ALICE, 60001)
+    writer = User(daemon, daemon.socket_dir, BOB, 60002)
+    admin = User(daemon, daemon.socket_dir, STRANGER, 60003)
+    reader.may("run", "list")
+    reader.may_not("ROLE_REFUSED", "run", "create", "r")
+    assert reader(*import_words(daemon, "r")).returncode != 0
+    writer.may(*import_words(daemon, "w"))
+    reader.may("tensor", "list", "w")
+    reader.may_not("ROLE_REFUSED", "run", "delete", "w", "--yes")
+    writer.may_not("ROLE_REFUSED", "node", "diag", "--out", "/tmp/none.tar.gz")
+    admin.may("run", "delete", "w", "--yes")
+
+
+@needs_root
+def test_users_who_take_turns_are_not_confused(
+    shared: Daemon, alice: User, bob: User
+) -> None:
+    for i in range(8):
+        for user in (alice, bob):
+            user.may("run", "create", f"run-{user.uid}-{i}")
+    runs = json.loads(alice.may("-o", "json", "run", "list"))["runs"]
+    assert len(runs) == 16
+    for run in runs:
+        assert run["owner"] == f"uid:{run['name'].split('-')[1]}"
+
+
+@needs_root
+def test_one_user_keeps_no_other_out(shared: Daemon, alice: User, bob: User) -> None:
+    """A user has one place, however many connections."""
+    script = (
+        "import os,socket,sys\n"
+        f"os.setgroups([{GROUP}]); os.setgid({ALICE}); os.setuid({ALICE})\n"
+        "held=[]\n"
+        "for i in range(200):\n"
+        "    s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])\n"
+        "    s.sendall(b'PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n'); held.append(s)\n"
+        "print('held',flush=True); sys.stdin.read()\n"
+    )
+    holder = subprocess.Popen(
+        ["python3", "-c", script, shared.socket_dir / "msitd.sock"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    bob.may("run", "create", "his")
+    alice.may("run", "create", "hers")
+    holder.communicate("", timeout=30)
+
+
+def test_loopback_reads_unless_told_otherwise(
+    new_daemon: Callable[[], Daemon],
+) -> None:
+    daemon = new_daemon()
+    daemon.start("--loopback-role", "reader")
+    local = f"unix:{daemon.socket_dir}"
+    daemon.ctl("--endpoint", local, "run", "create", "r")
+    daemon.ctl("run", "list")
+    for words in (
+        ("run", "delete", "r", "--yes"),
+        ("run", "create", "other"),
+        ("run", "seal", "r"),
+        ("capture", "set", "--run", "r", "--ops", "x"),
+    ):
+        done = daemon.ctl(*words, expect=DENIED)
+        assert "(ROLE_REFUSED)" in done.stderr
+    daemon.stop()
+    daemon.start("--loopback-role", "none")
+    assert "(ROLE_REFUSED)" in daemon.ctl("run", "list", expect=DENIED).stderr
+
+
+def test_calls_are_bounded(new_daemon: Callable[[], Daemon]) -> None:
+    daemon = new_daemon()
+    daemon.start("--caller-calls-per-s", "5")
+    runs = run_service_pb2_grpc.RunServiceStub(daemon.channel())
+    refused = 0
+    for _ in range(100):
+        try:
+            runs.ListRuns(run_service_pb2.ListRunsRequest(), timeout=10)
+        except grpc.RpcError as error:
+            assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert "caller_calls_per_s" in error.details()
+            refused += 1
+    assert 0 < refused <= 90
+    # Nobody else has to wait for that.
+    daemon.ctl("--endpoint", f"unix:{daemon.socket_dir}", "run", "list")
+
+
+def test_ten_thousand_silent_connections(new_daemon: Callable[[], Daemon]) -> None:
+    """They cost descriptors alone, and make way for who speaks."""
+    daemon = new_daemon()
+    daemon.start()
+    host, port = daemon.endpoint.rsplit(":", 1)
+    with contextlib.ExitStack() as stack:
+        refused = 0
+        for _ in range(10_000):
+            try:
+                silent = stack.enter_context(
+                    socket.create_connection((host, int(port)), timeout=10)
+                )
+            except OSError:
+                refused += 1
+                continue
+            silent.setblocking(False)
+            if len(os.listdir("/proc/self/fd")) > 900:
+                stack.pop_all().close()
+        assert refused == 0
+        daemon.ctl("run", "create", "r")
+    assert daemon.ctl("run", "list", "-o", "name").stdout == "r\n"
+
+
+def test_names_do_not_lead_out_of_the_store(daemon: Daemon, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    np.save(tmp_path / "a.npy", np.arange(4, dtype=np.float32))
+    for name in ("../../outside/x", "/etc/x", "..", ".", "a/../../../outside/y"):
+        done = daemon.ctl(
+            *("run", "import", str(tmp_path / "a.npy"), "--run", name), expect=None
+        )
+        if done.returncode != 0:
+            continue
+        # A name is text. What is exported of it stays in its folder.
+        out = tmp_path / "out"
+        daemon.ctl(
+            "run", "export", name, "--format", "npy", "--out", str(out), expect=None
+        )
+    assert list(outside.iterdir()) == []
+    inside = {path.resolve() for path in tmp_path.rglob("*")}
+    assert all(path.is_relative_to(tmp_path.resolve()) for path in inside)
+
+
+def test_links_in_a_tree_do_not_lead_out_of_it(daemon: Daemon, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.npy"
+    np.save(secret, np.arange(4, dtype=np.float32))
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    np.save(tree / "mine.npy", np.arange(2, dtype=np.float32))
+    (tree / "theirs.npy").symlink_to(secret)
+    done = daemon.ctl("run", "import", str(tree), "--run", "r", expect=None)
+    tensors = daemon.ctl_json("tensor", "list", "r")["tensors"]
+    ops = sorted(tensor["op"] for tensor in tensors)
+    assert ops == ["mine"], (ops, done.stderr)

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/access/audit_log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
+
+#include "protos/status/status.h"
+#include "tests/support/temp_dir.h"
+
+namespace msitd::access {
+namespace {
+
+using ::testing::ElementsAre;
+
+std::vector<std::string> TargetsIn(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<std::string> out;
+  for (std::string line; std::getline(file, line);) {
+    out.push_back(nlohmann::json::parse(line).at("target"));
+  }
+  return out;
+}
+
+AuditEntry Entry(std::string target) {
+  return {std::chrono::system_clock::time_point(),
+          {"uid:7", Role::kWriter},
+          "unix:",
+          "RunService.DeleteRun",
+          std::move(target),
+          absl::OkStatus()};
+}
+
+TEST(AuditLogTest, ALineSaysWhoDidWhat) {
+  EXPECT_EQ(ToLine(Entry("a")),
+            R"({"time":"1970-01-01T00:00:00.000Z","caller":"uid:7",)"
+            R"("role":"writer","peer":"unix:","method":"RunService.DeleteRun",)"
+            R"("target":"a","code":"OK"})"
+            "\n");
+  AuditEntry refused = Entry("a\n\"b\xff");
+  refused.status =
+      WithReason(absl::PermissionDeniedError("no"), ErrorReason::kNotOwner);
+  const auto line = nlohmann::json::parse(ToLine(refused));
+  EXPECT_EQ(line["reason"], "NOT_OWNER");
+  EXPECT_EQ(line["target"], "a\n\"b\xEF\xBF\xBD");
+  const std::string text = ToLine(refused);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+}
+
+TEST(AuditLogTest, LinesAreThereInOrderAtTheEnd) {
+  const testing::TempDir directory;
+  const std::string path = directory / "audit";
+  for (const char* target : {"a", "b"}) {
+    const auto log = AuditLog::Open(path);
+    ASSERT_TRUE(log.ok()) << log.status();
+    (*log)->Add(Entry(target));
+    (*log)->Add(Entry(target));
+  }
+  EXPECT_THAT(TargetsIn(path), ElementsAre("a", "a", "b", "b"));
+  struct stat info {};
+  ASSERT_EQ(::stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0640);
+}
+
+TEST(AuditLogTest, AFileThatIsMovedAwayGetsASuccessor) {
+  const testing::TempDir directory;
+  const std::string path = directory / "audit";
+  const std::string moved = directory / "audit.1";
+  {
+    const auto log = AuditLog::Open(path);
+    ASSERT_TRUE(log.ok()) << log.status();
+    (*log)->Add(Entry("a"));
+    while (TargetsIn(path).empty()) std::this_thread::yield();
+    ASSERT_EQ(std::rename(path.c_str(), moved.c_str()), 0);
+    std::this_thread::sleep_for(AuditLog::kLookInterval);
+    (*log)->Add(Entry("b"));
+  }
+  EXPECT_THAT(TargetsIn(moved), ElementsAre("a"));
+  EXPECT_THAT(TargetsIn(path), ElementsAre("b"));
+}
+
+TEST(AuditLogTest, ALinkIsNotFollowed) {
+  const testing::TempDir directory;
+  const std::string path = directory / "audit";
+  ASSERT_EQ(::symlink((directory / "elsewhere").c_str(), path.c_str()), 0);
+  EXPECT_FALSE(AuditLog::Open(path).ok());
+  EXPECT_NE(::access((directory / "elsewhere").c_str(), F_OK), 0);
+}
+
+TEST(AuditLogTest, WhatAFullDiskLosesIsCounted) {
+  const auto log = AuditLog::Open("/dev/full");
+  ASSERT_TRUE(log.ok()) << log.status();
+  (*log)->Add(Entry("a"));
+  (*log)->Add(Entry("b"));
+  while ((*log)->lost_count() < 2) std::this_thread::yield();
+  EXPECT_EQ((*log)->lost_count(), 2u);
+}
+
+}  // namespace
+}  // namespace msitd::access
