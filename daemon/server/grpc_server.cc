@@ -71,6 +71,8 @@ std::vector<std::string> NamesIn(const grpc::AuthContext& connection) {
        {GRPC_X509_CN_PROPERTY_NAME, GRPC_X509_SAN_PROPERTY_NAME}) {
     for (const grpc::string_ref& name :
          connection.FindPropertyValues(property)) {
+      // A certificate without a common name has an empty one.
+      if (name.empty()) continue;
       out.emplace_back(name.data(), name.size());
     }
   }
