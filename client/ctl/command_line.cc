@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "client/ctl/help.h"
+#include "client/fleet/node_list.h"
 #include "client/query/endpoint.h"
 #include "client/query/run_names.h"
 #include "client/text/nearest.h"
@@ -90,6 +91,11 @@ const CLI::Option* FindFlag(const CLI::App& command, const std::string& name) {
   return nullptr;
 }
 
+bool AllowsPartial(const CLI::App& verb) {
+  const CLI::Option* option = verb.get_option_no_throw("--allow-partial");
+  return option != nullptr && option->count() > 0;
+}
+
 size_t PositionalsMax(const CLI::Option& option) {
   return static_cast<size_t>(option.get_items_expected_max());
 }
@@ -99,6 +105,15 @@ bool WantsColor(bool no_color, bool is_terminal) {
   const char* convention = std::getenv("NO_COLOR");
   return is_terminal && !no_color &&
          (convention == nullptr || *convention == '\0');
+}
+
+// Whether a flag is on the command line, and not only its variable set.
+bool IsTyped(const CLI::App& app, const std::string& flag,
+             const char* variable) {
+  const CLI::Option* option = app.get_option(flag);
+  if (option->count() == 0) return false;
+  const char* value = std::getenv(variable);
+  return value == nullptr || option->as<std::string>() != value;
 }
 
 // All other exit codes are those of the command that it runs.
@@ -144,6 +159,22 @@ void CommandLine::AddGlobalFlags() {
           "if it is there, else 127.0.0.1:7741 [MSITCTL_ENDPOINT]")
       ->type_name("E")
       ->envname("MSITCTL_ENDPOINT");
+  app_.add_option("--endpoints", globals_.endpoints,
+                  "Several daemons, asked as if they were one: endpoints, "
+                  "dns:///HOST:PORT for all addresses of a host, slurm: or "
+                  "slurm:PORT for the nodes of the job; separated by commas "
+                  "[MSITCTL_ENDPOINTS]")
+      ->type_name("LIST")
+      ->envname("MSITCTL_ENDPOINTS");
+  app_.add_option("--endpoints-file", globals_.endpoints_file,
+                  "The same, a list in each line [MSITCTL_ENDPOINTS_FILE]")
+      ->type_name("FILE")
+      ->envname("MSITCTL_ENDPOINTS_FILE");
+  app_.add_option("--node-timeout", globals_.node_timeout,
+                  "For each call of one of several daemons, after which the "
+                  "answer is partial; default 10s [MSITCTL_NODE_TIMEOUT]")
+      ->type_name("TIME")
+      ->envname("MSITCTL_NODE_TIMEOUT");
   app_.add_flag("--tls", globals_.tls, "Connect with TLS [MSITCTL_TLS]")
       ->envname("MSITCTL_TLS");
   app_.add_option("--ca-file", globals_.ca_file,
@@ -210,7 +241,51 @@ CLI::App& CommandLine::AddVerb(CLI::App& noun, const VerbHelp& help,
   verb->fallthrough();
   verb->group("Commands");
   actions_[verb] = std::move(action);
+  if (help.takes_fleet) take_fleets_.insert(verb);
   return *verb;
+}
+
+absl::StatusOr<std::vector<ConnectionOptions>> CommandLine::MakeNodes(
+    const ConnectionOptions& of_all) const {
+  const bool has_list = IsTyped(app_, "--endpoints", "MSITCTL_ENDPOINTS");
+  const bool has_file =
+      IsTyped(app_, "--endpoints-file", "MSITCTL_ENDPOINTS_FILE");
+  const bool has_one = IsTyped(app_, "--endpoint", "MSITCTL_ENDPOINT");
+  if (has_list + has_file + has_one > 1) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "--endpoint, --endpoints and --endpoints-file exclude "
+                      "each other");
+  }
+  // A flag overrides the variables of the others.
+  const bool takes_list =
+      has_list || (!has_file && !globals_.endpoints.empty());
+  if (has_one || (!takes_list && globals_.endpoints_file.empty())) {
+    return std::vector<ConnectionOptions>();
+  }
+  const auto addresses = takes_list ? ParseNodes(globals_.endpoints)
+                                    : ReadNodes(globals_.endpoints_file);
+  if (!addresses.ok()) {
+    return Annotate(addresses.status(),
+                    takes_list ? "--endpoints" : "--endpoints-file");
+  }
+  const auto timeout = ParseDuration(globals_.node_timeout);
+  if (!timeout.ok()) return Annotate(timeout.status(), "--node-timeout");
+  std::vector<ConnectionOptions> nodes;
+  for (const NodeAddress& address : *addresses) {
+    ConnectionOptions& node = nodes.emplace_back(of_all);
+    node.endpoint = address.endpoint;
+    node.tls_host = address.host;
+    node.call_timeout = *timeout;
+    node.connect_timeout = std::min(node.connect_timeout, *timeout);
+    MSITD_ASSIGN_OR_RETURN(node.target, ParseEndpoint(node.endpoint));
+    if (node.tls && node.target.starts_with("unix:")) {
+      return MakeStatus(absl::StatusCode::kInvalidArgument,
+                        "{} is of no use with {}: a Unix socket is not "
+                        "encrypted",
+                        TlsFlag(node), node.endpoint);
+    }
+  }
+  return nodes;
 }
 
 absl::StatusOr<InvocationOptions> CommandLine::MakeInvocationOptions() const {
@@ -225,13 +300,16 @@ absl::StatusOr<InvocationOptions> CommandLine::MakeInvocationOptions() const {
   }
   connection.tls = globals_.tls || !connection.ca_file.empty() ||
                    !connection.cert_file.empty();
+  // Nodes have endpoints of their own.
+  const bool has_nodes =
+      !globals_.endpoints.empty() || !globals_.endpoints_file.empty();
   // TLS without an endpoint means the TCP address, not the socket.
   const std::string by_default =
       connection.tls ? std::string(kDefaultAddress) : DefaultEndpoint();
   connection.endpoint =
       globals_.endpoint.empty() ? by_default : globals_.endpoint;
   MSITD_ASSIGN_OR_RETURN(connection.target, ParseEndpoint(connection.endpoint));
-  if (connection.tls && connection.target.starts_with("unix:")) {
+  if (!has_nodes && connection.tls && connection.target.starts_with("unix:")) {
     return MakeStatus(
         absl::StatusCode::kInvalidArgument,
         "{} is of no use with {}: a Unix socket is not encrypted; "
@@ -248,6 +326,7 @@ absl::StatusOr<InvocationOptions> CommandLine::MakeInvocationOptions() const {
     return Annotate(connect_timeout.status(), "--connect-timeout");
   }
   connection.connect_timeout = *connect_timeout;
+  MSITD_ASSIGN_OR_RETURN(options.nodes, MakeNodes(connection));
   const auto format = ParseFormat(globals_.output);
   if (!format.has_value()) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
@@ -340,10 +419,21 @@ Outcome CommandLine::RunVerb() {
   }
   InvocationOptions options;
   MSITCTL_ASSIGN_OR_USAGE(options, MakeInvocationOptions());
+  const CLI::App* const verb = ParsedCommand();
+  if (!options.nodes.empty() && !take_fleets_.contains(verb)) {
+    return UsageError(
+        fmt::format("{} works with one daemon: name it with --endpoint instead "
+                    "of --endpoints",
+                    FullName(*verb)));
+  }
   Interrupts interrupts;
   Output out(stdout);
   Invocation invocation(std::move(options), interrupts, out);
-  Outcome outcome = actions_.at(ParsedCommand())(invocation);
+  Outcome outcome = actions_.at(verb)(invocation);
+  if (outcome.ok() && invocation.fleet() != nullptr &&
+      invocation.fleet()->has_failed() && !AllowsPartial(*verb)) {
+    outcome.exit_code = kExitPartial;
+  }
   if (!outcome.missing_run.empty()) {
     outcome.error += RunLike(invocation, outcome.missing_run);
   }

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct VerbHelp {
   // "RunService.GetRun"; several are separated by commas. Empty if none is
   // called.
   std::string rpcs;
+  // True if it also works with several daemons: see Fleet.
+  bool takes_fleet = false;
 };
 
 // The nouns and verbs of msitctl with their flags, and the global flags.
@@ -48,6 +51,9 @@ class CommandLine {
  private:
   struct GlobalFlags {
     std::string endpoint;
+    std::string endpoints;
+    std::string endpoints_file;
+    std::string node_timeout = "10s";
     bool tls = false;
     std::string ca_file;
     std::string cert_file;
@@ -62,6 +68,9 @@ class CommandLine {
 
   void AddGlobalFlags();
   absl::StatusOr<InvocationOptions> MakeInvocationOptions() const;
+  // The nodes of the flags of fleets; none if these are not given.
+  absl::StatusOr<std::vector<ConnectionOptions>> MakeNodes(
+      const ConnectionOptions& of_all) const;
   Outcome RunVerb();
   // Which word is wrong. The parser of flags cannot say this well, or at all.
   struct Slip {
@@ -78,6 +87,7 @@ class CommandLine {
   CLI::App app_;
   GlobalFlags globals_;
   std::map<const CLI::App*, Action> actions_;
+  std::set<const CLI::App*> take_fleets_;
 };
 
 // Returns the nouns of the root, or the verbs of a noun, in the order in which

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/ctl/invocation.h"
 
+#include <fmt/format.h>
+
+#include <cstdio>
 #include <utility>
 
 namespace msitd::ctl {
@@ -9,7 +12,14 @@ Invocation::Invocation(InvocationOptions options, Interrupts& interrupts,
                        Output& out)
     : Connection(options.connection, interrupts),
       options_(std::move(options)),
-      out_(out) {}
+      out_(out) {
+  if (options_.nodes.empty()) return;
+  fleet_ = std::make_unique<Fleet>(options_.nodes, interrupts,
+                                   [](const std::string& line) {
+                                     fmt::print(stderr, "msitctl: {}\n", line);
+                                   });
+  SetFanout(fleet_.get());
+}
 
 PrintOptions Invocation::print_options(const std::string& columns) const {
   PrintOptions print;
@@ -19,6 +29,9 @@ PrintOptions Invocation::print_options(const std::string& columns) const {
   print.to_terminal = options_.terminal.stdout_is_terminal;
   print.guards_formulas = options_.guards_formulas;
   print.columns = columns;
+  if (fleet_ != nullptr) {
+    print.more_members = [this] { return fleet_->JsonMembers(); };
+  }
   return print;
 }
 

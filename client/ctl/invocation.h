@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "client/ctl/print/output.h"
 #include "client/ctl/print/printer.h"
 #include "client/ctl/print/terminal.h"
+#include "client/fleet/fleet.h"
 #include "client/query/connection.h"
 
 namespace msitd::ctl {
@@ -13,6 +16,8 @@ namespace msitd::ctl {
 // The global flags, checked.
 struct InvocationOptions {
   ConnectionOptions connection;
+  // Not empty: these daemons are asked instead, as if they were one.
+  std::vector<ConnectionOptions> nodes;
 
   Format format = Format::kTable;
   bool color = false;
@@ -30,6 +35,8 @@ class Invocation : public Connection {
 
   const InvocationOptions& options() const { return options_; }
   Output& out() { return out_; }
+  // Null if one daemon is asked.
+  Fleet* fleet() { return fleet_.get(); }
   bool is_table() const { return options_.format == Format::kTable; }
 
   // Returns the options of a printer. `columns` is the flag of the verb.
@@ -38,6 +45,7 @@ class Invocation : public Connection {
  private:
   const InvocationOptions options_;
   Output& out_;
+  std::unique_ptr<Fleet> fleet_;
 };
 
 }  // namespace msitd::ctl

@@ -90,8 +90,12 @@ Connection::Connection(ConnectionOptions options, Interrupts& interrupts)
     : options_(std::move(options)), interrupts_(interrupts) {}
 
 Connection::Clock::time_point Connection::UnaryDeadline() const {
-  return options_.timeout.has_value() ? start_ + *options_.timeout
-                                      : Clock::now() + kUnaryTimeout;
+  const auto deadline = options_.timeout.has_value()
+                            ? start_ + *options_.timeout
+                            : Clock::now() + kUnaryTimeout;
+  return options_.call_timeout.has_value()
+             ? std::min(deadline, Clock::now() + *options_.call_timeout)
+             : deadline;
 }
 
 Connection::Clock::time_point Connection::StreamDeadline() const {
@@ -113,6 +117,9 @@ Outcome Connection::OpenChannel() {
   arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
   // A daemon is reached directly; a proxy for the web would only be in the way.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  if (!options_.tls_host.empty()) {
+    arguments.SetSslTargetNameOverride(options_.tls_host);
+  }
   channel_ = grpc::CreateCustomChannel(options_.target, credentials, arguments);
   stubs_ = {v1::RunService::NewStub(channel_),
             v1::AttachmentService::NewStub(channel_),
@@ -124,10 +131,15 @@ Outcome Connection::OpenChannel() {
 }
 
 Outcome Connection::Connect() {
+  if (fanout_ != nullptr) {
+    return UsageError(
+        "this is done with one daemon: name it with --endpoint instead of "
+        "--endpoints");
+  }
   if (channel_ != nullptr) return {};
   MSITCTL_RETURN_IF_FAILED(OpenChannel());
-  const auto deadline =
-      std::min(Clock::now() + options_.connect_timeout, StreamDeadline());
+  const auto deadline = std::min({Clock::now() + options_.connect_timeout,
+                                  StreamDeadline(), call_deadline_});
   auto state = channel_->GetState(/*try_to_connect=*/true);
   while (state != GRPC_CHANNEL_READY &&
          state != GRPC_CHANNEL_TRANSIENT_FAILURE) {
@@ -157,11 +169,12 @@ Outcome Connection::OutcomeOf(const grpc::Status& status) const {
 
 Outcome Connection::Unreachable(std::string_view by_grpc) const {
   std::string why;
-  if (!options_.target.starts_with("unix:")) {
+  const auto time =
+      std::min<Clock::duration>(kProbeTimeout, call_deadline_ - Clock::now());
+  if (!options_.target.starts_with("unix:") && time.count() > 0) {
     TlsAttempt attempt = attempt_;
     attempt.endpoint = options_.endpoint;
-    why =
-        WhyTlsFails(attempt, std::chrono::steady_clock::now() + kProbeTimeout);
+    why = WhyTlsFails(attempt, std::chrono::steady_clock::now() + time);
   }
   if (why.empty()) why = WhyInWords(by_grpc, options_.endpoint);
   return DaemonError(

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "client/query/fanout.h"
 #include "client/query/interrupts.h"
 #include "client/query/outcome.h"
 #include "client/query/tls_probe.h"
@@ -37,6 +38,13 @@ struct ConnectionOptions {
   // kStreamTimeout for a stream or a wait.
   std::optional<std::chrono::milliseconds> timeout;
   std::chrono::milliseconds connect_timeout{5000};
+  // For one call, with the connection if that is not there yet. Absent: as
+  // `timeout` says.
+  std::optional<std::chrono::milliseconds> call_timeout;
+
+  // The host that the certificate of the daemon is for, if `endpoint` has its
+  // address alone. Empty: as `endpoint` says.
+  std::string tls_host;
 };
 
 // Makes a request for the run, comparison or tensor of this name.
@@ -63,6 +71,10 @@ class Connection {
 
   // Borrows `interrupts`. The timeout begins now.
   Connection(ConnectionOptions options, Interrupts& interrupts);
+
+  // Has `fanout` answer all calls from now on. Borrows it.
+  void SetFanout(Fanout* fanout) { fanout_ = fanout; }
+  Fanout* fanout() { return fanout_; }
 
   Interrupts& interrupts() { return interrupts_; }
   const ConnectionOptions& connection_options() const { return options_; }
@@ -97,6 +109,18 @@ class Connection {
     return Ask(method, RequestFor<Request>(name), response);
   }
 
+  // The same call of another daemon.
+  template <typename Stub, typename Request, typename Response>
+  static Fanout::NodeCall NodeCallOf(Method<Stub, Request, Response> method,
+                                     bool may_be_cancelled = true) {
+    return [method, may_be_cancelled](Connection& node,
+                                      const Fanout::Message& request,
+                                      Fanout::Message& response) {
+      return node.Call(method, static_cast<const Request&>(request),
+                       static_cast<Response&>(response), may_be_cancelled);
+    };
+  }
+
   Clock::time_point UnaryDeadline() const;
   Clock::time_point StreamDeadline() const;
 
@@ -114,9 +138,15 @@ class Connection {
   template <typename Stub, typename Request, typename Response>
   Outcome Call(Method<Stub, Request, Response> method, const Request& request,
                Response& response, bool may_be_cancelled) {
+    if (fanout_ != nullptr) {
+      return fanout_->Ask(NodeCallOf(method, may_be_cancelled), request,
+                          response);
+    }
+    const auto deadline = UnaryDeadline();
+    call_deadline_ = deadline;
     MSITCTL_RETURN_IF_FAILED(Connect());
     grpc::ClientContext context;
-    context.set_deadline(UnaryDeadline());
+    context.set_deadline(deadline);
     const Interrupts::Hold hold(interrupts_,
                                 may_be_cancelled ? &context : nullptr);
     return OutcomeOf((stub<Stub>().*method)(&context, request, &response));
@@ -129,6 +159,8 @@ class Connection {
   const ConnectionOptions options_;
   Interrupts& interrupts_;
   const Clock::time_point start_ = Clock::now();
+  Fanout* fanout_ = nullptr;
+  Clock::time_point call_deadline_ = Clock::time_point::max();
   TlsAttempt attempt_;
   std::shared_ptr<grpc::Channel> channel_;
   bool was_ready_ = false;

@@ -28,6 +28,27 @@ Outcome ForEachRow(Connection& connection,
                    Connection::Method<Stub, Request, Response> method,
                    Request request, const std::string& field, int64_t limit,
                    Take&& take, Response& response, const See& see = {}) {
+  if (connection.fanout() != nullptr) {
+    return connection.fanout()->ForEachRow(
+        {.call = Connection::NodeCallOf(method),
+         .request = request,
+         .field = field,
+         .limit = limit,
+         .take =
+             [&take](const google::protobuf::Message& row) {
+               if constexpr (std::is_void_v<decltype(take(row))>) {
+                 take(row);
+                 return true;
+               } else {
+                 return take(row);
+               }
+             },
+         .see =
+             [&see](const google::protobuf::Message& page) {
+               see(static_cast<const Response&>(page));
+             }},
+        response);
+  }
   const auto* rows = Response::descriptor()->FindFieldByName(field);
   int64_t left = limit;
   while (true) {

@@ -82,6 +82,7 @@ CTL_VERB = (
     *CTL_BASE,
     *CTL_IMPORT,
     "client/match",
+    "client/fleet",
     "client/runs",
     "client/watch",
     "client/report",
@@ -402,6 +403,7 @@ MODULES: dict[str, Module] = {
         ),
         (*COMMON, "protobuf", "stubs", "json"),
     ),
+    "client/fleet": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC, "json")),
     "client/runs": Module(
         (
             *PROTOS,
@@ -454,6 +456,7 @@ MODULES: dict[str, Module] = {
         (
             *PROTOS,
             *CTL_BASE,
+            "client/fleet",
             "client/ctl/print",
             "client/ctl/flag",
             "client/msit/command/command_line.h",

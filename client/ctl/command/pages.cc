@@ -84,6 +84,23 @@ void AddListFlags(CLI::App& verb, ListFlags& flags,
   AddColumnsFlag(verb, flags.columns, std::move(column_words));
 }
 
+void AddNodeColumn(Invocation& invocation, ListLayout& layout) {
+  Fleet* const fleet = invocation.fleet();
+  if (fleet == nullptr) return;
+  // Runs may lie on several nodes, all else is on one.
+  if (layout.field == "runs") {
+    layout.columns += ",nodes?=@nodes";
+    layout.computed["nodes"] = [fleet](const google::protobuf::Message& row) {
+      return fleet->HoldersOf(static_cast<const v1::Run&>(row).name());
+    };
+    return;
+  }
+  layout.columns += ",node?=@node";
+  layout.computed["node"] = [fleet](const google::protobuf::Message&) {
+    return fleet->row_node();
+  };
+}
+
 void NoteIncomplete(int64_t count) {
   if (count == 0) return;
   fmt::print(stderr,

@@ -50,6 +50,9 @@ void AddListFlags(
 // Says on stderr that so many tensors are not in a list, unless it is 0.
 void NoteIncomplete(int64_t count);
 
+// Adds the column of nodes to a list of what several daemons hold.
+void AddNodeColumn(Invocation& invocation, ListLayout& layout);
+
 // Prints a list as its pages come, and says first if it is partial. Calls
 // `when_empty` behind a list without rows. See ForEachRow.
 template <typename Stub, typename Request, typename Response>
@@ -60,6 +63,7 @@ Outcome PrintPages(Invocation& invocation, ListLayout layout,
                    const std::function<void()>& when_empty = {}) {
   const std::string field = layout.field;
   layout.response = Response::descriptor();
+  AddNodeColumn(invocation, layout);
   std::unique_ptr<ListPrinter> printer;
   MSITCTL_ASSIGN_OR_USAGE(
       printer, ListPrinter::Create(std::move(layout),

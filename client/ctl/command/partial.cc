@@ -12,8 +12,8 @@ namespace msitd::ctl {
 
 void AddPartialFlag(CLI::App& verb, bool& allows) {
   verb.add_flag("--allow-partial", allows,
-                "Exit as if all ranks of the run were there; without it, 4 if "
-                "some are lacking");
+                "Exit as if all ranks of the run were there, and all daemons "
+                "had answered; without it, 4 if some are lacking");
 }
 
 void PartialNotice::See(const v1::Comparison& comparison) {

@@ -185,13 +185,15 @@ void AddRunCommands(CommandLine& line) {
                .examples = "msitctl run list\n"
                            "msitctl run list --columns "
                            "name,world_size,seal_time",
-               .rpcs = "RunService.ListRuns"},
+               .rpcs = "RunService.ListRuns",
+               .takes_fleet = true},
               layout, &Stub::ListRuns);
   AddNamedVerb(line, noun,
                {.name = "get",
                 .summary = "Prints one run.",
                 .examples = "msitctl run get golden-fp32",
-                .rpcs = "RunService.GetRun"},
+                .rpcs = "RunService.GetRun",
+                .takes_fleet = true},
                AddRunName, "name", &Stub::GetRun);
   AddCreate(line, noun);
   AddNamedVerb(line, noun,
@@ -199,7 +201,8 @@ void AddRunCommands(CommandLine& line) {
                 .summary = "Ends the capture of a run: it takes no more "
                            "tensors.",
                 .examples = "msitctl run seal golden-fp32",
-                .rpcs = "RunService.SealRun"},
+                .rpcs = "RunService.SealRun",
+                .takes_fleet = true},
                AddRunName, "name", &Stub::SealRun);
   AddImport(line, noun);
   AddPin(line, noun, /*pinned=*/true);

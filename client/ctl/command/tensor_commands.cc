@@ -117,7 +117,8 @@ void AddList(CommandLine& line, CLI::App& noun) {
            "msitctl tensor list --run golden-fp32 --tokens 0 --ops "
            "'*.attention.*' --io output\n"
            "msitctl tensor list --run golden-fp32 --ranks 0,2-3 -o name",
-       .rpcs = "TensorService.ListTensors"},
+       .rpcs = "TensorService.ListTensors",
+       .takes_fleet = true},
       [flags](Invocation& invocation) {
         return List(invocation, *flags, kListColumns);
       });
@@ -134,7 +135,8 @@ void AddFind(CommandLine& line, CLI::App& noun) {
            "msitctl tensor find --run tp8-bf16 --where 'nan_count > 0'\n"
            "msitctl tensor find --run tp8-bf16 --where 'inf_count > 0 or "
            "abs_max >= 1e4' --limit 1",
-       .rpcs = "TensorService.ListTensors"},
+       .rpcs = "TensorService.ListTensors",
+       .takes_fleet = true},
       [flags](Invocation& invocation) {
         return List(invocation, *flags, kFindColumns);
       });
@@ -207,7 +209,8 @@ void AddStats(CommandLine& line, CLI::App& noun) {
        .examples = "msitctl tensor stats --run golden-fp32 --by rank\n"
                    "msitctl tensor stats --run golden-fp32 --ops '*.mlp.*' "
                    "--by token",
-       .rpcs = "TensorService.SummarizeTensors"},
+       .rpcs = "TensorService.SummarizeTensors",
+       .takes_fleet = true},
       [flags](Invocation& invocation) { return Stats(invocation, *flags); });
   AddQueryFlags(verb, *flags);
   verb.add_option("--by", flags->by,

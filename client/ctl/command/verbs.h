@@ -28,6 +28,7 @@ void AddListVerb(CommandLine& line, CLI::App& noun, const VerbHelp& help,
       line.AddVerb(noun, help, [flags, layout, method](Invocation& invocation) {
         return PrintPages(invocation, layout, *flags, method, Request());
       });
+  if (help.takes_fleet) AddPartialFlag(verb, flags->allow_partial);
   AddListFlags(verb, *flags, ColumnWords(*Response::descriptor(), layout));
 }
 
@@ -38,15 +39,18 @@ void AddNamedVerb(CommandLine& line, CLI::App& noun, const VerbHelp& help,
                   AddName add_name, std::string_view field,
                   Connection::Method<Stub, Request, Response> method) {
   auto name = std::make_shared<std::string>();
+  auto allows_partial = std::make_shared<bool>(false);
   CLI::App& verb = line.AddVerb(
       noun, help,
-      [name, method,
+      [name, method, allows_partial,
        field = std::string(field)](Invocation& invocation) -> Outcome {
         Response response;
         MSITCTL_RETURN_IF_FAILED(invocation.AskByName(method, *name, response));
         return PrintOne(invocation, response, field);
       });
   add_name(verb, *name);
+  // The command line looks at it if a node fails.
+  if (help.takes_fleet) AddPartialFlag(verb, *allows_partial);
 }
 
 // Says that the thing called `name` is gone, in the form that was asked for:

@@ -143,6 +143,15 @@ std::string OnTerminal(std::string json, const PrintOptions& options) {
   return out;
 }
 
+// Puts more members at the end of the object `json`.
+void AddMembers(std::string& json, const PrintOptions& options) {
+  size_t end = json.rfind('}');
+  while (end > 0 && (json[end - 1] == '\n' || json[end - 1] == ' ')) --end;
+  json.resize(end);
+  json += fmt::format("{}\n{}\n}}\n", json.ends_with('{') ? "" : ",",
+                      OnTerminal(options.more_members(), options));
+}
+
 }  // namespace
 
 std::optional<Format> ParseFormat(std::string_view name) {
@@ -279,6 +288,9 @@ void ListPrinter::FinishJson(const Message& rest, std::string_view member) {
     out_.Write(",\n");
     out_.Write(OnTerminal(json, options_));
   }
+  if (options_.more_members) {
+    out_.Write(",\n" + OnTerminal(options_.more_members(), options_));
+  }
   out_.Write("}\n");
 }
 
@@ -286,7 +298,9 @@ absl::Status PrintMessage(const Message& message, std::string_view name,
                           const PrintOptions& options, Output& out) {
   const Descriptor& type = *message.GetDescriptor();
   if (options.format == Format::kJson) {
-    out.Write(ToJson(message, /*indented=*/true, options));
+    std::string json = ToJson(message, /*indented=*/true, options);
+    if (options.more_members) AddMembers(json, options);
+    out.Write(json);
     return absl::OkStatus();
   }
   if (options.format == Format::kName) {

@@ -4,6 +4,7 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -38,6 +39,9 @@ struct PrintOptions {
   std::string columns = {};
   // Fields of a message that PrintMessage leaves out of a table.
   std::vector<std::string> hidden_fields = {};
+  // If set, returns more members of each JSON object, asked for behind all
+  // others: `"name": value`, separated by commas.
+  std::function<std::string()> more_members = {};
 };
 
 // How the rows of one list are shown.

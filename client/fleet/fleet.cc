@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/fleet/fleet.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "client/fleet/comparison_names.h"
+#include "client/fleet/merge.h"
+#include "client/fleet/node.h"
+#include "client/fleet/rank_set.h"
+#include "client/query/connection.h"
+#include "client/text/text.h"
+#include "protos/os/thread.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+// Lines about one command.
+constexpr size_t kToldMax = 100;
+// Ranks that a filter may name.
+constexpr int64_t kFilterRanksMax = 4096;
+
+bool IsCode(const Outcome& outcome, grpc::StatusCode code) {
+  return outcome.exit_code == ExitCodeOf(code);
+}
+
+bool IsAbsent(const Outcome& outcome) {
+  return IsCode(outcome, grpc::StatusCode::NOT_FOUND);
+}
+
+// Something that is wrong with the request, or here.
+bool IsOfRequest(const Outcome& outcome) {
+  return outcome.exit_code < kExitDaemonBase ||
+         outcome.exit_code == kExitInterrupted ||
+         IsCode(outcome, grpc::StatusCode::INVALID_ARGUMENT) ||
+         IsCode(outcome, grpc::StatusCode::FAILED_PRECONDITION) ||
+         IsCode(outcome, grpc::StatusCode::ALREADY_EXISTS) ||
+         IsCode(outcome, grpc::StatusCode::OUT_OF_RANGE);
+}
+
+// The text of a field; empty if there is no such field.
+std::string TextField(const Message& message, const char* name) {
+  const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(name);
+  if (field == nullptr || field->is_repeated() ||
+      field->cpp_type() != FieldDescriptor::CPPTYPE_STRING) {
+    return "";
+  }
+  return message.GetReflection()->GetString(message, field);
+}
+
+// Nothing if the answer does not tell of ranks.
+std::optional<RankSet> HeldOf(const Message& answer) {
+  const FieldDescriptor* field =
+      answer.GetDescriptor()->FindFieldByName("ranks_held");
+  if (field == nullptr) return std::nullopt;
+  RankSet::Ranges ranges;
+  const auto& reflection = *answer.GetReflection();
+  for (int i = 0; i < reflection.FieldSize(answer, field); ++i) {
+    *ranges.Add() = static_cast<const v1::RankRange&>(
+        reflection.GetRepeatedMessage(answer, field, i));
+  }
+  return RankSet(ranges);
+}
+
+std::unique_ptr<Message> Copy(const Message& message) {
+  std::unique_ptr<Message> copy(message.New());
+  copy->CopyFrom(message);
+  return copy;
+}
+
+}  // namespace
+
+Fleet::Fleet(std::vector<ConnectionOptions> nodes, Interrupts& interrupts,
+             Tell tell)
+    : tell_(std::move(tell)) {
+  for (ConnectionOptions& options : nodes) {
+    std::string name = options.endpoint;
+    nodes_.push_back(std::make_unique<Node>(std::move(name), std::move(options),
+                                            interrupts));
+  }
+}
+
+Fleet::~Fleet() = default;
+
+bool Fleet::has_failed() const {
+  return std::any_of(nodes_.begin(), nodes_.end(),
+                     [](const auto& node) { return node->has_failed(); });
+}
+
+void Fleet::TellOnce(const std::string& line) {
+  if (told_.size() >= kToldMax ||
+      std::find(told_.begin(), told_.end(), line) != told_.end()) {
+    return;
+  }
+  told_.push_back(line);
+  tell_(line);
+}
+
+void Fleet::Fail(Node& node, const Outcome& outcome) {
+  if (node.has_failed()) return;
+  node.error = outcome.error;
+  TellOnce(fmt::format("partial: no answer of {}: {}", Printable(node.name),
+                       outcome.error));
+}
+
+std::vector<Fleet::Answer> Fleet::AskNodes(const NodeCall& call,
+                                           const Requests& requests,
+                                           const Message& prototype) {
+  std::vector<Answer> answers;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (requests[i] == nullptr || nodes_[i]->has_failed()) continue;
+    answers.push_back(
+        {i, std::unique_ptr<Message>(prototype.New()), Outcome()});
+  }
+  const auto ask = [&](Answer& answer) {
+    answer.outcome = call(nodes_[answer.node]->connection,
+                          *requests[answer.node], *answer.message);
+  };
+  std::vector<std::thread> threads;
+  std::vector<Answer*> left;
+  for (Answer& answer : answers) {
+    threads.push_back(
+        StartSpareThread("node", [&ask, &answer] { ask(answer); }));
+    if (!threads.back().joinable()) left.push_back(&answer);
+  }
+  for (Answer* answer : left) ask(*answer);
+  for (std::thread& thread : threads) {
+    if (thread.joinable()) thread.join();
+  }
+  return answers;
+}
+
+Outcome Fleet::Sift(std::vector<Answer>& answers) {
+  Outcome absent;
+  Outcome failure;
+  for (const Answer& answer : answers) {
+    if (answer.outcome.ok()) continue;
+    if (IsOfRequest(answer.outcome)) return answer.outcome;
+    if (IsAbsent(answer.outcome)) {
+      if (absent.ok()) absent = answer.outcome;
+      continue;
+    }
+    failure = answer.outcome;
+    Fail(*nodes_[answer.node], answer.outcome);
+  }
+  std::erase_if(answers,
+                [](const Answer& answer) { return !answer.outcome.ok(); });
+  if (!answers.empty()) return {};
+  if (!absent.ok()) return absent;
+  if (!failure.ok()) return failure;
+  return DaemonError(grpc::StatusCode::UNAVAILABLE, "",
+                     "none of the nodes answers any more");
+}
+
+void Fleet::NoteHeld(const Node& node, const Message& request,
+                     const Message& answer) {
+  const std::optional<RankSet> held = HeldOf(answer);
+  if (!held.has_value()) return;
+  std::string run = TextField(request, "run");
+  if (run.empty()) run = TextField(answer, "name");
+  auto& by_node = held_[run];
+  by_node[node.name] = by_node[node.name].Union(*held);
+  for (const auto& [other, ranks] : by_node) {
+    if (other == node.name) continue;
+    const RankSet both = ranks.Intersection(by_node[node.name]);
+    if (both.empty()) continue;
+    const auto [first, second] = std::minmax(other, node.name);
+    TellOnce(Printable(fmt::format(
+        "note: {} and {} both hold rank{} {} of run {}: what both have counts "
+        "twice",
+        first, second, both.size() == 1 ? "" : "s", both.Text(), run)));
+  }
+}
+
+Outcome Fleet::RequestsByName(const Message& request, Requests& requests) {
+  const FieldDescriptor* field =
+      request.GetDescriptor()->FindFieldByName("comparison");
+  std::vector<NodeComparison> names;
+  MSITCTL_ASSIGN_OR_USAGE(names, SplitNames(TextField(request, "comparison")));
+  for (const auto& [name, node] : names) {
+    const auto found =
+        std::find_if(nodes_.begin(), nodes_.end(),
+                     [&node](const auto& at) { return at->name == node; });
+    if (found == nodes_.end()) {
+      return UsageError(fmt::format(
+          "{}: {} is none of the nodes that are asked", name, node));
+    }
+    auto& slot = requests[static_cast<size_t>(found - nodes_.begin())];
+    slot = Copy(request);
+    slot->GetReflection()->SetString(slot.get(), field, name);
+  }
+  return {};
+}
+
+Outcome Fleet::HeldRanks(const std::string& run, std::vector<RankSet>& held,
+                         std::vector<bool>& has) {
+  v1::GetRunRequest request;
+  request.set_run(run);
+  Requests requests;
+  for (size_t i = 0; i < nodes_.size(); ++i) requests.push_back(Copy(request));
+  std::vector<Answer> answers =
+      AskNodes(Connection::NodeCallOf(&v1::RunService::Stub::GetRun), requests,
+               v1::Run::default_instance());
+  MSITCTL_RETURN_IF_FAILED(Sift(answers));
+  held.assign(nodes_.size(), RankSet());
+  has.assign(nodes_.size(), false);
+  for (const Answer& answer : answers) {
+    NoteHeld(*nodes_[answer.node], request, *answer.message);
+    held[answer.node] = HeldOf(*answer.message).value_or(RankSet());
+    has[answer.node] = true;
+  }
+  return {};
+}
+
+Outcome Fleet::PlanComparison(const Message& request, Requests& requests) {
+  const auto& asked =
+      static_cast<const v1::CreateComparisonRequest&>(request).comparison();
+  std::vector<RankSet> golden;
+  std::vector<RankSet> target;
+  std::vector<bool> has_golden;
+  std::vector<bool> has_target;
+  MSITCTL_RETURN_IF_FAILED(HeldRanks(asked.golden_run(), golden, has_golden));
+  MSITCTL_RETURN_IF_FAILED(HeldRanks(asked.target_run(), target, has_target));
+  bool is_aligned = true;
+  bool has_both = false;
+  RankSet together;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    is_aligned = is_aligned && golden[i] == target[i];
+    has_both = has_both || (has_golden[i] && has_target[i]);
+    together = together.Union(golden[i].Intersection(target[i]));
+  }
+  if (!has_both) {
+    return {kExitPartial,
+            Printable(fmt::format(
+                "nothing was compared: run {} is on {}, run {} on {}, and no "
+                "node has both",
+                asked.golden_run(), HoldersOf(asked.golden_run()),
+                asked.target_run(), HoldersOf(asked.target_run())))};
+  }
+  // Ranks that no node has of both runs are looked at by the first that has
+  // one of them, so that it says what is lacking.
+  RankSet taken = together;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const RankSet apart = target[i].Minus(golden[i]).Minus(together);
+    if (!apart.empty()) {
+      TellOnce(Printable(fmt::format(
+          "partial: rank{} {} of run {} on {}, apart from run {}: not compared",
+          apart.size() == 1 ? "" : "s", apart.Text(), asked.target_run(),
+          nodes_[i]->name, asked.golden_run())));
+    }
+    if (!has_golden[i] || !has_target[i]) continue;
+    auto copy = std::make_unique<v1::CreateComparisonRequest>();
+    copy->CopyFrom(request);
+    const auto& matching = asked.matching();
+    const bool joins_ranks = matching.golden_layouts_size() > 0 ||
+                             matching.target_layouts_size() > 0;
+    if (!is_aligned && !joins_ranks) {
+      const RankSet either = golden[i].Union(target[i]);
+      RankSet mine =
+          golden[i].Intersection(target[i]).Union(either.Minus(taken));
+      taken = taken.Union(either);
+      auto& filter = *copy->mutable_comparison()->mutable_filter();
+      if (!filter.ranks().empty()) {
+        RankSet::Ranges wanted;
+        for (const int32_t rank : filter.ranks()) {
+          v1::RankRange& range = *wanted.Add();
+          range.set_first(rank);
+          range.set_last(rank);
+        }
+        mine = mine.Intersection(RankSet(wanted));
+      }
+      if (mine.empty()) continue;
+      const std::vector<int32_t> ranks = mine.Ranks(kFilterRanksMax + 1);
+      if (std::ssize(ranks) > kFilterRanksMax) {
+        return UsageError(
+            fmt::format("{} has more than {} ranks: name some with --ranks",
+                        nodes_[i]->name, kFilterRanksMax));
+      }
+      filter.mutable_ranks()->Assign(ranks.begin(), ranks.end());
+    }
+    requests[i] = std::move(copy);
+  }
+  return {};
+}
+
+Outcome Fleet::MakeRequests(const Message& request, Requests& requests) {
+  requests.resize(nodes_.size());
+  const auto* const type = request.GetDescriptor();
+  if (type == v1::CreateComparisonRequest::descriptor()) {
+    return PlanComparison(request, requests);
+  }
+  if (type->FindFieldByName("comparison") != nullptr) {
+    return RequestsByName(request, requests);
+  }
+  for (auto& slot : requests) slot = Copy(request);
+  return {};
+}
+
+Outcome Fleet::Ask(const NodeCall& call, const Message& request,
+                   Message& response) {
+  if (!CanMerge(*response.GetDescriptor())) {
+    return UsageError(
+        fmt::format("{} is asked of one daemon: name it with --endpoint",
+                    response.GetDescriptor()->name()));
+  }
+  Requests requests;
+  MSITCTL_RETURN_IF_FAILED(MakeRequests(request, requests));
+  std::vector<Answer> answers = AskNodes(call, requests, response);
+  MSITCTL_RETURN_IF_FAILED(Sift(answers));
+  std::vector<Part> parts;
+  for (const Answer& answer : answers) {
+    const Node& node = *nodes_[answer.node];
+    NoteHeld(node, request, *answer.message);
+    parts.push_back({answer.message.get(), node.name});
+  }
+  std::vector<std::string> notes;
+  Merge(std::move(parts), response, notes);
+  for (const std::string& note : notes) TellOnce("note: " + note);
+  if (has_failed() &&
+      response.GetDescriptor() == v1::Comparison::descriptor()) {
+    auto& comparison = static_cast<v1::Comparison&>(response);
+    comparison.set_partial(true);
+    comparison.set_may_diverge_before(comparison.has_first_divergence());
+  }
+  return {};
+}
+
+Outcome Fleet::AskEach(
+    const NodeCall& call, const Message& request, const Message& prototype,
+    const std::function<void(const std::string& node, const Message&)>& take) {
+  Requests requests;
+  MSITCTL_RETURN_IF_FAILED(MakeRequests(request, requests));
+  std::vector<Answer> answers = AskNodes(call, requests, prototype);
+  MSITCTL_RETURN_IF_FAILED(Sift(answers));
+  for (const Answer& answer : answers) {
+    take(nodes_[answer.node]->name, *answer.message);
+  }
+  return {};
+}
+
+std::string Fleet::HoldersOf(const std::string& run) const {
+  const auto found = held_.find(run);
+  if (found == held_.end()) return "";
+  std::string out;
+  for (const auto& [node, ranks] : found->second) {
+    out += (out.empty() ? "" : ",") + node;
+  }
+  return out;
+}
+
+std::string Fleet::JsonMembers() const {
+  using Json = nlohmann::ordered_json;
+  Json answered = Json::array();
+  Json failed = Json::array();
+  for (const auto& node : nodes_) {
+    if (node->has_failed()) {
+      failed.push_back({{"node", node->name}, {"error", node->error}});
+    } else {
+      answered.push_back(node->name);
+    }
+  }
+  Json held = Json::object();
+  for (const auto& [run, by_node] : held_) {
+    for (const auto& [node, ranks] : by_node) held[run][node] = ranks.Text();
+  }
+  const auto text = [](const Json& json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  };
+  std::string out = "\"nodes\": " + text(answered);
+  if (!failed.empty()) out += ",\n\"nodes_failed\": " + text(failed);
+  if (!held.empty()) out += ",\n\"held_by\": " + text(held);
+  return out;
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "client/query/fanout.h"
+
+namespace msitd::ctl {
+
+struct ConnectionOptions;
+class Interrupts;
+class RankSet;
+
+// Many daemons that are asked as if they were one.
+//
+// All nodes are asked at the same time, each until its own deadline. One that
+// does not answer, answers late or answers what cannot be read is told of once
+// and left out from then on: HasFailed. One that lacks the run is just not part
+// of the answer. An error of the request is the answer. Thread-compatible.
+class Fleet : public Fanout {
+ public:
+  // Gets a line for people, without an end of line.
+  using Tell = std::function<void(const std::string& line)>;
+
+  // One or more nodes. `timeout` of their options is that of the command,
+  // `call_timeout` that of a node. Borrows `interrupts`.
+  Fleet(std::vector<ConnectionOptions> nodes, Interrupts& interrupts,
+        Tell tell);
+  ~Fleet() override;
+
+  Outcome Ask(const NodeCall& call, const Message& request,
+              Message& response) override;
+  Outcome ForEachRow(const List& list, Message& response) override;
+
+  // Asks every node and gives what came, in the order of the nodes.
+  Outcome AskEach(
+      const NodeCall& call, const Message& request, const Message& prototype,
+      const std::function<void(const std::string& node, const Message&)>& take);
+
+  bool has_failed() const;
+
+  // The node of the row that is being taken.
+  const std::string& row_node() const { return row_node_; }
+  // The nodes that hold something of a run, separated by commas.
+  std::string HoldersOf(const std::string& run) const;
+
+  // Members of a JSON object: which nodes answered, `nodes_failed` with the
+  // reasons, and by run which ranks each node holds. No braces.
+  std::string JsonMembers() const;
+
+ private:
+  struct Node;
+  struct Answer;
+  class Rows;
+
+  // Null for a node that is not asked.
+  using Requests = std::vector<std::unique_ptr<Message>>;
+
+  Outcome MakeRequests(const Message& request, Requests& requests);
+  Outcome RequestsByName(const Message& request, Requests& requests);
+  Outcome PlanComparison(const Message& request, Requests& requests);
+  Outcome HeldRanks(const std::string& run, std::vector<RankSet>& held,
+                    std::vector<bool>& has);
+
+  std::vector<Answer> AskNodes(const NodeCall& call, const Requests& requests,
+                               const Message& prototype);
+  // Sorts out answers: keeps those that count. Fails if none does.
+  Outcome Sift(std::vector<Answer>& answers);
+  void Fail(Node& node, const Outcome& outcome);
+  // Remembers which ranks a node says it holds.
+  void NoteHeld(const Node& node, const Message& request,
+                const Message& answer);
+  void TellOnce(const std::string& line);
+
+  std::vector<std::unique_ptr<Node>> nodes_;
+  const Tell tell_;
+  std::string row_node_;
+  std::vector<std::string> told_;
+  // By run and node.
+  std::map<std::string, std::map<std::string, RankSet>> held_;
+};
+
+}  // namespace msitd::ctl

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "client/fleet/comparison_names.h"
+#include "client/fleet/merge.h"
+#include "client/fleet/rank_set.h"
+
+namespace msitd::ctl {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+// As many as one daemon gives.
+constexpr int kFindingsMax = 8;
+constexpr int kTextsMax = 64;
+constexpr int kTolerancesMax = 256;
+
+auto PlaceOf(const v1::ComparisonRow& row) {
+  return std::tuple(row.token(), row.sequence(), row.rank(), row.row());
+}
+
+bool IsBefore(const v1::ComparisonRow& a, const v1::ComparisonRow& b) {
+  return PlaceOf(a) < PlaceOf(b);
+}
+
+// Fields whose first in execution order is kept.
+constexpr const char* kFirsts[] = {"first_origin", "first_non_finite",
+                                   "first_unmatched", "first_skipped",
+                                   "first_both_non_finite"};
+
+// What is not counted up.
+constexpr const char* kNoCounts[] = {"first_hopeless_row"};
+
+void AddCounts(const v1::Comparison& from, v1::Comparison& to) {
+  for (int i = 0; i < from.GetDescriptor()->field_count(); ++i) {
+    const FieldDescriptor* field = from.GetDescriptor()->field(i);
+    if (field->cpp_type() != FieldDescriptor::CPPTYPE_INT64 ||
+        std::find(std::begin(kNoCounts), std::end(kNoCounts), field->name()) !=
+            std::end(kNoCounts)) {
+      continue;
+    }
+    const auto& reflection = *to.GetReflection();
+    reflection.SetInt64(
+        &to, field,
+        reflection.GetInt64(to, field) + reflection.GetInt64(from, field));
+  }
+}
+
+void KeepFirsts(const v1::Comparison& from, v1::Comparison& to) {
+  const auto& reflection = *to.GetReflection();
+  for (const char* name : kFirsts) {
+    const FieldDescriptor* field = to.GetDescriptor()->FindFieldByName(name);
+    if (!reflection.HasField(from, field)) continue;
+    const auto row_of = [&](const v1::Comparison& of) -> const auto& {
+      return static_cast<const v1::ComparisonRow&>(
+          reflection.GetMessage(of, field));
+    };
+    if (!reflection.HasField(to, field) || IsBefore(row_of(from), row_of(to))) {
+      reflection.MutableMessage(&to, field)->CopyFrom(row_of(from));
+    }
+  }
+  if (from.has_input_difference() &&
+      (!to.has_input_difference() ||
+       IsBefore(from.input_difference().row(), to.input_difference().row()))) {
+    *to.mutable_input_difference() = from.input_difference();
+  }
+}
+
+// The first is the first of all; what another node found first is concurrent,
+// since nodes do not know of each other what came before.
+void MergeDivergences(const std::vector<const v1::Comparison*>& parts,
+                      v1::Comparison& out) {
+  std::vector<v1::ComparisonRow> rows;
+  std::vector<v1::Maker> makers;
+  for (const v1::Comparison* part : parts) {
+    if (part->has_first_divergence()) rows.push_back(part->first_divergence());
+    makers.insert(makers.end(), part->makers().begin(), part->makers().end());
+  }
+  std::stable_sort(rows.begin(), rows.end(), IsBefore);
+  std::stable_sort(makers.begin(), makers.end(),
+                   [](const v1::Maker& a, const v1::Maker& b) {
+                     return IsBefore(a.row(), b.row());
+                   });
+  out.clear_first_divergence();
+  out.clear_concurrent_divergences();
+  out.clear_makers();
+  if (rows.empty()) return;
+  *out.mutable_first_divergence() = rows.front();
+  for (size_t i = 1; i < rows.size(); ++i) {
+    if (out.concurrent_divergences_size() >= kFindingsMax) break;
+    *out.add_concurrent_divergences() = rows[i];
+  }
+  for (const v1::Comparison* part : parts) {
+    for (const v1::ComparisonRow& row : part->concurrent_divergences()) {
+      if (out.concurrent_divergences_size() >= kFindingsMax) break;
+      *out.add_concurrent_divergences() = row;
+    }
+  }
+  for (const v1::Maker& maker : makers) {
+    if (out.makers_size() >= kFindingsMax) break;
+    *out.add_makers() = maker;
+  }
+}
+
+auto BoundOf(const v1::RequiredTolerance& needed) {
+  return std::tuple(needed.rule(), std::string_view(needed.predicate()),
+                    std::string_view(needed.metric()), needed.at_least(),
+                    needed.strict(), needed.negated(),
+                    needed.element_tolerance());
+}
+
+// A bound that passes on all nodes is the loosest that one of them needs.
+bool IsLooser(const v1::RequiredTolerance& a, const v1::RequiredTolerance& b) {
+  return a.at_least() ? a.required() < b.required()
+                      : a.required() > b.required();
+}
+
+void MergeTolerances(const v1::Comparison& from, v1::Comparison& to) {
+  for (const v1::RequiredTolerance& added : from.required_tolerances()) {
+    const auto found =
+        std::find_if(to.mutable_required_tolerances()->begin(),
+                     to.mutable_required_tolerances()->end(),
+                     [&added](const v1::RequiredTolerance& there) {
+                       return BoundOf(there) == BoundOf(added);
+                     });
+    if (found == to.mutable_required_tolerances()->end()) {
+      if (to.required_tolerances_size() < kTolerancesMax) {
+        *to.add_required_tolerances() = added;
+      }
+      continue;
+    }
+    const int64_t row_count = found->row_count() + added.row_count();
+    if (IsLooser(added, *found)) *found = added;
+    found->set_row_count(row_count);
+  }
+}
+
+void MergeRanks(const v1::RunRanks& from, v1::RunRanks& to) {
+  const RankSet held =
+      RankSet(to.ranks_held()).Union(RankSet(from.ranks_held()));
+  const RankSet lacking = RankSet(to.ranks_lacking())
+                              .Union(RankSet(from.ranks_lacking()))
+                              .Minus(held);
+  to.Clear();
+  held.Write(*to.mutable_ranks_held());
+  lacking.Write(*to.mutable_ranks_lacking());
+  to.set_partial(!lacking.empty());
+}
+
+// The one that is furthest from having a result.
+v1::Comparison::State Worse(v1::Comparison::State a, v1::Comparison::State b) {
+  const auto weight = [](v1::Comparison::State state) {
+    switch (state) {
+      case v1::Comparison::FAILED:
+        return 4;
+      case v1::Comparison::CANCELLED:
+        return 3;
+      case v1::Comparison::PENDING:
+      case v1::Comparison::RUNNING:
+        return 2;
+      default:
+        return 1;
+    }
+  };
+  return weight(a) >= weight(b) ? a : b;
+}
+
+void MergeState(const v1::Comparison& from, v1::Comparison& to) {
+  const v1::Comparison::State before = to.state();
+  to.set_state(Worse(before, from.state()));
+  if (to.state() != before) {
+    to.set_error(from.error());
+    to.set_error_code(from.error_code());
+    to.set_error_reason(from.error_reason());
+  }
+  if (!from.has_end_time()) {
+    to.clear_end_time();
+  } else if (to.has_end_time() &&
+             std::tuple(from.end_time().seconds(), from.end_time().nanos()) >
+                 std::tuple(to.end_time().seconds(), to.end_time().nanos())) {
+    *to.mutable_end_time() = from.end_time();
+  }
+  to.set_waiting_behind_count(
+      std::max(to.waiting_behind_count(), from.waiting_behind_count()));
+}
+
+void AddTexts(const google::protobuf::RepeatedPtrField<std::string>& from,
+              google::protobuf::RepeatedPtrField<std::string>& to) {
+  std::set<std::string> known(to.begin(), to.end());
+  for (const std::string& text : from) {
+    if (to.size() < kTextsMax && known.insert(text).second) *to.Add() = text;
+  }
+}
+
+// A rule is idle if it is so everywhere.
+void KeepIdleRules(const v1::Comparison& from, v1::Comparison& to) {
+  const std::set<std::string> idle(from.idle_rules().begin(),
+                                   from.idle_rules().end());
+  std::vector<std::string> kept;
+  for (const std::string& rule : to.idle_rules()) {
+    if (idle.contains(rule)) kept.push_back(rule);
+  }
+  to.mutable_idle_rules()->Assign(kept.begin(), kept.end());
+}
+
+}  // namespace
+
+void MergeComparisons(const std::vector<Part>& parts, v1::Comparison& out) {
+  std::vector<const v1::Comparison*> all;
+  std::vector<NodeComparison> names;
+  for (const Part& part : parts) {
+    all.push_back(static_cast<const v1::Comparison*>(part.message));
+    names.push_back({all.back()->name(), std::string(part.node)});
+  }
+  out = *all.front();
+  for (size_t i = 1; i < all.size(); ++i) {
+    const v1::Comparison& from = *all[i];
+    AddCounts(from, out);
+    KeepFirsts(from, out);
+    MergeTolerances(from, out);
+    MergeState(from, out);
+    MergeRanks(from.golden_ranks(), *out.mutable_golden_ranks());
+    MergeRanks(from.target_ranks(), *out.mutable_target_ranks());
+    AddTexts(from.layout_hints(), *out.mutable_layout_hints());
+    AddTexts(from.custom_metrics(), *out.mutable_custom_metrics());
+    KeepIdleRules(from, out);
+    if (out.first_hopeless_row() < 0) {
+      out.set_first_hopeless_row(from.first_hopeless_row());
+    }
+    out.set_may_diverge_before(out.may_diverge_before() ||
+                               from.may_diverge_before());
+  }
+  MergeDivergences(all, out);
+  out.set_partial(out.golden_ranks().partial() || out.target_ranks().partial());
+  out.set_may_diverge_before(out.may_diverge_before() && out.partial());
+  out.set_name(JoinNames(names));
+}
+
+}  // namespace msitd::ctl
