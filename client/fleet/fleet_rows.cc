@@ -134,6 +134,9 @@ Outcome Fleet::ForEachRow(const List& list, Message& response) {
   const auto* const rows_field =
       response.GetDescriptor()->FindFieldByName(list.field);
   response.GetReflection()->ClearField(&response, rows_field);
+  // It would be that of one node.
+  response.GetReflection()->ClearField(
+      &response, response.GetDescriptor()->FindFieldByName("next_page_token"));
   list.see(response);
 
   std::vector<std::unique_ptr<Rows>> lists;

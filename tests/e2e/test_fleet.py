@@ -107,9 +107,14 @@ def test_a_run_on_two_nodes_is_one_row(endpoints: list[str], two: Any) -> None:
     assert one["counters"]["tensor_count"] == "16"
 
 
-def without_times(answer: dict[str, Any]) -> dict[str, Any]:
-    for member in ("nodes", "held_by"):
+def what_counts(answer: dict[str, Any]) -> dict[str, Any]:
+    """Drops what only one of the two has; a norm is rounded once more."""
+    for member in ("nodes", "held_by", "next_page_token"):
         answer.pop(member, None)
+    for group in answer.get("groups", []):
+        group["summary"]["l2_norm"] = pytest.approx(
+            group["summary"]["l2_norm"], rel=1e-15
+        )
     return answer
 
 
@@ -129,7 +134,10 @@ def test_answers_are_those_of_one_daemon(
     endpoints: list[str], whole: Daemon, verb: tuple[str, ...]
 ) -> None:
     # The numbers are whole, so that sums are exact in any order.
-    assert without_times(ask_json(endpoints, *verb)) == whole.ctl_json(*verb)
+    answer = what_counts(ask_json(endpoints, *verb))
+    expected = whole.ctl_json(*verb)
+    expected.pop("next_page_token", None)
+    assert answer == expected
     table = ask(endpoints, *verb, "-o", "csv").stdout.splitlines()
     assert len(table) == len(whole.ctl(*verb, "-o", "csv").stdout.splitlines())
 
@@ -142,7 +150,7 @@ def test_pages_of_all_nodes_are_in_order(
         daemon.start()
         for rank in (i, i + 2):
             records = [
-                Record("op", float32(1.0), [1], token=token) for token in range(1500)
+                Record("op", float32(1.0), [1], token=token) for token in range(900)
             ]
             chunk = Chunk("long", records, rank=rank).pack()
             write(daemon.channel(), "long", [chunk], rank=rank, world_size=WORLD)
@@ -150,7 +158,7 @@ def test_pages_of_all_nodes_are_in_order(
         [socket_of(daemon) for daemon in daemons], "tensor", "list", "--run", "long"
     )
     places = [(row["rank"], int(row["token"])) for row in answer["tensors"]]
-    assert places == [(rank, token) for rank in range(4) for token in range(1500)]
+    assert places == [(rank, token) for rank in range(4) for token in range(900)]
 
 
 def test_ranks_that_no_node_holds_make_it_partial(
@@ -178,7 +186,7 @@ def test_what_no_node_has_is_not_found(endpoints: list[str]) -> None:
     result = ask(endpoints, "tensor", "list", "--run", "none", expect=NOT_FOUND)
     assert "RUN_NOT_FOUND" in result.stderr
     wrong = ("tensor", "find", "--run", "t", "--where", "max >")
-    assert "partial" not in ask(endpoints, *wrong, expect=67).stderr
+    assert "partial" not in ask(endpoints, *wrong, expect=USAGE).stderr
 
 
 @contextmanager
@@ -293,3 +301,140 @@ def test_files_and_jobs_name_nodes(
     assert run(["--endpoints", "slurm:"]).returncode == USAGE
     both = run(["--endpoint", endpoints[0], "--endpoints", endpoints[1]])
     assert both.returncode == USAGE
+
+
+def test_comparison_of_aligned_runs_is_that_of_one_daemon(
+    endpoints: list[str], whole: Daemon
+) -> None:
+    run = ("compare", "run", "g", "t", "--rows", "all")
+    answer = ask_json(endpoints, *run, expect=FAILED)
+    expected = whole.ctl_json(*run, expect=FAILED)
+    for count in ("pass_count", "fail_count", "unmatched_count", "skipped_count"):
+        assert answer["comparison"].get(count) == expected["comparison"].get(count)
+    assert answer["comparison"].get("partial", False) is False
+    for member in ("golden_ranks", "target_ranks"):
+        assert answer["comparison"][member] == expected["comparison"][member]
+
+    def places(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+        return [(r["token"], r["rank"], r["op"], r["verdict"]) for r in rows]
+
+    assert places(answer["rows"]) == places(expected["rows"])
+    first, wanted = (a["comparison"]["first_divergence"] for a in (answer, expected))
+    assert places([first]) == places([wanted])
+    assert answer["verdict"] == expected["verdict"] == "FAIL"
+    table = ask(endpoints, "compare", "run", "g", "t", expect=FAILED).stdout
+    assert "first divergence  a output/0, rank 3, token 0" in table
+
+
+def test_comparison_is_found_again_by_its_name(
+    endpoints: list[str], two: tuple[Daemon, Daemon]
+) -> None:
+    # So that their numbers differ.
+    two[1].ctl("compare", "run", "g", "g", "--ranks", "2")
+    name = ask_json(endpoints, "compare", "run", "g", "t", expect=FAILED)["comparison"][
+        "name"
+    ]
+    assert name == f"c-000001@{endpoints[0]},c-000002@{endpoints[1]}"
+    assert ask_json(endpoints, "compare", "get", name)["fail_count"] == "4"
+    rows = ask_json(endpoints, "compare", "rows", name, "--verdict", "fail")["rows"]
+    assert {row["rank"] for row in rows} == {3}
+    listed = ask_json(endpoints, "compare", "list")["comparisons"]
+    assert len(listed) == 3
+    wrong = ask(endpoints, "compare", "get", "c-000001", expect=USAGE)
+    assert "compare list has them" in wrong.stderr
+
+
+def test_failing_rank_on_another_node_is_not_lost(
+    new_daemon: Callable[[], Daemon],
+) -> None:
+    first, second = new_daemon(), new_daemon()
+    for daemon in (first, second):
+        daemon.start()
+    record(first, "g", [0, 1, 2, 3])
+    record(first, "t", [0, 1])
+    record(second, "t", [2, 3], {2: 9.0})
+    places = [socket_of(first), socket_of(second)]
+    result = ask(places, "compare", "run", "g", "t", expect=PARTIAL)
+    assert "ranks 2-3 of run t on " + places[1] in result.stderr
+    assert "partial: 2 of 4 ranks; run t lacks ranks 2-3" in result.stdout
+    assert "PARTIAL" in result.stdout
+    ask(places, "compare", "run", "g", "t", "--allow-partial")
+
+
+def test_runs_on_different_nodes_compare_nothing(
+    new_daemon: Callable[[], Daemon],
+) -> None:
+    first, second = new_daemon(), new_daemon()
+    for daemon in (first, second):
+        daemon.start()
+    record(first, "g", [0, 1, 2, 3])
+    record(second, "t", [0, 1, 2, 3])
+    places = [socket_of(first), socket_of(second)]
+    result = ask(places, "compare", "run", "g", "t", expect=PARTIAL)
+    assert "nothing was compared" in result.stderr
+
+
+def test_golden_run_on_every_node_is_counted_once(
+    new_daemon: Callable[[], Daemon], whole: Daemon
+) -> None:
+    daemons = [new_daemon(), new_daemon()]
+    for daemon, ranks in zip(daemons, ([0, 1], [2, 3]), strict=True):
+        daemon.start()
+        record(daemon, "g", [0, 1, 2, 3])
+        record(daemon, "t", ranks, {3: 9.0})
+    places = [socket_of(daemon) for daemon in daemons]
+    answer = ask_json(places, "compare", "run", "g", "t", expect=FAILED)["comparison"]
+    assert answer["pass_count"] == "12"
+    assert answer["fail_count"] == "4"
+    assert answer.get("unmatched_count", "0") == "0"
+    assert answer.get("partial", False) is False
+
+
+def test_comparison_with_a_node_that_is_gone_is_partial(
+    endpoints: list[str], two: tuple[Daemon, Daemon]
+) -> None:
+    with stopped(two[1]):
+        result = ask(
+            endpoints,
+            "--node-timeout",
+            "1s",
+            "compare",
+            "run",
+            "g",
+            "t",
+            expect=PARTIAL,
+        )
+    assert f"partial: no answer of {endpoints[1]}" in result.stderr
+    assert "PARTIAL" in result.stdout
+
+
+def test_changes_reach_all_nodes(
+    endpoints: list[str], two: tuple[Daemon, Daemon]
+) -> None:
+    assert ask_json(endpoints, "run", "seal", "g")["state"] == "SEALED"
+    for daemon in two:
+        assert daemon.ctl_json("run", "get", "g")["state"] == "SEALED"
+    ask(endpoints, "run", "delete", "t", "--yes")
+    for daemon in two:
+        assert [run["name"] for run in daemon.ctl_json("run", "list")["runs"]] == ["g"]
+    with stopped(two[1]):
+        result = ask(
+            endpoints,
+            "--node-timeout",
+            "1s",
+            "run",
+            "delete",
+            "g",
+            "--yes",
+            expect=PARTIAL,
+        )
+    assert f"no answer of {endpoints[1]}" in result.stderr
+
+
+def test_status_of_all_nodes(endpoints: list[str]) -> None:
+    answer = ask_json(endpoints, "node", "status")
+    assert [entry["node"] for entry in answer["statuses"]] == endpoints
+    assert all(entry["status"]["run_count"] == "2" for entry in answer["statuses"])
+    table = ask(endpoints, "node", "status").stdout
+    assert all(f"{endpoint}\n" in table for endpoint in endpoints)
+    ask([*endpoints, "127.0.0.1:1"], "node", "status", expect=PARTIAL)

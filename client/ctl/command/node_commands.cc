@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,12 +12,47 @@
 #include "client/ctl/command/pages.h"
 #include "client/ctl/command_line.h"
 #include "client/query/endpoint.h"
+#include "client/text/text.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
 namespace {
 
+// A block of the table, or an element of the JSON, for each of several daemons.
+Outcome PrintStatuses(Invocation& invocation) {
+  const bool is_json = invocation.options().format == Format::kJson;
+  if (!is_json && !invocation.is_table()) {
+    return UsageError("node status of several daemons is a table or JSON");
+  }
+  PrintOptions options = invocation.print_options();
+  options.more_members = nullptr;
+  std::string json;
+  absl::Status printed;
+  MSITCTL_RETURN_IF_FAILED(invocation.fleet()->AskEach(
+      Connection::NodeCallOf(&v1::NodeService::Stub::GetNodeStatus),
+      v1::GetNodeStatusRequest(), v1::NodeStatus::default_instance(),
+      [&](const std::string& node, const google::protobuf::Message& status) {
+        if (is_json) {
+          json += fmt::format("{}{{\"node\": {}, \"status\": {}}}",
+                              json.empty() ? "" : ",\n",
+                              nlohmann::json(node).dump(),
+                              ToJson(status, /*indented=*/false, options));
+          return;
+        }
+        invocation.out().Write(Printable(node) + "\n");
+        printed.Update(PrintMessage(status, "", options, invocation.out()));
+        invocation.out().Write("\n");
+      }));
+  if (is_json) {
+    invocation.out().Write(fmt::format("{{\"statuses\": [\n{}\n],\n{}}}\n",
+                                       json,
+                                       invocation.fleet()->JsonMembers()));
+  }
+  return printed.ok() ? Outcome() : UsageError(Message(printed));
+}
+
 Outcome PrintStatus(Invocation& invocation) {
+  if (invocation.fleet() != nullptr) return PrintStatuses(invocation);
   v1::NodeStatus status;
   MSITCTL_RETURN_IF_FAILED(invocation.Ask(&v1::NodeService::Stub::GetNodeStatus,
                                           v1::GetNodeStatusRequest(), status));
@@ -126,13 +162,19 @@ void AddDiag(CommandLine& line, CLI::App& noun) {
 void AddNodeCommands(CommandLine& line) {
   CLI::App& noun =
       line.AddNoun("node", "The daemon itself.", "msitctl node status");
-  line.AddVerb(noun,
-               {.name = "status",
-                .summary = "Prints how the daemon does: state and counters.",
-                .examples = "msitctl node status\n"
-                            "msitctl --endpoint node7:7741 node status -o json",
-                .rpcs = "NodeService.GetNodeStatus"},
-               PrintStatus);
+  auto allows_partial = std::make_shared<bool>(false);
+  CLI::App& status = line.AddVerb(
+      noun,
+      {.name = "status",
+       .summary = "Prints how the daemon does: state and counters.",
+       .examples = "msitctl node status\n"
+                   "msitctl --endpoint node7:7741 node status -o json",
+       .rpcs = "NodeService.GetNodeStatus",
+       .takes_fleet = true},
+      [allows_partial](Invocation& invocation) {
+        return PrintStatus(invocation);
+      });
+  AddPartialFlag(status, *allows_partial);
   line.AddVerb(noun,
                {.name = "capabilities",
                 .summary = "Prints what the daemon can do, and its limits; "

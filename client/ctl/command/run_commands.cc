@@ -102,7 +102,8 @@ void AddPin(CommandLine& line, CLI::App& noun, bool pinned) {
        .summary = pinned ? "Keeps all bytes of a run, whatever the limits."
                          : "Lets bytes of a run go again once a limit says so.",
        .examples = fmt::format("msitctl run {} golden-fp32", verb_name),
-       .rpcs = "RunService.SetRunRetention"},
+       .rpcs = "RunService.SetRunRetention",
+       .takes_fleet = true},
       [name, pinned](Invocation& invocation) {
         v1::SetRunRetentionRequest request;
         request.set_run(*name);
@@ -150,7 +151,8 @@ void AddRetain(CommandLine& line, CLI::App& noun) {
        .summary = "Says how much of a run is kept; 0 is the daemon's limit.",
        .examples = "msitctl run retain nightly --bytes 200GB\n"
                    "msitctl run retain nightly --tokens 64 --age 48h",
-       .rpcs = "RunService.SetRunRetention"},
+       .rpcs = "RunService.SetRunRetention",
+       .takes_fleet = true},
       [flags](Invocation& invocation) { return Retain(invocation, *flags); });
   AddRunName(verb, flags->name);
   verb.add_option("--bytes", flags->bytes,
@@ -216,7 +218,8 @@ void AddRunCommands(CommandLine& line) {
                             "terminal.",
                  .examples = "msitctl run delete tp8-bf16\n"
                              "msitctl run delete tp8-bf16 --yes",
-                 .rpcs = "RunService.DeleteRun, RunService.GetRun"},
+                 .rpcs = "RunService.DeleteRun, RunService.GetRun",
+                 .takes_fleet = true},
                 AddRunName, "run", &Stub::GetRun, DeleteQuestion,
                 &Stub::DeleteRun);
 }

@@ -101,7 +101,8 @@ void AddRun(CommandLine& line, CLI::App& noun) {
                "AttachmentService.ReadAttachment, "
                "RunService.GetRun, "
                "TensorService.ListTensors, "
-               "NodeService.GetCapabilities"},
+               "NodeService.GetCapabilities",
+       .takes_fleet = true},
       [flags, verb](Invocation& invocation) {
         flags->limit_is_given = (*verb)->count("--limit") > 0;
         return RunComparison(invocation, *flags);
@@ -194,7 +195,8 @@ void AddGet(CommandLine& line, CLI::App& noun) {
        .summary = "Prints one comparison: verdict, counts, first divergence.",
        .examples = "msitctl compare get c-000001\n"
                    "msitctl compare get c-000001 --wait",
-       .rpcs = "ComparisonService.GetComparison"},
+       .rpcs = "ComparisonService.GetComparison",
+       .takes_fleet = true},
       [flags](Invocation& invocation) { return GetOne(invocation, *flags); });
   AddComparisonName(verb, flags->name);
   verb.add_flag("--wait", flags->wait,
@@ -290,7 +292,8 @@ void AddRows(CommandLine& line, CLI::App& noun) {
                    "op,verdict,metrics.sqnr_db",
        .rpcs = "ComparisonService.GetComparison, "
                "ComparisonService.ListComparisonRows, "
-               "NodeService.GetCapabilities"},
+               "NodeService.GetCapabilities",
+       .takes_fleet = true},
       [flags](Invocation& invocation) { return Rows(invocation, *flags); });
   AddComparisonName(verb, flags->name);
   AddVerdictFlag(verb, flags->verdicts);
@@ -407,7 +410,8 @@ void AddCompareCommands(CommandLine& line) {
               {.name = "list",
                .summary = "Lists comparisons, oldest first.",
                .examples = "msitctl compare list",
-               .rpcs = "ComparisonService.ListComparisons"},
+               .rpcs = "ComparisonService.ListComparisons",
+               .takes_fleet = true},
               ComparisonLayout(), &Stub::ListComparisons);
   AddGet(line, noun);
   AddRows(line, noun);
@@ -417,7 +421,8 @@ void AddCompareCommands(CommandLine& line) {
                {.name = "cancel",
                 .summary = "Stops a comparison; its rows so far are kept.",
                 .examples = "msitctl compare cancel c-000001",
-                .rpcs = "ComparisonService.CancelComparison"},
+                .rpcs = "ComparisonService.CancelComparison",
+                .takes_fleet = true},
                AddComparisonName, "name", &Stub::CancelComparison);
   AddDeleteVerb(line, noun,
                 {.name = "delete",

@@ -103,6 +103,26 @@ Outcome Follow(Invocation& invocation, const CompareFlags& flags,
   return OutcomeOf(comparison, flags.list.allow_partial);
 }
 
+// What works with one daemon alone.
+Outcome CheckFleet(Invocation& invocation, const CompareFlags& flags) {
+  if (invocation.fleet() == nullptr) return {};
+  const MatchingFlags& matching = flags.matching;
+  const bool matches =
+      flags.match.matcher != "auto" && flags.match.matcher != "none";
+  const char* const refused = flags.follow                     ? "--follow"
+                              : !flags.plugins.plugins.empty() ? "--plugin"
+                              : matches                        ? "--match"
+                              : !matching.mapping_file.empty()
+                                  ? "--mapping-file"
+                                  : nullptr;
+  if (refused == nullptr) return {};
+  return UsageError(
+      fmt::format("compare run {} works with one daemon: name it with "
+                  "--endpoint instead of "
+                  "--endpoints",
+                  refused));
+}
+
 // Before the comparison is made, so that a plug-in that is wrong is told at
 // once.
 Outcome StartPluginsOf(Invocation& invocation, const CompareFlags& flags,
@@ -214,6 +234,8 @@ void FitRanks(const RunSources& sources, v1::Matching& matching) {
 // has no end to match.
 Outcome Match(Invocation& invocation, const CompareFlags& flags,
               v1::Comparison& comparison, std::string& mapping) {
+  // Matchers read graphs and files of runs, which are those of one daemon.
+  if (invocation.fleet() != nullptr) return {};
   MatchFlags how = flags.match;
   MSITCTL_RETURN_IF_FAILED(SettleMatcher(how));
   if (how.matcher == "none") return {};
@@ -315,6 +337,7 @@ Outcome Print(Invocation& invocation, const CompareFlags& flags,
 }  // namespace
 
 Outcome RunComparison(Invocation& invocation, const CompareFlags& flags) {
+  MSITCTL_RETURN_IF_FAILED(CheckFleet(invocation, flags));
   v1::CreateComparisonRequest request;
   std::vector<std::string> rule_sources;
   MSITCTL_RETURN_IF_FAILED(MakeRequest(flags, request, rule_sources));

@@ -62,6 +62,16 @@ bool IsOver(const v1::Comparison& comparison) {
 Outcome CancelAfter(Outcome outcome, Invocation& invocation,
                     const std::string& name) {
   v1::Comparison ignored;
+  if (invocation.fleet() != nullptr) {
+    const Outcome cancelled = invocation.AskToTheEnd(
+        &v1::ComparisonService::Stub::CancelComparison,
+        RequestFor<v1::CancelComparisonRequest>(name), ignored);
+    outcome.error += cancelled.ok()
+                         ? fmt::format("; {} is cancelled", Printable(name))
+                         : fmt::format("; {} may go on: {}", Printable(name),
+                                       cancelled.error);
+    return outcome;
+  }
   grpc::ClientContext context;
   context.set_deadline(Invocation::Clock::now() + kCancelTimeout);
   const grpc::Status status =
