@@ -73,6 +73,10 @@ class Fleet : public Fanout {
                                const Message& prototype);
   // Sorts out answers: keeps those that count. Fails if none does.
   Outcome Sift(std::vector<Answer>& answers);
+  // Takes the row that one daemon would list next; null behind the last one.
+  Outcome TakeLeast(const List& list,
+                    const std::vector<std::unique_ptr<Rows>>& lists, bool joins,
+                    std::unique_ptr<Message>& out);
   void Fail(Node& node, const Outcome& outcome);
   // Remembers which ranks a node says it holds.
   void NoteHeld(const Node& node, const Message& request,

@@ -146,50 +146,56 @@ Outcome Fleet::ForEachRow(const List& list, Message& response) {
         std::move(answer.message)));
   }
   const bool joins = AreJoined(*rows_field->message_type());
-  // Each row that is the least, and where it is from.
-  std::vector<Rows*> least;
   for (int64_t count = 0; list.limit == 0 || count < list.limit; ++count) {
-    least.clear();
-    const Message* first = nullptr;
-    for (const auto& rows : lists) {
-      Outcome outcome;
-      const Message* row =
-          rows->Peek(outcome, [&](const Message& page) { list.see(page); });
-      if (outcome.exit_code == kExitInterrupted) return outcome;
-      if (!outcome.ok()) Fail(rows->node(), outcome);
-      if (row == nullptr) continue;
-      const int order = first == nullptr ? -1 : CompareRows(*row, *first);
-      if (order < 0) {
-        least.assign(1, rows.get());
-        first = row;
-      } else if (order == 0 && joins) {
-        least.push_back(rows.get());
-      }
-    }
-    if (first == nullptr) break;
-    row_node_ = least.front()->node().name;
-    const std::unique_ptr<Message> row(first->New());
-    std::vector<Part> parts;
-    for (Rows* rows : least) {
-      Outcome ignored;
-      parts.push_back(
-          {rows->Peek(ignored, [](const Message&) {}), rows->node().name});
-      if (joins) NoteHeld(rows->node(), *row, *parts.back().message);
-    }
-    if (joins) {
-      notes.clear();
-      Merge(std::move(parts), *row, notes);
-      for (const std::string& note : notes) TellOnce("note: " + note);
-    } else {
-      row->CopyFrom(*first);
-    }
-    if (row->GetDescriptor() == v1::Comparison::descriptor()) {
-      auto& comparison = static_cast<v1::Comparison&>(*row);
-      comparison.set_name(JoinNames({{comparison.name(), row_node_}}));
-    }
-    for (Rows* rows : least) rows->Pop();
-    if (!list.take(*row)) return {};
+    std::unique_ptr<Message> row;
+    MSITCTL_RETURN_IF_FAILED(TakeLeast(list, lists, joins, row));
+    if (row == nullptr || !list.take(*row)) return {};
   }
+  return {};
+}
+
+Outcome Fleet::TakeLeast(const List& list,
+                         const std::vector<std::unique_ptr<Rows>>& lists,
+                         bool joins, std::unique_ptr<Message>& out) {
+  std::vector<Rows*> least;
+  const Message* first = nullptr;
+  for (const auto& rows : lists) {
+    Outcome outcome;
+    const Message* row =
+        rows->Peek(outcome, [&](const Message& page) { list.see(page); });
+    if (outcome.exit_code == kExitInterrupted) return outcome;
+    if (!outcome.ok()) Fail(rows->node(), outcome);
+    if (row == nullptr) continue;
+    const int order = first == nullptr ? -1 : CompareRows(*row, *first);
+    if (order < 0) {
+      least.assign(1, rows.get());
+      first = row;
+    } else if (order == 0 && joins) {
+      least.push_back(rows.get());
+    }
+  }
+  if (first == nullptr) return {};
+  row_node_ = least.front()->node().name;
+  out.reset(first->New());
+  std::vector<Part> parts;
+  for (Rows* rows : least) {
+    Outcome ignored;
+    const Message* row = rows->Peek(ignored, [](const Message&) {});
+    if (joins) NoteHeld(rows->node(), *out, *row);
+    parts.push_back({row, rows->node().name});
+  }
+  if (joins) {
+    std::vector<std::string> notes;
+    Merge(std::move(parts), *out, notes);
+    for (const std::string& note : notes) TellOnce("note: " + note);
+  } else {
+    out->CopyFrom(*first);
+  }
+  if (out->GetDescriptor() == v1::Comparison::descriptor()) {
+    auto& comparison = static_cast<v1::Comparison&>(*out);
+    comparison.set_name(JoinNames({{comparison.name(), row_node_}}));
+  }
+  for (Rows* rows : least) rows->Pop();
   return {};
 }
 
