@@ -17,6 +17,7 @@ from pathlib import Path
 
 import bench_compare
 import bench_cores
+import bench_fleet
 import bench_import
 import bench_ingest
 import bench_model
@@ -191,6 +192,7 @@ BENCHMARKS: dict[str, Measure] = {
     "import.small_files": bench_import.small_files,
     "import.vs_msit": bench_import.vs_msit,
     "watch.lag_p99_s": bench_watch.lag_p99_s,
+    **bench_fleet.BENCHMARKS,
 }
 
 

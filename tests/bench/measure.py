@@ -54,6 +54,8 @@ class Scale:
     import_mib: int
     import_files: int  # Of 8 KiB.
     import_tokens: int  # Of 9.4 MiB in both runs.
+    nodes: int  # Daemons at a time.
+    node_tensors: int  # Of each of them.
 
 
 SCALES = {
@@ -77,6 +79,8 @@ SCALES = {
         import_mib=16,
         import_files=200,
         import_tokens=1,
+        nodes=2,
+        node_tensors=200,
     ),
     "short": Scale(
         repetitions=7,
@@ -97,6 +101,8 @@ SCALES = {
         import_mib=1024,
         import_files=20_000,
         import_tokens=40,
+        nodes=4,
+        node_tensors=20000,
     ),
     "long": Scale(
         repetitions=7,
@@ -117,6 +123,8 @@ SCALES = {
         import_mib=4096,
         import_files=50_000,
         import_tokens=200,
+        nodes=64,
+        node_tensors=20000,
     ),
 }
 
