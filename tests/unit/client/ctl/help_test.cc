@@ -178,11 +178,12 @@ TEST(HelpTest, EveryGlobalFlagHasItsVariable) {
   }
   EXPECT_THAT(
       variables,
-      UnorderedElementsAre("MSITCTL_ENDPOINT", "MSITCTL_TLS", "MSITCTL_CA_FILE",
-                           "MSITCTL_CERT_FILE", "MSITCTL_KEY_FILE",
-                           "MSITCTL_TIMEOUT", "MSITCTL_CONNECT_TIMEOUT",
-                           "MSITCTL_OUTPUT", "MSITCTL_NO_COLOR",
-                           "MSITCTL_GUARD_FORMULAS", "MSITCTL_PROGRESS"));
+      UnorderedElementsAre(
+          "MSITCTL_ENDPOINT", "MSITCTL_ENDPOINTS", "MSITCTL_ENDPOINTS_FILE",
+          "MSITCTL_NODE_TIMEOUT", "MSITCTL_TLS", "MSITCTL_CA_FILE",
+          "MSITCTL_CERT_FILE", "MSITCTL_KEY_FILE", "MSITCTL_TIMEOUT",
+          "MSITCTL_CONNECT_TIMEOUT", "MSITCTL_OUTPUT", "MSITCTL_NO_COLOR",
+          "MSITCTL_GUARD_FORMULAS", "MSITCTL_PROGRESS"));
 }
 
 TEST(HelpTest, LinesFitEightyColumns) {
