@@ -182,6 +182,16 @@ def test_a_rank_on_two_nodes_is_named_and_both_are_shown(
     assert len(result.stdout.splitlines()) == 5 * 4
 
 
+def test_one_tensor_is_found_on_its_node(endpoints: list[str], whole: Daemon) -> None:
+    names = ask(endpoints, "tensor", "list", "--run", "t", "-o", "name").stdout.split()
+    for name in (names[0], names[-1]):
+        answer = ask_json(endpoints, "tensor", "get", name)
+        assert answer.pop("nodes") == endpoints
+        assert answer == whole.ctl_json("tensor", "get", name)
+    gone = ask(endpoints, "tensor", "get", names[0] + "1", expect=NOT_FOUND)
+    assert "TENSOR_NOT_FOUND" in gone.stderr
+
+
 def test_what_no_node_has_is_not_found(endpoints: list[str]) -> None:
     result = ask(endpoints, "tensor", "list", "--run", "none", expect=NOT_FOUND)
     assert "RUN_NOT_FOUND" in result.stderr

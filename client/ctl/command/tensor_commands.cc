@@ -229,13 +229,16 @@ constexpr char kExampleName[] =
 
 void AddGet(CommandLine& line, CLI::App& noun) {
   auto name = std::make_shared<std::string>();
+  // The command line looks at it if a node fails.
+  auto allows_partial = std::make_shared<bool>(false);
   CLI::App& verb = line.AddVerb(
       noun,
       {.name = "get",
        .summary = "Prints all that is known of one tensor.",
        .examples = fmt::format("msitctl tensor get {}", kExampleName),
-       .rpcs = "TensorService.GetTensor"},
-      [name](Invocation& invocation) -> Outcome {
+       .rpcs = "TensorService.GetTensor",
+       .takes_fleet = true},
+      [name, allows_partial](Invocation& invocation) -> Outcome {
         v1::Tensor tensor;
         MSITCTL_RETURN_IF_FAILED(ErrorOfTensor(
             invocation, *name,
@@ -244,6 +247,7 @@ void AddGet(CommandLine& line, CLI::App& noun) {
         return PrintOne(invocation, tensor, "name");
       });
   AddName(verb, *name);
+  AddPartialFlag(verb, *allows_partial);
 }
 
 void AddRead(CommandLine& line, CLI::App& noun) {
