@@ -448,3 +448,24 @@ def test_status_of_all_nodes(endpoints: list[str]) -> None:
     table = ask(endpoints, "node", "status").stdout
     assert all(f"{endpoint}\n" in table for endpoint in endpoints)
     ask([*endpoints, "127.0.0.1:1"], "node", "status", expect=PARTIAL)
+
+
+def test_an_interrupt_does_not_wait_for_a_node(
+    endpoints: list[str], two: tuple[Daemon, Daemon]
+) -> None:
+    with stopped(two[1]):
+        words = ["--endpoints", ",".join(endpoints), "tensor", "stats", "--run", "g"]
+        process = subprocess.Popen([BIN_DIR / "msitctl", *words])
+        time.sleep(1)
+        start = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert time.monotonic() - start < 2
+
+
+def test_a_detached_comparison_is_joined_from_all_nodes(endpoints: list[str]) -> None:
+    name = ask(endpoints, "compare", "run", "g", "t", "--detach", "-o", "name").stdout
+    result = ask(endpoints, "compare", "get", name.strip(), "--wait", expect=FAILED)
+    assert "12 pass, 4 fail" in result.stdout
+    cancelled = ask_json(endpoints, "compare", "cancel", name.strip())
+    assert cancelled["state"] == "DONE"
