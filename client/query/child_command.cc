@@ -9,8 +9,11 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <optional>
 #include <string_view>
+#include <utility>
 
+#include "client/query/group_witness.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
@@ -22,12 +25,22 @@ constexpr int kSignalBase = 128;
 constexpr std::array<int, 4> kSignals = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
 
 std::atomic<pid_t> child = -1;
+std::atomic<const GroupWitness*> witness = nullptr;
 
-extern "C" void PassOn(int signal) {
-  // Those of the terminal have reached the child as well.
-  if (signal == SIGINT || signal == SIGQUIT) return;
+// Whether the child got the signal as well: it is of the group of this process.
+bool HasReachedChild(int signal, const siginfo_t& info) {
+  if (signal != SIGINT && signal != SIGQUIT) return false;
+  // A terminal sends to the group; a process, to whom it wants.
+  if (info.si_code > 0) return true;
+  const GroupWitness* const asked = witness.load();
+  return asked == nullptr || asked->HasSeen(signal);
+}
+
+extern "C" void PassOn(int signal, siginfo_t* info, void* /*context*/) {
+  const int before = errno;
   const pid_t pid = child.load();
-  if (pid > 0) kill(pid, signal);
+  if (pid > 0 && !HasReachedChild(signal, *info)) kill(pid, signal);
+  errno = before;
 }
 
 // Passes signals on while it is alive. A signal that was ignored stays so.
@@ -39,8 +52,17 @@ class PassingOn {
     for (const int signal : kSignals) sigaddset(&signals, signal);
     // None may come before the child is known.
     pthread_sigmask(SIG_BLOCK, &signals, &mask_);
+    // Without one, a signal of a terminal is still the child's once.
+    auto started = GroupWitness::Start();
+    if (started.ok()) {
+      witness_.emplace(*std::move(started));
+      witness = &*witness_;
+    }
     struct sigaction action = {};
-    action.sa_handler = PassOn;
+    action.sa_sigaction = PassOn;
+    action.sa_flags = SA_SIGINFO;
+    // One at a time: each may wait for the witness.
+    action.sa_mask = signals;
     for (size_t i = 0; i < kSignals.size(); ++i) {
       sigaction(kSignals[i], nullptr, &before_[i]);
       if (before_[i].sa_handler != SIG_IGN) {
@@ -57,6 +79,7 @@ class PassingOn {
     for (size_t i = 0; i < kSignals.size(); ++i) {
       sigaction(kSignals[i], &before_[i], nullptr);
     }
+    witness = nullptr;
     pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
   }
 
@@ -69,6 +92,7 @@ class PassingOn {
 
  private:
   sigset_t mask_ = {};
+  std::optional<GroupWitness> witness_;
   std::array<struct sigaction, kSignals.size()> before_ = {};
 };
 

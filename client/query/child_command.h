@@ -17,8 +17,10 @@ using Environment = std::map<std::string, std::optional<std::string>>;
 std::vector<char*> Pointers(std::vector<std::string>& texts);
 
 // Runs a command with the environment of this process, as `changes` alter it,
-// and waits for its end. The terminal's signals are the child's; SIGTERM and
-// SIGHUP are passed on. Returns its exit code, 128 + N if signal N ended it.
+// and waits for its end. SIGTERM and SIGHUP are passed on; so are SIGINT and
+// SIGQUIT that were sent to this process alone: those of a terminal, or to the
+// group, are the child's already. Returns its exit code, 128 + N if signal N
+// ended it.
 // NOT_FOUND or the error of the system if it cannot be started. Call it on the
 // main thread, one at a time.
 absl::StatusOr<int> RunCommand(const std::vector<std::string>& words,

@@ -1,5 +1,6 @@
 """msitctl exec: what a command that knows nothing of msitd leaves, and how it ends."""
 
+import contextlib
 import os
 import re
 import shlex
@@ -540,6 +541,75 @@ def test_signals_are_the_scripts(
     while "sealed" not in state(daemon).lower():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT])
+@pytest.mark.parametrize("to", ["exec", "group", "both"])
+def test_the_script_gets_an_interrupt_once(
+    number: signal.Signals, to: str, daemon: Daemon, place: Path
+) -> None:
+    (place / "script.py").write_text(
+        HEAD
+        + "got = []\n"
+        + f"signal.signal({int(number)}, lambda *_: got.append(1))\n"
+        + FORWARD
+        + "import time\n"
+        + "print('ready', flush=True)\n"
+        + "while not got:\n    time.sleep(0.01)\n"
+        # Longer than a signal to a group takes to be told from others.
+        + "end = time.monotonic() + 0.5\n"
+        + "while time.monotonic() < end:\n    time.sleep(0.05)\n"
+        + "print(len(got), flush=True)\nsys.exit(5)\n"
+    )
+    process = subprocess.Popen(
+        [BIN_DIR / "msitctl", "exec", "--run", "r", "--", sys.executable, "script.py"],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "ready\n"
+        if to != "group":
+            process.send_signal(number)
+        if to != "exec":
+            os.killpg(process.pid, number)
+        assert process.wait(60) == 5
+        assert process.stdout.read() == "1\n"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    assert "sealed" in state(daemon).lower()
+
+
+def test_an_interrupt_of_exec_alone_ends_a_script_that_knows_of_none(
+    daemon: Daemon, place: Path
+) -> None:
+    (place / "script.py").write_text(
+        HEAD
+        + FORWARD
+        + "import time\nprint('ready', flush=True)\nwhile True:\n    time.sleep(1)\n"
+    )
+    process = subprocess.Popen(
+        [BIN_DIR / "msitctl", "exec", "--run", "r", "--", sys.executable, "script.py"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 128 + signal.SIGINT
+    assert "KeyboardInterrupt" in said
+    assert "sealed" in state(daemon).lower()
 
 
 def test_the_page_shows_what_happens(
