@@ -19,11 +19,20 @@ std::string TextAt(const Json& object, const char* key) {
                                                      : std::string();
 }
 
+std::string ParametersOf(const Json& module) {
+  const auto found = module.find("parameters");
+  if (found == module.end() || !found->is_object() || found->empty()) return "";
+  // What is no UTF-8 is replaced: the text is written as it is.
+  return found->dump(-1, ' ', /*ensure_ascii=*/true,
+                     Json::error_handler_t::replace);
+}
+
 void Add(std::string op, std::string type, std::string parent,
-         ModuleTree& out) {
+         std::string parameters, ModuleTree& out) {
   type.erase(0, type.rfind('.') + 1);
   if (!out.by_op.try_emplace(op, out.modules.size()).second) return;
-  out.modules.push_back({std::move(op), std::move(type), std::move(parent)});
+  out.modules.push_back({std::move(op), std::move(type), std::move(parent),
+                         std::move(parameters)});
 }
 
 // Of msit: `{"name", "type", "children"}`.
@@ -31,7 +40,7 @@ void AddBranch(const Json& node, const std::string& parent, int depth,
                ModuleTree& out) {
   if (!node.is_object() || depth == kNestingMax) return;
   const std::string op = TextAt(node, "name");
-  Add(op, TextAt(node, "type"), parent, out);
+  Add(op, TextAt(node, "type"), parent, ParametersOf(node), out);
   const auto children = node.find("children");
   if (children == node.end() || !children->is_array()) return;
   for (const Json& child : *children) AddBranch(child, op, depth + 1, out);
@@ -43,6 +52,9 @@ void WriteBranch(const ModuleTree& tree, const Children& children, size_t at,
                  int depth, JsonWriter& out) {
   const ModuleTree::Module& module = tree.modules[at];
   out.BeginObject().Field("name", module.op).Field("type", module.type);
+  if (!module.parameters.empty()) {
+    out.Key("parameters").Raw(module.parameters);
+  }
   out.Key("children").BeginList();
   if (depth < kNestingMax) {
     for (const size_t child : children[at]) {
@@ -65,8 +77,7 @@ ModuleTree ParseModuleTree(std::string_view document) {
   if (document.size() > kTreeBytesMax) return out;
   // What is long and not needed is not kept.
   const auto keeps = [](int depth, Json::parse_event_t event, Json& value) {
-    return event != Json::parse_event_t::key || depth < 2 ||
-           (value != "parameters" && value != "buffers");
+    return event != Json::parse_event_t::key || depth < 2 || value != "buffers";
   };
   const Json json = Json::parse(document, keeps, /*allow_exceptions=*/false);
   if (!json.is_object()) return out;
@@ -80,7 +91,7 @@ ModuleTree ParseModuleTree(std::string_view document) {
   for (const Json& module : *modules) {
     if (!module.is_object()) continue;
     Add(TextAt(module, "op"), TextAt(module, "class"), TextAt(module, "parent"),
-        out);
+        ParametersOf(module), out);
   }
   return out;
 }

@@ -18,6 +18,9 @@ struct ModuleTree {
     std::string op;      // `root`, `root.layers.0`.
     std::string type;    // The class, without its path: `Linear`.
     std::string parent;  // An op; empty for the model itself.
+    // Own parameters by name, with `shape` and `dtype`: an object of JSON.
+    // Empty if it has none, or the document does not say.
+    std::string parameters;
   };
 
   bool is_of_msit = false;  // It is `model_tree.json`.
@@ -33,7 +36,8 @@ struct ModuleTree {
 // of 256 are left out.
 ModuleTree ParseModuleTree(std::string_view document);
 
-// Returns `model_tree.json` as msit writes it.
+// Returns `model_tree.json` as msit writes it. Modules with parameters have
+// `parameters` besides, which msit does not look at.
 std::string MsitModelTree(const ModuleTree& tree);
 
 }  // namespace msitd::exports

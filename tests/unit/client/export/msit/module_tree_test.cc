@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace msitd::exports {
 namespace {
 
@@ -14,7 +16,7 @@ TEST(ModuleTreeTest, BothDocumentsSayTheSame) {
   const ModuleTree ours = ParseModuleTree(
       R"({"version": 1, "modules": [
           {"op": "root", "class": "a.b.Net", "parent": null,
-           "parameters": {"w": {"shape": [1]}}},
+           "parameters": {}, "buffers": {"b": {"shape": [1]}}},
           {"op": "root.fc", "class": "torch.Linear", "parent": "root"}]})");
   const ModuleTree msit = ParseModuleTree(kMsit);
   EXPECT_FALSE(ours.is_of_msit);
@@ -24,6 +26,27 @@ TEST(ModuleTreeTest, BothDocumentsSayTheSame) {
     EXPECT_EQ(tree.TypeOf("root.fc"), "Linear");
     EXPECT_EQ(tree.TypeOf("root.no"), "");
     EXPECT_EQ(MsitModelTree(tree), kMsit);
+  }
+}
+
+TEST(ModuleTreeTest, ParametersAreKept) {
+  const char* const text =
+      R"({"name": "root", "type": "Net", "parameters": )"
+      R"({"w":{"dtype":"bfloat16","shape":[2,3]}}, "children": []})";
+  const ModuleTree tree = ParseModuleTree(
+      R"({"modules": [{"op": "root", "class": "Net", "parent": null,
+          "parameters": {"w": {"shape": [2, 3], "dtype": "bfloat16"}}}]})");
+  EXPECT_EQ(MsitModelTree(tree), text);
+  EXPECT_EQ(MsitModelTree(ParseModuleTree(text)), text);
+}
+
+TEST(ModuleTreeTest, ParametersThatAreNoneAreLeftOut) {
+  for (const char* parameters : {"3", "[]", "{}", "null"}) {
+    const ModuleTree tree = ParseModuleTree(
+        R"({"modules": [{"op": "root", "class": "Net", "parameters": )" +
+        std::string(parameters) + "}]}");
+    EXPECT_EQ(MsitModelTree(tree),
+              R"({"name": "root", "type": "Net", "children": []})");
   }
 }
 
