@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -294,6 +295,27 @@ def test_node(recorded: Daemon, asked: query.Connection) -> None:
     told = printed(recorded, "NodeStatus", "node", "status")
     assert status.committed_record_count == told.committed_record_count == 48
     assert status.uptime is not None and told.uptime >= status.uptime
+
+
+def test_streams(recorded: Daemon, asked: query.Connection) -> None:
+    endpoint = f"unix:{recorded.socket_dir}"
+    with (
+        msitd.Client("open", rank=1, world_size=2, endpoint=endpoint) as second,
+        msitd.Client("open", rank=0, world_size=2, endpoint=endpoint) as first,
+    ):
+        for client in (first, second):
+            client.record(np.ones(3, np.float32), op="mine")
+            client.flush()
+        found = [each for each in asked.node.streams() if each.run == "open"]
+        assert [each.rank for each in found] == [0, 1]
+        assert all(isinstance(each, query.Stream) for each in found)
+        assert {each.committed_record_count for each in found} == {1}
+        assert all(each.shares_memory and each.ring_size_bytes for each in found)
+        assert len(list(asked.node.streams(limit=1))) == 1
+    deadline = time.monotonic() + 30
+    while any(each.run == "open" for each in asked.node.streams()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_tls(new_daemon: Callable[[], Daemon], tmp_path: Path) -> None:

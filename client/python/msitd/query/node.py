@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import cast
 
 from msitd.query.connection import Caller
+from msitd.query.listing import Listing
 from msitd.query.messages import from_message, new
-from msitd.query.types import Capabilities, NodeStatus
+from msitd.query.types import Capabilities, NodeStatus, Stream
 
 
 class Node:
@@ -28,3 +29,13 @@ class Node:
             "NodeService/GetCapabilities", new("GetCapabilitiesRequest"), "Capabilities"
         )
         return cast(Capabilities, from_message(answer))
+
+    def streams(self, *, limit: int | None = None) -> Listing[Stream]:
+        """Returns the producers that are connected, by run and rank.
+
+        Args:
+            limit: At most so many. None: all.
+        """
+        return Listing(
+            self._caller, "NodeService/ListStreams", "streams", Stream, {}, limit
+        )

@@ -509,6 +509,30 @@ class Verification:
     error: str
 
 
+@mirrors("Stream")
+@dataclass(frozen=True)
+class Stream:
+    """A producer that is connected, and what came of it since it was opened."""
+
+    run: str
+    rank: int
+    user_agent: str
+    shares_memory: bool
+    """False if it came over gRPC."""
+    age: timedelta | None
+    committed_chunk_count: int
+    committed_record_count: int
+    committed_size_bytes: int
+    in_flight_size_bytes: int
+    ring_size_bytes: int
+    ring_used_bytes: int
+    seen_count: int
+    filtered_count: int
+    dropped_count: int
+    truncated_count: int
+    degraded_count: int
+
+
 @mirrors("NodeStatus")
 @dataclass(frozen=True)
 class NodeStatus:
