@@ -2,6 +2,7 @@
 
 import csv
 import doctest
+import json
 import os
 import runpy
 import signal
@@ -127,6 +128,27 @@ def test_by_default_the_first_forward_lies_in_the_current_folder(place: Path) ->
     assert files_of(device) == {"0", "model_tree.json"}
 
 
+def test_the_tree_has_shapes_and_dtypes() -> None:
+    tree = json.loads((dump(Model()) / "model_tree.json").read_text())
+
+    def walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        yield node
+        for child in node["children"]:
+            yield from walk(child)
+
+    nodes = {node["name"]: node for node in walk(tree)}
+    shapes = {
+        f"{op}.{name}": (parameter["dtype"], parameter["shape"])
+        for op, node in nodes.items()
+        for name, parameter in node.get("parameters", {}).items()
+    }
+    assert shapes == {
+        f"root.{name}": ("float32", list(parameter.shape))
+        for name, parameter in Model().named_parameters()
+    }
+    assert all({"name", "type", "children"} <= node.keys() for node in nodes.values())
+
+
 def test_keywords_and_results_with_names_are_dumped() -> None:
     model = Model()
     device = dump(model)
@@ -229,9 +251,92 @@ def test_api_list() -> None:
     assert folders_of(device) == {"root.block.softmax"}
 
 
-def test_a_function_that_is_none_of_torch_is_refused_by_name() -> None:
-    config = llm.DumpConfig(mode="api", api_list=[os.path.join])
-    with pytest.raises(ValueError, match="api_list has join, which is none"):
+def scaled(tensor: torch.Tensor, by: float) -> torch.Tensor:
+    """A function of a user."""
+    return tensor * by
+
+
+class Outer:
+    """A class of a user."""
+
+    class Inner:
+        """A nested one."""
+
+        def shift(self, tensor: torch.Tensor) -> torch.Tensor:
+            """A method."""
+            return tensor + 1
+
+        @staticmethod
+        def halved(tensor: torch.Tensor) -> torch.Tensor:
+            """A method without an object."""
+            return tensor / 2
+
+
+class UsesOthers(nn.Module):
+    """Calls what torch and the user have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Calls each once."""
+        x = scaled(self.fc(x), 2.0).add_(1.0)
+        return Outer.Inner().shift(x)
+
+
+def test_functions_of_tensors_and_users_are_found(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    shift = Outer.Inner.shift
+    wanted = [
+        torch.nn.functional.linear,
+        torch.Tensor.add_,
+        scaled,
+        Outer.Inner.shift,
+    ]
+    handle = llm.register_hook(
+        model := UsesOthers(), llm.DumpConfig(mode="api", api_list=wanted)
+    )
+    x = batches()[0]
+    with torch.no_grad():
+        first = model(x)
+    handle.remove()
+    assert "not dumped" not in caplog.text
+    assert handle.folder is not None
+    (device,) = Path(handle.folder, "torch_tensors").iterdir()
+    assert folders_of(device) == {
+        "root.fc.linear",
+        "root.add_",
+        "root.scaled",
+        "root.shift",
+    }
+    assert (load(device / "0/root.shift/input_1.pth") + 1).equal(first)
+    assert load(device / "0/root.shift/output.pth").equal(first)
+    # All is as it was.
+    assert vars(Outer.Inner)["shift"] is shift
+    assert scaled.__name__ == "scaled" and type(scaled).__name__ == "function"
+    with torch.no_grad():
+        assert model(x).equal(first)
+
+
+def test_functions_that_are_not_found_are_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def local(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor
+
+    unknown = [local, len, Outer.Inner.halved]
+    device = dump(mode="api", api_list=[functional.softmax, *unknown])
+    assert folders_of(device) == {"root.block.softmax"}
+    (line,) = [r.getMessage() for r in caplog.records if "api_list" in r.getMessage()]
+    assert f"{local.__module__}.{local.__qualname__}" in line
+    assert "builtins.len" in line and "Outer.Inner.halved" in line
+
+
+def test_a_list_of_which_no_function_is_found_is_refused() -> None:
+    config = llm.DumpConfig(mode="api", api_list=[lambda: None])
+    with pytest.raises(ValueError, match=r"api_list has .*<lambda>"):
         llm.register_hook(Model(), config)
 
 

@@ -11,8 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from msitd._core.api.handle import register_api
-from msitd._core.api.targets import targets
+from msitd._core.api.handle import ApiHandle
 from msitd._core.daemon.face_client import FaceClient
 from msitd._core.daemon.msitctl import Msitctl
 from msitd._core.daemon.programs import find_program
@@ -21,6 +20,7 @@ from msitd._core.module.registration import register_hook as record_modules
 from msitd._core.patterns import compile_patterns
 from msitd._core.recorder import Client
 from msitd._core.removable import Removable
+from msitd.llm.chosen_functions import API_GROUPS, chosen_functions
 from msitd.llm.dump_config import DumpConfig
 from msitd.llm.folders import new_root
 from msitd.llm.running_module import RunningModule
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     import torch
 
 _logger = logging.getLogger("msitd")
-
-_API_GROUPS = ("torch", "functional", "distributed", "npu")
 
 # Handles of this process.
 _made_count = 0
@@ -53,8 +51,8 @@ def register_hook(
 
     Raises:
         ValueError: `model` is no module, `config` no DumpConfig, another
-            `hook_type` is asked for, or a function of `api_list` is none that
-            can be dumped.
+            `hook_type` is asked for, or no function of `api_list` can be
+            dumped. A line of the logger names those that cannot be.
         FileNotFoundError: There is no msitctl, which writes the folders.
         MsitError: The daemon does not answer.
         RuntimeError: Functions are dumped already by another handle.
@@ -169,10 +167,18 @@ class DumpHandle(Removable):
         if "api" in config.mode:
             running = RunningModule(names)
             self._hooks.enter_context(
-                register_api(
+                ApiHandle(
                     client,
-                    groups=_API_GROUPS,
-                    op_pattern=choose["apis"],
+                    groups=API_GROUPS,
+                    functions=choose["apis"].functions,
+                    op_pattern=choose["apis"].ops,
+                    imported=False,
+                    operators=False,
+                    nested=False,
+                    gradients=False,
+                    stack="none",
+                    aliases=False,
+                    objects=False,
                     name_of=functools.partial(_api_name, running, choose["wants"]),
                     tokens=config.token_range,
                     values=False,
@@ -240,26 +246,8 @@ def _chooser(
     return {
         "wants": wants,
         "modules": modules,
-        "apis": _apis(config.api_list),
+        "apis": chosen_functions(config.api_list),
     }
-
-
-def _apis(functions: list[Callable[..., Any]]) -> list[str] | None:
-    if not functions:
-        return None
-    found = targets(_API_GROUPS)
-    ops = []
-    for function in functions:
-        # While functions are recorded, stand-ins are equal to them.
-        of_function = [each.op for each in found if each.original == function]
-        if not of_function:
-            name = getattr(function, "__qualname__", repr(function))
-            raise ValueError(
-                f"api_list has {name}, which is none of the functions of torch, "
-                "torch.nn.functional, torch.distributed and torch_npu that compute"
-            )
-        ops += of_function
-    return ops
 
 
 def _api_name(
