@@ -98,6 +98,24 @@ def test_what_has_cuda_mean_npu_has_it_mean_the_mapped_one(daemon: Daemon) -> No
     assert (0, 0, "root.fc", "output 0") in places(daemon)
 
 
+@pytest.mark.parametrize("ids", ["", "device_ids=[0]", "device_ids=[0, 1, 2, 3]"])
+def test_replicas_on_devices_that_are_mapped_are_the_model(
+    ids: str, daemon: Daemon
+) -> None:
+    script(
+        "import torch_npu\n"
+        + X
+        + f"replicas = torch.nn.DataParallel(model.npu(), {ids}).npu()\n"
+        + "assert replicas.module is model\n"
+        + "assert replicas(x.npu()).equal(model(x))\n"
+        + "called = torch.nn.parallel.data_parallel(model, x.npu(), [0, 1])\n"
+        + "assert called.equal(model(x))\n",
+        *NPU,
+    )
+    found = {op for _, _, op, place in places(daemon) if place == "output 0"}
+    assert {"root", "root.module", "root.module.fc"} <= found
+
+
 def test_paths_are_mapped(place: Path) -> None:
     (place / "here/deep").mkdir(parents=True)
     (place / "here/a.txt").write_text("text")

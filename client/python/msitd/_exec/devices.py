@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -137,6 +138,7 @@ def install(pairs: tuple[tuple[str, str], ...]) -> None:
     _map_checkpoints(types)
     _map_generators(types)
     _map_later_threads(types)
+    _map_replicas(types)
     _mode(types).__enter__()
 
 
@@ -229,6 +231,33 @@ def _map_checkpoints(types: _Types) -> None:
         return torch.serialization.default_restore_location(storage, str(new))
 
     torch.serialization.register_package(_RESTORE_PRIORITY, lambda _: None, restore)
+
+
+def _map_replicas(types: _Types) -> None:
+    """Has DataParallel run its module itself where its devices are the CPU."""
+    from torch.nn import parallel
+
+    # The package has a function of that name.
+    module = importlib.import_module("torch.nn.parallel.data_parallel")
+    find = module._get_available_device_type
+    function = module.data_parallel
+
+    def find_here() -> str | None:
+        kind = find()
+        # Numbers of devices that are mapped are none of the CPU.
+        return None if types.type_of(kind) == "cpu" else kind
+
+    @functools.wraps(function)
+    def data_parallel(model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        if find_here() is not None:
+            return function(model, inputs, *args, **kwargs)
+        given = inspect.signature(function).bind(model, inputs, *args, **kwargs)
+        # As the original does with them.
+        inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+        return model(*inputs, **(given.arguments.get("module_kwargs") or {}))
+
+    module._get_available_device_type = find_here
+    module.data_parallel = parallel.data_parallel = data_parallel
 
 
 def _map_later_threads(types: _Types) -> None:
