@@ -1,6 +1,6 @@
-"""One stage of a pipeline of Megatron-core, on a CPU.
+"""One rank of Megatron-core, on a CPU: a stage of a pipeline, or a part of each layer.
 
-usage: megatron_rank.py RANK WORLD_SIZE FILE
+usage: megatron_rank.py RANK WORLD_SIZE FILE [tensor]
 """
 
 import contextlib
@@ -16,10 +16,12 @@ LAYERS, WIDTH, ROWS, PLACES = 4, 32, 2, 8
 
 
 def main() -> None:
-    rank, stages = int(sys.argv[1]), int(sys.argv[2])
+    rank, world_size = int(sys.argv[1]), int(sys.argv[2])
+    shares_layers = sys.argv[4:] == ["tensor"]
+    stages = 1 if shares_layers else world_size
     torch.set_num_threads(1)
     dist.init_process_group(
-        "gloo", init_method=f"file://{sys.argv[3]}", rank=rank, world_size=stages
+        "gloo", init_method=f"file://{sys.argv[3]}", rank=rank, world_size=world_size
     )
     # What it asks a device for that is not there.
     torch.cuda.current_device = lambda: torch.device("cpu")
@@ -33,20 +35,22 @@ def main() -> None:
         return contextlib.nullcontext()
 
     megatron_random.CudaRNGStatesTracker.fork = fork
-    parallel_state.initialize_model_parallel(1, stages)
+    parallel_state.initialize_model_parallel(world_size // stages, stages)
     torch.manual_seed(0)
     config = TransformerConfig(
         num_layers=LAYERS,
         hidden_size=WIDTH,
         num_attention_heads=4,
         use_cpu_initialization=True,
+        tensor_model_parallel_size=world_size // stages,
         pipeline_model_parallel_size=stages,
         pipeline_dtype=torch.float32,
         attention_dropout=0.0,
         hidden_dropout=0.0,
         bias_dropout_fusion=False,
     )
-    is_first, is_last = rank == 0, rank == stages - 1
+    is_first = shares_layers or rank == 0
+    is_last = shares_layers or rank == stages - 1
     model = GPTModel(
         config=config,
         transformer_layer_spec=get_gpt_layer_local_spec(),
@@ -59,9 +63,11 @@ def main() -> None:
     places = torch.arange(PLACES).repeat(ROWS, 1)
     mask = torch.ones(1, 1, PLACES, PLACES, dtype=torch.bool).triu(1)
     with (
-        torch.no_grad(),
-        msitd.Client(rank=rank, world_size=stages, if_exists="new") as client,
-        megatron.register_hook(model, client),
+        msitd.Client(rank=rank, world_size=world_size, if_exists="new") as client,
+        megatron.register_hook(model, client, weights=True, gradients=shares_layers)
+        if shares_layers
+        else megatron.register_hook(model, client),
+        torch.set_grad_enabled(shares_layers),
     ):
         for _ in range(2):
             if not is_first:
@@ -69,6 +75,9 @@ def main() -> None:
                 dist.recv(hidden, rank - 1)
                 model.set_input_tensor(hidden)
             result = model(words, places, mask)
+            if shares_layers:
+                # Of logits that ranks share, each has the gradients of its own.
+                (result.square().sum() / result.shape[0]).backward()
             if not is_last:
                 dist.send(result.contiguous(), rank + 1)
     dist.destroy_process_group()

@@ -18,6 +18,7 @@ from msitd._core.graph import compiled
 from msitd._core.module.hooks import HookHandle
 from msitd._core.module.registration import register_hook as register_model
 from msitd._core.removable import Removable
+from msitd.engines.tensor_parallel import placements_of
 
 if TYPE_CHECKING:
     import torch
@@ -71,6 +72,10 @@ def register_hook(
     model: `root.decoder.layers.5` is the same layer on any stage of any pipeline.
     Wrappers around the model are no part of a name.
 
+    With tensor parallelism, parameters have the placement that they have on the ranks of
+    their group, and so has what parallel layers get and give: a comparison joins them.
+    Tensors of gated layers and of experts have none.
+
     Args:
         model: The model, or the list of its parts with virtual pipeline stages.
         client: Of the rank of torch.distributed.
@@ -90,9 +95,14 @@ def register_hook(
     try:
         for part in parts:
             inner = _unwrapped(part)
+            op_of = _op_of(inner)
             handles.append(
                 HookHandle(
-                    inner, client, op_of=_op_of(inner), **{**_DEFAULTS, **options}
+                    inner,
+                    client,
+                    op_of=op_of,
+                    placements=placements_of(inner, op_of),
+                    **{**_DEFAULTS, **options},
                 )
             )
     except BaseException:

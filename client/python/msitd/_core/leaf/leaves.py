@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 _VALUES_MAX = 256
 
 
+class Placements(Protocol):
+    """Says how tensors lie on the ranks of a job."""
+
+    def __call__(self, op: str, io: str, index: str, tensor: Any, /) -> str | None:
+        """Returns a placement, as `Client.record` takes it; None if it has none."""
+
+
 class Call(NamedTuple):
     """A call that has begun."""
 
@@ -75,6 +82,7 @@ class LeafRecorder:
         values: bool,
         objects: bool,
         listener: CallListener | None = None,
+        placements: Placements | None = None,
     ) -> None:
         # A caller with a tensor has torch.
         import torch
@@ -85,6 +93,7 @@ class LeafRecorder:
         self._values = values
         self._objects = objects
         self._listener = listener
+        self._placements = placements
 
     def begin_call(self, op: str, token: int) -> int:
         """Returns the number of a call; -1 if it cannot have one, which is counted."""
@@ -98,7 +107,8 @@ class LeafRecorder:
     def side(self, io: str) -> Side:
         """Returns what records the arguments or the results of calls."""
         reader = memory.torch_reader()
-        if reader is None or self._listener is not None:
+        is_native = self._listener is None and self._placements is None
+        if reader is None or not is_native:
             return _Side(self, self._client, self._tensor_type, io)
         number = IO_NUMBERS[io]
         native = self._client._native
@@ -126,6 +136,7 @@ class LeafRecorder:
         if listener is not None and not listener.accepts(call, io):
             return value_count
         op, token, number, stack, *_ = call
+        placements = self._placements
         for index, leaf in self._all_of(leaves, call):
             try:
                 if isinstance(leaf, tensor_type):
@@ -140,6 +151,11 @@ class LeafRecorder:
                         call=number,
                         stack=stack,
                         identity=0 if identities is None else identities.of(leaf),
+                        placement=(
+                            None
+                            if placements is None
+                            else placements(op, io, index, leaf)
+                        ),
                     )
                     continue
                 if not values.is_plain(leaf):

@@ -39,7 +39,7 @@ def placement_of(tensor: Any) -> str | None:
 def _text(mesh: Any, placements: tuple[Any, ...], shape: tuple[int, ...]) -> str | None:
     ranks = mesh.mesh
     sizes = tuple(ranks.shape)
-    described = _describe_mesh(sizes, ranks.flatten().tolist())
+    described = describe_mesh(sizes, ranks.flatten().tolist())
     if described is None or len(placements) != len(sizes):
         return None
     first, strides = described
@@ -57,7 +57,7 @@ def _text(mesh: Any, placements: tuple[Any, ...], shape: tuple[int, ...]) -> str
     return text if len(text) <= _TEXT_BYTES_MAX else None
 
 
-def _describe_mesh(
+def describe_mesh(
     sizes: tuple[int, ...], ranks: list[int]
 ) -> tuple[int, list[int]] | None:
     """Returns the first rank and the strides, if all strides are even."""

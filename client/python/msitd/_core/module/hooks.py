@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msitd._core.gradient.backward import Backward
 from msitd._core.graph import compiled, graphs
 from msitd._core.graph.sites import BEFORE, Caller
-from msitd._core.leaf.leaves import Call, LeafRecorder
+from msitd._core.leaf.leaves import Call, LeafRecorder, Placements
 from msitd._core.leaf.stacks import STACK_LEVELS
 from msitd._core.listening import safe_listener
 from msitd._core.module import optimizers
@@ -52,6 +52,8 @@ class HookHandle(Removable):
         listener: Is told of the calls, and chooses among them.
         has_ties: Whether the gradient of a parameter that several modules have is
             recorded with each of them, not only with the first.
+        placements: Gives the placement of a tensor on the ranks of its job. One that it
+            gives none has its own.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class HookHandle(Removable):
         op_of: Callable[[str], str] | None = None,
         listener: CallListener | None = None,
         has_ties: bool = False,
+        placements: Placements | None = None,
     ) -> None:
         require_torch()
         if stack not in STACK_LEVELS:
@@ -102,7 +105,12 @@ class HookHandle(Removable):
         self._recorded_op_of = functools.partial(recorded_op, self._matches, op_of)
         self._listener = listener = safe_listener(listener, self._skips)
         self._leaves = LeafRecorder(
-            client, self._skips, values=values, objects=objects, listener=listener
+            client,
+            self._skips,
+            values=values,
+            objects=objects,
+            listener=listener,
+            placements=placements,
         )
         self._input_side = self._leaves.side("input")
         self._output_side = self._leaves.side("output")
@@ -118,6 +126,7 @@ class HookHandle(Removable):
         # `generate` and other methods of a compiled model call the model inside.
         model = compiled.unwrap(model)
         needs_python = gradients or listener is not None or stack != "none"
+        needs_python = needs_python or placements is not None
         is_ordinary = self._note is not None and not needs_python
         self._native_calls = (
             NativeCalls(
