@@ -52,8 +52,7 @@ class HookHandle(Removable):
         listener: Is told of the calls, and chooses among them.
         has_ties: Whether the gradient of a parameter that several modules have is
             recorded with each of them, not only with the first.
-        placements: Gives the placement of a tensor on the ranks of its job. One that it
-            gives none has its own.
+        placements: Gives the placement of a tensor that has none of its own.
     """
 
     def __init__(
@@ -90,8 +89,7 @@ class HookHandle(Removable):
         compiled.make_package_opaque()
         self._is_grad_enabled = torch.is_grad_enabled
         self._client = client
-        self._inputs = inputs
-        self._outputs = outputs
+        self._inputs, self._outputs = inputs, outputs
         self.stack_level = stack
         self._aliases = aliases
         self._tokens = tokens
@@ -125,8 +123,8 @@ class HookHandle(Removable):
         self._is_tracing = compiled.tracing_test(self._note is not None)
         # `generate` and other methods of a compiled model call the model inside.
         model = compiled.unwrap(model)
-        needs_python = gradients or listener is not None or stack != "none"
-        needs_python = needs_python or placements is not None
+        is_told = listener is not None or placements is not None
+        needs_python = gradients or is_told or stack != "none"
         is_ordinary = self._note is not None and not needs_python
         self._native_calls = (
             NativeCalls(
