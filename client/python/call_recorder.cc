@@ -35,7 +35,7 @@ void Append(nb::handle calls, nb::handle call) {
 enum Field { kOp, kToken, kNumber, kStack, kInputs, kIsAgain, kFieldCount };
 
 nb::handle FieldOf(const nb::tuple& call, Field field) {
-  return PyTuple_GET_ITEM(call.ptr(), field);
+  return PyTuple_GetItem(call.ptr(), field);
 }
 
 nb::tuple MakeCall(nb::handle type, nb::handle op, nb::handle token,
@@ -43,9 +43,10 @@ nb::tuple MakeCall(nb::handle type, nb::handle op, nb::handle token,
   const nb::tuple fields =
       nb::make_tuple(op, token, number, nb::none(), nb::none(), false);
   // What the class does itself, without its frame.
-  PyObject* const call =
-      PyTuple_Type.tp_new(reinterpret_cast<PyTypeObject*>(type.ptr()),
-                          nb::make_tuple(fields).ptr(), nullptr);
+  static const auto make_tuple =
+      reinterpret_cast<newfunc>(PyType_GetSlot(&PyTuple_Type, Py_tp_new));
+  PyObject* const call = make_tuple(reinterpret_cast<PyTypeObject*>(type.ptr()),
+                                    nb::make_tuple(fields).ptr(), nullptr);
   if (call == nullptr) throw nb::python_error();
   return nb::steal<nb::tuple>(call);
 }
@@ -101,11 +102,10 @@ bool CallRecorder::End(nb::handle forward, nb::handle result) const {
   const Py_ssize_t count = PyList_Size(calls.ptr());
   if (count < 0) throw nb::python_error();
   if (count == 0) return true;
-  const nb::object last = nb::borrow(PyList_GET_ITEM(calls.ptr(), count - 1));
+  const nb::object last = nb::borrow(PyList_GetItem(calls.ptr(), count - 1));
   const bool is_off = last.is(off_);
   if (!is_off) {
-    if (!PyTuple_Check(last.ptr()) ||
-        PyTuple_GET_SIZE(last.ptr()) != kFieldCount) {
+    if (!PyTuple_Check(last.ptr()) || PyTuple_Size(last.ptr()) != kFieldCount) {
       return false;
     }
     const auto call = nb::borrow<nb::tuple>(last);

@@ -129,7 +129,7 @@ Scalar ReadScalar(nb::handle number) {
   } else if (PyLong_Check(object)) {
     set(MSIT_DTYPE_INT64, nb::cast<int64_t>(number));
   } else if (PyFloat_Check(object)) {
-    set(MSIT_DTYPE_FLOAT64, PyFloat_AS_DOUBLE(object));
+    set(MSIT_DTYPE_FLOAT64, PyFloat_AsDouble(object));
   } else if (PyComplex_Check(object)) {
     set(MSIT_DTYPE_COMPLEX128,
         std::complex<double>(PyComplex_RealAsDouble(object),

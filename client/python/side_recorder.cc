@@ -56,19 +56,19 @@ class SideRecorder::Walk {
     if (side_.tensors_.IsTensor(value)) {
       VisitTensor(value, depth);
     } else if (PyTuple_CheckExact(value) && depth < kDepthMax &&
-               PyTuple_GET_SIZE(value) != 0) {
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
-        VisitAt(i, PyTuple_GET_ITEM(value, i), depth + 1);
+               PyTuple_Size(value) != 0) {
+      for (Py_ssize_t i = 0; i < PyTuple_Size(value); ++i) {
+        VisitAt(i, PyTuple_GetItem(value, i), depth + 1);
       }
     } else if (PyList_CheckExact(value) && depth < kDepthMax &&
-               PyList_GET_SIZE(value) != 0) {
+               PyList_Size(value) != 0) {
       // Other threads may change a list meanwhile.
-      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); ++i) {
-        const nb::object item = nb::borrow(PyList_GET_ITEM(value, i));
+      for (Py_ssize_t i = 0; i < PyList_Size(value); ++i) {
+        const nb::object item = nb::borrow(PyList_GetItem(value, i));
         VisitAt(i, item.ptr(), depth + 1);
       }
     } else if (PyDict_CheckExact(value) && depth < kDepthMax &&
-               PyDict_GET_SIZE(value) != 0) {
+               PyDict_Size(value) != 0) {
       VisitItems(value, depth + 1);
     } else if (!VisitValue(value)) {
       VisitOther(value, nb::str(path_.c_str()), depth);
@@ -85,8 +85,8 @@ class SideRecorder::Walk {
   void VisitItems(PyObject* dict, int depth) {
     const nb::list items = nb::steal<nb::list>(PyDict_Items(dict));
     for (nb::handle item : items) {
-      PyObject* const value = PyTuple_GET_ITEM(item.ptr(), 1);
-      const nb::str key(nb::handle(PyTuple_GET_ITEM(item.ptr(), 0)));
+      PyObject* const value = PyTuple_GetItem(item.ptr(), 1);
+      const nb::str key(nb::handle(PyTuple_GetItem(item.ptr(), 0)));
       const char* const text = TextOf(key.ptr());
       if (text == nullptr) {
         nb::object path = key;
@@ -229,10 +229,10 @@ void SideRecorder::RecordArguments(const nb::tuple& args,
                                    nb::handle identities) const {
   Walk walk(*this, call, identities);
   if (!walk.IsAskedFor()) return;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args.ptr()); ++i) {
-    walk.VisitAt(i, PyTuple_GET_ITEM(args.ptr(), i), 0);
+  for (Py_ssize_t i = 0; i < PyTuple_Size(args.ptr()); ++i) {
+    walk.VisitAt(i, PyTuple_GetItem(args.ptr(), i), 0);
   }
-  if (PyDict_GET_SIZE(kwargs.ptr()) != 0) walk.VisitItems(kwargs.ptr(), 0);
+  if (PyDict_Size(kwargs.ptr()) != 0) walk.VisitItems(kwargs.ptr(), 0);
 }
 
 void SideRecorder::RecordResult(nb::handle result, const nb::tuple& call,

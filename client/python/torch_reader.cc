@@ -40,6 +40,13 @@ bool IsTrue(PyObject* answer) {
   return is_true;
 }
 
+// Calls a method without arguments.
+PyObject* Call(PyObject* object, const nb::str& method) {
+  PyObject* arguments[] = {nullptr, object};
+  return PyObject_VectorcallMethod(method.ptr(), arguments + 1,
+                                   1 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
+}
+
 }  // namespace
 
 int32_t DTypeOf(nb::dlpack::dtype type) {
@@ -145,9 +152,8 @@ bool TorchReader::IsLazy(PyObject* object, int32_t dtype) const {
                            dtype == MSIT_DTYPE_FLOAT32 ||
                            dtype == MSIT_DTYPE_FLOAT64;
   if (!is_complex && !may_be_part) return false;
-  if (IsTrue(PyObject_CallMethodNoArgs(object, is_neg_.ptr()))) return true;
-  return is_complex &&
-         IsTrue(PyObject_CallMethodNoArgs(object, is_conj_.ptr()));
+  if (IsTrue(Call(object, is_neg_))) return true;
+  return is_complex && IsTrue(Call(object, is_conj_));
 }
 
 }  // namespace msitd::python
