@@ -18,7 +18,8 @@ if(MSITD_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${MSITD_CCACHE})
 endif()
 find_program(MSITD_MOLD mold)
-if(MSITD_MOLD)
+# A compiler for another machine looks for linkers of its own only.
+if(MSITD_MOLD AND NOT CMAKE_CROSSCOMPILING)
   add_link_options(-fuse-ld=mold)
 endif()
 

@@ -14,6 +14,7 @@ from conftest import CACHE, ROOT
 from debian_root import DebianRoot
 
 SIZE_MAX = 40 << 20
+STABLE_ABI_MIN = 12
 PROGRAMS = ("msitd", "msitctl", "msitd-inspect")
 COMPARED = """
 import array
@@ -24,14 +25,26 @@ for run, last in (("golden", 3.0), ("target", 4.0)):
 """
 
 
-# A Debian, the Python of a wheel that works there, and where such a Python is: for
-# Debian 13 nothing of Debian 12 can be.
+def newer_python() -> str | None:
+    """A Python with headers that makes a wheel for the stable ABI."""
+    named = os.environ.get("MSITD_PYTHON_312")
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    found = [shutil.which("python3.12"), shutil.which("python3.13")]
+    found += [
+        str(path) for path in sorted(pyenv.glob("versions/3.1[23].*/bin/python3"))
+    ]
+    for python in [named, *found]:
+        asks = f"import sys; sys.exit(sys.version_info < (3, {STABLE_ABI_MIN}))"
+        if python and not subprocess.run([python, "-c", asks], check=False).returncode:
+            return python
+    return None
+
+
+# A Debian, the tags of a wheel that works there, and who makes it: for Debian 13
+# nothing of Debian 12 can, but any Python from 3.12 on.
 DEBIANS = {
-    "bookworm": ("cp311", "/usr/bin/python3"),
-    "trixie": (
-        "cp313",
-        os.environ.get("MSITD_PYTHON_313") or shutil.which("python3.13"),
-    ),
+    "bookworm": ("cp311-cp311", "/usr/bin/python3"),
+    "trixie": ("cp312-abi3", newer_python()),
 }
 
 
@@ -44,14 +57,14 @@ def suite(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def wheel(suite: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel for its Python."""
-    tag, python = DEBIANS[suite]
+    tags, python = DEBIANS[suite]
     if python is None:
-        pytest.skip(f"no Python for {tag} with headers; name it in MSITD_PYTHON_313")
+        pytest.skip(f"no Python for {tags} with headers; name it in MSITD_PYTHON_312")
     out = tmp_path_factory.mktemp("wheels")
     command = [ROOT / "deploy/package", "--only", "wheels", "--out", out]
     command += ["--python", python]
     subprocess.run(command, check=True, timeout=3000, stdout=subprocess.DEVNULL)
-    (path,) = out.glob(f"*-{tag}-*.whl")
+    (path,) = out.glob(f"*-{tags}-*.whl")
     return path
 
 
@@ -66,7 +79,7 @@ def root(suite: str) -> Iterator[DebianRoot]:
 def test_wheel_is_small_and_says_for_whom_it_is(wheel: Path) -> None:
     assert wheel.stat().st_size <= SIZE_MAX
     assert re.fullmatch(
-        rf"msitd-[0-9.]+-(cp3\d+)-\1-manylinux_2_36_{os.uname().machine}.whl",
+        rf"msitd-[0-9.]+-cp3\d+-(cp3\d+|abi3)-manylinux_2_36_{os.uname().machine}.whl",
         wheel.name,
     )
 
