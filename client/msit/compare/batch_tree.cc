@@ -108,7 +108,7 @@ const trees::TreeEntry* BatchTree::NextLastOutput() {
     if (key.io == Io::kOutput) {
       last_output_ = *std::move(behind_);
       last_output_.key.call = 0;
-      last_output_.key.index = "0";
+      last_output_.key.index.assign(1, '0');
       has_output = true;
     }
     behind_.reset();
