@@ -89,7 +89,7 @@ std::string ReprOfText(std::string_view text) {
       out += "\\r";
     } else if (c == '\t') {
       out += "\\t";
-    } else if ((c >= 0 && c < ' ') || c == '\x7f') {
+    } else if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') {
       out += fmt::format("\\x{:02x}", static_cast<int>(c));
     } else {
       out += c;
