@@ -28,8 +28,13 @@ add_custom_target(msitd_manuals ${with_all} DEPENDS ${share}/man/man1/msitctl.1.
 execute_process(COMMAND gzip -9nc ${deploy}/debian/changelog
                 OUTPUT_FILE ${PROJECT_BINARY_DIR}/changelog.gz
                 COMMAND_ERROR_IS_FATAL ANY)
+# What users see of each version: the other one is of the packages.
+execute_process(COMMAND gzip -9nc ${PROJECT_SOURCE_DIR}/CHANGELOG.md
+                OUTPUT_FILE ${PROJECT_BINARY_DIR}/NEWS.gz
+                COMMAND_ERROR_IS_FATAL ANY)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
-                                       ${deploy}/debian/changelog)
+                                       ${deploy}/debian/changelog
+                                       ${PROJECT_SOURCE_DIR}/CHANGELOG.md)
 
 install(TARGETS msitd RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
         COMPONENT daemon)

@@ -63,6 +63,7 @@ foreach(component daemon ctl lib dev compat)
   string(TOUPPER ${component} upper)
   set(doc share/doc/${CPACK_DEBIAN_${upper}_PACKAGE_NAME})
   install(FILES ${scripts}/copyright ${PROJECT_BINARY_DIR}/changelog.gz
+                ${PROJECT_BINARY_DIR}/NEWS.gz
           DESTINATION ${doc} COMPONENT ${component})
 endforeach()
 include(CPack)

@@ -3,6 +3,7 @@
 tests/nightly packages installs, upgrades and purges them in a root of their own.
 """
 
+import gzip
 import re
 import shutil
 import subprocess
@@ -52,6 +53,14 @@ def test_there_are_five_packages_of_this_version(debs: dict[str, Path]) -> None:
         assert field(path, "Version") == VERSION
     changelog = (ROOT / "deploy/debian/changelog").read_text()
     assert changelog.startswith(f"msitd ({VERSION}) ")
+
+
+def test_packages_carry_what_changed_for_users(unpacked: Path) -> None:
+    changes = (ROOT / "CHANGELOG.md").read_bytes()
+    assert f"## [{VERSION}] - ".encode() in changes
+    for name in NAMES:
+        news = unpacked / "usr/share/doc" / name / "NEWS.gz"
+        assert gzip.decompress(news.read_bytes()) == changes, name
 
 
 def test_packages_ask_for_what_they_need(debs: dict[str, Path]) -> None:
