@@ -43,7 +43,6 @@ bool TakesValues(const Selector& selector);
 
 // What is compared, and what passes.
 struct ComparisonPlan {
-  std::string owner;  // See v1.Comparison.owner.
   std::string golden_run;
   std::string target_run;
   Selector selector;
@@ -59,6 +58,7 @@ struct ComparisonPlan {
   // seal.
   ActivitySource activity = {};
   std::chrono::milliseconds silence = kSilence;
+  std::string owner = {};  // See v1.Comparison.owner.
 };
 
 // Ranks of which the order is found out, of those that fail at the first token
