@@ -40,7 +40,7 @@ std::string ToLine(const AuditEntry& entry) {
       {"role", RoleName(entry.caller.role)},
       {"peer", entry.peer},
       {"method", entry.method},
-      {"target", entry.target},
+      {"target", entry.target.substr(0, kAuditTargetBytesMax)},
       {"code", absl::StatusCodeToString(entry.status.code())}};
   if (!entry.status.ok()) line["reason"] = Reason(entry.status);
   return line.dump(-1, ' ', false,
@@ -73,10 +73,12 @@ void AuditLog::Add(const AuditEntry& entry) {
   std::string line = ToLine(entry);
   {
     MutexLock lock(mu_);
-    if (lines_.size() >= kLinesMax) {
+    if (lines_.size() >= kLinesMax ||
+        waiting_bytes_ + line.size() > kWaitingBytesMax) {
       ++lost_count_;
       return;
     }
+    waiting_bytes_ += line.size();
     lines_.push_back(std::move(line));
   }
   changed_.NotifyAll();
@@ -120,6 +122,7 @@ void AuditLog::Run() {
       while (lines_.empty() && !is_stopping_) changed_.Wait(mu_);
       if (lines_.empty()) return;
       lines.swap(lines_);
+      waiting_bytes_ = 0;
       lost_count = lost_count_;
     }
     if (const auto now = std::chrono::steady_clock::now(); now >= look_time) {

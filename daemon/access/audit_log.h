@@ -30,6 +30,9 @@ struct AuditEntry {
   absl::Status status;
 };
 
+// Bytes of a target that a line has; the rest is cut off.
+inline constexpr size_t kAuditTargetBytesMax = 512;
+
 // Returns a line: an object of JSON, and its end.
 std::string ToLine(const AuditEntry& entry);
 
@@ -42,6 +45,7 @@ class AuditLog {
   // Lines that may wait. Those that find no place are counted, and the file
   // says how many they were.
   static constexpr size_t kLinesMax = 65'536;
+  static constexpr size_t kWaitingBytesMax = size_t{16} << 20;
 
   // Appends to the file at `path`, or makes one that the owner may read and
   // write, and the group may read. Does not follow a link at its name.
@@ -75,6 +79,7 @@ class AuditLog {
   Mutex mu_;
   CondVar changed_;
   std::deque<std::string> lines_ ABSL_GUARDED_BY(mu_);
+  size_t waiting_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t lost_count_ ABSL_GUARDED_BY(mu_) = 0;
   bool is_stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::thread thread_;

@@ -15,8 +15,8 @@ bool IsRefusal(const absl::Status& status) {
 }  // namespace
 
 absl::Status Gatekeeper::Enter(const Caller& caller, const MethodRule& rule) {
-  MSITD_RETURN_IF_ERROR(CheckRole(caller, rule.role, rule.method));
-  return limits_.Enter(caller.name, RateLimits::Clock::now());
+  MSITD_RETURN_IF_ERROR(limits_.Enter(caller.name, RateLimits::Clock::now()));
+  return CheckRole(caller, rule.role, rule.method);
 }
 
 absl::Status Gatekeeper::CheckTarget(const Caller& caller,
@@ -42,7 +42,8 @@ void Gatekeeper::Note(const Caller& caller, std::string_view peer,
   if (rule.audit == MethodRule::Audit::kNever && !is_refused) return;
   if (parts_.audit != nullptr) {
     parts_.audit->Add({std::chrono::system_clock::now(), caller,
-                       std::string(peer), rule.method, std::string(target),
+                       std::string(peer), rule.method,
+                       std::string(target.substr(0, kAuditTargetBytesMax)),
                        status});
     return;
   }
@@ -51,12 +52,9 @@ void Gatekeeper::Note(const Caller& caller, std::string_view peer,
       log::Get("access")->warn(
           "refuse caller={} peer={} method={} target='{}' reason={} "
           "suppressed={}",
-          caller.name, peer, rule.method, target, Reason(status), *suppressed);
+          caller.name, peer, rule.method,
+          target.substr(0, kAuditTargetBytesMax), Reason(status), *suppressed);
     }
-  } else if (rule.audit == MethodRule::Audit::kChange) {
-    log::Get("access")->debug("change caller={} method={} target='{}' code={}",
-                              caller.name, rule.method, target,
-                              absl::StatusCodeToString(status.code()));
   }
 }
 

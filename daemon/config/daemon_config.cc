@@ -321,6 +321,12 @@ absl::Status ValidateListen(const C& config) {
                                  "needs tls_cert and tls_key",
                                  text));
     }
+    if (!address->is_plain_loopback && config.tls_cert.empty()) {
+      return Invalid("listen",
+                     fmt::format("'{}': without tls_cert and tls_key, take "
+                                 "127.0.0.1, [::1] or localhost",
+                                 text));
+    }
   }
   return absl::OkStatus();
 }

@@ -53,6 +53,8 @@ absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text) {
   }
   out.host = host;
   out.is_loopback = IsLoopback(out.host);
+  out.is_plain_loopback =
+      out.host == "127.0.0.1" || out.host == "::1" || out.host == "localhost";
   return out;
 }
 

@@ -18,6 +18,10 @@ struct ListenAddress {
   // counts as reachable by others, whatever it resolves to.
   bool is_loopback = false;
 
+  // True for what plain TCP may be served at: 127.0.0.1, [::1] and localhost.
+  // gRPC checks that a connection came over one of these.
+  bool is_plain_loopback = false;
+
   // As gRPC wants it, with brackets where needed.
   std::string ToString() const;
 };

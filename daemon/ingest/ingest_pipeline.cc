@@ -99,6 +99,7 @@ absl::StatusOr<capture::Policy> IngestPipeline::SetCapturePolicy(
         ErrorReason::kFieldInvalid);
   }
   const RunHold hold(*this, run);
+  MSITD_RETURN_IF_ERROR(CheckHeldRun(run, caller));
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info,
                          CreateOrGetRun(run, 0, "", caller.name));
   if (info.sealed) return RunSealed(run, "is sealed");
@@ -277,16 +278,40 @@ void IngestPipeline::EndStreamsOf(std::string_view run, std::string_view what,
   PassOnReports(std::move(reports));
 }
 
-absl::StatusOr<storage::RunInfo> IngestPipeline::SealRun(std::string_view run) {
+absl::Status IngestPipeline::CheckHeldRun(std::string_view run,
+                                          const access::Caller& caller) {
+  const absl::StatusOr<storage::RunInfo> found = runs_.GetRun(run);
+  if (absl::IsNotFound(found.status())) return absl::OkStatus();
+  MSITD_RETURN_IF_ERROR(found.status());
+  return access::CheckOwner(caller, found->spec.owner,
+                            fmt::format("run '{}'", run));
+}
+
+absl::StatusOr<storage::RunInfo> IngestPipeline::SealRun(
+    std::string_view run, const access::Caller& caller) {
   const RunHold hold(*this, run);
+  MSITD_RETURN_IF_ERROR(CheckHeldRun(run, caller));
   EndStreamsOf(run, "was sealed", /*discards=*/false);
   ForgetActivity(run);
   return runs_.SealRun(run);
 }
 
-absl::Status IngestPipeline::DeleteRun(std::string_view run) {
+absl::Status IngestPipeline::DeleteRun(std::string_view run,
+                                       const access::Caller& caller) {
   const RunHold hold(*this, run);
+  MSITD_RETURN_IF_ERROR(CheckHeldRun(run, caller));
   return DeleteHeldRun(run, "was deleted");
+}
+
+absl::StatusOr<storage::RunInfo> IngestPipeline::ChangeRetention(
+    std::string_view run, const access::Caller& caller,
+    absl::FunctionRef<absl::Status(storage::RunRetention&)> change) {
+  const RunHold hold(*this, run);
+  MSITD_RETURN_IF_ERROR(CheckHeldRun(run, caller));
+  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo found, runs_.GetRun(run));
+  storage::RunRetention retention = found.retention;
+  MSITD_RETURN_IF_ERROR(change(retention));
+  return runs_.SetRetention(run, retention);
 }
 
 absl::Status IngestPipeline::DeleteHeldRun(std::string_view run,

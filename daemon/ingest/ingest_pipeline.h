@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/ingest/chunk_sink.h"
@@ -136,11 +137,21 @@ class IngestPipeline final : public ChunkSink {
   // Ends the streams of the run with RUN_SEALED, commits what they have in
   // flight, then seals the run. Blocks; on commits of other runs only if the
   // run has something in flight.
-  absl::StatusOr<storage::RunInfo> SealRun(std::string_view run);
+  //
+  // Errors of this and of the three below: PERMISSION_DENIED (NOT_OWNER) if the
+  // run is there, and neither the caller's nor is the caller an admin.
+  absl::StatusOr<storage::RunInfo> SealRun(
+      std::string_view run, const access::Caller& caller = access::Daemon());
   // Ends the streams of the run with RUN_SEALED, drops what they have in
   // flight, then deletes the run. Blocks on a commit only if it has chunks of
   // the run.
-  absl::Status DeleteRun(std::string_view run);
+  absl::Status DeleteRun(std::string_view run,
+                         const access::Caller& caller = access::Daemon());
+
+  // Sets when bytes of the run go to what `change` makes of it.
+  absl::StatusOr<storage::RunInfo> ChangeRetention(
+      std::string_view run, const access::Caller& caller,
+      absl::FunctionRef<absl::Status(storage::RunRetention&)> change);
 
   // Replaces what the clients of the run record, and tells those that stream.
   // Makes the run, as that of `caller`, if there is none. Sets
@@ -219,6 +230,9 @@ class IngestPipeline final : public ChunkSink {
                                                   int32_t world_size,
                                                   std::string_view job,
                                                   std::string_view owner);
+  // Checks that the caller may change the run, which is held: so it is the same
+  // until the change is made.
+  absl::Status CheckHeldRun(std::string_view run, const access::Caller& caller);
   absl::StatusOr<Opened> OpenAs(const StreamSpec& spec, StreamPeer& peer);
   // True if a stream that wants a run for its launch alone may join this one.
   absl::StatusOr<bool> IsOwnRun(const StreamSpec& spec,

@@ -20,6 +20,10 @@ using Code = absl::StatusCode;
 // Runs that the store is asked for at a time.
 constexpr size_t kRunsAtOnce = 256;
 
+// Names with a greater number behind them do not count, so that nobody can use
+// up the numbers.
+constexpr uint32_t kNewRunNumberMax = 999'999'999;
+
 absl::Status CheckSpec(const StreamSpec& spec) {
   if (spec.stream_id == 0) {
     return WithReason(MakeStatus(Code::kInvalidArgument, "stream_id is 0"),
@@ -86,9 +90,9 @@ uint32_t NumberBehind(std::string_view prefix, std::string_view name) {
   uint32_t number = 0;
   const auto [end, error] =
       std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  const bool is_canonical = error == std::errc() &&
-                            end == digits.data() + digits.size() &&
-                            digits.front() != '0' && number >= 2;
+  const bool is_canonical =
+      error == std::errc() && end == digits.data() + digits.size() &&
+      digits.front() != '0' && number >= 2 && number <= kNewRunNumberMax;
   return is_canonical ? number : 0;
 }
 
@@ -265,7 +269,11 @@ absl::StatusOr<std::string> IngestPipeline::FindNewRun(const StreamSpec& spec) {
   if (!base.ok() && base.status().code() != Code::kNotFound) {
     return base.status();
   }
-  if (base.ok() && base->spec.job == spec.job) own = *base;
+  const auto is_open_to_caller = [&spec](const storage::RunInfo& run) {
+    return access::CheckMayAdd(spec.caller, run.spec.owner, run.spec.name).ok();
+  };
+  const bool may_use_base = base.ok() && is_open_to_caller(*base);
+  if (may_use_base && base->spec.job == spec.job) own = *base;
   const std::string prefix = spec.run + "-";
   uint32_t last = 1;
   uint32_t own_number = 1;
@@ -277,7 +285,8 @@ absl::StatusOr<std::string> IngestPipeline::FindNewRun(const StreamSpec& spec) {
       if (!run.spec.name.starts_with(prefix)) break;
       const uint32_t number = NumberBehind(prefix, run.spec.name);
       last = std::max(last, number);
-      if (number > own_number && run.spec.job == spec.job) {
+      if (number > own_number && run.spec.job == spec.job &&
+          is_open_to_caller(run)) {
         own = run;
         own_number = number;
       }
@@ -288,8 +297,8 @@ absl::StatusOr<std::string> IngestPipeline::FindNewRun(const StreamSpec& spec) {
   if (own.has_value()) {
     MSITD_ASSIGN_OR_RETURN(const bool is_own, IsOwnRun(spec, *own));
     if (is_own) return own->spec.name;
-  } else if (!base.ok() ||
-             (IsUntouched(*base) && TakesStreams(*base, spec.world_size))) {
+  } else if (!base.ok() || (may_use_base && IsUntouched(*base) &&
+                            TakesStreams(*base, spec.world_size))) {
     return spec.run;
   }
   std::string name = fmt::format("{}{}", prefix, last + 1);

@@ -13,8 +13,10 @@
 namespace msitd::server {
 
 CallerSlots::CallerSlots(access::AccessPolicy policy,
-                         grpc::ServerBuilder& builder, size_t slots_max)
-    : policy_(std::move(policy)), slots_(slots_max) {
+                         grpc::ServerBuilder& builder, size_t connections_max)
+    : policy_(std::move(policy)),
+      connections_max_(connections_max),
+      slots_(kSlotsMax) {
   for (Slot& slot : slots_) {
     slot.name = std::make_shared<Name>();
     auto credentials = grpc::experimental::LocalServerCredentials(UDS);
@@ -28,21 +30,46 @@ CallerSlots::CallerSlots(access::AccessPolicy policy,
   }
 }
 
-CallerSlots::Slot* CallerSlots::Find(const access::Caller& caller,
-                                     Clock::time_point now) {
-  Slot* free = nullptr;
+void CallerSlots::ForgetClosed(Clock::time_point now) {
   for (Slot& slot : slots_) {
     std::erase_if(slot.held,
                   [](const HeldSocket& held) { return !held.IsOpen(); });
     if (slot.held.empty() && std::exchange(slot.was_held, false)) {
       slot.free_since = now;
     }
+  }
+}
+
+CallerSlots::Slot* CallerSlots::Find(const access::Caller& caller,
+                                     Clock::time_point now) {
+  const bool is_admin = caller.role == access::Role::kAdmin;
+  Slot* free = nullptr;
+  for (Slot& slot : slots_) {
     if (slot.caller == caller) return &slot;
     const bool is_new = slot.caller == access::Caller();
     const bool has_rested = slot.held.empty() && now - slot.free_since >= kRest;
-    if (free == nullptr && (is_new || has_rested)) free = &slot;
+    const bool is_for_all = is_admin || &slot != &slots_.back();
+    if (free == nullptr && is_for_all && (is_new || has_rested)) free = &slot;
   }
   return free;
+}
+
+absl::Status CallerSlots::CheckShares(const access::Caller& caller) const {
+  if (caller.role == access::Role::kAdmin) return absl::OkStatus();
+  size_t own_count = 0;
+  size_t count = 0;
+  for (const Slot& slot : slots_) {
+    count += slot.held.size();
+    if (slot.caller.name == caller.name) own_count += slot.held.size();
+  }
+  if (own_count < connections_max_ / kUserShare &&
+      count < connections_max_ - connections_max_ / kAdminShare) {
+    return absl::OkStatus();
+  }
+  return WithReason(MakeStatus(absl::StatusCode::kResourceExhausted,
+                               "{} connections are open, {} of {}", count,
+                               own_count, caller.name),
+                    ErrorReason::kStreamsExhausted);
 }
 
 absl::Status CallerSlots::Take(int listener, UniqueFd socket) {
@@ -51,7 +78,10 @@ absl::Status CallerSlots::Take(int listener, UniqueFd socket) {
   MSITD_ASSIGN_OR_RETURN(
       const access::Caller caller,
       policy_.AdmitUser(peer, socket_group_, access::Role::kReader));
-  Slot* const slot = Find(caller, Clock::now());
+  const auto now = Clock::now();
+  ForgetClosed(now);
+  MSITD_RETURN_IF_ERROR(CheckShares(caller));
+  Slot* const slot = Find(caller, now);
   if (slot == nullptr) {
     return WithReason(MakeStatus(absl::StatusCode::kResourceExhausted,
                                  "{} other users are connected", slots_.size()),

@@ -23,6 +23,9 @@ namespace msitd::server {
 // tell from all others. A handler goes to another user only when the one before
 // has long been gone, and no call of theirs can be under way.
 //
+// Nobody can take the places of all others: a user has at most a quarter of the
+// connections, and some of them, like the last handler, are for admins alone.
+//
 // Thread-compatible.
 class CallerSlots final : public Handover {
  public:
@@ -33,15 +36,20 @@ class CallerSlots final : public Handover {
 
   using Clock = std::chrono::steady_clock;
 
+  // Parts of the connections: one in so many for each user, and for admins.
+  static constexpr size_t kUserShare = 4;
+  static constexpr size_t kAdminShare = 8;
+
   // Adds the handlers to `builder`.
   CallerSlots(access::AccessPolicy policy, grpc::ServerBuilder& builder,
-              size_t slots_max = kSlotsMax);
+              size_t connections_max);
 
   // The group of the socket file. Before Take().
   void SetSocketGroup(gid_t group) { socket_group_ = group; }
 
   // Errors: those of AccessPolicy::AdmitUser for a reader;
-  // RESOURCE_EXHAUSTED (STREAMS_EXHAUSTED) with too many users.
+  // RESOURCE_EXHAUSTED (STREAMS_EXHAUSTED) with too many users, or too many
+  // connections of this one.
   absl::Status Take(int listener, UniqueFd socket) override;
 
  private:
@@ -61,8 +69,11 @@ class CallerSlots final : public Handover {
 
   // The slot of a caller, or one that is free; null if there is none.
   Slot* Find(const access::Caller& caller, Clock::time_point now);
+  void ForgetClosed(Clock::time_point now);
+  absl::Status CheckShares(const access::Caller& caller) const;
 
   const access::AccessPolicy policy_;
+  const size_t connections_max_;
   gid_t socket_group_ = static_cast<gid_t>(-1);
   std::vector<Slot> slots_;
 };

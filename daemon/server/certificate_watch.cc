@@ -12,7 +12,8 @@
 
 namespace msitd::server {
 
-CertificateWatch::CertificateWatch(std::string path) : path_(std::move(path)) {}
+CertificateWatch::CertificateWatch(std::string path, std::string name)
+    : path_(std::move(path)), name_(std::move(name)) {}
 
 void CertificateWatch::Read() {
   constexpr int64_t kNsPerSecond = 1'000'000'000;
@@ -24,7 +25,6 @@ void CertificateWatch::Read() {
   std::ifstream file(path_, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const auto certificate = pem::ReadCertificate(text);
-  // Half written, maybe: gRPC keeps the one before, too.
   if (!certificate.ok()) return;
   read_time_ns_ = time_ns;
   last_s_ = certificate->last_s;
@@ -41,10 +41,10 @@ std::string CertificateWatch::Check(Clock::time_point now) {
   if (left_s > kDaysAhead * kSecondsPerDay) return "";
   if (left_s <= 0) {
     return fmt::format(
-        "certificate expired file={} at={}: no client connects any more", path_,
+        "certificate expired file={} at={}: no client connects any more", name_,
         pem::TimeText(last_s_));
   }
-  return fmt::format("certificate expires file={} at={} days_left={}", path_,
+  return fmt::format("certificate expires file={} at={} days_left={}", name_,
                      pem::TimeText(last_s_), left_s / kSecondsPerDay);
 }
 

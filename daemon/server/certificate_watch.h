@@ -11,7 +11,7 @@ namespace msitd::server {
 
 // Warns in the log before the certificate of the daemon expires, once a day:
 // nobody else notices until no client connects any more. Reads the file again
-// when it changes, as gRPC does. Thread-compatible.
+// when it changes. Thread-compatible.
 class CertificateWatch {
  public:
   static constexpr std::chrono::hours kInterval{24};
@@ -20,8 +20,9 @@ class CertificateWatch {
 
   using Clock = std::chrono::system_clock;
 
-  // `path` is a PEM file that has been checked; empty for none.
-  explicit CertificateWatch(std::string path);
+  // `path` is a PEM file that has been checked; empty for none. `name` is what
+  // the warning calls it.
+  CertificateWatch(std::string path, std::string name);
 
   // Returns the warning for `now`; empty for none, and within kInterval of the
   // last check of the same file.
@@ -32,6 +33,7 @@ class CertificateWatch {
   void Read();
 
   const std::string path_;
+  const std::string name_;
   int64_t read_time_ns_ = 0;  // When the file that was read had changed.
   int64_t last_s_ = 0;        // 0: there is no certificate.
   Clock::time_point next_{};

@@ -125,7 +125,8 @@ void BeNice(int64_t nice) {
 int WaitForStop(const config::DaemonConfig& config, StopSignals& signals,
                 Daemon& daemon) {
   using Clock = std::chrono::steady_clock;
-  CertificateWatch certificate(config.tls_cert);
+  CertificateWatch certificate(daemon.node().certificate_in_use(),
+                               config.tls_cert);
   FreedMemory memory;
   const auto watchdog = WatchdogInterval();
   auto next_beat = Clock::now();

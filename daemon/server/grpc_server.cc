@@ -209,7 +209,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   const FileBudget budget =
       FileBudget::Of(FileLimit(), static_cast<size_t>(config.max_streams));
   using Protocol = ConnectionAcceptor::Protocol;
-  auto slots = std::make_unique<CallerSlots>(policy, builder);
+  auto slots = std::make_unique<CallerSlots>(policy, builder,
+                                             budget.unix_connections_max);
   CallerSlots& callers = *slots;
   const size_t local = out->acceptor_.AddGroup(
       std::move(slots), Protocol::kHttp2, budget.unix_connections_max);

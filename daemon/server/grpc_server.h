@@ -47,6 +47,10 @@ class GrpcServer {
 
   // Looks, now and then, whether the files of TLS have changed.
   void RefreshTls();
+  // A path of the certificate that new connections get; empty without TLS.
+  std::string certificate_in_use() const {
+    return tls_files_ == nullptr ? "" : tls_files_->own_copy();
+  }
 
   // Health checks say NOT_SERVING from here on.
   void SetNotServing();

@@ -59,6 +59,7 @@ class NodeServer {
 
   // See GrpcServer.
   void RefreshTls() { grpc_->RefreshTls(); }
+  std::string certificate_in_use() const { return grpc_->certificate_in_use(); }
 
   // Frees the buffers that are kept for later chunks.
   void DropKeptBuffers() { buffers_.DropKept(); }

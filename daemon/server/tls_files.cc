@@ -70,6 +70,9 @@ absl::StatusOr<TlsFiles::Content> TlsFiles::Read() const {
   const absl::Status fits = pem::CheckKey(key, chain);
   if (!fits.ok()) return Annotate(fits, "tls_key " + paths_.key);
   Content out{key + "\n" + chain, ""};
+  // A key file may have certificates of its own, which come first then.
+  const absl::Status is_pair = pem::CheckKey(out.own, out.own);
+  if (!is_pair.ok()) return Annotate(is_pair, "tls_key " + paths_.key);
   if (paths_.client_ca.empty()) return out;
   MSITD_ASSIGN_OR_RETURN(out.client_ca, ReadPem(paths_.client_ca));
   const absl::Status is_authority =
@@ -102,8 +105,9 @@ void TlsFiles::Refresh(Clock::time_point now) {
     return;
   }
   const std::string problem(Message(status));
-  if (problem == problem_) return;
+  if (problem == problem_ && now < warn_time_) return;
   problem_ = problem;
+  warn_time_ = now + kWarnInterval;
   log::Get("server")->warn(
       "TLS files are no good, those before stay in use reason='{}'", problem);
 }

@@ -20,6 +20,8 @@ class TlsFiles {
  public:
   // How often the files are looked at.
   static constexpr std::chrono::seconds kInterval{5};
+  // How often it is said that they are no good.
+  static constexpr std::chrono::hours kWarnInterval{24};
 
   using Clock = std::chrono::steady_clock;
 
@@ -62,7 +64,8 @@ class TlsFiles {
   UniqueFd own_;
   UniqueFd client_ca_;
   Clock::time_point next_{};
-  std::string problem_;  // That was logged last.
+  std::string problem_;            // That was logged last.
+  Clock::time_point warn_time_{};  // When it is logged again.
 };
 
 }  // namespace msitd::server

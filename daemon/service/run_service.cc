@@ -140,13 +140,13 @@ absl::Status RunServiceImpl::Create(const access::Caller& caller,
 }
 
 absl::Status RunServiceImpl::SetRetention(
-    const v1::SetRunRetentionRequest& request, v1::Run& response) {
-  const MutexLock lock(retention_mu_);
-  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run,
-                         runs_.GetRun(request.run()));
-  storage::RunRetention retention = run.retention;
-  MSITD_RETURN_IF_ERROR(Apply(request.retention(), retention));
-  return Answer(readers_, runs_.SetRetention(request.run(), retention),
+    const access::Caller& caller, const v1::SetRunRetentionRequest& request,
+    v1::Run& response) {
+  const auto change = [&request](storage::RunRetention& retention) {
+    return Apply(request.retention(), retention);
+  };
+  return Answer(readers_,
+                pipeline_.ChangeRetention(request.run(), caller, change),
                 response);
 }
 
@@ -177,24 +177,25 @@ grpc::ServerUnaryReactor* RunServiceImpl::CreateRun(
 grpc::ServerUnaryReactor* RunServiceImpl::SealRun(
     grpc::CallbackServerContext* context, const v1::SealRunRequest* request,
     v1::Run* response) {
-  return UnaryCall::Start(pool_, *context, [=, this](const Call&) {
-    return Answer(readers_, pipeline_.SealRun(request->run()), *response);
+  return UnaryCall::Start(pool_, *context, [=, this](const Call& call) {
+    return Answer(readers_, pipeline_.SealRun(request->run(), call.caller()),
+                  *response);
   });
 }
 
 grpc::ServerUnaryReactor* RunServiceImpl::SetRunRetention(
     grpc::CallbackServerContext* context,
     const v1::SetRunRetentionRequest* request, v1::Run* response) {
-  return UnaryCall::Start(pool_, *context, [=, this](const Call&) {
-    return SetRetention(*request, *response);
+  return UnaryCall::Start(pool_, *context, [=, this](const Call& call) {
+    return SetRetention(call.caller(), *request, *response);
   });
 }
 
 grpc::ServerUnaryReactor* RunServiceImpl::DeleteRun(
     grpc::CallbackServerContext* context, const v1::DeleteRunRequest* request,
     google::protobuf::Empty*) {
-  return UnaryCall::Start(pool_, *context, [=, this](const Call&) {
-    return pipeline_.DeleteRun(request->run());
+  return UnaryCall::Start(pool_, *context, [=, this](const Call& call) {
+    return pipeline_.DeleteRun(request->run(), call.caller());
   });
 }
 

@@ -5,7 +5,6 @@
 #include "daemon/service/call/bounded_service.h"
 #include "daemon/service/call/task_pool.h"
 #include "msitd/v1/run_service.grpc.pb.h"
-#include "protos/status/mutex.h"
 #include "storage/face/run_reader.h"
 #include "storage/face/runs.h"
 
@@ -54,15 +53,14 @@ class RunServiceImpl final : public BoundedService<v1::RunService> {
                     v1::ListRunsResponse& response);
   absl::Status Create(const access::Caller& caller,
                       const v1::CreateRunRequest& request, v1::Run& response);
-  absl::Status SetRetention(const v1::SetRunRetentionRequest& request,
+  absl::Status SetRetention(const access::Caller& caller,
+                            const v1::SetRunRetentionRequest& request,
                             v1::Run& response);
 
   storage::Runs& runs_;
   storage::RunReaders& readers_;
   ingest::IngestPipeline& pipeline_;
   TaskPool& pool_;
-  // Held from reading the retention of a run to replacing it.
-  Mutex retention_mu_;
 };
 
 }  // namespace msitd::service

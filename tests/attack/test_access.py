@@ -9,6 +9,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -216,7 +217,7 @@ def test_one_user_keeps_no_other_out(shared: Daemon, alice: User, bob: User) -> 
         "import os,socket,sys\n"
         f"os.setgroups([{GROUP}]); os.setgid({ALICE}); os.setuid({ALICE})\n"
         "held=[]\n"
-        "for i in range(200):\n"
+        "for i in range(600):\n"
         "    s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])\n"
         "    s.sendall(b'PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n'); held.append(s)\n"
         "print('held',flush=True); sys.stdin.read()\n"
@@ -230,8 +231,62 @@ def test_one_user_keeps_no_other_out(shared: Daemon, alice: User, bob: User) -> 
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
     bob.may("run", "create", "his")
-    alice.may("run", "create", "hers")
+    assert alice("run", "list").returncode != 0
+    assert "connections are open" in shared.log()
     holder.communicate("", timeout=30)
+    alice.may("run", "create", "hers")
+
+
+@needs_root
+def test_new_runs_are_not_kept_from_others(
+    shared: Daemon, alice: User, bob: User
+) -> None:
+    """Names that somebody takes first lead to the next one."""
+    bob.may("run", "create", "r")
+    bob.may("run", "create", "r-4294967295")
+    script = (
+        "import os,sys\n"
+        f"os.setgroups([{GROUP}]); os.setgid({ALICE}); os.setuid({ALICE})\n"
+        "import msitd, numpy\n"
+        "c=msitd.Client(run='r', if_exists='new', endpoint='unix:'+sys.argv[1])\n"
+        "c.record(numpy.ones(3), op='x'); c.flush(); print(c.run)\n"
+    )
+    for name in ("r-2", "r-3"):
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(shared.socket_dir)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        if "PermissionError" in done.stderr or "ModuleNotFound" in done.stderr:
+            pytest.skip("another user cannot read the Python environment")
+        assert done.stdout.strip() == name, done.stderr
+
+
+def test_the_audit_says_what_was_read_and_made(
+    new_daemon: Callable[[], Daemon], tmp_path: Path
+) -> None:
+    daemon = new_daemon()
+    daemon.start("--audit-file", str(tmp_path / "audit"))
+    np.save(tmp_path / "a.npy", np.arange(8, dtype=np.float32))
+    for run in ("one", "two"):
+        daemon.ctl("run", "import", str(tmp_path / "a.npy"), "--run", run)
+    daemon.ctl("compare", "run", "one", "two")
+    name = daemon.ctl_json("tensor", "list", "one")["tensors"][0]["name"]
+    daemon.ctl("tensor", "get", name, "--out", str(tmp_path / "out.npy"), expect=None)
+    runs = run_service_pb2_grpc.RunServiceStub(daemon.channel())
+    with pytest.raises(grpc.RpcError):
+        runs.DeleteRun(run_service_pb2.DeleteRunRequest(run="\x01" * 400_000))
+    daemon.stop()
+    lines = [json.loads(line) for line in (tmp_path / "audit").read_text().splitlines()]
+    by_method = {line["method"]: line for line in lines}
+    assert by_method["ComparisonService.CreateComparison"]["target"] == "c-000001"
+    assert by_method["RunService.CreateRun"]["target"] == "two"
+    assert by_method["RunService.DeleteRun"]["code"] == "NOT_FOUND"
+    assert len(by_method["RunService.DeleteRun"]["target"]) == 512
+    reads = [line for line in lines if line["method"].startswith("TensorService.Read")]
+    assert all(line["target"] for line in reads)
 
 
 def test_loopback_reads_unless_told_otherwise(

@@ -1,26 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/service/call/admission.h"
 
+#include <fmt/format.h>
+
 #include "daemon/service/call/status_mapping.h"
 
 namespace msitd::service {
 namespace {
 
 // Fields of requests that name what a method changes.
-constexpr const char* kTargetFields[] = {"run", "name", "comparison"};
+constexpr const char* kTargetFields[] = {"run", "name", "names", "comparison"};
 
-std::string TargetOf(const google::protobuf::Message& request) {
+std::string TargetOf(const google::protobuf::Message& message) {
   using google::protobuf::FieldDescriptor;
+  const google::protobuf::Reflection& fields = *message.GetReflection();
   for (const char* name : kTargetFields) {
     const FieldDescriptor* const field =
-        request.GetDescriptor()->FindFieldByName(name);
-    if (field == nullptr || field->is_repeated()) continue;
+        message.GetDescriptor()->FindFieldByName(name);
+    if (field == nullptr) continue;
     if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
-      return request.GetReflection()->GetString(request, field);
+      if (!field->is_repeated()) return fields.GetString(message, field);
+      const int count = fields.FieldSize(message, field);
+      if (count == 0) return "";
+      const std::string first = fields.GetRepeatedString(message, field, 0);
+      return count == 1 ? first
+                        : fmt::format("{} and {} more", first, count - 1);
     }
-    // CreateRun and CreateComparison have the thing itself.
-    if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
-      return TargetOf(request.GetReflection()->GetMessage(request, field));
+    // CreateRun has the run itself.
+    if (std::string_view(name) == "run") {
+      return TargetOf(fields.GetMessage(message, field));
     }
   }
   return "";
@@ -42,8 +50,8 @@ absl::Status CallPass::CheckRequest(const google::protobuf::Message& request) {
   return CheckTarget(TargetOf(request));
 }
 
-void CallPass::NoteTarget(const google::protobuf::Message& request) {
-  target_ = TargetOf(request);
+void CallPass::NoteTarget(const google::protobuf::Message& message) {
+  if (target_.empty()) target_ = TargetOf(message);
 }
 
 absl::Status CallPass::CheckTarget(std::string_view target) {

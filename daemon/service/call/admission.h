@@ -50,8 +50,9 @@ class CallPass {
   absl::Status CheckRequest(const google::protobuf::Message& request);
   absl::Status CheckTarget(std::string_view target);
 
-  // The same for a call that changes nothing.
-  void NoteTarget(const google::protobuf::Message& request);
+  // Keeps what a message names, if nothing is named yet: the request of a call
+  // that changes nothing, or the answer of one that makes something.
+  void NoteTarget(const google::protobuf::Message& message);
 
   // It has ended, or was refused. Does not block.
   void Note(const absl::Status& status) {

@@ -66,6 +66,9 @@ class CallMessages {
   // Serialises the answer and empties it. Returns the number of bytes.
   size_t Encode();
 
+  // The answer may name what was made.
+  void NoteAnswer() { pass_.NoteTarget(response_); }
+
   grpc::ByteBuffer& request_bytes() { return request_bytes_; }
   const grpc::ByteBuffer& response_bytes() const { return response_bytes_; }
 

@@ -107,6 +107,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     if (status.ok()) status = messages_->Parse();
     if (status.ok()) status = work_(call_);
     work_ = nullptr;
+    if (status.ok()) messages_->NoteAnswer();
     if (status.ok()) status = HoldAnswer(messages_->Encode());
     End(status);
   }

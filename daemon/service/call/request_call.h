@@ -174,6 +174,7 @@ class StreamRequestCall final : public RequestCall {
       this->BindReactor(&reactor);
     }
     void Finish(grpc::Status status) override {
+      call_.NoteEnd(status);
       call_.Finish(std::move(status));
     }
     void SendInitialMetadata() override {}
@@ -183,6 +184,7 @@ class StreamRequestCall final : public RequestCall {
     }
     void WriteAndFinish(const Response* message, grpc::WriteOptions options,
                         grpc::Status status) override {
+      call_.NoteEnd(status);
       EncodeAnswer(*message, call_.message_bytes_);
       call_.StartWriteAndFinish(&call_.message_bytes_, options,
                                 std::move(status));
@@ -203,11 +205,15 @@ class StreamRequestCall final : public RequestCall {
         ParseRequest(message_bytes_, kStreamRequestBytesMax, request);
     if (!status.ok()) return Finish(ToGrpcStatus(status));
     pass_.NoteTarget(request);
-    pass_.Note(absl::OkStatus());
     writer_ = make_(&context(), &request);
     // Before its first write can end.
     SetReactor(*writer_);
     sink_.Bind(*writer_);
+  }
+
+  void NoteEnd(const grpc::Status& status) {
+    pass_.Note(absl::Status(static_cast<absl::StatusCode>(status.error_code()),
+                            status.error_message()));
   }
 
   void OnWriteDone(bool ok) override { writer_->OnWriteDone(ok); }

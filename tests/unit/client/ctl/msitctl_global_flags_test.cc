@@ -46,7 +46,8 @@ TEST_F(GlobalFlagsTest, ADaemonThatIsNotThereCanBeStarted) {
   // Only the superuser could listen on port 1.
   EXPECT_THAT(Run({"--endpoint", "127.0.0.1:1", "run", "list"}).err,
               HasSubstr("no daemon is there; start one with: msitd --data-dir "
-                        "DIR --listen 127.0.0.1:1, or say"));
+                        "DIR --listen 127.0.0.1:1 --loopback-role writer, or "
+                        "say"));
 }
 
 TEST_F(GlobalFlagsTest, ATimeoutIs68) {

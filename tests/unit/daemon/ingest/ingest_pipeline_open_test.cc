@@ -37,6 +37,7 @@ class IngestPipelineOpenTest : public ::testing::Test {
     std::string job = {};
     std::string run = "run";
     int32_t world_size = 2;
+    access::Caller caller = access::Daemon();
   };
 
   absl::StatusOr<StreamHandle> TryOpen(const Rank& rank) {
@@ -44,6 +45,7 @@ class IngestPipelineOpenTest : public ::testing::Test {
                     MakeStreamId(rank.process, ++stream_count_), "test"};
     spec.if_exists = rank.if_exists;
     spec.job = rank.job;
+    spec.caller = rank.caller;
     auto opened = pipeline_->Open(spec, peers_.emplace_back());
     if (!opened.ok()) return opened.status();
     return std::move(opened->stream);
@@ -92,6 +94,57 @@ TEST_F(IngestPipelineOpenTest, TensorsOfAnotherProcessAreInTheWay) {
   EXPECT_EQ(Record({.process = 2, .if_exists = IfExists::kAppend}), "run");
   // Of both of them now.
   EXPECT_EQ(Record({.process = 1}), "RUN_EXISTS");
+}
+
+const access::Caller kAlice{"uid:1", access::Role::kWriter};
+const access::Caller kBob{"uid:2", access::Role::kWriter};
+
+TEST_F(IngestPipelineOpenTest, ARunIsOfWhoOpenedItFirst) {
+  EXPECT_EQ(Record({.caller = kAlice}), "run");
+  EXPECT_EQ(store_.GetRun("run")->spec.owner, "uid:1");
+  for (const IfExists if_exists :
+       {IfExists::kFail, IfExists::kAppend, IfExists::kReplace}) {
+    EXPECT_EQ(
+        Record(
+            {.rank = 1, .process = 2, .if_exists = if_exists, .caller = kBob}),
+        "NOT_OWNER");
+  }
+  EXPECT_EQ(TensorCount("run"), 1u);
+  EXPECT_EQ(Record({.rank = 1, .process = 2, .caller = kAlice}), "run");
+  EXPECT_EQ(Record({.process = 3, .if_exists = IfExists::kReplace}), "run");
+  EXPECT_EQ(TensorCount("run"), 1u);
+}
+
+TEST_F(IngestPipelineOpenTest, OnlyTheOwnerAndAdminsChangeARun) {
+  EXPECT_EQ(Record({.caller = kAlice}), "run");
+  const auto pin = [](storage::RunRetention& retention) {
+    retention.pinned = true;
+    return absl::OkStatus();
+  };
+  EXPECT_EQ(Reason(pipeline_->SealRun("run", kBob).status()), "NOT_OWNER");
+  EXPECT_EQ(Reason(pipeline_->DeleteRun("run", kBob)), "NOT_OWNER");
+  EXPECT_EQ(Reason(pipeline_->ChangeRetention("run", kBob, pin).status()),
+            "NOT_OWNER");
+  capture::Policy policy;
+  policy.rules.emplace_back().level = capture::Level::kFull;
+  EXPECT_EQ(
+      Reason(pipeline_->SetCapturePolicy("run", policy, {}, kBob).status()),
+      "NOT_OWNER");
+  EXPECT_TRUE(pipeline_->SetCapturePolicy("run", policy, {}, kAlice).ok());
+  EXPECT_TRUE(pipeline_->ChangeRetention("run", kAlice, pin)->retention.pinned);
+  EXPECT_TRUE(pipeline_->SealRun("run", kAlice).ok());
+  EXPECT_TRUE(pipeline_->DeleteRun("run", kAlice).ok());
+  EXPECT_EQ(Reason(pipeline_->DeleteRun("run", kBob)), "RUN_NOT_FOUND");
+}
+
+TEST_F(IngestPipelineOpenTest, NewRunIsNeverThatOfAnother) {
+  ASSERT_TRUE(store_.CreateRun({"run", 0, {}, "", "uid:2"}).ok());
+  ASSERT_TRUE(store_.CreateRun({"run-4294967295", 0, {}, "a", "uid:2"}).ok());
+  const Rank rank{.if_exists = IfExists::kNew, .job = "a", .caller = kAlice};
+  EXPECT_EQ(Record(rank), "run-2");
+  Rank again = rank;
+  again.process = 2;
+  EXPECT_EQ(Record(again), "run-3");
 }
 
 TEST_F(IngestPipelineOpenTest, StreamThatRecordedNothingIsInNobodysWay) {

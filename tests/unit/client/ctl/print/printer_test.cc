@@ -85,8 +85,8 @@ TEST(PrinterTest, CsvHasEveryFieldAndRawNumbers) {
             "counters.value_count,counters.dangling_count,"
             "counters.statistics_count,counters.document_count,"
             "retention.pinned,retention.size_bytes_max,retention.age_max,"
-            "retention.token_count,ranks_held,ranks_lacking,partial\n"
-            "\"a,b\",8,,sealed,,,0,4194304,0,0,0,0,0,0,0,0,0,,,,,,,false\n");
+            "retention.token_count,ranks_held,ranks_lacking,partial,owner\n"
+            "\"a,b\",8,,sealed,,,0,4194304,0,0,0,0,0,0,0,0,0,,,,,,,false,\n");
 }
 
 TEST(PrinterTest, ColumnsReplaceTheDefault) {

@@ -409,15 +409,33 @@ TEST(IndexFormatTest, StoreOfAnOlderProgramIsKnownAndOfANewerOneIsNot) {
   ASSERT_TRUE(DecodeStoreId(bytes, id, is_newest));
   EXPECT_EQ(id, 5u);
   EXPECT_TRUE(is_newest);
-  for (const char older : {2, 3, 4, 5, 6}) {
+  for (const char older : {2, 3, 4, 5, 6, 7}) {
     bytes[0] = older;
     ASSERT_TRUE(DecodeStoreId(bytes, id, is_newest));
     EXPECT_FALSE(is_newest);
   }
-  for (const char unknown : {1, 8}) {
+  for (const char unknown : {1, 9}) {
     bytes[0] = unknown;
     EXPECT_FALSE(DecodeStoreId(bytes, id, is_newest));
   }
+}
+
+TEST(IndexFormatTest, RunsOfOlderProgramsHaveNoOwner) {
+  RunInfo run;
+  run.spec.job = "job";
+  run.spec.owner = "uid:7";
+  std::string bytes = EncodeRun(run);
+  RunInfo out;
+  ASSERT_TRUE(DecodeRun(bytes, out));
+  EXPECT_EQ(out.spec.owner, "uid:7");
+  EXPECT_EQ(out.spec.job, "job");
+  // Its length, and itself.
+  bytes.resize(bytes.size() - 1 - run.spec.owner.size());
+  EXPECT_FALSE(DecodeRun(bytes, out));
+  bytes[0] = 2;
+  ASSERT_TRUE(DecodeRun(bytes, out));
+  EXPECT_EQ(out.spec.owner, "");
+  EXPECT_EQ(out.spec.job, "job");
 }
 
 TEST(IndexFormatTest, DamagedPlacesOfSharedBytesAreRefused) {
