@@ -368,6 +368,8 @@ class Comparison:
     target_not_recorded_count: int = 0
     statistics_in_part_count: int = 0
     """Of `statistics_count`: rows of which some statistics decided nothing."""
+    owner: str = ""
+    """Who made it, as in `Run.owner`."""
 
     @property
     def is_over(self) -> bool:

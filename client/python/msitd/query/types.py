@@ -205,6 +205,8 @@ class Run:
     """The other ranks of the world size. An active run may still get them."""
     partial: bool = False
     """True if there are `ranks_lacking`."""
+    owner: str = ""
+    """Who made it, such as `uid:1000`; empty for a run of an older store."""
 
 
 @mirrors("Attachment")
