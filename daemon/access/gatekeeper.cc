@@ -6,13 +6,6 @@
 #include "protos/status/status.h"
 
 namespace msitd::access {
-namespace {
-
-bool IsRefusal(const absl::Status& status) {
-  return absl::IsPermissionDenied(status);
-}
-
-}  // namespace
 
 absl::Status Gatekeeper::Enter(const Caller& caller, const MethodRule& rule) {
   MSITD_RETURN_IF_ERROR(limits_.Enter(caller.name, RateLimits::Clock::now()));
@@ -38,12 +31,12 @@ absl::Status Gatekeeper::CheckTarget(const Caller& caller,
 void Gatekeeper::Note(const Caller& caller, std::string_view peer,
                       const MethodRule& rule, std::string_view target,
                       const absl::Status& status) {
-  const bool is_refused = IsRefusal(status);
+  const bool is_refused = absl::IsPermissionDenied(status);
   if (rule.audit == MethodRule::Audit::kNever && !is_refused) return;
+  target = target.substr(0, kAuditTargetBytesMax);
   if (parts_.audit != nullptr) {
     parts_.audit->Add({std::chrono::system_clock::now(), caller,
-                       std::string(peer), rule.method,
-                       std::string(target.substr(0, kAuditTargetBytesMax)),
+                       std::string(peer), rule.method, std::string(target),
                        status});
     return;
   }
@@ -52,8 +45,7 @@ void Gatekeeper::Note(const Caller& caller, std::string_view peer,
       log::Get("access")->warn(
           "refuse caller={} peer={} method={} target='{}' reason={} "
           "suppressed={}",
-          caller.name, peer, rule.method,
-          target.substr(0, kAuditTargetBytesMax), Reason(status), *suppressed);
+          caller.name, peer, rule.method, target, Reason(status), *suppressed);
     }
   }
 }

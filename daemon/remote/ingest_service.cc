@@ -394,7 +394,6 @@ IngestServiceImpl::WriteChunks(grpc::CallbackServerContext* context) {
   CallPass pass(parts_.admission.gatekeeper,
                 access::RuleOf("IngestService", "WriteChunks"), *context);
   if (const absl::Status status = pass.Enter(); !status.ok()) {
-    if (absl::IsPermissionDenied(status)) pass.Note(status);
     return new RefusedCall(status);
   }
   return new WriteChunksCall(parts_, *context, pass.caller());

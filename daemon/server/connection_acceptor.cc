@@ -19,6 +19,7 @@
 #include <cstring>
 #include <utility>
 
+#include "daemon/access/peer.h"
 #include "protos/base/check.h"
 #include "protos/os/thread.h"
 #include "protos/status/status.h"
@@ -64,10 +65,9 @@ std::string PeerOf(int fd) {
     return "gone";
   }
   if (address.ss_family == AF_UNIX) {
-    ucred who{};
-    length = sizeof(who);
-    ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length);
-    return fmt::format("pid:{},uid:{}", who.pid, who.uid);
+    const absl::StatusOr<access::Peer> who = access::GetPeer(fd);
+    if (!who.ok()) return "gone";
+    return fmt::format("pid:{},uid:{}", who->pid, who->uid);
   }
   if (::getnameinfo(generic, length, host, sizeof(host), port, sizeof(port),
                     NI_NUMERICHOST | NI_NUMERICSERV) != 0) {

@@ -61,15 +61,20 @@ class User:
         assert f"({reason})" in done.stderr
 
 
-@pytest.fixture
-def shared(new_daemon: Callable[[], Daemon], tmp_path: Path) -> Iterator[Daemon]:
-    """A daemon whose sockets are for a group, and a folder that all may enter."""
-    daemon = new_daemon()
+def give_to_group(daemon: Daemon) -> None:
+    """Makes sockets that are for a group, in a folder that all may enter."""
     os.chown(daemon.socket_dir, 0, GROUP)
     # Sockets in it are of its group.
     daemon.socket_dir.chmod(0o2755)
     shutil.copy(BIN_DIR / "msitctl", daemon.socket_dir / "msitctl")
     np.save(daemon.socket_dir / "a.npy", np.arange(8, dtype=np.float32))
+
+
+@pytest.fixture
+def shared(new_daemon: Callable[[], Daemon], tmp_path: Path) -> Iterator[Daemon]:
+    """A daemon whose sockets are for a group, and a folder that all may enter."""
+    daemon = new_daemon()
+    give_to_group(daemon)
     daemon.start("--audit-file", str(tmp_path / "audit"))
     yield daemon
 
@@ -130,10 +135,7 @@ def test_nobody_writes_into_the_run_of_another(
     new_daemon: Callable[[], Daemon], tmp_path: Path, transport: str
 ) -> None:
     daemon = new_daemon()
-    os.chown(daemon.socket_dir, 0, GROUP)
-    daemon.socket_dir.chmod(0o2755)
-    shutil.copy(BIN_DIR / "msitctl", daemon.socket_dir / "msitctl")
-    np.save(daemon.socket_dir / "a.npy", np.arange(8, dtype=np.float32))
+    give_to_group(daemon)
     np.save(daemon.socket_dir / "b.npy", np.arange(8, dtype=np.float32))
     daemon.start("--shared-memory", str(transport == "shared memory").lower())
     alice = User(daemon, daemon.socket_dir, ALICE, GROUP)

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -161,3 +163,14 @@ class Daemon:
     def ctl_json(self, *args: str, expect: int = 0) -> dict[str, Any]:
         """Runs msitctl -o json and returns what it printed."""
         return json.loads(self.ctl("-o", "json", *args, expect=expect).stdout)
+
+
+@contextmanager
+def stopped(daemon: Daemon) -> Iterator[None]:
+    """Stops the process of a daemon for a while."""
+    assert daemon.process is not None
+    daemon.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)

@@ -15,7 +15,7 @@ import pytest
 from chunk_bytes import Chunk, Record, float32
 from wire import write
 
-from daemon import BIN_DIR, Daemon
+from daemon import BIN_DIR, Daemon, stopped
 
 FAILED, USAGE, PARTIAL, NOT_FOUND = 1, 2, 4, 69
 WORLD = 4
@@ -197,17 +197,6 @@ def test_what_no_node_has_is_not_found(endpoints: list[str]) -> None:
     assert "RUN_NOT_FOUND" in result.stderr
     wrong = ("tensor", "find", "--run", "t", "--where", "max >")
     assert "partial" not in ask(endpoints, *wrong, expect=USAGE).stderr
-
-
-@contextmanager
-def stopped(daemon: Daemon) -> Iterator[None]:
-    """Stops the process of a daemon for a while."""
-    assert daemon.process is not None
-    daemon.process.send_signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        daemon.process.send_signal(signal.SIGCONT)
 
 
 @contextmanager

@@ -1,11 +1,8 @@
 """Ranks that are faster than the real daemon, and what each behaviour keeps."""
 
-import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import msitd
@@ -13,7 +10,7 @@ import numpy as np
 import pytest
 from names import tensor_name
 
-from daemon import Daemon
+from daemon import Daemon, stopped
 
 # Longer than any of these tests takes: nobody who waits is given up.
 MAX_BLOCK_S = 60
@@ -35,16 +32,6 @@ def connect(daemon: Daemon, transport: str, overflow: str) -> msitd.Client:
     assert client.record(np.zeros(3), op="first")
     client.flush()
     return client
-
-
-@contextmanager
-def stopped(daemon: Daemon) -> Iterator[None]:
-    assert daemon.process is not None
-    daemon.process.send_signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        daemon.process.send_signal(signal.SIGCONT)
 
 
 def value(i: int) -> "np.ndarray[tuple[int], np.dtype[np.float32]]":

@@ -46,6 +46,12 @@ access::Caller CallerOf(const grpc::ServerContextBase& context) {
   return access::ParseCaller({found.front().data(), found.front().size()});
 }
 
+absl::Status CallPass::Enter() {
+  const absl::Status status = gatekeeper_.Enter(caller_, rule_);
+  if (absl::IsPermissionDenied(status)) Note(status);
+  return status;
+}
+
 absl::Status CallPass::CheckRequest(const google::protobuf::Message& request) {
   return CheckTarget(TargetOf(request));
 }

@@ -41,8 +41,10 @@ class CallPass {
 
   const access::Caller& caller() const { return caller_; }
 
+  // Writes down a refusal for want of a role.
+  //
   // Errors: those of Gatekeeper::Enter.
-  absl::Status Enter() { return gatekeeper_.Enter(caller_, rule_); }
+  absl::Status Enter();
 
   // The request is there. May read the store.
   //

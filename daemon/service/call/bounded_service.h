@@ -95,7 +95,6 @@ class BoundedService : public Api::CallbackService {
         -> grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* {
       CallPass pass(admission_.gatekeeper, rule, *context);
       if (const absl::Status status = pass.Enter(); !status.ok()) {
-        if (absl::IsPermissionDenied(status)) pass.Note(status);
         return new RefusedCall(status);
       }
       return make(context, std::move(pass));
