@@ -17,6 +17,7 @@
 #include "daemon/server/socket_file.h"
 #include "daemon/service/comparison_convert.h"
 #include "protos/status/status.h"
+#include "storage/run_sources.h"
 
 namespace msitd::server {
 namespace {
@@ -116,6 +117,7 @@ absl::StatusOr<std::string> NodeServer::OwnerOfComparison(
 
 NodeServer::NodeServer(const config::DaemonConfig& config,
                        storage::Store& store,
+                       std::unique_ptr<storage::RunReaders> run_sources,
                        std::unique_ptr<compare::ComparisonJobs> comparisons,
                        access::AccessPolicy policy,
                        std::unique_ptr<access::AuditLog> audit)
@@ -143,6 +145,7 @@ NodeServer::NodeServer(const config::DaemonConfig& config,
       pipeline_(store.runs(), store.log(), ToIngestOptions(config)),
       retention_(store.upkeep(), ToRetentionOptions(config)),
       verify_(store.upkeep(), ToVerifyOptions(config)),
+      run_sources_(std::move(run_sources)),
       comparisons_(std::move(comparisons)),
       attachment_service_(store.attachments(), pools(), admission()),
       comparison_service_(*comparisons_, pools(), admission()),
@@ -172,9 +175,11 @@ absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
     const config::DaemonConfig& config, storage::Store& store) {
   compare::ComparisonJobs::Options options;
   options.active_max = static_cast<int>(config.comparison_threads);
+  auto run_sources = std::make_unique<storage::SourcedRunReaders>(
+      store.readers(), std::vector<std::unique_ptr<storage::RunSource>>());
   MSITD_ASSIGN_OR_RETURN(
       std::unique_ptr<compare::ComparisonJobs> comparisons,
-      compare::ComparisonJobs::Create(store.readers(), store.comparisons(),
+      compare::ComparisonJobs::Create(*run_sources, store.comparisons(),
                                       store.attachments(), options));
   MSITD_ASSIGN_OR_RETURN(access::AccessPolicy policy,
                          access::AccessPolicy::Create(ToAccessOptions(config)));
@@ -182,9 +187,9 @@ absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
   if (!config.audit_file.empty()) {
     MSITD_ASSIGN_OR_RETURN(audit, access::AuditLog::Open(config.audit_file));
   }
-  auto out = std::unique_ptr<NodeServer>(
-      new NodeServer(config, store, std::move(comparisons), std::move(policy),
-                     std::move(audit)));
+  auto out = std::unique_ptr<NodeServer>(new NodeServer(
+      config, store, std::move(run_sources), std::move(comparisons),
+      std::move(policy), std::move(audit)));
   MSITD_RETURN_IF_ERROR(out->StartIngestServer(config));
   const NamedService services[] = {
       {v1::AttachmentService::service_full_name(), &out->attachment_service_},

@@ -71,6 +71,7 @@ class NodeServer {
 
  private:
   NodeServer(const config::DaemonConfig& config, storage::Store& store,
+             std::unique_ptr<storage::RunReaders> run_sources,
              std::unique_ptr<compare::ComparisonJobs> comparisons,
              access::AccessPolicy policy,
              std::unique_ptr<access::AuditLog> audit);
@@ -103,6 +104,8 @@ class NodeServer {
   ingest::IngestPipeline pipeline_;
   ingest::RetentionLoop retention_;
   ingest::VerifyLoop verify_;
+  // The runs of the store, and of the sources that the configuration allows.
+  std::unique_ptr<storage::RunReaders> run_sources_;
   std::unique_ptr<compare::ComparisonJobs> comparisons_;
   service::FirstReads first_reads_;
   service::AttachmentServiceImpl attachment_service_;

@@ -108,6 +108,8 @@ absl::StatusOr<compare::ComparisonPlan> ToPlan(const v1::Comparison& request) {
   compare::ComparisonPlan plan;
   plan.golden_run = request.golden_run();
   plan.target_run = request.target_run();
+  plan.golden_source = request.golden_source();
+  plan.target_source = request.target_source();
   if (plan.golden_run.empty()) {
     return FieldInvalid("comparison.golden_run", "is required");
   }

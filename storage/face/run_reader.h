@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "protos/base/tensor_key.h"
 #include "protos/os/aligned_buffer.h"
+#include "protos/status/status.h"
 #include "storage/face/types.h"
 
 namespace msitd::storage {
@@ -157,14 +158,38 @@ class RunReader {
       const TensorInfo& tensor, size_t part, AlignedBuffer& buffer) = 0;
 };
 
+// Where a run lies, and its name there. An empty source is the store at hand;
+// others are what v1::Comparison.golden_source says.
+struct RunAddress {
+  std::string source;
+  std::string name;
+
+  friend bool operator==(const RunAddress&, const RunAddress&) = default;
+};
+
 // Opens runs to be read. Thread-safe; outlives the readers.
 class RunReaders {
  public:
   virtual ~RunReaders() = default;
 
-  // NOT_FOUND with RUN_NOT_FOUND if there is no run of that name.
+  // Opens a run of the store at hand.
+  //
+  // Errors: NOT_FOUND with RUN_NOT_FOUND if there is no run of that name.
   virtual absl::StatusOr<std::unique_ptr<RunReader>> OpenRun(
       std::string_view name) = 0;
+
+  // Opens a run wherever it lies. Those who know no other source than the store
+  // leave it as it is.
+  //
+  // Errors: those of OpenRun; INVALID_ARGUMENT with FIELD_INVALID for a
+  // source that is not known.
+  virtual absl::StatusOr<std::unique_ptr<RunReader>> OpenRunAt(
+      const RunAddress& run) {
+    if (run.source.empty()) return OpenRun(run.name);
+    return WithReason(MakeStatus(absl::StatusCode::kInvalidArgument,
+                                 "source '{}' cannot be read here", run.source),
+                      ErrorReason::kFieldInvalid);
+  }
 };
 
 }  // namespace msitd::storage

@@ -19,7 +19,7 @@ COMPUTE_PARTS = ("protos/compute/number", "protos/compute/kernel")
 # What the rest of the program sees of the storage layer: its faces, and what stands on
 # them. Only code that opens a store and hands its faces out sees STORE.
 STORAGE_FACE = ("storage/face", "storage/run_ranks.h")
-STORE = ("storage/store.h", "storage/env/env.h")
+STORE = ("storage/store.h", "storage/env/env.h", "storage/run_sources.h")
 
 # The only thing that the index knows of segments: their names.
 SEGMENT_ID = "storage/segment/segment_id.h"
@@ -119,6 +119,7 @@ MODULES: dict[str, Module] = {
         COMMON,
     ),
     "storage/face": Module(PROTOS, COMMON),
+    "storage/batch": Module((*PROTOS, "storage/face"), COMMON),
     "storage/env": Module(PROTOS, COMMON),
     "storage/segment": Module(
         (*PROTOS, "storage/face", "storage/env"), (*COMMON, "xxhash")

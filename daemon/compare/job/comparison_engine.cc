@@ -33,8 +33,8 @@ bool TakesValues(const Selector& selector) {
 
 absl::Status ComparisonEngine::OpenRuns() {
   if (golden_ != nullptr) return absl::OkStatus();
-  MSITD_ASSIGN_OR_RETURN(target_, readers_.OpenRun(plan_.target_run));
-  MSITD_ASSIGN_OR_RETURN(golden_, readers_.OpenRun(plan_.golden_run));
+  MSITD_ASSIGN_OR_RETURN(target_, readers_.OpenRunAt(plan_.target()));
+  MSITD_ASSIGN_OR_RETURN(golden_, readers_.OpenRunAt(plan_.golden()));
   return absl::OkStatus();
 }
 

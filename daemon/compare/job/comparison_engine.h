@@ -59,6 +59,12 @@ struct ComparisonPlan {
   ActivitySource activity = {};
   std::chrono::milliseconds silence = kSilence;
   std::string owner = {};  // See v1.Comparison.owner.
+  // Where the runs lie; empty for the store at hand.
+  std::string golden_source = {};
+  std::string target_source = {};
+
+  storage::RunAddress golden() const { return {golden_source, golden_run}; }
+  storage::RunAddress target() const { return {target_source, target_run}; }
 };
 
 // Ranks of which the order is found out, of those that fail at the first token

@@ -16,8 +16,8 @@ namespace msitd::compare {
 namespace {
 
 absl::StatusOr<bool> IsRunOfMsprobe(storage::RunReaders& readers,
-                                    const std::string& name) {
-  MSITD_ASSIGN_OR_RETURN(const auto run, readers.OpenRun(name));
+                                    const storage::RunAddress& address) {
+  MSITD_ASSIGN_OR_RETURN(const auto run, readers.OpenRunAt(address));
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, run->GetInfo());
   return IsFromMsprobe(info.spec.labels);
 }
@@ -82,9 +82,9 @@ absl::Status ComparisonJob::TakeBackwardOrder() {
     return absl::OkStatus();
   }
   MSITD_ASSIGN_OR_RETURN(const bool target,
-                         IsRunOfMsprobe(readers_, plan_.target_run));
+                         IsRunOfMsprobe(readers_, plan_.target()));
   MSITD_ASSIGN_OR_RETURN(const bool golden,
-                         IsRunOfMsprobe(readers_, plan_.golden_run));
+                         IsRunOfMsprobe(readers_, plan_.golden()));
   if (target && golden) plan_.matching.UseBackwardOrder();
   return absl::OkStatus();
 }

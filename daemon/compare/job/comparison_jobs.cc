@@ -90,12 +90,16 @@ absl::Status ComparisonJobs::FailUnfinished() {
 
 absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
     const v1::Comparison& request, ComparisonPlan plan) {
-  for (const std::string& run : {plan.golden_run, plan.target_run}) {
-    MSITD_RETURN_IF_ERROR(readers_.OpenRun(run).status());
+  std::vector<std::string> runs;  // Those that the comparison is kept for.
+  for (const storage::RunAddress& run : {plan.golden(), plan.target()}) {
+    MSITD_RETURN_IF_ERROR(readers_.OpenRunAt(run).status());
+    if (run.source.empty()) runs.push_back(run.name);
   }
   v1::Comparison comparison;
   comparison.set_golden_run(plan.golden_run);
   comparison.set_target_run(plan.target_run);
+  comparison.set_golden_source(plan.golden_source);
+  comparison.set_target_source(plan.target_source);
   if (request.has_filter()) *comparison.mutable_filter() = request.filter();
   if (request.has_policy()) *comparison.mutable_policy() = request.policy();
   if (request.has_matching()) {
@@ -123,7 +127,6 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
       return status;
     }
   }
-  const std::vector<std::string> runs = {plan.golden_run, plan.target_run};
   const absl::StatusOr<uint64_t> id =
       store_.CreateComparison(comparison.SerializeAsString(), runs);
   Job job;

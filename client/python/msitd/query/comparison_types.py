@@ -370,6 +370,10 @@ class Comparison:
     """Of `statistics_count`: rows of which some statistics decided nothing."""
     owner: str = ""
     """Who made it, as in `Run.owner`."""
+    golden_source: str = ""
+    """Where the golden run lies: empty for the daemon, else the endpoint of another
+    one or the URL of an archive."""
+    target_source: str = ""
 
     @property
     def is_over(self) -> bool:

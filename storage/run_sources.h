@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "storage/face/run_reader.h"
+
+namespace msitd::storage {
+
+// Opens runs of one kind of place outside the store. Thread-safe; outlives the
+// readers that it opens.
+class RunSource {
+ public:
+  virtual ~RunSource() = default;
+
+  // True if `source` is of this kind, whether or not it may be read.
+  virtual bool Takes(std::string_view source) const = 0;
+
+  // Opens a run of a source that this takes. May block.
+  //
+  // Errors: NOT_FOUND with RUN_NOT_FOUND if the source has no run of that name;
+  // PERMISSION_DENIED if the configuration does not allow the source;
+  // UNAVAILABLE if it cannot be reached.
+  virtual absl::StatusOr<std::unique_ptr<RunReader>> Open(
+      const RunAddress& run) = 0;
+};
+
+// Opens runs of a store and of sources outside it. Thread-safe; the store
+// outlives it.
+class SourcedRunReaders final : public RunReaders {
+ public:
+  SourcedRunReaders(RunReaders& store,
+                    std::vector<std::unique_ptr<RunSource>> sources)
+      : store_(store), sources_(std::move(sources)) {}
+
+  absl::StatusOr<std::unique_ptr<RunReader>> OpenRun(
+      std::string_view name) override;
+  // Errors: those of the source too.
+  absl::StatusOr<std::unique_ptr<RunReader>> OpenRunAt(
+      const RunAddress& run) override;
+
+ private:
+  RunReaders& store_;
+  const std::vector<std::unique_ptr<RunSource>> sources_;
+};
+
+}  // namespace msitd::storage
