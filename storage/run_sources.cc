@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/run_sources.h"
 
+#include <algorithm>
+#include <string>
+#include <utility>
+
 #include "protos/status/status.h"
+#include "storage/merge/merged_run_reader.h"
 
 namespace msitd::storage {
 
@@ -12,10 +17,39 @@ absl::StatusOr<std::unique_ptr<RunReader>> SourcedRunReaders::OpenRun(
 
 absl::StatusOr<std::unique_ptr<RunReader>> SourcedRunReaders::OpenRunAt(
     const RunAddress& run) {
+  return run.source.find(kSourceSeparator) == std::string::npos
+             ? OpenOne(run)
+             : OpenShares(run);
+}
+
+absl::StatusOr<std::unique_ptr<RunReader>> SourcedRunReaders::OpenOne(
+    const RunAddress& run) {
+  if (run.source == kStoreSource) return store_.OpenRun(run.name);
   for (const std::unique_ptr<RunSource>& source : sources_) {
     if (source->Takes(run.source)) return source->Open(run);
   }
   return store_.OpenRunAt(run);
+}
+
+absl::StatusOr<std::unique_ptr<RunReader>> SourcedRunReaders::OpenShares(
+    const RunAddress& run) {
+  std::vector<RunShare> shares;
+  std::string_view left = run.source;
+  while (true) {
+    const size_t end = std::min(left.find(kSourceSeparator), left.size());
+    RunAddress share{std::string(left.substr(0, end)), run.name};
+    if (share.source.empty() || shares.size() == kMergedPlacesMax) {
+      return WithReason(MakeStatus(absl::StatusCode::kInvalidArgument,
+                                   "'{}' is no list of sources", run.source),
+                        ErrorReason::kFieldInvalid);
+    }
+    absl::StatusOr<std::unique_ptr<RunReader>> reader = OpenOne(share);
+    if (!reader.ok()) return Annotate(reader.status(), share.source);
+    shares.push_back({std::move(share.source), *std::move(reader)});
+    if (end == left.size()) break;
+    left.remove_prefix(end + 1);
+  }
+  return MergeRun(run.name, std::move(shares));
 }
 
 }  // namespace msitd::storage

@@ -11,6 +11,11 @@
 
 namespace msitd::storage {
 
+// Between the sources of a run whose ranks lie in several of them, and the name
+// of the store among them.
+inline constexpr char kSourceSeparator = ',';
+inline constexpr std::string_view kStoreSource = "local";
+
 // Opens runs of one kind of place outside the store. Thread-safe; outlives the
 // readers that it opens.
 class RunSource {
@@ -29,8 +34,8 @@ class RunSource {
       const RunAddress& run) = 0;
 };
 
-// Opens runs of a store and of sources outside it. Thread-safe; the store
-// outlives it.
+// Opens runs of a store and of sources outside it, and runs whose ranks lie in
+// several of them as one. Thread-safe; the store outlives it.
 class SourcedRunReaders final : public RunReaders {
  public:
   SourcedRunReaders(RunReaders& store,
@@ -44,6 +49,9 @@ class SourcedRunReaders final : public RunReaders {
       const RunAddress& run) override;
 
  private:
+  absl::StatusOr<std::unique_ptr<RunReader>> OpenOne(const RunAddress& run);
+  absl::StatusOr<std::unique_ptr<RunReader>> OpenShares(const RunAddress& run);
+
   RunReaders& store_;
   const std::vector<std::unique_ptr<RunSource>> sources_;
 };

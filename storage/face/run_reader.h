@@ -103,6 +103,9 @@ class RunReader {
   // The name of the run.
   virtual const std::string& name() const = 0;
 
+  // True if places of parts of different ranks tell which of them came first.
+  virtual bool knows_arrival() const { return true; }
+
   // Returns the run as it is now.
   virtual absl::StatusOr<RunInfo> GetInfo() = 0;
 

@@ -120,6 +120,7 @@ MODULES: dict[str, Module] = {
     ),
     "storage/face": Module(PROTOS, COMMON),
     "storage/batch": Module((*PROTOS, "storage/face"), COMMON),
+    "storage/merge": Module((*PROTOS, "storage/face"), COMMON),
     "storage/env": Module(PROTOS, COMMON),
     "storage/segment": Module(
         (*PROTOS, "storage/face", "storage/env"), (*COMMON, "xxhash")
@@ -162,6 +163,7 @@ MODULES: dict[str, Module] = {
             "storage/segment",
             *INDEX,
             "storage/read",
+            "storage/merge",
             "storage/upkeep",
         ),
         COMMON,

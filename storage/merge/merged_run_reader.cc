@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/merge/merged_run_reader.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "protos/base/check.h"
+#include "protos/status/status.h"
+#include "storage/merge/merged_scan.h"
+#include "storage/merge/share_place.h"
+
+namespace msitd::storage {
+namespace {
+
+static_assert(kMergedPlacesMax <= uint64_t{1} << (64 - kShareShift));
+
+// Parts of one share. Keeps them as the share knows them.
+class ShareBatch final : public PartBatch {
+ public:
+  ShareBatch(RunReader& reader, std::vector<PartInfo> parts,
+             AlignedBuffer& buffer)
+      : parts_(std::move(parts)), batch_(reader.ReadParts(parts_, buffer)) {}
+
+  size_t size() const override { return batch_->size(); }
+  absl::StatusOr<std::span<const std::byte>> Read(size_t index) override {
+    return batch_->Read(index);
+  }
+
+ private:
+  const std::vector<PartInfo> parts_;
+  const std::unique_ptr<PartBatch> batch_;
+};
+
+void Add(const RunCounters& from, RunCounters& to) {
+  to.tensor_count += from.tensor_count;
+  to.payload_bytes += from.payload_bytes;
+  to.duplicate_count += from.duplicate_count;
+  to.conflict_count += from.conflict_count;
+  to.dropped_count += from.dropped_count;
+  to.truncated_count += from.truncated_count;
+  to.headless_count += from.headless_count;
+  to.token_end = std::max(to.token_end, from.token_end);
+  to.expired_bytes += from.expired_bytes;
+  to.value_count += from.value_count;
+  to.document_count += from.document_count;
+  to.statistics_count += from.statistics_count;
+  to.dangling_count += from.dangling_count;
+}
+
+void Add(const StreamRepeats& from, StreamRepeats& to) {
+  to.repeated_count += from.repeated_count;
+  to.conflict_count += from.conflict_count;
+  to.dangling_count += from.dangling_count;
+  to.claimed_count += from.claimed_count;
+  to.checked_count += from.checked_count;
+  to.false_count += from.false_count;
+}
+
+class MergedRunReader final : public RunReader {
+ public:
+  MergedRunReader(std::string name, std::vector<RunShare> shares,
+                  std::map<int32_t, size_t> share_of)
+      : name_(std::move(name)),
+        shares_(std::move(shares)),
+        share_of_(std::move(share_of)) {}
+
+  const std::string& name() const override { return name_; }
+
+  bool knows_arrival() const override { return shares_.size() == 1; }
+
+  absl::StatusOr<RunInfo> GetInfo() override {
+    RunInfo out;
+    for (size_t i = 0; i < shares_.size(); ++i) {
+      MSITD_ASSIGN_OR_RETURN(RunInfo info, At(i, shares_[i].reader->GetInfo()));
+      if (i == 0) {
+        out = std::move(info);
+        continue;
+      }
+      out.spec.world_size = std::max(out.spec.world_size, info.spec.world_size);
+      out.spec.labels.merge(info.spec.labels);
+      out.sealed &= info.sealed;
+      out.create_time_ns = std::min(out.create_time_ns, info.create_time_ns);
+      out.seal_time_ns = std::max(out.seal_time_ns, info.seal_time_ns);
+      Add(info.counters, out.counters);
+    }
+    if (!out.sealed) out.seal_time_ns = 0;
+    return out;
+  }
+
+  absl::StatusOr<std::vector<RankCoverage>> ListCoverage() override {
+    std::map<int32_t, RankCoverage> by_rank;
+    for (size_t i = 0; i < shares_.size(); ++i) {
+      MSITD_ASSIGN_OR_RETURN(const std::vector<RankCoverage> coverage,
+                             At(i, shares_[i].reader->ListCoverage()));
+      for (const RankCoverage& added : coverage) {
+        RankCoverage& rank = by_rank[added.rank];
+        rank.rank = added.rank;
+        rank.stream_count += added.stream_count;
+        rank.total = Sum(rank.total, added.total);
+        Add(added.repeats, rank.repeats);
+      }
+    }
+    std::vector<RankCoverage> out;
+    out.reserve(by_rank.size());
+    for (const auto& [rank, coverage] : by_rank) out.push_back(coverage);
+    return out;
+  }
+
+  absl::StatusOr<std::vector<int32_t>> ListRanks() override {
+    std::vector<int32_t> ranks;
+    ranks.reserve(share_of_.size());
+    for (const auto& [rank, share] : share_of_) ranks.push_back(rank);
+    return ranks;
+  }
+
+  absl::StatusOr<std::vector<Coordinate>> ListCoordinates(
+      const Selector& selector) override {
+    std::vector<Coordinate> out;
+    for (size_t i = 0; i < shares_.size(); ++i) {
+      MSITD_ASSIGN_OR_RETURN(
+          std::vector<Coordinate> added,
+          At(i, shares_[i].reader->ListCoordinates(selector)));
+      out.insert(out.end(), std::make_move_iterator(added.begin()),
+                 std::make_move_iterator(added.end()));
+    }
+    std::stable_sort(out.begin(), out.end(),
+                     [](const Coordinate& a, const Coordinate& b) {
+                       return a.rank < b.rank;
+                     });
+    return out;
+  }
+
+  absl::StatusOr<std::vector<std::string>> ListPlacements() override {
+    std::set<std::string> all;
+    for (size_t i = 0; i < shares_.size(); ++i) {
+      MSITD_ASSIGN_OR_RETURN(std::vector<std::string> added,
+                             At(i, shares_[i].reader->ListPlacements()));
+      all.insert(std::make_move_iterator(added.begin()),
+                 std::make_move_iterator(added.end()));
+    }
+    if (all.size() > kRunPlacementsMax) {
+      return MakeStatus(absl::StatusCode::kResourceExhausted,
+                        "run {} has more than {} placements", name_,
+                        kRunPlacementsMax);
+    }
+    return std::vector<std::string>(all.begin(), all.end());
+  }
+
+  absl::StatusOr<std::unique_ptr<TensorScan>> Scan(
+      Selector selector, std::string_view position) override {
+    std::vector<RunReader*> readers;
+    readers.reserve(shares_.size());
+    for (const RunShare& share : shares_) readers.push_back(share.reader.get());
+    std::vector<RankStretch> stretches = StretchesOf(selector);
+    return MergedScan::Begin(std::move(readers), std::move(stretches),
+                             std::move(selector), position);
+  }
+
+  absl::StatusOr<TensorInfo> GetTensor(const TensorKey& key) override {
+    const auto share = share_of_.find(key.rank);
+    if (share == share_of_.end()) {
+      return WithReason(MakeStatus(absl::StatusCode::kNotFound,
+                                   "run {} has no rank {}", name_, key.rank),
+                        ErrorReason::kTensorNotFound);
+    }
+    MSITD_ASSIGN_OR_RETURN(
+        TensorInfo tensor,
+        At(share->second, shares_[share->second].reader->GetTensor(key)));
+    MSITD_RETURN_IF_ERROR(ToMergedPlaces(share->second, tensor));
+    return tensor;
+  }
+
+  absl::StatusOr<std::span<const std::byte>> ReadPart(
+      const PartInfo& part, AlignedBuffer& buffer) override {
+    MSITD_RETURN_IF_ERROR(CheckShare(part));
+    return shares_[ShareOf(part)].reader->ReadPart(ToSharePlace(part), buffer);
+  }
+
+  std::unique_ptr<PartBatch> ReadParts(std::span<const PartInfo> parts,
+                                       AlignedBuffer& buffer) override {
+    const size_t share = parts.empty() ? 0 : ShareOf(parts.front());
+    std::vector<PartInfo> first;
+    for (const PartInfo& part : parts) {
+      if (ShareOf(part) != share || first.size() == kBatchPartsMax) break;
+      first.push_back(ToSharePlace(part));
+    }
+    MSITD_CHECK(share < shares_.size());
+    return std::make_unique<ShareBatch>(*shares_[share].reader,
+                                        std::move(first), buffer);
+  }
+
+  absl::StatusOr<std::span<const std::byte>> ReadSample(
+      const TensorInfo& tensor, size_t part, AlignedBuffer& buffer) override {
+    const size_t share = ShareOf(tensor.parts.at(part));
+    MSITD_RETURN_IF_ERROR(CheckShare(tensor.parts[part]));
+    TensorInfo there = tensor;
+    for (PartInfo& p : there.parts) p = ToSharePlace(p);
+    return shares_[share].reader->ReadSample(there, part, buffer);
+  }
+
+ private:
+  // Says in an error which place it is of.
+  template <typename T>
+  absl::StatusOr<T> At(size_t share, absl::StatusOr<T> result) const {
+    if (result.ok()) return result;
+    return Annotate(result.status(), shares_[share].place);
+  }
+
+  absl::Status CheckShare(const PartInfo& part) const {
+    if (ShareOf(part) < shares_.size()) return absl::OkStatus();
+    return MakeStatus(absl::StatusCode::kInternal,
+                      "a part lies in place {} of {}", ShareOf(part),
+                      shares_.size());
+  }
+
+  // A list of ranks that a selector has is not longer than one may be.
+  std::vector<RankStretch> StretchesOf(const Selector& selector) const {
+    std::vector<RankStretch> out;
+    for (const auto& [rank, share] : share_of_) {
+      if (!selector.HasRank(rank)) continue;
+      if (out.empty() || out.back().share != share ||
+          out.back().ranks.size() == Selector::kRanksMax) {
+        out.push_back({share, {}});
+      }
+      out.back().ranks.push_back(rank);
+    }
+    return out;
+  }
+
+  const std::string name_;
+  const std::vector<RunShare> shares_;
+  const std::map<int32_t, size_t> share_of_;  // By rank.
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RunReader>> MergeRun(
+    std::string name, std::vector<RunShare> shares) {
+  if (shares.empty() || shares.size() > kMergedPlacesMax) {
+    return WithReason(MakeStatus(absl::StatusCode::kInvalidArgument,
+                                 "run {} lies in {} places, of 1 to {}", name,
+                                 shares.size(), kMergedPlacesMax),
+                      ErrorReason::kFieldInvalid);
+  }
+  std::map<int32_t, size_t> share_of;
+  for (size_t i = 0; i < shares.size(); ++i) {
+    absl::StatusOr<std::vector<int32_t>> ranks = shares[i].reader->ListRanks();
+    if (!ranks.ok()) return Annotate(ranks.status(), shares[i].place);
+    for (const int32_t rank : *ranks) {
+      const auto [at, is_new] = share_of.emplace(rank, i);
+      if (is_new) continue;
+      return WithReason(
+          MakeStatus(absl::StatusCode::kFailedPrecondition,
+                     "rank {} of run {} lies in both {} and {}", rank, name,
+                     shares[at->second].place, shares[i].place),
+          ErrorReason::kFieldInvalid);
+    }
+  }
+  return std::make_unique<MergedRunReader>(std::move(name), std::move(shares),
+                                           std::move(share_of));
+}
+
+}  // namespace msitd::storage

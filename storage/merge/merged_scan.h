@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "storage/face/run_reader.h"
+
+namespace msitd::storage {
+
+// Neighbouring ranks of a merged run that lie in one share.
+struct RankStretch {
+  size_t share = 0;
+  std::vector<int32_t> ranks;  // Ascending.
+};
+
+// Scans the stretches of a merged run one after the other. `stretches` are
+// those that the selector takes, ascending by rank, and narrowed to its ranks.
+class MergedScan final : public TensorScan {
+ public:
+  // `readers` are the shares, and outlive the scan. Begins at `position`.
+  //
+  // Errors: INVALID_ARGUMENT with PAGE_TOKEN_INVALID; those of Scan.
+  static absl::StatusOr<std::unique_ptr<TensorScan>> Begin(
+      std::vector<RunReader*> readers, std::vector<RankStretch> stretches,
+      Selector selector, std::string_view position);
+
+  absl::StatusOr<bool> Next(TensorInfo& out, StopCheck stop) override;
+  std::string position() const override;
+  uint64_t incomplete_count() const override;
+
+ private:
+  MergedScan(std::vector<RunReader*> readers,
+             std::vector<RankStretch> stretches, Selector selector)
+      : readers_(std::move(readers)),
+        stretches_(std::move(stretches)),
+        selector_(std::move(selector)) {}
+
+  // Begins the scan of the stretch at `at_`, if there is one.
+  absl::Status BeginStretch(std::string_view position);
+
+  const std::vector<RunReader*> readers_;
+  const std::vector<RankStretch> stretches_;
+  const Selector selector_;
+  size_t at_ = 0;
+  std::unique_ptr<TensorScan> scan_;  // Null behind the last stretch.
+  uint64_t incomplete_count_ = 0;     // Of the stretches before.
+};
+
+}  // namespace msitd::storage

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Comparisons of runs whose ranks lie in several stores: each row is that of
+// one store that has them all.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/compare/job/comparison_engine.h"
+#include "protos/status/status.h"
+#include "storage/run_sources.h"
+#include "tests/support/fake_store.h"
+#include "tests/unit/daemon/compare/row_observer.h"
+#include "tests/unit/daemon/compare/run_recorder.h"
+
+namespace msitd::compare {
+namespace {
+
+constexpr int kStoreCount = 3;
+
+// A store as a source of its own, named by a letter.
+class StoreSource final : public storage::RunSource {
+ public:
+  StoreSource(std::string name, testing::FakeStore& store)
+      : name_(std::move(name)), store_(store) {}
+
+  bool Takes(std::string_view source) const override { return source == name_; }
+  absl::StatusOr<std::unique_ptr<storage::RunReader>> Open(
+      const storage::RunAddress& run) override {
+    return store_.OpenRun(run.name);
+  }
+
+ private:
+  const std::string name_;
+  testing::FakeStore& store_;
+};
+
+// Two runs in one store, and again with their ranks in several.
+class MergedRowsTest : public ::testing::TestWithParam<int> {
+ protected:
+  MergedRowsTest() {
+    for (int i = 0; i < kStoreCount; ++i) {
+      for (const char* run : {"g", "t"}) {
+        apart_.emplace(std::pair(i, run),
+                       std::make_unique<RunRecorder>(stores_[i], run));
+      }
+    }
+  }
+
+  // `store` is one of several.
+  void Record(const std::string& run, int store, const RecordedTensor& tensor) {
+    (run == "g" ? whole_golden_ : whole_target_).Record(tensor);
+    apart_.at({store, run})->Record(tensor);
+  }
+
+  storage::SourcedRunReaders Readers() {
+    std::vector<std::unique_ptr<storage::RunSource>> sources;
+    for (int i = 1; i < kStoreCount; ++i) {
+      sources.push_back(std::make_unique<StoreSource>(
+          std::string(1, static_cast<char>('a' + i)), stores_[i]));
+    }
+    return storage::SourcedRunReaders(stores_[0], std::move(sources));
+  }
+
+  testing::FakeStore whole_;
+  RunRecorder whole_golden_{whole_, "g"};
+  RunRecorder whole_target_{whole_, "t"};
+  testing::FakeStore stores_[kStoreCount];
+  std::map<std::pair<int, std::string>, std::unique_ptr<RunRecorder>> apart_;
+  ComparisonPlan plan_{"g", "t", {}, {}};
+};
+
+TEST_P(MergedRowsTest, RowsAreThoseOfOneStore) {
+  std::mt19937 random(GetParam());
+  const auto below = [&random](int end) {
+    return static_cast<int>(random() % end);
+  };
+  constexpr int kRanks = 4;
+  // The golden run may lie elsewhere than the target run.
+  std::vector<int> golden_at(kRanks);
+  std::vector<int> target_at(kRanks);
+  for (int& at : golden_at) at = below(kStoreCount);
+  for (int& at : target_at) at = below(kStoreCount);
+  const bool is_sharded = below(2) == 0;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    for (int token = 0; token < 3; ++token) {
+      for (int op = 0; op < 4; ++op) {
+        std::vector<float> values(8);
+        for (float& value : values) value = static_cast<float>(below(100));
+        RecordedTensor tensor = Floats("op" + std::to_string(op), values);
+        tensor.rank = rank;
+        tensor.token = token;
+        if (is_sharded && op == 0) {
+          tensor.shape = {1, 8};
+          tensor.placement = "0+4/1:S(0)";
+        }
+        if (below(8) != 0) Record("g", golden_at[rank], tensor);
+        if (below(3) == 0) {
+          values[below(8)] += 1;
+          tensor.bytes = BytesOf(values);
+        }
+        if (below(8) != 0) Record("t", target_at[rank], tensor);
+      }
+    }
+  }
+  RowObserver expected;
+  ASSERT_TRUE(ComparisonEngine(whole_, plan_, expected).Run().ok());
+  storage::SourcedRunReaders readers = Readers();
+  plan_.golden_source = plan_.target_source = "local,b,c";
+  RowObserver got;
+  const absl::Status status = ComparisonEngine(readers, plan_, got).Run();
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(got.rows.size(), expected.rows.size());
+  for (size_t i = 0; i < got.rows.size(); ++i) {
+    EXPECT_EQ(got.rows[i].DebugString(), expected.rows[i].DebugString());
+  }
+  EXPECT_EQ(got.total, expected.total);
+  EXPECT_EQ(got.comparison.fail_count(), expected.comparison.fail_count());
+  EXPECT_EQ(got.comparison.first_divergence().DebugString(),
+            expected.comparison.first_divergence().DebugString());
+  EXPECT_EQ(got.comparison.required_tolerances_size(),
+            expected.comparison.required_tolerances_size());
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, MergedRowsTest, ::testing::Range(0, 40));
+
+class SourcesTest : public MergedRowsTest {};
+
+TEST_F(SourcesTest, ARankInTwoPlacesIsRefusedAndBothAreNamed) {
+  Record("g", 0, Floats("op", {1}));
+  apart_.at({1, "g"})->Record(Floats("op", {1}));
+  storage::SourcedRunReaders readers = Readers();
+  const auto run = readers.OpenRunAt({"local,b", "g"});
+  ASSERT_FALSE(run.ok());
+  EXPECT_EQ(Message(run.status()), "rank 0 of run g lies in both local and b");
+}
+
+TEST_F(SourcesTest, APlaceThatFailsIsNamed) {
+  storage::SourcedRunReaders readers = Readers();
+  EXPECT_EQ(readers.OpenRunAt({"local,x", "g"}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  const auto run = readers.OpenRunAt({"local,c", "none"});
+  EXPECT_EQ(run.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_NE(Message(run.status()).find("local"), std::string_view::npos);
+  for (const char* source : {",", "b,", ",b", "b,,c"}) {
+    EXPECT_EQ(readers.OpenRunAt({source, "g"}).status().code(),
+              absl::StatusCode::kInvalidArgument)
+        << source;
+  }
+}
+
+TEST_F(SourcesTest, AScanGoesOnFromAnyPosition) {
+  for (int rank = 0; rank < 6; ++rank) {
+    for (const char* op : {"a", "b", "c"}) {
+      RecordedTensor tensor = Floats(op, {1});
+      tensor.rank = rank;
+      Record("g", rank % kStoreCount, tensor);
+    }
+  }
+  storage::SourcedRunReaders readers = Readers();
+  const auto run = readers.OpenRunAt({"local,b,c", "g"});
+  ASSERT_TRUE(run.ok()) << run.status();
+  std::string position;
+  std::vector<std::string> seen;
+  while (true) {
+    const auto scan = (*run)->Scan({}, position);
+    ASSERT_TRUE(scan.ok()) << scan.status();
+    storage::TensorInfo tensor;
+    const auto found = (*scan)->Next(tensor);
+    ASSERT_TRUE(found.ok()) << found.status();
+    if (!*found) break;
+    seen.push_back(std::to_string(tensor.key.rank) + tensor.key.op);
+    position = (*scan)->position();
+    AlignedBuffer buffer;
+    EXPECT_TRUE((*run)->ReadPart(tensor.parts[0], buffer).ok());
+  }
+  EXPECT_EQ(seen.size(), 18u);
+  EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
+  EXPECT_EQ((*run)->Scan({}, "nonsense").status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(SourcesTest, ABatchHasPartsOfOnePlaceAlone) {
+  std::vector<storage::PartInfo> parts;
+  for (int rank = 0; rank < 4; ++rank) {
+    RecordedTensor tensor = Floats("op", {static_cast<float>(rank)});
+    tensor.rank = rank;
+    Record("g", rank / 2, tensor);
+  }
+  storage::SourcedRunReaders readers = Readers();
+  const auto run = readers.OpenRunAt({"local,b", "g"});
+  ASSERT_TRUE(run.ok()) << run.status();
+  const auto scan = (*run)->Scan({}, "");
+  storage::TensorInfo tensor;
+  while (*(*scan)->Next(tensor)) parts.push_back(tensor.parts[0]);
+  ASSERT_EQ(parts.size(), 4u);
+  AlignedBuffer buffer;
+  const auto batch = (*run)->ReadParts(parts, buffer);
+  ASSERT_EQ(batch->size(), 2u);
+  const auto bytes = batch->Read(1);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_EQ(bytes->size(), sizeof(float));
+}
+
+}  // namespace
+}  // namespace msitd::compare
