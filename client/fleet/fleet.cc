@@ -2,6 +2,7 @@
 #include "client/fleet/fleet.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -229,6 +230,9 @@ Outcome Fleet::PlanComparison(const Message& request, Requests& requests) {
   std::vector<bool> has_target;
   MSITCTL_RETURN_IF_FAILED(HeldRanks(asked.golden_run(), golden, has_golden));
   MSITCTL_RETURN_IF_FAILED(HeldRanks(asked.target_run(), target, has_target));
+  if (worker_.has_value()) {
+    return PlanAtOneNode(request, has_golden, has_target, requests);
+  }
   bool is_aligned = true;
   bool has_both = false;
   RankSet together;
@@ -241,7 +245,7 @@ Outcome Fleet::PlanComparison(const Message& request, Requests& requests) {
     return {kExitPartial,
             Printable(fmt::format(
                 "nothing was compared: run {} is on {}, run {} on {}, and no "
-                "node has both",
+                "node has both; with --at NODE one of them reads the others",
                 asked.golden_run(), HoldersOf(asked.golden_run()),
                 asked.target_run(), HoldersOf(asked.target_run())))};
   }
@@ -291,11 +295,63 @@ Outcome Fleet::PlanComparison(const Message& request, Requests& requests) {
   return {};
 }
 
+Outcome Fleet::WorkAt(std::string_view node) {
+  const auto found =
+      std::find_if(nodes_.begin(), nodes_.end(),
+                   [node](const auto& known) { return known->name == node; });
+  if (found == nodes_.end()) {
+    return UsageError(
+        fmt::format("--at {} is none of the endpoints", Printable(node)));
+  }
+  worker_ = static_cast<size_t>(found - nodes_.begin());
+  return {};
+}
+
+std::string Fleet::SourceOf(const std::vector<bool>& has) const {
+  std::vector<std::string_view> sources;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (has[i]) {
+      sources.push_back(i == *worker_ ? std::string_view("local")
+                                      : nodes_[i]->name);
+    }
+  }
+  const bool is_local = sources.size() == 1 && has[*worker_];
+  return is_local ? "" : fmt::format("{}", fmt::join(sources, ","));
+}
+
+Outcome Fleet::PlanAtOneNode(const Message& request,
+                             const std::vector<bool>& has_golden,
+                             const std::vector<bool>& has_target,
+                             Requests& requests) {
+  auto copy = std::make_unique<v1::CreateComparisonRequest>();
+  copy->CopyFrom(request);
+  v1::Comparison& comparison = *copy->mutable_comparison();
+  comparison.set_golden_source(SourceOf(has_golden));
+  comparison.set_target_source(SourceOf(has_target));
+  requests[*worker_] = std::move(copy);
+  return {};
+}
+
+Outcome Fleet::PlanReduction(const Message& request, Requests& requests) {
+  auto copy = std::make_unique<v1::SummarizeTensorsRequest>();
+  copy->CopyFrom(request);
+  std::vector<RankSet> held;
+  std::vector<bool> has;
+  MSITCTL_RETURN_IF_FAILED(HeldRanks(copy->run(), held, has));
+  copy->set_source(SourceOf(has));
+  requests[*worker_] = std::move(copy);
+  return {};
+}
+
 Outcome Fleet::MakeRequests(const Message& request, Requests& requests) {
   requests.resize(nodes_.size());
   const auto* const type = request.GetDescriptor();
   if (type == v1::CreateComparisonRequest::descriptor()) {
     return PlanComparison(request, requests);
+  }
+  if (type == v1::SummarizeTensorsRequest::descriptor() &&
+      worker_.has_value()) {
+    return PlanReduction(request, requests);
   }
   if (type->FindFieldByName("comparison") != nullptr) {
     return RequestsByName(request, requests);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,6 +45,10 @@ class Fleet : public Fanout {
       const NodeCall& call, const Message& request, const Message& prototype,
       const std::function<void(const std::string& node, const Message&)>& take);
 
+  // Has one node compare and reduce from now on: it reads what the others hold
+  // of the runs. Fails if the list has no such node.
+  Outcome WorkAt(std::string_view node);
+
   bool has_failed() const;
 
   // The node of the row that is being taken.
@@ -66,6 +71,13 @@ class Fleet : public Fanout {
   Outcome MakeRequests(const Message& request, Requests& requests);
   Outcome RequestsByName(const Message& request, Requests& requests);
   Outcome PlanComparison(const Message& request, Requests& requests);
+  Outcome PlanAtOneNode(const Message& request,
+                        const std::vector<bool>& has_golden,
+                        const std::vector<bool>& has_target,
+                        Requests& requests);
+  Outcome PlanReduction(const Message& request, Requests& requests);
+  // The nodes that have a run, as the node at `worker_` reads them.
+  std::string SourceOf(const std::vector<bool>& has) const;
   Outcome HeldRanks(const std::string& run, std::vector<RankSet>& held,
                     std::vector<bool>& has);
 
@@ -85,6 +97,7 @@ class Fleet : public Fanout {
 
   std::vector<std::unique_ptr<Node>> nodes_;
   const Tell tell_;
+  std::optional<size_t> worker_;  // See WorkAt.
   std::string row_node_;
   std::vector<std::string> told_;
   // By run and node.

@@ -13,6 +13,8 @@
 #include "client/fleet/rank_set.h"
 #include "client/text/text.h"
 #include "google/protobuf/empty.pb.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "msitd/v1/capture_service.pb.h"
 #include "msitd/v1/node_service.pb.h"
 #include "msitd/v1/run_service.pb.h"
 #include "msitd/v1/tensor_service.pb.h"
@@ -135,6 +137,30 @@ void MergeGroups(const v1::SummarizeTensorsResponse& from,
   }
 }
 
+// Each daemon counts the policies that it was given.
+void MergePolicy(const v1::CapturePolicy& from, std::string_view node,
+                 v1::CapturePolicy& to, std::vector<std::string>& notes) {
+  v1::CapturePolicy same = from;
+  same.set_revision(to.revision());
+  if (google::protobuf::util::MessageDifferencer::Equals(same, to)) return;
+  const bool begins_alike = from.has_first_token() == to.has_first_token() &&
+                            from.first_token() == to.first_token();
+  notes.push_back(Printable(
+      fmt::format("the nodes do not record the same: the policy of {} {}", node,
+                  begins_alike ? "is another one"
+                  : from.has_first_token()
+                      ? fmt::format("begins with token {}", from.first_token())
+                      : "began at once")));
+}
+
+void MergeCoverage(const v1::CaptureCoverage& from, v1::CaptureCoverage& to) {
+  MergeRanks(from, to);
+  to.mutable_ranks()->MergeFrom(from.ranks());
+  std::stable_sort(
+      to.mutable_ranks()->begin(), to.mutable_ranks()->end(),
+      [](const auto& a, const auto& b) { return a.rank() < b.rank(); });
+}
+
 // Ranks and tokens ascend; ops and devices are in the order of their first
 // appearance, which only the nodes know.
 void SortGroups(v1::SummarizeTensorsResponse& response) {
@@ -177,7 +203,9 @@ auto KeyOf(const v1::Tensor& tensor) {
 }  // namespace
 
 bool CanMerge(const Descriptor& type) {
-  const std::array<const Descriptor*, 9> known = {
+  const std::array<const Descriptor*, 11> known = {
+      v1::CaptureCoverage::descriptor(),
+      v1::CapturePolicy::descriptor(),
       v1::Run::descriptor(),
       v1::ListRunsResponse::descriptor(),
       v1::Tensor::descriptor(),
@@ -217,6 +245,12 @@ void Merge(std::vector<Part> parts, Message& out,
       MergeRanks(from, to);
       to.mutable_tensors()->MergeFrom(from.tensors());
       to.set_incomplete_count(to.incomplete_count() + from.incomplete_count());
+    } else if (type == v1::CapturePolicy::descriptor()) {
+      MergePolicy(As<v1::CapturePolicy>(parts[i]), parts[i].node,
+                  static_cast<v1::CapturePolicy&>(out), notes);
+    } else if (type == v1::CaptureCoverage::descriptor()) {
+      MergeCoverage(As<v1::CaptureCoverage>(parts[i]),
+                    static_cast<v1::CaptureCoverage&>(out));
     } else if (type == v1::ListRunsResponse::descriptor()) {
       static_cast<v1::ListRunsResponse&>(out).mutable_runs()->MergeFrom(
           As<v1::ListRunsResponse>(parts[i]).runs());

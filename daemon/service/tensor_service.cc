@@ -266,7 +266,8 @@ absl::Status TensorServiceImpl::Summarize(
   MSITD_ASSIGN_OR_RETURN(const Selector selector, ToSelector(request.filter()));
   MSITD_ASSIGN_OR_RETURN(const query::GroupBy group_by,
                          ToGroupBy(request.group_by()));
-  MSITD_ASSIGN_OR_RETURN(const auto run, readers_.OpenRun(request.run()));
+  MSITD_ASSIGN_OR_RETURN(const auto run,
+                         readers_.OpenRunAt({request.source(), request.run()}));
   MSITD_ASSIGN_OR_RETURN(const storage::RunRanks ranks,
                          storage::FindRunRanks(*run, selector.ranks));
   compare::ToMessage(ranks, response);

@@ -458,3 +458,37 @@ def test_a_detached_comparison_is_joined_from_all_nodes(endpoints: list[str]) ->
     assert "12 pass, 4 fail" in result.stdout
     cancelled = ask_json(endpoints, "compare", "cancel", name.strip())
     assert cancelled["state"] == "DONE"
+
+
+def test_a_policy_is_set_on_all_nodes(
+    endpoints: list[str], two: tuple[Daemon, Daemon]
+) -> None:
+    words = ("capture", "set", "--run", "t", "--ops", "a", "--from-token", "7")
+    policy = ask_json(endpoints, *words)
+    assert policy["first_token"] == "7"
+    for daemon in two:
+        assert daemon.ctl_json("capture", "get", "--run", "t")["first_token"] == "7"
+    two[1].ctl("capture", "set", "--run", "t", "--ops", "b", "--from-token", "9")
+    apart = ask(endpoints, "capture", "get", "--run", "t")
+    assert "the nodes do not record the same" in apart.stderr
+    assert f"the policy of {endpoints[1]} begins with token 9" in apart.stderr
+
+
+def test_coverage_of_all_nodes_is_one_table(
+    endpoints: list[str], whole: Daemon
+) -> None:
+    answer = ask_json(endpoints, "capture", "coverage", "t")
+    expected = whole.ctl_json("capture", "coverage", "t")
+    assert [rank["stored_count"] for rank in answer["ranks"]] == [
+        rank["stored_count"] for rank in expected["ranks"]
+    ]
+    assert answer["ranks_held"] == expected["ranks_held"]
+
+
+def test_a_comparison_is_deleted_on_all_nodes(
+    endpoints: list[str], two: tuple[Daemon, Daemon]
+) -> None:
+    made = ask_json(endpoints, "compare", "run", "g", "g")["comparison"]["name"]
+    ask(endpoints, "compare", "delete", made, "--yes")
+    for daemon in two:
+        assert daemon.ctl_json("compare", "list").get("comparisons", []) == []

@@ -154,7 +154,8 @@ void AddSet(CommandLine& line, CLI::App& noun) {
                    "msitctl capture set --run nightly --level sample "
                    "--io output\n"
                    "msitctl capture set --run nightly --level off",
-       .rpcs = "CaptureService.SetCapturePolicy"},
+       .rpcs = "CaptureService.SetCapturePolicy",
+       .takes_fleet = true},
       [flags](Invocation& invocation) { return Set(invocation, *flags); });
   AddRunName(verb, flags->run, "Name of the run; made if there is none");
   AddSelectionFlags(verb, flags->selection);
@@ -357,7 +358,8 @@ void AddCoverage(CommandLine& line, CLI::App& noun) {
        .summary = "Prints what became of the tensors of each rank. Exits with "
                   "1 if nothing was stored.",
        .examples = "msitctl capture coverage tp8-bf16",
-       .rpcs = "CaptureService.GetCaptureCoverage"},
+       .rpcs = "CaptureService.GetCaptureCoverage",
+       .takes_fleet = true},
       [flags](Invocation& invocation) { return Coverage(invocation, *flags); });
   AddRunName(verb, flags->run);
   AddPartialFlag(verb, flags->allow_partial);
@@ -378,7 +380,8 @@ void AddCaptureCommands(CommandLine& line) {
                {.name = "get",
                 .summary = "Prints what the clients of a run record.",
                 .examples = "msitctl capture get --run tp8-bf16",
-                .rpcs = "CaptureService.GetCapturePolicy"},
+                .rpcs = "CaptureService.GetCapturePolicy",
+                .takes_fleet = true},
                AddRunName, "revision",
                &v1::CaptureService::Stub::GetCapturePolicy);
   AddSet(line, noun);

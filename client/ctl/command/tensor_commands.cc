@@ -9,6 +9,7 @@
 #include "client/ctl/command/selection_note.h"
 #include "client/ctl/command/tensor_histogram.h"
 #include "client/ctl/command/tensor_read.h"
+#include "client/ctl/command/worker.h"
 #include "client/ctl/command_line.h"
 #include "client/ctl/flag/field_flags.h"
 #include "client/ctl/flag/one_of.h"
@@ -51,6 +52,7 @@ struct QueryFlags {
   SelectionFlags selection;
   std::string where;
   std::string by;
+  std::string at;  // See AddWorkerFlag.
   ListFlags list;
 };
 
@@ -182,6 +184,7 @@ Outcome Stats(Invocation& invocation, const QueryFlags& flags) {
       printer, ListPrinter::Create(GroupLayout(flags.by),
                                    invocation.print_options(flags.list.columns),
                                    invocation.out()));
+  MSITCTL_RETURN_IF_FAILED(UseWorker(invocation, flags.at));
   v1::SummarizeTensorsResponse response;
   MSITCTL_RETURN_IF_FAILED(invocation.Ask(
       &v1::TensorService::Stub::SummarizeTensors, request, response));
@@ -218,6 +221,7 @@ void AddStats(CommandLine& line, CLI::App& noun) {
                   "together")
       ->check(OneOf({"rank", "token", "op", "device"}))
       ->type_name("GROUP");
+  AddWorkerFlag(verb, flags->at);
   AddColumnsFlag(verb, flags->list.columns,
                  ColumnWords(*v1::SummarizeTensorsResponse::descriptor(),
                              GroupLayout("")));

@@ -8,6 +8,7 @@
 #include "client/ctl/command/partial.h"
 #include "client/ctl/command/selection_note.h"
 #include "client/ctl/command/verbs.h"
+#include "client/ctl/command/worker.h"
 #include "client/ctl/command_line.h"
 #include "client/ctl/compare/comparison_printer.h"
 #include "client/ctl/compare/layout_hints.h"
@@ -55,6 +56,7 @@ void AddRunFlags(CLI::App& verb, CompareFlags& flags) {
   verb.add_flag("--detach", flags.detach,
                 "Start it, print it, do not wait for it; with --follow, it "
                 "goes on though nobody reads its rows");
+  AddWorkerFlag(verb, flags.at);
   verb.add_option("--rows", flags.rows,
                   "fail: rows that fail or are unmatched; all; none; default "
                   "fail")
@@ -431,7 +433,8 @@ void AddCompareCommands(CommandLine& line) {
                  .examples = "msitctl compare delete c-000001\n"
                              "msitctl compare delete c-000001 --yes",
                  .rpcs = "ComparisonService.DeleteComparison, "
-                         "ComparisonService.GetComparison"},
+                         "ComparisonService.GetComparison",
+                 .takes_fleet = true},
                 AddComparisonName, "comparison", &Stub::GetComparison,
                 DeleteQuestion, &Stub::DeleteComparison);
   // AddRunCommands has made the noun.

@@ -12,6 +12,7 @@
 
 #include "client/ctl/command/partial.h"
 #include "client/ctl/command/selection_note.h"
+#include "client/ctl/command/worker.h"
 #include "client/ctl/compare/comparison_printer.h"
 #include "client/ctl/compare/follow.h"
 #include "client/ctl/compare/kept_note.h"
@@ -105,6 +106,7 @@ Outcome Follow(Invocation& invocation, const CompareFlags& flags,
 
 // What works with one daemon alone.
 Outcome CheckFleet(Invocation& invocation, const CompareFlags& flags) {
+  MSITCTL_RETURN_IF_FAILED(UseWorker(invocation, flags.at));
   if (invocation.fleet() == nullptr) return {};
   const MatchingFlags& matching = flags.matching;
   const bool matches =

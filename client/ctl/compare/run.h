@@ -25,6 +25,7 @@ struct CompareFlags {
   bool follow = false;
   std::vector<std::string> watches;
   bool detach = false;
+  std::string at;  // See AddWorkerFlag.
   std::string rows = "fail";
   bool limit_is_given = false;
   PluginFlags plugins;

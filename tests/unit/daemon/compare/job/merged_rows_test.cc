@@ -153,58 +153,5 @@ TEST_F(SourcesTest, APlaceThatFailsIsNamed) {
   }
 }
 
-TEST_F(SourcesTest, AScanGoesOnFromAnyPosition) {
-  for (int rank = 0; rank < 6; ++rank) {
-    for (const char* op : {"a", "b", "c"}) {
-      RecordedTensor tensor = Floats(op, {1});
-      tensor.rank = rank;
-      Record("g", rank % kStoreCount, tensor);
-    }
-  }
-  storage::SourcedRunReaders readers = Readers();
-  const auto run = readers.OpenRunAt({"local,b,c", "g"});
-  ASSERT_TRUE(run.ok()) << run.status();
-  std::string position;
-  std::vector<std::string> seen;
-  while (true) {
-    const auto scan = (*run)->Scan({}, position);
-    ASSERT_TRUE(scan.ok()) << scan.status();
-    storage::TensorInfo tensor;
-    const auto found = (*scan)->Next(tensor);
-    ASSERT_TRUE(found.ok()) << found.status();
-    if (!*found) break;
-    seen.push_back(std::to_string(tensor.key.rank) + tensor.key.op);
-    position = (*scan)->position();
-    AlignedBuffer buffer;
-    EXPECT_TRUE((*run)->ReadPart(tensor.parts[0], buffer).ok());
-  }
-  EXPECT_EQ(seen.size(), 18u);
-  EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
-  EXPECT_EQ((*run)->Scan({}, "nonsense").status().code(),
-            absl::StatusCode::kInvalidArgument);
-}
-
-TEST_F(SourcesTest, ABatchHasPartsOfOnePlaceAlone) {
-  std::vector<storage::PartInfo> parts;
-  for (int rank = 0; rank < 4; ++rank) {
-    RecordedTensor tensor = Floats("op", {static_cast<float>(rank)});
-    tensor.rank = rank;
-    Record("g", rank / 2, tensor);
-  }
-  storage::SourcedRunReaders readers = Readers();
-  const auto run = readers.OpenRunAt({"local,b", "g"});
-  ASSERT_TRUE(run.ok()) << run.status();
-  const auto scan = (*run)->Scan({}, "");
-  storage::TensorInfo tensor;
-  while (*(*scan)->Next(tensor)) parts.push_back(tensor.parts[0]);
-  ASSERT_EQ(parts.size(), 4u);
-  AlignedBuffer buffer;
-  const auto batch = (*run)->ReadParts(parts, buffer);
-  ASSERT_EQ(batch->size(), 2u);
-  const auto bytes = batch->Read(1);
-  ASSERT_TRUE(bytes.ok()) << bytes.status();
-  EXPECT_EQ(bytes->size(), sizeof(float));
-}
-
 }  // namespace
 }  // namespace msitd::compare
