@@ -58,6 +58,8 @@ enum class ErrorReason : uint8_t {
   kPeerRefused = 63,
   kRoleRefused = 64,
   kNotOwner = 65,
+
+  kPeerFailed = 70,
 };
 
 // Returns "RUN_NOT_FOUND" and the like: names travel, numbers do not. Empty for

@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/service/run_reader_streams.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "daemon/query/group_digest.h"
+#include "daemon/service/proto_convert.h"
+#include "protos/base/limits.h"
+#include "protos/os/aligned_buffer.h"
+#include "protos/status/status.h"
+#include "storage/batch/entry_batch.h"
+
+namespace msitd::service {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Ends the search for what goes into a message once it has taken long enough.
+class MessageTime {
+ public:
+  explicit MessageTime(const Call& call) : call_(call) {}
+
+  absl::Status Check() {
+    MSITD_RETURN_IF_ERROR(call_.Check());
+    is_over_ = Clock::now() >= end_;
+    return is_over_ ? absl::CancelledError("the message is due")
+                    : absl::OkStatus();
+  }
+  bool is_over() const { return is_over_; }
+
+ private:
+  const Call& call_;
+  const Clock::time_point end_ = Clock::now() + kRunReaderMessageTime;
+  bool is_over_ = false;
+};
+
+// What the sources of one run have in common.
+template <typename Request>
+class OfRun {
+ public:
+  OfRun(storage::RunReaders& readers, const Request& request)
+      : request_(request), readers_(readers) {}
+
+ protected:
+  absl::Status Open() {
+    if (run_.reader != nullptr) return absl::OkStatus();
+    MSITD_ASSIGN_OR_RETURN(
+        run_, OpenRunById(readers_, request_.run(), request_.run_id()));
+    return absl::OkStatus();
+  }
+
+  const Request request_;
+  OpenedRun run_;
+  bool is_over_ = false;
+
+ private:
+  storage::RunReaders& readers_;
+};
+
+void SetCoverage(const storage::RankCoverage& from,
+                 v1::DescribeRunResponse::Coverage& out) {
+  out.set_rank(from.rank);
+  out.set_stream_count(from.stream_count);
+  out.set_seen_count(from.total.seen_count);
+  out.set_filtered_count(from.total.filtered_count);
+  out.set_dropped_count(from.total.dropped_count);
+  out.set_truncated_count(from.total.truncated_count);
+  out.set_degraded_count(from.total.degraded_count);
+  out.set_repeated_count(from.repeats.repeated_count);
+  out.set_conflict_count(from.repeats.conflict_count);
+  out.set_dangling_count(from.repeats.dangling_count);
+  out.set_claimed_count(from.repeats.claimed_count);
+  out.set_checked_count(from.repeats.checked_count);
+  out.set_false_count(from.repeats.false_count);
+}
+
+class Description final : public StreamSource<v1::DescribeRunResponse>,
+                          OfRun<v1::DescribeRunRequest> {
+ public:
+  using OfRun::OfRun;
+
+  absl::StatusOr<StreamStep> Next(const Call& /*call*/,
+                                  v1::DescribeRunResponse& message) override {
+    if (is_over_) return StreamStep::kEnd;
+    if (run_.reader == nullptr) {
+      MSITD_RETURN_IF_ERROR(Open());
+      ToProto(run_.info, *message.mutable_run());
+      message.set_job(run_.info.spec.job);
+      message.set_capture_policy(run_.info.capture_policy);
+      const storage::RunCounters& counters = run_.info.counters;
+      message.set_headless_count(static_cast<int64_t>(counters.headless_count));
+      message.set_token_end(counters.token_end);
+      MSITD_RETURN_IF_ERROR(Load());
+    }
+    message.set_run_id(run_.id);
+    size_t bytes = message.ByteSizeLong();
+    size_t count = 0;
+    const auto has_room = [&] {
+      return count < kDetailsPerMessage && bytes < kRunReaderMessageBytes;
+    };
+    for (; next_ < coverage_.size() && has_room(); ++next_, ++count) {
+      SetCoverage(coverage_[next_], *message.add_coverage());
+    }
+    for (; next_ < ranks_.size() && has_room(); ++next_, ++count) {
+      message.add_ranks(ranks_[next_]);
+    }
+    for (; next_ < placements_.size() && has_room(); ++next_, ++count) {
+      message.add_placements(placements_[next_]);
+      bytes += placements_[next_].size();
+    }
+    is_over_ = next_ >= coverage_.size() + ranks_.size() + placements_.size();
+    message.set_is_last(is_over_);
+    return StreamStep::kMessage;
+  }
+
+ private:
+  // At most one of the lists is filled.
+  absl::Status Load() {
+    switch (request_.detail()) {
+      case v1::DescribeRunRequest::DETAIL_UNSPECIFIED:
+        return absl::OkStatus();
+      case v1::DescribeRunRequest::COVERAGE: {
+        MSITD_ASSIGN_OR_RETURN(coverage_, run_.reader->ListCoverage());
+        return absl::OkStatus();
+      }
+      case v1::DescribeRunRequest::RANKS: {
+        MSITD_ASSIGN_OR_RETURN(ranks_, run_.reader->ListRanks());
+        return absl::OkStatus();
+      }
+      case v1::DescribeRunRequest::PLACEMENTS: {
+        MSITD_ASSIGN_OR_RETURN(placements_, run_.reader->ListPlacements());
+        return absl::OkStatus();
+      }
+      default:
+        return FieldInvalid("detail",
+                            fmt::format("{} is no such value",
+                                        static_cast<int>(request_.detail())));
+    }
+  }
+
+  std::vector<storage::RankCoverage> coverage_;
+  std::vector<int32_t> ranks_;
+  std::vector<std::string> placements_;
+  size_t next_ = 0;
+};
+
+class Coordinates final : public StreamSource<v1::ListCoordinatesResponse>,
+                          OfRun<v1::ListCoordinatesRequest> {
+ public:
+  using OfRun::OfRun;
+
+  absl::StatusOr<StreamStep> Next(
+      const Call& /*call*/, v1::ListCoordinatesResponse& message) override {
+    if (is_over_) return StreamStep::kEnd;
+    if (run_.reader == nullptr) {
+      MSITD_RETURN_IF_ERROR(Open());
+      MSITD_ASSIGN_OR_RETURN(const Selector selector,
+                             ToSelector(request_.filter()));
+      MSITD_ASSIGN_OR_RETURN(all_, run_.reader->ListCoordinates(selector));
+    }
+    const size_t end = std::min(all_.size(), next_ + kCoordinatesPerMessage);
+    v1::ListCoordinatesResponse::Tokens* tokens = nullptr;
+    int64_t before = 0;
+    for (; next_ < end; ++next_) {
+      const storage::Coordinate& at = all_[next_];
+      if (tokens == nullptr || tokens->rank() != at.rank ||
+          tokens->device() != at.device) {
+        tokens = message.add_tokens();
+        tokens->set_rank(at.rank);
+        tokens->set_device(at.device);
+        before = 0;
+      }
+      tokens->add_steps(at.token - before);
+      before = at.token;
+    }
+    is_over_ = next_ == all_.size();
+    message.set_is_last(is_over_);
+    return StreamStep::kMessage;
+  }
+
+ private:
+  std::vector<storage::Coordinate> all_;
+  size_t next_ = 0;
+};
+
+class Entries final : public StreamSource<v1::ScanTensorsResponse>,
+                      OfRun<v1::ScanTensorsRequest> {
+ public:
+  using OfRun::OfRun;
+
+  absl::StatusOr<StreamStep> Next(const Call& call,
+                                  v1::ScanTensorsResponse& message) override {
+    if (is_over_) return StreamStep::kEnd;
+    MSITD_RETURN_IF_ERROR(BeginScan());
+    MessageTime time(call);
+    while (!writer_.is_full()) {
+      const absl::StatusOr<bool> found =
+          scan_->Next(entry_, [&time] { return time.Check(); });
+      if (time.is_over()) break;
+      MSITD_RETURN_IF_ERROR(found.status());
+      is_over_ = !*found;
+      if (is_over_) break;
+      writer_.Add(entry_);
+    }
+    message.set_entry_count(static_cast<int64_t>(writer_.entry_count()));
+    if (writer_.entry_count() > 0) message.set_entries(writer_.Finish());
+    message.set_position(scan_->position());
+    message.set_incomplete_count(
+        static_cast<int64_t>(incomplete_before_ + scan_->incomplete_count()));
+    message.set_is_last(is_over_);
+    return StreamStep::kMessage;
+  }
+
+ private:
+  absl::Status BeginScan() {
+    std::string position;
+    if (run_.reader == nullptr) {
+      MSITD_RETURN_IF_ERROR(Open());
+      MSITD_ASSIGN_OR_RETURN(selector_, ToSelector(request_.filter()));
+      position = request_.position();
+    } else if (Clock::now() < scan_end_) {
+      return absl::OkStatus();
+    } else {
+      position = scan_->position();
+      incomplete_before_ += scan_->incomplete_count();
+    }
+    MSITD_ASSIGN_OR_RETURN(scan_, run_.reader->Scan(selector_, position));
+    scan_end_ = Clock::now() + kScanTimeMax;
+    return absl::OkStatus();
+  }
+
+  Selector selector_;
+  std::unique_ptr<storage::TensorScan> scan_;
+  Clock::time_point scan_end_;
+  uint64_t incomplete_before_ = 0;  // The scan at hand.
+  storage::TensorInfo entry_;
+  storage::EntryBatchWriter writer_;
+};
+
+class Parts final : public StreamSource<v1::ReadPartsResponse>,
+                    OfRun<v1::ReadPartsRequest> {
+ public:
+  using OfRun::OfRun;
+
+  absl::StatusOr<StreamStep> Next(const Call& call,
+                                  v1::ReadPartsResponse& message) override {
+    if (run_.reader == nullptr) {
+      MSITD_RETURN_IF_ERROR(Load());
+      MSITD_RETURN_IF_ERROR(Open());
+    }
+    if (next_ == parts_.size()) return StreamStep::kEnd;
+    size_t end = next_;
+    uint64_t bytes = 0;
+    while (
+        end < parts_.size() &&
+        (end == next_ || bytes + parts_[end].bytes <= kRunReaderMessageBytes)) {
+      bytes += parts_[end++].bytes;
+    }
+    AlignedBuffer buffer;
+    const auto some =
+        std::span<const storage::PartInfo>(parts_).subspan(next_, end - next_);
+    const auto batch = run_.reader->ReadParts(some, buffer);
+    for (size_t i = 0; i < batch->size(); ++i) {
+      MSITD_RETURN_IF_ERROR(call.Check());
+      AddPart(batch->Read(i), message);
+    }
+    next_ += batch->size();
+    return StreamStep::kMessage;
+  }
+
+ private:
+  absl::Status Load() {
+    const int count = request_.parts_size();
+    if (count < 1 || count > kReadPartsMax) {
+      return FieldInvalid(
+          "parts", fmt::format("{} is not in 1..{}", count, kReadPartsMax));
+    }
+    for (const v1::PartAddress& address : request_.parts()) {
+      MSITD_ASSIGN_OR_RETURN(parts_.emplace_back(), ToPart(address));
+    }
+    return absl::OkStatus();
+  }
+
+  static void AddPart(const absl::StatusOr<std::span<const std::byte>>& bytes,
+                      v1::ReadPartsResponse& message) {
+    v1::ReadPartsResponse::Part& part = *message.add_parts();
+    if (bytes.ok()) {
+      part.set_data(bytes->data(), bytes->size());
+      return;
+    }
+    part.set_error_code(static_cast<int>(bytes.status().code()));
+    part.set_error_reason(Reason(bytes.status()));
+    part.set_error(std::string(Message(bytes.status())));
+  }
+
+  std::vector<storage::PartInfo> parts_;
+  size_t next_ = 0;
+};
+
+class Digests final : public StreamSource<v1::ListDigestsResponse>,
+                      OfRun<v1::ListDigestsRequest> {
+ public:
+  using OfRun::OfRun;
+
+  absl::StatusOr<StreamStep> Next(const Call& call,
+                                  v1::ListDigestsResponse& message) override {
+    if (is_over_) return StreamStep::kEnd;
+    if (run_.reader == nullptr) {
+      MSITD_RETURN_IF_ERROR(Open());
+      MSITD_ASSIGN_OR_RETURN(selector_, ToSelector(request_.filter()));
+      position_ = request_.position();
+    }
+    // A group is begun anew with the scan, so a large one takes it as long as
+    // it needs.
+    if (scan_ == nullptr || (has_group_ && Clock::now() > scan_end_)) {
+      MSITD_ASSIGN_OR_RETURN(scan_, query::GroupDigestScan::Begin(
+                                        *run_.reader, selector_, position_));
+      scan_end_ = Clock::now() + kScanTimeMax;
+      has_group_ = false;
+    }
+    MessageTime time(call);
+    query::GroupDigest group;
+    while (message.digests_size() < static_cast<int>(kDigestsPerMessage)) {
+      const absl::StatusOr<bool> found =
+          scan_->Next(group, [&time] { return time.Check(); });
+      if (time.is_over()) break;
+      MSITD_RETURN_IF_ERROR(found.status());
+      is_over_ = !*found;
+      if (is_over_) break;
+      has_group_ = true;
+      Add(group, *message.add_digests());
+    }
+    position_ = scan_->position();
+    message.set_position(position_);
+    message.set_version(query::kGroupDigestVersion);
+    message.set_is_last(is_over_);
+    return StreamStep::kMessage;
+  }
+
+ private:
+  static void Add(const query::GroupDigest& group,
+                  v1::ListDigestsResponse::Digest& out) {
+    out.set_rank(group.at.rank);
+    out.set_device(group.at.device);
+    out.set_token(group.at.token);
+    out.set_record_count(static_cast<int64_t>(group.record_count));
+    out.set_hash_low(group.hash.low);
+    out.set_hash_high(group.hash.high);
+  }
+
+  Selector selector_;
+  std::string position_;
+  std::unique_ptr<query::GroupDigestScan> scan_;
+  Clock::time_point scan_end_;
+  bool has_group_ = false;  // Since the scan began.
+};
+
+}  // namespace
+
+absl::StatusOr<OpenedRun> OpenRunById(storage::RunReaders& readers,
+                                      std::string_view run,
+                                      std::string_view run_id) {
+  MSITD_RETURN_IF_ERROR(CheckRunName(run));
+  OpenedRun out;
+  MSITD_ASSIGN_OR_RETURN(out.reader, readers.OpenRun(run));
+  MSITD_ASSIGN_OR_RETURN(out.info, out.reader->GetInfo());
+  // A store that was made anew counts from 1 again.
+  out.id = fmt::format("{}-{}", static_cast<uint64_t>(out.info.id),
+                       out.info.create_time_ns);
+  if (run_id.empty() || run_id == out.id) return out;
+  return WithReason(
+      MakeStatus(absl::StatusCode::kNotFound,
+                 "run {} has gone: another has that name now", run),
+      ErrorReason::kRunNotFound);
+}
+
+absl::StatusOr<storage::PartInfo> ToPart(const v1::PartAddress& address) {
+  if (address.size_bytes() > kPartBytes) {
+    return FieldInvalid(
+        "part.size_bytes",
+        fmt::format("{} is not in 0..{}", address.size_bytes(), kPartBytes));
+  }
+  if (address.offset() > kPartOffsetMax) {
+    return FieldInvalid(
+        "part.offset",
+        fmt::format("{} is not in 0..{}", address.offset(), kPartOffsetMax));
+  }
+  storage::PartInfo out;
+  out.place = {address.file(), address.offset()};
+  out.bytes = address.size_bytes();
+  out.hash = {address.hash_low(), address.hash_high()};
+  return out;
+}
+
+std::unique_ptr<StreamSource<v1::DescribeRunResponse>> MakeDescription(
+    storage::RunReaders& readers, const v1::DescribeRunRequest& request) {
+  return std::make_unique<Description>(readers, request);
+}
+
+std::unique_ptr<StreamSource<v1::ListCoordinatesResponse>> MakeCoordinates(
+    storage::RunReaders& readers, const v1::ListCoordinatesRequest& request) {
+  return std::make_unique<Coordinates>(readers, request);
+}
+
+std::unique_ptr<StreamSource<v1::ScanTensorsResponse>> MakeEntries(
+    storage::RunReaders& readers, const v1::ScanTensorsRequest& request) {
+  return std::make_unique<Entries>(readers, request);
+}
+
+std::unique_ptr<StreamSource<v1::ReadPartsResponse>> MakeParts(
+    storage::RunReaders& readers, const v1::ReadPartsRequest& request) {
+  return std::make_unique<Parts>(readers, request);
+}
+
+std::unique_ptr<StreamSource<v1::ListDigestsResponse>> MakeDigests(
+    storage::RunReaders& readers, const v1::ListDigestsRequest& request) {
+  return std::make_unique<Digests>(readers, request);
+}
+
+}  // namespace msitd::service
