@@ -52,4 +52,16 @@ absl::StatusOr<std::unique_ptr<RunReader>> SourcedRunReaders::OpenShares(
   return MergeRun(run.name, std::move(shares));
 }
 
+absl::StatusOr<std::unique_ptr<RunReader>> SourcedRunReaders::OpenRunBeside(
+    const RunAddress& run, RunReader& beside) {
+  if (run.source == kStoreSource ||
+      run.source.find(kSourceSeparator) != std::string::npos) {
+    return OpenRunAt(run);
+  }
+  for (const std::unique_ptr<RunSource>& source : sources_) {
+    if (source->Takes(run.source)) return source->OpenBeside(run, beside);
+  }
+  return store_.OpenRunAt(run);
+}
+
 }  // namespace msitd::storage

@@ -32,6 +32,13 @@ class RunSource {
   // UNAVAILABLE if it cannot be reached.
   virtual absl::StatusOr<std::unique_ptr<RunReader>> Open(
       const RunAddress& run) = 0;
+
+  // The same for whoever reads `beside`, a run of the store, too: the reader
+  // may take from there what both runs have. `beside` outlives it.
+  virtual absl::StatusOr<std::unique_ptr<RunReader>> OpenBeside(
+      const RunAddress& run, RunReader& /*beside*/) {
+    return Open(run);
+  }
 };
 
 // Opens runs of a store and of sources outside it, and runs whose ranks lie in
@@ -47,6 +54,8 @@ class SourcedRunReaders final : public RunReaders {
   // Errors: those of the source too.
   absl::StatusOr<std::unique_ptr<RunReader>> OpenRunAt(
       const RunAddress& run) override;
+  absl::StatusOr<std::unique_ptr<RunReader>> OpenRunBeside(
+      const RunAddress& run, RunReader& beside) override;
 
  private:
   absl::StatusOr<std::unique_ptr<RunReader>> OpenOne(const RunAddress& run);

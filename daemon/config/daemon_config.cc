@@ -76,6 +76,17 @@ const Key kKeys[] = {
     {"tls_key", TextKey{&C::tls_key}, "Private key of TCP, PEM"},
     {"tls_client_ca", TextKey{&C::tls_client_ca},
      "CA that the certificates of clients must come from, PEM"},
+    {"peers", ListKey{&C::peers},
+     "Daemon whose runs may be compared with those of this one, host:port or "
+     "unix:PATH, repeatable"},
+    {"peer_ca_file", TextKey{&C::peer_ca_file},
+     "CA that the certificates of peers must come from, PEM"},
+    {"peer_certificate_file", TextKey{&C::peer_certificate_file},
+     "Certificate chain to show to peers, PEM"},
+    {"peer_key_file", TextKey{&C::peer_key_file},
+     "Private key of that certificate, PEM"},
+    {"peer_timeout_ms", NumberKey{&C::peer_timeout_ms, 100, 3'600'000},
+     "How long a peer may say nothing or be out of reach"},
     {"unix_role", ChoiceKey{&C::unix_role, kRoles},
      "Role of callers over the Unix sockets: none, reader, writer or admin"},
     {"loopback_role", ChoiceKey{&C::loopback_role, kRoles},
@@ -331,6 +342,43 @@ absl::Status ValidateListen(const C& config) {
   return absl::OkStatus();
 }
 
+absl::Status ValidatePeers(const C& config) {
+  constexpr size_t kSocketPathMax = sizeof(sockaddr_un::sun_path) - 1;
+  constexpr std::string_view kUnix = "unix:";
+  if (config.peer_certificate_file.empty() != config.peer_key_file.empty()) {
+    return Invalid(config.peer_key_file.empty() ? "peer_certificate_file"
+                                                : "peer_key_file",
+                   "peer_certificate_file and peer_key_file come together");
+  }
+  if (!config.peer_certificate_file.empty() && config.peer_ca_file.empty()) {
+    return Invalid("peer_certificate_file",
+                   "needs peer_ca_file: nobody checks the peer");
+  }
+  for (const std::string& peer : config.peers) {
+    if (peer.starts_with(kUnix)) {
+      const std::string_view path = std::string_view(peer).substr(kUnix.size());
+      if (!path.starts_with('/') || path.size() > kSocketPathMax) {
+        return Invalid("peers", fmt::format("'{}' has no absolute path of at "
+                                            "most {} bytes",
+                                            peer, kSocketPathMax));
+      }
+      continue;
+    }
+    const auto address = ParseListenAddress(peer);
+    if (!address.ok()) return Invalid("peers", Message(address.status()));
+    if (address->port == 0) {
+      return Invalid("peers", fmt::format("'{}' has no port", peer));
+    }
+    if (!address->is_plain_loopback && config.peer_ca_file.empty()) {
+      return Invalid("peers",
+                     fmt::format("'{}' is on another machine, which needs "
+                                 "peer_ca_file",
+                                 peer));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateMetricsListen(const std::string& text) {
   constexpr size_t kSocketPathMax = sizeof(sockaddr_un::sun_path) - 1;
   if (text.empty()) return absl::OkStatus();
@@ -440,6 +488,7 @@ absl::Status Validate(const DaemonConfig& config) {
       return Invalid(key, "needs tls_client_ca: nobody checks certificates");
     }
   }
+  MSITD_RETURN_IF_ERROR(ValidatePeers(config));
   MSITD_RETURN_IF_ERROR(ValidateMetricsListen(config.metrics_listen));
   return ValidateListen(config);
 }

@@ -32,6 +32,15 @@ struct DaemonConfig {
   std::string tls_key;
   std::string tls_client_ca;
 
+  // Other daemons whose runs may be compared with those of this one:
+  // `host:port` or `unix:PATH`. With a CA, all but Unix sockets are reached with
+  // TLS; certificate and key, which come together, show who asks.
+  std::vector<std::string> peers;
+  std::string peer_ca_file;
+  std::string peer_certificate_file;
+  std::string peer_key_file;
+  int64_t peer_timeout_ms = 10'000;
+
   // Who may do what; see access/access_policy.h.
   std::string unix_role = "writer";
   std::string loopback_role = "reader";

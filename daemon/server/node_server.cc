@@ -9,6 +9,7 @@
 
 #include "daemon/access/method_rules.h"
 #include "daemon/config/command_line.h"
+#include "daemon/fleet/remote_source.h"
 #include "daemon/log/log.h"
 #include "daemon/server/diagnostics.h"
 #include "daemon/server/file_budget.h"
@@ -39,6 +40,15 @@ constexpr std::chrono::milliseconds kCallGraceMax{2000};
 // Fewer than answer queries: each takes a second thread if it is long.
 int ReductionThreads(const config::DaemonConfig& config) {
   return static_cast<int>((config.query_threads + 1) / 2);
+}
+
+fleet::PeerOptions ToPeerOptions(const config::DaemonConfig& config) {
+  fleet::PeerOptions out;
+  out.ca_file = config.peer_ca_file;
+  out.certificate_file = config.peer_certificate_file;
+  out.key_file = config.peer_key_file;
+  out.timeout = std::chrono::milliseconds(config.peer_timeout_ms);
+  return out;
 }
 
 access::AccessOptions ToAccessOptions(const config::DaemonConfig& config) {
@@ -151,6 +161,7 @@ NodeServer::NodeServer(const config::DaemonConfig& config,
       comparison_service_(*comparisons_, pools(), admission()),
       capture_service_(store.readers(), pipeline_, pools(), admission()),
       ingest_service_(pipeline_, buffers_, ingest_tasks_, admission()),
+      run_reader_service_(store.readers(), pools(), admission()),
       run_service_(store.runs(), store.readers(), pipeline_, control_tasks_,
                    admission()),
       tensor_service_(*run_sources_, pools(), admission()),
@@ -175,8 +186,11 @@ absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
     const config::DaemonConfig& config, storage::Store& store) {
   compare::ComparisonJobs::Options options;
   options.active_max = static_cast<int>(config.comparison_threads);
+  std::vector<std::unique_ptr<storage::RunSource>> sources;
+  sources.push_back(std::make_unique<fleet::RemoteSource>(
+      config.peers, ToPeerOptions(config)));
   auto run_sources = std::make_unique<storage::SourcedRunReaders>(
-      store.readers(), std::vector<std::unique_ptr<storage::RunSource>>());
+      store.readers(), std::move(sources));
   MSITD_ASSIGN_OR_RETURN(
       std::unique_ptr<compare::ComparisonJobs> comparisons,
       compare::ComparisonJobs::Create(*run_sources, store.comparisons(),
@@ -197,6 +211,7 @@ absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
       {v1::ComparisonService::service_full_name(), &out->comparison_service_},
       {v1::IngestService::service_full_name(), &out->ingest_service_},
       {v1::NodeService::service_full_name(), &out->node_service_},
+      {v1::RunReaderService::service_full_name(), &out->run_reader_service_},
       {v1::RunService::service_full_name(), &out->run_service_},
       {v1::TensorService::service_full_name(), &out->tensor_service_}};
   MSITD_ASSIGN_OR_RETURN(out->grpc_,

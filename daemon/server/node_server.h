@@ -26,6 +26,7 @@
 #include "daemon/service/capture_service.h"
 #include "daemon/service/comparison_service.h"
 #include "daemon/service/node_service.h"
+#include "daemon/service/run_reader_service.h"
 #include "daemon/service/run_service.h"
 #include "daemon/service/tensor_service.h"
 #include "daemon/shm/ingest_server.h"
@@ -112,6 +113,7 @@ class NodeServer {
   service::ComparisonServiceImpl comparison_service_;
   service::CaptureServiceImpl capture_service_;
   service::IngestServiceImpl ingest_service_;
+  service::RunReaderServiceImpl run_reader_service_;
   service::RunServiceImpl run_service_;
   service::TensorServiceImpl tensor_service_;
   NodeMetrics metrics_;

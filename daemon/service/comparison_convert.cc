@@ -102,6 +102,37 @@ absl::StatusOr<compare::PolicySpec> ToPolicySpec(const v1::Policy& policy) {
   return spec;
 }
 
+// A source is an endpoint or a URL.
+constexpr size_t kSourceBytesMax = 4096;
+
+absl::Status CheckSources(const v1::Comparison& request) {
+  for (const auto& [field, source] :
+       {std::pair("comparison.golden_source", &request.golden_source()),
+        std::pair("comparison.target_source", &request.target_source())}) {
+    if (source->size() > kSourceBytesMax) {
+      return FieldInvalid(field,
+                          fmt::format("has {} bytes, at most {} are taken",
+                                      source->size(), kSourceBytesMax));
+    }
+    if (!source->empty() && request.follow()) {
+      return FieldInvalid(
+          "comparison.follow",
+          fmt::format("a run that lies at {} is not followed", *source));
+    }
+  }
+  if (!request.matching().has_mapping()) return absl::OkStatus();
+  const bool is_golden =
+      request.matching().mapping().side() == v1::Matching::Mapping::GOLDEN;
+  const std::string& source =
+      is_golden ? request.golden_source() : request.target_source();
+  if (source.empty()) return absl::OkStatus();
+  return FieldInvalid(
+      "matching.mapping.side",
+      fmt::format("the attachments of a run that lies at {} are not read: "
+                  "attach the mapping to the other run",
+                  source));
+}
+
 }  // namespace
 
 absl::StatusOr<compare::ComparisonPlan> ToPlan(const v1::Comparison& request) {
@@ -116,6 +147,7 @@ absl::StatusOr<compare::ComparisonPlan> ToPlan(const v1::Comparison& request) {
   if (plan.target_run.empty()) {
     return FieldInvalid("comparison.target_run", "is required");
   }
+  MSITD_RETURN_IF_ERROR(CheckSources(request));
   MSITD_ASSIGN_OR_RETURN(plan.selector, ToSelector(request.filter()));
   if (!plan.selector.kinds.empty() &&
       plan.selector.HasKind(RecordKind::kDocument)) {

@@ -193,6 +193,13 @@ class RunReaders {
                                  "source '{}' cannot be read here", run.source),
                       ErrorReason::kFieldInvalid);
   }
+
+  // The same for whoever reads `beside`, a run of the store at hand, too: what
+  // both runs have may be taken from there. `beside` outlives the reader.
+  virtual absl::StatusOr<std::unique_ptr<RunReader>> OpenRunBeside(
+      const RunAddress& run, RunReader& /*beside*/) {
+    return OpenRunAt(run);
+  }
 };
 
 }  // namespace msitd::storage

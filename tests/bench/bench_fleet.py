@@ -1,21 +1,37 @@
-"""What it costs to ask many daemons at once, and one that does not answer."""
+"""What it costs to ask many daemons at once, one that does not answer, and to compare
+with a run of another one."""
 
 import json
 import signal
+import socket
 import statistics
 import subprocess
+import tempfile
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 
 import msitd
 import numpy as np
-from measure import Bench, Result, at_most, new_daemon, ratio
+from measure import (
+    Bench,
+    Result,
+    at_least,
+    at_most,
+    google,
+    medians,
+    new_client,
+    new_daemon,
+    ratio,
+)
 
 from daemon import Daemon
 
 OPS = 100
 NODE_TIMEOUT_S = 2.0
+FLEET_OPS = 2048  # Of each token in msitd_fleet_bench.
 
 
 @contextmanager
@@ -93,7 +109,88 @@ def dead_node(bench: Bench) -> Result:
     return at_most(3.0, seconds, "s", "all of them answer", whole)
 
 
+def index_rate(bench: Bench) -> Result:
+    """Entries of the index that a peer gets in a second, over a Unix socket."""
+    tokens = max(1, bench.scale.equal_tensors // (2 * FLEET_OPS))
+    remote, index = medians(
+        google(
+            bench,
+            "msitd_fleet_bench",
+            ("Remote", "Index"),
+            5,
+            MSITD_BENCH_FLEET_TOKENS=tokens,
+        )
+    )
+    count = tokens * 2 * FLEET_OPS
+    return at_least(1e6, count / remote, "1/s", "a scan of that index", count / index)
+
+
+class Counter:
+    """Hands on the connections to a Unix socket, and counts their bytes."""
+
+    def __init__(self, path: str, to: str) -> None:
+        self.count = 0
+        self._to = to
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(path)
+        self._listener.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                far = socket.socket(socket.AF_UNIX)
+                far.connect(self._to)
+                for ends in ((near, far), (far, near)):
+                    threading.Thread(target=self._pump, args=ends, daemon=True).start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                self.count += len(data)
+                sink.sendall(data)
+        with suppress(OSError):
+            sink.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+def record_nearly_equal(daemon: Daemon, run: str, count: int, changed: bool) -> None:
+    """Records tensors of 16 KiB, one of 100 of each token changed, and seals them."""
+    tensor = np.random.default_rng(0).standard_normal(4096, dtype=np.float32)
+    with new_client(daemon, run) as client:
+        for i in range(count):
+            token, op = divmod(i, OPS)
+            own = tensor + np.float32(i)
+            if changed and op == token % OPS:
+                own[7] += 1
+            client.record(own, op=f"op.{op}", token=token, call=0)
+    daemon.ctl("run", "seal", run)
+
+
+def equal_bytes_ratio(bench: Bench) -> Result:
+    """Bytes between two daemons whose runs differ in a tensor of each token / payload."""
+    count = max(OPS, bench.scale.mid_tensors // OPS * OPS)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        far = stack.enter_context(new_daemon(bench))
+        counter = Counter(str(folder / "far"), f"{far.socket_dir}/msitd.sock")
+        stack.callback(counter.close)
+        near = stack.enter_context(new_daemon(bench, "--peers", f"unix:{folder}/far"))
+        record_nearly_equal(far, "g", count, changed=False)
+        record_nearly_equal(near, "t", count, changed=True)
+        words = ("compare", "run", "g", "t", "--golden-endpoint", f"unix:{folder}/far")
+        answer = near.ctl_json(*words, "--tol", "nl2 <= 1", "--rows", "none")
+        assert int(answer["comparison"]["pass_count"]) == count, answer
+        wire = counter.count
+    return ratio("lower", 0.05, wire, "bytes of the run", count * 4 * 4096)
+
+
 BENCHMARKS = {
     "fleet.fanout_overhead": fanout_overhead,
     "fleet.dead_node": dead_node,
+    "fleet.index_rate": index_rate,
+    "fleet.equal_bytes_ratio": equal_bytes_ratio,
 }

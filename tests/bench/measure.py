@@ -268,12 +268,12 @@ def import_stubs() -> None:
 
 
 @contextmanager
-def new_daemon(bench: Bench) -> Iterator[Daemon]:
+def new_daemon(bench: Bench, *flags: str) -> Iterator[Daemon]:
     """A daemon that serves, with a store of its own."""
     folder = Path(tempfile.mkdtemp(prefix="daemon-", dir=bench.folder))
     daemon = Daemon(folder)
     try:
-        daemon.start("--log-level", "warn")
+        daemon.start("--log-level", "warn", *flags)
         yield daemon
         if daemon.process is not None:
             daemon.stop()

@@ -205,7 +205,7 @@ MODULES: dict[str, Module] = {
         COMMON,
     ),
     "daemon/query": Module(
-        (*PROTOS, *STORAGE_FACE, LOG, "daemon/compute"),
+        (*PROTOS, *STORAGE_FACE, "storage/batch", LOG, "daemon/compute"),
         (*COMMON, "re2", "xxhash"),
     ),
     # Comparisons and their rows are stored as the messages they are sent as.
@@ -268,6 +268,7 @@ MODULES: dict[str, Module] = {
             "protos/compute",
             *PROTOS,
             *STORAGE_FACE,
+            "storage/batch",
             LOG,
             ACCESS,
             "daemon/compute",
@@ -291,6 +292,17 @@ MODULES: dict[str, Module] = {
         ),
         (*COMMON, *RPC),
     ),
+    "daemon/fleet": Module(
+        (
+            *PROTOS,
+            *STORAGE_FACE,
+            "storage/batch",
+            "storage/run_sources.h",
+            "daemon/query",
+            "daemon/service/proto_convert.h",
+        ),
+        (*COMMON, *RPC),
+    ),
     "daemon/server": Module(
         (
             *PROTOS,
@@ -304,6 +316,7 @@ MODULES: dict[str, Module] = {
             "daemon/ingest",
             "daemon/shm",
             "daemon/remote",
+            "daemon/fleet",
             "daemon/compare/job",
             "daemon/service/call",
             "daemon/service",

@@ -196,7 +196,8 @@ class ComparisonEngine {
   void ProveBySummaries(const TensorPair& pair,
                         const Verification& verification,
                         const RowMetrics& known);
-  // CANCELLED is the only error; everything else becomes a verdict.
+  // CANCELLED and PEER_FAILED, after which nothing more can be read, are the
+  // only errors; everything else becomes a verdict.
   absl::Status Measure(const TensorPair& pair, const PairPlan& plan,
                        v1::ComparisonRow& row, RowMetrics& metrics);
   // Numbers the row and hands it on. `group` is null if the row is of no pair.
@@ -211,7 +212,7 @@ class ComparisonEngine {
   storage::RunReaders& readers_;
   const ComparisonPlan& plan_;
   ComparisonObserver& observer_;
-  // From the first Run on.
+  // From the first Run on. Either may borrow the other.
   std::unique_ptr<storage::RunReader> golden_;
   std::unique_ptr<storage::RunReader> target_;
   IdleRules idle_rules_;

@@ -273,7 +273,10 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
   const bool is_sampled = plan.is_sampled();
   const Verification& verification = plan.verification;
   const absl::StatusOr<PairMeasurement> measurement = measurer_->Next();
-  if (absl::IsCancelled(measurement.status())) return measurement.status();
+  if (absl::IsCancelled(measurement.status()) ||
+      HasReason(measurement.status(), ErrorReason::kPeerFailed)) {
+    return measurement.status();
+  }
   if (!measurement.ok()) {
     Decide(v1::SKIPPED, std::string(Message(measurement.status())), row);
     return absl::OkStatus();

@@ -152,7 +152,10 @@ class RankDocuments {
       return absl::OkStatus();
     }
     const auto bytes = run.ReadPart(document.parts[0], buffer);
-    if (absl::IsUnavailable(bytes.status())) return bytes.status();
+    if (absl::IsUnavailable(bytes.status()) ||
+        HasReason(bytes.status(), ErrorReason::kPeerFailed)) {
+      return bytes.status();
+    }
     auto parsed = bytes.ok() ? Parse(*bytes) : std::nullopt;
     if (!parsed.has_value()) {
       AddUnknown(name, "the document that says so is damaged", out);

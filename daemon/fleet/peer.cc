@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/fleet/peer.h"
+
+#include <fmt/format.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+
+namespace msitd::fleet {
+namespace {
+
+// Holds the largest batch of entries, and every other message.
+constexpr int kMessageBytesMax = 20 << 20;
+
+// Between tries of a call, and of a connection.
+constexpr std::chrono::milliseconds kPauseMin{50};
+constexpr std::chrono::milliseconds kPauseMax{1000};
+// How often `stop` is asked in a pause.
+constexpr std::chrono::milliseconds kQuestionInterval{50};
+
+absl::StatusOr<std::string> ReadPem(const std::string& path) {
+  if (path.empty()) return std::string();
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  if (!text.empty()) return text;
+  return MakeStatus(
+      absl::StatusCode::kFailedPrecondition, "read {}: {}", path,
+      errno == 0 ? "it is empty" : std::generic_category().message(errno));
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
+    const std::string& endpoint, const PeerOptions& options) {
+  if (endpoint.starts_with("unix:") || options.ca_file.empty()) {
+    return grpc::InsecureChannelCredentials();
+  }
+  grpc::SslCredentialsOptions ssl;
+  MSITD_ASSIGN_OR_RETURN(ssl.pem_root_certs, ReadPem(options.ca_file));
+  MSITD_ASSIGN_OR_RETURN(ssl.pem_cert_chain, ReadPem(options.certificate_file));
+  MSITD_ASSIGN_OR_RETURN(ssl.pem_private_key, ReadPem(options.key_file));
+  return grpc::SslCredentials(ssl);
+}
+
+// Returns the name of the reason that an error of msitd carries.
+std::string ReasonOf(const grpc::Status& status) {
+  google::rpc::Status details;
+  if (!details.ParseFromString(status.error_details())) return "";
+  for (const google::protobuf::Any& detail : details.details()) {
+    google::rpc::ErrorInfo info;
+    if (detail.UnpackTo(&info) && info.domain() == "msitd") {
+      return info.reason();
+    }
+  }
+  return "";
+}
+
+bool IsWorthAnotherTry(const absl::Status& error) {
+  if (HasReason(error, ErrorReason::kPeerFailed)) return false;
+  return absl::IsUnavailable(error) ||
+         HasReason(error, ErrorReason::kRequestsExhausted);
+}
+
+// True for errors by which a peer does not fail.
+bool IsOfRun(const absl::Status& error) {
+  return HasReason(error, ErrorReason::kRunNotFound) ||
+         HasReason(error, ErrorReason::kTensorNotFound) ||
+         HasReason(error, ErrorReason::kTensorExpired) ||
+         HasReason(error, ErrorReason::kFrameCorrupt);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Peer>> Peer::Connect(
+    const std::string& endpoint, const PeerOptions& options) {
+  auto credentials = MakeCredentials(endpoint, options);
+  if (!credentials.ok()) {
+    return Annotate(credentials.status(), fmt::format("peer {}", endpoint));
+  }
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
+  // A daemon is reached directly; a proxy for the web would only be in the way.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
+                   static_cast<int>(kPauseMin.count()));
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS,
+                   static_cast<int>(kPauseMax.count()));
+  return std::make_shared<Peer>(
+      endpoint, grpc::CreateCustomChannel(endpoint, *credentials, arguments),
+      options.timeout);
+}
+
+Peer::Peer(std::string endpoint, std::shared_ptr<grpc::Channel> channel,
+           std::chrono::milliseconds timeout)
+    : endpoint_(std::move(endpoint)),
+      timeout_(timeout),
+      stub_(v1::RunReaderService::NewStub(std::move(channel))) {}
+
+absl::Status Peer::Check() {
+  const MutexLock lock(mu_);
+  return failure_;
+}
+
+absl::Status Peer::ToStatus(const grpc::Status& status) const {
+  if (status.ok()) return absl::OkStatus();
+  auto code = static_cast<absl::StatusCode>(status.error_code());
+  if (code == absl::StatusCode::kDeadlineExceeded) return Late();
+  // Nobody here has cancelled a call whose end is looked at: it goes down.
+  if (code == absl::StatusCode::kCancelled) {
+    code = absl::StatusCode::kUnavailable;
+  }
+  std::string text = status.error_message();
+  if (code == absl::StatusCode::kUnimplemented) {
+    text = "it is of a version that lends no runs to other daemons";
+  }
+  return WithReason(
+      MakeStatus(code, "peer {}: {}", endpoint_, text),
+      code == absl::StatusCode::kUnimplemented ? "" : ReasonOf(status));
+}
+
+absl::Status Peer::Late() const {
+  return WithReason(MakeStatus(absl::StatusCode::kUnavailable,
+                               "peer {}: nothing has come from it for {} ms",
+                               endpoint_, timeout_.count()),
+                    ErrorReason::kPeerFailed);
+}
+
+absl::Status Peer::Fail(const absl::Status& why) {
+  const MutexLock lock(mu_);
+  if (failure_.ok()) failure_ = WithReason(why, ErrorReason::kPeerFailed);
+  return failure_;
+}
+
+absl::Status Peer::FailByGarbage(std::string_view what) {
+  return Fail(MakeStatus(absl::StatusCode::kDataLoss,
+                         "peer {}: it sent something wrong: {}", endpoint_,
+                         what));
+}
+
+absl::Status Retries::Await(const absl::Status& error,
+                            storage::StopCheck stop) {
+  if (IsOfRun(error)) return error;
+  if (!IsWorthAnotherTry(error)) return peer_.Fail(error);
+  if (!is_failing_) {
+    is_failing_ = true;
+    end_ = Clock::now() + peer_.timeout();
+    pause_ = kPauseMin;
+  }
+  const auto until = Clock::now() + pause_;
+  if (until > end_) return peer_.Fail(error);
+  pause_ = std::min(2 * pause_, kPauseMax);
+  while (Clock::now() < until) {
+    MSITD_RETURN_IF_ERROR(stop());
+    std::this_thread::sleep_for(
+        std::min<Clock::duration>(until - Clock::now(), kQuestionInterval));
+  }
+  return peer_.Check();
+}
+
+}  // namespace msitd::fleet

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/client_callback.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/fleet/peer.h"
+#include "protos/status/mutex.h"
+#include "protos/status/status.h"
+
+namespace msitd::fleet {
+
+// The messages of one server-streaming call, a few of which are read ahead of
+// whoever asks for them. The call is cancelled with the object, which does not
+// wait for that. Thread-compatible.
+template <typename Request, typename Response>
+class PeerStream {
+ public:
+  // Messages that wait to be asked for.
+  static constexpr size_t kWindow = 4;
+
+  using Method = void (v1::RunReaderService::StubInterface::async_interface::*)(
+      grpc::ClientContext*, const Request*, grpc::ClientReadReactor<Response>*);
+
+  // The peer outlives it.
+  PeerStream(Peer& peer, Method method, const Request& request)
+      : peer_(peer), call_(std::make_shared<Call>(request)) {
+    call_->Start(peer, method);
+  }
+  ~PeerStream() { call_->Abandon(); }
+  PeerStream(const PeerStream&) = delete;
+  PeerStream& operator=(const PeerStream&) = delete;
+
+  // Puts the next message into `out`; false if the peer has ended the stream
+  // well. `stop` is asked while there is none.
+  //
+  // Errors: that of `stop`; those of Peer::ToStatus; Peer::Late.
+  absl::StatusOr<bool> Next(Response& out, storage::StopCheck stop) {
+    const auto late = Clock::now() + peer_.timeout();
+    while (true) {
+      const auto found =
+          call_->Take(out, std::min(late, Clock::now() + kQuestionInterval));
+      if (found == Call::Found::kMessage) return true;
+      if (found == Call::Found::kEnd) {
+        MSITD_RETURN_IF_ERROR(peer_.ToStatus(call_->status()));
+        return false;
+      }
+      MSITD_RETURN_IF_ERROR(stop());
+      if (Clock::now() >= late) return peer_.Late();
+    }
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  static constexpr std::chrono::milliseconds kQuestionInterval{50};
+
+  // Owns itself until gRPC is done with it.
+  class Call final : public grpc::ClientReadReactor<Response>,
+                     public std::enable_shared_from_this<Call> {
+   public:
+    enum class Found { kMessage, kNothing, kEnd };
+
+    explicit Call(const Request& request) : request_(request) {}
+
+    void Start(Peer& peer, Method method) {
+      self_ = this->shared_from_this();
+      (peer.stub().async()->*method)(&context_, &request_, this);
+      // Reads are begun by whoever takes messages too.
+      this->AddHold();
+      this->StartRead(&incoming_);
+      this->StartCall();
+    }
+
+    Found Take(Response& out, Clock::time_point until) {
+      bool reads_on = false;
+      {
+        const MutexLock lock(mu_);
+        while (messages_.empty() && !is_done_) {
+          if (!changed_.WaitUntil(mu_, until)) break;
+        }
+        if (messages_.empty()) return is_done_ ? Found::kEnd : Found::kNothing;
+        out = std::move(messages_.front());
+        messages_.pop_front();
+        reads_on = std::exchange(is_paused_, false);
+      }
+      if (reads_on) this->StartRead(&incoming_);
+      return Found::kMessage;
+    }
+
+    // Once Take has found the end.
+    grpc::Status status() {
+      const MutexLock lock(mu_);
+      return status_;
+    }
+
+    void Abandon() {
+      bool is_held = false;
+      {
+        const MutexLock lock(mu_);
+        is_abandoned_ = true;
+        // While a read is under way, its end lets go.
+        is_held = std::exchange(is_paused_, false);
+      }
+      context_.TryCancel();
+      if (is_held) this->RemoveHold();
+    }
+
+   private:
+    void OnReadDone(bool ok) override {
+      bool reads_on = false;
+      bool is_over = false;
+      {
+        const MutexLock lock(mu_);
+        is_over = !ok || is_abandoned_;
+        if (!is_over) {
+          messages_.push_back(std::move(incoming_));
+          incoming_.Clear();
+          reads_on = messages_.size() < kWindow;
+          is_paused_ = !reads_on;
+        }
+        changed_.NotifyAll();
+      }
+      if (reads_on) this->StartRead(&incoming_);
+      if (is_over) this->RemoveHold();
+    }
+
+    void OnDone(const grpc::Status& status) override {
+      const std::shared_ptr<Call> self = std::move(self_);
+      const MutexLock lock(mu_);
+      status_ = status;
+      is_done_ = true;
+      changed_.NotifyAll();
+    }
+
+    std::shared_ptr<Call> self_;  // From Start to OnDone.
+    const Request request_;
+    grpc::ClientContext context_;
+    Response incoming_;  // Of the read under way.
+    Mutex mu_;
+    CondVar changed_;
+    std::deque<Response> messages_ ABSL_GUARDED_BY(mu_);
+    bool is_paused_ ABSL_GUARDED_BY(mu_) = false;  // For want of room.
+    bool is_abandoned_ ABSL_GUARDED_BY(mu_) = false;
+    bool is_done_ ABSL_GUARDED_BY(mu_) = false;
+    grpc::Status status_ ABSL_GUARDED_BY(mu_);
+  };
+
+  Peer& peer_;
+  const std::shared_ptr<Call> call_;
+};
+
+}  // namespace msitd::fleet

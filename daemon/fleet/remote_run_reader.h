@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "daemon/fleet/peer.h"
+#include "daemon/fleet/twin_reader.h"
+#include "storage/face/run_reader.h"
+
+namespace msitd::fleet {
+
+// Opens a run of a peer. The reader keeps the promises of RunReader: it stands
+// for the run that has the name now, checks all that comes, and goes on when
+// the peer comes back in time. All of its errors name the endpoint.
+//
+// Errors: NOT_FOUND with RUN_NOT_FOUND; FAILED_PRECONDITION for a run that is
+// not sealed; those of Peer.
+struct RemoteRunReaderParts {
+  std::unique_ptr<storage::RunReader> reader;
+  ReadDigests read_digests;  // Valid as long as the reader.
+};
+absl::StatusOr<RemoteRunReaderParts> OpenRemoteRun(std::shared_ptr<Peer> peer,
+                                                   std::string_view run);
+
+}  // namespace msitd::fleet

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/fleet/peer.h"
+#include "daemon/fleet/peer_stream.h"
+#include "msitd/v1/run_reader_service.pb.h"
+#include "protos/base/selector.h"
+#include "storage/batch/entry_batch.h"
+#include "storage/face/run_reader.h"
+
+namespace msitd::fleet {
+
+// The files that parts of a peer lie in have numbers below this.
+inline constexpr uint64_t kPeerFileEnd = uint64_t{1} << 63;
+
+// Says whether that holds for a tensor.
+bool IsOfPeer(const storage::TensorInfo& tensor);
+
+// A run of a peer: its name there, and what stands for it for good.
+struct RemoteRun {
+  std::string name;
+  std::string id;
+};
+
+// TensorScan over a run of a peer. Goes on where it was when the peer comes
+// back. Every entry is checked: that it is one, that the selector takes it, and
+// that it comes behind those before.
+class RemoteScan final : public storage::TensorScan {
+ public:
+  // `peer` and `run` outlive it.
+  //
+  // Errors: INVALID_ARGUMENT with PAGE_TOKEN_INVALID.
+  static absl::StatusOr<std::unique_ptr<storage::TensorScan>> Begin(
+      Peer& peer, const RemoteRun& run, Selector selector,
+      std::string_view position);
+
+  absl::StatusOr<bool> Next(storage::TensorInfo& out,
+                            storage::StopCheck stop) override;
+  std::string position() const override;
+  uint64_t incomplete_count() const override {
+    return incomplete_before_ + incomplete_count_;
+  }
+
+ private:
+  using Stream = PeerStream<v1::ScanTensorsRequest, v1::ScanTensorsResponse>;
+
+  RemoteScan(Peer& peer, const RemoteRun& run, Selector selector);
+
+  // Takes the next message of the peer, which may have no entries; false at the
+  // end.
+  absl::StatusOr<bool> ReadMessage(storage::StopCheck stop);
+  absl::Status Take(v1::ScanTensorsResponse& message);
+  // Says what is wrong with an entry that was read; empty if nothing is.
+  std::string ProblemOf(const storage::TensorInfo& entry);
+
+  Peer& peer_;
+  const RemoteRun& run_;
+  const Selector selector_;
+  std::vector<v1::TensorFilter> filters_;
+  size_t filter_ = 0;  // That is asked for now.
+  Retries retries_;
+  std::unique_ptr<Stream> stream_;
+  v1::ScanTensorsResponse message_;
+  std::optional<storage::EntryBatchReader> batch_;
+  // Entries of the batch that were given out or passed over.
+  uint64_t taken_count_ = 0;
+  // Of the batch that are passed over, because an earlier scan had them.
+  uint64_t passed_over_count_ = 0;
+  std::string batch_begin_;  // Position of the peer.
+  std::string batch_end_;
+  uint64_t incomplete_before_ = 0;  // The stream at hand.
+  uint64_t incomplete_count_ = 0;
+  std::optional<storage::Coordinate> last_;
+  std::string last_op_;
+};
+
+}  // namespace msitd::fleet

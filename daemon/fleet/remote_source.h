@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/fleet/peer.h"
+#include "storage/face/run_reader.h"
+#include "storage/run_sources.h"
+
+namespace msitd::fleet {
+
+// Runs of other daemons: of sources `host:port`, `[ipv6]:port` and `unix:PATH`
+// that the configuration names. Thread-safe.
+class RemoteSource final : public storage::RunSource {
+ public:
+  // `peers` are the sources that may be read, spelled as they are asked for.
+  RemoteSource(std::vector<std::string> peers, PeerOptions options)
+      : peers_(std::move(peers)), options_(std::move(options)) {}
+
+  bool Takes(std::string_view source) const override;
+
+  // Errors: those of RunSource; those of OpenRemoteRun.
+  absl::StatusOr<std::unique_ptr<storage::RunReader>> Open(
+      const storage::RunAddress& run) override;
+
+  // Takes from `beside` what is equal there; see MakeTwinReader.
+  absl::StatusOr<std::unique_ptr<storage::RunReader>> OpenBeside(
+      const storage::RunAddress& run, storage::RunReader& beside) override;
+
+ private:
+  absl::StatusOr<std::shared_ptr<Peer>> Connect(const std::string& source);
+
+  const std::vector<std::string> peers_;
+  const PeerOptions options_;
+};
+
+}  // namespace msitd::fleet
