@@ -65,4 +65,8 @@ std::string PartialLines(const v1::Comparison& comparison) {
   return out;
 }
 
+std::string RunPlaceText(const std::string& run, const std::string& source) {
+  return Printable(source.empty() ? run : fmt::format("{} at {}", run, source));
+}
+
 }  // namespace msitd::ctl

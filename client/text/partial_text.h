@@ -22,4 +22,8 @@ std::string PartialText(std::string_view run, const RankRanges& held,
 // if no run lacks any.
 std::string PartialLines(const v1::Comparison& comparison);
 
+// `golden-fp32`, or `golden-fp32 at host:7741` for a run that lies elsewhere.
+// Printable.
+std::string RunPlaceText(const std::string& run, const std::string& source);
+
 }  // namespace msitd::ctl

@@ -24,6 +24,7 @@
 #include "client/ctl/flag/verdict_flag.h"
 #include "client/ctl/flag/whole_number.h"
 #include "client/text/conclusion.h"
+#include "client/text/partial_text.h"
 #include "client/text/ranges.h"
 #include "protos/status/status.h"
 
@@ -32,6 +33,7 @@ namespace {
 
 constexpr char kListColumns[] =
     "name,verdict=@verdict,state,golden=golden_run,target=target_run,"
+    "golden_at?=golden_source,target_at?=target_source,"
     "pass=pass_count,fail=fail_count,unmatched~=unmatched_count,"
     "skipped~=skipped_count,partial?=partial,create_time?=create_time,"
     "end_time?=end_time";
@@ -41,6 +43,10 @@ void AddRunFlags(CLI::App& verb, CompareFlags& flags) {
       ->type_name("RUN");
   verb.add_option("TARGET,--target", flags.target, "The run under test")
       ->type_name("RUN");
+  verb.add_option("--golden-endpoint", flags.golden_endpoint,
+                  "The daemon that has GOLDEN, which the configuration of the "
+                  "one that compares names in `peers`: host:port or unix:PATH")
+      ->type_name("ENDPOINT");
   AddSelectionFlags(verb, flags.selection);
   AddKindFlag(verb, flags.selection, /*takes_documents=*/false);
   AddPolicyFlags(verb, flags.policy);
@@ -394,9 +400,10 @@ void AddMetric(CommandLine& line, CLI::App& noun) {
 }
 
 std::string DeleteQuestion(const v1::Comparison& comparison) {
-  return fmt::format("Delete comparison {} of {} and {} with its rows?",
-                     comparison.name(), comparison.golden_run(),
-                     comparison.target_run());
+  return fmt::format(
+      "Delete comparison {} of {} and {} with its rows?", comparison.name(),
+      RunPlaceText(comparison.golden_run(), comparison.golden_source()),
+      RunPlaceText(comparison.target_run(), comparison.target_source()));
 }
 
 }  // namespace

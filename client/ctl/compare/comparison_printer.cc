@@ -11,6 +11,7 @@
 #include "client/ctl/flag/one_of.h"
 #include "client/ctl/flag/verdict_flag.h"
 #include "client/text/maker_text.h"
+#include "client/text/partial_text.h"
 #include "client/text/policy_text.h"
 #include "client/text/ranges.h"
 #include "client/text/text.h"
@@ -212,10 +213,11 @@ std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
                           bool color, bool allows_partial) {
   const Conclusion conclusion = ConclusionOf(comparison, allows_partial);
   const int64_t row_count = RowCount(comparison, {});
-  std::string out = fmt::format("comparison        {}: golden {}, target {}\n",
-                                Printable(comparison.name()),
-                                Printable(comparison.golden_run()),
-                                Printable(comparison.target_run()));
+  std::string out = fmt::format(
+      "comparison        {}: golden {}, target {}\n",
+      Printable(comparison.name()),
+      RunPlaceText(comparison.golden_run(), comparison.golden_source()),
+      RunPlaceText(comparison.target_run(), comparison.target_source()));
   out += fmt::format("verdict           {}{}\n",
                      Colored(VerdictWord(comparison, allows_partial),
                              ColorOf(conclusion), color),

@@ -106,6 +106,13 @@ Outcome MeasureComparison(Invocation& invocation, const MetricFlags& flags) {
                                         invocation.interrupts(), plugins));
   v1::Comparison comparison;
   MSITCTL_RETURN_IF_FAILED(GetEnded(invocation, flags.comparison, comparison));
+  if (!comparison.golden_source().empty() ||
+      !comparison.target_source().empty()) {
+    return UsageError(fmt::format(
+        "a plug-in is given the bytes of both runs, and of comparison {} one "
+        "lies elsewhere",
+        comparison.name()));
+  }
   std::vector<MetricCounts> counts;
   MSITCTL_RETURN_IF_FAILED(AddOwnMetrics(invocation, plugins,
                                          flags.plugins.pair_bytes_max, verdicts,

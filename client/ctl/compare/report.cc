@@ -254,19 +254,27 @@ Outcome WriteReport(Invocation& invocation, const ReportFlags& flags) {
   Material material;
   PageFacts& facts = material.facts;
   MSITCTL_RETURN_IF_FAILED(GetMetrics(invocation, facts.metrics));
-  if (FormatOf(flags) == "msprobe") {
+  const bool is_golden_far = !comparison.golden_source().empty();
+  const bool is_target_far = !comparison.target_source().empty();
+  if (FormatOf(flags) == "msprobe" && !is_target_far) {
     MSITCTL_RETURN_IF_FAILED(
         ReadStacks(invocation, comparison.target_run(), material.stacks));
   }
   if (FormatOf(flags) == "html") {
-    MSITCTL_RETURN_IF_FAILED(
-        GetRunIfThere(invocation, comparison.golden_run(), facts.golden));
-    MSITCTL_RETURN_IF_FAILED(
-        GetRunIfThere(invocation, comparison.target_run(), facts.target));
+    if (!is_golden_far) {
+      MSITCTL_RETURN_IF_FAILED(
+          GetRunIfThere(invocation, comparison.golden_run(), facts.golden));
+    }
+    if (!is_target_far) {
+      MSITCTL_RETURN_IF_FAILED(
+          GetRunIfThere(invocation, comparison.target_run(), facts.target));
+    }
   }
   BufferedSink sink(*file);
-  // No other format has a place for them.
-  RowHistograms histograms(FormatOf(flags) == "html" ? flags.histograms : 0);
+  // No other format has a place for them, and they are of bytes at hand.
+  const bool has_histograms =
+      FormatOf(flags) == "html" && !is_golden_far && !is_target_far;
+  RowHistograms histograms(has_histograms ? flags.histograms : 0);
   MSITCTL_ASSIGN_OR_USAGE(material.verdicts, ParseVerdicts(flags.verdicts));
   std::unique_ptr<ReportWriter> writer;
   MSITCTL_ASSIGN_OR_USAGE(

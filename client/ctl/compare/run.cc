@@ -22,6 +22,7 @@
 #include "client/ctl/compare/metric.h"
 #include "client/ctl/compare/wait.h"
 #include "client/ctl/flag/field_flags.h"
+#include "client/text/partial_text.h"
 #include "client/text/text.h"
 #include "protos/status/status.h"
 
@@ -40,6 +41,7 @@ Outcome MakeRequest(const CompareFlags& flags,
   v1::Comparison& comparison = *request.mutable_comparison();
   comparison.set_golden_run(flags.golden);
   comparison.set_target_run(flags.target);
+  comparison.set_golden_source(flags.golden_endpoint);
   v1::TensorFilter filter;
   MSITCTL_ASSIGN_OR_USAGE(filter, ToFilter(flags.selection));
   if (filter.ByteSizeLong() > 0) *comparison.mutable_filter() = filter;
@@ -123,6 +125,25 @@ Outcome CheckFleet(Invocation& invocation, const CompareFlags& flags) {
                   "--endpoint instead of "
                   "--endpoints",
                   refused));
+}
+
+// What reads both runs at the daemon that compares.
+Outcome CheckSource(const Invocation& invocation, const CompareFlags& flags) {
+  if (flags.golden_endpoint.empty()) return {};
+  if (invocation.fleet() != nullptr) {
+    return UsageError(
+        "--golden-endpoint goes with --endpoint, not --endpoints");
+  }
+  const bool matches =
+      flags.match.matcher != "auto" && flags.match.matcher != "none";
+  const char* const refused = flags.follow                     ? "--follow"
+                              : !flags.plugins.plugins.empty() ? "--plugin"
+                              : matches                        ? "--match"
+                                                               : nullptr;
+  if (refused == nullptr) return {};
+  return UsageError(fmt::format(
+      "{} works with runs that one daemon has, not with --golden-endpoint",
+      refused));
 }
 
 // Before the comparison is made, so that a plug-in that is wrong is told at
@@ -237,7 +258,9 @@ void FitRanks(const RunSources& sources, v1::Matching& matching) {
 Outcome Match(Invocation& invocation, const CompareFlags& flags,
               v1::Comparison& comparison, std::string& mapping) {
   // Matchers read graphs and files of runs, which are those of one daemon.
-  if (invocation.fleet() != nullptr) return {};
+  if (invocation.fleet() != nullptr || !flags.golden_endpoint.empty()) {
+    return {};
+  }
   MatchFlags how = flags.match;
   MSITCTL_RETURN_IF_FAILED(SettleMatcher(how));
   if (how.matcher == "none") return {};
@@ -302,6 +325,15 @@ Outcome Create(Invocation& invocation,
   return outcome;
 }
 
+// Says why tensors of a run that lies elsewhere may lack a counterpart.
+void TellUnmatched(const v1::Comparison& comparison) {
+  if (comparison.unmatched_count() == 0) return;
+  fmt::print(stderr,
+             "msitctl: note: tensors were paired by their names: the graphs "
+             "of run {}, which others are paired by, are not read\n",
+             RunPlaceText(comparison.golden_run(), comparison.golden_source()));
+}
+
 // Measures with plug-ins what is over, and prints it.
 Outcome Print(Invocation& invocation, const CompareFlags& flags,
               const std::vector<v1::Verdict>* verdicts,
@@ -323,11 +355,16 @@ Outcome Print(Invocation& invocation, const CompareFlags& flags,
       comparison));
   if (comparison.state() == v1::Comparison::DONE &&
       RowCountOf(comparison) == 0) {
-    for (const std::string& run : {flags.golden, flags.target}) {
-      NoteNoTensor(invocation, run, flags.selection, "");
+    if (flags.golden_endpoint.empty()) {
+      NoteNoTensor(invocation, flags.golden, flags.selection, "");
     }
+    NoteNoTensor(invocation, flags.target, flags.selection, "");
   }
-  TellOfKept(invocation, flags.golden, flags.target);
+  if (flags.golden_endpoint.empty()) {
+    TellOfKept(invocation, flags.golden, flags.target);
+  } else {
+    TellUnmatched(comparison);
+  }
   TellLayoutHints(comparison);
   TellIdleRules(comparison);
   Outcome measured;
@@ -340,6 +377,7 @@ Outcome Print(Invocation& invocation, const CompareFlags& flags,
 
 Outcome RunComparison(Invocation& invocation, const CompareFlags& flags) {
   MSITCTL_RETURN_IF_FAILED(CheckFleet(invocation, flags));
+  MSITCTL_RETURN_IF_FAILED(CheckSource(invocation, flags));
   v1::CreateComparisonRequest request;
   std::vector<std::string> rule_sources;
   MSITCTL_RETURN_IF_FAILED(MakeRequest(flags, request, rule_sources));

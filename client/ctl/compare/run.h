@@ -17,6 +17,7 @@ namespace msitd::ctl {
 
 struct CompareFlags {
   std::string golden;
+  std::string golden_endpoint;  // Empty: the daemon that compares.
   std::string target;
   SelectionFlags selection;
   PolicyFlags policy;

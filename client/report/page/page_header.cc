@@ -24,9 +24,10 @@ std::string TimeText(google::protobuf::Timestamp time) {
   return google::protobuf::util::TimeUtil::ToString(time);
 }
 
-std::string RunText(const std::string& name, const std::optional<v1::Run>& run,
-                    int64_t conflict_count) {
-  std::string out = Printable(name);
+std::string RunText(const std::string& name, const std::string& source,
+                    const std::optional<v1::Run>& run, int64_t conflict_count) {
+  std::string out = RunPlaceText(name, source);
+  if (!source.empty()) return out;
   if (!run.has_value()) return out + "; not there any more";
   out += run->world_size() == 0
              ? "; world size not told"
@@ -112,10 +113,10 @@ std::vector<PageFact> FindingFacts(const v1::Comparison& comparison) {
 std::vector<PageFact> SetupFacts(const v1::Comparison& comparison,
                                  const PageFacts& page) {
   std::vector<PageFact> facts = {
-      {"golden", RunText(comparison.golden_run(), page.golden,
-                         comparison.golden_conflict_count())},
-      {"target", RunText(comparison.target_run(), page.target,
-                         comparison.target_conflict_count())}};
+      {"golden", RunText(comparison.golden_run(), comparison.golden_source(),
+                         page.golden, comparison.golden_conflict_count())},
+      {"target", RunText(comparison.target_run(), comparison.target_source(),
+                         page.target, comparison.target_conflict_count())}};
   std::string state = WordOf(v1::Comparison::State_Name(comparison.state()));
   if (comparison.has_create_time()) {
     state += "; asked for " + TimeText(comparison.create_time());
