@@ -276,7 +276,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     JudgeCopies(pair, row_);
     AddRemarks(pair, row_);
     if (row_.verdict() == v1::UNMATCHED) {
-      absent_->ExplainEnd(pair, group.rank, row_);
+      MSITD_RETURN_IF_ERROR(absent_->ExplainEnd(pair, group.rank, row_));
       absent_->Explain(pair, group.rank, row_);
     }
     if (row_.verdict() == v1::FAIL) required_tolerances_.AddFailure(row_count_);

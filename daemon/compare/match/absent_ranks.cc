@@ -22,22 +22,24 @@ AbsentRanks AbsentOf(const std::string& run, bool is_target,
   std::erase_if(ranks.held, [&](int32_t rank) {
     return matcher.GroupNumbersOf(is_target, rank).empty();
   });
-  GroupMatcher::Compared compared =
-      matcher.ComparedOf(is_target, RankRanges(std::move(ranks.lacking)));
+  const RankRanges lacking(std::move(ranks.lacking));
+  std::string text =
+      fmt::format("run {} lacks rank{} {}", run,
+                  lacking.count() == 1 ? "" : "s", RanksText(lacking.ranges()));
+  GroupMatcher::Compared compared = matcher.ComparedOf(is_target, lacking);
   ranks.lacking = compared.ranks.ranges();
-  return AbsentRanks(run, std::move(ranks), std::move(compared.group_numbers));
+  return AbsentRanks(std::move(ranks), std::move(compared.group_numbers),
+                     std::move(text));
 }
 
 }  // namespace
 
-AbsentRanks::AbsentRanks(const std::string& run, storage::RunRanks ranks,
-                         RankRanges group_numbers)
+AbsentRanks::AbsentRanks(storage::RunRanks ranks, RankRanges group_numbers,
+                         std::string text)
     : ranks_(std::move(ranks)),
       lacking_(ranks_.lacking),
       group_numbers_(std::move(group_numbers)),
-      text_(fmt::format("run {} lacks rank{} {}", run,
-                        lacking_.count() == 1 ? "" : "s",
-                        RanksText(lacking_.ranges()))) {}
+      text_(std::move(text)) {}
 
 std::optional<int64_t> AbsentRanks::first_token() const {
   if (group_numbers_.empty()) return std::nullopt;
@@ -92,20 +94,27 @@ bool AbsentSides::IsExplained(const TensorPair& pair, bool is_target,
                      });
 }
 
-void AbsentSides::ExplainEnd(const TensorPair& pair, int32_t group_number,
-                             v1::ComparisonRow& row) const {
+absl::Status AbsentSides::ExplainEnd(const TensorPair& pair,
+                                     int32_t group_number,
+                                     v1::ComparisonRow& row) {
   const bool lacks_target = pair.target == nullptr;
-  if (!lacks_target && pair.golden != nullptr) return;
-  const std::optional<int64_t> last =
-      matcher_->LastToken(lacks_target, group_number);
+  if (!lacks_target && pair.golden != nullptr) return absl::OkStatus();
+  const auto [found, is_new] =
+      last_tokens_.try_emplace({lacks_target, group_number});
+  if (is_new) {
+    MSITD_ASSIGN_OR_RETURN(found->second,
+                           matcher_->LastToken(lacks_target, group_number));
+  }
+  const std::optional<int64_t> last = found->second;
   const LogicalTensor& tensor = lacks_target ? *pair.golden : *pair.target;
   const int64_t offset = matcher_->token_offset();
   // In tokens of the run that has ended.
   const int64_t token = tensor.key.token + (lacks_target ? offset : -offset);
-  if (!last.has_value() || *last >= token) return;
+  if (!last.has_value() || *last >= token) return absl::OkStatus();
   row.set_reason(fmt::format("{}; run {} ends there with token {}",
                              row.reason(),
                              lacks_target ? target_run_ : golden_run_, *last));
+  return absl::OkStatus();
 }
 
 void AbsentSides::Explain(const TensorPair& pair, int32_t group_number,

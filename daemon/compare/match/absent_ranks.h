@@ -5,7 +5,9 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/compare/match/group_matcher.h"
 #include "daemon/compare/match/rank_ranges.h"
@@ -19,9 +21,9 @@ class AbsentRanks {
  public:
   // `ranks` are those of the run that the comparison would look at,
   // `group_numbers` those of the golden run for which lacking ones may have
-  // tensors.
-  AbsentRanks(const std::string& run, storage::RunRanks ranks,
-              RankRanges group_numbers);
+  // tensors, `text` names all that the run lacks.
+  AbsentRanks(storage::RunRanks ranks, RankRanges group_numbers,
+              std::string text);
 
   const storage::RunRanks& ranks() const { return ranks_; }
   const RankRanges& lacking() const { return lacking_; }
@@ -37,7 +39,8 @@ class AbsentRanks {
   // tell; nothing if no rank is absent.
   std::optional<int64_t> first_token() const;
 
-  // `run tp8 lacks ranks 2-3`.
+  // `run tp8 lacks ranks 2-3`: all that it lacks, whatever is looked at, so
+  // that a row says the same whichever ranks are compared together.
   const std::string& text() const { return text_; }
 
  private:
@@ -70,8 +73,10 @@ class AbsentSides {
 
   // Says in the row of a tensor that one run has alone if the other has ended
   // before.
-  void ExplainEnd(const TensorPair& pair, int32_t group_number,
-                  v1::ComparisonRow& row) const;
+  //
+  // Errors: those of the readers.
+  absl::Status ExplainEnd(const TensorPair& pair, int32_t group_number,
+                          v1::ComparisonRow& row);
 
   // If all that is missing of a pair that is UNMATCHED may be on ranks
   // that are not there, and on these alone, says so in its row.
@@ -91,6 +96,9 @@ class AbsentSides {
   std::string target_run_;
   AbsentRanks golden_;
   AbsentRanks target_;
+  // GroupMatcher::LastToken of those that were asked for, by is_target and
+  // group number.
+  std::map<std::pair<bool, int32_t>, std::optional<int64_t>> last_tokens_;
 };
 
 }  // namespace msitd::compare

@@ -80,13 +80,20 @@ absl::StatusOr<GroupMatcher> GroupMatcher::Create(
                    std::move(matching), looks_ahead);
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo golden, golden_run.GetInfo());
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo target, target_run.GetInfo());
-  const auto ranks_of = [](const storage::RunInfo& run) {
-    return RankCount{run.spec.world_size, run.spec.world_size > 0};
+  // Of all that the run has, so that it does not depend on the selector.
+  const auto ranks_of =
+      [](storage::RunReader& reader,
+         const storage::RunInfo& run) -> absl::StatusOr<RankCount> {
+    RankCount count{run.spec.world_size, run.spec.world_size > 0};
+    MSITD_ASSIGN_OR_RETURN(const std::vector<int32_t> ranks,
+                           reader.ListRanks());
+    if (!ranks.empty()) count.count = std::max(count.count, ranks.back() + 1);
+    return count;
   };
   // Ends, since a run has a bounded number of placements.
   for (bool is_done = false; !is_done;) {
-    out.golden_ranks_ = ranks_of(golden);
-    out.target_ranks_ = ranks_of(target);
+    MSITD_ASSIGN_OR_RETURN(out.golden_ranks_, ranks_of(golden_run, golden));
+    MSITD_ASSIGN_OR_RETURN(out.target_ranks_, ranks_of(target_run, target));
     MSITD_ASSIGN_OR_RETURN(is_done, out.FindGroups());
   }
   return out;

@@ -98,8 +98,12 @@ class GroupMatcher {
                const LogicalTensor& other, int32_t golden_number) const;
 
   // The last token that a run has for a group number of the golden run, in its
-  // own tokens; nothing if it has none, or if not all tokens are asked for.
-  std::optional<int64_t> LastToken(bool is_target, int32_t golden_number) const;
+  // own tokens and whichever are asked for; nothing if it has none. Looks at
+  // the run if not all tokens are asked for.
+  //
+  // Errors: those of the reader.
+  absl::StatusOr<std::optional<int64_t>> LastToken(bool is_target,
+                                                   int32_t golden_number) const;
 
   // The group numbers, in the golden run, that tensors of a rank may have, of
   // those that are compared; none if the rank is not asked for.
@@ -195,6 +199,9 @@ class GroupMatcher {
   void Match(bool with_device, TensorGroup& group) const;
   // True for what the op patterns select by its golden name.
   bool IsSelected(const storage::TensorInfo& target) const;
+  // As LastToken, from the run itself.
+  absl::StatusOr<std::optional<int64_t>> FindLastToken(
+      bool is_target, int32_t golden_number) const;
   // The group numbers that are asked for, if not all are.
   std::vector<int32_t> SelectedGroupNumbers() const;
   const LayoutRules& LayoutsOf(bool is_target) const {

@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "daemon/compare/match/group_matcher.h"
 #include "daemon/compare/shard/shard_joiner.h"
+#include "protos/status/status.h"
 
 // What ranks that are not there would have.
 namespace msitd::compare {
@@ -84,11 +86,11 @@ GroupMatcher::Compared GroupMatcher::ComparedOf(bool is_target,
   return {RankRanges(std::move(kept)), RankRanges(std::move(group_numbers))};
 }
 
-std::optional<int64_t> GroupMatcher::LastToken(bool is_target,
-                                               int32_t golden_number) const {
+absl::StatusOr<std::optional<int64_t>> GroupMatcher::LastToken(
+    bool is_target, int32_t golden_number) const {
+  if (!selector_.tokens.empty()) return FindLastToken(is_target, golden_number);
   const auto holders_of_runs = holders_.find(golden_number);
-  if (holders_of_runs == holders_.end() || !selector_.tokens.empty())
-    return std::nullopt;
+  if (holders_of_runs == holders_.end()) return std::nullopt;
   const Holders& holders = is_target ? holders_of_runs->second.target
                                      : holders_of_runs->second.golden;
   std::optional<int64_t> out;
@@ -96,6 +98,30 @@ std::optional<int64_t> GroupMatcher::LastToken(bool is_target,
     out = std::max(out.value_or(last), last);
   }
   if (out.has_value() && is_target) *out += matching_.token_offset();
+  return out;
+}
+
+absl::StatusOr<std::optional<int64_t>> GroupMatcher::FindLastToken(
+    bool is_target, int32_t golden_number) const {
+  Side side = is_target ? TargetSide() : GoldenSide();
+  side.selector.tokens.clear();
+  MSITD_ASSIGN_OR_RETURN(const std::vector<int32_t> ranks,
+                         side.run.ListRanks());
+  std::optional<int64_t> out;
+  for (const int32_t rank : ranks) {
+    const std::vector<int32_t> numbers = GroupNumbersOf(is_target, rank);
+    if (std::find(numbers.begin(), numbers.end(), golden_number) ==
+        numbers.end()) {
+      continue;
+    }
+    // One rank at a time: a run has many tokens.
+    side.selector.ranks = {rank};
+    MSITD_ASSIGN_OR_RETURN(const std::vector<storage::Coordinate> coordinates,
+                           side.run.ListCoordinates(side.selector));
+    for (const storage::Coordinate& at : coordinates) {
+      out = std::max(out.value_or(at.token), at.token);
+    }
+  }
   return out;
 }
 

@@ -178,8 +178,34 @@ TEST_P(PartialRowsTest, RunThatEndedBeforeIsNamed) {
   }
   EXPECT_EQ(RowOf("op2").reason(),
             "only in run g; run t ends there with token 1");
+  // Also if its last token is not asked for.
   plan_.selector.tokens = {{2, 2}};
-  EXPECT_EQ(RowOf("op2").reason(), "only in run g");
+  EXPECT_EQ(RowOf("op2").reason(),
+            "only in run g; run t ends there with token 1");
+}
+
+// Whoever compares some ranks has the same rows of them as who compares all.
+TEST_P(PartialRowsTest, RowSaysTheSameWhicheverRanksAreAskedFor) {
+  SetWorlds(4, 4);
+  for (const int32_t rank : {0, 1, 2, 3}) {
+    Record(golden_, "op" + std::to_string(rank), rank, {1, 2});
+  }
+  Record(target_, "op0", 0, {1});
+  const std::string lacking = RowOf("op2").reason();
+  EXPECT_EQ(lacking, "only in run g; run t lacks ranks 1-3");
+  plan_.selector.ranks = {2};
+  EXPECT_EQ(RowOf("op2").reason(), lacking);
+}
+
+TEST_P(PartialRowsTest, HintSaysTheSameWhicheverRanksAreAskedFor) {
+  for (const int32_t rank : {0, 1, 2, 3}) {
+    Record(golden_, "op", rank, {1, 2, 3, 4});
+    Record(target_, "op", rank, {1});
+  }
+  const std::string hint = RowOf("op").layout_hint();
+  EXPECT_EQ(hint, "--target-layout 'op@output/0=concat(0)'");
+  plan_.selector.ranks = {0};
+  EXPECT_EQ(RowOf("op").layout_hint(), hint);
 }
 
 TEST(RankRangesTest, AreASet) {
