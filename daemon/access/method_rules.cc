@@ -29,6 +29,8 @@ constexpr MethodRule kRules[] = {
      Audit::kNever},
     {"ComparisonService.CreateComparison", Role::kReader, Of::kNobody,
      Audit::kChange},
+    {"ComparisonService.PlanComparison", Role::kReader, Of::kNobody,
+     Audit::kNever},
     {"ComparisonService.GetComparison", Role::kReader, Of::kNobody,
      Audit::kNever},
     {"ComparisonService.ListComparisons", Role::kReader, Of::kNobody,

@@ -148,6 +148,26 @@ absl::Status ComparisonServiceImpl::Create(
   return absl::OkStatus();
 }
 
+absl::Status ComparisonServiceImpl::Plan(
+    const Call& call, const v1::PlanComparisonRequest& request,
+    v1::PlanComparisonResponse& response) {
+  MSITD_ASSIGN_OR_RETURN(const compare::ComparisonPlan plan,
+                         ToPlan(request.comparison()));
+  MSITD_ASSIGN_OR_RETURN(const compare::ComparisonOutline outline,
+                         jobs_.Outline(plan, [&] { return call.Check(); }));
+  for (const compare::ComparisonOutline::Span& span : outline.spans) {
+    v1::PlanComparisonResponse::Span& out = *response.add_spans();
+    out.set_rank(span.rank);
+    out.set_first_token(span.first_token);
+    out.set_last_token(span.last_token);
+    out.set_group_count(span.group_count);
+  }
+  response.set_sampled_group_count(outline.sampled_group_count);
+  response.set_sampled_pair_count(outline.sampled_pair_count);
+  response.set_sampled_read_bytes(outline.sampled_read_bytes);
+  return absl::OkStatus();
+}
+
 absl::Status ComparisonServiceImpl::List(
     const v1::ListComparisonsRequest& request,
     v1::ListComparisonsResponse& response) {
@@ -227,6 +247,15 @@ grpc::ServerUnaryReactor* ComparisonServiceImpl::CreateComparison(
                           [=, this](const Call& call) {
                             return Create(call.caller(), *request, *response);
                           });
+}
+
+grpc::ServerUnaryReactor* ComparisonServiceImpl::PlanComparison(
+    grpc::CallbackServerContext* context,
+    const v1::PlanComparisonRequest* request,
+    v1::PlanComparisonResponse* response) {
+  return UnaryCall::Start(
+      pools_.queries, *context,
+      [=, this](const Call& call) { return Plan(call, *request, *response); });
 }
 
 grpc::ServerUnaryReactor* ComparisonServiceImpl::GetComparison(

@@ -18,6 +18,8 @@ class ComparisonServiceImpl final
       : BoundedService(admission), jobs_(jobs), pools_(pools) {
     Bound("CreateComparison", &ComparisonServiceImpl::CreateComparison,
           kLargeRequestBytesMax);
+    Bound("PlanComparison", &ComparisonServiceImpl::PlanComparison,
+          kLargeRequestBytesMax);
     Bound("GetComparison", &ComparisonServiceImpl::GetComparison);
     Bound("ListComparisons", &ComparisonServiceImpl::ListComparisons);
     Bound("CancelComparison", &ComparisonServiceImpl::CancelComparison);
@@ -32,6 +34,10 @@ class ComparisonServiceImpl final
       grpc::CallbackServerContext* context,
       const v1::CreateComparisonRequest* request,
       v1::Comparison* response) override;
+  grpc::ServerUnaryReactor* PlanComparison(
+      grpc::CallbackServerContext* context,
+      const v1::PlanComparisonRequest* request,
+      v1::PlanComparisonResponse* response) override;
   grpc::ServerUnaryReactor* GetComparison(
       grpc::CallbackServerContext* context,
       const v1::GetComparisonRequest* request,
@@ -64,6 +70,8 @@ class ComparisonServiceImpl final
   absl::Status Create(const access::Caller& caller,
                       const v1::CreateComparisonRequest& request,
                       v1::Comparison& response);
+  absl::Status Plan(const Call& call, const v1::PlanComparisonRequest& request,
+                    v1::PlanComparisonResponse& response);
   absl::Status List(const v1::ListComparisonsRequest& request,
                     v1::ListComparisonsResponse& response);
   absl::Status ListRows(const Call& call,

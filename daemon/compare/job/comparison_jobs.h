@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/compare/job/comparison_engine.h"
 #include "daemon/compare/job/comparison_job.h"
+#include "daemon/compare/job/comparison_outline.h"
 #include "daemon/compare/job/custom_metrics.h"
 #include "daemon/compare/match/stream_watch.h"
 #include "msitd/v1/comparison_service.pb.h"
@@ -85,6 +86,12 @@ class ComparisonJobs {
   // behind Stop.
   absl::StatusOr<v1::Comparison> Start(const v1::Comparison& request,
                                        ComparisonPlan plan);
+
+  // FindOutline for a comparison that is not made.
+  absl::StatusOr<ComparisonOutline> Outline(const ComparisonPlan& plan,
+                                            storage::StopCheck stop) {
+    return FindOutline(readers_, plan, stop);
+  }
 
   // The calls below give NOT_FOUND with COMPARISON_NOT_FOUND for an id that
   // there is not.
