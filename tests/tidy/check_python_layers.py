@@ -68,6 +68,10 @@ PACKAGES: dict[str, Package] = {
         ),
     ),
     "msitd.engines.sglang": Package(("msitd._core", "msitd.formats"), ("torch",)),
+    # Asks many daemons by what asks one.
+    "msitd.fleet": Package(
+        ("msitd._core.daemon", "msitd.query"), ("google", "pyarrow", "ray")
+    ),
     # Names of msit.
     "components": Package(("msitd.formats",), ("numpy",)),
     # Speaks to a daemon by gRPC alone, and needs nothing that records.

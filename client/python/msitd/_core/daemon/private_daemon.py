@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 
 from msitd._core.daemon.programs import find_program
 
@@ -24,15 +25,17 @@ class PrivateDaemon:
     """A daemon that listens on a Unix socket of its own alone.
 
     It ends with `stop`, or with this process where the system has `setpriv` and the
-    main thread starts it. Its store is a hidden folder of `folder`.
+    main thread starts it. Its store is a hidden folder of `folder`. `flags` are more of
+    those that msitd takes.
 
     Raises:
         FileNotFoundError: There is no program `msitd`.
         RuntimeError: It did not start; the text has what it said last.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, flags: Sequence[str] = ()) -> None:
         program = find_program("msitd")
+        self._flags = list(flags)
         self._data_dir = tempfile.mkdtemp(prefix=".msitd-", dir=folder)
         # The path of a Unix socket has 107 bytes at most.
         self._socket_dir = tempfile.mkdtemp(prefix="msitd-", dir="/tmp")
@@ -72,6 +75,7 @@ class PrivateDaemon:
         command += ["--socket-dir", self._socket_dir, "--listen", "none"]
         # Its store goes with it.
         command += ["--durable", "false", "--share-equal-bytes", "false"]
+        command += self._flags
         setpriv = shutil.which("setpriv")
         # It would end with another thread that started it.
         is_main = threading.current_thread() is threading.main_thread()

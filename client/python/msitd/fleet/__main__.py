@@ -1,0 +1,150 @@
+"""What `msitctl compare run --engine` runs: `python -m msitd.fleet`.
+
+Reads a Comparison from one file and leaves a StreamComparisonRowsResponse in another.
+Exits with 0 if that is there, with 2 if what is asked for is wrong, and with 3 if
+something is lacking here; stderr says what.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_USAGE = 2
+_LOCAL = 3
+_INTERRUPTED = 130
+_CODES = {
+    "CANCELLED": 1,
+    "INVALID_ARGUMENT": 3,
+    "DEADLINE_EXCEEDED": 4,
+    "NOT_FOUND": 5,
+    "PERMISSION_DENIED": 7,
+    "RESOURCE_EXHAUSTED": 8,
+    "FAILED_PRECONDITION": 9,
+    "UNIMPLEMENTED": 12,
+    "INTERNAL": 13,
+    "UNAVAILABLE": 14,
+    "DATA_LOSS": 15,
+    "UNAUTHENTICATED": 16,
+}
+_FAILED = 5
+
+
+def main(words: list[str]) -> int:
+    """Compares as the words say; returns the exit code."""
+    flags = _parse(words)
+    try:
+        answer = _answer(flags)
+    except (ImportError, OSError, RuntimeError) as error:
+        return _say(str(error), _LOCAL)
+    except ValueError as error:
+        return _say(str(error), _USAGE)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    Path(flags.answer).write_bytes(answer.SerializeToString())
+    return 0
+
+
+def _parse(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m msitd.fleet", allow_abbrev=False)
+    parser.add_argument("--request", required=True)
+    parser.add_argument("--answer", required=True)
+    parser.add_argument("--engine", choices=("ray", "processes"), required=True)
+    parser.add_argument("--ray-address")
+    parser.add_argument("--out")
+    parser.add_argument("--workers", type=int)
+    parser.add_argument("--worker-config")
+    parser.add_argument("--rows-max", type=int, default=1000)
+    parser.add_argument("--timeout", type=float)
+    parser.add_argument("--progress", action="store_true")
+    return parser.parse_args(words)
+
+
+def _answer(flags: argparse.Namespace) -> Any:
+    from msitd.fleet.comparing import Wanted, run
+    from msitd.query.errors import QueryError
+    from msitd.query.messages import message_class, new
+
+    comparison = message_class("msitd.v1.Comparison").FromString(
+        Path(flags.request).read_bytes()
+    )
+    config = ""
+    if flags.worker_config:
+        config = Path(flags.worker_config).read_text(encoding="utf-8")
+    wanted = Wanted(
+        comparison=comparison,
+        engine=flags.engine,
+        address=flags.ray_address,
+        workers=flags.workers,
+        out=flags.out,
+        config=config,
+        failing_rows_max=flags.rows_max,
+        on_progress=_show if flags.progress else None,
+    )
+    answer = new("StreamComparisonRowsResponse")
+    try:
+        with _limited(flags.timeout):
+            outcome = run(wanted)
+    except (QueryError, _OutOfTime) as error:
+        # Nothing was compared: it has no name.
+        code = error.code if isinstance(error, QueryError) else "DEADLINE_EXCEEDED"
+        answer.comparison.state = _FAILED
+        answer.comparison.error = str(getattr(error, "message", error))
+        answer.comparison.error_code = _CODES.get(code, _CODES["INTERNAL"])
+        if isinstance(error, QueryError):
+            answer.comparison.error_reason = error.reason
+        return answer
+    finally:
+        if flags.progress:
+            print(file=sys.stderr)
+    answer.comparison.CopyFrom(outcome.comparison)
+    answer.rows.extend(outcome.failing_rows)
+    return answer
+
+
+class _OutOfTime(Exception):
+    """The comparison was not over in time."""
+
+
+@contextlib.contextmanager
+def _limited(seconds: float | None) -> Iterator[None]:
+    """Raises _OutOfTime in the block once time is up."""
+    if seconds is None:
+        yield
+        return
+
+    def end(*_: object) -> None:
+        raise _OutOfTime(f"not over in {seconds:g} s; nothing of it goes on")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _show(progress: Any) -> None:
+    text = (
+        f"{progress.done}/{progress.tasks} tasks: {progress.rows} rows, "
+        f"{progress.fail} fail, {progress.unmatched} unmatched"
+    )
+    if progress.lost:
+        text += f", {progress.lost} workers lost"
+    print(f"\r{text}", end="", file=sys.stderr, flush=True)
+
+
+def _say(text: str, code: int) -> int:
+    print(f"msitctl: {text}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sys.exit(main(sys.argv[1:]))

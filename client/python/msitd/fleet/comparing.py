@@ -1,0 +1,235 @@
+"""Compares two runs in parts, on many processors or machines."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any, Literal
+
+from msitd.fleet import output, plan
+from msitd.fleet.engine import Engine
+from msitd.fleet.merge import Merge
+from msitd.fleet.orders import (
+    CompareOrder,
+    Failure,
+    Outline,
+    OutlineOrder,
+    Part,
+    Setup,
+)
+from msitd.fleet.schedule import Schedule
+from msitd.query.connection import Settings
+from msitd.query.errors import QueryError
+from msitd.query.messages import message_class
+
+EngineName = Literal["ray", "processes"]
+
+# As a filter takes them; no run gets there.
+_TOKEN_MAX = (1 << 40) - 1
+_FRAME = -2
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a comparison in parts is."""
+
+    done: int
+    tasks: int
+    rows: int
+    fail: int
+    unmatched: int
+    lost: int
+
+
+@dataclass
+class Wanted:
+    """What to compare, and how."""
+
+    comparison: Any
+    """A Comparison as CreateComparison takes it."""
+    engine: EngineName = "ray"
+    address: str | None = None
+    workers: int | None = None
+    out: str | None = None
+    endpoint: str = ""
+    config: str = ""
+    failing_rows_max: int = 1000
+    task_groups: int | None = None
+    on_progress: Callable[[Progress], None] | None = None
+
+
+@dataclass
+class Outcome:
+    """What came of it, in messages."""
+
+    comparison: Any
+    failing_rows: list[Any]
+    folder: str
+    tasks: list[dict[str, Any]]
+    lost: list[str]
+
+
+def run(wanted: Wanted) -> Outcome:
+    """Compares. A comparison that could not be finished has the state FAILED.
+
+    Raises:
+        QueryError: Nothing could be compared.
+        ValueError: Something is asked for that has no parts.
+        ImportError: A package is not installed.
+    """
+    _check(wanted.comparison)
+    folder = output.prepare(wanted.out or tempfile.mkdtemp(prefix="msitd-compare-"))
+    started = datetime.now(timezone.utc)
+    engine, workers = _engine(wanted)
+    try:
+        schedule = Schedule(engine, _setup(wanted, folder), workers)
+        outcome = _run(wanted, schedule, folder, workers, started)
+    finally:
+        engine.close()
+    return outcome
+
+
+def _run(
+    wanted: Wanted, schedule: Schedule, folder: str, workers: int, started: datetime
+) -> Outcome:
+    outline = _succeeded(schedule.one(OutlineOrder()))
+    assert isinstance(outline, Outline)
+    merge = Merge(_frame(wanted, schedule), wanted.failing_rows_max)
+    user_tokens = tuple((t.first, t.last) for t in wanted.comparison.filter.tokens)
+    orders = plan.cut(outline, user_tokens, workers, wanted.task_groups)
+    tasks: list[dict[str, Any]] = []
+    tell = _Teller(wanted.on_progress, len(orders), schedule)
+    for order, answer in schedule.all(orders):
+        assert isinstance(order, CompareOrder)
+        if isinstance(answer, Part):
+            merge.add(answer)
+            tasks.append(output.task_entry(answer))
+            tell.add(answer)
+        else:
+            assert isinstance(answer, Failure)
+            merge.fail(order, answer)
+            tasks.append(output.failed_entry(order, answer))
+    last = merge.order_wanted()
+    if last is not None:
+        answer = schedule.one(last)
+        if isinstance(answer, Part):
+            merge.set_order(answer)
+        else:
+            assert isinstance(answer, Failure)
+            merge.fail(last, answer)
+    groups = output.GroupFile(folder)
+    try:
+        comparison = merge.finish(groups.add)
+    except BaseException:
+        groups.drop()
+        raise
+    groups.close()
+    comparison.name = f"fleet:{folder}"
+    comparison.create_time.FromDatetime(started)
+    comparison.end_time.FromDatetime(datetime.now(timezone.utc))
+    output.write_end(folder, comparison, tasks)
+    rows = merge.failing_rows(merge.numbers)
+    return Outcome(comparison, rows, folder, tasks, schedule.lost)
+
+
+class _Teller:
+    """Tells how far the tasks are."""
+
+    def __init__(
+        self,
+        on_progress: Callable[[Progress], None] | None,
+        tasks: int,
+        schedule: Schedule,
+    ) -> None:
+        self._on_progress = on_progress
+        self._schedule = schedule
+        self._latest = Progress(0, tasks, 0, 0, 0, 0)
+
+    def add(self, part: Part) -> None:
+        if self._on_progress is None:
+            return
+        header = message_class("msitd.v1.Comparison").FromString(part.header)
+        before = self._latest
+        self._latest = dataclasses.replace(
+            before,
+            done=before.done + 1,
+            rows=before.rows + part.row_count,
+            fail=before.fail + header.fail_count,
+            unmatched=before.unmatched + header.unmatched_count,
+            lost=len(self._schedule.lost),
+        )
+        self._on_progress(self._latest)
+
+
+def _frame(wanted: Wanted, schedule: Schedule) -> Any:
+    """Returns the comparison of no group: what it says of the runs as a whole."""
+    order = CompareOrder(_FRAME, tokens=((_TOKEN_MAX, _TOKEN_MAX),), keeps_rows=False)
+    part = _succeeded(schedule.one(order))
+    assert isinstance(part, Part)
+    if part.row_count != 0:
+        raise QueryError("OUT_OF_RANGE", "", f"a run has token {_TOKEN_MAX}")
+    frame = message_class("msitd.v1.Comparison").FromString(part.header)
+    frame.ClearField("filter")
+    if wanted.comparison.HasField("filter"):
+        frame.filter.CopyFrom(wanted.comparison.filter)
+    return frame
+
+
+def _succeeded(answer: Any) -> Any:
+    if isinstance(answer, Failure):
+        raise QueryError(answer.code, answer.reason, answer.message)
+    return answer
+
+
+def _check(comparison: Any) -> None:
+    if comparison.follow:
+        raise ValueError("a comparison that follows its runs is not cut into parts")
+    if comparison.matching.HasField("mapping"):
+        raise ValueError(
+            "a comparison with a mapping is not cut into parts: one daemon compares it"
+        )
+
+
+def _setup(wanted: Wanted, folder: str) -> Setup:
+    comparison = type(wanted.comparison)()
+    comparison.CopyFrom(wanted.comparison)
+    here = ""
+    if not comparison.golden_source or not comparison.target_source:
+        here = Settings(wanted.endpoint or None, None, None, None, None).endpoint
+    # Of two runs of one daemon it is asked itself.
+    endpoint = here
+    if comparison.golden_source or comparison.target_source:
+        endpoint = ""
+        comparison.golden_source = comparison.golden_source or here
+        comparison.target_source = comparison.target_source or here
+    sources = {comparison.golden_source, comparison.target_source} - {""}
+    archives = {source for source in sources if "://" in source}
+    return Setup(
+        comparison=comparison.SerializeToString(),
+        folder=folder,
+        endpoint=endpoint,
+        peers=tuple(sorted(sources - archives)),
+        archives=tuple(sorted(archives)),
+        config=wanted.config,
+        failing_rows_max=wanted.failing_rows_max,
+    )
+
+
+def _engine(wanted: Wanted) -> tuple[Engine, int]:
+    """Returns the engine, and how many workers it is to have."""
+    if wanted.engine == "ray":
+        from msitd.fleet.ray_engine import RayEngine
+
+        ray = RayEngine(wanted.address, wanted.workers)
+        return ray, wanted.workers or max(ray.processor_count(), 1)
+    if wanted.engine != "processes":
+        raise ValueError(f"engine {wanted.engine!r} is neither ray nor processes")
+    if wanted.address:
+        raise ValueError("an address is of Ray")
+    from msitd.fleet.process_engine import ProcessEngine
+
+    return ProcessEngine(), wanted.workers or len(os.sched_getaffinity(0))

@@ -1,0 +1,345 @@
+"""Makes one comparison of its parts.
+
+Counts add up, the first of each kind of row is the first of all parts, and required
+tolerances are the loosest. What happened before what on several ranks shows only in all
+of them together: see `Merge.order_wanted`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msitd.fleet.groups import Numbers, Places, merged
+from msitd.fleet.orders import CompareOrder, Failure, Part, Place
+from msitd.fleet.tolerances import Tolerances
+from msitd.query.messages import message_class
+
+# Fields of a Comparison that hold a row: the first one, by token and execution.
+_FIRSTS = (
+    "first_non_finite",
+    "first_unmatched",
+    "first_skipped",
+    "first_both_non_finite",
+)
+# What the runs have as a whole, whichever part is compared.
+_OF_RUNS = frozenset(
+    {
+        "golden_conflict_count",
+        "target_conflict_count",
+        "golden_left_out_count",
+        "target_left_out_count",
+        "golden_not_recorded_count",
+        "target_not_recorded_count",
+    }
+)
+_NO_COUNTS = frozenset({"first_hopeless_row"})
+_TEXTS_MAX = 64
+_NONE = -1
+# States of a Comparison.
+_DONE = 3
+_FAILED = 5
+_ERROR_CODES = {"INVALID_ARGUMENT": 3, "NOT_FOUND": 5, "RESOURCE_EXHAUSTED": 8}
+_UNAVAILABLE = 14
+_FAILURES_NAMED = 4
+
+_Row = tuple[Any, Place]
+
+
+@dataclass
+class _Ordered:
+    """What the comparison of the ranks that fail first says of their order."""
+
+    header: Any
+    places: Places
+
+
+class Merge:
+    """Takes parts in any order; see `finish`.
+
+    Args:
+        frame: The comparison of no groups: what the runs are.
+        failing_rows_max: Rows that fail or are unmatched to keep.
+    """
+
+    def __init__(self, frame: Any, failing_rows_max: int) -> None:
+        self._out = message_class("msitd.v1.Comparison")()
+        self._out.CopyFrom(frame)
+        self._failing_rows_max = failing_rows_max
+        self._counts = [
+            field.name
+            for field in self._out.DESCRIPTOR.fields
+            if field.cpp_type == field.CPPTYPE_INT64
+            and field.name not in _NO_COUNTS | _OF_RUNS
+        ]
+        for name in self._counts:
+            setattr(self._out, name, 0)
+        self._parts: list[tuple[CompareOrder, bytes]] = []
+        self._firsts: dict[str, _Row] = {}
+        self._input_difference: tuple[Any, Place] | None = None
+        self._tolerances = Tolerances()
+        self._hopeless: Place | None = None
+        self._hints: dict[str, Place] = {}
+        self._idle: list[str] = list(frame.idle_rules)
+        # The failing rows that come first, the last of them on top.
+        self._failing: list[tuple[_Backwards, bytes]] = []
+        self._failures: list[tuple[CompareOrder, Failure]] = []
+        # Of the first token at which a rank fails.
+        self._failing_token: int | None = None
+        self._failing_groups: set[tuple[int, int]] = set()
+        self._failing_parts = 0
+        self._wrong_weights: dict[int, set[int]] = {}
+        self._ordered: _Ordered | None = None
+
+    def add(self, part: Part) -> None:
+        """Takes one part."""
+        header = message_class("msitd.v1.Comparison").FromString(part.header)
+        places = Places(part.groups)
+        if places.row_count != part.row_count:
+            raise ValueError(f"{part.order}: its groups are not those of its rows")
+        self._parts.append((part.order, part.groups))
+        for name in self._counts:
+            setattr(self._out, name, getattr(self._out, name) + getattr(header, name))
+        for name in _FIRSTS:
+            if header.HasField(name):
+                self._offer_first(name, getattr(header, name), places)
+        if header.HasField("input_difference"):
+            self._offer_difference(header.input_difference, places)
+        self._tolerances.add(header.required_tolerances, places)
+        if header.first_hopeless_row != _NONE:
+            place = places.of(header.first_hopeless_row)
+            self._hopeless = min(place, self._hopeless or place)
+        for hint, row in part.hints.items():
+            place = places.of(row)
+            self._hints[hint] = min(place, self._hints.get(hint, place))
+        idle = set(header.idle_rules)
+        self._idle = [rule for rule in self._idle if rule in idle]
+        for row, data in part.failing:
+            self._keep_failing(places.of(row), data)
+        for (rank, _), token in part.wrong_weights.items():
+            self._wrong_weights.setdefault(rank, set()).add(token)
+        self._note_failing(part, _Ordered(header, places))
+
+    def fail(self, order: CompareOrder, failure: Failure) -> None:
+        """Notes that a part is lacking."""
+        self._failures.append((order, failure))
+
+    def order_wanted(self) -> CompareOrder | None:
+        """Returns what to compare once more, together, once all parts are there.
+
+        That is the first token at which ranks fail, and those that do; with it earlier
+        tokens at which their weights are not the same. None if one part says it all.
+        """
+        if self._failing_token is None:
+            return None
+        groups = sorted(self._failing_groups)[:_FAILING_RANKS_MAX]
+        ranks = sorted({rank for _, rank in groups})
+        before = {
+            token
+            for rank in ranks
+            for token in self._wrong_weights.get(rank, ())
+            if token < self._failing_token
+        }
+        if self._failing_parts == 1 and not before:
+            return None
+        self._ordered = None
+        tokens = sorted(before | {token for token, _ in groups})[-_TOKENS_MAX:]
+        # A filter has no tokens before 0, which an offset makes; it takes all then.
+        is_told = tokens[0] >= 0
+        return CompareOrder(
+            number=_NONE,
+            ranks=tuple(ranks),
+            tokens=tuple((token, token) for token in tokens) if is_told else (),
+            keeps_rows=False,
+        )
+
+    def set_order(self, part: Part) -> None:
+        """Takes what came of `order_wanted`."""
+        header = message_class("msitd.v1.Comparison").FromString(part.header)
+        self._ordered = _Ordered(header, Places(part.groups))
+
+    def finish(self, see_group: Callable[[int, int, int, int, int], None]) -> Any:
+        """Returns the Comparison.
+
+        Calls `see_group` with each group in order: token, rank, number of its first
+        row, rows, task.
+        """
+        wanted = {place[:2] for place in self._places()}
+        numbers = self._number(wanted, see_group)
+        out = self._out
+        for name, (row, place) in self._firsts.items():
+            getattr(out, name).CopyFrom(row)
+            getattr(out, name).row = numbers.of(place)
+        if self._input_difference is not None:
+            difference, place = self._input_difference
+            out.input_difference.CopyFrom(difference)
+            out.input_difference.row.row = numbers.of(place)
+        self._tolerances.write(out, numbers)
+        out.first_hopeless_row = (
+            _NONE if self._hopeless is None else numbers.of(self._hopeless)
+        )
+        hints = sorted(self._hints, key=lambda hint: self._hints[hint])
+        out.layout_hints[:] = hints[:_TEXTS_MAX]
+        out.idle_rules[:] = self._idle
+        self._write_order(numbers)
+        # Which tokens absent ranks begin with is not known.
+        out.may_diverge_before = out.partial and out.HasField("first_divergence")
+        self._write_state()
+        return out
+
+    def failing_rows(self, numbers: Numbers) -> list[Any]:
+        """Returns the rows that were kept, in order."""
+        rows = []
+        for key, data in sorted(self._failing, key=lambda kept: kept[0].place):
+            row = message_class("msitd.v1.ComparisonRow").FromString(data)
+            row.row = numbers.of(key.place)
+            rows.append(row)
+        return rows
+
+    @property
+    def numbers(self) -> Numbers:
+        """Numbers of the rows that are named, behind `finish`."""
+        return self._numbers
+
+    @property
+    def failures(self) -> Sequence[tuple[CompareOrder, Failure]]:
+        """Parts that are lacking."""
+        return self._failures
+
+    def _offer_first(self, name: str, row: Any, places: Places) -> None:
+        place = places.of(row.row)
+        before = self._firsts.get(name)
+        if before is None or _order_of(row, place) < _order_of(*before):
+            self._firsts[name] = (row, place)
+
+    def _offer_difference(self, difference: Any, places: Places) -> None:
+        place = places.of(difference.row.row)
+        before = self._input_difference
+        if before is None or _order_of(difference.row, place) < _order_of(
+            before[0].row, before[1]
+        ):
+            self._input_difference = (difference, place)
+
+    def _keep_failing(self, place: Place, data: bytes) -> None:
+        kept = (_Backwards(place), data)
+        if len(self._failing) < self._failing_rows_max:
+            heapq.heappush(self._failing, kept)
+        elif self._failing and self._failing[0][0].place > place:
+            heapq.heapreplace(self._failing, kept)
+
+    def _note_failing(self, part: Part, ordered: _Ordered) -> None:
+        token = part.failing_token
+        if token is None:
+            return
+        if self._failing_token is None or token < self._failing_token:
+            self._failing_token = token
+            self._failing_groups.clear()
+            self._failing_parts = 0
+        if token == self._failing_token:
+            self._failing_groups.update(part.failing_groups)
+            self._failing_parts += 1
+            # Of several, none knows all.
+            self._ordered = ordered if self._failing_parts == 1 else None
+
+    def _order_rows(self) -> Iterable[Any]:
+        """The rows of the header that says the order, to be numbered anew."""
+        if self._ordered is None:
+            return
+        header = self._ordered.header
+        if header.HasField("first_divergence"):
+            yield header.first_divergence
+        yield from header.concurrent_divergences
+        for maker in header.makers:
+            if maker.HasField("row"):
+                yield maker.row
+        if header.HasField("first_origin"):
+            yield header.first_origin
+
+    def _places(self) -> list[Place]:
+        """Every row that the result names."""
+        out = [place for _, place in self._firsts.values()]
+        out += self._hints.values()
+        out += self._tolerances.places()
+        out += [kept.place for kept, _ in self._failing]
+        if self._hopeless is not None:
+            out.append(self._hopeless)
+        if self._input_difference is not None:
+            out.append(self._input_difference[1])
+        if self._ordered is not None:
+            out += [self._ordered.places.of(row.row) for row in self._order_rows()]
+        return out
+
+    def _number(
+        self,
+        wanted: set[tuple[int, int]],
+        see_group: Callable[[int, int, int, int, int], None],
+    ) -> Numbers:
+        first_rows: dict[tuple[int, int], int] = {}
+        count = 0
+        last: tuple[int, int] | None = None
+        for (token, rank, rows), index in merged([groups for _, groups in self._parts]):
+            order = self._parts[index][0]
+            if (token, rank) == last:
+                raise ValueError(f"{order} has token {token} of rank {rank} once more")
+            last = token, rank
+            if last in wanted:
+                first_rows[last] = count
+            see_group(token, rank, count, rows, order.number)
+            count += rows
+        self._numbers = Numbers(first_rows)
+        return self._numbers
+
+    def _write_order(self, numbers: Numbers) -> None:
+        out = self._out
+        for name in ("first_divergence", "first_origin"):
+            out.ClearField(name)
+        del out.concurrent_divergences[:]
+        del out.makers[:]
+        if self._ordered is None:
+            return
+        for row in self._order_rows():
+            row.row = numbers.of(self._ordered.places.of(row.row))
+        header = self._ordered.header
+        for name in ("first_divergence", "first_origin"):
+            if header.HasField(name):
+                getattr(out, name).CopyFrom(getattr(header, name))
+        out.concurrent_divergences.extend(header.concurrent_divergences)
+        out.makers.extend(header.makers)
+
+    def _write_state(self) -> None:
+        out = self._out
+        out.state = _DONE
+        if not self._failures:
+            return
+        out.state = _FAILED
+        named = "; ".join(f"{o}: {f}" for o, f in self._failures[:_FAILURES_NAMED])
+        more = len(self._failures) - _FAILURES_NAMED
+        out.error = (
+            f"{len(self._failures)} of {len(self._failures) + len(self._parts)} tasks "
+            f"failed, and their rows are lacking: {named}"
+            + (f"; and {more} more" if more > 0 else "")
+        )
+        first = self._failures[0][1]
+        out.error_code = _ERROR_CODES.get(first.code, _UNAVAILABLE)
+        out.error_reason = first.reason
+
+
+# As many as a comparison puts in order, and as a filter takes.
+_FAILING_RANKS_MAX = 1024
+_TOKENS_MAX = 256
+
+
+@dataclass(frozen=True)
+class _Backwards:
+    """A place that is less the later it is."""
+
+    place: Place
+
+    def __lt__(self, other: _Backwards) -> bool:
+        return other.place < self.place
+
+
+def _order_of(row: Any, place: Place) -> tuple[int, int, int, Place]:
+    return row.token, row.sequence, row.rank, place

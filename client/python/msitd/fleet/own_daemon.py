@@ -1,0 +1,74 @@
+"""The daemon of one worker, and the folders of those whose workers were killed."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+
+from msitd._core.daemon.private_daemon import PrivateDaemon
+
+_PREFIX = "msitd-fleet-"
+_LOCK = "lock"
+
+
+class OwnDaemon:
+    """A private daemon that may read from some other daemons and archives.
+
+    `config` has more of what msitd is configured with, such as the server of archives,
+    as TOML. Its store is a folder below the temporary one of the machine, which a worker that
+    comes later removes if this process is killed.
+    """
+
+    def __init__(
+        self, peers: Sequence[str], archives: Sequence[str], config: str = ""
+    ) -> None:
+        base = tempfile.gettempdir()
+        _remove_left(base)
+        self._folder = tempfile.mkdtemp(prefix=_PREFIX, dir=base)
+        # Held as long as this process lives.
+        self._lock = open(os.path.join(self._folder, _LOCK), "wb")  # noqa: SIM115
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        flags: list[str] = []
+        if config:
+            file = os.path.join(self._folder, "msitd.toml")
+            with open(file, "w", encoding="utf-8") as out:
+                out.write(config)
+            flags += ["--config", file]
+        for peer in peers:
+            flags += ["--peers", peer]
+        for archive in archives:
+            flags += ["--archives", archive]
+        try:
+            self._daemon = PrivateDaemon(self._folder, flags)
+        except BaseException:
+            self._lock.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
+
+    @property
+    def endpoint(self) -> str:
+        """As clients of gRPC take it."""
+        return f"{self._daemon.endpoint}/msitd.sock"
+
+    def stop(self) -> None:
+        """Ends it and removes what it has."""
+        self._daemon.stop()
+        self._lock.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _remove_left(base: str) -> None:
+    """Removes folders of this user that no process holds."""
+    for entry in os.scandir(base):
+        if not entry.name.startswith(_PREFIX):
+            continue
+        with contextlib.suppress(OSError):
+            if entry.stat(follow_symlinks=False).st_uid != os.getuid():
+                continue
+            with open(os.path.join(entry.path, _LOCK), "rb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(entry.path, ignore_errors=True)

@@ -1,0 +1,115 @@
+"""Workers as actors of Ray."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from msitd.fleet.engine import Answered, Event, Lost
+from msitd.fleet.orders import Answer, Failure, Order, Setup
+from msitd.fleet.row_file import needs
+
+_START_MAX_S = 120.0
+
+
+class _Actor:
+    """A Worker that is made with its first order, so that what is wrong is told."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._worker: Any = None
+
+    def do(self, order: Order) -> Answer:
+        from msitd.fleet.worker import Worker
+
+        if self._worker is None:
+            try:
+                self._worker = Worker(self._setup)
+            except (ImportError, OSError, RuntimeError, ValueError) as error:
+                return Failure("FAILED_PRECONDITION", str(error))
+        return self._worker.do(order)  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+
+
+class RayEngine:
+    """An Engine whose workers are actors.
+
+    Connects to the Ray of the process, if it has one, else to that at `address`, else
+    to that of RAY_ADDRESS, else starts one on this machine, which ends with it.
+
+    Raises:
+        ImportError: Ray is not installed.
+        ConnectionError: There is no Ray at the address.
+    """
+
+    def __init__(self, address: str | None, workers: int | None) -> None:
+        try:
+            import ray
+        except ImportError as error:
+            raise needs("ray") from error
+        self._ray = ray
+        self._is_ours = not ray.is_initialized()
+        address = address or os.environ.get("RAY_ADDRESS")
+        if self._is_ours and address:
+            ray.init(address=address, log_to_driver=False, logging_level="WARNING")
+        elif self._is_ours:
+            ray.init(
+                num_cpus=workers,
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level="WARNING",
+            )
+        # An actor that died is replaced by the driver, which knows what it had.
+        self._class = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(_Actor)
+        self._actors: dict[int, Any] = {}
+        self._answers: dict[Any, int] = {}
+        self._count = 0
+
+    def processor_count(self) -> int:
+        """Returns how many processors all nodes have together."""
+        return int(self._ray.cluster_resources().get("CPU", 1))
+
+    def start(self, setup: Setup) -> int:
+        """See Engine."""
+        worker = self._count
+        self._count += 1
+        options = self._class.options(scheduling_strategy="SPREAD")
+        self._actors[worker] = options.remote(setup)
+        return worker
+
+    def give(self, worker: int, order: Order) -> None:
+        """See Engine."""
+        self._answers[self._actors[worker].do.remote(order)] = worker
+
+    def wait(self) -> Event:
+        """See Engine."""
+        ready, _ = self._ray.wait(list(self._answers), num_returns=1)
+        worker = self._answers.pop(ready[0])
+        try:
+            return Answered(worker, self._ray.get(ready[0]))
+        except self._ray.exceptions.RayTaskError as error:
+            # A fault of the worker's code.
+            return Answered(worker, Failure("INTERNAL", str(error).strip()))
+        except self._ray.exceptions.RayError as error:
+            self._actors.pop(worker, None)
+            return Lost(worker, _first_line(error))
+
+    def close(self) -> None:
+        """See Engine."""
+        actors = list(self._actors.values())
+        self._actors.clear()
+        self._answers.clear()
+        closed = [actor.close.remote() for actor in actors]
+        if closed:
+            self._ray.wait(closed, num_returns=len(closed), timeout=30)
+        for actor in actors:
+            self._ray.kill(actor)
+        if self._is_ours:
+            self._ray.shutdown()
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__

@@ -1,0 +1,530 @@
+"""A comparison cut into parts is the comparison, bit for bit."""
+
+import importlib.util
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chunk_bytes import INPUT, OUTPUT, WEIGHT, Chunk, Record, float32
+from google.protobuf import json_format
+from msitd import fleet, query
+from msitd.fleet import comparing
+from msitd.fleet.engine import Answered, Event, Lost
+from msitd.fleet.orders import CompareOrder, Failure, Order, Setup
+from msitd.fleet.worker import Worker
+from msitd.query.messages import new
+from wire import write
+
+from daemon import BIN_DIR, Daemon
+
+pytest.importorskip("pyarrow")
+
+OF_ONE_DAEMON = ("name", "create_time", "end_time", "owner")
+
+
+class InlineEngine:
+    """An engine whose workers are objects of this process, and can be lost."""
+
+    def __init__(self, lose: Callable[[Order], bool] = lambda _: False) -> None:
+        self._workers: list[Worker] = []
+        self._events: deque[Event] = deque()
+        self._lose = lose
+
+    def start(self, setup: Setup) -> int:
+        self._workers.append(Worker(setup))
+        return len(self._workers) - 1
+
+    def give(self, worker: int, order: Order) -> None:
+        answer = self._workers[worker].do(order)
+        lost = self._lose(order)
+        self._events.append(
+            Lost(worker, "told so") if lost else Answered(worker, answer)
+        )
+
+    def wait(self) -> Event:
+        return self._events.popleft()
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.close()
+
+
+@pytest.fixture(autouse=True)
+def _programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{BIN_DIR}:{os.environ['PATH']}")
+
+
+@pytest.fixture
+def inline(monkeypatch: pytest.MonkeyPatch) -> InlineEngine:
+    engine = InlineEngine()
+    monkeypatch.setattr(comparing, "_engine", lambda wanted: (engine, 2))
+    return engine
+
+
+def header_of(comparison: Any) -> dict[str, Any]:
+    """What is the same for one daemon and for many workers."""
+    value = json_format.MessageToDict(comparison, preserving_proto_field_name=True)
+    for name in OF_ONE_DAEMON:
+        value.pop(name, None)
+    needed = value.get("required_tolerances", [])
+    # One daemon has them by address. An alternative belongs to the one before it.
+    pairs: list[list[Any]] = []
+    for one in needed:
+        if one.get("bound") == "NaN":
+            pairs[-1].append(one)
+        else:
+            pairs.append([one])
+    value["required_tolerances"] = sorted(map(json.dumps, pairs))
+    value["layout_hints"] = value.get("layout_hints", [])
+    return value
+
+
+class Case:
+    """One daemon with two runs, and what it makes of them."""
+
+    def __init__(self, daemon: Daemon, folder: Path) -> None:
+        self.daemon = daemon
+        self.folder = folder
+        self.asked = query.connect(daemon.endpoint)
+
+    def whole(self, **how: Any) -> tuple[dict[str, Any], Any]:
+        """Header and rows of the comparison by one daemon."""
+        made = self.asked.comparisons.create("g", "t", **how)
+        done = self.asked.comparisons.wait(made)
+        message = self.asked._caller.unary(
+            "ComparisonService/GetComparison",
+            new("GetComparisonRequest", comparison=done.name),
+            "Comparison",
+        )
+        return header_of(message), self.asked.comparisons.rows(done).to_arrow()
+
+    def parts(
+        self, task_groups: int, **how: Any
+    ) -> tuple[dict[str, Any], Any, comparing.Outcome]:
+        """The same, of parts."""
+        comparison = new("Comparison", golden_run="g", target_run="t", **how)
+        if "select" in how:
+            raise AssertionError("a message has a filter")
+        outcome = comparing.run(
+            comparing.Wanted(
+                comparison=comparison,
+                engine="processes",
+                out=str(self.folder / "out"),
+                endpoint=self.daemon.endpoint,
+                task_groups=task_groups,
+            )
+        )
+        rows = fleet.read_rows(outcome.folder)
+        return header_of(outcome.comparison), rows, outcome
+
+    def check(self, task_groups: int, **how: Any) -> comparing.Outcome:
+        """Compares both ways; all must be equal."""
+        whole = dict(how)
+        if "filter" in whole:
+            whole["select"] = whole.pop("filter")
+        header, rows = self.whole(**whole)
+        cut_header, cut_rows, outcome = self.parts(task_groups, **how)
+        lines = [repr(row) for row in rows.to_pylist()]
+        cut_rows = cut_rows.select(rows.column_names) if len(lines) else cut_rows
+        cut_lines = [repr(row) for row in cut_rows.to_pylist()]
+        assert cut_lines == lines
+        assert cut_header == header
+        failing = [row["row"] for row in rows.to_pylist() if is_failing(row)]
+        assert [row.row for row in outcome.failing_rows] == failing[:1000]
+        return outcome
+
+
+def is_failing(row: dict[str, Any]) -> bool:
+    return row["verdict"] in ("fail", "unmatched")
+
+
+@pytest.fixture
+def case(daemon: Daemon, tmp_path: Path, inline: InlineEngine) -> Iterator[Case]:
+    case = Case(daemon, tmp_path)
+    yield case
+    case.asked.close()
+
+
+OPS = ("embed", "layers.0", "layers.0.attn", "layers.0.mlp", "head")
+
+
+def record_rank(
+    daemon: Daemon,
+    run: str,
+    rank: int,
+    world: int,
+    tokens: int,
+    change: Callable[[str, int, str], float | None],
+    placement: str = "",
+) -> None:
+    """Records a small model; `change` adds to a tensor, or leaves it out."""
+    records: list[Record] = []
+    sequence = 0
+    for token in range(tokens):
+        for op in OPS:
+            for io in ("weight", "input", "output"):
+                if io == "weight" and token > 0:
+                    continue
+                added = change(op, token, io)
+                sequence += 1
+                if added is None:
+                    continue
+                seed = (OPS.index(op) + 1) * (token + 1) + len(io)
+                values = [seed + 0.5 * i + added for i in range(4)]
+                if not placement:
+                    values = [value + rank for value in values]
+                records.append(
+                    Record(
+                        op,
+                        float32(*values),
+                        [4],
+                        token=token,
+                        io={"weight": WEIGHT, "input": INPUT, "output": OUTPUT}[io],
+                        sequence=sequence,
+                        placement=placement,
+                    )
+                )
+    if records:
+        chunk = Chunk(run, records, rank=rank).pack()
+        write(daemon.channel(), run, [chunk], rank=rank, world_size=world)
+
+
+def record_random(daemon: Daemon, seed: int) -> random.Random:
+    """Two runs that differ here and there."""
+    dice = random.Random(seed)
+    world = dice.choice([1, 2, 4])
+    lacking = set(range(world)[dice.choice([world, world, world - 1]) :])
+    many = dice.random() < 0.3
+    for run in ("g", "t"):
+        tokens = dice.randint(3, 9)
+        for rank in range(world):
+            if run == "t" and rank in lacking and world > 1:
+                continue
+
+            def change(op: str, token: int, io: str, run: str = run) -> float | None:
+                if run == "g":
+                    return None if dice.random() < 0.02 else 0
+                fate = dice.random()
+                if io == "weight":
+                    return 0.001 if fate < 0.3 else 0
+                if fate < 0.03:
+                    return None
+                if many or token > 1:
+                    return dice.choice([0, 0, 1e-7, 0.5, float("nan")])
+                return 0
+
+            record_rank(daemon, run, rank, world, tokens, change)
+    return dice
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_cut_of_random_runs_is_the_whole(case: Case, seed: int) -> None:
+    dice = record_random(case.daemon, seed)
+    case.check(task_groups=1)
+    case.check(task_groups=dice.randint(2, 12))
+    case.check(task_groups=1000)
+
+
+def test_cut_with_everything_that_is_asked_for(case: Case) -> None:
+    dice = record_random(case.daemon, 99)
+    policy = query.Policy(
+        rules=(
+            query.Rule("head", "max_abs <= 1e-6 or nl2 < 1e-3"),
+            query.Rule("layers.*", rtol=1e-3, atol=1e-5),
+            query.Rule("nowhere", "nl2 <= 1"),
+        ),
+        allow_unmatched=("embed@input",),
+        metric_sets=("ulp",),
+    )
+    for groups in (1, dice.randint(2, 5)):
+        case.check(
+            groups,
+            policy=policy,
+            watches=("max_abs > 0.1", "failed == 1"),
+            filter=query.select(ops=("layers.*", "head"), tokens=[range(1, 6)]),
+        )
+        case.check(groups, matching=query.Matching(token_offset=1))
+        case.check(groups, matching=query.Matching(fuzzy=True, ignore_case=True))
+
+
+def test_ranks_that_a_map_puts_together(case: Case) -> None:
+    def same(op: str, token: int, io: str) -> float | None:
+        return 0
+
+    def other(op: str, token: int, io: str) -> float | None:
+        return None if op == "embed" else 0.5 if token == 2 else 0
+
+    for rank in range(4):
+        record_rank(case.daemon, "g", rank, 4, 4, same)
+        record_rank(case.daemon, "t", rank, 4, 5, other)
+    ranks = tuple(query.RankPair(i, 3 - i) for i in range(3))
+    for groups in (1, 3):
+        case.check(groups, matching=query.Matching(ranks=ranks, token_offset=1))
+
+
+def test_meshes_are_compared_whole(case: Case) -> None:
+    for run in ("g", "t"):
+        for rank in range(4):
+            mesh = f"{rank // 2 * 2}+2/1:S(0)"
+            added = 0.25 if run == "t" and rank == 3 else 0.0
+            record_rank(
+                case.daemon, run, rank, 4, 3, lambda *_, added=added: added, mesh
+            )
+    outcome = case.check(task_groups=1)
+    assert {tuple(task["ranks"]) for task in outcome.tasks} >= {(0,), (1,)}
+
+
+def test_layouts_are_compared_whole(case: Case) -> None:
+    for rank in range(2):
+        record_rank(case.daemon, "t", rank, 2, 3, lambda *_: 0.0)
+    record_rank(case.daemon, "g", 0, 1, 3, lambda *_: 0.0)
+    layout = query.Layout("*", "concat", dim=0)
+    for groups in (1, 2):
+        case.check(groups, matching=query.Matching(target_layouts=(layout,)))
+        # What is no tensor of the other side has a hint.
+        case.check(groups)
+
+
+def test_runs_without_a_common_place_are_empty(case: Case) -> None:
+    record_rank(case.daemon, "g", 0, 1, 2, lambda *_: 0.0)
+    record_rank(case.daemon, "t", 0, 1, 2, lambda *_: 0.0)
+    outcome = case.check(3, filter=query.select(tokens=7))
+    assert outcome.tasks == []
+
+
+def test_worker_that_is_lost_loses_and_doubles_nothing(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record_random(case.daemon, 5)
+    dice = random.Random(1)
+    lost: list[str] = []
+
+    def lose(order: Order) -> bool:
+        is_first = isinstance(order, CompareOrder) and order.attempt == 1
+        if is_first and dice.random() < 0.4:
+            lost.append(str(order))
+            return True
+        return False
+
+    monkeypatch.setattr(comparing, "_engine", lambda wanted: (InlineEngine(lose), 2))
+    outcome = case.check(task_groups=1)
+    assert lost
+    assert len(outcome.lost) == len(lost)
+    assert {task["attempt"] for task in outcome.tasks} == {1, 2}
+
+
+def test_task_that_fails_for_good_is_named(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record_rank(case.daemon, "g", 0, 1, 4, lambda *_: 0.0)
+    record_rank(case.daemon, "t", 0, 1, 4, lambda *_: 0.0)
+
+    class Failing(InlineEngine):
+        def give(self, worker: int, order: Order) -> None:
+            if isinstance(order, CompareOrder) and order.number == 1:
+                failure = Failure("DATA_LOSS", "the archive is cut short")
+                self._events.append(Answered(worker, failure))
+            else:
+                super().give(worker, order)
+
+    monkeypatch.setattr(comparing, "_engine", lambda wanted: (Failing(), 2))
+    header, rows, outcome = case.parts(task_groups=1)
+    assert header["state"] == "FAILED"
+    assert (
+        "1 of 4 tasks failed, and their rows are lacking: task 1 (ranks 0, tokens 1): "
+        "DATA_LOSS: the archive is cut short" in header["error"]
+    )
+    assert {row["token"] for row in rows.to_pylist()} == {0, 2, 3}
+    assert [task["state"] for task in outcome.tasks].count("failed") == 1
+
+
+def test_folder_of_others_is_left_alone(case: Case) -> None:
+    record_rank(case.daemon, "g", 0, 1, 1, lambda *_: 0.0)
+    record_rank(case.daemon, "t", 0, 1, 1, lambda *_: 0.0)
+    out = case.folder / "out"
+    out.mkdir()
+    (out / "thesis.tex").write_text("\n")
+    with pytest.raises(ValueError, match=r"thesis\.tex, which is not of a comparison"):
+        case.parts(1)
+    assert (out / "thesis.tex").exists()
+
+
+def test_what_has_no_parts_is_refused(case: Case) -> None:
+    with pytest.raises(ValueError, match="follows"):
+        case.parts(1, follow=True)
+    mapping = query.TensorMapping("pairs")
+    with pytest.raises(ValueError, match="mapping"):
+        case.parts(1, matching=query.Matching(mapping=mapping))
+
+
+def test_run_that_is_not_there_is_named(case: Case) -> None:
+    with pytest.raises(query.QueryError, match="no run") as raised:
+        case.parts(1)
+    assert raised.value.reason == "RUN_NOT_FOUND"
+
+
+def test_processes_of_which_one_is_killed(
+    daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from msitd.fleet.process_engine import ProcessEngine
+
+    record_random(daemon, 3)
+    engines: list[ProcessEngine] = []
+
+    class Killed(ProcessEngine):
+        def __init__(self) -> None:
+            super().__init__()
+            engines.append(self)
+            self.is_killed = False
+
+        def give(self, worker: int, order: Order) -> None:
+            is_task = isinstance(order, CompareOrder) and order.number == 3
+            if is_task and not self.is_killed:
+                self.is_killed = True
+                os.kill(self._processes[worker].pid, signal.SIGKILL)
+            super().give(worker, order)
+
+    monkeypatch.setattr("msitd.fleet.process_engine.ProcessEngine", Killed)
+    case = Case(daemon, tmp_path)
+    outcome = case.check(task_groups=1)
+    assert engines[0].is_killed
+    assert len(outcome.lost) == 1
+    assert "signal 9" in outcome.lost[0]
+    assert engines[0].pids() == []
+    left = list((tmp_path / "out" / "rows").iterdir())
+    assert all(path.suffix == ".parquet" for path in left)
+
+
+def test_face_has_types(daemon: Daemon, tmp_path: Path) -> None:
+    record_random(daemon, 4)
+    seen: list[fleet.Progress] = []
+    done = fleet.compare(
+        golden="g",
+        target="t",
+        engine="processes",
+        workers=2,
+        endpoint=daemon.endpoint,
+        out=str(tmp_path / "out"),
+        failing_rows_max=2,
+        task_groups=2,
+        on_progress=seen.append,
+    )
+    assert done.comparison.is_over
+    assert len(done.failing_rows) <= 2
+    assert seen[-1].done == seen[-1].tasks == len(done.paths)
+    rows = fleet.read_rows(done.folder, ["op", "verdict"])
+    assert rows.column_names == ["row", "op", "verdict"]
+    assert rows["row"].to_pylist() == list(range(rows.num_rows))
+    assert rows.num_rows == seen[-1].rows
+
+
+def ctl(case: Case, *words: str, expect: int = 0) -> "subprocess.CompletedProcess[str]":
+    """`compare run g t` in parts, by the Python of the tests."""
+    return case.daemon.ctl(
+        "compare", "run", "g", "t", "--python", sys.executable, *words, expect=expect
+    )
+
+
+def two_runs(daemon: Daemon) -> None:
+    for rank in range(2):
+        record_rank(daemon, "g", rank, 2, 4, lambda *_: 0.0)
+        record_rank(
+            daemon, "t", rank, 2, 4, lambda op, t, _: 0.5 * (op == "head") * (t > 1)
+        )
+
+
+@pytest.fixture
+def spoken(daemon: Daemon, tmp_path: Path) -> Case:
+    two_runs(daemon)
+    return Case(daemon, tmp_path)
+
+
+def without(text: str, *beginnings: str) -> list[str]:
+    lines = [line for line in text.splitlines() if not line.startswith(beginnings)]
+    return [" ".join(line.split()) for line in lines]
+
+
+def test_msitctl_prints_it_as_any_comparison(spoken: Case) -> None:
+    out = str(spoken.folder / "rows")
+    whole = spoken.daemon.ctl("compare", "run", "g", "t", expect=1)
+    parts = ctl(spoken, "--engine", "processes", "--out", out, expect=1)
+    apart = ("comparison", "read")
+    assert without(parts.stdout, *apart) == without(whole.stdout, *apart)
+    assert f"comparison        fleet:{out}" in parts.stdout
+    assert json.loads((Path(out) / "manifest.json").read_text())["tasks"]
+    (compared,) = spoken.asked.comparisons.list(limit=1)
+    assert fleet.read_rows(out).num_rows == compared.total_count
+
+
+def test_msitctl_prints_json_and_csv(spoken: Case) -> None:
+    for form in ("json", "csv"):
+        whole = spoken.daemon.ctl("compare", "run", "g", "t", "-o", form, expect=1)
+        parts = ctl(spoken, "--engine", "processes", "-o", form, expect=1)
+        if form == "csv":
+            assert parts.stdout == whole.stdout
+            continue
+        values = [json.loads(answer.stdout) for answer in (whole, parts)]
+        for value in values:
+            for name in (*OF_ONE_DAEMON, "waiting_behind_count"):
+                value["comparison"].pop(name, None)
+        assert values[0] == values[1]
+
+
+def test_msitctl_exits_as_ever(spoken: Case) -> None:
+    words = ("--engine", "processes", "--rows", "none", "-o", "name")
+    ctl(spoken, *words, "--tokens", "0-1")
+    ctl(spoken, *words, expect=1)
+    answer = ctl(spoken, *words, "--rule", "head: nonsense <= 1", expect=2)
+    assert "--rule 'head: nonsense <= 1'" in answer.stderr
+    spoken.daemon.ctl("run", "delete", "t", "--yes")
+    answer = ctl(spoken, *words, expect=69)
+    assert "RUN_NOT_FOUND" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--out", "x"], "--out goes with --engine alone"),
+        (["--engine", "processes", "--ray-address", "a"], "--engine ray alone"),
+        (["--engine", "ray", "--follow"], "--follow does not go with --engine"),
+        (["--engine", "ray", "--rows", "all"], "--rows all does not go"),
+        (["--engine", "spark"], "--engine"),
+    ],
+)
+def test_msitctl_refuses_what_has_no_parts(
+    spoken: Case, words: list[str], says: str
+) -> None:
+    assert says in ctl(spoken, *words, expect=2).stderr
+
+
+def test_msitctl_says_what_is_lacking(spoken: Case) -> None:
+    spoken.daemon.ctl(
+        *("compare", "run", "g", "t", "--engine", "processes"),
+        *("--python", "/nowhere/python"),
+        expect=3,
+    )
+    bare = spoken.folder / "python"
+    bare.write_text("#!/bin/sh\necho No module named msitd >&2\nexit 1\n")
+    bare.chmod(0o755)
+    answer = spoken.daemon.ctl(
+        *("compare", "run", "g", "t", "--engine", "processes"),
+        *("--python", str(bare)),
+        expect=3,
+    )
+    assert f"{bare} -m pip install 'msitd[ray]'" in answer.stderr
+    if importlib.util.find_spec("ray") is None:
+        answer = ctl(spoken, "--engine", "ray", expect=3)
+        assert "needs ray: pip install 'msitd[ray]'" in answer.stderr
+
+
+def test_msitctl_out_of_time_leaves_nothing(spoken: Case) -> None:
+    answer = ctl(spoken, "--engine", "processes", "--timeout", "0.3", expect=68)
+    assert "not over in 0.3 s" in answer.stderr
