@@ -53,6 +53,7 @@ void AddRunFlags(CLI::App& verb, CompareFlags& flags) {
   AddMatchingFlags(verb, flags.matching);
   AddMatchFlags(verb, flags.match);
   AddPluginFlags(verb, "--plugin-name", flags.plugins);
+  AddPartsFlags(verb, flags.parts);
   verb.add_flag("--follow", flags.follow,
                 "Print rows as tokens complete, until both runs are sealed");
   AddTexts(verb, "--watch", flags.watches,
@@ -94,7 +95,9 @@ void AddRun(CommandLine& line, CLI::App& noun) {
            "msitctl compare run tp8 tp8-retry --ignore-placements\n"
            "msitctl compare run model graph --mapping-file graph.jsonl\n"
            "msitctl compare run fx-run ge-run --match ge-fx\n"
-           "msitctl compare run golden-fp32 tp8-bf16 --plugin own.py:angle",
+           "msitctl compare run golden-fp32 tp8-bf16 --plugin own.py:angle\n"
+           "msitctl compare run golden-fp32 tp8-bf16 --engine ray --out "
+           "/shared/rows",
        .rpcs = "ComparisonService.CreateComparison, "
                "ComparisonService.GetComparison, "
                "ComparisonService.ListComparisonRows, "

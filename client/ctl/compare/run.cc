@@ -146,6 +146,40 @@ Outcome CheckSource(const Invocation& invocation, const CompareFlags& flags) {
       refused));
 }
 
+// What works with one comparison of one daemon alone.
+Outcome CheckParts(Invocation& invocation, const CompareFlags& flags) {
+  const PartsFlags& parts = flags.parts;
+  if (!parts.asked_for()) {
+    const char* const alone = !parts.ray_address.empty()     ? "--ray-address"
+                              : !parts.out.empty()           ? "--out"
+                              : !parts.worker_config.empty() ? "--worker-config"
+                              : parts.workers > 0            ? "--workers"
+                                                             : nullptr;
+    if (alone == nullptr) return {};
+    return UsageError(fmt::format("{} goes with --engine alone", alone));
+  }
+  if (!parts.ray_address.empty() && parts.engine != "ray") {
+    return UsageError("--ray-address goes with --engine ray alone");
+  }
+  const bool matches =
+      flags.match.matcher != "auto" && flags.match.matcher != "none";
+  const char* const refused = invocation.fleet() != nullptr     ? "--endpoints"
+                              : flags.follow                    ? "--follow"
+                              : flags.detach                    ? "--detach"
+                              : !flags.plugins.plugins.empty()  ? "--plugin"
+                              : matches                         ? "--match"
+                              : !flags.matching.mapping.empty() ? "--mapping"
+                              : !flags.matching.mapping_file.empty()
+                                  ? "--mapping-file"
+                              : flags.rows == "all" ? "--rows all"
+                                                    : nullptr;
+  if (refused == nullptr) return {};
+  return UsageError(fmt::format(
+      "{} does not go with --engine: a comparison in parts leaves its rows in "
+      "files, and pairs by names alone",
+      refused));
+}
+
 // Before the comparison is made, so that a plug-in that is wrong is told at
 // once.
 Outcome StartPluginsOf(Invocation& invocation, const CompareFlags& flags,
@@ -373,9 +407,31 @@ Outcome Print(Invocation& invocation, const CompareFlags& flags,
   return outcome.ok() ? measured : outcome;
 }
 
+// Has others compare, and prints what came out.
+Outcome RunInParts(Invocation& invocation, const CompareFlags& flags,
+                   const v1::CreateComparisonRequest& request,
+                   std::vector<std::string> rule_sources) {
+  const auto start = std::chrono::steady_clock::now();
+  ListFlags list = flags.list;
+  if (invocation.is_table() && !flags.limit_is_given) list.limit = kTableRows;
+  ComparedParts compared;
+  MSITCTL_RETURN_IF_FAILED(
+      ErrorOfFlag(CompareInParts(invocation, flags.parts, flags.plugins.python,
+                                 list.limit, request, compared),
+                  FieldsOf(flags, std::move(rule_sources))));
+  MSITCTL_RETURN_IF_FAILED(PrintParts(invocation, compared,
+                                      std::chrono::steady_clock::now() - start,
+                                      flags.rows != "none", list));
+  MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
+  TellLayoutHints(compared.comparison);
+  TellIdleRules(compared.comparison);
+  return OutcomeOf(compared.comparison, list.allow_partial);
+}
+
 }  // namespace
 
 Outcome RunComparison(Invocation& invocation, const CompareFlags& flags) {
+  MSITCTL_RETURN_IF_FAILED(CheckParts(invocation, flags));
   MSITCTL_RETURN_IF_FAILED(CheckFleet(invocation, flags));
   MSITCTL_RETURN_IF_FAILED(CheckSource(invocation, flags));
   v1::CreateComparisonRequest request;
@@ -403,6 +459,14 @@ Outcome RunComparison(Invocation& invocation, const CompareFlags& flags) {
   std::string matched;
   MSITCTL_RETURN_IF_FAILED(
       Match(invocation, flags, *request.mutable_comparison(), matched));
+  if (flags.parts.asked_for()) {
+    if (!matched.empty()) {
+      return UsageError(
+          "--engine pairs by names alone, and runs of these tools are put "
+          "together by a mapping: leave --engine out, or give --match none");
+    }
+    return RunInParts(invocation, flags, request, std::move(rule_sources));
+  }
   const bool has_mapping =
       !flags.matching.mapping_file.empty() || !matched.empty();
   const auto start = std::chrono::steady_clock::now();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "client/ctl/command/pages.h"
+#include "client/ctl/compare/parts.h"
 #include "client/ctl/flag/match_flags.h"
 #include "client/ctl/flag/matching_flags.h"
 #include "client/ctl/flag/plugin_flags.h"
@@ -30,6 +31,7 @@ struct CompareFlags {
   std::string rows = "fail";
   bool limit_is_given = false;
   PluginFlags plugins;
+  PartsFlags parts;
   ListFlags list;
 };
 

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "client/ctl/command/pages.h"
+#include "client/ctl/compare/comparison_printer.h"
+#include "client/ctl/invocation.h"
+#include "client/query/outcome.h"
+#include "msitd/v1/comparison_service.pb.h"
+
+// Comparisons that are cut into parts, which many processors or machines do.
+// The Python package msitd does the work: docs/ray.md.
+namespace msitd::ctl {
+
+struct PartsFlags {
+  std::string engine;  // Empty: the daemon compares.
+  std::string ray_address;
+  std::string out;
+  std::string worker_config;
+  int workers = 0;  // 0: one for each processor.
+
+  bool asked_for() const { return !engine.empty(); }
+};
+
+// `flags` outlives `verb`.
+void AddPartsFlags(CLI::App& verb, PartsFlags& flags);
+
+// What came of it: the comparison, and its first rows that fail or are
+// unmatched, of which the numbers are those of the whole.
+struct ComparedParts {
+  v1::Comparison comparison;
+  std::vector<v1::ComparisonRow> rows;
+};
+
+// Has `python` compare, and waits for the end. A signal ends it.
+//
+// `rows_max` of the rows that fail are wanted.
+Outcome CompareInParts(Invocation& invocation, const PartsFlags& flags,
+                       const std::string& python, int64_t rows_max,
+                       const v1::CreateComparisonRequest& request,
+                       ComparedParts& out);
+
+// Prints it like any comparison; `with_rows` prints its rows as well.
+Outcome PrintParts(Invocation& invocation, const ComparedParts& compared,
+                   Seconds elapsed, bool with_rows, const ListFlags& flags);
+
+}  // namespace msitd::ctl
