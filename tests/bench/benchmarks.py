@@ -21,6 +21,7 @@ import bench_fleet
 import bench_import
 import bench_ingest
 import bench_model
+import bench_ray
 import bench_recover
 import bench_watch
 import numpy as np
@@ -193,6 +194,7 @@ BENCHMARKS: dict[str, Measure] = {
     "import.vs_msit": bench_import.vs_msit,
     "watch.lag_p99_s": bench_watch.lag_p99_s,
     **bench_fleet.BENCHMARKS,
+    **bench_ray.BENCHMARKS,
 }
 
 

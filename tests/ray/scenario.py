@@ -17,8 +17,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import duckdb
 import msitd
 import numpy as np
+import pyarrow.compute as pc
 import ray
 from msitd import fleet, query
 
@@ -125,12 +127,30 @@ def main(what: str, folder: Path) -> None:
             on_progress=killer,
         )
     cut = fleet.read_rows(done.folder).select(rows.column_names)
+    out = done.folder
+    by_sql = duckdb.sql(
+        f"""
+        select g.first_row + r.row_in_group as row, r.op
+        from '{out}/rows/*.parquet' r, '{out}/groups.parquet' g
+        where r.group_token = g.token and r.group_rank = g.rank and r.verdict = 'fail'
+        order by row
+        """
+    ).fetchall()
+    failing = rows.filter(pc.equal(rows["verdict"], "fail"))
     (folder / "answer.json").write_text(
         json.dumps(
             {
                 "rows": rows.num_rows,
                 "equal_rows": cut.to_pylist() == rows.to_pylist(),
                 "equal_header": plain(done.comparison) == plain(whole),
+                "by_sql": by_sql
+                == list(
+                    zip(
+                        failing["row"].to_pylist(),
+                        failing["op"].to_pylist(),
+                        strict=True,
+                    )
+                ),
                 "fail_count": done.comparison.fail_count,
                 "killed": killer.killed,
                 "lost": len(done.lost_workers),

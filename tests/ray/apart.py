@@ -1,0 +1,48 @@
+"""Runs commands in namespaces of their own, of network and of processes.
+
+Ray listens on all addresses and ends processes of the whole machine, so it gets a
+machine of its own: loopback alone, its own processes, its own home. Its tokens stay on.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN_DIR = Path(os.environ.get("MSITD_BIN_DIR", ROOT / "build/release/bin")).resolve()
+_APART = ["unshare", "--net", "--pid", "--fork", "--mount-proc", "--kill-child"]
+
+
+def has_rights() -> bool:
+    """Whether this user may make namespaces."""
+    tried = subprocess.run([*_APART, "true"], capture_output=True, check=False)
+    return tried.returncode == 0
+
+
+def run_apart(
+    folder: Path, words: list[str], python: str, timeout_s: float = 300
+) -> "subprocess.CompletedProcess[str]":
+    """Runs a command of `python`, whose home is in `folder`."""
+    home = folder / "home"
+    home.mkdir(exist_ok=True)
+    programs = f"{BIN_DIR}:{Path(python).parent}"
+    environment = {
+        "PATH": f"{programs}:/usr/bin:/bin:/usr/sbin:/sbin",
+        "HOME": str(home),
+        # Paths of sockets have 107 bytes at most.
+        "RAY_TMPDIR": "/tmp",
+        "TMPDIR": "/tmp",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "OMP_NUM_THREADS": "1",
+    }
+    script = 'ip link set lo up && exec "$@"'
+    done = subprocess.run(
+        [*_APART, "sh", "-c", script, "sh", python, *words],
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    return done
