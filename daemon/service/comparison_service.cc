@@ -161,6 +161,7 @@ absl::Status ComparisonServiceImpl::Plan(
     out.set_first_token(span.first_token);
     out.set_last_token(span.last_token);
     out.set_group_count(span.group_count);
+    out.set_is_whole(span.is_whole);
   }
   response.set_sampled_group_count(outline.sampled_group_count);
   response.set_sampled_pair_count(outline.sampled_pair_count);

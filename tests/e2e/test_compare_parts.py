@@ -270,6 +270,49 @@ def test_ranks_that_a_map_puts_together(case: Case) -> None:
         case.check(groups, matching=query.Matching(ranks=ranks, token_offset=1))
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_any_cut_of_random_meshes_is_the_whole(case: Case, seed: int) -> None:
+    """Shards, copies and tensors of a rank, of which some are lacking."""
+    dice = random.Random(seed)
+    ways = ("0+2/1:S(0)", "2+2/1:S(0)"), ("0+4/1:R", "0+4/1:R"), ("", "")
+    way_of = {op: dice.choice(ways) for op in OPS}
+    target_world = dice.choice([4, 4, 2])
+    lacking = dice.choice([set(), {3}, {1, 2}])
+    for run, world in (("g", dice.choice([4, 1])), ("t", target_world)):
+        for rank in range(world):
+            if run == "t" and rank in lacking and world == 4:
+                continue
+            records = []
+            for token in range(dice.randint(2, 4)):
+                for i, op in enumerate(OPS):
+                    if dice.random() < 0.05:
+                        continue
+                    placement = way_of[op][rank // 2] if world == 4 else ""
+                    is_off = run == "t" and dice.random() < 0.2
+                    is_copy = not placement or placement.endswith("R")
+                    value = i + 10 * token + (0 if is_copy else rank)
+                    records.append(
+                        Record(
+                            op,
+                            float32(value + 0.5 * is_off, 1, 2, value),
+                            [4],
+                            token=token,
+                            sequence=len(records),
+                            io=dice.choice([OUTPUT, OUTPUT, INPUT])
+                            if is_off
+                            else OUTPUT,
+                            placement=placement,
+                        )
+                    )
+            chunk = Chunk(run, records, rank=rank).pack()
+            write(case.daemon.channel(), run, [chunk], rank=rank, world_size=world)
+    case.check(task_groups=1)
+    case.check(task_groups=3)
+    layout = query.Layout("head", "replicated")
+    case.check(task_groups=1, matching=query.Matching(target_layouts=(layout,)))
+    case.check(task_groups=2, matching=query.Matching(ignore_placements=True))
+
+
 def test_meshes_are_compared_whole(case: Case) -> None:
     for run in ("g", "t"):
         for rank in range(4):
@@ -291,6 +334,26 @@ def test_layouts_are_compared_whole(case: Case) -> None:
         case.check(groups, matching=query.Matching(target_layouts=(layout,)))
         # What is no tensor of the other side has a hint.
         case.check(groups)
+
+
+def test_rank_that_moves_to_another_device_is_one_task(case: Case) -> None:
+    for run in ("g", "t"):
+        records = [
+            Record(
+                op,
+                float32(token, 1),
+                [2],
+                token=token,
+                sequence=2 * token + i,
+                device="npu:0" if run == "t" and token > 2 else "cpu:0",
+            )
+            for token in range(6)
+            for i, op in enumerate(("a", "b"))
+        ]
+        write(case.daemon.channel(), run, [Chunk(run, records).pack()])
+    outcome = case.check(1)
+    assert outcome.comparison.unmatched_count > 0
+    assert len(outcome.tasks) == 1
 
 
 def test_runs_without_a_common_place_are_empty(case: Case) -> None:

@@ -89,6 +89,13 @@ def test_tasks_are_worth_handing_over() -> None:
     assert len(plan.cut(small, workers=8)) == 1
 
 
+def test_rank_that_is_whole_is_not_cut_by_tokens() -> None:
+    spans = (Span(0, 0, 99, 100, True), Span(1, 0, 99, 100))
+    orders = plan.cut(Outline(spans, 1, 0), task_groups=10)
+    assert [order.tokens for order in orders if 0 in order.ranks] == [()]
+    assert len(orders) == 11
+
+
 def test_more_tasks_than_the_most_are_refused() -> None:
     outline = Outline((Span(0, 0, plan.TASKS_MAX, plan.TASKS_MAX + 1),), 1, 0)
     with pytest.raises(ValueError, match="tasks"):

@@ -26,7 +26,8 @@ std::vector<Span> SpansOf(const GroupMatcher& matcher) {
   std::vector<Span> groups;
   groups.reserve(matcher.group_count());
   for (size_t i = 0; i < matcher.group_count(); ++i) {
-    groups.push_back({matcher.rank(i), matcher.token(i), matcher.token(i), 1});
+    groups.push_back({matcher.rank(i), matcher.token(i), matcher.token(i), 1,
+                      matcher.HasSeveralDevices(matcher.rank(i))});
   }
   std::sort(groups.begin(), groups.end(), [](const Span& a, const Span& b) {
     return std::tie(a.rank, a.first_token) < std::tie(b.rank, b.first_token);

@@ -26,6 +26,8 @@ struct ComparisonOutline {
     int64_t first_token = 0;
     int64_t last_token = 0;
     int64_t group_count = 0;
+    // All tokens of the rank must be compared together.
+    bool is_whole = false;
   };
   // By rank, then token. No group is in two of them.
   std::vector<Span> spans;

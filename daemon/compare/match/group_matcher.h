@@ -64,6 +64,11 @@ class GroupMatcher {
   int64_t token(size_t index) const { return groups_[index].token; }
   int32_t rank(size_t index) const { return groups_[index].rank; }
 
+  // True if devices tell tensors of this rank apart, at all tokens that are
+  // asked for; `rank` is that of a group. A part of these tokens may have one
+  // device alone.
+  bool HasSeveralDevices(int32_t rank) const;
+
   // What of a run has come to its end.
   struct Closed {
     bool is_sealed = false;

@@ -204,6 +204,12 @@ bool GroupMatcher::IsComplete(const LayoutRules& layouts, const MeshSet& meshes,
   return meshes.AreBeyond(token, group_number, ranks, last_tokens);
 }
 
+bool GroupMatcher::HasSeveralDevices(int32_t rank) const {
+  const BothHolders& holders = holders_.at(rank);
+  return holders.golden.own_devices.size() > 1 ||
+         holders.target.own_devices.size() > 1;
+}
+
 absl::StatusOr<TensorGroup> GroupMatcher::Load(size_t index,
                                                storage::StopCheck stop) const {
   MSITD_CHECK(index < groups_.size());
@@ -228,9 +234,7 @@ absl::StatusOr<TensorGroup> GroupMatcher::Load(size_t index,
     group.target.clear();
     return group;
   }
-  Match(holders.golden.own_devices.size() > 1 ||
-            holders.target.own_devices.size() > 1,
-        group);
+  Match(HasSeveralDevices(key.rank), group);
   return group;
 }
 

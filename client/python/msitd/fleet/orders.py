@@ -46,6 +46,8 @@ class Span:
     first_token: int
     last_token: int
     group_count: int
+    is_whole: bool = False
+    """All tokens of the rank must be in one task."""
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,8 @@ def cut(
     for spans in _by_rank(outline.spans):
         count = sum(span.group_count for span in spans)
         # A filter has no tokens before 0, which an offset makes.
-        if count < 2 * wanted or spans[0].first_token < 0:
+        is_whole = spans[0].is_whole or spans[0].first_token < 0
+        if count < 2 * wanted or is_whole:
             few.append(spans)
             few_count += count
             if few_count >= wanted or len(few) == _RANKS_PER_TASK_MAX:

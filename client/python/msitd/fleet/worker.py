@@ -85,7 +85,7 @@ class Worker:
         sampled = max(plan.sampled_group_count, 1)
         return Outline(
             tuple(
-                Span(s.rank, s.first_token, s.last_token, s.group_count)
+                Span(s.rank, s.first_token, s.last_token, s.group_count, s.is_whole)
                 for s in plan.spans
             ),
             plan.sampled_pair_count / sampled,

@@ -80,6 +80,21 @@ TEST_P(ComparisonOutlineTest, TokensThatFollowEachOtherAreOneSpan) {
   EXPECT_THAT(Spans(), ElementsAre(Place(0, 1, 2, 2), Place(0, 5, 5, 1)));
 }
 
+TEST_P(ComparisonOutlineTest, RankWithSeveralDevicesIsWhole) {
+  for (const int64_t token : {0, 1}) {
+    Record(golden_, "op", 0, token);
+    Record(golden_, "op", 1, token);
+    RecordedTensor moved = Floats("op", {1});
+    moved.token = token;
+    moved.device = token == 0 ? "cpu:0" : "npu:0";
+    target_.Record(moved);
+  }
+  const ComparisonOutline outline = Find();
+  ASSERT_EQ(outline.spans.size(), 2);
+  EXPECT_TRUE(outline.spans[0].is_whole);
+  EXPECT_FALSE(outline.spans[1].is_whole);
+}
+
 TEST_P(ComparisonOutlineTest, RanksOfAMeshAreOne) {
   SetWorlds(4);
   for (int32_t rank = 0; rank < 4; ++rank) {
