@@ -13,6 +13,7 @@ pkg_check_modules(libdeflate REQUIRED IMPORTED_TARGET libdeflate)
 
 if(MSITD_BUILD_DAEMON)
   find_package(RocksDB CONFIG REQUIRED)
+  find_package(CURL REQUIRED)
   find_package(hwy REQUIRED)
   find_package(tomlplusplus REQUIRED)
   find_package(nlohmann_json REQUIRED)

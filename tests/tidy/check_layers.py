@@ -168,6 +168,16 @@ MODULES: dict[str, Module] = {
         ),
         COMMON,
     ),
+    "storage/archive": Module(
+        (
+            *PROTOS,
+            "storage/batch",
+            "storage/face",
+            "storage/read/read_pool.h",
+            "storage/run_sources.h",
+        ),
+        (*COMMON, "curl"),
+    ),
     "storage/inspect": Module(
         (
             *PROTOS,
@@ -534,6 +544,7 @@ LIBRARIES: dict[str, re.Pattern[str]] = {
     "utf8proc": re.compile(r"utf8proc\.h$"),
     "yaml": re.compile(r"yaml-cpp/"),
     "zip": re.compile(r"zip\.h$"),
+    "curl": re.compile(r"curl/"),
     "deflate": re.compile(r"libdeflate\.h$"),
     "xlsx": re.compile(r"xlsxwriter\.h"),
     "toml++": re.compile(r"toml\+\+/|toml\.hpp$"),

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/archive/archive_format.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "protos/base/attachment_limits.h"
+#include "protos/base/byte_codec.h"
+#include "protos/base/limits.h"
+#include "protos/base/utf8.h"
+#include "protos/chunk/chunk.h"
+#include "protos/status/status.h"
+
+namespace msitd::storage {
+namespace {
+
+constexpr std::string_view kManifestMagic = "msitd archive\n";
+constexpr uint64_t kFormatVersion = 1;
+constexpr size_t kHashBytes = 16;
+constexpr size_t kObjectsMax = size_t{1} << 20;
+constexpr size_t kLabelsMax = size_t{1} << 16;
+
+ContentHash HashText128(std::string_view bytes) {
+  return chunk::HashBytes(std::as_bytes(std::span(bytes)));
+}
+
+void PutHash(ByteWriter& out, const ContentHash& hash) {
+  out.PutFixed64(hash.low);
+  out.PutFixed64(hash.high);
+}
+
+ContentHash GetHash(ByteReader& in) {
+  ContentHash hash;
+  hash.low = in.GetFixed64();
+  hash.high = in.GetFixed64();
+  return hash;
+}
+
+absl::Status Damaged(std::string_view what) {
+  return MakeStatus(absl::StatusCode::kDataLoss, "{}", what);
+}
+
+void PutObject(ByteWriter& out, const ArchiveObject& object) {
+  out.PutText(object.name);
+  out.PutVarint(object.bytes);
+  PutHash(out, object.hash);
+}
+
+bool GetObject(ByteReader& in, ArchiveObject& object) {
+  object.name = in.GetText();
+  object.bytes = in.GetVarint();
+  object.hash = GetHash(in);
+  return in.ok() && IsObjectKey(object.name) &&
+         object.name.find('/') == std::string::npos &&
+         object.bytes <= kObjectBytesMax;
+}
+
+bool GetObjects(ByteReader& in, std::vector<ArchiveObject>& objects) {
+  const uint64_t count = in.GetVarint();
+  if (!in.ok() || count > kObjectsMax || count > in.left()) return false;
+  objects.resize(count);
+  return std::all_of(objects.begin(), objects.end(),
+                     [&](ArchiveObject& o) { return GetObject(in, o); });
+}
+
+// Text that people see.
+bool GetShown(ByteReader& in, size_t bytes_max, std::string& out) {
+  out = in.GetText();
+  return in.ok() && out.size() <= bytes_max && IsValidUtf8(out) &&
+         out.find('\0') == std::string::npos;
+}
+
+template <typename Counters, typename Visit>
+void EachCounter(Counters& counters, Visit visit) {
+  visit(counters.tensor_count);
+  visit(counters.payload_bytes);
+  visit(counters.duplicate_count);
+  visit(counters.conflict_count);
+  visit(counters.dropped_count);
+  visit(counters.truncated_count);
+  visit(counters.headless_count);
+  visit(counters.expired_bytes);
+  visit(counters.value_count);
+  visit(counters.document_count);
+  visit(counters.statistics_count);
+  visit(counters.dangling_count);
+}
+
+template <typename Coverage, typename Visit>
+void EachCount(Coverage& rank, Visit visit) {
+  visit(rank.stream_count);
+  visit(rank.total.seen_count);
+  visit(rank.total.filtered_count);
+  visit(rank.total.dropped_count);
+  visit(rank.total.truncated_count);
+  visit(rank.total.degraded_count);
+  visit(rank.repeats.repeated_count);
+  visit(rank.repeats.conflict_count);
+  visit(rank.repeats.dangling_count);
+  visit(rank.repeats.claimed_count);
+  visit(rank.repeats.checked_count);
+  visit(rank.repeats.false_count);
+}
+
+void PutRun(ByteWriter& out, const RunInfo& run) {
+  out.PutText(run.spec.name);
+  out.PutVarint(static_cast<uint64_t>(run.id));
+  out.PutSigned(run.spec.world_size);
+  out.PutVarint(run.spec.labels.size());
+  for (const auto& [key, value] : run.spec.labels) {
+    out.PutText(key);
+    out.PutText(value);
+  }
+  out.PutText(run.spec.job);
+  out.PutText(run.spec.owner);
+  out.PutSigned(run.create_time_ns);
+  out.PutSigned(run.seal_time_ns);
+  out.PutText(run.capture_policy);
+  out.PutSigned(run.counters.token_end);
+  EachCounter(run.counters, [&](uint64_t count) { out.PutVarint(count); });
+}
+
+bool GetRun(ByteReader& in, RunInfo& run) {
+  if (!GetShown(in, kRunNameBytesMax, run.spec.name)) return false;
+  run.id = RunId{in.GetVarint()};
+  const int64_t world_size = in.GetSigned();
+  if (world_size < 0 || world_size > int64_t{kRankMax} + 1) return false;
+  run.spec.world_size = static_cast<int32_t>(world_size);
+  const uint64_t label_count = in.GetVarint();
+  if (!in.ok() || label_count > kLabelsMax) return false;
+  for (uint64_t i = 0; i < label_count; ++i) {
+    std::string key;
+    std::string value;
+    if (!GetShown(in, kManifestBytesMax, key) ||
+        !GetShown(in, kManifestBytesMax, value)) {
+      return false;
+    }
+    run.spec.labels.emplace(std::move(key), std::move(value));
+  }
+  if (!GetShown(in, kJobBytesMax, run.spec.job) ||
+      !GetShown(in, kManifestBytesMax, run.spec.owner)) {
+    return false;
+  }
+  run.sealed = true;
+  run.create_time_ns = in.GetSigned();
+  run.seal_time_ns = in.GetSigned();
+  run.capture_policy = in.GetText();
+  run.counters.token_end = in.GetSigned();
+  EachCounter(run.counters, [&](uint64_t& count) { count = in.GetVarint(); });
+  return in.ok() && !run.spec.name.empty();
+}
+
+bool GetCoverage(ByteReader& in, std::vector<RankCoverage>& coverage) {
+  const uint64_t count = in.GetVarint();
+  if (!in.ok() || count > uint64_t{kRankMax} + 1 || count > in.left()) {
+    return false;
+  }
+  for (uint64_t i = 0; i < count; ++i) {
+    RankCoverage& rank = coverage.emplace_back();
+    const uint64_t number = in.GetVarint();
+    if (number > kRankMax) return false;
+    rank.rank = static_cast<int32_t>(number);
+    EachCount(rank, [&](uint64_t& value) { value = in.GetVarint(); });
+    if (!in.ok() || !IsSound(rank.total)) return false;
+    if (i > 0 && coverage[i - 1].rank >= rank.rank) return false;
+  }
+  return true;
+}
+
+bool GetAttachments(ByteReader& in, std::vector<ArchivedAttachment>& out) {
+  const uint64_t count = in.GetVarint();
+  if (!in.ok() || count > kRunAttachmentsMax) return false;
+  for (uint64_t i = 0; i < count; ++i) {
+    ArchivedAttachment& attachment = out.emplace_back();
+    AttachmentInfo& info = attachment.info;
+    if (!GetShown(in, kManifestBytesMax, info.name) ||
+        !GetShown(in, kManifestBytesMax, info.media_type)) {
+      return false;
+    }
+    info.create_time_ns = in.GetSigned();
+    if (!GetObject(in, attachment.object) ||
+        attachment.object.bytes > kAttachmentBytesMax) {
+      return false;
+    }
+    info.id = i + 1;
+    info.size_bytes = attachment.object.bytes;
+    info.hash = attachment.object.hash;
+  }
+  return true;
+}
+
+// All but the time and the hash.
+std::string EncodeContent(const ArchiveManifest& manifest) {
+  std::string bytes(kManifestMagic);
+  ByteWriter out(bytes);
+  out.PutVarint(kFormatVersion);
+  PutRun(out, manifest.run);
+  out.PutVarint(manifest.coverage.size());
+  for (const RankCoverage& rank : manifest.coverage) {
+    out.PutVarint(static_cast<uint64_t>(rank.rank));
+    EachCount(rank, [&](uint64_t value) { out.PutVarint(value); });
+  }
+  out.PutVarint(manifest.attachments.size());
+  for (const ArchivedAttachment& attachment : manifest.attachments) {
+    out.PutText(attachment.info.name);
+    out.PutText(attachment.info.media_type);
+    out.PutSigned(attachment.info.create_time_ns);
+    PutObject(out, attachment.object);
+  }
+  PutObject(out, manifest.directory);
+  for (const auto* const objects : {&manifest.indexes, &manifest.packs}) {
+    out.PutVarint(objects->size());
+    for (const ArchiveObject& object : *objects) PutObject(out, object);
+  }
+  out.PutVarint(manifest.entry_count);
+  out.PutVarint(manifest.part_count);
+  return bytes;
+}
+
+}  // namespace
+
+uint64_t ArchiveManifest::ObjectBytes() const {
+  uint64_t bytes = directory.bytes;
+  for (const ArchiveObject& object : indexes) bytes += object.bytes;
+  for (const ArchiveObject& object : packs) bytes += object.bytes;
+  for (const ArchivedAttachment& one : attachments) bytes += one.object.bytes;
+  return bytes;
+}
+
+std::string EncodeManifest(const ArchiveManifest& manifest) {
+  std::string bytes = EncodeContent(manifest);
+  ByteWriter out(bytes);
+  out.PutSigned(manifest.archive_time_ns);
+  PutHash(out, HashText128(bytes));
+  return bytes;
+}
+
+ContentHash ContentOf(const ArchiveManifest& manifest) {
+  return HashText128(EncodeContent(manifest));
+}
+
+absl::StatusOr<ArchiveManifest> DecodeManifest(std::string_view bytes) {
+  if (!bytes.starts_with(kManifestMagic)) {
+    return Damaged("the manifest is none of msitd");
+  }
+  {
+    ByteReader in(bytes.substr(kManifestMagic.size()));
+    const uint64_t version = in.GetVarint();
+    if (in.ok() && version > kFormatVersion) {
+      return MakeStatus(
+          absl::StatusCode::kFailedPrecondition,
+          "the archive has format {}, made by a later msitd; this "
+          "one reads {}",
+          version, kFormatVersion);
+    }
+  }
+  if (bytes.size() < kManifestMagic.size() + kHashBytes) {
+    return Damaged("the manifest is cut short");
+  }
+  const std::string_view body = bytes.substr(0, bytes.size() - kHashBytes);
+  ByteReader tail(bytes.substr(body.size()));
+  if (HashText128(body) != GetHash(tail)) {
+    return Damaged("the manifest does not match its hash");
+  }
+  ByteReader in(body.substr(kManifestMagic.size()));
+  ArchiveManifest out;
+  const bool is_version = in.GetVarint() == kFormatVersion;
+  if (!is_version || !GetRun(in, out.run) || !GetCoverage(in, out.coverage) ||
+      !GetAttachments(in, out.attachments) || !GetObject(in, out.directory) ||
+      !GetObjects(in, out.indexes) || !GetObjects(in, out.packs)) {
+    return Damaged("the manifest holds what no archive has");
+  }
+  out.entry_count = in.GetVarint();
+  out.part_count = in.GetVarint();
+  out.archive_time_ns = in.GetSigned();
+  if (!in.done()) return Damaged("the manifest holds what no archive has");
+  return out;
+}
+
+absl::StatusOr<PartPlace> ArchivedPlace(const PartPlace& received,
+                                        const PackPlace* pack) {
+  constexpr uint64_t kMax = std::numeric_limits<uint32_t>::max();
+  if (received.file > kMax || received.offset > kMax) {
+    return MakeStatus(absl::StatusCode::kFailedPrecondition,
+                      "a part lies at {}/{}, which an archive cannot repeat",
+                      received.file, received.offset);
+  }
+  PartPlace place;
+  place.file = received.file << 32 | received.offset;
+  place.offset = std::numeric_limits<uint64_t>::max();
+  if (pack != nullptr) place.offset = uint64_t{pack->pack} << 32 | pack->offset;
+  return place;
+}
+
+bool FindPackPlace(const PartPlace& place, PackPlace& out) {
+  if (place.offset == std::numeric_limits<uint64_t>::max()) return false;
+  out.pack = static_cast<uint32_t>(place.offset >> 32);
+  out.offset = place.offset & 0xffffffff;
+  return true;
+}
+
+PartPlace ReceivedPlace(const PartPlace& place) {
+  return {place.file >> 32, place.file & 0xffffffff};
+}
+
+}  // namespace msitd::storage

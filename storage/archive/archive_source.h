@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "protos/status/mutex.h"
+#include "storage/archive/archive_url.h"
+#include "storage/archive/object_store.h"
+#include "storage/archive/s3_objects.h"
+#include "storage/run_sources.h"
+
+namespace msitd::storage {
+
+// The folders of runs that may be used: those that are named, and what lies
+// below them. Thread-safe.
+class ArchivePlaces {
+ public:
+  struct Options {
+    std::vector<std::string> urls;
+    S3Options s3;  // Without an endpoint, no S3.
+  };
+
+  // Errors: INVALID_ARGUMENT for what is no URL of an archive, S3 without an
+  // endpoint, and an endpoint that may not be used.
+  static absl::StatusOr<std::unique_ptr<ArchivePlaces>> Create(Options options);
+
+  // Opens the objects of a folder. Asks nothing of a server.
+  //
+  // Errors: those of ParseArchiveUrl; PERMISSION_DENIED for a folder that is
+  // not allowed.
+  absl::StatusOr<std::shared_ptr<ObjectStore>> Open(std::string_view url)
+      ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  // Opened folders that are kept, with their connections.
+  static constexpr size_t kStoresKept = 64;
+
+  explicit ArchivePlaces(Options options) : options_(std::move(options)) {}
+
+  const Options options_;
+  std::vector<ArchiveUrl> urls_;  // Constant after Create.
+  Mutex mu_;
+  std::map<std::string, std::shared_ptr<ObjectStore>> stores_
+      ABSL_GUARDED_BY(mu_);
+};
+
+// Opens runs of archives: whatever has `://` in it is taken to be one, so that
+// a URL with a secret in it gets no further. Thread-safe.
+class ArchiveSource final : public RunSource {
+ public:
+  // `places` outlives it.
+  explicit ArchiveSource(ArchivePlaces& places) : places_(places) {}
+
+  bool Takes(std::string_view source) const override { return IsUrl(source); }
+  absl::StatusOr<std::unique_ptr<RunReader>> Open(
+      const RunAddress& run) override;
+
+ private:
+  ArchivePlaces& places_;
+};
+
+}  // namespace msitd::storage

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/archive/file_objects.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <optional>
+#include <utility>
+
+#include "protos/os/unique_fd.h"
+#include "protos/status/status.h"
+
+namespace msitd::storage {
+namespace {
+
+constexpr mode_t kFileMode = 0640;
+constexpr mode_t kDirectoryMode = 0750;
+// What one write is given at most; the kernel takes no more than 2 GiB.
+constexpr size_t kWriteBytesMax = size_t{64} << 20;
+constexpr int kReplaceAttemptsMax = 16;
+
+absl::Status WriteAll(int fd, std::span<const std::byte> bytes,
+                      const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t count =
+        ::write(fd, bytes.data(), std::min(bytes.size(), kWriteBytesMax));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return ErrnoStatus(errno, "write " + path);
+    bytes = bytes.subspan(static_cast<size_t>(count));
+  }
+  return absl::OkStatus();
+}
+
+// A full disk gets its reason, as the disk of the store does.
+absl::Status WithDiskFull(absl::Status status) {
+  return status.code() == absl::StatusCode::kResourceExhausted
+             ? WithReason(std::move(status), ErrorReason::kDiskFull)
+             : status;
+}
+
+// The folder of a key, empty if none, and the name in it.
+std::pair<std::string_view, std::string_view> Split(std::string_view key) {
+  const size_t slash = key.rfind('/');
+  if (slash == std::string_view::npos) return {{}, key};
+  return {key.substr(0, slash), key.substr(slash + 1)};
+}
+
+class FileObjects final : public ObjectStore {
+ public:
+  FileObjects(UniqueFd top, std::string path, std::string_view below)
+      : top_(std::move(top)),
+        path_(std::move(path)),
+        below_(below),
+        url_("file://" + path_ + (below_.empty() ? "" : "/" + below_)) {}
+
+  const std::string& url() const override { return url_; }
+
+  absl::StatusOr<uint64_t> Size(std::string_view key) override {
+    MSITD_ASSIGN_OR_RETURN(const UniqueFd fd, Open(key));
+    return SizeOf(fd.get(), key);
+  }
+
+  absl::Status Read(std::string_view key, uint64_t offset,
+                    std::span<std::byte> out) override {
+    MSITD_ASSIGN_OR_RETURN(const UniqueFd fd, Open(key));
+    return ReadFrom(fd.get(), key, offset, out);
+  }
+
+  absl::StatusOr<std::string> Get(std::string_view key,
+                                  uint64_t bytes_max) override {
+    MSITD_ASSIGN_OR_RETURN(const UniqueFd fd, Open(key));
+    MSITD_ASSIGN_OR_RETURN(const uint64_t size, SizeOf(fd.get(), key));
+    if (size > bytes_max) {
+      return MakeStatus(absl::StatusCode::kDataLoss,
+                        "{} has {} bytes, of at most {}", Name(key), size,
+                        bytes_max);
+    }
+    std::string out(size, '\0');
+    MSITD_RETURN_IF_ERROR(
+        ReadFrom(fd.get(), key, 0, std::as_writable_bytes(std::span(out))));
+    return out;
+  }
+
+  absl::Status Put(std::string_view key,
+                   std::span<const std::byte> bytes) override {
+    return Write(key, bytes, /*replaces=*/true);
+  }
+
+  absl::Status PutIfAbsent(std::string_view key,
+                           std::span<const std::byte> bytes) override {
+    return Write(key, bytes, /*replaces=*/false);
+  }
+
+  absl::Status Delete(std::string_view key) override {
+    const auto [folder, name] = Split(key);
+    const absl::StatusOr<UniqueFd> fd = OpenFolder(folder, /*makes=*/false);
+    if (!fd.ok()) {
+      return absl::IsNotFound(fd.status()) ? absl::OkStatus() : fd.status();
+    }
+    if (::unlinkat(fd->get(), std::string(name).c_str(), 0) != 0 &&
+        errno != ENOENT) {
+      return ErrnoStatus(errno, "remove " + Name(key));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<ObjectList> List(std::string_view folder) override {
+    ObjectList out;
+    absl::StatusOr<UniqueFd> fd = OpenFolder(folder, /*makes=*/false);
+    if (!fd.ok()) {
+      if (absl::IsNotFound(fd.status())) return out;
+      return fd.status();
+    }
+    const std::unique_ptr<DIR, int (*)(DIR*)> dir(::fdopendir(fd->get()),
+                                                  ::closedir);
+    if (dir == nullptr) return ErrnoStatus(errno, "list " + Name(folder));
+    fd->release();
+    while (const dirent* const entry = ::readdir(dir.get())) {
+      const std::string name = entry->d_name;
+      if (!IsObjectKey(name)) continue;
+      struct stat info;
+      if (::fstatat(::dirfd(dir.get()), name.c_str(), &info,
+                    AT_SYMLINK_NOFOLLOW) != 0) {
+        continue;
+      }
+      if (S_ISDIR(info.st_mode)) out.folders.push_back(name);
+      if (S_ISREG(info.st_mode)) out.objects.push_back(name);
+      if (out.folders.size() + out.objects.size() > kListedMax) {
+        return MakeStatus(absl::StatusCode::kResourceExhausted,
+                          "{} holds more than {} names", Name(folder),
+                          kListedMax);
+      }
+    }
+    std::sort(out.folders.begin(), out.folders.end());
+    std::sort(out.objects.begin(), out.objects.end());
+    return out;
+  }
+
+ private:
+  std::string Name(std::string_view key) const {
+    return fmt::format("{}/{}", url_, key);
+  }
+
+  // Walks from the top, so that no link leads out of it.
+  absl::StatusOr<UniqueFd> OpenFolder(std::string_view folder, bool makes) {
+    std::string whole = below_;
+    if (!whole.empty() && !folder.empty()) whole += '/';
+    whole += folder;
+    UniqueFd fd(::fcntl(top_.get(), F_DUPFD_CLOEXEC, 0));
+    if (!fd.valid()) return ErrnoStatus(errno, "open " + path_);
+    std::string_view rest = whole;
+    std::string walked = path_;
+    while (!rest.empty()) {
+      const size_t end = std::min(rest.find('/'), rest.size());
+      const std::string name(rest.substr(0, end));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+      walked += '/' + name;
+      if (makes && ::mkdirat(fd.get(), name.c_str(), kDirectoryMode) == 0) {
+        if (::fsync(fd.get()) != 0) return ErrnoStatus(errno, "sync " + walked);
+      } else if (makes && errno != EEXIST) {
+        return WithDiskFull(ErrnoStatus(errno, "make directory " + walked));
+      }
+      UniqueFd next(::openat(fd.get(), name.c_str(),
+                             O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+      if (!next.valid()) return OpenError(errno, walked);
+      fd = std::move(next);
+    }
+    return fd;
+  }
+
+  absl::StatusOr<UniqueFd> Open(std::string_view key) {
+    const auto [folder, name] = Split(key);
+    MSITD_ASSIGN_OR_RETURN(const UniqueFd dir,
+                           OpenFolder(folder, /*makes=*/false));
+    UniqueFd fd(::openat(dir.get(), std::string(name).c_str(),
+                         O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+    if (!fd.valid()) return OpenError(errno, Name(key));
+    return fd;
+  }
+
+  static absl::Status OpenError(int error, const std::string& what) {
+    if (error == ELOOP || error == ENOTDIR) {
+      return MakeStatus(
+          absl::StatusCode::kPermissionDenied,
+          "open {}: a symbolic link, or no directory, lies on the "
+          "way",
+          what);
+    }
+    return ErrnoStatus(error, "open " + what);
+  }
+
+  absl::StatusOr<uint64_t> SizeOf(int fd, std::string_view key) {
+    struct stat info;
+    if (::fstat(fd, &info) != 0) return ErrnoStatus(errno, "stat " + Name(key));
+    if (!S_ISREG(info.st_mode)) {
+      return MakeStatus(absl::StatusCode::kPermissionDenied,
+                        "{} is no regular file", Name(key));
+    }
+    return static_cast<uint64_t>(info.st_size);
+  }
+
+  absl::Status ReadFrom(int fd, std::string_view key, uint64_t offset,
+                        std::span<std::byte> out) {
+    while (!out.empty()) {
+      const ssize_t count =
+          ::pread(fd, out.data(), out.size(), static_cast<off_t>(offset));
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) return ErrnoStatus(errno, "read " + Name(key));
+      if (count == 0) {
+        return MakeStatus(absl::StatusCode::kDataLoss,
+                          "{} ends at byte {}, {} bytes too early", Name(key),
+                          offset, out.size());
+      }
+      offset += static_cast<uint64_t>(count);
+      out = out.subspan(static_cast<size_t>(count));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Write(std::string_view key, std::span<const std::byte> bytes,
+                     bool replaces) {
+    const auto [folder, name_view] = Split(key);
+    const std::string name(name_view);
+    const std::string shown = Name(key);
+    MSITD_ASSIGN_OR_RETURN(const UniqueFd dir,
+                           OpenFolder(folder, /*makes=*/true));
+    const UniqueFd fd(
+        ::openat(dir.get(), ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, kFileMode));
+    if (!fd.valid()) {
+      return WithDiskFull(ErrnoStatus(errno, "make a file for " + shown));
+    }
+    MSITD_RETURN_IF_ERROR(WithDiskFull(WriteAll(fd.get(), bytes, shown)));
+    if (::fsync(fd.get()) != 0) {
+      return WithDiskFull(ErrnoStatus(errno, "sync " + shown));
+    }
+    const std::string source = fmt::format("/proc/self/fd/{}", fd.get());
+    for (int attempt = 0;; ++attempt) {
+      // A crash between the two leaves no object, as one that was never
+      // written.
+      if (replaces && ::unlinkat(dir.get(), name.c_str(), 0) != 0 &&
+          errno != ENOENT) {
+        return ErrnoStatus(errno, "remove " + shown);
+      }
+      if (::linkat(AT_FDCWD, source.c_str(), dir.get(), name.c_str(),
+                   AT_SYMLINK_FOLLOW) == 0) {
+        break;
+      }
+      // Another writer of the same object came in between.
+      if (replaces && errno == EEXIST && attempt < kReplaceAttemptsMax) {
+        continue;
+      }
+      return WithDiskFull(ErrnoStatus(errno, "link " + shown));
+    }
+    if (::fsync(dir.get()) != 0) return ErrnoStatus(errno, "sync " + shown);
+    return absl::OkStatus();
+  }
+
+  const UniqueFd top_;
+  const std::string path_;
+  const std::string below_;
+  const std::string url_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ObjectStore>> OpenFileObjects(
+    const std::string& top, std::string_view below) {
+  UniqueFd fd(::open(top.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid()) return ErrnoStatus(errno, "open archive " + top);
+  return std::make_unique<FileObjects>(std::move(fd), top, below);
+}
+
+}  // namespace msitd::storage

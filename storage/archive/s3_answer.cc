@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/archive/s3_answer.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "protos/status/status.h"
+
+namespace msitd::storage {
+namespace {
+
+constexpr size_t kErrorNameBytesMax = 64;
+
+// The text of the first element `name` of `body`; empty if there is none.
+std::string_view Element(std::string_view body, std::string_view name) {
+  const std::string open = fmt::format("<{}>", name);
+  const std::string close = fmt::format("</{}>", name);
+  const size_t begin = body.find(open);
+  if (begin == std::string_view::npos) return {};
+  const size_t end = body.find(close, begin + open.size());
+  if (end == std::string_view::npos) return {};
+  return body.substr(begin + open.size(), end - begin - open.size());
+}
+
+// Calls `take` with the text of each element `name`.
+template <typename Take>
+void EachElement(std::string_view body, std::string_view name, Take take) {
+  const std::string close = fmt::format("</{}>", name);
+  while (true) {
+    const std::string_view text = Element(body, name);
+    if (text.data() == nullptr) return;
+    take(text);
+    body.remove_prefix(static_cast<size_t>(text.data() - body.data()) +
+                       text.size() + close.size());
+  }
+}
+
+// The token of a list is opaque: it may have characters that XML escapes.
+std::string Unescaped(std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, char>, 5> kEntities = {
+      {{"&amp;", '&'},
+       {"&lt;", '<'},
+       {"&gt;", '>'},
+       {"&quot;", '"'},
+       {"&apos;", '\''}}};
+  std::string out;
+  while (!text.empty()) {
+    const auto* const entity =
+        std::find_if(kEntities.begin(), kEntities.end(),
+                     [&](const auto& e) { return text.starts_with(e.first); });
+    if (entity == kEntities.end()) {
+      out.push_back(text.front());
+      text.remove_prefix(1);
+    } else {
+      out.push_back(entity->second);
+      text.remove_prefix(entity->first.size());
+    }
+  }
+  return out;
+}
+
+// The name that the server gives its error, such as `AccessDenied`.
+std::string ErrorName(std::string_view body) {
+  const std::string_view name = Element(body, "Code");
+  const bool is_name =
+      !name.empty() && name.size() <= kErrorNameBytesMax &&
+      std::all_of(name.begin(), name.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+      });
+  return is_name ? fmt::format(" {}", name) : std::string();
+}
+
+}  // namespace
+
+bool IsWorthRetry(const S3Answer& answer) {
+  return !answer.problem.empty() || answer.code == 409 || answer.code == 429 ||
+         (answer.code >= 500 && answer.code != 501 && answer.code != 507);
+}
+
+absl::Status S3Error(const S3Answer& answer, std::string_view what,
+                     std::string_view bucket) {
+  if (!answer.problem.empty()) {
+    return MakeStatus(absl::StatusCode::kUnavailable, "{}: {}", what,
+                      answer.problem);
+  }
+  const std::string said = fmt::format("{}: the server answers {}{}", what,
+                                       answer.code, ErrorName(answer.body));
+  switch (answer.code) {
+    case 401:
+    case 403:
+      return MakeStatus(absl::StatusCode::kPermissionDenied,
+                        "{}: the key that the daemon has for bucket '{}' is "
+                        "wrong, or may not do this",
+                        said, bucket);
+    case 404:
+      if (ErrorName(answer.body) == " NoSuchBucket") {
+        return MakeStatus(absl::StatusCode::kNotFound,
+                          "{}: there is no bucket '{}'", said, bucket);
+      }
+      return MakeStatus(absl::StatusCode::kNotFound, "{}", said);
+    case 412:
+      return MakeStatus(absl::StatusCode::kAlreadyExists, "{}", said);
+    case 416:
+      return MakeStatus(absl::StatusCode::kDataLoss,
+                        "{}: the object is too short", said);
+    case 501:
+      return MakeStatus(absl::StatusCode::kUnimplemented,
+                        "{}: it lacks what an archive needs", said);
+    case 507:
+      return WithReason(MakeStatus(absl::StatusCode::kResourceExhausted,
+                                   "{}: bucket '{}' is full", said, bucket),
+                        ErrorReason::kDiskFull);
+    default:
+      return MakeStatus(absl::StatusCode::kUnavailable, "{}", said);
+  }
+}
+
+absl::Status ReadS3List(std::string_view body, std::string_view folder,
+                        ObjectList& out, std::string& next) {
+  if (Element(body, "ListBucketResult").data() == nullptr &&
+      body.find("<ListBucketResult ") == std::string_view::npos) {
+    return MakeStatus(absl::StatusCode::kDataLoss,
+                      "the answer is no list of objects");
+  }
+  // Takes a name that lies directly in the folder.
+  const auto take = [&](std::string_view key, std::vector<std::string>& names) {
+    if (!key.starts_with(folder)) return;
+    key.remove_prefix(folder.size());
+    if (IsObjectKey(key) && key.find('/') == std::string_view::npos) {
+      names.emplace_back(key);
+    }
+  };
+  EachElement(body, "Contents", [&](std::string_view text) {
+    take(Element(text, "Key"), out.objects);
+  });
+  EachElement(body, "CommonPrefixes", [&](std::string_view text) {
+    std::string_view prefix = Element(text, "Prefix");
+    if (prefix.ends_with('/')) prefix.remove_suffix(1);
+    take(prefix, out.folders);
+  });
+  next.clear();
+  if (Element(body, "IsTruncated") != "true") return absl::OkStatus();
+  next = Unescaped(Element(body, "NextContinuationToken"));
+  if (next.empty()) {
+    return MakeStatus(absl::StatusCode::kDataLoss,
+                      "the list of objects goes on, but not from where");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace msitd::storage

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "protos/status/status.h"
+#include "storage/archive/object_store.h"
+
+namespace msitd::testing {
+
+// An object store that fails as it is told, and counts. Thread-safe; the store
+// behind it outlives it.
+class FaultObjects final : public storage::ObjectStore {
+ public:
+  explicit FaultObjects(storage::ObjectStore& store) : store_(store) {}
+
+  // So many objects can be written before the next is refused; negative: all.
+  std::atomic<int> puts_left = -1;
+  // True: what is written is cut short in silence.
+  std::atomic<bool> truncates = false;
+  // How often something was asked for, and how many bytes were written.
+  std::atomic<int> reads = 0;
+  std::atomic<uint64_t> put_bytes = 0;
+
+  const std::string& url() const override { return store_.url(); }
+  absl::StatusOr<uint64_t> Size(std::string_view key) override {
+    return store_.Size(key);
+  }
+  absl::Status Read(std::string_view key, uint64_t offset,
+                    std::span<std::byte> out) override {
+    ++reads;
+    return store_.Read(key, offset, out);
+  }
+  absl::StatusOr<std::string> Get(std::string_view key,
+                                  uint64_t bytes_max) override {
+    ++reads;
+    return store_.Get(key, bytes_max);
+  }
+  absl::Status Put(std::string_view key,
+                   std::span<const std::byte> bytes) override {
+    MSITD_RETURN_IF_ERROR(Admit(bytes));
+    return store_.Put(key, bytes);
+  }
+  absl::Status PutIfAbsent(std::string_view key,
+                           std::span<const std::byte> bytes) override {
+    MSITD_RETURN_IF_ERROR(Admit(bytes));
+    return store_.PutIfAbsent(key, bytes);
+  }
+  absl::Status Delete(std::string_view key) override {
+    return store_.Delete(key);
+  }
+  absl::StatusOr<storage::ObjectList> List(std::string_view folder) override {
+    return store_.List(folder);
+  }
+
+ private:
+  absl::Status Admit(std::span<const std::byte>& bytes) {
+    if (puts_left == 0) {
+      return WithReason(MakeStatus(absl::StatusCode::kResourceExhausted,
+                                   "the bucket is full"),
+                        ErrorReason::kDiskFull);
+    }
+    if (puts_left > 0) --puts_left;
+    if (truncates) bytes = bytes.first(bytes.size() / 2);
+    put_bytes += bytes.size();
+    return absl::OkStatus();
+  }
+
+  storage::ObjectStore& store_;
+};
+
+}  // namespace msitd::testing
