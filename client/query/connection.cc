@@ -126,7 +126,8 @@ Outcome Connection::OpenChannel() {
             v1::TensorService::NewStub(channel_),
             v1::ComparisonService::NewStub(channel_),
             v1::CaptureService::NewStub(channel_),
-            v1::NodeService::NewStub(channel_)};
+            v1::NodeService::NewStub(channel_),
+            v1::ArchiveService::NewStub(channel_)};
   return {};
 }
 

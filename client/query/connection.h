@@ -15,6 +15,7 @@
 #include "client/query/interrupts.h"
 #include "client/query/outcome.h"
 #include "client/query/tls_probe.h"
+#include "msitd/v1/archive_service.grpc.pb.h"
 #include "msitd/v1/attachment_service.grpc.pb.h"
 #include "msitd/v1/capture_service.grpc.pb.h"
 #include "msitd/v1/comparison_service.grpc.pb.h"
@@ -169,7 +170,8 @@ class Connection {
              std::unique_ptr<v1::TensorService::Stub>,
              std::unique_ptr<v1::ComparisonService::Stub>,
              std::unique_ptr<v1::CaptureService::Stub>,
-             std::unique_ptr<v1::NodeService::Stub>>
+             std::unique_ptr<v1::NodeService::Stub>,
+             std::unique_ptr<v1::ArchiveService::Stub>>
       stubs_;
 };
 

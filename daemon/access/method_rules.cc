@@ -11,6 +11,14 @@ using Audit = MethodRule::Audit;
 
 // A comparison is a question, so readers may have one made; it is theirs.
 constexpr MethodRule kRules[] = {
+    // The folder of runs is the daemon's, so what it holds is not a caller's.
+    {"ArchiveService.ArchiveRun", Role::kWriter, Of::kRun, Audit::kChange},
+    {"ArchiveService.RestoreRun", Role::kWriter, Of::kNobody, Audit::kChange},
+    {"ArchiveService.GetArchiveJob", Role::kReader, Of::kNobody, Audit::kNever},
+    {"ArchiveService.ListArchiveJobs", Role::kReader, Of::kNobody,
+     Audit::kNever},
+    {"ArchiveService.ListArchivedRuns", Role::kReader, Of::kNobody,
+     Audit::kNever},
     {"AttachmentService.GetAttachment", Role::kReader, Of::kNobody,
      Audit::kNever},
     {"AttachmentService.ListAttachments", Role::kReader, Of::kNobody,

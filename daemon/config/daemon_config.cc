@@ -160,6 +160,18 @@ const Key kKeys[] = {
      "How far behind a limit of the disk bytes go once it is passed"},
     {"share_equal_bytes", BoolKey{&C::share_equal_bytes},
      "Keep equal bytes of a run once"},
+    {"archives", ListKey{&C::archives},
+     "Archives that may be read and written, with what lies below them: "
+     "file:///DIR or s3://BUCKET/PREFIX, repeatable"},
+    {"archive_url", TextKey{&C::archive_url},
+     "Archive that each run goes to once it is sealed; empty for none"},
+    {"archive_s3_endpoint", TextKey{&C::archive_s3_endpoint},
+     "Server of s3:// archives: https://HOST[:PORT], or http:// of this "
+     "machine"},
+    {"archive_s3_region", TextKey{&C::archive_s3_region},
+     "Region that requests to that server are signed for"},
+    {"archive_credentials_file", TextKey{&C::archive_credentials_file},
+     "File with the key for that server; empty for the environment"},
     {"verify_bytes_per_s", NumberKey{&C::verify_bytes_per_s, 0, kGiB},
      "Stored bytes to read again and check in a second; 0 checks nothing"},
     {"verify_interval_s", NumberKey{&C::verify_interval_s, 0, 1'000'000'000},

@@ -82,6 +82,14 @@ struct DaemonConfig {
   int64_t retain_disk_margin_percent = 5;
   bool share_equal_bytes = true;
 
+  // Folders of runs outside the store: URLs as storage/archive/archive_url.h
+  // says. Sealed runs go to archive_url by themselves; empty for nowhere.
+  std::vector<std::string> archives;
+  std::string archive_url;
+  std::string archive_s3_endpoint;
+  std::string archive_s3_region = "us-east-1";
+  std::string archive_credentials_file;  // Empty: the environment has them.
+
   // The check of stored bytes: 0 is none.
   int64_t verify_bytes_per_s = int64_t{8} << 20;
   int64_t verify_interval_s = 7 * 24 * 3600;

@@ -18,6 +18,7 @@
 #include "daemon/server/socket_file.h"
 #include "daemon/service/comparison_convert.h"
 #include "protos/status/status.h"
+#include "storage/archive/s3_credentials.h"
 #include "storage/run_sources.h"
 
 namespace msitd::server {
@@ -93,6 +94,38 @@ ingest::VerifyLoop::Options ToVerifyOptions(
   return out;
 }
 
+absl::StatusOr<std::unique_ptr<storage::ArchivePlaces>> OpenArchives(
+    const config::DaemonConfig& config) {
+  storage::ArchivePlaces::Options options;
+  options.urls = config.archives;
+  options.s3.endpoint = config.archive_s3_endpoint;
+  options.s3.region = config.archive_s3_region;
+  if (!config.archive_s3_endpoint.empty()) {
+    MSITD_ASSIGN_OR_RETURN(
+        options.s3.credentials,
+        storage::ReadS3Credentials(config.archive_credentials_file));
+  }
+  MSITD_ASSIGN_OR_RETURN(auto places,
+                         storage::ArchivePlaces::Create(std::move(options)));
+  if (!config.archive_url.empty()) {
+    // A directory that is not there yet is no reason not to start.
+    const absl::Status status = places->Open(config.archive_url).status();
+    if (absl::IsInvalidArgument(status) || absl::IsPermissionDenied(status)) {
+      return Annotate(status, "archive_url");
+    }
+  }
+  return places;
+}
+
+std::vector<std::unique_ptr<storage::RunSource>> MakeSources(
+    const config::DaemonConfig& config, storage::ArchivePlaces& archives) {
+  std::vector<std::unique_ptr<storage::RunSource>> out;
+  out.push_back(std::make_unique<fleet::RemoteSource>(config.peers,
+                                                      ToPeerOptions(config)));
+  out.push_back(std::make_unique<storage::ArchiveSource>(archives));
+  return out;
+}
+
 }  // namespace
 
 ingest::IngestOptions NodeServer::ToIngestOptions(
@@ -127,6 +160,7 @@ absl::StatusOr<std::string> NodeServer::OwnerOfComparison(
 
 NodeServer::NodeServer(const config::DaemonConfig& config,
                        storage::Store& store,
+                       std::unique_ptr<storage::ArchivePlaces> archive_places,
                        std::unique_ptr<storage::RunReaders> run_sources,
                        std::unique_ptr<compare::ComparisonJobs> comparisons,
                        access::AccessPolicy policy,
@@ -155,8 +189,13 @@ NodeServer::NodeServer(const config::DaemonConfig& config,
       pipeline_(store.runs(), store.log(), ToIngestOptions(config)),
       retention_(store.upkeep(), ToRetentionOptions(config)),
       verify_(store.upkeep(), ToVerifyOptions(config)),
+      archive_places_(std::move(archive_places)),
+      archive_jobs_({store.runs(), store.readers(), store.attachments(),
+                     *archive_places_, pipeline_},
+                    {.archive_url = config.archive_url}),
       run_sources_(std::move(run_sources)),
       comparisons_(std::move(comparisons)),
+      archive_service_(archive_jobs_, *archive_places_, pools(), admission()),
       attachment_service_(store.attachments(), pools(), admission()),
       comparison_service_(*comparisons_, pools(), admission()),
       capture_service_(store.readers(), pipeline_, pools(), admission()),
@@ -186,11 +225,9 @@ absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
     const config::DaemonConfig& config, storage::Store& store) {
   compare::ComparisonJobs::Options options;
   options.active_max = static_cast<int>(config.comparison_threads);
-  std::vector<std::unique_ptr<storage::RunSource>> sources;
-  sources.push_back(std::make_unique<fleet::RemoteSource>(
-      config.peers, ToPeerOptions(config)));
+  MSITD_ASSIGN_OR_RETURN(auto archive_places, OpenArchives(config));
   auto run_sources = std::make_unique<storage::SourcedRunReaders>(
-      store.readers(), std::move(sources));
+      store.readers(), MakeSources(config, *archive_places));
   MSITD_ASSIGN_OR_RETURN(
       std::unique_ptr<compare::ComparisonJobs> comparisons,
       compare::ComparisonJobs::Create(*run_sources, store.comparisons(),
@@ -202,10 +239,11 @@ absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
     MSITD_ASSIGN_OR_RETURN(audit, access::AuditLog::Open(config.audit_file));
   }
   auto out = std::unique_ptr<NodeServer>(new NodeServer(
-      config, store, std::move(run_sources), std::move(comparisons),
-      std::move(policy), std::move(audit)));
+      config, store, std::move(archive_places), std::move(run_sources),
+      std::move(comparisons), std::move(policy), std::move(audit)));
   MSITD_RETURN_IF_ERROR(out->StartIngestServer(config));
   const NamedService services[] = {
+      {v1::ArchiveService::service_full_name(), &out->archive_service_},
       {v1::AttachmentService::service_full_name(), &out->attachment_service_},
       {v1::CaptureService::service_full_name(), &out->capture_service_},
       {v1::ComparisonService::service_full_name(), &out->comparison_service_},
@@ -282,6 +320,7 @@ absl::Status NodeServer::Stop(std::chrono::steady_clock::time_point deadline) {
   if (grpc_ != nullptr) grpc_->SetNotServing();
   MSITD_RETURN_IF_ERROR(pipeline_.Drain(deadline));
   if (ingest_server_ != nullptr) ingest_server_->Stop();
+  archive_jobs_.Stop();
   retention_.Stop();
   verify_.Stop();
   comparisons_->Stop();

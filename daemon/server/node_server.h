@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/access/access_policy.h"
 #include "daemon/access/gatekeeper.h"
+#include "daemon/archive/archive_jobs.h"
 #include "daemon/compare/job/comparison_jobs.h"
 #include "daemon/config/daemon_config.h"
 #include "daemon/ingest/buffer_pool.h"
@@ -20,6 +21,7 @@
 #include "daemon/remote/ingest_service.h"
 #include "daemon/server/grpc_server.h"
 #include "daemon/server/node_metrics.h"
+#include "daemon/service/archive_service.h"
 #include "daemon/service/attachment_service.h"
 #include "daemon/service/call/first_reads.h"
 #include "daemon/service/call/task_pool.h"
@@ -72,6 +74,7 @@ class NodeServer {
 
  private:
   NodeServer(const config::DaemonConfig& config, storage::Store& store,
+             std::unique_ptr<storage::ArchivePlaces> archive_places,
              std::unique_ptr<storage::RunReaders> run_sources,
              std::unique_ptr<compare::ComparisonJobs> comparisons,
              access::AccessPolicy policy,
@@ -105,10 +108,13 @@ class NodeServer {
   ingest::IngestPipeline pipeline_;
   ingest::RetentionLoop retention_;
   ingest::VerifyLoop verify_;
+  std::unique_ptr<storage::ArchivePlaces> archive_places_;
+  archive::ArchiveJobs archive_jobs_;
   // The runs of the store, and of the sources that the configuration allows.
   std::unique_ptr<storage::RunReaders> run_sources_;
   std::unique_ptr<compare::ComparisonJobs> comparisons_;
   service::FirstReads first_reads_;
+  service::ArchiveServiceImpl archive_service_;
   service::AttachmentServiceImpl attachment_service_;
   service::ComparisonServiceImpl comparison_service_;
   service::CaptureServiceImpl capture_service_;

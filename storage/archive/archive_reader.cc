@@ -343,12 +343,7 @@ absl::StatusOr<std::vector<std::string>> ListArchivedRuns(ObjectStore& store) {
   std::vector<std::string> out;
   for (const std::string& folder : list.folders) {
     std::string run = RunOfFolder(folder);
-    if (run.empty()) continue;
-    const absl::Status found =
-        store.Size(fmt::format("{}/{}", folder, kManifestName)).status();
-    if (absl::IsNotFound(found)) continue;
-    MSITD_RETURN_IF_ERROR(found);
-    out.push_back(std::move(run));
+    if (!run.empty()) out.push_back(std::move(run));
   }
   std::sort(out.begin(), out.end());
   return out;

@@ -27,8 +27,8 @@ absl::StatusOr<ArchiveManifest> ReadManifest(ObjectStore& store,
 absl::StatusOr<std::unique_ptr<RunReader>> OpenArchivedRun(
     std::shared_ptr<ObjectStore> store, std::string_view run);
 
-// The name of each run in a folder of runs that has a manifest, in the order of
-// names. Asks once for each folder in it.
+// The name of each run that may be in a folder of runs, in the order of names:
+// it has a folder, but perhaps no manifest yet.
 absl::StatusOr<std::vector<std::string>> ListArchivedRuns(ObjectStore& store);
 
 }  // namespace msitd::storage

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -37,14 +39,21 @@ class ArchivePlaces {
   absl::StatusOr<std::shared_ptr<ObjectStore>> Open(std::string_view url)
       ABSL_LOCKS_EXCLUDED(mu_);
 
+  // Ends what waits for a server, with CANCELLED.
+  void Stop() { stops_ = true; }
+
  private:
   // Opened folders that are kept, with their connections.
   static constexpr size_t kStoresKept = 64;
 
-  explicit ArchivePlaces(Options options) : options_(std::move(options)) {}
+  explicit ArchivePlaces(Options options) : options_(std::move(options)) {
+    options_.s3.stops = &stops_;
+  }
 
-  const Options options_;
-  std::vector<ArchiveUrl> urls_;  // Constant after Create.
+  std::atomic<bool> stops_ = false;
+  // Constant after Create.
+  Options options_;
+  std::vector<ArchiveUrl> urls_;
   Mutex mu_;
   std::map<std::string, std::shared_ptr<ObjectStore>> stores_
       ABSL_GUARDED_BY(mu_);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "client/ctl/command/archive_commands.h"
 #include "client/ctl/command/attachment_commands.h"
 #include "client/ctl/command/pages.h"
 #include "client/ctl/command/run_export.h"
@@ -168,6 +169,43 @@ void AddRetain(CommandLine& line, CLI::App& noun) {
       ->type_name("N");
 }
 
+void AddList(CommandLine& line, CLI::App& noun, const ListLayout& layout) {
+  struct Flags {
+    ListFlags list;
+    std::string archive;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "list",
+       .summary = "Lists runs.",
+       .examples = "msitctl run list\n"
+                   "msitctl run list --columns name,world_size,seal_time\n"
+                   "msitctl run list --archive s3://models/runs",
+       .rpcs = "RunService.ListRuns, ArchiveService.ListArchivedRuns",
+       .takes_fleet = true},
+      [flags, layout](Invocation& invocation) -> Outcome {
+        if (flags->archive.empty()) {
+          return PrintPages(invocation, layout, flags->list,
+                            &v1::RunService::Stub::ListRuns,
+                            v1::ListRunsRequest());
+        }
+        if (invocation.fleet() != nullptr) {
+          return UsageError(
+              "--archive works with one daemon: name it with --endpoint "
+              "instead of --endpoints");
+        }
+        return ListArchived(invocation, flags->archive, flags->list);
+      });
+  AddPartialFlag(verb, flags->list.allow_partial);
+  AddListFlags(verb, flags->list,
+               ColumnWords(*v1::ListRunsResponse::descriptor(), layout));
+  verb.add_option("--archive", flags->archive,
+                  "List the runs of this archive instead: file:///DIRECTORY "
+                  "or s3://BUCKET/PREFIX")
+      ->type_name("URL");
+}
+
 }  // namespace
 
 void AddRunCommands(CommandLine& line) {
@@ -181,15 +219,7 @@ void AddRunCommands(CommandLine& line) {
   layout.columns = kColumns;
   layout.name = "name";
   layout.computed["statistics"] = &StatisticsCount;
-  AddListVerb(line, noun,
-              {.name = "list",
-               .summary = "Lists runs.",
-               .examples = "msitctl run list\n"
-                           "msitctl run list --columns "
-                           "name,world_size,seal_time",
-               .rpcs = "RunService.ListRuns",
-               .takes_fleet = true},
-              layout, &Stub::ListRuns);
+  AddList(line, noun, layout);
   AddNamedVerb(line, noun,
                {.name = "get",
                 .summary = "Prints one run.",
@@ -212,6 +242,7 @@ void AddRunCommands(CommandLine& line) {
   AddRetain(line, noun);
   AddAttachmentVerbs(line, noun);
   AddExportVerb(line, noun);
+  AddArchiveVerbs(line, noun);
   AddDeleteVerb(line, noun,
                 {.name = "delete",
                  .summary = "Removes a run with its tensors. Asks on a "

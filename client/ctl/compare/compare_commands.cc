@@ -43,7 +43,7 @@ void AddRunFlags(CLI::App& verb, CompareFlags& flags) {
       ->type_name("RUN");
   verb.add_option("TARGET,--target", flags.target, "The run under test")
       ->type_name("RUN");
-  verb.add_option("--golden-endpoint", flags.golden_endpoint,
+  verb.add_option("--golden-endpoint", flags.golden_source,
                   "The daemon that has GOLDEN, which the configuration of the "
                   "one that compares names in `peers`: host:port or unix:PATH")
       ->type_name("ENDPOINT");

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "client/ctl/command/partial.h"
+#include "client/ctl/compare/run_place.h"
 #include "client/ctl/flag/one_of.h"
 #include "client/ctl/flag/verdict_flag.h"
 #include "client/text/maker_text.h"

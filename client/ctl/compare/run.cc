@@ -20,6 +20,7 @@
 #include "client/ctl/compare/mapping_attachment.h"
 #include "client/ctl/compare/match_by_flags.h"
 #include "client/ctl/compare/metric.h"
+#include "client/ctl/compare/run_place.h"
 #include "client/ctl/compare/wait.h"
 #include "client/ctl/flag/field_flags.h"
 #include "client/text/partial_text.h"
@@ -41,7 +42,8 @@ Outcome MakeRequest(const CompareFlags& flags,
   v1::Comparison& comparison = *request.mutable_comparison();
   comparison.set_golden_run(flags.golden);
   comparison.set_target_run(flags.target);
-  comparison.set_golden_source(flags.golden_endpoint);
+  comparison.set_golden_source(flags.golden_source);
+  comparison.set_target_source(flags.target_source);
   v1::TensorFilter filter;
   MSITCTL_ASSIGN_OR_USAGE(filter, ToFilter(flags.selection));
   if (filter.ByteSizeLong() > 0) *comparison.mutable_filter() = filter;
@@ -125,25 +127,6 @@ Outcome CheckFleet(Invocation& invocation, const CompareFlags& flags) {
                   "--endpoint instead of "
                   "--endpoints",
                   refused));
-}
-
-// What reads both runs at the daemon that compares.
-Outcome CheckSource(const Invocation& invocation, const CompareFlags& flags) {
-  if (flags.golden_endpoint.empty()) return {};
-  if (invocation.fleet() != nullptr) {
-    return UsageError(
-        "--golden-endpoint goes with --endpoint, not --endpoints");
-  }
-  const bool matches =
-      flags.match.matcher != "auto" && flags.match.matcher != "none";
-  const char* const refused = flags.follow                     ? "--follow"
-                              : !flags.plugins.plugins.empty() ? "--plugin"
-                              : matches                        ? "--match"
-                                                               : nullptr;
-  if (refused == nullptr) return {};
-  return UsageError(fmt::format(
-      "{} works with runs that one daemon has, not with --golden-endpoint",
-      refused));
 }
 
 // What works with one comparison of one daemon alone.
@@ -292,9 +275,7 @@ void FitRanks(const RunSources& sources, v1::Matching& matching) {
 Outcome Match(Invocation& invocation, const CompareFlags& flags,
               v1::Comparison& comparison, std::string& mapping) {
   // Matchers read graphs and files of runs, which are those of one daemon.
-  if (invocation.fleet() != nullptr || !flags.golden_endpoint.empty()) {
-    return {};
-  }
+  if (invocation.fleet() != nullptr || IsFar(flags)) return {};
   MatchFlags how = flags.match;
   MSITCTL_RETURN_IF_FAILED(SettleMatcher(how));
   if (how.matcher == "none") return {};
@@ -359,13 +340,17 @@ Outcome Create(Invocation& invocation,
   return outcome;
 }
 
-// Says why tensors of a run that lies elsewhere may lack a counterpart.
+// Says why tensors of runs that lie elsewhere may lack a counterpart.
 void TellUnmatched(const v1::Comparison& comparison) {
   if (comparison.unmatched_count() == 0) return;
-  fmt::print(stderr,
-             "msitctl: note: tensors were paired by their names: the graphs "
-             "of run {}, which others are paired by, are not read\n",
-             RunPlaceText(comparison.golden_run(), comparison.golden_source()));
+  const bool is_golden = !comparison.golden_source().empty();
+  fmt::print(
+      stderr,
+      "msitctl: note: tensors were paired by their names: the graphs "
+      "of run {}, which others are paired by, are not read\n",
+      is_golden
+          ? RunPlaceText(comparison.golden_run(), comparison.golden_source())
+          : RunPlaceText(comparison.target_run(), comparison.target_source()));
 }
 
 // Measures with plug-ins what is over, and prints it.
@@ -389,15 +374,17 @@ Outcome Print(Invocation& invocation, const CompareFlags& flags,
       comparison));
   if (comparison.state() == v1::Comparison::DONE &&
       RowCountOf(comparison) == 0) {
-    if (flags.golden_endpoint.empty()) {
+    if (flags.golden_source.empty()) {
       NoteNoTensor(invocation, flags.golden, flags.selection, "");
     }
-    NoteNoTensor(invocation, flags.target, flags.selection, "");
+    if (flags.target_source.empty()) {
+      NoteNoTensor(invocation, flags.target, flags.selection, "");
+    }
   }
-  if (flags.golden_endpoint.empty()) {
-    TellOfKept(invocation, flags.golden, flags.target);
-  } else {
+  if (IsFar(flags)) {
     TellUnmatched(comparison);
+  } else {
+    TellOfKept(invocation, flags.golden, flags.target);
   }
   TellLayoutHints(comparison);
   TellIdleRules(comparison);
@@ -430,10 +417,11 @@ Outcome RunInParts(Invocation& invocation, const CompareFlags& flags,
 
 }  // namespace
 
-Outcome RunComparison(Invocation& invocation, const CompareFlags& flags) {
+Outcome RunComparison(Invocation& invocation, const CompareFlags& given) {
+  CompareFlags flags = given;
+  MSITCTL_RETURN_IF_FAILED(TakePlaces(invocation, flags));
   MSITCTL_RETURN_IF_FAILED(CheckParts(invocation, flags));
   MSITCTL_RETURN_IF_FAILED(CheckFleet(invocation, flags));
-  MSITCTL_RETURN_IF_FAILED(CheckSource(invocation, flags));
   v1::CreateComparisonRequest request;
   std::vector<std::string> rule_sources;
   MSITCTL_RETURN_IF_FAILED(MakeRequest(flags, request, rule_sources));

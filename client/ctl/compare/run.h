@@ -18,8 +18,11 @@ namespace msitd::ctl {
 
 struct CompareFlags {
   std::string golden;
-  std::string golden_endpoint;  // Empty: the daemon that compares.
   std::string target;
+  // Where they lie: another daemon, or the URL of an archive, which may come
+  // with the name of the run; empty for the daemon that compares.
+  std::string golden_source = {};
+  std::string target_source = {};
   SelectionFlags selection;
   PolicyFlags policy;
   MatchingFlags matching;

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/command/archive_commands.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "client/ctl/flag/archived_run.h"
+#include "client/ctl/print/progress.h"
+#include "client/text/text.h"
+
+namespace msitd::ctl {
+namespace {
+
+constexpr std::chrono::milliseconds kFirstPoll(10);
+constexpr std::chrono::milliseconds kSlowestPoll(500);
+
+using Stub = v1::ArchiveService::Stub;
+
+constexpr char kArchivedColumns[] =
+    "name,world_size,tensors=tensor_count,size=size_bytes,"
+    "create_time?=create_time,archive_time?=archive_time,labels?=labels,"
+    "problem~=problem";
+
+std::string ProgressText(const v1::ArchiveJob& job) {
+  const bool restores = job.kind() == v1::ArchiveJob::RESTORE;
+  if (job.state() == v1::ArchiveJob::PENDING) {
+    return fmt::format("{}: waits for other runs", Printable(job.run()));
+  }
+  std::string out = fmt::format("{}: {}/{} records", Printable(job.run()),
+                                job.record_count(), job.record_total());
+  if (!restores) {
+    out +=
+        fmt::format(", {} sent, {} read back", HumanSize(job.sent_size_bytes()),
+                    HumanSize(job.verified_size_bytes()));
+  }
+  return out;
+}
+
+bool IsOver(const v1::ArchiveJob& job) {
+  return job.state() == v1::ArchiveJob::DONE ||
+         job.state() == v1::ArchiveJob::FAILED;
+}
+
+// A job goes on without its caller.
+Outcome TellItGoesOn(Outcome outcome, const v1::ArchiveJob& job) {
+  if (outcome.ok() || IsOver(job)) return outcome;
+  if (outcome.error.empty()) outcome.error = "interrupted";
+  outcome.error += fmt::format(
+      "; job {} goes on as long as the daemon does, and the same command "
+      "finds it again",
+      job.id());
+  return outcome;
+}
+
+Outcome Await(Invocation& invocation, v1::ArchiveJob& job) {
+  Progress progress(invocation.options().progress,
+                    invocation.options().terminal.stderr_width);
+  v1::GetArchiveJobRequest request;
+  request.set_id(job.id());
+  auto wait = kFirstPoll;
+  while (!IsOver(job)) {
+    progress.Show(ProgressText(job));
+    if (invocation.interrupts().WaitFor(wait)) {
+      progress.Clear();
+      return TellItGoesOn(Interrupted(), job);
+    }
+    wait = std::min(2 * wait, kSlowestPoll);
+    const Outcome outcome = invocation.Ask(&Stub::GetArchiveJob, request, job);
+    if (!outcome.ok()) return TellItGoesOn(outcome, job);
+  }
+  return {};
+}
+
+Outcome End(Invocation& invocation, const v1::ArchiveJob& job,
+            const std::string& text) {
+  if (job.state() == v1::ArchiveJob::FAILED) {
+    return DaemonError(static_cast<grpc::StatusCode>(job.code()), job.reason(),
+                       job.problem());
+  }
+  if (!invocation.is_table()) return PrintOne(invocation, job, "run");
+  invocation.out().Write(text + "\n");
+  return {};
+}
+
+struct ArchiveFlags {
+  std::string run;
+  std::string url;
+  bool give_up = false;
+  bool detach = false;
+};
+
+Outcome Archive(Invocation& invocation, const ArchiveFlags& flags) {
+  v1::ArchiveRunRequest request;
+  request.set_run(flags.run);
+  request.set_url(flags.url);
+  request.set_give_up(flags.give_up);
+  v1::ArchiveJob job;
+  MSITCTL_RETURN_IF_FAILED(
+      invocation.AskToTheEnd(&Stub::ArchiveRun, request, job));
+  if (flags.detach) return PrintOne(invocation, job, "run");
+  MSITCTL_RETURN_IF_FAILED(Await(invocation, job));
+  return End(
+      invocation, job,
+      fmt::format("archived {} at {}/{}: {} records, {} sent, {} read back{}",
+                  Printable(job.run()), Printable(job.url()),
+                  Printable(job.archived_run()), job.record_count(),
+                  HumanSize(job.sent_size_bytes()),
+                  HumanSize(job.verified_size_bytes()),
+                  flags.give_up ? "; its bytes are given up here" : ""));
+}
+
+struct RestoreFlags {
+  std::string place;
+  std::string run;
+  bool detach = false;
+};
+
+Outcome Restore(Invocation& invocation, const RestoreFlags& flags) {
+  v1::RestoreRunRequest request;
+  std::string url;
+  std::string archived_run;
+  if (!PartUrl(flags.place, url, archived_run)) {
+    return UsageError(
+        "an archived run is named by the URL of its archive and its name: "
+        "file:///DIRECTORY/RUN or s3://BUCKET/PREFIX/RUN");
+  }
+  request.set_url(url);
+  request.set_archived_run(archived_run);
+  request.set_run(flags.run);
+  v1::ArchiveJob job;
+  MSITCTL_RETURN_IF_FAILED(
+      invocation.AskToTheEnd(&Stub::RestoreRun, request, job));
+  if (flags.detach) return PrintOne(invocation, job, "run");
+  MSITCTL_RETURN_IF_FAILED(Await(invocation, job));
+  std::string text = fmt::format(
+      "restored {} from {}/{}: {} records", Printable(job.run()),
+      Printable(job.url()), Printable(job.archived_run()), job.record_count());
+  for (const std::string& difference : job.differences()) {
+    text += fmt::format("\ndiffers: {}", Printable(difference));
+  }
+  return End(invocation, job, text);
+}
+
+}  // namespace
+
+Outcome ListArchived(Invocation& invocation, const std::string& url,
+                     const ListFlags& flags) {
+  ListLayout layout;
+  layout.field = "runs";
+  layout.columns = kArchivedColumns;
+  layout.name = "name";
+  v1::ListArchivedRunsRequest request;
+  request.set_url(url);
+  return PrintPages(invocation, layout, flags, &Stub::ListArchivedRuns,
+                    request);
+}
+
+void AddArchiveVerbs(CommandLine& line, CLI::App& noun) {
+  auto archive = std::make_shared<ArchiveFlags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "archive",
+       .summary = "Copies a sealed run into an archive, and reads it back.",
+       .examples = "msitctl run archive golden-fp32 s3://models/runs\n"
+                   "msitctl run archive golden-fp32 file:///srv/runs --give-up",
+       .rpcs = "ArchiveService.ArchiveRun, ArchiveService.GetArchiveJob"},
+      [archive](Invocation& invocation) {
+        return Archive(invocation, *archive);
+      });
+  AddRunName(verb, archive->run);
+  verb.add_option("URL", archive->url,
+                  "file:///DIRECTORY of the daemon's machine, or "
+                  "s3://BUCKET/PREFIX; one that the daemon's `archives` names")
+      ->required()
+      ->type_name("URL");
+  verb.add_flag("--give-up", archive->give_up,
+                "Give the bytes up here once the archive has them");
+  verb.add_flag("--detach", archive->detach,
+                "Do not wait: print the job and return");
+  auto restore = std::make_shared<RestoreFlags>();
+  CLI::App& back = line.AddVerb(
+      noun,
+      {.name = "restore",
+       .summary = "Makes a sealed run of an archived one.",
+       .examples = "msitctl run restore s3://models/runs/golden-fp32\n"
+                   "msitctl run restore file:///srv/runs/golden-fp32 --as old",
+       .rpcs = "ArchiveService.RestoreRun, ArchiveService.GetArchiveJob"},
+      [restore](Invocation& invocation) {
+        return Restore(invocation, *restore);
+      });
+  back.add_option("URL/RUN", restore->place, "The archived run")
+      ->required()
+      ->type_name("URL/RUN");
+  back.add_option("--as", restore->run, "Its name here; default: as there")
+      ->type_name("RUN");
+  back.add_flag("--detach", restore->detach,
+                "Do not wait: print the job and return");
+}
+
+}  // namespace msitd::ctl

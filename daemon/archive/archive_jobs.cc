@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/archive/archive_jobs.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/archive/run_restorer.h"
+#include "daemon/log/log.h"
+#include "protos/os/thread.h"
+#include "protos/status/status.h"
+#include "storage/archive/archive_reader.h"
+#include "storage/archive/archive_writer.h"
+
+namespace msitd::archive {
+namespace {
+
+constexpr size_t kRunsAtOnce = 256;
+
+using State = ArchiveJob::State;
+
+int64_t NowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+bool IsOver(const ArchiveJob& job) {
+  return job.state == State::kDone || job.state == State::kFailed;
+}
+
+}  // namespace
+
+ArchiveJobs::ArchiveJobs(const World& world, const Options& options)
+    : world_(world),
+      options_(options),
+      thread_(StartThread("archive", [this] { Loop(); })) {}
+
+ArchiveJobs::~ArchiveJobs() { Stop(); }
+
+void ArchiveJobs::Stop() {
+  stops_ = true;
+  world_.places.Stop();
+  changed_.NotifyAll();
+  if (thread_.joinable()) thread_.join();
+}
+
+absl::StatusOr<ArchiveJob> ArchiveJobs::Archive(const std::string& run,
+                                                const std::string& url,
+                                                bool gives_up,
+                                                const access::Caller& caller) {
+  MSITD_ASSIGN_OR_RETURN(const auto store, world_.places.Open(url));
+  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, world_.runs.GetRun(run));
+  if (!info.sealed) {
+    return MakeStatus(absl::StatusCode::kFailedPrecondition,
+                      "run '{}' is active: only a sealed run is archived", run);
+  }
+  ArchiveJob job;
+  job.run = run;
+  job.archived_run = run;
+  job.url = store->url();
+  job.gives_up = gives_up;
+  job.caller = caller;
+  return Add(std::move(job));
+}
+
+absl::StatusOr<ArchiveJob> ArchiveJobs::Restore(const std::string& url,
+                                                const std::string& archived_run,
+                                                const std::string& run,
+                                                const access::Caller& caller) {
+  MSITD_ASSIGN_OR_RETURN(const auto store, world_.places.Open(url));
+  ArchiveJob job;
+  job.is_restore = true;
+  job.run = run.empty() ? archived_run : run;
+  job.archived_run = archived_run;
+  job.url = store->url();
+  job.caller = caller;
+  if (world_.runs.GetRun(job.run).ok()) {
+    return WithReason(MakeStatus(absl::StatusCode::kAlreadyExists,
+                                 "there is a run '{}' already", job.run),
+                      ErrorReason::kRunExists);
+  }
+  return Add(std::move(job));
+}
+
+absl::StatusOr<ArchiveJob> ArchiveJobs::Add(ArchiveJob job) {
+  const MutexLock lock(mu_);
+  for (const JobPtr& other : jobs_) {
+    if (!IsOver(*other) && other->is_restore == job.is_restore &&
+        other->run == job.run && other->url == job.url &&
+        other->gives_up == job.gives_up &&
+        other->archived_run == job.archived_run) {
+      return *other;
+    }
+  }
+  if (waiting_.size() >= kWaitingMax) {
+    return WithReason(
+        MakeStatus(absl::StatusCode::kResourceExhausted,
+                   "{} runs wait to be archived or restored", kWaitingMax),
+        ErrorReason::kRequestsExhausted);
+  }
+  job.id = ++last_id_;
+  jobs_.push_front(std::make_shared<ArchiveJob>(std::move(job)));
+  waiting_.push_back(jobs_.front());
+  for (auto it = jobs_.end(); jobs_.size() > kRememberedMax;) {
+    --it;
+    if (IsOver(**it)) it = jobs_.erase(it);
+  }
+  changed_.NotifyAll();
+  return *waiting_.back();
+}
+
+absl::StatusOr<ArchiveJob> ArchiveJobs::Get(int64_t id) {
+  const MutexLock lock(mu_);
+  for (const JobPtr& job : jobs_) {
+    if (job->id == id) return *job;
+  }
+  return MakeStatus(absl::StatusCode::kNotFound, "there is no job {} any more",
+                    id);
+}
+
+std::vector<ArchiveJob> ArchiveJobs::List() {
+  const MutexLock lock(mu_);
+  std::vector<ArchiveJob> out;
+  for (const JobPtr& job : jobs_) out.push_back(*job);
+  return out;
+}
+
+std::optional<ArchiveJob> ArchiveJobs::OfRun(std::string_view run) {
+  const MutexLock lock(mu_);
+  for (const JobPtr& job : jobs_) {
+    if (!job->is_restore && job->run == run) return *job;
+  }
+  return std::nullopt;
+}
+
+void ArchiveJobs::Loop() {
+  // A thread has a niceness of its own; those that it makes inherit it.
+  if (::getpriority(PRIO_PROCESS, 0) < options_.nice) {
+    (void)::setpriority(PRIO_PROCESS, 0, options_.nice);
+  }
+  while (!stops_) {
+    if (const JobPtr job = Next(); job != nullptr) {
+      Do(*job);
+    } else if (!stops_ && !options_.archive_url.empty()) {
+      LookForRuns();
+    }
+  }
+}
+
+ArchiveJobs::JobPtr ArchiveJobs::Next() {
+  const auto deadline =
+      std::chrono::steady_clock::now() + options_.look_interval;
+  const MutexLock lock(mu_);
+  while (!stops_ && waiting_.empty()) {
+    // Stop does not hold the lock, so a wait has an end.
+    if (!changed_.WaitUntil(
+            mu_, std::min(deadline, std::chrono::steady_clock::now() +
+                                        std::chrono::milliseconds(200))) &&
+        std::chrono::steady_clock::now() >= deadline) {
+      return nullptr;
+    }
+  }
+  if (stops_) return nullptr;
+  JobPtr job = waiting_.front();
+  waiting_.pop_front();
+  job->state = State::kRunning;
+  return job;
+}
+
+void ArchiveJobs::Do(ArchiveJob& job) {
+  const absl::Status status = job.is_restore ? DoRestore(job) : DoArchive(job);
+  if (status.ok()) {
+    log::Get("archive")->info("{} run={} url={} records={} sent_bytes={}",
+                              job.is_restore ? "restored" : "archived", job.run,
+                              job.url, job.record_count, job.sent_bytes);
+  } else {
+    log::Get("archive")->warn("failed to {} run={} url={} error='{}'",
+                              job.is_restore ? "restore" : "archive", job.run,
+                              job.url, Message(status));
+  }
+  const MutexLock lock(mu_);
+  job.status = status;
+  job.state = status.ok() ? State::kDone : State::kFailed;
+}
+
+absl::Status ArchiveJobs::Report(ArchiveJob& job, uint64_t record_count,
+                                 uint64_t record_total) {
+  if (stops_) {
+    return WithReason(
+        MakeStatus(absl::StatusCode::kUnavailable, "the daemon stops"),
+        ErrorReason::kNotServing);
+  }
+  const MutexLock lock(mu_);
+  job.record_count = record_count;
+  job.record_total = record_total;
+  return absl::OkStatus();
+}
+
+absl::Status ArchiveJobs::DoArchive(ArchiveJob& job) {
+  MSITD_ASSIGN_OR_RETURN(const auto store, world_.places.Open(job.url));
+  MSITD_ASSIGN_OR_RETURN(const auto run, world_.readers.OpenRun(job.run));
+  MSITD_RETURN_IF_ERROR(
+      storage::WriteArchive({.run = run.get(),
+                             .attachments = &world_.attachments,
+                             .store = store.get(),
+                             .now_ns = NowNs()},
+                            [&](const storage::ArchiveProgress& progress) {
+                              MSITD_RETURN_IF_ERROR(
+                                  Report(job, progress.entry_count,
+                                         progress.entry_total));
+                              const MutexLock lock(mu_);
+                              job.sent_bytes = progress.sent_bytes;
+                              job.verified_bytes = progress.verified_bytes;
+                              return absl::OkStatus();
+                            })
+          .status());
+  if (!job.gives_up) return absl::OkStatus();
+  // A limit of one byte: retention gives up all that is given up by tokens.
+  return world_.pipeline
+      .ChangeRetention(job.run, job.caller,
+                       [](storage::RunRetention& retention) {
+                         retention.pinned = false;
+                         retention.limits.bytes_max = 1;
+                         return absl::OkStatus();
+                       })
+      .status();
+}
+
+absl::Status ArchiveJobs::DoRestore(ArchiveJob& job) {
+  MSITD_ASSIGN_OR_RETURN(const auto store, world_.places.Open(job.url));
+  MSITD_ASSIGN_OR_RETURN(std::vector<std::string> differences,
+                         RestoreRun({.store = store,
+                                     .archived_run = job.archived_run,
+                                     .run = job.run,
+                                     .caller = job.caller,
+                                     .runs = world_.runs,
+                                     .readers = world_.readers,
+                                     .attachments = world_.attachments,
+                                     .pipeline = world_.pipeline},
+                                    [&](uint64_t count, uint64_t total) {
+                                      return Report(job, count, total);
+                                    }));
+  const MutexLock lock(mu_);
+  job.differences = std::move(differences);
+  return absl::OkStatus();
+}
+
+void ArchiveJobs::LookForRuns() {
+  const auto now = std::chrono::steady_clock::now();
+  std::string after;
+  while (!stops_) {
+    const auto runs = world_.runs.ListRuns(after, kRunsAtOnce);
+    if (!runs.ok() || runs->empty()) return;
+    after = runs->back().spec.name;
+    for (const storage::RunInfo& run : *runs) {
+      if (!run.sealed || archived_.contains(run.id)) continue;
+      const std::optional<ArchiveJob> last = OfRun(run.spec.name);
+      if (last.has_value() && last->url == options_.archive_url) {
+        if (last->state == State::kDone) archived_.insert(run.id);
+        if (last->state != State::kFailed) continue;
+        const auto [retry, is_new] =
+            retries_.emplace(run.id, now + options_.retry_interval);
+        if (now < retry->second) continue;
+        retries_.erase(retry);
+      }
+      ArchiveJob job;
+      job.run = job.archived_run = run.spec.name;
+      job.url = options_.archive_url;
+      job.is_automatic = true;
+      job.caller = access::Daemon();
+      if (!Add(std::move(job)).ok()) return;
+    }
+  }
+}
+
+}  // namespace msitd::archive

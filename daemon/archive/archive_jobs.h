@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/access/caller.h"
+#include "daemon/ingest/ingest_pipeline.h"
+#include "protos/status/mutex.h"
+#include "storage/archive/archive_source.h"
+#include "storage/face/attachments.h"
+#include "storage/face/run_reader.h"
+#include "storage/face/runs.h"
+
+namespace msitd::archive {
+
+// A copy of a run; see v1::ArchiveJob.
+struct ArchiveJob {
+  enum class State { kPending, kRunning, kDone, kFailed };
+
+  int64_t id = 0;
+  bool is_restore = false;
+  std::string run;
+  std::string url;
+  std::string archived_run;
+  bool gives_up = false;
+  bool is_automatic = false;
+  access::Caller caller;  // Who asked.
+
+  State state = State::kPending;
+  uint64_t record_count = 0;
+  uint64_t record_total = 0;
+  uint64_t sent_bytes = 0;
+  uint64_t verified_bytes = 0;
+  absl::Status status;  // Of a failed one.
+  std::vector<std::string> differences;
+};
+
+// Does copies one after the other on a thread of its own, which gives way to
+// all others. Thread-safe.
+class ArchiveJobs {
+ public:
+  struct Options {
+    // Sealed runs go there by themselves; empty for nowhere.
+    std::string archive_url;
+    // How often sealed runs are looked for.
+    std::chrono::milliseconds look_interval{2000};
+    // After a failure, a run is tried again no sooner.
+    std::chrono::milliseconds retry_interval{60'000};
+    int nice = 15;
+  };
+  static constexpr size_t kWaitingMax = 256;
+  static constexpr size_t kRememberedMax = 1024;
+
+  // What jobs work on; outlives them.
+  struct World {
+    storage::Runs& runs;
+    storage::RunReaders& readers;  // Of the store.
+    storage::Attachments& attachments;
+    storage::ArchivePlaces& places;
+    ingest::IngestPipeline& pipeline;
+  };
+
+  ArchiveJobs(const World& world, const Options& options);
+  ~ArchiveJobs();
+  ArchiveJobs(const ArchiveJobs&) = delete;
+  ArchiveJobs& operator=(const ArchiveJobs&) = delete;
+
+  // Breaks off the job under way and begins no other.
+  void Stop();
+
+  // See v1::ArchiveService, also for the errors.
+  absl::StatusOr<ArchiveJob> Archive(const std::string& run,
+                                     const std::string& url, bool gives_up,
+                                     const access::Caller& caller);
+  absl::StatusOr<ArchiveJob> Restore(const std::string& url,
+                                     const std::string& archived_run,
+                                     const std::string& run,
+                                     const access::Caller& caller);
+  absl::StatusOr<ArchiveJob> Get(int64_t id);
+  // The last one first.
+  std::vector<ArchiveJob> List();
+  // The last job that archives the run.
+  std::optional<ArchiveJob> OfRun(std::string_view run);
+
+ private:
+  using JobPtr = std::shared_ptr<ArchiveJob>;
+
+  absl::StatusOr<ArchiveJob> Add(ArchiveJob job) ABSL_LOCKS_EXCLUDED(mu_);
+  void Loop();
+  JobPtr Next() ABSL_LOCKS_EXCLUDED(mu_);
+  void Do(ArchiveJob& job) ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Status DoArchive(ArchiveJob& job);
+  absl::Status DoRestore(ArchiveJob& job);
+  // Tells how far a job has come; an error once it is to stop.
+  absl::Status Report(ArchiveJob& job, uint64_t record_count,
+                      uint64_t record_total) ABSL_LOCKS_EXCLUDED(mu_);
+  // Adds a job for each sealed run that the archive may lack.
+  void LookForRuns() ABSL_LOCKS_EXCLUDED(mu_);
+
+  const World world_;
+  const Options options_;
+  std::atomic<bool> stops_ = false;
+
+  Mutex mu_;
+  CondVar changed_;
+  int64_t last_id_ ABSL_GUARDED_BY(mu_) = 0;
+  std::deque<JobPtr> jobs_ ABSL_GUARDED_BY(mu_);  // All that are remembered.
+  std::deque<JobPtr> waiting_ ABSL_GUARDED_BY(mu_);
+
+  // Of the thread alone: runs that the archive has, and when a run that failed
+  // is tried again.
+  std::set<storage::RunId> archived_;
+  std::map<storage::RunId, std::chrono::steady_clock::time_point> retries_;
+
+  std::thread thread_;
+};
+
+}  // namespace msitd::archive

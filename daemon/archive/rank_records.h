@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "protos/os/aligned_buffer.h"
+#include "storage/face/run_reader.h"
+
+namespace msitd::archive {
+
+// One record of a run: a part of an entry.
+struct PartRecord {
+  const storage::TensorInfo* entry = nullptr;
+  size_t part = 0;
+  std::span<const std::byte> bytes;  // None if the run has none.
+};
+
+// The records of one rank of a run, in the order in which they were received,
+// as far as that is known: token after token, and within a token by the places
+// of their parts. Thread-compatible; the run outlives it.
+class RankRecords {
+ public:
+  // Bytes that are read at once; a part may take more.
+  static constexpr uint64_t kWindowBytes = uint64_t{2} << 20;
+
+  RankRecords(storage::RunReader& run, int32_t rank) : run_(run), rank_(rank) {}
+
+  int32_t rank() const { return rank_; }
+
+  // Makes the next record current; false behind the last one.
+  absl::StatusOr<bool> Next(storage::StopCheck stop);
+  // Where the current record was received.
+  const storage::PartPlace& place() const { return items_[item_].place; }
+  // The current record, with its bytes; valid until Next.
+  absl::StatusOr<PartRecord> Read();
+
+ private:
+  struct Item {
+    storage::PartPlace place;
+    bool is_alias = false;
+    uint64_t sequence = 0;
+    size_t entry = 0;
+    size_t part = 0;
+  };
+
+  // Reads the entries of the next token.
+  absl::StatusOr<bool> ReadToken(storage::StopCheck stop);
+  // Begins to read the bytes of the records from the current one on.
+  void ReadAhead();
+  bool HasBytes(const Item& item) const;
+
+  storage::RunReader& run_;
+  const int32_t rank_;
+  std::unique_ptr<storage::TensorScan> scan_;
+  std::optional<storage::TensorInfo> pending_;  // The first of the next token.
+  std::vector<storage::TensorInfo> entries_;    // Of the token.
+  std::vector<Item> items_;
+  size_t item_ = 0;
+  bool is_begun_ = false;
+  std::vector<storage::PartInfo> ahead_;
+  std::vector<size_t> ahead_items_;
+  AlignedBuffer buffer_;
+  std::unique_ptr<storage::PartBatch> batch_;
+};
+
+}  // namespace msitd::archive

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/archive/rank_records.h"
+#include "daemon/ingest/chunk_sink.h"
+#include "protos/chunk/chunk_builder.h"
+#include "protos/os/aligned_buffer.h"
+#include "protos/status/mutex.h"
+#include "storage/face/run_reader.h"
+
+namespace msitd::archive {
+
+// Puts records of one rank into the store as a producer does.
+// Thread-compatible; the sink outlives it.
+class RestoreStream final : public ingest::StreamPeer {
+ public:
+  static absl::StatusOr<std::unique_ptr<RestoreStream>> Open(
+      ingest::ChunkSink& sink, const ingest::StreamSpec& spec);
+  // Ends the stream and waits until the sink has let go of it.
+  ~RestoreStream();
+  RestoreStream(const RestoreStream&) = delete;
+  RestoreStream& operator=(const RestoreStream&) = delete;
+
+  // True if the record can be put into a chunk: its bytes are there, or it
+  // needs none, or it has one part, whose digest then stands for them.
+  static bool Takes(const storage::TensorInfo& entry);
+
+  // Takes a record; blocks while the sink wants no more.
+  absl::Status Add(const PartRecord& record);
+  // Hands over what was added.
+  absl::Status Flush();
+  // Reports what the rank's producers once did, and returns once all is
+  // durable.
+  absl::Status Finish(const StreamCoverage& coverage, int64_t token_end);
+
+  void Commit(uint64_t, uint64_t) override {}
+  void SetCapturePolicy(const std::string&) override {}
+  void Resume() override ABSL_LOCKS_EXCLUDED(mu_);
+  void End(const absl::Status& status) override ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  RestoreStream(ingest::ChunkSink& sink, const ingest::StreamSpec& spec);
+
+  void Start(bool is_claimed);
+  absl::Status AwaitRoom() ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Status AwaitEnd() ABSL_LOCKS_EXCLUDED(mu_);
+
+  ingest::ChunkSink& sink_;
+  const ingest::StreamSpec spec_;
+  ingest::StreamHandle stream_;
+  AlignedBuffer buffer_;
+  chunk::ChunkBuilder builder_;
+  uint64_t next_chunk_ = 0;
+  bool is_claimed_ = false;
+
+  Mutex mu_;
+  CondVar changed_;
+  bool must_wait_ ABSL_GUARDED_BY(mu_) = false;
+  bool has_ended_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Status end_status_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace msitd::archive

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "daemon/access/caller.h"
+#include "daemon/ingest/ingest_pipeline.h"
+#include "storage/archive/object_store.h"
+#include "storage/face/attachments.h"
+#include "storage/face/run_reader.h"
+#include "storage/face/runs.h"
+
+namespace msitd::archive {
+
+struct RestoreRequest {
+  std::shared_ptr<storage::ObjectStore> store;  // Of the folder of runs.
+  std::string archived_run;
+  std::string run;  // Its name here.
+  access::Caller caller;
+  storage::Runs& runs;
+  storage::RunReaders& readers;  // Of the store.
+  storage::Attachments& attachments;
+  ingest::IngestPipeline& pipeline;
+};
+
+// Makes a sealed run of an archived one: its records come in as those of a
+// producer do, in the order in which they were received once. Then both are
+// compared, entry by entry; returns in what they differ, for people. If it
+// fails, the run is deleted again. `progress` is told how many records were
+// read, and of how many, and may end the call by an error.
+//
+// Memory: 4 MiB for each rank, and the entries of a token of each.
+//
+// Errors: ALREADY_EXISTS with RUN_EXISTS; those of archives and of streams.
+absl::StatusOr<std::vector<std::string>> RestoreRun(
+    const RestoreRequest& request,
+    absl::FunctionRef<absl::Status(uint64_t, uint64_t)> progress);
+
+}  // namespace msitd::archive

@@ -1,0 +1,270 @@
+"""A real server of S3 on this machine, and one that misbehaves."""
+
+import http.server
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ACCESS_KEY = "AKIDTESTTESTTEST"
+SECRET_KEY = "hunter2hunter2hunter2hunter2"
+BUCKET = "runs"
+START_TIMEOUT_S = 60
+
+IDENTITIES = f"""{{"identities": [{{"name": "test", "credentials":
+ [{{"accessKey": "{ACCESS_KEY}", "secretKey": "{SECRET_KEY}"}}],
+ "actions": ["Admin", "Read", "Write", "List", "Tagging"]}}]}}"""
+
+
+def find_weed() -> str | None:
+    """The program of the server, if it is installed."""
+    beside = str(Path(sys.executable).parent)
+    return os.environ.get("MSITD_WEED") or shutil.which(
+        "weed", path=f"{beside}:{os.environ['PATH']}"
+    )
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that are free, and of which those 10,000 higher are, too."""
+    ports: list[int] = []
+    sockets: list[socket.socket] = []
+    try:
+        while len(ports) < count:
+            low = socket.socket()
+            high = socket.socket()
+            sockets += [low, high]
+            low.bind(("127.0.0.1", 0))
+            port = low.getsockname()[1]
+            if port > 55000:
+                continue
+            try:
+                high.bind(("127.0.0.1", port + 10000))
+            except OSError:
+                continue
+            ports.append(port)
+    finally:
+        for one in sockets:
+            one.close()
+    return ports
+
+
+class Weed:
+    """A SeaweedFS that keeps its objects in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ports = free_ports(4)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """Its URL."""
+        return f"http://127.0.0.1:{self.ports[3]}"
+
+    def start(self) -> None:
+        """Starts it, waits until it serves, and makes the bucket."""
+        program = find_weed()
+        assert program is not None
+        config = self.folder / "s3.json"
+        config.write_text(IDENTITIES)
+        data = self.folder / "data"
+        data.mkdir(exist_ok=True)
+        master, volume, filer, s3 = self.ports
+        with open(self.folder / "weed.log", "ab") as log:
+            self.process = subprocess.Popen(
+                [
+                    program,
+                    "server",
+                    f"-dir={data}",
+                    "-ip=127.0.0.1",
+                    "-ip.bind=127.0.0.1",
+                    f"-master.port={master}",
+                    f"-volume.port={volume}",
+                    f"-filer.port={filer}",
+                    "-filer",
+                    "-s3",
+                    f"-s3.port={s3}",
+                    f"-s3.config={config}",
+                    "-s3.port.iceberg=0",
+                    "-volume.max=20",
+                    "-master.volumeSizeLimitMB=128",
+                ],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                cwd=self.folder,
+            )
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not self._made_bucket():
+            assert self.process.poll() is None, self.log()
+            assert time.monotonic() < deadline, self.log()
+            time.sleep(0.2)
+
+    def _made_bucket(self) -> bool:
+        made = self.curl("-X", "PUT", f"{self.endpoint}/{BUCKET}")
+        return made.stdout.endswith("200") or made.stdout.endswith("409")
+
+    def curl(self, *args: str) -> "subprocess.CompletedProcess[str]":
+        """Makes a signed request; the code of the answer ends stdout."""
+        return subprocess.run(
+            [
+                "curl",
+                "-s",
+                "-w",
+                "%{http_code}",
+                "--noproxy",
+                "*",
+                "--aws-sigv4",
+                "aws:amz:us-east-1:s3",
+                "--user",
+                f"{ACCESS_KEY}:{SECRET_KEY}",
+                "-H",
+                "x-amz-content-sha256: UNSIGNED-PAYLOAD",
+                *args,
+            ],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def log(self) -> str:
+        """Everything that it printed."""
+        return (self.folder / "weed.log").read_text(errors="replace")
+
+    def stop(self) -> None:
+        """Kills it."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+            self.process = None
+
+
+@dataclass
+class Faults:
+    """What a BadServer does to its requests."""
+
+    # Called with the method and the number of the request; returns a code to
+    # answer with, "cut" to break the answer off, or None to serve.
+    choose: Callable[[str, int], "int | str | None"] = lambda method, number: None
+    delay_s: float = 0
+    bytes_max: int | None = None  # That the bucket takes; then 507.
+    requests: list[tuple[str, str]] = field(default_factory=list)
+    objects: dict[str, bytes] = field(default_factory=dict)
+
+
+class BadServer:
+    """Keeps objects in memory, asks for no key, and fails as it is told."""
+
+    def __init__(self) -> None:
+        faults = self.faults = Faults()
+        lock = threading.Lock()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *args: object) -> None:
+                """Says nothing."""
+
+            def answer(
+                self, code: int, body: bytes = b"", length: int | None = None
+            ) -> None:
+                self.send_response(code)
+                self.send_header(
+                    "Content-Length", str(len(body) if length is None else length)
+                )
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(body)
+
+            def serve(self) -> None:
+                size = int(self.headers.get("Content-Length") or 0)
+                body = self.rfile.read(size)
+                with lock:
+                    faults.requests.append((self.command, self.path))
+                    choice = faults.choose(self.command, len(faults.requests))
+                time.sleep(faults.delay_s)
+                if isinstance(choice, int):
+                    self.answer(choice)
+                    return
+                if choice == "cut":
+                    self.close_connection = True
+                    self.answer(200, b"x", 1000)
+                    return
+                if self.command == "PUT":
+                    self.put(body)
+                elif self.path.find("?") >= 0:
+                    self.list()
+                else:
+                    self.get()
+
+            def put(self, body: bytes) -> None:
+                with lock:
+                    held = sum(map(len, faults.objects.values()))
+                    if (
+                        self.headers.get("If-None-Match")
+                        and self.path in faults.objects
+                    ):
+                        self.answer(412)
+                    elif (
+                        faults.bytes_max is not None
+                        and held + len(body) > faults.bytes_max
+                    ):
+                        self.answer(507)
+                    else:
+                        faults.objects[self.path] = body
+                        self.answer(200)
+
+            def get(self) -> None:
+                body = faults.objects.get(self.path)
+                if body is None:
+                    self.answer(404)
+                    return
+                area = self.headers.get("Range")
+                if self.command == "HEAD":
+                    self.answer(200, b"", len(body))
+                elif area is None:
+                    self.answer(200, body)
+                else:
+                    first, last = map(int, area.removeprefix("bytes=").split("-"))
+                    if first >= len(body):
+                        self.answer(416)
+                    else:
+                        self.answer(206, body[first : last + 1])
+
+            def list(self) -> None:
+                names = {path.split("/")[3] for path in faults.objects}
+                found = "".join(
+                    f"<CommonPrefixes><Prefix>x/{name}/</Prefix></CommonPrefixes>"
+                    for name in sorted(names)
+                )
+                self.answer(
+                    200, f"<ListBucketResult>{found}</ListBucketResult>".encode()
+                )
+
+            do_GET = do_HEAD = do_PUT = serve
+
+            def do_DELETE(self) -> None:
+                faults.objects.pop(self.path, None)
+                self.answer(204)
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+        self.thread.start()
+
+    @property
+    def endpoint(self) -> str:
+        """Its URL."""
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+    def stop(self) -> None:
+        """Ends it."""
+        self.server.shutdown()
+        self.server.server_close()

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/archive/archive_jobs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "storage/batch/entry_batch.h"
+#include "tests/unit/storage/store_fixture.h"
+
+namespace msitd::archive {
+namespace {
+
+namespace fs = std::filesystem;
+using msitd::testing::MakeAlias;
+using msitd::testing::MakeDigest;
+using msitd::testing::MakeStatistics;
+using msitd::testing::MakeTensor;
+using msitd::testing::MakeValue;
+using msitd::testing::TestChunks;
+using msitd::testing::TestTensor;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using State = ArchiveJob::State;
+
+class ArchiveJobsTest : public storage::StoreTest {
+ protected:
+  void SetUp() override {
+    fs::create_directory(dir_ / "archive");
+    url_ = "file://" + (dir_ / "archive");
+    places_ = *storage::ArchivePlaces::Create({.urls = {url_}, .s3 = {}});
+    OpenWithRun("r");
+    pipeline_.emplace(store_->runs(), store_->log(), ingest::IngestOptions());
+  }
+
+  void TearDown() override {
+    jobs_.reset();
+    pipeline_.reset();
+  }
+
+  void StartJobs(const std::string& archive_url = "") {
+    ArchiveJobs::Options options;
+    options.archive_url = archive_url;
+    options.look_interval = std::chrono::milliseconds(20);
+    options.nice = 0;
+    jobs_.emplace(
+        ArchiveJobs::World{store_->runs(), store_->readers(),
+                           store_->attachments(), *places_, *pipeline_},
+        options);
+  }
+
+  ArchiveJob Await(const absl::StatusOr<ArchiveJob>& begun) {
+    EXPECT_TRUE(begun.ok()) << begun.status();
+    if (!begun.ok()) return {};
+    while (true) {
+      const ArchiveJob job = *jobs_->Get(begun->id);
+      if (job.state == State::kDone || job.state == State::kFailed) return job;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  }
+
+  absl::Status AppendTo(uint64_t stream, uint64_t number, uint32_t flags,
+                        const std::vector<TestTensor>& records) {
+    TestChunks chunks(stream, number, records);
+    chunks.span()[0].header().flags |= flags;
+    return store_->log().Append(chunks.span());
+  }
+
+  // Ranks whose tokens come in turns, with all that a producer may send.
+  void FillRun() {
+    uint64_t number = 0;
+    for (int64_t token = 0; token < 3; ++token) {
+      for (const char* const op : {"b", "a", "c"}) {
+        for (int rank = 0; rank < 2; ++rank) {
+          TestTensor tensor =
+              MakeTensor("r", token, op, 640, 1 + rank + 10 * token);
+          tensor.key.rank = rank;
+          tensor.sequence = number;
+          TestTensor alias = MakeAlias(tensor, std::string("view ") + op);
+          alias.sequence = number + 1;
+          TestTensor value =
+              MakeValue("r", token, RecordKind::kNumber, op, "1.5");
+          value.key.rank = rank;
+          value.sequence = number + 2;
+          TestTensor statistics = MakeStatistics(
+              "r", token, std::string("stat ") + op, "{\"mean\": 1}");
+          statistics.key.rank = rank;
+          statistics.sequence = number + 3;
+          statistics.stack = "a stack";
+          ASSERT_TRUE(AppendTo(kStream + rank, number++ / 2, 0,
+                               {tensor, alias, value, statistics})
+                          .ok());
+        }
+      }
+    }
+    TestTensor large = MakeTensor("r", 7, "large", kPartBytes + 64, 3);
+    TestTensor rest = large;
+    rest.part = 1;
+    ASSERT_TRUE(AppendTo(5, 0, 0, {large}).ok());
+    ASSERT_TRUE(AppendTo(5, 1, 0, {rest}).ok());
+    TestTensor claimed = MakeTensor("r", 8, "claimed", 640);
+    claimed.digest = MakeDigest(640, 9);
+    claimed.is_sent = false;
+    ASSERT_TRUE(AppendTo(5, 2, chunk::kSummaryOnlyFlag, {claimed}).ok());
+    StreamCoverage coverage;
+    coverage.seen_count = 50;
+    coverage.dropped_count = 3;
+    ASSERT_TRUE(store_->log().ReportCoverage("r", 0, 5, coverage).ok());
+  }
+
+  std::vector<storage::TensorInfo> Entries(const std::string& run) {
+    std::vector<storage::TensorInfo> out;
+    Selector all;
+    for (int kind = 0; kind < kRecordKindCount; ++kind) {
+      all.kinds.push_back(static_cast<RecordKind>(kind));
+    }
+    const auto reader = *store_->readers().OpenRun(run);
+    const auto scan = *reader->Scan(all, "");
+    storage::TensorInfo entry;
+    while (*scan->Next(entry)) out.push_back(entry);
+    return out;
+  }
+
+  std::string url_;
+  std::unique_ptr<storage::ArchivePlaces> places_;
+  std::optional<ingest::IngestPipeline> pipeline_;
+  std::optional<ArchiveJobs> jobs_;
+};
+
+TEST_F(ArchiveJobsTest, ARunComesBackAsItWas) {
+  FillRun();
+  ASSERT_TRUE(store_->runs().SealRun("r").ok());
+  auto writer =
+      store_->attachments().Begin({"r", "graph", "text/plain", false});
+  ASSERT_TRUE((*writer)->Append("hello").ok());
+  ASSERT_TRUE((*writer)->Commit().ok());
+  StartJobs();
+  const ArchiveJob archived =
+      Await(jobs_->Archive("r", url_, false, access::Daemon()));
+  ASSERT_TRUE(archived.status.ok()) << archived.status;
+  const ArchiveJob restored =
+      Await(jobs_->Restore(url_, "r", "s", access::Daemon()));
+  ASSERT_TRUE(restored.status.ok()) << restored.status;
+  EXPECT_THAT(restored.differences, IsEmpty());
+  const auto before = Entries("r");
+  const auto after = Entries("s");
+  ASSERT_EQ(before.size(), after.size());
+  storage::EntryHasher hasher;
+  std::vector<size_t> order_before(before.size());
+  for (size_t i = 0; i < before.size(); ++i) {
+    EXPECT_EQ(before[i].key.op, after[i].key.op);
+    EXPECT_EQ(hasher.Hash(before[i]), hasher.Hash(after[i]))
+        << before[i].key.op;
+    // Who was received first.
+    for (size_t j = 0; j < i; ++j) {
+      if (before[i].tensor_bytes == 0 || before[j].tensor_bytes == 0) continue;
+      EXPECT_EQ(before[i].parts[0].place <=> before[j].parts[0].place,
+                after[i].parts[0].place <=> after[j].parts[0].place)
+          << before[i].key.op << " " << before[j].key.op;
+    }
+  }
+  const storage::RunInfo old = *store_->runs().GetRun("r");
+  const storage::RunInfo now = *store_->runs().GetRun("s");
+  EXPECT_TRUE(now.sealed);
+  EXPECT_EQ(now.counters.tensor_count, old.counters.tensor_count);
+  EXPECT_EQ(now.counters.payload_bytes, old.counters.payload_bytes);
+  EXPECT_EQ(now.counters.value_count, old.counters.value_count);
+  EXPECT_EQ(now.counters.statistics_count, old.counters.statistics_count);
+  EXPECT_EQ(now.counters.dropped_count, old.counters.dropped_count);
+  const auto attachment = store_->attachments().GetAttachment("s", "graph");
+  ASSERT_TRUE(attachment.ok());
+  EXPECT_EQ(*store_->attachments().ReadAttachment(*attachment, 0, 5), "hello");
+}
+
+TEST_F(ArchiveJobsTest, SaysWhatDoesNotComeBack) {
+  ASSERT_TRUE(
+      AppendTo(5, 0, chunk::kSampleFlag, {MakeTensor("r", 0, "sampled", 64000)})
+          .ok());
+  ASSERT_TRUE(AppendTo(5, 1, chunk::kSummaryOnlyFlag,
+                       {MakeTensor("r", 1, "summary", 640)})
+                  .ok());
+  TestTensor large = MakeTensor("r", 2, "large", kPartBytes + 64, 3);
+  TestTensor rest = large;
+  rest.part = 1;
+  ASSERT_TRUE(AppendTo(5, 2, chunk::kSummaryOnlyFlag, {large}).ok());
+  ASSERT_TRUE(AppendTo(5, 3, chunk::kSummaryOnlyFlag, {rest}).ok());
+  ASSERT_TRUE(store_->runs().SealRun("r").ok());
+  StartJobs();
+  ASSERT_TRUE(
+      Await(jobs_->Archive("r", url_, false, access::Daemon())).status.ok());
+  const ArchiveJob restored =
+      Await(jobs_->Restore(url_, "r", "s", access::Daemon()));
+  ASSERT_TRUE(restored.status.ok()) << restored.status;
+  EXPECT_THAT(restored.differences,
+              ElementsAre(HasSubstr("1 tensors of several parts"),
+                          HasSubstr("1 tensors have no sample"),
+                          HasSubstr("1 records differ")));
+}
+
+TEST_F(ArchiveJobsTest, AFailedRestoreLeavesNothing) {
+  FillRun();
+  ASSERT_TRUE(store_->runs().SealRun("r").ok());
+  StartJobs();
+  ASSERT_TRUE(
+      Await(jobs_->Archive("r", url_, false, access::Daemon())).status.ok());
+  for (const auto& entry : fs::directory_iterator(dir_ / "archive/r")) {
+    if (entry.path().filename().string().starts_with("pack-")) {
+      fs::resize_file(entry.path(), 1000);
+    }
+  }
+  const ArchiveJob restored =
+      Await(jobs_->Restore(url_, "r", "s", access::Daemon()));
+  EXPECT_TRUE(absl::IsDataLoss(restored.status)) << restored.status;
+  EXPECT_FALSE(store_->runs().GetRun("s").ok());
+}
+
+TEST_F(ArchiveJobsTest, ARunOfThatNameIsInTheWay) {
+  ASSERT_TRUE(store_->runs().SealRun("r").ok());
+  StartJobs();
+  ASSERT_TRUE(
+      Await(jobs_->Archive("r", url_, false, access::Daemon())).status.ok());
+  EXPECT_EQ(Reason(jobs_->Restore(url_, "r", "", access::Daemon()).status()),
+            "RUN_EXISTS");
+  EXPECT_EQ(
+      Reason(Await(jobs_->Restore(url_, "none", "", access::Daemon())).status),
+      "RUN_NOT_FOUND");
+}
+
+TEST_F(ArchiveJobsTest, RefusesAnActiveRunAndAnotherPlace) {
+  StartJobs();
+  EXPECT_EQ(jobs_->Archive("r", url_, false, access::Daemon()).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(jobs_->Archive("r", "file:///srv/none", false, access::Daemon())
+                .status()
+                .code(),
+            absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(Reason(jobs_->Archive("x", url_, false, access::Daemon()).status()),
+            "RUN_NOT_FOUND");
+}
+
+TEST_F(ArchiveJobsTest, BytesAreGivenUpLast) {
+  FillRun();
+  ASSERT_TRUE(store_->runs().SealRun("r").ok());
+  StartJobs();
+  ASSERT_TRUE(
+      Await(jobs_->Archive("r", url_, true, access::Daemon())).status.ok());
+  EXPECT_EQ(store_->runs().GetRun("r")->retention.limits.bytes_max, 1U);
+  EXPECT_TRUE(fs::exists(dir_ / "archive/r/manifest"));
+}
+
+TEST_F(ArchiveJobsTest, SealedRunsGoByThemselves) {
+  FillRun();
+  StartJobs(url_);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_FALSE(fs::exists(dir_ / "archive/r"));
+  ASSERT_TRUE(store_->runs().SealRun("r").ok());
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!fs::exists(dir_ / "archive/r/manifest")) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  const auto job = jobs_->OfRun("r");
+  ASSERT_TRUE(job.has_value());
+  EXPECT_TRUE(job->is_automatic);
+}
+
+}  // namespace
+}  // namespace msitd::archive
