@@ -247,27 +247,45 @@ absl::Status ArchiveJobs::DoRestore(ArchiveJob& job) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<bool> ArchiveJobs::IsArchived(storage::ObjectStore& store,
+                                             const storage::RunInfo& run) {
+  const auto manifest = storage::ReadManifest(store, run.spec.name);
+  if (HasReason(manifest.status(), ErrorReason::kRunNotFound)) return false;
+  if (!manifest.ok()) return manifest.status();
+  if (manifest->run.id != run.id ||
+      manifest->run.create_time_ns != run.create_time_ns) {
+    log::Get("archive")->warn(
+        "not archived run={} url={} error='another run of that name is there'",
+        run.spec.name, options_.archive_url);
+  }
+  return true;
+}
+
 void ArchiveJobs::LookForRuns() {
+  const auto store = world_.places.Open(options_.archive_url);
   const auto now = std::chrono::steady_clock::now();
   std::string after;
-  while (!stops_) {
+  while (!stops_ && store.ok()) {
     const auto runs = world_.runs.ListRuns(after, kRunsAtOnce);
     if (!runs.ok() || runs->empty()) return;
     after = runs->back().spec.name;
     for (const storage::RunInfo& run : *runs) {
       if (!run.sealed || archived_.contains(run.id)) continue;
-      const std::optional<ArchiveJob> last = OfRun(run.spec.name);
-      if (last.has_value() && last->url == options_.archive_url) {
-        if (last->state == State::kDone) archived_.insert(run.id);
-        if (last->state != State::kFailed) continue;
-        const auto [retry, is_new] =
-            retries_.emplace(run.id, now + options_.retry_interval);
-        if (now < retry->second) continue;
-        retries_.erase(retry);
+      const auto retry = retries_.find(run.id);
+      if (retry != retries_.end() && now < retry->second) continue;
+      retries_.insert_or_assign(run.id, now + options_.retry_interval);
+      // What is being archived is looked at again after a while.
+      const absl::StatusOr<bool> is_there = IsArchived(**store, run);
+      if (is_there.ok() && *is_there) archived_.insert(run.id);
+      if (!is_there.ok()) {
+        log::Get("archive")->warn("not archived run={} url={} error='{}'",
+                                  run.spec.name, options_.archive_url,
+                                  Message(is_there.status()));
       }
+      if (!is_there.ok() || *is_there) continue;
       ArchiveJob job;
       job.run = job.archived_run = run.spec.name;
-      job.url = options_.archive_url;
+      job.url = (*store)->url();
       job.is_automatic = true;
       job.caller = access::Daemon();
       if (!Add(std::move(job)).ok()) return;

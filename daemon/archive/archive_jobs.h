@@ -109,8 +109,11 @@ class ArchiveJobs {
   // Tells how far a job has come; an error once it is to stop.
   absl::Status Report(ArchiveJob& job, uint64_t record_count,
                       uint64_t record_total) ABSL_LOCKS_EXCLUDED(mu_);
-  // Adds a job for each sealed run that the archive may lack.
+  // Adds a job for each sealed run that the archive lacks.
   void LookForRuns() ABSL_LOCKS_EXCLUDED(mu_);
+  // True if the archive has the run; also notes if it has another of that name.
+  absl::StatusOr<bool> IsArchived(storage::ObjectStore& store,
+                                  const storage::RunInfo& run);
 
   const World world_;
   const Options options_;
@@ -122,8 +125,8 @@ class ArchiveJobs {
   std::deque<JobPtr> jobs_ ABSL_GUARDED_BY(mu_);  // All that are remembered.
   std::deque<JobPtr> waiting_ ABSL_GUARDED_BY(mu_);
 
-  // Of the thread alone: runs that the archive has, and when a run that failed
-  // is tried again.
+  // Of the thread alone: runs that the archive has, or never can have, and when
+  // a run that failed is tried again.
   std::set<storage::RunId> archived_;
   std::map<storage::RunId, std::chrono::steady_clock::time_point> retries_;
 

@@ -66,7 +66,7 @@ std::string ReasonOf(const grpc::Status& status) {
 }
 
 bool IsWorthAnotherTry(const absl::Status& error) {
-  if (HasReason(error, ErrorReason::kPeerFailed)) return false;
+  if (HasReason(error, ErrorReason::kSourceFailed)) return false;
   return absl::IsUnavailable(error) ||
          HasReason(error, ErrorReason::kRequestsExhausted);
 }
@@ -132,12 +132,12 @@ absl::Status Peer::Late() const {
   return WithReason(MakeStatus(absl::StatusCode::kUnavailable,
                                "peer {}: nothing has come from it for {} ms",
                                endpoint_, timeout_.count()),
-                    ErrorReason::kPeerFailed);
+                    ErrorReason::kSourceFailed);
 }
 
 absl::Status Peer::Fail(const absl::Status& why) {
   const MutexLock lock(mu_);
-  if (failure_.ok()) failure_ = WithReason(why, ErrorReason::kPeerFailed);
+  if (failure_.ok()) failure_ = WithReason(why, ErrorReason::kSourceFailed);
   return failure_;
 }
 

@@ -33,7 +33,7 @@ struct PeerOptions {
 // calls: a comparison that has lost a side ends.
 //
 // Thread-safe. Errors name the endpoint. Those that it has failed by have the
-// reason PEER_FAILED: UNAVAILABLE if it cannot be reached or is late, DATA_LOSS
+// reason SOURCE_FAILED: UNAVAILABLE if it cannot be reached or is late, DATA_LOSS
 // if it sends what no daemon sends, UNIMPLEMENTED if its version is too old,
 // and what else it may refuse a call with.
 class Peer {

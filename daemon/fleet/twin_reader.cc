@@ -192,7 +192,7 @@ class TwinReader final : public storage::RunReader {
                    "run {} lost bytes meanwhile that were to stand for equal "
                    "ones of run {}; compare again",
                    local_.name(), name()),
-        ErrorReason::kPeerFailed);
+        ErrorReason::kSourceFailed);
   }
 
   // Returns whether the local run is as it was when digests were made of it.

@@ -33,7 +33,7 @@ using ReadDigests = std::function<absl::Status(
 // A part that lies at hand has a place that no peer has (kPeerFileEnd), so it
 // is never looked for far away; nor is a part of `run` looked for at hand.
 //
-// Errors: those of `run`; UNAVAILABLE with PEER_FAILED if `local` lost bytes
+// Errors: those of `run`; UNAVAILABLE with SOURCE_FAILED if `local` lost bytes
 // that were taken for those of `run`.
 std::unique_ptr<storage::RunReader> MakeTwinReader(
     std::unique_ptr<storage::RunReader> run, ReadDigests read_digests,

@@ -169,6 +169,12 @@ absl::StatusOr<compare::ComparisonPlan> ToPlan(const v1::Comparison& request) {
   if (plan.matching.is_mapped()) {
     const v1::Matching::Mapping& mapping = request.matching().mapping();
     const bool is_golden = mapping.side() == v1::Matching::Mapping::GOLDEN;
+    if (!(is_golden ? plan.golden_source : plan.target_source).empty()) {
+      return FieldInvalid(
+          "comparison.matching.mapping",
+          "is an attachment of a run that lies elsewhere: attachments are read "
+          "of runs of this daemon alone");
+    }
     plan.mapping = {is_golden ? plan.golden_run : plan.target_run,
                     mapping.attachment()};
   }

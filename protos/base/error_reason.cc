@@ -54,7 +54,7 @@ constexpr Row kRows[] = {
     {ErrorReason::kPeerRefused, "PEER_REFUSED"},
     {ErrorReason::kRoleRefused, "ROLE_REFUSED"},
     {ErrorReason::kNotOwner, "NOT_OWNER"},
-    {ErrorReason::kPeerFailed, "PEER_FAILED"},
+    {ErrorReason::kSourceFailed, "SOURCE_FAILED"},
 };
 
 }  // namespace

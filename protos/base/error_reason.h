@@ -59,7 +59,7 @@ enum class ErrorReason : uint8_t {
   kRoleRefused = 64,
   kNotOwner = 65,
 
-  kPeerFailed = 70,
+  kSourceFailed = 70,
 };
 
 // Returns "RUN_NOT_FOUND" and the like: names travel, numbers do not. Empty for

@@ -8,6 +8,7 @@
 #include "protos/chunk/chunk.h"
 #include "protos/status/status.h"
 #include "storage/batch/entry_batch.h"
+#include "storage/archive/archive_error.h"
 
 namespace msitd::storage {
 
@@ -67,7 +68,7 @@ absl::StatusOr<std::string> ArchiveBlocks::Fetch(size_t block, size_t end) {
   if (absl::IsNotFound(status) || absl::IsDataLoss(status)) {
     return Corrupt(block, Message(status));
   }
-  if (!status.ok()) return status;
+  MSITD_RETURN_IF_ERROR(OfArchive(status, store_.url()));
   if (last == block) return read;
   const MutexLock lock(mu_);
   uint64_t at = first.bytes;
@@ -87,11 +88,13 @@ absl::StatusOr<std::string> ArchiveBlocks::Fetch(size_t block, size_t end) {
 absl::Status ArchiveBlocks::Corrupt(size_t block,
                                     std::string_view problem) const {
   const ArchiveBlock& place = directory_.blocks[block];
-  return WithReason(
-      MakeStatus(absl::StatusCode::kDataLoss,
-                 "{}/{}/{}: entries at byte {}: {}", store_.url(), folder_,
-                 manifest_.indexes[place.index].name, place.offset, problem),
-      ErrorReason::kFrameCorrupt);
+  return OfArchive(
+      WithReason(MakeStatus(absl::StatusCode::kDataLoss,
+                            "{}/{}/{}: entries at byte {}: {}", store_.url(),
+                            folder_, manifest_.indexes[place.index].name,
+                            place.offset, problem),
+                 ErrorReason::kFrameCorrupt),
+      store_.url());
 }
 
 absl::StatusOr<BlockEntries> ArchiveBlocks::Decode(size_t block,

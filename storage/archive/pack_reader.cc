@@ -11,6 +11,7 @@
 #include "protos/base/sample.h"
 #include "protos/chunk/chunk.h"
 #include "protos/status/status.h"
+#include "storage/archive/archive_error.h"
 
 namespace msitd::storage {
 namespace {
@@ -167,41 +168,39 @@ class PackReader::Batch final : public PartBatch {
   std::optional<ReadPool::Job> job_;
 };
 
+absl::Status PackReader::Damaged(std::string_view problem) const {
+  return OfArchive(
+      WithReason(MakeStatus(absl::StatusCode::kDataLoss, "{}", problem),
+                 ErrorReason::kFrameCorrupt),
+      store_.url());
+}
+
 absl::Status PackReader::Corrupt(const PackPlace& place, uint64_t bytes) const {
-  return WithReason(
-      MakeStatus(absl::StatusCode::kDataLoss,
-                 "{}/{}/{}: {} bytes at {} do not match their hash",
-                 store_.url(), folder_, manifest_.packs[place.pack].name, bytes,
-                 place.offset),
-      ErrorReason::kFrameCorrupt);
+  return Damaged(fmt::format(
+      "{}/{}/{}: {} bytes at {} do not match their hash", store_.url(), folder_,
+      manifest_.packs[place.pack].name, bytes, place.offset));
 }
 
 absl::Status PackReader::ReadAt(const PackPlace& place,
                                 std::span<std::byte> out) {
   if (place.pack >= manifest_.packs.size()) {
-    return WithReason(MakeStatus(absl::StatusCode::kDataLoss,
-                                 "{}/{} names a pack {} that it does not have",
-                                 store_.url(), folder_, place.pack),
-                      ErrorReason::kFrameCorrupt);
+    return Damaged(fmt::format("{}/{} names a pack {} that it does not have",
+                               store_.url(), folder_, place.pack));
   }
   const ArchiveObject& pack = manifest_.packs[place.pack];
   if (place.offset > pack.bytes || out.size() > pack.bytes - place.offset) {
-    return WithReason(
-        MakeStatus(absl::StatusCode::kDataLoss,
-                   "{}/{}/{}: {} bytes at {} are behind its end", store_.url(),
-                   folder_, pack.name, out.size(), place.offset),
-        ErrorReason::kFrameCorrupt);
+    return Damaged(fmt::format("{}/{}/{}: {} bytes at {} are behind its end",
+                               store_.url(), folder_, pack.name, out.size(),
+                               place.offset));
   }
   const absl::Status status =
       store_.Read(folder_ + "/" + pack.name, place.offset, out);
   // An object that is missing or too short is damage, not a question of what is
   // there.
   if (absl::IsNotFound(status) || absl::IsDataLoss(status)) {
-    return WithReason(
-        MakeStatus(absl::StatusCode::kDataLoss, "{}", Message(status)),
-        ErrorReason::kFrameCorrupt);
+    return Damaged(Message(status));
   }
-  return status;
+  return OfArchive(status, store_.url());
 }
 
 absl::StatusOr<std::span<const std::byte>> PackReader::Read(

@@ -43,6 +43,7 @@ class PackReader {
   // Fills `out` from `place`.
   absl::Status ReadAt(const PackPlace& place, std::span<std::byte> out);
   absl::Status Corrupt(const PackPlace& place, uint64_t bytes) const;
+  absl::Status Damaged(std::string_view problem) const;
 
   ObjectStore& store_;
   const std::string& folder_;

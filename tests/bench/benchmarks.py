@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+import bench_archive
 import bench_compare
 import bench_cores
 import bench_fleet
@@ -195,6 +196,7 @@ BENCHMARKS: dict[str, Measure] = {
     "watch.lag_p99_s": bench_watch.lag_p99_s,
     **bench_fleet.BENCHMARKS,
     **bench_ray.BENCHMARKS,
+    **bench_archive.BENCHMARKS,
 }
 
 

@@ -343,7 +343,7 @@ def test_daemons_of_other_kinds_are_told(new_daemon: Callable[[], Daemon]) -> No
         answer = refused(near, golden_source=endpoint)
         assert endpoint in answer.message
         assert words in answer.message
-        assert answer.reason in ("PEER_FAILED", "")
+        assert answer.reason in ("SOURCE_FAILED", "")
         server.stop(None)
 
 

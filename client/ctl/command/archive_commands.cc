@@ -20,6 +20,10 @@ constexpr std::chrono::milliseconds kSlowestPoll(500);
 
 using Stub = v1::ArchiveService::Stub;
 
+constexpr char kJobColumns[] =
+    "id,kind,state,run,url,records=record_count,sent=sent_size_bytes,"
+    "automatic?=automatic,problem~=problem";
+
 constexpr char kArchivedColumns[] =
     "name,world_size,tensors=tensor_count,size=size_bytes,"
     "create_time?=create_time,archive_time?=archive_time,labels?=labels,"
@@ -145,6 +149,46 @@ Outcome Restore(Invocation& invocation, const RestoreFlags& flags) {
   return End(invocation, job, text);
 }
 
+ListLayout JobLayout() {
+  ListLayout layout;
+  layout.field = "jobs";
+  layout.columns = kJobColumns;
+  layout.name = "run";
+  layout.response = v1::ListArchiveJobsResponse::descriptor();
+  return layout;
+}
+
+Outcome ListJobs(Invocation& invocation, const std::string& columns) {
+  std::unique_ptr<ListPrinter> printer;
+  MSITCTL_ASSIGN_OR_USAGE(
+      printer,
+      ListPrinter::Create(JobLayout(), invocation.print_options(columns),
+                          invocation.out()));
+  v1::ListArchiveJobsResponse response;
+  MSITCTL_RETURN_IF_FAILED(invocation.Ask(
+      &Stub::ListArchiveJobs, v1::ListArchiveJobsRequest(), response));
+  for (const v1::ArchiveJob& job : response.jobs()) printer->Add(job);
+  printer->Finish(response);
+  return {};
+}
+
+void AddArchiving(CommandLine& line, CLI::App& noun) {
+  auto columns = std::make_shared<std::string>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "archiving",
+       .summary =
+           "Lists what is, or was, archived and restored, the last first.",
+       .examples = "msitctl run archiving",
+       .rpcs = "ArchiveService.ListArchiveJobs"},
+      [columns](Invocation& invocation) {
+        return ListJobs(invocation, *columns);
+      });
+  AddColumnsFlag(
+      verb, *columns,
+      ColumnWords(*v1::ListArchiveJobsResponse::descriptor(), JobLayout()));
+}
+
 }  // namespace
 
 Outcome ListArchived(Invocation& invocation, const std::string& url,
@@ -199,6 +243,7 @@ void AddArchiveVerbs(CommandLine& line, CLI::App& noun) {
       ->type_name("RUN");
   back.add_flag("--detach", restore->detach,
                 "Do not wait: print the job and return");
+  AddArchiving(line, noun);
 }
 
 }  // namespace msitd::ctl

@@ -8,7 +8,7 @@
 
 namespace msitd::ctl {
 
-// Adds `archive` and `restore`.
+// Adds `archive`, `restore` and `archiving`.
 void AddArchiveVerbs(CommandLine& line, CLI::App& noun);
 
 // Lists the runs of the archive at `url`.

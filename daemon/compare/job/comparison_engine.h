@@ -196,7 +196,7 @@ class ComparisonEngine {
   void ProveBySummaries(const TensorPair& pair,
                         const Verification& verification,
                         const RowMetrics& known);
-  // CANCELLED and PEER_FAILED, after which nothing more can be read, are the
+  // CANCELLED and SOURCE_FAILED, after which nothing more can be read, are the
   // only errors; everything else becomes a verdict.
   absl::Status Measure(const TensorPair& pair, const PairPlan& plan,
                        v1::ComparisonRow& row, RowMetrics& metrics);

@@ -274,7 +274,7 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
   const Verification& verification = plan.verification;
   const absl::StatusOr<PairMeasurement> measurement = measurer_->Next();
   if (absl::IsCancelled(measurement.status()) ||
-      HasReason(measurement.status(), ErrorReason::kPeerFailed)) {
+      HasReason(measurement.status(), ErrorReason::kSourceFailed)) {
     return measurement.status();
   }
   if (!measurement.ok()) {

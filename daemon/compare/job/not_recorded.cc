@@ -153,7 +153,7 @@ class RankDocuments {
     }
     const auto bytes = run.ReadPart(document.parts[0], buffer);
     if (absl::IsUnavailable(bytes.status()) ||
-        HasReason(bytes.status(), ErrorReason::kPeerFailed)) {
+        HasReason(bytes.status(), ErrorReason::kSourceFailed)) {
       return bytes.status();
     }
     auto parsed = bytes.ok() ? Parse(*bytes) : std::nullopt;

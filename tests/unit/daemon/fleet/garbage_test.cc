@@ -149,7 +149,7 @@ class GarbageTest : public FleetFixture {
 
   void ExpectGarbage(const absl::Status& status, const std::string& what) {
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
-    EXPECT_TRUE(HasReason(status, ErrorReason::kPeerFailed)) << status;
+    EXPECT_TRUE(HasReason(status, ErrorReason::kSourceFailed)) << status;
     EXPECT_THAT(std::string(Message(status)),
                 AllOf(HasSubstr(peer_->endpoint()), HasSubstr(what)));
   }
@@ -412,7 +412,7 @@ TEST_P(GarbageTest, IsGivenUpInTime) {
   peer_->on_scan = [](int, Response&) { return std::optional(kDown); };
   const absl::Status down = ScanAll();
   EXPECT_TRUE(absl::IsUnavailable(down));
-  EXPECT_TRUE(HasReason(down, ErrorReason::kPeerFailed));
+  EXPECT_TRUE(HasReason(down, ErrorReason::kSourceFailed));
   EXPECT_THAT(std::string(Message(down)), HasSubstr("going down"));
   peer_->on_scan = [](int, Response&) -> std::optional<grpc::Status> {
     std::this_thread::sleep_for(std::chrono::milliseconds(1500));

@@ -203,7 +203,7 @@ TEST_P(RemoteRunReaderTest, FailsForGoodWithoutItsPeer) {
   StopNode();
   const auto gone = (*far)->GetInfo().status();
   EXPECT_TRUE(absl::IsUnavailable(gone));
-  EXPECT_TRUE(HasReason(gone, ErrorReason::kPeerFailed)) << gone;
+  EXPECT_TRUE(HasReason(gone, ErrorReason::kSourceFailed)) << gone;
   EXPECT_THAT(std::string(Message(gone)), HasSubstr(where));
   Start();
   // It may have missed something.

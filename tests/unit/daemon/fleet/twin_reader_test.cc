@@ -163,7 +163,7 @@ TEST_P(TwinReaderTest, SaysThatTheRunHereHasChanged) {
   near_store_.fake()->Expire(key);
   AlignedBuffer buffer;
   const auto gone = twin_->ReadPart(entry.parts[0], buffer).status();
-  EXPECT_TRUE(HasReason(gone, ErrorReason::kPeerFailed));
+  EXPECT_TRUE(HasReason(gone, ErrorReason::kSourceFailed));
   EXPECT_THAT(std::string(Message(gone)), HasSubstr("compare again"));
 }
 

