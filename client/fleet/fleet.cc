@@ -230,9 +230,6 @@ Outcome Fleet::PlanComparison(const Message& request, Requests& requests) {
   std::vector<bool> has_target;
   MSITCTL_RETURN_IF_FAILED(HeldRanks(asked.golden_run(), golden, has_golden));
   MSITCTL_RETURN_IF_FAILED(HeldRanks(asked.target_run(), target, has_target));
-  if (worker_.has_value()) {
-    return PlanAtOneNode(request, has_golden, has_target, requests);
-  }
   bool is_aligned = true;
   bool has_both = false;
   RankSet together;
@@ -319,15 +316,16 @@ std::string Fleet::SourceOf(const std::vector<bool>& has) const {
   return is_local ? "" : fmt::format("{}", fmt::join(sources, ","));
 }
 
-Outcome Fleet::PlanAtOneNode(const Message& request,
-                             const std::vector<bool>& has_golden,
-                             const std::vector<bool>& has_target,
-                             Requests& requests) {
+Outcome Fleet::PlanAtOneNode(const Message& request, Requests& requests) {
   auto copy = std::make_unique<v1::CreateComparisonRequest>();
   copy->CopyFrom(request);
   v1::Comparison& comparison = *copy->mutable_comparison();
-  comparison.set_golden_source(SourceOf(has_golden));
-  comparison.set_target_source(SourceOf(has_target));
+  std::vector<RankSet> held;
+  std::vector<bool> has;
+  MSITCTL_RETURN_IF_FAILED(HeldRanks(comparison.golden_run(), held, has));
+  comparison.set_golden_source(SourceOf(has));
+  MSITCTL_RETURN_IF_FAILED(HeldRanks(comparison.target_run(), held, has));
+  comparison.set_target_source(SourceOf(has));
   requests[*worker_] = std::move(copy);
   return {};
 }
@@ -347,7 +345,8 @@ Outcome Fleet::MakeRequests(const Message& request, Requests& requests) {
   requests.resize(nodes_.size());
   const auto* const type = request.GetDescriptor();
   if (type == v1::CreateComparisonRequest::descriptor()) {
-    return PlanComparison(request, requests);
+    return worker_.has_value() ? PlanAtOneNode(request, requests)
+                               : PlanComparison(request, requests);
   }
   if (type == v1::SummarizeTensorsRequest::descriptor() &&
       worker_.has_value()) {

@@ -71,10 +71,7 @@ class Fleet : public Fanout {
   Outcome MakeRequests(const Message& request, Requests& requests);
   Outcome RequestsByName(const Message& request, Requests& requests);
   Outcome PlanComparison(const Message& request, Requests& requests);
-  Outcome PlanAtOneNode(const Message& request,
-                        const std::vector<bool>& has_golden,
-                        const std::vector<bool>& has_target,
-                        Requests& requests);
+  Outcome PlanAtOneNode(const Message& request, Requests& requests);
   Outcome PlanReduction(const Message& request, Requests& requests);
   // The nodes that have a run, as the node at `worker_` reads them.
   std::string SourceOf(const std::vector<bool>& has) const;

@@ -31,6 +31,7 @@ SERVICES = (
     "client/query/paging.h",
     "client/query/resuming_read.h",
     "client/report/page/row_histograms.h",
+    "daemon/fleet",
     "daemon/remote",
     "daemon/server",
     "daemon/service",
