@@ -11,7 +11,7 @@
 // upper bits of the number of the file.
 namespace msitd::storage {
 
-inline constexpr int kShareShift = 50;
+inline constexpr int kShareShift = 52;
 inline constexpr uint64_t kShareFileEnd = uint64_t{1} << kShareShift;
 
 // Changes the places of all parts from those of share `share` to those of the
