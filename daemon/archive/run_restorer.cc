@@ -40,6 +40,7 @@ class Restorer {
   absl::Status Copy() {
     MSITD_RETURN_IF_ERROR(OpenRanks());
     MSITD_RETURN_IF_ERROR(CopyRecords());
+    MSITD_RETURN_IF_ERROR(Stop());
     MSITD_RETURN_IF_ERROR(FinishRanks());
     MSITD_RETURN_IF_ERROR(CopyAttachments());
     if (!manifest_.run.capture_policy.empty()) {

@@ -24,6 +24,7 @@ constexpr std::chrono::milliseconds kWaitStep{50};
 constexpr size_t kListBytesMax = size_t{4} << 20;
 constexpr size_t kErrorBytesMax = size_t{64} << 10;
 constexpr long kStallBytesPerSecond = 1024;
+constexpr long kExpectTimeoutMs = 200;
 constexpr size_t kIdleHandlesMax = 16;
 
 // Ends with the process.
@@ -380,8 +381,9 @@ class S3Objects final : public ObjectStore {
         curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
         curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE,
                          static_cast<curl_off_t>(request.in.size()));
-        // Servers that do not answer it would cost a second each time.
-        AddHeader(headers, "Expect:");
+        // Large objects are sent once the server has taken the head, or does
+        // not answer to that.
+        curl_easy_setopt(curl, CURLOPT_EXPECT_100_TIMEOUT_MS, kExpectTimeoutMs);
         if (request.if_absent) AddHeader(headers, "If-None-Match: *");
         return;
       case Request::Method::kDelete:
