@@ -7,8 +7,9 @@ file has its name once it is whole.
 
 from __future__ import annotations
 
+import operator
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from msitd.query.comparison_types import ComparisonRow
@@ -18,8 +19,6 @@ from msitd.query.table import columns_of
 ROWS_FOLDER = "rows"
 # Rows that are made into columns at a time, and those of a group of a file.
 _BATCH_ROWS = 8192
-
-_SIDES = ("golden", "target")
 
 
 def needs(package: str) -> ImportError:
@@ -35,10 +34,14 @@ def file_name(task: int) -> str:
     return f"task-{task:06d}.parquet"
 
 
-class _Cells(NamedTuple):
+class _Field(NamedTuple):
+    """A field of a message as a column."""
+
     name: str
     kind: str
-    of: Callable[[Sequence[Any]], list[Any]]
+    words: dict[int, str] | None
+    """Of an enum: its values as users write them."""
+    is_optional: bool
 
 
 class RowFile:
@@ -59,7 +62,7 @@ class RowFile:
         # Of this process alone: an attempt that was given up may still write.
         self._unnamed = f"{self.path}.attempt-{attempt}-{os.getpid()}"
         self._task = task
-        self._cells = _cells()
+        self._fields = _Fields()
         self._metrics = list(metrics)
         schema = pa.schema(
             [
@@ -67,7 +70,7 @@ class RowFile:
                 ("group_token", pa.int64()),
                 ("group_rank", pa.int64()),
                 ("row_in_group", pa.int64()),
-                *((c.name, _ARROW[c.kind](pa)) for c in self._cells),
+                *((n, _ARROW[k](pa)) for n, k in self._fields.columns()),
                 *((f"metrics.{name}", pa.float64()) for name in metrics),
             ],
             metadata={"msitd.task": str(task), "msitd.attempt": str(attempt)},
@@ -108,17 +111,28 @@ class RowFile:
             return
         self._rows, self._places = [], []
         values: list[Sequence[Any]] = [[self._task] * len(rows)]
-        values += [[place[i] for place in places] for i in range(3)]
-        values += [cells.of(rows) for cells in self._cells]
-        measured = [{m.metric: m.value for m in row.metrics} for row in rows]
-        values += [[of.get(name) for of in measured] for name in self._metrics]
+        values += zip(*places, strict=True)
+        values += self._fields.cells_of(rows)
         arrays = [
             self._pa.array(column, type=field.type)
-            for column, field in zip(values, self._schema, strict=True)
+            for column, field in zip(values, self._schema, strict=False)
         ]
+        arrays += self._metric_arrays(rows)
         self._writer.write_batch(
             self._pa.record_batch(arrays, schema=self._schema), len(rows)
         )
+
+    def _metric_arrays(self, rows: Sequence[Any]) -> list[Any]:
+        measured = [{m.metric: m.value for m in row.metrics} for row in rows]
+        # Most metrics are measured only on request.
+        names = set().union(*measured)
+        nothing = self._pa.nulls(len(rows), self._pa.float64())
+        return [
+            self._pa.array([of.get(name) for of in measured], self._pa.float64())
+            if name in names
+            else nothing
+            for name in self._metrics
+        ]
 
 
 _ARROW: dict[str, Callable[[Any], Any]] = {
@@ -130,50 +144,93 @@ _ARROW: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _cells() -> list[_Cells]:
-    """The columns of a row, but for its number and its metrics."""
-    row = message_class("msitd.v1.ComparisonRow").DESCRIPTOR
-    side = row.fields_by_name["golden"].message_type
-    out: list[_Cells] = []
-    for column in columns_of(ComparisonRow, {}):
-        first, dot, second = column.name.partition(".")
-        if first in ("row", "metrics", "custom_metrics"):
-            continue
-        if not dot:
-            of = _of_field(row.fields_by_name[first], column.kind)
-            out.append(_Cells(column.name, column.kind, of))
-        elif first in _SIDES:
-            of = _of_side(first, _of_field(side.fields_by_name[second], column.kind))
-            out.append(_Cells(column.name, column.kind, of))
-    return out
+class _Fields:
+    """The columns of a row, but for its number and its metrics.
+
+    Takes all fields of a message at once: a call for each takes most of the time.
+    """
+
+    def __init__(self) -> None:
+        row = message_class("msitd.v1.ComparisonRow").DESCRIPTOR
+        side = row.fields_by_name["golden"].message_type
+        # Fields of the row, and what is left of the columns of a side, in order.
+        self._parts: list[tuple[str, list[_Field]]] = []
+        for column in columns_of(ComparisonRow, {}):
+            first, dot, second = column.name.partition(".")
+            if first in ("row", "metrics", "custom_metrics"):
+                continue
+            part = first if dot else ""
+            fields = side.fields_by_name if dot else row.fields_by_name
+            if not self._parts or self._parts[-1][0] != part:
+                self._parts.append((part, []))
+            field = fields[second if dot else first]
+            self._parts[-1][1].append(_field_of(field, column.kind))
+
+    def columns(self) -> Iterator[tuple[str, str]]:
+        """Yields names and kinds."""
+        for part, fields in self._parts:
+            for field in fields:
+                name = f"{part}.{field.name}" if part else field.name
+                yield name, field.kind
+
+    def cells_of(self, rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
+        """Yields the values of each column."""
+        for part, fields in self._parts:
+            if not part:
+                yield from _cells_of(rows, fields)
+                continue
+            there = [i for i, row in enumerate(rows) if row.HasField(part)]
+            sides = [getattr(rows[i], part) for i in there]
+            for cells in _cells_of(sides, fields):
+                yield (
+                    cells
+                    if len(there) == len(rows)
+                    else _spread(cells, there, len(rows))
+                )
 
 
-def _of_field(field: Any, kind: str) -> Callable[[Sequence[Any]], list[Any]]:
-    name = field.name
+def _field_of(field: Any, kind: str) -> _Field:
+    words = None
     if field.enum_type is not None:
-        enum = field.enum_type.values
-        words = {v.number: word_of(v.name, enum[0].name) for v in enum}
-        return lambda ms: [
-            words.get(getattr(m, name), str(getattr(m, name))) for m in ms
+        values = field.enum_type.values
+        words = {v.number: word_of(v.name, values[0].name) for v in values}
+    is_optional = kind != "ints" and field.has_presence
+    return _Field(field.name, kind, words, is_optional)
+
+
+def _cells_of(
+    messages: Sequence[Any], fields: Sequence[_Field]
+) -> Iterator[Sequence[Any]]:
+    if not messages:
+        yield from ([] for _ in fields)
+        return
+    take = operator.attrgetter(*(field.name for field in fields))
+    taken = list(map(take, messages))
+    columns = zip(*taken, strict=True) if len(fields) > 1 else [taken]
+    for field, cells in zip(fields, columns, strict=True):
+        yield _as_values(field, cells, messages)
+
+
+def _as_values(
+    field: _Field, cells: Sequence[Any], messages: Sequence[Any]
+) -> Sequence[Any]:
+    name = field.name
+    if field.kind == "ints":
+        return [list(numbers) if numbers else () for numbers in cells]
+    if field.words is not None:
+        words = field.words
+        return [words.get(number) or str(number or "") for number in cells]
+    if field.is_optional and not all(cells):
+        # What is not zero is there.
+        return [
+            value if value or message.HasField(name) else None
+            for value, message in zip(cells, messages, strict=True)
         ]
-    if kind == "ints":
-        return lambda ms: [list(getattr(m, name)) for m in ms]
-    if field.has_presence:
-        return lambda ms: [getattr(m, name) if m.HasField(name) else None for m in ms]
-    return lambda ms: [getattr(m, name) for m in ms]
-
-
-def _of_side(
-    side: str, of: Callable[[Sequence[Any]], list[Any]]
-) -> Callable[[Sequence[Any]], list[Any]]:
-    def cells(rows: Sequence[Any]) -> list[Any]:
-        there = [i for i, row in enumerate(rows) if row.HasField(side)]
-        values = of([getattr(rows[i], side) for i in there])
-        if len(there) == len(rows):
-            return values
-        out: list[Any] = [None] * len(rows)
-        for i, value in zip(there, values, strict=True):
-            out[i] = value
-        return out
-
     return cells
+
+
+def _spread(cells: Sequence[Any], at: Sequence[int], count: int) -> list[Any]:
+    out: list[Any] = [None] * count
+    for i, value in zip(at, cells, strict=True):
+        out[i] = value
+    return out
