@@ -466,6 +466,26 @@ def test_processes_of_which_one_is_killed(
     assert all(path.suffix == ".parquet" for path in left)
 
 
+def test_rows_that_pass_may_be_left_out(daemon: Daemon, tmp_path: Path) -> None:
+    two_runs(daemon)
+    whole, failing = (
+        fleet.compare(
+            golden="g",
+            target="t",
+            endpoint=daemon.endpoint,
+            engine="processes",
+            workers=1,
+            out=str(tmp_path / f"out{passing}"),
+            passing_rows=passing,
+        )
+        for passing in (True, False)
+    )
+    rows = fleet.read_rows(whole.folder).to_pylist()
+    kept = fleet.read_rows(failing.folder).to_pylist()
+    assert kept == [row for row in rows if row["verdict"] != "pass"]
+    assert whole.comparison.pass_count == failing.comparison.pass_count > 0
+
+
 def test_face_has_types(daemon: Daemon, tmp_path: Path) -> None:
     record_random(daemon, 4)
     seen: list[fleet.Progress] = []

@@ -112,6 +112,7 @@ std::vector<std::string> WordsOf(const Invocation& invocation,
     const std::chrono::duration<double> limit = *options.connection.timeout;
     add("--timeout", fmt::format("{}", limit.count()));
   }
+  if (flags.no_passing_rows) words.emplace_back("--no-passing-rows");
   if (options.progress) words.emplace_back("--progress");
   return words;
 }
@@ -155,6 +156,9 @@ void AddPartsFlags(CLI::App& verb, PartsFlags& flags) {
           "With --engine: configuration of the daemons that compare, as "
           "msitd takes it: where archives are, certificates for peers")
       ->type_name("FILE");
+  verb.add_flag("--no-passing-rows", flags.no_passing_rows,
+                "With --engine: files have no rows that pass, of which there "
+                "may be very many");
   verb.add_option("--workers", flags.workers,
                   "With --engine: how many daemons compare; default: one for "
                   "each processor")

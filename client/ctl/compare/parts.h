@@ -21,6 +21,7 @@ struct PartsFlags {
   std::string ray_address;
   std::string out;
   std::string worker_config;
+  bool no_passing_rows = false;
   int workers = 0;  // 0: one for each processor.
 
   bool asked_for() const { return !engine.empty(); }

@@ -136,8 +136,9 @@ Outcome CheckParts(Invocation& invocation, const CompareFlags& flags) {
     const char* const alone = !parts.ray_address.empty()     ? "--ray-address"
                               : !parts.out.empty()           ? "--out"
                               : !parts.worker_config.empty() ? "--worker-config"
-                              : parts.workers > 0            ? "--workers"
-                                                             : nullptr;
+                              : parts.no_passing_rows ? "--no-passing-rows"
+                              : parts.workers > 0     ? "--workers"
+                                                      : nullptr;
     if (alone == nullptr) return {};
     return UsageError(fmt::format("{} goes with --engine alone", alone));
   }

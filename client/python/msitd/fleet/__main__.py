@@ -59,6 +59,7 @@ def _parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--out")
     parser.add_argument("--workers", type=int)
     parser.add_argument("--worker-config")
+    parser.add_argument("--no-passing-rows", action="store_true")
     parser.add_argument("--rows-max", type=int, default=1000)
     parser.add_argument("--timeout", type=float)
     parser.add_argument("--progress", action="store_true")
@@ -84,6 +85,7 @@ def _answer(flags: argparse.Namespace) -> Any:
         out=flags.out,
         config=config,
         failing_rows_max=flags.rows_max,
+        passing_rows=not flags.no_passing_rows,
         on_progress=_show if flags.progress else None,
     )
     answer = new("StreamComparisonRowsResponse")

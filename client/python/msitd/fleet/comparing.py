@@ -32,6 +32,10 @@ EngineName = Literal["ray", "processes"]
 _TOKEN_MAX = (1 << 40) - 1
 _FRAME = -2
 
+# Of sources: what stands between several, and what the daemon asked calls itself.
+_SEPARATOR = ","
+_HERE = "local"
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -58,6 +62,7 @@ class Wanted:
     endpoint: str = ""
     config: str = ""
     failing_rows_max: int = 1000
+    passing_rows: bool = True
     task_groups: int | None = None
     on_progress: Callable[[Progress], None] | None = None
 
@@ -197,25 +202,35 @@ def _check(comparison: Any) -> None:
 def _setup(wanted: Wanted, folder: str) -> Setup:
     comparison = type(wanted.comparison)()
     comparison.CopyFrom(wanted.comparison)
+    given = (comparison.golden_source, comparison.target_source)
+    names = [source.split(_SEPARATOR) if source else [_HERE] for source in given]
     here = ""
-    if not comparison.golden_source or not comparison.target_source:
+    if any(_HERE in places for places in names):
         here = Settings(wanted.endpoint or None, None, None, None, None).endpoint
-    # Of two runs of one daemon it is asked itself.
-    endpoint = here
-    if comparison.golden_source or comparison.target_source:
-        endpoint = ""
-        comparison.golden_source = comparison.golden_source or here
-        comparison.target_source = comparison.target_source or here
-    sources = {comparison.golden_source, comparison.target_source} - {""}
-    archives = {source for source in sources if "://" in source}
+    if not any(given):
+        # Of two runs of one daemon it is asked itself.
+        return _with(wanted, comparison, folder, endpoint=here)
+    places = [[here if name == _HERE else name for name in of] for of in names]
+    comparison.golden_source, comparison.target_source = map(_SEPARATOR.join, places)
+    every = {place for of in places for place in of}
+    archives = {place for place in every if "://" in place}
+    return _with(
+        wanted,
+        comparison,
+        folder,
+        peers=tuple(sorted(every - archives)),
+        archives=tuple(sorted(archives)),
+    )
+
+
+def _with(wanted: Wanted, comparison: Any, folder: str, **more: Any) -> Setup:
     return Setup(
         comparison=comparison.SerializeToString(),
         folder=folder,
-        endpoint=endpoint,
-        peers=tuple(sorted(sources - archives)),
-        archives=tuple(sorted(archives)),
         config=wanted.config,
         failing_rows_max=wanted.failing_rows_max,
+        passing_rows=wanted.passing_rows,
+        **more,
     )
 
 

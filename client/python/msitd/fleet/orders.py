@@ -31,6 +31,8 @@ class Setup:
     config: str = ""
     """More of the configuration of that one, as TOML."""
     failing_rows_max: int = 1000
+    passing_rows: bool = True
+    """Whether files have rows that pass."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ class Part:
     wrong_weights: dict[tuple[int, str], int] = field(default_factory=dict)
     """By rank and op: the first token at which a weight is not the same."""
     path: str = ""
+    file_row_count: int = 0
     size_bytes: int = 0
     host: str = ""
     seconds: float = 0.0

@@ -113,6 +113,7 @@ def task_entry(part: Part) -> dict[str, Any]:
         "state": "done",
         "attempt": part.order.attempt,
         "row_count": part.row_count,
+        "file_row_count": part.file_row_count,
         "file": f"{ROWS_FOLDER}/{file_name(part.order.number)}",
         "size_bytes": part.size_bytes,
         "host": part.host,
@@ -167,10 +168,10 @@ def read_rows(folder: str, columns: Sequence[str] | None = None) -> pyarrow.Tabl
             continue
         path = os.path.join(folder, task["file"])
         with parquet.ParquetFile(path) as rows:
-            if rows.metadata.num_rows != task["row_count"]:
+            count = task["file_row_count"]
+            if rows.metadata.num_rows != count:
                 raise ValueError(
-                    f"{path}: {rows.metadata.num_rows} rows in place of "
-                    f"{task['row_count']}"
+                    f"{path}: {rows.metadata.num_rows} rows in place of {count}"
                 )
             wanted = None if columns is None else [*place, *columns]
             tables.append(rows.read(columns=wanted).replace_schema_metadata(None))

@@ -76,6 +76,7 @@ class RowFile:
             metadata={"msitd.task": str(task), "msitd.attempt": str(attempt)},
         )
         self._schema = schema
+        self.row_count = 0
         self._rows: list[Any] = []
         self._places: list[tuple[int, int, int]] = []
         self._writer = parquet.ParquetWriter(
@@ -84,6 +85,7 @@ class RowFile:
 
     def add(self, row: Any, place: tuple[int, int, int]) -> None:
         """Takes one row and where it is: token and rank of its group, row in it."""
+        self.row_count += 1
         self._rows.append(row)
         self._places.append(place)
         if len(self._rows) == _BATCH_ROWS:

@@ -30,6 +30,7 @@ from msitd.query.messages import message_class
 
 # As in protos/msitd/v1/comparison_service.proto.
 _DONE = 3
+_PASS = 1
 _FAIL = 2
 _UNMATCHED = 3
 _IO_WEIGHT = 3
@@ -106,11 +107,12 @@ class Worker:
         try:
             taken = _TakenRows(self._setup.failing_rows_max, self._keys)
             file = self._row_file(order) if order.keeps_rows else None
+            takes = _is_kept if self._setup.passing_rows else _is_no_pass
             try:
                 for rows in self._daemon.rows(made.name):
                     for row in rows:
                         place = taken.add(row)
-                        if file is not None:
+                        if file is not None and takes(row):
                             file.add(row, place)
                 header = self._daemon.get(made.name)
                 _check_whole(header, taken.row_count)
@@ -124,7 +126,9 @@ class Worker:
             self._daemon.delete(made.name)
         part = taken.part(order, header.SerializeToString())
         part.size_bytes = size
-        part.path = file.path if file is not None else ""
+        if file is not None:
+            part.path = file.path
+            part.file_row_count = file.row_count
         part.host = socket.gethostname()
         part.seconds = time.monotonic() - started
         return part
@@ -134,6 +138,14 @@ class Worker:
             self._metrics = self._daemon.metrics()
         folder = os.path.abspath(self._setup.folder)
         return RowFile(folder, order.number, order.attempt, self._metrics)
+
+
+def _is_kept(_: Any) -> bool:
+    return True
+
+
+def _is_no_pass(row: Any) -> bool:
+    return bool(row.verdict != _PASS)
 
 
 class _TakenRows:
