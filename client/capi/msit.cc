@@ -378,6 +378,14 @@ msit_code msit_begin_call(msit_client* client, int64_t token, const char* op,
       [&] { return client->client->BeginCall(token, View(op), call); });
 }
 
+void msit_enter(msit_client* client) noexcept {
+  if (client != nullptr) client->client->Enter();
+}
+
+void msit_leave(msit_client* client) noexcept {
+  if (client != nullptr) client->client->Leave();
+}
+
 msit_code msit_flush(msit_client* client, int64_t timeout_us) noexcept {
   if (client == nullptr) return NullClient();
   return Guarded([&] {
@@ -410,6 +418,8 @@ msit_code msit_get_counters(const msit_client* client,
     out.conflict_count = now.conflict_count;
     out.aliased_count = now.aliased_count;
     out.aliased_bytes = now.aliased_bytes;
+    out.recording_ns = now.recording_ns;
+    out.open_ns = now.open_ns;
     CopySized(out, counters->struct_size, counters);
     return Status();
   });

@@ -252,6 +252,7 @@ capture::Level Client::TakeLevel(const TensorView& tensor,
 }
 
 Status Client::Record(const TensorView& tensor) {
+  const RecordingScope scope(recording_time_);
   return Take(tensor, nullptr);
 }
 
@@ -502,6 +503,9 @@ ClientCounters Client::counters() const {
   counters.conflict_count = former_conflict_count_ + conflict_count_;
   counters.aliased_count = ledger_.aliased_count();
   counters.aliased_bytes = ledger_.aliased_bytes();
+  const RecordingTime::Times times = recording_time_.Read();
+  counters.recording_ns = times.recording_ns;
+  counters.open_ns = times.open_ns;
   return counters;
 }
 

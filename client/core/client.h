@@ -26,6 +26,7 @@
 #include "client/core/fork_guard.h"
 #include "client/core/interruptible_wait.h"
 #include "client/core/overflow.h"
+#include "client/core/recording_time.h"
 #include "client/core/reservation.h"
 #include "client/core/status.h"
 #include "client/core/tensor_view.h"
@@ -85,6 +86,8 @@ struct ClientCounters {
   uint64_t conflict_count = 0;
   uint64_t aliased_count = 0;
   uint64_t aliased_bytes = 0;
+  uint64_t recording_ns = 0;
+  uint64_t open_ns = 0;
 };
 
 // Records tensors of one rank of one run. Implements msit.h and keeps its
@@ -124,6 +127,11 @@ class Client final : private TransportListener {
   Status Publish(const Reservation& reservation, bool is_filled);
   // See msit_memory.
   std::vector<std::span<std::byte>> Memory() const;
+
+  // See msit_enter and msit_leave. Record, Reserve and BeginCall count by
+  // themselves.
+  void Enter() { recording_time_.Enter(); }
+  void Leave() { recording_time_.Leave(); }
 
   // Counts a record as dropped for which Record or Reserve threw.
   void CountDrop();
@@ -305,7 +313,9 @@ class Client final : private TransportListener {
   // Has the next token that begins wake the sender, which looks for none until
   // then. False if one has begun.
   bool AwaitToken();
-  // Tells the daemon counts and tokens.
+  // True if the last report of the stream would lack time that was spent.
+  bool HasUnreportedTime() const;
+  // Tells the daemon counts, times and tokens.
   void Report(Lock& lock);
   // When to tell the daemon the counts. Nothing if it knows them all: then
   // whoever changes them wakes the sender (WakeInTime, TakeLevel).
@@ -342,6 +352,8 @@ class Client final : private TransportListener {
   // then loads it.
   std::atomic<int64_t> token_end_{0};
   std::atomic<bool> watches_tokens_{false};
+
+  RecordingTime recording_time_;
 
   // Has a lock of its own, which may be taken while mu_ is held.
   RecordFilter filter_;
@@ -391,6 +403,7 @@ class Client final : private TransportListener {
   Clock::time_point look_time_;
   std::chrono::milliseconds look_interval_{0};
   int64_t reported_token_end_ = 0;
+  uint64_t reported_ticks_ = 0;
   // WakeTime() when the sender began to wait.
   std::optional<Clock::time_point> wake_time_;
   Clock::time_point answer_deadline_;

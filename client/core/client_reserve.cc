@@ -50,6 +50,7 @@ uint64_t ScratchBytes(const std::vector<PartSize>& sizes) {
 
 Status Client::Reserve(const TensorView& tensor,
                        std::unique_ptr<Reservation>* reservation) {
+  const RecordingScope scope(recording_time_);
   return Take(tensor, reservation);
 }
 

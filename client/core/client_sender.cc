@@ -135,7 +135,11 @@ std::optional<Client::Clock::time_point> Client::LingerTime() const {
 
 void Client::Report(Lock& lock) {
   report_time_ = Clock::now() + options_.report_interval;
-  const StreamCoverage coverage = ledger_.TakeReport();
+  reported_ticks_ = recording_time_.ticks();
+  const RecordingTime::Times times = recording_time_.Read();
+  StreamCoverage coverage = ledger_.TakeReport();
+  coverage.recording_ns = times.recording_ns;
+  coverage.open_ns = times.open_ns;
   const int64_t token_end = token_end_.load(std::memory_order_relaxed);
   reported_token_end_ = token_end;
   lock.unlock();
@@ -145,6 +149,11 @@ void Client::Report(Lock& lock) {
 
 bool Client::HasBegunTokens() const {
   return token_end_.load() > reported_token_end_;
+}
+
+// Others may still count, but are not waited for.
+bool Client::HasUnreportedTime() const {
+  return recording_time_.ticks() != reported_ticks_;
 }
 
 // Asks first and looks then, as ReportTime does.
@@ -162,13 +171,13 @@ bool Client::AwaitToken() {
 // then looks again. Otherwise a record between the look and the request would
 // be missed.
 std::optional<Client::Clock::time_point> Client::ReportTime() {
+  const bool is_last = must_stop_ && queue_.empty();
   ledger_.SetFiltered(filter_.filtered_count());
-  if (!ledger_.has_unreported()) {
+  if (!ledger_.has_unreported() && !(is_last && HasUnreportedTime())) {
     filter_.Watch();
     ledger_.SetFiltered(filter_.filtered_count());
     if (!ledger_.has_unreported()) return std::nullopt;
   }
-  const bool is_last = must_stop_ && queue_.empty();
   return is_last ? Clock::time_point::min() : report_time_;
 }
 
@@ -363,6 +372,7 @@ void Client::OnCommitted(uint64_t committed_count) {
     chunk_version_ = told_chunk_version_;
     takes_digests_ = chunk_version_ >= chunk::VersionFor(chunk::kDigestFlag);
     ledger_.ReportAgain();
+    reported_ticks_ = 0;
     report_time_ = Clock::now();
     reported_token_end_ = 0;
     look_time_ = report_time_;

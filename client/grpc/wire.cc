@@ -130,6 +130,8 @@ std::string EncodeCoverage(const StreamCoverage& coverage, int64_t token_end) {
   AppendNumber(4, coverage.seen_count, &report);
   AppendNumber(5, coverage.degraded_count, &report);
   AppendNumber(6, static_cast<uint64_t>(token_end), &report);
+  AppendNumber(7, coverage.recording_ns, &report);
+  AppendNumber(8, coverage.open_ns, &report);
   std::string request;
   AppendBytes(3, report, &request);
   return request;

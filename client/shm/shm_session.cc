@@ -108,7 +108,10 @@ void ShmSession::Publish(std::span<const std::byte> chunk) {
 bool ShmSession::ReportCoverage(const StreamCoverage& coverage,
                                 int64_t token_end) {
   shm::SessionCoverage message;
-  message.coverage = coverage;
+  message.coverage = {coverage.seen_count, coverage.filtered_count,
+                      coverage.dropped_count, coverage.truncated_count,
+                      coverage.degraded_count};
+  if (ring_) ring_->SetTimes({coverage.recording_ns, coverage.open_ns});
   message.token_end = token_end;
   return shm::SendMessage(socket_.get(), message);
 }

@@ -61,7 +61,9 @@ StreamCoverage ToCoverage(const v1::CoverageReport& report) {
           static_cast<uint64_t>(report.filtered_count()),
           static_cast<uint64_t>(report.dropped_count()),
           static_cast<uint64_t>(report.truncated_count()),
-          static_cast<uint64_t>(report.degraded_count())};
+          static_cast<uint64_t>(report.degraded_count()),
+          static_cast<uint64_t>(report.recording_ns()),
+          static_cast<uint64_t>(report.open_ns())};
 }
 
 // One WriteChunks call, and the peer of its stream in the pipeline. At most one
@@ -288,7 +290,7 @@ void WriteChunksCall::HandleMessage(const ingest::StreamHandle& stream) {
     case v1::WriteChunksRequest::kCoverage: {
       const StreamCoverage coverage = ToCoverage(message_.request().coverage());
       if (!IsSound(coverage)) {
-        return Leave(FieldInvalid("coverage", "a count is negative"));
+        return Leave(FieldInvalid("coverage", "a count or a time is negative"));
       }
       const int64_t token_end = message_.request().coverage().token_end();
       if (!ingest::IsTokenEnd(token_end)) {

@@ -83,6 +83,12 @@ SessionEnd ToMessage(const absl::Status& status) {
   return end;
 }
 
+StreamCoverage CoverageOf(const SessionCounts& counts, RingTimes times) {
+  return {counts.seen_count,      counts.filtered_count, counts.dropped_count,
+          counts.truncated_count, counts.degraded_count, times.recording_ns,
+          times.open_ns};
+}
+
 }  // namespace
 
 void ProducerSession::OnPackets() {
@@ -111,9 +117,12 @@ void ProducerSession::HandlePacket(Packet& packet) {
     }
     return HandleHello(hello, packet);
   }
-  if (packet.As(report) && IsSound(report.coverage) &&
-      ingest::IsTokenEnd(report.token_end)) {
-    sink_.ReportCoverage(stream_, report.coverage, report.token_end);
+  if (packet.As(report) && ingest::IsTokenEnd(report.token_end)) {
+    const StreamCoverage coverage = CoverageOf(report.coverage, ring_->Times());
+    if (!IsSound(coverage)) {
+      return EndStream(PacketInvalid("a coverage that no stream can have"));
+    }
+    sink_.ReportCoverage(stream_, coverage, report.token_end);
   } else if (packet.As(finish)) {
     is_complete_ = true;
   } else {

@@ -6,9 +6,9 @@
 
 namespace msitd {
 
-// How many tensors were handed to a stream since it was first opened, and how
-// many of them did not come through whole. These are totals over all its
-// connections, so reporting them again changes nothing.
+// How many tensors were handed to a stream since it was first opened, how many
+// of them did not come through whole, and what that took. These are totals over
+// all its connections, so reporting them again changes nothing.
 struct StreamCoverage {
   static constexpr uint64_t kCountMax = INT64_MAX;
 
@@ -18,6 +18,11 @@ struct StreamCoverage {
   uint64_t truncated_count = 0;  // Given up after some parts were.
   // Kept as summary and hash, though asked for with bytes.
   uint64_t degraded_count = 0;
+  // Time that threads of the host spent recording, added up over threads, and
+  // how long the client existed meanwhile. Both 0 from clients that do not
+  // measure it.
+  uint64_t recording_ns = 0;
+  uint64_t open_ns = 0;
 
   friend bool operator==(const StreamCoverage&,
                          const StreamCoverage&) = default;
@@ -28,7 +33,8 @@ constexpr bool IsSound(const StreamCoverage& coverage) {
   constexpr uint64_t kMax = StreamCoverage::kCountMax;
   return coverage.seen_count <= kMax && coverage.filtered_count <= kMax &&
          coverage.dropped_count <= kMax && coverage.truncated_count <= kMax &&
-         coverage.degraded_count <= kMax;
+         coverage.degraded_count <= kMax && coverage.recording_ns <= kMax &&
+         coverage.open_ns <= kMax;
 }
 
 // Returns the totals of two streams together; each sum is capped at kCountMax.
@@ -38,7 +44,9 @@ constexpr StreamCoverage Sum(const StreamCoverage& a, const StreamCoverage& b) {
           std::min(a.filtered_count + b.filtered_count, kMax),
           std::min(a.dropped_count + b.dropped_count, kMax),
           std::min(a.truncated_count + b.truncated_count, kMax),
-          std::min(a.degraded_count + b.degraded_count, kMax)};
+          std::min(a.degraded_count + b.degraded_count, kMax),
+          std::min(a.recording_ns + b.recording_ns, kMax),
+          std::min(a.open_ns + b.open_ns, kMax)};
 }
 
 // Returns the newer of two reports of one stream. Totals never decrease, so
@@ -49,7 +57,9 @@ constexpr StreamCoverage Newer(const StreamCoverage& a,
           std::max(a.filtered_count, b.filtered_count),
           std::max(a.dropped_count, b.dropped_count),
           std::max(a.truncated_count, b.truncated_count),
-          std::max(a.degraded_count, b.degraded_count)};
+          std::max(a.degraded_count, b.degraded_count),
+          std::max(a.recording_ns, b.recording_ns),
+          std::max(a.open_ns, b.open_ns)};
 }
 
 // Returns by how much each total rose between two reports of one stream, of
@@ -60,7 +70,9 @@ constexpr StreamCoverage Rise(const StreamCoverage& before,
           after.filtered_count - before.filtered_count,
           after.dropped_count - before.dropped_count,
           after.truncated_count - before.truncated_count,
-          after.degraded_count - before.degraded_count};
+          after.degraded_count - before.degraded_count,
+          after.recording_ns - before.recording_ns,
+          after.open_ns - before.open_ns};
 }
 
 }  // namespace msitd

@@ -55,6 +55,12 @@ struct RingEntry {
   std::atomic<uint64_t> reserved;
 };
 
+// What recording took in the producer: StreamCoverage has the same.
+struct RingTimes {
+  uint64_t recording_ns = 0;
+  uint64_t open_ns = 0;
+};
+
 struct RingHeader {
   uint32_t magic;
   uint16_t version;
@@ -73,6 +79,11 @@ struct RingHeader {
   // producer ends; else 0. Released by RingWriter::KeepDrafts, acquired by
   // RingReader::Drafts.
   std::atomic<uint64_t> draft_state;
+
+  // Written by the producer before each SessionCoverage; see RingTimes. 0 from
+  // producers that do not measure it.
+  std::atomic<uint64_t> recording_ns;
+  std::atomic<uint64_t> open_ns;
 
   // Chunks of the stream that are durable; the daemon no longer reads their
   // memory. Written by the daemon: released by RingReader::Commit, acquired by
@@ -96,6 +107,8 @@ static_assert(offsetof(RingHeader, arena_bytes) == 16);
 static_assert(offsetof(RingHeader, stream_id) == 24);
 static_assert(offsetof(RingHeader, published_count) == 64);
 static_assert(offsetof(RingHeader, draft_state) == 72);
+static_assert(offsetof(RingHeader, recording_ns) == 80);
+static_assert(offsetof(RingHeader, open_ns) == 88);
 static_assert(offsetof(RingHeader, committed_count) == 128);
 static_assert(offsetof(RingHeader, conflict_count) == 136);
 

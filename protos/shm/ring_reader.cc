@@ -153,6 +153,11 @@ std::vector<std::span<const std::byte>> RingReader::Drafts() const {
   return pieces;
 }
 
+RingTimes RingReader::Times() const {
+  return {header().recording_ns.load(std::memory_order_relaxed),
+          header().open_ns.load(std::memory_order_relaxed)};
+}
+
 uint64_t RingReader::UsedBytes() const {
   const auto* entries =
       reinterpret_cast<const RingEntry*>(table_.data() + sizeof(RingHeader));

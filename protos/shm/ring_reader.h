@@ -81,6 +81,9 @@ class RingReader {
   // live one would still publish these chunks.
   std::vector<std::span<const std::byte>> Drafts() const;
 
+  // What recording took in the producer, as it says: any numbers.
+  RingTimes Times() const;
+
   // The number of the chunk that Next returns next.
   uint64_t next() const { return next_; }
 

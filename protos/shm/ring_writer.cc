@@ -53,6 +53,11 @@ void RingWriter::KeepDrafts(bool keep) {
   header().draft_state.store(keep ? kDraftsKept : 0, std::memory_order_release);
 }
 
+void RingWriter::SetTimes(RingTimes times) {
+  header().recording_ns.store(times.recording_ns, std::memory_order_relaxed);
+  header().open_ns.store(times.open_ns, std::memory_order_relaxed);
+}
+
 uint64_t RingWriter::committed_count() const {
   // Pairs with the store in RingReader::Commit: the daemon no longer reads the
   // memory of these chunks.

@@ -35,6 +35,9 @@ class RingWriter {
   // the daemon takes the drafts if the process ends or closes the session.
   void KeepDrafts(bool keep);
 
+  // Says what recording took so far. The daemon looks when it gets the counts.
+  void SetTimes(RingTimes times);
+
   // Chunks of the stream that are durable, as the daemon says.
   uint64_t committed_count() const;
 

@@ -6,7 +6,6 @@
 #include <type_traits>
 
 #include "protos/base/limits.h"
-#include "protos/base/stream_coverage.h"
 #include "protos/base/stream_id.h"
 
 // Messages between a local producer and the daemon on the ingest socket, a
@@ -101,11 +100,20 @@ struct SessionPolicy {
   uint64_t policy_bytes = 0;
 };
 
+// The counts of a StreamCoverage. Its times are in the table: see RingTimes.
+struct SessionCounts {
+  uint64_t seen_count = 0;
+  uint64_t filtered_count = 0;
+  uint64_t dropped_count = 0;
+  uint64_t truncated_count = 0;
+  uint64_t degraded_count = 0;
+};
+
 // The coverage of the stream so far.
 struct SessionCoverage {
   static constexpr SessionMessage kType = SessionMessage::kCoverage;
   SessionHeader header{.type = kType};
-  StreamCoverage coverage;
+  SessionCounts coverage;
   // The highest token that has begun, plus 1; 0 if none has.
   int64_t token_end = 0;
 };

@@ -437,6 +437,11 @@ typedef struct msit_counters {
   // msit_tensor.identity.
   uint64_t aliased_count;
   uint64_t aliased_bytes;
+  // Nanoseconds that threads of the caller spent in msit_record, msit_reserve
+  // and msit_begin_call, and between msit_enter and msit_leave, added up over
+  // threads; and how long the client exists.
+  uint64_t recording_ns;
+  uint64_t open_ns;
 } msit_counters;
 
 // Fills the first `options->struct_size` bytes with the defaults.
@@ -524,6 +529,14 @@ MSIT_API msit_code msit_set_token(msit_client* client,
 // FORKED.
 MSIT_API msit_code msit_begin_call(msit_client* client, int64_t token,
                                    const char* op, int32_t* call) MSIT_NOEXCEPT;
+
+// From msit_enter to msit_leave in the same thread, its time counts as spent
+// recording, in msit_counters and in what the daemon shows of the rank. For
+// callers that do more than to call this library, such as hooks. Pairs may
+// nest; then the time counts once. Each msit_enter needs its msit_leave. A
+// client that is NULL, or of the parent of a forked process, counts nothing.
+MSIT_API void msit_enter(msit_client* client) MSIT_NOEXCEPT;
+MSIT_API void msit_leave(msit_client* client) MSIT_NOEXCEPT;
 
 // Waits until everything that was recorded before the call is acknowledged or
 // dropped. Blocks for at most `timeout_us`, which is not negative.

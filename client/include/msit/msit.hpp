@@ -262,6 +262,10 @@ class Client {
   }
 
   // All zero for an empty client.
+  // See msit_enter.
+  void Enter() { msit_enter(handle_.get()); }
+  void Leave() { msit_leave(handle_.get()); }
+
   msit_counters counters() const {
     msit_counters counters{};
     counters.struct_size = sizeof(counters);

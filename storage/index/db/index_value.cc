@@ -15,7 +15,7 @@ namespace {
 // digests. Before version 6, no record is of kind statistics, and before
 // version 5, none has extras. Before version 4, frames are not stamped with
 // whose memory they came from. In the first one, no bytes are shared either.
-constexpr uint8_t kStoreVersion = 8;
+constexpr uint8_t kStoreVersion = 9;
 constexpr uint8_t kFirstStoreVersion = 2;
 // Has no extras.
 constexpr uint8_t kFirstTensorVersion = 1;
@@ -35,7 +35,9 @@ constexpr uint8_t kGoneVersion = 1;
 constexpr uint8_t kClockVersion = 1;
 // Has no degraded_count.
 constexpr uint8_t kFirstCoverageVersion = 1;
-constexpr uint8_t kCoverageVersion = 2;
+// Has no times.
+constexpr uint8_t kCountsCoverageVersion = 2;
+constexpr uint8_t kCoverageVersion = 3;
 // Has no dangling_count.
 constexpr uint8_t kFirstRepeatsVersion = 1;
 // Has no counts of digests.
@@ -571,20 +573,27 @@ std::string EncodeCoverage(const StreamCoverage& coverage) {
   writer.PutVarint(coverage.dropped_count);
   writer.PutVarint(coverage.truncated_count);
   writer.PutVarint(coverage.degraded_count);
+  writer.PutVarint(coverage.recording_ns);
+  writer.PutVarint(coverage.open_ns);
   return out;
 }
 
 bool DecodeCoverage(std::string_view bytes, StreamCoverage& out) {
   ByteReader reader(bytes);
   const uint8_t version = reader.GetByte();
-  if (version != kFirstCoverageVersion && version != kCoverageVersion) {
+  if (version < kFirstCoverageVersion || version > kCoverageVersion) {
     return false;
   }
+  const auto get_from = [&reader, version](uint8_t first_version) {
+    return version >= first_version ? reader.GetVarint() : 0;
+  };
   out.seen_count = reader.GetVarint();
   out.filtered_count = reader.GetVarint();
   out.dropped_count = reader.GetVarint();
   out.truncated_count = reader.GetVarint();
-  out.degraded_count = version == kCoverageVersion ? reader.GetVarint() : 0;
+  out.degraded_count = get_from(kCountsCoverageVersion);
+  out.recording_ns = get_from(kCoverageVersion);
+  out.open_ns = get_from(kCoverageVersion);
   return reader.done() && IsSound(out);
 }
 

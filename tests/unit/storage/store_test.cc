@@ -347,13 +347,15 @@ TEST_F(StoreFacesTest, CoverageOutlivesTheProcessAndTheStreams) {
   Open();
   // The stream is opened again and tells all once more, and somewhat more.
   EXPECT_EQ(report("run", 1, 7, {10, 2, 3, 1}), Rise());
-  EXPECT_EQ(report("run", 1, 7, {12, 2, 4, 2, 3}), (Rise{2, 0, 1, 1, 3}));
-  EXPECT_EQ(report("run", 1, 8, {100, 0, 1, 0, 4}), (Rise{100, 0, 1, 0, 4}));
+  EXPECT_EQ(report("run", 1, 7, {12, 2, 4, 2, 3, 50, 900}),
+            (Rise{2, 0, 1, 1, 3, 50, 900}));
+  EXPECT_EQ(report("run", 1, 8, {100, 0, 1, 0, 4, 7, 60}),
+            (Rise{100, 0, 1, 0, 4, 7, 60}));
   ASSERT_TRUE(store_->runs().SealRun("run").ok());
   Drop();
   Open();
   EXPECT_THAT(*read_->ListCoverage("run"),
-              ElementsAre(RankCoverage{1, 2, {112, 2, 5, 2, 7}},
+              ElementsAre(RankCoverage{1, 2, {112, 2, 5, 2, 7, 57, 960}},
                           RankCoverage{258, 1, {}}));
   EXPECT_EQ(store_->runs().GetRun("run")->counters.dropped_count, 5u);
   EXPECT_EQ(store_->runs().GetRun("run")->counters.truncated_count, 2u);

@@ -147,6 +147,30 @@ TEST_F(OverflowTest, ReportsAreFewHoweverManyTheRecordsAre) {
   EXPECT_EQ(daemon_.coverage(), StreamCoverage{.seen_count = 100});
 }
 
+TEST_F(OverflowTest, TimeOfRecordingIsReported) {
+  options_.max_block = milliseconds(30);
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_TRUE(Open().ok());
+  FillSlots();
+  EXPECT_EQ(Record("waits", 10).code, MSIT_ERROR_DROPPED);
+  daemon_.CommitAll();
+  client_->Enter();
+  std::this_thread::sleep_for(milliseconds(20));
+  client_->Leave();
+  // Of the last calls, it hears at the end.
+  EXPECT_TRUE(client_->Close(kLong).ok());
+  const std::chrono::nanoseconds wall =
+      std::chrono::steady_clock::now() - begin;
+  const RecordingTime::Times told = daemon_.times();
+  EXPECT_GE(told.recording_ns, 49'000'000u);
+  EXPECT_LT(told.recording_ns, told.open_ns);
+  EXPECT_LE(told.open_ns, static_cast<uint64_t>(wall.count()));
+  const ClientCounters counters = client_->counters();
+  EXPECT_NEAR(static_cast<double>(counters.recording_ns),
+              static_cast<double>(told.recording_ns), 1e6);
+  EXPECT_GE(counters.open_ns, told.open_ns);
+}
+
 TEST_F(OverflowTest, FlushRunsOutOfTimeWithoutLosingAnything) {
   ASSERT_TRUE(Open().ok());
   ASSERT_TRUE(Record("op", 10).ok());

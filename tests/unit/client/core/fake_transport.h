@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "client/core/delivery/transport.h"
+#include "client/core/recording_time.h"
 
 namespace msitd::client {
 
@@ -163,10 +164,15 @@ class FakeDaemon {
     const std::lock_guard lock(mu_);
     return arrival_count_;
   }
-  // What the client reported last, and how often it reported.
+  // What the client reported last, without times, and how often it reported.
   StreamCoverage coverage() const {
     const std::lock_guard lock(mu_);
     return coverage_;
+  }
+  // The times that it reported last.
+  RecordingTime::Times times() const {
+    const std::lock_guard lock(mu_);
+    return times_;
   }
   size_t report_count() const {
     const std::lock_guard lock(mu_);
@@ -228,6 +234,8 @@ class FakeDaemon {
                         int64_t token_end) override {
       const std::lock_guard lock(daemon_.mu_);
       daemon_.coverage_ = coverage;
+      daemon_.coverage_.recording_ns = daemon_.coverage_.open_ns = 0;
+      daemon_.times_ = {coverage.recording_ns, coverage.open_ns};
       daemon_.token_end_ = token_end;
       ++daemon_.report_count_;
       daemon_.changed_.notify_all();
@@ -362,6 +370,7 @@ class FakeDaemon {
   size_t opening_count_ = 0;
   size_t arrival_count_ = 0;
   StreamCoverage coverage_;
+  RecordingTime::Times times_;
   int64_t token_end_ = 0;
   size_t report_count_ = 0;
   uint64_t stream_id_ = 0;

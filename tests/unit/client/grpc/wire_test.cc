@@ -64,7 +64,9 @@ TEST(WireTest, CoverageReadsBack) {
                                               .filtered_count = 300,
                                               .dropped_count = 20,
                                               .truncated_count = 1,
-                                              .degraded_count = 7},
+                                              .degraded_count = 7,
+                                              .recording_ns = 5'000'000'000,
+                                              .open_ns = INT64_MAX},
                                              1'000'001)));
   EXPECT_EQ(request.coverage().seen_count(), 1'000'000'007);
   EXPECT_EQ(request.coverage().filtered_count(), 300);
@@ -72,6 +74,8 @@ TEST(WireTest, CoverageReadsBack) {
   EXPECT_EQ(request.coverage().truncated_count(), 1);
   EXPECT_EQ(request.coverage().degraded_count(), 7);
   EXPECT_EQ(request.coverage().token_end(), 1'000'001);
+  EXPECT_EQ(request.coverage().recording_ns(), 5'000'000'000);
+  EXPECT_EQ(request.coverage().open_ns(), INT64_MAX);
   ASSERT_TRUE(request.ParseFromString(EncodeCoverage({}, 0)));
   EXPECT_TRUE(request.has_coverage()) << "nothing was handed over";
 }

@@ -193,6 +193,11 @@ TEST_F(IngestServerTest, PacketThatDoesNotBelongEndsTheStream) {
   report.coverage.degraded_count = uint64_t{INT64_MAX} + 1;
   ASSERT_TRUE(liar.Send(report));
   EXPECT_EQ(liar.AwaitReason(), "FIELD_INVALID");
+  RawProducer other(path());
+  ASSERT_TRUE(other.Open(RawProducer::Hello("run", 2, kStream + 2)));
+  other.header().recording_ns = uint64_t{INT64_MAX} + 1;
+  ASSERT_TRUE(other.Send(SessionCoverage()));
+  EXPECT_EQ(other.AwaitReason(), "FIELD_INVALID");
 }
 
 TEST_F(IngestServerTest, CoverageIsKept) {
@@ -204,13 +209,16 @@ TEST_F(IngestServerTest, CoverageIsKept) {
                      .dropped_count = 12,
                      .truncated_count = 1,
                      .degraded_count = 2};
+  producer.header().recording_ns = 70;
+  producer.header().open_ns = 4000;
   ASSERT_TRUE(producer.Send(report));
   ASSERT_TRUE(producer.Send(SessionFinish{}));
   ASSERT_TRUE(producer.AwaitEnd().has_value());
   const auto ranks = testing::NamedRuns(store_).ListCoverage("run");
   ASSERT_TRUE(ranks.ok());
   EXPECT_EQ(*ranks,
-            (std::vector{storage::RankCoverage{1, 1, report.coverage}}));
+            (std::vector{
+                storage::RankCoverage{1, 1, {30, 10, 12, 1, 2, 70, 4000}}}));
 }
 
 TEST_F(IngestServerTest, SecondProducerOfARankIsTurnedAway) {

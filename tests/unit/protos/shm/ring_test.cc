@@ -106,6 +106,14 @@ TEST_F(RingTest, SessionGoesOnBehindWhatIsCommitted) {
   EXPECT_EQ(writer_->committed_count(), 1'000'000'008u);
 }
 
+TEST_F(RingTest, TimesAreThoseOfTheProducer) {
+  EXPECT_EQ(reader_->Times().recording_ns, 0u);
+  EXPECT_EQ(reader_->Times().open_ns, 0u);
+  writer_->SetTimes({5, 6'000'000'000});
+  EXPECT_EQ(reader_->Times().recording_ns, 5u);
+  EXPECT_EQ(reader_->Times().open_ns, 6'000'000'000u);
+}
+
 TEST_F(RingTest, EveryPublicationMakesTheEventReadable) {
   pollfd event{reader_->data_ready_fd(), POLLIN, 0};
   EXPECT_EQ(::poll(&event, 1, 0), 0);

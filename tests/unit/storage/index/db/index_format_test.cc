@@ -276,11 +276,17 @@ void ExpectOnlyWhole(const std::string& bytes, const Decode& decode) {
   EXPECT_FALSE(decode(other_version));
 }
 
-TEST(IndexFormatTest, CoverageOfTheFirstVersionHasNothingDegraded) {
+TEST(IndexFormatTest, CoverageOfFormerVersionsIsRead) {
   StreamCoverage out;
   ASSERT_TRUE(DecodeCoverage(std::string("\x01\x07\x03\x02\x01", 5), out));
   EXPECT_EQ(out, (StreamCoverage{7, 3, 2, 1, 0}));
+  ASSERT_TRUE(DecodeCoverage(std::string("\x02\x07\x03\x02\x01\x04", 6), out));
+  EXPECT_EQ(out, (StreamCoverage{7, 3, 2, 1, 4}));
+  ASSERT_TRUE(DecodeCoverage(EncodeCoverage({7, 3, 2, 1, 4, 500, 6000}), out));
+  EXPECT_EQ(out, (StreamCoverage{7, 3, 2, 1, 4, 500, 6000}));
   EXPECT_FALSE(DecodeCoverage(std::string("\x03\x07\x03\x02\x01\x00", 6), out));
+  EXPECT_FALSE(DecodeCoverage(
+      std::string("\x04\x07\x03\x02\x01\x00\x01\x01", 8), out));
 }
 
 TEST(IndexFormatTest, DamagedExtrasAreRefused) {
@@ -360,7 +366,7 @@ TEST(IndexFormatTest, DamagedValuesAreRefused) {
     uint64_t out = 0;
     return DecodeChunkCount(in, out);
   });
-  ExpectOnlyWhole(EncodeCoverage({700, 5, 3, 1, 200}),
+  ExpectOnlyWhole(EncodeCoverage({700, 5, 3, 1, 200, 9000, 70000}),
                   [](const std::string& in) {
                     StreamCoverage out;
                     return DecodeCoverage(in, out);
@@ -409,12 +415,12 @@ TEST(IndexFormatTest, StoreOfAnOlderProgramIsKnownAndOfANewerOneIsNot) {
   ASSERT_TRUE(DecodeStoreId(bytes, id, is_newest));
   EXPECT_EQ(id, 5u);
   EXPECT_TRUE(is_newest);
-  for (const char older : {2, 3, 4, 5, 6, 7}) {
+  for (const char older : {2, 3, 4, 5, 6, 7, 8}) {
     bytes[0] = older;
     ASSERT_TRUE(DecodeStoreId(bytes, id, is_newest));
     EXPECT_FALSE(is_newest);
   }
-  for (const char unknown : {1, 9}) {
+  for (const char unknown : {1, 10}) {
     bytes[0] = unknown;
     EXPECT_FALSE(DecodeStoreId(bytes, id, is_newest));
   }
