@@ -36,6 +36,14 @@ void AddRecorders(nb::module_& m) {
       .def("record_result", &SideRecorder::RecordResult, nb::arg().none(),
            nb::arg(), nb::arg().none());
 
+  nb::class_<Recording>(m, "Recording")
+      .def(nb::init<nb::object>())
+      .def("enter", &Recording::Enter)
+      .def("leave", &Recording::Leave)
+      .def("__enter__", &Recording::Enter)
+      .def("__exit__",
+           [](Recording& recording, const nb::args&) { recording.Leave(); });
+
   nb::class_<CallRecorder::Shared>(m, "SharedByCalls")
       .def(nb::init<nb::object, nb::object, nb::object, nb::object, bool,
                     nb::object, nb::set, nb::set, nb::set, nb::object,

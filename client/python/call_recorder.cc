@@ -64,6 +64,7 @@ CallRecorder::CallRecorder(nb::object shared, nb::str op, nb::object off)
 
 bool CallRecorder::Begin(nb::handle forward, const nb::tuple& args,
                          const nb::dict& kwargs) {
+  const RecordingScope scope(client_);
   if (nb::cast<int>(forward.attr("depth")) == 0) return false;
   const nb::object token = forward.attr("token");
   const auto token_number = nb::cast<int64_t>(token);
@@ -98,6 +99,7 @@ bool CallRecorder::Begin(nb::handle forward, const nb::tuple& args,
 }
 
 bool CallRecorder::End(nb::handle forward, nb::handle result) const {
+  const RecordingScope scope(client_);
   const nb::object calls = forward.attr("calls");
   const Py_ssize_t count = PyList_Size(calls.ptr());
   if (count < 0) throw nb::python_error();

@@ -347,14 +347,14 @@ nb::tuple Client::Counters() const {
     const GilReleased released;
     msit_get_counters(client_, &counters);
   }
-  return nb::make_tuple(counters.recorded_count, counters.recorded_bytes,
-                        counters.acknowledged_count,
-                        counters.acknowledged_bytes, counters.dropped_count,
-                        counters.invalid_count, counters.refused_chunk_count,
-                        counters.reconnect_count, counters.filtered_count,
-                        counters.truncated_count, counters.degraded_count,
-                        counters.conflict_count, counters.aliased_count,
-                        counters.aliased_bytes);
+  return nb::make_tuple(
+      counters.recorded_count, counters.recorded_bytes,
+      counters.acknowledged_count, counters.acknowledged_bytes,
+      counters.dropped_count, counters.invalid_count,
+      counters.refused_chunk_count, counters.reconnect_count,
+      counters.filtered_count, counters.truncated_count,
+      counters.degraded_count, counters.conflict_count, counters.aliased_count,
+      counters.aliased_bytes, counters.recording_ns, counters.open_ns);
 }
 
 std::string Client::Run() const {

@@ -143,6 +143,37 @@ class Client {
   int open_code_ = MSIT_OK;
 };
 
+// Counts the time of a block of Python as spent recording; see msit_enter.
+// Blocks may nest. `with` and the two calls do the same.
+class Recording {
+ public:
+  explicit Recording(nanobind::object client)
+      : client_(std::move(client)),
+        native_(nanobind::cast<Client&>(client_).get()) {}
+
+  void Enter() { msit_enter(native_); }
+  void Leave() { msit_leave(native_); }
+
+ private:
+  // Keeps the client.
+  nanobind::object client_;
+  msit_client* native_;
+};
+
+// Does so for its own life, in native code.
+class RecordingScope {
+ public:
+  explicit RecordingScope(msit_client* client) : client_(client) {
+    msit_enter(client_);
+  }
+  ~RecordingScope() { msit_leave(client_); }
+  RecordingScope(const RecordingScope&) = delete;
+  RecordingScope& operator=(const RecordingScope&) = delete;
+
+ private:
+  msit_client* client_;
+};
+
 // A number of Python as libmsit takes it.
 struct Scalar {
   int32_t dtype = MSIT_DTYPE_UNSPECIFIED;

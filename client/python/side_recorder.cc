@@ -227,6 +227,7 @@ void SideRecorder::RecordArguments(const nb::tuple& args,
                                    const nb::dict& kwargs,
                                    const nb::tuple& call,
                                    nb::handle identities) const {
+  const RecordingScope scope(native_);
   Walk walk(*this, call, identities);
   if (!walk.IsAskedFor()) return;
   for (Py_ssize_t i = 0; i < PyTuple_Size(args.ptr()); ++i) {
@@ -237,6 +238,7 @@ void SideRecorder::RecordArguments(const nb::tuple& args,
 
 void SideRecorder::RecordResult(nb::handle result, const nb::tuple& call,
                                 nb::handle identities) const {
+  const RecordingScope scope(native_);
   Walk walk(*this, call, identities);
   if (walk.IsAskedFor()) walk.Visit(result.ptr(), 0);
 }

@@ -45,3 +45,8 @@ class Counters(NamedTuple):
     recorded and acknowledged, with 0 bytes."""
     aliased_bytes: int
     """The bytes that they would have taken."""
+    recording_ns: int
+    """Nanoseconds that threads of the program spent recording, hooks included, added
+    up over threads."""
+    open_ns: int
+    """How long the client exists, in nanoseconds."""

@@ -192,6 +192,7 @@ class Client(Documents):
             numbers = {"rank": rank, "world_size": world_size}
             raise problem_of(error, texts, numbers) from None
         self._raise_for(self._native.open_code)
+        self._recording = _msit.Recording(self._native)
         super().__init__(self._native)
         self._losses = Losses(self._native)
         self._not_recorded = NotRecorded(self._native)
@@ -308,9 +309,10 @@ class Client(Documents):
             requires_grad = bool(requires_grad)
         facts = (REQUIRES_GRAD_NUMBERS[requires_grad], stack, identity)
         try:
-            code = memory.record(
-                self._native, tensor, dtype, place, facts, self._copies
-            )
+            with self._recording:
+                code = memory.record(
+                    self._native, tensor, dtype, place, facts, self._copies
+                )
         except TypeError as error:
             texts: dict[str, str | None] = {"op": op, "index": index, "stack": stack}
             texts |= {"device": device, "placement": placement}

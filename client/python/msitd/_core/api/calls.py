@@ -117,6 +117,7 @@ class ApiCalls:
 
         self._torch = torch
         self._client = client
+        self._recording = client._recording
         self._skips = skips
         self._leaves = leaves
         self._collectives = collectives
@@ -269,7 +270,8 @@ class ApiCalls:
         thread = self._thread
         thread.is_ours = True
         try:
-            return record(op, *arguments)
+            with self._recording:
+                return record(op, *arguments)
         except Exception as error:  # noqa: BLE001 - never the program's problem
             name = op if isinstance(op, str) else op.op
             self._skips.count(name, "", reason_of(error))

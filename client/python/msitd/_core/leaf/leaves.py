@@ -89,6 +89,7 @@ class LeafRecorder:
 
         self._tensor_type = torch.Tensor
         self._client = client
+        self._recording = client._recording
         self._skips = skips
         self._values = values
         self._objects = objects
@@ -130,6 +131,17 @@ class LeafRecorder:
         Returns:
             How many it has then.
         """
+        with self._recording:
+            return self._record(leaves, io, call, identities, value_count)
+
+    def _record(
+        self,
+        leaves: Iterable[tuple[str, Any]],
+        io: str,
+        call: Call,
+        identities: Identities | None,
+        value_count: int,
+    ) -> int:
         record = self._client.record
         tensor_type = self._tensor_type
         listener = self._listener

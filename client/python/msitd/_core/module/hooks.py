@@ -89,6 +89,7 @@ class HookHandle(Removable):
         compiled.make_package_opaque()
         self._is_grad_enabled = torch.is_grad_enabled
         self._client = client
+        self._recording = client._recording
         self._inputs, self._outputs = inputs, outputs
         self.stack_level = stack
         self._aliases = aliases
@@ -252,9 +253,10 @@ class HookHandle(Removable):
     def optimizer_stepped(self, optimizer: torch.optim.Optimizer) -> None:
         """See optimizers.Watcher."""
         try:
-            if self._backward is not None:
-                self._backward.record_step(optimizer)
-            self._steps.end_by_optimizer(optimizer)
+            with self._recording:
+                if self._backward is not None:
+                    self._backward.record_step(optimizer)
+                self._steps.end_by_optimizer(optimizer)
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._skip("optimizer", "", error)
 
@@ -299,6 +301,7 @@ class HookHandle(Removable):
         progress = self._progress
         backward_ops = progress.backward_ops
         notes = graphs.hooks_of(op, self._note, *self._sides())
+        recording = self._recording
         begin, end = leave_to_python()
         if self._native_calls is not None:
             begin, end = self._native_calls.hooks_of(op, off)
@@ -336,12 +339,16 @@ class HookHandle(Removable):
             elif not is_in_backward():
                 if backward_ops:
                     backward_ops.discard(op)
-                self._begin(module, forward, op, token, args, kwargs)
+                with recording:
+                    self._begin(module, forward, op, token, args, kwargs)
             elif self._has_run(op):
-                forward.calls.append(self._begin_again(module, op, args, kwargs) or off)
+                with recording:
+                    call = self._begin_again(module, op, args, kwargs)
+                forward.calls.append(call or off)
             else:
                 token = self._steps.token
-                self._begin(module, forward, op, token, args, kwargs)
+                with recording:
+                    self._begin(module, forward, op, token, args, kwargs)
 
         def after(
             module: torch.nn.Module,
@@ -370,7 +377,8 @@ class HookHandle(Removable):
             # Torch does not call both hooks for every call.
             elif call.op == op:
                 calls.pop()
-                self._end(call, result)
+                with recording:
+                    self._end(call, result)
 
         return ModuleHooks(before, after)
 
@@ -458,6 +466,7 @@ class HookHandle(Removable):
     ) -> None:
         forward.depth = 1
         forward.op = op
+        self._recording.enter()
         try:
             caller = self._thread.caller
             forward.has_gradients = (
@@ -478,10 +487,13 @@ class HookHandle(Removable):
                 record_phase(self._client, op, forward.token, kwargs)
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._skip(op, "", error)
+        finally:
+            self._recording.leave()
 
     def _end_pass(self, forward: Forward, is_root: bool, result: Any) -> None:
         try:
-            self._steps.end_pass(forward.token, is_root, result)
+            with self._recording:
+                self._steps.end_pass(forward.token, is_root, result)
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._skip(self._root_op, "", error)
 
