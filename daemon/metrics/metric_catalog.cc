@@ -45,6 +45,10 @@ constexpr MetricInfo kCatalog[] = {
      "Tensors that clients were handed (seen), and what became of those that "
      "did not come through whole",
      "outcome"},
+    {kClientRecordingSeconds, kCounter, "msitd_client_recording_seconds_total",
+     "Time that threads of ranks spent recording, added up over threads"},
+    {kClientOpenSeconds, kCounter, "msitd_client_open_seconds_total",
+     "How long the clients that told this existed meanwhile, added up"},
     {kCheckedDigests, kCounter, "msitd_checked_digests_total",
      "Summaries that ranks made and that were checked"},
     {kFalseDigests, kCounter, "msitd_false_digests_total",

@@ -25,6 +25,8 @@ enum class MetricId : uint8_t {
   kRefusedChunks,
   kRepeatedRecords,
   kClientTensors,
+  kClientRecordingSeconds,
+  kClientOpenSeconds,
   kCheckedDigests,
   kFalseDigests,
   kCallLatency,

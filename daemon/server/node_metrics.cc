@@ -132,6 +132,8 @@ void NodeMetrics::AddIngest(MetricPage& page) const {
   page.Add(kClientTensors, "dropped", ToDouble(coverage.dropped_count));
   page.Add(kClientTensors, "truncated", ToDouble(coverage.truncated_count));
   page.Add(kClientTensors, "degraded", ToDouble(coverage.degraded_count));
+  page.Add(kClientRecordingSeconds, ToDouble(coverage.recording_ns) / kNsPerS);
+  page.Add(kClientOpenSeconds, ToDouble(coverage.open_ns) / kNsPerS);
   page.Add(kCheckedDigests, ToDouble(store.checked_digest_count));
   page.Add(kFalseDigests, ToDouble(store.false_digest_count));
 }

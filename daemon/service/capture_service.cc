@@ -122,6 +122,15 @@ void AddStreamState(const Rank& from, v1::RankCoverage& out) {
               .count());
 }
 
+void AddTimes(const StreamCoverage& total, v1::RankCoverage& out) {
+  if (total.open_ns == 0) return;
+  using google::protobuf::util::TimeUtil;
+  *out.mutable_recording_duration() =
+      TimeUtil::NanosecondsToDuration(static_cast<int64_t>(total.recording_ns));
+  *out.mutable_open_duration() =
+      TimeUtil::NanosecondsToDuration(static_cast<int64_t>(total.open_ns));
+}
+
 void ToProto(const Rank& from, v1::RankCoverage& out) {
   const StreamCoverage& total = from.told.total;
   const storage::StreamRepeats& repeats = from.told.repeats;
@@ -153,6 +162,7 @@ void ToProto(const Rank& from, v1::RankCoverage& out) {
   const bool streams = from.stream_state == v1::STREAM_STATE_OPEN;
   streams ? out.set_pending_count(rest) : out.set_lost_count(rest);
   AddStreamState(from, out);
+  AddTimes(total, out);
 }
 
 // Adds how the ranks of an active run stream, and the ranks that should.

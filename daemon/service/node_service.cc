@@ -117,6 +117,11 @@ void SetStream(const ingest::StreamStats& stream, v1::Stream& out) {
   out.set_dropped_count(Signed(stream.coverage.dropped_count));
   out.set_truncated_count(Signed(stream.coverage.truncated_count));
   out.set_degraded_count(Signed(stream.coverage.degraded_count));
+  if (stream.coverage.open_ns == 0) return;
+  SetDuration(std::chrono::nanoseconds(stream.coverage.recording_ns),
+              *out.mutable_recording_duration());
+  SetDuration(std::chrono::nanoseconds(stream.coverage.open_ns),
+              *out.mutable_open_duration());
 }
 
 constexpr std::string_view kListKey = "ListStreams";

@@ -2,6 +2,7 @@
 #include "client/ctl/command/node_top.h"
 
 #include <fmt/format.h>
+#include <google/protobuf/duration.pb.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -69,6 +70,19 @@ std::string SizeRate(double bytes) {
 std::string Percent(int64_t part, int64_t whole) {
   if (whole <= 0) return "-";
   return fmt::format("{}%", (100 * part + whole / 2) / whole);
+}
+
+double SecondsOf(const google::protobuf::Duration& duration) {
+  return static_cast<double>(duration.seconds()) +
+         static_cast<double>(duration.nanos()) / 1e9;
+}
+
+// Of the time of the rank, what recording took.
+std::string OverheadOf(const v1::Stream& stream) {
+  const double open = SecondsOf(stream.open_duration());
+  if (open <= 0) return "-";
+  return fmt::format("{:.2g}%",
+                     100 * SecondsOf(stream.recording_duration()) / open);
 }
 
 struct Row {
@@ -157,7 +171,8 @@ std::string Rows(const std::vector<Row>& rows, size_t shown,
                {"lost", true},
                {"lost/s", true, Need::kIfRoom},
                {"degraded", true, Need::kIfRoom},
-               {"filtered", true, Need::kIfRoom}},
+               {"filtered", true, Need::kIfRoom},
+               {"overhead", true, Need::kIfRoom}},
               style);
   for (size_t i = 0; i < std::min(rows.size(), shown); ++i) {
     const v1::Stream& stream = *rows[i].stream;
@@ -169,7 +184,7 @@ std::string Rows(const std::vector<Row>& rows, size_t shown,
          stream.shares_memory() ? HumanSize(stream.ring_size_bytes()) : "gRPC",
          fmt::format("{}", LostOf(stream)), fmt::format("{:.0f}", rows[i].lost),
          fmt::format("{}", stream.degraded_count()),
-         fmt::format("{}", stream.filtered_count())});
+         fmt::format("{}", stream.filtered_count()), OverheadOf(stream)});
   }
   std::string out = table.Flush();
   if (rows.size() > shown) {

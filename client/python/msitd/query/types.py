@@ -436,6 +436,10 @@ class RankCoverage:
     seen."""
     not_recorded: tuple[NotRecorded, ...] = ()
     """The same by reason, and what is harmless."""
+    recording_duration: timedelta | None = None
+    """Time that threads of the rank spent recording; None if nobody measures it."""
+    open_duration: timedelta | None = None
+    """How long the clients of the rank existed meanwhile."""
 
 
 @mirrors("CaptureCoverage")
@@ -533,6 +537,9 @@ class Stream:
     dropped_count: int
     truncated_count: int
     degraded_count: int
+    recording_duration: timedelta | None = None
+    """See RankCoverage."""
+    open_duration: timedelta | None = None
 
 
 @mirrors("NodeStatus")

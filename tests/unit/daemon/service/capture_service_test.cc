@@ -22,6 +22,8 @@ class CaptureServiceTest : public EitherStoreFixture {
     report.set_dropped_count(dropped);
     report.set_truncated_count(truncated);
     report.set_degraded_count(degraded);
+    report.set_recording_ns(recording_ns_);
+    report.set_open_ns(open_ns_);
     stream->Write(request);
     EXPECT_TRUE(stream->Finish().ok());
   }
@@ -61,6 +63,10 @@ class CaptureServiceTest : public EitherStoreFixture {
     ADD_FAILURE() << "rank " << rank;
     return {};
   }
+
+  // What Tell tells of times.
+  int64_t recording_ns_ = 0;
+  int64_t open_ns_ = 0;
 };
 
 TEST_P(CaptureServiceTest, CoverageHasTheRanksThatToldAndThoseThatStored) {
@@ -106,6 +112,23 @@ TEST_P(CaptureServiceTest, CoverageSaysWhatBecameOfTheRest) {
   EXPECT_EQ(rank.lost_count(), 2);
   EXPECT_EQ(rank.stream_state(), v1::STREAM_STATE_UNSPECIFIED);
   EXPECT_FALSE(rank.has_streamless_duration());
+}
+
+TEST_P(CaptureServiceTest, TimesOfStreamsAddUp) {
+  Producer first("run", 0, 7);
+  Tell(first, 1, 1, 0, 0, 0);
+  EXPECT_FALSE(CoverageOf(0).has_recording_duration()) << "an old client";
+  EXPECT_FALSE(CoverageOf(0).has_open_duration());
+  recording_ns_ = 1'500'000'000;
+  open_ns_ = 20'000'000'000;
+  Producer second("run", 0, 8);
+  Tell(second, 1, 1, 0, 0, 0);
+  Producer third("run", 0, 9);
+  Tell(third, 1, 1, 0, 0, 0);
+  const v1::RankCoverage rank = CoverageOf(0);
+  EXPECT_EQ(rank.recording_duration().seconds(), 3);
+  EXPECT_EQ(rank.recording_duration().nanos(), 0);
+  EXPECT_EQ(rank.open_duration().seconds(), 40);
 }
 
 TEST_P(CaptureServiceTest, CoverageOfNoRunIsNotFound) {
