@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/compare/measure/joined_sample.h"
+#include "daemon/compare/shard/sample_places.h"
 #include "protos/base/dtype.h"
 #include "protos/base/record_kind.h"
 #include "protos/base/sample.h"

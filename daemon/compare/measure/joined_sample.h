@@ -15,13 +15,6 @@
 // shards: its elements, each where it lies in a shard.
 namespace msitd::compare {
 
-// True if what is kept of `shards`, which fit into the grid, has the whole
-// sample. A shard with bytes has all its elements. A shard with a sample alone
-// has every step-th one; whether those are the ones needed depends on the step
-// of the whole and on how the shards are cut.
-bool HasJoinedSample(const ShardGrid& grid,
-                     std::span<const storage::TensorInfo> shards);
-
 // Puts the sample of one term of a grid into `out`, which has its size.
 // `shards` are those of the term, and `readers` has a reader for each.
 //

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/compare/measure/joined_sample.h"
+#include "daemon/compare/shard/sample_places.h"
 #include "protos/base/sample.h"
 #include "protos/compute/digest.h"
 #include "protos/status/status.h"
