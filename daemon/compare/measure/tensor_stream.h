@@ -27,7 +27,7 @@ namespace msitd::compare {
 // windows are smaller than a part, and parts are read several times; a tensor
 // of more than kInterleavedShardsMax such shards is refused.
 inline constexpr uint64_t kAssemblyWindowBytesMax = uint64_t{64} << 20;
-inline constexpr size_t kInterleavedShardsMax = 256;
+inline constexpr size_t kInterleavedShardsMax = 1024;
 
 // One side of a pair.
 struct TensorSource {
