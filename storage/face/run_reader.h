@@ -122,6 +122,20 @@ class RunReader {
   virtual absl::StatusOr<std::vector<Coordinate>> ListCoordinates(
       const Selector& selector) = 0;
 
+  // Calls `visit` with each of them in turn; its error ends that, and is the
+  // result. A run may have tens of millions: implementations are to hold few of
+  // them at a time, which this one does not. `visit` does not call the reader.
+  virtual absl::Status VisitCoordinates(
+      const Selector& selector,
+      absl::FunctionRef<absl::Status(const Coordinate&)> visit) {
+    MSITD_ASSIGN_OR_RETURN(const std::vector<Coordinate> coordinates,
+                           ListCoordinates(selector));
+    for (const Coordinate& coordinate : coordinates) {
+      MSITD_RETURN_IF_ERROR(visit(coordinate));
+    }
+    return absl::OkStatus();
+  }
+
   // Returns the placements of the tensors, each once. Costs next to nothing if
   // there are none.
   //

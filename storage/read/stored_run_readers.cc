@@ -34,8 +34,20 @@ class StoredRunReaders::Reader final : public RunReader {
 
   absl::StatusOr<std::vector<Coordinate>> ListCoordinates(
       const Selector& selector) override {
+    std::vector<Coordinate> out;
+    MSITD_RETURN_IF_ERROR(
+        VisitCoordinates(selector, [&out](const Coordinate& coordinate) {
+          out.push_back(coordinate);
+          return absl::OkStatus();
+        }));
+    return out;
+  }
+
+  absl::Status VisitCoordinates(
+      const Selector& selector,
+      absl::FunctionRef<absl::Status(const Coordinate&)> visit) override {
     MSITD_RETURN_IF_ERROR(CheckRun());
-    return index_->tensors().ListCoordinates(id_, selector);
+    return index_->tensors().VisitCoordinates(id_, selector, visit);
   }
 
   absl::StatusOr<std::vector<std::string>> ListPlacements() override {

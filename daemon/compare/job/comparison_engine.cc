@@ -77,7 +77,7 @@ absl::Status ComparisonEngine::Run() {
   MSITD_ASSIGN_OR_RETURN(
       const GroupMatcher matcher,
       GroupMatcher::Create(*golden_, *target_, plan_.selector, plan_.matching,
-                           plan_.follow));
+                           plan_.follow, [this] { return observer_.Check(); }));
   absent_.emplace(plan_.golden_run, plan_.target_run, std::move(ranks),
                   matcher);
   observer_.OnRanks(absent_->golden().ranks(), absent_->target().ranks());
@@ -103,30 +103,33 @@ absl::Status ComparisonEngine::Run() {
 }
 
 absl::Status ComparisonEngine::CompareReady(const GroupMatcher& matcher) {
-  std::vector<size_t> ready;
   partial_.clear();
   std::pair closed(golden_mark_.Closed(), target_mark_.Closed());
   if (closed != settled_for_) {
     settled_.clear();
     settled_for_ = std::move(closed);
   }
-  for (size_t i = 0; i < matcher.group_count(); ++i) {
-    MSITD_RETURN_IF_ERROR(observer_.Check());
-    const Readiness readiness = ReadinessOf(matcher, i);
-    if (readiness == Readiness::kNot) continue;
-    ready.push_back(i);
-    if (readiness == Readiness::kPairs) {
-      partial_.emplace(matcher.token(i), matcher.rank(i));
+  GroupSet some;
+  if (plan_.follow) {
+    GroupCursor all(matcher.groups());
+    while (const std::optional<GroupKey> key = all.Next()) {
+      MSITD_RETURN_IF_ERROR(observer_.Check());
+      const Readiness readiness = ReadinessOf(matcher, *key);
+      if (readiness == Readiness::kNot) continue;
+      some.Insert(*key);
+      if (readiness == Readiness::kPairs) partial_.insert(*key);
     }
   }
+  const GroupSet& ready = plan_.follow ? some : matcher.groups();
   {
     const MutexLock lock(plans_mu_);
     plans_.clear();
   }
   GroupLoader loader(matcher, ready, observer_,
                      [this](const TensorGroup& group) { Plan(group); });
-  for (const size_t i : ready) {
-    if (findings_.WantsOrder() && matcher.token(i) > findings_.token()) {
+  GroupCursor keys(ready);
+  while (const std::optional<GroupKey> key = keys.Next()) {
+    if (findings_.WantsOrder() && key->token > findings_.token()) {
       MSITD_RETURN_IF_ERROR(OrderRanks(matcher));
     }
     if (const absl::Status status = CompareNext(loader); !status.ok()) {
@@ -134,10 +137,9 @@ absl::Status ComparisonEngine::CompareReady(const GroupMatcher& matcher) {
       measurer_->Stop();
       return status;
     }
-    const GroupKey key{matcher.token(i), matcher.rank(i)};
-    if (!plan_.follow || partial_.contains(key)) continue;
-    done_.insert(key);
-    early_.erase(key);
+    if (!plan_.follow || partial_.contains(*key)) continue;
+    done_.Insert(*key);
+    early_.erase(*key);
   }
   return OrderRanks(matcher);
 }

@@ -26,6 +26,7 @@
 #include "daemon/compare/match/absent_ranks.h"
 #include "daemon/compare/match/group_loader.h"
 #include "daemon/compare/match/group_matcher.h"
+#include "daemon/compare/match/group_set.h"
 #include "daemon/compare/match/stream_watch.h"
 #include "daemon/compare/measure/pair_measurer.h"
 #include "daemon/compare/origin/findings.h"
@@ -119,9 +120,6 @@ class ComparisonEngine {
  private:
   using Plans = std::vector<PairPlan>;  // By pair of a group.
 
-  // A token and rank of the golden run.
-  using GroupKey = std::pair<int64_t, int32_t>;
-
   // A row that was made before the group was complete.
   struct EarlyRow {
     v1::Verdict verdict = v1::VERDICT_UNSPECIFIED;
@@ -156,7 +154,7 @@ class ComparisonEngine {
   absl::Status CompareReady(const GroupMatcher& matcher);
   // Whether a group may be compared: all of it, or the pairs that are there.
   enum class Readiness { kNot, kPairs, kAll };
-  Readiness ReadinessOf(const GroupMatcher& matcher, size_t index);
+  Readiness ReadinessOf(const GroupMatcher& matcher, const GroupKey& key);
   // Adds the numbers of the watches that hold.
   void Watch(const RowMetrics& metrics, v1::ComparisonRow& row) const;
   // Plans the pairs of a group and has those measured that must be, in their
@@ -232,7 +230,7 @@ class ComparisonEngine {
   RunMark target_mark_;
   std::optional<AbsentSides> absent_;  // Once Run has looked at the runs.
   // The groups that were compared, while following.
-  std::set<GroupKey> done_;
+  GroupSet done_;
   // Of groups of which nothing came for long: rows that were made all the same,
   // by the golden tensor, and their verdicts.
   std::map<GroupKey, std::map<std::string, EarlyRow>> early_;

@@ -66,11 +66,9 @@ bool ComparisonEngine::HasNews() const {
 }
 
 ComparisonEngine::Readiness ComparisonEngine::ReadinessOf(
-    const GroupMatcher& matcher, size_t index) {
-  if (!plan_.follow) return Readiness::kAll;
-  const GroupKey key{matcher.token(index), matcher.rank(index)};
-  if (done_.contains(key)) return Readiness::kNot;
-  if (matcher.IsComplete(index, golden_mark_.Sealed(), target_mark_.Sealed())) {
+    const GroupMatcher& matcher, const GroupKey& key) {
+  if (done_.Has(key)) return Readiness::kNot;
+  if (matcher.IsComplete(key, golden_mark_.Sealed(), target_mark_.Sealed())) {
     return Readiness::kAll;
   }
   // However long nothing came, what is missing may still come; and which
@@ -78,11 +76,11 @@ ComparisonEngine::Readiness ComparisonEngine::ReadinessOf(
   // mapping, a row that was made early could not be told from others of its
   // golden tensor.
   if (!plan_.matching.pairs_by_names_alone() || settled_.contains(key) ||
-      !matcher.IsComplete(index, golden_mark_.Stalled(),
+      !matcher.IsComplete(key, golden_mark_.Stalled(),
                           target_mark_.Stalled())) {
     return Readiness::kNot;
   }
-  if (matcher.IsComplete(index, golden_mark_.Closed(), target_mark_.Closed())) {
+  if (matcher.IsComplete(key, golden_mark_.Closed(), target_mark_.Closed())) {
     settled_.insert(key);
   }
   return Readiness::kPairs;

@@ -79,13 +79,11 @@ absl::Status ComparisonEngine::OrderRanks(const GroupMatcher& matcher) {
   const std::vector<int32_t> ranks = findings_.FailingRanks();
   RankOrder order;
   size_t count = 0;
-  for (size_t i = 0; i < matcher.group_count(); ++i) {
-    if (matcher.token(i) != findings_.token() ||
-        !std::binary_search(ranks.begin(), ranks.end(), matcher.rank(i))) {
-      continue;
-    }
+  for (const int32_t rank : ranks) {
+    const GroupKey key{findings_.token(), rank};
+    if (!matcher.groups().Has(key)) continue;
     if (count++ == kOrderedRanksMax) break;
-    MSITD_ASSIGN_OR_RETURN(const TensorGroup group, matcher.Load(i, [this] {
+    MSITD_ASSIGN_OR_RETURN(const TensorGroup group, matcher.Load(key, [this] {
       return observer_.Check();
     }));
     if (!order.Add(group)) break;

@@ -2,6 +2,7 @@
 #include "daemon/compare/match/group_loader.h"
 
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "protos/base/check.h"
@@ -18,14 +19,13 @@ size_t TensorCount(const TensorGroup& group) {
 
 }  // namespace
 
-GroupLoader::GroupLoader(const GroupMatcher& matcher,
-                         std::vector<size_t> groups, WorkObserver& observer,
-                         OnLoaded on_loaded)
+GroupLoader::GroupLoader(const GroupMatcher& matcher, const GroupSet& groups,
+                         WorkObserver& observer, OnLoaded on_loaded)
     : matcher_(matcher),
-      groups_(std::move(groups)),
+      groups_(groups),
       observer_(observer),
       on_loaded_(std::move(on_loaded)) {
-  if (groups_.size() > 1) {
+  if (groups.count() > 1) {
     ahead_ = StartSpareThread("group-ahead", [this] { LoadAhead(); });
   }
 }
@@ -40,18 +40,18 @@ GroupLoader::~GroupLoader() {
   ahead_.join();
 }
 
-absl::StatusOr<TensorGroup> GroupLoader::Load(size_t index,
+absl::StatusOr<TensorGroup> GroupLoader::Load(const GroupKey& key,
                                               storage::StopCheck stop) {
-  absl::StatusOr<TensorGroup> group = matcher_.Load(groups_[index], stop);
+  absl::StatusOr<TensorGroup> group = matcher_.Load(key, stop);
   if (group.ok()) on_loaded_(*group);
   return group;
 }
 
 absl::StatusOr<TensorGroup> GroupLoader::Next() {
-  MSITD_CHECK(next_ < groups_.size());
-  const size_t index = next_++;
   if (!ahead_.joinable()) {
-    return Load(index, [this] { return observer_.Check(); });
+    const std::optional<GroupKey> key = groups_.Next();
+    MSITD_CHECK(key.has_value());
+    return Load(*key, [this] { return observer_.Check(); });
   }
   while (true) {
     MSITD_RETURN_IF_ERROR(observer_.Check());
@@ -74,7 +74,7 @@ void GroupLoader::LoadAhead() {
   const auto is_stopping = [this] {
     return is_stopping_.load(std::memory_order_relaxed);
   };
-  for (size_t i = 0; i < groups_.size(); ++i) {
+  while (const std::optional<GroupKey> key = groups_.Next()) {
     {
       const MutexLock lock(mu_);
       while (!loaded_.empty() && ahead_tensors_ >= kAheadTensorsMax &&
@@ -83,7 +83,7 @@ void GroupLoader::LoadAhead() {
       }
     }
     if (is_stopping()) return;
-    absl::StatusOr<TensorGroup> group = Load(i, [&is_stopping] {
+    absl::StatusOr<TensorGroup> group = Load(*key, [&is_stopping] {
       return is_stopping() ? absl::CancelledError("cancelled")
                            : absl::OkStatus();
     });

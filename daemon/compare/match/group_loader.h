@@ -6,10 +6,10 @@
 #include <deque>
 #include <functional>
 #include <thread>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "daemon/compare/match/group_matcher.h"
+#include "daemon/compare/match/group_set.h"
 #include "daemon/compare/work_observer.h"
 #include "protos/status/mutex.h"
 
@@ -19,7 +19,7 @@ namespace msitd::compare {
 // before.
 //
 // The observer is asked by the calling thread alone. Thread-compatible.
-// Borrows the matcher and the observer.
+// Borrows the matcher, the groups and the observer.
 class GroupLoader {
  public:
   // More groups than one are loaded ahead only as long as those that are have
@@ -30,8 +30,8 @@ class GroupLoader {
   // before Next returns it; its pairs stay where they are.
   using OnLoaded = std::function<void(const TensorGroup& group)>;
 
-  // `groups` are numbers of the matcher, in the order in which they are wanted.
-  GroupLoader(const GroupMatcher& matcher, std::vector<size_t> groups,
+  // Gives out `groups` by token, then rank; each is one of the matcher.
+  GroupLoader(const GroupMatcher& matcher, const GroupSet& groups,
               WorkObserver& observer, OnLoaded on_loaded);
   // Waits until the second thread has noticed: some thousand tensors.
   ~GroupLoader();
@@ -44,14 +44,15 @@ class GroupLoader {
   absl::StatusOr<TensorGroup> Next();
 
  private:
-  absl::StatusOr<TensorGroup> Load(size_t index, storage::StopCheck stop);
+  absl::StatusOr<TensorGroup> Load(const GroupKey& key,
+                                   storage::StopCheck stop);
   void LoadAhead();
 
   const GroupMatcher& matcher_;
-  const std::vector<size_t> groups_;
+  // Of the thread that loads.
+  GroupCursor groups_;
   WorkObserver& observer_;
   const OnLoaded on_loaded_;
-  size_t next_ = 0;
 
   // Relaxed: no other memory hangs on it.
   std::atomic<bool> is_stopping_{false};

@@ -16,6 +16,9 @@
 namespace msitd::compare {
 namespace {
 
+// The checks whether to stop are that far apart.
+constexpr size_t kCoordinatesPerCheck = 1024;
+
 // The group numbers that tensors of a rank may have, ascending, for ranks of
 // which equal ones come one after the other.
 class GroupNumbersOfRank {
@@ -75,7 +78,8 @@ void FitPartners(const Partners& partners, TensorGroup& group) {
 
 absl::StatusOr<GroupMatcher> GroupMatcher::Create(
     storage::RunReader& golden_run, storage::RunReader& target_run,
-    Selector selector, MatchRules matching, bool looks_ahead) {
+    Selector selector, MatchRules matching, bool looks_ahead,
+    storage::StopCheck stop) {
   GroupMatcher out(golden_run, target_run, std::move(selector),
                    std::move(matching), looks_ahead);
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo golden, golden_run.GetInfo());
@@ -94,7 +98,7 @@ absl::StatusOr<GroupMatcher> GroupMatcher::Create(
   for (bool is_done = false; !is_done;) {
     MSITD_ASSIGN_OR_RETURN(out.golden_ranks_, ranks_of(golden_run, golden));
     MSITD_ASSIGN_OR_RETURN(out.target_ranks_, ranks_of(target_run, target));
-    MSITD_ASSIGN_OR_RETURN(is_done, out.FindGroups());
+    MSITD_ASSIGN_OR_RETURN(is_done, out.FindGroups(stop));
   }
   return out;
 }
@@ -116,7 +120,7 @@ absl::StatusOr<MeshSet> GroupMatcher::FindMeshes(
   return MeshSet(placements);
 }
 
-absl::StatusOr<bool> GroupMatcher::FindGroups() {
+absl::StatusOr<bool> GroupMatcher::FindGroups(storage::StopCheck stop) {
   const auto find_meshes = [this](size_t& golden_count,
                                   size_t& target_count) -> absl::Status {
     MSITD_ASSIGN_OR_RETURN(
@@ -130,12 +134,12 @@ absl::StatusOr<bool> GroupMatcher::FindGroups() {
   size_t golden_count = 0;
   size_t target_count = 0;
   MSITD_RETURN_IF_ERROR(find_meshes(golden_count, target_count));
-  groups_.clear();
   holders_.clear();
+  GroupCollector groups;
   for (const bool is_target : {false, true}) {
-    MSITD_RETURN_IF_ERROR(AddCoordinates(is_target));
+    MSITD_RETURN_IF_ERROR(AddCoordinates(is_target, stop, groups));
   }
-  MSITD_RETURN_IF_ERROR(CompactGroups());
+  MSITD_ASSIGN_OR_RETURN(groups_, std::move(groups).Finish());
   // A tensor that was seen now may be on a mesh that was not.
   size_t golden_count_now = 0;
   size_t target_count_now = 0;
@@ -143,29 +147,43 @@ absl::StatusOr<bool> GroupMatcher::FindGroups() {
   return golden_count == golden_count_now && target_count == target_count_now;
 }
 
-absl::Status GroupMatcher::AddCoordinates(bool is_target) {
+absl::Status GroupMatcher::AddCoordinates(bool is_target,
+                                          storage::StopCheck stop,
+                                          GroupCollector& groups) {
   const Side side = is_target ? TargetSide() : GoldenSide();
   RankCount& ranks = is_target ? target_ranks_ : golden_ranks_;
   const int64_t token_offset = is_target ? matching_.token_offset() : 0;
-  MSITD_ASSIGN_OR_RETURN(const std::vector<storage::Coordinate> coordinates,
-                         ListCoordinates(side));
   GroupNumbersOfRank group_numbers(side.layouts, side.meshes);
-  for (const storage::Coordinate& at : coordinates) {
-    ranks.count = std::max(ranks.count, at.rank + 1);
-    for (const int32_t group_number : group_numbers.Of(at.rank)) {
-      const auto golden_number = GoldenNumberOf(is_target, group_number);
-      if (!golden_number.has_value()) continue;
-      MSITD_RETURN_IF_ERROR(AddGroup(
-          *golden_number, at.token - token_offset, at, group_number == at.rank,
-          is_target ? &BothHolders::target : &BothHolders::golden));
-    }
-  }
+  std::optional<Place> place;
+  const auto add_place = [&] {
+    return place.has_value()
+               ? AddPlace(is_target, group_numbers.Of(place->rank), *place,
+                          groups)
+               : absl::OkStatus();
+  };
+  // Tokens of a rank and device come in a row, and ascend.
+  size_t count = 0;
+  MSITD_RETURN_IF_ERROR(side.run.VisitCoordinates(
+      LookingAhead(side.selector),
+      [&](const storage::Coordinate& at) -> absl::Status {
+        if (count++ % kCoordinatesPerCheck == 0) MSITD_RETURN_IF_ERROR(stop());
+        if (!place.has_value() || place->rank != at.rank ||
+            place->device != at.device) {
+          MSITD_RETURN_IF_ERROR(add_place());
+          place = Place{at.rank, at.device};
+        }
+        const int64_t token = at.token - token_offset;
+        if (IsSelectedToken(token)) place->tokens.Append(token);
+        place->last_token = token;
+        return absl::OkStatus();
+      }));
+  MSITD_RETURN_IF_ERROR(add_place());
+  if (place.has_value()) ranks.count = std::max(ranks.count, place->rank + 1);
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<storage::Coordinate>> GroupMatcher::ListCoordinates(
-    Side side) const {
-  std::vector<TokenRange>& tokens = side.selector.tokens;
+Selector GroupMatcher::LookingAhead(Selector selector) const {
+  std::vector<TokenRange>& tokens = selector.tokens;
   if (looks_ahead_ && !tokens.empty()) {
     int64_t last = 0;
     for (const TokenRange& range : tokens) {
@@ -173,31 +191,26 @@ absl::StatusOr<std::vector<storage::Coordinate>> GroupMatcher::ListCoordinates(
     }
     if (last < kTokenMax) tokens.push_back({last + 1, kTokenMax});
   }
-  return side.run.ListCoordinates(side.selector);
+  return selector;
 }
 
-absl::Status GroupMatcher::AddGroup(int32_t group_number, int64_t token,
-                                    const storage::Coordinate& at, bool is_own,
-                                    Holders BothHolders::*side) {
-  if (!IsSelected(group_number)) return absl::OkStatus();
-  if (IsSelectedToken(token)) groups_.push_back({token, group_number});
-  Holders& holders = holders_[group_number].*side;
-  holders.devices.insert(at.device);
-  if (is_own) holders.own_devices.insert(at.device);
-  const auto last = holders.last_tokens.emplace(at.rank, token).first;
-  last->second = std::max(last->second, token);
-  // A group comes once for each of its ranks and devices.
-  return groups_.size() > 2 * kGroupsMax ? CompactGroups() : absl::OkStatus();
-}
-
-absl::Status GroupMatcher::CompactGroups() {
-  std::sort(groups_.begin(), groups_.end());
-  groups_.erase(std::unique(groups_.begin(), groups_.end()), groups_.end());
-  if (groups_.size() <= kGroupsMax) return absl::OkStatus();
-  return MakeStatus(absl::StatusCode::kResourceExhausted,
-                    "more than {} pairs of rank and token to compare; narrow "
-                    "the filter by rank or token",
-                    kGroupsMax);
+absl::Status GroupMatcher::AddPlace(bool is_target,
+                                    const std::vector<int32_t>& group_numbers,
+                                    const Place& place,
+                                    GroupCollector& groups) {
+  for (const int32_t group_number : group_numbers) {
+    const auto golden_number = GoldenNumberOf(is_target, group_number);
+    if (!golden_number.has_value() || !IsSelected(*golden_number)) continue;
+    MSITD_RETURN_IF_ERROR(groups.Add(*golden_number, place.tokens));
+    BothHolders& both = holders_[*golden_number];
+    Holders& holders = is_target ? both.target : both.golden;
+    holders.devices.insert(place.device);
+    if (group_number == place.rank) holders.own_devices.insert(place.device);
+    const auto last =
+        holders.last_tokens.emplace(place.rank, place.last_token).first;
+    last->second = std::max(last->second, place.last_token);
+  }
+  return absl::OkStatus();
 }
 
 bool GroupMatcher::IsSelected(int32_t group_number) const {

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/compare/match/group_set.h"
 #include "daemon/compare/match/match_rules.h"
 #include "daemon/compare/match/rank_ranges.h"
 #include "daemon/compare/match/tensor_group.h"
@@ -20,9 +21,6 @@
 #include "storage/face/types.h"
 
 namespace msitd::compare {
-
-// A comparison over more pairs of rank and token is refused; narrow its filter.
-inline constexpr size_t kGroupsMax = size_t{1} << 20;
 
 // Finds which tensor of one run belongs to which of another: rank, token, op,
 // call, io and index are equal, once the rules have made golden names of those
@@ -49,20 +47,24 @@ inline constexpr size_t kGroupsMax = size_t{1} << 20;
 class GroupMatcher {
  public:
   // `looks_ahead` has IsComplete know of tokens behind those of the selector.
-  // Errors: RESOURCE_EXHAUSTED above kGroupsMax; INVALID_ARGUMENT for a filter
-  // by device where shards lie on meshes; those of the store.
+  // `stop` is asked now and then.
+  //
+  // Errors: RESOURCE_EXHAUSTED above kGroupRunsMax; INVALID_ARGUMENT for a
+  // filter by device where shards lie on meshes; those of `stop` and of the
+  // store.
+  static absl::StatusOr<GroupMatcher> Create(
+      storage::RunReader& golden, storage::RunReader& target, Selector selector,
+      MatchRules matching, bool looks_ahead, storage::StopCheck stop);
   static absl::StatusOr<GroupMatcher> Create(storage::RunReader& golden,
                                              storage::RunReader& target,
                                              Selector selector,
-                                             MatchRules matching,
-                                             bool looks_ahead = false);
+                                             MatchRules matching) {
+    return Create(golden, target, std::move(selector), std::move(matching),
+                  /*looks_ahead=*/false, [] { return absl::OkStatus(); });
+  }
 
-  // Groups are in the order of token, then rank.
-  size_t group_count() const { return groups_.size(); }
-
-  // Of `index`, which is below group_count(); coordinates of the golden run.
-  int64_t token(size_t index) const { return groups_[index].token; }
-  int32_t rank(size_t index) const { return groups_[index].rank; }
+  // What there is to compare, in coordinates of the golden run.
+  const GroupSet& groups() const { return groups_; }
 
   // True if devices tell tensors of this rank apart, at all tokens that are
   // asked for; `rank` is that of a group. A part of these tokens may have one
@@ -85,7 +87,7 @@ class GroupMatcher {
   // True if no more tensors of the group are to be expected: each run has a
   // later token of the rank, and of all ranks of the groups with its number, or
   // is closed. Both are from before Create.
-  bool IsComplete(size_t index, const Closed& golden,
+  bool IsComplete(const GroupKey& group, const Closed& golden,
                   const Closed& target) const;
 
   // What is compared of some ranks of a run.
@@ -117,17 +119,13 @@ class GroupMatcher {
   RankCount golden_ranks() const { return golden_ranks_; }
   RankCount target_ranks() const { return target_ranks_; }
 
-  // Loads `index`, which is below group_count(). Reads the descriptors of all
-  // ranks of its groups. Thread-safe. Errors: that of `stop`, which is asked
-  // now and then; those of the store.
-  absl::StatusOr<TensorGroup> Load(size_t index, storage::StopCheck stop) const;
+  // Loads one of groups(). Reads the descriptors of all ranks of its groups.
+  // Thread-safe. Errors: that of `stop`, which is asked now and then; those of
+  // the store.
+  absl::StatusOr<TensorGroup> Load(const GroupKey& group,
+                                   storage::StopCheck stop) const;
 
  private:
-  struct GroupKey {
-    int64_t token;
-    int32_t rank;
-    friend auto operator<=>(const GroupKey&, const GroupKey&) = default;
-  };
   // What one run has for a group number.
   struct Holders {
     // Of all ranks, and of the rank that is the number itself.
@@ -150,7 +148,6 @@ class GroupMatcher {
     // What says nothing of how it lies is held by all ranks of a mesh alike.
     bool has_copies;
   };
-
   GroupMatcher(storage::RunReader& golden, storage::RunReader& target,
                Selector selector, MatchRules matching, bool looks_ahead)
       : golden_(&golden),
@@ -165,20 +162,25 @@ class GroupMatcher {
                                      size_t& placement_count) const;
   // Looks where both runs have tensors. Returns false if a placement has come
   // meanwhile, so that it has to be done again.
-  absl::StatusOr<bool> FindGroups();
+  absl::StatusOr<bool> FindGroups(storage::StopCheck stop);
   // Adds those groups for which a run has tensors.
-  absl::Status AddCoordinates(bool is_target);
-  // Where a run has tensors, and, if this looks ahead, where it has later ones
-  // than are asked for.
-  absl::StatusOr<std::vector<storage::Coordinate>> ListCoordinates(
-      Side side) const;
-  // Takes note that a run has tensors at `token` of the golden run, for a group
-  // number of the golden run; `is_own` if that is the rank of `at`.
-  absl::Status AddGroup(int32_t group_number, int64_t token,
-                        const storage::Coordinate& at, bool is_own,
-                        Holders BothHolders::*side);
-  // Leaves every group once, in order.
-  absl::Status CompactGroups();
+  absl::Status AddCoordinates(bool is_target, storage::StopCheck stop,
+                              GroupCollector& groups);
+  // The selector of a run with, if this looks ahead, later tokens than are
+  // asked for.
+  Selector LookingAhead(Selector selector) const;
+  // A rank and device of a run, with its tokens in those of the golden run:
+  // those that are asked for, and the last of all.
+  struct Place {
+    int32_t rank = 0;
+    std::string device;
+    TokenRuns tokens = {};
+    int64_t last_token = 0;
+  };
+  // Takes note of it for the group numbers of its rank.
+  absl::Status AddPlace(bool is_target,
+                        const std::vector<int32_t>& group_numbers,
+                        const Place& place, GroupCollector& groups);
   // True if the ranks that the user asks for have this group number of the
   // golden run.
   bool IsSelected(int32_t group_number) const;
@@ -224,7 +226,7 @@ class GroupMatcher {
   Selector selector_;
   MatchRules matching_;
   bool looks_ahead_;
-  std::vector<GroupKey> groups_;
+  GroupSet groups_;
   std::map<int32_t, BothHolders> holders_;  // By golden group number.
   MeshSet golden_meshes_;
   MeshSet target_meshes_;

@@ -166,10 +166,8 @@ int32_t GroupNumberOf(int32_t rank, const Layout* layout,
 
 }  // namespace
 
-bool GroupMatcher::IsComplete(size_t index, const Closed& golden,
+bool GroupMatcher::IsComplete(const GroupKey& key, const Closed& golden,
                               const Closed& target) const {
-  MSITD_CHECK(index < groups_.size());
-  const GroupKey& key = groups_[index];
   const BothHolders& holders = holders_.at(key.rank);
   int32_t target_number = 0;
   MSITD_CHECK(matching_.TargetRank(key.rank, target_number));
@@ -210,10 +208,8 @@ bool GroupMatcher::HasSeveralDevices(int32_t rank) const {
          holders.target.own_devices.size() > 1;
 }
 
-absl::StatusOr<TensorGroup> GroupMatcher::Load(size_t index,
+absl::StatusOr<TensorGroup> GroupMatcher::Load(const GroupKey& key,
                                                storage::StopCheck stop) const {
-  MSITD_CHECK(index < groups_.size());
-  const GroupKey& key = groups_[index];
   const BothHolders& holders = holders_.at(key.rank);
   TensorGroup group;
   group.token = key.token;

@@ -86,18 +86,18 @@ absl::StatusOr<std::unique_ptr<TensorScan>> TensorFinder::Scan(
                           position);
 }
 
-absl::StatusOr<std::vector<Coordinate>> TensorFinder::ListCoordinates(
-    RunId run, const Selector& selector) {
+absl::Status TensorFinder::VisitCoordinates(
+    RunId run, const Selector& selector,
+    absl::FunctionRef<absl::Status(const Coordinate&)> visit) {
   MSITD_ASSIGN_OR_RETURN(
       const CompiledSelector places,
       CompiledSelector::Compile(
           {selector.ranks, selector.devices, selector.tokens}, names_, globs_));
-  std::vector<Coordinate> out;
-  if (places.is_void()) return out;
+  if (places.is_void()) return absl::OkStatus();
   const auto it = db_.Iterate(Table::kTensor, rocksdb::ReadOptions());
   IndexKey place;
   place.run = static_cast<uint32_t>(run);
-  std::string device;
+  Coordinate found;
   uint32_t device_id = 0;  // No name has this number.
   while (places.Advance(place)) {
     MSITD_ASSIGN_OR_RETURN(const std::optional<IndexKey> key,
@@ -107,11 +107,12 @@ absl::StatusOr<std::vector<Coordinate>> TensorFinder::ListCoordinates(
     if (!places.Advance(next)) break;
     if (next == *key) {
       if (device_id != key->device) {
-        MSITD_ASSIGN_OR_RETURN(device, names_.NameOf(key->device));
+        MSITD_ASSIGN_OR_RETURN(found.device, names_.NameOf(key->device));
         device_id = key->device;
       }
-      out.push_back({static_cast<int32_t>(key->rank), device,
-                     static_cast<int64_t>(key->token)});
+      found.rank = static_cast<int32_t>(key->rank);
+      found.token = static_cast<int64_t>(key->token);
+      MSITD_RETURN_IF_ERROR(visit(found));
       next = {};
       next.run = key->run;
       next.rank = key->rank;
@@ -120,7 +121,7 @@ absl::StatusOr<std::vector<Coordinate>> TensorFinder::ListCoordinates(
     }
     place = next;
   }
-  return out;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<int32_t>> TensorFinder::ListRanks(RunId run) {

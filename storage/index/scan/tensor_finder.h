@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "storage/face/run_reader.h"
 #include "storage/face/types.h"
@@ -27,8 +29,9 @@ class TensorFinder {
   absl::StatusOr<std::unique_ptr<TensorScan>> Scan(const ScannedRun& run,
                                                    const Selector& selector,
                                                    std::string_view position);
-  absl::StatusOr<std::vector<Coordinate>> ListCoordinates(
-      RunId run, const Selector& selector);
+  absl::Status VisitCoordinates(
+      RunId run, const Selector& selector,
+      absl::FunctionRef<absl::Status(const Coordinate&)> visit);
   absl::StatusOr<std::vector<int32_t>> ListRanks(RunId run);
 
  private:

@@ -455,7 +455,7 @@ TEST_P(LayoutRowsTest, ATokenIsCompleteOnceAllRanksOfItsGroupWentOn) {
     const auto matcher = GroupMatcher::Create(**runs_.Open("g"),
                                               **runs_.Open("t"), {}, matching);
     EXPECT_TRUE(matcher.ok()) << matcher.status();
-    return matcher->IsComplete(0, {false}, {target_sealed});
+    return matcher->IsComplete({0, 0}, {false}, {target_sealed});
   };
   for (const int64_t token : {0, 1}) {
     record(golden_, 0, token);
@@ -493,10 +493,11 @@ TEST_P(LayoutRowsTest, AGroupIsCompleteWithoutGroupsAndRanksThatCannotBe) {
       **runs_.Open("g"), **runs_.Open("t"), {}, *MatchRules::Create(matching_));
   ASSERT_TRUE(matcher.ok()) << matcher.status();
   std::vector<std::pair<int, bool>> complete;
-  for (size_t i = 0; i < matcher->group_count() && matcher->token(i) == 0;
-       ++i) {
-    complete.emplace_back(matcher->rank(i),
-                          matcher->IsComplete(i, {true}, {false}));
+  GroupCursor keys(matcher->groups());
+  for (auto key = keys.Next(); key.has_value() && key->token == 0;
+       key = keys.Next()) {
+    complete.emplace_back(key->rank,
+                          matcher->IsComplete(*key, {true}, {false}));
   }
   EXPECT_THAT(complete, ElementsAre(Pair(0, false), Pair(1, true),
                                     Pair(2, false), Pair(3, false)))
@@ -504,7 +505,8 @@ TEST_P(LayoutRowsTest, AGroupIsCompleteWithoutGroupsAndRanksThatCannotBe) {
   matching_.mutable_target_layouts()->DeleteSubrange(0, 1);
   const auto picked = GroupMatcher::Create(**runs_.Open("g"), **runs_.Open("t"),
                                            {}, *MatchRules::Create(matching_));
-  EXPECT_TRUE(picked->IsComplete(0, {true}, {false})) << "rank 0 is not picked";
+  EXPECT_TRUE(picked->IsComplete({0, 0}, {true}, {false}))
+      << "rank 0 is not picked";
 }
 
 TEST_P(LayoutRowsTest, ShardsHaveTheirWholeOnAnyDevice) {

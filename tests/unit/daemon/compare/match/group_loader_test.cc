@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -37,14 +36,8 @@ class GroupLoaderTest : public ::testing::Test {
                              *MatchRules::Create(v1::Matching()));
     EXPECT_TRUE(matcher.ok()) << matcher.status();
     matcher_.emplace(*std::move(matcher));
-    EXPECT_EQ(matcher_->group_count(), static_cast<size_t>(token_count));
+    EXPECT_EQ(matcher_->groups().count(), static_cast<size_t>(token_count));
     return *matcher_;
-  }
-
-  static std::vector<size_t> AllOf(const GroupMatcher& matcher) {
-    std::vector<size_t> out(matcher.group_count());
-    std::iota(out.begin(), out.end(), 0);
-    return out;
   }
 
   testing::FakeStore store_;
@@ -54,7 +47,7 @@ class GroupLoaderTest : public ::testing::Test {
   std::optional<GroupMatcher> matcher_;
   OneThreadObserver observer_;
   std::atomic<int64_t> loaded_count_{0};
-  // Tokens are told in the order asked for.
+  // Tokens are told in their order.
   std::vector<int64_t> told_;
   const GroupLoader::OnLoaded on_loaded_ = [this](const TensorGroup& group) {
     told_.push_back(group.token);
@@ -62,9 +55,11 @@ class GroupLoaderTest : public ::testing::Test {
   };
 };
 
-TEST_F(GroupLoaderTest, GroupsComeInTheOrderAskedForWithTheirPairs) {
-  GroupLoader loader(Matcher(20), {3, 17, 4, 4}, observer_, on_loaded_);
-  for (const int64_t token : {3, 17, 4, 4}) {
+TEST_F(GroupLoaderTest, GroupsComeInOrderWithTheirPairs) {
+  GroupSet some;
+  for (const int64_t token : {17, 3, 4}) some.Insert({token, 0});
+  GroupLoader loader(Matcher(20), some, observer_, on_loaded_);
+  for (const int64_t token : {3, 4, 17}) {
     const auto group = loader.Next();
     ASSERT_TRUE(group.ok()) << group.status();
     EXPECT_EQ(group->token, token);
@@ -81,15 +76,16 @@ TEST_F(GroupLoaderTest, GroupsComeInTheOrderAskedForWithTheirPairs) {
 TEST_F(GroupLoaderTest, NothingNeedsToBeTaken) {
   const GroupMatcher& matcher = Matcher(20);
   const auto nobody = [](const TensorGroup&) {};
-  GroupLoader none(matcher, {}, observer_, nobody);
-  GroupLoader untouched(matcher, AllOf(matcher), observer_, nobody);
-  GroupLoader left(matcher, AllOf(matcher), observer_, nobody);
+  const GroupSet no_groups;
+  GroupLoader none(matcher, no_groups, observer_, nobody);
+  GroupLoader untouched(matcher, matcher.groups(), observer_, nobody);
+  GroupLoader left(matcher, matcher.groups(), observer_, nobody);
   EXPECT_TRUE(left.Next().ok());
 }
 
 TEST_F(GroupLoaderTest, ObserverEndsIt) {
   const GroupMatcher& matcher = Matcher(20);
-  GroupLoader loader(matcher, AllOf(matcher), observer_, on_loaded_);
+  GroupLoader loader(matcher, matcher.groups(), observer_, on_loaded_);
   EXPECT_TRUE(loader.Next().ok());
   EXPECT_TRUE(loader.Next().ok());
   observer_.is_cancelled = true;
@@ -99,7 +95,7 @@ TEST_F(GroupLoaderTest, ObserverEndsIt) {
 TEST_F(GroupLoaderTest, GroupsAreToldOfBeforeTheyAreGivenOut) {
   const GroupMatcher& matcher = Matcher(20);
   {
-    GroupLoader loader(matcher, AllOf(matcher), observer_, on_loaded_);
+    GroupLoader loader(matcher, matcher.groups(), observer_, on_loaded_);
     for (int64_t i = 0; i < 20; ++i) {
       ASSERT_TRUE(loader.Next().ok());
       EXPECT_GT(loaded_count_, i);
@@ -111,7 +107,7 @@ TEST_F(GroupLoaderTest, GroupsAreToldOfBeforeTheyAreGivenOut) {
 
 TEST_F(GroupLoaderTest, OneGroupIsAheadIfItIsLarge) {
   const GroupMatcher& matcher = Matcher(4, GroupLoader::kAheadTensorsMax / 2);
-  GroupLoader loader(matcher, AllOf(matcher), observer_, on_loaded_);
+  GroupLoader loader(matcher, matcher.groups(), observer_, on_loaded_);
   for (int64_t i = 1; i <= 4; ++i) {
     ASSERT_TRUE(loader.Next().ok());
     EXPECT_LE(loaded_count_, i + 1);
@@ -119,13 +115,13 @@ TEST_F(GroupLoaderTest, OneGroupIsAheadIfItIsLarge) {
 }
 
 TEST_F(GroupLoaderTest, ErrorsComeInTheirPlace) {
-  const GroupMatcher& matcher = Matcher(3);
-  std::vector<size_t> groups(100, 0);
-  GroupLoader loader(matcher, groups, observer_, [this](const TensorGroup&) {
-    if (++loaded_count_ == 50) {
-      EXPECT_TRUE(store_.DeleteRun("t").ok());
-    }
-  });
+  const GroupMatcher& matcher = Matcher(100);
+  GroupLoader loader(matcher, matcher.groups(), observer_,
+                     [this](const TensorGroup&) {
+                       if (++loaded_count_ == 50) {
+                         EXPECT_TRUE(store_.DeleteRun("t").ok());
+                       }
+                     });
   for (int i = 0; i < 100; ++i) {
     const absl::Status status = loader.Next().status();
     EXPECT_EQ(status.ok(), i < 50) << i;

@@ -30,8 +30,9 @@ class GroupMatcherTest : public ::testing::Test {
                                         *MatchRules::Create(matching_));
     EXPECT_TRUE(matcher.ok()) << matcher.status();
     std::vector<std::string> out;
-    for (size_t i = 0; i < matcher->group_count(); ++i) {
-      const auto group = matcher->Load(i, [] { return absl::OkStatus(); });
+    GroupCursor keys(matcher->groups());
+    while (const auto key = keys.Next()) {
+      const auto group = matcher->Load(*key, [] { return absl::OkStatus(); });
       EXPECT_TRUE(group.ok()) << group.status();
       for (const TensorPair& pair : group->pairs) {
         out.push_back(fmt::format("{}/{}: {} = {}", group->rank, group->token,
@@ -334,7 +335,7 @@ TEST_F(GroupMatcherTest, FuzzyPairsAsLookingAtEveryPairWould) {
   auto matcher = GroupMatcher::Create(**runs_.Open("g"), **runs_.Open("t"), {},
                                       *MatchRules::Create(matching_));
   ASSERT_TRUE(matcher.ok());
-  const auto group = matcher->Load(0, [] { return absl::OkStatus(); });
+  const auto group = matcher->Load({0, 0}, [] { return absl::OkStatus(); });
   ASSERT_TRUE(group.ok());
   std::vector<std::pair<int, int>> pairs;
   for (const TensorPair& pair : group->pairs) {
