@@ -33,6 +33,9 @@ bool ShapesAgree(const std::vector<int64_t>& a, const std::vector<int64_t>& b,
 
 // Of all shards, if it is made of some.
 bool HasBytesOrSamples(const LogicalTensor& tensor) {
+  if (tensor.assembly != nullptr && tensor.assembly->lean.has_value()) {
+    return tensor.has_bytes || tensor.assembly->lean->have_bytes_or_samples;
+  }
   const std::span<const storage::TensorInfo> shards = ShardsOf(tensor);
   return tensor.has_bytes || std::all_of(shards.begin(), shards.end(),
                                          [](const storage::TensorInfo& shard) {
@@ -46,6 +49,8 @@ bool HasSample(const LogicalTensor& tensor) {
   if (tensor.has_bytes || tensor.assembly == nullptr) {
     return tensor.has_bytes || tensor.has_sample;
   }
+  const std::optional<LeanShards>& lean = tensor.assembly->lean;
+  if (lean.has_value()) return lean->has_sample;
   return HasJoinedSample(tensor.assembly->grid, tensor.assembly->shards);
 }
 

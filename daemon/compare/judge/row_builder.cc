@@ -56,7 +56,7 @@ ComparedTensorPtr Describe(const LogicalTensor& tensor, std::string_view run,
   }
   if (tensor.assembly != nullptr) {
     out->set_layout(tensor.assembly->layout);
-    for (const int32_t rank : tensor.assembly->ranks) out->add_ranks(rank);
+    for (const int32_t rank : RanksOf(*tensor.assembly)) out->add_ranks(rank);
   }
   if (tensor.hash != ContentHash()) {
     out->set_hash(HashText(tensor.hash));
@@ -135,7 +135,7 @@ std::string ShapeDifference(const LogicalTensor& target,
                        tensor == &target ? "target" : "golden",
                        AssemblyText(assembly),
                        ShapeText(assembly.shards.front().shape));
-    if (assembly.ranks.size() > 1 &&
+    if (RanksOf(assembly).size() > 1 &&
         assembly.shards.front().shape == other.shape) {
       out += ", which alone has the shape of the other side";
     }

@@ -150,7 +150,7 @@ absl::StatusOr<bool> GroupMatcher::FindGroups(storage::StopCheck stop) {
 absl::Status GroupMatcher::AddCoordinates(bool is_target,
                                           storage::StopCheck stop,
                                           GroupCollector& groups) {
-  const Side side = is_target ? TargetSide() : GoldenSide();
+  const RunSide side = is_target ? TargetSide() : GoldenSide();
   RankCount& ranks = is_target ? target_ranks_ : golden_ranks_;
   const int64_t token_offset = is_target ? matching_.token_offset() : 0;
   GroupNumbersOfRank group_numbers(side.layouts, side.meshes);
@@ -249,9 +249,9 @@ bool GroupMatcher::HasCopies() const {
          golden_ranks_.count != target_ranks_.count;
 }
 
-GroupMatcher::Side GroupMatcher::GoldenSide() const {
-  Side side{*golden_,       selector_,     matching_.golden_layouts(),
-            golden_meshes_, golden_ranks_, HasCopies()};
+RunSide GroupMatcher::GoldenSide() const {
+  RunSide side{*golden_,       selector_,     matching_.golden_layouts(),
+               golden_meshes_, golden_ranks_, HasCopies()};
   // Shards of other ranks belong to what is asked for.
   if (!side.layouts.empty() || !side.meshes.empty()) {
     side.selector.ranks.clear();
@@ -259,9 +259,9 @@ GroupMatcher::Side GroupMatcher::GoldenSide() const {
   return side;
 }
 
-GroupMatcher::Side GroupMatcher::TargetSide() const {
-  Side side{*target_,       selector_,     matching_.target_layouts(),
-            target_meshes_, target_ranks_, HasCopies()};
+RunSide GroupMatcher::TargetSide() const {
+  RunSide side{*target_,       selector_,     matching_.target_layouts(),
+               target_meshes_, target_ranks_, HasCopies()};
   Selector& selector = side.selector;
   // A golden rank without a counterpart selects nothing.
   std::erase_if(selector.ranks, [this](int32_t& rank) {

@@ -14,6 +14,7 @@
 #include "daemon/compare/match/group_set.h"
 #include "daemon/compare/match/match_rules.h"
 #include "daemon/compare/match/rank_ranges.h"
+#include "daemon/compare/match/side_loader.h"
 #include "daemon/compare/match/tensor_group.h"
 #include "daemon/compare/shard/assembly.h"
 #include "daemon/compare/shard/mesh.h"
@@ -138,16 +139,6 @@ class GroupMatcher {
     Holders golden;
     Holders target;
   };
-  // One run, with what is asked of it.
-  struct Side {
-    storage::RunReader& run;
-    Selector selector;
-    const LayoutRules& layouts;
-    const MeshSet& meshes;
-    RankCount ranks;
-    // What says nothing of how it lies is held by all ranks of a mesh alike.
-    bool has_copies;
-  };
   GroupMatcher(storage::RunReader& golden, storage::RunReader& target,
                Selector selector, MatchRules matching, bool looks_ahead)
       : golden_(&golden),
@@ -190,18 +181,19 @@ class GroupMatcher {
   std::optional<int32_t> GoldenNumberOf(bool is_target,
                                         int32_t group_number) const;
   bool HasCopies() const;
-  Side GoldenSide() const;
+  RunSide GoldenSide() const;
   // The selector in the terms of the target run.
-  Side TargetSide() const;
+  RunSide TargetSide() const;
   static bool IsComplete(const LayoutRules& layouts, const MeshSet& meshes,
                          int32_t group_number, RankCount ranks,
                          const Holders& holders, const Closed& closed,
                          int64_t token);
   // Loads the tensors of a group, which `key` names in the terms of the run.
   // Returns false if there are too many.
-  absl::StatusOr<bool> LoadSide(Side side, const GroupKey& key,
-                                const Holders& holders, storage::StopCheck stop,
-                                std::vector<LogicalTensor>& out) const;
+  static absl::StatusOr<bool> LoadSide(RunSide side, const GroupKey& key,
+                                       const Holders& holders,
+                                       storage::StopCheck stop,
+                                       std::vector<LogicalTensor>& out);
   // Fills in the pairs.
   void Match(bool with_device, TensorGroup& group) const;
   // True for what the op patterns select by its golden name.

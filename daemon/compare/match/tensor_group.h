@@ -12,9 +12,11 @@
 
 namespace msitd::compare {
 
-// A rank and token with more tensors than this in one run, shards included, is
-// not compared. Bounds the memory of a comparison: some 500 bytes for each
-// tensor of the group at hand and of the next ones (GroupLoader), in both runs.
+// A rank and token with more tensors than this in one run is not compared; nor
+// are more loaded at a time, shards included. Bounds the memory of a
+// comparison: some 500 bytes for each tensor of the group at hand and of the
+// next ones (GroupLoader), in both runs, and for each of these shards; some
+// 1,500 for a tensor whose shards are not held (lean_shards.h).
 inline constexpr size_t kGroupTensorsMax = size_t{1} << 17;
 
 // Parts of tensors of several that a group remembers: those of 512 GiB. Others

@@ -28,6 +28,9 @@ uint64_t BytesOf(const PairTask& task) {
 // more than is read ahead.
 bool AddParts(const LogicalTensor& tensor,
               std::vector<storage::PartInfo>& out) {
+  if (tensor.assembly != nullptr && tensor.assembly->lean.has_value()) {
+    return false;
+  }
   uint64_t bytes = 0;
   for (const storage::TensorInfo& shard : ShardsOf(tensor)) {
     if (shard.parts.size() != 1 || !shard.has_bytes) return false;

@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "daemon/compare/shard/lean_shards.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {
@@ -26,8 +27,18 @@ TensorSource SideOf(const LogicalTensor& tensor, std::string_view side,
 
 absl::StatusOr<TensorSource> StoredSource(const LogicalTensor& tensor,
                                           std::string_view side,
-                                          storage::RunReader& run) {
+                                          storage::RunReader& run,
+                                          WorkObserver& observer) {
   TensorSource out = SideOf(tensor, side, run);
+  if (tensor.assembly != nullptr && tensor.assembly->lean.has_value()) {
+    auto shards =
+        LoadShards(tensor, run, [&observer] { return observer.Check(); });
+    if (!shards.ok()) {
+      return Annotate(shards.status(), fmt::format("{} tensor", side));
+    }
+    out.shards = *std::move(shards);
+    return out;
+  }
   for (storage::TensorInfo& shard : out.shards) {
     if (!shard.parts.empty()) continue;
     auto stored = run.GetTensor(shard.key);

@@ -12,12 +12,14 @@
 namespace msitd::compare {
 
 // Returns `side` of a pair, a tensor that the matcher found in `run`. Looks up
-// the parts of a shard if the matcher has not kept them.
+// its shards, or the parts of a shard, if the matcher has not kept them.
 //
-// Errors: those of the reader, which name the side.
+// Errors: those of the reader and of LoadShards, which name the side; CANCELLED
+// once the observer says so.
 absl::StatusOr<TensorSource> StoredSource(const LogicalTensor& tensor,
                                           std::string_view side,
-                                          storage::RunReader& run);
+                                          storage::RunReader& run,
+                                          WorkObserver& observer);
 
 // Returns the same for a tensor whose parts are read ahead.
 TensorSource SourceAhead(const LogicalTensor& tensor, std::string_view side,

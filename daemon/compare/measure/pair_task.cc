@@ -13,9 +13,9 @@ absl::StatusOr<PairMeasurement> MeasurePair(
   const LogicalTensor& goldens = *task.pair->golden;
   if (!ahead.has_parts()) {
     MSITD_ASSIGN_OR_RETURN(TensorSource from_target,
-                           StoredSource(targets, "target", target));
+                           StoredSource(targets, "target", target, observer));
     MSITD_ASSIGN_OR_RETURN(TensorSource from_golden,
-                           StoredSource(goldens, "golden", golden));
+                           StoredSource(goldens, "golden", golden, observer));
     from_target.is_sampled = from_golden.is_sampled = task.is_sampled;
     return reader.Measure(from_target, from_golden, task.request, observer);
   }

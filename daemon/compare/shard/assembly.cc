@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/compare/shard/lean_shards.h"
 #include "daemon/compare/shard/shard_joiner.h"
 #include "protos/base/check.h"
 
@@ -34,6 +35,11 @@ LogicalTensor AssembleCopies(int32_t group_number, size_t rank_count,
   return std::move(joiner).Finish();
 }
 
+std::span<const int32_t> RanksOf(const Assembly& assembly) {
+  if (assembly.shared_ranks != nullptr) return *assembly.shared_ranks;
+  return assembly.ranks;
+}
+
 std::span<const storage::TensorInfo> ShardsOf(const LogicalTensor& tensor) {
   if (tensor.assembly != nullptr) return tensor.assembly->shards;
   const storage::TensorInfo& alone = tensor;
@@ -46,8 +52,10 @@ bool HasAllShards(const LogicalTensor& tensor) {
 }
 
 bool HasHash(const LogicalTensor& tensor) {
-  return tensor.assembly == nullptr ||
-         (tensor.assembly->shards.size() == 1 && !tensor.assembly->is_sum());
+  if (tensor.assembly == nullptr) return true;
+  const Assembly& assembly = *tensor.assembly;
+  return assembly.shards.size() == 1 && !assembly.lean.has_value() &&
+         !assembly.is_sum();
 }
 
 bool HashesAgree(const LogicalTensor& a, const LogicalTensor& b) {
@@ -58,6 +66,9 @@ bool HashesAgree(const LogicalTensor& a, const LogicalTensor& b) {
   const Assembly& right = *b.assembly;
   // The summary of a sum, which a row needs, comes from its bytes.
   if (left.is_sum() || left.grid != right.grid) return false;
+  if (left.lean.has_value() || right.lean.has_value()) {
+    return ShardDigest(left) == ShardDigest(right);
+  }
   return std::equal(left.shards.begin(), left.shards.end(),
                     right.shards.begin(), right.shards.end(),
                     [](const TensorInfo& one, const TensorInfo& other) {
@@ -67,8 +78,8 @@ bool HashesAgree(const LogicalTensor& a, const LogicalTensor& b) {
 
 std::string AssemblyText(const Assembly& assembly) {
   return fmt::format("{} of rank{} {}", assembly.layout,
-                     assembly.ranks.size() == 1 ? "" : "s",
-                     RanksText(assembly.ranks));
+                     RanksOf(assembly).size() == 1 ? "" : "s",
+                     RanksText(RanksOf(assembly)));
 }
 
 std::string RanksText(std::span<const int32_t> ranks) {

@@ -1,19 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "daemon/compare/shard/mesh.h"
 #include "daemon/compare/shard/shard_grid.h"
+#include "protos/base/summary.h"
 #include "storage/face/types.h"
 #include "storage/run_ranks.h"
 
 // Tensors that are put together from the shards of several ranks.
 namespace msitd::compare {
+
+// What is known of the shards of a tensor that does not hold them: see
+// lean_shards.h.
+struct LeanShards {
+  // Of a shard, by which it is found again; the rest of its key is that of the
+  // whole.
+  struct Place {
+    int32_t rank = 0;
+    std::string device;
+
+    friend auto operator<=>(const Place&, const Place&) = default;
+  };
+
+  // In the order of the grid. Tensors whose shards are in the same places share
+  // them.
+  std::shared_ptr<const std::vector<Place>> places;
+  // Of the shapes and hashes of the shards.
+  ContentHash digest;
+  // If the whole has no bytes: each shard has its bytes, or else its sample.
+  bool have_bytes_or_samples = false;
+  // The same: see HasJoinedSample.
+  bool has_sample = false;
+};
 
 // What a tensor is put together from.
 struct Assembly {
@@ -22,11 +48,14 @@ struct Assembly {
 
   std::string layout;        // `concat(0)`; see ComparedTensor.layout.
   int32_t group_number = 0;  // Number of the group of ranks.
-  // The ranks that have a shard, ascending.
+  // The ranks that have a shard, ascending; see RanksOf.
   std::vector<int32_t> ranks;
+  std::shared_ptr<const std::vector<int32_t>> shared_ranks;
   // Those whose bytes count, as the grid wants them. `key.run` is empty, and so
   // are `parts` of more than one.
   std::vector<storage::TensorInfo> shards;
+  // If it is there, `shards` has only the first of them.
+  std::optional<LeanShards> lean;
   ShardGrid grid;
   // kShardsAmiss: there are too few or too many. kShardsUnfit: their shapes,
   // types or placements do not go together. kUnsupported: they may, but nobody
@@ -83,7 +112,11 @@ LogicalTensor Assemble(const PlacedMesh& placed, int32_t group_number,
 LogicalTensor AssembleCopies(int32_t group_number, size_t rank_count,
                              std::vector<storage::TensorInfo> copies);
 
-// What a tensor is made of: its shards, or itself.
+// The ranks that have a shard, ascending.
+std::span<const int32_t> RanksOf(const Assembly& assembly);
+
+// What a tensor is made of: its shards, or itself. Of a lean assembly, the
+// first.
 std::span<const storage::TensorInfo> ShardsOf(const LogicalTensor& tensor);
 
 // False if something keeps the shards of `tensor` from being one.

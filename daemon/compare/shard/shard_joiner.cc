@@ -218,7 +218,8 @@ LogicalTensor ShardJoiner::Finish() && {
     static_cast<TensorInfo&>(whole_) = out_.shards.front();
     whole_.knows_summary = false;
   }
-  whole_.assembly = std::make_shared<const Assembly>(std::move(out_));
+  // LeanTable may change it, before others see it.
+  whole_.assembly = std::make_shared<Assembly>(std::move(out_));
   return std::move(whole_);
 }
 
