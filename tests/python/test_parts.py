@@ -254,6 +254,24 @@ def test_parts_that_are_lacking_are_named() -> None:
     assert done.pass_count == 1
 
 
+def test_order_that_is_not_known_fails_the_comparison() -> None:
+    merge = Merge(frame(), 10)
+    for rank in range(2):
+        one = part(rank, [(3, rank)], fail_count=1)
+        one.failing_token = 3
+        one.failing_groups = ((3, rank),)
+        merge.add(one)
+    assert merge.order_wanted() is not None
+    merge.fail_order(Failure("UNAVAILABLE", "the peer is gone"))
+    done = finish(merge)
+    assert done.state == 5
+    assert done.error == (
+        "which of the ranks was first is not known: UNAVAILABLE: the peer is gone"
+    )
+    assert not done.HasField("first_divergence")
+    assert done.fail_count == 2
+
+
 def test_loosest_tolerances_count_with_their_first_rows() -> None:
     collected = tolerances.Tolerances()
     for number, required in enumerate([0.5, 2.0, 2.0, 1.0]):

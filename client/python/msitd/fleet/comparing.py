@@ -125,7 +125,7 @@ def _run(
             merge.set_order(answer)
         else:
             assert isinstance(answer, Failure)
-            merge.fail(last, answer)
+            merge.fail_order(answer)
     groups = output.GroupFile(folder)
     try:
         comparison = merge.finish(groups.add)

@@ -86,6 +86,7 @@ class Merge:
         # The failing rows that come first, the last of them on top.
         self._failing: list[tuple[_Backwards, bytes]] = []
         self._failures: list[tuple[CompareOrder, Failure]] = []
+        self._order_failure: Failure | None = None
         # Of the first token at which a rank fails.
         self._failing_token: int | None = None
         self._failing_groups: set[tuple[int, int]] = set()
@@ -125,6 +126,10 @@ class Merge:
     def fail(self, order: CompareOrder, failure: Failure) -> None:
         """Notes that a part is lacking."""
         self._failures.append((order, failure))
+
+    def fail_order(self, failure: Failure) -> None:
+        """Notes that what `order_wanted` asked for is not known."""
+        self._order_failure = failure
 
     def order_wanted(self) -> CompareOrder | None:
         """Returns what to compare once more, together, once all parts are there.
@@ -311,19 +316,31 @@ class Merge:
     def _write_state(self) -> None:
         out = self._out
         out.state = _DONE
-        if not self._failures:
+        texts = []
+        if self._failures:
+            texts.append(self._failures_text())
+        if self._order_failure is not None:
+            texts.append(
+                f"which of the ranks was first is not known: {self._order_failure}"
+            )
+        if not texts:
             return
+        failures = [failure for _, failure in self._failures]
+        first = (failures or [self._order_failure])[0]
+        assert first is not None
         out.state = _FAILED
-        named = "; ".join(f"{o}: {f}" for o, f in self._failures[:_FAILURES_NAMED])
-        more = len(self._failures) - _FAILURES_NAMED
-        out.error = (
-            f"{len(self._failures)} of {len(self._failures) + len(self._parts)} tasks "
-            f"failed, and their rows are lacking: {named}"
-            + (f"; and {more} more" if more > 0 else "")
-        )
-        first = self._failures[0][1]
+        out.error = "; ".join(texts)
         out.error_code = _ERROR_CODES.get(first.code, _UNAVAILABLE)
         out.error_reason = first.reason
+
+    def _failures_text(self) -> str:
+        count = len(self._failures)
+        named = "; ".join(f"{o}: {f}" for o, f in self._failures[:_FAILURES_NAMED])
+        more = count - _FAILURES_NAMED
+        return (
+            f"{count} of {count + len(self._parts)} tasks failed, and their rows are "
+            f"lacking: {named}" + (f"; and {more} more" if more > 0 else "")
+        )
 
 
 # As many as a comparison puts in order, and as a filter takes.

@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
+from typing import IO
 
 from msitd._core.daemon.private_daemon import PrivateDaemon
 
@@ -28,10 +29,7 @@ class OwnDaemon:
     ) -> None:
         base = tempfile.gettempdir()
         _remove_left(base)
-        self._folder = tempfile.mkdtemp(prefix=_PREFIX, dir=base)
-        # Held as long as this process lives.
-        self._lock = open(os.path.join(self._folder, _LOCK), "wb")  # noqa: SIM115
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self._folder, self._lock = _make_folder(base)
         flags: list[str] = []
         if config:
             file = os.path.join(self._folder, "msitd.toml")
@@ -59,6 +57,19 @@ class OwnDaemon:
         self._daemon.stop()
         self._lock.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _make_folder(base: str) -> tuple[str, IO[bytes]]:
+    """Makes a folder that is held as long as its lock is open."""
+    while True:
+        folder = tempfile.mkdtemp(prefix=_PREFIX, dir=base)
+        path = os.path.join(folder, _LOCK)
+        lock = open(path, "wb")  # noqa: SIM115
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        # Somebody may have taken it for one that was left, just before.
+        if os.path.exists(path):
+            return folder, lock
+        lock.close()
 
 
 def _remove_left(base: str) -> None:

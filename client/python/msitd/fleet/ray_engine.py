@@ -9,7 +9,7 @@ from msitd.fleet.engine import Answered, Event, Lost
 from msitd.fleet.orders import Answer, Failure, Order, Setup
 from msitd.fleet.row_file import needs
 
-_START_MAX_S = 120.0
+_END_MAX_S = 30.0
 
 
 class _Actor:
@@ -99,14 +99,19 @@ class RayEngine:
 
     def close(self) -> None:
         """See Engine."""
-        actors = list(self._actors.values())
+        busy = set(self._answers.values())
+        closed = [
+            actor.close.remote()
+            for worker, actor in self._actors.items()
+            if worker not in busy
+        ]
+        if closed:
+            self._ray.wait(closed, num_returns=len(closed), timeout=_END_MAX_S)
+        # The daemon of an actor ends with it.
+        for actor in self._actors.values():
+            self._ray.kill(actor)
         self._actors.clear()
         self._answers.clear()
-        closed = [actor.close.remote() for actor in actors]
-        if closed:
-            self._ray.wait(closed, num_returns=len(closed), timeout=30)
-        for actor in actors:
-            self._ray.kill(actor)
         if self._is_ours:
             self._ray.shutdown()
 
