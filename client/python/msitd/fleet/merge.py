@@ -325,8 +325,7 @@ class Merge:
             )
         if not texts:
             return
-        failures = [failure for _, failure in self._failures]
-        first = (failures or [self._order_failure])[0]
+        first = self._failures[0][1] if self._failures else self._order_failure
         assert first is not None
         out.state = _FAILED
         out.error = "; ".join(texts)
