@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <memory>
-#include <tuple>
+#include <optional>
 #include <utility>
 
 #include "daemon/compare/job/pair_plan.h"
+#include "daemon/compare/match/group_set.h"
+#include "protos/base/check.h"
 #include "protos/base/dtype.h"
 #include "protos/base/shape.h"
 #include "protos/status/status.h"
@@ -21,26 +23,34 @@ int64_t BytesOf(const LogicalTensor& tensor) {
                               ElementBytes(tensor.dtype));
 }
 
-// Tokens that follow each other in one rank make a span.
-std::vector<Span> SpansOf(const GroupMatcher& matcher) {
-  std::vector<Span> groups;
-  groups.reserve(matcher.group_count());
-  for (size_t i = 0; i < matcher.group_count(); ++i) {
-    groups.push_back({matcher.rank(i), matcher.token(i), matcher.token(i), 1,
-                      matcher.HasSeveralDevices(matcher.rank(i))});
-  }
-  std::sort(groups.begin(), groups.end(), [](const Span& a, const Span& b) {
-    return std::tie(a.rank, a.first_token) < std::tie(b.rank, b.first_token);
-  });
-  std::vector<Span> out;
-  for (const Span& group : groups) {
-    if (!out.empty() && out.back().rank == group.rank &&
-        out.back().last_token + 1 == group.first_token) {
-      out.back().last_token = group.last_token;
-      ++out.back().group_count;
+// Tokens that follow each other in one rank make a span. Those of a run with
+// gaps make some spans of about as many groups.
+void AddRun(const TokenRuns::Run& run, Span span, std::vector<Span>& out) {
+  constexpr int64_t kPiecesMax = 64;
+  const int64_t step = std::max<int64_t>(run.step, 1);
+  const int64_t count = (run.last - run.first) / step + 1;
+  const int64_t pieces = step == 1 ? 1 : std::min(count, kPiecesMax);
+  for (int64_t i = 0; i < pieces; ++i) {
+    const int64_t begin = i * count / pieces;
+    const int64_t end = (i + 1) * count / pieces;
+    span.first_token = run.first + begin * step;
+    span.last_token = run.first + (end - 1) * step;
+    span.group_count = end - begin;
+    if (!out.empty() && out.back().rank == span.rank &&
+        out.back().last_token + 1 == span.first_token) {
+      out.back().last_token = span.last_token;
+      out.back().group_count += span.group_count;
     } else {
-      out.push_back(group);
+      out.push_back(span);
     }
+  }
+}
+
+std::vector<Span> SpansOf(const GroupMatcher& matcher) {
+  std::vector<Span> out;
+  for (const auto& [rank, tokens] : matcher.groups().ranks()) {
+    const Span span{.rank = rank, .is_whole = matcher.HasSeveralDevices(rank)};
+    for (const TokenRuns::Run& run : tokens.runs()) AddRun(run, span, out);
   }
   return out;
 }
@@ -93,12 +103,16 @@ absl::StatusOr<ComparisonOutline> FindOutline(storage::RunReaders& readers,
   ComparisonOutline out;
   out.spans = SpansOf(matcher);
   Join(out.spans);
-  const size_t count = matcher.group_count();
+  const size_t count = matcher.groups().count();
   const size_t sampled = std::min(count, kSampledGroupsMax);
-  for (size_t i = 0; i < sampled; ++i) {
+  GroupCursor groups(matcher.groups());
+  for (size_t at = 0, taken = 0; taken < sampled; ++at) {
+    const std::optional<GroupKey> key = groups.Next();
+    MSITD_CHECK(key.has_value());
+    if (at != taken * count / sampled) continue;
+    ++taken;
     MSITD_RETURN_IF_ERROR(stop());
-    MSITD_ASSIGN_OR_RETURN(const TensorGroup group,
-                           matcher.Load(i * count / sampled, stop));
+    MSITD_ASSIGN_OR_RETURN(const TensorGroup group, matcher.Load(*key, stop));
     Sample(group, plan.policy, out);
   }
   return out;
