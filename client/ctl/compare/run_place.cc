@@ -28,7 +28,7 @@ bool IsFar(const CompareFlags& flags) {
   return !flags.golden_source.empty() || !flags.target_source.empty();
 }
 
-Outcome TakePlaces(const Invocation& invocation, CompareFlags& flags) {
+Outcome TakePlaces(Invocation& invocation, CompareFlags& flags) {
   if (IsUrl(flags.golden) && !flags.golden_source.empty()) {
     return UsageError("--golden-endpoint goes with the name of a run");
   }

@@ -10,7 +10,7 @@ class Invocation;
 
 // Parts operands such as `s3://bucket/runs/golden` into the URL of an archive
 // and the run in it, and refuses what reads both runs at the daemon alone.
-Outcome TakePlaces(const Invocation& invocation, CompareFlags& flags);
+Outcome TakePlaces(Invocation& invocation, CompareFlags& flags);
 
 // True if a run does not lie in the daemon that compares.
 bool IsFar(const CompareFlags& flags);
