@@ -103,7 +103,7 @@ absl::StatusOr<std::optional<int64_t>> GroupMatcher::LastToken(
 
 absl::StatusOr<std::optional<int64_t>> GroupMatcher::FindLastToken(
     bool is_target, int32_t golden_number) const {
-  Side side = is_target ? TargetSide() : GoldenSide();
+  RunSide side = is_target ? TargetSide() : GoldenSide();
   side.selector.tokens.clear();
   MSITD_ASSIGN_OR_RETURN(const std::vector<int32_t> ranks,
                          side.run.ListRanks());
