@@ -41,7 +41,6 @@ absl::StatusOr<std::unique_ptr<RestoreStream>> RestoreStream::Open(
     return opened.status();
   }
   out->stream_ = std::move(opened->stream);
-  out->next_chunk_ = opened->committed_chunk_count;
   return out;
 }
 
@@ -151,6 +150,21 @@ absl::Status RestoreStream::Finish(const StreamCoverage& coverage,
   sink_.Finish(stream_, absl::OkStatus());
   stream_ = nullptr;
   return AwaitEnd();
+}
+
+absl::Status RestoreStream::Settle() {
+  MSITD_RETURN_IF_ERROR(Flush());
+  const MutexLock lock(mu_);
+  while (committed_count_ < next_chunk_ && !has_ended_) changed_.Wait(mu_);
+  return has_ended_ ? end_status_ : absl::OkStatus();
+}
+
+void RestoreStream::Commit(uint64_t count, uint64_t /*conflict_count*/) {
+  {
+    const MutexLock lock(mu_);
+    committed_count_ = count;
+  }
+  changed_.NotifyAll();
 }
 
 void RestoreStream::Resume() {

@@ -37,11 +37,15 @@ class RestoreStream final : public ingest::StreamPeer {
   absl::Status Add(const PartRecord& record);
   // Hands over what was added.
   absl::Status Flush();
+  // The same, and returns once it is durable: what another stream brings from
+  // then on was received later.
+  absl::Status Settle() ABSL_LOCKS_EXCLUDED(mu_);
   // Reports what the rank's producers once did, and returns once all is
   // durable.
   absl::Status Finish(const StreamCoverage& coverage, int64_t token_end);
 
-  void Commit(uint64_t, uint64_t) override {}
+  void Commit(uint64_t count, uint64_t conflict_count) override
+      ABSL_LOCKS_EXCLUDED(mu_);
   void SetCapturePolicy(const std::string&) override {}
   void Resume() override ABSL_LOCKS_EXCLUDED(mu_);
   void End(const absl::Status& status) override ABSL_LOCKS_EXCLUDED(mu_);
@@ -65,6 +69,7 @@ class RestoreStream final : public ingest::StreamPeer {
   CondVar changed_;
   bool must_wait_ ABSL_GUARDED_BY(mu_) = false;
   bool has_ended_ ABSL_GUARDED_BY(mu_) = false;
+  uint64_t committed_count_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Status end_status_ ABSL_GUARDED_BY(mu_);
 };
 

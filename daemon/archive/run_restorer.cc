@@ -98,9 +98,9 @@ class Restorer {
         }
       }
       if (first == nullptr) return absl::OkStatus();
-      // What is received later lies behind.
+      // Streams overtake each other on their way to the disk.
       if (last != nullptr && last != first) {
-        MSITD_RETURN_IF_ERROR(last->stream->Flush());
+        MSITD_RETURN_IF_ERROR(last->stream->Settle());
       }
       last = first;
       MSITD_ASSIGN_OR_RETURN(const PartRecord record, first->records->Read());

@@ -170,6 +170,9 @@ const Key kKeys[] = {
      "machine"},
     {"archive_s3_region", TextKey{&C::archive_s3_region},
      "Region that requests to that server are signed for"},
+    {"archive_s3_ca_file", TextKey{&C::archive_s3_ca_file},
+     "CA that the certificate of that server must come from, PEM; empty for "
+     "those of the system"},
     {"archive_credentials_file", TextKey{&C::archive_credentials_file},
      "File with the key for that server; empty for the environment"},
     {"verify_bytes_per_s", NumberKey{&C::verify_bytes_per_s, 0, kGiB},

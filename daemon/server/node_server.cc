@@ -100,6 +100,7 @@ absl::StatusOr<std::unique_ptr<storage::ArchivePlaces>> OpenArchives(
   options.urls = config.archives;
   options.s3.endpoint = config.archive_s3_endpoint;
   options.s3.region = config.archive_s3_region;
+  options.s3.ca_file = config.archive_s3_ca_file;
   if (!config.archive_s3_endpoint.empty()) {
     MSITD_ASSIGN_OR_RETURN(
         options.s3.credentials,

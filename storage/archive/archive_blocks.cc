@@ -49,6 +49,11 @@ absl::StatusOr<std::string> ArchiveBlocks::Fetch(size_t block, size_t end) {
   const ArchiveBlock& first = blocks[block];
   size_t last = block;
   uint64_t bytes = first.bytes;
+  {
+    // Whoever goes from block to block goes on.
+    const MutexLock lock(mu_);
+    if (block == next_block_) end = blocks.size();
+  }
   while (last + 1 < std::min(end, blocks.size())) {
     const ArchiveBlock& next = blocks[last + 1];
     if (next.index != first.index || next.offset != first.offset + bytes ||
@@ -69,8 +74,9 @@ absl::StatusOr<std::string> ArchiveBlocks::Fetch(size_t block, size_t end) {
     return Corrupt(block, Message(status));
   }
   MSITD_RETURN_IF_ERROR(OfArchive(status, store_.url()));
-  if (last == block) return read;
   const MutexLock lock(mu_);
+  next_block_ = last + 1;
+  if (last == block) return read;
   uint64_t at = first.bytes;
   for (size_t i = block + 1; i <= last; ++i) {
     raw_.push_back({i, read.substr(at, blocks[i].bytes)});

@@ -73,6 +73,7 @@ class ArchiveBlocks {
   size_t entry_count_ ABSL_GUARDED_BY(mu_) = 0;
   std::list<Raw> raw_ ABSL_GUARDED_BY(mu_);
   uint64_t raw_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  size_t next_block_ ABSL_GUARDED_BY(mu_) = 0;  // Behind what was read last.
 };
 
 }  // namespace msitd::storage

@@ -44,6 +44,15 @@ class ArchivedRun {
       block_begins_.push_back(first);
       first += block.entry_count;
     }
+    first = 0;
+    for (const ArchiveGroup& group : directory_.groups) {
+      std::vector<uint64_t>& begins = token_begins_.emplace_back();
+      begins.reserve(group.tokens.size());
+      for (const ArchiveGroup::Token& token : group.tokens) {
+        begins.push_back(first);
+        first += token.entry_count;
+      }
+    }
   }
 
   const ArchiveManifest& manifest() const { return manifest_; }
@@ -63,20 +72,29 @@ class ArchivedRun {
   PackReader& packs() { return packs_; }
 
   // Calls `take(group, token, range)` for each coordinate that agrees with the
-  // selector's ranks, devices and tokens.
+  // selector's ranks, devices and tokens. Costs little if that is one token.
   template <typename Take>
   void EachCoordinate(const Selector& selector, Take take) const {
-    uint64_t at = 0;
-    for (const ArchiveGroup& group : directory_.groups) {
-      const bool has_group =
-          selector.HasRank(group.rank) &&
-          selector.HasDevice(directory_.devices[group.device]);
-      for (const ArchiveGroup::Token& token : group.tokens) {
-        const EntryRange range{at, at + token.entry_count};
-        at = range.end;
-        if (has_group && selector.HasToken(token.token)) {
-          take(group, token.token, range);
-        }
+    for (size_t i = 0; i < directory_.groups.size(); ++i) {
+      const ArchiveGroup& group = directory_.groups[i];
+      if (!selector.HasRank(group.rank) ||
+          !selector.HasDevice(directory_.devices[group.device])) {
+        continue;
+      }
+      auto token = group.tokens.begin();
+      if (selector.tokens.size() == 1) {
+        token = std::lower_bound(
+            token, group.tokens.end(), selector.tokens[0].first,
+            [](const auto& t, int64_t first) { return t.token < first; });
+      }
+      for (; token != group.tokens.end(); ++token) {
+        const bool has_token = selector.HasToken(token->token);
+        if (!has_token && selector.tokens.size() == 1) break;
+        if (!has_token) continue;
+        const uint64_t begin =
+            token_begins_[i][static_cast<size_t>(token - group.tokens.begin())];
+        take(group, token->token,
+             EntryRange{begin, begin + token->entry_count});
       }
     }
   }
@@ -87,7 +105,9 @@ class ArchivedRun {
   const ArchiveManifest manifest_;
   const ArchiveDirectory directory_;
   const ContentHash content_;
+  // Numbers of the first entry of each block, and of each token of each group.
   std::vector<uint64_t> block_begins_;
+  std::vector<std::vector<uint64_t>> token_begins_;
   ReadPool pool_;
   ArchiveBlocks blocks_;
   PackReader packs_;

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <optional>
+#include <random>
 #include <utility>
 
 #include "protos/os/unique_fd.h"
@@ -22,7 +23,6 @@ constexpr mode_t kFileMode = 0640;
 constexpr mode_t kDirectoryMode = 0750;
 // What one write is given at most; the kernel takes no more than 2 GiB.
 constexpr size_t kWriteBytesMax = size_t{64} << 20;
-constexpr int kReplaceAttemptsMax = 16;
 
 absl::Status WriteAll(int fd, std::span<const std::byte> bytes,
                       const std::string& path) {
@@ -238,25 +238,34 @@ class FileObjects final : public ObjectStore {
     if (::fsync(fd.get()) != 0) {
       return WithDiskFull(ErrnoStatus(errno, "sync " + shown));
     }
-    const std::string source = fmt::format("/proc/self/fd/{}", fd.get());
-    for (int attempt = 0;; ++attempt) {
-      // A crash between the two leaves no object, as one that was never
-      // written.
-      if (replaces && ::unlinkat(dir.get(), name.c_str(), 0) != 0 &&
-          errno != ENOENT) {
-        return ErrnoStatus(errno, "remove " + shown);
-      }
-      if (::linkat(AT_FDCWD, source.c_str(), dir.get(), name.c_str(),
-                   AT_SYMLINK_FOLLOW) == 0) {
-        break;
-      }
-      // Another writer of the same object came in between.
-      if (replaces && errno == EEXIST && attempt < kReplaceAttemptsMax) {
-        continue;
-      }
+    MSITD_RETURN_IF_ERROR(Link(fd.get(), dir.get(), name, replaces, shown));
+    if (::fsync(dir.get()) != 0) return ErrnoStatus(errno, "sync " + shown);
+    return absl::OkStatus();
+  }
+
+  // Gives a file without a name its name.
+  static absl::Status Link(int fd, int dir, const std::string& name,
+                           bool replaces, const std::string& shown) {
+    const std::string source = fmt::format("/proc/self/fd/{}", fd);
+    const auto link = [&](const std::string& as) {
+      return ::linkat(AT_FDCWD, source.c_str(), dir, as.c_str(),
+                      AT_SYMLINK_FOLLOW) == 0;
+    };
+    if (link(name)) return absl::OkStatus();
+    if (errno != EEXIST || !replaces) {
       return WithDiskFull(ErrnoStatus(errno, "link " + shown));
     }
-    if (::fsync(dir.get()) != 0) return ErrnoStatus(errno, "sync " + shown);
+    // What is there stays until the new one is.
+    const std::string other =
+        fmt::format(".{}-{:08x}", name, std::random_device()());
+    if (!link(other)) {
+      return WithDiskFull(ErrnoStatus(errno, "link " + shown));
+    }
+    if (::renameat(dir, other.c_str(), dir, name.c_str()) != 0) {
+      const int error = errno;
+      ::unlinkat(dir, other.c_str(), 0);
+      return ErrnoStatus(error, "rename to " + shown);
+    }
     return absl::OkStatus();
   }
 

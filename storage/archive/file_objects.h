@@ -13,7 +13,7 @@ namespace msitd::storage {
 // Opens the objects in folder `below` of directory `top`, which is there;
 // folders below it are made when they are needed. No symbolic link below `top`
 // is followed. An object is written under no name and linked once it is
-// durable, so a crash leaves nothing behind.
+// durable, so a crash leaves nothing half behind.
 //
 // Errors: NOT_FOUND or PERMISSION_DENIED for `top`.
 absl::StatusOr<std::unique_ptr<ObjectStore>> OpenFileObjects(

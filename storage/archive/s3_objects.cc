@@ -339,6 +339,9 @@ class S3Objects final : public ObjectStore {
     if (options_.endpoint.starts_with("http://")) {
       curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
     }
+    if (!options_.ca_file.empty()) {
+      curl_easy_setopt(curl, CURLOPT_CAINFO, options_.ca_file.c_str());
+    }
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS,
                      static_cast<long>(options_.connect_timeout.count()));
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, kStallBytesPerSecond);

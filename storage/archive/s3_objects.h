@@ -21,6 +21,7 @@ struct S3Options {
   // `https://HOST[:PORT]`, or `http://` of this machine.
   std::string endpoint;
   std::string region = "us-east-1";
+  std::string ca_file;  // PEM; empty: what the system trusts.
   S3Credentials credentials;
 
   // A request is made again after what may pass: no connection, no progress, an

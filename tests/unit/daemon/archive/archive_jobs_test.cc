@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "protos/compute/digest.h"
 #include "storage/batch/entry_batch.h"
 #include "tests/unit/storage/store_fixture.h"
 
@@ -65,7 +66,13 @@ class ArchiveJobsTest : public storage::StoreTest {
   absl::Status AppendTo(uint64_t stream, uint64_t number, uint32_t flags,
                         const std::vector<TestTensor>& records) {
     TestChunks chunks(stream, number, records);
-    chunks.span()[0].header().flags |= flags;
+    chunk::Chunk& chunk = chunks.span()[0];
+    chunk.header().flags |= flags;
+    for (chunk::RecordDescriptor& record : chunk.records()) {
+      if (!chunk.HasOwnBytes(record) || chunk::HasDigest(record)) continue;
+      record.summary = compute::Summarize(chunk.PayloadOf(record),
+                                          static_cast<DType>(record.dtype));
+    }
     return store_->log().Append(chunks.span());
   }
 
