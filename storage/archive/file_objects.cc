@@ -151,7 +151,8 @@ class FileObjects final : public ObjectStore {
     std::string whole = below_;
     if (!whole.empty() && !folder.empty()) whole += '/';
     whole += folder;
-    UniqueFd fd(::fcntl(top_.get(), F_DUPFD_CLOEXEC, 0));
+    // Not a duplicate, whose position all would share.
+    UniqueFd fd(::openat(top_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!fd.valid()) return ErrnoStatus(errno, "open " + path_);
     std::string_view rest = whole;
     std::string walked = path_;

@@ -56,6 +56,10 @@ TEST_F(FileObjectsTest, KeepsObjects) {
   ASSERT_TRUE(top.ok());
   EXPECT_THAT(top->folders, ElementsAre("run"));
   EXPECT_THAT(top->objects, IsEmpty());
+  // Also of the top itself, and once more.
+  const auto above = *OpenFileObjects(dir_ / "", "");
+  EXPECT_THAT(above->List("")->folders, ElementsAre("sub"));
+  EXPECT_THAT(above->List("")->folders, ElementsAre("sub"));
   EXPECT_THAT(store_->List("run")->objects, ElementsAre("a", "b"));
   EXPECT_THAT(store_->List("none")->objects, IsEmpty());
   EXPECT_TRUE(store_->Delete("run/a").ok());
