@@ -20,6 +20,11 @@ constexpr uint64_t kFormatVersion = 1;
 constexpr size_t kHashBytes = 16;
 constexpr size_t kObjectsMax = size_t{1} << 20;
 constexpr size_t kLabelsMax = size_t{1} << 16;
+// Of the place that a part had in the store: bits of the number of its segment,
+// and of its offset in units of kRecordAlignment. Together few enough for a run
+// that is merged from several places.
+constexpr int kFileBits = 22;
+constexpr int kUnitBits = 30;
 
 ContentHash HashText128(std::string_view bytes) {
   return chunk::HashBytes(std::as_bytes(std::span(bytes)));
@@ -280,14 +285,14 @@ absl::StatusOr<ArchiveManifest> DecodeManifest(std::string_view bytes) {
 
 absl::StatusOr<PartPlace> ArchivedPlace(const PartPlace& received,
                                         const PackPlace* pack) {
-  constexpr uint64_t kMax = std::numeric_limits<uint32_t>::max();
-  if (received.file > kMax || received.offset > kMax) {
+  const uint64_t unit = received.offset / kRecordAlignment;
+  if (received.file >> kFileBits != 0 || unit >> kUnitBits != 0) {
     return MakeStatus(absl::StatusCode::kFailedPrecondition,
                       "a part lies at {}/{}, which an archive cannot repeat",
                       received.file, received.offset);
   }
   PartPlace place;
-  place.file = received.file << 32 | received.offset;
+  place.file = received.file << kUnitBits | unit;
   place.offset = std::numeric_limits<uint64_t>::max();
   if (pack != nullptr) place.offset = uint64_t{pack->pack} << 32 | pack->offset;
   return place;
@@ -301,7 +306,8 @@ bool FindPackPlace(const PartPlace& place, PackPlace& out) {
 }
 
 PartPlace ReceivedPlace(const PartPlace& place) {
-  return {place.file >> 32, place.file & 0xffffffff};
+  const uint64_t unit = place.file & ((uint64_t{1} << kUnitBits) - 1);
+  return {place.file >> kUnitBits, unit * kRecordAlignment};
 }
 
 }  // namespace msitd::storage

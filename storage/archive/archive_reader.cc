@@ -229,6 +229,19 @@ class ArchiveReader final : public RunReader {
     return out;
   }
 
+  absl::Status VisitCoordinates(
+      const Selector& selector,
+      absl::FunctionRef<absl::Status(const Coordinate&)> visit) override {
+    absl::Status status;
+    run_->EachCoordinate(selector, [&](const ArchiveGroup& group, int64_t token,
+                                       const EntryRange&) {
+      if (!status.ok()) return;
+      status =
+          visit({group.rank, run_->directory().devices[group.device], token});
+    });
+    return status;
+  }
+
   absl::StatusOr<std::vector<std::string>> ListPlacements() override {
     return run_->directory().placements;
   }

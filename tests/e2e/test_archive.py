@@ -16,8 +16,13 @@ from daemon import Daemon
 LOCAL, NOT_FOUND = 2, 5
 
 
-def record(daemon: Daemon, run: str, seed: int, ranks: int = 3) -> None:
-    """Records a random run: the same of every seed, but for a few values."""
+def record(
+    daemon: Daemon, run: str, seed: int, ranks: int = 3, held: range = range(1024)
+) -> None:
+    """Records a random run: the same of every seed, but for a few values.
+
+    The daemon gets the ranks of `held`.
+    """
     names = random.Random(7)
     values = random.Random(seed)
     for rank in range(ranks):
@@ -49,6 +54,8 @@ def record(daemon: Daemon, run: str, seed: int, ranks: int = 3) -> None:
                     alias_of=(str(first.op), 0, first.io, "0"),
                 )
             )
+        if rank not in held:
+            continue
         chunk = Chunk(run, records, rank=rank, version=2).pack()
         write(daemon.channel(), run, [chunk], rank=rank, world_size=ranks)
     daemon.ctl("run", "seal", run)
@@ -121,6 +128,26 @@ def test_rows_from_archives_are_those_of_the_store(
     assert rows_of(archiver, f"{url}/g", f"{url}/t") == expected
 
 
+@pytest.mark.parametrize("seed", [3, 4, 5])
+def test_parts_of_a_run_in_several_archives_are_one(
+    new_daemon: Callable[[], Daemon], place: Path, seed: int
+) -> None:
+    whole = new_daemon()
+    whole.start("--archives", f"file://{place}")
+    record(whole, "g", 1)
+    record(whole, "t", seed)
+    expected = rows_of(whole, "g", "t")
+    urls = []
+    for node, held in enumerate((range(2), range(2, 3))):
+        daemon = new_daemon()
+        daemon.start("--archives", f"file://{place}")
+        record(daemon, "t", seed, held=held)
+        urls.append(f"file://{place}/node-{node}")
+        daemon.ctl("run", "archive", "t", urls[-1])
+    rows, _ = rows_of(whole, "g", f"{','.join(urls)}/t")
+    assert rows == expected[0]
+
+
 def test_a_restored_run_gives_the_same_rows(archiver: Daemon, place: Path) -> None:
     expected = rows_of(archiver, "g", "t")
     url = f"file://{place}"
@@ -134,7 +161,9 @@ def test_a_restored_run_gives_the_same_rows(archiver: Daemon, place: Path) -> No
         == archiver.ctl_json("run", "get", "t")["counters"]["tensor_count"]
     )
     found = json.dumps(rows_of(archiver, "g", "back")).replace("runs/back/", "runs/t/")
-    assert json.loads(found.replace('"back"', '"t"')) == json.loads(json.dumps(expected))
+    assert json.loads(found.replace('"back"', '"t"')) == json.loads(
+        json.dumps(expected)
+    )
     again = archiver.ctl("run", "restore", f"{url}/t", "--as", "back", expect=None)
     assert again.returncode != 0
     assert "RUN_EXISTS" in again.stderr
