@@ -38,6 +38,33 @@ std::string SeedDirectory() {
   return EncodeDirectory(out);
 }
 
+void Try(std::string_view input) {
+  const ContentHash hash = chunk::HashBytes(std::as_bytes(std::span(input)));
+  const auto manifest = DecodeManifest(
+      std::string(input) + fuzz::BytesOf(hash.low) + fuzz::BytesOf(hash.high));
+  if (manifest.ok()) {
+    const auto again = DecodeManifest(EncodeManifest(*manifest));
+    MSITD_CHECK(again.ok() && ContentOf(*again) == ContentOf(*manifest));
+  }
+  const ArchiveManifest whole = SeedManifest();
+  const auto directory = DecodeDirectory(input, whole);
+  if (directory.ok()) {
+    MSITD_CHECK(DecodeDirectory(EncodeDirectory(*directory), whole).ok());
+  }
+  ObjectList list;
+  std::string next;
+  (void)ReadS3List(input, "p/", list, next);
+  for (const std::string& name : list.objects) MSITD_CHECK(IsObjectKey(name));
+  for (const std::string& name : list.folders) MSITD_CHECK(IsObjectKey(name));
+  const auto url = ParseArchiveUrl(input);
+  if (url.ok()) {
+    const auto again = ParseArchiveUrl(url->ToString());
+    MSITD_CHECK(again.ok() && *again == *url);
+  }
+  const std::string run = RunOfFolder(input);
+  if (!run.empty()) MSITD_CHECK(*RunFolder(run) == input);
+}
+
 }  // namespace
 }  // namespace msitd::storage
 
@@ -62,33 +89,6 @@ std::vector<std::string> Seeds() {
 }  // namespace msitd::fuzz
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace msitd::storage;
-  const std::string_view input(reinterpret_cast<const char*>(data), size);
-  const msitd::ContentHash hash =
-      msitd::chunk::HashBytes(std::as_bytes(std::span(input)));
-  const auto manifest =
-      DecodeManifest(std::string(input) + msitd::fuzz::BytesOf(hash.low) +
-                     msitd::fuzz::BytesOf(hash.high));
-  if (manifest.ok()) {
-    const auto again = DecodeManifest(EncodeManifest(*manifest));
-    MSITD_CHECK(again.ok() && ContentOf(*again) == ContentOf(*manifest));
-  }
-  const ArchiveManifest whole = SeedManifest();
-  const auto directory = DecodeDirectory(input, whole);
-  if (directory.ok()) {
-    MSITD_CHECK(DecodeDirectory(EncodeDirectory(*directory), whole).ok());
-  }
-  ObjectList list;
-  std::string next;
-  (void)ReadS3List(input, "p/", list, next);
-  for (const std::string& name : list.objects) MSITD_CHECK(IsObjectKey(name));
-  for (const std::string& name : list.folders) MSITD_CHECK(IsObjectKey(name));
-  const auto url = ParseArchiveUrl(input);
-  if (url.ok()) {
-    const auto again = ParseArchiveUrl(url->ToString());
-    MSITD_CHECK(again.ok() && *again == *url);
-  }
-  const std::string run = RunOfFolder(input);
-  if (!run.empty()) MSITD_CHECK(*RunFolder(run) == input);
+  msitd::storage::Try({reinterpret_cast<const char*>(data), size});
   return 0;
 }
