@@ -18,6 +18,7 @@ namespace nb = nanobind;
 
 using msitd::python::CallRecorder;
 using msitd::python::Client;
+using msitd::python::Recording;
 using msitd::python::Reservation;
 using msitd::python::SideRecorder;
 using msitd::python::TorchReader;
