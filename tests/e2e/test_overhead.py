@@ -86,7 +86,7 @@ def test_waits_for_room_and_hooks_count(new_daemon: Callable[[], Daemon]) -> Non
     assert hooks + 0.3e9 <= counters.recording_ns < counters.open_ns
     recording = seconds(rank_of(daemon)["recording_duration"])
     assert 0.3 < recording < wall
-    wait_for(daemon, "msitd_client_recording_seconds_total", pytest.approx(recording))
+    wait_for(daemon, "msitd_client_recording_seconds_total", 0.99 * recording)
 
 
 def test_top_shows_the_share(daemon: Daemon) -> None:
