@@ -94,11 +94,13 @@ def test_top_shows_the_share(daemon: Daemon) -> None:
         client.record(np.zeros(64), op="a")
         client.flush()
         deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
+        share = 0.0
+        # The report of the opening says that nothing was recorded yet.
+        while share == 0 and time.monotonic() < deadline:
             (stream,) = daemon.ctl_json("node", "top")["streams"]
-            if "recording_duration" in stream:
-                break
-        share = seconds(stream["recording_duration"]) / seconds(stream["open_duration"])
+            if "open_duration" in stream:
+                recording = seconds(stream["recording_duration"])
+                share = recording / seconds(stream["open_duration"])
         assert 0 < share < 1
         shown = daemon.ctl("node", "top", "--once", "--interval", "10ms").stdout
         assert "overhead" in shown
