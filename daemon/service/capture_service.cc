@@ -129,6 +129,8 @@ void AddTimes(const StreamCoverage& total, v1::RankCoverage& out) {
       TimeUtil::NanosecondsToDuration(static_cast<int64_t>(total.recording_ns));
   *out.mutable_open_duration() =
       TimeUtil::NanosecondsToDuration(static_cast<int64_t>(total.open_ns));
+  out.set_overhead(static_cast<double>(total.recording_ns) /
+                   static_cast<double>(total.open_ns));
 }
 
 void ToProto(const Rank& from, v1::RankCoverage& out) {

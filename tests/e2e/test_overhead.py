@@ -54,13 +54,17 @@ def test_time_of_recording_is_told_and_kept(daemon: Daemon, transport: str) -> N
     daemon.stop()
     daemon.start()
     assert rank_of(daemon)["recording_duration"] == both["recording_duration"]
-    result = daemon.ctl("capture", "coverage", "r")
-    assert "recording takes" in result.stderr
+    header, row = daemon.ctl("capture", "coverage", "r").stdout.splitlines()
+    cells = dict(zip(header.split(), row.split(), strict=True))
+    share = seconds(both["recording_duration"]) / seconds(both["open_duration"])
+    assert float(cells["overhead"]) == pytest.approx(share, rel=1e-3)
+    assert both["overhead"] == pytest.approx(share)
     with query.connect(daemon.endpoint) as node:
         (rank,) = node.captures.coverage("r").ranks
     told = timedelta(seconds=seconds(both["recording_duration"]))
     assert rank.recording_duration is not None
     assert abs(rank.recording_duration - told) < timedelta(milliseconds=1)
+    assert rank.overhead == both["overhead"]
 
 
 def test_waits_for_room_and_hooks_count(new_daemon: Callable[[], Daemon]) -> None:

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
-#include <google/protobuf/util/time_util.h>
 
 #include <algorithm>
 #include <chrono>
@@ -199,10 +198,7 @@ v1::RankCoverage TotalOf(const v1::CaptureCoverage& coverage) {
     total.set_claimed_count(total.claimed_count() + rank.claimed_count());
     total.set_not_recorded_count(total.not_recorded_count() +
                                  rank.not_recorded_count());
-    if (!rank.has_open_duration()) continue;
-    using google::protobuf::operator+=;
-    *total.mutable_recording_duration() += rank.recording_duration();
-    *total.mutable_open_duration() += rank.open_duration();
+    if (rank.has_open_duration()) total.mutable_open_duration();
   }
   return total;
 }
@@ -256,29 +252,6 @@ void TellOfFalseDigests(const v1::CaptureCoverage& coverage) {
         rank.rank(), rank.false_count(), rank.checked_count(),
         rank.claimed_count()));
   }
-}
-
-double SecondsOf(const google::protobuf::Duration& duration) {
-  return static_cast<double>(duration.seconds()) +
-         static_cast<double>(duration.nanos()) / 1e9;
-}
-
-// Says what recording cost: of all ranks, and of the one that it cost most.
-void TellOfOverhead(const v1::CaptureCoverage& coverage,
-                    const v1::RankCoverage& total) {
-  const auto share = [](const v1::RankCoverage& of) {
-    const double open = SecondsOf(of.open_duration());
-    return open > 0 ? SecondsOf(of.recording_duration()) / open : 0;
-  };
-  if (!total.has_open_duration()) return;
-  const v1::RankCoverage& most = *std::max_element(
-      coverage.ranks().begin(), coverage.ranks().end(),
-      [&](const auto& a, const auto& b) { return share(a) < share(b); });
-  Note(fmt::format(
-      "recording takes {:.2g}% of the time of the ranks{}", share(total) * 100,
-      coverage.ranks_size() < 2 ? ""
-                                : fmt::format(", most in rank {}: {:.2g}%",
-                                              most.rank(), share(most) * 100)));
 }
 
 // A reason for which ranks did not record something.
@@ -340,7 +313,8 @@ ListLayout CoverageLayout(const v1::RankCoverage& total) {
           ? "claimed?=claimed_count,checked?=checked_count,false?=false_count,"
           : "",
       total.not_recorded_count() > 0 ? "not_recorded=not_recorded_count," : "",
-      total.has_open_duration() ? "recording?=recording_duration," : "");
+      total.has_open_duration() ? "recording?=recording_duration,overhead?,"
+                                : "");
   layout.name = "rank";
   return layout;
 }
@@ -367,7 +341,6 @@ Outcome Coverage(Invocation& invocation, const CoverageFlags& flags) {
   TellOfSilentRanks(coverage, *silent_after);
   TellOfFalseDigests(coverage);
   TellOfNotRecorded(coverage);
-  TellOfOverhead(coverage, TotalOf(coverage));
   const v1::RankCoverage total = TotalOf(coverage);
   if (total.stored_count() > 0) return partial.End(flags.allow_partial);
   if (total.stream_count() == 0) {

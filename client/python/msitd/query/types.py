@@ -440,6 +440,8 @@ class RankCoverage:
     """Time that threads of the rank spent recording; None if nobody measures it."""
     open_duration: timedelta | None = None
     """How long the clients of the rank existed meanwhile."""
+    overhead: float = 0
+    """The first by the second: the share of the rank's time that recording costs."""
 
 
 @mirrors("CaptureCoverage")

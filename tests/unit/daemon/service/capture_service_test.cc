@@ -129,6 +129,7 @@ TEST_P(CaptureServiceTest, TimesOfStreamsAddUp) {
   EXPECT_EQ(rank.recording_duration().seconds(), 3);
   EXPECT_EQ(rank.recording_duration().nanos(), 0);
   EXPECT_EQ(rank.open_duration().seconds(), 40);
+  EXPECT_EQ(rank.overhead(), 0.075);
 }
 
 TEST_P(CaptureServiceTest, CoverageOfNoRunIsNotFound) {
