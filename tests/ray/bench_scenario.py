@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msitd
 import numpy as np
-from msitd import fleet
+from msitd import fleet, query
 from scenario import daemon
 
 RANKS, OPS = 2, 1000
@@ -36,6 +36,8 @@ def record(sockets: str, rows: int) -> None:
                     value = tensor + 1 if run == "t" and op == 7 else tensor
                     client.record(value, op=ops[op], token=token, call=0)
                 client.flush(600)
+        with query.connect(f"unix:{sockets}/msitd.sock") as asked:
+            asked.runs.seal(run)
 
 
 def one(engine: str, folder: str, endpoint: str, groups: int) -> None:
