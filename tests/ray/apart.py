@@ -5,7 +5,9 @@ machine of its own: loopback alone, its own processes, its own home. Its tokens 
 """
 
 import os
+import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,6 +25,7 @@ def run_apart(
     folder: Path, words: list[str], python: str, timeout_s: float = 300
 ) -> "subprocess.CompletedProcess[str]":
     """Runs a command of `python`, whose home is in `folder`."""
+    place = tempfile.mkdtemp(prefix="msitd-ray-", dir="/tmp")
     home = folder / "home"
     home.mkdir(exist_ok=True)
     programs = f"{BIN_DIR}:{Path(python).parent}"
@@ -30,19 +33,22 @@ def run_apart(
         "PATH": f"{programs}:/usr/bin:/bin:/usr/sbin:/sbin",
         "HOME": str(home),
         # Paths of sockets have 107 bytes at most.
-        "RAY_TMPDIR": "/tmp",
+        "RAY_TMPDIR": place,
         "TMPDIR": "/tmp",
         "RAY_USAGE_STATS_ENABLED": "0",
         "OMP_NUM_THREADS": "1",
     }
     script = 'ip link set lo up && exec "$@"'
-    done = subprocess.run(
-        [*_APART, "sh", "-c", script, "sh", python, *words],
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        env=environment,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [*_APART, "sh", "-c", script, "sh", python, *words],
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            env=environment,
+            check=False,
+        )
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
     assert done.returncode == 0, (done.stdout, done.stderr)
     return done

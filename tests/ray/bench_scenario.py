@@ -46,7 +46,7 @@ def one(engine: str, folder: str, endpoint: str, groups: int) -> None:
         import ray
 
         # One that runs is what its users have.
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+        ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     start = time.perf_counter()
     done = fleet.compare(
         golden="g",

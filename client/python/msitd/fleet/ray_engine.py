@@ -56,7 +56,9 @@ class RayEngine:
         if self._is_ours and address:
             ray.init(address=address, log_to_driver=False, logging_level="WARNING")
         elif self._is_ours:
+            # Not one that is there by chance, or that one left a note of.
             ray.init(
+                address="local",
                 num_cpus=workers,
                 include_dashboard=False,
                 log_to_driver=False,
