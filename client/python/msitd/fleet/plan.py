@@ -22,9 +22,10 @@ TASKS_MAX = 100_000
 # As the filter of a request takes them.
 _RANKS_PER_TASK_MAX = 256
 
-# What one processor does in a second: pairs that hashes decide, and bytes that are
-# read and measured. docs/ray.md says how they were measured.
-PAIRS_PER_S = 120_000.0
+# What a worker does in a second: pairs that hashes decide, of which a daemon alone
+# does 120,000 and writing their rows takes the rest; and bytes that are read and
+# measured. Estimates, for tasks of some size.
+PAIRS_PER_S = 25_000.0
 BYTES_PER_S = 500e6
 
 
