@@ -159,6 +159,37 @@ TEST_F(ComparisonServiceTest, CreatedComparisonCanBeFollowedToItsEnd) {
   EXPECT_EQ(last.state(), v1::Comparison::DONE);
 }
 
+TEST_F(ComparisonServiceTest, PlanSaysWhatWouldBeComparedAndMakesNothing) {
+  RecordPair("a");
+  RecordPair("b", 1);
+  v1::PlanComparisonRequest request;
+  *request.mutable_comparison() = Request().comparison();
+  v1::PlanComparisonResponse plan;
+  const auto ask = [&] {
+    grpc::ClientContext context;
+    return stub_->PlanComparison(&context, request, &plan);
+  };
+  ASSERT_TRUE(ask().ok());
+  ASSERT_EQ(plan.spans_size(), 1);
+  EXPECT_EQ(plan.spans(0).rank(), 0);
+  EXPECT_EQ(plan.spans(0).first_token(), 0);
+  EXPECT_EQ(plan.spans(0).last_token(), 0);
+  EXPECT_EQ(plan.spans(0).group_count(), 1);
+  EXPECT_FALSE(plan.spans(0).is_whole());
+  EXPECT_EQ(plan.sampled_group_count(), 1);
+  EXPECT_EQ(plan.sampled_pair_count(), 2);
+  // Of `b` the hashes decide.
+  EXPECT_EQ(plan.sampled_read_bytes(), 8);
+  EXPECT_EQ(jobs_->live_count(), 0);
+
+  request.mutable_comparison()->mutable_policy()->add_rules()->set_predicate(
+      "nonsense");
+  EXPECT_EQ(ask().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  *request.mutable_comparison() = Request().comparison();
+  request.mutable_comparison()->set_target_run("none");
+  EXPECT_EQ(ReasonOf(ask()), "RUN_NOT_FOUND");
+}
+
 TEST_F(ComparisonServiceTest, StreamShowsRowsBeforeTheEndAndThenTheRest) {
   for (int i = 0; i < 300; ++i) RecordPair(fmt::format("op{}", i), 1);
   RecordPair("blocks");
