@@ -33,8 +33,8 @@ struct DaemonConfig {
   std::string tls_client_ca;
 
   // Other daemons whose runs may be compared with those of this one:
-  // `host:port` or `unix:PATH`. With a CA, all but Unix sockets are reached with
-  // TLS; certificate and key, which come together, show who asks.
+  // `host:port` or `unix:PATH`. With a CA, all but Unix sockets are reached
+  // with TLS; certificate and key, which come together, show who asks.
   std::vector<std::string> peers;
   std::string peer_ca_file;
   std::string peer_certificate_file;

@@ -72,20 +72,27 @@ absl::Status EqualGroups::Add(const query::GroupDigest& group) {
       devices_.size() > kComparedDevicesMax) {
     return TooMany();
   }
-  if (group.at.device.size() > kDeviceBytesMax) {
-    return absl::DataLossError("the name of a device is too long");
+  if (group.at.device.size() > kDeviceBytesMax || group.at.rank < 0 ||
+      group.at.rank > kRankMax || group.at.token < 0 ||
+      group.at.token > kTokenMax) {
+    return absl::DataLossError("the digest of no rank, device and token");
   }
   const uint32_t device = DeviceOf(group.at.device);
   const bool is_of_section = !groups_.empty() &&
                              groups_.back().rank == group.at.rank &&
                              groups_.back().device == device;
+  const bool is_of_rank =
+      !groups_.empty() && groups_.back().rank == group.at.rank;
+  if (!is_of_rank) devices_of_rank_.clear();
   if (!groups_.empty() &&
       (groups_.back().rank > group.at.rank ||
-       (is_of_section && groups_.back().token >= group.at.token))) {
+       (is_of_section && groups_.back().token >= group.at.token) ||
+       (!is_of_section && !devices_of_rank_.insert(device).second))) {
     return MakeStatus(absl::StatusCode::kDataLoss,
                       "the digest of rank {}, token {} is out of order",
                       group.at.rank, group.at.token);
   }
+  if (groups_.empty()) devices_of_rank_.insert(device);
   if (!is_of_section) sections_.push_back(groups_.size());
   Group& added = groups_.emplace_back();
   added.rank = group.at.rank;

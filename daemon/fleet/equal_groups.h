@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,7 @@ class EqualGroups {
   std::vector<Other> others_;
   bool are_others_sorted_ = false;
   std::vector<Group> groups_;
+  std::set<uint32_t> devices_of_rank_;  // Of the last one.
   // Where the groups of a rank and device begin, in order.
   std::vector<size_t> sections_;
   size_t equal_count_ = 0;

@@ -10,24 +10,13 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/fleet/peer_options.h"
 #include "msitd/v1/run_reader_service.grpc.pb.h"
 #include "protos/status/mutex.h"
 #include "protos/status/status.h"
 #include "storage/face/run_reader.h"
 
 namespace msitd::fleet {
-
-// How peers are reached.
-struct PeerOptions {
-  // Files in PEM, read whenever a peer is connected to. With a CA, every TCP
-  // connection uses TLS; certificate and key come together and need it.
-  std::string ca_file;
-  std::string certificate_file;
-  std::string key_file;
-  // How long a peer may say nothing, and how long a call is tried again while
-  // the peer cannot be reached.
-  std::chrono::milliseconds timeout{10'000};
-};
 
 // Another daemon, of which one run is read. Once it has failed, so do all later
 // calls: a comparison that has lost a side ends.

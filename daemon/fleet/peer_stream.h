@@ -26,15 +26,14 @@ namespace msitd::fleet {
 template <typename Request, typename Response>
 class PeerStream {
  public:
-  // Messages that wait to be asked for.
-  static constexpr size_t kWindow = 4;
-
   using Method = void (v1::RunReaderService::StubInterface::async_interface::*)(
       grpc::ClientContext*, const Request*, grpc::ClientReadReactor<Response>*);
 
-  // The peer outlives it.
-  PeerStream(Peer& peer, Method method, const Request& request)
-      : peer_(peer), call_(std::make_shared<Call>(request)) {
+  // At most `window` messages wait to be asked for, and one comes. The peer
+  // outlives it.
+  PeerStream(Peer& peer, Method method, const Request& request,
+             size_t window = 4)
+      : peer_(peer), call_(std::make_shared<Call>(request, window)) {
     call_->Start(peer, method);
   }
   ~PeerStream() { call_->Abandon(); }
@@ -71,7 +70,8 @@ class PeerStream {
    public:
     enum class Found { kMessage, kNothing, kEnd };
 
-    explicit Call(const Request& request) : request_(request) {}
+    Call(const Request& request, size_t window)
+        : request_(request), window_(window) {}
 
     void Start(Peer& peer, Method method) {
       self_ = this->shared_from_this();
@@ -126,7 +126,7 @@ class PeerStream {
         if (!is_over) {
           messages_.push_back(std::move(incoming_));
           incoming_.Clear();
-          reads_on = messages_.size() < kWindow;
+          reads_on = messages_.size() < window_;
           is_paused_ = !reads_on;
         }
         changed_.NotifyAll();
@@ -145,6 +145,7 @@ class PeerStream {
 
     std::shared_ptr<Call> self_;  // From Start to OnDone.
     const Request request_;
+    const size_t window_;
     grpc::ClientContext context_;
     Response incoming_;  // Of the read under way.
     Mutex mu_;

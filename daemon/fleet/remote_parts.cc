@@ -15,6 +15,9 @@
 namespace msitd::fleet {
 namespace {
 
+// Messages that wait, each of up to a whole part.
+constexpr size_t kPartsWindow = 2;
+
 // Parts of one request: no more than a peer takes.
 constexpr size_t kAskedPartsMax = 1000;
 
@@ -40,7 +43,15 @@ void ToAddress(const storage::PartInfo& part, v1::PartAddress& out) {
   out.set_hash_high(part.hash.high);
 }
 
-absl::Status BytesAreGone(const Peer& peer) {
+bool IsAtPeer(const storage::PartInfo& part) {
+  return part.has_bytes && part.place.file < kPeerFileEnd;
+}
+
+absl::Status NotAtPeer(const Peer& peer, const storage::PartInfo& part) {
+  if (part.place.file >= kPeerFileEnd) {
+    return MakeStatus(absl::StatusCode::kInternal,
+                      "peer {}: a part of another store", peer.endpoint());
+  }
   return WithReason(
       MakeStatus(absl::StatusCode::kNotFound, "peer {}: the bytes are not kept",
                  peer.endpoint()),
@@ -78,19 +89,19 @@ void RemoteParts::Ask() {
   while (end < places_.size() &&
          static_cast<size_t>(request.parts_size()) < kAskedPartsMax) {
     const storage::PartInfo& part = parts_[end++];
-    if (part.has_bytes) ToAddress(part, *request.add_parts());
+    if (IsAtPeer(part)) ToAddress(part, *request.add_parts());
   }
   asked_end_ = end;
   if (request.parts().empty() || !peer_.Check().ok()) return;
   stream_ = std::make_unique<Stream>(
       peer_, &v1::RunReaderService::StubInterface::async_interface::ReadParts,
-      request);
+      request, kPartsWindow);
 }
 
 absl::StatusOr<std::span<const std::byte>> RemoteParts::Read(size_t index) {
   MSITD_CHECK(index < size());
   const storage::PartInfo& part = parts_[index];
-  if (!part.has_bytes) return BytesAreGone(peer_);
+  if (!IsAtPeer(part)) return NotAtPeer(peer_, part);
   const MutexLock lock(mu_);
   while (next_ <= index) MSITD_RETURN_IF_ERROR(ReadMessage());
   MSITD_RETURN_IF_ERROR(errors_[index]);
@@ -127,8 +138,8 @@ absl::Status RemoteParts::ReadMessage() {
 }
 
 void RemoteParts::PassOverEmpty() {
-  while (next_ < asked_end_ && !parts_[next_].has_bytes) {
-    errors_.push_back(BytesAreGone(peer_));
+  while (next_ < asked_end_ && !IsAtPeer(parts_[next_])) {
+    errors_.push_back(NotAtPeer(peer_, parts_[next_]));
     ++next_;
   }
 }

@@ -61,7 +61,9 @@ class RemoteParts final : public storage::PartBatch {
 // Writes where the part is into `out`.
 void ToAddress(const storage::PartInfo& part, v1::PartAddress& out);
 
-// The error of a part whose bytes are not kept.
-absl::Status BytesAreGone(const Peer& peer);
+// True if the peer has the bytes of a part. What it is not asked for has the
+// error below.
+bool IsAtPeer(const storage::PartInfo& part);
+absl::Status NotAtPeer(const Peer& peer, const storage::PartInfo& part);
 
 }  // namespace msitd::fleet

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "daemon/fleet/peer.h"
 #include "daemon/fleet/peer_stream.h"
 #include "daemon/fleet/remote_parts.h"
 #include "daemon/fleet/remote_scan.h"
@@ -197,7 +198,10 @@ class RemoteRunReader final : public storage::RunReader {
         SampleOf(TensorPart{.dtype = tensor.dtype,
                             .tensor_bytes = tensor.tensor_bytes,
                             .offset = part * kPartBytes});
-    if (!place.has_bytes && !place.has_sample) return BytesAreGone(*peer_);
+    if (place.place.file >= kPeerFileEnd ||
+        (!place.has_bytes && !place.has_sample)) {
+      return NotAtPeer(*peer_, place);
+    }
     if (slice.count == 0 && !place.has_sample) {
       return std::span<const std::byte>();
     }

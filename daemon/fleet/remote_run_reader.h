@@ -5,11 +5,12 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "daemon/fleet/peer.h"
 #include "daemon/fleet/twin_reader.h"
 #include "storage/face/run_reader.h"
 
 namespace msitd::fleet {
+
+class Peer;
 
 // Opens a run of a peer. The reader keeps the promises of RunReader: it stands
 // for the run that has the name now, checks all that comes, and goes on when

@@ -162,7 +162,11 @@ std::string RemoteScan::ProblemOf(const storage::TensorInfo& entry) {
         !last_.has_value() || last_->rank < key.rank ||
         (last_->rank == key.rank &&
          (last_->device != key.device || last_->token < key.token));
-    if (!goes_on) {
+    // Devices of a rank come one after the other.
+    if (!last_.has_value() || last_->rank != key.rank) devices_.clear();
+    const bool is_of_device = last_.has_value() && last_->rank == key.rank &&
+                              last_->device == key.device;
+    if (!goes_on || (!is_of_device && !devices_.insert(key.device).second)) {
       return fmt::format("entries of rank {}, token {} come out of order",
                          key.rank, key.token);
     }

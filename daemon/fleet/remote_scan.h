@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -80,6 +81,7 @@ class RemoteScan final : public storage::TensorScan {
   uint64_t incomplete_before_ = 0;  // The stream at hand.
   uint64_t incomplete_count_ = 0;
   std::optional<storage::Coordinate> last_;
+  std::set<std::string> devices_;  // Of that rank, so far.
   std::string last_op_;
 };
 

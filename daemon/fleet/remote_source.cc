@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "daemon/fleet/peer.h"
 #include "daemon/fleet/remote_run_reader.h"
 #include "daemon/fleet/twin_reader.h"
 #include "protos/status/status.h"

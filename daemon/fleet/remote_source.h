@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "daemon/fleet/peer.h"
+#include "daemon/fleet/peer_options.h"
 #include "storage/face/run_reader.h"
 #include "storage/run_sources.h"
 
 namespace msitd::fleet {
+
+class Peer;
 
 // Runs of other daemons: of sources `host:port`, `[ipv6]:port` and `unix:PATH`
 // that the configuration names. Thread-safe.

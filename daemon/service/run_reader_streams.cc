@@ -150,27 +150,50 @@ class Description final : public StreamSource<v1::DescribeRunResponse>,
   size_t next_ = 0;
 };
 
+// Rank by rank: those of all ranks may take much memory.
 class Coordinates final : public StreamSource<v1::ListCoordinatesResponse>,
                           OfRun<v1::ListCoordinatesRequest> {
  public:
   using OfRun::OfRun;
 
   absl::StatusOr<StreamStep> Next(
-      const Call& /*call*/, v1::ListCoordinatesResponse& message) override {
+      const Call& call, v1::ListCoordinatesResponse& message) override {
     if (is_over_) return StreamStep::kEnd;
     if (run_.reader == nullptr) {
       MSITD_RETURN_IF_ERROR(Open());
-      MSITD_ASSIGN_OR_RETURN(const Selector selector,
-                             ToSelector(request_.filter()));
-      MSITD_ASSIGN_OR_RETURN(all_, run_.reader->ListCoordinates(selector));
+      MSITD_ASSIGN_OR_RETURN(selector_, ToSelector(request_.filter()));
+      MSITD_ASSIGN_OR_RETURN(ranks_, run_.reader->ListRanks());
+      std::erase_if(ranks_,
+                    [this](int32_t rank) { return !selector_.HasRank(rank); });
     }
-    const size_t end = std::min(all_.size(), next_ + kCoordinatesPerMessage);
+    MessageTime time(call);
+    size_t room = kCoordinatesPerMessage;
+    while (room > 0 && time.Check().ok()) {
+      if (next_ == of_rank_.size()) {
+        if (next_rank_ == ranks_.size()) break;
+        selector_.ranks = {ranks_[next_rank_++]};
+        MSITD_ASSIGN_OR_RETURN(of_rank_,
+                               run_.reader->ListCoordinates(selector_));
+        next_ = 0;
+      }
+      const size_t count = std::min(room, of_rank_.size() - next_);
+      Add(std::span(of_rank_).subspan(next_, count), message);
+      next_ += count;
+      room -= count;
+    }
+    MSITD_RETURN_IF_ERROR(call.Check());
+    is_over_ = next_ == of_rank_.size() && next_rank_ == ranks_.size();
+    message.set_is_last(is_over_);
+    return StreamStep::kMessage;
+  }
+
+ private:
+  static void Add(std::span<const storage::Coordinate> some,
+                  v1::ListCoordinatesResponse& message) {
     v1::ListCoordinatesResponse::Tokens* tokens = nullptr;
     int64_t before = 0;
-    for (; next_ < end; ++next_) {
-      const storage::Coordinate& at = all_[next_];
-      if (tokens == nullptr || tokens->rank() != at.rank ||
-          tokens->device() != at.device) {
+    for (const storage::Coordinate& at : some) {
+      if (tokens == nullptr || tokens->device() != at.device) {
         tokens = message.add_tokens();
         tokens->set_rank(at.rank);
         tokens->set_device(at.device);
@@ -179,13 +202,12 @@ class Coordinates final : public StreamSource<v1::ListCoordinatesResponse>,
       tokens->add_steps(at.token - before);
       before = at.token;
     }
-    is_over_ = next_ == all_.size();
-    message.set_is_last(is_over_);
-    return StreamStep::kMessage;
   }
 
- private:
-  std::vector<storage::Coordinate> all_;
+  Selector selector_;
+  std::vector<int32_t> ranks_;
+  size_t next_rank_ = 0;
+  std::vector<storage::Coordinate> of_rank_;
   size_t next_ = 0;
 };
 

@@ -58,7 +58,7 @@ Selector Everything() {
 
 void FleetFixture::Record(storage::Store& store, const std::string& run,
                           uint32_t seed, bool seals) {
-  ASSERT_TRUE(store.runs().CreateRun({.name = run, .world_size = 3}).ok());
+  ASSERT_TRUE(store.runs().CreateRun({run, 3, {{"model", "m"}}}).ok());
   for (int32_t rank = 0; rank < 2; ++rank) {
     for (int64_t token = 0; token < 3; ++token) {
       const bool is_last = rank == 1 && token == 2;
@@ -84,13 +84,14 @@ void FleetFixture::Record(storage::Store& store, const std::string& run,
       const absl::Status status = store.log().Append(chunks.span());
       ASSERT_TRUE(status.ok()) << Message(status);
     }
-    ASSERT_TRUE(store.runs()
+    ASSERT_TRUE(store.log()
                     .ReportCoverage(run, rank,
                                     100 + static_cast<uint64_t>(rank),
                                     {.seen_count = 18})
                     .ok());
   }
-  if (seals) ASSERT_TRUE(store.runs().SealRun(run).ok());
+  if (!seals) return;
+  ASSERT_TRUE(store.runs().SealRun(run).ok());
 }
 
 }  // namespace msitd::fleet

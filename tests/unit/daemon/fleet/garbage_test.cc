@@ -113,8 +113,8 @@ class GarbageTest : public FleetFixture {
   void SetUp() override {
     FleetFixture::SetUp();
     Record(*store_, "run");
-    peer_ = std::make_unique<WrongPeer>(
-        channel_, "unix:" + (directory_ / "wrong.sock").string());
+    peer_ = std::make_unique<WrongPeer>(channel_,
+                                        "unix:" + (directory_ / "wrong.sock"));
   }
 
   absl::StatusOr<std::unique_ptr<storage::RunReader>> Open() {
@@ -210,7 +210,8 @@ TEST_P(GarbageTest, OfEntries) {
   const std::vector<std::pair<std::function<void(Response&)>, std::string>>
       cases = {
           {[](Response& r) { r.set_entries("garbage"); }, "batch"},
-          {[](Response& r) { r.mutable_entries()->pop_back(); }, "cut off"},
+          {[](Response& r) { r.mutable_entries()->push_back(0); },
+           "behind its last"},
           {[](Response& r) { r.set_entry_count(r.entry_count() + 1); },
            "other entries than it counts"},
           {[](Response& r) {
@@ -383,8 +384,7 @@ TEST_P(GarbageTest, ThatBreaksOffIsAskedForAgain) {
   using Response = v1::ScanTensorsResponse;
   std::atomic<int> broken = 0;
   // Each message comes with the first entry alone, then the peer goes down.
-  peer_->on_scan = [&broken](int i,
-                             Response& r) -> std::optional<grpc::Status> {
+  peer_->on_scan = [&broken](int i, Response&) -> std::optional<grpc::Status> {
     if (i > 0 || broken++ % 2 == 0) return kDown;
     return std::nullopt;
   };

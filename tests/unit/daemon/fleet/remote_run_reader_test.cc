@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "protos/base/limits.h"
 #include "protos/status/status.h"
 #include "tests/unit/daemon/fleet/fleet_fixture.h"
 
@@ -98,11 +99,6 @@ TEST_P(RemoteRunReaderTest, ReadsBytes) {
     ASSERT_TRUE(again.ok()) << Message(again.status());
     EXPECT_EQ(again->hash, entry.hash);
     EXPECT_EQ(again->parts[0].place, entry.parts[0].place);
-    if (!entry.has_bytes) {
-      EXPECT_TRUE(HasReason((*far)->ReadPart(entry.parts[0], there).status(),
-                            ErrorReason::kTensorExpired));
-      continue;
-    }
     const auto from_far = (*far)->ReadPart(entry.parts[0], there);
     const auto from_here = (*local)->ReadPart(entry.parts[0], here);
     ASSERT_TRUE(from_far.ok()) << Message(from_far.status());
@@ -132,6 +128,48 @@ TEST_P(RemoteRunReaderTest, ReadsBytes) {
   }
 }
 
+// A peer may ask for places where nothing lies.
+TEST_P(RemoteRunReaderTest, ReadsNothingWhereNothingLies) {
+  if (fake_ != nullptr) return;  // Its places are indices.
+  Record(*store_, "run");
+  const auto far = OpenFar("run");
+  ASSERT_TRUE(far.ok());
+  auto scan = (*far)->Scan({}, "");
+  storage::TensorInfo entry;
+  ASSERT_TRUE(*(*scan)->Next(entry));
+  const storage::PartInfo right = entry.parts[0];
+  std::vector<storage::PartInfo> parts;
+  for (const uint64_t offset :
+       {uint64_t{0}, right.place.offset, right.place.offset + 1,
+        uint64_t{1} << 40, uint64_t{1} << 60}) {
+    for (const uint64_t bytes :
+         {uint64_t{0}, uint64_t{1}, right.bytes + 1, kPartBytes}) {
+      for (const uint64_t file :
+           {uint64_t{0}, right.place.file, uint64_t{1} << 62}) {
+        storage::PartInfo& part = parts.emplace_back(right);
+        part.place = {file, offset};
+        part.bytes = bytes;
+      }
+    }
+  }
+  parts.push_back(right);
+  AlignedBuffer buffer;
+  for (const storage::PartInfo& part : parts) {
+    const auto bytes = (*far)->ReadPart(part, buffer);
+    const bool is_right =
+        part.place == right.place && part.bytes == right.bytes;
+    EXPECT_EQ(bytes.ok(), is_right || part.bytes == 0)
+        << part.place.file << " " << part.place.offset << " " << part.bytes;
+  }
+  const auto batch = (*far)->ReadParts(parts, buffer);
+  for (size_t i = 0; i < batch->size(); ++i) (void)batch->Read(i);
+  EXPECT_TRUE((*far)->GetInfo().ok());
+  // Which no daemon has.
+  storage::PartInfo behind = right;
+  behind.place.offset = uint64_t{1} << 61;
+  EXPECT_FALSE((*far)->ReadPart(behind, buffer).ok());
+}
+
 TEST_P(RemoteRunReaderTest, SaysWhatThereIsNot) {
   Record(*store_, "run");
   Record(*store_, "active", 1, /*seals=*/false);
@@ -143,7 +181,11 @@ TEST_P(RemoteRunReaderTest, SaysWhatThereIsNot) {
   EXPECT_THAT(std::string(Message(active)), HasSubstr("not sealed"));
   const auto far = OpenFar("run");
   ASSERT_TRUE(far.ok());
-  EXPECT_TRUE(HasReason((*far)->GetTensor({.op = "none"}).status(),
+  TensorKey absent;
+  absent.device = "cpu:0";
+  absent.op = "none";
+  absent.io = Io::kOutput;
+  EXPECT_TRUE(HasReason((*far)->GetTensor(absent).status(),
                         ErrorReason::kTensorNotFound));
   // Which ends nothing.
   EXPECT_TRUE((*far)->GetInfo().ok());
