@@ -75,6 +75,7 @@ struct Node {
     }
     MSITD_CHECK(store->runs().SealRun("r").ok());
     config.socket_dir = directory / "run";
+    config.shared_memory = false;  // Which the log tells of.
     auto started = server::NodeServer::Start(config, *store);
     MSITD_CHECK(started.ok());
     server = *std::move(started);

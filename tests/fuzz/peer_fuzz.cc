@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a peer says of a run: its description, its coordinates and its digests,
 // as messages that it may have made up.
+#include <google/protobuf/stubs/logging.h>
+
 #include "daemon/fleet/equal_groups.h"
 #include "daemon/fleet/run_messages.h"
 #include "protos/base/check.h"
@@ -95,6 +97,9 @@ std::vector<std::string> Seeds() {
 }  // namespace msitd::fuzz
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  // It tells of every text that is not UTF-8.
+  [[maybe_unused]] static auto* const before =
+      google::protobuf::SetLogHandler(nullptr);
   const int bytes = static_cast<int>(size);
   msitd::v1::DescribeRunResponse run;
   if (run.ParseFromArray(data, bytes)) msitd::fleet::UseDescription(run);

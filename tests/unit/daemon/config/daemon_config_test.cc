@@ -79,8 +79,30 @@ TEST(DaemonConfigTest, ErrorsNameTheFileThePlaceAndTheProblem) {
       {"tls_cert = 'c.pem'", "tls_cert: tls_cert and tls_key come together"},
       {"tls_key = 'k.pem'", "tls_key: tls_cert and tls_key come together"},
       {"tls_client_ca = 'a.pem'", "tls_client_ca: needs tls_cert and tls_key"},
+      {"peers = ['node1:7741']",
+       "peers: 'node1:7741' is on another machine, which needs peer_ca_file"},
+      {"peers = ['127.0.0.1:0']", "peers: '127.0.0.1:0' has no port"},
+      {"peers = ['node1']", "peers: 'node1' is not host:port or [ipv6]:port"},
+      {"peers = ['unix:run.sock']",
+       "peers: 'unix:run.sock' has no absolute path of at most 107 bytes"},
+      {"peer_key_file = 'k.pem'",
+       "peer_key_file: peer_certificate_file and peer_key_file come together"},
+      {"peer_certificate_file = 'c.pem'\npeer_key_file = 'k.pem'",
+       "peer_certificate_file: needs peer_ca_file: nobody checks the peer"},
+      {"peer_timeout_ms = 5",
+       "f.toml:1:1: peer_timeout_ms: 5 is not in 100..3600000"},
   };
   for (const Case& c : cases) EXPECT_EQ(TomlError(c.toml), c.error);
+}
+
+TEST(DaemonConfigTest, PeersOfThisMachineNeedNoTls) {
+  for (const char* text :
+       {"peers = ['127.0.0.1:7741', '[::1]:1', 'localhost:2', 'unix:/a.sock']",
+        "peers = ['node1:7741']\npeer_ca_file = 'ca.pem'"}) {
+    DaemonConfig config;
+    ASSERT_TRUE(ApplyToml(text, "f.toml", config).ok());
+    EXPECT_TRUE(Validate(config).ok()) << text;
+  }
 }
 
 TEST(DaemonConfigTest, BrokenTomlIsReportedWithItsPlace) {

@@ -400,6 +400,34 @@ TEST_F(ComparisonServiceTest, BadRequestsSayWhatIsWrong) {
   EXPECT_THAT(status.error_message(), HasSubstr("filter.devices: "));
 }
 
+TEST_F(ComparisonServiceTest, RunsThatLieElsewhereAreRefusedByName) {
+  v1::CreateComparisonRequest request = Request();
+  v1::Comparison& comparison = *request.mutable_comparison();
+  comparison.set_golden_source("elsewhere");
+  grpc::Status status = Create(request);
+  EXPECT_EQ(ReasonOf(status), "FIELD_INVALID");
+  EXPECT_THAT(status.error_message(), HasSubstr("'elsewhere'"));
+
+  comparison.set_follow(true);
+  status = Create(request);
+  EXPECT_EQ(ReasonOf(status), "FIELD_INVALID");
+  EXPECT_THAT(status.error_message(), HasSubstr("comparison.follow"));
+
+  comparison.set_follow(false);
+  v1::Matching::Mapping& mapping =
+      *comparison.mutable_matching()->mutable_mapping();
+  mapping.set_attachment("m");
+  mapping.set_side(v1::Matching::Mapping::GOLDEN);
+  status = Create(request);
+  EXPECT_EQ(ReasonOf(status), "FIELD_INVALID");
+  EXPECT_THAT(status.error_message(), HasSubstr("matching.mapping.side"));
+
+  comparison.set_golden_source(std::string(5000, 'x'));
+  status = Create(request);
+  EXPECT_EQ(ReasonOf(status), "FIELD_INVALID");
+  EXPECT_THAT(status.error_message(), HasSubstr("comparison.golden_source"));
+}
+
 TEST_F(ComparisonServiceTest, TooManyComparisonsAreRefused) {
   RecordPair("blocks");
   store_.BlockReads();
