@@ -76,7 +76,8 @@ OWN = (
 
 def rows_of(daemon: Daemon, golden: str, target: str) -> tuple[list[dict], dict]:
     """Compares, and returns all rows, and what is said of them together."""
-    daemon.ctl("compare", "run", golden, target, "--rows", "none", expect=None)
+    done = daemon.ctl("compare", "run", golden, target, "--rows", "none", expect=None)
+    assert done.returncode in (0, 1), done.stderr
     comparison = daemon.ctl_json("compare", "list")["comparisons"][-1]
     comparison = daemon.ctl_json("compare", "get", comparison["name"])
     rows = daemon.ctl_json("compare", "rows", comparison["name"])["rows"]
