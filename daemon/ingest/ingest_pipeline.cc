@@ -314,6 +314,14 @@ absl::StatusOr<storage::RunInfo> IngestPipeline::ChangeRetention(
   return runs_.SetRetention(run, retention);
 }
 
+absl::Status IngestPipeline::ChangeRun(
+    std::string_view run, const access::Caller& caller,
+    absl::FunctionRef<absl::Status()> change) {
+  const RunHold hold(*this, run);
+  MSITD_RETURN_IF_ERROR(CheckHeldRun(run, caller));
+  return change();
+}
+
 absl::Status IngestPipeline::DeleteHeldRun(std::string_view run,
                                            std::string_view what) {
   EndStreamsOf(run, what, /*discards=*/true);

@@ -138,7 +138,7 @@ class IngestPipeline final : public ChunkSink {
   // flight, then seals the run. Blocks; on commits of other runs only if the
   // run has something in flight.
   //
-  // Errors of this and of the three below: PERMISSION_DENIED (NOT_OWNER) if the
+  // Errors of this and of the four below: PERMISSION_DENIED (NOT_OWNER) if the
   // run is there, and neither the caller's nor is the caller an admin.
   absl::StatusOr<storage::RunInfo> SealRun(
       std::string_view run, const access::Caller& caller = access::Daemon());
@@ -152,6 +152,11 @@ class IngestPipeline final : public ChunkSink {
   absl::StatusOr<storage::RunInfo> ChangeRetention(
       std::string_view run, const access::Caller& caller,
       absl::FunctionRef<absl::Status(storage::RunRetention&)> change);
+
+  // Calls `change`, which changes something of the run, while nobody else
+  // opens, makes, seals or deletes it.
+  absl::Status ChangeRun(std::string_view run, const access::Caller& caller,
+                         absl::FunctionRef<absl::Status()> change);
 
   // Replaces what the clients of the run record, and tells those that stream.
   // Makes the run, as that of `caller`, if there is none. Sets

@@ -280,9 +280,12 @@ grpc::ServerUnaryReactor* AttachmentServiceImpl::ListAttachments(
 grpc::ServerUnaryReactor* AttachmentServiceImpl::DeleteAttachment(
     grpc::CallbackServerContext* context,
     const v1::DeleteAttachmentRequest* request, google::protobuf::Empty*) {
-  return UnaryCall::Start(pools_.control, *context, [=, this](const Call&) {
-    return attachments_.DeleteAttachment(request->run(), request->name());
-  });
+  return UnaryCall::Start(
+      pools_.control, *context, [=, this](const Call& call) {
+        return pipeline_.ChangeRun(request->run(), call.caller(), [&] {
+          return attachments_.DeleteAttachment(request->run(), request->name());
+        });
+      });
 }
 
 grpc::ServerWriteReactor<v1::ReadAttachmentResponse>*

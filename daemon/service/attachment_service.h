@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 
+#include "daemon/ingest/ingest_pipeline.h"
 #include "daemon/service/call/bounded_service.h"
 #include "daemon/service/call/read_watch.h"
 #include "daemon/service/call/task_pool.h"
@@ -24,11 +25,14 @@ struct AttachmentWrites {
 class AttachmentServiceImpl final
     : public BoundedService<v1::AttachmentService> {
  public:
-  AttachmentServiceImpl(storage::Attachments& attachments, CallPools pools,
+  // The pipeline keeps the owner of a run as it is while that is changed.
+  AttachmentServiceImpl(storage::Attachments& attachments,
+                        ingest::IngestPipeline& pipeline, CallPools pools,
                         const Admission& admission,
                         AttachmentWrites writes = {})
       : BoundedService(admission),
         attachments_(attachments),
+        pipeline_(pipeline),
         pools_(pools),
         writes_(writes) {
     Bound("GetAttachment", &AttachmentServiceImpl::GetAttachment);
@@ -68,6 +72,7 @@ class AttachmentServiceImpl final
   void LeaveWrite();
 
   storage::Attachments& attachments_;
+  ingest::IngestPipeline& pipeline_;
   const CallPools pools_;
   const AttachmentWrites writes_;
   ReadWatch watch_;

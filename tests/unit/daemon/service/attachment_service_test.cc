@@ -401,7 +401,7 @@ class WatchedAttachments final : public storage::Attachments {
 class AttachmentTimesTest : public ::testing::Test {
  protected:
   void Serve(AttachmentWrites writes) {
-    service_.emplace(attachments_, CallPools{pool_, pool_, pool_},
+    service_.emplace(attachments_, pipeline_, CallPools{pool_, pool_, pool_},
                      gate_.admission(), writes);
     const std::string endpoint = "unix:" + (directory_ / "s");
     grpc::ServerBuilder builder;
@@ -420,6 +420,7 @@ class AttachmentTimesTest : public ::testing::Test {
 
   testing::TempDir directory_;
   testing::FakeStore store_;
+  ingest::IngestPipeline pipeline_{store_, store_, {}};
   WatchedAttachments attachments_{store_.attachments()};
   TaskPool pool_{"query", 2, 100};
   testing::OpenGate gate_;
