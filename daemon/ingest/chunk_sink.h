@@ -31,8 +31,8 @@ struct StreamSpec {
   IfExists if_exists = IfExists::kFail;
   // The launch that the producer belongs to; empty for that of its process.
   std::string job = {};
-  // Who asks, with at least the role writer.
-  access::Caller caller = access::Daemon();
+  // Who asks. Nobody may stream who is not named here with the role writer.
+  access::Caller caller = {};
 };
 
 // Memory that a transport lends with a chunk. Destroying it says that the
@@ -101,7 +101,7 @@ class ChunkSink {
   // connection has in flight; not on commits of other runs.
   //
   // Errors: INVALID_ARGUMENT (RANK_OUT_OF_RANGE, FIELD_INVALID);
-  // PERMISSION_DENIED (NOT_OWNER: the run is somebody else's);
+  // PERMISSION_DENIED (ROLE_REFUSED; NOT_OWNER: the run is somebody else's);
   // FAILED_PRECONDITION (RUN_SEALED, RUN_EXISTS: the run has another world
   // size, or tensors of the rank from others); ALREADY_EXISTS (RANK_BUSY);
   // RESOURCE_EXHAUSTED (STREAMS_EXHAUSTED); UNAVAILABLE (NOT_SERVING); those of

@@ -139,6 +139,8 @@ absl::StatusOr<IngestPipeline::Opened> IngestPipeline::Open(
 absl::StatusOr<IngestPipeline::Opened> IngestPipeline::OpenAs(
     const StreamSpec& wanted, StreamPeer& peer) {
   MSITD_RETURN_IF_ERROR(CheckSpec(wanted));
+  MSITD_RETURN_IF_ERROR(access::CheckRole(wanted.caller, access::Role::kWriter,
+                                          "a stream that records"));
   StreamSpec spec = wanted;
   spec.job = JobOf(wanted);
   const RunHold hold(*this, spec.run);

@@ -115,6 +115,15 @@ TEST_F(IngestPipelineOpenTest, ARunIsOfWhoOpenedItFirst) {
   EXPECT_EQ(TensorCount("run"), 1u);
 }
 
+TEST_F(IngestPipelineOpenTest, NobodyStreamsWhoIsNotNamed) {
+  RecordingPeer peer;
+  StreamSpec spec{"run", 0, 1, MakeStreamId(1, 7), "test"};
+  EXPECT_EQ(Reason(pipeline_->Open(spec, peer).status()), "ROLE_REFUSED");
+  spec.caller = {"uid:1", access::Role::kReader};
+  EXPECT_EQ(Reason(pipeline_->Open(spec, peer).status()), "ROLE_REFUSED");
+  EXPECT_TRUE(absl::IsNotFound(store_.GetRun("run").status()));
+}
+
 TEST_F(IngestPipelineOpenTest, OnlyTheOwnerAndAdminsChangeARun) {
   EXPECT_EQ(Record({.caller = kAlice}), "run");
   const auto pin = [](storage::RunRetention& retention) {
@@ -125,6 +134,15 @@ TEST_F(IngestPipelineOpenTest, OnlyTheOwnerAndAdminsChangeARun) {
   EXPECT_EQ(Reason(pipeline_->DeleteRun("run", kBob)), "NOT_OWNER");
   EXPECT_EQ(Reason(pipeline_->ChangeRetention("run", kBob, pin).status()),
             "NOT_OWNER");
+  int change_count = 0;
+  const auto change = [&change_count] {
+    ++change_count;
+    return absl::OkStatus();
+  };
+  EXPECT_EQ(Reason(pipeline_->ChangeRun("run", kBob, change)), "NOT_OWNER");
+  EXPECT_EQ(change_count, 0);
+  EXPECT_TRUE(pipeline_->ChangeRun("run", kAlice, change).ok());
+  EXPECT_EQ(change_count, 1);
   capture::Policy policy;
   policy.rules.emplace_back().level = capture::Level::kFull;
   EXPECT_EQ(
@@ -154,6 +172,7 @@ TEST_F(IngestPipelineOpenTest, StreamThatRecordedNothingIsInNobodysWay) {
 
 TEST_F(IngestPipelineOpenTest, StreamThatComesBackIsNotInItsOwnWay) {
   StreamSpec spec{"run", 0, 1, MakeStreamId(1, 7), "test"};
+  spec.caller = access::Daemon();
   auto first = pipeline_->Open(spec, peers_.emplace_back());
   ASSERT_TRUE(first.ok());
   Producer producer("run", 0, spec.stream_id);

@@ -48,8 +48,10 @@ class IngestPipelineTest : public ::testing::Test {
   }
 
   static StreamSpec SpecOf(const Producer& producer, int32_t world_size = 8) {
-    return {producer.run(), producer.rank(), world_size, producer.stream_id(),
-            "test"};
+    StreamSpec spec{producer.run(), producer.rank(), world_size,
+                    producer.stream_id(), "test"};
+    spec.caller = access::Daemon();
+    return spec;
   }
 
   StreamHandle Open(const Producer& producer, RecordingPeer& peer,
