@@ -4,40 +4,18 @@
 #include <algorithm>
 
 #include "daemon/log/log.h"
-#include "protos/os/thread.h"
 #include "protos/status/status.h"
+
 namespace msitd::ingest {
 
 RetentionLoop::RetentionLoop(storage::Upkeep& store, const Options& options)
     : store_(store), options_(options) {
-  thread_ = StartThread("retention", [this] { Loop(); });
-}
-
-RetentionLoop::~RetentionLoop() { Stop(); }
-
-void RetentionLoop::Stop() {
-  {
-    MutexLock lock(mu_);
-    stop_ = true;
-  }
-  changed_.NotifyAll();
-  if (thread_.joinable()) thread_.join();
+  loop_.Start("retention", [this] { return Work(); });
 }
 
 std::string RetentionLoop::error() {
   MutexLock lock(mu_);
   return error_;
-}
-
-void RetentionLoop::Loop() {
-  while (true) {
-    const std::chrono::nanoseconds wait = Work();
-    const auto due = std::chrono::steady_clock::now() + wait;
-    MutexLock lock(mu_);
-    while (!stop_ && changed_.WaitUntil(mu_, due)) {
-    }
-    if (stop_) return;
-  }
 }
 
 std::chrono::nanoseconds RetentionLoop::Work() {
@@ -80,8 +58,7 @@ absl::StatusOr<bool> RetentionLoop::Retain() {
       expired_bytes += step->expired_bytes;
       is_done = step->is_done;
     }
-    MutexLock lock(mu_);
-    stops = stop_;
+    stops = loop_.must_stop();
   }
   if (expired_bytes > 0) {
     log::Get("retention")->info("gave up bytes={}", expired_bytes);

@@ -4,10 +4,10 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
-#include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "daemon/ingest/step_loop.h"
 #include "protos/status/mutex.h"
 #include "storage/face/upkeep.h"
 
@@ -32,18 +32,16 @@ class RetentionLoop {
 
   // Begins at once. `store` outlives it.
   RetentionLoop(storage::Upkeep& store, const Options& options);
-  ~RetentionLoop();
   RetentionLoop(const RetentionLoop&) = delete;
   RetentionLoop& operator=(const RetentionLoop&) = delete;
 
   // Returns once the step under way is done; there is no other after it.
-  void Stop();
+  void Stop() { loop_.Stop(); }
 
   // The error of the last step; empty if it had none.
   std::string error();
 
  private:
-  void Loop();
   // Gives up what is due now, then tidies and shares for one step each. Returns
   // how long to wait.
   std::chrono::nanoseconds Work();
@@ -60,11 +58,10 @@ class RetentionLoop {
   uint64_t shared_bytes_ = 0;
 
   Mutex mu_;
-  CondVar changed_;  // stop_ was set.
-  bool stop_ ABSL_GUARDED_BY(mu_) = false;
   std::string error_ ABSL_GUARDED_BY(mu_);
 
-  std::thread thread_;
+  // Behind all that its steps use.
+  StepLoop loop_;
 };
 
 }  // namespace msitd::ingest

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "daemon/log/log.h"
-#include "protos/os/thread.h"
 #include "protos/status/status.h"
 
 namespace msitd::ingest {
@@ -13,34 +12,12 @@ namespace msitd::ingest {
 VerifyLoop::VerifyLoop(storage::Upkeep& store, const Options& options)
     : store_(store), options_(options) {
   if (options.bytes_per_s == 0) return;
-  thread_ = StartThread("verify", [this] { Loop(); });
-}
-
-VerifyLoop::~VerifyLoop() { Stop(); }
-
-void VerifyLoop::Stop() {
-  {
-    MutexLock lock(mu_);
-    stop_ = true;
-  }
-  changed_.NotifyAll();
-  if (thread_.joinable()) thread_.join();
+  loop_.Start("verify", [this] { return Work(); });
 }
 
 std::string VerifyLoop::error() {
   MutexLock lock(mu_);
   return error_;
-}
-
-void VerifyLoop::Loop() {
-  while (true) {
-    const std::chrono::nanoseconds wait = Work();
-    const auto due = std::chrono::steady_clock::now() + wait;
-    MutexLock lock(mu_);
-    while (!stop_ && changed_.WaitUntil(mu_, due)) {
-    }
-    if (stop_) return;
-  }
 }
 
 std::chrono::nanoseconds VerifyLoop::Work() {

@@ -4,9 +4,9 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
-#include <thread>
 
 #include "absl/base/thread_annotations.h"
+#include "daemon/ingest/step_loop.h"
 #include "protos/status/mutex.h"
 #include "storage/face/upkeep.h"
 
@@ -29,18 +29,16 @@ class VerifyLoop {
 
   // Begins at once. `store` outlives it.
   VerifyLoop(storage::Upkeep& store, const Options& options);
-  ~VerifyLoop();
   VerifyLoop(const VerifyLoop&) = delete;
   VerifyLoop& operator=(const VerifyLoop&) = delete;
 
   // Returns once the step under way is done; there is no other after it.
-  void Stop();
+  void Stop() { loop_.Stop(); }
 
   // The error of the last step; empty if it had none.
   std::string error();
 
  private:
-  void Loop();
   // Does one step and returns how long to wait.
   std::chrono::nanoseconds Work();
 
@@ -48,11 +46,10 @@ class VerifyLoop {
   const Options options_;
 
   Mutex mu_;
-  CondVar changed_;  // stop_ was set.
-  bool stop_ ABSL_GUARDED_BY(mu_) = false;
   std::string error_ ABSL_GUARDED_BY(mu_);
 
-  std::thread thread_;  // Not joinable if nothing is checked.
+  // Behind all that its steps use. Not started if nothing is checked.
+  StepLoop loop_;
 };
 
 }  // namespace msitd::ingest
