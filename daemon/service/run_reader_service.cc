@@ -94,46 +94,13 @@ absl::Status DoReadSample(storage::RunReaders& readers,
   return absl::OkStatus();
 }
 
-// A source that counts.
-template <typename Response>
-class CountedSource final : public StreamSource<Response> {
- public:
-  CountedSource(std::atomic<int>& count,
-                std::unique_ptr<StreamSource<Response>> source)
-      : count_(count), source_(std::move(source)) {}
-  ~CountedSource() override { count_.fetch_sub(1, std::memory_order_relaxed); }
-
-  absl::StatusOr<StreamStep> Next(const Call& call,
-                                  Response& message) override {
-    return source_->Next(call, message);
-  }
-
- private:
-  std::atomic<int>& count_;
-  const std::unique_ptr<StreamSource<Response>> source_;
-};
-
 }  // namespace
-
-template <typename Response>
-absl::StatusOr<std::unique_ptr<StreamSource<Response>>>
-RunReaderServiceImpl::Count(std::unique_ptr<StreamSource<Response>> source) {
-  const int before = stream_count_.fetch_add(1, std::memory_order_relaxed);
-  std::unique_ptr<StreamSource<Response>> counted =
-      std::make_unique<CountedSource<Response>>(stream_count_,
-                                                std::move(source));
-  if (before < kRunReaderStreamsMax) return counted;
-  return WithReason(
-      MakeStatus(absl::StatusCode::kResourceExhausted,
-                 "{} streams of runs are open already", kRunReaderStreamsMax),
-      ErrorReason::kRequestsExhausted);
-}
 
 grpc::ServerWriteReactor<v1::DescribeRunResponse>*
 RunReaderServiceImpl::DescribeRun(grpc::CallbackServerContext* context,
                                   const v1::DescribeRunRequest* request) {
   return StreamCall<v1::DescribeRunResponse>::Start(
-      pools_.queries, *context, Count(MakeDescription(readers_, *request)));
+      pools_.queries, *context, MakeDescription(readers_, *request));
 }
 
 grpc::ServerWriteReactor<v1::ListCoordinatesResponse>*
@@ -141,14 +108,14 @@ RunReaderServiceImpl::ListCoordinates(
     grpc::CallbackServerContext* context,
     const v1::ListCoordinatesRequest* request) {
   return StreamCall<v1::ListCoordinatesResponse>::Start(
-      pools_.queries, *context, Count(MakeCoordinates(readers_, *request)));
+      pools_.queries, *context, MakeCoordinates(readers_, *request));
 }
 
 grpc::ServerWriteReactor<v1::ScanTensorsResponse>*
 RunReaderServiceImpl::ScanTensors(grpc::CallbackServerContext* context,
                                   const v1::ScanTensorsRequest* request) {
   return StreamCall<v1::ScanTensorsResponse>::Start(
-      pools_.queries, *context, Count(MakeEntries(readers_, *request)));
+      pools_.queries, *context, MakeEntries(readers_, *request));
 }
 
 grpc::ServerUnaryReactor* RunReaderServiceImpl::GetEntry(
@@ -164,7 +131,7 @@ grpc::ServerWriteReactor<v1::ReadPartsResponse>*
 RunReaderServiceImpl::ReadParts(grpc::CallbackServerContext* context,
                                 const v1::ReadPartsRequest* request) {
   return StreamCall<v1::ReadPartsResponse>::Start(
-      pools_.queries, *context, Count(MakeParts(readers_, *request)));
+      pools_.queries, *context, MakeParts(readers_, *request));
 }
 
 grpc::ServerUnaryReactor* RunReaderServiceImpl::ReadSample(
@@ -180,7 +147,7 @@ grpc::ServerWriteReactor<v1::ListDigestsResponse>*
 RunReaderServiceImpl::ListDigests(grpc::CallbackServerContext* context,
                                   const v1::ListDigestsRequest* request) {
   return StreamCall<v1::ListDigestsResponse>::Start(
-      pools_.queries, *context, Count(MakeDigests(readers_, *request)));
+      pools_.queries, *context, MakeDigests(readers_, *request));
 }
 
 }  // namespace msitd::service

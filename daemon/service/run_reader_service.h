@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
-#include <memory>
-
-#include "absl/status/statusor.h"
 #include "daemon/service/call/bounded_service.h"
 #include "daemon/service/call/reactor.h"
 #include "daemon/service/call/task_pool.h"
@@ -12,10 +8,6 @@
 #include "storage/face/run_reader.h"
 
 namespace msitd::service {
-
-// Streams of all peers that may be open at a time. Each takes some 3 MiB while
-// its peer does not read. Peers try again later.
-inline constexpr int kRunReaderStreamsMax = 256;
 
 // RunReaderService over the runs of a store. All outlive it.
 class RunReaderServiceImpl final : public BoundedService<v1::RunReaderService> {
@@ -56,15 +48,7 @@ class RunReaderServiceImpl final : public BoundedService<v1::RunReaderService> {
       const v1::ListDigestsRequest* request) override;
 
  private:
-  // Has a source count as an open stream while it lives.
-  //
-  // Errors: RESOURCE_EXHAUSTED with REQUESTS_EXHAUSTED.
-  template <typename Response>
-  absl::StatusOr<std::unique_ptr<StreamSource<Response>>> Count(
-      std::unique_ptr<StreamSource<Response>> source);
-
   storage::RunReaders& readers_;
-  std::atomic<int> stream_count_{0};  // Relaxed: it stands alone.
   const CallPools pools_;
 };
 

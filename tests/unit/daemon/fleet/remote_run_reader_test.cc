@@ -5,11 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
-#include <thread>
 
-#include "daemon/service/run_reader_service.h"
 #include "protos/base/limits.h"
 #include "protos/status/status.h"
 #include "tests/unit/daemon/fleet/fleet_fixture.h"
@@ -253,57 +250,6 @@ TEST_P(RemoteRunReaderTest, FailsForGoodWithoutItsPeer) {
   Start();
   // It may have missed something.
   EXPECT_EQ((*far)->ListRanks().status(), gone);
-}
-
-TEST_P(RemoteRunReaderTest, WaitsForItsTurn) {
-  Record(*store_, "run");
-  const auto far = OpenFar("run");
-  ASSERT_TRUE(far.ok());
-  auto scan = (*far)->Scan({}, "");
-  storage::TensorInfo entry;
-  ASSERT_TRUE(*(*scan)->Next(entry));
-  ASSERT_EQ(entry.tensor_bytes, 4096u);
-  v1::ReadPartsRequest request;
-  request.set_run("run");
-  for (int i = 0; i < 1000; ++i) {
-    v1::PartAddress& part = *request.add_parts();
-    part.set_file(entry.parts[0].place.file);
-    part.set_offset(entry.parts[0].place.offset);
-    part.set_size_bytes(entry.parts[0].bytes);
-    part.set_hash_low(entry.parts[0].hash.low);
-    part.set_hash_high(entry.parts[0].hash.high);
-  }
-  // Streams that nobody reads stay open.
-  const auto stub = v1::RunReaderService::NewStub(channel_);
-  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
-  std::vector<std::unique_ptr<grpc::ClientReader<v1::ReadPartsResponse>>>
-      readers;
-  for (int i = 0; i < service::kRunReaderStreamsMax; ++i) {
-    contexts.push_back(std::make_unique<grpc::ClientContext>());
-    readers.push_back(stub->ReadParts(contexts.back().get(), request));
-  }
-  const auto is_full = [&stub] {
-    grpc::ClientContext context;
-    v1::DescribeRunRequest describe;
-    describe.set_run("run");
-    const auto reader = stub->DescribeRun(&context, describe);
-    v1::DescribeRunResponse response;
-    while (reader->Read(&response)) {
-    }
-    return service::Outcome(reader->Finish()) == "8 REQUESTS_EXHAUSTED";
-  };
-  for (int i = 0; i < 200 && !is_full(); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  EXPECT_TRUE(is_full());
-  std::thread others([&contexts] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    for (const auto& context : contexts) context->TryCancel();
-  });
-  const auto info = (*far)->GetInfo();
-  EXPECT_TRUE(info.ok()) << Message(info.status());
-  others.join();
-  for (const auto& reader : readers) (void)reader->Finish();
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, RemoteRunReaderTest,
