@@ -88,7 +88,7 @@ struct DaemonConfig {
   std::string archive_url;
   std::string archive_s3_endpoint;
   std::string archive_s3_region = "us-east-1";
-  std::string archive_s3_ca_file;  // PEM; empty: those of the system.
+  std::string archive_s3_ca_file;        // PEM; empty: those of the system.
   std::string archive_credentials_file;  // Empty: the environment has them.
 
   // The check of stored bytes: 0 is none.

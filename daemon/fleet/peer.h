@@ -22,9 +22,9 @@ namespace msitd::fleet {
 // calls: a comparison that has lost a side ends.
 //
 // Thread-safe. Errors name the endpoint. Those that it has failed by have the
-// reason SOURCE_FAILED: UNAVAILABLE if it cannot be reached or is late, DATA_LOSS
-// if it sends what no daemon sends, UNIMPLEMENTED if its version is too old,
-// and what else it may refuse a call with.
+// reason SOURCE_FAILED: UNAVAILABLE if it cannot be reached or is late,
+// DATA_LOSS if it sends what no daemon sends, UNIMPLEMENTED if its version is
+// too old, and what else it may refuse a call with.
 class Peer {
  public:
   // `endpoint` is `unix:PATH` or `host:port`. Does not wait for a connection.

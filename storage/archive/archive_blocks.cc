@@ -7,8 +7,8 @@
 
 #include "protos/chunk/chunk.h"
 #include "protos/status/status.h"
-#include "storage/batch/entry_batch.h"
 #include "storage/archive/archive_error.h"
+#include "storage/batch/entry_batch.h"
 
 namespace msitd::storage {
 

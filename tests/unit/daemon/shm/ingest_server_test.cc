@@ -216,9 +216,9 @@ TEST_F(IngestServerTest, CoverageIsKept) {
   ASSERT_TRUE(producer.AwaitEnd().has_value());
   const auto ranks = testing::NamedRuns(store_).ListCoverage("run");
   ASSERT_TRUE(ranks.ok());
-  EXPECT_EQ(*ranks,
-            (std::vector{
-                storage::RankCoverage{1, 1, {30, 10, 12, 1, 2, 70, 4000}}}));
+  EXPECT_EQ(
+      *ranks,
+      (std::vector{storage::RankCoverage{1, 1, {30, 10, 12, 1, 2, 70, 4000}}}));
 }
 
 TEST_F(IngestServerTest, SecondProducerOfARankIsTurnedAway) {

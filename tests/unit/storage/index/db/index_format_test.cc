@@ -272,7 +272,7 @@ void ExpectOnlyWhole(const std::string& bytes, const Decode& decode) {
   }
   EXPECT_FALSE(decode(bytes + "x"));
   std::string other_version = bytes;
-  other_version[0] = 9;
+  other_version[0] = 99;
   EXPECT_FALSE(decode(other_version));
 }
 
@@ -285,8 +285,8 @@ TEST(IndexFormatTest, CoverageOfFormerVersionsIsRead) {
   ASSERT_TRUE(DecodeCoverage(EncodeCoverage({7, 3, 2, 1, 4, 500, 6000}), out));
   EXPECT_EQ(out, (StreamCoverage{7, 3, 2, 1, 4, 500, 6000}));
   EXPECT_FALSE(DecodeCoverage(std::string("\x03\x07\x03\x02\x01\x00", 6), out));
-  EXPECT_FALSE(DecodeCoverage(
-      std::string("\x04\x07\x03\x02\x01\x00\x01\x01", 8), out));
+  EXPECT_FALSE(
+      DecodeCoverage(std::string("\x04\x07\x03\x02\x01\x00\x01\x01", 8), out));
 }
 
 TEST(IndexFormatTest, DamagedExtrasAreRefused) {
