@@ -232,7 +232,9 @@ MODULES: dict[str, Module] = {
     ),
     # Comparisons and their rows are stored as the messages they are sent as.
     "daemon/compare": Module((), ("absl",)),
-    "daemon/compare/shard": Module((*PROTOS, "protos/compute", *STORAGE_FACE), COMPARE_LIBRARIES),
+    "daemon/compare/shard": Module(
+        (*PROTOS, "protos/compute", *STORAGE_FACE), COMPARE_LIBRARIES
+    ),
     "daemon/compare/match": Module(
         (*PROTOS, *STORAGE_FACE, "daemon/compare", "daemon/compare/shard"),
         COMPARE_LIBRARIES,
