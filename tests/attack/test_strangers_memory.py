@@ -15,6 +15,7 @@ from msitd.v1 import (
     comparison_service_pb2,
     ingest_service_pb2,
     node_service_pb2,
+    run_reader_service_pb2,
     run_service_pb2,
     tensor_service_pb2,
 )
@@ -39,6 +40,7 @@ API = (
     comparison_service_pb2,
     ingest_service_pb2,
     node_service_pb2,
+    run_reader_service_pb2,
     run_service_pb2,
     tensor_service_pb2,
 )

@@ -15,6 +15,7 @@ SERVICES = [
     "msitd.v1.ComparisonService",
     "msitd.v1.IngestService",
     "msitd.v1.NodeService",
+    "msitd.v1.RunReaderService",
     "msitd.v1.RunService",
     "msitd.v1.TensorService",
 ]

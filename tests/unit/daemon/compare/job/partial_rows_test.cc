@@ -203,7 +203,7 @@ TEST_P(PartialRowsTest, HintSaysTheSameWhicheverRanksAreAskedFor) {
     Record(target_, "op", rank, {1});
   }
   const std::string hint = RowOf("op").layout_hint();
-  EXPECT_EQ(hint, "--target-layout 'op@output/0=concat(0)'");
+  EXPECT_EQ(hint, "--target-layout 'op@output/0=concat(-1)'");
   plan_.selector.ranks = {0};
   EXPECT_EQ(RowOf("op").layout_hint(), hint);
 }
