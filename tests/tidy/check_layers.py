@@ -365,7 +365,7 @@ MODULES: dict[str, Module] = {
             "client/core/delivery",
             "client/include",
         ),
-        ("sse2",),
+        ("sse2", "cpuid"),
     ),
     "client/capi": Module(
         (
@@ -572,7 +572,7 @@ LIBRARIES: dict[str, re.Pattern[str]] = {
     "python": re.compile(r"Python\.h$"),
     # Part of the compiler: nothing to link.
     "sse2": re.compile(r"emmintrin\.h$"),
-    "cpuid": re.compile(r"cpuid\.h$"),
+    "cpuid": re.compile(r"(cpuid|x86intrin)\.h$"),
 }
 
 # The C++ standard library, and the C library with the system's own headers.

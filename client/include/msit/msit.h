@@ -437,9 +437,8 @@ typedef struct msit_counters {
   // msit_tensor.identity.
   uint64_t aliased_count;
   uint64_t aliased_bytes;
-  // Nanoseconds that threads of the caller spent in msit_record, msit_reserve
-  // and msit_begin_call, and between msit_enter and msit_leave, added up over
-  // threads; and how long the client exists.
+  // Nanoseconds that all threads spent in msit_record, msit_reserve and
+  // msit_begin_call, and from msit_enter to msit_leave; and since the opening.
   uint64_t recording_ns;
   uint64_t open_ns;
 } msit_counters;
@@ -525,15 +524,12 @@ MSIT_API msit_code msit_set_token(msit_client* client,
 // client remembers at most 262,144 ops over all tokens. It forgets the lowest
 // token first; calls of a forgotten token begin at 0 again.
 //
-// Errors: INVALID_ARGUMENT; NO_MEMORY: one token alone has that many ops;
-// FORKED.
+// Errors: INVALID_ARGUMENT; FORKED; NO_MEMORY: one token has that many ops.
 MSIT_API msit_code msit_begin_call(msit_client* client, int64_t token,
                                    const char* op, int32_t* call) MSIT_NOEXCEPT;
 
-// From msit_enter to msit_leave in the same thread, its time counts as spent
-// recording, in msit_counters and in what the daemon shows of the rank. For
-// callers that do more than to call this library, such as hooks. Pairs may
-// nest; then the time counts once. Each msit_enter needs its msit_leave. A
+// The time of a thread from one to the other counts as spent recording, for
+// callers that do more than call this library, such as hooks. Pairs may nest. A
 // client that is NULL, or of the parent of a forked process, counts nothing.
 MSIT_API void msit_enter(msit_client* client) MSIT_NOEXCEPT;
 MSIT_API void msit_leave(msit_client* client) MSIT_NOEXCEPT;

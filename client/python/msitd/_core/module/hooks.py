@@ -191,8 +191,7 @@ class HookHandle(Removable):
     def skipped(self) -> dict[str, int]:
         """How many leaves and calls were not recorded, by reason.
 
-        Forwards that checkpointing runs again are among them: they are recorded
-        the first time.
+        What checkpointing runs again is among them: it is recorded the first time.
         """
         return self._skips.by_reason()
 
@@ -341,7 +340,7 @@ class HookHandle(Removable):
                     backward_ops.discard(op)
                 with recording:
                     self._begin(module, forward, op, token, args, kwargs)
-            elif self._has_run(op):
+            elif self._progress.has_run(op):
                 with recording:
                     call = self._begin_again(module, op, args, kwargs)
                 forward.calls.append(call or off)
@@ -534,8 +533,7 @@ class HookHandle(Removable):
                     self._backward.end_in_graph(calls[-1])
                 hooks.after(None, (), {}, leaves or None)
         finally:
-            thread.is_in_graph = False
-            thread.caller = None
+            thread.is_in_graph, thread.caller = False, None
 
     def _begin(
         self,
@@ -572,18 +570,8 @@ class HookHandle(Removable):
             except Exception as error:  # noqa: BLE001 - never the model's problem
                 self._skip(op, "", error)
 
-    def _has_run(self, op: str) -> bool:
-        """Returns whether a call in a backward may be the second run of another."""
-        if op in self._progress.uncalled:
-            self._progress.backward_ops.add(op)
-        return op not in self._progress.backward_ops
-
     def _begin_again(
-        self,
-        module: torch.nn.Module,
-        op: str,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        self, module: torch.nn.Module, op: str, args: Any, kwargs: Any
     ) -> Call | None:
         """Returns the call that runs again, if its backward is recorded."""
         self._skips.count(op, "", RECOMPUTED)

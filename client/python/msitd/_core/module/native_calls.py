@@ -26,6 +26,12 @@ class Progress:
         # Whether no call is recorded that begins now. Native code does not look at it.
         self.is_paused = False
 
+    def has_run(self, op: str) -> bool:
+        """Returns whether a call in a backward may be the second run of another."""
+        if op in self.uncalled:
+            self.backward_ops.add(op)
+        return op not in self.backward_ops
+
 
 class NativeCalls:
     """The recorders of the ordinary calls of one model.
