@@ -122,7 +122,7 @@ def test_rows_from_archives_are_those_of_the_store(
     header = archiver.ctl(
         "compare", "run", f"{url}/g", "t", "--rows", "none", expect=1
     ).stdout
-    assert f"golden {url}/g, target t" in header
+    assert f"golden g at {url}, target t" in header
     # Also without the runs, and by another daemon.
     archiver.ctl("run", "delete", "g", "--yes")
     archiver.ctl("run", "delete", "t", "--yes")

@@ -313,8 +313,9 @@ ListLayout CoverageLayout(const v1::RankCoverage& total) {
           ? "claimed?=claimed_count,checked?=checked_count,false?=false_count,"
           : "",
       total.not_recorded_count() > 0 ? "not_recorded=not_recorded_count," : "",
-      total.has_open_duration() ? "recording?=recording_duration,overhead?,"
-                                : "");
+      total.has_open_duration()
+          ? "recording?=recording_duration,overhead?=overhead,"
+          : "");
   layout.name = "rank";
   return layout;
 }
