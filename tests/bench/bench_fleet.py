@@ -185,7 +185,9 @@ def equal_bytes_ratio(bench: Bench) -> Result:
         answer = near.ctl_json(*words, "--tol", "nl2 <= 1", "--rows", "none")
         assert int(answer["comparison"]["pass_count"]) == count, answer
         wire = counter.count
-    return ratio("lower", 0.05, wire, "bytes of the run", count * 4 * 4096)
+    return ratio(
+        "lower", 0.05, float(wire), "bytes of the run", float(count * 4 * 4096)
+    )
 
 
 BENCHMARKS = {
