@@ -492,3 +492,36 @@ def test_a_comparison_is_deleted_on_all_nodes(
     ask(endpoints, "compare", "delete", made, "--yes")
     for daemon in two:
         assert daemon.ctl_json("compare", "list").get("comparisons", []) == []
+
+
+@pytest.fixture
+def peers(new_daemon: Callable[[], Daemon]) -> list[str]:
+    """Two daemons that may read each other; ranks of `g` and `t` lie apart."""
+    daemons = new_daemon(), new_daemon()
+    places = [socket_of(daemon) for daemon in daemons]
+    held = {"g": ([0, 1, 2], [3]), "t": ([3], [0, 1, 2])}
+    for i, daemon in enumerate(daemons):
+        daemon.start("--peers", places[1 - i])
+        for run, ranks in held.items():
+            record(daemon, run, ranks[i], {3: 9.0} if run == "t" else None)
+            daemon.ctl("run", "seal", run)
+    return places
+
+
+def test_one_node_compares_what_lies_apart(peers: list[str], whole: Daemon) -> None:
+    words = ("compare", "run", "g", "t", "--rows", "all")
+    answer = ask_json(peers, *words, "--at", peers[0], expect=FAILED)
+    expected = whole.ctl_json(*words, expect=FAILED)
+    assert answer["rows"] == expected["rows"]
+    first = answer["comparison"]["first_divergence"]
+    assert first == expected["comparison"]["first_divergence"]
+    ask(peers, *words, "--at", "unix:/none", expect=USAGE)
+
+
+def test_one_node_reduces_to_the_bits_of_one_store(
+    peers: list[str], whole: Daemon
+) -> None:
+    for by in ((), ("--by", "op"), ("--by", "token")):
+        words = ("tensor", "stats", "--run", "t", *by)
+        answer = ask_json(peers, *words, "--at", peers[1])
+        assert answer["groups"] == whole.ctl_json(*words)["groups"]
