@@ -56,7 +56,7 @@ class EntryBatchWriter {
   uint64_t NumberOf(std::string_view text);
   uint64_t NumberOf(std::string_view text, LastText& last);
   void PutShape(const std::vector<int64_t>& shape);
-  void PutParts(const TensorInfo& tensor);
+  void PutParts(const TensorInfo& tensor, bool is_mixed);
   void PutExtras(const TensorInfo& tensor);
 
   struct TextHash {

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "protos/base/limits.h"
+#include "protos/base/summary_codec.h"
 #include "protos/base/utf8.h"
 #include "protos/chunk/chunk.h"
 #include "protos/status/status.h"

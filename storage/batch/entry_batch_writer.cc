@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "protos/base/check.h"
+#include "protos/base/summary_codec.h"
 #include "protos/chunk/chunk.h"
 #include "storage/batch/entry_batch.h"
 #include "storage/batch/entry_codec.h"
@@ -58,9 +59,10 @@ void EntryBatchWriter::Add(const TensorInfo& tensor) {
   out_.PutVarint(NumberOf(tensor.key.op, op_));
   out_.PutVarint(NumberOf(tensor.key.index, index_));
   PutShape(tensor.shape);
-  out_.PutVarint(EntryBits(tensor));
+  const uint64_t bits = EntryBits(tensor);
+  out_.PutVarint(bits);
   PutSummary(out_, tensor.summary);
-  PutParts(tensor);
+  PutParts(tensor, (bits & kEntryMixedParts) != 0);
   PutExtras(tensor);
 }
 
@@ -71,8 +73,7 @@ void EntryBatchWriter::PutShape(const std::vector<int64_t>& shape) {
   out_.PutVarint(NumberOf(shape_bytes_, shape_));
 }
 
-void EntryBatchWriter::PutParts(const TensorInfo& tensor) {
-  const bool is_mixed = (EntryBits(tensor) & kEntryMixedParts) != 0;
+void EntryBatchWriter::PutParts(const TensorInfo& tensor, bool is_mixed) {
   for (const PartInfo& part : tensor.parts) {
     out_.PutVarint(part.place.file);
     out_.PutVarint(part.place.offset);

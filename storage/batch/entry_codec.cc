@@ -2,7 +2,6 @@
 #include "storage/batch/entry_codec.h"
 
 #include <algorithm>
-#include <bit>
 #include <string>
 
 #include "protos/base/limits.h"
@@ -12,10 +11,6 @@
 
 namespace msitd::storage {
 namespace {
-
-void PutDouble(ByteWriter& out, double value) {
-  out.PutFixed64(std::bit_cast<uint64_t>(value));
-}
 
 template <typename... Args>
 absl::Status Impossible(fmt::format_string<Args...> format, Args&&... args) {
@@ -86,34 +81,6 @@ uint64_t EntryBits(const TensorInfo& tensor) {
         return part.has_bytes != tensor.has_bytes || part.has_sample;
       });
   return is_mixed ? bits | kEntryMixedParts : bits;
-}
-
-void PutSummary(ByteWriter& out, const Summary& summary) {
-  out.PutVarint(summary.count);
-  out.PutVarint(summary.nan_count);
-  out.PutVarint(summary.positive_infinity_count);
-  out.PutVarint(summary.negative_infinity_count);
-  out.PutVarint(summary.zero_count);
-  PutDouble(out, summary.min);
-  PutDouble(out, summary.max);
-  PutDouble(out, summary.sum);
-  PutDouble(out, summary.l1);
-  PutDouble(out, summary.sum_squares);
-  out.PutSigned(summary.sum_squares_exponent);
-}
-
-void GetSummary(ByteReader& in, Summary& summary) {
-  summary.count = in.GetVarint();
-  summary.nan_count = in.GetVarint();
-  summary.positive_infinity_count = in.GetVarint();
-  summary.negative_infinity_count = in.GetVarint();
-  summary.zero_count = in.GetVarint();
-  summary.min = in.GetDouble();
-  summary.max = in.GetDouble();
-  summary.sum = in.GetDouble();
-  summary.l1 = in.GetDouble();
-  summary.sum_squares = in.GetDouble();
-  summary.sum_squares_exponent = in.GetSigned();
 }
 
 absl::Status CheckEntry(const TensorInfo& tensor) {

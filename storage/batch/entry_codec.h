@@ -4,8 +4,6 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "protos/base/byte_codec.h"
-#include "protos/base/summary.h"
 #include "storage/face/types.h"
 
 // What the writer and the reader of a batch share.
@@ -33,9 +31,6 @@ inline constexpr uint8_t kPartHasSample = 2;
 
 // Returns the bits of an entry.
 uint64_t EntryBits(const TensorInfo& tensor);
-
-void PutSummary(ByteWriter& out, const Summary& summary);
-void GetSummary(ByteReader& in, Summary& summary);
 
 // DATA_LOSS unless the entry could have come from records that a producer may
 // send. Names are checked by whoever reads them, parts are not looked at.

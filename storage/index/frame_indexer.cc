@@ -16,6 +16,7 @@
 #include "protos/base/limits.h"
 #include "protos/chunk/frame_payload.h"
 #include "protos/status/status.h"
+#include "storage/face/run_sums.h"
 #include "storage/index/db/index_key.h"
 #include "storage/index/db/log_position.h"
 #include "storage/index/name/chunk_names.h"
@@ -501,20 +502,6 @@ absl::Status Batch::Run() {
   return absl::OkStatus();
 }
 
-RunCounters Sum(RunCounters a, const RunCounters& b) {
-  a.tensor_count += b.tensor_count;
-  a.payload_bytes += b.payload_bytes;
-  a.duplicate_count += b.duplicate_count;
-  a.conflict_count += b.conflict_count;
-  a.headless_count += b.headless_count;
-  a.value_count += b.value_count;
-  a.document_count += b.document_count;
-  a.statistics_count += b.statistics_count;
-  a.dangling_count += b.dangling_count;
-  a.token_end = std::max(a.token_end, b.token_end);
-  return a;
-}
-
 }  // namespace
 
 struct FrameIndexer::Prepared::Work {
@@ -569,14 +556,9 @@ absl::StatusOr<FrameIndexer::Prepared> FrameIndexer::Prepare(
     streams_.AppendTo(changes, stream, count);
   }
   for (const auto& [stream, added] : batch.repeats()) {
-    MSITD_ASSIGN_OR_RETURN(StreamRepeats total, coverage_.Repeats(stream));
-    total.repeated_count += added.repeated_count;
-    total.conflict_count += added.conflict_count;
-    total.dangling_count += added.dangling_count;
-    total.claimed_count += added.claimed_count;
-    total.checked_count += added.checked_count;
-    total.false_count += added.false_count;
-    coverage_.AppendTo(changes, stream, total);
+    MSITD_ASSIGN_OR_RETURN(const StreamRepeats before,
+                           coverage_.Repeats(stream));
+    coverage_.AppendTo(changes, stream, Sum(before, added));
   }
   AppendPositionTo(changes, db_, position);
   return Prepared(std::move(work));

@@ -9,6 +9,7 @@
 
 #include "protos/base/check.h"
 #include "protos/status/status.h"
+#include "storage/face/run_sums.h"
 #include "storage/merge/merged_scan.h"
 #include "storage/merge/share_place.h"
 
@@ -33,31 +34,6 @@ class ShareBatch final : public PartBatch {
   const std::vector<PartInfo> parts_;
   const std::unique_ptr<PartBatch> batch_;
 };
-
-void Add(const RunCounters& from, RunCounters& to) {
-  to.tensor_count += from.tensor_count;
-  to.payload_bytes += from.payload_bytes;
-  to.duplicate_count += from.duplicate_count;
-  to.conflict_count += from.conflict_count;
-  to.dropped_count += from.dropped_count;
-  to.truncated_count += from.truncated_count;
-  to.headless_count += from.headless_count;
-  to.token_end = std::max(to.token_end, from.token_end);
-  to.expired_bytes += from.expired_bytes;
-  to.value_count += from.value_count;
-  to.document_count += from.document_count;
-  to.statistics_count += from.statistics_count;
-  to.dangling_count += from.dangling_count;
-}
-
-void Add(const StreamRepeats& from, StreamRepeats& to) {
-  to.repeated_count += from.repeated_count;
-  to.conflict_count += from.conflict_count;
-  to.dangling_count += from.dangling_count;
-  to.claimed_count += from.claimed_count;
-  to.checked_count += from.checked_count;
-  to.false_count += from.false_count;
-}
 
 class MergedRunReader final : public RunReader {
  public:
@@ -84,7 +60,7 @@ class MergedRunReader final : public RunReader {
       out.sealed &= info.sealed;
       out.create_time_ns = std::min(out.create_time_ns, info.create_time_ns);
       out.seal_time_ns = std::max(out.seal_time_ns, info.seal_time_ns);
-      Add(info.counters, out.counters);
+      out.counters = Sum(out.counters, info.counters);
     }
     if (!out.sealed) out.seal_time_ns = 0;
     return out;
@@ -100,7 +76,7 @@ class MergedRunReader final : public RunReader {
         rank.rank = added.rank;
         rank.stream_count += added.stream_count;
         rank.total = Sum(rank.total, added.total);
-        Add(added.repeats, rank.repeats);
+        rank.repeats = Sum(rank.repeats, added.repeats);
       }
     }
     std::vector<RankCoverage> out;

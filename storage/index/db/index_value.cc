@@ -7,6 +7,7 @@
 
 #include "protos/base/byte_codec.h"
 #include "protos/base/check.h"
+#include "protos/base/summary_codec.h"
 
 namespace msitd::storage {
 namespace {
@@ -71,34 +72,6 @@ constexpr size_t kEntryDimsMax = 255;
 // More than an entry of a tensor takes.
 constexpr size_t kEntryBytesMax =
     320 + kEntryDimsMax * kVarintBytesMax + kValueBytesMax;
-
-void PutSummary(FieldWriter& out, const Summary& summary) {
-  out.PutVarint(summary.count);
-  out.PutVarint(summary.nan_count);
-  out.PutVarint(summary.positive_infinity_count);
-  out.PutVarint(summary.negative_infinity_count);
-  out.PutVarint(summary.zero_count);
-  out.PutDouble(summary.min);
-  out.PutDouble(summary.max);
-  out.PutDouble(summary.sum);
-  out.PutDouble(summary.l1);
-  out.PutDouble(summary.sum_squares);
-  out.PutSigned(summary.sum_squares_exponent);
-}
-
-void GetSummary(ByteReader& in, Summary& summary) {
-  summary.count = in.GetVarint();
-  summary.nan_count = in.GetVarint();
-  summary.positive_infinity_count = in.GetVarint();
-  summary.negative_infinity_count = in.GetVarint();
-  summary.zero_count = in.GetVarint();
-  summary.min = in.GetDouble();
-  summary.max = in.GetDouble();
-  summary.sum = in.GetDouble();
-  summary.l1 = in.GetDouble();
-  summary.sum_squares = in.GetDouble();
-  summary.sum_squares_exponent = in.GetSigned();
-}
 
 bool HasExtras(const IndexValue& value) {
   return value.kind != RecordKind::kTensor || value.requires_grad.has_value() ||

@@ -10,6 +10,7 @@
 
 #include "protos/base/byte_codec.h"
 #include "protos/status/status.h"
+#include "storage/face/run_sums.h"
 #include "storage/index/db/index_key.h"
 #include "storage/index/db/index_value.h"
 
@@ -87,12 +88,7 @@ absl::Status CoverageTable::AddRepeats(RunId run,
       return IndexCorrupt("run");
     }
     RankCoverage& rank = ranks[RankOf(it->key().ToStringView())];
-    rank.repeats.repeated_count += repeats.repeated_count;
-    rank.repeats.conflict_count += repeats.conflict_count;
-    rank.repeats.dangling_count += repeats.dangling_count;
-    rank.repeats.claimed_count += repeats.claimed_count;
-    rank.repeats.checked_count += repeats.checked_count;
-    rank.repeats.false_count += repeats.false_count;
+    rank.repeats = Sum(rank.repeats, repeats);
   }
   return ToStatus(it->status(), "read coverage");
 }
