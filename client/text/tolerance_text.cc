@@ -86,8 +86,10 @@ std::vector<std::string> RequiredToleranceTexts(
 }
 
 const char* RequiredToleranceLabel(const v1::Comparison& comparison) {
-  const bool would_pass =
-      comparison.hopeless_count() == 0 && comparison.unmatched_count() == 0;
+  // What was not read may need more than is known of it.
+  const bool would_pass = comparison.hopeless_count() == 0 &&
+                          comparison.unmatched_count() == 0 &&
+                          comparison.unread_count() == 0;
   return would_pass ? "would pass" : "needs at least";
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "daemon/compare/job/comparison_name.h"
+#include "daemon/compare/judge/row_metrics.h"
 #include "daemon/service/proto_convert.h"
 #include "protos/status/status.h"
 
@@ -100,6 +101,37 @@ absl::StatusOr<compare::PolicySpec> ToPolicySpec(const v1::Policy& policy) {
   spec.allow_unmatched.assign(policy.allow_unmatched().begin(),
                               policy.allow_unmatched().end());
   return spec;
+}
+
+absl::Status SetReading(const v1::Comparison& request,
+                        compare::ComparisonPlan& plan) {
+  switch (request.reading()) {
+    case v1::Comparison::READING_UNSPECIFIED:
+    case v1::Comparison::BYTES:
+      plan.reading = compare::Reading::kBytes;
+      return absl::OkStatus();
+    case v1::Comparison::UNPROVEN:
+      plan.reading = compare::Reading::kUnproven;
+      break;
+    case v1::Comparison::SAMPLES:
+      plan.reading = compare::Reading::kSamples;
+      return absl::OkStatus();
+    default:
+      return FieldInvalid(
+          "comparison.reading",
+          fmt::format("{} is no reading", static_cast<int>(request.reading())));
+  }
+  const auto metric_count = static_cast<int>(compare::MetricNames().size());
+  for (const predicate::Predicate& watch : plan.watches) {
+    const std::vector<int> names = watch.Names();
+    if (names.empty() || names.front() >= metric_count) continue;
+    return FieldInvalid(
+        "watches",
+        fmt::format("\"{}\" names {}, which is not known of pairs that are not "
+                    "read: read the bytes, or watch for nan, inf or fail",
+                    watch.text(), compare::MetricNames()[names.front()]));
+  }
+  return absl::OkStatus();
 }
 
 // A source is an endpoint or a URL.
@@ -199,6 +231,7 @@ absl::StatusOr<compare::ComparisonPlan> ToPlan(const v1::Comparison& request) {
     }
     plan.watches.push_back(*std::move(watch));
   }
+  MSITD_RETURN_IF_ERROR(SetReading(request, plan));
   return plan;
 }
 

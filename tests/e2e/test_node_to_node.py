@@ -111,6 +111,8 @@ CASES: dict[str, dict[str, Any]] = {
         )
     },
     "later tokens": {"matching": matching_pb.Matching(token_offset=1)},
+    "no bytes of what is proven": {"reading": pb.Comparison.UNPROVEN},
+    "samples": {"reading": pb.Comparison.SAMPLES},
 }
 
 

@@ -64,6 +64,12 @@ void AddRunFlags(CLI::App& verb, CompareFlags& flags) {
                 "Start it, print it, do not wait for it; with --follow, it "
                 "goes on though nobody reads its rows");
   AddWorkerFlag(verb, flags.at);
+  verb.add_option("--read", flags.read,
+                  "bytes: of all pairs whose hashes differ; unproven: not of "
+                  "those that summaries prove to fail; samples: at most 1024 "
+                  "elements of each; default bytes")
+      ->check(OneOf({"bytes", "unproven", "samples"}))
+      ->type_name("WHAT");
   verb.add_option("--rows", flags.rows,
                   "fail: rows that fail or are unmatched; all; none; default "
                   "fail")

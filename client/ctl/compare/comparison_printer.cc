@@ -111,6 +111,14 @@ std::string TolerancesText(const v1::Comparison& comparison) {
   return out;
 }
 
+// `; 37 rows fail without being read`.
+std::string UnreadText(const v1::Comparison& comparison) {
+  const int64_t count = comparison.unread_count();
+  if (count == 0) return "";
+  return fmt::format("; {} row{} without being read", count,
+                     count == 1 ? " fails" : "s fail");
+}
+
 // What a verdict is about, if not about everything: ` (3 of 108 sampled)`.
 std::string RemarkText(const v1::Comparison& comparison,
                        Conclusion conclusion) {
@@ -251,9 +259,9 @@ std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
   if (comparison.watched_count() > 0) {
     out += fmt::format("watched rows      {}\n", comparison.watched_count());
   }
-  out += fmt::format("read              {} in {}\n",
+  out += fmt::format("read              {} in {}{}\n",
                      HumanSize(comparison.read_bytes()),
-                     HumanDuration(elapsed.count()));
+                     HumanDuration(elapsed.count()), UnreadText(comparison));
   return out;
 }
 

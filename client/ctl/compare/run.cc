@@ -44,6 +44,9 @@ Outcome MakeRequest(const CompareFlags& flags,
   comparison.set_target_run(flags.target);
   comparison.set_golden_source(flags.golden_source);
   comparison.set_target_source(flags.target_source);
+  if (flags.read == "unproven")
+    comparison.set_reading(v1::Comparison::UNPROVEN);
+  if (flags.read == "samples") comparison.set_reading(v1::Comparison::SAMPLES);
   v1::TensorFilter filter;
   MSITCTL_ASSIGN_OR_USAGE(filter, ToFilter(flags.selection));
   if (filter.ByteSizeLong() > 0) *comparison.mutable_filter() = filter;

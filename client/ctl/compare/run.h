@@ -30,7 +30,8 @@ struct CompareFlags {
   bool follow = false;
   std::vector<std::string> watches;
   bool detach = false;
-  std::string at;  // See AddWorkerFlag.
+  std::string at;              // See AddWorkerFlag.
+  std::string read = "bytes";  // What is read: bytes, unproven or samples.
   std::string rows = "fail";
   bool limit_is_given = false;
   PluginFlags plugins;

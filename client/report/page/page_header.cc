@@ -64,6 +64,7 @@ std::string NotComparedText(const v1::Comparison& comparison) {
   add(comparison.skipped_count(), "skipped",
       comparison.allowed_unmatched_count(), "unmatched and allowed");
   add(comparison.sampled_count(), "by samples only", 0, "");
+  add(comparison.unread_count(), "failed unread", 0, "");
   return out;
 }
 

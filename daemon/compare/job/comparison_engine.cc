@@ -158,10 +158,11 @@ void ComparisonEngine::Plan(const TensorGroup& group) {
   Plans plans;
   plans.reserve(group.pairs.size());
   std::vector<PairTask> tasks;
+  PairPlanner planner(plan_.policy, plan_.reading);
   for (const TensorPair& pair : group.pairs) {
     const bool is_later = is_partial && !MayComeEarly(pair);
     const PairPlan& plan =
-        plans.emplace_back(is_later ? PairPlan() : PlanOf(pair, plan_.policy));
+        plans.emplace_back(is_later ? PairPlan() : planner.Plan(pair));
     if (!plan.is_measured()) continue;
     tasks.push_back({&pair, plan.verification.request, plan.is_sampled()});
   }
@@ -275,6 +276,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     } else {
       Judge(pair, plan, row_, metrics);
     }
+    row_.set_unread(plan.is_unread);
     JudgeCopies(pair, row_);
     AddRemarks(pair, row_);
     if (row_.verdict() == v1::UNMATCHED) {

@@ -63,6 +63,7 @@ struct ComparisonPlan {
   // Where the runs lie; empty for the store at hand.
   std::string golden_source = {};
   std::string target_source = {};
+  Reading reading = Reading::kBytes;
 
   storage::RunAddress golden() const { return {golden_source, golden_run}; }
   storage::RunAddress target() const { return {target_source, target_run}; }

@@ -162,7 +162,10 @@ void ComparisonEngine::Judge(const TensorPair& pair, const PairPlan& plan,
       Decide(v1::PASS, "no elements", row);
       break;
     case Way::kOtherHashes:
-      Decide(v1::FAIL, "the hashes differ; the bytes are not kept", row);
+      Decide(v1::FAIL,
+             plan.is_unread ? "the hashes differ; the bytes were not read"
+                            : "the hashes differ; the bytes are not kept",
+             row);
       break;
     default:
       MSITD_CHECK(plan.way == Way::kSummaries);
@@ -259,11 +262,8 @@ void ComparisonEngine::JudgeAlone(const TensorPair& pair,
 void ComparisonEngine::ProveBySummaries(const TensorPair& pair,
                                         const Verification& verification,
                                         const RowMetrics& known) {
-  if (!pair.golden->knows_summary || !pair.target->knows_summary) return;
-  const RowMetrics least = LeastMetrics(
-      pair.target->summary, pair.golden->summary, verification.request);
-  if (!verification.predicate->CannotHold(least)) return;
-  proven_metrics_ = Largest(known, least);
+  const std::optional<RowMetrics> least = ProveFailure(pair, verification);
+  if (least.has_value()) proven_metrics_ = Largest(known, *least);
 }
 
 absl::Status ComparisonEngine::Measure(const TensorPair& pair,

@@ -100,6 +100,7 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
   comparison.set_target_run(plan.target_run);
   comparison.set_golden_source(plan.golden_source);
   comparison.set_target_source(plan.target_source);
+  comparison.set_reading(request.reading());
   if (request.has_filter()) *comparison.mutable_filter() = request.filter();
   if (request.has_policy()) *comparison.mutable_policy() = request.policy();
   if (request.has_matching()) {

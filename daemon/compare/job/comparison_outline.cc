@@ -76,12 +76,13 @@ void Join(std::vector<Span>& spans) {
   }
 }
 
-void Sample(const TensorGroup& group, const Policy& policy,
+void Sample(const TensorGroup& group, const ComparisonPlan& comparison,
             ComparisonOutline& out) {
   ++out.sampled_group_count;
   out.sampled_pair_count += static_cast<int64_t>(group.pairs.size());
+  PairPlanner planner(comparison.policy, comparison.reading);
   for (const TensorPair& pair : group.pairs) {
-    const PairPlan plan = PlanOf(pair, policy);
+    const PairPlan plan = planner.Plan(pair);
     if (plan.is_measured() && !plan.is_sampled()) {
       out.sampled_read_bytes += BytesOf(*pair.golden) + BytesOf(*pair.target);
     }
@@ -113,7 +114,7 @@ absl::StatusOr<ComparisonOutline> FindOutline(storage::RunReaders& readers,
     ++taken;
     MSITD_RETURN_IF_ERROR(stop());
     MSITD_ASSIGN_OR_RETURN(const TensorGroup group, matcher.Load(*key, stop));
-    Sample(group, plan.policy, out);
+    Sample(group, plan, out);
   }
   return out;
 }

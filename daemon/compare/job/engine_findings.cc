@@ -144,6 +144,7 @@ void AccountRow(const v1::ComparisonRow& row, v1::Comparison& comparison) {
   if (row.sampled()) {
     comparison.set_sampled_count(comparison.sampled_count() + 1);
   }
+  if (row.unread()) comparison.set_unread_count(comparison.unread_count() + 1);
   if (IsOfStatistics(row) &&
       (row.verdict() == v1::PASS || row.verdict() == v1::FAIL)) {
     comparison.set_statistics_count(comparison.statistics_count() + 1);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/compare/judge/summary_bounds.h"
 #include "daemon/compare/shard/sample_places.h"
 #include "protos/base/dtype.h"
 #include "protos/base/record_kind.h"
@@ -126,26 +127,48 @@ std::string WhySamplesDoNotDecide(const TensorPair& pair) {
 
 }  // namespace
 
-PairPlan PlanOf(const TensorPair& pair, const Policy& policy) {
+PairPlan PairPlanner::Plan(const TensorPair& pair) {
   PairPlan out;
-  out.way = WayWithoutPolicy(pair, policy.shape_rule());
+  out.way = WayWithoutPolicy(pair, policy_.shape_rule());
   if (out.way != Way::kEqualHashes && out.way != Way::kBytes) return out;
   const LogicalTensor& golden = *pair.golden;
   out.verification =
-      policy.VerificationFor(golden.key.op, pair.target->dtype, golden.dtype);
+      policy_.VerificationFor(golden.key.op, pair.target->dtype, golden.dtype);
   compute::ElementRequest& request = out.verification.request;
   request.row_elements = golden.shape.empty() ? 1 : golden.shape.back();
-  if (out.way == Way::kEqualHashes ||
-      (golden.has_bytes && pair.target->has_bytes)) {
-    return out;
+  if (out.way == Way::kEqualHashes) return out;
+  if (golden.has_bytes && pair.target->has_bytes) {
+    out.way = WayWithBytes(pair, out.verification);
+    out.is_unread = !out.is_measured();
+  } else {
+    out.way = WayWithoutBytes(pair, out.verification.hash_decides);
   }
-  out.way = WayWithoutBytes(pair, out.verification.hash_decides);
   const uint64_t count = ElementCount(golden.shape);
   // Most rows of the tensor are not whole any more.
   if (out.is_sampled() && SampleStep(count) != 1) {
     request.row_elements = SampleCount(count);
   }
   return out;
+}
+
+Way PairPlanner::WayWithBytes(const TensorPair& pair,
+                              const Verification& verification) {
+  if (reading_ == Reading::kBytes) return Way::kBytes;
+  const bool is_proven_by_hash = verification.hash_decides &&
+                                 HasHash(*pair.golden) && HasHash(*pair.target);
+  if (reading_ == Reading::kSamples) {
+    if (is_proven_by_hash) return Way::kOtherHashes;
+    const bool is_sampled = SampleStep(ElementCount(pair.golden->shape)) != 1;
+    return is_sampled ? Way::kSamples : Way::kBytes;
+  }
+  if (!is_proven_by_hash && !ProveFailure(pair, verification).has_value()) {
+    return Way::kBytes;
+  }
+  if (proven_count_ < kProvenReadMax) {
+    ++proven_count_;
+    return Way::kBytes;
+  }
+  return is_proven_by_hash ? Way::kOtherHashes : Way::kSummaries;
 }
 
 std::string WhyUndecided(const TensorPair& pair) {

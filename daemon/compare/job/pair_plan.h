@@ -9,6 +9,12 @@
 
 namespace msitd::compare {
 
+// See v1.Comparison.Reading.
+enum class Reading : uint8_t { kBytes, kUnproven, kSamples };
+
+// Pairs of a group that are read although they are proven to fail: the first.
+inline constexpr int kProvenReadMax = 4;
+
 // What decides a pair. Found out once, before it is queued, so that who queues
 // it and who judges it cannot disagree.
 struct PairPlan {
@@ -34,14 +40,32 @@ struct PairPlan {
   // What the policy asks of it; only of the ways from kEqualHashes on. Of
   // kStatistics, JudgeStatistics asks.
   Verification verification = {};
+  // Its bytes would decide it as well.
+  bool is_unread = false;
 
   // Its bytes or samples have to be read.
   bool is_measured() const { return way == Way::kBytes || is_sampled(); }
   bool is_sampled() const { return way == Way::kSamples; }
 };
 
-// Returns how to decide a pair that is complete. Lives as long as the policy.
-PairPlan PlanOf(const TensorPair& pair, const Policy& policy);
+// Plans the pairs of one group. Thread-compatible.
+class PairPlanner {
+ public:
+  PairPlanner(const Policy& policy, Reading reading)
+      : policy_(policy), reading_(reading) {}
+
+  // Returns how to decide the next pair, which is complete. Lives as long as
+  // the policy.
+  PairPlan Plan(const TensorPair& pair);
+
+ private:
+  PairPlan::Way WayWithBytes(const TensorPair& pair,
+                             const Verification& verification);
+
+  const Policy& policy_;
+  const Reading reading_;
+  int proven_count_ = 0;  // Pairs so far.
+};
 
 // Returns what is missing to decide a pair of kSummaries, if they prove
 // nothing.

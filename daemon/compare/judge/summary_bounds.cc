@@ -114,4 +114,15 @@ RowMetrics LeastMetrics(const Summary& target, const Summary& golden,
   return out;
 }
 
+std::optional<RowMetrics> ProveFailure(const TensorPair& pair,
+                                       const Verification& verification) {
+  if (!pair.golden->knows_summary || !pair.target->knows_summary) {
+    return std::nullopt;
+  }
+  const RowMetrics least = LeastMetrics(
+      pair.target->summary, pair.golden->summary, verification.request);
+  if (!verification.predicate->CannotHold(least)) return std::nullopt;
+  return least;
+}
+
 }  // namespace msitd::compare

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
+
+#include "daemon/compare/judge/policy.h"
 #include "daemon/compare/judge/row_metrics.h"
+#include "daemon/compare/match/tensor_group.h"
 #include "daemon/compute/element_metrics.h"
 #include "protos/base/summary.h"
 
@@ -13,5 +17,10 @@ namespace msitd::compare {
 // outlier_count, if that is asked for.
 RowMetrics LeastMetrics(const Summary& target, const Summary& golden,
                         const compute::ElementRequest& request);
+
+// Returns these bounds of a pair with both sides if its predicate cannot hold
+// with them, whatever the bytes are.
+std::optional<RowMetrics> ProveFailure(const TensorPair& pair,
+                                       const Verification& verification);
 
 }  // namespace msitd::compare

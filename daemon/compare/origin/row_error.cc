@@ -51,6 +51,12 @@ double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics) {
       metrics[static_cast<size_t>(compute::Metric::kNl2)];
   const std::optional<double> mismatches =
       metrics[static_cast<size_t>(compute::Metric::kMismatchCount)];
+  const bool is_all_wrong =
+      ValueOf(metrics, compute::Metric::kNanMismatchCount) > 0 ||
+      ValueOf(metrics, compute::Metric::kInfMismatchCount) > 0 ||
+      IsDiscrete(row.golden().dtype());
+  // Of what was not read, there are lower bounds at best.
+  if (row.unread()) return is_all_wrong ? kInfinity : kUnknown;
   // Shapes that the policy lets differ are measured.
   if (!mismatches.has_value()) {
     if (!fails) return 0;
@@ -60,11 +66,7 @@ double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics) {
     return is_tensor && !FailsByShape(row) ? 1 : kUnknown;
   }
   if (*mismatches == 0) return fails && !row.bitwise_equal() ? 1 : 0;
-  if (ValueOf(metrics, compute::Metric::kNanMismatchCount) > 0 ||
-      ValueOf(metrics, compute::Metric::kInfMismatchCount) > 0 ||
-      IsDiscrete(row.golden().dtype())) {
-    return kInfinity;
-  }
+  if (is_all_wrong) return kInfinity;
   if (nl2.has_value() && std::isfinite(*nl2)) return *nl2;
   // Next to zeros any difference is infinitely wrong, however small.
   return fails ? kInfinity : 0;

@@ -22,7 +22,13 @@ from typing import Any
 
 from msitd.fleet.comparing import EngineName, Progress, Wanted, run
 from msitd.fleet.output import read_rows
-from msitd.query.comparison_types import Comparison, ComparisonRow, Matching, Policy
+from msitd.query.comparison_types import (
+    Comparison,
+    ComparisonRow,
+    Matching,
+    Policy,
+    Reading,
+)
 from msitd.query.messages import from_message, to_message
 from msitd.query.types import TensorFilter
 
@@ -58,6 +64,7 @@ def compare(
     policy: Policy | None = None,
     matching: Matching | None = None,
     watches: Iterable[str] = (),
+    reading: Reading = "bytes",
     engine: EngineName = "ray",
     address: str | None = None,
     workers: int | None = None,
@@ -82,6 +89,7 @@ def compare(
         matching: Which tensors belong to each other, without a mapping; None: equal
             names.
         watches: Conditions on rows.
+        reading: What is read of pairs whose hashes differ.
         engine: `ray`, or `processes` of this machine.
         address: A Ray that runs; None: that of the process, of RAY_ADDRESS, or a new
             one on this machine.
@@ -109,6 +117,7 @@ def compare(
         policy=policy,
         matching=matching,
         watches=tuple(watches),
+        reading=reading,
     )
     message = to_message(asked)
     message.golden_source = golden_source

@@ -20,6 +20,10 @@ Verdict = Literal["pass", "fail", "unmatched", "skipped"]
 Preset = Literal["torch", "polygraphy", "sglang", "msit", "msprobe", "bitwise", "fp8"]
 """Tolerances by element type, as docs/predicates.md has them."""
 
+Reading = Literal["bytes", "unproven", "samples"]
+"""What is read of a pair whose hashes differ: all bytes; not those of pairs that
+summaries prove to fail; or at most 1024 elements of each side."""
+
 MetricSet = Literal[
     "ulp", "shares", "percentiles", "pearson", "bits", "top_k", "msit", "msprobe"
 ]
@@ -251,6 +255,8 @@ class ComparisonRow:
     """Why the two belong together, as the mapping or fuzzy matching has it."""
     statistics_in_part: bool
     """True if statistics agree, and some decided nothing: `reason` says which."""
+    unread: bool
+    """True if it fails by what is known without its bytes, which were not read."""
 
 
 @mirrors("InputDifference")
@@ -374,6 +380,10 @@ class Comparison:
     """Where the golden run lies: empty for the daemon, else the endpoint of another
     one or the URL of an archive."""
     target_source: str = ""
+    reading: Reading | Literal[""] = ""
+    """What was read of pairs whose hashes differ; "": `bytes`."""
+    unread_count: int = 0
+    """Of `fail_count`: rows for which `unread` is set."""
 
     @property
     def is_over(self) -> bool:

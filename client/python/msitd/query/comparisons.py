@@ -14,6 +14,7 @@ from msitd.query.comparison_types import (
     CustomMetric,
     Matching,
     Policy,
+    Reading,
     Verdict,
 )
 from msitd.query.connection import Caller, seconds_of
@@ -108,6 +109,7 @@ class Comparisons:
         follow: bool = False,
         detach: bool = False,
         watches: Iterable[str] = (),
+        reading: Reading = "bytes",
     ) -> Comparison:
         """Starts a comparison and returns it at once.
 
@@ -121,6 +123,7 @@ class Comparisons:
                 nobody reads it; see `follow`.
             detach: With `follow`: goes on even if nobody reads it.
             watches: Conditions on rows, such as `target_nan_count > 0`.
+            reading: What is read of pairs whose hashes differ.
         """
         comparison = Comparison(
             golden_run=golden_run,
@@ -131,6 +134,7 @@ class Comparisons:
             follow=follow,
             detach=detach,
             watches=tuple(watches),
+            reading=reading,
         )
         return self._call(
             "CreateComparison", new("CreateComparisonRequest", comparison=comparison)

@@ -428,6 +428,22 @@ TEST_F(ComparisonServiceTest, RunsThatLieElsewhereAreRefusedByName) {
   EXPECT_THAT(status.error_message(), HasSubstr("comparison.golden_source"));
 }
 
+TEST_F(ComparisonServiceTest, WatchesNameNoMetricsOfWhatIsNotRead) {
+  RecordPair("blocks");
+  v1::CreateComparisonRequest request = Request();
+  v1::Comparison& comparison = *request.mutable_comparison();
+  comparison.set_reading(v1::Comparison::UNPROVEN);
+  comparison.add_watches("failed == 1 or max_abs > 10");
+  const grpc::Status status = Create(request);
+  EXPECT_EQ(ReasonOf(status), "FIELD_INVALID");
+  EXPECT_THAT(status.error_message(), HasSubstr("max_abs"));
+  comparison.set_watches(0, "failed == 1 or target_nan_count > 0");
+  EXPECT_TRUE(Create(request).ok());
+
+  comparison.set_reading(static_cast<v1::Comparison::Reading>(17));
+  EXPECT_EQ(ReasonOf(Create(request)), "FIELD_INVALID");
+}
+
 TEST_F(ComparisonServiceTest, TooManyComparisonsAreRefused) {
   RecordPair("blocks");
   store_.BlockReads();
