@@ -122,14 +122,14 @@ absl::Status SetReading(const v1::Comparison& request,
           fmt::format("{} is no reading", static_cast<int>(request.reading())));
   }
   const auto metric_count = static_cast<int>(compare::MetricNames().size());
-  for (const predicate::Predicate& watch : plan.watches) {
-    const std::vector<int> names = watch.Names();
+  for (size_t i = 0; i < plan.watches.size(); ++i) {
+    const std::vector<int> names = plan.watches[i].Names();
     if (names.empty() || names.front() >= metric_count) continue;
     return FieldInvalid(
-        "watches",
-        fmt::format("\"{}\" names {}, which is not known of pairs that are not "
-                    "read: read the bytes, or watch for nan, inf or fail",
-                    watch.text(), compare::MetricNames()[names.front()]));
+        fmt::format("watches[{}]", i),
+        fmt::format("{} is not known of pairs that are not read, as reading "
+                    "UNPROVEN asks for",
+                    compare::MetricNames()[names.front()]));
   }
   return absl::OkStatus();
 }

@@ -205,3 +205,22 @@ def test_a_mistake_in_a_tolerance_is_told_with_its_flag(daemon: Daemon) -> None:
         assert len(result.stderr) < 200
     told = daemon.ctl(*run, "--tol", "nl2 >= 0").stderr
     assert "nl2 is better the lower" in told
+
+
+def test_what_is_proven_is_not_read(daemon: Daemon) -> None:
+    record_run(daemon, "golden", [layers(*range(1, 8))])
+    record_run(daemon, "target", [layers(*(100 * value for value in range(1, 8)))])
+    read = ("compare", "run", "golden", "target", "--read")
+    answer = daemon.ctl(*read, "unproven", expect=FAILED).stdout
+    assert "3 rows fail without being read" in answer
+    assert "needs at least" in answer
+    assert "would pass" not in answer
+    assert daemon.ctl_json("compare", "get", "c-000001")["reading"] == "UNPROVEN"
+    rows = daemon.ctl_json("compare", "rows", "c-000001")["rows"]
+    assert [row.get("unread", False) for row in rows] == [False] * 4 + [True] * 3
+    assert not rows[-1].get("metrics")
+    answer = daemon.ctl(*read, "bytes", expect=FAILED).stdout
+    assert "would pass" in answer
+    refused = daemon.ctl(*read, "unproven", "--watch", "max_abs > 1", expect=2).stderr
+    assert refused.startswith("msitctl: --watch 'max_abs > 1': ")
+    assert "max_abs is not known" in refused

@@ -253,6 +253,8 @@ def test_cut_with_everything_that_is_asked_for(case: Case) -> None:
         )
         case.check(groups, matching=query.Matching(token_offset=1))
         case.check(groups, matching=query.Matching(fuzzy=True, ignore_case=True))
+        for reading in ("unproven", "samples"):
+            case.check(groups, reading=reading)
 
 
 def test_ranks_that_a_map_puts_together(case: Case) -> None:

@@ -64,7 +64,7 @@ def compare(
     policy: Policy | None = None,
     matching: Matching | None = None,
     watches: Iterable[str] = (),
-    reading: Reading = "bytes",
+    reading: Reading | None = None,
     engine: EngineName = "ray",
     address: str | None = None,
     workers: int | None = None,
@@ -89,7 +89,7 @@ def compare(
         matching: Which tensors belong to each other, without a mapping; None: equal
             names.
         watches: Conditions on rows.
-        reading: What is read of pairs whose hashes differ.
+        reading: What is read of pairs whose hashes differ; None: the bytes.
         engine: `ray`, or `processes` of this machine.
         address: A Ray that runs; None: that of the process, of RAY_ADDRESS, or a new
             one on this machine.
@@ -117,7 +117,7 @@ def compare(
         policy=policy,
         matching=matching,
         watches=tuple(watches),
-        reading=reading,
+        reading=reading or "",
     )
     message = to_message(asked)
     message.golden_source = golden_source

@@ -109,7 +109,7 @@ class Comparisons:
         follow: bool = False,
         detach: bool = False,
         watches: Iterable[str] = (),
-        reading: Reading = "bytes",
+        reading: Reading | None = None,
     ) -> Comparison:
         """Starts a comparison and returns it at once.
 
@@ -123,7 +123,7 @@ class Comparisons:
                 nobody reads it; see `follow`.
             detach: With `follow`: goes on even if nobody reads it.
             watches: Conditions on rows, such as `target_nan_count > 0`.
-            reading: What is read of pairs whose hashes differ.
+            reading: What is read of pairs whose hashes differ; None: the bytes.
         """
         comparison = Comparison(
             golden_run=golden_run,
@@ -134,7 +134,7 @@ class Comparisons:
             follow=follow,
             detach=detach,
             watches=tuple(watches),
-            reading=reading,
+            reading=reading or "",
         )
         return self._call(
             "CreateComparison", new("CreateComparisonRequest", comparison=comparison)
