@@ -65,7 +65,6 @@ constexpr MethodRule kRules[] = {
     {"RunReaderService.ScanTensors", Role::kReader, Of::kNobody, Audit::kNever},
     {"RunReaderService.GetEntry", Role::kReader, Of::kNobody, Audit::kNever},
     {"RunReaderService.ReadParts", Role::kReader, Of::kNobody, Audit::kRead},
-    {"RunReaderService.ReadSample", Role::kReader, Of::kNobody, Audit::kRead},
     {"RunReaderService.ListDigests", Role::kReader, Of::kNobody, Audit::kNever},
     {"RunService.GetRun", Role::kReader, Of::kNobody, Audit::kNever},
     {"RunService.ListRuns", Role::kReader, Of::kNobody, Audit::kNever},

@@ -9,6 +9,7 @@
 
 #include "protos/base/check.h"
 #include "protos/base/limits.h"
+#include "protos/base/sample.h"
 #include "protos/chunk/chunk.h"
 #include "protos/status/status.h"
 
@@ -18,8 +19,9 @@ namespace {
 // Messages that wait, each of up to a whole part.
 constexpr size_t kPartsWindow = 2;
 
-// Parts of one request: no more than a peer takes.
-constexpr size_t kAskedPartsMax = 1000;
+// Parts of one request: no more than a peer takes, and what fits into 64 KiB if
+// they are of samples.
+constexpr size_t kAskedPartsMax = 500;
 
 // Whatever else a peer says would not be an error of a part.
 absl::StatusCode CodeOf(const v1::ReadPartsResponse::Part& part) {
@@ -33,8 +35,6 @@ absl::StatusCode CodeOf(const v1::ReadPartsResponse::Part& part) {
 
 absl::Status NeverStop() { return absl::OkStatus(); }
 
-}  // namespace
-
 void ToAddress(const storage::PartInfo& part, v1::PartAddress& out) {
   out.set_file(part.place.file);
   out.set_offset(part.place.offset);
@@ -43,41 +43,112 @@ void ToAddress(const storage::PartInfo& part, v1::PartAddress& out) {
   out.set_hash_high(part.hash.high);
 }
 
-bool IsAtPeer(const storage::PartInfo& part) {
-  return part.has_bytes && part.place.file < kPeerFileEnd;
+void ToAddress(const RemotePiece& piece, v1::SampleAddress& out) {
+  ToAddress(piece.part, *out.mutable_part());
+  out.set_part_number(static_cast<int64_t>(piece.number));
+  out.set_dtype(static_cast<int32_t>(piece.dtype));
+  out.set_tensor_size_bytes(static_cast<int64_t>(piece.tensor_bytes));
+  out.set_has_bytes(piece.part.has_bytes);
+  out.set_has_sample(piece.part.has_sample);
+  out.set_sample_hash(piece.part.sample_hash);
 }
 
-absl::Status NotAtPeer(const Peer& peer, const storage::PartInfo& part) {
-  if (part.place.file >= kPeerFileEnd) {
-    return MakeStatus(absl::StatusCode::kInternal,
-                      "peer {}: a part of another store", peer.endpoint());
+bool IsAtPeer(const RemotePiece& piece) {
+  const bool is_kept =
+      piece.part.has_bytes || (piece.is_sample && piece.part.has_sample);
+  return is_kept && piece.part.place.file < kPeerFileEnd;
+}
+
+// No element of a sample may lie in a part.
+bool IsAskedFor(const RemotePiece& piece) {
+  return IsAtPeer(piece) &&
+         (!piece.is_sample || piece.bytes > 0 || piece.part.has_sample);
+}
+
+bool IsAsExpected(const RemotePiece& piece, std::span<const std::byte> bytes) {
+  if (bytes.size() != piece.bytes || bytes.size() > kPartBytes) return false;
+  if (piece.is_sample) {
+    return !piece.part.has_sample ||
+           chunk::HashSample(bytes) == piece.part.sample_hash;
   }
-  return WithReason(
-      MakeStatus(absl::StatusCode::kNotFound, "peer {}: the bytes are not kept",
-                 peer.endpoint()),
-      ErrorReason::kTensorExpired);
+  return bytes.empty() || chunk::HashBytes(bytes) == piece.part.hash;
+}
+
+// Bytes that a piece takes in a buffer. What no daemon keeps has none to read.
+uint64_t RoomFor(const RemotePiece& piece) {
+  const bool is_kept = IsAtPeer(piece) && piece.bytes <= kPartBytes;
+  return is_kept ? AlignUp(piece.bytes, kRecordAlignment) : 0;
+}
+
+template <typename T, typename ToPiece>
+std::vector<RemotePiece> FirstPieces(std::span<const T> all, ToPiece to_piece) {
+  std::vector<RemotePiece> out;
+  uint64_t bytes = 0;
+  for (const T& one : all) {
+    const RemotePiece piece = to_piece(one);
+    bytes += RoomFor(piece);
+    if (out.size() == storage::kBatchPartsMax ||
+        (!out.empty() && bytes > storage::kBatchBytesMax)) {
+      break;
+    }
+    out.push_back(piece);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<RemotePiece> PiecesOf(std::span<const storage::PartInfo> parts) {
+  return FirstPieces(parts, [](const storage::PartInfo& part) {
+    return RemotePiece{.part = part, .bytes = part.bytes};
+  });
+}
+
+std::vector<RemotePiece> PiecesOf(
+    std::span<const storage::SamplePart> samples) {
+  return FirstPieces(samples, [](const storage::SamplePart& sample) {
+    const storage::TensorInfo& tensor = *sample.tensor;
+    MSITD_CHECK(sample.part < tensor.parts.size());
+    const SampleSlice slice =
+        SampleOf(TensorPart{.dtype = tensor.dtype,
+                            .tensor_bytes = tensor.tensor_bytes,
+                            .offset = sample.part * kPartBytes});
+    return RemotePiece{.part = tensor.parts[sample.part],
+                       .is_sample = true,
+                       .bytes = slice.bytes(),
+                       .number = sample.part,
+                       .dtype = tensor.dtype,
+                       .tensor_bytes = tensor.tensor_bytes};
+  });
 }
 
 RemoteParts::RemoteParts(Peer& peer, const RemoteRun& run,
-                         std::span<const storage::PartInfo> parts,
-                         AlignedBuffer& buffer)
-    : peer_(peer), run_(run), parts_(parts), buffer_(buffer), retries_(peer) {
-  size_t end = 0;
-  for (const storage::PartInfo& part : parts_) {
-    // A part that no daemon keeps has no bytes to read.
-    const size_t bytes = part.has_bytes && part.bytes <= kPartBytes
-                             ? AlignUp(part.bytes, kRecordAlignment)
-                             : 0;
-    if (places_.size() == storage::kBatchPartsMax ||
-        (!places_.empty() && end + bytes > storage::kBatchBytesMax)) {
-      break;
-    }
+                         std::vector<RemotePiece> pieces, AlignedBuffer& buffer)
+    : peer_(peer),
+      run_(run),
+      pieces_(std::move(pieces)),
+      buffer_(buffer),
+      retries_(peer) {
+  uint64_t end = 0;
+  for (const RemotePiece& piece : pieces_) {
     places_.push_back(end);
-    end += bytes;
+    end += RoomFor(piece);
   }
   if (buffer_.size() < end) buffer_ = AlignedBuffer(end);
   const MutexLock lock(mu_);
   Ask();
+}
+
+absl::Status RemoteParts::StatusOf(const RemotePiece& piece) const {
+  if (piece.part.place.file >= kPeerFileEnd) {
+    return MakeStatus(absl::StatusCode::kInternal,
+                      "peer {}: a part of another store", peer_.endpoint());
+  }
+  if (IsAtPeer(piece)) return absl::OkStatus();
+  return WithReason(
+      MakeStatus(absl::StatusCode::kNotFound, "peer {}: the bytes are not kept",
+                 peer_.endpoint()),
+      ErrorReason::kTensorExpired);
 }
 
 void RemoteParts::Ask() {
@@ -86,13 +157,19 @@ void RemoteParts::Ask() {
   request.set_run(run_.name);
   request.set_run_id(run_.id);
   size_t end = next_;
-  while (end < places_.size() &&
-         static_cast<size_t>(request.parts_size()) < kAskedPartsMax) {
-    const storage::PartInfo& part = parts_[end++];
-    if (IsAtPeer(part)) ToAddress(part, *request.add_parts());
+  const size_t end_max = std::min(next_ + kAskedPartsMax, pieces_.size());
+  for (; end < end_max; ++end) {
+    const RemotePiece& piece = pieces_[end];
+    if (!IsAskedFor(piece)) continue;
+    if (piece.is_sample) {
+      ToAddress(piece, *request.add_samples());
+    } else {
+      ToAddress(piece.part, *request.add_parts());
+    }
   }
   asked_end_ = end;
-  if (request.parts().empty() || !peer_.Check().ok()) return;
+  const bool is_empty = request.parts().empty() && request.samples().empty();
+  if (is_empty || !peer_.Check().ok()) return;
   stream_ = std::make_unique<Stream>(
       peer_, &v1::RunReaderService::StubInterface::async_interface::ReadParts,
       request, kPartsWindow);
@@ -100,13 +177,16 @@ void RemoteParts::Ask() {
 
 absl::StatusOr<std::span<const std::byte>> RemoteParts::Read(size_t index) {
   MSITD_CHECK(index < size());
-  const storage::PartInfo& part = parts_[index];
-  if (!IsAtPeer(part)) return NotAtPeer(peer_, part);
+  const RemotePiece& piece = pieces_[index];
+  if (!IsAskedFor(piece)) {
+    MSITD_RETURN_IF_ERROR(StatusOf(piece));
+    return std::span<const std::byte>();
+  }
   const MutexLock lock(mu_);
   while (next_ <= index) MSITD_RETURN_IF_ERROR(ReadMessage());
   MSITD_RETURN_IF_ERROR(errors_[index]);
   return std::span<const std::byte>(buffer_.span())
-      .subspan(places_[index], part.bytes);
+      .subspan(places_[index], piece.bytes);
 }
 
 absl::Status RemoteParts::ReadMessage() {
@@ -138,14 +218,13 @@ absl::Status RemoteParts::ReadMessage() {
 }
 
 void RemoteParts::PassOverEmpty() {
-  while (next_ < asked_end_ && !IsAtPeer(parts_[next_])) {
-    errors_.push_back(NotAtPeer(peer_, parts_[next_]));
+  while (next_ < asked_end_ && !IsAskedFor(pieces_[next_])) {
+    errors_.push_back(StatusOf(pieces_[next_]));
     ++next_;
   }
 }
 
 absl::Status RemoteParts::Take(const v1::ReadPartsResponse::Part& from) {
-  const storage::PartInfo& part = parts_[next_];
   if (from.error_code() != 0) {
     // Of the run: a part that cannot be read is a row that says so.
     errors_.push_back(WithReason(
@@ -154,9 +233,7 @@ absl::Status RemoteParts::Take(const v1::ReadPartsResponse::Part& from) {
     return absl::OkStatus();
   }
   const std::string& data = from.data();
-  const auto bytes = std::as_bytes(std::span(data));
-  if (data.size() != part.bytes || data.size() > kPartBytes ||
-      (!data.empty() && chunk::HashBytes(bytes) != part.hash)) {
+  if (!IsAsExpected(pieces_[next_], std::as_bytes(std::span(data)))) {
     return peer_.FailByGarbage("bytes that do not match their hash");
   }
   std::memcpy(buffer_.data() + places_[next_], data.data(), data.size());

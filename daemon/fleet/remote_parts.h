@@ -14,20 +14,37 @@
 #include "daemon/fleet/peer_stream.h"
 #include "daemon/fleet/remote_scan.h"
 #include "msitd/v1/run_reader_service.pb.h"
+#include "protos/base/dtype.h"
 #include "protos/os/aligned_buffer.h"
 #include "protos/status/mutex.h"
 #include "storage/face/run_reader.h"
 
 namespace msitd::fleet {
 
+// What a peer is asked for: the bytes of a part, or the elements of a sample
+// that lie in it.
+struct RemotePiece {
+  storage::PartInfo part;
+  bool is_sample = false;
+  uint64_t bytes = 0;  // That are to come.
+  // Of a sample: see v1.SampleAddress.
+  size_t number = 0;
+  DType dtype = DType::kUnspecified;
+  uint64_t tensor_bytes = 0;
+};
+
+// Returns those of the first parts that a batch takes.
+std::vector<RemotePiece> PiecesOf(std::span<const storage::PartInfo> parts);
+std::vector<RemotePiece> PiecesOf(std::span<const storage::SamplePart> samples);
+
 // PartBatch over a run of a peer. The bytes come while nobody asks for them, a
 // few messages ahead, and are checked against their hashes here. Goes on when
 // the peer comes back.
 class RemoteParts final : public storage::PartBatch {
  public:
-  // All outlive it.
-  RemoteParts(Peer& peer, const RemoteRun& run,
-              std::span<const storage::PartInfo> parts, AlignedBuffer& buffer);
+  // All but the pieces outlive it.
+  RemoteParts(Peer& peer, const RemoteRun& run, std::vector<RemotePiece> pieces,
+              AlignedBuffer& buffer);
 
   size_t size() const override { return places_.size(); }
   absl::StatusOr<std::span<const std::byte>> Read(size_t index) override;
@@ -38,14 +55,16 @@ class RemoteParts final : public storage::PartBatch {
   // Asks for the next parts that have bytes.
   void Ask() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status ReadMessage() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Passes over parts that were not asked for, since they have no bytes.
+  // What is known of a piece without asking.
+  absl::Status StatusOf(const RemotePiece& piece) const;
+  // Passes over pieces that were not asked for.
   void PassOverEmpty() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Take(const v1::ReadPartsResponse::Part& from)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   Peer& peer_;
   const RemoteRun& run_;
-  const std::span<const storage::PartInfo> parts_;
+  const std::vector<RemotePiece> pieces_;
   std::vector<size_t> places_;  // In the buffer.
   AlignedBuffer& buffer_;
 
@@ -57,13 +76,5 @@ class RemoteParts final : public storage::PartBatch {
   size_t next_ ABSL_GUARDED_BY(mu_) = 0;
   size_t asked_end_ ABSL_GUARDED_BY(mu_) = 0;  // Of the stream at hand.
 };
-
-// Writes where the part is into `out`.
-void ToAddress(const storage::PartInfo& part, v1::PartAddress& out);
-
-// True if the peer has the bytes of a part. What it is not asked for has the
-// error below.
-bool IsAtPeer(const storage::PartInfo& part);
-absl::Status NotAtPeer(const Peer& peer, const storage::PartInfo& part);
 
 }  // namespace msitd::fleet

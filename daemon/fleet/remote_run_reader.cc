@@ -180,53 +180,29 @@ class RemoteRunReader final : public storage::RunReader {
 
   absl::StatusOr<std::span<const std::byte>> ReadPart(
       const storage::PartInfo& part, AlignedBuffer& buffer) override {
-    return RemoteParts(*peer_, run_, std::span(&part, 1), buffer).Read(0);
+    return RemoteParts(*peer_, run_, PiecesOf(std::span(&part, 1)), buffer)
+        .Read(0);
   }
 
   std::unique_ptr<storage::PartBatch> ReadParts(
       std::span<const storage::PartInfo> parts,
       AlignedBuffer& buffer) override {
-    return std::make_unique<RemoteParts>(*peer_, run_, parts, buffer);
+    return std::make_unique<RemoteParts>(*peer_, run_, PiecesOf(parts), buffer);
   }
 
   absl::StatusOr<std::span<const std::byte>> ReadSample(
       const storage::TensorInfo& tensor, size_t part,
       AlignedBuffer& buffer) override {
-    MSITD_CHECK(part < tensor.parts.size());
-    const storage::PartInfo& place = tensor.parts[part];
-    const SampleSlice slice =
-        SampleOf(TensorPart{.dtype = tensor.dtype,
-                            .tensor_bytes = tensor.tensor_bytes,
-                            .offset = part * kPartBytes});
-    if (place.place.file >= kPeerFileEnd ||
-        (!place.has_bytes && !place.has_sample)) {
-      return NotAtPeer(*peer_, place);
-    }
-    if (slice.count == 0 && !place.has_sample) {
-      return std::span<const std::byte>();
-    }
-    v1::ReadSampleRequest request;
-    request.set_run(run_.name);
-    request.set_run_id(run_.id);
-    ToAddress(place, *request.mutable_part());
-    request.set_part_number(static_cast<int64_t>(part));
-    request.set_dtype(static_cast<int32_t>(tensor.dtype));
-    request.set_tensor_size_bytes(static_cast<int64_t>(tensor.tensor_bytes));
-    request.set_has_bytes(place.has_bytes);
-    request.set_has_sample(place.has_sample);
-    request.set_sample_hash(place.sample_hash);
-    v1::ReadSampleResponse response;
-    MSITD_RETURN_IF_ERROR(
-        Call(&v1::RunReaderService::Stub::ReadSample, request, response));
-    const std::string& data = response.data();
-    const auto bytes = std::as_bytes(std::span(data));
-    if (data.size() != slice.bytes() ||
-        (place.has_sample && chunk::HashSample(bytes) != place.sample_hash)) {
-      return peer_->FailByGarbage("a sample that does not match its hash");
-    }
-    if (buffer.size() < data.size()) buffer = AlignedBuffer(data.size());
-    std::memcpy(buffer.data(), data.data(), data.size());
-    return std::span<const std::byte>(buffer.span()).first(data.size());
+    const storage::SamplePart sample = {&tensor, part};
+    return RemoteParts(*peer_, run_, PiecesOf(std::span(&sample, 1)), buffer)
+        .Read(0);
+  }
+
+  std::unique_ptr<storage::PartBatch> ReadSamples(
+      std::span<const storage::SamplePart> samples,
+      AlignedBuffer& buffer) override {
+    return std::make_unique<RemoteParts>(*peer_, run_, PiecesOf(samples),
+                                         buffer);
   }
 
   // See fleet::ReadDigests.

@@ -179,6 +179,16 @@ class TwinReader final : public storage::RunReader {
     return OfLocal(local_.ReadSample(at_hand, part, buffer));
   }
 
+  std::unique_ptr<storage::PartBatch> ReadSamples(
+      std::span<const storage::SamplePart> samples,
+      AlignedBuffer& buffer) override {
+    const bool has_local = std::any_of(
+        samples.begin(), samples.end(), [](const storage::SamplePart& sample) {
+          return IsLocal(sample.tensor->parts.at(sample.part));
+        });
+    return has_local ? nullptr : run_->ReadSamples(samples, buffer);
+  }
+
   // What came from the local run must be as its digest was.
   absl::StatusOr<std::span<const std::byte>> OfLocal(
       absl::StatusOr<std::span<const std::byte>> bytes) const {

@@ -4,14 +4,11 @@
 #include <fmt/format.h>
 
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 
 #include "daemon/service/proto_convert.h"
 #include "daemon/service/run_reader_streams.h"
-#include "protos/base/dtype.h"
-#include "protos/base/limits.h"
 #include "protos/base/resource_name.h"
 #include "protos/os/aligned_buffer.h"
 #include "protos/status/status.h"
@@ -37,60 +34,6 @@ absl::Status DoGetEntry(storage::RunReaders& readers,
   storage::EntryBatchWriter writer;
   writer.Add(entry);
   response.set_entries(writer.Finish());
-  return absl::OkStatus();
-}
-
-// A sample is found in a tensor that has the part, whatever its others are.
-absl::StatusOr<storage::TensorInfo> ToSampledTensor(
-    const v1::ReadSampleRequest& request) {
-  storage::TensorInfo out;
-  out.dtype = static_cast<DType>(request.dtype());
-  if (request.dtype() < 0 || request.dtype() >= kDTypeCount ||
-      !IsValid(out.dtype)) {
-    return FieldInvalid("dtype", fmt::format("{} is none", request.dtype()));
-  }
-  out.tensor_bytes = static_cast<uint64_t>(request.tensor_size_bytes());
-  if (request.tensor_size_bytes() < 0 || out.tensor_bytes > kTensorBytesMax) {
-    return FieldInvalid(
-        "tensor_size_bytes",
-        fmt::format("{} is not in 0..{}", request.tensor_size_bytes(),
-                    kTensorBytesMax));
-  }
-  const int64_t number = request.part_number();
-  const auto begin = static_cast<uint64_t>(number) * kPartBytes;
-  if (number < 0 || number > static_cast<int64_t>(kTensorBytesMax) ||
-      (begin >= out.tensor_bytes && number > 0)) {
-    return FieldInvalid("part_number",
-                        fmt::format("the tensor has no part {}", number));
-  }
-  MSITD_ASSIGN_OR_RETURN(storage::PartInfo part, ToPart(request.part()));
-  if (part.bytes != std::min(kPartBytes, out.tensor_bytes - begin)) {
-    return FieldInvalid(
-        "part.size_bytes",
-        fmt::format("{} is not what part {} has", part.bytes, number));
-  }
-  part.has_bytes = request.has_bytes();
-  part.has_sample = request.has_sample();
-  part.sample_hash = request.sample_hash();
-  out.has_bytes = part.has_bytes;
-  out.has_sample = part.has_sample;
-  out.parts.resize(static_cast<size_t>(number) + 1);
-  out.parts.back() = part;
-  return out;
-}
-
-absl::Status DoReadSample(storage::RunReaders& readers,
-                          const v1::ReadSampleRequest& request,
-                          v1::ReadSampleResponse& response) {
-  MSITD_ASSIGN_OR_RETURN(const storage::TensorInfo tensor,
-                         ToSampledTensor(request));
-  MSITD_ASSIGN_OR_RETURN(const OpenedRun run,
-                         OpenRunById(readers, request.run(), request.run_id()));
-  AlignedBuffer buffer;
-  MSITD_ASSIGN_OR_RETURN(
-      const std::span<const std::byte> sample,
-      run.reader->ReadSample(tensor, tensor.parts.size() - 1, buffer));
-  response.set_data(sample.data(), sample.size());
   return absl::OkStatus();
 }
 
@@ -132,15 +75,6 @@ RunReaderServiceImpl::ReadParts(grpc::CallbackServerContext* context,
                                 const v1::ReadPartsRequest* request) {
   return StreamCall<v1::ReadPartsResponse>::Start(
       pools_.queries, *context, MakeParts(readers_, *request));
-}
-
-grpc::ServerUnaryReactor* RunReaderServiceImpl::ReadSample(
-    grpc::CallbackServerContext* context, const v1::ReadSampleRequest* request,
-    v1::ReadSampleResponse* response) {
-  return UnaryCall::Start(pools_.queries, *context,
-                          [=, this](const Call& /*call*/) {
-                            return DoReadSample(readers_, *request, *response);
-                          });
 }
 
 grpc::ServerWriteReactor<v1::ListDigestsResponse>*

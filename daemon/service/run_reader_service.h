@@ -20,7 +20,6 @@ class RunReaderServiceImpl final : public BoundedService<v1::RunReaderService> {
     Bound("ScanTensors", &RunReaderServiceImpl::ScanTensors);
     Bound("GetEntry", &RunReaderServiceImpl::GetEntry);
     Bound("ReadParts", &RunReaderServiceImpl::ReadParts);
-    Bound("ReadSample", &RunReaderServiceImpl::ReadSample);
     Bound("ListDigests", &RunReaderServiceImpl::ListDigests);
   }
 
@@ -39,10 +38,6 @@ class RunReaderServiceImpl final : public BoundedService<v1::RunReaderService> {
   grpc::ServerWriteReactor<v1::ReadPartsResponse>* ReadParts(
       grpc::CallbackServerContext* context,
       const v1::ReadPartsRequest* request) override;
-  grpc::ServerUnaryReactor* ReadSample(
-      grpc::CallbackServerContext* context,
-      const v1::ReadSampleRequest* request,
-      v1::ReadSampleResponse* response) override;
   grpc::ServerWriteReactor<v1::ListDigestsResponse>* ListDigests(
       grpc::CallbackServerContext* context,
       const v1::ListDigestsRequest* request) override;

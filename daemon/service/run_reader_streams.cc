@@ -11,6 +11,7 @@
 
 #include "daemon/query/group_digest.h"
 #include "daemon/service/proto_convert.h"
+#include "protos/base/dtype.h"
 #include "protos/base/limits.h"
 #include "protos/os/aligned_buffer.h"
 #include "protos/status/status.h"
@@ -265,6 +266,45 @@ class Entries final : public StreamSource<v1::ScanTensorsResponse>,
   storage::EntryBatchWriter writer_;
 };
 
+// A sample is found in a tensor that has the part, whatever its others are.
+absl::StatusOr<storage::TensorInfo> ToSampledTensor(
+    const v1::SampleAddress& address) {
+  storage::TensorInfo out;
+  out.dtype = static_cast<DType>(address.dtype());
+  if (address.dtype() < 0 || address.dtype() >= kDTypeCount ||
+      !IsValid(out.dtype)) {
+    return FieldInvalid("dtype", fmt::format("{} is none", address.dtype()));
+  }
+  out.tensor_bytes = static_cast<uint64_t>(address.tensor_size_bytes());
+  if (address.tensor_size_bytes() < 0 || out.tensor_bytes > kTensorBytesMax) {
+    return FieldInvalid(
+        "tensor_size_bytes",
+        fmt::format("{} is not in 0..{}", address.tensor_size_bytes(),
+                    kTensorBytesMax));
+  }
+  const int64_t number = address.part_number();
+  const auto begin = static_cast<uint64_t>(number) * kPartBytes;
+  if (number < 0 || number > static_cast<int64_t>(kTensorBytesMax) ||
+      (begin >= out.tensor_bytes && number > 0)) {
+    return FieldInvalid("part_number",
+                        fmt::format("the tensor has no part {}", number));
+  }
+  MSITD_ASSIGN_OR_RETURN(storage::PartInfo part, ToPart(address.part()));
+  if (part.bytes != std::min(kPartBytes, out.tensor_bytes - begin)) {
+    return FieldInvalid(
+        "part.size_bytes",
+        fmt::format("{} is not what part {} has", part.bytes, number));
+  }
+  part.has_bytes = address.has_bytes();
+  part.has_sample = address.has_sample();
+  part.sample_hash = address.sample_hash();
+  out.has_bytes = part.has_bytes;
+  out.has_sample = part.has_sample;
+  out.parts.resize(static_cast<size_t>(number) + 1);
+  out.parts.back() = part;
+  return out;
+}
+
 class Parts final : public StreamSource<v1::ReadPartsResponse>,
                     OfRun<v1::ReadPartsRequest> {
  public:
@@ -276,6 +316,7 @@ class Parts final : public StreamSource<v1::ReadPartsResponse>,
       MSITD_RETURN_IF_ERROR(Load());
       MSITD_RETURN_IF_ERROR(Open());
     }
+    if (request_.samples_size() > 0) return NextSamples(call, message);
     if (next_ == parts_.size()) return StreamStep::kEnd;
     size_t end = next_;
     uint64_t bytes = 0;
@@ -298,15 +339,39 @@ class Parts final : public StreamSource<v1::ReadPartsResponse>,
 
  private:
   absl::Status Load() {
-    const int count = request_.parts_size();
+    const int count = request_.parts_size() + request_.samples_size();
     if (count < 1 || count > kReadPartsMax) {
       return FieldInvalid(
           "parts", fmt::format("{} is not in 1..{}", count, kReadPartsMax));
+    }
+    if (request_.parts_size() > 0 && request_.samples_size() > 0) {
+      return FieldInvalid("samples", "cannot be with parts");
     }
     for (const v1::PartAddress& address : request_.parts()) {
       MSITD_ASSIGN_OR_RETURN(parts_.emplace_back(), ToPart(address));
     }
     return absl::OkStatus();
+  }
+
+  // Samples are made one after the other: those that are taken from bytes cost
+  // as much as the bytes.
+  absl::StatusOr<StreamStep> NextSamples(const Call& call,
+                                         v1::ReadPartsResponse& message) {
+    const auto count = static_cast<size_t>(request_.samples_size());
+    if (next_ == count) return StreamStep::kEnd;
+    AlignedBuffer buffer;
+    for (uint64_t bytes = 0; next_ < count && bytes < kRunReaderMessageBytes;) {
+      MSITD_RETURN_IF_ERROR(call.Check());
+      const v1::SampleAddress& address =
+          request_.samples(static_cast<int>(next_++));
+      MSITD_ASSIGN_OR_RETURN(const storage::TensorInfo tensor,
+                             ToSampledTensor(address));
+      AddPart(run_.reader->ReadSample(tensor, tensor.parts.size() - 1, buffer),
+              message);
+      bytes += address.has_bytes() ? tensor.parts.back().bytes
+                                   : message.parts().rbegin()->data().size();
+    }
+    return StreamStep::kMessage;
   }
 
   static void AddPart(const absl::StatusOr<std::span<const std::byte>>& bytes,

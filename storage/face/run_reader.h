@@ -60,10 +60,16 @@ inline constexpr uint64_t kBatchBytesMax = uint64_t{12} << 20;
 // The most parts of a batch.
 inline constexpr size_t kBatchPartsMax = 8192;
 
+// The elements of a tensor's sample that lie in one of its parts.
+struct SamplePart {
+  const TensorInfo* tensor = nullptr;
+  size_t part = 0;
+};
+
 // Reads the bytes of parts that will be asked for while the caller does
 // something else. One read takes parts that lie near each other.
 //
-// Made by RunReader::ReadParts. Thread-safe.
+// Made by RunReader::ReadParts and ReadSamples. Thread-safe.
 class PartBatch {
  public:
   // Drops reads that have not begun, and waits for those under way.
@@ -77,7 +83,7 @@ class PartBatch {
   // there; they stay until the batch goes. Checks them against the part's hash.
   // Parts are best asked for in their order.
   //
-  // Errors: those of RunReader::ReadPart.
+  // Errors: those of RunReader::ReadPart, or ReadSample.
   virtual absl::StatusOr<std::span<const std::byte>> Read(size_t index) = 0;
 };
 
@@ -173,6 +179,13 @@ class RunReader {
   // the part.
   virtual absl::StatusOr<std::span<const std::byte>> ReadSample(
       const TensorInfo& tensor, size_t part, AlignedBuffer& buffer) = 0;
+
+  // Begins to read what ReadSample would be asked for, as ReadParts does. The
+  // tensors outlive the batch. Null if samples are not read ahead.
+  virtual std::unique_ptr<PartBatch> ReadSamples(
+      std::span<const SamplePart> /*samples*/, AlignedBuffer& /*buffer*/) {
+    return nullptr;
+  }
 };
 
 // Where a run lies, and its name there. An empty source is the store at hand;

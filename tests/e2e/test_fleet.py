@@ -508,8 +508,11 @@ def peers(new_daemon: Callable[[], Daemon]) -> list[str]:
     return places
 
 
-def test_one_node_compares_what_lies_apart(peers: list[str], whole: Daemon) -> None:
-    words = ("compare", "run", "g", "t", "--rows", "all")
+@pytest.mark.parametrize("read", ["bytes", "unproven", "samples"])
+def test_one_node_compares_what_lies_apart(
+    peers: list[str], whole: Daemon, read: str
+) -> None:
+    words = ("compare", "run", "g", "t", "--rows", "all", "--read", read)
     answer = ask_json(peers, *words, "--at", peers[0], expect=FAILED)
     expected = whole.ctl_json(*words, expect=FAILED)
     assert answer["rows"] == expected["rows"]

@@ -7,6 +7,7 @@
 
 #include "protos/base/check.h"
 #include "protos/base/limits.h"
+#include "protos/base/sample.h"
 #include "protos/os/thread.h"
 #include "protos/status/status.h"
 
@@ -15,13 +16,22 @@ namespace {
 
 constexpr size_t kNotAhead = static_cast<size_t>(-1);
 
+// Samples of larger tensors are not read ahead.
+constexpr size_t kSampledPartsMax = 64;
+
 // What is read ahead of a side fits into a batch, wherever it lies.
 static_assert(2 * (kPartBytes + 2 * kChunkAlignment) <=
               storage::kBatchBytesMax);
 static_assert(PairMeasurer::kWindowBytesMax >= 2 * kPartBytes);
 
+// At most, as a sample is.
+constexpr uint64_t kSampleBytesMax = kSampleElementsMax * 16;
+
 uint64_t BytesOf(const PairTask& task) {
-  return task.pair->target->tensor_bytes + task.pair->golden->tensor_bytes;
+  const uint64_t target = task.pair->target->tensor_bytes;
+  const uint64_t golden = task.pair->golden->tensor_bytes;
+  if (!task.is_sampled) return target + golden;
+  return std::min(target, kSampleBytesMax) + std::min(golden, kSampleBytesMax);
 }
 
 // Adds the places of all bytes of a tensor. False if they are not known, or are
@@ -38,6 +48,18 @@ bool AddParts(const LogicalTensor& tensor,
     if (bytes > kPartBytes) return false;
     out.push_back(shard.parts.front());
   }
+  return true;
+}
+
+// The same of the sample of a tensor that was recorded whole.
+bool AddSamples(const LogicalTensor& tensor,
+                std::vector<storage::SamplePart>& out) {
+  if (tensor.assembly != nullptr) return false;
+  const storage::TensorInfo& stored = ShardsOf(tensor).front();
+  if (stored.parts.size() > kSampledPartsMax || !HasAllParts(stored)) {
+    return false;
+  }
+  for (size_t i = 0; i < stored.parts.size(); ++i) out.push_back({&stored, i});
   return true;
 }
 
@@ -61,18 +83,61 @@ class PairMeasurer::AheadObserver final : public WorkObserver {
   PairMeasurer& measurer_;
 };
 
-bool PairMeasurer::WindowSide::IsShort() const {
-  return batch != nullptr && batch->size() < parts.size();
+template <typename T>
+void PairMeasurer::ReadAhead<T>::BeginWindow() {
+  wanted.clear();
+  firsts.clear();
+}
+
+template <typename T>
+bool PairMeasurer::ReadAhead<T>::IsShort() const {
+  return batch != nullptr && batch->size() < wanted.size();
+}
+
+template <typename T>
+void PairMeasurer::ReadAhead<T>::ShedLast() {
+  if (firsts.back() != kNotAhead) wanted.resize(firsts.back());
+  firsts.back() = kNotAhead;
+}
+
+template <typename T>
+PartsAhead PairMeasurer::ReadAhead<T>::Ahead(size_t pair) const {
+  if (firsts[pair] == kNotAhead) return {};
+  return {batch.get(), firsts[pair]};
+}
+
+void PairMeasurer::WindowSide::BeginPair() {
+  parts.BeginPair();
+  samples.BeginPair();
 }
 
 void PairMeasurer::WindowSide::ShedLast() {
-  if (first_parts.back() != kNotAhead) parts.resize(first_parts.back());
-  first_parts.back() = kNotAhead;
+  parts.ShedLast();
+  samples.ShedLast();
+}
+
+void PairMeasurer::WindowSide::PopLast() {
+  parts.PopLast();
+  samples.PopLast();
+}
+
+void PairMeasurer::WindowSide::BeginToRead(storage::RunReader& run) {
+  if (!parts.wanted.empty()) {
+    parts.batch = run.ReadParts(parts.wanted, parts.buffer);
+  }
+  if (!samples.wanted.empty()) {
+    samples.batch = run.ReadSamples(samples.wanted, samples.buffer);
+  }
+}
+
+void PairMeasurer::WindowSide::Drop() {
+  parts.batch.reset();
+  samples.batch.reset();
 }
 
 PartsAhead PairMeasurer::WindowSide::Ahead(size_t pair) const {
-  if (first_parts[pair] == kNotAhead) return {};
-  return {batch.get(), first_parts[pair]};
+  const PartsAhead out = parts.Ahead(pair);
+  return out.batch != nullptr ? out : samples.Ahead(pair);
 }
 
 PairMeasurer::PairMeasurer(storage::RunReader& target,
@@ -136,8 +201,8 @@ PairMeasurer::Result PairMeasurer::TakeNext() {
   if (!window.is_measured[window.taken]) return std::nullopt;
   Result out = std::move(window.results[window.taken++]);
   if (window.taken == window.tasks.size()) {
-    window.target.batch.reset();
-    window.golden.batch.reset();
+    window.target.Drop();
+    window.golden.Drop();
     spares_.push_back(std::move(windows_.front()));
     windows_.pop_front();
   }
@@ -228,24 +293,27 @@ std::vector<PairTask> PairMeasurer::BeginToRead(Window& window) {
   WindowSide& target = window.target;
   WindowSide& golden = window.golden;
   for (WindowSide* const side : {&target, &golden}) {
-    side->parts.clear();
-    side->first_parts.clear();
+    side->parts.BeginWindow();
+    side->samples.BeginWindow();
   }
   window.claimed = window.taken = 0;
   for (const PairTask& task : window.tasks) {
-    target.first_parts.push_back(target.parts.size());
-    golden.first_parts.push_back(golden.parts.size());
-    const bool is_known = !task.is_sampled &&
-                          AddParts(*task.pair->target, target.parts) &&
-                          AddParts(*task.pair->golden, golden.parts);
-    if (is_known) continue;
-    target.ShedLast();
-    golden.ShedLast();
+    target.BeginPair();
+    golden.BeginPair();
+    const LogicalTensor& targets = *task.pair->target;
+    const LogicalTensor& goldens = *task.pair->golden;
+    const bool is_known = task.is_sampled
+                              ? AddSamples(targets, target.samples.wanted) &&
+                                    AddSamples(goldens, golden.samples.wanted)
+                              : AddParts(targets, target.parts.wanted) &&
+                                    AddParts(goldens, golden.parts.wanted);
+    for (WindowSide* const side : {&target, &golden}) {
+      if (!is_known || task.is_sampled) side->parts.ShedLast();
+      if (!is_known || !task.is_sampled) side->samples.ShedLast();
+    }
   }
-  if (!target.parts.empty()) {
-    target.batch = target_.ReadParts(target.parts, target.buffer);
-    golden.batch = golden_.ReadParts(golden.parts, golden.buffer);
-  }
+  target.BeginToRead(target_);
+  golden.BeginToRead(golden_);
   std::vector<PairTask> left_over;
   while (target.IsShort() || golden.IsShort()) {
     target.ShedLast();
@@ -253,8 +321,8 @@ std::vector<PairTask> PairMeasurer::BeginToRead(Window& window) {
     if (window.tasks.size() == 1) break;
     left_over.push_back(window.tasks.back());
     window.tasks.pop_back();
-    target.first_parts.pop_back();
-    golden.first_parts.pop_back();
+    target.PopLast();
+    golden.PopLast();
   }
   window.results.clear();
   window.results.resize(window.tasks.size());

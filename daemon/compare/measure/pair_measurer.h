@@ -77,18 +77,34 @@ class PairMeasurer {
 
   using Result = std::optional<absl::StatusOr<PairMeasurement>>;
 
-  // What is read ahead of one run for a window.
-  struct WindowSide {
-    std::vector<storage::PartInfo> parts;
-    // For each pair: its first part in the batch; kNotAhead if it has none.
-    std::vector<size_t> first_parts;
+  // Parts or samples of one run that are read ahead for a window.
+  template <typename T>
+  struct ReadAhead {
+    std::vector<T> wanted;
+    // For each pair: its first one in the batch; kNotAhead if it has none.
+    std::vector<size_t> firsts;
     AlignedBuffer buffer;
     std::unique_ptr<storage::PartBatch> batch;
 
-    // True if the batch does not have all parts.
+    void BeginWindow();
+    void BeginPair() { firsts.push_back(wanted.size()); }
+    // True if the batch does not have all that is wanted.
     bool IsShort() const;
-    // Leaves out the parts of the last pair.
+    // Leaves out those of the last pair.
     void ShedLast();
+    void PopLast() { firsts.pop_back(); }
+    PartsAhead Ahead(size_t pair) const;
+  };
+  struct WindowSide {
+    ReadAhead<storage::PartInfo> parts;
+    ReadAhead<storage::SamplePart> samples;
+
+    void BeginPair();
+    bool IsShort() const { return parts.IsShort() || samples.IsShort(); }
+    void ShedLast();
+    void PopLast();
+    void BeginToRead(storage::RunReader& run);
+    void Drop();
     PartsAhead Ahead(size_t pair) const;
   };
   struct Window {

@@ -11,12 +11,14 @@ absl::StatusOr<PairMeasurement> MeasurePair(
     storage::RunReader& golden, PairReader& reader, WorkObserver& observer) {
   const LogicalTensor& targets = *task.pair->target;
   const LogicalTensor& goldens = *task.pair->golden;
-  if (!ahead.has_parts()) {
+  if (task.is_sampled || !ahead.has_parts()) {
     MSITD_ASSIGN_OR_RETURN(TensorSource from_target,
                            StoredSource(targets, "target", target, observer));
     MSITD_ASSIGN_OR_RETURN(TensorSource from_golden,
                            StoredSource(goldens, "golden", golden, observer));
     from_target.is_sampled = from_golden.is_sampled = task.is_sampled;
+    from_target.ahead = ahead.target;
+    from_golden.ahead = ahead.golden;
     return reader.Measure(from_target, from_golden, task.request, observer);
   }
   if (targets.assembly == nullptr && goldens.assembly == nullptr) {

@@ -67,7 +67,9 @@ absl::StatusOr<std::span<const std::byte>> ShardReader::ReadSample(
     size_t index) {
   MSITD_CHECK(index < tensor_.parts.size());
   MSITD_RETURN_IF_ERROR(observer_.Check());
-  const auto sample = run_.ReadSample(tensor_, index, part_);
+  const auto sample = ahead_part_.batch != nullptr
+                          ? ahead_part_.batch->Read(ahead_part_.first + index)
+                          : run_.ReadSample(tensor_, index, part_);
   if (!sample.ok()) return Annotate(sample.status(), label_);
   const storage::PartInfo& part = tensor_.parts[index];
   const bool reads_all = part.has_bytes && !sample->empty();

@@ -17,14 +17,14 @@
 
 namespace msitd::compare {
 
-// Parts that are read ahead: those of `batch` from number `first` on. None if
-// there is no batch.
+// Parts, or their samples, that are read ahead: those of `batch` from number
+// `first` on. None if there is no batch.
 struct PartsAhead {
   storage::PartBatch* batch = nullptr;
   size_t first = 0;
 };
 
-// Both sides of a pair; neither or both are there.
+// Both sides of a pair. Of parts, neither or both are there.
 struct PairAhead {
   PartsAhead target;
   PartsAhead golden;
@@ -58,8 +58,8 @@ class ShardReader {
         part_(part),
         window_(window) {}
 
-  // Takes the tensor, which has one part, from `ahead`, where that part is the
-  // first.
+  // Takes the tensor, which has one part unless samples are read, from `ahead`,
+  // where its parts are the first.
   void TakeAhead(const PartsAhead& ahead) { ahead_part_ = ahead; }
 
   // Checks HasAllParts, on which the calls below rely. Error: DATA_LOSS.

@@ -40,7 +40,7 @@ struct TensorSource {
   // With their parts, in the order of the grid: what Assemble accepts for it.
   std::vector<storage::TensorInfo> shards;
   // The parts of the shards, one of each and in their order, if they are read
-  // ahead.
+  // ahead; or the samples of all parts of a tensor that has no other shards.
   PartsAhead ahead = {};
 };
 

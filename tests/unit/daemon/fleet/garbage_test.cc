@@ -282,6 +282,30 @@ TEST_P(GarbageTest, OfOtherEntries) {
   }
 }
 
+TEST_P(GarbageTest, OfSamples) {
+  using Response = v1::ReadPartsResponse;
+  const auto read = [this]() -> absl::Status {
+    const auto reader = Open();
+    if (!reader.ok()) return reader.status();
+    auto scan = (*reader)->Scan({}, "");
+    storage::TensorInfo entry;
+    EXPECT_TRUE(*(*scan)->Next(entry));
+    AlignedBuffer buffer;
+    return (*reader)->ReadSample(entry, 0, buffer).status();
+  };
+  EXPECT_TRUE(read().ok()) << read();
+  peer_->on_parts = [](int, Response& r) {
+    r.mutable_parts(0)->mutable_data()->push_back('x');
+    return std::nullopt;
+  };
+  ExpectGarbage(read(), "do not match their hash");
+  peer_->on_parts = [](int, Response& r) {
+    r.mutable_parts(0)->clear_data();
+    return std::nullopt;
+  };
+  ExpectGarbage(read(), "do not match their hash");
+}
+
 TEST_P(GarbageTest, OfParts) {
   using Response = v1::ReadPartsResponse;
   const auto read = [this]() -> absl::Status {

@@ -128,6 +128,38 @@ TEST_P(RemoteRunReaderTest, ReadsBytes) {
   }
 }
 
+TEST_P(RemoteRunReaderTest, ReadsSamplesManyAtATime) {
+  Record(*store_, "run");
+  const auto local = store_->readers().OpenRun("run");
+  const auto far = OpenFar("run");
+  ASSERT_TRUE(far.ok()) << Message(far.status());
+  auto scan = (*far)->Scan(Everything(), "");
+  std::vector<storage::TensorInfo> entries;
+  storage::TensorInfo entry;
+  while (*(*scan)->Next(entry)) entries.push_back(entry);
+  ASSERT_GT(entries.size(), 10u);
+  entries[3].parts[0].has_bytes = entries[3].parts[0].has_sample = false;
+  std::vector<storage::SamplePart> samples;
+  while (samples.size() < 1500) {
+    for (const storage::TensorInfo& one : entries) samples.push_back({&one, 0});
+  }
+  AlignedBuffer here;
+  AlignedBuffer there;
+  const auto batch = (*far)->ReadSamples(samples, there);
+  ASSERT_NE(batch, nullptr);
+  ASSERT_EQ(batch->size(), samples.size());
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const auto sample = batch->Read(i);
+    if (samples[i].tensor == &entries[3]) {
+      EXPECT_TRUE(HasReason(sample.status(), ErrorReason::kTensorExpired));
+      continue;
+    }
+    ASSERT_TRUE(sample.ok()) << i << ": " << Message(sample.status());
+    EXPECT_TRUE(std::ranges::equal(
+        *sample, *(*local)->ReadSample(*samples[i].tensor, 0, here)));
+  }
+}
+
 // A peer may ask for places where nothing lies.
 TEST_P(RemoteRunReaderTest, ReadsNothingWhereNothingLies) {
   if (fake_ != nullptr) return;  // Its places are indices.

@@ -91,6 +91,21 @@ TEST_F(MergedRunReaderTest, ABatchHasPartsOfOnePlaceAlone) {
   EXPECT_EQ(bytes->size(), sizeof(float));
 }
 
+// Stores on this machine read no samples ahead, and no more does a run of them.
+TEST_F(MergedRunReaderTest, SamplesAreReadAheadWherePlacesDo) {
+  Record(0, 0, "op");
+  Record(1, 1, "op");
+  const auto run = Merge();
+  ASSERT_TRUE(run.ok()) << run.status();
+  const auto scan = (*run)->Scan({}, "");
+  TensorInfo tensor;
+  ASSERT_TRUE(*(*scan)->Next(tensor));
+  const SamplePart sample = {&tensor, 0};
+  AlignedBuffer buffer;
+  EXPECT_EQ((*run)->ReadSamples(std::span(&sample, 1), buffer), nullptr);
+  EXPECT_TRUE((*run)->ReadSample(tensor, 0, buffer).ok());
+}
+
 TEST_F(MergedRunReaderTest, WhatIsKnownOfTheRunIsAdded) {
   for (int rank = 0; rank < 5; ++rank) {
     Record(rank % kStoreCount, rank, "op");
