@@ -5,8 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <functional>
 
+#include "msitd/v1/run_reader_service.grpc.pb.h"
+#include "protos/base/dtype.h"
 #include "protos/base/limits.h"
 #include "protos/status/status.h"
 #include "tests/unit/daemon/fleet/fleet_fixture.h"
@@ -158,6 +162,52 @@ TEST_P(RemoteRunReaderTest, ReadsSamplesManyAtATime) {
     EXPECT_TRUE(std::ranges::equal(
         *sample, *(*local)->ReadSample(*samples[i].tensor, 0, here)));
   }
+}
+
+// What a stranger may ask for.
+TEST_P(RemoteRunReaderTest, SamplesOfNoTensorAreRefused) {
+  Record(*store_, "run");
+  const auto stub = v1::RunReaderService::NewStub(service::Connect(endpoint()));
+  const auto ask = [&stub](const v1::ReadPartsRequest& request) {
+    grpc::ClientContext context;
+    const auto stream = stub->ReadParts(&context, request);
+    v1::ReadPartsResponse response;
+    while (stream->Read(&response)) {
+    }
+    return stream->Finish().error_code();
+  };
+  v1::ReadPartsRequest right;
+  right.set_run("run");
+  v1::SampleAddress& sample = *right.add_samples();
+  sample.set_dtype(static_cast<int32_t>(DType::kFloat32));
+  sample.set_tensor_size_bytes(4);
+  sample.mutable_part()->set_size_bytes(4);
+  sample.set_has_sample(true);
+  // Nothing lies there, which is the error of the part.
+  EXPECT_EQ(ask(right), grpc::StatusCode::OK);
+  using Change = std::function<void(v1::SampleAddress&)>;
+  const Change changes[] = {
+      [](v1::SampleAddress& s) { s.set_dtype(-1); },
+      [](v1::SampleAddress& s) { s.set_dtype(1000); },
+      [](v1::SampleAddress& s) { s.set_tensor_size_bytes(-1); },
+      [](v1::SampleAddress& s) { s.set_tensor_size_bytes(INT64_MAX); },
+      [](v1::SampleAddress& s) { s.set_part_number(-1); },
+      [](v1::SampleAddress& s) { s.set_part_number(1); },
+      [](v1::SampleAddress& s) { s.set_part_number(INT64_MAX); },
+      [](v1::SampleAddress& s) { s.mutable_part()->set_size_bytes(5); },
+      [](v1::SampleAddress& s) { s.clear_part(); },
+  };
+  for (const Change& change : changes) {
+    v1::ReadPartsRequest wrong = right;
+    change(*wrong.mutable_samples(0));
+    EXPECT_EQ(ask(wrong), grpc::StatusCode::INVALID_ARGUMENT)
+        << wrong.ShortDebugString();
+  }
+  v1::ReadPartsRequest both = right;
+  *both.add_parts() = sample.part();
+  EXPECT_EQ(ask(both), grpc::StatusCode::INVALID_ARGUMENT);
+  right.clear_samples();
+  EXPECT_EQ(ask(right), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
 // A peer may ask for places where nothing lies.
