@@ -44,34 +44,34 @@ void ToAddress(const storage::PartInfo& part, v1::PartAddress& out) {
 }
 
 void ToAddress(const RemotePiece& piece, v1::SampleAddress& out) {
-  ToAddress(piece.part, *out.mutable_part());
-  out.set_part_number(static_cast<int64_t>(piece.number));
-  out.set_dtype(static_cast<int32_t>(piece.dtype));
-  out.set_tensor_size_bytes(static_cast<int64_t>(piece.tensor_bytes));
-  out.set_has_bytes(piece.part.has_bytes);
-  out.set_has_sample(piece.part.has_sample);
-  out.set_sample_hash(piece.part.sample_hash);
+  ToAddress(piece.of.part, *out.mutable_part());
+  out.set_part_number(static_cast<int64_t>(piece.of.number));
+  out.set_dtype(static_cast<int32_t>(piece.of.dtype));
+  out.set_tensor_size_bytes(static_cast<int64_t>(piece.of.tensor_bytes));
+  out.set_has_bytes(piece.of.part.has_bytes);
+  out.set_has_sample(piece.of.part.has_sample);
+  out.set_sample_hash(piece.of.part.sample_hash);
 }
 
 bool IsAtPeer(const RemotePiece& piece) {
   const bool is_kept =
-      piece.part.has_bytes || (piece.is_sample && piece.part.has_sample);
-  return is_kept && piece.part.place.file < kPeerFileEnd;
+      piece.of.part.has_bytes || (piece.is_sample && piece.of.part.has_sample);
+  return is_kept && piece.of.part.place.file < kPeerFileEnd;
 }
 
 // No element of a sample may lie in a part.
 bool IsAskedFor(const RemotePiece& piece) {
   return IsAtPeer(piece) &&
-         (!piece.is_sample || piece.bytes > 0 || piece.part.has_sample);
+         (!piece.is_sample || piece.bytes > 0 || piece.of.part.has_sample);
 }
 
 bool IsAsExpected(const RemotePiece& piece, std::span<const std::byte> bytes) {
   if (bytes.size() != piece.bytes || bytes.size() > kPartBytes) return false;
   if (piece.is_sample) {
-    return !piece.part.has_sample ||
-           chunk::HashSample(bytes) == piece.part.sample_hash;
+    return !piece.of.part.has_sample ||
+           chunk::HashSample(bytes) == piece.of.part.sample_hash;
   }
-  return bytes.empty() || chunk::HashBytes(bytes) == piece.part.hash;
+  return bytes.empty() || chunk::HashBytes(bytes) == piece.of.part.hash;
 }
 
 // Bytes that a piece takes in a buffer. What no daemon keeps has none to read.
@@ -100,25 +100,18 @@ std::vector<RemotePiece> FirstPieces(std::span<const T> all, ToPiece to_piece) {
 
 std::vector<RemotePiece> PiecesOf(std::span<const storage::PartInfo> parts) {
   return FirstPieces(parts, [](const storage::PartInfo& part) {
-    return RemotePiece{.part = part, .bytes = part.bytes};
+    return RemotePiece{{.part = part}, /*is_sample=*/false, part.bytes};
   });
 }
 
 std::vector<RemotePiece> PiecesOf(
     std::span<const storage::SamplePart> samples) {
   return FirstPieces(samples, [](const storage::SamplePart& sample) {
-    const storage::TensorInfo& tensor = *sample.tensor;
-    MSITD_CHECK(sample.part < tensor.parts.size());
     const SampleSlice slice =
-        SampleOf(TensorPart{.dtype = tensor.dtype,
-                            .tensor_bytes = tensor.tensor_bytes,
-                            .offset = sample.part * kPartBytes});
-    return RemotePiece{.part = tensor.parts[sample.part],
-                       .is_sample = true,
-                       .bytes = slice.bytes(),
-                       .number = sample.part,
-                       .dtype = tensor.dtype,
-                       .tensor_bytes = tensor.tensor_bytes};
+        SampleOf(TensorPart{.dtype = sample.dtype,
+                            .tensor_bytes = sample.tensor_bytes,
+                            .offset = sample.number * kPartBytes});
+    return RemotePiece{sample, /*is_sample=*/true, slice.bytes()};
   });
 }
 
@@ -140,7 +133,7 @@ RemoteParts::RemoteParts(Peer& peer, const RemoteRun& run,
 }
 
 absl::Status RemoteParts::StatusOf(const RemotePiece& piece) const {
-  if (piece.part.place.file >= kPeerFileEnd) {
+  if (piece.of.part.place.file >= kPeerFileEnd) {
     return MakeStatus(absl::StatusCode::kInternal,
                       "peer {}: a part of another store", peer_.endpoint());
   }
@@ -164,7 +157,7 @@ void RemoteParts::Ask() {
     if (piece.is_sample) {
       ToAddress(piece, *request.add_samples());
     } else {
-      ToAddress(piece.part, *request.add_parts());
+      ToAddress(piece.of.part, *request.add_parts());
     }
   }
   asked_end_ = end;

@@ -14,7 +14,6 @@
 #include "daemon/fleet/peer_stream.h"
 #include "daemon/fleet/remote_scan.h"
 #include "msitd/v1/run_reader_service.pb.h"
-#include "protos/base/dtype.h"
 #include "protos/os/aligned_buffer.h"
 #include "protos/status/mutex.h"
 #include "storage/face/run_reader.h"
@@ -24,13 +23,9 @@ namespace msitd::fleet {
 // What a peer is asked for: the bytes of a part, or the elements of a sample
 // that lie in it.
 struct RemotePiece {
-  storage::PartInfo part;
+  storage::SamplePart of;  // Of bytes: its part alone.
   bool is_sample = false;
   uint64_t bytes = 0;  // That are to come.
-  // Of a sample: see v1.SampleAddress.
-  size_t number = 0;
-  DType dtype = DType::kUnspecified;
-  uint64_t tensor_bytes = 0;
 };
 
 // Returns those of the first parts that a batch takes.

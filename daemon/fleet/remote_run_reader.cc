@@ -193,7 +193,7 @@ class RemoteRunReader final : public storage::RunReader {
   absl::StatusOr<std::span<const std::byte>> ReadSample(
       const storage::TensorInfo& tensor, size_t part,
       AlignedBuffer& buffer) override {
-    const storage::SamplePart sample = {&tensor, part};
+    const storage::SamplePart sample = storage::SamplePartOf(tensor, part);
     return RemoteParts(*peer_, run_, PiecesOf(std::span(&sample, 1)), buffer)
         .Read(0);
   }

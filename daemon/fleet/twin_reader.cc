@@ -183,9 +183,8 @@ class TwinReader final : public storage::RunReader {
       std::span<const storage::SamplePart> samples,
       AlignedBuffer& buffer) override {
     const bool has_local = std::any_of(
-        samples.begin(), samples.end(), [](const storage::SamplePart& sample) {
-          return IsLocal(sample.tensor->parts.at(sample.part));
-        });
+        samples.begin(), samples.end(),
+        [](const storage::SamplePart& sample) { return IsLocal(sample.part); });
     return has_local ? nullptr : run_->ReadSamples(samples, buffer);
   }
 

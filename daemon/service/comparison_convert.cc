@@ -115,7 +115,7 @@ absl::Status SetReading(const v1::Comparison& request,
       break;
     case v1::Comparison::SAMPLES:
       plan.reading = compare::Reading::kSamples;
-      return absl::OkStatus();
+      break;
     default:
       return FieldInvalid(
           "comparison.reading",
@@ -127,9 +127,10 @@ absl::Status SetReading(const v1::Comparison& request,
     if (names.empty() || names.front() >= metric_count) continue;
     return FieldInvalid(
         fmt::format("watches[{}]", i),
-        fmt::format("{} is not known of pairs that are not read, as reading "
-                    "UNPROVEN asks for",
-                    compare::MetricNames()[names.front()]));
+        fmt::format("{} is not known of pairs whose bytes are not read, as "
+                    "reading {} asks for",
+                    compare::MetricNames()[names.front()],
+                    v1::Comparison::Reading_Name(request.reading())));
   }
   return absl::OkStatus();
 }

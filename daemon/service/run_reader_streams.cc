@@ -368,6 +368,8 @@ class Parts final : public StreamSource<v1::ReadPartsResponse>,
                              ToSampledTensor(address));
       AddPart(run_.reader->ReadSample(tensor, tensor.parts.size() - 1, buffer),
               message);
+      // Of a part far behind, places of those before it are made as well.
+      bytes += tensor.parts.size() * sizeof(storage::PartInfo) + kSampleCost;
       bytes += address.has_bytes() ? tensor.parts.back().bytes
                                    : message.parts().rbegin()->data().size();
     }

@@ -34,6 +34,8 @@ inline constexpr std::chrono::seconds kScanTimeMax{10};
 // Most parts of one request. No file is so large that a part lies behind the
 // offset.
 inline constexpr int kReadPartsMax = 1000;
+// Counts for a sample in a message, whatever it has.
+inline constexpr uint64_t kSampleCost = 4096;
 inline constexpr uint64_t kPartOffsetMax = uint64_t{1} << 60;
 
 // Opens a run of the store, and checks that it is the one that `run_id` stands

@@ -18,6 +18,9 @@ namespace msitd {
 
 inline constexpr uint64_t kSampleElementsMax = 1024;
 
+// Of the widest type.
+inline constexpr uint64_t kSampleBytesMax = kSampleElementsMax * 16;
+
 constexpr uint64_t SampleStep(uint64_t element_count) {
   return element_count <= kSampleElementsMax
              ? 1

@@ -12,6 +12,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "protos/base/dtype.h"
 #include "protos/base/tensor_key.h"
 #include "protos/os/aligned_buffer.h"
 #include "protos/status/status.h"
@@ -62,9 +63,15 @@ inline constexpr size_t kBatchPartsMax = 8192;
 
 // The elements of a tensor's sample that lie in one of its parts.
 struct SamplePart {
-  const TensorInfo* tensor = nullptr;
-  size_t part = 0;
+  PartInfo part;
+  size_t number = 0;  // Of the part.
+  DType dtype = DType::kUnspecified;
+  uint64_t tensor_bytes = 0;
 };
+
+inline SamplePart SamplePartOf(const TensorInfo& tensor, size_t number) {
+  return {tensor.parts.at(number), number, tensor.dtype, tensor.tensor_bytes};
+}
 
 // Reads the bytes of parts that will be asked for while the caller does
 // something else. One read takes parts that lie near each other.
@@ -180,8 +187,8 @@ class RunReader {
   virtual absl::StatusOr<std::span<const std::byte>> ReadSample(
       const TensorInfo& tensor, size_t part, AlignedBuffer& buffer) = 0;
 
-  // Begins to read what ReadSample would be asked for, as ReadParts does. The
-  // tensors outlive the batch. Null if samples are not read ahead.
+  // Begins to read what ReadSample would be asked for, as ReadParts does;
+  // `samples` need not outlive the call. Null if samples are not read ahead.
   virtual std::unique_ptr<PartBatch> ReadSamples(
       std::span<const SamplePart> /*samples*/, AlignedBuffer& /*buffer*/) {
     return nullptr;

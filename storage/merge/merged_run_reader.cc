@@ -35,28 +35,6 @@ class ShareBatch final : public PartBatch {
   const std::unique_ptr<PartBatch> batch_;
 };
 
-// Samples of one share. Keeps their tensors as the share knows them.
-class ShareSamples final : public PartBatch {
- public:
-  ShareSamples(std::vector<TensorInfo> tensors,
-               std::unique_ptr<PartBatch> batch)
-      : tensors_(std::move(tensors)), batch_(std::move(batch)) {}
-
-  size_t size() const override { return batch_->size(); }
-  absl::StatusOr<std::span<const std::byte>> Read(size_t index) override {
-    return batch_->Read(index);
-  }
-
- private:
-  const std::vector<TensorInfo> tensors_;
-  const std::unique_ptr<PartBatch> batch_;
-};
-
-TensorInfo AsInShare(TensorInfo tensor) {
-  for (PartInfo& part : tensor.parts) part = ToSharePlace(part);
-  return tensor;
-}
-
 class MergedRunReader final : public RunReader {
  public:
   MergedRunReader(std::string name, std::vector<RunShare> shares,
@@ -194,28 +172,24 @@ class MergedRunReader final : public RunReader {
       const TensorInfo& tensor, size_t part, AlignedBuffer& buffer) override {
     const size_t share = ShareOf(tensor.parts.at(part));
     MSITD_RETURN_IF_ERROR(CheckShare(tensor.parts[part]));
-    return shares_[share].reader->ReadSample(AsInShare(tensor), part, buffer);
+    TensorInfo there = tensor;
+    for (PartInfo& p : there.parts) p = ToSharePlace(p);
+    return shares_[share].reader->ReadSample(there, part, buffer);
   }
 
   std::unique_ptr<PartBatch> ReadSamples(std::span<const SamplePart> samples,
                                          AlignedBuffer& buffer) override {
-    const auto share_of = [](const SamplePart& sample) {
-      return ShareOf(sample.tensor->parts.at(sample.part));
-    };
-    const size_t share = samples.empty() ? 0 : share_of(samples.front());
+    const size_t share = samples.empty() ? 0 : ShareOf(samples.front().part);
     MSITD_CHECK(share < shares_.size());
-    std::vector<TensorInfo> tensors;
-    for (const SamplePart& sample : samples) {
-      if (share_of(sample) != share || tensors.size() == kBatchPartsMax) break;
-      tensors.push_back(AsInShare(*sample.tensor));
-    }
     std::vector<SamplePart> first;
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      first.push_back({&tensors[i], samples[i].part});
+    for (const SamplePart& sample : samples) {
+      if (ShareOf(sample.part) != share || first.size() == kBatchPartsMax) {
+        break;
+      }
+      first.push_back(sample);
+      first.back().part = ToSharePlace(sample.part);
     }
-    auto batch = shares_[share].reader->ReadSamples(first, buffer);
-    if (batch == nullptr) return nullptr;
-    return std::make_unique<ShareSamples>(std::move(tensors), std::move(batch));
+    return shares_[share].reader->ReadSamples(first, buffer);
   }
 
  private:

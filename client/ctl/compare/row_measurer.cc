@@ -47,7 +47,11 @@ std::string RowMeasurer::WhyNot(const v1::ComparisonRow& row) const {
   if (row.golden().ranks_size() > 0 || row.target().ranks_size() > 0) {
     return "not measured: put together from shards";
   }
+  if (row.sampled() && comparison_.reading() == v1::Comparison::SAMPLES) {
+    return "not measured: only samples were read";
+  }
   if (row.sampled()) return "not measured: only samples are kept";
+  if (row.unread()) return "not measured: fails without being read";
   for (const v1::ComparedTensor* side : {&row.golden(), &row.target()}) {
     if (!IsValid(static_cast<DType>(side->dtype()))) {
       return fmt::format("not measured: dtype {} is unknown to this msitctl",

@@ -271,6 +271,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     DescribePair(pair, plan_.golden_run, plan_.target_run, row_);
     RowMetrics metrics;
     proven_metrics_.reset();
+    difference_.clear();
     if (plan.is_measured()) {
       MSITD_RETURN_IF_ERROR(Measure(pair, plan, row_, metrics));
     } else {

@@ -88,10 +88,10 @@ std::span<const std::string_view> WatchNames();
 //
 // Made for one comparison and used by one thread at a time, beside which a
 // second one measures pairs ahead. However large the runs are, it holds four
-// parts, what is read ahead (two batches of storage::kBatchBytesMax at most for
-// each of PairMeasurer::kWindowsMax windows), and the tensors of one rank and
-// token (kGroupTensorsMax) and of those behind it (GroupLoader); and between
-// two calls of Run only what it has compared.
+// parts, what is read ahead (four batches of storage::kBatchBytesMax at most
+// for each of PairMeasurer::kWindowsMax windows), and the tensors of one rank
+// and token (kGroupTensorsMax) and of those behind it (GroupLoader); and
+// between two calls of Run only what it has compared.
 class ComparisonEngine {
  public:
   // All three must outlive the engine, which opens both runs when it runs

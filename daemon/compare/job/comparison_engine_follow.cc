@@ -115,6 +115,7 @@ absl::Status ComparisonEngine::PassOver(const TensorPair& pair,
   }
   DescribePair(pair, plan_.golden_run, plan_.target_run, row_);
   row_.set_verdict(row.verdict);
+  row_.set_unread(plan.is_unread);
   // Whose outputs come behind it needs to know of it.
   origins_.Judge(metrics, row_);
   row_numbers_.push_back(row.number);

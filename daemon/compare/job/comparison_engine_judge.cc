@@ -163,8 +163,9 @@ void ComparisonEngine::Judge(const TensorPair& pair, const PairPlan& plan,
       break;
     case Way::kOtherHashes:
       Decide(v1::FAIL,
-             plan.is_unread ? "the hashes differ; the bytes were not read"
-                            : "the hashes differ; the bytes are not kept",
+             fmt::format("the {} differ; the bytes {}",
+                         golden.dtype == target.dtype ? "hashes" : "types",
+                         plan.is_unread ? "were not read" : "are not kept"),
              row);
       break;
     default:

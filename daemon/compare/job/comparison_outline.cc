@@ -10,6 +10,7 @@
 #include "daemon/compare/match/group_set.h"
 #include "protos/base/check.h"
 #include "protos/base/dtype.h"
+#include "protos/base/sample.h"
 #include "protos/base/shape.h"
 #include "protos/status/status.h"
 
@@ -83,8 +84,14 @@ void Sample(const TensorGroup& group, const ComparisonPlan& comparison,
   PairPlanner planner(comparison.policy, comparison.reading);
   for (const TensorPair& pair : group.pairs) {
     const PairPlan plan = planner.Plan(pair);
-    if (plan.is_measured() && !plan.is_sampled()) {
-      out.sampled_read_bytes += BytesOf(*pair.golden) + BytesOf(*pair.target);
+    if (!plan.is_measured()) continue;
+    for (const LogicalTensor* const tensor : {pair.golden, pair.target}) {
+      // A sample is taken from the bytes, if they are there.
+      const bool is_small = plan.is_sampled() && !tensor->has_bytes;
+      out.sampled_read_bytes +=
+          is_small ? std::min(BytesOf(*tensor),
+                              static_cast<int64_t>(kSampleBytesMax))
+                   : BytesOf(*tensor);
     }
   }
 }

@@ -24,9 +24,6 @@ static_assert(2 * (kPartBytes + 2 * kChunkAlignment) <=
               storage::kBatchBytesMax);
 static_assert(PairMeasurer::kWindowBytesMax >= 2 * kPartBytes);
 
-// At most, as a sample is.
-constexpr uint64_t kSampleBytesMax = kSampleElementsMax * 16;
-
 uint64_t BytesOf(const PairTask& task) {
   const uint64_t target = task.pair->target->tensor_bytes;
   const uint64_t golden = task.pair->golden->tensor_bytes;
@@ -59,7 +56,9 @@ bool AddSamples(const LogicalTensor& tensor,
   if (stored.parts.size() > kSampledPartsMax || !HasAllParts(stored)) {
     return false;
   }
-  for (size_t i = 0; i < stored.parts.size(); ++i) out.push_back({&stored, i});
+  for (size_t i = 0; i < stored.parts.size(); ++i) {
+    out.push_back(storage::SamplePartOf(stored, i));
+  }
   return true;
 }
 

@@ -26,8 +26,8 @@ namespace msitd::compare {
 // store reads the bytes of those behind them. The results come in order.
 //
 // Pairs are taken window by window. For each window, one batch of either run
-// reads the pairs whose parts are known, and each thread claims a few pairs at
-// a time.
+// reads the pairs whose parts are known, another one their samples where the
+// run reads these ahead, and each thread claims a few pairs at a time.
 //
 // The second thread starts once two pairs wait. It never calls the observer:
 // the calling thread reports what the second one has read.
@@ -36,7 +36,7 @@ namespace msitd::compare {
 class PairMeasurer {
  public:
   // Windows whose bytes are in memory, or whose results wait to be taken; each
-  // holds a batch of either run.
+  // holds two batches of either run.
   static constexpr size_t kWindowsMax = 3;
   // Bytes of both sides of a window's pairs, and of those that are claimed at a
   // time; one pair alone may have more. A batch has room for what lies between

@@ -72,7 +72,9 @@ absl::StatusOr<std::span<const std::byte>> ShardReader::ReadSample(
                           : run_.ReadSample(tensor_, index, part_);
   if (!sample.ok()) return Annotate(sample.status(), label_);
   const storage::PartInfo& part = tensor_.parts[index];
-  const bool reads_all = part.has_bytes && !sample->empty();
+  // What is read ahead lies elsewhere, and only the sample comes from there.
+  const bool reads_all =
+      part.has_bytes && !sample->empty() && ahead_part_.batch == nullptr;
   observer_.OnRead(reads_all ? part.bytes : sample->size());
   return *sample;
 }

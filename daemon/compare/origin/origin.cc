@@ -39,6 +39,7 @@ void OriginFinder::StartGroup(const std::vector<TensorPair>& pairs) {
   pairs_ = &pairs;
   errors_.clear();
   verdicts_.clear();
+  is_unread_.clear();
   tree_.reset();
   sources_.clear();
   scopes_.clear();
@@ -50,18 +51,19 @@ void OriginFinder::Judge(const RowMetrics& metrics, v1::ComparisonRow& row) {
   const double error = ErrorOf(row, metrics);
   errors_.push_back(error);
   verdicts_.push_back(row.verdict());
+  is_unread_.push_back(row.unread() && std::isnan(error));
   if (row.io() == v1::IO_WEIGHT && error > 0 &&
       wrong_weights_.size() < kWrongWeightsMax) {
     double& worst = wrong_weights_[{row.rank(), row.op()}];
     worst = std::max(worst, error);
   }
-  if (row.verdict() != v1::FAIL || std::isnan(error)) return;
+  if (row.verdict() != v1::FAIL || std::isnan(error) || row.unread()) return;
   Advance();
   const auto event = static_cast<int32_t>(errors_.size() - 1);
   // What only the target has is no event.
   if (static_cast<size_t>(event) >= sources_.size()) return;
   const Source& source = sources_[event];
-  if (!source.is_unknown || source.error > 0) {
+  if (!source.is_unread && (!source.is_unknown || source.error > 0)) {
     row.set_amplification(Ratio(error, source.error));
   }
   row.set_origin(OriginOf(event, MakerOf(event, NoiseOf(event))));
@@ -70,6 +72,7 @@ void OriginFinder::Judge(const RowMetrics& metrics, v1::ComparisonRow& row) {
 void OriginFinder::PassOver() {
   errors_.push_back(std::numeric_limits<double>::quiet_NaN());
   verdicts_.push_back(v1::VERDICT_UNSPECIFIED);
+  is_unread_.push_back(false);
 }
 
 void OriginFinder::Advance() {
@@ -91,11 +94,13 @@ void OriginFinder::Advance() {
 }
 
 OriginFinder::Source OriginFinder::Worst(std::initializer_list<int32_t> events,
-                                         bool is_unknown) const {
+                                         bool is_unknown,
+                                         bool is_unread) const {
   Source source;
-  source.is_unknown = is_unknown;
+  source.is_unknown = is_unknown || is_unread;
+  source.is_unread = is_unread;
   for (const int32_t event : events) {
-    if (event == kNone) continue;
+    if (event == kNone || is_unread_[event]) continue;
     if (source.event != kNone && errors_[event] <= source.error) continue;
     source.event = event;
     source.error = errors_[event];
@@ -107,20 +112,22 @@ OriginFinder::Source OriginFinder::SourceOf(int32_t event) {
   const CallTree::Event& of = tree_->event(event);
   if (of.role == Role::kWeight || of.role == Role::kOther) return {};
   // The same bytes, recorded before at another place.
-  if (of.same != kNone) return Worst({of.same}, false);
+  if (of.same != kNone) return Worst({of.same}, false, is_unread_[of.same]);
   const CallTree::Call& call = tree_->calls()[of.call];
   const Scope& around = ScopeOf(call.parent);
   if (of.role == Role::kInput) {
-    return Worst({around.worst}, around.worst == kNone && around.has_unknown);
+    return Worst({around.worst}, around.worst == kNone && around.has_unknown,
+                 around.has_unread);
   }
   const Scope own = GivenTo(event);
   if (!call.has_input && !call.has_parts && !tree_->has_inputs()) {
     // Inputs are not on record. Most likely they are what came before.
     return Worst({around.worst, own.worst_weight},
-                 around.worst == kNone && around.has_unknown);
+                 around.worst == kNone && around.has_unknown,
+                 around.has_unread || own.has_unread);
   }
   return Worst({own.worst, own.worst_weight},
-               own.has_unknown && !call.has_matched_parts);
+               own.has_unknown && !call.has_matched_parts, own.has_unread);
 }
 
 std::string OriginFinder::CopyOf(int32_t event) const {
@@ -142,6 +149,7 @@ OriginFinder::Scope OriginFinder::GivenTo(int32_t event) {
   if (copy->second.worst_weight != kNone) {
     given.worst_weight = copy->second.worst_weight;
   }
+  given.has_unread = given.has_unread || copy->second.has_unread;
   return given;
 }
 
@@ -152,7 +160,9 @@ void OriginFinder::AddToScopes(int32_t event) {
   const bool is_allowed =
       (*pairs_)[event].target == nullptr && verdicts_[event] == v1::SKIPPED;
   const auto add = [&](Scope& scope, int32_t Scope::*worst) {
-    if (!is_known) {
+    if (is_unread_[event]) {
+      scope.has_unread = true;
+    } else if (!is_known) {
       scope.has_unknown = scope.has_unknown || !is_allowed;
     } else if (scope.*worst == kNone ||
                errors_[event] > errors_[scope.*worst]) {

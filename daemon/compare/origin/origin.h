@@ -60,7 +60,8 @@ class OriginFinder {
   void StartGroup(const std::vector<TensorPair>& pairs);
 
   // Takes the row of the next pair, which has its verdict. Sets the origin and
-  // the amplification of a row that fails.
+  // the amplification of a row that fails and was read. There is no
+  // amplification behind what was not read.
   void Judge(const RowMetrics& metrics, v1::ComparisonRow& row);
 
   // Passes over the next pair, which has no row yet.
@@ -79,13 +80,16 @@ class OriginFinder {
     // The event with the largest error; kNone if no error is known.
     int32_t event = CallTree::kNone;
     double error = 0;
-    // Some of it was not compared.
+    // Some of it was not compared, or its error is unknown since it was not
+    // read.
     bool is_unknown = false;
+    bool is_unread = false;
   };
   // The worst tensors that the code of a call has seen so far.
   struct Scope {
     int32_t worst = CallTree::kNone;
     bool has_unknown = false;
+    bool has_unread = false;
     int32_t worst_weight = CallTree::kNone;
   };
 
@@ -95,7 +99,8 @@ class OriginFinder {
   // Finds the sources of the events up to that of the last row.
   void Advance();
   Source SourceOf(int32_t event);
-  Source Worst(std::initializer_list<int32_t> events, bool is_unknown) const;
+  Source Worst(std::initializer_list<int32_t> events, bool is_unknown,
+               bool is_unread) const;
   void AddToScopes(int32_t event);
   // Names the call of the target that `event` has, in its golden call.
   std::string CopyOf(int32_t event) const;
@@ -118,6 +123,7 @@ class OriginFinder {
   // Of the pairs so far.
   std::vector<double> errors_;
   std::vector<v1::Verdict> verdicts_;
+  std::vector<bool> is_unread_;  // And the error is not known.
   std::optional<CallTree> tree_;
   std::vector<Source> sources_;
   std::vector<Scope> scopes_;

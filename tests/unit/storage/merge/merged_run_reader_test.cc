@@ -100,7 +100,7 @@ TEST_F(MergedRunReaderTest, SamplesAreReadAheadWherePlacesDo) {
   const auto scan = (*run)->Scan({}, "");
   TensorInfo tensor;
   ASSERT_TRUE(*(*scan)->Next(tensor));
-  const SamplePart sample = {&tensor, 0};
+  const SamplePart sample = SamplePartOf(tensor, 0);
   AlignedBuffer buffer;
   EXPECT_EQ((*run)->ReadSamples(std::span(&sample, 1), buffer), nullptr);
   EXPECT_TRUE((*run)->ReadSample(tensor, 0, buffer).ok());

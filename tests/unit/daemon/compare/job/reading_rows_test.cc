@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -108,9 +109,71 @@ TEST_F(ReadingRowsTest, NobodyIsSaidToHaveMadeWhatWasNotRead) {
   EXPECT_TRUE(unread.unread());
   EXPECT_EQ(unread.origin(), v1::ORIGIN_UNSPECIFIED);
   EXPECT_FALSE(unread.has_amplification());
-  EXPECT_FALSE(observer.rows.back().unread());
+  // What it is made of may be as wrong as it is.
+  const v1::ComparisonRow& read = observer.rows.back();
+  EXPECT_FALSE(read.unread());
+  EXPECT_NE(read.origin(), v1::CREATED);
+  EXPECT_FALSE(read.has_amplification());
   EXPECT_TRUE(observer.comparison.has_first_origin());
   EXPECT_EQ(observer.comparison.first_origin().op(), "op0");
+}
+
+// An error that grows little by little is made by nobody, though what lies
+// between is not read.
+TEST_F(ReadingRowsTest, DriftBehindUnreadRowsIsNoOrigin) {
+  const auto record = [this](std::string_view op, float error, bool is_proven) {
+    std::vector<float> target = Values();
+    for (size_t i = 0; i < target.size(); ++i) {
+      target[i] *= 1 + (is_proven || i % 2 == 0 ? error : -error);
+    }
+    // Both sides have the same norm and extremes.
+    if (!is_proven) {
+      target = Values();
+      std::rotate(target.begin(), target.begin() + 3, target.end());
+    }
+    Record(Floats(op, target), Floats(op, Values()));
+  };
+  float error = 1e-3F;
+  for (int i = 0; i < kProvenReadMax + 6; ++i, error *= 2) {
+    record(fmt::format("op{}", i), error, true);
+  }
+  record("last", error, false);
+  const RowObserver bytes = Run(Reading::kBytes);
+  const RowObserver unproven = Run(Reading::kUnproven);
+  EXPECT_EQ(bytes.rows.back().origin(), v1::PASSED_ON);
+  EXPECT_FALSE(unproven.rows.back().unread());
+  EXPECT_EQ(unproven.rows.back().origin(), v1::UNKNOWN_INPUTS);
+  EXPECT_EQ(unproven.comparison.first_origin().SerializeAsString(),
+            bytes.comparison.first_origin().SerializeAsString());
+}
+
+TEST_F(ReadingRowsTest, IntegersThatWereNotReadHaveNoOrigin) {
+  for (int i = 0; i < kProvenReadMax + 1; ++i) {
+    RecordedTensor golden;
+    golden.op = fmt::format("op{}", i);
+    golden.dtype = DType::kInt64;
+    golden.shape = {2};
+    golden.bytes = BytesOf(std::vector<int64_t>{1, 2});
+    RecordedTensor target = golden;
+    target.bytes = BytesOf(std::vector<int64_t>{1, 9});
+    Record(target, golden);
+  }
+  const v1::ComparisonRow row = Run(Reading::kUnproven).rows.back();
+  EXPECT_TRUE(row.unread());
+  EXPECT_EQ(row.origin(), v1::ORIGIN_UNSPECIFIED);
+  EXPECT_FALSE(row.has_amplification());
+}
+
+TEST_F(ReadingRowsTest, TypesAreNamedIfTheyDiffer) {
+  PolicySpec spec;
+  spec.preset = Preset::kBitwise;
+  plan_.policy = *Policy::Create(spec);
+  RecordedTensor target = Floats("op", std::vector<float>(2000));
+  RecordedTensor golden = target;
+  golden.dtype = DType::kInt32;
+  Record(target, golden);
+  EXPECT_EQ(Run(Reading::kSamples).rows[0].reason(),
+            "the types differ; the bytes were not read");
 }
 
 TEST_F(ReadingRowsTest, HashesProveWhereOnlyEqualBytesPass) {
