@@ -1,8 +1,6 @@
 """Every call of the client ends in its time, whatever became of the daemon."""
 
 import json
-import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +10,7 @@ from pathlib import Path
 
 import bounded_rank as rank
 import pytest
+from hosts import Namespace, why_no_namespace
 
 from daemon import Daemon
 
@@ -29,49 +28,13 @@ PATIENCE_S = 90
 Bounds = dict[str, float]
 
 
-class Namespace:
-    """A network namespace with a loopback device only."""
-
-    def __init__(self) -> None:
-        self._holder = subprocess.Popen(
-            [
-                "unshare",
-                "--net",
-                "sh",
-                "-c",
-                "ip link set lo up && echo up && exec cat",
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self._holder.stdout is not None
-        self.is_up = self._holder.stdout.readline() == "up\n"
-
-    @property
-    def prefix(self) -> list[str]:
-        """The words before a command that run it in here."""
-        return ["nsenter", f"--net=/proc/{self._holder.pid}/ns/net"]
-
-    def drop(self) -> None:
-        """Loses every packet from now on."""
-        subprocess.run([*self.prefix, "ip", "link", "set", "lo", "down"], check=True)
-
-    def end(self) -> None:
-        """Ends the process that holds the namespace."""
-        self._holder.kill()
-        self._holder.communicate()
-
-
 @pytest.fixture
 def namespace() -> Iterator[Namespace]:
     """A network to be dropped."""
-    if os.geteuid() != 0 or not all(map(shutil.which, ("unshare", "nsenter", "ip"))):
-        pytest.skip("needs root, util-linux and iproute2")
+    if why_no_namespace():
+        pytest.skip(why_no_namespace())
     namespace = Namespace()
     try:
-        if not namespace.is_up:
-            pytest.skip("may not make a network namespace")
         yield namespace
     finally:
         namespace.end()
