@@ -6,7 +6,7 @@
 
 #include "daemon/ingest/ingest_pipeline.h"
 #include "daemon/service/call/bounded_service.h"
-#include "daemon/service/call/read_watch.h"
+#include "daemon/service/call/call_watch.h"
 #include "daemon/service/call/task_pool.h"
 #include "daemon/service/call/upload_call.h"
 #include "msitd/v1/attachment_service.grpc.pb.h"
@@ -75,7 +75,7 @@ class AttachmentServiceImpl final
   ingest::IngestPipeline& pipeline_;
   const CallPools pools_;
   const AttachmentWrites writes_;
-  ReadWatch watch_;
+  CallWatch watch_;
 
   Mutex mu_;
   size_t write_count_ ABSL_GUARDED_BY(mu_) = 0;

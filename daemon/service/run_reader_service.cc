@@ -43,7 +43,7 @@ grpc::ServerWriteReactor<v1::DescribeRunResponse>*
 RunReaderServiceImpl::DescribeRun(grpc::CallbackServerContext* context,
                                   const v1::DescribeRunRequest* request) {
   return StreamCall<v1::DescribeRunResponse>::Start(
-      pools_.queries, *context, MakeDescription(readers_, *request));
+      pools_.queries, *context, MakeDescription(readers_, *request), &places_);
 }
 
 grpc::ServerWriteReactor<v1::ListCoordinatesResponse>*
@@ -51,14 +51,14 @@ RunReaderServiceImpl::ListCoordinates(
     grpc::CallbackServerContext* context,
     const v1::ListCoordinatesRequest* request) {
   return StreamCall<v1::ListCoordinatesResponse>::Start(
-      pools_.queries, *context, MakeCoordinates(readers_, *request));
+      pools_.queries, *context, MakeCoordinates(readers_, *request), &places_);
 }
 
 grpc::ServerWriteReactor<v1::ScanTensorsResponse>*
 RunReaderServiceImpl::ScanTensors(grpc::CallbackServerContext* context,
                                   const v1::ScanTensorsRequest* request) {
   return StreamCall<v1::ScanTensorsResponse>::Start(
-      pools_.queries, *context, MakeEntries(readers_, *request));
+      pools_.queries, *context, MakeEntries(readers_, *request), &places_);
 }
 
 grpc::ServerUnaryReactor* RunReaderServiceImpl::GetEntry(
@@ -74,14 +74,14 @@ grpc::ServerWriteReactor<v1::ReadPartsResponse>*
 RunReaderServiceImpl::ReadParts(grpc::CallbackServerContext* context,
                                 const v1::ReadPartsRequest* request) {
   return StreamCall<v1::ReadPartsResponse>::Start(
-      pools_.queries, *context, MakeParts(readers_, *request));
+      pools_.queries, *context, MakeParts(readers_, *request), &places_);
 }
 
 grpc::ServerWriteReactor<v1::ListDigestsResponse>*
 RunReaderServiceImpl::ListDigests(grpc::CallbackServerContext* context,
                                   const v1::ListDigestsRequest* request) {
   return StreamCall<v1::ListDigestsResponse>::Start(
-      pools_.queries, *context, MakeDigests(readers_, *request));
+      pools_.queries, *context, MakeDigests(readers_, *request), &places_);
 }
 
 }  // namespace msitd::service

@@ -3,6 +3,7 @@
 
 #include "daemon/service/call/bounded_service.h"
 #include "daemon/service/call/reactor.h"
+#include "daemon/service/call/stream_places.h"
 #include "daemon/service/call/task_pool.h"
 #include "msitd/v1/run_reader_service.grpc.pb.h"
 #include "storage/face/run_reader.h"
@@ -45,6 +46,7 @@ class RunReaderServiceImpl final : public BoundedService<v1::RunReaderService> {
  private:
   storage::RunReaders& readers_;
   const CallPools pools_;
+  StreamPlaces places_;
 };
 
 }  // namespace msitd::service

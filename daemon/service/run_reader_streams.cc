@@ -222,17 +222,18 @@ class Entries final : public StreamSource<v1::ScanTensorsResponse>,
     if (is_over_) return StreamStep::kEnd;
     MSITD_RETURN_IF_ERROR(BeginScan());
     MessageTime time(call);
-    while (!writer_.is_full()) {
+    storage::EntryBatchWriter writer;
+    while (!writer.is_full()) {
       const absl::StatusOr<bool> found =
           scan_->Next(entry_, [&time] { return time.Check(); });
       if (time.is_over()) break;
       MSITD_RETURN_IF_ERROR(found.status());
       is_over_ = !*found;
       if (is_over_) break;
-      writer_.Add(entry_);
+      writer.Add(entry_);
     }
-    message.set_entry_count(static_cast<int64_t>(writer_.entry_count()));
-    if (writer_.entry_count() > 0) message.set_entries(writer_.Finish());
+    message.set_entry_count(static_cast<int64_t>(writer.entry_count()));
+    if (writer.entry_count() > 0) message.set_entries(writer.Finish());
     message.set_position(scan_->position());
     message.set_incomplete_count(
         static_cast<int64_t>(incomplete_before_ + scan_->incomplete_count()));
@@ -263,7 +264,6 @@ class Entries final : public StreamSource<v1::ScanTensorsResponse>,
   Clock::time_point scan_end_;
   uint64_t incomplete_before_ = 0;  // The scan at hand.
   storage::TensorInfo entry_;
-  storage::EntryBatchWriter writer_;
 };
 
 // A sample is found in a tensor that has the part, whatever its others are.

@@ -15,6 +15,7 @@
 #include "daemon/service/call/call_messages.h"
 #include "daemon/service/call/peer.h"
 #include "daemon/service/call/status_mapping.h"
+#include "daemon/service/call/stream_places.h"
 #include "daemon/service/call/task_pool.h"
 #include "grpcpp/alarm.h"
 #include "grpcpp/server_context.h"
@@ -213,13 +214,19 @@ class StreamCall final : public grpc::ServerWriteReactor<Response> {
  public:
   using Source = std::unique_ptr<StreamSource<Response>>;
 
-  // An error instead of a source ends the call with it.
+  // An error instead of a source ends the call with it. With `places`, which
+  // outlive the call, it needs a place there, and the source does not wait.
   static grpc::ServerWriteReactor<Response>* Start(
-      TaskPool& pool, const grpc::CallbackServerContext& context,
-      absl::StatusOr<Source> source) {
+      TaskPool& pool, grpc::CallbackServerContext& context,
+      absl::StatusOr<Source> source, StreamPlaces* places = nullptr) {
     absl::Status status = source.status();
     auto* call = new StreamCall(pool, context,
                                 status.ok() ? *std::move(source) : nullptr);
+    if (status.ok() && places != nullptr) {
+      auto place = places->Enter(context.c_call(), IsLocal(context.peer()));
+      status = place.status();
+      if (status.ok()) call->place_.emplace(*std::move(place));
+    }
     if (status.ok()) status = pool.Submit([call] { call->Step(); });
     if (!status.ok()) call->End(status);
     return call;
@@ -249,7 +256,7 @@ class StreamCall final : public grpc::ServerWriteReactor<Response> {
     if (!step.ok()) {
       End(step.status());
     } else if (*step == StreamStep::kMessage) {
-      this->StartWrite(&message_);
+      Write();
     } else if (*step == StreamStep::kEnd) {
       End(absl::OkStatus());
     } else {
@@ -257,15 +264,34 @@ class StreamCall final : public grpc::ServerWriteReactor<Response> {
     }
   }
 
+  void Write() {
+    if (place_.has_value()) {
+      const absl::Status status = place_->BeginWrite(message_.ByteSizeLong());
+      if (!status.ok()) {
+        End(status);
+        return;
+      }
+    }
+    this->StartWrite(&message_);
+  }
+
   void End(const absl::Status& status) {
     const grpc::Status answer = ToGrpcStatus(status);
     pool_.CountEnd(answer.error_code(), std::nullopt);
+    if (place_.has_value()) {
+      // The end may wait behind messages that nobody takes. A stream with a
+      // place never waits for its source, so that nobody else has that now.
+      source_.reset();
+      message_ = Response();
+      place_->End();
+    }
     this->Finish(answer);
   }
 
   void Park() {
     const std::shared_ptr<Parking> parking = parking_;
     bool cancelled = false;
+    MSITD_CHECK(!place_.has_value());
     {
       // The lock keeps OnCancel away until the number of the waiter is known.
       // After Await somebody else may own the call.
@@ -284,6 +310,11 @@ class StreamCall final : public grpc::ServerWriteReactor<Response> {
   }
 
   void OnWriteDone(bool ok) override {
+    if (place_.has_value()) {
+      place_->EndWrite();
+      // So that a stream that waits for its turn takes little.
+      message_ = Response();
+    }
     if (!ok) call_.Cancel();
     Continue();
   }
@@ -306,7 +337,8 @@ class StreamCall final : public grpc::ServerWriteReactor<Response> {
   const TaskPool::CallCount count_;
   TaskPool& pool_;
   Call call_;
-  const Source source_;
+  std::optional<StreamPlaces::Place> place_;
+  Source source_;
   const std::shared_ptr<Parking> parking_ = std::make_shared<Parking>();
   Response message_;
 };

@@ -216,7 +216,10 @@ class StreamRequestCall final : public RequestCall {
                             status.error_message()));
   }
 
-  void OnWriteDone(bool ok) override { writer_->OnWriteDone(ok); }
+  void OnWriteDone(bool ok) override {
+    message_bytes_.Clear();
+    writer_->OnWriteDone(ok);
+  }
 
   // The request, then one message of the answer after the other.
   grpc::ByteBuffer message_bytes_;

@@ -13,9 +13,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/service/call/call_messages.h"
+#include "daemon/service/call/call_watch.h"
 #include "daemon/service/call/first_reads.h"
 #include "daemon/service/call/reactor.h"
-#include "daemon/service/call/read_watch.h"
 #include "daemon/service/call/status_mapping.h"
 #include "daemon/service/call/task_pool.h"
 #include "protos/status/status.h"
@@ -60,7 +60,7 @@ class UploadCall final
   struct Parts {
     TaskPool& pool;
     FirstReads& first_reads;
-    ReadWatch& watch;
+    CallWatch& watch;
     size_t message_bytes_max;
     UploadTimes times;
   };
@@ -78,7 +78,7 @@ class UploadCall final
   }
 
  private:
-  using Clock = ReadWatch::Clock;
+  using Clock = CallWatch::Clock;
 
   void StartFirstRead() override { StartRead(&incoming_); }
 

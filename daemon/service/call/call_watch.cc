@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/service/call/read_watch.h"
+#include "daemon/service/call/call_watch.h"
 
 #include <vector>
 
@@ -12,10 +12,12 @@ constexpr std::chrono::milliseconds kLookInterval{100};
 
 }  // namespace
 
-ReadWatch::ReadWatch()
-    : watcher_(StartThread("read-watch", [this] { Watch(); })) {}
+CallWatch::CallWatch(grpc_status_code code, const char* why)
+    : code_(code),
+      why_(why),
+      watcher_(StartThread("call-watch", [this] { Watch(); })) {}
 
-ReadWatch::~ReadWatch() {
+CallWatch::~CallWatch() {
   {
     MutexLock lock(mu_);
     stopped_ = true;
@@ -24,7 +26,7 @@ ReadWatch::~ReadWatch() {
   watcher_.join();
 }
 
-void ReadWatch::Expect(grpc_call* call, Clock::time_point deadline) {
+void CallWatch::Expect(grpc_call* call, Clock::time_point deadline) {
   {
     MutexLock lock(mu_);
     expected_.emplace(call, deadline);
@@ -32,12 +34,12 @@ void ReadWatch::Expect(grpc_call* call, Clock::time_point deadline) {
   changed_.NotifyOne();
 }
 
-void ReadWatch::Came(grpc_call* call) {
+void CallWatch::Came(grpc_call* call) {
   MutexLock lock(mu_);
   expected_.erase(call);
 }
 
-void ReadWatch::Watch() {
+void CallWatch::Watch() {
   while (true) {
     std::vector<grpc_call*> late;
     {
@@ -58,9 +60,7 @@ void ReadWatch::Watch() {
       }
     }
     for (grpc_call* call : late) {
-      grpc_call_cancel_with_status(call, GRPC_STATUS_DEADLINE_EXCEEDED,
-                                   "the next message took too long to come",
-                                   nullptr);
+      grpc_call_cancel_with_status(call, code_, why_, nullptr);
       grpc_call_unref(call);
     }
   }
