@@ -9,12 +9,16 @@ with query.connect() as daemon:
     done = daemon.comparisons.run("golden", "bf16")
     rows = daemon.comparisons.rows(done, verdicts="fail").to_pandas()
 
+`connect_fleet` asks many daemons as if they were one.
+
 Needs grpcio and protobuf: pip install 'msitd[query]'. numpy, torch, ml_dtypes,
 pandas and pyarrow are imported only by the methods that return their objects.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -43,9 +47,19 @@ from msitd.query.comparison_types import (
 )
 from msitd.query.comparisons import Comparisons, RowListing
 from msitd.query.connection import Caller, Settings, seconds_of
-from msitd.query.errors import QueryError
+from msitd.query.errors import PartialError, QueryError
+from msitd.query.fleet import (
+    Fleet,
+    FleetCaptures,
+    FleetListing,
+    FleetRuns,
+    FleetTensorListing,
+    FleetTensors,
+    Nodes,
+)
 from msitd.query.listing import Listing
 from msitd.query.node import Node
+from msitd.query.nodes import parse_nodes, read_nodes
 from msitd.query.runs import Runs
 from msitd.query.tensors import TensorListing, Tensors
 from msitd.query.types import (
@@ -98,6 +112,12 @@ __all__ = [
     "Comparisons",
     "Connection",
     "CustomMetric",
+    "Fleet",
+    "FleetCaptures",
+    "FleetListing",
+    "FleetRuns",
+    "FleetTensorListing",
+    "FleetTensors",
     "GroupBy",
     "Histogram",
     "InputDifference",
@@ -111,6 +131,7 @@ __all__ = [
     "Node",
     "NodeStatus",
     "OpPair",
+    "PartialError",
     "Policy",
     "Preset",
     "QueryError",
@@ -143,6 +164,7 @@ __all__ = [
     "Verification",
     "VerificationFinding",
     "connect",
+    "connect_fleet",
     "select",
 ]
 
@@ -224,3 +246,70 @@ def connect(
     return Connection(
         Caller(settings, seconds_of(timeout), seconds_of(connect_timeout))
     )
+
+
+def connect_fleet(
+    endpoints: str | Iterable[str] | None = None,
+    *,
+    endpoints_file: str | os.PathLike[str] | None = None,
+    allow_partial: bool = False,
+    node_timeout: float | timedelta = 10.0,
+    tls: bool | None = None,
+    ca_file: str | None = None,
+    cert_file: str | None = None,
+    key_file: str | None = None,
+    timeout: float | timedelta | None = None,
+    connect_timeout: float | timedelta | None = None,
+) -> Fleet:
+    """Names many daemons, which are asked as if they were one.
+
+    All nodes are asked at the same time. One that does not answer makes the answer
+    partial: PartialError names it, or with `allow_partial` the answer is that of the
+    others and `Fleet.unreachable` names it.
+
+    Args:
+        endpoints: What `msitctl --endpoints` takes: a list separated by commas of
+            endpoints, `dns:///HOST:PORT`, `slurm:` or `slurm:PORT`; or several such
+            lists. Default: MSITCTL_ENDPOINTS.
+        endpoints_file: A file with such a list in each line, `#` begins a comment.
+            Default: MSITCTL_ENDPOINTS_FILE.
+        allow_partial: Takes an answer that some nodes are lacking in.
+        node_timeout: Longest time of a call of each node, in seconds or as a
+            timedelta, with the connection.
+        tls: As `connect`, for every node; so are the four that follow.
+        ca_file: See `connect`.
+        cert_file: See `connect`.
+        key_file: See `connect`.
+        timeout: Longest time of a call, wait or stream of one node alone, such as
+            those of `Fleet.at`; see `connect`.
+        connect_timeout: Longest time to reach a node; see `connect`.
+
+    Raises:
+        ImportError: grpcio or protobuf is not installed.
+        OSError: A file cannot be read, or a name has no address.
+        ValueError: An argument is wrong, or there is none of the first two.
+    """
+    if endpoints is None and endpoints_file is None:
+        endpoints = os.environ.get("MSITCTL_ENDPOINTS") or None
+        if endpoints is None:
+            endpoints_file = os.environ.get("MSITCTL_ENDPOINTS_FILE") or None
+    if (endpoints is None) == (endpoints_file is None):
+        raise ValueError("one of endpoints and endpoints_file names the nodes")
+    if endpoints is not None:
+        nodes = parse_nodes(endpoints)
+    else:
+        assert endpoints_file is not None
+        nodes = read_nodes(endpoints_file)
+    each = seconds_of(node_timeout)
+    both: list[dict[str, Connection]] = []
+    for limit in (each, seconds_of(timeout)):
+        connections = {}
+        for node in nodes:
+            settings = Settings(
+                node.endpoint, tls, ca_file, cert_file, key_file, node.host
+            )
+            connections[node.endpoint] = Connection(
+                Caller(settings, limit, seconds_of(connect_timeout))
+            )
+        both.append(connections)
+    return Fleet(Nodes(both[0], both[1], allow_partial))

@@ -63,6 +63,8 @@ class Comparisons:
         policy: Policy | None = None,
         matching: Matching | None = None,
         timeout: float | timedelta | None = None,
+        golden_source: str = "",
+        target_source: str = "",
     ) -> Comparison:
         """Compares two runs and waits for the end.
 
@@ -77,6 +79,8 @@ class Comparisons:
             matching: Which tensors belong to each other; None: equal names.
             timeout: Longest time to wait, in seconds; None: that of the
                 connection, else 24 hours.
+            golden_source: As `create`.
+            target_source: As `create`.
 
         Returns:
             The comparison when it is done; its `verdict` is the result.
@@ -86,7 +90,13 @@ class Comparisons:
                 `DEADLINE_EXCEEDED` if time ran out.
         """
         made = self.create(
-            golden_run, target_run, select, policy=policy, matching=matching
+            golden_run,
+            target_run,
+            select,
+            policy=policy,
+            matching=matching,
+            golden_source=golden_source,
+            target_source=target_source,
         )
         try:
             return self.wait(made, timeout=timeout)
@@ -110,6 +120,8 @@ class Comparisons:
         detach: bool = False,
         watches: Iterable[str] = (),
         reading: Reading | None = None,
+        golden_source: str = "",
+        target_source: str = "",
     ) -> Comparison:
         """Starts a comparison and returns it at once.
 
@@ -124,6 +136,10 @@ class Comparisons:
             detach: With `follow`: goes on even if nobody reads it.
             watches: Conditions on rows, such as `target_nan_count > 0`.
             reading: What is read of pairs whose hashes differ; None: the bytes.
+            golden_source: Where the golden run lies: a daemon that `peers` of this
+                one names, the URL of an archive, or several daemons and `local`,
+                separated by commas. Empty: here.
+            target_source: The same of the target.
         """
         comparison = Comparison(
             golden_run=golden_run,
@@ -135,6 +151,8 @@ class Comparisons:
             detach=detach,
             watches=tuple(watches),
             reading=reading or "",
+            golden_source=golden_source,
+            target_source=target_source,
         )
         return self._call(
             "CreateComparison", new("CreateComparisonRequest", comparison=comparison)

@@ -63,7 +63,10 @@ class Settings:
         ca_file: str | None,
         cert_file: str | None,
         key_file: str | None,
+        tls_host: str = "",
     ) -> None:
+        """`tls_host`: what the certificate is for, if `endpoint` has an address."""
+        self._tls_host = tls_host
         self.ca_file = ca_file or os.environ.get("MSITCTL_CA_FILE", "")
         self.cert_file = cert_file or os.environ.get("MSITCTL_CERT_FILE", "")
         self.key_file = key_file or os.environ.get("MSITCTL_KEY_FILE", "")
@@ -87,7 +90,7 @@ class Settings:
     def channel(self, grpc: Any, connect_timeout: float) -> Any:
         """Makes the channel; raises OSError for a file that cannot be read."""
         connect_ms = max(int(connect_timeout * 1000), 1)
-        options = [
+        options: list[tuple[str, int | str]] = [
             ("grpc.max_receive_message_length", _MESSAGE_BYTES_MAX),
             # A daemon is reached directly; a web proxy would be in the way.
             ("grpc.enable_http_proxy", 0),
@@ -98,6 +101,8 @@ class Settings:
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", _RECONNECT_MS_MAX),
         ]
+        if self._tls_host:
+            options.append(("grpc.ssl_target_name_override", self._tls_host))
         if not self.tls:
             return grpc.insecure_channel(self.target, options=options)
         files = (self.ca_file, self.key_file, self.cert_file)

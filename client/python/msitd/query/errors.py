@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msitd._core.errors import MsitError
 
 
@@ -28,3 +30,17 @@ class QueryError(MsitError):
         reason = f" ({self.reason})" if self.reason else ""
         message = f": {self.message}" if self.message else ""
         return f"{self.code}{reason}{message}"
+
+
+class PartialError(QueryError):
+    """Some of several daemons do not answer, so that the answer would lack them."""
+
+    unreachable: dict[str, str]
+    """Why, by node."""
+
+    def __init__(self, unreachable: Mapping[str, str]) -> None:
+        why = "; ".join(f"no answer of {n}: {e}" for n, e in unreachable.items())
+        super().__init__(
+            "UNAVAILABLE", "", f"{why}; with allow_partial=True others suffice"
+        )
+        self.unreachable = dict(unreachable)

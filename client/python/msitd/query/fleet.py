@@ -1,0 +1,479 @@
+"""Many daemons that are asked as if they were one."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from msitd.query import merging
+from msitd.query.comparison_types import ComparedTensor, Comparison, Matching, Policy
+from msitd.query.errors import PartialError, QueryError
+from msitd.query.table import columns_of, to_arrow, to_pandas
+from msitd.query.types import (
+    CaptureCoverage,
+    GroupBy,
+    Histogram,
+    NodeStatus,
+    Run,
+    RunRanks,
+    Stats,
+    Tensor,
+    TensorFilter,
+)
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    import numpy
+    import pandas
+    import pyarrow
+    import torch
+    from typing_extensions import Self
+
+    from msitd.query import Connection
+    from msitd.query.listing import Listing
+
+T = TypeVar("T")
+
+# Errors of the request, which every node would give.
+_OF_REQUEST = (
+    "ALREADY_EXISTS",
+    "CANCELLED",
+    "FAILED_PRECONDITION",
+    "INVALID_ARGUMENT",
+    "OUT_OF_RANGE",
+)
+
+
+class Nodes:
+    """Asks all nodes at the same time, each within its own time. Thread-safe."""
+
+    def __init__(
+        self,
+        short: Mapping[str, Connection],
+        long: Mapping[str, Connection],
+        allow_partial: bool,
+    ) -> None:
+        """Takes two connections of each node: one whose calls end with the time of a
+        node, and one for whatever takes longer."""
+        self._short = dict(short)
+        self._long = dict(long)
+        self._allow_partial = allow_partial
+        self._pool = ThreadPoolExecutor(len(self._short), "msitd-node")
+        self._lock = threading.Lock()
+        self._unreachable: dict[str, str] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._short)
+
+    @property
+    def unreachable(self) -> dict[str, str]:
+        with self._lock:
+            return dict(self._unreachable)
+
+    def at(self, node: str) -> Connection:
+        """Returns one node. ValueError if the list has no such node."""
+        if node not in self._long:
+            raise ValueError(f"{node!r} is none of {', '.join(self._long)}")
+        return self._long[node]
+
+    def close(self) -> None:
+        for connection in (*self._short.values(), *self._long.values()):
+            connection.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def ask(
+        self, call: Callable[[Connection], T], needs_all: bool = True
+    ) -> list[tuple[str, T]]:
+        """Returns the answers by node, without nodes that lack what is asked for.
+
+        Raises:
+            PartialError: A node does not answer, which `needs_all` and nobody allows.
+            QueryError: The request is wrong, no node has what is asked for, or none
+                answers.
+        """
+
+        def one(connection: Connection) -> T | QueryError:
+            try:
+                return call(connection)
+            except QueryError as error:
+                return error
+
+        try:
+            results = list(self._pool.map(one, self._short.values()))
+        except RuntimeError:
+            raise QueryError("CANCELLED", "", "the connection is closed") from None
+        answers: list[tuple[str, T]] = []
+        absent: QueryError | None = None
+        failed: dict[str, QueryError] = {}
+        for node, result in zip(self._short, results, strict=True):
+            if not isinstance(result, QueryError):
+                self._note(node, None)
+                answers.append((node, result))
+            elif result.code in _OF_REQUEST:
+                raise result
+            elif result.code == "NOT_FOUND":
+                self._note(node, None)
+                absent = absent or result
+            else:
+                failed[node] = result
+        for node, error in failed.items():
+            self._note(node, error)
+        if failed and not self._allow_partial and (needs_all or not answers):
+            raise PartialError({node: str(error) for node, error in failed.items()})
+        if not answers:
+            raise absent or next(iter(failed.values()))
+        return answers
+
+    def fail(self, node: str, error: QueryError) -> None:
+        """A node has failed that had begun to answer. Raises as `ask` does."""
+        if error.code in _OF_REQUEST:
+            raise error
+        self._note(node, error)
+        if not self._allow_partial:
+            raise PartialError({node: str(error)})
+
+    def _note(self, node: str, error: QueryError | None) -> None:
+        with self._lock:
+            if error is None:
+                self._unreachable.pop(node, None)
+            else:
+                self._unreachable[node] = str(error)
+
+
+class FleetListing(Generic[T]):
+    """Rows of all nodes in the order of one daemon. Each iteration asks anew."""
+
+    def __init__(
+        self,
+        nodes: Nodes,
+        row_type: type[T],
+        list_of: Callable[[Connection], Listing[T]],
+        key: Callable[[T], Any],
+        join: Callable[[Sequence[tuple[str, T]]], T] | None,
+        limit: int | None,
+    ) -> None:
+        """`join` makes one row of those with the same key; None leaves them apart."""
+        self._nodes = nodes
+        self._row_type = row_type
+        self._list_of = list_of
+        self._key = key
+        self._join = join
+        self._limit = limit
+
+    def __iter__(self) -> Iterator[T]:
+        if self._limit == 0:
+            return
+
+        def begin(connection: Connection) -> tuple[list[T], Iterator[T]]:
+            rows = iter(self._list_of(connection))
+            first = next(rows, None)
+            return ([] if first is None else [first]), rows
+
+        heads: dict[str, T] = {}
+        rest: dict[str, Iterator[T]] = {}
+        for node, (first, rows) in self._nodes.ask(begin):
+            if first:
+                heads[node], rest[node] = first[0], rows
+        count = 0
+        while heads and (self._limit is None or count < self._limit):
+            least = min(self._key(row) for row in heads.values())
+            same = [node for node, row in heads.items() if self._key(row) == least]
+            taken = same if self._join is not None else same[:1]
+            rows_taken = [(node, heads.pop(node)) for node in taken]
+            yield (rows_taken[0][1] if self._join is None else self._join(rows_taken))
+            count += 1
+            for node in taken:
+                try:
+                    for row in rest[node]:
+                        heads[node] = row
+                        break
+                except QueryError as error:
+                    self._nodes.fail(node, error)
+            # Of equal rows, that of the first node comes first.
+            heads = {node: heads[node] for node in self._nodes.names if node in heads}
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Reads all rows into a table, as `Listing.to_pandas` does."""
+        return to_pandas(list(self), columns_of(self._row_type, {}))
+
+    def to_arrow(self) -> pyarrow.Table:
+        """Reads all rows into a table, as `Listing.to_arrow` does."""
+        return to_arrow(list(self), columns_of(self._row_type, {}))
+
+
+class FleetTensorListing(FleetListing[Tensor]):
+    """Tensors of a run on all nodes."""
+
+    def ranks(self) -> RunRanks:
+        """Returns which ranks of the run the list covers; see `TensorListing.ranks`."""
+        # Every list of the class below is one of tensors.
+        asked: Any = self._list_of
+        return merging.merge_ranks(
+            ranks for _, ranks in self._nodes.ask(lambda node: asked(node).ranks())
+        )
+
+
+class FleetRuns:
+    """Runs of all nodes. Every method may raise QueryError."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+
+    def list(self, *, limit: int | None = None) -> FleetListing[Run]:
+        """Lists runs in the order of their names, each once; see `Runs.list`."""
+        return FleetListing(
+            self._nodes,
+            Run,
+            lambda node: node.runs.list(limit=limit),
+            lambda run: run.name,
+            _join_runs,
+            limit,
+        )
+
+    def get(self, run: str) -> Run:
+        """Returns one run with the ranks and counts of all nodes; see `Runs.get`."""
+        return _join_runs(self._nodes.ask(lambda node: node.runs.get(run)))
+
+    def holders(self, run: str) -> dict[str, Run]:
+        """Returns what each node that has the run says of it, by node."""
+        return dict(self._nodes.ask(lambda node: node.runs.get(run)))
+
+    def seal(self, run: str) -> Run:
+        """Ends the capture of a run on every node that has it; see `Runs.seal`."""
+        return _join_runs(self._nodes.ask(lambda node: node.runs.seal(run)))
+
+
+class FleetTensors:
+    """Tensors of all nodes. Every method may raise QueryError."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+
+    def list(
+        self,
+        run: str,
+        select: TensorFilter | None = None,
+        *,
+        limit: int | None = None,
+    ) -> FleetTensorListing:
+        """Lists tensors in the order of one daemon; see `Tensors.list`."""
+        return self._list(
+            lambda node: node.tensors.list(run, select, limit=limit), limit
+        )
+
+    def find(
+        self,
+        run: str,
+        where: str,
+        select: TensorFilter | None = None,
+        *,
+        limit: int | None = None,
+    ) -> FleetTensorListing:
+        """Lists the tensors whose statistics meet a condition; see `Tensors.find`."""
+        return self._list(
+            lambda node: node.tensors.find(run, where, select, limit=limit), limit
+        )
+
+    def get(self, name: str) -> Tensor:
+        """Returns one tensor, of the first node that has it; see `Tensors.get`."""
+        return self._holder_of(name)[1]
+
+    def stats(
+        self,
+        run: str,
+        select: TensorFilter | None = None,
+        *,
+        by: GroupBy | None = None,
+    ) -> Stats:
+        """Returns statistics over the tensors of all nodes; see `Tensors.stats`.
+
+        Counts and extremes are exact. Sums and norms of a group that lies on several
+        nodes may differ from those of one daemon in the last digits.
+        """
+        answers = self._nodes.ask(lambda node: node.tensors.stats(run, select, by=by))
+        _warn_of_doubles(run, answers)
+        return merging.merge_stats([answer for _, answer in answers])
+
+    def histogram(
+        self,
+        tensor: Tensor | ComparedTensor | str,
+        *,
+        bins: int = 64,
+        low: float | None = None,
+        high: float | None = None,
+    ) -> Histogram:
+        """Returns how the elements of a tensor spread; see `Tensors.histogram`."""
+        node, known = self._holder_of(tensor)
+        return self._nodes.at(node).tensors.histogram(
+            known, bins=bins, low=low, high=high
+        )
+
+    def read(
+        self, tensor: Tensor | ComparedTensor | str, *, sample: bool = False
+    ) -> numpy.ndarray[Any, Any]:
+        """Reads a tensor as a numpy array; see `Tensors.read`."""
+        node, known = self._holder_of(tensor)
+        return self._nodes.at(node).tensors.read(known, sample=sample)
+
+    def read_torch(
+        self, tensor: Tensor | ComparedTensor | str, *, sample: bool = False
+    ) -> torch.Tensor:
+        """Reads a tensor as a torch tensor; see `Tensors.read_torch`."""
+        node, known = self._holder_of(tensor)
+        return self._nodes.at(node).tensors.read_torch(known, sample=sample)
+
+    def _list(
+        self, list_of: Callable[[Connection], Listing[Tensor]], limit: int | None
+    ) -> FleetTensorListing:
+        return FleetTensorListing(
+            self._nodes, Tensor, list_of, merging.key_of_tensor, None, limit
+        )
+
+    def _holder_of(self, tensor: Tensor | ComparedTensor | str) -> tuple[str, Tensor]:
+        name = tensor if isinstance(tensor, str) else tensor.name
+        # One is enough, whatever becomes of the others.
+        return self._nodes.ask(lambda node: node.tensors.get(name), needs_all=False)[0]
+
+
+class FleetCaptures:
+    """What the ranks of all nodes record."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+
+    def coverage(self, run: str) -> CaptureCoverage:
+        """Returns what became of the tensors of a run; see `Captures.coverage`."""
+        answers = self._nodes.ask(lambda node: node.captures.coverage(run))
+        _warn_of_doubles(run, answers)
+        return merging.merge_coverage([answer for _, answer in answers])
+
+
+class Fleet:
+    """Many daemons and their calls. Thread-safe; see `connect_fleet`."""
+
+    runs: FleetRuns
+    tensors: FleetTensors
+    captures: FleetCaptures
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+        self.runs = FleetRuns(nodes)
+        self.tensors = FleetTensors(nodes)
+        self.captures = FleetCaptures(nodes)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that are asked, as their list spells them."""
+        return self._nodes.names
+
+    @property
+    def unreachable(self) -> dict[str, str]:
+        """Nodes whose last call has failed, with why: answers since then lack them."""
+        return self._nodes.unreachable
+
+    def at(self, node: str) -> Connection:
+        """Returns the connection of one of `nodes`, for all that is asked of one.
+
+        Raises:
+            ValueError: There is no such node.
+        """
+        return self._nodes.at(node)
+
+    def statuses(self) -> dict[str, NodeStatus]:
+        """Returns the state and the counters of each daemon, by node."""
+        return dict(self._nodes.ask(lambda node: node.node.status()))
+
+    def compare(
+        self,
+        golden_run: str,
+        target_run: str,
+        select: TensorFilter | None = None,
+        *,
+        at: str,
+        policy: Policy | None = None,
+        matching: Matching | None = None,
+        timeout: float | timedelta | None = None,
+    ) -> Comparison:
+        """Has one node compare two runs, wherever they lie, and waits for the end.
+
+        That node reads what it lacks from the others, which its `peers` have to name
+        as `nodes` does. Its rows are those of a single daemon that holds all:
+        `fleet.at(node).comparisons.rows(done)`. A node that is lacking makes the runs
+        shorter; see `unreachable`.
+
+        Args:
+            golden_run: The run taken as right.
+            target_run: The run under test.
+            select: Which tensors of both; None: all.
+            at: The node, one of `nodes`.
+            policy: What passes; None: the defaults.
+            matching: Which tensors belong to each other; None: equal names.
+            timeout: Longest time to wait, in seconds; None: 24 hours.
+
+        Raises:
+            ValueError: There is no such node.
+            QueryError: As `Comparisons.run`.
+        """
+        worker = self.at(at)
+        return worker.comparisons.run(
+            golden_run,
+            target_run,
+            select,
+            policy=policy,
+            matching=matching,
+            timeout=timeout,
+            golden_source=self._source_of(golden_run, at),
+            target_source=self._source_of(target_run, at),
+        )
+
+    def _source_of(self, run: str, at: str) -> str:
+        """Where a run lies, as the node that compares says it."""
+        holders = list(self.runs.holders(run))
+        if holders == [at]:
+            return ""
+        return ",".join("local" if node == at else node for node in holders)
+
+    def close(self) -> None:
+        """Ends all calls. Doing so again does nothing."""
+        self._nodes.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _join_runs(answers: Sequence[tuple[str, Run]]) -> Run:
+    name = answers[0][1].name
+    _warn_of_doubles(name, answers)
+    runs = [run for _, run in answers]
+    for what in merging.disagreements(runs):
+        warnings.warn(f"the nodes disagree about {what} of run {name}", stacklevel=3)
+    return merging.merge_runs(runs)
+
+
+def _warn_of_doubles(
+    run: str, answers: Sequence[tuple[str, Run | Stats | CaptureCoverage]]
+) -> None:
+    """Warns of ranks that lie on two nodes."""
+    for number, (node, answer) in enumerate(answers):
+        for other, before in answers[:number]:
+            both = merging.common(before.ranks_held, answer.ranks_held)
+            if both:
+                warnings.warn(
+                    f"{other} and {node} both hold ranks {merging.text_of(both)} of "
+                    f"run {run}: what both have counts twice",
+                    stacklevel=4,
+                )
