@@ -96,6 +96,17 @@ bool Fleet::has_failed() const {
                      [](const auto& node) { return node->has_failed(); });
 }
 
+std::string Fleet::ErrorOf(std::string_view node) const {
+  for (const auto& known : nodes_) {
+    if (known->name == node) return known->error;
+  }
+  return "";
+}
+
+void Fleet::AskAgain() {
+  for (const auto& node : nodes_) node->error.clear();
+}
+
 void Fleet::TellOnce(const std::string& line) {
   if (told_.size() >= kToldMax ||
       std::find(told_.begin(), told_.end(), line) != told_.end()) {

@@ -50,6 +50,10 @@ class Fleet : public Fanout {
   Outcome WorkAt(std::string_view node);
 
   bool has_failed() const;
+  // Why a node has failed; empty if it has not.
+  std::string ErrorOf(std::string_view node) const;
+  // Has nodes that have failed asked again.
+  void AskAgain();
 
   // The node of the row that is being taken.
   const std::string& row_node() const { return row_node_; }

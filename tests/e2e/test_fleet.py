@@ -528,3 +528,72 @@ def test_one_node_reduces_to_the_bits_of_one_store(
         words = ("tensor", "stats", "--run", "t", *by)
         answer = ask_json(peers, *words, "--at", peers[1])
         assert answer["groups"] == whole.ctl_json(*words)["groups"]
+
+
+def test_a_report_is_of_the_node_that_has_the_comparison(
+    peers: list[str], tmp_path: Path
+) -> None:
+    words = ("compare", "run", "g", "t", "--rows", "none", "--at", peers[1])
+    name = ask_json(peers, *words, expect=FAILED)["comparison"]["name"]
+    assert name == f"c-000001@{peers[1]}"
+    reports = []
+    for i, who in enumerate(([name], ["c-000001"], ["c-000001", "--at", peers[1]])):
+        out = tmp_path / f"{i}.csv"
+        ask(peers, "compare", "report", *who, "--out", str(out))
+        reports.append(out.read_text())
+    assert reports[0].count("\n") == 1 + 16
+    assert reports == [reports[0]] * 3
+    out = tmp_path / "page.html"
+    ask(peers, "compare", "report", name, "--out", str(out))
+    assert f"at local,{peers[0]}" in out.read_text() or peers[0] in out.read_text()
+    gone = ask(peers, "compare", "report", "c-000009", "--out", "-", expect=NOT_FOUND)
+    assert "c-000009" in gone.stderr
+    lost = ("compare", "report", name, "--at", peers[0], "--out", "-")
+    assert f"is not of {peers[0]}" in ask(peers, *lost, expect=USAGE).stderr
+
+    # Now both have one of that name.
+    ask(peers, *words[:-1], peers[0], expect=FAILED)
+    both = ask(peers, "compare", "report", "c-000001", "--out", "-", expect=USAGE)
+    assert all(f"c-000001@{place}" in both.stderr for place in peers)
+    joined = f"c-000001@{peers[0]},{peers[1]}"
+    ask(peers, "compare", "report", joined, "--out", "-", expect=USAGE)
+    ask(peers, "compare", "report", joined, "--at", peers[1], "--out", "-")
+    ask(peers, "compare", "report", "c-000001", "--at", "unix:/none", expect=USAGE)
+
+
+def test_top_has_a_line_for_each_node(
+    endpoints: list[str], two: tuple[Daemon, Daemon]
+) -> None:
+    words = ("node", "top", "--once", "--interval", "200ms")
+    lines = ask(endpoints, *words).stdout.splitlines()
+    assert lines[0].split()[:4] == ["node", "storage", "up", "runs"]
+    assert [line.split()[0] for line in lines[1:]] == endpoints
+    assert all(line.split()[1] == "OK" and " 2 " in line for line in lines[1:])
+    ask(endpoints, *words, "-o", "json", expect=USAGE)
+    with stopped(two[1]):
+        begin = time.monotonic()
+        result = ask(endpoints, *words, expect=PARTIAL)
+        assert time.monotonic() - begin < 4
+    lines = result.stdout.splitlines()
+    assert lines[1].split()[:2] == [endpoints[0], "OK"]
+    assert lines[2].startswith(f"{endpoints[1]}  no answer  ")
+    assert lines[3].startswith(f"no answer of {endpoints[1]}: ")
+
+
+def test_top_asks_a_node_again_that_did_not_answer(
+    endpoints: list[str], two: tuple[Daemon, Daemon]
+) -> None:
+    words = ("--endpoints", ",".join(endpoints), "node", "top", "--interval", "200ms")
+    with stopped(two[1]):
+        process = subprocess.Popen(
+            [BIN_DIR / "msitctl", *words], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(4)]
+    try:
+        assert lines[2].startswith(f"{endpoints[1]}  no answer")
+        while not (line := process.stdout.readline()).startswith(f"{endpoints[1]}  OK"):
+            assert line
+    finally:
+        process.kill()
+        process.wait()

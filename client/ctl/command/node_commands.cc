@@ -9,6 +9,7 @@
 
 #include "client/ctl/command/node_diag.h"
 #include "client/ctl/command/node_top.h"
+#include "client/ctl/command/node_top_fleet.h"
 #include "client/ctl/command/pages.h"
 #include "client/ctl/command_line.h"
 #include "client/query/endpoint.h"
@@ -99,7 +100,9 @@ struct TopWords {
 };
 
 Outcome Top(Invocation& invocation, const TopWords& words) {
+  const bool is_fleet = invocation.fleet() != nullptr;
   if (invocation.options().format != Format::kTable) {
+    if (is_fleet) return UsageError("node top of several daemons is a table");
     ListLayout layout;
     layout.field = "streams";
     layout.name = "run";
@@ -112,7 +115,9 @@ Outcome Top(Invocation& invocation, const TopWords& words) {
     return UsageError(
         fmt::format("--interval: {}", Message(interval.status())));
   }
-  return ShowTop(invocation, {*interval, words.once});
+  const TopFlags flags{*interval, words.once};
+  return is_fleet ? ShowFleetTop(invocation, flags)
+                  : ShowTop(invocation, flags);
 }
 
 void AddTop(CommandLine& line, CLI::App& noun) {
@@ -121,10 +126,13 @@ void AddTop(CommandLine& line, CLI::App& noun) {
       noun,
       {.name = "top",
        .summary = "Shows what each stream does: rates, memory, losses. Any "
-                  "other format than table prints its counters once.",
+                  "other format than table prints its counters once. Of "
+                  "several daemons: a line for each.",
        .examples = "msitctl node top\n"
-                   "msitctl node top --once --interval 10s",
-       .rpcs = "NodeService.GetNodeStatus, NodeService.ListStreams"},
+                   "msitctl node top --once --interval 10s\n"
+                   "msitctl --endpoints node1:7741,node2:7741 node top",
+       .rpcs = "NodeService.GetNodeStatus, NodeService.ListStreams",
+       .takes_fleet = true},
       [words](Invocation& invocation) { return Top(invocation, *words); });
   verb.add_option("--interval", words->interval,
                   "Time between two looks, such as 500ms or 10s")

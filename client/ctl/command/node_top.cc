@@ -2,7 +2,6 @@
 #include "client/ctl/command/node_top.h"
 
 #include <fmt/format.h>
-#include <google/protobuf/duration.pb.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/ctl/command/node_top_text.h"
 #include "client/ctl/print/table.h"
 #include "client/query/paging.h"
 #include "client/text/text.h"
@@ -27,10 +27,6 @@ constexpr int64_t kStreamsMax = 10'000;
 constexpr size_t kRowsShown = 40;
 // Lines above the rows.
 constexpr size_t kHeadLines = 4;
-
-constexpr char kHome[] = "\x1b[H";
-constexpr char kClearLine[] = "\x1b[K\n";
-constexpr char kClearRest[] = "\x1b[J";
 
 struct Look {
   std::chrono::steady_clock::time_point time;
@@ -52,24 +48,6 @@ Outcome TakeLook(Invocation& invocation, Look& look) {
         look.streams.push_back(static_cast<const v1::Stream&>(row));
       },
       page);
-}
-
-int64_t ToMs(const google::protobuf::Duration& duration) {
-  return duration.seconds() * 1000 + duration.nanos() / 1'000'000;
-}
-
-// What a counter rose by in a second. Below 0 only if the daemon was restarted.
-double Rate(int64_t before, int64_t after, double seconds) {
-  return std::max(static_cast<double>(after - before) / seconds, 0.0);
-}
-
-std::string SizeRate(double bytes) {
-  return HumanSize(static_cast<int64_t>(bytes)) + "/s";
-}
-
-std::string Percent(int64_t part, int64_t whole) {
-  if (whole <= 0) return "-";
-  return fmt::format("{}%", (100 * part + whole / 2) / whole);
 }
 
 double SecondsOf(const google::protobuf::Duration& duration) {
@@ -197,19 +175,6 @@ std::string Rows(const std::vector<Row>& rows, size_t shown,
 size_t TerminalLines() {
   winsize size{};
   return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;
-}
-
-// Writes over what was shown before.
-std::string InPlace(std::string_view text) {
-  std::string out = kHome;
-  for (const char c : text) {
-    if (c == '\n') {
-      out += kClearLine;
-    } else {
-      out += c;
-    }
-  }
-  return out + kClearRest;
 }
 
 }  // namespace

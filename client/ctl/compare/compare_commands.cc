@@ -330,6 +330,7 @@ void AddRows(CommandLine& line, CLI::App& noun) {
 
 void AddReport(CommandLine& line, CLI::App& noun) {
   auto flags = std::make_shared<ReportFlags>();
+  auto node = std::make_shared<std::string>();
   CLI::App& verb = line.AddVerb(
       noun,
       {.name = "report",
@@ -340,15 +341,29 @@ void AddReport(CommandLine& line, CLI::App& noun) {
            "1000\n"
            "msitctl compare report c-000001 --format msit --out "
            "msit_cmp_report.xlsx\n"
-           "msitctl compare report c-000001 --format msprobe --mode summary",
+           "msitctl compare report c-000001 --format msprobe --mode summary\n"
+           "msitctl --endpoints node1:7741,node2:7741 compare report "
+           "c-000001@node1:7741 --out report.html",
        .rpcs = "ComparisonService.GetComparison, "
                "ComparisonService.ListComparisonRows, "
                "NodeService.GetCapabilities, RunService.GetRun, "
-               "TensorService.ComputeHistogram, TensorService.ListTensors"},
-      [flags](Invocation& invocation) {
-        return WriteReport(invocation, *flags);
+               "TensorService.ComputeHistogram, TensorService.ListTensors",
+       .takes_fleet = true},
+      [flags, node](Invocation& invocation) -> Outcome {
+        if (invocation.fleet() == nullptr && node->empty()) {
+          return WriteReport(invocation, *flags);
+        }
+        MSITCTL_RETURN_IF_FAILED(
+            FindComparison(invocation, flags->name, *node));
+        return AtOneNode(invocation, *node, [&flags](Invocation& one) {
+          return WriteReport(one, *flags);
+        });
       });
   AddComparisonName(verb, flags->name);
+  verb.add_option("--at", *node,
+                  "With --endpoints: the node that has the comparison, if "
+                  "several have one of that name")
+      ->type_name("NODE");
   verb.add_option(
           "--format", flags->format,
           "csv, jsonl, xlsx, html, msit (its 24 columns), msprobe, "
