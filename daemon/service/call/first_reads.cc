@@ -35,6 +35,17 @@ void FirstReads::GiveTurn(const std::string& peer, Connection& connection) {
   IsLocal(peer) ? turns_.push_front(peer) : turns_.push_back(peer);
 }
 
+void FirstReads::ForgetIfEmpty(
+    std::map<std::string, Connection>::iterator connection) {
+  if (connection->second.active > 0 || !connection->second.waiting.empty()) {
+    return;
+  }
+  if (connection->second.has_turn) {
+    turns_.erase(std::find(turns_.begin(), turns_.end(), connection->first));
+  }
+  connections_.erase(connection);
+}
+
 std::vector<FirstReads::Reader*> FirstReads::TakeTurns() {
   std::vector<Reader*> out;
   while (active_.size() < kReadsMax && !turns_.empty()) {
@@ -89,9 +100,7 @@ void FirstReads::Leave(Reader& reader) {
     const auto found = connections_.find(peer);
     --found->second.active;
     GiveTurn(peer, found->second);
-    if (found->second.active == 0 && found->second.waiting.empty()) {
-      connections_.erase(found);
-    }
+    ForgetIfEmpty(found);
     next = TakeTurns();
   }
   for (Reader* granted : next) granted->StartFirstRead();
@@ -108,7 +117,7 @@ bool FirstReads::Abandon(Reader& reader) {
     if (found == waiting.end()) continue;
     waiting.erase(found);
     --waiting_count_;
-    if (it->second.active == 0 && waiting.empty()) connections_.erase(it);
+    ForgetIfEmpty(it);
     return true;
   }
   return false;

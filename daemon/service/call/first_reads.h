@@ -87,6 +87,9 @@ class FirstReads {
 
   void GiveTurn(const std::string& peer, Connection& connection)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Forgets a connection that has no call any more, and its turn.
+  void ForgetIfEmpty(std::map<std::string, Connection>::iterator connection)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Makes the readers active whose turn it is, and returns them.
   std::vector<Reader*> TakeTurns() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Watch();
@@ -95,9 +98,10 @@ class FirstReads {
   Mutex mu_;
   CondVar changed_;
   std::map<Reader*, Active> active_ ABSL_GUARDED_BY(mu_);
+  // Those that have a call in here, of which there are few: see kWaitingMax.
   std::map<std::string, Connection> connections_ ABSL_GUARDED_BY(mu_);
-  // Connections that have a waiting call, and fewer active ones than they may
-  // have.
+  // Each once: connections that have a waiting call, and fewer active ones than
+  // they may have.
   std::deque<std::string> turns_ ABSL_GUARDED_BY(mu_);
   uint64_t waiting_count_ ABSL_GUARDED_BY(mu_) = 0;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
