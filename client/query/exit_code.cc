@@ -5,35 +5,33 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+
+#include "protos/base/code_name.h"
 
 namespace msitd::ctl {
 namespace {
 
-struct CodeInfo {
-  const char* name;
-  const char* meaning;
-};
-
 // In the order of the gRPC codes.
-constexpr std::array<CodeInfo, 17> kCodes = {{
-    {"OK", "never used: success is 0"},
-    {"CANCELLED", "the call or the comparison was cancelled"},
-    {"UNKNOWN", "an error of unknown kind"},
-    {"INVALID_ARGUMENT", "the request is malformed; fix it"},
-    {"DEADLINE_EXCEEDED", "no answer within --timeout"},
-    {"NOT_FOUND", "no such run, tensor or comparison"},
-    {"ALREADY_EXISTS", "the name is taken"},
-    {"PERMISSION_DENIED", "not allowed"},
-    {"RESOURCE_EXHAUSTED", "a limit or a quota is reached"},
-    {"FAILED_PRECONDITION", "change the state first"},
-    {"ABORTED", "lost to another request"},
-    {"OUT_OF_RANGE", "past the end"},
-    {"UNIMPLEMENTED", "the daemon does not know the call"},
-    {"INTERNAL", "a bug in the daemon"},
-    {"UNAVAILABLE", "no daemon, or one that is starting or stopping"},
-    {"DATA_LOSS", "stored bytes are damaged"},
-    {"UNAUTHENTICATED", "no valid credentials"},
-}};
+constexpr std::array<const char*, kStatusCodeNames.size()> kMeanings = {
+    "never used: success is 0",
+    "the call or the comparison was cancelled",
+    "an error of unknown kind",
+    "the request is malformed; fix it",
+    "no answer within --timeout",
+    "no such run, tensor or comparison",
+    "the name is taken",
+    "not allowed",
+    "a limit or a quota is reached",
+    "change the state first",
+    "lost to another request",
+    "past the end",
+    "the daemon does not know the call",
+    "a bug in the daemon",
+    "no daemon, or one that is starting or stopping",
+    "stored bytes are damaged",
+    "no valid credentials",
+};
 
 }  // namespace
 
@@ -44,8 +42,7 @@ int ExitCodeOf(grpc::StatusCode code) {
 }
 
 const char* CodeName(grpc::StatusCode code) {
-  const auto number = static_cast<size_t>(code);
-  return number < kCodes.size() ? kCodes[number].name : "UNKNOWN";
+  return StatusCodeName(static_cast<int64_t>(code));
 }
 
 std::string ExitCodeHelp() {
@@ -63,9 +60,9 @@ std::string ExitCodeHelp() {
       "the answer is partial: a run lacks ranks of its world size, and nothing "
       "that is there fails; --allow-partial takes it; an import left "
       "something out");
-  for (size_t i = 1; i < kCodes.size(); ++i) {
+  for (size_t i = 1; i < kMeanings.size(); ++i) {
     add(kExitDaemonBase + static_cast<int>(i),
-        fmt::format("{}: {}", kCodes[i].name, kCodes[i].meaning));
+        fmt::format("{}: {}", kStatusCodeNames[i], kMeanings[i]));
   }
   add(kExitExecFailed, "of exec: it failed before its command ran");
   add(kExitCannotRun, "of exec: the command cannot be run");

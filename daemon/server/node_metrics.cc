@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <sys/resource.h>
 
-#include <array>
 #include <memory>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "daemon/metrics/metric_catalog.h"
 #include "daemon/server/file_budget.h"
 #include "daemon/server/freed_memory.h"
+#include "protos/base/code_name.h"
 
 namespace msitd::server {
 namespace {
@@ -24,25 +24,7 @@ constexpr double kNsPerS = 1e9;
 
 double ToDouble(uint64_t n) { return static_cast<double>(n); }
 
-// gRPC's names of its codes, by number.
-constexpr std::array<const char*, service::TaskPool::kCodeCount> kCodeNames = {
-    "OK",
-    "CANCELLED",
-    "UNKNOWN",
-    "INVALID_ARGUMENT",
-    "DEADLINE_EXCEEDED",
-    "NOT_FOUND",
-    "ALREADY_EXISTS",
-    "PERMISSION_DENIED",
-    "RESOURCE_EXHAUSTED",
-    "FAILED_PRECONDITION",
-    "ABORTED",
-    "OUT_OF_RANGE",
-    "UNIMPLEMENTED",
-    "INTERNAL",
-    "UNAVAILABLE",
-    "DATA_LOSS",
-    "UNAUTHENTICATED"};
+static_assert(kStatusCodeNames.size() == service::TaskPool::kCodeCount);
 
 void AddState(ingest::StorageState state, MetricPage& page) {
   using State = ingest::StorageState;
@@ -146,13 +128,13 @@ void NodeMetrics::AddCalls(MetricPage& page) const {
   for (const auto& [name, counted] : pools) {
     page.Add(kCallLatency, name, counted.latencies);
   }
-  for (size_t code = 0; code < kCodeNames.size(); ++code) {
+  for (size_t code = 0; code < kStatusCodeNames.size(); ++code) {
     uint64_t count = 0;
     for (const auto& [name, counted] : pools) {
       count += counted.ended_by_code[code];
     }
     if (count > 0 || code == 0) {
-      page.Add(kCalls, kCodeNames[code], ToDouble(count));
+      page.Add(kCalls, kStatusCodeNames[code], ToDouble(count));
     }
   }
   for (const auto& [name, counted] : pools) {

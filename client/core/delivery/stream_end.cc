@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/core/delivery/stream_end.h"
 
-#include <array>
-
+#include "protos/base/code_name.h"
 #include "protos/base/error_reason.h"
 
 namespace msitd::client {
@@ -15,26 +14,6 @@ enum Code : int32_t {
   kFailedPrecondition = 9,
   kUnimplemented = 12,
   kUnauthenticated = 16,
-};
-
-constexpr std::array<std::string_view, 17> kCodeNames = {
-    "OK",
-    "CANCELLED",
-    "UNKNOWN",
-    "INVALID_ARGUMENT",
-    "DEADLINE_EXCEEDED",
-    "NOT_FOUND",
-    "ALREADY_EXISTS",
-    "PERMISSION_DENIED",
-    "RESOURCE_EXHAUSTED",
-    "FAILED_PRECONDITION",
-    "ABORTED",
-    "OUT_OF_RANGE",
-    "UNIMPLEMENTED",
-    "INTERNAL",
-    "UNAVAILABLE",
-    "DATA_LOSS",
-    "UNAUTHENTICATED",
 };
 
 }  // namespace
@@ -60,9 +39,7 @@ StreamEnd EndOf(int32_t code, std::string_view reason) {
 
 std::string EndMessage(int32_t code, std::string_view message,
                        std::string_view reason) {
-  const bool is_known =
-      code >= 0 && code < static_cast<int32_t>(kCodeNames.size());
-  std::string out(kCodeNames[is_known ? static_cast<size_t>(code) : 2]);
+  std::string out(StatusCodeName(code));
   out.append(": ").append(message);
   if (!reason.empty()) out.append(" [").append(reason).append("]");
   return out;

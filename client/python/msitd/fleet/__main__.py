@@ -18,20 +18,6 @@ from typing import Any
 _USAGE = 2
 _LOCAL = 3
 _INTERRUPTED = 130
-_CODES = {
-    "CANCELLED": 1,
-    "INVALID_ARGUMENT": 3,
-    "DEADLINE_EXCEEDED": 4,
-    "NOT_FOUND": 5,
-    "PERMISSION_DENIED": 7,
-    "RESOURCE_EXHAUSTED": 8,
-    "FAILED_PRECONDITION": 9,
-    "UNIMPLEMENTED": 12,
-    "INTERNAL": 13,
-    "UNAVAILABLE": 14,
-    "DATA_LOSS": 15,
-    "UNAUTHENTICATED": 16,
-}
 _FAILED = 5
 
 
@@ -68,7 +54,7 @@ def _parse(words: list[str]) -> argparse.Namespace:
 
 def _answer(flags: argparse.Namespace) -> Any:
     from msitd.fleet.comparing import Wanted, run
-    from msitd.query.errors import QueryError
+    from msitd.query.errors import QueryError, code_number
     from msitd.query.messages import message_class, new
 
     comparison = message_class("msitd.v1.Comparison").FromString(
@@ -97,7 +83,7 @@ def _answer(flags: argparse.Namespace) -> Any:
         code = error.code if isinstance(error, QueryError) else "DEADLINE_EXCEEDED"
         answer.comparison.state = _FAILED
         answer.comparison.error = str(getattr(error, "message", error))
-        answer.comparison.error_code = _CODES.get(code, _CODES["INTERNAL"])
+        answer.comparison.error_code = code_number(code)
         if isinstance(error, QueryError):
             answer.comparison.error_reason = error.reason
         return answer

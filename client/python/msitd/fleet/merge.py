@@ -15,6 +15,7 @@ from typing import Any
 from msitd.fleet.groups import Numbers, Places, merged
 from msitd.fleet.orders import CompareOrder, Failure, Part, Place
 from msitd.fleet.tolerances import Tolerances
+from msitd.query.errors import code_number
 from msitd.query.messages import message_class
 
 # Fields of a Comparison that hold a row: the first one, by token and execution.
@@ -41,8 +42,8 @@ _NONE = -1
 # States of a Comparison.
 _DONE = 3
 _FAILED = 5
-_ERROR_CODES = {"INVALID_ARGUMENT": 3, "NOT_FOUND": 5, "RESOURCE_EXHAUSTED": 8}
-_UNAVAILABLE = 14
+# Other codes are those of a task that may be done again.
+_ERROR_CODES = ("INVALID_ARGUMENT", "NOT_FOUND", "RESOURCE_EXHAUSTED")
 _FAILURES_NAMED = 4
 
 _Row = tuple[Any, Place]
@@ -329,7 +330,8 @@ class Merge:
         assert first is not None
         out.state = _FAILED
         out.error = "; ".join(texts)
-        out.error_code = _ERROR_CODES.get(first.code, _UNAVAILABLE)
+        code = first.code if first.code in _ERROR_CODES else "UNAVAILABLE"
+        out.error_code = code_number(code)
         out.error_reason = first.reason
 
     def _failures_text(self) -> str:

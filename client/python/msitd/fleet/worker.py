@@ -25,7 +25,7 @@ from msitd.fleet.orders import (
 )
 from msitd.fleet.own_daemon import OwnDaemon
 from msitd.fleet.row_file import RowFile
-from msitd.query.errors import QueryError
+from msitd.query.errors import QueryError, code_name
 from msitd.query.messages import message_class
 
 # As in protos/msitd/v1/comparison_service.proto.
@@ -209,7 +209,7 @@ class _TakenRows:
 def _check_whole(header: Any, row_count: int) -> None:
     """Raises QueryError unless the comparison is done and all rows have come."""
     if header.state != _DONE:
-        code = _CODES.get(header.error_code, "INTERNAL")
+        code = code_name(header.error_code)
         why = header.error or "it was cancelled by another"
         raise QueryError(code, header.error_reason, why)
     counted = (
@@ -222,17 +222,3 @@ def _check_whole(header: Any, row_count: int) -> None:
         raise QueryError(
             "INTERNAL", "", f"{header.name}: {row_count} of {counted} rows have come"
         )
-
-
-_CODES = {
-    1: "CANCELLED",
-    3: "INVALID_ARGUMENT",
-    4: "DEADLINE_EXCEEDED",
-    5: "NOT_FOUND",
-    7: "PERMISSION_DENIED",
-    8: "RESOURCE_EXHAUSTED",
-    9: "FAILED_PRECONDITION",
-    14: "UNAVAILABLE",
-    15: "DATA_LOSS",
-    16: "UNAUTHENTICATED",
-}

@@ -18,7 +18,7 @@ from msitd.query.comparison_types import (
     Verdict,
 )
 from msitd.query.connection import Caller, seconds_of
-from msitd.query.errors import QueryError
+from msitd.query.errors import QueryError, code_name
 from msitd.query.listing import Listing
 from msitd.query.messages import from_message, new, to_message
 from msitd.query.node import Node
@@ -34,9 +34,6 @@ _RETRY_DELAY_S = 0.2
 
 # Rows of one call that adds metrics. The daemon takes 1000 rows, and 4 MiB.
 _ROWS_PER_CALL = 256
-
-# Names of the gRPC codes with which a comparison may fail.
-_CODES = {5: "NOT_FOUND", 8: "RESOURCE_EXHAUSTED", 14: "UNAVAILABLE", 15: "DATA_LOSS"}
 
 
 class RowListing(Listing[ComparisonRow]):
@@ -360,8 +357,7 @@ def _succeeded(comparison: Comparison) -> Comparison:
     if comparison.state == "cancelled":
         why = comparison.error or "cancelled by another"
         raise QueryError("CANCELLED", "", f"{comparison.name}: {why}")
-    # A daemon that tells no code has a fault of its own.
-    code = _CODES.get(comparison.error_code, "INTERNAL")
+    code = code_name(comparison.error_code)
     raise QueryError(
         code, comparison.error_reason, f"{comparison.name} failed: {comparison.error}"
     )

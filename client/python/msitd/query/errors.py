@@ -6,6 +6,38 @@ from collections.abc import Mapping
 
 from msitd._core.errors import MsitError
 
+CODES = (
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+)
+"""gRPC's names of its codes, by number."""
+
+
+def code_name(number: int) -> str:
+    """Returns the name of the code that something failed with: `INTERNAL` for none,
+    since what tells no code has a fault of its own."""
+    return CODES[number] if 0 < number < len(CODES) else "INTERNAL"
+
+
+def code_number(name: str) -> int:
+    """The inverse of `code_name`."""
+    return CODES.index(name if name in CODES[1:] else "INTERNAL")
+
 
 class QueryError(MsitError):
     """A call failed: the daemon refused it, or was not reached in time."""
