@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
+#include "tests/support/test_chunk.h"
 #include "tests/unit/daemon/service/service_fixture.h"
 
 namespace msitd::service {
@@ -130,6 +133,32 @@ TEST_P(CaptureServiceTest, TimesOfStreamsAddUp) {
   EXPECT_EQ(rank.recording_duration().nanos(), 0);
   EXPECT_EQ(rank.open_duration().seconds(), 40);
   EXPECT_EQ(rank.overhead(), 0.075);
+}
+
+TEST_P(CaptureServiceTest, WhatHooksCouldNotRecordIsToldByRank) {
+  Producer other("run", 3, 8);
+  Ingest(other, {{{.op = "a", .values = {1}}}});
+  const std::string text =
+      R"({"skipped":[{"reason":"meta","count":5,"op":"root"},)"
+      R"({"reason":"again","count":7,"is_harmless":true}]})";
+  testing::TestTensor document = testing::MakeTensor(
+      "run", 0, "not_recorded/a.json", static_cast<uint64_t>(text.size()));
+  document.key.rank = 0;
+  document.key.index = "";
+  document.key.io = Io::kState;
+  document.kind = RecordKind::kDocument;
+  std::memcpy(document.bytes.data(), text.data(), text.size());
+  testing::TestChunks chunks(/*stream_id=*/7, 0, {document});
+  ASSERT_TRUE(store_->log().Append(chunks.span()).ok());
+
+  const v1::RankCoverage told = CoverageOf(0);
+  EXPECT_EQ(told.not_recorded_count(), 5);
+  ASSERT_EQ(told.not_recorded_size(), 2);
+  EXPECT_EQ(told.not_recorded(0).reason(), "meta");
+  EXPECT_EQ(told.not_recorded(0).op(), "root");
+  EXPECT_TRUE(told.not_recorded(1).is_harmless());
+  EXPECT_EQ(CoverageOf(3).not_recorded_count(), 0);
+  EXPECT_EQ(CoverageOf(3).not_recorded_size(), 0);
 }
 
 TEST_P(CaptureServiceTest, CoverageOfNoRunIsNotFound) {
