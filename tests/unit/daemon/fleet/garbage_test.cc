@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "daemon/fleet/remote_run_reader.h"
+#include "daemon/service/call/status_mapping.h"
 #include "msitd/v1/run_reader_service.grpc.pb.h"
 #include "protos/status/status.h"
 #include "storage/batch/entry_batch.h"
@@ -429,6 +430,32 @@ TEST_P(GarbageTest, ThatBreaksOffIsAskedForAgain) {
   ASSERT_TRUE(*(*scan)->Next(entry));
   AlignedBuffer buffer;
   EXPECT_TRUE((*reader)->ReadPart(entry.parts[0], buffer).ok());
+}
+
+TEST_P(GarbageTest, OfAPeerThatIsFullIsAskedForAgain) {
+  const grpc::Status full = service::ToGrpcStatus(
+      WithReason(absl::ResourceExhaustedError("256 streams are read at a time"),
+                 ErrorReason::kRequestsExhausted));
+  std::atomic<int> refused = 0;
+  peer_->on_scan =
+      [&](int, v1::ScanTensorsResponse&) -> std::optional<grpc::Status> {
+    if (refused++ % 2 == 0) return full;
+    return std::nullopt;
+  };
+  const auto reader = Open();
+  ASSERT_TRUE(reader.ok());
+  EXPECT_TRUE(ScanAll(**reader).ok());
+  EXPECT_EQ(count_, 36);
+  EXPECT_GT(peer_->scan_count, 1);
+  // For good, it is an error that says so.
+  peer_->on_scan = [&](int, v1::ScanTensorsResponse&) {
+    return std::optional(full);
+  };
+  const absl::Status status = ScanAll();
+  EXPECT_TRUE(absl::IsResourceExhausted(status));
+  EXPECT_THAT(std::string(Message(status)),
+              AllOf(HasSubstr(peer_->endpoint()),
+                    HasSubstr("256 streams are read at a time")));
 }
 
 TEST_P(GarbageTest, IsGivenUpInTime) {

@@ -152,6 +152,30 @@ TEST_P(TwinReaderTest, TakesEqualGroupsFromHere) {
   EXPECT_FALSE((*far)->ReadPart(parts[0], buffer).ok());
 }
 
+TEST_P(TwinReaderTest, GoesOnIfThePeerIsRestartedBetweenDigestsAndBytes) {
+  // Digests are there now.
+  ASSERT_TRUE(twin_->ListCoordinates({}).ok());
+  const std::string expected = EntriesOf(*twin_, Everything(), false);
+  auto scan = twin_->Scan({}, "");
+  storage::TensorInfo entry;
+  ASSERT_TRUE(*(*scan)->Next(entry));
+  RestartWithStore();
+  size_t far_count = 0;
+  bool found = true;
+  while (found) {
+    AlignedBuffer buffer;
+    const auto bytes = twin_->ReadPart(entry.parts[0], buffer);
+    ASSERT_TRUE(bytes.ok()) << Message(bytes.status());
+    EXPECT_EQ(chunk::HashBytes(*bytes), entry.hash);
+    far_count += entry.parts[0].place.file >> 63 == 0;
+    const auto next = (*scan)->Next(entry);
+    ASSERT_TRUE(next.ok()) << Message(next.status());
+    found = *next;
+  }
+  EXPECT_EQ(far_count, 4u);
+  EXPECT_EQ(EntriesOf(*twin_, Everything(), false), expected);
+}
+
 TEST_P(TwinReaderTest, SaysThatTheRunHereHasChanged) {
   if (fake_ == nullptr) return;
   ASSERT_TRUE(twin_->ListCoordinates({}).ok());

@@ -1,0 +1,144 @@
+"""Nodes that claim what others hold, are of another version, or are named twice."""
+
+import subprocess
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from chunk_bytes import Chunk, Record, float32
+from msitd.v1 import run_service_pb2 as run_pb
+from wire import write
+
+from daemon import BIN_DIR, Daemon
+
+USAGE, PARTIAL, UNIMPLEMENTED = 2, 4, 64 + 12
+WORLD = 4
+
+
+def socket_of(daemon: Daemon) -> str:
+    return f"unix:{daemon.socket_dir}/msitd.sock"
+
+
+def record(daemon: Daemon, run: str, ranks: list[int]) -> None:
+    for rank in ranks:
+        chunk = Chunk(run, [Record("a", float32(rank + 1.0), [1])], rank=rank).pack()
+        write(daemon.channel(), run, [chunk], rank=rank, world_size=WORLD)
+    daemon.ctl("run", "seal", run)
+
+
+def ask(endpoints: list[str], *words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [BIN_DIR / "msitctl", "--endpoints", ",".join(endpoints), *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def two(new_daemon: Callable[[], Daemon]) -> list[Daemon]:
+    """Two daemons that may read each other, by either of their addresses."""
+    daemons = [new_daemon(), new_daemon()]
+    peers = [f"--peers={socket_of(daemon)}" for daemon in daemons]
+    for daemon in daemons:
+        daemon.start(*peers)
+    return daemons
+
+
+def test_a_rank_that_two_nodes_claim_is_compared_nowhere(two: list[Daemon]) -> None:
+    places = [socket_of(daemon) for daemon in two]
+    record(two[0], "g", [0, 1, 2])
+    record(two[1], "g", [2, 3])
+    record(two[0], "t", [0, 1])
+    record(two[1], "t", [2, 3])
+    words = ("compare", "run", "g", "t", "--at", places[0], "--rows", "none")
+    done = ask(places, *words)
+    assert done.returncode > 64, (done.stdout, done.stderr)
+    assert "rank 2" in done.stderr
+    assert "local" in done.stderr or places[0] in done.stderr
+    assert places[1] in done.stderr
+    # What is only listed and added shows both, and names them.
+    stats = ask(places, "tensor", "stats", "--run", "g", "--by", "rank", "-o", "csv")
+    assert "both hold rank 2 of run g: what both have counts twice" in stats.stderr
+    assert stats.stdout.splitlines()[3].startswith("2,2,")
+
+
+def test_a_daemon_that_is_named_by_two_addresses_is_told_of(two: list[Daemon]) -> None:
+    record(two[0], "g", [0, 1])
+    record(two[1], "g", [2, 3])
+    aliases = []
+    for number in range(31):
+        for daemon in two:
+            # The same socket file by another path.
+            folder = Path(daemon.socket_dir) / f"{number}"
+            folder.symlink_to(daemon.socket_dir)
+            aliases.append(f"unix:{folder}/msitd.sock")
+    places = [socket_of(daemon) for daemon in two] + aliases
+    assert len(places) == 64
+    # Spelled alike, a node counts once.
+    done = ask([places[0], places[1], places[0]], "tensor", "stats", "--run", "g")
+    assert (done.returncode, "note" in done.stderr) == (0, False)
+    done = ask(places, "run", "get", "g", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    assert (
+        f"{places[0]} and {places[2]} both hold ranks 0-1 of run g" in done.stderr
+        or (f"{places[2]} and {places[0]} both hold ranks 0-1 of run g" in done.stderr)
+    )
+    # Lines for people are bounded.
+    assert done.stderr.count("\n") <= 100
+    words = ("compare", "run", "g", "g", "--at", places[0])
+    done = ask(places[:3], *words)
+    assert done.returncode > 64, (done.stdout, done.stderr)
+
+
+@contextmanager
+def older(place: str) -> Iterator[None]:
+    """A server that knows nothing but the ranks of a run."""
+
+    class Handler(grpc.GenericRpcHandler):
+        def service(self, details: Any) -> Any:
+            if not details.method.endswith("RunService/GetRun"):
+                return None
+            run = run_pb.Run(name="g", world_size=WORLD)
+            run.ranks_held.add(first=2, last=3)
+            return grpc.unary_unary_rpc_method_handler(
+                lambda request, context: run.SerializeToString()
+            )
+
+    server = grpc.server(futures.ThreadPoolExecutor(2))
+    server.add_generic_rpc_handlers((Handler(),))
+    server.add_insecure_port(place)
+    server.start()
+    yield
+    server.stop(None).wait()
+
+
+def test_a_node_of_an_older_version_is_named(two: list[Daemon], tmp_path: Path) -> None:
+    place = f"unix:{two[0].socket_dir}/old.sock"
+    record(two[0], "g", [0, 1])
+    record(two[0], "t", [0, 1, 2, 3])
+    places = [socket_of(two[0]), place]
+    with older(place):
+        for words in (
+            ("tensor", "stats", "--run", "g"),
+            ("tensor", "list", "--run", "g"),
+            ("capture", "coverage", "g"),
+            ("node", "status"),
+        ):
+            done = ask(places, *words)
+            assert done.returncode == PARTIAL, (words, done.stderr)
+            assert f"no answer of {place}: UNIMPLEMENTED" in done.stderr, words
+        top = ask(places, "node", "top", "--once", "--interval", "100ms")
+        assert f"no answer of {place}: UNIMPLEMENTED" in top.stdout
+        # It is to be read, and lends nothing.
+        two[0].stop()
+        two[0].start("--peers", place, "--peer-timeout-ms", "2000")
+        words = ("compare", "run", "g", "t", "--at", places[0])
+        done = ask(places, *words)
+        assert done.returncode == UNIMPLEMENTED, (done.stdout, done.stderr)
+        assert f"peer {place}: it is of a version that lends no runs" in done.stderr
