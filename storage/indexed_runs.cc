@@ -69,6 +69,10 @@ absl::StatusOr<RunInfo> IndexedRuns::SetJob(std::string_view name,
   return index_->SetJob(name, job);
 }
 
+absl::StatusOr<RunInfo> IndexedRuns::EndRestore(std::string_view name) {
+  return index_->EndRestore(name);
+}
+
 absl::StatusOr<RunInfo> IndexedRuns::SetRetention(
     std::string_view name, const RunRetention& retention) {
   return index_->SetRetention(name, retention);

@@ -42,6 +42,7 @@ class IndexedRuns final : public Runs {
                                        int32_t world_size) override;
   absl::StatusOr<RunInfo> SetJob(std::string_view name,
                                  std::string_view job) override;
+  absl::StatusOr<RunInfo> EndRestore(std::string_view name) override;
   absl::StatusOr<RunInfo> SetRetention(std::string_view name,
                                        const RunRetention& retention) override;
   absl::StatusOr<RunInfo> SetCapturePolicy(std::string_view name,

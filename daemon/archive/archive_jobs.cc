@@ -76,7 +76,9 @@ absl::StatusOr<ArchiveJob> ArchiveJobs::Restore(const std::string& url,
   job.archived_run = archived_run;
   job.url = store->url();
   job.caller = caller;
-  if (world_.runs.GetRun(job.run).ok()) {
+  // What an earlier restore has left is replaced.
+  if (const auto there = world_.runs.GetRun(job.run);
+      there.ok() && !there->spec.restoring) {
     return WithReason(MakeStatus(absl::StatusCode::kAlreadyExists,
                                  "there is a run '{}' already", job.run),
                       ErrorReason::kRunExists);

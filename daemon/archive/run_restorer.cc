@@ -9,6 +9,7 @@
 
 #include "daemon/archive/rank_records.h"
 #include "daemon/archive/restore_stream.h"
+#include "daemon/log/log.h"
 #include "protos/base/attachment_limits.h"
 #include "protos/base/limits.h"
 #include "protos/base/stream_id.h"
@@ -72,6 +73,7 @@ class Restorer {
     spec.job = manifest_.run.spec.job;
     spec.caller = request_.caller;
     spec.user_agent = "restore";
+    spec.restores = true;
     const uint32_t process = std::random_device()() | 1;
     for (const int32_t rank : ranks) {
       spec.rank = rank;
@@ -164,7 +166,7 @@ absl::StatusOr<std::vector<std::string>> Restorer::Compare() {
     all.kinds.push_back(static_cast<RecordKind>(kind));
   }
   MSITD_ASSIGN_OR_RETURN(const auto restored,
-                         request_.readers.OpenRun(request_.run));
+                         request_.readers.OpenRunAsItIs(request_.run));
   MSITD_ASSIGN_OR_RETURN(const auto scan, archived_.Scan(all, ""));
   storage::EntryHasher hasher;
   uint64_t missing_count = 0;
@@ -205,7 +207,33 @@ absl::StatusOr<std::vector<std::string>> Restorer::Compare() {
   return out;
 }
 
+// Removes what a restore that failed has left of the run.
+absl::Status RemoveRest(const RestoreRequest& request) {
+  const auto there = request.runs.GetRun(request.run);
+  if (!there.ok() || !there->spec.restoring) return absl::OkStatus();
+  return request.pipeline.DeleteRun(request.run, request.caller);
+}
+
 }  // namespace
+
+void RemoveBrokenRestores(storage::Runs& runs,
+                          ingest::IngestPipeline& pipeline) {
+  constexpr size_t kRunsAtOnce = 256;
+  std::string after;
+  while (true) {
+    const auto found = runs.ListRuns(after, kRunsAtOnce);
+    if (!found.ok() || found->empty()) return;
+    after = found->back().spec.name;
+    for (const storage::RunInfo& run : *found) {
+      if (!run.spec.restoring) continue;
+      const absl::Status status = pipeline.DeleteRun(run.spec.name);
+      log::Get("archive")->warn(
+          "removed run={} reason='the daemon ended while it restored it'{}",
+          run.spec.name,
+          status.ok() ? "" : fmt::format(" error='{}'", Message(status)));
+    }
+  }
+}
 
 absl::StatusOr<std::vector<std::string>> RestoreRun(
     const RestoreRequest& request, ProgressCall progress) {
@@ -220,19 +248,23 @@ absl::StatusOr<std::vector<std::string>> RestoreRun(
   spec.owner = request.caller.name;
   // The first stream sets both, as it does for every new run.
   spec.job.clear();
+  spec.restoring = true;
+  MSITD_RETURN_IF_ERROR(RemoveRest(request));
   MSITD_RETURN_IF_ERROR(request.runs.CreateRun(spec).status());
   Restorer restorer(request, *archived, manifest, progress);
   absl::Status status = restorer.Copy();
   if (status.ok()) {
     auto differences = restorer.Compare();
-    if (differences.ok()) return differences;
-    status = differences.status();
+    status = differences.ok() ? request.runs.EndRestore(request.run).status()
+                              : differences.status();
+    if (status.ok()) return differences;
   }
   const absl::Status deleted =
       request.pipeline.DeleteRun(request.run, access::Daemon());
   if (!deleted.ok()) {
-    return Annotate(status,
-                    fmt::format("run '{}' stays, half restored", request.run));
+    return Annotate(status, fmt::format("run '{}' stays, half restored, until "
+                                        "the daemon starts again",
+                                        request.run));
   }
   return status;
 }

@@ -30,9 +30,11 @@ struct RestoreRequest {
 
 // Makes a sealed run of an archived one: its records come in as those of a
 // producer do, in the order in which they were received once. Then both are
-// compared, entry by entry; returns in what they differ, for people. If it
-// fails, the run is deleted again. `progress` is told how many records were
-// read, and of how many, and may end the call by an error.
+// compared, entry by entry; returns in what they differ, for people. Until then
+// the run is marked as one that is being restored, and nobody else reads it or
+// writes to it. If it fails, the run is deleted again; what could not be
+// deleted is replaced by the next restore of that name. `progress` is told how
+// many records were read, and of how many, and may end the call by an error.
 //
 // Memory: 4 MiB for each rank, and the entries of a token of each.
 //
@@ -40,5 +42,10 @@ struct RestoreRequest {
 absl::StatusOr<std::vector<std::string>> RestoreRun(
     const RestoreRequest& request,
     absl::FunctionRef<absl::Status(uint64_t, uint64_t)> progress);
+
+// Deletes the runs whose restore was broken off by the end of the daemon.
+// Called before anybody may restore.
+void RemoveBrokenRestores(storage::Runs& runs,
+                          ingest::IngestPipeline& pipeline);
 
 }  // namespace msitd::archive

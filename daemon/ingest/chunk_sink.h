@@ -33,6 +33,8 @@ struct StreamSpec {
   std::string job = {};
   // Who asks. Nobody may stream who is not named here with the role writer.
   access::Caller caller = {};
+  // Restores the run, which others may not stream into meanwhile.
+  bool restores = false;
 };
 
 // Memory that a transport lends with a chunk. Destroying it says that the
@@ -102,10 +104,10 @@ class ChunkSink {
   //
   // Errors: INVALID_ARGUMENT (RANK_OUT_OF_RANGE, FIELD_INVALID);
   // PERMISSION_DENIED (ROLE_REFUSED; NOT_OWNER: the run is somebody else's);
-  // FAILED_PRECONDITION (RUN_SEALED, RUN_EXISTS: the run has another world
-  // size, or tensors of the rank from others); ALREADY_EXISTS (RANK_BUSY);
-  // RESOURCE_EXHAUSTED (STREAMS_EXHAUSTED); UNAVAILABLE (NOT_SERVING); those of
-  // the store.
+  // FAILED_PRECONDITION (RUN_SEALED, RUN_RESTORING; RUN_EXISTS: the run has
+  // another world size, or tensors of the rank from others); ALREADY_EXISTS
+  // (RANK_BUSY); RESOURCE_EXHAUSTED (STREAMS_EXHAUSTED); UNAVAILABLE
+  // (NOT_SERVING); those of the store.
   struct Opened {
     StreamHandle stream;
     // The run of the stream, which may not be the one that was asked for.

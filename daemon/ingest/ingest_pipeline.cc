@@ -103,6 +103,7 @@ absl::StatusOr<capture::Policy> IngestPipeline::SetCapturePolicy(
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info,
                          CreateOrGetRun(run, 0, "", caller.name));
   if (info.sealed) return RunSealed(run, "is sealed");
+  if (info.spec.restoring) return storage::RunRestoring(run);
   capture::Policies policies;
   if (!info.capture_policy.empty() &&
       !capture::Decode(info.capture_policy, policies)) {
@@ -291,6 +292,10 @@ absl::StatusOr<storage::RunInfo> IngestPipeline::SealRun(
     std::string_view run, const access::Caller& caller) {
   const RunHold hold(*this, run);
   MSITD_RETURN_IF_ERROR(CheckHeldRun(run, caller));
+  if (caller != access::Daemon()) {
+    MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, runs_.GetRun(run));
+    if (info.spec.restoring) return storage::RunRestoring(run);
+  }
   EndStreamsOf(run, "was sealed", /*discards=*/false);
   ForgetActivity(run);
   return runs_.SealRun(run);

@@ -138,6 +138,7 @@ class IngestPipeline final : public ChunkSink {
   // flight, then seals the run. Blocks; on commits of other runs only if the
   // run has something in flight.
   //
+  // Errors: FAILED_PRECONDITION (RUN_RESTORING) for others than the daemon.
   // Errors of this and of the four below: PERMISSION_DENIED (NOT_OWNER) if the
   // run is there, and neither the caller's nor is the caller an admin.
   absl::StatusOr<storage::RunInfo> SealRun(

@@ -63,7 +63,7 @@ bool IsUntouched(const storage::RunInfo& run) {
 
 // True if the streams of a job of `world_size` ranks may write to the run.
 bool TakesStreams(const storage::RunInfo& run, int32_t world_size) {
-  return !run.sealed &&
+  return !run.sealed && !run.spec.restoring &&
          (run.spec.world_size == 0 || run.spec.world_size == world_size);
 }
 
@@ -227,6 +227,9 @@ absl::StatusOr<storage::RunInfo> IngestPipeline::JoinRun(
   MSITD_RETURN_IF_ERROR(
       access::CheckMayAdd(spec.caller, run.spec.owner, spec.run));
   if (run.sealed) return RunSealed(spec.run, "is sealed");
+  if (run.spec.restoring && !spec.restores) {
+    return storage::RunRestoring(spec.run);
+  }
   if (run.spec.world_size != 0 && run.spec.world_size != spec.world_size) {
     return WithReason(
         MakeStatus(Code::kFailedPrecondition,

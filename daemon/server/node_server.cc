@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "daemon/access/method_rules.h"
+#include "daemon/archive/run_restorer.h"
 #include "daemon/config/command_line.h"
 #include "daemon/fleet/remote_source.h"
 #include "daemon/log/log.h"
@@ -242,6 +243,7 @@ absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
   auto out = std::unique_ptr<NodeServer>(new NodeServer(
       config, store, std::move(archive_places), std::move(run_sources),
       std::move(comparisons), std::move(policy), std::move(audit)));
+  archive::RemoveBrokenRestores(store.runs(), out->pipeline_);
   MSITD_RETURN_IF_ERROR(out->StartIngestServer(config));
   const NamedService services[] = {
       {v1::ArchiveService::service_full_name(), &out->archive_service_},

@@ -266,7 +266,9 @@ void ToProto(const storage::RunInfo& run, v1::Run& out) {
     (*out.mutable_labels())[key] = value;
   }
   out.set_owner(run.spec.owner);
-  out.set_state(run.sealed ? v1::Run::SEALED : v1::Run::ACTIVE);
+  out.set_state(run.spec.restoring ? v1::Run::RESTORING
+                : run.sealed       ? v1::Run::SEALED
+                                   : v1::Run::ACTIVE);
   ToProto(run.create_time_ns, *out.mutable_create_time());
   if (run.sealed) ToProto(run.seal_time_ns, *out.mutable_seal_time());
   v1::RunCounters& counters = *out.mutable_counters();

@@ -86,7 +86,8 @@ absl::Status Apply(const v1::Retention& changes,
 
 absl::StatusOr<storage::RunRanks> FindRanks(storage::RunReaders& readers,
                                             const storage::RunInfo& run) {
-  MSITD_ASSIGN_OR_RETURN(const auto reader, readers.OpenRun(run.spec.name));
+  MSITD_ASSIGN_OR_RETURN(const auto reader,
+                         readers.OpenRunAsItIs(run.spec.name));
   return storage::FindRunRanks(*reader, run, {});
 }
 

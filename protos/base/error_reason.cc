@@ -36,6 +36,7 @@ constexpr Row kRows[] = {
     {ErrorReason::kAttachmentNotFound, "ATTACHMENT_NOT_FOUND"},
     {ErrorReason::kAttachmentExists, "ATTACHMENT_EXISTS"},
     {ErrorReason::kAttachmentsExhausted, "ATTACHMENTS_EXHAUSTED"},
+    {ErrorReason::kRunRestoring, "RUN_RESTORING"},
     {ErrorReason::kTensorNotFound, "TENSOR_NOT_FOUND"},
     {ErrorReason::kTensorExpired, "TENSOR_EXPIRED"},
     {ErrorReason::kOffsetOutOfRange, "OFFSET_OUT_OF_RANGE"},

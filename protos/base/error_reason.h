@@ -36,6 +36,7 @@ enum class ErrorReason : uint8_t {
   kAttachmentNotFound = 26,
   kAttachmentExists = 27,
   kAttachmentsExhausted = 28,
+  kRunRestoring = 29,
 
   kTensorNotFound = 30,
   kTensorExpired = 31,

@@ -17,6 +17,7 @@
 #include "storage/archive/object_uploader.h"
 #include "storage/archive/pack_writer.h"
 #include "storage/batch/entry_batch.h"
+#include "storage/face/runs.h"
 
 namespace msitd::storage {
 namespace {
@@ -376,6 +377,7 @@ void RemoveOthers(ObjectStore& store, const std::string& folder,
 absl::StatusOr<ArchiveManifest> WriteArchive(const ArchiveRequest& request,
                                              ProgressCall progress) {
   MSITD_ASSIGN_OR_RETURN(const RunInfo info, request.run->GetInfo());
+  if (info.spec.restoring) return RunRestoring(info.spec.name);
   if (!info.sealed) {
     return MakeStatus(absl::StatusCode::kFailedPrecondition,
                       "run '{}' is active: only a sealed run is archived",

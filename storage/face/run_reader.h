@@ -211,9 +211,17 @@ class RunReaders {
 
   // Opens a run of the store at hand.
   //
-  // Errors: NOT_FOUND with RUN_NOT_FOUND if there is no run of that name.
+  // Errors: NOT_FOUND with RUN_NOT_FOUND if there is no run of that name;
+  // FAILED_PRECONDITION with RUN_RESTORING for one that is being restored.
   virtual absl::StatusOr<std::unique_ptr<RunReader>> OpenRun(
       std::string_view name) = 0;
+
+  // The same for whoever may see a run that is being restored, as far as it has
+  // come.
+  virtual absl::StatusOr<std::unique_ptr<RunReader>> OpenRunAsItIs(
+      std::string_view name) {
+    return OpenRun(name);
+  }
 
   // Opens a run wherever it lies. Those who know no other source than the store
   // leave it as it is.

@@ -8,9 +8,21 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "protos/status/status.h"
 #include "storage/face/types.h"
 
 namespace msitd::storage {
+
+// FAILED_PRECONDITION with RUN_RESTORING.
+inline absl::Status RunRestoring(std::string_view name) {
+  return WithMetadata(
+      WithReason(
+          MakeStatus(absl::StatusCode::kFailedPrecondition,
+                     "run '{}' is being restored: not all of it is there",
+                     name),
+          ErrorReason::kRunRestoring),
+      "run", name);
+}
 
 // The runs of a store and their settings. Changes are durable on return.
 //
@@ -43,6 +55,9 @@ class Runs {
   // Sets when bytes of the run may go.
   virtual absl::StatusOr<RunInfo> SetRetention(
       std::string_view name, const RunRetention& retention) = 0;
+  // Says that all of a run that was made as one that is being restored is
+  // there.
+  virtual absl::StatusOr<RunInfo> EndRestore(std::string_view name) = 0;
   // Sets what the clients of the run are to record.
   virtual absl::StatusOr<RunInfo> SetCapturePolicy(std::string_view name,
                                                    std::string_view policy) = 0;

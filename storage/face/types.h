@@ -30,6 +30,8 @@ struct RunSpec {
   std::string job = {};
   // Who made the run; see v1::Run. Empty: it is from before runs had owners.
   std::string owner = {};
+  // True until all of an archived run is there; see Runs::EndRestore.
+  bool restoring = false;
 };
 
 struct RunCounters {

@@ -174,6 +174,14 @@ absl::StatusOr<RunInfo> ChunkIndex::SetJob(std::string_view name,
   return StoreRun(std::move(run));
 }
 
+absl::StatusOr<RunInfo> ChunkIndex::EndRestore(std::string_view name) {
+  const MutexLock lock(run_change_mu_);
+  MSITD_ASSIGN_OR_RETURN(RunInfo run, runs_.Get(name));
+  if (!run.spec.restoring) return run;
+  run.spec.restoring = false;
+  return StoreRun(std::move(run));
+}
+
 absl::StatusOr<RunInfo> ChunkIndex::SetRetention(
     std::string_view name, const RunRetention& retention) {
   const MutexLock lock(run_change_mu_);

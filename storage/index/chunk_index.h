@@ -62,6 +62,7 @@ class ChunkIndex {
   absl::StatusOr<RunInfo> SetWorldSize(std::string_view name,
                                        int32_t world_size);
   absl::StatusOr<RunInfo> SetJob(std::string_view name, std::string_view job);
+  absl::StatusOr<RunInfo> EndRestore(std::string_view name);
   absl::StatusOr<RunInfo> SetRetention(std::string_view name,
                                        const RunRetention& retention);
   absl::StatusOr<RunInfo> SetCapturePolicy(std::string_view name,

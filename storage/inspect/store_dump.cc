@@ -173,7 +173,10 @@ void DumpRuns(StoreView& store, const LineSink& sink) {
         "run {} id={} state={} world_size={} tensors={} payload_bytes={} "
         "duplicates={} conflicts={} dropped={} truncated={} "
         "create_time_ns={}{}",
-        run.spec.name, ToNumber(run.id), run.sealed ? "sealed" : "active",
+        run.spec.name, ToNumber(run.id),
+        run.spec.restoring ? "restoring"
+        : run.sealed       ? "sealed"
+                           : "active",
         run.spec.world_size, counters.tensor_count, counters.payload_bytes,
         counters.duplicate_count, counters.conflict_count,
         counters.dropped_count, counters.truncated_count, run.create_time_ns,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "protos/status/status.h"
+#include "storage/face/runs.h"
 
 namespace msitd::storage {
 
@@ -106,6 +107,13 @@ class StoredRunReaders::Reader final : public RunReader {
 };
 
 absl::StatusOr<std::unique_ptr<RunReader>> StoredRunReaders::OpenRun(
+    std::string_view name) {
+  MSITD_ASSIGN_OR_RETURN(const RunBrief run, index_->runs().Brief(name));
+  if (run.restoring) return RunRestoring(name);
+  return std::make_unique<Reader>(*this, run.id, name);
+}
+
+absl::StatusOr<std::unique_ptr<RunReader>> StoredRunReaders::OpenRunAsItIs(
     std::string_view name) {
   MSITD_ASSIGN_OR_RETURN(const RunBrief run, index_->runs().Brief(name));
   return std::make_unique<Reader>(*this, run.id, name);

@@ -24,6 +24,8 @@ class StoredRunReaders final : public RunReaders {
 
   absl::StatusOr<std::unique_ptr<RunReader>> OpenRun(
       std::string_view name) override;
+  absl::StatusOr<std::unique_ptr<RunReader>> OpenRunAsItIs(
+      std::string_view name) override;
 
  private:
   class Reader;

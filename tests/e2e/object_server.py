@@ -155,6 +155,7 @@ class Faults:
     # answer with, "cut" to break the answer off, or None to serve.
     choose: Callable[[str, int], "int | str | None"] = lambda method, number: None
     delay_s: float = 0
+    hold: Callable[[str], None] | None = None  # Called with the path; may wait.
     bytes_max: int | None = None  # That the bucket takes; then 507.
     requests: list[tuple[str, str]] = field(default_factory=list)
     objects: dict[str, bytes] = field(default_factory=dict)
@@ -191,6 +192,8 @@ class BadServer:
                     faults.requests.append((self.command, self.path))
                     choice = faults.choose(self.command, len(faults.requests))
                 time.sleep(faults.delay_s)
+                if faults.hold is not None:
+                    faults.hold(self.path)
                 if isinstance(choice, int):
                     self.answer(choice)
                     return

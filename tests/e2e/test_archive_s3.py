@@ -1,12 +1,16 @@
 """Archives in S3: a real server, and one that misbehaves."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import grpc
 import pytest
+from chunk_bytes import Chunk, Record
 from object_server import ACCESS_KEY, BUCKET, SECRET_KEY, BadServer, Weed, find_weed
 from test_archive import record, rows_of
+from wire import write
 
 from daemon import Daemon
 
@@ -221,3 +225,58 @@ def test_a_server_that_lies_is_noticed(
             assert (result.returncode == 1) == is_longer, (path, result.stderr)
         bad.faults.objects[path] = body
     daemon.ctl("compare", "run", "g", f"{url}/t", "--rows", "none", expect=1)
+
+
+def test_a_daemon_that_is_killed_while_it_restores_leaves_nothing(
+    new_daemon: Callable[[], Daemon], bad: BadServer
+) -> None:
+    daemon = new_daemon()
+    start(daemon, bad.endpoint, None)
+    record(daemon, "g", 1)
+    record(daemon, "t", 2)
+    url = f"s3://{BUCKET}/x"
+    daemon.ctl("run", "archive", "t", url)
+    expected = rows_of(daemon, "g", "t")
+    daemon.ctl("run", "delete", "t", "--yes")
+    # The restore comes as far as the first pack, and waits there.
+    held = threading.Event()
+    is_asked = threading.Event()
+
+    def hold(path: str) -> None:
+        if "/pack-" in path:
+            is_asked.set()
+            held.wait(60)
+
+    bad.faults.hold = hold
+    daemon.ctl("run", "restore", f"{url}/t", "--detach")
+    assert is_asked.wait(30)
+    assert daemon.ctl_json("run", "get", "t")["state"] == "RESTORING"
+    assert "restoring" in daemon.ctl("run", "list").stdout
+    for words in (
+        ("compare", "run", "g", "t"),
+        ("compare", "run", "t", "g", "--follow"),
+        ("compare", "run", "g", "local/t"),
+        ("tensor", "list", "--run", "t"),
+        ("tensor", "stats", "--run", "t"),
+        ("run", "archive", "t", url),
+        ("run", "seal", "t"),
+    ):
+        refused = daemon.ctl(*words, expect=None)
+        assert refused.returncode not in (0, 1), words
+        assert "is being restored" in refused.stderr, (words, refused.stderr)
+    chunk = Chunk("t", [Record("mine", b"\0" * 4, [1])]).pack()
+    with pytest.raises(grpc.RpcError, match="is being restored"):
+        write(daemon.channel(), "t", [chunk], world_size=3)
+    daemon.kill()
+    held.set()
+    bad.faults.hold = None
+    start(daemon, bad.endpoint, None)
+    assert "removed run=t" in daemon.log()
+    runs = daemon.ctl_json("run", "list")["runs"]
+    assert [run["name"] for run in runs] == ["g"]
+    daemon.ctl("run", "restore", f"{url}/t")
+    assert daemon.ctl_json("run", "get", "t")["state"] == "SEALED"
+    assert rows_of(daemon, "g", "t") == expected
+    daemon.stop()
+    start(daemon, bad.endpoint, None)
+    assert rows_of(daemon, "g", "t") == expected

@@ -129,6 +129,13 @@ class FakeStore::Reader final : public storage::RunReader {
 absl::StatusOr<std::unique_ptr<storage::RunReader>> FakeStore::OpenRun(
     std::string_view name) {
   MSITD_ASSIGN_OR_RETURN(const RunInfo run, GetRun(name));
+  if (run.spec.restoring) return storage::RunRestoring(name);
+  return OpenRunAsItIs(name);
+}
+
+absl::StatusOr<std::unique_ptr<storage::RunReader>> FakeStore::OpenRunAsItIs(
+    std::string_view name) {
+  MSITD_ASSIGN_OR_RETURN(const RunInfo run, GetRun(name));
   return std::make_unique<Reader>(*this, run);
 }
 
@@ -249,6 +256,14 @@ absl::StatusOr<RunInfo> FakeStore::SetJob(std::string_view name,
   const auto it = runs_.find(name);
   if (it == runs_.end()) return RunNotFound(name);
   it->second.info.spec.job = job;
+  return it->second.info;
+}
+
+absl::StatusOr<RunInfo> FakeStore::EndRestore(std::string_view name) {
+  MutexLock lock(mu_);
+  const auto it = runs_.find(name);
+  if (it == runs_.end()) return RunNotFound(name);
+  it->second.info.spec.restoring = false;
   return it->second.info;
 }
 

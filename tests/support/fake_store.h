@@ -108,6 +108,7 @@ class FakeStore final : public storage::Store,
                                                 int32_t world_size) override;
   absl::StatusOr<storage::RunInfo> SetJob(std::string_view name,
                                           std::string_view job) override;
+  absl::StatusOr<storage::RunInfo> EndRestore(std::string_view name) override;
   absl::StatusOr<std::vector<storage::RunInfo>> ListRuns(std::string_view after,
                                                          size_t limit) override;
   absl::Status DeleteRun(std::string_view name) override;
@@ -133,6 +134,8 @@ class FakeStore final : public storage::Store,
   absl::StatusOr<bool> HasChunksOfOthers(std::string_view run, int32_t rank,
                                          uint64_t stream_id) override;
   absl::StatusOr<std::unique_ptr<storage::RunReader>> OpenRun(
+      std::string_view name) override;
+  absl::StatusOr<std::unique_ptr<storage::RunReader>> OpenRunAsItIs(
       std::string_view name) override;
   absl::StatusOr<uint64_t> CreateComparison(
       std::string_view document, std::span<const std::string> runs) override;

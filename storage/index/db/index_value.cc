@@ -12,11 +12,12 @@
 namespace msitd::storage {
 namespace {
 
-// Before version 8, runs have no owners. Before version 7, no producer makes
-// digests. Before version 6, no record is of kind statistics, and before
-// version 5, none has extras. Before version 4, frames are not stamped with
-// whose memory they came from. In the first one, no bytes are shared either.
-constexpr uint8_t kStoreVersion = 9;
+// Before version 10, no run is marked as being restored. Before version 8, runs
+// have no owners. Before version 7, no producer makes digests. Before version
+// 6, no record is of kind statistics, and before version 5, none has extras.
+// Before version 4, frames are not stamped with whose memory they came from. In
+// the first one, no bytes are shared either.
+constexpr uint8_t kStoreVersion = 10;
 constexpr uint8_t kFirstStoreVersion = 2;
 // Has no extras.
 constexpr uint8_t kFirstTensorVersion = 1;
@@ -66,6 +67,7 @@ constexpr uint8_t kAliasBit = 4;
 constexpr int kRequiresGradShift = 3;
 constexpr uint8_t kSealedFlag = 1;
 constexpr uint8_t kPinnedFlag = 2;
+constexpr uint8_t kRestoringFlag = 4;
 
 // As many as fit the byte that counts them.
 constexpr size_t kEntryDimsMax = 255;
@@ -234,7 +236,8 @@ std::string EncodeRun(const RunInfo& run) {
   ByteWriter writer(out);
   writer.PutByte(kRunVersion);
   writer.PutByte((run.sealed ? kSealedFlag : 0) |
-                 (run.retention.pinned ? kPinnedFlag : 0));
+                 (run.retention.pinned ? kPinnedFlag : 0) |
+                 (run.spec.restoring ? kRestoringFlag : 0));
   writer.PutVarint(static_cast<uint64_t>(run.id));
   writer.PutVarint(static_cast<uint64_t>(run.spec.world_size));
   writer.PutSigned(run.create_time_ns);
@@ -260,6 +263,7 @@ bool DecodeRun(std::string_view bytes, RunInfo& out) {
   const uint8_t flags = reader.GetByte();
   out.sealed = (flags & kSealedFlag) != 0;
   out.retention.pinned = (flags & kPinnedFlag) != 0;
+  out.spec.restoring = (flags & kRestoringFlag) != 0;
   out.id = RunId{reader.GetVarint()};
   out.spec.world_size = static_cast<int32_t>(reader.GetVarint());
   out.create_time_ns = reader.GetSigned();

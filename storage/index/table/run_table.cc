@@ -46,7 +46,7 @@ uint64_t TextBytes(const RunInfo& run) {
 }
 
 RunBrief BriefOf(const RunInfo& run) {
-  return {run.id, run.sealed, run.retention, run.counters};
+  return {run.id, run.sealed, run.spec.restoring, run.retention, run.counters};
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ namespace msitd::storage {
 struct RunBrief {
   RunId id{};
   bool sealed = false;
+  bool restoring = false;
   RunRetention retention;
   RunCounters counters;
 };

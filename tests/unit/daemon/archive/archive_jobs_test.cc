@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "daemon/archive/run_restorer.h"
 #include "protos/compute/digest.h"
 #include "storage/batch/entry_batch.h"
 #include "tests/unit/storage/store_fixture.h"
@@ -228,6 +229,47 @@ TEST_F(ArchiveJobsTest, AFailedRestoreLeavesNothing) {
       Await(jobs_->Restore(url_, "r", "s", access::Daemon()));
   EXPECT_TRUE(absl::IsDataLoss(restored.status)) << restored.status;
   EXPECT_FALSE(store_->runs().GetRun("s").ok());
+}
+
+TEST_F(ArchiveJobsTest, WhatABrokenRestoreLeftIsReplacedOrRemoved) {
+  FillRun();
+  ASSERT_TRUE(store_->runs().SealRun("r").ok());
+  StartJobs();
+  ASSERT_EQ(Await(jobs_->Archive("r", url_, false, access::Daemon())).state,
+            State::kDone);
+  storage::RunSpec spec;
+  spec.name = "half";
+  spec.restoring = true;
+  ASSERT_TRUE(store_->runs().CreateRun(spec).ok());
+  ASSERT_TRUE(
+      store_->log()
+          .Append(TestChunks(9, 0, {MakeTensor("half", 0, "op", 640)}).span())
+          .ok());
+  EXPECT_EQ(Reason(store_->readers().OpenRun("half").status()),
+            "RUN_RESTORING");
+  EXPECT_TRUE(store_->readers().OpenRunAsItIs("half").ok());
+  EXPECT_EQ(
+      Reason(
+          pipeline_->SealRun("half", {"uid:1", access::Role::kAdmin}).status()),
+      "RUN_RESTORING");
+  EXPECT_EQ(Await(jobs_->Restore(url_, "r", "half", access::Daemon())).state,
+            State::kDone);
+  const storage::RunInfo whole = *store_->runs().GetRun("half");
+  EXPECT_FALSE(whole.spec.restoring);
+  EXPECT_TRUE(whole.sealed);
+  EXPECT_TRUE(store_->readers().OpenRun("half").ok());
+
+  spec.name = "rest";
+  ASSERT_TRUE(store_->runs().CreateRun(spec).ok());
+  jobs_.reset();
+  pipeline_.reset();
+  store_.reset();
+  Open();
+  pipeline_.emplace(store_->runs(), store_->log(), ingest::IngestOptions());
+  EXPECT_TRUE(store_->runs().GetRun("rest")->spec.restoring);
+  RemoveBrokenRestores(store_->runs(), *pipeline_);
+  EXPECT_TRUE(absl::IsNotFound(store_->runs().GetRun("rest").status()));
+  EXPECT_TRUE(store_->runs().GetRun("half").ok());
 }
 
 TEST_F(ArchiveJobsTest, ARunOfThatNameIsInTheWay) {

@@ -404,6 +404,27 @@ TEST_F(IngestPipelineTest, SealCommitsWhatWasReceivedAndEndsTheStreams) {
             "RUN_SEALED");
 }
 
+TEST_F(IngestPipelineTest, OnlyWhoRestoresARunStreamsIntoIt) {
+  storage::RunSpec run;
+  run.name = "run";
+  run.restoring = true;
+  ASSERT_TRUE(store_.CreateRun(run).ok());
+  Producer producer("run", 0, 7);
+  StreamSpec spec = SpecOf(producer);
+  for (const IfExists if_exists : {IfExists::kFail, IfExists::kAppend}) {
+    RecordingPeer& other = NewPeer();
+    spec.if_exists = if_exists;
+    EXPECT_EQ(Reason(pipeline_->Open(spec, other).status()), "RUN_RESTORING");
+  }
+  spec.restores = true;
+  RecordingPeer& own = NewPeer();
+  EXPECT_TRUE(pipeline_->Open(spec, own).ok());
+  const access::Caller admin{"uid:1", access::Role::kAdmin};
+  EXPECT_EQ(Reason(pipeline_->SealRun("run", admin).status()), "RUN_RESTORING");
+  EXPECT_TRUE(pipeline_->SealRun("run").ok());
+  EXPECT_TRUE(own.AwaitEnd().ok() || Reason(own.AwaitEnd()) == "RUN_SEALED");
+}
+
 TEST_F(IngestPipelineTest, DeleteEndsTheStreamsAndForbidsNothingLater) {
   Producer producer("run", 0, 7);
   RecordingPeer& peer = NewPeer();

@@ -415,14 +415,29 @@ TEST(IndexFormatTest, StoreOfAnOlderProgramIsKnownAndOfANewerOneIsNot) {
   ASSERT_TRUE(DecodeStoreId(bytes, id, is_newest));
   EXPECT_EQ(id, 5u);
   EXPECT_TRUE(is_newest);
-  for (const char older : {2, 3, 4, 5, 6, 7, 8}) {
+  for (const char older : {2, 3, 4, 5, 6, 7, 8, 9}) {
     bytes[0] = older;
     ASSERT_TRUE(DecodeStoreId(bytes, id, is_newest));
     EXPECT_FALSE(is_newest);
   }
-  for (const char unknown : {1, 10}) {
+  for (const char unknown : {1, 11}) {
     bytes[0] = unknown;
     EXPECT_FALSE(DecodeStoreId(bytes, id, is_newest));
+  }
+}
+
+TEST(IndexFormatTest, ARunKnowsThatItIsBeingRestored) {
+  for (const bool sealed : {false, true}) {
+    for (const bool restoring : {false, true}) {
+      RunInfo run;
+      run.sealed = sealed;
+      run.spec.restoring = restoring;
+      RunInfo back;
+      back.spec.restoring = !restoring;
+      ASSERT_TRUE(DecodeRun(EncodeRun(run), back));
+      EXPECT_EQ(back.spec.restoring, restoring);
+      EXPECT_EQ(back.sealed, sealed);
+    }
   }
 }
 
