@@ -16,23 +16,23 @@ absl::StatusOr<std::unique_ptr<RunReader>> SourcedRunReaders::OpenRun(
 }
 
 absl::StatusOr<std::unique_ptr<RunReader>> SourcedRunReaders::OpenRunAt(
-    const RunAddress& run) {
+    const RunAddress& run, const WaitCheck& wait) {
   return run.source.find(kSourceSeparator) == std::string::npos
-             ? OpenOne(run)
-             : OpenShares(run);
+             ? OpenOne(run, wait)
+             : OpenShares(run, wait);
 }
 
 absl::StatusOr<std::unique_ptr<RunReader>> SourcedRunReaders::OpenOne(
-    const RunAddress& run) {
+    const RunAddress& run, const WaitCheck& wait) {
   if (run.source == kStoreSource) return store_.OpenRun(run.name);
   for (const std::unique_ptr<RunSource>& source : sources_) {
-    if (source->Takes(run.source)) return source->Open(run);
+    if (source->Takes(run.source)) return source->Open(run, wait);
   }
-  return store_.OpenRunAt(run);
+  return store_.OpenRunAt(run, wait);
 }
 
 absl::StatusOr<std::unique_ptr<RunReader>> SourcedRunReaders::OpenShares(
-    const RunAddress& run) {
+    const RunAddress& run, const WaitCheck& wait) {
   std::vector<RunShare> shares;
   std::string_view left = run.source;
   while (true) {
@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<RunReader>> SourcedRunReaders::OpenShares(
                                    "'{}' is no list of sources", run.source),
                         ErrorReason::kFieldInvalid);
     }
-    absl::StatusOr<std::unique_ptr<RunReader>> reader = OpenOne(share);
+    absl::StatusOr<std::unique_ptr<RunReader>> reader = OpenOne(share, wait);
     if (!reader.ok()) return Annotate(reader.status(), share.source);
     shares.push_back({std::move(share.source), *std::move(reader)});
     if (end == left.size()) break;
@@ -53,15 +53,15 @@ absl::StatusOr<std::unique_ptr<RunReader>> SourcedRunReaders::OpenShares(
 }
 
 absl::StatusOr<std::unique_ptr<RunReader>> SourcedRunReaders::OpenRunBeside(
-    const RunAddress& run, RunReader& beside) {
+    const RunAddress& run, RunReader& beside, const WaitCheck& wait) {
   if (run.source == kStoreSource ||
       run.source.find(kSourceSeparator) != std::string::npos) {
-    return OpenRunAt(run);
+    return OpenRunAt(run, wait);
   }
   for (const std::unique_ptr<RunSource>& source : sources_) {
-    if (source->Takes(run.source)) return source->OpenBeside(run, beside);
+    if (source->Takes(run.source)) return source->OpenBeside(run, beside, wait);
   }
-  return store_.OpenRunAt(run);
+  return store_.OpenRunAt(run, wait);
 }
 
 }  // namespace msitd::storage

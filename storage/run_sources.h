@@ -25,19 +25,20 @@ class RunSource {
   // True if `source` is of this kind, whether or not it may be read.
   virtual bool Takes(std::string_view source) const = 0;
 
-  // Opens a run of a source that this takes. May block.
+  // Opens a run of a source that this takes. May block, as long as `wait`,
+  // which counts for the reader too, or the source itself allows.
   //
   // Errors: NOT_FOUND with RUN_NOT_FOUND if the source has no run of that name;
   // PERMISSION_DENIED if the configuration does not allow the source;
   // UNAVAILABLE if it cannot be reached.
   virtual absl::StatusOr<std::unique_ptr<RunReader>> Open(
-      const RunAddress& run) = 0;
+      const RunAddress& run, const WaitCheck& wait) = 0;
 
   // The same for whoever reads `beside`, a run of the store, too: the reader
   // may take from there what both runs have. `beside` outlives it.
   virtual absl::StatusOr<std::unique_ptr<RunReader>> OpenBeside(
-      const RunAddress& run, RunReader& /*beside*/) {
-    return Open(run);
+      const RunAddress& run, RunReader& /*beside*/, const WaitCheck& wait) {
+    return Open(run, wait);
   }
 };
 
@@ -53,13 +54,15 @@ class SourcedRunReaders final : public RunReaders {
       std::string_view name) override;
   // Errors: those of the source too.
   absl::StatusOr<std::unique_ptr<RunReader>> OpenRunAt(
-      const RunAddress& run) override;
+      const RunAddress& run, const WaitCheck& wait) override;
   absl::StatusOr<std::unique_ptr<RunReader>> OpenRunBeside(
-      const RunAddress& run, RunReader& beside) override;
+      const RunAddress& run, RunReader& beside, const WaitCheck& wait) override;
 
  private:
-  absl::StatusOr<std::unique_ptr<RunReader>> OpenOne(const RunAddress& run);
-  absl::StatusOr<std::unique_ptr<RunReader>> OpenShares(const RunAddress& run);
+  absl::StatusOr<std::unique_ptr<RunReader>> OpenOne(const RunAddress& run,
+                                                     const WaitCheck& wait);
+  absl::StatusOr<std::unique_ptr<RunReader>> OpenShares(const RunAddress& run,
+                                                        const WaitCheck& wait);
 
   RunReaders& store_;
   const std::vector<std::unique_ptr<RunSource>> sources_;

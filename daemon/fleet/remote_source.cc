@@ -31,7 +31,7 @@ absl::StatusOr<std::shared_ptr<Peer>> RemoteSource::Connect(
 }
 
 absl::StatusOr<std::unique_ptr<storage::RunReader>> RemoteSource::Open(
-    const storage::RunAddress& run) {
+    const storage::RunAddress& run, const storage::WaitCheck& /*wait*/) {
   MSITD_ASSIGN_OR_RETURN(std::shared_ptr<Peer> peer, Connect(run.source));
   MSITD_ASSIGN_OR_RETURN(RemoteRunReaderParts out,
                          OpenRemoteRun(std::move(peer), run.name));
@@ -39,10 +39,11 @@ absl::StatusOr<std::unique_ptr<storage::RunReader>> RemoteSource::Open(
 }
 
 absl::StatusOr<std::unique_ptr<storage::RunReader>> RemoteSource::OpenBeside(
-    const storage::RunAddress& run, storage::RunReader& beside) {
+    const storage::RunAddress& run, storage::RunReader& beside,
+    const storage::WaitCheck& wait) {
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, beside.GetInfo());
   // What grows has no digest yet.
-  if (!info.sealed) return Open(run);
+  if (!info.sealed) return Open(run, wait);
   MSITD_ASSIGN_OR_RETURN(std::shared_ptr<Peer> peer, Connect(run.source));
   MSITD_ASSIGN_OR_RETURN(RemoteRunReaderParts out,
                          OpenRemoteRun(std::move(peer), run.name));

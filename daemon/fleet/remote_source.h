@@ -26,13 +26,16 @@ class RemoteSource final : public storage::RunSource {
 
   bool Takes(std::string_view source) const override;
 
+  // Waits as long as PeerOptions::timeout says, whoever asks.
+  //
   // Errors: those of RunSource; those of OpenRemoteRun.
   absl::StatusOr<std::unique_ptr<storage::RunReader>> Open(
-      const storage::RunAddress& run) override;
+      const storage::RunAddress& run, const storage::WaitCheck& wait) override;
 
   // Takes from `beside` what is equal there; see MakeTwinReader.
   absl::StatusOr<std::unique_ptr<storage::RunReader>> OpenBeside(
-      const storage::RunAddress& run, storage::RunReader& beside) override;
+      const storage::RunAddress& run, storage::RunReader& beside,
+      const storage::WaitCheck& wait) override;
 
  private:
   absl::StatusOr<std::shared_ptr<Peer>> Connect(const std::string& source);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "daemon/query/page_token.h"
+#include "daemon/query/time_limit.h"
 #include "daemon/service/call/reactor.h"
 #include "daemon/service/proto_convert.h"
 #include "protos/status/status.h"
@@ -76,9 +77,13 @@ void ToMessage(const storage::ArchiveManifest& manifest, v1::ArchivedRun& out) {
 }  // namespace
 
 absl::Status ArchiveServiceImpl::ListRuns(
-    const v1::ListArchivedRunsRequest& request,
+    const Call& call, const v1::ListArchivedRunsRequest& request,
     v1::ListArchivedRunsResponse& response) {
-  MSITD_ASSIGN_OR_RETURN(const auto store, places_.Open(request.url()));
+  const auto is_gone = [&call] { return call.Check(); };
+  const query::TimeLimit limit(query::kReductionTimeMax, is_gone);
+  MSITD_ASSIGN_OR_RETURN(
+      const auto store,
+      places_.Open(request.url(), [&limit] { return limit.Check(); }));
   MSITD_ASSIGN_OR_RETURN(const int wanted, ToPageSize(request.page_size()));
   const int page_size = std::min(wanted, kArchivedPageMax);
   MSITD_ASSIGN_OR_RETURN(
@@ -159,9 +164,10 @@ grpc::ServerUnaryReactor* ArchiveServiceImpl::ListArchivedRuns(
     grpc::CallbackServerContext* context,
     const v1::ListArchivedRunsRequest* request,
     v1::ListArchivedRunsResponse* response) {
-  return UnaryCall::Start(pools_.reductions, *context, [=, this](const Call&) {
-    return ListRuns(*request, *response);
-  });
+  return UnaryCall::Start(pools_.reductions, *context,
+                          [=, this](const Call& call) {
+                            return ListRuns(call, *request, *response);
+                          });
 }
 
 }  // namespace msitd::service

@@ -42,7 +42,8 @@ class ArchiveServiceImpl final : public BoundedService<v1::ArchiveService> {
       v1::ListArchivedRunsResponse* response) override;
 
  private:
-  absl::Status ListRuns(const v1::ListArchivedRunsRequest& request,
+  absl::Status ListRuns(const Call& call,
+                        const v1::ListArchivedRunsRequest& request,
                         v1::ListArchivedRunsResponse& response);
 
   archive::ArchiveJobs& jobs_;

@@ -13,6 +13,7 @@
 
 #include "daemon/query/page_token.h"
 #include "daemon/query/tensor_query.h"
+#include "daemon/query/time_limit.h"
 #include "daemon/service/comparison_convert.h"
 #include "daemon/service/comparison_row_stream.h"
 #include "daemon/service/proto_convert.h"
@@ -138,13 +139,14 @@ RowRange NextRows(const std::vector<int64_t>& numbers, int64_t from,
 }  // namespace
 
 absl::Status ComparisonServiceImpl::Create(
-    const access::Caller& caller, const v1::CreateComparisonRequest& request,
+    const Call& call, const v1::CreateComparisonRequest& request,
     v1::Comparison& response) {
   MSITD_ASSIGN_OR_RETURN(compare::ComparisonPlan plan,
                          ToPlan(request.comparison()));
-  plan.owner = caller.name;
+  plan.owner = call.caller().name;
   MSITD_ASSIGN_OR_RETURN(response,
-                         jobs_.Start(request.comparison(), std::move(plan)));
+                         jobs_.Start(request.comparison(), std::move(plan),
+                                     [&call] { return call.Check(); }));
   return absl::OkStatus();
 }
 
@@ -153,8 +155,10 @@ absl::Status ComparisonServiceImpl::Plan(
     v1::PlanComparisonResponse& response) {
   MSITD_ASSIGN_OR_RETURN(const compare::ComparisonPlan plan,
                          ToPlan(request.comparison()));
+  const auto is_gone = [&call] { return call.Check(); };
+  const query::TimeLimit limit(query::kReductionTimeMax, is_gone);
   MSITD_ASSIGN_OR_RETURN(const compare::ComparisonOutline outline,
-                         jobs_.Outline(plan, [&] { return call.Check(); }));
+                         jobs_.Outline(plan, [&] { return limit.Check(); }));
   for (const compare::ComparisonOutline::Span& span : outline.spans) {
     v1::PlanComparisonResponse::Span& out = *response.add_spans();
     out.set_rank(span.rank);
@@ -246,7 +250,7 @@ grpc::ServerUnaryReactor* ComparisonServiceImpl::CreateComparison(
     const v1::CreateComparisonRequest* request, v1::Comparison* response) {
   return UnaryCall::Start(pools_.control, *context,
                           [=, this](const Call& call) {
-                            return Create(call.caller(), *request, *response);
+                            return Create(call, *request, *response);
                           });
 }
 

@@ -67,7 +67,7 @@ class ComparisonServiceImpl final
       v1::Comparison* response) override;
 
  private:
-  absl::Status Create(const access::Caller& caller,
+  absl::Status Create(const Call& call,
                       const v1::CreateComparisonRequest& request,
                       v1::Comparison& response);
   absl::Status Plan(const Call& call, const v1::PlanComparisonRequest& request,

@@ -266,13 +266,14 @@ absl::Status TensorServiceImpl::Summarize(
   MSITD_ASSIGN_OR_RETURN(const Selector selector, ToSelector(request.filter()));
   MSITD_ASSIGN_OR_RETURN(const query::GroupBy group_by,
                          ToGroupBy(request.group_by()));
-  MSITD_ASSIGN_OR_RETURN(const auto run,
-                         readers_.OpenRunAt({request.source(), request.run()}));
+  const auto is_gone = [&call] { return call.Check(); };
+  const query::TimeLimit limit(query::kReductionTimeMax, is_gone);
+  MSITD_ASSIGN_OR_RETURN(
+      const auto run, readers_.OpenRunAt({request.source(), request.run()},
+                                         [&limit] { return limit.Check(); }));
   MSITD_ASSIGN_OR_RETURN(const storage::RunRanks ranks,
                          storage::FindRunRanks(*run, selector.ranks));
   compare::ToMessage(ranks, response);
-  const auto is_gone = [&call] { return call.Check(); };
-  const query::TimeLimit limit(query::kReductionTimeMax, is_gone);
   MSITD_ASSIGN_OR_RETURN(
       const std::vector<query::Group> groups,
       query::SummarizeTensors(*run, selector, group_by,

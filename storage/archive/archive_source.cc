@@ -35,37 +35,27 @@ absl::StatusOr<std::unique_ptr<ArchivePlaces>> ArchivePlaces::Create(
 }
 
 absl::StatusOr<std::shared_ptr<ObjectStore>> ArchivePlaces::Open(
-    std::string_view text) {
+    std::string_view text, WaitCheck wait) {
   MSITD_ASSIGN_OR_RETURN(const ArchiveUrl url, ParseArchiveUrl(text));
-  const std::string key = url.ToString();
-  const MutexLock lock(mu_);
-  if (const auto it = stores_.find(key); it != stores_.end()) {
-    return it->second;
-  }
   for (const ArchiveUrl& top : urls_) {
     if (!url.IsWithin(top)) continue;
-    std::unique_ptr<ObjectStore> store;
-    if (url.is_s3) {
-      MSITD_ASSIGN_OR_RETURN(store,
-                             OpenS3Objects(options_.s3, url.bucket, url.path));
-    } else {
-      MSITD_ASSIGN_OR_RETURN(store, OpenFileObjects(top.path, url.Below(top)));
-    }
-    if (stores_.size() >= kStoresKept) stores_.clear();
-    return stores_[key] = std::move(store);
+    if (!url.is_s3) return OpenFileObjects(top.path, url.Below(top));
+    S3Options options = options_.s3;
+    options.wait = std::move(wait);
+    return OpenS3Objects(options, connections_, url.bucket, url.path);
   }
   return MakeStatus(absl::StatusCode::kPermissionDenied,
                     "{} is not allowed by the configuration of the daemon: its "
                     "key `archives` names the archives that may be used, and "
                     "there {}",
-                    key,
+                    url.ToString(),
                     urls_.empty() ? "is none" : "is none that holds this one");
 }
 
 absl::StatusOr<std::unique_ptr<RunReader>> ArchiveSource::Open(
-    const RunAddress& run) {
+    const RunAddress& run, const WaitCheck& wait) {
   MSITD_ASSIGN_OR_RETURN(std::shared_ptr<ObjectStore> store,
-                         places_.Open(run.source));
+                         places_.Open(run.source, wait));
   return OpenArchivedRun(std::move(store), run.name);
 }
 

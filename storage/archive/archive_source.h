@@ -2,16 +2,13 @@
 #pragma once
 
 #include <atomic>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "protos/status/mutex.h"
 #include "storage/archive/archive_url.h"
 #include "storage/archive/object_store.h"
 #include "storage/archive/s3_objects.h"
@@ -32,21 +29,20 @@ class ArchivePlaces {
   // endpoint, and an endpoint that may not be used.
   static absl::StatusOr<std::unique_ptr<ArchivePlaces>> Create(Options options);
 
-  // Opens the objects of a folder. Asks nothing of a server.
+  // Opens the objects of a folder. Asks nothing of a server. What is asked of
+  // one later waits as long as `wait` allows.
   //
   // Errors: those of ParseArchiveUrl; PERMISSION_DENIED for a folder that is
   // not allowed.
-  absl::StatusOr<std::shared_ptr<ObjectStore>> Open(std::string_view url)
-      ABSL_LOCKS_EXCLUDED(mu_);
+  absl::StatusOr<std::shared_ptr<ObjectStore>> Open(std::string_view url,
+                                                    WaitCheck wait = {});
 
   // Ends what waits for a server, with CANCELLED.
   void Stop() { stops_ = true; }
 
  private:
-  // Opened folders that are kept, with their connections.
-  static constexpr size_t kStoresKept = 64;
-
-  explicit ArchivePlaces(Options options) : options_(std::move(options)) {
+  explicit ArchivePlaces(Options options)
+      : options_(std::move(options)), connections_(MakeS3Connections()) {
     options_.s3.stops = &stops_;
   }
 
@@ -54,9 +50,7 @@ class ArchivePlaces {
   // Constant after Create.
   Options options_;
   std::vector<ArchiveUrl> urls_;
-  Mutex mu_;
-  std::map<std::string, std::shared_ptr<ObjectStore>> stores_
-      ABSL_GUARDED_BY(mu_);
+  const std::shared_ptr<S3Connections> connections_;
 };
 
 // Opens runs of archives: whatever has `://` in it is taken to be one, so that
@@ -68,7 +62,7 @@ class ArchiveSource final : public RunSource {
 
   bool Takes(std::string_view source) const override { return IsUrl(source); }
   absl::StatusOr<std::unique_ptr<RunReader>> Open(
-      const RunAddress& run) override;
+      const RunAddress& run, const WaitCheck& wait) override;
 
  private:
   ArchivePlaces& places_;

@@ -87,6 +87,14 @@ absl::Status S3Error(const S3Answer& answer, std::string_view what,
   const std::string said = fmt::format("{}: the server answers {}{}", what,
                                        answer.code, ErrorName(answer.body));
   switch (answer.code) {
+    case 301:
+    case 302:
+    case 307:
+    case 308:
+      return MakeStatus(absl::StatusCode::kFailedPrecondition,
+                        "{}: bucket '{}' lies elsewhere; the endpoint or the "
+                        "region of the configuration is wrong",
+                        said, bucket);
     case 401:
     case 403:
       return MakeStatus(absl::StatusCode::kPermissionDenied,

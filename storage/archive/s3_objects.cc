@@ -4,16 +4,14 @@
 #include <curl/curl.h>
 
 #include <algorithm>
-#include <cstring>
 #include <random>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "protos/status/mutex.h"
 #include "protos/status/status.h"
 #include "storage/archive/s3_answer.h"
+#include "storage/archive/s3_request.h"
 
 namespace msitd::storage {
 namespace {
@@ -22,32 +20,11 @@ constexpr std::chrono::milliseconds kWaitMax{10'000};
 // How often a wait looks whether it is to end.
 constexpr std::chrono::milliseconds kWaitStep{50};
 constexpr size_t kListBytesMax = size_t{4} << 20;
-constexpr size_t kErrorBytesMax = size_t{64} << 10;
-constexpr long kStallBytesPerSecond = 1024;
-constexpr long kExpectTimeoutMs = 200;
-constexpr size_t kIdleHandlesMax = 16;
 
 // Ends with the process.
 bool StartCurl() {
   static const bool started = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
   return started;
-}
-
-struct HandleEnd {
-  void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
-};
-using Handle = std::unique_ptr<CURL, HandleEnd>;
-
-struct HeadersEnd {
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-};
-using Headers = std::unique_ptr<curl_slist, HeadersEnd>;
-
-void AddHeader(Headers& headers, const char* line) {
-  curl_slist* const longer = curl_slist_append(headers.get(), line);
-  if (longer == nullptr) return;
-  (void)headers.release();
-  headers.reset(longer);
 }
 
 // What a query may have unescaped.
@@ -67,98 +44,24 @@ std::string QueryEscaped(std::string_view text) {
   return out;
 }
 
-struct Request {
-  enum class Method { kGet, kHead, kPut, kDelete };
-  Method method = Method::kGet;
-  std::string what;                    // For people.
-  std::string key;                     // With the prefix; empty for the bucket.
-  std::string query;                   // Sorted and escaped.
-  std::span<const std::byte> in = {};  // To be put.
-  bool if_absent = false;
-  // A range to be read into `out`; else the answer goes to S3Answer::body.
-  bool has_range = false;
-  uint64_t offset = 0;
-  std::span<std::byte> out = {};
-  size_t body_bytes_max = kErrorBytesMax;
-};
-
-// One attempt at a request.
-struct Transfer {
-  Request* request = nullptr;
-  CURL* handle = nullptr;
-  const std::atomic<bool>* stops = nullptr;
-  size_t sent = 0;
-  size_t received = 0;  // Of Request::out.
-  bool is_too_long = false;
-  S3Answer answer;
-};
-
-size_t OnBody(char* bytes, size_t size, size_t count, void* context) {
-  Transfer& transfer = *static_cast<Transfer*>(context);
-  const size_t length = size * count;
-  long code = 0;
-  curl_easy_getinfo(transfer.handle, CURLINFO_RESPONSE_CODE, &code);
-  const Request& request = *transfer.request;
-  if (request.has_range && code == 206) {
-    if (length > request.out.size() - transfer.received) {
-      transfer.is_too_long = true;
-      return 0;
-    }
-    std::memcpy(request.out.data() + transfer.received, bytes, length);
-    transfer.received += length;
-    return length;
-  }
-  const bool is_error = code < 200 || code > 299;
-  const size_t max = is_error ? kErrorBytesMax : request.body_bytes_max;
-  if (transfer.answer.body.size() + length > max) {
-    if (is_error) return length;
-    transfer.is_too_long = true;
-    return 0;
-  }
-  transfer.answer.body.append(bytes, length);
-  return length;
-}
-
-size_t OnSend(char* bytes, size_t size, size_t count, void* context) {
-  Transfer& transfer = *static_cast<Transfer*>(context);
-  const auto rest = transfer.request->in.subspan(transfer.sent);
-  const size_t length = std::min(size * count, rest.size());
-  std::memcpy(bytes, rest.data(), length);
-  transfer.sent += length;
-  return length;
-}
-
-int OnRewind(void* context, curl_off_t offset, int origin) {
-  Transfer& transfer = *static_cast<Transfer*>(context);
-  if (origin != SEEK_SET || offset < 0 ||
-      static_cast<uint64_t>(offset) > transfer.request->in.size()) {
-    return CURL_SEEKFUNC_FAIL;
-  }
-  transfer.sent = static_cast<size_t>(offset);
-  return CURL_SEEKFUNC_OK;
-}
-
-int OnProgress(void* context, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
-  const auto* const stops = static_cast<Transfer*>(context)->stops;
-  return stops != nullptr && stops->load() ? 1 : 0;
-}
-
 class S3Objects final : public ObjectStore {
  public:
-  S3Objects(const S3Options& options, const std::string& bucket,
-            const std::string& prefix)
+  S3Objects(const S3Options& options,
+            std::shared_ptr<S3Connections> connections,
+            const std::string& bucket, const std::string& prefix)
       : options_(options),
         bucket_(bucket),
         prefix_(prefix.empty() ? "" : prefix + "/"),
         url_(fmt::format("s3://{}{}{}", bucket, prefix.empty() ? "" : "/",
-                         prefix)) {
+                         prefix)),
+        connections_(std::move(connections)) {
     while (options_.endpoint.ends_with('/')) options_.endpoint.pop_back();
   }
 
   const std::string& url() const override { return url_; }
 
   absl::StatusOr<uint64_t> Size(std::string_view key) override {
-    Request request = Make(Request::Method::kHead, "look for", key);
+    S3Request request = Make(S3Request::Method::kHead, "look for", key);
     MSITD_ASSIGN_OR_RETURN(const S3Answer answer, Do(request));
     return answer.length;
   }
@@ -166,7 +69,7 @@ class S3Objects final : public ObjectStore {
   absl::Status Read(std::string_view key, uint64_t offset,
                     std::span<std::byte> out) override {
     if (out.empty()) return absl::OkStatus();
-    Request request = Make(Request::Method::kGet, "read", key);
+    S3Request request = Make(S3Request::Method::kGet, "read", key);
     request.has_range = true;
     request.offset = offset;
     request.out = out;
@@ -175,7 +78,7 @@ class S3Objects final : public ObjectStore {
 
   absl::StatusOr<std::string> Get(std::string_view key,
                                   uint64_t bytes_max) override {
-    Request request = Make(Request::Method::kGet, "read", key);
+    S3Request request = Make(S3Request::Method::kGet, "read", key);
     request.body_bytes_max = bytes_max;
     MSITD_ASSIGN_OR_RETURN(S3Answer answer, Do(request));
     return std::move(answer.body);
@@ -183,21 +86,21 @@ class S3Objects final : public ObjectStore {
 
   absl::Status Put(std::string_view key,
                    std::span<const std::byte> bytes) override {
-    Request request = Make(Request::Method::kPut, "write", key);
+    S3Request request = Make(S3Request::Method::kPut, "write", key);
     request.in = bytes;
     return Do(request).status();
   }
 
   absl::Status PutIfAbsent(std::string_view key,
                            std::span<const std::byte> bytes) override {
-    Request request = Make(Request::Method::kPut, "write", key);
+    S3Request request = Make(S3Request::Method::kPut, "write", key);
     request.in = bytes;
     request.if_absent = true;
     return Do(request).status();
   }
 
   absl::Status Delete(std::string_view key) override {
-    Request request = Make(Request::Method::kDelete, "delete", key);
+    S3Request request = Make(S3Request::Method::kDelete, "delete", key);
     const absl::Status status = Do(request).status();
     return absl::IsNotFound(status) ? absl::OkStatus() : status;
   }
@@ -208,7 +111,7 @@ class S3Objects final : public ObjectStore {
     if (!folder.empty()) prefix += '/';
     std::string next;
     do {
-      Request request = Make(Request::Method::kGet, "list", folder);
+      S3Request request = Make(S3Request::Method::kGet, "list", folder);
       request.key.clear();
       request.body_bytes_max = kListBytesMax;
       if (!next.empty()) {
@@ -235,9 +138,9 @@ class S3Objects final : public ObjectStore {
   }
 
  private:
-  Request Make(Request::Method method, std::string_view verb,
-               std::string_view key) const {
-    Request request;
+  S3Request Make(S3Request::Method method, std::string_view verb,
+                 std::string_view key) const {
+    S3Request request;
     request.method = method;
     request.what =
         fmt::format("{} {}{}{}", verb, url_, key.empty() ? "" : "/", key);
@@ -245,180 +148,73 @@ class S3Objects final : public ObjectStore {
     return request;
   }
 
-  bool must_stop() const {
-    return options_.stops != nullptr && options_.stops->load();
-  }
-
   // Makes the request until it succeeds, it cannot succeed, or often enough.
-  absl::StatusOr<S3Answer> Do(Request& request) {
+  absl::StatusOr<S3Answer> Do(const S3Request& request) {
     std::chrono::milliseconds wait = options_.first_wait;
     for (int attempt = 1;; ++attempt) {
-      Transfer transfer = Try(request);
-      if (must_stop()) {
-        return MakeStatus(absl::StatusCode::kCancelled, "{}: stopped",
-                          request.what);
+      S3Outcome outcome =
+          TryS3Request(options_, *connections_, bucket_, request);
+      S3Answer& answer = outcome.answer;
+      if (!outcome.ended.ok()) return Ended(outcome.ended, request, attempt);
+      if (answer.problem.empty() && answer.code >= 200 && answer.code <= 299) {
+        return std::move(answer);
       }
-      const bool is_done = transfer.answer.problem.empty() &&
-                           transfer.answer.code >= 200 &&
-                           transfer.answer.code <= 299;
-      if (is_done) return std::move(transfer.answer);
-      if (transfer.is_too_long) {
+      if (outcome.is_too_long) {
         return MakeStatus(absl::StatusCode::kDataLoss,
                           "{}: the answer is longer than what was asked for",
                           request.what);
       }
-      if (!IsWorthRetry(transfer.answer)) {
-        return S3Error(transfer.answer, request.what, bucket_);
-      }
+      if (!IsWorthRetry(answer)) return S3Error(answer, request.what, bucket_);
       if (attempt >= options_.attempts_max) {
-        return Annotate(S3Error(transfer.answer, request.what, bucket_),
+        return Annotate(S3Error(answer, request.what, bucket_),
                         fmt::format("after {} attempts", attempt));
       }
-      Wait(wait);
+      if (const absl::Status ended = Wait(wait); !ended.ok()) {
+        return Ended(ended, request, attempt,
+                     Message(S3Error(answer, request.what, bucket_)));
+      }
       wait = std::min(2 * wait, kWaitMax);
     }
   }
 
+  // The error of a request that was ended; `last`: that of the last attempt.
+  static absl::Status Ended(const absl::Status& status,
+                            const S3Request& request, int attempt,
+                            std::string_view last = "") {
+    return Annotate(status,
+                    last.empty()
+                        ? fmt::format("{}: no answer yet to attempt {}",
+                                      request.what, attempt)
+                        : fmt::format("after {} attempts: {}", attempt, last));
+  }
+
   // Waits for half of `wait` to all of it, so that many who were refused at
   // once do not come back at once.
-  void Wait(std::chrono::milliseconds wait) {
+  absl::Status Wait(std::chrono::milliseconds wait) {
     thread_local std::minstd_rand random{std::random_device()()};
     std::uniform_int_distribution<int64_t> spread(wait.count() / 2,
                                                   wait.count());
     const auto end = std::chrono::steady_clock::now() +
                      std::chrono::milliseconds(spread(random));
-    while (!must_stop() && std::chrono::steady_clock::now() < end) {
+    while (true) {
+      MSITD_RETURN_IF_ERROR(CheckS3Wait(options_));
+      if (std::chrono::steady_clock::now() >= end) return absl::OkStatus();
       std::this_thread::sleep_for(kWaitStep);
     }
-  }
-
-  Transfer Try(Request& request) {
-    Transfer transfer;
-    transfer.request = &request;
-    transfer.stops = options_.stops;
-    Handle handle = TakeHandle();
-    if (handle == nullptr) {
-      transfer.answer.problem = "out of memory";
-      return transfer;
-    }
-    CURL* const curl = handle.get();
-    transfer.handle = curl;
-    std::string url = fmt::format("{}/{}", options_.endpoint, bucket_);
-    if (!request.key.empty()) url += "/" + request.key;
-    if (!request.query.empty()) url += "?" + request.query;
-    curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
-    Headers headers;
-    // Bytes are checked against their own hashes when they are read back.
-    AddHeader(headers, "x-amz-content-sha256: UNSIGNED-PAYLOAD");
-    SetCommon(curl, transfer);
-    SetMethod(curl, request, headers);
-    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers.get());
-    const CURLcode result = curl_easy_perform(curl);
-    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &transfer.answer.code);
-    curl_off_t length = -1;
-    curl_easy_getinfo(curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
-    transfer.answer.length = length < 0 ? 0 : static_cast<uint64_t>(length);
-    if (result != CURLE_OK) {
-      transfer.answer.problem = curl_easy_strerror(result);
-    } else if (request.has_range && transfer.answer.code == 206 &&
-               transfer.received < request.out.size()) {
-      // The object ends here: asking again gives no more.
-      transfer.answer.code = 416;
-    } else if (request.has_range && transfer.answer.code == 200) {
-      transfer.is_too_long = true;
-      transfer.answer.problem = "the server does not read ranges";
-    }
-    ReturnHandle(std::move(handle));
-    return transfer;
-  }
-
-  void SetCommon(CURL* curl, Transfer& transfer) const {
-    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
-    if (options_.endpoint.starts_with("http://")) {
-      curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
-    }
-    if (!options_.ca_file.empty()) {
-      curl_easy_setopt(curl, CURLOPT_CAINFO, options_.ca_file.c_str());
-    }
-    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS,
-                     static_cast<long>(options_.connect_timeout.count()));
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, kStallBytesPerSecond);
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME,
-                     static_cast<long>(options_.stall_timeout.count()));
-    curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 256L << 10);
-    curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, 1L << 20);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, OnBody);
-    curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
-    curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-    curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, OnProgress);
-    curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &transfer);
-    curl_easy_setopt(curl, CURLOPT_READFUNCTION, OnSend);
-    curl_easy_setopt(curl, CURLOPT_READDATA, &transfer);
-    curl_easy_setopt(curl, CURLOPT_SEEKFUNCTION, OnRewind);
-    curl_easy_setopt(curl, CURLOPT_SEEKDATA, &transfer);
-    if (!options_.credentials.access_key.empty()) {
-      const std::string signer = fmt::format("aws:amz:{}:s3", options_.region);
-      const std::string user = options_.credentials.access_key + ":" +
-                               options_.credentials.secret_key;
-      curl_easy_setopt(curl, CURLOPT_AWS_SIGV4, signer.c_str());
-      curl_easy_setopt(curl, CURLOPT_USERPWD, user.c_str());
-    }
-  }
-
-  static void SetMethod(CURL* curl, const Request& request, Headers& headers) {
-    switch (request.method) {
-      case Request::Method::kGet:
-        curl_easy_setopt(curl, CURLOPT_HTTPGET, 1L);
-        if (request.has_range) {
-          const std::string range = fmt::format(
-              "{}-{}", request.offset, request.offset + request.out.size() - 1);
-          curl_easy_setopt(curl, CURLOPT_RANGE, range.c_str());
-        }
-        return;
-      case Request::Method::kHead:
-        curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
-        return;
-      case Request::Method::kPut:
-        curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
-        curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE,
-                         static_cast<curl_off_t>(request.in.size()));
-        // Large objects are sent once the server has taken the head, or does
-        // not answer to that.
-        curl_easy_setopt(curl, CURLOPT_EXPECT_100_TIMEOUT_MS, kExpectTimeoutMs);
-        if (request.if_absent) AddHeader(headers, "If-None-Match: *");
-        return;
-      case Request::Method::kDelete:
-        curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, "DELETE");
-        return;
-    }
-  }
-
-  Handle TakeHandle() ABSL_LOCKS_EXCLUDED(mu_) {
-    const MutexLock lock(mu_);
-    if (idle_.empty()) return Handle(curl_easy_init());
-    Handle handle = std::move(idle_.back());
-    idle_.pop_back();
-    return handle;
-  }
-
-  // Keeps the connection for the next request.
-  void ReturnHandle(Handle handle) ABSL_LOCKS_EXCLUDED(mu_) {
-    curl_easy_reset(handle.get());
-    const MutexLock lock(mu_);
-    if (idle_.size() < kIdleHandlesMax) idle_.push_back(std::move(handle));
   }
 
   S3Options options_;
   const std::string bucket_;
   const std::string prefix_;
   const std::string url_;
-  Mutex mu_;
-  std::vector<Handle> idle_ ABSL_GUARDED_BY(mu_);
+  const std::shared_ptr<S3Connections> connections_;
 };
 
 }  // namespace
+
+std::shared_ptr<S3Connections> MakeS3Connections() {
+  return std::make_shared<S3Connections>();
+}
 
 absl::Status CheckS3Endpoint(std::string_view endpoint) {
   const auto invalid = [](std::string_view problem) {
@@ -452,13 +248,14 @@ absl::Status CheckS3Endpoint(std::string_view endpoint) {
 }
 
 absl::StatusOr<std::unique_ptr<ObjectStore>> OpenS3Objects(
-    const S3Options& options, const std::string& bucket,
-    const std::string& prefix) {
+    const S3Options& options, std::shared_ptr<S3Connections> connections,
+    const std::string& bucket, const std::string& prefix) {
   MSITD_RETURN_IF_ERROR(CheckS3Endpoint(options.endpoint));
   if (!StartCurl()) {
     return MakeStatus(absl::StatusCode::kUnavailable, "libcurl does not start");
   }
-  return std::make_unique<S3Objects>(options, bucket, prefix);
+  return std::make_unique<S3Objects>(options, std::move(connections), bucket,
+                                     prefix);
 }
 
 }  // namespace msitd::storage

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,6 +23,10 @@ namespace msitd::storage {
 
 // Asked now and then by long work; an error ends the work and is its result.
 using StopCheck = absl::FunctionRef<absl::Status()>;
+
+// The same of who waits for another machine, on any thread and as long as what
+// it was given to lives. Empty: nobody ends the wait.
+using WaitCheck = std::function<absl::Status()>;
 
 // Iterates over whole tensors of one run in primary order (rank, device,
 // token, op, call, io, index; names in the order of their first appearance)
@@ -224,12 +229,12 @@ class RunReaders {
   }
 
   // Opens a run wherever it lies. Those who know no other source than the store
-  // leave it as it is.
+  // leave it as it is. `wait` counts for this call and for the reader.
   //
   // Errors: those of OpenRun; INVALID_ARGUMENT with FIELD_INVALID for a
-  // source that is not known.
+  // source that is not known; those of `wait`.
   virtual absl::StatusOr<std::unique_ptr<RunReader>> OpenRunAt(
-      const RunAddress& run) {
+      const RunAddress& run, const WaitCheck& /*wait*/) {
     if (run.source.empty()) return OpenRun(run.name);
     return WithReason(MakeStatus(absl::StatusCode::kInvalidArgument,
                                  "source '{}' cannot be read here", run.source),
@@ -239,8 +244,8 @@ class RunReaders {
   // The same for whoever reads `beside`, a run of the store at hand, too: what
   // both runs have may be taken from there. `beside` outlives the reader.
   virtual absl::StatusOr<std::unique_ptr<RunReader>> OpenRunBeside(
-      const RunAddress& run, RunReader& /*beside*/) {
-    return OpenRunAt(run);
+      const RunAddress& run, RunReader& /*beside*/, const WaitCheck& wait) {
+    return OpenRunAt(run, wait);
   }
 };
 

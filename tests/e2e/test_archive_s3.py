@@ -8,6 +8,8 @@ from pathlib import Path
 import grpc
 import pytest
 from chunk_bytes import Chunk, Record
+from msitd.v1 import archive_service_pb2 as archive_pb
+from msitd.v1 import archive_service_pb2_grpc as archive_grpc
 from object_server import ACCESS_KEY, BUCKET, SECRET_KEY, BadServer, Weed, find_weed
 from test_archive import record, rows_of
 from wire import write
@@ -41,6 +43,16 @@ def start(daemon: Daemon, endpoint: str, key: Path | None, *flags: str) -> None:
     daemon.start(
         "--archives", f"s3://{BUCKET}", "--archive-s3-endpoint", endpoint, *flags
     )
+
+
+@pytest.fixture
+def archiver(new_daemon: Callable[[], Daemon], bad: BadServer) -> Daemon:
+    """A daemon with two runs that differ, which may use the bad server."""
+    daemon = new_daemon()
+    start(daemon, bad.endpoint, None)
+    record(daemon, "g", 1)
+    record(daemon, "t", 2)
+    return daemon
 
 
 def write_key(folder: Path, access: str = ACCESS_KEY, secret: str = SECRET_KEY) -> Path:
@@ -140,13 +152,8 @@ def test_a_bucket_that_is_not_there_is_named(
     assert "nobucket" in refused.stderr
 
 
-def test_5xx_and_cut_answers_are_tried_again(
-    new_daemon: Callable[[], Daemon], bad: BadServer
-) -> None:
-    daemon = new_daemon()
-    start(daemon, bad.endpoint, None)
-    record(daemon, "g", 1)
-    record(daemon, "t", 2)
+def test_5xx_and_cut_answers_are_tried_again(archiver: Daemon, bad: BadServer) -> None:
+    daemon = archiver
     expected = rows_of(daemon, "g", "t")
     choices: list[int | str | None] = [503, None, "cut", None, 500, None, 429, None]
     bad.faults.choose = lambda method, number: choices[number % len(choices)]
@@ -156,12 +163,8 @@ def test_5xx_and_cut_answers_are_tried_again(
     assert rows_of(daemon, f"{url}/g", f"{url}/t") == expected
 
 
-def test_a_server_that_only_fails_is_given_up(
-    new_daemon: Callable[[], Daemon], bad: BadServer
-) -> None:
-    daemon = new_daemon()
-    start(daemon, bad.endpoint, None)
-    record(daemon, "t", 2)
+def test_a_server_that_only_fails_is_given_up(archiver: Daemon, bad: BadServer) -> None:
+    daemon = archiver
     bad.faults.choose = lambda method, number: 503
     begin = time.monotonic()
     refused = daemon.ctl("run", "archive", "t", f"s3://{BUCKET}/x", expect=None)
@@ -177,11 +180,9 @@ def test_a_server_that_only_fails_is_given_up(
 
 
 def test_a_full_bucket_is_named_and_gives_nothing_up(
-    new_daemon: Callable[[], Daemon], bad: BadServer
+    archiver: Daemon, bad: BadServer
 ) -> None:
-    daemon = new_daemon()
-    start(daemon, bad.endpoint, None)
-    record(daemon, "t", 2)
+    daemon = archiver
     bad.faults.bytes_max = 1000
     url = f"s3://{BUCKET}/x"
     refused = daemon.ctl("run", "archive", "t", url, "--give-up", expect=None)
@@ -194,25 +195,16 @@ def test_a_full_bucket_is_named_and_gives_nothing_up(
     daemon.ctl("run", "archive", "t", url)
 
 
-def test_a_slow_server_is_waited_for(
-    new_daemon: Callable[[], Daemon], bad: BadServer
-) -> None:
-    daemon = new_daemon()
-    start(daemon, bad.endpoint, None)
-    record(daemon, "t", 2)
+def test_a_slow_server_is_waited_for(archiver: Daemon, bad: BadServer) -> None:
+    daemon = archiver
     bad.faults.delay_s = 0.3
     url = f"s3://{BUCKET}/x"
     daemon.ctl("run", "archive", "t", url)
     daemon.ctl("compare", "run", "t", f"{url}/t", "--rows", "none")
 
 
-def test_a_server_that_lies_is_noticed(
-    new_daemon: Callable[[], Daemon], bad: BadServer
-) -> None:
-    daemon = new_daemon()
-    start(daemon, bad.endpoint, None)
-    record(daemon, "g", 1)
-    record(daemon, "t", 2)
+def test_a_server_that_lies_is_noticed(archiver: Daemon, bad: BadServer) -> None:
+    daemon = archiver
     url = f"s3://{BUCKET}/x"
     daemon.ctl("run", "archive", "t", url)
     for path, body in list(bad.faults.objects.items()):
@@ -228,12 +220,9 @@ def test_a_server_that_lies_is_noticed(
 
 
 def test_a_daemon_that_is_killed_while_it_restores_leaves_nothing(
-    new_daemon: Callable[[], Daemon], bad: BadServer
+    archiver: Daemon, bad: BadServer
 ) -> None:
-    daemon = new_daemon()
-    start(daemon, bad.endpoint, None)
-    record(daemon, "g", 1)
-    record(daemon, "t", 2)
+    daemon = archiver
     url = f"s3://{BUCKET}/x"
     daemon.ctl("run", "archive", "t", url)
     expected = rows_of(daemon, "g", "t")
@@ -280,3 +269,69 @@ def test_a_daemon_that_is_killed_while_it_restores_leaves_nothing(
     daemon.stop()
     start(daemon, bad.endpoint, None)
     assert rows_of(daemon, "g", "t") == expected
+
+
+def test_who_goes_away_waits_for_no_server(archiver: Daemon, bad: BadServer) -> None:
+    archiver.ctl("run", "archive", "t", f"s3://{BUCKET}/x")
+    never = threading.Event()
+    bad.faults.hold = lambda path: never.wait(120)
+    stub = archive_grpc.ArchiveServiceStub(archiver.channel())
+    request = archive_pb.ListArchivedRunsRequest(url=f"s3://{BUCKET}/x")
+    begin = time.monotonic()
+    # More than there are threads, by callers who do not wait long.
+    calls = [stub.ListArchivedRuns.future(request, timeout=1) for _ in range(16)]
+    assert all(
+        call.exception().code() == grpc.StatusCode.DEADLINE_EXCEEDED for call in calls
+    )
+    assert time.monotonic() - begin < 5
+    # Soon nobody waits for the server, so the threads are there for others.
+    archiver.ctl("tensor", "stats", "--run", "t")
+    assert time.monotonic() - begin < 12
+    never.set()
+
+
+def test_a_server_that_hangs_holds_up_no_other_call(
+    archiver: Daemon, bad: BadServer
+) -> None:
+    url = f"s3://{BUCKET}/x"
+    archiver.ctl("run", "archive", "t", url)
+    never = threading.Event()
+    bad.faults.hold = lambda path: never.wait(120)
+    begin = time.monotonic()
+    waiting = [
+        threading.Thread(
+            target=archiver.ctl,
+            args=("compare", "run", f"{url}/t", "g", "--rows", "none"),
+            kwargs={"expect": None},
+        )
+        for _ in range(8)
+    ]
+    for thread in waiting:
+        thread.start()
+    time.sleep(0.5)
+    archiver.ctl("run", "get", "g")
+    archiver.ctl("node", "status")
+    assert time.monotonic() - begin < 15
+    # They wait as comparisons, which can be cancelled.
+    deadline = time.monotonic() + 30
+    while True:
+        names = [
+            one["name"] for one in archiver.ctl_json("compare", "list")["comparisons"]
+        ]
+        if len(names) == len(waiting):
+            break
+        assert time.monotonic() < deadline, names
+        time.sleep(0.2)
+    for name in names:
+        archiver.ctl("compare", "cancel", name)
+    for thread in waiting:
+        thread.join(20)
+        assert not thread.is_alive()
+    states = {
+        one["state"] for one in archiver.ctl_json("compare", "list")["comparisons"]
+    }
+    assert states == {"CANCELLED"}
+    never.set()
+    begin = time.monotonic()
+    assert archiver.stop() == 0
+    assert time.monotonic() - begin < 10

@@ -35,19 +35,23 @@ absl::Status ComparisonEngine::OpenRuns() {
   if (golden_ != nullptr) return absl::OkStatus();
   const bool is_golden_far = !plan_.golden_source.empty();
   const bool is_target_far = !plan_.target_source.empty();
+  const storage::WaitCheck wait = [&observer = observer_] {
+    return observer.is_over() ? absl::CancelledError("cancelled")
+                              : absl::OkStatus();
+  };
   std::unique_ptr<storage::RunReader> golden;
   std::unique_ptr<storage::RunReader> target;
   // A run that lies elsewhere is opened beside one that is at hand.
   if (is_target_far && !is_golden_far) {
-    MSITD_ASSIGN_OR_RETURN(golden, readers_.OpenRunAt(plan_.golden()));
-    MSITD_ASSIGN_OR_RETURN(target,
-                           readers_.OpenRunBeside(plan_.target(), *golden));
+    MSITD_ASSIGN_OR_RETURN(golden, readers_.OpenRunAt(plan_.golden(), wait));
+    MSITD_ASSIGN_OR_RETURN(
+        target, readers_.OpenRunBeside(plan_.target(), *golden, wait));
   } else {
-    MSITD_ASSIGN_OR_RETURN(target, readers_.OpenRunAt(plan_.target()));
-    MSITD_ASSIGN_OR_RETURN(golden,
-                           is_golden_far && !is_target_far
-                               ? readers_.OpenRunBeside(plan_.golden(), *target)
-                               : readers_.OpenRunAt(plan_.golden()));
+    MSITD_ASSIGN_OR_RETURN(target, readers_.OpenRunAt(plan_.target(), wait));
+    MSITD_ASSIGN_OR_RETURN(
+        golden, is_golden_far && !is_target_far
+                    ? readers_.OpenRunBeside(plan_.golden(), *target, wait)
+                    : readers_.OpenRunAt(plan_.golden(), wait));
   }
   golden_ = std::move(golden);
   target_ = std::move(target);

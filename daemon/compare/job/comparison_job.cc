@@ -16,8 +16,9 @@ namespace msitd::compare {
 namespace {
 
 absl::StatusOr<bool> IsRunOfMsprobe(storage::RunReaders& readers,
-                                    const storage::RunAddress& address) {
-  MSITD_ASSIGN_OR_RETURN(const auto run, readers.OpenRunAt(address));
+                                    const storage::RunAddress& address,
+                                    const storage::WaitCheck& wait) {
+  MSITD_ASSIGN_OR_RETURN(const auto run, readers.OpenRunAt(address, wait));
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, run->GetInfo());
   return IsFromMsprobe(info.spec.labels);
 }
@@ -81,10 +82,13 @@ absl::Status ComparisonJob::TakeBackwardOrder() {
   if (plan_.matching.fuzzy() || plan_.matching.backward_by_number()) {
     return absl::OkStatus();
   }
+  const storage::WaitCheck wait = [this] {
+    return is_over() ? absl::CancelledError("cancelled") : absl::OkStatus();
+  };
   MSITD_ASSIGN_OR_RETURN(const bool target,
-                         IsRunOfMsprobe(readers_, plan_.target()));
+                         IsRunOfMsprobe(readers_, plan_.target(), wait));
   MSITD_ASSIGN_OR_RETURN(const bool golden,
-                         IsRunOfMsprobe(readers_, plan_.golden()));
+                         IsRunOfMsprobe(readers_, plan_.golden(), wait));
   if (target && golden) plan_.matching.UseBackwardOrder();
   return absl::OkStatus();
 }

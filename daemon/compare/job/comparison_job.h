@@ -127,6 +127,7 @@ class ComparisonJob final : private ComparisonObserver {
   using Clock = std::chrono::steady_clock;
 
   absl::Status Check() override;
+  bool is_over() const override { return is_stopping(); }
   void OnTotal(uint64_t tensor_count) override;
   void OnConflicts(uint64_t golden_count, uint64_t target_count) override;
   void OnNotRecorded(int64_t golden_count, int64_t target_count) override;

@@ -88,11 +88,29 @@ absl::Status ComparisonJobs::FailUnfinished() {
   }
 }
 
+absl::Status ComparisonJobs::CheckRun(const storage::RunAddress& run,
+                                      const storage::WaitCheck& wait) {
+  const auto end = std::chrono::steady_clock::now() + options_.open_wait;
+  bool is_late = false;
+  const auto status =
+      readers_
+          .OpenRunAt(run,
+                     [&]() -> absl::Status {
+                       if (wait) MSITD_RETURN_IF_ERROR(wait());
+                       is_late = std::chrono::steady_clock::now() > end;
+                       return is_late ? absl::DeadlineExceededError("no answer")
+                                      : absl::OkStatus();
+                     })
+          .status();
+  return is_late ? absl::OkStatus() : status;
+}
+
 absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
-    const v1::Comparison& request, ComparisonPlan plan) {
+    const v1::Comparison& request, ComparisonPlan plan,
+    const storage::WaitCheck& wait) {
   std::vector<std::string> runs;  // Those that the comparison is kept for.
   for (const storage::RunAddress& run : {plan.golden(), plan.target()}) {
-    MSITD_RETURN_IF_ERROR(readers_.OpenRunAt(run).status());
+    MSITD_RETURN_IF_ERROR(CheckRun(run, wait));
     if (run.source.empty()) runs.push_back(run.name);
   }
   v1::Comparison comparison;

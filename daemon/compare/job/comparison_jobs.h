@@ -41,6 +41,10 @@ inline constexpr std::chrono::milliseconds kFollowInterval{200};
 // so long is cancelled: long enough for one whose connection broke.
 inline constexpr std::chrono::milliseconds kReaderGrace{10'000};
 
+// How long Start waits for a run that lies elsewhere. Few threads make
+// comparisons.
+inline constexpr std::chrono::milliseconds kOpenWait{2000};
+
 // All comparisons of a daemon: those that run, on its threads, those that
 // follow runs with nothing new, without a thread, and those that have ended, in
 // the store.
@@ -57,6 +61,7 @@ class ComparisonJobs {
     std::chrono::milliseconds reader_grace = kReaderGrace;
     // How long Cancel waits for the comparison to end before it returns.
     std::chrono::milliseconds cancel_wait{2000};
+    std::chrono::milliseconds open_wait = kOpenWait;
     // See kSilence.
     std::chrono::milliseconds silence = compare::kSilence;
   };
@@ -80,12 +85,16 @@ class ComparisonJobs {
   // Stores a new comparison and queues it. Runs, filter, policy and so on are
   // taken from `request` for the record, and from `plan` for the work. A
   // mapping is read and checked, and read again when the comparison runs.
+  // Whether the runs are there is found out at once, but for one that lies
+  // elsewhere and says nothing for Options::open_wait: the comparison goes on
+  // to wait for that.
   //
-  // Errors: NOT_FOUND with RUN_NOT_FOUND; those of LoadMapping;
+  // Errors: NOT_FOUND with RUN_NOT_FOUND; those of LoadMapping; that of `wait`;
   // RESOURCE_EXHAUSTED with COMPARISONS_EXHAUSTED; UNAVAILABLE with NOT_SERVING
   // behind Stop.
   absl::StatusOr<v1::Comparison> Start(const v1::Comparison& request,
-                                       ComparisonPlan plan);
+                                       ComparisonPlan plan,
+                                       const storage::WaitCheck& wait = {});
 
   // FindOutline for a comparison that is not made.
   absl::StatusOr<ComparisonOutline> Outline(const ComparisonPlan& plan,
@@ -148,6 +157,8 @@ class ComparisonJobs {
   void Stop();
 
  private:
+  absl::Status CheckRun(const storage::RunAddress& run,
+                        const storage::WaitCheck& wait);
   using Job = std::shared_ptr<ComparisonJob>;
 
   ComparisonJobs(storage::RunReaders& readers, storage::Comparisons& store,

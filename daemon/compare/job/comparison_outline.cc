@@ -101,10 +101,11 @@ void Sample(const TensorGroup& group, const ComparisonPlan& comparison,
 absl::StatusOr<ComparisonOutline> FindOutline(storage::RunReaders& readers,
                                               const ComparisonPlan& plan,
                                               storage::StopCheck stop) {
+  const storage::WaitCheck wait = [stop] { return stop(); };
   MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::RunReader> golden,
-                         readers.OpenRunAt(plan.golden()));
+                         readers.OpenRunAt(plan.golden(), wait));
   MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::RunReader> target,
-                         readers.OpenRunAt(plan.target()));
+                         readers.OpenRunAt(plan.target(), wait));
   MSITD_ASSIGN_OR_RETURN(
       const GroupMatcher matcher,
       GroupMatcher::Create(*golden, *target, plan.selector, plan.matching));

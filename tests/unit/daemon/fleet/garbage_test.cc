@@ -123,7 +123,7 @@ class GarbageTest : public FleetFixture {
     options.timeout = std::chrono::milliseconds(400);
     source_ = std::make_unique<RemoteSource>(
         std::vector<std::string>{peer_->endpoint()}, options);
-    return source_->Open({peer_->endpoint(), "run"});
+    return source_->Open({peer_->endpoint(), "run"}, {});
   }
 
   // Reads all entries, and returns how that ended.
@@ -383,7 +383,7 @@ TEST_P(GarbageTest, OfDigests) {
   const auto local = (*near).readers().OpenRun("near");
   const auto open = [&] {
     EXPECT_TRUE(Open().ok());
-    return source_->OpenBeside({peer_->endpoint(), "run"}, **local);
+    return source_->OpenBeside({peer_->endpoint(), "run"}, **local, {});
   };
   using Response = v1::ListDigestsResponse;
   peer_->on_digests = [](int, Response& r) {

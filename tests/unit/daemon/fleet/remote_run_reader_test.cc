@@ -301,7 +301,7 @@ TEST_P(RemoteRunReaderTest, ReadsOnlyWhatTheConfigurationNames) {
   Record(*store_, "run");
   RemoteSource none({}, {});
   EXPECT_TRUE(none.Takes(endpoint()));
-  const auto refused = none.Open({endpoint(), "run"}).status();
+  const auto refused = none.Open({endpoint(), "run"}, {}).status();
   EXPECT_TRUE(absl::IsPermissionDenied(refused));
   EXPECT_THAT(std::string(Message(refused)), HasSubstr("`peers`"));
   for (const char* other : {"", "s3://bucket/x", "file:///a:b", "name"}) {

@@ -89,7 +89,7 @@ class TwinReaderTest : public FleetFixture {
     auto local = near_->readers().OpenRun("target");
     ASSERT_TRUE(local.ok());
     local_ = *std::move(local);
-    auto far = source().OpenBeside({endpoint(), "golden"}, *local_);
+    auto far = source().OpenBeside({endpoint(), "golden"}, *local_, {});
     ASSERT_TRUE(far.ok()) << Message(far.status());
     twin_ = *std::move(far);
   }
@@ -194,7 +194,7 @@ TEST_P(TwinReaderTest, SaysThatTheRunHereHasChanged) {
 TEST_P(TwinReaderTest, ReadsAloneBesideARunThatGrows) {
   Record(*near_, "active", 1, /*seals=*/false);
   const auto active = near_->readers().OpenRun("active");
-  const auto reader = source().OpenBeside({endpoint(), "golden"}, **active);
+  const auto reader = source().OpenBeside({endpoint(), "golden"}, **active, {});
   ASSERT_TRUE(reader.ok());
   ASSERT_TRUE((*reader)->ListCoordinates({}).ok());
   auto scan = (*reader)->Scan({}, "");

@@ -542,16 +542,18 @@ TEST_F(ArchiveTest, OnlyAllowedPlacesAreUsed) {
   auto places = ArchivePlaces::Create(options);
   ASSERT_TRUE(places.ok()) << places.status();
   ArchiveSource source(**places);
-  EXPECT_TRUE(source.Open({"file://" + (dir_ / "archive"), "r"}).ok());
-  EXPECT_EQ(Reason(source.Open({"file://" + (dir_ / "archive"), "x"}).status()),
-            "RUN_NOT_FOUND");
+  EXPECT_TRUE(source.Open({"file://" + (dir_ / "archive"), "r"}, {}).ok());
+  EXPECT_EQ(
+      Reason(source.Open({"file://" + (dir_ / "archive"), "x"}, {}).status()),
+      "RUN_NOT_FOUND");
   const absl::Status status =
-      source.Open({"file://" + (dir_ / ""), "r"}).status();
+      source.Open({"file://" + (dir_ / ""), "r"}, {}).status();
   EXPECT_FALSE(status.ok());
-  const absl::Status other = source.Open({"file:///srv/other", "r"}).status();
+  const absl::Status other =
+      source.Open({"file:///srv/other", "r"}, {}).status();
   EXPECT_EQ(other.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(Message(other)), HasSubstr("`archives`"));
-  EXPECT_EQ(source.Open({"s3://bucket/x", "r"}).status().code(),
+  EXPECT_EQ(source.Open({"s3://bucket/x", "r"}, {}).status().code(),
             absl::StatusCode::kPermissionDenied);
 }
 

@@ -30,7 +30,8 @@ class StoreSource final : public storage::RunSource {
 
   bool Takes(std::string_view source) const override { return source == name_; }
   absl::StatusOr<std::unique_ptr<storage::RunReader>> Open(
-      const storage::RunAddress& run) override {
+      const storage::RunAddress& run,
+      const storage::WaitCheck& /*wait*/) override {
     return store_.OpenRun(run.name);
   }
 
@@ -134,20 +135,20 @@ TEST_F(SourcesTest, ARankInTwoPlacesIsRefusedAndBothAreNamed) {
   Record("g", 0, Floats("op", {1}));
   apart_.at({1, "g"})->Record(Floats("op", {1}));
   storage::SourcedRunReaders readers = Readers();
-  const auto run = readers.OpenRunAt({"local,b", "g"});
+  const auto run = readers.OpenRunAt({"local,b", "g"}, {});
   ASSERT_FALSE(run.ok());
   EXPECT_EQ(Message(run.status()), "rank 0 of run g lies in both local and b");
 }
 
 TEST_F(SourcesTest, APlaceThatFailsIsNamed) {
   storage::SourcedRunReaders readers = Readers();
-  EXPECT_EQ(readers.OpenRunAt({"local,x", "g"}).status().code(),
+  EXPECT_EQ(readers.OpenRunAt({"local,x", "g"}, {}).status().code(),
             absl::StatusCode::kInvalidArgument);
-  const auto run = readers.OpenRunAt({"local,c", "none"});
+  const auto run = readers.OpenRunAt({"local,c", "none"}, {});
   EXPECT_EQ(run.status().code(), absl::StatusCode::kNotFound);
   EXPECT_NE(Message(run.status()).find("local"), std::string_view::npos);
   for (const char* source : {",", "b,", ",b", "b,,c"}) {
-    EXPECT_EQ(readers.OpenRunAt({source, "g"}).status().code(),
+    EXPECT_EQ(readers.OpenRunAt({source, "g"}, {}).status().code(),
               absl::StatusCode::kInvalidArgument)
         << source;
   }
