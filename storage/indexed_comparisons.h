@@ -28,7 +28,13 @@ class IndexedComparisons final : public Comparisons {
   absl::StatusOr<uint64_t> CreateComparison(
       std::string_view document, std::span<const std::string> runs) override {
     MSITD_RETURN_IF_ERROR(room_.EnsureForRecord());
-    return index_->CreateComparison(document, runs);
+    return index_->CreateComparison(document, runs, 0);
+  }
+  absl::StatusOr<uint64_t> CreateComparisonAs(
+      uint64_t wanted, std::string_view document,
+      std::span<const std::string> runs) override {
+    MSITD_RETURN_IF_ERROR(room_.EnsureForRecord());
+    return index_->CreateComparison(document, runs, wanted);
   }
   absl::Status PutComparison(uint64_t id, std::string_view document) override {
     return index_->comparisons().Put(id, document);
@@ -39,6 +45,11 @@ class IndexedComparisons final : public Comparisons {
   absl::StatusOr<std::vector<std::pair<uint64_t, std::string>>> ListComparisons(
       uint64_t after, size_t limit) override {
     return index_->comparisons().List(after, limit);
+  }
+  absl::StatusOr<std::vector<uint64_t>> ListComparisonsOf(
+      std::string_view run, uint64_t after, size_t limit) override {
+    MSITD_ASSIGN_OR_RETURN(const RunBrief brief, index_->runs().Brief(run));
+    return index_->comparisons().ListOf(brief.id, after, limit);
   }
   absl::Status DeleteComparison(uint64_t id) override {
     return index_->comparisons().Delete(id);

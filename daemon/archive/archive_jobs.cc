@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/archive/comparison_copier.h"
 #include "daemon/archive/run_restorer.h"
 #include "daemon/log/log.h"
 #include "protos/os/thread.h"
@@ -58,6 +59,7 @@ absl::StatusOr<ArchiveJob> ArchiveJobs::Archive(const std::string& run,
   }
   ArchiveJob job;
   job.run = run;
+  job.run_id = info.id;
   job.archived_run = run;
   job.url = store->url();
   job.gives_up = gives_up;
@@ -105,6 +107,7 @@ absl::StatusOr<ArchiveJob> ArchiveJobs::Add(ArchiveJob job) {
   job.id = ++last_id_;
   jobs_.push_front(std::make_shared<ArchiveJob>(std::move(job)));
   waiting_.push_back(jobs_.front());
+  NoteLocked(*jobs_.front());
   for (auto it = jobs_.end(); jobs_.size() > kRememberedMax;) {
     --it;
     if (IsOver(**it)) it = jobs_.erase(it);
@@ -129,12 +132,39 @@ std::vector<ArchiveJob> ArchiveJobs::List() {
   return out;
 }
 
-std::optional<ArchiveJob> ArchiveJobs::OfRun(std::string_view run) {
+std::optional<RunArchive> ArchiveJobs::OfRun(const storage::RunInfo& run) {
   const MutexLock lock(mu_);
-  for (const JobPtr& job : jobs_) {
-    if (!job->is_restore && job->run == run) return *job;
+  if (const auto it = runs_.find(run.id); it != runs_.end()) return it->second;
+  if (!IsWanted(run)) return std::nullopt;
+  return RunArchive{options_.archive_url, State::kPending, absl::OkStatus()};
+}
+
+ArchiveCounts ArchiveJobs::Counts() {
+  const MutexLock lock(mu_);
+  ArchiveCounts out;
+  out.sent_bytes = sent_bytes_;
+  for (const auto& [id, run] : runs_) {
+    out.pending_count += run.state == State::kPending;
+    out.running_count += run.state == State::kRunning;
+    out.archived_count += run.state == State::kDone;
+    out.failed_count += run.state == State::kFailed;
+    if (!run.last.ok()) out.error = Message(run.last);
   }
-  return std::nullopt;
+  return out;
+}
+
+void ArchiveJobs::Note(storage::RunId run, const std::string& url, State state,
+                       const absl::Status& status) {
+  const MutexLock lock(mu_);
+  runs_[run] = {url, state, status};
+}
+
+void ArchiveJobs::NoteLocked(const ArchiveJob& job) {
+  if (job.is_restore) return;
+  RunArchive& run = runs_[job.run_id];
+  run.url = job.url;
+  run.state = job.state;
+  if (IsOver(job)) run.last = job.status;
 }
 
 void ArchiveJobs::Loop() {
@@ -145,7 +175,7 @@ void ArchiveJobs::Loop() {
   while (!stops_) {
     if (const JobPtr job = Next(); job != nullptr) {
       Do(*job);
-    } else if (!stops_ && !options_.archive_url.empty()) {
+    } else if (!stops_) {
       LookForRuns();
     }
   }
@@ -168,6 +198,7 @@ ArchiveJobs::JobPtr ArchiveJobs::Next() {
   JobPtr job = waiting_.front();
   waiting_.pop_front();
   job->state = State::kRunning;
+  NoteLocked(*job);
   return job;
 }
 
@@ -185,6 +216,8 @@ void ArchiveJobs::Do(ArchiveJob& job) {
   const MutexLock lock(mu_);
   job.status = status;
   job.state = status.ok() ? State::kDone : State::kFailed;
+  sent_bytes_ += job.sent_bytes;
+  NoteLocked(job);
 }
 
 absl::Status ArchiveJobs::Report(ArchiveJob& job, uint64_t record_count,
@@ -218,6 +251,7 @@ absl::Status ArchiveJobs::DoArchive(ArchiveJob& job) {
                               return absl::OkStatus();
                             })
           .status());
+  MSITD_RETURN_IF_ERROR(ArchiveComparisonsOf(job, *store));
   if (!job.gives_up) return absl::OkStatus();
   // A limit of one byte: retention gives up all that is given up by tokens.
   return world_.pipeline
@@ -230,9 +264,22 @@ absl::Status ArchiveJobs::DoArchive(ArchiveJob& job) {
       .status();
 }
 
+absl::Status ArchiveJobs::ArchiveComparisonsOf(ArchiveJob& job,
+                                               storage::ObjectStore& store) {
+  const absl::StatusOr<CopiedComparisons> copied = ArchiveComparisons(
+      world_.comparisons, store, job.run,
+      [&] { return Report(job, job.record_count, job.record_total); });
+  if (!copied.ok()) return Annotate(copied.status(), "its comparisons");
+  const MutexLock lock(mu_);
+  job.comparison_count = copied->count;
+  job.left_comparison_count = copied->left_count;
+  job.sent_bytes += copied->sent_bytes;
+  return absl::OkStatus();
+}
+
 absl::Status ArchiveJobs::DoRestore(ArchiveJob& job) {
   MSITD_ASSIGN_OR_RETURN(const auto store, world_.places.Open(job.url));
-  MSITD_ASSIGN_OR_RETURN(std::vector<std::string> differences,
+  MSITD_ASSIGN_OR_RETURN(RestoredRun restored,
                          RestoreRun({.store = store,
                                      .archived_run = job.archived_run,
                                      .run = job.run,
@@ -240,12 +287,15 @@ absl::Status ArchiveJobs::DoRestore(ArchiveJob& job) {
                                      .runs = world_.runs,
                                      .readers = world_.readers,
                                      .attachments = world_.attachments,
+                                     .comparisons = world_.comparisons,
                                      .pipeline = world_.pipeline},
                                     [&](uint64_t count, uint64_t total) {
                                       return Report(job, count, total);
                                     }));
   const MutexLock lock(mu_);
-  job.differences = std::move(differences);
+  job.differences = std::move(restored.differences);
+  job.comparison_count = restored.comparison_count;
+  job.left_comparison_count = restored.left_comparison_count;
   return absl::OkStatus();
 }
 
@@ -256,43 +306,81 @@ absl::StatusOr<bool> ArchiveJobs::IsArchived(storage::ObjectStore& store,
   if (!manifest.ok()) return manifest.status();
   if (manifest->run.id != run.id ||
       manifest->run.create_time_ns != run.create_time_ns) {
-    log::Get("archive")->warn(
-        "not archived run={} url={} error='another run of that name is there'",
-        run.spec.name, options_.archive_url);
+    return WithReason(
+        MakeStatus(absl::StatusCode::kAlreadyExists, "{} has another run '{}'",
+                   store.url(), run.spec.name),
+        ErrorReason::kRunExists);
   }
   return true;
 }
 
 void ArchiveJobs::LookForRuns() {
-  const auto store = world_.places.Open(options_.archive_url);
-  const auto now = std::chrono::steady_clock::now();
+  std::set<storage::RunId> there;
+  std::vector<storage::RunInfo> wanted;
   std::string after;
-  while (!stops_ && store.ok()) {
+  const auto now = std::chrono::steady_clock::now();
+  while (true) {
     const auto runs = world_.runs.ListRuns(after, kRunsAtOnce);
-    if (!runs.ok() || runs->empty()) return;
+    if (!runs.ok()) return;
+    if (runs->empty()) break;
     after = runs->back().spec.name;
     for (const storage::RunInfo& run : *runs) {
-      if (!run.sealed || archived_.contains(run.id)) continue;
+      there.insert(run.id);
+      if (!IsWanted(run) || archived_.contains(run.id)) continue;
+      {
+        const MutexLock lock(mu_);
+        runs_.try_emplace(run.id,
+                          RunArchive{options_.archive_url, State::kPending});
+      }
       const auto retry = retries_.find(run.id);
       if (retry != retries_.end() && now < retry->second) continue;
-      retries_.insert_or_assign(run.id, now + options_.retry_interval);
-      // What is being archived is looked at again after a while.
-      const absl::StatusOr<bool> is_there = IsArchived(**store, run);
-      if (is_there.ok() && *is_there) archived_.insert(run.id);
-      if (!is_there.ok()) {
-        log::Get("archive")->warn("not archived run={} url={} error='{}'",
-                                  run.spec.name, options_.archive_url,
-                                  Message(is_there.status()));
-      }
-      if (!is_there.ok() || *is_there) continue;
-      ArchiveJob job;
-      job.run = job.archived_run = run.spec.name;
-      job.url = (*store)->url();
-      job.is_automatic = true;
-      job.caller = access::Daemon();
-      if (!Add(std::move(job)).ok()) return;
+      if (wanted.size() < kWaitingMax) wanted.push_back(run);
     }
   }
+  const auto has_gone = [&](const auto& one) {
+    return !there.contains(one.first);
+  };
+  std::erase_if(archived_,
+                [&](storage::RunId id) { return !there.contains(id); });
+  std::erase_if(retries_, has_gone);
+  {
+    const MutexLock lock(mu_);
+    std::erase_if(runs_, has_gone);
+  }
+  for (const storage::RunInfo& run : wanted) {
+    if (stops_ || !LookFor(run)) return;
+  }
+}
+
+bool ArchiveJobs::LookFor(const storage::RunInfo& run) {
+  const auto store = world_.places.Open(options_.archive_url);
+  if (!store.ok()) return false;
+  // What is being archived is looked at again after a while.
+  retries_.insert_or_assign(
+      run.id, std::chrono::steady_clock::now() + options_.retry_interval);
+  const absl::StatusOr<bool> is_there = IsArchived(**store, run);
+  if (!is_there.ok()) {
+    log::Get("archive")->warn("not archived run={} url={} error='{}'",
+                              run.spec.name, options_.archive_url,
+                              Message(is_there.status()));
+    Note(run.id, (*store)->url(), State::kFailed, is_there.status());
+    // That does not change.
+    if (absl::IsAlreadyExists(is_there.status())) archived_.insert(run.id);
+    // It would not answer for the next run either.
+    return !absl::IsUnavailable(is_there.status());
+  }
+  if (*is_there) {
+    archived_.insert(run.id);
+    Note(run.id, (*store)->url(), State::kDone, absl::OkStatus());
+    return true;
+  }
+  ArchiveJob job;
+  job.run = job.archived_run = run.spec.name;
+  job.run_id = run.id;
+  job.url = (*store)->url();
+  job.is_automatic = true;
+  job.caller = access::Daemon();
+  return Add(std::move(job)).ok();
 }
 
 }  // namespace msitd::archive

@@ -23,6 +23,7 @@
 #include "protos/status/mutex.h"
 #include "storage/archive/archive_source.h"
 #include "storage/face/attachments.h"
+#include "storage/face/comparisons.h"
 #include "storage/face/run_reader.h"
 #include "storage/face/runs.h"
 
@@ -48,6 +49,26 @@ struct ArchiveJob {
   uint64_t verified_bytes = 0;
   absl::Status status;  // Of a failed one.
   std::vector<std::string> differences;
+  uint64_t comparison_count = 0;
+  uint64_t left_comparison_count = 0;
+  storage::RunId run_id{};  // Of one that is archived.
+};
+
+// How a run is archived; see v1::RunArchive.
+struct RunArchive {
+  std::string url;
+  ArchiveJob::State state = ArchiveJob::State::kPending;
+  absl::Status last = {};  // Of the last try that has ended.
+};
+
+// See v1::ArchiveStatus.
+struct ArchiveCounts {
+  uint64_t pending_count = 0;
+  uint64_t running_count = 0;
+  uint64_t archived_count = 0;
+  uint64_t failed_count = 0;
+  std::string error;
+  uint64_t sent_bytes = 0;
 };
 
 // Does copies one after the other on a thread of its own, which gives way to
@@ -71,6 +92,7 @@ class ArchiveJobs {
     storage::Runs& runs;
     storage::RunReaders& readers;  // Of the store.
     storage::Attachments& attachments;
+    storage::Comparisons& comparisons;
     storage::ArchivePlaces& places;
     ingest::IngestPipeline& pipeline;
   };
@@ -94,8 +116,9 @@ class ArchiveJobs {
   absl::StatusOr<ArchiveJob> Get(int64_t id);
   // The last one first.
   std::vector<ArchiveJob> List();
-  // The last job that archives the run.
-  std::optional<ArchiveJob> OfRun(std::string_view run);
+  // Nothing for a run that nobody wants to be archived.
+  std::optional<RunArchive> OfRun(const storage::RunInfo& run);
+  ArchiveCounts Counts();
 
  private:
   using JobPtr = std::shared_ptr<ArchiveJob>;
@@ -105,13 +128,25 @@ class ArchiveJobs {
   JobPtr Next() ABSL_LOCKS_EXCLUDED(mu_);
   void Do(ArchiveJob& job) ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status DoArchive(ArchiveJob& job);
+  absl::Status ArchiveComparisonsOf(ArchiveJob& job,
+                                    storage::ObjectStore& store);
   absl::Status DoRestore(ArchiveJob& job);
   // Tells how far a job has come; an error once it is to stop.
   absl::Status Report(ArchiveJob& job, uint64_t record_count,
                       uint64_t record_total) ABSL_LOCKS_EXCLUDED(mu_);
-  // Adds a job for each sealed run that the archive lacks.
+  bool IsWanted(const storage::RunInfo& run) const {
+    return run.sealed && !run.spec.restoring && !options_.archive_url.empty();
+  }
+  // Adds a job for each sealed run that the archive lacks, and forgets the runs
+  // that have gone.
   void LookForRuns() ABSL_LOCKS_EXCLUDED(mu_);
-  // True if the archive has the run; also notes if it has another of that name.
+  // False if no other run is to be looked for now.
+  bool LookFor(const storage::RunInfo& run) ABSL_LOCKS_EXCLUDED(mu_);
+  void Note(storage::RunId run, const std::string& url, ArchiveJob::State state,
+            const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
+  void NoteLocked(const ArchiveJob& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // True if the archive has the run. ALREADY_EXISTS with RUN_EXISTS if it has
+  // another one of that name.
   absl::StatusOr<bool> IsArchived(storage::ObjectStore& store,
                                   const storage::RunInfo& run);
 
@@ -124,6 +159,8 @@ class ArchiveJobs {
   int64_t last_id_ ABSL_GUARDED_BY(mu_) = 0;
   std::deque<JobPtr> jobs_ ABSL_GUARDED_BY(mu_);  // All that are remembered.
   std::deque<JobPtr> waiting_ ABSL_GUARDED_BY(mu_);
+  std::map<storage::RunId, RunArchive> runs_ ABSL_GUARDED_BY(mu_);
+  uint64_t sent_bytes_ ABSL_GUARDED_BY(mu_) = 0;
 
   // Of the thread alone: runs that the archive has, or never can have, and when
   // a run that failed is tried again.

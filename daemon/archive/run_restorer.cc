@@ -7,6 +7,7 @@
 #include <random>
 #include <utility>
 
+#include "daemon/archive/comparison_copier.h"
 #include "daemon/archive/rank_records.h"
 #include "daemon/archive/restore_stream.h"
 #include "daemon/log/log.h"
@@ -55,6 +56,23 @@ class Restorer {
 
   // Reads both runs and says in what they differ.
   absl::StatusOr<std::vector<std::string>> Compare();
+
+  absl::StatusOr<RestoredRun> Finish() {
+    RestoredRun out;
+    MSITD_ASSIGN_OR_RETURN(out.differences, Compare());
+    MSITD_ASSIGN_OR_RETURN(
+        CopiedComparisons copied,
+        RestoreComparisons({*request_.store, request_.archived_run,
+                            request_.run, request_.caller},
+                           request_.comparisons, stop_));
+    out.comparison_count = copied.count;
+    out.left_comparison_count = copied.left_count;
+    for (std::string& problem : copied.problems) {
+      out.differences.push_back(std::move(problem));
+    }
+    MSITD_RETURN_IF_ERROR(request_.runs.EndRestore(request_.run).status());
+    return out;
+  }
 
  private:
   absl::Status Stop() { return progress_(read_count_, manifest_.entry_count); }
@@ -235,8 +253,8 @@ void RemoveBrokenRestores(storage::Runs& runs,
   }
 }
 
-absl::StatusOr<std::vector<std::string>> RestoreRun(
-    const RestoreRequest& request, ProgressCall progress) {
+absl::StatusOr<RestoredRun> RestoreRun(const RestoreRequest& request,
+                                       ProgressCall progress) {
   MSITD_ASSIGN_OR_RETURN(
       const storage::ArchiveManifest manifest,
       storage::ReadManifest(*request.store, request.archived_run));
@@ -254,10 +272,9 @@ absl::StatusOr<std::vector<std::string>> RestoreRun(
   Restorer restorer(request, *archived, manifest, progress);
   absl::Status status = restorer.Copy();
   if (status.ok()) {
-    auto differences = restorer.Compare();
-    status = differences.ok() ? request.runs.EndRestore(request.run).status()
-                              : differences.status();
-    if (status.ok()) return differences;
+    auto restored = restorer.Finish();
+    if (restored.ok()) return restored;
+    status = restored.status();
   }
   const absl::Status deleted =
       request.pipeline.DeleteRun(request.run, access::Daemon());

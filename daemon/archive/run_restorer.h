@@ -12,6 +12,7 @@
 #include "daemon/ingest/ingest_pipeline.h"
 #include "storage/archive/object_store.h"
 #include "storage/face/attachments.h"
+#include "storage/face/comparisons.h"
 #include "storage/face/run_reader.h"
 #include "storage/face/runs.h"
 
@@ -25,21 +26,30 @@ struct RestoreRequest {
   storage::Runs& runs;
   storage::RunReaders& readers;  // Of the store.
   storage::Attachments& attachments;
+  storage::Comparisons& comparisons;
   ingest::IngestPipeline& pipeline;
+};
+
+struct RestoredRun {
+  // In what it differs from the archived one, for people.
+  std::vector<std::string> differences;
+  // See v1::ArchiveJob.
+  uint64_t comparison_count = 0;
+  uint64_t left_comparison_count = 0;
 };
 
 // Makes a sealed run of an archived one: its records come in as those of a
 // producer do, in the order in which they were received once. Then both are
-// compared, entry by entry; returns in what they differ, for people. Until then
-// the run is marked as one that is being restored, and nobody else reads it or
-// writes to it. If it fails, the run is deleted again; what could not be
+// compared, entry by entry, and the comparisons beside it are restored. Until
+// then the run is marked as one that is being restored, and nobody else reads
+// it or writes to it. If it fails, the run is deleted again; what could not be
 // deleted is replaced by the next restore of that name. `progress` is told how
 // many records were read, and of how many, and may end the call by an error.
 //
 // Memory: 4 MiB for each rank, and the entries of a token of each.
 //
 // Errors: ALREADY_EXISTS with RUN_EXISTS; those of archives and of streams.
-absl::StatusOr<std::vector<std::string>> RestoreRun(
+absl::StatusOr<RestoredRun> RestoreRun(
     const RestoreRequest& request,
     absl::FunctionRef<absl::Status(uint64_t, uint64_t)> progress);
 

@@ -57,6 +57,8 @@ enum class MetricId : uint8_t {
   kVerifyRoundEndTime,
   kVerifyFindings,
   kVerifyFailing,
+  kArchiveRuns,
+  kArchiveSentBytes,
   kLogLines,
   kLogSuppressedLines,
   kProcessCpuSeconds,

@@ -33,6 +33,14 @@ void AddState(ingest::StorageState state, MetricPage& page) {
   page.Add(kStorageState, "failed", state == State::kFailed ? 1 : 0);
 }
 
+void AddArchives(const archive::ArchiveCounts& counts, MetricPage& page) {
+  page.Add(kArchiveRuns, "pending", ToDouble(counts.pending_count));
+  page.Add(kArchiveRuns, "running", ToDouble(counts.running_count));
+  page.Add(kArchiveRuns, "archived", ToDouble(counts.archived_count));
+  page.Add(kArchiveRuns, "failed", ToDouble(counts.failed_count));
+  page.Add(kArchiveSentBytes, ToDouble(counts.sent_bytes));
+}
+
 void AddUpkeep(const storage::StoreStats& store, MetricPage& page) {
   const storage::CompactionStats& compaction = store.compaction;
   page.Add(kSharedBytes, ToDouble(store.shared_bytes));
@@ -169,6 +177,7 @@ std::string NodeMetrics::Text() const {
   AddIngest(page);
   AddCalls(page);
   AddStore(parts_.store.Stats(), page);
+  AddArchives(parts_.archives(), page);
   AddLog(page);
   AddProcess(page);
   return page.text();

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "daemon/archive/archive_jobs.h"
 #include "daemon/ingest/buffer_pool.h"
 #include "daemon/ingest/ingest_pipeline.h"
 #include "daemon/metrics/metric_page.h"
@@ -29,6 +30,7 @@ class NodeMetrics {
     std::function<int64_t()> active_comparisons;
     std::function<std::string()> retention_error;
     std::function<std::string()> verify_error;
+    std::function<archive::ArchiveCounts()> archives;
   };
 
   explicit NodeMetrics(Parts parts) : parts_(std::move(parts)) {}

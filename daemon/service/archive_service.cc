@@ -47,6 +47,8 @@ void ToMessage(const archive::ArchiveJob& job, v1::ArchiveJob& out) {
   out.set_verified_size_bytes(Signed(job.verified_bytes));
   out.set_give_up(job.gives_up);
   out.set_automatic(job.is_automatic);
+  out.set_comparison_count(Signed(job.comparison_count));
+  out.set_left_comparison_count(Signed(job.left_comparison_count));
   for (const std::string& difference : job.differences) {
     out.add_differences(difference);
   }

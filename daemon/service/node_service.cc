@@ -143,6 +143,15 @@ absl::StatusOr<Position> ParsePosition(std::string_view text) {
   return Position(std::in_place, text.substr(at + 1), rank);
 }
 
+void SetArchives(const archive::ArchiveCounts& counts, v1::ArchiveStatus& out) {
+  out.set_pending_count(static_cast<int64_t>(counts.pending_count));
+  out.set_running_count(static_cast<int64_t>(counts.running_count));
+  out.set_archived_count(static_cast<int64_t>(counts.archived_count));
+  out.set_failed_count(static_cast<int64_t>(counts.failed_count));
+  out.set_error(counts.error);
+  out.set_sent_size_bytes(static_cast<int64_t>(counts.sent_bytes));
+}
+
 }  // namespace
 
 absl::Status NodeServiceImpl::Status(v1::NodeStatus& out) {
@@ -177,6 +186,7 @@ absl::Status NodeServiceImpl::Status(v1::NodeStatus& out) {
   out.set_retention_error(parts_.retention_error());
   out.set_retention_pause(store.retention_pause);
   out.set_shared_memory_pages(parts_.shared_memory_pages());
+  SetArchives(parts_.archives(), *out.mutable_archives());
   out.set_pinned_run_count(Signed(store.pinned_run_count));
   out.set_pinned_size_bytes(Signed(store.pinned_bytes));
   out.set_is_making_room(store.is_making_room);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "daemon/archive/archive_jobs.h"
 #include "daemon/ingest/ingest_pipeline.h"
 #include "daemon/service/call/bounded_service.h"
 #include "daemon/service/call/task_pool.h"
@@ -26,6 +27,7 @@ class NodeServiceImpl final : public BoundedService<v1::NodeService> {
     // Why no room can be made, and why nothing can be checked.
     std::function<std::string()> retention_error;
     std::function<std::string()> verify_error;
+    std::function<archive::ArchiveCounts()> archives;
     // See NodeStatus.
     std::function<std::string()> shared_memory_pages;
     std::function<v1::Diagnostics()> diagnostics;

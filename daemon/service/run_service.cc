@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -91,17 +92,43 @@ absl::StatusOr<storage::RunRanks> FindRanks(storage::RunReaders& readers,
   return storage::FindRunRanks(*reader, run, {});
 }
 
-absl::Status Answer(storage::RunReaders& readers,
-                    absl::StatusOr<storage::RunInfo> run, v1::Run& response) {
-  if (!run.ok()) return run.status();
-  MSITD_ASSIGN_OR_RETURN(const storage::RunRanks ranks,
-                         FindRanks(readers, *run));
-  ToProto(*run, response);
-  compare::ToMessage(ranks, response);
-  return absl::OkStatus();
+v1::RunArchive::State ArchiveStateOf(archive::ArchiveJob::State state) {
+  using State = archive::ArchiveJob::State;
+  switch (state) {
+    case State::kPending:
+      return v1::RunArchive::PENDING;
+    case State::kRunning:
+      return v1::RunArchive::RUNNING;
+    case State::kDone:
+      return v1::RunArchive::ARCHIVED;
+    case State::kFailed:
+      return v1::RunArchive::FAILED;
+  }
+  return v1::RunArchive::STATE_UNSPECIFIED;
 }
 
 }  // namespace
+
+void RunServiceImpl::ToMessage(const storage::RunInfo& run,
+                               const storage::RunRanks& ranks, v1::Run& out) {
+  ToProto(run, out);
+  compare::ToMessage(ranks, out);
+  const std::optional<archive::RunArchive> archived = archives_.OfRun(run);
+  if (!archived.has_value()) return;
+  v1::RunArchive& archive = *out.mutable_archive();
+  archive.set_url(archived->url);
+  archive.set_state(ArchiveStateOf(archived->state));
+  archive.set_problem(std::string(Message(archived->last)));
+}
+
+absl::Status RunServiceImpl::Answer(absl::StatusOr<storage::RunInfo> run,
+                                    v1::Run& response) {
+  if (!run.ok()) return run.status();
+  MSITD_ASSIGN_OR_RETURN(const storage::RunRanks ranks,
+                         FindRanks(readers_, *run));
+  ToMessage(*run, ranks, response);
+  return absl::OkStatus();
+}
 
 absl::Status RunServiceImpl::List(const v1::ListRunsRequest& request,
                                   v1::ListRunsResponse& response) {
@@ -124,8 +151,7 @@ absl::Status RunServiceImpl::List(const v1::ListRunsRequest& request,
       if (absl::IsNotFound(ranks.status())) continue;
       MSITD_RETURN_IF_ERROR(ranks.status());
       v1::Run& out = *response.add_runs();
-      ToProto(run, out);
-      compare::ToMessage(*ranks, out);
+      ToMessage(run, *ranks, out);
       bytes += out.ByteSizeLong();
       after = run.spec.name;
     }
@@ -137,7 +163,7 @@ absl::Status RunServiceImpl::Create(const access::Caller& caller,
                                     v1::Run& response) {
   MSITD_ASSIGN_OR_RETURN(storage::RunSpec spec, ToSpec(request.run()));
   spec.owner = caller.name;
-  return Answer(readers_, runs_.CreateRun(spec), response);
+  return Answer(runs_.CreateRun(spec), response);
 }
 
 absl::Status RunServiceImpl::SetRetention(
@@ -146,8 +172,7 @@ absl::Status RunServiceImpl::SetRetention(
   const auto change = [&request](storage::RunRetention& retention) {
     return Apply(request.retention(), retention);
   };
-  return Answer(readers_,
-                pipeline_.ChangeRetention(request.run(), caller, change),
+  return Answer(pipeline_.ChangeRetention(request.run(), caller, change),
                 response);
 }
 
@@ -155,7 +180,7 @@ grpc::ServerUnaryReactor* RunServiceImpl::GetRun(
     grpc::CallbackServerContext* context, const v1::GetRunRequest* request,
     v1::Run* response) {
   return UnaryCall::Start(pool_, *context, [=, this](const Call&) {
-    return Answer(readers_, runs_.GetRun(request->run()), *response);
+    return Answer(runs_.GetRun(request->run()), *response);
   });
 }
 
@@ -179,8 +204,7 @@ grpc::ServerUnaryReactor* RunServiceImpl::SealRun(
     grpc::CallbackServerContext* context, const v1::SealRunRequest* request,
     v1::Run* response) {
   return UnaryCall::Start(pool_, *context, [=, this](const Call& call) {
-    return Answer(readers_, pipeline_.SealRun(request->run(), call.caller()),
-                  *response);
+    return Answer(pipeline_.SealRun(request->run(), call.caller()), *response);
   });
 }
 

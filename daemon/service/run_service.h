@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "daemon/archive/archive_jobs.h"
 #include "daemon/ingest/ingest_pipeline.h"
 #include "daemon/service/call/bounded_service.h"
 #include "daemon/service/call/task_pool.h"
 #include "msitd/v1/run_service.grpc.pb.h"
 #include "storage/face/run_reader.h"
 #include "storage/face/runs.h"
+#include "storage/run_ranks.h"
 
 namespace msitd::service {
 
@@ -14,12 +16,14 @@ namespace msitd::service {
 class RunServiceImpl final : public BoundedService<v1::RunService> {
  public:
   RunServiceImpl(storage::Runs& runs, storage::RunReaders& readers,
-                 ingest::IngestPipeline& pipeline, TaskPool& pool,
+                 ingest::IngestPipeline& pipeline,
+                 archive::ArchiveJobs& archives, TaskPool& pool,
                  const Admission& admission)
       : BoundedService(admission),
         runs_(runs),
         readers_(readers),
         pipeline_(pipeline),
+        archives_(archives),
         pool_(pool) {
     Bound("GetRun", &RunServiceImpl::GetRun);
     Bound("ListRuns", &RunServiceImpl::ListRuns);
@@ -49,6 +53,9 @@ class RunServiceImpl final : public BoundedService<v1::RunService> {
       google::protobuf::Empty* response) override;
 
  private:
+  absl::Status Answer(absl::StatusOr<storage::RunInfo> run, v1::Run& response);
+  void ToMessage(const storage::RunInfo& run, const storage::RunRanks& ranks,
+                 v1::Run& out);
   absl::Status List(const v1::ListRunsRequest& request,
                     v1::ListRunsResponse& response);
   absl::Status Create(const access::Caller& caller,
@@ -60,6 +67,7 @@ class RunServiceImpl final : public BoundedService<v1::RunService> {
   storage::Runs& runs_;
   storage::RunReaders& readers_;
   ingest::IngestPipeline& pipeline_;
+  archive::ArchiveJobs& archives_;
   TaskPool& pool_;
 };
 

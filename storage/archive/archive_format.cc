@@ -46,27 +46,12 @@ absl::Status Damaged(std::string_view what) {
   return MakeStatus(absl::StatusCode::kDataLoss, "{}", what);
 }
 
-void PutObject(ByteWriter& out, const ArchiveObject& object) {
-  out.PutText(object.name);
-  out.PutVarint(object.bytes);
-  PutHash(out, object.hash);
-}
-
-bool GetObject(ByteReader& in, ArchiveObject& object) {
-  object.name = in.GetText();
-  object.bytes = in.GetVarint();
-  object.hash = GetHash(in);
-  return in.ok() && IsObjectKey(object.name) &&
-         object.name.find('/') == std::string::npos &&
-         object.bytes <= kObjectBytesMax;
-}
-
 bool GetObjects(ByteReader& in, std::vector<ArchiveObject>& objects) {
   const uint64_t count = in.GetVarint();
   if (!in.ok() || count > kObjectsMax || count > in.left()) return false;
   objects.resize(count);
   return std::all_of(objects.begin(), objects.end(),
-                     [&](ArchiveObject& o) { return GetObject(in, o); });
+                     [&](ArchiveObject& o) { return GetArchiveObject(in, o); });
 }
 
 // Text that people see.
@@ -184,7 +169,7 @@ bool GetAttachments(ByteReader& in, std::vector<ArchivedAttachment>& out) {
       return false;
     }
     info.create_time_ns = in.GetSigned();
-    if (!GetObject(in, attachment.object) ||
+    if (!GetArchiveObject(in, attachment.object) ||
         attachment.object.bytes > kAttachmentBytesMax) {
       return false;
     }
@@ -211,12 +196,12 @@ std::string EncodeContent(const ArchiveManifest& manifest) {
     out.PutText(attachment.info.name);
     out.PutText(attachment.info.media_type);
     out.PutSigned(attachment.info.create_time_ns);
-    PutObject(out, attachment.object);
+    PutArchiveObject(out, attachment.object);
   }
-  PutObject(out, manifest.directory);
+  PutArchiveObject(out, manifest.directory);
   for (const auto* const objects : {&manifest.indexes, &manifest.packs}) {
     out.PutVarint(objects->size());
-    for (const ArchiveObject& object : *objects) PutObject(out, object);
+    for (const ArchiveObject& object : *objects) PutArchiveObject(out, object);
   }
   out.PutVarint(manifest.entry_count);
   out.PutVarint(manifest.part_count);
@@ -224,6 +209,21 @@ std::string EncodeContent(const ArchiveManifest& manifest) {
 }
 
 }  // namespace
+
+void PutArchiveObject(ByteWriter& out, const ArchiveObject& object) {
+  out.PutText(object.name);
+  out.PutVarint(object.bytes);
+  PutHash(out, object.hash);
+}
+
+bool GetArchiveObject(ByteReader& in, ArchiveObject& object) {
+  object.name = in.GetText();
+  object.bytes = in.GetVarint();
+  object.hash = GetHash(in);
+  return in.ok() && IsObjectKey(object.name) &&
+         object.name.find('/') == std::string::npos &&
+         object.bytes <= kObjectBytesMax;
+}
 
 uint64_t ArchiveManifest::ObjectBytes() const {
   uint64_t bytes = directory.bytes;
@@ -272,8 +272,9 @@ absl::StatusOr<ArchiveManifest> DecodeManifest(std::string_view bytes) {
   ArchiveManifest out;
   const bool is_version = in.GetVarint() == kFormatVersion;
   if (!is_version || !GetRun(in, out.run) || !GetCoverage(in, out.coverage) ||
-      !GetAttachments(in, out.attachments) || !GetObject(in, out.directory) ||
-      !GetObjects(in, out.indexes) || !GetObjects(in, out.packs)) {
+      !GetAttachments(in, out.attachments) ||
+      !GetArchiveObject(in, out.directory) || !GetObjects(in, out.indexes) ||
+      !GetObjects(in, out.packs)) {
     return Damaged("the manifest holds what no archive has");
   }
   out.entry_count = in.GetVarint();

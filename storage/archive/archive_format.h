@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "protos/base/byte_codec.h"
 #include "protos/base/summary.h"
 #include "storage/archive/object_store.h"
 #include "storage/face/attachments.h"
@@ -31,6 +32,10 @@ struct ArchiveObject {
 
   friend bool operator==(const ArchiveObject&, const ArchiveObject&) = default;
 };
+
+void PutArchiveObject(ByteWriter& out, const ArchiveObject& object);
+// Reads what anybody may have written; false for what is no object.
+bool GetArchiveObject(ByteReader& in, ArchiveObject& object);
 
 struct ArchivedAttachment {
   AttachmentInfo info;

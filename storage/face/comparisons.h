@@ -26,12 +26,22 @@ class Comparisons {
 
   virtual absl::StatusOr<uint64_t> CreateComparison(
       std::string_view document, std::span<const std::string> runs) = 0;
+  // The same for a copy of a comparison that had number `wanted`: it has that
+  // again if no comparison here had it or a greater one, and it is no more than
+  // kNumbersSkippedMax beyond those.
+  virtual absl::StatusOr<uint64_t> CreateComparisonAs(
+      uint64_t wanted, std::string_view document,
+      std::span<const std::string> runs) = 0;
+  static constexpr uint64_t kNumbersSkippedMax = uint64_t{1} << 20;
   virtual absl::Status PutComparison(uint64_t id,
                                      std::string_view document) = 0;
   virtual absl::StatusOr<std::string> GetComparison(uint64_t id) = 0;
   // Returns at most `limit` comparisons with ids above `after`.
   virtual absl::StatusOr<std::vector<std::pair<uint64_t, std::string>>>
   ListComparisons(uint64_t after, size_t limit) = 0;
+  // The ids of those that were made for a run, above `after`, at most `limit`.
+  virtual absl::StatusOr<std::vector<uint64_t>> ListComparisonsOf(
+      std::string_view run, uint64_t after, size_t limit) = 0;
   virtual absl::Status DeleteComparison(uint64_t id) = 0;
 
   // FAILED_PRECONDITION for rows that would leave a gap.

@@ -283,14 +283,15 @@ absl::StatusOr<std::vector<SegmentId>> ChunkIndex::EmptyRun(RunId run) {
 }
 
 absl::StatusOr<uint64_t> ChunkIndex::CreateComparison(
-    std::string_view document, std::span<const std::string> runs) {
+    std::string_view document, std::span<const std::string> runs,
+    uint64_t wanted) {
   const MutexLock lock(run_change_mu_);
   std::vector<RunId> ids;
   for (const std::string& name : runs) {
     MSITD_ASSIGN_OR_RETURN(const RunBrief run, runs_.Brief(name));
     ids.push_back(run.id);
   }
-  return comparisons_.Create(document, ids);
+  return comparisons_.Create(document, ids, wanted);
 }
 
 absl::Status ChunkIndex::CommitAttachment(RunId run,

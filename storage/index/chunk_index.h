@@ -82,8 +82,10 @@ class ChunkIndex {
 
   // See Comparisons. NOT_FOUND with RUN_NOT_FOUND if one of `runs` does not
   // exist.
+  // `wanted`: see CreateComparisonAs; 0 for none.
   absl::StatusOr<uint64_t> CreateComparison(std::string_view document,
-                                            std::span<const std::string> runs);
+                                            std::span<const std::string> runs,
+                                            uint64_t wanted);
 
   // See AttachmentWriter::Commit and Attachments.
   absl::Status CommitAttachment(RunId run, const AttachmentInfo& attachment,

@@ -154,7 +154,7 @@ def test_a_restored_run_gives_the_same_rows(archiver: Daemon, place: Path) -> No
     url = f"file://{place}"
     archiver.ctl("run", "archive", "t", url)
     said = archiver.ctl("run", "restore", f"{url}/t", "--as", "back").stdout
-    assert said == f"restored back from {url}/t: 156 records\n"
+    assert said == f"restored back from {url}/t: 156 records, 1 comparison\n"
     run = archiver.ctl_json("run", "get", "back")
     assert run["state"] == "SEALED"
     assert (
@@ -312,6 +312,50 @@ def test_sealed_runs_are_archived_by_themselves(
     time.sleep(4)
     assert (place / "t" / "manifest").stat().st_mtime_ns == changed
     assert "failed" not in daemon.log()
+
+
+def test_how_a_run_is_archived_is_told(
+    new_daemon: Callable[[], Daemon], place: Path
+) -> None:
+    daemon = new_daemon()
+    url = f"file://{place}"
+    daemon.start("--archives", url, "--archive-url", f"{url}/auto")
+    (place / "auto").write_text("no directory")
+    record(daemon, "t", 2)
+
+    def archive_of(run: str) -> dict:
+        return daemon.ctl_json("run", "get", run).get("archive") or {}
+
+    deadline = time.monotonic() + 30
+    while archive_of("t").get("state") != "FAILED":
+        assert archive_of("t").get("state") in ("PENDING", "RUNNING", "FAILED")
+        assert time.monotonic() < deadline, daemon.log()
+        time.sleep(0.05)
+    assert archive_of("t")["url"] == f"{url}/auto"
+    assert archive_of("t")["problem"]
+    counts = daemon.ctl_json("node", "status")["archives"]
+    assert int(counts["failed_count"]) == 1
+    assert counts["error"] == archive_of("t")["problem"]
+    assert "failed" in daemon.ctl("run", "list").stdout
+    daemon.ctl("run", "archive", "t", url)
+    assert archive_of("t") == {"url": url, "state": "ARCHIVED", "problem": ""}
+    counts = daemon.ctl_json("node", "status")["archives"]
+    assert int(counts["failed_count"]) == 0
+    assert int(counts["archived_count"]) == 1
+    assert int(counts["sent_size_bytes"]) > 0
+    assert counts["error"] == ""
+    # Another run of a name that the archive has.
+    daemon.ctl("run", "delete", "t", "--yes")
+    (place / "auto").unlink()
+    (place / "t").rename(place / "auto-t")
+    (place / "auto").mkdir()
+    (place / "auto-t").rename(place / "auto" / "t")
+    record(daemon, "t", 3)
+    deadline = time.monotonic() + 30
+    while archive_of("t").get("state") != "FAILED":
+        assert time.monotonic() < deadline, daemon.log()
+        time.sleep(0.05)
+    assert "another run" in archive_of("t")["problem"]
 
 
 def test_a_wrong_configuration_is_refused(

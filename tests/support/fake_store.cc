@@ -679,6 +679,30 @@ absl::StatusOr<uint64_t> FakeStore::CreateComparison(
   return last_comparison_id_;
 }
 
+absl::StatusOr<uint64_t> FakeStore::CreateComparisonAs(
+    uint64_t wanted, std::string_view document,
+    std::span<const std::string> runs) {
+  {
+    MutexLock lock(mu_);
+    if (wanted > last_comparison_id_) last_comparison_id_ = wanted - 1;
+  }
+  return CreateComparison(document, runs);
+}
+
+absl::StatusOr<std::vector<uint64_t>> FakeStore::ListComparisonsOf(
+    std::string_view run, uint64_t after, size_t limit) {
+  MutexLock lock(mu_);
+  std::vector<uint64_t> out;
+  for (const auto& [id, comparison] : comparisons_) {
+    const auto& runs = comparison.runs;
+    if (id > after && out.size() < limit &&
+        std::find(runs.begin(), runs.end(), run) != runs.end()) {
+      out.push_back(id);
+    }
+  }
+  return out;
+}
+
 absl::Status FakeStore::PutComparison(uint64_t id, std::string_view document) {
   MutexLock lock(mu_);
   MSITD_RETURN_IF_ERROR(comparison_status_);

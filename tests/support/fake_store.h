@@ -139,6 +139,11 @@ class FakeStore final : public storage::Store,
       std::string_view name) override;
   absl::StatusOr<uint64_t> CreateComparison(
       std::string_view document, std::span<const std::string> runs) override;
+  absl::StatusOr<uint64_t> CreateComparisonAs(
+      uint64_t wanted, std::string_view document,
+      std::span<const std::string> runs) override;
+  absl::StatusOr<std::vector<uint64_t>> ListComparisonsOf(
+      std::string_view run, uint64_t after, size_t limit) override;
   absl::Status PutComparison(uint64_t id, std::string_view document) override;
   absl::StatusOr<std::string> GetComparison(uint64_t id) override;
   absl::StatusOr<std::vector<std::pair<uint64_t, std::string>>> ListComparisons(

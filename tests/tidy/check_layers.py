@@ -219,6 +219,8 @@ MODULES: dict[str, Module] = {
             LOG,
             ACCESS,
             "daemon/ingest",
+            "daemon/compare/job/comparison_copy.h",
+            "daemon/compare/job/comparison_name.h",
         ),
         COMMON,
     ),

@@ -44,6 +44,22 @@ std::string ProgressText(const v1::ArchiveJob& job) {
   return out;
 }
 
+// What is said of comparisons, if there are any.
+std::string ComparisonsText(const v1::ArchiveJob& job) {
+  std::string out;
+  if (job.comparison_count() > 0) {
+    out += fmt::format(", {} comparison{}", job.comparison_count(),
+                       job.comparison_count() == 1 ? "" : "s");
+  }
+  if (job.left_comparison_count() > 0) {
+    out += fmt::format(", {} not {}", job.left_comparison_count(),
+                       job.kind() == v1::ArchiveJob::RESTORE
+                           ? "restored"
+                           : "archived: not at an end");
+  }
+  return out;
+}
+
 bool IsOver(const v1::ArchiveJob& job) {
   return job.state() == v1::ArchiveJob::DONE ||
          job.state() == v1::ArchiveJob::FAILED;
@@ -109,10 +125,10 @@ Outcome Archive(Invocation& invocation, const ArchiveFlags& flags) {
   MSITCTL_RETURN_IF_FAILED(Await(invocation, job));
   return End(
       invocation, job,
-      fmt::format("archived {} at {}/{}: {} records, {} sent, {} read back{}",
+      fmt::format("archived {} at {}/{}: {} records{}, {} sent, {} read back{}",
                   Printable(job.run()), Printable(job.url()),
                   Printable(job.archived_run()), job.record_count(),
-                  HumanSize(job.sent_size_bytes()),
+                  ComparisonsText(job), HumanSize(job.sent_size_bytes()),
                   HumanSize(job.verified_size_bytes()),
                   flags.give_up ? "; its bytes are given up here" : ""));
 }
@@ -140,9 +156,10 @@ Outcome Restore(Invocation& invocation, const RestoreFlags& flags) {
       invocation.AskToTheEnd(&Stub::RestoreRun, request, job));
   if (flags.detach) return PrintOne(invocation, job, "run");
   MSITCTL_RETURN_IF_FAILED(Await(invocation, job));
-  std::string text = fmt::format(
-      "restored {} from {}/{}: {} records", Printable(job.run()),
-      Printable(job.url()), Printable(job.archived_run()), job.record_count());
+  std::string text =
+      fmt::format("restored {} from {}/{}: {} records{}", Printable(job.run()),
+                  Printable(job.url()), Printable(job.archived_run()),
+                  job.record_count(), ComparisonsText(job));
   for (const std::string& difference : job.differences()) {
     text += fmt::format("\ndiffers: {}", Printable(difference));
   }

@@ -35,7 +35,8 @@ constexpr char kListColumns[] =
     "name,verdict=@verdict,state,golden=golden_run,target=target_run,"
     "golden_at?=golden_source,target_at?=target_source,"
     "pass=pass_count,fail=fail_count,unmatched~=unmatched_count,"
-    "skipped~=skipped_count,partial?=partial,create_time?=create_time,"
+    "skipped~=skipped_count,partial?=partial,restored_from?=restored_from,"
+    "create_time?=create_time,"
     "end_time?=end_time";
 
 void AddRunFlags(CLI::App& verb, CompareFlags& flags) {

@@ -227,6 +227,10 @@ std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
       Printable(comparison.name()),
       RunPlaceText(comparison.golden_run(), comparison.golden_source()),
       RunPlaceText(comparison.target_run(), comparison.target_source()));
+  if (!comparison.restored_from().empty()) {
+    out += fmt::format("restored from     {}\n",
+                       Printable(comparison.restored_from()));
+  }
   out += fmt::format("verdict           {}{}\n",
                      Colored(VerdictWord(comparison, allows_partial),
                              ColorOf(conclusion), color),

@@ -11,6 +11,7 @@
 
 #include "protos/base/byte_codec.h"
 #include "protos/status/status.h"
+#include "storage/face/comparisons.h"
 #include "storage/index/db/index_key.h"
 #include "storage/index/db/index_value.h"
 
@@ -38,7 +39,8 @@ std::string BlockPrefix(uint64_t id) { return kBlockTag + BigEndianKey(id); }
 }  // namespace
 
 absl::StatusOr<uint64_t> ComparisonTable::Create(std::string_view document,
-                                                 std::span<const RunId> runs) {
+                                                 std::span<const RunId> runs,
+                                                 uint64_t wanted) {
   const MutexLock lock(mu_);
   MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> next,
                          db_.Get(Table::kMeta, kNextComparisonKey));
@@ -46,6 +48,9 @@ absl::StatusOr<uint64_t> ComparisonTable::Create(std::string_view document,
   if (next.has_value()) {
     if (next->size() != 8) return IndexCorrupt("default");
     id = GetBigEndian(next->data(), 8);
+  }
+  if (wanted > id && wanted - id <= Comparisons::kNumbersSkippedMax) {
+    id = wanted;
   }
   rocksdb::WriteBatch batch;
   db_.Put(batch, Table::kComparison, DocumentKey(id), document);
@@ -95,6 +100,23 @@ ComparisonTable::List(uint64_t after, size_t limit) {
     }
     out.emplace_back(GetBigEndian(it->key().data() + 1, 8),
                      it->value().ToString());
+  }
+  MSITD_RETURN_IF_ERROR(ToStatus(it->status(), "read comparisons"));
+  return out;
+}
+
+absl::StatusOr<std::vector<uint64_t>> ComparisonTable::ListOf(RunId run,
+                                                              uint64_t after,
+                                                              size_t limit) {
+  std::vector<uint64_t> out;
+  if (after == std::numeric_limits<uint64_t>::max()) return out;
+  const std::string prefix = RunPrefix(kOfRunTag, static_cast<uint64_t>(run));
+  const auto it = db_.Iterate(Table::kComparison, rocksdb::ReadOptions());
+  for (it->Seek(prefix + BigEndianKey(after + 1));
+       out.size() < limit && it->Valid() && it->key().starts_with(prefix);
+       it->Next()) {
+    if (it->key().size() != kOfRunKeyBytes) return IndexCorrupt("comparison");
+    out.push_back(GetBigEndian(it->key().data() + prefix.size(), 8));
   }
   MSITD_RETURN_IF_ERROR(ToStatus(it->status(), "read comparisons"));
   return out;

@@ -29,13 +29,17 @@ class ComparisonTable {
  public:
   explicit ComparisonTable(IndexDb& db) : db_(db) {}
 
-  // The comparison is removed with the last of `runs`; see Leave.
+  // The comparison is removed with the last of `runs`; see Leave. `wanted`: see
+  // Comparisons::CreateComparisonAs; 0 for none.
   absl::StatusOr<uint64_t> Create(std::string_view document,
-                                  std::span<const RunId> runs);
+                                  std::span<const RunId> runs, uint64_t wanted);
   absl::Status Put(uint64_t id, std::string_view document);
   absl::StatusOr<std::string> Get(uint64_t id);
   absl::StatusOr<std::vector<std::pair<uint64_t, std::string>>> List(
       uint64_t after, size_t limit);
+  // The ids of those that `run` takes part in, above `after`, in order.
+  absl::StatusOr<std::vector<uint64_t>> ListOf(RunId run, uint64_t after,
+                                               size_t limit);
   absl::Status Delete(uint64_t id);
   // Returns a comparison that `run` takes part in; nothing if there is none.
   absl::StatusOr<std::optional<uint64_t>> FirstOf(RunId run);

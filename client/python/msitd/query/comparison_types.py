@@ -384,6 +384,8 @@ class Comparison:
     """What was read of pairs whose hashes differ; "": `bytes`."""
     unread_count: int = 0
     """Of `fail_count`: rows for which `unread` is set."""
+    restored_from: str = ""
+    """The archive and the name there, if it was restored with its target run."""
 
     @property
     def is_over(self) -> bool:

@@ -183,6 +183,19 @@ class RunCounters:
     """Of `value_count`, the documents."""
 
 
+@mirrors("RunArchive")
+@dataclass(frozen=True)
+class RunArchive:
+    """How a run is archived."""
+
+    url: str = ""
+    """The archive, without the run."""
+    state: str = ""
+    """`pending`, `running`, `archived` or `failed`."""
+    problem: str = ""
+    """Why the last try failed; empty if it did not."""
+
+
 @mirrors("Run")
 @dataclass(frozen=True)
 class Run:
@@ -193,7 +206,7 @@ class Run:
     """Number of ranks of the job; 0 until a producer has told."""
     labels: Mapping[str, str] = field(default_factory=dict)
     state: str = ""
-    """`active` or `sealed`."""
+    """`active`, `sealed` or `restoring`."""
     create_time: datetime | None = None
     seal_time: datetime | None = None
     """When the run was sealed; None while it is active."""
@@ -207,6 +220,8 @@ class Run:
     """True if there are `ranks_lacking`."""
     owner: str = ""
     """Who made it, such as `uid:1000`; empty for a run of an older store."""
+    archive: RunArchive | None = None
+    """How it is archived; None if nobody has asked for it."""
 
 
 @mirrors("Attachment")
@@ -544,6 +559,20 @@ class Stream:
     open_duration: timedelta | None = None
 
 
+@mirrors("ArchiveStatus")
+@dataclass(frozen=True)
+class ArchiveStatus:
+    """What becomes of the runs that are to be archived."""
+
+    pending_count: int = 0
+    running_count: int = 0
+    archived_count: int = 0
+    failed_count: int = 0
+    error: str = ""
+    """The last error of any of them, until that run is archived."""
+    sent_size_bytes: int = 0
+
+
 @mirrors("NodeStatus")
 @dataclass(frozen=True)
 class NodeStatus:
@@ -588,3 +617,4 @@ class NodeStatus:
     ring_used_bytes: int = 0
     truncated_count: int = 0
     degraded_count: int = 0
+    archives: ArchiveStatus | None = None

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <thread>
+#include <vector>
 
 #include "daemon/archive/run_restorer.h"
 #include "protos/compute/digest.h"
@@ -50,7 +51,8 @@ class ArchiveJobsTest : public storage::StoreTest {
     options.nice = 0;
     jobs_.emplace(
         ArchiveJobs::World{store_->runs(), store_->readers(),
-                           store_->attachments(), *places_, *pipeline_},
+                           store_->attachments(), store_->comparisons(),
+                           *places_, *pipeline_},
         options);
   }
 
@@ -318,9 +320,31 @@ TEST_F(ArchiveJobsTest, SealedRunsGoByThemselves) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  const auto job = jobs_->OfRun("r");
-  ASSERT_TRUE(job.has_value());
-  EXPECT_TRUE(job->is_automatic);
+  EXPECT_TRUE(jobs_->List().at(0).is_automatic);
+  const storage::RunInfo run = *store_->runs().GetRun("r");
+  while (jobs_->OfRun(run)->state != State::kDone) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(jobs_->OfRun(run)->url, url_);
+  EXPECT_EQ(jobs_->Counts().archived_count, 1U);
+  EXPECT_GT(jobs_->Counts().sent_bytes, 0U);
+  // One that starts again finds it there.
+  jobs_.reset();
+  StartJobs(url_);
+  EXPECT_TRUE(jobs_->OfRun(run).has_value());
+  while (jobs_->Counts().archived_count == 0) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(jobs_->OfRun(run)->state, State::kDone);
+  EXPECT_EQ(jobs_->Counts().sent_bytes, 0U);
+  // What has gone is not counted.
+  ASSERT_TRUE(pipeline_->DeleteRun("r").ok());
+  while (jobs_->Counts().archived_count != 0) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
 }
 
 }  // namespace
