@@ -53,6 +53,7 @@ absl::StatusOr<ArchiveJob> ArchiveJobs::Archive(const std::string& run,
                                                 const access::Caller& caller) {
   MSITD_ASSIGN_OR_RETURN(const auto store, world_.places.Open(url));
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, world_.runs.GetRun(run));
+  if (info.spec.restoring) return storage::RunRestoring(run);
   if (!info.sealed) {
     return MakeStatus(absl::StatusCode::kFailedPrecondition,
                       "run '{}' is active: only a sealed run is archived", run);

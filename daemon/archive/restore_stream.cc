@@ -77,6 +77,9 @@ absl::Status RestoreStream::Add(const PartRecord& record) {
     MSITD_RETURN_IF_ERROR(Flush());
     Start(is_claimed);
   }
+  // A rank that had several producers has counted from 0 several times.
+  if (entry.sequence < last_sequence_) MSITD_RETURN_IF_ERROR(Flush());
+  last_sequence_ = entry.sequence;
   chunk::RecordSpec spec;
   spec.sequence = entry.sequence;
   spec.device = entry.key.device;

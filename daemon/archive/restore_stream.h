@@ -64,6 +64,7 @@ class RestoreStream final : public ingest::StreamPeer {
   chunk::ChunkBuilder builder_;
   uint64_t next_chunk_ = 0;
   bool is_claimed_ = false;
+  uint64_t last_sequence_ = 0;  // Of a record.
 
   Mutex mu_;
   CondVar changed_;

@@ -1,19 +1,25 @@
-"""What an archive costs beside curl: writing it, and comparing from it."""
+"""What an archive costs: beside curl, and those who record meanwhile."""
 
+import itertools
+import shutil
+import statistics
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from measure import (
+    MIB,
     Bench,
     NotMeasured,
     Result,
     new_daemon,
     ratio,
     record_mebibytes,
+    seconds_of,
 )
 from object_server import ACCESS_KEY, BUCKET, SECRET_KEY, Weed, find_weed
 
@@ -22,6 +28,8 @@ from daemon import Daemon
 URL = f"s3://{BUCKET}/bench"
 RANGE_BYTES = 8 << 20
 IN_FLIGHT = 4
+ARCHIVED_MIB = 512
+INGEST_TURNS = 11
 
 
 @contextmanager
@@ -145,7 +153,59 @@ def compare_ratio(bench: Bench) -> Result:
     )
 
 
+def ingest_ratio(bench: Bench) -> Result:
+    """Ingest while a run is archived / ingest alone, in turns.
+
+    The archive is a directory in memory, so that only msitd takes disk and
+    processor for it.
+    """
+    size = bench.scale.ingest_mib
+    with (
+        tempfile.TemporaryDirectory(dir="/dev/shm") as name,
+        new_daemon(bench, "--archives", f"file://{name}") as daemon,
+    ):
+        record_mebibytes(daemon, "old", min(size, ARCHIVED_MIB), 1)
+        daemon.ctl("run", "seal", "old")
+        numbers = itertools.count()
+        ends = threading.Event()
+
+        def archive_again() -> None:
+            """Archives the run anew until the end, at least once."""
+            while True:
+                folder = Path(name) / f"{next(numbers)}"
+                daemon.ctl("run", "archive", "old", f"file://{folder}")
+                shutil.rmtree(folder)
+                if ends.is_set():
+                    return
+
+        def ingest() -> None:
+            run = f"new-{next(numbers)}"
+            record_mebibytes(daemon, run, size, 2)
+            daemon.ctl("run", "delete", run, "--yes")
+
+        alone: list[float] = []
+        beside: list[float] = []
+        ingest()
+        for _ in range(min(INGEST_TURNS, 1 + 2 * bench.scale.repetitions)):
+            alone.append(seconds_of(ingest))
+            ends.clear()
+            archiver = threading.Thread(target=archive_again)
+            archiver.start()
+            beside.append(seconds_of(ingest))
+            ends.set()
+            archiver.join()
+    gigabytes = size * MIB / 1e9
+    return ratio(
+        "higher",
+        0.95,
+        gigabytes / statistics.median(beside),
+        "ingest alone",
+        gigabytes / statistics.median(alone),
+    )
+
+
 BENCHMARKS = {
     "archive.upload_ratio": upload_ratio,
     "archive.compare_ratio": compare_ratio,
+    "archive.ingest_ratio": ingest_ratio,
 }

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.parse
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -243,9 +244,18 @@ class BadServer:
                         self.answer(206, body[first : last + 1])
 
             def list(self) -> None:
-                names = {path.split("/")[3] for path in faults.objects}
+                url = urllib.parse.urlsplit(self.path)
+                prefix = dict(urllib.parse.parse_qsl(url.query)).get("prefix", "")
+                names = set()
+                for path in list(faults.objects):
+                    key = path.removeprefix(f"{url.path}/")
+                    if key.startswith(prefix):
+                        rest = key.removeprefix(prefix)
+                        names.add(rest.partition("/")[0] + "/" * ("/" in rest))
                 found = "".join(
-                    f"<CommonPrefixes><Prefix>x/{name}/</Prefix></CommonPrefixes>"
+                    f"<CommonPrefixes><Prefix>{prefix}{name}</Prefix></CommonPrefixes>"
+                    if name.endswith("/")
+                    else f"<Contents><Key>{prefix}{name}</Key></Contents>"
                     for name in sorted(names)
                 )
                 self.answer(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Manifests, directories, lists of S3 and URLs, as an object store or a caller
-// gives them. What can be read is written so that it can be read again.
+// Manifests, directories, comparisons, lists of S3 and URLs, as an object store
+// or a caller gives them. What can be read is written so that it can be read
+// again.
 #include <span>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "protos/chunk/chunk.h"
 #include "storage/archive/archive_format.h"
 #include "storage/archive/archive_url.h"
+#include "storage/archive/comparison_objects.h"
 #include "storage/archive/s3_answer.h"
 #include "tests/fuzz/fuzz_target.h"
 
@@ -38,7 +40,17 @@ std::string SeedDirectory() {
   return EncodeDirectory(out);
 }
 
+std::string SeedComparison() {
+  return EncodeComparison({7, "document", 3, {{"rows-000000-1", 50, {1, 2}}}});
+}
+
 void Try(std::string_view input) {
+  const auto comparison = DecodeComparison(input);
+  if (comparison.ok()) {
+    const auto again = DecodeComparison(EncodeComparison(*comparison));
+    MSITD_CHECK(again.ok() && again->document == comparison->document &&
+                again->rows == comparison->rows);
+  }
   const ContentHash hash = chunk::HashBytes(std::as_bytes(std::span(input)));
   const auto manifest = DecodeManifest(
       std::string(input) + fuzz::BytesOf(hash.low) + fuzz::BytesOf(hash.high));
@@ -76,6 +88,7 @@ std::vector<std::string> Seeds() {
   manifest.resize(manifest.size() - 16);
   return {std::move(manifest),
           storage::SeedDirectory(),
+          storage::SeedComparison(),
           "<ListBucketResult><IsTruncated>true</IsTruncated>"
           "<NextContinuationToken>a&amp;b</NextContinuationToken>"
           "<Contents><Key>p/one</Key></Contents>"

@@ -59,6 +59,13 @@ from msitd.query.fleet import (
 )
 from msitd.query.listing import Listing
 from msitd.query.node import Node
+from msitd.query.node_types import (
+    ArchiveStatus,
+    NodeStatus,
+    Stream,
+    Verification,
+    VerificationFinding,
+)
 from msitd.query.nodes import parse_nodes, read_nodes
 from msitd.query.runs import Runs
 from msitd.query.tensors import TensorListing, Tensors
@@ -73,23 +80,20 @@ from msitd.query.types import (
     Histogram,
     Io,
     Metric,
-    NodeStatus,
     RankCoverage,
     RankRange,
     RecordKind,
     Retention,
     Run,
+    RunArchive,
     RunCounters,
     RunRanks,
     Stats,
     StatsGroup,
-    Stream,
     Summary,
     Tensor,
     TensorFilter,
     TokenRange,
-    Verification,
-    VerificationFinding,
     select,
 )
 
@@ -99,6 +103,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = [
+    "ArchiveStatus",
     "Attachment",
     "Capabilities",
     "CaptureCoverage",
@@ -146,6 +151,7 @@ __all__ = [
     "RowListing",
     "Rule",
     "Run",
+    "RunArchive",
     "RunCounters",
     "RunRanks",
     "Runs",

@@ -7,7 +7,8 @@ from typing import cast
 from msitd.query.connection import Caller
 from msitd.query.listing import Listing
 from msitd.query.messages import from_message, new
-from msitd.query.types import Capabilities, NodeStatus, Stream
+from msitd.query.node_types import NodeStatus, Stream
+from msitd.query.types import Capabilities
 
 
 class Node:

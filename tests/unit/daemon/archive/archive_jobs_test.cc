@@ -191,6 +191,26 @@ TEST_F(ArchiveJobsTest, ARunComesBackAsItWas) {
   EXPECT_EQ(*store_->attachments().ReadAttachment(*attachment, 0, 5), "hello");
 }
 
+TEST_F(ArchiveJobsTest, ARankMayHaveCountedSeveralTimes) {
+  for (uint64_t stream = 0; stream < 3; ++stream) {
+    for (uint64_t sequence = 0; sequence < 4; ++sequence) {
+      TestTensor tensor =
+          MakeTensor("r", 1, fmt::format("op.{}.{}", stream, sequence), 640,
+                     static_cast<uint8_t>(stream));
+      tensor.sequence = sequence;
+      ASSERT_TRUE(AppendTo(kStream + stream, sequence, 0, {tensor}).ok());
+    }
+  }
+  ASSERT_TRUE(store_->runs().SealRun("r").ok());
+  StartJobs();
+  ASSERT_TRUE(
+      Await(jobs_->Archive("r", url_, false, access::Daemon())).status.ok());
+  const ArchiveJob restored =
+      Await(jobs_->Restore(url_, "r", "s", access::Daemon()));
+  ASSERT_TRUE(restored.status.ok()) << restored.status;
+  EXPECT_THAT(restored.differences, IsEmpty());
+}
+
 TEST_F(ArchiveJobsTest, SaysWhatDoesNotComeBack) {
   ASSERT_TRUE(
       AppendTo(5, 0, chunk::kSampleFlag, {MakeTensor("r", 0, "sampled", 64000)})

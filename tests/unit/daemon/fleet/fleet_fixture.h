@@ -43,7 +43,7 @@ class FleetFixture : public service::ServiceFixture,
 
   absl::StatusOr<std::unique_ptr<storage::RunReader>> OpenFar(
       const std::string& run) {
-    return source().Open({endpoint(), run});
+    return source().Open({endpoint(), run}, {});
   }
 
   RemoteSource& source() {

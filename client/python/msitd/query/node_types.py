@@ -1,0 +1,126 @@
+"""The types of the daemon itself; see msitd.query.types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from msitd.query.messages import mirrors
+
+
+@mirrors("VerificationFinding")
+@dataclass(frozen=True)
+class VerificationFinding:
+    """A place in a segment that does not hold what was written."""
+
+    segment: str
+    offset_bytes: int
+    run: str
+    """Empty if it cannot be told."""
+    rank: int
+    may_be_producer: bool
+    """Whether the rank could change the bytes after they were hashed."""
+    problem: str
+
+
+@mirrors("Verification")
+@dataclass(frozen=True)
+class Verification:
+    """What the check of stored bytes has found; see docs/operations.md."""
+
+    frame_count: int
+    size_bytes: int
+    remaining_size_bytes: int
+    round_end_time: datetime | None
+    """None if no round has ended yet."""
+    finding_count: int
+    findings: tuple[VerificationFinding, ...]
+    error: str
+
+
+@mirrors("Stream")
+@dataclass(frozen=True)
+class Stream:
+    """A producer that is connected, and what came of it since it was opened."""
+
+    run: str
+    rank: int
+    user_agent: str
+    shares_memory: bool
+    """False if it came over gRPC."""
+    age: timedelta | None
+    committed_chunk_count: int
+    committed_record_count: int
+    committed_size_bytes: int
+    in_flight_size_bytes: int
+    ring_size_bytes: int
+    ring_used_bytes: int
+    seen_count: int
+    filtered_count: int
+    dropped_count: int
+    truncated_count: int
+    degraded_count: int
+    recording_duration: timedelta | None = None
+    """See RankCoverage."""
+    open_duration: timedelta | None = None
+
+
+@mirrors("ArchiveStatus")
+@dataclass(frozen=True)
+class ArchiveStatus:
+    """What becomes of the runs that are to be archived."""
+
+    pending_count: int = 0
+    running_count: int = 0
+    archived_count: int = 0
+    failed_count: int = 0
+    error: str = ""
+    """The last error of any of them, until that run is archived."""
+    sent_size_bytes: int = 0
+
+
+@mirrors("NodeStatus")
+@dataclass(frozen=True)
+class NodeStatus:
+    """State and counters of a daemon since its start; see docs/operations.md."""
+
+    version: str
+    uptime: timedelta | None
+    storage_state: str
+    """`ok`, `full` or `failed`."""
+    storage_error: str
+    run_count: int
+    open_stream_count: int
+    committed_chunk_count: int
+    committed_record_count: int
+    committed_bytes: int
+    refused_chunk_count: int
+    duplicate_count: int
+    conflict_count: int
+    dropped_count: int
+    segment_size_bytes: int
+    segment_count: int
+    disk_free_bytes: int
+    active_comparison_count: int
+    recovered_frame_count: int
+    torn_frame_count: int
+    corrupt_frame_count: int
+    expired_size_bytes: int
+    excess_size_bytes: int
+    retention_error: str
+    shared_size_bytes: int
+    retention_pause: str
+    index_size_bytes: int
+    checked_digest_count: int = 0
+    false_digest_count: int = 0
+    shared_memory_pages: str = ""
+    """`huge` or `small`; empty if memory is not shared."""
+    pinned_run_count: int = 0
+    pinned_size_bytes: int = 0
+    is_making_room: bool = False
+    verification: Verification | None = None
+    ring_size_bytes: int = 0
+    ring_used_bytes: int = 0
+    truncated_count: int = 0
+    degraded_count: int = 0
+    archives: ArchiveStatus | None = None
