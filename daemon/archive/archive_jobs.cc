@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "daemon/archive/comparison_copier.h"
+#include "daemon/archive/give_way.h"
 #include "daemon/archive/run_restorer.h"
 #include "daemon/log/log.h"
 #include "protos/os/thread.h"
@@ -237,20 +238,31 @@ absl::Status ArchiveJobs::Report(ArchiveJob& job, uint64_t record_count,
 absl::Status ArchiveJobs::DoArchive(ArchiveJob& job) {
   MSITD_ASSIGN_OR_RETURN(const auto store, world_.places.Open(job.url));
   MSITD_ASSIGN_OR_RETURN(const auto run, world_.readers.OpenRun(job.run));
+  GiveWay way([this] { return world_.pipeline.Stats().in_flight_bytes > 0; },
+              options_.give_way);
+  uint64_t step = 0;
   MSITD_RETURN_IF_ERROR(
-      storage::WriteArchive({.run = run.get(),
-                             .attachments = &world_.attachments,
-                             .store = store.get(),
-                             .now_ns = NowNs()},
-                            [&](const storage::ArchiveProgress& progress) {
-                              MSITD_RETURN_IF_ERROR(
-                                  Report(job, progress.entry_count,
-                                         progress.entry_total));
-                              const MutexLock lock(mu_);
-                              job.sent_bytes = progress.sent_bytes;
-                              job.verified_bytes = progress.verified_bytes;
-                              return absl::OkStatus();
-                            })
+      storage::WriteArchive(
+          {.run = run.get(),
+           .attachments = &world_.attachments,
+           .store = store.get(),
+           .now_ns = NowNs()},
+          [&](const storage::ArchiveProgress& progress) {
+            MSITD_RETURN_IF_ERROR(
+                Report(job, progress.entry_count, progress.entry_total));
+            {
+              const MutexLock lock(mu_);
+              job.sent_bytes = progress.sent_bytes;
+              job.verified_bytes = progress.verified_bytes;
+            }
+            if (progress.entry_count == step) {
+              return absl::OkStatus();
+            }
+            step = progress.entry_count;
+            return way.Rest([&] {
+              return Report(job, progress.entry_count, progress.entry_total);
+            });
+          })
           .status());
   MSITD_RETURN_IF_ERROR(ArchiveComparisonsOf(job, *store));
   if (!job.gives_up) return absl::OkStatus();

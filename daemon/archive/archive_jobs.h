@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/access/caller.h"
+#include "daemon/archive/give_way.h"
 #include "daemon/ingest/ingest_pipeline.h"
 #include "protos/status/mutex.h"
 #include "storage/archive/archive_source.h"
@@ -83,6 +84,8 @@ class ArchiveJobs {
     // After a failure, a run is tried again no sooner.
     std::chrono::milliseconds retry_interval{60'000};
     int nice = 15;
+    // While producers stream, an archive rests between its steps.
+    GiveWay::Options give_way = {};
   };
   static constexpr size_t kWaitingMax = 256;
   static constexpr size_t kRememberedMax = 1024;
