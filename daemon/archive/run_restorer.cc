@@ -32,9 +32,11 @@ struct RankSide {
 
 class Restorer {
  public:
-  Restorer(const RestoreRequest& request, storage::RunReader& archived,
+  Restorer(const RestoreRequest& request, storage::RunId run_id,
+           storage::RunReader& archived,
            const storage::ArchiveManifest& manifest, ProgressCall progress)
       : request_(request),
+        run_id_(run_id),
         archived_(archived),
         manifest_(manifest),
         progress_(progress) {}
@@ -44,7 +46,9 @@ class Restorer {
     MSITD_RETURN_IF_ERROR(CopyRecords());
     MSITD_RETURN_IF_ERROR(Stop());
     MSITD_RETURN_IF_ERROR(FinishRanks());
+    MSITD_RETURN_IF_ERROR(CheckIsThere());
     MSITD_RETURN_IF_ERROR(CopyAttachments());
+    MSITD_RETURN_IF_ERROR(CheckIsThere());
     if (!manifest_.run.capture_policy.empty()) {
       MSITD_RETURN_IF_ERROR(
           request_.runs
@@ -70,8 +74,20 @@ class Restorer {
     for (std::string& problem : copied.problems) {
       out.differences.push_back(std::move(problem));
     }
+    MSITD_RETURN_IF_ERROR(CheckIsThere());
     MSITD_RETURN_IF_ERROR(request_.runs.EndRestore(request_.run).status());
     return out;
+  }
+
+  // OK if the run is the one that was made here: it may have been deleted, and
+  // somebody else have another one of that name.
+  absl::Status CheckIsThere() {
+    const auto run = request_.runs.GetRun(request_.run);
+    if (run.ok() && run->id == run_id_) return absl::OkStatus();
+    return WithReason(
+        MakeStatus(absl::StatusCode::kAborted,
+                   "run '{}' was deleted while it was restored", request_.run),
+        ErrorReason::kRunNotFound);
   }
 
  private:
@@ -170,6 +186,7 @@ class Restorer {
   }
 
   const RestoreRequest& request_;
+  const storage::RunId run_id_;
   storage::RunReader& archived_;
   const storage::ArchiveManifest& manifest_;
   const ProgressCall progress_;
@@ -268,14 +285,16 @@ absl::StatusOr<RestoredRun> RestoreRun(const RestoreRequest& request,
   spec.job.clear();
   spec.restoring = true;
   MSITD_RETURN_IF_ERROR(RemoveRest(request));
-  MSITD_RETURN_IF_ERROR(request.runs.CreateRun(spec).status());
-  Restorer restorer(request, *archived, manifest, progress);
+  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo made,
+                         request.runs.CreateRun(spec));
+  Restorer restorer(request, made.id, *archived, manifest, progress);
   absl::Status status = restorer.Copy();
   if (status.ok()) {
     auto restored = restorer.Finish();
     if (restored.ok()) return restored;
     status = restored.status();
   }
+  if (!restorer.CheckIsThere().ok()) return status;
   const absl::Status deleted =
       request.pipeline.DeleteRun(request.run, access::Daemon());
   if (!deleted.ok()) {

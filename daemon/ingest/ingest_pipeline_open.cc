@@ -323,6 +323,7 @@ absl::Status IngestPipeline::RemoveRunOfOthers(const StreamSpec& spec) {
   if (is_own) return absl::OkStatus();
   MSITD_RETURN_IF_ERROR(access::CheckOwner(spec.caller, run->spec.owner,
                                            fmt::format("run '{}'", spec.run)));
+  if (run->spec.restoring) return storage::RunRestoring(spec.run);
   {
     MutexLock lock(mu_);
     const std::vector<StreamHandle> streams = registry_.StreamsOf(spec.run);

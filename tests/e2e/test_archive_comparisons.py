@@ -175,3 +175,21 @@ def test_damaged_comparisons_are_named_and_left(
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
         path.write_bytes(good)
+
+
+def test_labels_come_back(
+    archiver: Daemon, new_daemon: Callable[[], Daemon], url: str
+) -> None:
+    archiver.ctl(
+        "run", "create", "l", "--label", "model=minilm", "--label", "a=\u00e9/="
+    )
+    record(archiver, "l", 2)
+    labels = archiver.ctl_json("run", "get", "l")["labels"]
+    assert labels == {"model": "minilm", "a": "\u00e9/="}
+    archiver.ctl("run", "archive", "l", url)
+    listed = archiver.ctl_json("run", "list", "--archive", url)["runs"]
+    assert [run["labels"] for run in listed] == [labels]
+    other = new_daemon()
+    other.start("--archives", url)
+    other.ctl("run", "restore", f"{url}/l")
+    assert other.ctl_json("run", "get", "l")["labels"] == labels

@@ -294,6 +294,48 @@ TEST_F(ArchiveJobsTest, WhatABrokenRestoreLeftIsReplacedOrRemoved) {
   EXPECT_TRUE(store_->runs().GetRun("half").ok());
 }
 
+TEST_F(ArchiveJobsTest, ANewRunOfTheNameOutlivesARestore) {
+  FillRun();
+  ASSERT_TRUE(store_->runs().SealRun("r").ok());
+  StartJobs();
+  ASSERT_EQ(Await(jobs_->Archive("r", url_, false, access::Daemon())).state,
+            State::kDone);
+  // Whenever it happens.
+  for (uint64_t at = 0; at < 8; ++at) {
+    uint64_t calls = 0;
+    storage::RunSpec spec;
+    spec.name = "new";
+    const auto restored =
+        RestoreRun({.store = *places_->Open(url_),
+                    .archived_run = "r",
+                    .run = "new",
+                    .caller = access::Daemon(),
+                    .runs = store_->runs(),
+                    .readers = store_->readers(),
+                    .attachments = store_->attachments(),
+                    .comparisons = store_->comparisons(),
+                    .pipeline = *pipeline_},
+                   [&](uint64_t, uint64_t) {
+                     if (calls++ == at) {
+                       EXPECT_TRUE(pipeline_->DeleteRun("new").ok());
+                       EXPECT_TRUE(store_->runs().CreateRun(spec).ok());
+                     }
+                     return absl::OkStatus();
+                   });
+    if (calls <= at) {
+      EXPECT_TRUE(restored.ok()) << restored.status();
+      ASSERT_GT(at, 0U);
+      break;
+    }
+    EXPECT_FALSE(restored.ok()) << at;
+    const auto there = store_->runs().GetRun("new");
+    ASSERT_TRUE(there.ok()) << at;
+    EXPECT_FALSE(there->sealed || there->spec.restoring);
+    EXPECT_EQ(there->counters.record_count(), 0U);
+    ASSERT_TRUE(pipeline_->DeleteRun("new").ok());
+  }
+}
+
 TEST_F(ArchiveJobsTest, ARunOfThatNameIsInTheWay) {
   ASSERT_TRUE(store_->runs().SealRun("r").ok());
   StartJobs();

@@ -411,7 +411,8 @@ TEST_F(IngestPipelineTest, OnlyWhoRestoresARunStreamsIntoIt) {
   ASSERT_TRUE(store_.CreateRun(run).ok());
   Producer producer("run", 0, 7);
   StreamSpec spec = SpecOf(producer);
-  for (const IfExists if_exists : {IfExists::kFail, IfExists::kAppend}) {
+  for (const IfExists if_exists :
+       {IfExists::kFail, IfExists::kAppend, IfExists::kReplace}) {
     RecordingPeer& other = NewPeer();
     spec.if_exists = if_exists;
     EXPECT_EQ(Reason(pipeline_->Open(spec, other).status()), "RUN_RESTORING");
