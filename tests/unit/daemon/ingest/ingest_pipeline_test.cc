@@ -417,9 +417,10 @@ TEST_F(IngestPipelineTest, OnlyWhoRestoresARunStreamsIntoIt) {
     spec.if_exists = if_exists;
     EXPECT_EQ(Reason(pipeline_->Open(spec, other).status()), "RUN_RESTORING");
   }
+  spec.if_exists = IfExists::kFail;
   spec.restores = true;
   RecordingPeer& own = NewPeer();
-  EXPECT_TRUE(pipeline_->Open(spec, own).ok());
+  ASSERT_TRUE(pipeline_->Open(spec, own).ok());
   const access::Caller admin{"uid:1", access::Role::kAdmin};
   EXPECT_EQ(Reason(pipeline_->SealRun("run", admin).status()), "RUN_RESTORING");
   EXPECT_TRUE(pipeline_->SealRun("run").ok());
