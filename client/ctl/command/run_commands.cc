@@ -28,7 +28,7 @@ constexpr char kColumns[] =
     "statistics+=@statistics,"
     "size=counters.size_bytes,dropped~=counters.dropped_count,"
     "conflicts~=counters.conflict_count,"
-    "archive~=archive.state,create_time?=create_time,labels?=labels";
+    "archive+=archive.state,create_time?=create_time,labels?=labels";
 
 // Empty for the runs that have none, which are most.
 std::string StatisticsCount(const google::protobuf::Message& message) {
