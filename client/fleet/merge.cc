@@ -62,6 +62,26 @@ auto TimeOf(const google::protobuf::Timestamp& time) {
   return std::pair(time.seconds(), time.nanos());
 }
 
+// A run is archived once all nodes have archived their ranks of it: what lags
+// behind most is told.
+void MergeArchive(const v1::Run& from, v1::Run& to) {
+  constexpr v1::RunArchive::State kOrder[] = {
+      v1::RunArchive::FAILED, v1::RunArchive::STATE_UNSPECIFIED,
+      v1::RunArchive::PENDING, v1::RunArchive::RUNNING,
+      v1::RunArchive::ARCHIVED};
+  const auto rank_of = [&kOrder](const v1::Run& run) {
+    return std::find(std::begin(kOrder), std::end(kOrder),
+                     run.archive().state()) -
+           std::begin(kOrder);
+  };
+  if (rank_of(to) <= rank_of(from)) return;
+  if (from.has_archive()) {
+    *to.mutable_archive() = from.archive();
+  } else {
+    to.clear_archive();
+  }
+}
+
 void MergeRun(const v1::Run& from, std::string_view node, v1::Run& to,
               std::vector<std::string>& notes) {
   const auto note = [&](std::string_view what) {
@@ -84,7 +104,12 @@ void MergeRun(const v1::Run& from, std::string_view node, v1::Run& to,
   }
   const bool is_sealed =
       to.state() == v1::Run::SEALED && from.state() == v1::Run::SEALED;
-  to.set_state(is_sealed ? v1::Run::SEALED : v1::Run::ACTIVE);
+  const bool is_restoring =
+      to.state() == v1::Run::RESTORING || from.state() == v1::Run::RESTORING;
+  to.set_state(is_restoring ? v1::Run::RESTORING
+               : is_sealed  ? v1::Run::SEALED
+                            : v1::Run::ACTIVE);
+  MergeArchive(from, to);
   if (TimeOf(from.create_time()) < TimeOf(to.create_time())) {
     *to.mutable_create_time() = from.create_time();
   }

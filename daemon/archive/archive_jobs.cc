@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/archive/archive_jobs.h"
 
+#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -138,35 +139,40 @@ std::optional<RunArchive> ArchiveJobs::OfRun(const storage::RunInfo& run) {
   const MutexLock lock(mu_);
   if (const auto it = runs_.find(run.id); it != runs_.end()) return it->second;
   if (!IsWanted(run)) return std::nullopt;
-  return RunArchive{options_.archive_url, State::kPending, absl::OkStatus()};
+  return RunArchive{run.spec.name, options_.archive_url};
 }
 
 ArchiveCounts ArchiveJobs::Counts() {
   const MutexLock lock(mu_);
   ArchiveCounts out;
   out.sent_bytes = sent_bytes_;
+  uint64_t last_change = 0;
   for (const auto& [id, run] : runs_) {
     out.pending_count += run.state == State::kPending;
     out.running_count += run.state == State::kRunning;
     out.archived_count += run.state == State::kDone;
     out.failed_count += run.state == State::kFailed;
-    if (!run.last.ok()) out.error = Message(run.last);
+    if (run.last.ok() || run.change <= last_change) continue;
+    last_change = run.change;
+    out.error = fmt::format("run {}: {}", run.run, Message(run.last));
   }
   return out;
 }
 
-void ArchiveJobs::Note(storage::RunId run, const std::string& url, State state,
-                       const absl::Status& status) {
+void ArchiveJobs::Note(const storage::RunInfo& run, const std::string& url,
+                       State state, const absl::Status& status) {
   const MutexLock lock(mu_);
-  runs_[run] = {url, state, status};
+  runs_[run.id] = {run.spec.name, url, state, status, ++changes_};
 }
 
 void ArchiveJobs::NoteLocked(const ArchiveJob& job) {
   if (job.is_restore) return;
   RunArchive& run = runs_[job.run_id];
+  run.run = job.run;
   run.url = job.url;
   run.state = job.state;
   if (IsOver(job)) run.last = job.status;
+  run.change = ++changes_;
 }
 
 void ArchiveJobs::Loop() {
@@ -206,6 +212,7 @@ ArchiveJobs::JobPtr ArchiveJobs::Next() {
 
 void ArchiveJobs::Do(ArchiveJob& job) {
   const absl::Status status = job.is_restore ? DoRestore(job) : DoArchive(job);
+  if (status.ok() && job.is_automatic) archived_.insert(job.run_id);
   if (status.ok()) {
     log::Get("archive")->info("{} run={} url={} records={} sent_bytes={}",
                               job.is_restore ? "restored" : "archived", job.run,
@@ -237,6 +244,7 @@ absl::Status ArchiveJobs::Report(ArchiveJob& job, uint64_t record_count,
 
 absl::Status ArchiveJobs::DoArchive(ArchiveJob& job) {
   MSITD_ASSIGN_OR_RETURN(const auto store, world_.places.Open(job.url));
+  if (job.is_of_comparisons) return ArchiveComparisonsOf(job, *store);
   MSITD_ASSIGN_OR_RETURN(const auto run, world_.readers.OpenRun(job.run));
   GiveWay way([this] { return world_.pipeline.Stats().in_flight_bytes > 0; },
               options_.give_way);
@@ -305,6 +313,13 @@ absl::Status ArchiveJobs::DoRestore(ArchiveJob& job) {
                                     [&](uint64_t count, uint64_t total) {
                                       return Report(job, count, total);
                                     }));
+  // It is in the archive that it comes from.
+  const auto made = world_.runs.GetRun(job.run);
+  if (made.ok() && job.url == options_.archive_url &&
+      job.run == job.archived_run) {
+    archived_.insert(made->id);
+    Note(*made, job.url, State::kDone, absl::OkStatus());
+  }
   const MutexLock lock(mu_);
   job.differences = std::move(restored.differences);
   job.comparison_count = restored.comparison_count;
@@ -328,6 +343,10 @@ absl::StatusOr<bool> ArchiveJobs::IsArchived(storage::ObjectStore& store,
 }
 
 void ArchiveJobs::LookForRuns() {
+  if (options_.archive_url.empty()) {
+    const MutexLock lock(mu_);
+    if (runs_.empty()) return;
+  }
   std::set<storage::RunId> there;
   std::vector<storage::RunInfo> wanted;
   std::string after;
@@ -343,7 +362,7 @@ void ArchiveJobs::LookForRuns() {
       {
         const MutexLock lock(mu_);
         runs_.try_emplace(run.id,
-                          RunArchive{options_.archive_url, State::kPending});
+                          RunArchive{run.spec.name, options_.archive_url});
       }
       const auto retry = retries_.find(run.id);
       if (retry != retries_.end() && now < retry->second) continue;
@@ -376,18 +395,23 @@ bool ArchiveJobs::LookFor(const storage::RunInfo& run) {
     log::Get("archive")->warn("not archived run={} url={} error='{}'",
                               run.spec.name, options_.archive_url,
                               Message(is_there.status()));
-    Note(run.id, (*store)->url(), State::kFailed, is_there.status());
+    Note(run, (*store)->url(), State::kFailed, is_there.status());
     // That does not change.
     if (absl::IsAlreadyExists(is_there.status())) archived_.insert(run.id);
     // It would not answer for the next run either.
     return !absl::IsUnavailable(is_there.status());
   }
-  if (*is_there) {
+  // The manifest comes before the comparisons, which the daemon may not have
+  // come to.
+  const auto comparisons =
+      world_.comparisons.ListComparisonsOf(run.spec.name, 0, 1);
+  if (*is_there && comparisons.ok() && comparisons->empty()) {
     archived_.insert(run.id);
-    Note(run.id, (*store)->url(), State::kDone, absl::OkStatus());
+    Note(run, (*store)->url(), State::kDone, absl::OkStatus());
     return true;
   }
   ArchiveJob job;
+  job.is_of_comparisons = *is_there;
   job.run = job.archived_run = run.spec.name;
   job.run_id = run.id;
   job.url = (*store)->url();

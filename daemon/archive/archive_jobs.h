@@ -53,13 +53,17 @@ struct ArchiveJob {
   uint64_t comparison_count = 0;
   uint64_t left_comparison_count = 0;
   storage::RunId run_id{};  // Of one that is archived.
+  // The run is in the archive, and its comparisons may not be.
+  bool is_of_comparisons = false;
 };
 
 // How a run is archived; see v1::RunArchive.
 struct RunArchive {
+  std::string run;
   std::string url;
   ArchiveJob::State state = ArchiveJob::State::kPending;
   absl::Status last = {};  // Of the last try that has ended.
+  uint64_t change = 0;     // Grows with each change of any run.
 };
 
 // See v1::ArchiveStatus.
@@ -145,8 +149,9 @@ class ArchiveJobs {
   void LookForRuns() ABSL_LOCKS_EXCLUDED(mu_);
   // False if no other run is to be looked for now.
   bool LookFor(const storage::RunInfo& run) ABSL_LOCKS_EXCLUDED(mu_);
-  void Note(storage::RunId run, const std::string& url, ArchiveJob::State state,
-            const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
+  void Note(const storage::RunInfo& run, const std::string& url,
+            ArchiveJob::State state, const absl::Status& status)
+      ABSL_LOCKS_EXCLUDED(mu_);
   void NoteLocked(const ArchiveJob& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // True if the archive has the run. ALREADY_EXISTS with RUN_EXISTS if it has
   // another one of that name.
@@ -164,6 +169,7 @@ class ArchiveJobs {
   std::deque<JobPtr> waiting_ ABSL_GUARDED_BY(mu_);
   std::map<storage::RunId, RunArchive> runs_ ABSL_GUARDED_BY(mu_);
   uint64_t sent_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t changes_ ABSL_GUARDED_BY(mu_) = 0;
 
   // Of the thread alone: runs that the archive has, or never can have, and when
   // a run that failed is tried again.

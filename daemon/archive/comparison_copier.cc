@@ -188,20 +188,28 @@ absl::StatusOr<CopiedComparisons> ArchiveComparisons(
       MSITD_ASSIGN_OR_RETURN(const compare::ComparisonBrief brief,
                              compare::BriefOfComparison(*document));
       if (brief.target_run != run || !brief.is_target_local) continue;
-      if (!brief.has_ended) {
+      if (!brief.has_ended ||
+          document->size() > storage::kComparisonBytesMax / 2) {
         ++out.left_count;
         continue;
       }
+      absl::Status read_status;
       const auto read = [&](uint64_t row) {
-        return comparisons.GetComparisonRows(
+        auto rows = comparisons.GetComparisonRows(
             id, row,
             std::min<uint64_t>(kCopiedRowsAtOnce, brief.row_count - row));
+        read_status = rows.status();
+        return rows;
       };
-      MSITD_ASSIGN_OR_RETURN(
-          const uint64_t sent,
-          storage::WriteComparison(
-              store, run, {id, *document, brief.row_count, {}}, read, stop));
-      out.sent_bytes += sent;
+      const absl::StatusOr<uint64_t> sent = storage::WriteComparison(
+          store, run, {id, *document, brief.row_count, {}}, read, stop);
+      // Rows that cannot be read here never will be: the others go on.
+      if (!read_status.ok()) {
+        ++out.left_count;
+        continue;
+      }
+      MSITD_RETURN_IF_ERROR(sent.status());
+      out.sent_bytes += *sent;
       ++out.count;
     }
   }

@@ -107,7 +107,7 @@ class Restorer {
     spec.job = manifest_.run.spec.job;
     spec.caller = request_.caller;
     spec.user_agent = "restore";
-    spec.restores = true;
+    spec.restored_run = run_id_;
     const uint32_t process = std::random_device()() | 1;
     for (const int32_t rank : ranks) {
       spec.rank = rank;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -14,6 +15,7 @@
 #include "protos/base/stream_coverage.h"
 #include "protos/base/stream_id.h"
 #include "protos/chunk/chunk.h"
+#include "storage/face/types.h"
 
 // The seam between the transports and the pipeline. A transport lends memory
 // and hears about progress; nothing else crosses.
@@ -33,8 +35,9 @@ struct StreamSpec {
   std::string job = {};
   // Who asks. Nobody may stream who is not named here with the role writer.
   access::Caller caller = {};
-  // Restores the run, which others may not stream into meanwhile.
-  bool restores = false;
+  // The run that it restores, which others may not stream into meanwhile. Such
+  // a stream joins no other run and makes none.
+  std::optional<storage::RunId> restored_run = {};
 };
 
 // Memory that a transport lends with a chunk. Destroying it says that the

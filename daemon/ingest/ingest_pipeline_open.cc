@@ -221,13 +221,22 @@ absl::StatusOr<storage::RunInfo> IngestPipeline::CreateOrGetRun(
 
 absl::StatusOr<storage::RunInfo> IngestPipeline::JoinRun(
     const StreamSpec& spec) {
-  MSITD_ASSIGN_OR_RETURN(
-      storage::RunInfo run,
-      CreateOrGetRun(spec.run, spec.world_size, spec.job, spec.caller.name));
+  MSITD_ASSIGN_OR_RETURN(storage::RunInfo run,
+                         spec.restored_run.has_value()
+                             ? runs_.GetRun(spec.run)
+                             : CreateOrGetRun(spec.run, spec.world_size,
+                                              spec.job, spec.caller.name));
   MSITD_RETURN_IF_ERROR(
       access::CheckMayAdd(spec.caller, run.spec.owner, spec.run));
   if (run.sealed) return RunSealed(spec.run, "is sealed");
-  if (run.spec.restoring && !spec.restores) {
+  if (spec.restored_run.has_value()) {
+    if (!run.spec.restoring || run.id != *spec.restored_run) {
+      return WithReason(
+          MakeStatus(Code::kAborted, "run '{}' is not the one that is restored",
+                     spec.run),
+          ErrorReason::kRunNotFound);
+    }
+  } else if (run.spec.restoring) {
     return storage::RunRestoring(spec.run);
   }
   if (run.spec.world_size != 0 && run.spec.world_size != spec.world_size) {

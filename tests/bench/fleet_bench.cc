@@ -85,7 +85,7 @@ struct Node {
     auto here = store->readers().OpenRun("r");
     MSITD_CHECK(here.ok());
     local = *std::move(here);
-    auto there = source->Open({endpoint, "r"});
+    auto there = source->Open({endpoint, "r"}, storage::WaitCheck());
     MSITD_CHECK(there.ok());
     far = *std::move(there);
   }

@@ -60,6 +60,7 @@ class Comparisons:
         policy: Policy | None = None,
         matching: Matching | None = None,
         timeout: float | timedelta | None = None,
+        reading: Reading | None = None,
         golden_source: str = "",
         target_source: str = "",
     ) -> Comparison:
@@ -76,6 +77,7 @@ class Comparisons:
             matching: Which tensors belong to each other; None: equal names.
             timeout: Longest time to wait, in seconds; None: that of the
                 connection, else 24 hours.
+            reading: As `create`.
             golden_source: As `create`.
             target_source: As `create`.
 
@@ -92,6 +94,7 @@ class Comparisons:
             select,
             policy=policy,
             matching=matching,
+            reading=reading,
             golden_source=golden_source,
             target_source=target_source,
         )

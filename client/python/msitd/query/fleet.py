@@ -10,7 +10,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msitd.query import merging
-from msitd.query.comparison_types import ComparedTensor, Comparison, Matching, Policy
+from msitd.query.comparison_types import (
+    ComparedTensor,
+    Comparison,
+    Matching,
+    Policy,
+    Reading,
+)
 from msitd.query.errors import PartialError, QueryError
 from msitd.query.table import columns_of, to_arrow, to_pandas
 from msitd.query.types import (
@@ -398,6 +404,7 @@ class Fleet:
         at: str,
         policy: Policy | None = None,
         matching: Matching | None = None,
+        reading: Reading | None = None,
         timeout: float | timedelta | None = None,
     ) -> Comparison:
         """Has one node compare two runs, wherever they lie, and waits for the end.
@@ -414,6 +421,7 @@ class Fleet:
             at: The node, one of `nodes`.
             policy: What passes; None: the defaults.
             matching: Which tensors belong to each other; None: equal names.
+            reading: What is read of pairs whose hashes differ; None: the bytes.
             timeout: Longest time to wait, in seconds; None: 24 hours.
 
         Raises:
@@ -427,6 +435,7 @@ class Fleet:
             select,
             policy=policy,
             matching=matching,
+            reading=reading,
             timeout=timeout,
             golden_source=self._source_of(golden_run, at),
             target_source=self._source_of(target_run, at),

@@ -13,6 +13,7 @@ from msitd.query.types import (
     Io,
     RankRange,
     Run,
+    RunArchive,
     RunCounters,
     RunRanks,
     Stats,
@@ -87,12 +88,19 @@ def merge_ranks(
     return RunRanks(held, lacking, bool(lacking))
 
 
+def _archive_order(archive: RunArchive | None) -> int:
+    """Puts first what lags behind most; None: nobody has asked for it."""
+    order = ["failed", "", "pending", "running", "archived"]
+    return order.index(archive.state if archive is not None else "")
+
+
 def merge_runs(runs: Sequence[Run]) -> Run:
     """Merges what several nodes say of one run."""
     runs = sorted(runs, key=_first_rank)
     if len(runs) == 1:
         return runs[0]
     is_sealed = all(run.state == "sealed" for run in runs)
+    is_restoring = any(run.state == "restoring" for run in runs)
     labels: dict[str, str] = {}
     for run in runs:
         labels = {**run.labels, **labels}
@@ -100,7 +108,8 @@ def merge_runs(runs: Sequence[Run]) -> Run:
         runs[0],
         world_size=max(run.world_size for run in runs),
         labels=labels,
-        state="sealed" if is_sealed else "active",
+        state="restoring" if is_restoring else "sealed" if is_sealed else "active",
+        archive=min((run.archive for run in runs), key=_archive_order),
         create_time=min(_times(run.create_time for run in runs), default=None),
         seal_time=max(_times(run.seal_time for run in runs), default=None)
         if is_sealed

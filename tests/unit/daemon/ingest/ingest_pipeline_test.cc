@@ -408,7 +408,8 @@ TEST_F(IngestPipelineTest, OnlyWhoRestoresARunStreamsIntoIt) {
   storage::RunSpec run;
   run.name = "run";
   run.restoring = true;
-  ASSERT_TRUE(store_.CreateRun(run).ok());
+  const auto made = store_.CreateRun(run);
+  ASSERT_TRUE(made.ok());
   Producer producer("run", 0, 7);
   StreamSpec spec = SpecOf(producer);
   for (const IfExists if_exists :
@@ -418,7 +419,14 @@ TEST_F(IngestPipelineTest, OnlyWhoRestoresARunStreamsIntoIt) {
     EXPECT_EQ(Reason(pipeline_->Open(spec, other).status()), "RUN_RESTORING");
   }
   spec.if_exists = IfExists::kFail;
-  spec.restores = true;
+  // Of a run that was deleted, or replaced by another one.
+  spec.restored_run = storage::RunId{static_cast<uint64_t>(made->id) + 1};
+  EXPECT_EQ(Reason(pipeline_->Open(spec, NewPeer()).status()), "RUN_NOT_FOUND");
+  spec.run = "gone";
+  EXPECT_EQ(Reason(pipeline_->Open(spec, NewPeer()).status()), "RUN_NOT_FOUND");
+  EXPECT_FALSE(store_.GetRun("gone").ok());
+  spec.run = "run";
+  spec.restored_run = made->id;
   RecordingPeer& own = NewPeer();
   ASSERT_TRUE(pipeline_->Open(spec, own).ok());
   const access::Caller admin{"uid:1", access::Role::kAdmin};
