@@ -198,6 +198,10 @@ absl::StatusOr<CopiedComparisons> ArchiveComparisons(
         auto rows = comparisons.GetComparisonRows(
             id, row,
             std::min<uint64_t>(kCopiedRowsAtOnce, brief.row_count - row));
+        if (rows.ok() && rows->empty()) {
+          rows = MakeStatus(absl::StatusCode::kDataLoss, "row {} is not there",
+                            row);
+        }
         read_status = rows.status();
         return rows;
       };

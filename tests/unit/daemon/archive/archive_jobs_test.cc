@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/archive/run_restorer.h"
+#include "msitd/v1/comparison_service.pb.h"
 #include "protos/compute/digest.h"
 #include "storage/batch/entry_batch.h"
 #include "tests/unit/storage/store_fixture.h"
@@ -407,6 +408,47 @@ TEST_F(ArchiveJobsTest, SealedRunsGoByThemselves) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
+}
+
+// The daemon may end, or the archive be gone, between a run and its
+// comparisons.
+TEST_F(ArchiveJobsTest, ComparisonsThatTheArchiveLacksComeLater) {
+  FillRun();
+  ASSERT_TRUE(store_->runs().SealRun("r").ok());
+  StartJobs();
+  ASSERT_TRUE(
+      Await(jobs_->Archive("r", url_, false, access::Daemon())).status.ok());
+  jobs_.reset();
+  v1::Comparison comparison;
+  comparison.set_golden_run("g");
+  comparison.set_target_run("r");
+  comparison.set_state(v1::Comparison::DONE);
+  const std::vector<std::string> runs = {"r"};
+  // Of the first one, rows are lacking: that does not keep the other.
+  for (const int64_t count : {5, 0}) {
+    comparison.set_pass_count(count);
+    ASSERT_TRUE(store_->comparisons()
+                    .CreateComparison(comparison.SerializeAsString(), runs)
+                    .ok());
+  }
+  StartJobs(url_);
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (jobs_->Counts().archived_count == 0) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  ASSERT_EQ(jobs_->List().size(), 1U);
+  EXPECT_EQ(jobs_->List()[0].comparison_count, 1U);
+  EXPECT_EQ(jobs_->List()[0].left_comparison_count, 1U);
+  int found = 0;
+  for (const auto& file : fs::directory_iterator(dir_ / "archive/r")) {
+    found += file.path().filename().string().starts_with("comparison-");
+  }
+  EXPECT_EQ(found, 1);
+  // Once is enough.
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(jobs_->List().size(), 1U);
 }
 
 }  // namespace
