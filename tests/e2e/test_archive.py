@@ -335,7 +335,7 @@ def test_how_a_run_is_archived_is_told(
     assert archive_of("t")["problem"]
     counts = daemon.ctl_json("node", "status")["archives"]
     assert int(counts["failed_count"]) == 1
-    assert counts["error"] == archive_of("t")["problem"]
+    assert counts["error"] == f"run t: {archive_of('t')['problem']}"
     assert "failed" in daemon.ctl("run", "list").stdout
     daemon.ctl("run", "archive", "t", url)
     assert archive_of("t") == {"url": url, "state": "ARCHIVED", "problem": ""}

@@ -18,12 +18,12 @@ from msitd.query.comparison_types import (
     Reading,
 )
 from msitd.query.errors import PartialError, QueryError
+from msitd.query.node_types import NodeStatus
 from msitd.query.table import columns_of, to_arrow, to_pandas
 from msitd.query.types import (
     CaptureCoverage,
     GroupBy,
     Histogram,
-    NodeStatus,
     Run,
     RunRanks,
     Stats,
