@@ -147,8 +147,10 @@ def test_a_node_that_is_lacking_is_named(nodes: list[Daemon], way: str) -> None:
             return
         with stopped(nodes[2]):
             check_partial(strict, lax, gone)
-        # It is asked again, and answers again.
-        assert list(lax.tensors.list("g")) == everything
+        # It is asked again, and answers again, if slowly on a busy machine.
+        deadline = time.monotonic() + 30
+        while list(lax.tensors.list("g")) != everything:
+            assert time.monotonic() < deadline, lax.unreachable
         assert lax.unreachable == {}
         assert strict.runs.get("g").partial is False
 
