@@ -135,7 +135,7 @@ def test_golden_run_of_another_daemon(nodes: list[Daemon]) -> None:
 @pytest.mark.parametrize("way", ["stopped", "dead"])
 def test_a_node_that_is_lacking_is_named(nodes: list[Daemon], way: str) -> None:
     gone = socket_of(nodes[2])
-    with connect(nodes, node_timeout=1) as strict:
+    with connect(nodes, node_timeout=10) as strict:
         everything = list(strict.tensors.list("g"))
     with (
         connect(nodes, node_timeout=1) as strict,
