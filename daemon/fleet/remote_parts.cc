@@ -229,7 +229,10 @@ absl::Status RemoteParts::Take(const v1::ReadPartsResponse::Part& from) {
   if (!IsAsExpected(pieces_[next_], std::as_bytes(std::span(data)))) {
     return peer_.FailByGarbage("bytes that do not match their hash");
   }
-  std::memcpy(buffer_.data() + places_[next_], data.data(), data.size());
+  // A buffer of nothing has no memory.
+  if (!data.empty()) {
+    std::memcpy(buffer_.data() + places_[next_], data.data(), data.size());
+  }
   errors_.emplace_back();
   return absl::OkStatus();
 }
