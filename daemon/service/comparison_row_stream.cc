@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/compare/job/comparison_job.h"
 #include "daemon/service/comparison_convert.h"
 #include "daemon/service/proto_convert.h"
 #include "protos/status/status.h"
@@ -23,11 +24,6 @@ constexpr int64_t kRowsPerMessage = 256;
 // take.
 constexpr size_t kMessageBytes = size_t{2} << 20;
 
-bool HasEnded(const v1::Comparison& comparison) {
-  return comparison.state() != v1::Comparison::PENDING &&
-         comparison.state() != v1::Comparison::RUNNING;
-}
-
 using Source = StreamSource<v1::StreamComparisonRowsResponse>;
 
 class RowSource final : public Source {
@@ -40,7 +36,7 @@ class RowSource final : public Source {
       v1::StreamComparisonRowsResponse& message) override {
     if (reader_ == nullptr) reader_ = jobs_.AddReader(id_);
     MSITD_ASSIGN_OR_RETURN(compare::ComparisonView view, jobs_.Get(id_));
-    const bool ended = HasEnded(view.comparison);
+    const bool ended = compare::HasEnded(view.comparison);
     const int64_t row_count = compare::RowCount(view.comparison);
     if (next_row_ < row_count) {
       MSITD_RETURN_IF_ERROR(AddRows(row_count, message));

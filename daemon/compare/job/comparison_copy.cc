@@ -47,19 +47,13 @@ absl::StatusOr<v1::Comparison> ParseDocument(std::string_view document) {
   return out;
 }
 
-bool IsAtEnd(const v1::Comparison& comparison) {
-  return comparison.state() == v1::Comparison::DONE ||
-         comparison.state() == v1::Comparison::CANCELLED ||
-         comparison.state() == v1::Comparison::FAILED;
-}
-
 ComparisonBrief BriefOf(const v1::Comparison& comparison) {
   ComparisonBrief out;
   out.golden_run = comparison.golden_run();
   out.target_run = comparison.target_run();
   out.is_golden_local = comparison.golden_source().empty();
   out.is_target_local = comparison.target_source().empty();
-  out.has_ended = IsAtEnd(comparison);
+  out.has_ended = HasEnded(comparison);
   out.row_count = static_cast<uint64_t>(RowCount(comparison));
   out.create_time_ns = google::protobuf::util::TimeUtil::TimestampToNanoseconds(
       comparison.create_time());

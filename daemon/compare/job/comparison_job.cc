@@ -36,6 +36,12 @@ int64_t RowCount(const v1::Comparison& comparison) {
          comparison.unmatched_count() + comparison.skipped_count();
 }
 
+bool HasEnded(const v1::Comparison& comparison) {
+  return comparison.state() == v1::Comparison::DONE ||
+         comparison.state() == v1::Comparison::CANCELLED ||
+         comparison.state() == v1::Comparison::FAILED;
+}
+
 ComparisonJob::ComparisonJob(storage::RunReaders& readers,
                              storage::Comparisons& store,
                              storage::Attachments& attachments, uint64_t id,

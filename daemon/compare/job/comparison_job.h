@@ -47,6 +47,9 @@ google::protobuf::Timestamp Now();
 // Returns how many rows `comparison` has.
 int64_t RowCount(const v1::Comparison& comparison);
 
+// True if it is done, cancelled or failed.
+bool HasEnded(const v1::Comparison& comparison);
+
 // A comparison as it is now. `version` grows with every change of it.
 struct ComparisonView {
   v1::Comparison comparison;

@@ -15,11 +15,6 @@ namespace {
 // Documents that are looked through at a time after a restart.
 constexpr size_t kListedAtATime = 256;
 
-bool HasEnded(const v1::Comparison& comparison) {
-  return comparison.state() != v1::Comparison::PENDING &&
-         comparison.state() != v1::Comparison::RUNNING;
-}
-
 absl::StatusOr<v1::Comparison> Parse(uint64_t id, const std::string& document) {
   v1::Comparison comparison;
   if (!comparison.ParseFromString(document)) {
