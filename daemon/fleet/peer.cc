@@ -106,6 +106,26 @@ Peer::Peer(std::string endpoint, std::shared_ptr<grpc::Channel> channel,
       timeout_(timeout),
       stub_(v1::RunReaderService::NewStub(std::move(channel))) {}
 
+Peer::Hold::Hold(Peer& peer) : peer_(peer) {
+  const MutexLock lock(peer_.mu_);
+  ++peer_.hold_count_;
+}
+
+Peer::Hold::~Hold() {
+  const MutexLock lock(peer_.mu_);
+  --peer_.hold_count_;
+  // With the lock, since the peer may go as soon as it is free.
+  peer_.released_.NotifyAll();
+}
+
+// A call refers to the channel until its context goes, on a thread of gRPC. If
+// that were the last reference of all, gRPC would have its thread wait for
+// itself, and abort.
+Peer::~Peer() {
+  const MutexLock lock(mu_);
+  while (hold_count_ > 0) released_.Wait(mu_);
+}
+
 absl::Status Peer::Check() {
   const MutexLock lock(mu_);
   return failure_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -33,8 +34,25 @@ class Peer {
   static absl::StatusOr<std::shared_ptr<Peer>> Connect(
       const std::string& endpoint, const PeerOptions& options);
 
+  // Keeps the peer from going before a call that gRPC still knows.
+  class Hold {
+   public:
+    explicit Hold(Peer& peer);
+    ~Hold();
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+
+   private:
+    Peer& peer_;
+  };
+
   explicit Peer(std::string endpoint, std::shared_ptr<grpc::Channel> channel,
                 std::chrono::milliseconds timeout);
+  // Waits for the holds, all calls of which are cancelled. Not for threads of
+  // gRPC.
+  ~Peer();
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
 
   const std::string& endpoint() const { return endpoint_; }
   std::chrono::milliseconds timeout() const { return timeout_; }
@@ -60,6 +78,8 @@ class Peer {
   const std::chrono::milliseconds timeout_;
   const std::unique_ptr<v1::RunReaderService::Stub> stub_;
   Mutex mu_;
+  CondVar released_;
+  size_t hold_count_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Status failure_ ABSL_GUARDED_BY(mu_);
 };
 

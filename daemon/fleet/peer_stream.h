@@ -33,7 +33,7 @@ class PeerStream {
   // outlives it.
   PeerStream(Peer& peer, Method method, const Request& request,
              size_t window = 4)
-      : peer_(peer), call_(std::make_shared<Call>(request, window)) {
+      : peer_(peer), call_(std::make_shared<Call>(peer, request, window)) {
     call_->Start(peer, method);
   }
   ~PeerStream() { call_->Abandon(); }
@@ -70,8 +70,8 @@ class PeerStream {
    public:
     enum class Found { kMessage, kNothing, kEnd };
 
-    Call(const Request& request, size_t window)
-        : request_(request), window_(window) {}
+    Call(Peer& peer, const Request& request, size_t window)
+        : hold_(peer), request_(request), window_(window) {}
 
     void Start(Peer& peer, Method method) {
       self_ = this->shared_from_this();
@@ -143,6 +143,7 @@ class PeerStream {
       changed_.NotifyAll();
     }
 
+    const Peer::Hold hold_;       // Before all else, so that it goes last.
     std::shared_ptr<Call> self_;  // From Start to OnDone.
     const Request request_;
     const size_t window_;
