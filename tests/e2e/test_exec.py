@@ -639,4 +639,5 @@ def test_the_page_shows_what_happens(
             check=False,
             timeout=120,
         )
-        assert done.stdout == shown
+        log = place / "log"
+        assert done.stdout == shown, log.read_text() if log.exists() else ""

@@ -1,5 +1,6 @@
 """Modules are given the inputs of another run."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -221,12 +222,12 @@ import sys, torch
 from torch import nn
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.GELU()), nn.Linear(4, 2))
-if len(sys.argv) > 1:
+if sys.argv[1:] not in ([], ["larger"]):
     with torch.no_grad():
         model.get_submodule(sys.argv[1]).weight.add_(0.25)
 with torch.no_grad():
     for _ in range(2):
-        model(torch.ones(2, 4))
+        model(torch.ones(3 if sys.argv[1:] == ["larger"] else 2, 4))
 """
 
 
@@ -279,3 +280,38 @@ def test_bisect_names_the_module_that_is_wrong(wrong: str, place: Path) -> None:
     ]
     right = execute("bisect", "golden", "--", *python)
     assert "no module is wrong by itself" in right.stderr
+
+
+def test_bisect_does_not_decide_about_modules_with_other_inputs(place: Path) -> None:
+    (place / "script.py").write_text(SCRIPT)
+    python = [sys.executable, "script.py"]
+    execute("exec", "--run", "golden", "--", *python)
+    done = execute("bisect", "golden", "--", *python, "larger", expect=4)
+    assert done.stdout == ""
+    assert "undecided: root.0, root.1.0, root.1.1, root.2: what" in done.stderr
+    assert "no module is wrong" not in done.stderr
+    done = execute("bisect", "golden", "-o", "json", "--", *python, "larger", expect=4)
+    answer = json.loads(done.stdout)
+    assert answer["wrong"] == []
+    assert answer["undecided"][0] == "root.0"
+
+
+def test_one_list_that_fails_leaves_no_module_with_its_own_inputs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    record("golden", net())
+    asked = 0
+    real = query.Tensors.list
+
+    def every_second(*given: Any, **named: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked % 2:
+            raise query.QueryError("UNAVAILABLE", "", "busy")
+        return real(*given, **named)
+
+    monkeypatch.setattr(query.Tensors, "list", every_second)
+    injection = record("injected", net(), ops="root.*")
+    assert injection is not None
+    assert asked == 6
+    assert (injection.replaced_count, injection.kept_count) == (3 * 6, 0)

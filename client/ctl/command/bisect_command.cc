@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <limits>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "client/ctl/command/exec_command.h"
+#include "client/ctl/command/wrong_modules.h"
 #include "client/ctl/command_line.h"
 #include "client/ctl/print/printer.h"
 #include "client/export/writer/json_writer.h"
@@ -21,34 +21,16 @@
 namespace msitd::ctl {
 namespace {
 
-// Results of an op that differ, though its inputs are those of the golden run.
-struct Wrong {
-  int64_t count = 0;
-  // The first of them.
-  int64_t token = 0;
-  int32_t call = 0;
-  int64_t sequence = 0;
-  std::string reason;
-};
-
-using WrongOps = std::map<std::string, Wrong>;
-
-void See(const v1::ComparisonRow& row, WrongOps& wrong) {
-  if (row.verdict() != v1::FAIL) return;
-  Wrong& op = wrong[row.op()];
-  if (op.count++ > 0 && op.token <= row.token()) return;
-  op.token = row.token();
-  op.call = row.call();
-  op.sequence = row.sequence();
-  op.reason = row.reason();
-}
+// Modules that are named; the others are counted.
+constexpr size_t kNamedMax = 20;
 
 Outcome Compare(Connection& connection, const std::string& golden,
-                const std::string& target, WrongOps& wrong) {
+                const std::string& target, WrongModules& wrong) {
   v1::CreateComparisonRequest request;
   v1::Comparison& comparison = *request.mutable_comparison();
   comparison.set_golden_run(golden);
   comparison.set_target_run(target);
+  comparison.mutable_filter()->add_ios(v1::IO_INPUT);
   comparison.mutable_filter()->add_ios(v1::IO_OUTPUT);
   comparison.mutable_policy()->set_preset(v1::Policy::TORCH);
   v1::Comparison made;
@@ -62,11 +44,11 @@ Outcome Compare(Connection& connection, const std::string& golden,
   v1::StreamComparisonRowsResponse part;
   while (stream->Read(&part)) {
     made = part.comparison();
-    for (const v1::ComparisonRow& row : part.rows()) See(row, wrong);
+    for (const v1::ComparisonRow& row : part.rows()) wrong.See(row);
   }
   MSITCTL_RETURN_IF_FAILED(connection.OutcomeOf(stream->Finish()));
   if (made.state() != v1::Comparison::DONE) return LocalError(made.error());
-  if (made.pass_count() + made.fail_count() == 0) {
+  if (wrong.compared_count() == 0) {
     return LocalError(
         fmt::format("{} and {} have no result in common: are they of the same "
                     "model?",
@@ -75,51 +57,43 @@ Outcome Compare(Connection& connection, const std::string& golden,
   return {};
 }
 
-// Those of the first token that has any: in a training, weights differ behind
-// it. What holds a module that is wrong differs as well, and is left out.
-std::vector<std::pair<std::string, Wrong>> Innermost(WrongOps wrong) {
-  int64_t first = std::numeric_limits<int64_t>::max();
-  for (const auto& [op, what] : wrong) first = std::min(first, what.token);
-  std::erase_if(
-      wrong, [first](const auto& each) { return each.second.token > first; });
-  std::vector<std::pair<std::string, Wrong>> out;
-  for (const auto& [op, what] : wrong) {
-    const auto inside = wrong.lower_bound(op + ".");
-    const bool holds_one =
-        inside != wrong.end() && inside->first.starts_with(op + ".");
-    if (!holds_one) out.emplace_back(op, what);
+std::vector<std::string> NamesOf(
+    const std::vector<WrongModules::Module>& modules) {
+  std::vector<std::string> out;
+  for (const WrongModules::Module& each : modules) {
+    out.push_back(Printable(each.op));
   }
-  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.second.token, a.second.sequence) <
-           std::pair(b.second.token, b.second.sequence);
-  });
   return out;
 }
 
 void Print(Invocation& invocation,
-           const std::vector<std::pair<std::string, Wrong>>& found) {
+           const std::vector<WrongModules::Module>& found,
+           const std::vector<WrongModules::Module>& undecided) {
   Output& out = invocation.out();
   switch (invocation.options().format) {
     case Format::kName:
-      for (const auto& [op, wrong] : found) out.Write(Printable(op) + '\n');
+      for (const std::string& op : NamesOf(found)) out.Write(op + '\n');
       return;
     case Format::kCsv:
       out.Write("op,results,token,call,reason\n");
-      for (const auto& [op, wrong] : found) {
-        out.Write(CsvLine(
-            {op, std::to_string(wrong.count), std::to_string(wrong.token),
-             std::to_string(wrong.call), wrong.reason},
-            invocation.options().guards_formulas));
+      for (const auto& each : found) {
+        out.Write(CsvLine({each.op, std::to_string(each.result_count),
+                           std::to_string(each.token),
+                           std::to_string(each.call), each.reason},
+                          invocation.options().guards_formulas));
       }
       return;
     case Format::kJson: {
       exports::JsonWriter json(/*indent=*/1);
       json.BeginObject().Key("wrong").BeginList();
-      for (const auto& [op, wrong] : found) {
-        json.BeginObject().Field("op", op).Field("result_count", wrong.count);
-        json.Field("token", wrong.token).Field("call", int64_t{wrong.call});
-        json.Field("reason", wrong.reason).EndObject();
+      for (const auto& each : found) {
+        json.BeginObject().Field("op", each.op);
+        json.Field("result_count", each.result_count);
+        json.Field("token", each.token).Field("call", int64_t{each.call});
+        json.Field("reason", each.reason).EndObject();
       }
+      json.EndList().Key("undecided").BeginList();
+      for (const auto& each : undecided) json.Text(each.op);
       out.Write(json.EndList().EndObject().Take() + '\n');
       return;
     }
@@ -128,15 +102,30 @@ void Print(Invocation& invocation,
   }
   if (found.empty()) return;
   size_t width = 2;
-  for (const auto& [op, wrong] : found) {
-    width = std::max(width, Printable(op).size());
+  for (const std::string& op : NamesOf(found)) {
+    width = std::max(width, op.size());
   }
   out.Write(fmt::format("{:<{}}  results  token  call  reason\n", "op", width));
-  for (const auto& [op, wrong] : found) {
-    out.Write(fmt::format("{:<{}}  {:>7}  {:>5}  {:>4}  {}\n", Printable(op),
-                          width, wrong.count, wrong.token, wrong.call,
-                          Printable(wrong.reason)));
+  for (const auto& each : found) {
+    out.Write(fmt::format("{:<{}}  {:>7}  {:>5}  {:>4}  {}\n",
+                          Printable(each.op), width, each.result_count,
+                          each.token, each.call, Printable(each.reason)));
   }
+}
+
+// Says what nobody can tell.
+void TellUndecided(const std::string& golden,
+                   const std::vector<WrongModules::Module>& undecided) {
+  if (undecided.empty()) return;
+  std::vector<std::string> names = NamesOf(undecided);
+  const size_t rest = names.size() - std::min(names.size(), kNamedMax);
+  names.resize(names.size() - rest);
+  fmt::print(stderr,
+             "msitctl bisect: undecided: {}{}: what differs there may come "
+             "from inputs that are not those of {}\n",
+             fmt::join(names, ", "),
+             rest == 0 ? "" : fmt::format(" and {} more", rest),
+             Printable(golden));
 }
 
 Outcome Bisect(Invocation& invocation, const ExecFlags& flags) {
@@ -149,12 +138,21 @@ Outcome Bisect(Invocation& invocation, const ExecFlags& flags) {
           fmt::print(stderr, "msitctl bisect: the command has ended with {}\n",
                      code);
         }
-        WrongOps wrong;
+        WrongModules wrong;
         MSITCTL_RETURN_IF_FAILED(
             Compare(connection, golden, runs.front(), wrong));
-        const auto found = Innermost(wrong);
-        Print(invocation, found);
+        const auto found = wrong.Innermost();
+        const auto undecided = wrong.Undecided();
+        Print(invocation, found, undecided);
+        TellUndecided(golden, undecided);
+        if (wrong.unmatched_count() > 0) {
+          fmt::print(stderr,
+                     "msitctl bisect: only one of the runs has {} of the "
+                     "results\n",
+                     wrong.unmatched_count());
+        }
         if (!found.empty()) return {kExitPolicyFailed, ""};
+        if (!undecided.empty()) return {kExitPartial, ""};
         fmt::print(stderr,
                    "msitctl bisect: no module is wrong by itself: with the "
                    "inputs of {}, all results are its own\n",

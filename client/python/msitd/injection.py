@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     import torch
 
     from msitd._core.recorder import Client
-    from msitd.query import Connection
+    from msitd.query import Connection, Tensor, TensorFilter
 
 _logger = logging.getLogger("msitd")
 
 # Reasons that are told one by one.
 _TOLD_MAX = 20
+# How often it is asked for what the runs have of a token.
+_TRIES_MAX = 3
 _SIDES = {"inputs": "input", "outputs": "output"}
 _ROOT = default_op_of("")
 
@@ -216,8 +218,19 @@ class Injection(Removable):
         self._recorded = {}
         for run, rank in self._runs:
             selected = query.select(io=self._side, tokens=token, ranks=rank)
-            for each in self._connection.tensors.list(run, selected):
+            for each in self._list(run, selected):
                 self._recorded.setdefault((each.op, each.call, each.index), each)
+
+    def _list(self, run: str, selected: TensorFilter) -> list[Tensor]:
+        """Lists tensors; without them, a whole token would keep what it has."""
+        from msitd.query import QueryError
+
+        for _ in range(_TRIES_MAX - 1):
+            try:
+                return list(self._connection.tensors.list(run, selected))
+            except QueryError as error:
+                _logger.warning("%s is asked again: %s", run, error)
+        return list(self._connection.tensors.list(run, selected))
 
     def _replaced(self, value: Any, op: str, call: int, index: str) -> Any:
         """Returns a value with all tensors in it replaced that the runs have."""
