@@ -55,6 +55,8 @@ class RemoteRunReader final : public storage::RunReader {
 
   const std::string& name() const override { return run_.name; }
 
+  bool is_far() const override { return true; }
+
   absl::StatusOr<storage::RunInfo> GetInfo() override {
     storage::RunInfo out;
     MSITD_RETURN_IF_ERROR(Describe(

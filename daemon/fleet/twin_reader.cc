@@ -104,6 +104,7 @@ class TwinReader final : public storage::RunReader {
   storage::RunReader& local() { return local_; }
 
   const std::string& name() const override { return run_->name(); }
+  bool is_far() const override { return run_->is_far(); }
   absl::StatusOr<storage::RunInfo> GetInfo() override {
     return run_->GetInfo();
   }

@@ -47,6 +47,12 @@ class MergedRunReader final : public RunReader {
 
   bool knows_arrival() const override { return shares_.size() == 1; }
 
+  bool is_far() const override {
+    return std::any_of(
+        shares_.begin(), shares_.end(),
+        [](const RunShare& share) { return share.reader->is_far(); });
+  }
+
   absl::StatusOr<RunInfo> GetInfo() override {
     RunInfo out;
     for (size_t i = 0; i < shares_.size(); ++i) {

@@ -6,10 +6,14 @@ Works for root, and for others where the system lets them have namespaces of use
 import os
 import shutil
 import subprocess
+import sys
 from functools import cache
+from pathlib import Path
 
-PROGRAMS = ("unshare", "nsenter", "ip")
-DELAY_MS = 2
+PROGRAMS = ("unshare", "nsenter", "ip", "tc")
+# Of a packet between a host and the switch: two hosts have a round trip of four.
+DELAY_MS = 5
+MTU = "9000"
 
 
 class Namespace:
@@ -38,19 +42,35 @@ class Namespace:
     @property
     def prefix(self) -> list[str]:
         """The words before a command that run it in here."""
-        users = ["--user", "--preserve-credentials"] if self._is_of_users else []
-        return ["nsenter", "--target", str(self.pid), *users, "--net"]
+        return [*(self.users_prefix or self._enter()), "--net"]
+
+    @property
+    def users_prefix(self) -> list[str]:
+        """The words before a command that has the rights of this namespace."""
+        if not self._is_of_users:
+            return []
+        return [*self._enter(), "--user", "--preserve-credentials"]
+
+    def _enter(self) -> list[str]:
+        return ["nsenter", "--target", str(self.pid)]
 
     def run(self, *words: str) -> None:
         """Runs a command that has to succeed."""
-        done = subprocess.run(
+        done = self._run(words)
+        assert done.returncode == 0, (words, done.stderr)
+
+    def can(self, *words: str) -> bool:
+        """Runs a command; returns whether it succeeded."""
+        return self._run(words).returncode == 0
+
+    def _run(self, words: tuple[str, ...]) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
             [*self.prefix, *words],
             capture_output=True,
             text=True,
             timeout=10,
             check=False,
         )
-        assert done.returncode == 0, (words, done.stderr)
 
     def drop(self) -> None:
         """Loses every packet of its loopback device from now on."""
@@ -80,6 +100,7 @@ class Network:
         self.delay_ms = 0
         self.switch = Namespace()
         self._all = [self.switch]
+        self._wires: subprocess.Popen[str] | None = None
         try:
             self._make(count)
         except BaseException:
@@ -91,28 +112,49 @@ class Network:
         switch.run("ip", "link", "add", "bridge", "type", "bridge")
         switch.run("ip", "addr", "add", "10.77.0.254/24", "dev", "bridge")
         switch.run("ip", "link", "set", "bridge", "up")
-        for number in range(count):
-            host = Namespace(switch)
-            self._all.append(host)
-            assert host.is_up
-            link = f"port{number}"
-            peer = ("peer", "name", "eth0", "netns", str(host.pid))
-            switch.run("ip", "link", "add", link, "type", "veth", *peer)
-            switch.run("ip", "link", "set", link, "master", "bridge", "up")
+        for _ in range(count):
+            self._all.append(Namespace(switch))
+            assert self._all[-1].is_up
+        self._connect()
+        for number, host in enumerate(self.hosts):
+            port = f"port{number}"
+            switch.run("ip", "link", "set", port, "mtu", MTU, "master", "bridge", "up")
             address = f"{self.address(number)}/24"
             host.run("ip", "addr", "add", address, "dev", "eth0")
-            host.run("ip", "link", "set", "eth0", "up")
-            self._delay(link)
+            host.run("ip", "link", "set", "eth0", "mtu", MTU, "up")
 
-    def _delay(self, link: str) -> None:
-        # Not every kernel has it.
-        words = ("tc", "qdisc", "add", "dev", link, "root", "netem")
-        delay = ("delay", f"{DELAY_MS}ms")
-        try:
-            self.switch.run(*words, *delay)
-        except AssertionError:
+    def _connect(self) -> None:
+        """Makes a device `port<number>` of the switch for the eth0 of each host."""
+        netem = ("root", "netem", "delay", f"{2 * DELAY_MS}ms")
+        has_netem = self.switch.can("tc", "qdisc", "add", "dev", "bridge", *netem)
+        if has_netem:
+            self.switch.run("tc", "qdisc", "del", "dev", "bridge", "root")
+        elif self._lay_wires():
+            self.delay_ms = DELAY_MS
             return
-        self.delay_ms = DELAY_MS
+        for number, host in enumerate(self.hosts):
+            port = f"port{number}"
+            peer = ("peer", "name", "eth0", "netns", str(host.pid))
+            self.switch.run("ip", "link", "add", port, "type", "veth", *peer)
+            if has_netem:
+                self.switch.run("tc", "qdisc", "add", "dev", port, *netem)
+                self.delay_ms = DELAY_MS
+
+    def _lay_wires(self) -> bool:
+        """Makes wires that delay; false where nobody may."""
+        ports = [f"port{i}={host.pid}" for i, host in enumerate(self.hosts)]
+        self._wires = subprocess.Popen(
+            [
+                *self.switch.users_prefix,
+                *(sys.executable, str(Path(__file__).with_name("wires.py"))),
+                *(str(DELAY_MS), str(self.switch.pid), *ports),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self._wires.stdout is not None
+        return self._wires.stdout.readline() == "ready\n"
 
     @property
     def hosts(self) -> list[Namespace]:
@@ -143,5 +185,8 @@ class Network:
         return int(line.split(":")[1].split()[0])
 
     def end(self) -> None:
+        if self._wires is not None:
+            self._wires.kill()
+            self._wires.communicate()
         for namespace in self._all:
             namespace.end()

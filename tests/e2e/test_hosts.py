@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ NODE_TIMEOUT_S = 2.0
 # For a process to start and to end on a busy machine.
 SLACK_S = 4.0
 LONG_TOKENS, LONG_OPS = 16, 16
+MANY_TOKENS, MANY_OPS = 320, 12
 
 
 class HostDaemon(Daemon):
@@ -116,7 +118,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     made: list[Daemon] = []
     try:
         if network.delay_ms == 0:
-            warnings.warn("this kernel delays no packets: no netem", stacklevel=1)
+            warnings.warn("nothing delays packets here", stacklevel=1)
         ca, tls = certificates(folder, network)
         daemons = []
         for number, host in enumerate(network.hosts):
@@ -189,6 +191,45 @@ def test_reductions_have_the_bits_of_one_store(cluster: Cluster) -> None:
         assert cluster.ask_json(*words, *at)["groups"] == expected
         if by == ("--by", "rank"):
             assert cluster.ask_json(*words)["groups"] == expected
+
+
+def test_hosts_are_apart(cluster: Cluster) -> None:
+    if cluster.network.delay_ms == 0:
+        pytest.skip("nothing delays packets here")
+    connect = (
+        "import socket, sys, time\n"
+        "begin = time.monotonic()\n"
+        "socket.create_connection((sys.argv[1], int(sys.argv[2])), 5).close()\n"
+        "print(time.monotonic() - begin)\n"
+    )
+    words = [sys.executable, "-c", connect, cluster.network.address(1), str(PORT)]
+    host = cluster.network.hosts[0]
+    took = subprocess.check_output([*host.prefix, *words], timeout=10)
+    assert float(took) >= 4 * cluster.network.delay_ms / 1000
+
+
+def test_groups_cost_no_round_trip_each(cluster: Cluster) -> None:
+    round_trip_s = 4 * cluster.network.delay_ms / 1000
+    if round_trip_s == 0:
+        pytest.skip("nothing delays packets here")
+    for name, fill, number in (("many", b"abcd", 0), ("others", b"efgh", 1)):
+        chunks = []
+        for token in range(MANY_TOKENS):
+            records = [
+                Record(f"op.{i}", fill * 16, [16], token=token) for i in range(MANY_OPS)
+            ]
+            for i, record in enumerate(records):
+                record.sequence = token * MANY_OPS + i
+            chunks.append(Chunk(name, records, sequence=token).pack())
+        write(cluster.daemons[number].channel(), name, chunks)
+        cluster.daemons[number].ctl("run", "seal", name)
+    words = ("compare", "run", "many", "others", "--rows", "none")
+    golden = ("--golden-endpoint", cluster.place(0))
+    for reading in ("bytes", "samples", "unproven"):
+        begin = time.monotonic()
+        done = cluster.ask_one(1, *words, *golden, "--read", reading, expect=FAILED)
+        assert time.monotonic() - begin < MANY_TOKENS * round_trip_s
+        assert f"{MANY_TOKENS * MANY_OPS} fail, 0 unmatched" in done.stdout
 
 
 def record_long(cluster: Cluster) -> None:

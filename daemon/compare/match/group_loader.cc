@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/compare/match/group_loader.h"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -22,36 +23,41 @@ size_t TensorCount(const TensorGroup& group) {
 GroupLoader::GroupLoader(const GroupMatcher& matcher, const GroupSet& groups,
                          WorkObserver& observer, OnLoaded on_loaded)
     : matcher_(matcher),
-      groups_(groups),
       observer_(observer),
-      on_loaded_(std::move(on_loaded)) {
-  if (groups.count() > 1) {
-    ahead_ = StartSpareThread("group-ahead", [this] { LoadAhead(); });
+      on_loaded_(std::move(on_loaded)),
+      groups_(groups) {
+  if (groups.count() <= 1) return;
+  const size_t count =
+      matcher.is_far() ? std::min(kFarLoadsMax, groups.count()) : 1;
+  for (size_t i = 0; i < count; ++i) {
+    std::thread thread =
+        StartSpareThread("group-ahead", [this] { LoadAhead(); });
+    if (!thread.joinable()) break;
+    ahead_.push_back(std::move(thread));
   }
 }
 
 GroupLoader::~GroupLoader() {
-  if (!ahead_.joinable()) return;
   {
     const MutexLock lock(mu_);
     is_stopping_.store(true, std::memory_order_relaxed);
     changed_.NotifyAll();
   }
-  ahead_.join();
-}
-
-absl::StatusOr<TensorGroup> GroupLoader::Load(const GroupKey& key,
-                                              storage::StopCheck stop) {
-  absl::StatusOr<TensorGroup> group = matcher_.Load(key, stop);
-  if (group.ok()) on_loaded_(*group);
-  return group;
+  for (std::thread& thread : ahead_) thread.join();
 }
 
 absl::StatusOr<TensorGroup> GroupLoader::Next() {
-  if (!ahead_.joinable()) {
-    const std::optional<GroupKey> key = groups_.Next();
+  if (ahead_.empty()) {
+    std::optional<GroupKey> key;
+    {
+      const MutexLock lock(mu_);
+      key = groups_.Next();
+    }
     MSITD_CHECK(key.has_value());
-    return Load(*key, [this] { return observer_.Check(); });
+    absl::StatusOr<TensorGroup> group =
+        matcher_.Load(*key, [this] { return observer_.Check(); });
+    if (group.ok()) on_loaded_(*group);
+    return group;
   }
   while (true) {
     MSITD_RETURN_IF_ERROR(observer_.Check());
@@ -70,26 +76,42 @@ absl::StatusOr<TensorGroup> GroupLoader::Next() {
   }
 }
 
+bool GroupLoader::MayLoad() const {
+  const uint64_t loading_count = turn_count_ - told_count_;
+  if (loading_count == 0) {
+    return loaded_.empty() || ahead_tensors_ < kAheadTensorsMax;
+  }
+  return ahead_tensors_ + (loading_count + 1) * last_tensors_ <=
+         kAheadTensorsMax;
+}
+
+std::optional<GroupLoader::Turn> GroupLoader::TakeTurn() {
+  const MutexLock lock(mu_);
+  while (!MayLoad() && !must_end()) changed_.Wait(mu_);
+  if (must_end()) return std::nullopt;
+  const std::optional<GroupKey> key = groups_.Next();
+  if (!key.has_value()) return std::nullopt;
+  return Turn{*key, turn_count_++};
+}
+
 void GroupLoader::LoadAhead() {
-  const auto is_stopping = [this] {
-    return is_stopping_.load(std::memory_order_relaxed);
-  };
-  while (const std::optional<GroupKey> key = groups_.Next()) {
+  while (const std::optional<Turn> turn = TakeTurn()) {
+    absl::StatusOr<TensorGroup> group = matcher_.Load(turn->key, [this] {
+      return must_end() ? absl::CancelledError("cancelled") : absl::OkStatus();
+    });
     {
       const MutexLock lock(mu_);
-      while (!loaded_.empty() && ahead_tensors_ >= kAheadTensorsMax &&
-             !is_stopping()) {
-        changed_.Wait(mu_);
-      }
+      while (told_count_ < turn->number) changed_.Wait(mu_);
     }
-    if (is_stopping()) return;
-    absl::StatusOr<TensorGroup> group = Load(*key, [&is_stopping] {
-      return is_stopping() ? absl::CancelledError("cancelled")
-                           : absl::OkStatus();
-    });
+    // Nobody else gets beyond the wait above before told_count_ grows.
+    if (group.ok()) on_loaded_(*group);
     const MutexLock lock(mu_);
-    if (group.ok()) ahead_tensors_ += TensorCount(*group);
+    if (group.ok()) {
+      last_tensors_ = TensorCount(*group);
+      ahead_tensors_ += last_tensors_;
+    }
     loaded_.push_back(std::move(group));
+    ++told_count_;
     changed_.NotifyAll();
   }
 }

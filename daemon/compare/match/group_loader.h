@@ -3,9 +3,12 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <thread>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "daemon/compare/match/group_matcher.h"
@@ -16,7 +19,8 @@
 namespace msitd::compare {
 
 // Loads groups of a matcher on a second thread while the caller has those
-// before.
+// before; on several threads if a run is far, so that a group does not cost a
+// round trip.
 //
 // The observer is asked by the calling thread alone. Thread-compatible.
 // Borrows the matcher, the groups and the observer.
@@ -25,15 +29,18 @@ class GroupLoader {
   // More groups than one are loaded ahead only as long as those that are have
   // fewer tensors.
   static constexpr size_t kAheadTensorsMax = size_t{1} << 14;
+  // Of a run that is far: groups that are loaded at a time, which are taken for
+  // as large as the last one was.
+  static constexpr size_t kFarLoadsMax = 8;
 
-  // Told of every group, in their order, on the thread that loaded it and
-  // before Next returns it; its pairs stay where they are.
+  // Told of every group, in their order and one at a time, on the thread that
+  // loaded it and before Next returns it; its pairs stay where they are.
   using OnLoaded = std::function<void(const TensorGroup& group)>;
 
   // Gives out `groups` by token, then rank; each is one of the matcher.
   GroupLoader(const GroupMatcher& matcher, const GroupSet& groups,
               WorkObserver& observer, OnLoaded on_loaded);
-  // Waits until the second thread has noticed: some thousand tensors.
+  // Waits until the other threads have noticed: some thousand tensors.
   ~GroupLoader();
   GroupLoader(const GroupLoader&) = delete;
   GroupLoader& operator=(const GroupLoader&) = delete;
@@ -44,13 +51,20 @@ class GroupLoader {
   absl::StatusOr<TensorGroup> Next();
 
  private:
-  absl::StatusOr<TensorGroup> Load(const GroupKey& key,
-                                   storage::StopCheck stop);
+  // A group that a thread has to load, with its place in the order.
+  struct Turn {
+    GroupKey key;
+    uint64_t number = 0;
+  };
+
+  bool must_end() const { return is_stopping_.load(std::memory_order_relaxed); }
+
   void LoadAhead();
+  // Waits until another group may be loaded. Nothing if there is none.
+  std::optional<Turn> TakeTurn();
+  bool MayLoad() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const GroupMatcher& matcher_;
-  // Of the thread that loads.
-  GroupCursor groups_;
   WorkObserver& observer_;
   const OnLoaded on_loaded_;
 
@@ -59,10 +73,16 @@ class GroupLoader {
 
   Mutex mu_;
   CondVar changed_;
+  GroupCursor groups_ ABSL_GUARDED_BY(mu_);
+  uint64_t turn_count_ ABSL_GUARDED_BY(mu_) = 0;
+  // Turns whose groups have been told of.
+  uint64_t told_count_ ABSL_GUARDED_BY(mu_) = 0;
   std::deque<absl::StatusOr<TensorGroup>> loaded_ ABSL_GUARDED_BY(mu_);
   size_t ahead_tensors_ ABSL_GUARDED_BY(mu_) = 0;
+  // Of the group that was loaded last.
+  size_t last_tensors_ ABSL_GUARDED_BY(mu_) = kAheadTensorsMax;
 
-  std::thread ahead_;
+  std::vector<std::thread> ahead_;
 };
 
 }  // namespace msitd::compare

@@ -120,6 +120,9 @@ class GroupMatcher {
   RankCount golden_ranks() const { return golden_ranks_; }
   RankCount target_ranks() const { return target_ranks_; }
 
+  // As RunReader::is_far, of either run.
+  bool is_far() const { return golden_->is_far() || target_->is_far(); }
+
   // Loads one of groups(). Reads the descriptors of all ranks of its groups.
   // Thread-safe. Errors: that of `stop`, which is asked now and then; those of
   // the store.

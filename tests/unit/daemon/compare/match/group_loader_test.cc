@@ -5,11 +5,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "protos/status/mutex.h"
 #include "protos/status/status.h"
 #include "tests/support/fake_store.h"
 #include "tests/support/named_runs.h"
@@ -19,10 +24,86 @@
 namespace msitd::compare {
 namespace {
 
+// A run whose scans, but for the first one, wait until there are several.
+class FarRun final : public storage::RunReader {
+ public:
+  FarRun(storage::RunReader& run, size_t together)
+      : run_(run), together_(together) {}
+
+  const std::string& name() const override { return run_.name(); }
+  bool is_far() const override { return true; }
+  absl::StatusOr<storage::RunInfo> GetInfo() override { return run_.GetInfo(); }
+  absl::StatusOr<std::vector<storage::RankCoverage>> ListCoverage() override {
+    return run_.ListCoverage();
+  }
+  absl::StatusOr<std::vector<int32_t>> ListRanks() override {
+    return run_.ListRanks();
+  }
+  absl::StatusOr<std::vector<storage::Coordinate>> ListCoordinates(
+      const Selector& selector) override {
+    return run_.ListCoordinates(selector);
+  }
+  absl::StatusOr<std::vector<std::string>> ListPlacements() override {
+    return run_.ListPlacements();
+  }
+  absl::StatusOr<std::unique_ptr<storage::TensorScan>> Scan(
+      Selector selector, std::string_view position) override {
+    AwaitOthers();
+    return run_.Scan(std::move(selector), position);
+  }
+  absl::StatusOr<storage::TensorInfo> GetTensor(const TensorKey& key) override {
+    return run_.GetTensor(key);
+  }
+  absl::StatusOr<std::span<const std::byte>> ReadPart(
+      const storage::PartInfo& part, AlignedBuffer& buffer) override {
+    return run_.ReadPart(part, buffer);
+  }
+  std::unique_ptr<storage::PartBatch> ReadParts(
+      std::span<const storage::PartInfo> parts,
+      AlignedBuffer& buffer) override {
+    return run_.ReadParts(parts, buffer);
+  }
+  absl::StatusOr<std::span<const std::byte>> ReadSample(
+      const storage::TensorInfo& tensor, size_t part,
+      AlignedBuffer& buffer) override {
+    return run_.ReadSample(tensor, part, buffer);
+  }
+
+  // Scans that there were at a time.
+  size_t most() {
+    const MutexLock lock(mu_);
+    return most_;
+  }
+
+ private:
+  static constexpr std::chrono::seconds kPatience{10};
+
+  void AwaitOthers() {
+    const MutexLock lock(mu_);
+    most_ = std::max(most_, ++scan_count_);
+    changed_.NotifyAll();
+    const auto until = std::chrono::steady_clock::now() + kPatience;
+    while (!is_first_ && most_ < together_) {
+      if (!changed_.WaitUntil(mu_, until)) break;
+    }
+    is_first_ = false;
+    --scan_count_;
+  }
+
+  storage::RunReader& run_;
+  const size_t together_;
+  Mutex mu_;
+  CondVar changed_;
+  size_t scan_count_ ABSL_GUARDED_BY(mu_) = 0;
+  size_t most_ ABSL_GUARDED_BY(mu_) = 0;
+  bool is_first_ ABSL_GUARDED_BY(mu_) = true;
+};
+
 class GroupLoaderTest : public ::testing::Test {
  protected:
   // Gives both runs so many tensors at each of so many tokens.
-  const GroupMatcher& Matcher(int64_t token_count, size_t op_count = 2) {
+  const GroupMatcher& Matcher(int64_t token_count, size_t op_count = 2,
+                              size_t together = 0) {
     for (int64_t token = 0; token < token_count; ++token) {
       for (size_t op = 0; op < op_count; ++op) {
         RecordedTensor tensor = Floats("op." + std::to_string(op), {1});
@@ -31,9 +112,10 @@ class GroupLoaderTest : public ::testing::Test {
         target_.Record(tensor);
       }
     }
-    auto matcher =
-        GroupMatcher::Create(**runs_.Open("g"), **runs_.Open("t"), {},
-                             *MatchRules::Create(v1::Matching()));
+    storage::RunReader* golden = *runs_.Open("g");
+    if (together > 0) golden = &far_.emplace(*golden, together);
+    auto matcher = GroupMatcher::Create(*golden, **runs_.Open("t"), {},
+                                        *MatchRules::Create(v1::Matching()));
     EXPECT_TRUE(matcher.ok()) << matcher.status();
     matcher_.emplace(*std::move(matcher));
     EXPECT_EQ(matcher_->groups().count(), static_cast<size_t>(token_count));
@@ -44,6 +126,7 @@ class GroupLoaderTest : public ::testing::Test {
   RunRecorder golden_{store_, "g"};
   RunRecorder target_{store_, "t"};
   testing::NamedRuns runs_{store_};
+  std::optional<FarRun> far_;
   std::optional<GroupMatcher> matcher_;
   OneThreadObserver observer_;
   std::atomic<int64_t> loaded_count_{0};
@@ -112,6 +195,37 @@ TEST_F(GroupLoaderTest, OneGroupIsAheadIfItIsLarge) {
     ASSERT_TRUE(loader.Next().ok());
     EXPECT_LE(loaded_count_, i + 1);
   }
+}
+
+TEST_F(GroupLoaderTest, SeveralAreAskedForAtATimeOfARunThatIsFar) {
+  const GroupMatcher& matcher = Matcher(100, 2, GroupLoader::kFarLoadsMax);
+  GroupLoader loader(matcher, matcher.groups(), observer_, on_loaded_);
+  for (int64_t token = 0; token < 100; ++token) {
+    const auto group = loader.Next();
+    ASSERT_TRUE(group.ok()) << group.status();
+    EXPECT_EQ(group->token, token);
+  }
+  EXPECT_EQ(far_->most(), GroupLoader::kFarLoadsMax);
+  EXPECT_EQ(told_.size(), 100u);
+  EXPECT_TRUE(std::is_sorted(told_.begin(), told_.end()));
+}
+
+TEST_F(GroupLoaderTest, FewLargeOnesAreAskedForAtATimeOfARunThatIsFar) {
+  // Both sides of two groups.
+  const size_t op_count = GroupLoader::kAheadTensorsMax / 4;
+  const GroupMatcher& matcher = Matcher(6, op_count, 2);
+  GroupLoader loader(matcher, matcher.groups(), observer_, on_loaded_);
+  for (int64_t i = 1; i <= 6; ++i) {
+    ASSERT_TRUE(loader.Next().ok());
+    EXPECT_LE(loaded_count_, i + 2);
+  }
+  EXPECT_LE(far_->most(), 2u);
+}
+
+TEST_F(GroupLoaderTest, OneThatIsFarNeedsNotToBeTaken) {
+  const GroupMatcher& matcher = Matcher(20, 2, 1);
+  GroupLoader loader(matcher, matcher.groups(), observer_, on_loaded_);
+  EXPECT_TRUE(loader.Next().ok());
 }
 
 TEST_F(GroupLoaderTest, ErrorsComeInTheirPlace) {
