@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "protos/os/at_once.h"
 #include "protos/status/status.h"
 #include "storage/merge/merged_run_reader.h"
 
@@ -33,21 +35,29 @@ absl::StatusOr<std::unique_ptr<RunReader>> SourcedRunReaders::OpenOne(
 
 absl::StatusOr<std::unique_ptr<RunReader>> SourcedRunReaders::OpenShares(
     const RunAddress& run, const WaitCheck& wait) {
-  std::vector<RunShare> shares;
+  std::vector<RunAddress> addresses;
   std::string_view left = run.source;
   while (true) {
     const size_t end = std::min(left.find(kSourceSeparator), left.size());
-    RunAddress share{std::string(left.substr(0, end)), run.name};
-    if (share.source.empty() || shares.size() == kMergedPlacesMax) {
+    if (end == 0 || addresses.size() == kMergedPlacesMax) {
       return WithReason(MakeStatus(absl::StatusCode::kInvalidArgument,
                                    "'{}' is no list of sources", run.source),
                         ErrorReason::kFieldInvalid);
     }
-    absl::StatusOr<std::unique_ptr<RunReader>> reader = OpenOne(share, wait);
-    if (!reader.ok()) return Annotate(reader.status(), share.source);
-    shares.push_back({std::move(share.source), *std::move(reader)});
+    addresses.push_back({std::string(left.substr(0, end)), run.name});
     if (end == left.size()) break;
     left.remove_prefix(end + 1);
+  }
+  std::vector<absl::StatusOr<std::unique_ptr<RunReader>>> opened(
+      addresses.size());
+  ForEachAtOnce(addresses.size(), kSharesAtOnceMax,
+                [&](size_t i) { opened[i] = OpenOne(addresses[i], wait); });
+  std::vector<RunShare> shares;
+  for (size_t i = 0; i < opened.size(); ++i) {
+    if (!opened[i].ok()) {
+      return Annotate(opened[i].status(), addresses[i].source);
+    }
+    shares.push_back({std::move(addresses[i].source), *std::move(opened[i])});
   }
   return MergeRun(run.name, std::move(shares));
 }

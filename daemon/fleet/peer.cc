@@ -2,15 +2,8 @@
 #include "daemon/fleet/peer.h"
 
 #include <fmt/format.h>
-#include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
-#include <grpcpp/support/channel_arguments.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
-#include <iterator>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -20,37 +13,11 @@
 namespace msitd::fleet {
 namespace {
 
-// Holds the largest batch of entries, and every other message.
-constexpr int kMessageBytesMax = 20 << 20;
-
-// Between tries of a call, and of a connection.
+// Between tries of a call.
 constexpr std::chrono::milliseconds kPauseMin{50};
 constexpr std::chrono::milliseconds kPauseMax{1000};
 // How often `stop` is asked in a pause.
 constexpr std::chrono::milliseconds kQuestionInterval{50};
-
-absl::StatusOr<std::string> ReadPem(const std::string& path) {
-  if (path.empty()) return std::string();
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!text.empty()) return text;
-  return MakeStatus(
-      absl::StatusCode::kFailedPrecondition, "read {}: {}", path,
-      errno == 0 ? "it is empty" : std::generic_category().message(errno));
-}
-
-absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
-    const std::string& endpoint, const PeerOptions& options) {
-  if (endpoint.starts_with("unix:") || options.ca_file.empty()) {
-    return grpc::InsecureChannelCredentials();
-  }
-  grpc::SslCredentialsOptions ssl;
-  MSITD_ASSIGN_OR_RETURN(ssl.pem_root_certs, ReadPem(options.ca_file));
-  MSITD_ASSIGN_OR_RETURN(ssl.pem_cert_chain, ReadPem(options.certificate_file));
-  MSITD_ASSIGN_OR_RETURN(ssl.pem_private_key, ReadPem(options.key_file));
-  return grpc::SslCredentials(ssl);
-}
 
 // Returns the name of the reason that an error of msitd carries.
 std::string ReasonOf(const grpc::Status& status) {
@@ -81,30 +48,12 @@ bool IsOfRun(const absl::Status& error) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<Peer>> Peer::Connect(
-    const std::string& endpoint, const PeerOptions& options) {
-  auto credentials = MakeCredentials(endpoint, options);
-  if (!credentials.ok()) {
-    return Annotate(credentials.status(), fmt::format("peer {}", endpoint));
-  }
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
-  // A daemon is reached directly; a proxy for the web would only be in the way.
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
-                   static_cast<int>(kPauseMin.count()));
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS,
-                   static_cast<int>(kPauseMax.count()));
-  return std::make_shared<Peer>(
-      endpoint, grpc::CreateCustomChannel(endpoint, *credentials, arguments),
-      options.timeout);
-}
-
-Peer::Peer(std::string endpoint, std::shared_ptr<grpc::Channel> channel,
+Peer::Peer(std::string endpoint, std::shared_ptr<PeerChannel> channel,
            std::chrono::milliseconds timeout)
     : endpoint_(std::move(endpoint)),
       timeout_(timeout),
-      stub_(v1::RunReaderService::NewStub(std::move(channel))) {}
+      channel_(std::move(channel)),
+      stub_(v1::RunReaderService::NewStub(channel_->channel)) {}
 
 Peer::Hold::Hold(Peer& peer) : peer_(peer) {
   const MutexLock lock(peer_.mu_);
@@ -156,6 +105,7 @@ absl::Status Peer::Late() const {
 }
 
 absl::Status Peer::Fail(const absl::Status& why) {
+  channel_->NoteFailure();
   const MutexLock lock(mu_);
   if (failure_.ok()) failure_ = WithReason(why, ErrorReason::kSourceFailed);
   return failure_;

@@ -11,7 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/fleet/peer_options.h"
+#include "daemon/fleet/peer_channels.h"
 #include "msitd/v1/run_reader_service.grpc.pb.h"
 #include "protos/status/mutex.h"
 #include "protos/status/status.h"
@@ -28,12 +28,6 @@ namespace msitd::fleet {
 // too old, and what else it may refuse a call with.
 class Peer {
  public:
-  // `endpoint` is `unix:PATH` or `host:port`. Does not wait for a connection.
-  //
-  // Errors: FAILED_PRECONDITION for files that cannot be read.
-  static absl::StatusOr<std::shared_ptr<Peer>> Connect(
-      const std::string& endpoint, const PeerOptions& options);
-
   // Keeps the peer from going before a call that gRPC still knows.
   class Hold {
    public:
@@ -46,8 +40,9 @@ class Peer {
     Peer& peer_;
   };
 
-  explicit Peer(std::string endpoint, std::shared_ptr<grpc::Channel> channel,
-                std::chrono::milliseconds timeout);
+  // `timeout` is that of PeerOptions.
+  Peer(std::string endpoint, std::shared_ptr<PeerChannel> channel,
+       std::chrono::milliseconds timeout);
   // Waits for the holds, all calls of which are cancelled. Not for threads of
   // gRPC.
   ~Peer();
@@ -76,6 +71,7 @@ class Peer {
  private:
   const std::string endpoint_;
   const std::chrono::milliseconds timeout_;
+  const std::shared_ptr<PeerChannel> channel_;
   const std::unique_ptr<v1::RunReaderService::Stub> stub_;
   Mutex mu_;
   CondVar released_;

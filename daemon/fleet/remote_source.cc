@@ -2,6 +2,7 @@
 #include "daemon/fleet/remote_source.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "daemon/fleet/peer.h"
 #include "daemon/fleet/remote_run_reader.h"
@@ -27,7 +28,9 @@ absl::StatusOr<std::shared_ptr<Peer>> RemoteSource::Connect(
                    source),
         ErrorReason::kPeerRefused);
   }
-  return Peer::Connect(source, options_);
+  MSITD_ASSIGN_OR_RETURN(std::shared_ptr<PeerChannel> channel,
+                         channels_.Get(source));
+  return std::make_shared<Peer>(source, std::move(channel), timeout_);
 }
 
 absl::StatusOr<std::unique_ptr<storage::RunReader>> RemoteSource::Open(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "daemon/fleet/peer_channels.h"
 #include "daemon/fleet/peer_options.h"
 #include "storage/face/run_reader.h"
 #include "storage/run_sources.h"
@@ -22,7 +24,9 @@ class RemoteSource final : public storage::RunSource {
  public:
   // `peers` are the sources that may be read, spelled as they are asked for.
   RemoteSource(std::vector<std::string> peers, PeerOptions options)
-      : peers_(std::move(peers)), options_(std::move(options)) {}
+      : peers_(std::move(peers)),
+        timeout_(options.timeout),
+        channels_(std::move(options)) {}
 
   bool Takes(std::string_view source) const override;
 
@@ -41,7 +45,8 @@ class RemoteSource final : public storage::RunSource {
   absl::StatusOr<std::shared_ptr<Peer>> Connect(const std::string& source);
 
   const std::vector<std::string> peers_;
-  const PeerOptions options_;
+  const std::chrono::milliseconds timeout_;
+  PeerChannels channels_;
 };
 
 }  // namespace msitd::fleet

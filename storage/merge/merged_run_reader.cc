@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "protos/base/check.h"
+#include "protos/os/at_once.h"
 #include "protos/status/status.h"
 #include "storage/face/run_sums.h"
 #include "storage/merge/merged_scan.h"
@@ -35,6 +36,30 @@ class ShareBatch final : public PartBatch {
   const std::unique_ptr<PartBatch> batch_;
 };
 
+bool AreFar(const std::vector<RunShare>& shares) {
+  return std::any_of(shares.begin(), shares.end(), [](const RunShare& share) {
+    return share.reader->is_far();
+  });
+}
+
+// Returns what `ask` says of each share, which are asked at once if any is far.
+// Errors: that of the first share that has one, with its place.
+template <typename T, typename Ask>
+absl::StatusOr<std::vector<T>> OfEach(const std::vector<RunShare>& shares,
+                                      const Ask& ask) {
+  std::vector<absl::StatusOr<T>> answers(shares.size());
+  ForEachAtOnce(shares.size(), AreFar(shares) ? kSharesAtOnceMax : 1,
+                [&](size_t i) { answers[i] = ask(*shares[i].reader); });
+  std::vector<T> out;
+  for (size_t i = 0; i < shares.size(); ++i) {
+    if (!answers[i].ok()) {
+      return Annotate(answers[i].status(), shares[i].place);
+    }
+    out.push_back(*std::move(answers[i]));
+  }
+  return out;
+}
+
 class MergedRunReader final : public RunReader {
  public:
   MergedRunReader(std::string name, std::vector<RunShare> shares,
@@ -47,20 +72,14 @@ class MergedRunReader final : public RunReader {
 
   bool knows_arrival() const override { return shares_.size() == 1; }
 
-  bool is_far() const override {
-    return std::any_of(
-        shares_.begin(), shares_.end(),
-        [](const RunShare& share) { return share.reader->is_far(); });
-  }
+  bool is_far() const override { return AreFar(shares_); }
 
   absl::StatusOr<RunInfo> GetInfo() override {
-    RunInfo out;
-    for (size_t i = 0; i < shares_.size(); ++i) {
-      MSITD_ASSIGN_OR_RETURN(RunInfo info, At(i, shares_[i].reader->GetInfo()));
-      if (i == 0) {
-        out = std::move(info);
-        continue;
-      }
+    MSITD_ASSIGN_OR_RETURN(
+        std::vector<RunInfo> infos,
+        OfEach<RunInfo>(shares_, [](RunReader& run) { return run.GetInfo(); }));
+    RunInfo out = std::move(infos.front());
+    for (RunInfo& info : std::span(infos).subspan(1)) {
       out.spec.world_size = std::max(out.spec.world_size, info.spec.world_size);
       out.spec.labels.merge(info.spec.labels);
       out.sealed &= info.sealed;
@@ -73,10 +92,12 @@ class MergedRunReader final : public RunReader {
   }
 
   absl::StatusOr<std::vector<RankCoverage>> ListCoverage() override {
+    MSITD_ASSIGN_OR_RETURN(const auto all, OfEach<std::vector<RankCoverage>>(
+                                               shares_, [](RunReader& run) {
+                                                 return run.ListCoverage();
+                                               }));
     std::map<int32_t, RankCoverage> by_rank;
-    for (size_t i = 0; i < shares_.size(); ++i) {
-      MSITD_ASSIGN_OR_RETURN(const std::vector<RankCoverage> coverage,
-                             At(i, shares_[i].reader->ListCoverage()));
+    for (const std::vector<RankCoverage>& coverage : all) {
       for (const RankCoverage& added : coverage) {
         RankCoverage& rank = by_rank[added.rank];
         rank.rank = added.rank;
@@ -100,11 +121,12 @@ class MergedRunReader final : public RunReader {
 
   absl::StatusOr<std::vector<Coordinate>> ListCoordinates(
       const Selector& selector) override {
+    MSITD_ASSIGN_OR_RETURN(auto all, OfEach<std::vector<Coordinate>>(
+                                         shares_, [&selector](RunReader& run) {
+                                           return run.ListCoordinates(selector);
+                                         }));
     std::vector<Coordinate> out;
-    for (size_t i = 0; i < shares_.size(); ++i) {
-      MSITD_ASSIGN_OR_RETURN(
-          std::vector<Coordinate> added,
-          At(i, shares_[i].reader->ListCoordinates(selector)));
+    for (std::vector<Coordinate>& added : all) {
       out.insert(out.end(), std::make_move_iterator(added.begin()),
                  std::make_move_iterator(added.end()));
     }
@@ -116,10 +138,12 @@ class MergedRunReader final : public RunReader {
   }
 
   absl::StatusOr<std::vector<std::string>> ListPlacements() override {
+    MSITD_ASSIGN_OR_RETURN(auto lists, OfEach<std::vector<std::string>>(
+                                           shares_, [](RunReader& run) {
+                                             return run.ListPlacements();
+                                           }));
     std::set<std::string> all;
-    for (size_t i = 0; i < shares_.size(); ++i) {
-      MSITD_ASSIGN_OR_RETURN(std::vector<std::string> added,
-                             At(i, shares_[i].reader->ListPlacements()));
+    for (std::vector<std::string>& added : lists) {
       all.insert(std::make_move_iterator(added.begin()),
                  std::make_move_iterator(added.end()));
     }
@@ -242,11 +266,13 @@ absl::StatusOr<std::unique_ptr<RunReader>> MergeRun(
                                  shares.size(), kMergedPlacesMax),
                       ErrorReason::kFieldInvalid);
   }
+  MSITD_ASSIGN_OR_RETURN(
+      const auto all, OfEach<std::vector<int32_t>>(shares, [](RunReader& run) {
+        return run.ListRanks();
+      }));
   std::map<int32_t, size_t> share_of;
   for (size_t i = 0; i < shares.size(); ++i) {
-    absl::StatusOr<std::vector<int32_t>> ranks = shares[i].reader->ListRanks();
-    if (!ranks.ok()) return Annotate(ranks.status(), shares[i].place);
-    for (const int32_t rank : *ranks) {
+    for (const int32_t rank : all[i]) {
       const auto [at, is_new] = share_of.emplace(rank, i);
       if (is_new) continue;
       return WithReason(

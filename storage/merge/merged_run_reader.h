@@ -13,6 +13,9 @@ namespace msitd::storage {
 // The most places that a run is read from at once.
 inline constexpr size_t kMergedPlacesMax = 4096;
 
+// Shares that are asked at a time.
+inline constexpr size_t kSharesAtOnceMax = 32;
+
 // A part of a run: the ranks that lie in one place.
 struct RunShare {
   std::string place;  // For errors.
@@ -23,7 +26,7 @@ struct RunShare {
 // one of them; what is in primary order in each of them is so over all.
 //
 // At least one share, all of them of runs that get no tensors any more. `name`
-// is the name of the run. Blocks on all shares in turn.
+// is the name of the run. Blocks on all shares.
 //
 // Errors: FAILED_PRECONDITION (FIELD_INVALID) if a rank lies in two places,
 // which are named; those of the readers, with the place.

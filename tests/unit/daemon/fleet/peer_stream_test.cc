@@ -21,7 +21,8 @@ TEST(PeerStreamTest, ThePeerGoesAfterItsCalls) {
                                        grpc::InsecureChannelCredentials());
     const std::weak_ptr<grpc::Channel> watched = channel;
     {
-      Peer peer("unix:/nobody/listens", std::move(channel),
+      Peer peer("unix:/nobody/listens",
+                std::make_shared<PeerChannel>(std::move(channel)),
                 std::chrono::seconds(1));
       PeerStream<v1::ReadPartsRequest, v1::ReadPartsResponse> stream(
           peer,

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/fleet/peer_channels.h"
+
+#include <fmt/format.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <cerrno>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <span>
+#include <system_error>
+
+#include "protos/chunk/chunk.h"
+#include "protos/status/status.h"
+
+namespace msitd::fleet {
+namespace {
+
+// Holds the largest batch of entries, and every other message.
+constexpr int kMessageBytesMax = 20 << 20;
+
+// Between tries of a connection.
+constexpr std::chrono::milliseconds kPauseMin{50};
+constexpr std::chrono::milliseconds kPauseMax{1000};
+
+// How long a connection without calls stays.
+constexpr std::chrono::milliseconds kIdleTimeout{30'000};
+
+absl::Status ReadPem(const std::string& path, std::string& out) {
+  if (path.empty()) return absl::OkStatus();
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  out.assign(std::istreambuf_iterator<char>(file), {});
+  if (!out.empty()) return absl::OkStatus();
+  return MakeStatus(
+      absl::StatusCode::kFailedPrecondition, "read {}: {}", path,
+      errno == 0 ? "it is empty" : std::generic_category().message(errno));
+}
+
+bool UsesTls(const std::string& endpoint, const PeerOptions& options) {
+  return !endpoint.starts_with("unix:") && !options.ca_file.empty();
+}
+
+absl::StatusOr<grpc::SslCredentialsOptions> ReadFiles(
+    const PeerOptions& options) {
+  grpc::SslCredentialsOptions out;
+  MSITD_RETURN_IF_ERROR(ReadPem(options.ca_file, out.pem_root_certs));
+  MSITD_RETURN_IF_ERROR(ReadPem(options.certificate_file, out.pem_cert_chain));
+  MSITD_RETURN_IF_ERROR(ReadPem(options.key_file, out.pem_private_key));
+  return out;
+}
+
+ContentHash HashOf(const grpc::SslCredentialsOptions& files) {
+  const std::string all =
+      fmt::format("{}{}{}{}{}", files.pem_root_certs, '\0',
+                  files.pem_cert_chain, '\0', files.pem_private_key);
+  return chunk::HashBytes(std::as_bytes(std::span(all)));
+}
+
+std::shared_ptr<grpc::Channel> Connect(
+    const std::string& endpoint,
+    const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
+  // A daemon is reached directly; a proxy for the web would only be in the way.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
+                   static_cast<int>(kPauseMin.count()));
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS,
+                   static_cast<int>(kPauseMax.count()));
+  arguments.SetInt(GRPC_ARG_CLIENT_IDLE_TIMEOUT_MS,
+                   static_cast<int>(kIdleTimeout.count()));
+  // What has failed is not taken from another channel.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(endpoint, credentials, arguments);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<PeerChannel>> PeerChannels::Get(
+    const std::string& endpoint) {
+  auto credentials = grpc::InsecureChannelCredentials();
+  ContentHash files;
+  if (UsesTls(endpoint, options_)) {
+    const auto read = ReadFiles(options_);
+    if (!read.ok()) {
+      return Annotate(read.status(), fmt::format("peer {}", endpoint));
+    }
+    credentials = grpc::SslCredentials(*read);
+    files = HashOf(*read);
+  }
+  // Goes without the lock: the last one closes its connection.
+  std::shared_ptr<PeerChannel> replaced;
+  const MutexLock lock(mu_);
+  if (kept_.size() == kChannelsMax && !kept_.contains(endpoint)) kept_.clear();
+  Kept& kept = kept_[endpoint];
+  if (kept.channel == nullptr || kept.channel->has_failed() ||
+      kept.files != files) {
+    replaced = std::exchange(kept.channel, std::make_shared<PeerChannel>(
+                                               Connect(endpoint, credentials)));
+    kept.files = files;
+  }
+  return kept.channel;
+}
+
+}  // namespace msitd::fleet

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <thread>
+#include <vector>
+
+#include "protos/os/thread.h"
+
+namespace msitd {
+
+// Calls `work` with each number below `count`, on the calling thread and as
+// many others as are to be had, `threads_max` in all. Returns when all calls
+// have. For work that waits for others.
+template <typename Work>
+void ForEachAtOnce(size_t count, size_t threads_max, const Work& work) {
+  // Relaxed, since it hands out numbers alone; joining publishes the rest.
+  std::atomic<size_t> next{0};
+  const auto take = [&] {
+    while (true) {
+      const size_t i = next.fetch_add(1, std::memory_order_relaxed);
+      if (i >= count) return;
+      work(i);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < std::min(count, threads_max); ++i) {
+    std::thread thread = StartSpareThread("at-once", take);
+    if (!thread.joinable()) break;
+    threads.push_back(std::move(thread));
+  }
+  take();
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace msitd
