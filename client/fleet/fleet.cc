@@ -26,6 +26,8 @@ using google::protobuf::Message;
 
 // Lines about one command.
 constexpr size_t kToldMax = 100;
+// The worker among the sources of a run.
+constexpr std::string_view kLocal = "local";
 // Ranks that a filter may name.
 constexpr int64_t kFilterRanksMax = 4096;
 
@@ -165,11 +167,36 @@ Outcome Fleet::Sift(std::vector<Answer>& answers) {
   }
   std::erase_if(answers,
                 [](const Answer& answer) { return !answer.outcome.ok(); });
-  if (!answers.empty()) return {};
+  if (!answers.empty()) {
+    DropRepeated(answers);
+    return {};
+  }
   if (!absent.ok()) return absent;
   if (!failure.ok()) return failure;
   return DaemonError(grpc::StatusCode::UNAVAILABLE, "",
                      "none of the nodes answers any more");
+}
+
+bool Fleet::AreOne(size_t node, size_t other) const {
+  const std::string& id = nodes_[node]->connection.daemon_id();
+  return node == other ||
+         (!id.empty() && id == nodes_[other]->connection.daemon_id());
+}
+
+void Fleet::DropRepeated(std::vector<Answer>& answers) {
+  std::map<std::string, size_t> first;
+  std::erase_if(answers, [&](const Answer& answer) {
+    const Node& node = *nodes_[answer.node];
+    const std::string& id = node.connection.daemon_id();
+    if (id.empty()) return false;
+    const auto [at, is_new] = first.emplace(id, answer.node);
+    if (is_new) return false;
+    TellOnce(
+        Printable(fmt::format("note: {} is the daemon of {}: it is asked "
+                              "once",
+                              node.name, nodes_[at->second]->name)));
+    return true;
+  });
 }
 
 void Fleet::NoteHeld(const Node& node, const Message& request,
@@ -319,11 +346,10 @@ std::string Fleet::SourceOf(const std::vector<bool>& has) const {
   std::vector<std::string_view> sources;
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (has[i]) {
-      sources.push_back(i == *worker_ ? std::string_view("local")
-                                      : nodes_[i]->name);
+      sources.push_back(AreOne(i, *worker_) ? kLocal : nodes_[i]->name);
     }
   }
-  const bool is_local = sources.size() == 1 && has[*worker_];
+  const bool is_local = sources.size() == 1 && sources.front() == kLocal;
   return is_local ? "" : fmt::format("{}", fmt::join(sources, ","));
 }
 

@@ -24,7 +24,8 @@ class RankSet;
 // All nodes are asked at the same time, each until its own deadline. One that
 // does not answer, answers late or answers what cannot be read is told of once
 // and left out from then on: HasFailed. One that lacks the run is just not part
-// of the answer. An error of the request is the answer. Thread-compatible.
+// of the answer. An error of the request is the answer. Of the
+// addresses of one daemon the first counts. Thread-compatible.
 class Fleet : public Fanout {
  public:
   // Gets a line for people, without an end of line.
@@ -86,6 +87,10 @@ class Fleet : public Fanout {
                                const Message& prototype);
   // Sorts out answers: keeps those that count. Fails if none does.
   Outcome Sift(std::vector<Answer>& answers);
+  // Keeps one answer of each daemon, whatever addresses of it are asked.
+  void DropRepeated(std::vector<Answer>& answers);
+  // True if both are addresses of one daemon, as far as they have answered.
+  bool AreOne(size_t node, size_t other) const;
   // Takes the row that one daemon would list next; null behind the last one.
   Outcome TakeLeast(const List& list,
                     const std::vector<std::unique_ptr<Rows>>& lists, bool joins,

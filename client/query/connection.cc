@@ -15,6 +15,7 @@
 
 #include "client/query/endpoint.h"
 #include "client/text/text.h"
+#include "protos/base/daemon_id.h"
 #include "protos/pem/pem.h"
 #include "protos/status/status.h"
 
@@ -157,6 +158,13 @@ Outcome Connection::Connect() {
   // here.
   was_ready_ = state == GRPC_CHANNEL_READY;
   return {};
+}
+
+void Connection::NoteDaemon(const grpc::ClientContext& context) {
+  const auto& metadata = context.GetServerInitialMetadata();
+  const auto found = metadata.find(kDaemonIdKey);
+  if (found == metadata.end()) return;
+  daemon_id_.assign(found->second.data(), found->second.size());
 }
 
 Outcome Connection::OutcomeOf(const grpc::Status& status) const {

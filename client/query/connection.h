@@ -80,6 +80,9 @@ class Connection {
   Interrupts& interrupts() { return interrupts_; }
   const ConnectionOptions& connection_options() const { return options_; }
 
+  // What the daemon said last of kDaemonIdKey; empty if it has not.
+  const std::string& daemon_id() const { return daemon_id_; }
+
   // Does nothing once connected.
   Outcome Connect();
 
@@ -150,9 +153,14 @@ class Connection {
     context.set_deadline(deadline);
     const Interrupts::Hold hold(interrupts_,
                                 may_be_cancelled ? &context : nullptr);
-    return OutcomeOf((stub<Stub>().*method)(&context, request, &response));
+    const grpc::Status status =
+        (stub<Stub>().*method)(&context, request, &response);
+    if (status.ok()) NoteDaemon(context);
+    return OutcomeOf(status);
   }
   Outcome OpenChannel();
+  // Takes the id of the daemon out of an answer.
+  void NoteDaemon(const grpc::ClientContext& context);
   // Says why the daemon is not reached. gRPC does not say it if TLS is the
   // reason.
   Outcome Unreachable(std::string_view by_grpc) const;
@@ -165,6 +173,7 @@ class Connection {
   TlsAttempt attempt_;
   std::shared_ptr<grpc::Channel> channel_;
   bool was_ready_ = false;
+  std::string daemon_id_;
   std::tuple<std::unique_ptr<v1::RunService::Stub>,
              std::unique_ptr<v1::AttachmentService::Stub>,
              std::unique_ptr<v1::TensorService::Stub>,

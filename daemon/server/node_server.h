@@ -81,7 +81,9 @@ class NodeServer {
              std::unique_ptr<access::AuditLog> audit);
 
   ingest::IngestOptions ToIngestOptions(const config::DaemonConfig& config);
-  service::Admission admission() { return {gatekeeper_, first_reads_}; }
+  service::Admission admission() {
+    return {gatekeeper_, first_reads_, daemon_id_};
+  }
   // Of a run or a comparison by its name.
   absl::StatusOr<std::string> OwnerOfRun(storage::Store& store,
                                          std::string_view name);
@@ -99,6 +101,7 @@ class NodeServer {
   // Openings of streams, and what an operator asks for, do not queue behind
   // long queries.
   const access::AccessPolicy policy_;
+  const std::string daemon_id_ = service::MakeDaemonId();
   access::Gatekeeper gatekeeper_;
   service::TaskPool ingest_tasks_;
   service::TaskPool control_tasks_;

@@ -93,7 +93,9 @@ class Weed:
                     "-s3",
                     f"-s3.port={s3}",
                     f"-s3.config={config}",
+                    # By default, on ports that servers beside it have, too.
                     "-s3.port.iceberg=0",
+                    "-s3.port.lance=0",
                     "-volume.max=20",
                     "-master.volumeSizeLimitMB=128",
                 ],

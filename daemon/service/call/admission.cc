@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <random>
+
 #include "daemon/service/call/status_mapping.h"
 
 namespace msitd::service {
@@ -44,6 +47,13 @@ access::Caller CallerOf(const grpc::ServerContextBase& context) {
       connection->FindPropertyValues(kCallerProperty);
   if (found.size() != 1) return {};
   return access::ParseCaller({found.front().data(), found.front().size()});
+}
+
+std::string MakeDaemonId() {
+  std::random_device random;
+  const auto half = [&random] { return uint64_t{random()} << 32 | random(); };
+  const uint64_t high = half();
+  return fmt::format("{:016x}{:016x}", high, half());
 }
 
 absl::Status CallPass::Enter() {

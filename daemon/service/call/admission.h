@@ -16,11 +16,16 @@
 // How a call gets in.
 namespace msitd::service {
 
-// What all calls pass. Both outlive the services.
+// What all calls pass. All of it outlives the services.
 struct Admission {
   access::Gatekeeper& gatekeeper;
   FirstReads& reads;
+  // See kDaemonIdKey.
+  const std::string& daemon_id;
 };
+
+// Returns a new one.
+std::string MakeDaemonId();
 
 // The property of a connection that says who calls, as access::ToText does. The
 // server sets it.

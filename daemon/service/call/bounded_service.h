@@ -15,6 +15,7 @@
 #include "daemon/service/call/first_reads.h"
 #include "daemon/service/call/request_call.h"
 #include "protos/base/check.h"
+#include "protos/base/daemon_id.h"
 
 // By itself gRPC has one bound for the messages of all methods, the size of a
 // chunk; it reads as many requests at a time as there are calls, and parses
@@ -97,6 +98,7 @@ class BoundedService : public Api::CallbackService {
       if (const absl::Status status = pass.Enter(); !status.ok()) {
         return new RefusedCall(status);
       }
+      context->AddInitialMetadata(kDaemonIdKey, admission_.daemon_id);
       return make(context, std::move(pass));
     };
     // For a method with streams, gRPC reads nothing by itself.

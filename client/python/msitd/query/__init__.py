@@ -196,6 +196,14 @@ class Connection:
         self.captures = Captures(caller)
         self.node = Node(caller)
 
+    @property
+    def daemon_id(self) -> str:
+        """What the daemon said of itself in its last answer; empty before the first.
+
+        Connections with the same id are of one daemon. It has a new one with each start.
+        """
+        return self._caller.daemon_id
+
     def close(self) -> None:
         """Ends all calls. Doing so again does nothing."""
         self._caller.close()

@@ -27,6 +27,8 @@ _RECONNECT_MS_MAX = 1000
 
 # Metadata key of the details of a status.
 _DETAILS_KEY = "grpc-status-details-bin"
+# As in protos/base/daemon_id.h.
+_DAEMON_ID_KEY = "msitd-daemon-id"
 
 _HOST_PORT = re.compile(r"(\[[^\[\]]+\]|[^:/\[\]]+):(\d{1,5})")
 
@@ -136,6 +138,9 @@ class Caller:
         # True once the daemon has answered anything. Only the words of errors depend on
         # it.
         self._was_reached = False
+        self.daemon_id = ""
+        """What the daemon said last of itself: a random text, a new one with each
+        start."""
         self._is_closed = False
 
     def close(self) -> None:
@@ -175,7 +180,9 @@ class Caller:
         call = start(request, timeout=max(deadline - time.monotonic(), 0.001))
         try:
             for answer in call:
-                self._was_reached = True
+                if not self._was_reached:
+                    self._was_reached = True
+                    self._note_daemon(call)
                 yield answer
         except self._grpc.RpcError as error:
             raise self._query_error(error) from None
@@ -199,11 +206,18 @@ class Caller:
     def _one_answer(self, call: Any, sent: Any, default_timeout_s: float) -> Any:
         timeout = default_timeout_s if self._timeout is None else self._timeout
         try:
-            answer = call(sent, timeout=timeout)
+            answer, made = call.with_call(sent, timeout=timeout)
         except self._grpc.RpcError as error:
             raise self._query_error(error) from None
         self._was_reached = True
+        self._note_daemon(made)
         return answer
+
+    def _note_daemon(self, made: Any) -> None:
+        """Takes the id of the daemon out of a call that it has answered."""
+        for key, value in made.initial_metadata() or ():
+            if key == _DAEMON_ID_KEY:
+                self.daemon_id = str(value)
 
     def _check_open(self) -> None:
         if self._is_closed:

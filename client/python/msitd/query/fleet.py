@@ -134,7 +134,25 @@ class Nodes:
             raise PartialError({node: str(error) for node, error in failed.items()})
         if not answers:
             raise absent or next(iter(failed.values()))
-        return answers
+        return self._once_each(answers)
+
+    def are_one(self, node: str, other: str) -> bool:
+        """True if both are addresses of one daemon, as far as they have answered."""
+        one = self._short[node].daemon_id
+        return node == other or (one != "" and one == self._short[other].daemon_id)
+
+    def _once_each(self, answers: list[tuple[str, T]]) -> list[tuple[str, T]]:
+        """Keeps one answer of each daemon, whatever addresses of it are asked."""
+        out: list[tuple[str, T]] = []
+        for node, answer in answers:
+            first = next((kept for kept, _ in out if self.are_one(kept, node)), "")
+            if first:
+                warnings.warn(
+                    f"{node} is the daemon of {first}: it is asked once", stacklevel=4
+                )
+            else:
+                out.append((node, answer))
+        return out
 
     def fail(self, node: str, error: QueryError) -> None:
         """A node has failed that had begun to answer. Raises as `ask` does."""
@@ -444,9 +462,8 @@ class Fleet:
     def _source_of(self, run: str, at: str) -> str:
         """Where a run lies, as the node that compares says it."""
         holders = list(self.runs.holders(run))
-        if holders == [at]:
-            return ""
-        return ",".join("local" if node == at else node for node in holders)
+        names = ["local" if self._nodes.are_one(each, at) else each for each in holders]
+        return "" if names == ["local"] else ",".join(names)
 
     def close(self) -> None:
         """Ends all calls. Doing so again does nothing."""

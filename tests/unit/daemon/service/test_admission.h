@@ -31,8 +31,9 @@ struct OpenGate {
          return absl::NotFoundError("none");
        }}};
   service::FirstReads reads;
+  const std::string daemon_id = service::MakeDaemonId();
 
-  service::Admission admission() { return {gatekeeper, reads}; }
+  service::Admission admission() { return {gatekeeper, reads, daemon_id}; }
 };
 
 }  // namespace msitd::testing
