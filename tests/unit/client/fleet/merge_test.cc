@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "msitd/v1/attachment_service.pb.h"
 #include "msitd/v1/run_service.pb.h"
 #include "msitd/v1/tensor_service.pb.h"
@@ -63,6 +65,32 @@ TEST(MergeTest, RunIsWholeIfAllRanksAreSomewhere) {
   EXPECT_EQ(run.create_time().seconds(), 100);
   EXPECT_EQ(run.seal_time().seconds(), 202);
   EXPECT_EQ(run.state(), v1::Run::SEALED);
+}
+
+// A run is archived once all of it is.
+TEST(MergeTest, ArchiveIsThatOfTheNodeThatLagsBehind) {
+  using Archive = v1::RunArchive;
+  const std::vector<Archive::State> order = {
+      Archive::FAILED, Archive::STATE_UNSPECIFIED, Archive::PENDING,
+      Archive::RUNNING, Archive::ARCHIVED};
+  for (size_t i = 0; i < order.size(); ++i) {
+    for (size_t j = 0; j < order.size(); ++j) {
+      v1::Run first = RunOf(0, 1);
+      v1::Run second = RunOf(2, 3);
+      // A run that was never archived has none.
+      if (order[i] != Archive::STATE_UNSPECIFIED) {
+        first.mutable_archive()->set_state(order[i]);
+      }
+      if (order[j] != Archive::STATE_UNSPECIFIED) {
+        second.mutable_archive()->set_state(order[j]);
+      }
+      std::vector<std::string> notes;
+      const v1::Run run = Merged<v1::Run>({first, second}, notes);
+      EXPECT_EQ(run.archive().state(), order[std::min(i, j)]) << i << j;
+      EXPECT_EQ(run.has_archive(),
+                order[std::min(i, j)] != Archive::STATE_UNSPECIFIED);
+    }
+  }
 }
 
 TEST(MergeTest, RunLacksWhatNoNodeHolds) {

@@ -95,6 +95,27 @@ TEST_P(ComparisonFollowTest, TokenThatARankDiesInIsReported) {
   EXPECT_EQ(observer_.comparison.unmatched_count(), 4);
 }
 
+// What came early without being read has no error that others could have.
+TEST_P(ComparisonFollowTest, NobodyIsNamedBehindAnEarlyRowThatWasNotRead) {
+  plan_.reading = Reading::kUnproven;
+  for (int i = 0; i <= kProvenReadMax; ++i) {
+    golden_.Record(Floats("op" + std::to_string(i), {1, 2}));
+    target_.Record(Floats("op" + std::to_string(i), {2, 4}));
+  }
+  golden_.Record(Floats("turned", {1, 2}));
+  ASSERT_TRUE(store_.runs().SealRun("g").ok());
+  Stream(State::kOpen, kSilence);
+  EXPECT_EQ(NewRows().size(), size_t{kProvenReadMax + 1});
+  EXPECT_TRUE(observer_.rows.back().unread());
+  target_.Record(Floats("turned", {2, 1}));
+  ASSERT_TRUE(store_.runs().SealRun("t").ok());
+  EXPECT_THAT(NewRows(), ElementsAre("0turned FAIL"));
+  const v1::ComparisonRow& last = observer_.rows.back();
+  EXPECT_FALSE(last.unread());
+  EXPECT_NE(last.origin(), v1::CREATED);
+  EXPECT_FALSE(last.has_amplification());
+}
+
 TEST_P(ComparisonFollowTest, RankThatComesBackHasEachRowOnce) {
   RecordGolden(2);
   Record(target_, "a", 1);
