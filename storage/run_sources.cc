@@ -2,6 +2,9 @@
 #include "storage/run_sources.h"
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,16 +51,23 @@ absl::StatusOr<std::unique_ptr<RunReader>> SourcedRunReaders::OpenShares(
     if (end == left.size()) break;
     left.remove_prefix(end + 1);
   }
-  std::vector<absl::StatusOr<std::unique_ptr<RunReader>>> opened(
+  std::vector<std::optional<absl::StatusOr<std::unique_ptr<RunReader>>>> opened(
       addresses.size());
-  ForEachAtOnce(addresses.size(), kSharesAtOnceMax,
-                [&](size_t i) { opened[i] = OpenOne(addresses[i], wait); });
+  // Relaxed: nobody has to see it at once.
+  std::atomic<bool> has_failed{false};
+  ForEachAtOnce(addresses.size(), kSharesAtOnceMax, [&](size_t i) {
+    if (has_failed.load(std::memory_order_relaxed)) return;
+    opened[i] = OpenOne(addresses[i], wait);
+    if (!opened[i]->ok()) has_failed.store(true, std::memory_order_relaxed);
+  });
   std::vector<RunShare> shares;
   for (size_t i = 0; i < opened.size(); ++i) {
-    if (!opened[i].ok()) {
-      return Annotate(opened[i].status(), addresses[i].source);
+    // Of those behind an error, some were not asked.
+    if (!opened[i].has_value()) continue;
+    if (!opened[i]->ok()) {
+      return Annotate(opened[i]->status(), addresses[i].source);
     }
-    shares.push_back({std::move(addresses[i].source), *std::move(opened[i])});
+    shares.push_back({std::move(addresses[i].source), **std::move(opened[i])});
   }
   return MergeRun(run.name, std::move(shares));
 }

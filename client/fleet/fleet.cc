@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "client/fleet/comparison_names.h"
 #include "client/fleet/merge.h"
@@ -167,10 +168,7 @@ Outcome Fleet::Sift(std::vector<Answer>& answers) {
   }
   std::erase_if(answers,
                 [](const Answer& answer) { return !answer.outcome.ok(); });
-  if (!answers.empty()) {
-    DropRepeated(answers);
-    return {};
-  }
+  if (!answers.empty()) return {};
   if (!absent.ok()) return absent;
   if (!failure.ok()) return failure;
   return DaemonError(grpc::StatusCode::UNAVAILABLE, "",
@@ -183,17 +181,25 @@ bool Fleet::AreOne(size_t node, size_t other) const {
          (!id.empty() && id == nodes_[other]->connection.daemon_id());
 }
 
-void Fleet::DropRepeated(std::vector<Answer>& answers) {
-  std::map<std::string, size_t> first;
+size_t Fleet::FirstOf(size_t node) const {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (!nodes_[i]->has_failed() && AreOne(i, node)) return i;
+  }
+  return node;
+}
+
+void Fleet::DropRepeated(const Requests& requests,
+                         std::vector<Answer>& answers) {
+  std::map<std::pair<std::string, std::string>, size_t> first;
   std::erase_if(answers, [&](const Answer& answer) {
     const Node& node = *nodes_[answer.node];
     const std::string& id = node.connection.daemon_id();
     if (id.empty()) return false;
-    const auto [at, is_new] = first.emplace(id, answer.node);
+    const auto [at, is_new] = first.emplace(
+        std::pair(id, requests[answer.node]->SerializeAsString()), answer.node);
     if (is_new) return false;
     TellOnce(
-        Printable(fmt::format("note: {} is the daemon of {}: it is asked "
-                              "once",
+        Printable(fmt::format("note: {} is the daemon of {}: it counts once",
                               node.name, nodes_[at->second]->name)));
     return true;
   });
@@ -249,6 +255,7 @@ Outcome Fleet::HeldRanks(const std::string& run, std::vector<RankSet>& held,
       AskNodes(Connection::NodeCallOf(&v1::RunService::Stub::GetRun), requests,
                v1::Run::default_instance());
   MSITCTL_RETURN_IF_FAILED(Sift(answers));
+  DropRepeated(requests, answers);
   held.assign(nodes_.size(), RankSet());
   has.assign(nodes_.size(), false);
   for (const Answer& answer : answers) {
@@ -268,6 +275,15 @@ Outcome Fleet::PlanComparison(const Message& request, Requests& requests) {
   std::vector<bool> has_target;
   MSITCTL_RETURN_IF_FAILED(HeldRanks(asked.golden_run(), golden, has_golden));
   MSITCTL_RETURN_IF_FAILED(HeldRanks(asked.target_run(), target, has_target));
+  // Of the addresses of a daemon, the one that answered first may have failed
+  // since.
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const size_t at = FirstOf(i);
+    if (at == i || !has_golden[i] || has_golden[at]) continue;
+    golden[at] = std::exchange(golden[i], RankSet());
+    has_golden[at] = true;
+    has_golden[i] = false;
+  }
   bool is_aligned = true;
   bool has_both = false;
   RankSet together;
@@ -407,6 +423,7 @@ Outcome Fleet::Ask(const NodeCall& call, const Message& request,
   MSITCTL_RETURN_IF_FAILED(MakeRequests(request, requests));
   std::vector<Answer> answers = AskNodes(call, requests, response);
   MSITCTL_RETURN_IF_FAILED(Sift(answers));
+  DropRepeated(requests, answers);
   std::vector<Part> parts;
   for (const Answer& answer : answers) {
     const Node& node = *nodes_[answer.node];
@@ -432,6 +449,7 @@ Outcome Fleet::AskEach(
   MSITCTL_RETURN_IF_FAILED(MakeRequests(request, requests));
   std::vector<Answer> answers = AskNodes(call, requests, prototype);
   MSITCTL_RETURN_IF_FAILED(Sift(answers));
+  DropRepeated(requests, answers);
   for (const Answer& answer : answers) {
     take(nodes_[answer.node]->name, *answer.message);
   }

@@ -87,10 +87,13 @@ class Fleet : public Fanout {
                                const Message& prototype);
   // Sorts out answers: keeps those that count. Fails if none does.
   Outcome Sift(std::vector<Answer>& answers);
-  // Keeps one answer of each daemon, whatever addresses of it are asked.
-  void DropRepeated(std::vector<Answer>& answers);
+  // Keeps one of those answers to the same question that are of one daemon,
+  // whatever addresses of it are asked.
+  void DropRepeated(const Requests& requests, std::vector<Answer>& answers);
   // True if both are addresses of one daemon, as far as they have answered.
   bool AreOne(size_t node, size_t other) const;
+  // The first node that is this daemon and has not failed, or else `node`.
+  size_t FirstOf(size_t node) const;
   // Takes the row that one daemon would list next; null behind the last one.
   Outcome TakeLeast(const List& list,
                     const std::vector<std::unique_ptr<Rows>>& lists, bool joins,

@@ -121,6 +121,7 @@ Outcome Fleet::ForEachRow(const List& list, Message& response) {
   }
   std::vector<Answer> answers = AskNodes(list.call, requests, response);
   MSITCTL_RETURN_IF_FAILED(Sift(answers));
+  DropRepeated(requests, answers);
 
   // Before the first row: what the answer covers.
   std::vector<Part> firsts;

@@ -105,7 +105,7 @@ absl::Status Peer::Late() const {
 }
 
 absl::Status Peer::Fail(const absl::Status& why) {
-  channel_->NoteFailure();
+  GiveUpConnection();
   const MutexLock lock(mu_);
   if (failure_.ok()) failure_ = WithReason(why, ErrorReason::kSourceFailed);
   return failure_;

@@ -56,6 +56,9 @@ class Peer {
   // OK until it has failed.
   absl::Status Check();
 
+  // Nobody else is to use its connection.
+  void GiveUpConnection() { channel_->NoteFailure(); }
+
   // Returns the error of a call, with its reason, after the name of the
   // endpoint. Has not failed by it yet.
   absl::Status ToStatus(const grpc::Status& status) const;

@@ -6,6 +6,7 @@
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <fstream>
@@ -80,7 +81,7 @@ std::shared_ptr<grpc::Channel> Connect(
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<PeerChannel>> PeerChannels::Get(
+absl::StatusOr<PeerChannels::Lent> PeerChannels::Lend(
     const std::string& endpoint) {
   auto credentials = grpc::InsecureChannelCredentials();
   ContentHash files;
@@ -92,18 +93,28 @@ absl::StatusOr<std::shared_ptr<PeerChannel>> PeerChannels::Get(
     credentials = grpc::SslCredentials(*read);
     files = HashOf(*read);
   }
+  const auto is_outdated = [&files](const Kept& kept) {
+    return kept.files != files || kept.channel->has_failed() ||
+           kept.channel->channel->GetState(/*try_to_connect=*/false) ==
+               GRPC_CHANNEL_TRANSIENT_FAILURE;
+  };
   // Goes without the lock: the last one closes its connection.
-  std::shared_ptr<PeerChannel> replaced;
+  std::vector<Kept> dropped;
   const MutexLock lock(mu_);
-  if (kept_.size() == kChannelsMax && !kept_.contains(endpoint)) kept_.clear();
-  Kept& kept = kept_[endpoint];
-  if (kept.channel == nullptr || kept.channel->has_failed() ||
-      kept.files != files) {
-    replaced = std::exchange(kept.channel, std::make_shared<PeerChannel>(
-                                               Connect(endpoint, credentials)));
-    kept.files = files;
+  if (kept_.size() == kEndpointsMax && !kept_.contains(endpoint)) kept_.clear();
+  std::vector<Kept>& all = kept_[endpoint];
+  const auto outdated = std::stable_partition(
+      all.begin(), all.end(),
+      [&](const Kept& kept) { return !is_outdated(kept); });
+  std::move(outdated, all.end(), std::back_inserter(dropped));
+  all.erase(outdated, all.end());
+  for (const Kept& kept : all) {
+    // Whoever had it has let go, and only this gives it to somebody else.
+    if (kept.channel.use_count() == 1) return Lent{kept.channel, false};
   }
-  return kept.channel;
+  Lent out{std::make_shared<PeerChannel>(Connect(endpoint, credentials)), true};
+  if (all.size() < kOfEndpointMax) all.push_back({out.channel, files});
+  return out;
 }
 
 }  // namespace msitd::fleet

@@ -4,10 +4,12 @@
 #include <grpcpp/channel.h>
 
 #include <atomic>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "daemon/fleet/peer_options.h"
@@ -24,7 +26,7 @@ class PeerChannel {
 
   const std::shared_ptr<grpc::Channel> channel;
 
-  // The next one who asks for a connection gets a new one.
+  // It is not lent again.
   void NoteFailure() { has_failed_.store(true, std::memory_order_relaxed); }
   // Relaxed: no other memory hangs on it.
   bool has_failed() const {
@@ -35,14 +37,22 @@ class PeerChannel {
   std::atomic<bool> has_failed_{false};
 };
 
-// Connections to other daemons, one each, which those who read a run there use
-// in turn: to connect takes several round trips. What is idle is closed.
+// Connections to other daemons. Each is lent to one who reads a run there, and
+// then to the next: to connect takes several round trips. One that nobody uses
+// is closed after a while, and opened again.
 //
 // Thread-safe.
 class PeerChannels {
  public:
-  // Endpoints that are kept, which are those of a configuration.
-  static constexpr size_t kChannelsMax = 4096;
+  // What is kept of one endpoint, and of all.
+  static constexpr size_t kOfEndpointMax = 4;
+  static constexpr size_t kEndpointsMax = 4096;
+
+  // Lent until the pointer goes.
+  struct Lent {
+    std::shared_ptr<PeerChannel> channel;
+    bool is_new = false;
+  };
 
   explicit PeerChannels(PeerOptions options) : options_(std::move(options)) {}
 
@@ -50,7 +60,7 @@ class PeerChannels {
   // Once the files of the options have changed, connections are new.
   //
   // Errors: FAILED_PRECONDITION for files that cannot be read.
-  absl::StatusOr<std::shared_ptr<PeerChannel>> Get(const std::string& endpoint);
+  absl::StatusOr<Lent> Lend(const std::string& endpoint);
 
  private:
   struct Kept {
@@ -60,7 +70,7 @@ class PeerChannels {
 
   const PeerOptions options_;
   Mutex mu_;
-  std::map<std::string, Kept> kept_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, std::vector<Kept>> kept_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace msitd::fleet

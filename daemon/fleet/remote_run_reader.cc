@@ -288,7 +288,10 @@ class RemoteRunReader final : public storage::RunReader {
         const absl::StatusOr<bool> found = stream.Next(message, NeverStop);
         if (!found.ok()) {
           // Whoever opens a run tries again himself.
-          if (!is_open_) return found.status();
+          if (!is_open_) {
+            if (absl::IsUnavailable(found.status())) peer_->GiveUpConnection();
+            return found.status();
+          }
           MSITD_RETURN_IF_ERROR(retries.Await(found.status(), NeverStop));
           break;
         }

@@ -18,26 +18,29 @@ bool RemoteSource::Takes(std::string_view source) const {
           source.find('/') == std::string_view::npos);
 }
 
-absl::StatusOr<std::shared_ptr<Peer>> RemoteSource::Connect(
-    const std::string& source) {
-  if (std::find(peers_.begin(), peers_.end(), source) == peers_.end()) {
+absl::StatusOr<RemoteRunReaderParts> RemoteSource::OpenThere(
+    const storage::RunAddress& run) {
+  if (std::find(peers_.begin(), peers_.end(), run.source) == peers_.end()) {
     return WithReason(
         MakeStatus(absl::StatusCode::kPermissionDenied,
                    "this daemon may not read runs of {}: its configuration has "
                    "to name it in `peers`",
-                   source),
+                   run.source),
         ErrorReason::kPeerRefused);
   }
-  MSITD_ASSIGN_OR_RETURN(std::shared_ptr<PeerChannel> channel,
-                         channels_.Get(source));
-  return std::make_shared<Peer>(source, std::move(channel), timeout_);
+  while (true) {
+    MSITD_ASSIGN_OR_RETURN(PeerChannels::Lent lent, channels_.Lend(run.source));
+    absl::StatusOr<RemoteRunReaderParts> out = OpenRemoteRun(
+        std::make_shared<Peer>(run.source, std::move(lent.channel), timeout_),
+        run.name);
+    // Each turn takes one away of those that are kept.
+    if (lent.is_new || !absl::IsUnavailable(out.status())) return out;
+  }
 }
 
 absl::StatusOr<std::unique_ptr<storage::RunReader>> RemoteSource::Open(
     const storage::RunAddress& run, const storage::WaitCheck& /*wait*/) {
-  MSITD_ASSIGN_OR_RETURN(std::shared_ptr<Peer> peer, Connect(run.source));
-  MSITD_ASSIGN_OR_RETURN(RemoteRunReaderParts out,
-                         OpenRemoteRun(std::move(peer), run.name));
+  MSITD_ASSIGN_OR_RETURN(RemoteRunReaderParts out, OpenThere(run));
   return std::move(out.reader);
 }
 
@@ -47,9 +50,7 @@ absl::StatusOr<std::unique_ptr<storage::RunReader>> RemoteSource::OpenBeside(
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, beside.GetInfo());
   // What grows has no digest yet.
   if (!info.sealed) return Open(run, wait);
-  MSITD_ASSIGN_OR_RETURN(std::shared_ptr<Peer> peer, Connect(run.source));
-  MSITD_ASSIGN_OR_RETURN(RemoteRunReaderParts out,
-                         OpenRemoteRun(std::move(peer), run.name));
+  MSITD_ASSIGN_OR_RETURN(RemoteRunReaderParts out, OpenThere(run));
   return MakeTwinReader(std::move(out.reader), std::move(out.read_digests),
                         beside);
 }

@@ -16,7 +16,7 @@
 
 namespace msitd::fleet {
 
-class Peer;
+struct RemoteRunReaderParts;
 
 // Runs of other daemons: of sources `host:port`, `[ipv6]:port` and `unix:PATH`
 // that the configuration names. Thread-safe.
@@ -42,7 +42,10 @@ class RemoteSource final : public storage::RunSource {
       const storage::WaitCheck& wait) override;
 
  private:
-  absl::StatusOr<std::shared_ptr<Peer>> Connect(const std::string& source);
+  // Opens a run on a connection that others have used, and on a new one if that
+  // is dead.
+  absl::StatusOr<RemoteRunReaderParts> OpenThere(
+      const storage::RunAddress& run);
 
   const std::vector<std::string> peers_;
   const std::chrono::milliseconds timeout_;

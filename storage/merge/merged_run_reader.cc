@@ -129,6 +129,7 @@ class MergedRunReader final : public RunReader {
     for (std::vector<Coordinate>& added : all) {
       out.insert(out.end(), std::make_move_iterator(added.begin()),
                  std::make_move_iterator(added.end()));
+      added = std::vector<Coordinate>();
     }
     std::stable_sort(out.begin(), out.end(),
                      [](const Coordinate& a, const Coordinate& b) {

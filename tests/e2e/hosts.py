@@ -149,6 +149,7 @@ class Network:
                 *(sys.executable, str(Path(__file__).with_name("wires.py"))),
                 *(str(DELAY_MS), str(self.switch.pid), *ports),
             ],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,

@@ -41,7 +41,7 @@ def test_msitctl_counts_it_once(daemon: Daemon, turned: bool) -> None:
         alone = daemon.ctl("--endpoints", first, *words, "-o", "csv", expect=code)
         both = daemon.ctl(*many, *words, "-o", "csv", expect=code)
         assert both.stdout == alone.stdout, words
-        note = f"msitctl: note: {second} is the daemon of {first}: it is asked once\n"
+        note = f"msitctl: note: {second} is the daemon of {first}: it counts once\n"
         assert both.stderr == note, words
 
 
@@ -62,19 +62,34 @@ def test_msitctl_compares_there_once(daemon: Daemon, at: int | None) -> None:
     assert [name.partition("@")[0] for name in listed] == ["c-000001", "c-000002"]
 
 
+def test_what_each_address_is_asked_for_is_answered(daemon: Daemon) -> None:
+    first, second = addresses(daemon)
+    many = ("--endpoints", f"{first},{second}")
+    for _ in range(2):
+        daemon.ctl("compare", "run", "g", "t", "--rows", "none", expect=FAILED)
+    both = f"c-000001@{first},c-000002@{second}"
+    answer = json.loads(daemon.ctl(*many, "compare", "get", both, "-o", "json").stdout)
+    alone = daemon.ctl_json("compare", "get", "c-000001")
+    assert int(answer["fail_count"]) == 2 * int(alone["fail_count"])
+    shown = daemon.ctl(*many, "node", "top", "--once").stdout
+    assert "no answer" not in shown
+    assert first in shown
+
+
 def test_python_counts_it_once(daemon: Daemon) -> None:
     first, second = addresses(daemon)
     with query.connect(first) as one, query.connect_fleet([first, second]) as fleet:
-        with pytest.warns(UserWarning, match="is the daemon of .*: it is asked once"):
+        with pytest.warns(UserWarning, match="is the daemon of .*: it counts once"):
             assert fleet.tensors.stats("g") == one.tensors.stats("g")
-        with pytest.warns(UserWarning, match="asked once"):
+        with pytest.warns(UserWarning, match="counts once"):
             assert [run.name for run in fleet.runs.list()] == ["g", "t"]
-        with pytest.warns(UserWarning, match="asked once"):
+        with pytest.warns(UserWarning, match="counts once"):
             assert list(fleet.runs.holders("g")) == [first]
-        with pytest.warns(UserWarning, match="asked once"):
+        with pytest.warns(UserWarning, match="counts once"):
             made = fleet.compare("g", "t", at=second)
         assert made.golden_source == made.target_source == ""
         assert made.fail_count == one.comparisons.run("g", "t").fail_count
+        assert list(fleet.statuses()) == [first, second]
         fleet.at(second).runs.get("g")
         assert fleet.at(second).daemon_id == one.daemon_id != ""
 

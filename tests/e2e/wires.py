@@ -3,7 +3,7 @@
 usage: wires.py DELAY_MS SWITCH_PID PORT=HOST_PID...
 
 Makes a device PORT in the network namespace of SWITCH_PID and a device eth0 in that of
-HOST_PID, says so with a line, and carries frames until it is killed. For kernels that
+HOST_PID, says so with a line, and carries frames until its stdin ends. For kernels that
 cannot delay packets themselves.
 """
 
@@ -41,7 +41,9 @@ def carry(ends: dict[int, int], delay_s: float) -> None:
     on_way: deque[tuple[float, int, bytes]] = deque()
     while True:
         wait = max(on_way[0][0] - time.monotonic(), 0) if on_way else None
-        ready, _, _ = select.select(list(ends), [], [], wait)
+        ready, _, _ = select.select([sys.stdin, *ends], [], [], wait)
+        if sys.stdin in ready:
+            return
         now = time.monotonic()
         for end in ready:
             try:

@@ -128,6 +128,19 @@ void TellUndecided(const std::string& golden,
              Printable(golden));
 }
 
+void TellNotCompared(const WrongModules& wrong) {
+  if (wrong.unmatched_count() > 0) {
+    fmt::print(stderr,
+               "msitctl bisect: only one of the runs has {} of the results\n",
+               wrong.unmatched_count());
+  }
+  if (wrong.skipped_count() > 0) {
+    fmt::print(stderr,
+               "msitctl bisect: {} of the results could not be compared\n",
+               wrong.skipped_count());
+  }
+}
+
 Outcome Bisect(Invocation& invocation, const ExecFlags& flags) {
   const std::string& golden = flags.inject.front();
   return Exec(
@@ -145,14 +158,11 @@ Outcome Bisect(Invocation& invocation, const ExecFlags& flags) {
         const auto undecided = wrong.Undecided();
         Print(invocation, found, undecided);
         TellUndecided(golden, undecided);
-        if (wrong.unmatched_count() > 0) {
-          fmt::print(stderr,
-                     "msitctl bisect: only one of the runs has {} of the "
-                     "results\n",
-                     wrong.unmatched_count());
-        }
+        TellNotCompared(wrong);
         if (!found.empty()) return {kExitPolicyFailed, ""};
-        if (!undecided.empty()) return {kExitPartial, ""};
+        if (!undecided.empty() || wrong.skipped_count() > 0) {
+          return {kExitPartial, ""};
+        }
         fmt::print(stderr,
                    "msitctl bisect: no module is wrong by itself: with the "
                    "inputs of {}, all results are its own\n",

@@ -100,6 +100,8 @@ std::string TableOf(const std::vector<ConnectionOptions>& nodes,
   for (const ConnectionOptions& node : nodes) {
     const auto found = after.find(node.endpoint);
     if (found == after.end()) {
+      // Another address of a daemon that is shown.
+      if (fleet.ErrorOf(node.endpoint).empty()) continue;
       std::vector<std::string> cells(kCells, "-");
       cells[0] = node.endpoint;
       cells[1] = "no answer";

@@ -37,9 +37,11 @@ class WrongModules {
   // run, or whose inputs are not known to be those: nobody can tell.
   std::vector<Module> Undecided() const;
 
-  // Results that were compared, and those that only one of the runs has.
+  // Results that were compared, those that only one of the runs has, and those,
+  // or whole groups of them, that could not be compared.
   int64_t compared_count() const { return compared_count_; }
   int64_t unmatched_count() const { return unmatched_count_; }
+  int64_t skipped_count() const { return skipped_count_; }
 
  private:
   using Call = std::tuple<std::string, int64_t, int32_t>;  // Op, rank, call.
@@ -60,6 +62,7 @@ class WrongModules {
   std::map<std::string, int64_t> failure_counts_;
   int64_t compared_count_ = 0;
   int64_t unmatched_count_ = 0;
+  int64_t skipped_count_ = 0;
 };
 
 }  // namespace msitd::ctl

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,9 @@ _logger = logging.getLogger("msitd")
 
 # Reasons that are told one by one.
 _TOLD_MAX = 20
-# How often it is asked for what the runs have of a token.
-_TRIES_MAX = 3
+# Errors after which it is asked again for what a run has of a token, and when.
+_OF_A_MOMENT = ("UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED")
+_PAUSES_S = (0.05, 0.2)
 _SIDES = {"inputs": "input", "outputs": "output"}
 _ROOT = default_op_of("")
 
@@ -225,11 +227,13 @@ class Injection(Removable):
         """Lists tensors; without them, a whole token would keep what it has."""
         from msitd.query import QueryError
 
-        for _ in range(_TRIES_MAX - 1):
+        for pause_s in _PAUSES_S:
             try:
                 return list(self._connection.tensors.list(run, selected))
             except QueryError as error:
-                _logger.warning("%s is asked again: %s", run, error)
+                if error.code not in _OF_A_MOMENT:
+                    raise
+            time.sleep(pause_s)
         return list(self._connection.tensors.list(run, selected))
 
     def _replaced(self, value: Any, op: str, call: int, index: str) -> Any:

@@ -2,6 +2,7 @@
 #include "daemon/compare/job/comparison_jobs.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <utility>
 
@@ -86,18 +87,25 @@ absl::Status ComparisonJobs::FailUnfinished() {
 absl::Status ComparisonJobs::CheckRun(const storage::RunAddress& run,
                                       const storage::WaitCheck& wait) {
   const auto end = std::chrono::steady_clock::now() + options_.open_wait;
-  bool is_late = false;
+  // Asked on several threads if the run lies in several places.
+  std::atomic<bool> is_late{false};
   const auto status =
       readers_
           .OpenRunAt(run,
                      [&]() -> absl::Status {
                        if (wait) MSITD_RETURN_IF_ERROR(wait());
-                       is_late = std::chrono::steady_clock::now() > end;
-                       return is_late ? absl::DeadlineExceededError("no answer")
-                                      : absl::OkStatus();
+                       if (std::chrono::steady_clock::now() <= end) {
+                         return absl::OkStatus();
+                       }
+                       is_late.store(true, std::memory_order_relaxed);
+                       return absl::DeadlineExceededError("no answer");
                      })
           .status();
-  return is_late ? absl::OkStatus() : status;
+  // Only what was late is not known to be wrong.
+  return is_late.load(std::memory_order_relaxed) &&
+                 absl::IsDeadlineExceeded(status)
+             ? absl::OkStatus()
+             : status;
 }
 
 absl::StatusOr<v1::Comparison> ComparisonJobs::Start(

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/compare/shard/assembly.h"
 #include "protos/base/check.h"
 #include "protos/os/thread.h"
 #include "protos/status/status.h"
@@ -16,6 +17,15 @@ namespace {
 
 size_t TensorCount(const TensorGroup& group) {
   return group.golden.size() + group.target.size();
+}
+
+// What was held while it was loaded.
+size_t LoadedCount(const TensorGroup& group) {
+  size_t out = 0;
+  for (const auto* side : {&group.golden, &group.target}) {
+    for (const LogicalTensor& tensor : *side) out += ShardsOf(tensor).size();
+  }
+  return out;
 }
 
 }  // namespace
@@ -78,11 +88,15 @@ absl::StatusOr<TensorGroup> GroupLoader::Next() {
 
 bool GroupLoader::MayLoad() const {
   const uint64_t loading_count = turn_count_ - told_count_;
-  if (loading_count == 0) {
-    return loaded_.empty() || ahead_tensors_ < kAheadTensorsMax;
-  }
-  return ahead_tensors_ + (loading_count + 1) * last_tensors_ <=
-         kAheadTensorsMax;
+  return loading_count < loads_max_ &&
+         (ahead_tensors_ < kAheadTensorsMax ||
+          (loading_count == 0 && loaded_.empty()));
+}
+
+void GroupLoader::NoteSize(const TensorGroup& group) {
+  const bool is_small = group.too_large_run.empty() &&
+                        LoadedCount(group) * kFarLoadsMax <= kAheadTensorsMax;
+  loads_max_ = is_small ? std::min(loads_max_ + 1, kFarLoadsMax) : 1;
 }
 
 std::optional<GroupLoader::Turn> GroupLoader::TakeTurn() {
@@ -107,8 +121,8 @@ void GroupLoader::LoadAhead() {
     if (group.ok()) on_loaded_(*group);
     const MutexLock lock(mu_);
     if (group.ok()) {
-      last_tensors_ = TensorCount(*group);
-      ahead_tensors_ += last_tensors_;
+      ahead_tensors_ += TensorCount(*group);
+      NoteSize(*group);
     }
     loaded_.push_back(std::move(group));
     ++told_count_;

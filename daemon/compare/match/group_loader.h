@@ -29,8 +29,9 @@ class GroupLoader {
   // More groups than one are loaded ahead only as long as those that are have
   // fewer tensors.
   static constexpr size_t kAheadTensorsMax = size_t{1} << 14;
-  // Of a run that is far: groups that are loaded at a time, which are taken for
-  // as large as the last one was.
+  // Of a run that is far: most groups that are loaded at a time. One at first,
+  // one more after each group of which so many would be loaded ahead, and one
+  // again after a larger group.
   static constexpr size_t kFarLoadsMax = 8;
 
   // Told of every group, in their order and one at a time, on the thread that
@@ -63,6 +64,7 @@ class GroupLoader {
   // Waits until another group may be loaded. Nothing if there is none.
   std::optional<Turn> TakeTurn();
   bool MayLoad() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void NoteSize(const TensorGroup& group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const GroupMatcher& matcher_;
   WorkObserver& observer_;
@@ -79,8 +81,7 @@ class GroupLoader {
   uint64_t told_count_ ABSL_GUARDED_BY(mu_) = 0;
   std::deque<absl::StatusOr<TensorGroup>> loaded_ ABSL_GUARDED_BY(mu_);
   size_t ahead_tensors_ ABSL_GUARDED_BY(mu_) = 0;
-  // Of the group that was loaded last.
-  size_t last_tensors_ ABSL_GUARDED_BY(mu_) = kAheadTensorsMax;
+  size_t loads_max_ ABSL_GUARDED_BY(mu_) = 1;
 
   std::vector<std::thread> ahead_;
 };

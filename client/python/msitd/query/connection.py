@@ -179,8 +179,8 @@ class Caller:
         start = self._callable("unary_stream", method, response)
         call = start(request, timeout=max(deadline - time.monotonic(), 0.001))
         try:
-            for answer in call:
-                if not self._was_reached:
+            for number, answer in enumerate(call):
+                if number == 0:
                     self._was_reached = True
                     self._note_daemon(call)
                 yield answer

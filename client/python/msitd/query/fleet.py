@@ -94,9 +94,15 @@ class Nodes:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def ask(
-        self, call: Callable[[Connection], T], needs_all: bool = True
+        self,
+        call: Callable[[Connection], T],
+        needs_all: bool = True,
+        of_daemons: bool = False,
     ) -> list[tuple[str, T]]:
         """Returns the answers by node, without nodes that lack what is asked for.
+
+        Of the addresses of one daemon the first counts, unless the answers are
+        `of_daemons` themselves.
 
         Raises:
             PartialError: A node does not answer, which `needs_all` and nobody allows.
@@ -134,7 +140,7 @@ class Nodes:
             raise PartialError({node: str(error) for node, error in failed.items()})
         if not answers:
             raise absent or next(iter(failed.values()))
-        return self._once_each(answers)
+        return answers if of_daemons else self._once_each(answers)
 
     def are_one(self, node: str, other: str) -> bool:
         """True if both are addresses of one daemon, as far as they have answered."""
@@ -148,7 +154,7 @@ class Nodes:
             first = next((kept for kept, _ in out if self.are_one(kept, node)), "")
             if first:
                 warnings.warn(
-                    f"{node} is the daemon of {first}: it is asked once", stacklevel=4
+                    f"{node} is the daemon of {first}: it counts once", stacklevel=4
                 )
             else:
                 out.append((node, answer))
@@ -411,7 +417,8 @@ class Fleet:
 
     def statuses(self) -> dict[str, NodeStatus]:
         """Returns the state and the counters of each daemon, by node."""
-        return dict(self._nodes.ask(lambda node: node.node.status()))
+        ask = self._nodes.ask
+        return dict(ask(lambda node: node.node.status(), of_daemons=True))
 
     def compare(
         self,

@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "protos/status/status.h"
 #include "tests/support/temp_dir.h"
@@ -15,15 +16,39 @@ namespace {
 constexpr char kEndpoint[] = "unix:/nobody/listens";
 constexpr char kOther[] = "127.0.0.1:9";
 
-TEST(PeerChannelsTest, OneIsKeptUntilItFails) {
+TEST(PeerChannelsTest, OneIsLentToOneAtATime) {
   PeerChannels channels((PeerOptions()));
-  const auto first = *channels.Get(kEndpoint);
-  EXPECT_EQ(*channels.Get(kEndpoint), first);
-  EXPECT_NE(*channels.Get(kOther), first);
-  first->NoteFailure();
-  const auto second = *channels.Get(kEndpoint);
-  EXPECT_NE(second, first);
-  EXPECT_EQ(*channels.Get(kEndpoint), second);
+  auto first = *channels.Lend(kEndpoint);
+  EXPECT_TRUE(first.is_new);
+  const auto second = *channels.Lend(kEndpoint);
+  EXPECT_TRUE(second.is_new);
+  EXPECT_NE(second.channel, first.channel);
+  const PeerChannel* const was = first.channel.get();
+  first.channel.reset();
+  const auto third = *channels.Lend(kEndpoint);
+  EXPECT_FALSE(third.is_new);
+  EXPECT_EQ(third.channel.get(), was);
+  EXPECT_TRUE(channels.Lend(kOther)->is_new);
+}
+
+TEST(PeerChannelsTest, OneThatHasFailedIsNotLentAgain) {
+  PeerChannels channels((PeerOptions()));
+  channels.Lend(kEndpoint)->channel->NoteFailure();
+  EXPECT_TRUE(channels.Lend(kEndpoint)->is_new);
+  EXPECT_FALSE(channels.Lend(kEndpoint)->is_new);
+}
+
+TEST(PeerChannelsTest, FewAreKept) {
+  PeerChannels channels((PeerOptions()));
+  std::vector<PeerChannels::Lent> lent;
+  for (size_t i = 0; i < PeerChannels::kOfEndpointMax + 3; ++i) {
+    lent.push_back(*channels.Lend(kEndpoint));
+  }
+  lent.clear();
+  for (size_t i = 0; i < PeerChannels::kOfEndpointMax + 3; ++i) {
+    lent.push_back(*channels.Lend(kEndpoint));
+    EXPECT_EQ(lent.back().is_new, i >= PeerChannels::kOfEndpointMax);
+  }
 }
 
 TEST(PeerChannelsTest, ANewOneHasTheFilesAsTheyAre) {
@@ -35,16 +60,16 @@ TEST(PeerChannelsTest, ANewOneHasTheFilesAsTheyAre) {
   };
   write("one");
   PeerChannels channels(options);
-  const auto first = *channels.Get(kOther);
-  const auto local = *channels.Get(kEndpoint);
-  EXPECT_EQ(*channels.Get(kOther), first);
+  EXPECT_TRUE(channels.Lend(kOther)->is_new);
+  EXPECT_TRUE(channels.Lend(kEndpoint)->is_new);
+  EXPECT_FALSE(channels.Lend(kOther)->is_new);
   write("two");
-  EXPECT_NE(*channels.Get(kOther), first);
+  EXPECT_TRUE(channels.Lend(kOther)->is_new);
   // No file matters for it.
-  EXPECT_EQ(*channels.Get(kEndpoint), local);
+  EXPECT_FALSE(channels.Lend(kEndpoint)->is_new);
   write("");
-  EXPECT_TRUE(absl::IsFailedPrecondition(channels.Get(kOther).status()));
-  EXPECT_EQ(*channels.Get(kEndpoint), local);
+  EXPECT_TRUE(absl::IsFailedPrecondition(channels.Lend(kOther).status()));
+  EXPECT_FALSE(channels.Lend(kEndpoint)->is_new);
 }
 
 }  // namespace

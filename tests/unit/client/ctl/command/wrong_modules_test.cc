@@ -99,6 +99,18 @@ TEST(WrongModulesTest, AreDecidedByACallWithTheRightInputs) {
   EXPECT_THAT(wrong.Undecided(), IsEmpty());
 }
 
+TEST(WrongModulesTest, CountsWhatWasNotCompared) {
+  const WrongModules wrong = Seen({
+      Row("root.a", v1::IO_OUTPUT, v1::SKIPPED),
+      Row("", v1::IO_UNSPECIFIED, v1::SKIPPED),
+      Row("root.b", v1::IO_INPUT, v1::SKIPPED),
+      Row("root.b", v1::IO_OUTPUT, v1::PASS),
+  });
+  EXPECT_EQ(wrong.skipped_count(), 2);
+  EXPECT_EQ(wrong.compared_count(), 1);
+  EXPECT_THAT(wrong.Innermost(), IsEmpty());
+}
+
 TEST(WrongModulesTest, HoldWhatIsUndecided) {
   const WrongModules wrong = Seen({
       Row("root.a", v1::IO_INPUT, v1::UNMATCHED),
