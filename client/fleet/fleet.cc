@@ -266,6 +266,16 @@ Outcome Fleet::HeldRanks(const std::string& run, std::vector<RankSet>& held,
   return {};
 }
 
+void Fleet::PassOn(std::vector<RankSet>& held, std::vector<bool>& has) const {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const size_t at = FirstOf(i);
+    if (at == i || !has[i] || has[at]) continue;
+    held[at] = std::exchange(held[i], RankSet());
+    has[at] = true;
+    has[i] = false;
+  }
+}
+
 Outcome Fleet::PlanComparison(const Message& request, Requests& requests) {
   const auto& asked =
       static_cast<const v1::CreateComparisonRequest&>(request).comparison();
@@ -275,15 +285,7 @@ Outcome Fleet::PlanComparison(const Message& request, Requests& requests) {
   std::vector<bool> has_target;
   MSITCTL_RETURN_IF_FAILED(HeldRanks(asked.golden_run(), golden, has_golden));
   MSITCTL_RETURN_IF_FAILED(HeldRanks(asked.target_run(), target, has_target));
-  // Of the addresses of a daemon, the one that answered first may have failed
-  // since.
-  for (size_t i = 0; i < nodes_.size(); ++i) {
-    const size_t at = FirstOf(i);
-    if (at == i || !has_golden[i] || has_golden[at]) continue;
-    golden[at] = std::exchange(golden[i], RankSet());
-    has_golden[at] = true;
-    has_golden[i] = false;
-  }
+  PassOn(golden, has_golden);
   bool is_aligned = true;
   bool has_both = false;
   RankSet together;

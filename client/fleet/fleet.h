@@ -83,6 +83,9 @@ class Fleet : public Fanout {
   Outcome HeldRanks(const std::string& run, std::vector<RankSet>& held,
                     std::vector<bool>& has);
 
+  // Has the next address of a daemon stand for one that has failed since.
+  void PassOn(std::vector<RankSet>& held, std::vector<bool>& has) const;
+
   std::vector<Answer> AskNodes(const NodeCall& call, const Requests& requests,
                                const Message& prototype);
   // Sorts out answers: keeps those that count. Fails if none does.

@@ -2,6 +2,7 @@
 #include "daemon/fleet/peer.h"
 
 #include <fmt/format.h>
+#include <grpcpp/channel.h>
 
 #include <algorithm>
 #include <thread>

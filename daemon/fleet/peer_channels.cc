@@ -2,6 +2,7 @@
 #include "daemon/fleet/peer_channels.h"
 
 #include <fmt/format.h>
+#include <grpcpp/channel.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>

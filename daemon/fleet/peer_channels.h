@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <grpcpp/channel.h>
-
 #include <atomic>
 #include <cstddef>
 #include <map>
@@ -15,6 +13,10 @@
 #include "daemon/fleet/peer_options.h"
 #include "protos/base/summary.h"
 #include "protos/status/mutex.h"
+
+namespace grpc {
+class Channel;
+}  // namespace grpc
 
 namespace msitd::fleet {
 

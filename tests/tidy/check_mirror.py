@@ -14,7 +14,6 @@ LAYERS = ("protos/", "storage/", "daemon/", "client/")
 # Where the tests are of a room that has none below tests/unit.
 TESTED_ELSEWHERE = {
     "client/capi": "tests/capi",
-    "client/ctl/command": "tests/unit/client/ctl",
     "client/include/msit": "tests/capi",
     "client/python": "tests/python",
     "storage/face": "tests/unit/storage",
