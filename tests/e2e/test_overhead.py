@@ -95,12 +95,13 @@ def test_waits_for_room_and_hooks_count(new_daemon: Callable[[], Daemon]) -> Non
 
 def test_top_shows_the_share(daemon: Daemon) -> None:
     with msitd.Client("r", endpoint=str(daemon.socket_dir)) as client:
-        client.record(np.zeros(64), op="a")
-        client.flush()
         deadline = time.monotonic() + 30
         share = 0.0
-        # The report of the opening says that nothing was recorded yet.
+        # The report of the opening says that nothing was recorded yet, and a later
+        # one may come before the call that it is about has returned.
         while share == 0 and time.monotonic() < deadline:
+            client.record(np.zeros(64), op="a")
+            client.flush()
             (stream,) = daemon.ctl_json("node", "top")["streams"]
             if "open_duration" in stream:
                 recording = seconds(stream["recording_duration"])
