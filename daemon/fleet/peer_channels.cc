@@ -12,6 +12,7 @@
 #include <chrono>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <system_error>
 
@@ -62,9 +63,10 @@ ContentHash HashOf(const grpc::SslCredentialsOptions& files) {
   return chunk::HashBytes(std::as_bytes(std::span(all)));
 }
 
+// Without TLS if there are no `files`.
 std::shared_ptr<grpc::Channel> Connect(
     const std::string& endpoint,
-    const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+    const std::optional<grpc::SslCredentialsOptions>& files) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
   // A daemon is reached directly; a proxy for the web would only be in the way.
@@ -77,25 +79,29 @@ std::shared_ptr<grpc::Channel> Connect(
                    static_cast<int>(kIdleTimeout.count()));
   // What has failed is not taken from another channel.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(endpoint, credentials, arguments);
+  return grpc::CreateCustomChannel(endpoint,
+                                   files.has_value()
+                                       ? grpc::SslCredentials(*files)
+                                       : grpc::InsecureChannelCredentials(),
+                                   arguments);
 }
 
 }  // namespace
 
 absl::StatusOr<PeerChannels::Lent> PeerChannels::Lend(
     const std::string& endpoint) {
-  auto credentials = grpc::InsecureChannelCredentials();
-  ContentHash files;
+  std::optional<grpc::SslCredentialsOptions> files;
+  ContentHash hash;
   if (UsesTls(endpoint, options_)) {
-    const auto read = ReadFiles(options_);
+    auto read = ReadFiles(options_);
     if (!read.ok()) {
       return Annotate(read.status(), fmt::format("peer {}", endpoint));
     }
-    credentials = grpc::SslCredentials(*read);
-    files = HashOf(*read);
+    hash = HashOf(*read);
+    files = *std::move(read);
   }
-  const auto is_outdated = [&files](const Kept& kept) {
-    return kept.files != files || kept.channel->has_failed() ||
+  const auto is_outdated = [&hash](const Kept& kept) {
+    return kept.files != hash || kept.channel->has_failed() ||
            kept.channel->channel->GetState(/*try_to_connect=*/false) ==
                GRPC_CHANNEL_TRANSIENT_FAILURE;
   };
@@ -113,8 +119,8 @@ absl::StatusOr<PeerChannels::Lent> PeerChannels::Lend(
     // Whoever had it has let go, and only this gives it to somebody else.
     if (kept.channel.use_count() == 1) return Lent{kept.channel, false};
   }
-  Lent out{std::make_shared<PeerChannel>(Connect(endpoint, credentials)), true};
-  if (all.size() < kOfEndpointMax) all.push_back({out.channel, files});
+  Lent out{std::make_shared<PeerChannel>(Connect(endpoint, files)), true};
+  if (all.size() < kOfEndpointMax) all.push_back({out.channel, hash});
   return out;
 }
 

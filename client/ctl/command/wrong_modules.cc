@@ -20,12 +20,10 @@ void WrongModules::See(const v1::ComparisonRow& row) {
   }
   if (is_result ? !fails : row.verdict() == v1::PASS) return;
 
-  // A token in front of all others has had no failure so far.
-  const auto has_failure = [](const auto& token) {
-    return !token.second.failures.empty();
-  };
-  const auto first = std::find_if(tokens_.begin(), tokens_.end(), has_failure);
-  if (first != tokens_.end() && row.token() > first->first) return;
+  const bool is_behind = !tokens_.empty() &&
+                         !tokens_.rbegin()->second.failures.empty() &&
+                         row.token() > tokens_.rbegin()->first;
+  if (is_behind) return;
   Token& token = tokens_[row.token()];
   const Call call(row.op(), row.rank(), row.call());
   if (!is_result) {
@@ -61,7 +59,6 @@ std::vector<WrongModules::Module> WrongModules::Find(bool is_strange) const {
     int64_t sequence = 0;
   };
   std::map<std::string, Found> found;
-  // The last one is the one with failures, if any is.
   if (!tokens_.empty()) {
     const auto& [number, token] = *tokens_.rbegin();
     for (const auto& [call, failure] : token.failures) {

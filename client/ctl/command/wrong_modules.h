@@ -57,7 +57,7 @@ class WrongModules {
 
   std::vector<Module> Find(bool is_strange) const;
 
-  // None behind the first that has a failure.
+  // None behind the first that has a failure: only the last one may have any.
   std::map<int64_t, Token> tokens_;
   std::map<std::string, int64_t> failure_counts_;
   int64_t compared_count_ = 0;

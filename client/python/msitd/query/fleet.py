@@ -150,14 +150,16 @@ class Nodes:
     def _once_each(self, answers: list[tuple[str, T]]) -> list[tuple[str, T]]:
         """Keeps one answer of each daemon, whatever addresses of it are asked."""
         out: list[tuple[str, T]] = []
+        kept: dict[str, str] = {}
         for node, answer in answers:
-            first = next((kept for kept, _ in out if self.are_one(kept, node)), "")
-            if first:
+            # Older daemons have no id.
+            first = kept.setdefault(self._short[node].daemon_id or node, node)
+            if first == node:
+                out.append((node, answer))
+            else:
                 warnings.warn(
                     f"{node} is the daemon of {first}: it counts once", stacklevel=4
                 )
-            else:
-                out.append((node, answer))
         return out
 
     def fail(self, node: str, error: QueryError) -> None:
