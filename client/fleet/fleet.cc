@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "client/fleet/comparison_names.h"
@@ -16,7 +15,7 @@
 #include "client/fleet/rank_set.h"
 #include "client/query/connection.h"
 #include "client/text/text.h"
-#include "protos/os/thread.h"
+#include "protos/os/at_once.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
@@ -135,25 +134,15 @@ std::vector<Fleet::Answer> Fleet::AskNodes(const NodeCall& call,
     answers.push_back(
         {i, std::unique_ptr<Message>(prototype.New()), Outcome()});
   }
-  const auto ask = [&](Answer& answer) {
+  ForEachAtOnce(answers.size(), answers.size(), [&](size_t i) {
+    Answer& answer = answers[i];
     answer.outcome = call(nodes_[answer.node]->connection,
                           *requests[answer.node], *answer.message);
-  };
-  std::vector<std::thread> threads;
-  std::vector<Answer*> left;
-  for (Answer& answer : answers) {
-    threads.push_back(
-        StartSpareThread("node", [&ask, &answer] { ask(answer); }));
-    if (!threads.back().joinable()) left.push_back(&answer);
-  }
-  for (Answer* answer : left) ask(*answer);
-  for (std::thread& thread : threads) {
-    if (thread.joinable()) thread.join();
-  }
+  });
   return answers;
 }
 
-Outcome Fleet::Sift(std::vector<Answer>& answers) {
+Outcome Fleet::Sift(const Requests& requests, std::vector<Answer>& answers) {
   Outcome absent;
   Outcome failure;
   for (const Answer& answer : answers) {
@@ -168,7 +157,10 @@ Outcome Fleet::Sift(std::vector<Answer>& answers) {
   }
   std::erase_if(answers,
                 [](const Answer& answer) { return !answer.outcome.ok(); });
-  if (!answers.empty()) return {};
+  if (!answers.empty()) {
+    DropRepeated(requests, answers);
+    return {};
+  }
   if (!absent.ok()) return absent;
   if (!failure.ok()) return failure;
   return DaemonError(grpc::StatusCode::UNAVAILABLE, "",
@@ -254,8 +246,7 @@ Outcome Fleet::HeldRanks(const std::string& run, std::vector<RankSet>& held,
   std::vector<Answer> answers =
       AskNodes(Connection::NodeCallOf(&v1::RunService::Stub::GetRun), requests,
                v1::Run::default_instance());
-  MSITCTL_RETURN_IF_FAILED(Sift(answers));
-  DropRepeated(requests, answers);
+  MSITCTL_RETURN_IF_FAILED(Sift(requests, answers));
   held.assign(nodes_.size(), RankSet());
   has.assign(nodes_.size(), false);
   for (const Answer& answer : answers) {
@@ -424,8 +415,7 @@ Outcome Fleet::Ask(const NodeCall& call, const Message& request,
   Requests requests;
   MSITCTL_RETURN_IF_FAILED(MakeRequests(request, requests));
   std::vector<Answer> answers = AskNodes(call, requests, response);
-  MSITCTL_RETURN_IF_FAILED(Sift(answers));
-  DropRepeated(requests, answers);
+  MSITCTL_RETURN_IF_FAILED(Sift(requests, answers));
   std::vector<Part> parts;
   for (const Answer& answer : answers) {
     const Node& node = *nodes_[answer.node];
@@ -450,8 +440,7 @@ Outcome Fleet::AskEach(
   Requests requests;
   MSITCTL_RETURN_IF_FAILED(MakeRequests(request, requests));
   std::vector<Answer> answers = AskNodes(call, requests, prototype);
-  MSITCTL_RETURN_IF_FAILED(Sift(answers));
-  DropRepeated(requests, answers);
+  MSITCTL_RETURN_IF_FAILED(Sift(requests, answers));
   for (const Answer& answer : answers) {
     take(nodes_[answer.node]->name, *answer.message);
   }

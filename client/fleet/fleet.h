@@ -24,8 +24,8 @@ class RankSet;
 // All nodes are asked at the same time, each until its own deadline. One that
 // does not answer, answers late or answers what cannot be read is told of once
 // and left out from then on: HasFailed. One that lacks the run is just not part
-// of the answer. An error of the request is the answer. Of the
-// addresses of one daemon the first counts. Thread-compatible.
+// of the answer. An error of the request is the answer. Of the addresses of one
+// daemon the first counts. Thread-compatible.
 class Fleet : public Fanout {
  public:
   // Gets a line for people, without an end of line.
@@ -89,7 +89,7 @@ class Fleet : public Fanout {
   std::vector<Answer> AskNodes(const NodeCall& call, const Requests& requests,
                                const Message& prototype);
   // Sorts out answers: keeps those that count. Fails if none does.
-  Outcome Sift(std::vector<Answer>& answers);
+  Outcome Sift(const Requests& requests, std::vector<Answer>& answers);
   // Keeps one of those answers to the same question that are of one daemon,
   // whatever addresses of it are asked.
   void DropRepeated(const Requests& requests, std::vector<Answer>& answers);

@@ -120,8 +120,7 @@ Outcome Fleet::ForEachRow(const List& list, Message& response) {
                                  : std::min(list.limit, kPageRowsMax)));
   }
   std::vector<Answer> answers = AskNodes(list.call, requests, response);
-  MSITCTL_RETURN_IF_FAILED(Sift(answers));
-  DropRepeated(requests, answers);
+  MSITCTL_RETURN_IF_FAILED(Sift(requests, answers));
 
   // Before the first row: what the answer covers.
   std::vector<Part> firsts;
