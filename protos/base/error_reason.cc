@@ -58,6 +58,7 @@ constexpr Row kRows[] = {
     {ErrorReason::kSourceFailed, "SOURCE_FAILED"},
     {ErrorReason::kSegmentMissing, "SEGMENT_MISSING"},
     {ErrorReason::kStoreReadOnly, "STORE_READ_ONLY"},
+    {ErrorReason::kRunReplaced, "RUN_REPLACED"},
 };
 
 }  // namespace

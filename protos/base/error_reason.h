@@ -64,6 +64,8 @@ enum class ErrorReason : uint8_t {
 
   kSegmentMissing = 180,
   kStoreReadOnly = 181,
+
+  kRunReplaced = 120,
 };
 
 // Returns "RUN_NOT_FOUND" and the like: names travel, numbers do not. Empty for
