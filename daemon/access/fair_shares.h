@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "daemon/access/caller.h"
+#include "protos/base/error_reason.h"
+#include "protos/base/fair_share.h"
+#include "protos/status/mutex.h"
+
+namespace msitd::access {
+
+// Counts what each caller holds of something that is limited for the whole
+// daemon, and divides it as FairShare says. One object for each limit; this is
+// the only mechanism for such limits, so that all of them behave alike:
+//
+//   FairShares followers({.what = "comparisons that follow their runs",
+//                         .capacity = 64,
+//                         .reason = ErrorReason::kComparisonsExhausted});
+//   MSITD_ASSIGN_OR_RETURN(FairShares::Grant grant, followers.Acquire(caller));
+//   job->grant = std::move(grant);  // Held until the job is destroyed.
+//
+// Callers are told apart by name; those without a name, such as the daemon
+// itself, count as one. Thread-safe.
+class FairShares {
+ private:
+  struct State;
+
+ public:
+  struct Limit {
+    std::string what;  // In the plural, for error messages.
+    uint64_t capacity = 0;
+    ErrorReason reason = ErrorReason::kRequestsExhausted;
+  };
+
+  // Part of the limit, held by one caller until the grant is destroyed. May
+  // outlive the FairShares that it came from.
+  class Grant {
+   public:
+    Grant() = default;
+    Grant(Grant&& other) noexcept;
+    Grant& operator=(Grant&& other) noexcept;
+    ~Grant() { Release(); }
+
+    // Gives the part back now; does nothing the second time.
+    void Release();
+    uint64_t amount() const { return amount_; }
+
+   private:
+    friend class FairShares;
+    Grant(std::shared_ptr<State> state, std::string name, uint64_t amount)
+        : state_(std::move(state)), name_(std::move(name)), amount_(amount) {}
+
+    std::shared_ptr<State> state_;
+    std::string name_;
+    uint64_t amount_ = 0;
+  };
+
+  explicit FairShares(Limit limit);
+
+  // Gives `amount` to the caller.
+  //
+  // Errors: RESOURCE_EXHAUSTED with the reason of the limit. The message says
+  // how much the caller holds and how much all do; the metadata has `limit`,
+  // how much all callers together may hold for this caller to have more.
+  absl::StatusOr<Grant> Acquire(const Caller& caller, uint64_t amount = 1);
+
+  // What all callers hold, and what one does.
+  uint64_t used() const;
+  uint64_t HeldBy(std::string_view name) const;
+  uint64_t capacity() const;
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace msitd::access
