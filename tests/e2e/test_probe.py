@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from msitd import probe, query
@@ -769,6 +770,40 @@ def test_values_are_saved_by_name() -> None:
     }
     second = json.loads(Path("dump/step1/rank/debug.json").read_text())
     assert set(second["data"]) == {"y.0.debug"}
+
+
+def test_what_cannot_be_saved_raises_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    debugger = debugger_of("debug")
+    table = torch.ones(4, 2, requires_grad=True)
+    debugger.save(table, "table")
+    debugger.save(numpy.arange(3.0, dtype=numpy.float32), "array")
+    debugger.save([torch.empty(2, device="meta"), torch.ones(1)], "meta")
+    debugger.save(torch.eye(2).to_sparse(), "sparse")
+    torch.nn.functional.embedding(
+        torch.tensor([1]), table, sparse=True
+    ).sum().backward()
+    assert table.grad is not None
+    assert table.grad.is_sparse
+    debugger.step()
+    data = json.loads(Path("dump/step0/rank/debug.json").read_text())["data"]
+    assert data["array.0.debug"]["shape"] == [3]
+    assert data["meta.0.debug"][1]["shape"] == [1]
+    assert "sparse.0.debug" in data
+    assert "table_grad.0.debug" in data
+    told = [each.getMessage() for each in caplog.records if "`meta`" in each.message]
+    assert len(told) == 1
+
+
+def test_a_backward_behind_the_end_of_a_debugger_runs() -> None:
+    debugger = debugger_of("debug")
+    x = torch.ones(2, requires_grad=True)
+    debugger.save(x, "x")
+    debugger.close()
+    (x * 2).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [2, 2]
 
 
 def test_a_module_is_dumped_under_a_name_of_its_own() -> None:
