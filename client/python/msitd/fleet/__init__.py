@@ -22,6 +22,7 @@ from typing import Any
 
 from msitd.fleet.comparing import EngineName, Progress, Wanted, run
 from msitd.fleet.output import read_rows
+from msitd.query import arguments
 from msitd.query.comparison_types import (
     Comparison,
     ComparisonRow,
@@ -30,7 +31,7 @@ from msitd.query.comparison_types import (
     Reading,
 )
 from msitd.query.messages import from_message, to_message
-from msitd.query.types import TensorFilter
+from msitd.query.types import TensorFilter, checked_filter
 
 __all__ = ["Compared", "Progress", "compare", "read_rows"]
 
@@ -63,7 +64,7 @@ def compare(
     select: TensorFilter | None = None,
     policy: Policy | None = None,
     matching: Matching | None = None,
-    watches: Iterable[str] = (),
+    watches: str | Iterable[str] | None = None,
     reading: Reading | None = None,
     engine: EngineName = "ray",
     address: str | None = None,
@@ -107,16 +108,17 @@ def compare(
 
     Raises:
         ImportError: A package is not installed.
+        TypeError: An argument has the wrong type, such as a text for `select`.
         QueryError: The runs cannot be read, or what is asked for is wrong.
         ValueError: What is asked for has no parts, or `out` is no place for rows.
     """
     asked = Comparison(
         golden_run=golden,
         target_run=target,
-        filter=select,
-        policy=policy,
-        matching=matching,
-        watches=tuple(watches),
+        filter=checked_filter(select),
+        policy=arguments.instance("policy", policy, Policy),
+        matching=arguments.instance("matching", matching, Matching),
+        watches=arguments.texts("watches", watches or None),
         reading=reading or "",
     )
     message = to_message(asked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+from msitd.query import arguments
 from msitd.query.connection import Caller
 from msitd.query.messages import from_message, new
 from msitd.query.types import (
@@ -13,6 +14,7 @@ from msitd.query.types import (
     CapturePolicy,
     CaptureRule,
     TensorFilter,
+    checked_filter,
 )
 
 
@@ -54,10 +56,14 @@ class Captures:
             The policy, with its revision and first token.
 
         Raises:
+            TypeError: `select` is not a TensorFilter, or `rules` are not CaptureRules.
+            ValueError: `rules` are empty.
             QueryError: `FAILED_PRECONDITION` if the run is sealed.
         """
         if rules is None:
-            rules = (CaptureRule(select, level),)
+            rules = (CaptureRule(checked_filter(select), level),)
+        else:
+            rules = arguments.several("rules", rules, "CaptureRules")
         policy = CapturePolicy(first_token=first_token, rules=rules)
         request = new("SetCapturePolicyRequest", run=run, policy=policy)
         answer = self._caller.unary(

@@ -6,8 +6,9 @@ import contextlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import cast
+from typing import SupportsIndex, cast
 
+from msitd.query import arguments
 from msitd.query.comparison_types import (
     Comparison,
     ComparisonRow,
@@ -22,7 +23,7 @@ from msitd.query.errors import QueryError, code_name
 from msitd.query.listing import Listing
 from msitd.query.messages import from_message, new, to_message
 from msitd.query.node import Node
-from msitd.query.types import TensorFilter
+from msitd.query.types import TensorFilter, checked_filter
 
 # Short comparisons end at once, long ones are asked about twice a second.
 _FIRST_POLL_S = 0.005
@@ -118,7 +119,7 @@ class Comparisons:
         matching: Matching | None = None,
         follow: bool = False,
         detach: bool = False,
-        watches: Iterable[str] = (),
+        watches: str | Iterable[str] | None = None,
         reading: Reading | None = None,
         golden_source: str = "",
         target_source: str = "",
@@ -140,16 +141,19 @@ class Comparisons:
                 one names, the URL of an archive, or several daemons and `local`,
                 separated by commas. Empty: here.
             target_source: The same of the target.
+
+        Raises:
+            TypeError: An argument has the wrong type, such as a text for `select`.
         """
         comparison = Comparison(
             golden_run=golden_run,
             target_run=target_run,
-            filter=select,
-            policy=policy,
-            matching=matching,
+            filter=checked_filter(select),
+            policy=arguments.instance("policy", policy, Policy),
+            matching=arguments.instance("matching", matching, Matching),
             follow=follow,
             detach=detach,
-            watches=tuple(watches),
+            watches=arguments.texts("watches", watches or None),
             reading=reading or "",
             golden_source=golden_source,
             target_source=target_source,
@@ -227,19 +231,23 @@ class Comparisons:
         self,
         comparison: Comparison | str,
         *,
-        verdicts: Verdict | Iterable[Verdict] = (),
-        ops: str | Iterable[str] = (),
-        rows: Iterable[int] = (),
+        verdicts: Verdict | Iterable[Verdict] | None = None,
+        ops: str | Iterable[str] | None = None,
+        rows: SupportsIndex | Iterable[SupportsIndex] | None = None,
         limit: int | None = None,
     ) -> RowListing:
         """Lists the rows of a comparison in execution order.
 
         Args:
             comparison: The comparison, or its name.
-            verdicts: Verdicts of the rows; none: all.
-            ops: Patterns of ops, at most 64; none: all.
-            rows: Numbers of rows, at most 1000; none: all.
+            verdicts: Verdicts of the rows; None: all.
+            ops: Patterns of ops, at most 64; None: all.
+            rows: Numbers of rows, at most 1000; None: all.
             limit: Most rows; None: all.
+
+        Raises:
+            TypeError: An argument has the wrong type.
+            ValueError: An argument is an empty list, which would select nothing.
         """
         return RowListing(
             self._caller,
@@ -248,11 +256,9 @@ class Comparisons:
             ComparisonRow,
             {
                 "comparison": _name_of(comparison),
-                "verdicts": (verdicts,)
-                if isinstance(verdicts, str)
-                else tuple(verdicts),
-                "op_patterns": (ops,) if isinstance(ops, str) else tuple(ops),
-                "rows": tuple(rows),
+                "verdicts": arguments.texts("verdicts", verdicts),
+                "op_patterns": arguments.texts("ops", ops),
+                "rows": arguments.numbers("rows", rows),
             },
             limit,
         )
@@ -349,7 +355,9 @@ class Comparisons:
 
 
 def _name_of(comparison: Comparison | str) -> str:
-    return comparison if isinstance(comparison, str) else comparison.name
+    if isinstance(comparison, Comparison):
+        return comparison.name
+    return arguments.text("comparison", comparison)
 
 
 def _succeeded(comparison: Comparison) -> Comparison:

@@ -8,8 +8,9 @@ import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsFloat
 
+from msitd.query import arguments
 from msitd.query.errors import QueryError
 from msitd.query.messages import message_class, missing
 
@@ -258,10 +259,15 @@ def seconds_of(timeout: float | timedelta | None) -> float | None:
     """Returns a time limit in seconds.
 
     Raises:
+        TypeError: It is not a number or a timedelta.
         ValueError: It is not above zero.
     """
     if isinstance(timeout, timedelta):
         timeout = timeout.total_seconds()
+    if timeout is not None and (
+        isinstance(timeout, (str, bool)) or not isinstance(timeout, SupportsFloat)
+    ):
+        raise TypeError(f"timeout: expected seconds, got {arguments.named(timeout)}")
     if timeout is not None and not timeout > 0:
         raise ValueError(f"a timeout of {timeout!r} is not above zero")
     return timeout

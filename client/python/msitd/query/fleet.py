@@ -20,10 +20,12 @@ from msitd.query.comparison_types import (
 from msitd.query.errors import PartialError, QueryError
 from msitd.query.node_types import NodeStatus
 from msitd.query.table import columns_of, to_arrow, to_pandas
+from msitd.query.tensors import execution_order, name_of
 from msitd.query.types import (
     CaptureCoverage,
     GroupBy,
     Histogram,
+    Order,
     Run,
     RunRanks,
     Stats,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
     from msitd.query import Connection
     from msitd.query.listing import Listing
+    from msitd.query.tensors import TensorListing
 
 T = TypeVar("T")
 
@@ -190,7 +193,14 @@ class FleetListing(Generic[T]):
         join: Callable[[Sequence[tuple[str, T]]], T] | None,
         limit: int | None,
     ) -> None:
-        """`join` makes one row of those with the same key; None leaves them apart."""
+        """`join` makes one row of those with the same key; None leaves them apart.
+
+        Raises:
+            TypeError: The list is asked for with an argument of the wrong type.
+            ValueError: An argument has a value that is not allowed.
+        """
+        # Makes the request of one node, which says at once what is wrong with it.
+        list_of(nodes.at(nodes.names[0]))
         self._nodes = nodes
         self._row_type = row_type
         self._list_of = list_of
@@ -293,10 +303,13 @@ class FleetTensors:
         select: TensorFilter | None = None,
         *,
         limit: int | None = None,
+        order: Order = "key",
     ) -> FleetTensorListing:
         """Lists tensors in the order of one daemon; see `Tensors.list`."""
         return self._list(
-            lambda node: node.tensors.list(run, select, limit=limit), limit
+            lambda node: node.tensors.list(run, select, limit=limit, order=order),
+            limit,
+            order,
         )
 
     def find(
@@ -306,11 +319,14 @@ class FleetTensors:
         select: TensorFilter | None = None,
         *,
         limit: int | None = None,
+        order: Order = "execution",
     ) -> FleetTensorListing:
         """Lists the tensors whose statistics meet a condition; see `Tensors.find`."""
-        return self._list(
-            lambda node: node.tensors.find(run, where, select, limit=limit), limit
-        )
+
+        def list_of(node: Connection) -> TensorListing:
+            return node.tensors.find(run, where, select, limit=limit, order=order)
+
+        return self._list(list_of, limit, order)
 
     def get(self, name: str) -> Tensor:
         """Returns one tensor, of the first node that has it; see `Tensors.get`."""
@@ -361,14 +377,16 @@ class FleetTensors:
         return self._nodes.at(node).tensors.read_torch(known, sample=sample)
 
     def _list(
-        self, list_of: Callable[[Connection], Listing[Tensor]], limit: int | None
+        self,
+        list_of: Callable[[Connection], Listing[Tensor]],
+        limit: int | None,
+        order: Order,
     ) -> FleetTensorListing:
-        return FleetTensorListing(
-            self._nodes, Tensor, list_of, merging.key_of_tensor, None, limit
-        )
+        key = merging.key_of_tensor if order == "key" else execution_order
+        return FleetTensorListing(self._nodes, Tensor, list_of, key, None, limit)
 
     def _holder_of(self, tensor: Tensor | ComparedTensor | str) -> tuple[str, Tensor]:
-        name = tensor if isinstance(tensor, str) else tensor.name
+        name = name_of(tensor)
         # One is enough, whatever becomes of the others.
         return self._nodes.ask(lambda node: node.tensors.get(name), needs_all=False)[0]
 

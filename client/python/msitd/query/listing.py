@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from msitd.query import arguments
 from msitd.query.errors import QueryError
 from msitd.query.messages import from_message, new
 from msitd.query.table import columns_of, to_arrow, to_pandas
@@ -40,26 +41,32 @@ class Listing(Generic[T]):
         """Names a list. `field` of the answer to `method` has its rows.
 
         Raises:
-            ValueError: `limit` is below 0.
+            TypeError: `limit`, or a field of the request, has the wrong type.
+            ValueError: `limit` is below 0, or a field has a value that is not allowed.
         """
-        if limit is not None and limit < 0:
+        if limit is not None and arguments.number("limit", limit) < 0:
             raise ValueError(f"a limit of {limit} rows")
         self._caller = caller
         self._method = method
         self._field = field
         self._row_type = row_type
-        self._request = request
+        self._noun = method.partition("/")[2]
+        # Made at once, so that an error in it is raised where it was made.
+        self._request = new(f"{self._noun}Request", **request)
         self._limit = limit
 
     def __iter__(self) -> Iterator[T]:
-        left = self._limit
+        return map(from_message, self._rows(self._request, self._limit))
+
+    def _rows(self, request: Any, limit: int | None) -> Iterator[Any]:
+        """Yields the messages of at most `limit` rows of `request`."""
+        left = limit
         token = ""
         while left is None or left > 0:
             size = PAGE_ROWS_MAX if left is None else min(left, PAGE_ROWS_MAX)
-            page = self._page(size, token)
+            page = self._page(request, size, token)
             rows = getattr(page, self._field)
-            for row in rows[:left]:
-                yield from_message(row)
+            yield from rows[:left]
             if not page.next_page_token:
                 return
             if page.next_page_token == token:
@@ -89,12 +96,12 @@ class Listing(Generic[T]):
         rows = list(self)
         return to_arrow(rows, columns_of(self._row_type, self._names(rows)))
 
-    def _page(self, size: int, token: str) -> Any:
-        noun = self._method.partition("/")[2]
-        request = new(
-            f"{noun}Request", **self._request, page_size=size, page_token=token
-        )
-        return self._caller.unary(self._method, request, f"{noun}Response")
+    def _page(self, request: Any, size: int, token: str) -> Any:
+        asked = type(request)()
+        asked.CopyFrom(request)
+        asked.page_size = size
+        asked.page_token = token
+        return self._caller.unary(self._method, asked, f"{self._noun}Response")
 
     def _names(self, rows: Sequence[T]) -> Mapping[str, Sequence[str]]:
         """For each field whose keys are columns, those keys."""

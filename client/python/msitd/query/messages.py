@@ -14,7 +14,9 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, SupportsFloat, SupportsIndex, TypeVar
+
+from msitd.query.arguments import named
 
 _DESCRIPTORS = Path(__file__).with_name("protos.binpb")
 
@@ -88,6 +90,8 @@ def to_message(value: Any) -> Any:
         ValueError: A word is not in its enum, or a number is out of range.
         TypeError: A field has the wrong type.
     """
+    if type(value) not in _names:
+        raise TypeError(f"expected a class of msitd.query, got {named(value)}")
     return new(_names[type(value)], **_fields_of(value))
 
 
@@ -157,11 +161,14 @@ def _fill(message: Any, values: Mapping[str, Any]) -> None:
 
 def _set(message: Any, field: Any, value: Any) -> None:
     if _is_map(field):
+        if not isinstance(value, Mapping):
+            raise TypeError(f"expected a mapping, got {named(value)}")
         getattr(message, field.name).update(value)
     elif _is_repeated(field):
         for element in _elements(value):
             if field.message_type is not None:
-                getattr(message, field.name).add().CopyFrom(_as_message(element))
+                made = _as_message(field.message_type, element)
+                getattr(message, field.name).add().CopyFrom(made)
             else:
                 getattr(message, field.name).append(_scalar(field, element))
     elif field.message_type is None:
@@ -169,22 +176,52 @@ def _set(message: Any, field: Any, value: Any) -> None:
     elif isinstance(value, timedelta):
         getattr(message, field.name).FromTimedelta(value)
     else:
-        getattr(message, field.name).CopyFrom(_as_message(value))
+        getattr(message, field.name).CopyFrom(_as_message(field.message_type, value))
 
 
 def _elements(value: Any) -> Iterable[Any]:
     """The elements for a repeated field; a single text is one element."""
-    return (value,) if isinstance(value, str) else value
+    if isinstance(value, (str, bytes)):
+        return (value,)
+    if not isinstance(value, Iterable):
+        raise TypeError(f"expected several values, got {named(value)}")
+    return value
 
 
-def _as_message(value: Any) -> Any:
-    return to_message(value) if type(value) in _names else value
+def _as_message(descriptor: Any, value: Any) -> Any:
+    """Returns `value` as a message of that type."""
+    made = to_message(value) if type(value) in _names else value
+    if getattr(getattr(made, "DESCRIPTOR", None), "full_name", "") == (
+        descriptor.full_name
+    ):
+        return made
+    mirror = _classes.get(descriptor.full_name)
+    wanted = descriptor.name if mirror is None else mirror.__name__
+    raise TypeError(f"expected a {wanted}, got {named(value)}")
 
 
 def _scalar(field: Any, value: Any) -> Any:
-    if field.enum_type is not None and isinstance(value, str):
+    """Returns `value` as protobuf takes it for this field."""
+    is_text = isinstance(value, str)
+    if field.enum_type is not None and is_text:
         return _number(field.enum_type, value)
-    return value
+    kind = field.cpp_type
+    if kind == field.CPPTYPE_STRING:
+        # The type of bytes has the same kind; protobuf tells the two apart.
+        if is_text or isinstance(value, (bytes, bytearray)):
+            return value
+        raise TypeError(f"expected a str, got {named(value)}")
+    if kind == field.CPPTYPE_BOOL:
+        if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+            return bool(value)
+        raise TypeError(f"expected a bool, got {named(value)}")
+    if kind in (field.CPPTYPE_DOUBLE, field.CPPTYPE_FLOAT):
+        if isinstance(value, SupportsFloat) and not is_text:
+            return float(value)
+        raise TypeError(f"expected a number, got {named(value)}")
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        raise TypeError(f"expected an int, got {named(value)}")
+    return value.__index__()
 
 
 _Reader = Callable[[Any], Any]

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterable, Iterator
+from heapq import nsmallest
+from itertools import islice
+from typing import TYPE_CHECKING, Any, cast, get_args
 
-from msitd.query import arrays
+from msitd.query import arguments, arrays
 from msitd.query.comparison_types import ComparedTensor
 from msitd.query.connection import Caller
+from msitd.query.errors import QueryError
 from msitd.query.listing import Listing
 from msitd.query.messages import from_message, new
 from msitd.query.resuming import check_whole, read_to_the_end, take
 from msitd.query.types import (
     GroupBy,
     Histogram,
+    Order,
     RunRanks,
     Stats,
     Tensor,
     TensorFilter,
+    checked_filter,
 )
 
 if TYPE_CHECKING:
@@ -26,6 +32,10 @@ if TYPE_CHECKING:
 
 # As in protos/base/sample.h.
 _SAMPLE_ELEMENTS_MAX = 1024
+
+
+# Tensors that are put in order when no limit says fewer.
+_ORDERED_MAX = 200_000
 
 
 class TensorListing(Listing[Tensor]):
@@ -37,10 +47,63 @@ class TensorListing(Listing[Tensor]):
         Of an active run: those so far. If the result is `partial`, the list
         covers only a part of the run.
         """
-        page = self._page(1, "")
+        page = self._page(self._request, 1, "")
         lacking = tuple(from_message(r) for r in page.ranks_lacking)
         held = tuple(from_message(r) for r in page.ranks_held)
         return RunRanks(held, lacking, page.partial)
+
+
+class OrderedTensorListing(TensorListing):
+    """Tensors of a run in execution order.
+
+    Each iteration reads the whole list before its first row, of which it keeps `limit`,
+    or 200,000.
+    """
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if self._limit == 0:
+            return
+        rows: Iterable[Any] = self._rows(self._request, None)
+        if self._limit is None:
+            first = sorted(islice(rows, _ORDERED_MAX), key=execution_order)
+            if next(iter(rows), None) is not None:
+                raise QueryError(
+                    "RESOURCE_EXHAUSTED",
+                    "",
+                    f"more than {_ORDERED_MAX} tensors to put in order: give a limit, "
+                    f"or order='key'",
+                )
+        else:
+            some = list(self._rows(self._request, self._limit))
+            if len(some) < self._limit:
+                rows = some
+            else:
+                # No tensor of a later token can be among the first.
+                last = max(row.token for row in some)
+                rows = self._rows(_up_to_token(self._request, last), None)
+            first = nsmallest(self._limit, rows, key=execution_order)
+        yield from map(from_message, first)
+
+
+def execution_order(tensor: Any) -> tuple[int, int, int, str]:
+    """The key of a Tensor, or of its message, in execution order.
+
+    An output stands at the end of its call, so a container comes after what is inside
+    it. Ranks run the same program side by side.
+    """
+    return tensor.token, tensor.sequence, tensor.rank, tensor.name
+
+
+def _up_to_token(request: Any, last: int) -> Any:
+    """Returns `request` without tokens after `last`, which is one of its own."""
+    out = type(request)()
+    out.CopyFrom(request)
+    ranges = [(r.first, min(r.last, last)) for r in out.filter.tokens]
+    del out.filter.tokens[:]
+    for first, end in ranges or [(0, last)]:
+        if first <= end:
+            out.filter.tokens.add(first=first, last=end)
+    return out
 
 
 class Tensors:
@@ -55,15 +118,22 @@ class Tensors:
         select: TensorFilter | None = None,
         *,
         limit: int | None = None,
+        order: Order = "key",
     ) -> TensorListing:
-        """Lists tensors by rank, device, token, op, call, io and index.
+        """Lists tensors.
 
         Args:
             run: Name of the run.
             select: Which tensors, as `select` makes it; None: all.
             limit: Most tensors; None: all.
+            order: `key`: by rank, device, token, op, call, io and index, page by page;
+                or `execution`: see `find`.
+
+        Raises:
+            TypeError: An argument has the wrong type, such as a text for `select`.
+            ValueError: `order` is neither.
         """
-        return self._list(run, select, "", limit)
+        return self._list(run, select, "", limit, order)
 
     def find(
         self,
@@ -72,6 +142,7 @@ class Tensors:
         select: TensorFilter | None = None,
         *,
         limit: int | None = None,
+        order: Order = "execution",
     ) -> TensorListing:
         """Lists the tensors whose statistics meet a condition.
 
@@ -81,8 +152,15 @@ class Tensors:
                 docs/predicates.md.
             select: Which tensors; None: all.
             limit: Most tensors; None: all.
+            order: `execution`: by token, then as the program made them, so that the
+                output of a module comes after all that was computed inside it; the
+                whole list is read before its first row. `key`: as `list`.
+
+        Raises:
+            TypeError: An argument has the wrong type, such as a text for `select`.
+            ValueError: `where` is empty, or `order` is neither.
         """
-        return self._list(run, select, where, limit)
+        return self._list(run, select, arguments.text("where", where), limit, order)
 
     def get(self, name: str) -> Tensor:
         """Returns one tensor without its bytes; `NOT_FOUND` if it is not there.
@@ -107,9 +185,16 @@ class Tensors:
             run: Name of the run.
             select: Which tensors; None: all.
             by: What to group by; None: all tensors are one group.
+
+        Raises:
+            TypeError: `select` is not a TensorFilter.
+            ValueError: `by` is an empty text.
         """
         request = new(
-            "SummarizeTensorsRequest", run=run, filter=select, group_by=by or ""
+            "SummarizeTensorsRequest",
+            run=run,
+            filter=checked_filter(select),
+            group_by=None if by is None else arguments.text("by", by),
         )
         answer = self._caller.unary(
             "TensorService/SummarizeTensors", request, "SummarizeTensorsResponse"
@@ -133,12 +218,17 @@ class Tensors:
             high: Upper edge of the last bin; None: the largest finite element.
 
         Raises:
+            TypeError: `bins` is not an int.
+            ValueError: `bins` is below 1.
             QueryError: `FAILED_PRECONDITION` (`TENSOR_EXPIRED`) if the bytes are
                 not kept.
         """
+        # 0 would stand for the daemon's default.
+        if arguments.number("bins", bins) < 1:
+            raise ValueError(f"bins: {bins} is not in 1..1024")
         request = new(
             "ComputeHistogramRequest",
-            name=_name_of(tensor),
+            name=name_of(tensor),
             bin_count=bins,
             low=low,
             high=high,
@@ -204,20 +294,28 @@ class Tensors:
         return bytes(self._read_bytes(self._known(tensor), sample))
 
     def _list(
-        self, run: str, select: TensorFilter | None, where: str, limit: int | None
+        self,
+        run: str,
+        select: TensorFilter | None,
+        where: str,
+        limit: int | None,
+        order: Order,
     ) -> TensorListing:
-        return TensorListing(
+        if order not in get_args(Order):
+            raise ValueError(f"order: {order!r} is not {' or '.join(get_args(Order))}")
+        listing = TensorListing if order == "key" else OrderedTensorListing
+        return listing(
             self._caller,
             "TensorService/ListTensors",
             "tensors",
             Tensor,
-            {"run": run, "filter": select, "where": where},
+            {"run": run, "filter": checked_filter(select), "where": where},
             limit,
         )
 
     def _known(self, tensor: Tensor | ComparedTensor | str) -> Tensor:
         # The name in a row may be that of one shard of the whole tensor.
-        return tensor if isinstance(tensor, Tensor) else self.get(_name_of(tensor))
+        return tensor if isinstance(tensor, Tensor) else self.get(name_of(tensor))
 
     def _read_bytes(self, tensor: Tensor, sample: bool) -> bytearray:
         """Reads all bytes, over as many streams as it takes, within one deadline."""
@@ -246,8 +344,16 @@ class Tensors:
         check_whole(data, size)
 
 
-def _name_of(tensor: Tensor | ComparedTensor | str) -> str:
-    return tensor if isinstance(tensor, str) else tensor.name
+def name_of(tensor: Tensor | ComparedTensor | str) -> str:
+    """Returns the resource name of a tensor.
+
+    Raises:
+        TypeError: It is neither a tensor nor a text.
+        ValueError: The text is empty.
+    """
+    if isinstance(tensor, (Tensor, ComparedTensor)):
+        return tensor.name
+    return arguments.text("tensor", tensor)
 
 
 def _sample_count(element_count: int) -> int:

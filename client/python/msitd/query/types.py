@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal, SupportsIndex
 
+from msitd.query import arguments
 from msitd.query.messages import mirrors
 
 Io = Literal[
@@ -32,6 +33,9 @@ RecordKind = Literal[
 
 CaptureLevel = Literal["off", "summary", "sample", "full"]
 """How much of a tensor is recorded."""
+
+Order = Literal["execution", "key"]
+"""How tensors are listed: as the program made them, or by rank, device, token, op."""
 
 GroupBy = Literal["rank", "token", "op", "device"]
 """What the members of one group have in common."""
@@ -71,7 +75,10 @@ class RunRanks:
 @mirrors("TensorFilter")
 @dataclass(frozen=True)
 class TensorFilter:
-    """Selects the tensors that match every field that is set."""
+    """Selects the tensors that match every field that is set.
+
+    An empty field is not set. `select` makes one from lists, and refuses empty ones.
+    """
 
     ranks: tuple[int, ...] = ()
     devices: tuple[str, ...] = ()
@@ -86,15 +93,19 @@ class TensorFilter:
 
 def select(
     *,
-    ops: str | Iterable[str] = (),
-    io: Io | Iterable[Io] = (),
-    tokens: int | range | Iterable[int | range | TokenRange] = (),
-    ranks: int | Iterable[int] = (),
-    devices: str | Iterable[str] = (),
-    kinds: RecordKind | Iterable[RecordKind] = (),
-    requests: str | Iterable[str] = (),
+    ops: str | Iterable[str] | None = None,
+    io: Io | Iterable[Io] | None = None,
+    tokens: SupportsIndex
+    | range
+    | TokenRange
+    | Iterable[SupportsIndex | range | TokenRange]
+    | None = None,
+    ranks: SupportsIndex | Iterable[SupportsIndex] | None = None,
+    devices: str | Iterable[str] | None = None,
+    kinds: RecordKind | Iterable[RecordKind] | None = None,
+    requests: str | Iterable[str] | None = None,
 ) -> TensorFilter:
-    """Makes a filter of records. Arguments that are not given match all.
+    """Makes a filter of records. Arguments that are not given, or are None, match all.
 
     Args:
         ops: Patterns of ops: `*` stands for any bytes, `?` for one.
@@ -107,37 +118,46 @@ def select(
             `Client.record_requests` says.
 
     Raises:
-        ValueError: A range of tokens is empty or has another step.
+        TypeError: An argument has the wrong type, such as a text for tokens.
+        ValueError: An argument is an empty list, which would select nothing; or a
+            range of tokens is empty or has another step.
     """
     return TensorFilter(
-        ranks=(ranks,) if isinstance(ranks, int) else tuple(ranks),
-        devices=_texts(devices),
-        tokens=tuple(_token_range(token) for token in _tokens(tokens)),
-        op_patterns=_texts(ops),
-        ios=_texts(io),  # type: ignore[arg-type]
-        kinds=_texts(kinds),  # type: ignore[arg-type]
-        requests=_texts(requests),
+        ranks=arguments.numbers("ranks", ranks),
+        devices=arguments.texts("devices", devices),
+        tokens=_token_ranges(tokens),
+        op_patterns=arguments.texts("ops", ops),
+        ios=arguments.texts("io", io),  # type: ignore[arg-type]
+        kinds=arguments.texts("kinds", kinds),  # type: ignore[arg-type]
+        requests=arguments.texts("requests", requests),
     )
 
 
-def _texts(texts: str | Iterable[str]) -> tuple[str, ...]:
-    return (texts,) if isinstance(texts, str) else tuple(texts)
+def checked_filter(select: TensorFilter | None) -> TensorFilter | None:
+    """Returns the filter that a call was given as `select`.
+
+    Raises:
+        TypeError: It is something else, such as a pattern of ops.
+    """
+    return arguments.instance("select", select, TensorFilter, "query.select(...)")
 
 
-def _tokens(
-    tokens: int | range | Iterable[int | range | TokenRange],
-) -> Iterable[int | range | TokenRange]:
-    return (tokens,) if isinstance(tokens, (int, range)) else tokens
+def _token_ranges(tokens: Any) -> tuple[TokenRange, ...]:
+    one = isinstance(tokens, (range, TokenRange))
+    wanted = "ints, ranges or TokenRanges"
+    each = (tokens,) if one else arguments.several("tokens", tokens, wanted)
+    return tuple(_token_range(token) for token in each)
 
 
-def _token_range(token: int | range | TokenRange) -> TokenRange:
+def _token_range(token: SupportsIndex | range | TokenRange) -> TokenRange:
     if isinstance(token, TokenRange):
         return token
     if isinstance(token, range):
         if token.step != 1 or len(token) == 0:
-            raise ValueError(f"{token!r} has no token, or a step other than 1")
+            raise ValueError(f"tokens: {token!r} has no token, or a step other than 1")
         return TokenRange(token.start, token.stop - 1)
-    return TokenRange(token, token)
+    only = arguments.number("tokens", token)
+    return TokenRange(only, only)
 
 
 @mirrors("Retention")

@@ -7,8 +7,6 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from msitd._core.guard import Failures
-
 # Arguments that a function only writes to: what they hold before says nothing.
 _RECEIVED: dict[str, tuple[int, tuple[str, ...]]] = {
     "recv": (0, ("tensor",)),
@@ -30,8 +28,6 @@ _RECEIVED: dict[str, tuple[int, tuple[str, ...]]] = {
 _PENDING_MAX = 4096
 
 Finish = Callable[[bool], None]
-
-_failures = Failures("a collective is not recorded")
 
 
 def sent(
@@ -80,11 +76,9 @@ class Collectives:
         self._original = original = vars(kind)["wait"]
         wait_of = kind.wait
 
-        complete = _failures.guarded(self._complete)
-
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
             result = wait_of(work, *args, **kwargs)
-            complete(work)
+            self._complete(work)
             return result
 
         self._wait = wait

@@ -13,7 +13,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.graph.compiled import make_opaque
-from msitd._core.guard import Failures
 from msitd._core.vocabulary import CALL_AUTO
 from msitd.engines.sglang.config import DumperConfig
 from msitd.engines.sglang.filters import Filter
@@ -23,8 +22,6 @@ from msitd.engines.sglang.recording import Recording
 
 if TYPE_CHECKING:
     import torch
-
-_failures = Failures("a gradient is not dumped")
 
 
 class Dumper:
@@ -378,7 +375,7 @@ class Dumper:
                     number,
                 )
 
-        tensor.register_hook(_failures.guarded(keep))
+        tensor.register_hook(keep)
 
 
 @functools.cache

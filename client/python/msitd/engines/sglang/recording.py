@@ -95,8 +95,9 @@ class Recording:
                 self._described.add((op, io))
             if is_new:
                 index = key if io == "output" else f"{io}.{key}"
-                described = Call(op, step, CALL_AUTO, None)
-                self._leaves.record([(index, text)], "state", described, None)
+                self.client.record_value(
+                    text, op=op, io="state", index=index, token=step
+                )
 
     def write(
         self, folder: str, name: str, value: Any, meta: Mapping[str, Any]
