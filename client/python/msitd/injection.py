@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 import time
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msitd._core.daemon.ranks import rank_of_process
 from msitd._core.graph import compiled
+from msitd._core.guard import GuardedHook
 from msitd._core.module.op_names import default_op_of
 from msitd._core.patterns import compile_patterns
 from msitd._core.removable import Removable
@@ -134,15 +136,19 @@ class Injection(Removable):
                 continue
             if what == "outputs":
                 # Behind those that record.
-                handle: Any = module.register_forward_hook(self._result_hook(op))
+                handle: Any = module.register_forward_hook(
+                    self._guarded(self._result_hook(op), op)
+                )
             else:
                 handle = module.register_forward_pre_hook(
-                    self._hook(op), prepend=True, with_kwargs=True
+                    self._guarded(self._hook(op), op), prepend=True, with_kwargs=True
                 )
             self._handles.append(handle)
         self._forward_count = 0
         self._handles.append(
-            plain.register_forward_pre_hook(self._begin_forward, prepend=True)
+            plain.register_forward_pre_hook(
+                self._guarded(self._begin_forward, _ROOT), prepend=True
+            )
         )
 
     def remove(self) -> None:
@@ -151,26 +157,23 @@ class Injection(Removable):
             handle.remove()
         self._handles.clear()
 
+    def _guarded(self, hook: Callable[..., Any], op: str) -> GuardedHook:
+        """Returns a hook that replaces nothing if it fails, which is counted."""
+        return GuardedHook(hook, functools.partial(self._tell, op, ""))
+
     def _begin_forward(self, *_: Any) -> None:
         self._forward_count += 1
         if self._side == "output":
-            try:
-                # The client may be at the next token when the model ends.
-                with self._lock:
-                    self._see_token(self._current_token())
-            except Exception as error:  # noqa: BLE001 - never the model's problem
-                self._tell(_ROOT, "", error)
+            # The client may be at the next token when the model ends.
+            with self._lock:
+                self._see_token(self._current_token())
 
     def _result_hook(self, op: str) -> Callable[..., Any]:
         def replace(_: torch.nn.Module, __: tuple[Any, ...], result: Any) -> Any:
-            try:
-                call = self._begin(op)
-                if isinstance(result, self._tensor_type):
-                    return self._replaced(result, op, call, "0")
-                return self._replaced(result, op, call, "")
-            except Exception as error:  # noqa: BLE001 - never the model's problem
-                self._tell(op, "", error)
-                return None
+            call = self._begin(op)
+            if isinstance(result, self._tensor_type):
+                return self._replaced(result, op, call, "0")
+            return self._replaced(result, op, call, "")
 
         return replace
 
@@ -178,19 +181,15 @@ class Injection(Removable):
         def replace(
             _: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
         ) -> Any:
-            try:
-                call = self._begin(op)
-                given = tuple(
-                    self._replaced(each, op, call, str(index))
-                    for index, each in enumerate(args)
-                )
-                named = {
-                    name: self._replaced(each, op, call, name)
-                    for name, each in kwargs.items()
-                }
-            except Exception as error:  # noqa: BLE001 - never the model's problem
-                self._tell(op, "", error)
-                return None
+            call = self._begin(op)
+            given = tuple(
+                self._replaced(each, op, call, str(index))
+                for index, each in enumerate(args)
+            )
+            named = {
+                name: self._replaced(each, op, call, name)
+                for name, each in kwargs.items()
+            }
             return given, named
 
         return replace

@@ -70,7 +70,11 @@ class Tally:
 
 def reason_of(error: object) -> str:
     """Returns the text of a reason, or of an exception, as it is counted."""
-    return _text(str(error) or type(error).__name__, _REASON_CHARS_MAX)
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - an exception of the program may have any class
+        text = ""
+    return _text(text or type(error).__name__, _REASON_CHARS_MAX)
 
 
 def _text(text: str, chars_max: int) -> str:

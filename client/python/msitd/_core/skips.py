@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any
 
+from msitd._core.guard import GuardedHook
 from msitd._core.not_recorded import HARMLESS, Tally, reason_of
 
 if TYPE_CHECKING:
@@ -24,19 +25,41 @@ class Skips:
         self._tally = Tally()
 
     def count(self, op: str, index: str, reason: str) -> None:
-        """Counts one leaf or call. The first loss is told to the user."""
-        reason = reason_of(reason)
+        """Counts one leaf or call, and logs the first loss. Raises nothing."""
+        try:
+            self._count(op, index, reason_of(reason))
+        except Exception:  # noqa: BLE001 - a handler of the logger may raise anything
+            return
+
+    def guarded(
+        self, hook: Callable[..., Any], op: str, index: str = "", what: str = ""
+    ) -> GuardedHook:
+        """Returns a hook that raises nothing: its exceptions are counted here.
+
+        Args:
+            op: What the hook records.
+            what: What the reason begins with.
+        """
+
+        def report(error: Exception) -> None:
+            self.count(op, index, what + reason_of(error))
+
+        return GuardedHook(hook, report)
+
+    def _count(self, op: str, index: str, reason: str) -> None:
         with self._lock:
             has_told = any(known not in HARMLESS for known in self._tally.by_reason)
             self._tally.add(op, index, reason)
-        if not has_told and reason not in HARMLESS:
-            _logger.warning(
-                "%s %s is not recorded: %s (said once; see HookHandle.skipped)",
-                op,
-                index,
-                reason,
-            )
-        self._not_recorded.count(op, index, reason)
+        try:
+            self._not_recorded.count(op, index, reason)
+        finally:
+            if not has_told and reason not in HARMLESS:
+                _logger.warning(
+                    "%s %s is not recorded: %s (said once; see HookHandle.skipped)",
+                    op,
+                    index,
+                    reason,
+                )
 
     def by_reason(self) -> dict[str, int]:
         """Returns the count of each reason."""

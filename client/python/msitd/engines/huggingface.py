@@ -13,12 +13,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.daemon.launches import next_job
+from msitd._core.guard import Failures
 from msitd._core.module.hooks import HookHandle
 from msitd._core.module.registration import register_hook
 from msitd._core.recorder import Client
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback
+
+_failures = Failures("a step of a Trainer is not recorded as it should be")
 
 
 def callback(
@@ -60,13 +63,13 @@ def callback(
             recorder.begin(model, args, state.global_step)
 
         def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            recorder.resume(state.global_step)
+            _failures.guarded(recorder.resume)(state.global_step)
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            recorder.end_step(state.global_step)
+            _failures.guarded(recorder.end_step)(state.global_step)
 
         def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            recorder.end()
+            _failures.guarded(recorder.end)()
 
     return MsitdCallback()
 

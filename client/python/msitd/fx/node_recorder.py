@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.leaf.leaves import Call, LeafRecorder
+from msitd._core.not_recorded import reason_of
 from msitd._core.patterns import compile_patterns
 from msitd._core.skips import Skips
 
@@ -78,23 +79,35 @@ class NodeRecorder:
             return self._functions.setdefault(key, len(self._functions))
 
     def begin_function(self, number: int) -> None:
-        """Is told that the graph of a function runs."""
-        with self._lock:
-            if number in self._ran:
-                self._ran.clear()
-                self.client.next_token()
-            self._ran.add(number)
+        """Is told that the graph of a function runs. Raises nothing."""
+        try:
+            with self._lock:
+                if number in self._ran:
+                    self._ran.clear()
+                    self.client.next_token()
+                self._ran.add(number)
+        except Exception as error:  # noqa: BLE001 - never the program's problem
+            self._skips.count(f"graph_{number}", "", reason_of(error))
 
-    def begin(self, op: str, leaves: Iterable[tuple[str, Any]]) -> Call:
-        """Records what a node gets."""
-        token = self.client.token
-        call = Call(op, token, self._leaves.begin_call(op, token), None)
-        self._record(call, "input", leaves)
+    def begin(self, op: str, leaves: Iterable[tuple[str, Any]]) -> Call | None:
+        """Records what a node gets. Raises nothing; returns None if that fails."""
+        try:
+            token = self.client.token
+            call = Call(op, token, self._leaves.begin_call(op, token), None)
+            self._record(call, "input", leaves)
+        except Exception as error:  # noqa: BLE001 - never the program's problem
+            self._skips.count(op, "", reason_of(error))
+            return None
         return call
 
-    def end(self, call: Call, leaves: Iterable[tuple[str, Any]]) -> None:
-        """Records what it gives."""
-        self._record(call, "output", leaves)
+    def end(self, call: Call | None, leaves: Iterable[tuple[str, Any]]) -> None:
+        """Records what the node of `call` gives. Raises nothing."""
+        if call is None:
+            return
+        try:
+            self._record(call, "output", leaves)
+        except Exception as error:  # noqa: BLE001 - never the program's problem
+            self._skips.count(call.op, "", reason_of(error))
 
     def run_in_graph(
         self, side: str, op: str, leaves: dict[str, Any], caller: Caller

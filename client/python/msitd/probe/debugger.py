@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msitd._core.api.custom_functions import CustomFunctions
+from msitd._core.guard import Failures
 from msitd.probe import loaders
 from msitd.probe.loading import Loading
 from msitd.probe.places import Place, place_of
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     import torch
 
 _logger = logging.getLogger("msitd")
+
+_failures = Failures("the changed file of settings is not followed")
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -224,8 +227,9 @@ class PrecisionDebugger:
         """Dumps a value of the program, at level debug, inside of `start` or not.
 
         Args:
-            variable: A tensor, a number, a text, None, or a dict, list or tuple of
-                them.
+            variable: A tensor, an array of numpy, a number, a text, None, or a dict,
+                list or tuple of them. What cannot be recorded, such as a tensor on the
+                device `meta`, is counted and logged once.
             name: 1 to 1000 bytes. A name that is used again in a step has the next
                 number.
             save_backward: Whether the gradients that come back to its tensors are
@@ -436,6 +440,10 @@ class PrecisionDebugger:
             )
 
     def _reload(self) -> None:
+        """Follows the file of settings. A daemon that is gone changes nothing."""
+        _failures.guarded(self._follow_file)()
+
+    def _follow_file(self) -> None:
         settings = self._reloading.look(self._settings)
         if settings is None:
             return

@@ -6,6 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from msitd._core.guard import Failures
+
+_failures = Failures("a batch of a loader is not followed")
+
 _watchers: list[Callable[[], None]] = []
 _original: Callable[..., Any] | None = None
 
@@ -22,14 +26,20 @@ def watch(watcher: Callable[[], None]) -> None:
     original: Callable[..., Any] = dataloader._BaseDataLoaderIter.__next__
     _original = original
 
+    tell = _failures.guarded(_tell)
+
     @functools.wraps(original)
     def next_batch(self: Any) -> Any:
         batch = original(self)
-        for each in _watchers:
-            each()
+        tell()
         return batch
 
     dataloader._BaseDataLoaderIter.__next__ = next_batch  # type: ignore[method-assign]
+
+
+def _tell() -> None:
+    for each in tuple(_watchers):
+        each()
 
 
 def unwatch(watcher: Callable[[], None]) -> None:

@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.graph import compiled
+from msitd._core.guard import Failures
 from msitd._core.replacing import UnfitError, replacement
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("msitd")
 
 _TENSORS = "dump_tensor_data"
+
+_failures = Failures("inputs of a module are not replaced")
 
 
 class Loading:
@@ -104,7 +107,9 @@ class Loading:
 
         # In front of those that record.
         self._handles.append(
-            module.register_forward_pre_hook(replace, prepend=True, with_kwargs=True)
+            module.register_forward_pre_hook(
+                _failures.guarded(replace), prepend=True, with_kwargs=True
+            )
         )
 
     def _replaced(self, value: Any, leaf: str) -> Any:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from msitd._core.leaf.leaves import Call, LeafRecorder
+from msitd._core.not_recorded import reason_of
+from msitd._core.skips import Skips
+
 if TYPE_CHECKING:
     from msitd.probe.recording import Recording
 
@@ -21,6 +25,10 @@ class Saver:
 
         self._tensor_type = torch.Tensor
         self._recording = recording
+        self._skips = Skips(recording.client)
+        self._leaves = LeafRecorder(
+            recording.client, self._skips, values=True, objects=False
+        )
         self._counts: dict[str, int] = {}
 
     def begin_step(self) -> None:
@@ -28,7 +36,13 @@ class Saver:
         self._counts.clear()
 
     def save(self, variable: Any, name: str, save_backward: bool) -> None:
-        """See `PrecisionDebugger.save`."""
+        """See `PrecisionDebugger.save`. Raises nothing."""
+        try:
+            self._save(variable, name, save_backward)
+        except Exception as error:  # noqa: BLE001 - never the program's problem
+            self._skips.count(name, "", reason_of(error))
+
+    def _save(self, variable: Any, name: str, save_backward: bool) -> None:
         count = self._counts.get(name, 0)
         self._counts[name] = count + 1
         step = self._recording.client.token
@@ -48,15 +62,11 @@ class Saver:
         def hook(gradient: Any) -> None:
             self._record(gradient, op, index, count, step)
 
-        tensor.register_hook(hook)
+        tensor.register_hook(self._skips.guarded(hook, op, index))
 
-    def _record(self, leaf: Any, op: str, index: str, call: int, step: int) -> None:
-        client = self._recording.client
-        record: Any = client.record_value
-        if isinstance(leaf, self._tensor_type):
-            leaf = leaf.detach()
-            record = client.record
-        record(leaf, op=op, io="state", index=index, call=call, token=step)
+    def _record(self, leaf: Any, op: str, index: str, number: int, step: int) -> None:
+        call = Call(op, step, number, None)
+        self._leaves.record([(index, leaf)], "state", call, None)
 
 
 def _leaves_of(value: Any, index: str, depth: int) -> Iterator[tuple[str, Any]]:

@@ -6,12 +6,16 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msitd._core.guard import Failures
+
 if TYPE_CHECKING:
     import torch
 
     from msitd.probe.recording import Recording
 
 _logger = logging.getLogger("msitd")
+
+_failures = Failures("token_range is not followed")
 
 
 class TokenWindow:
@@ -34,7 +38,9 @@ class TokenWindow:
         self._recording = recording
         self._count = 0
         # Before ours that record: these must be on when the model begins.
-        self._handle = model.register_forward_pre_hook(self._begin, prepend=True)
+        self._handle = model.register_forward_pre_hook(
+            _failures.guarded(self._begin), prepend=True
+        )
 
     def remove(self) -> None:
         """Counts no more forwards."""

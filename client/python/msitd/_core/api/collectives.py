@@ -7,6 +7,8 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from msitd._core.guard import Failures
+
 # Arguments that a function only writes to: what they hold before says nothing.
 _RECEIVED: dict[str, tuple[int, tuple[str, ...]]] = {
     "recv": (0, ("tensor",)),
@@ -28,6 +30,8 @@ _RECEIVED: dict[str, tuple[int, tuple[str, ...]]] = {
 _PENDING_MAX = 4096
 
 Finish = Callable[[bool], None]
+
+_failures = Failures("a collective is not recorded")
 
 
 def sent(
@@ -76,9 +80,11 @@ class Collectives:
         self._original = original = vars(kind)["wait"]
         wait_of = kind.wait
 
+        complete = _failures.guarded(self._complete)
+
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
             result = wait_of(work, *args, **kwargs)
-            self._complete(work)
+            complete(work)
             return result
 
         self._wait = wait

@@ -32,6 +32,14 @@ def function_mode(
     for target in targets:
         ops.setdefault(target.original, target.op)
 
+    def op_of(function: Any) -> str | None:
+        try:
+            op = ops.get(function)
+        except TypeError:
+            # A callable that has no hash is no function of torch.
+            return None
+        return aten_op(function) if op is None and has_aten else op
+
     class ApiFunctionMode(TorchFunctionMode):
         # Until it is left. A class lies in a circle, so its functions do not hold it.
         calls: ApiCalls | None = None
@@ -53,9 +61,7 @@ def function_mode(
                 op: str | None = func._msitd_target.op
                 func = func._msitd_target.original
             else:
-                op = ops.get(func)
-                if op is None and has_aten:
-                    op = aten_op(func)
+                op = op_of(func)
             if op is None:
                 return func(*args, **kwargs)
             return current.call(func, op, args, kwargs)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msitd._core.leaf.walk import tensors_given, tensors_returned
+from msitd._core.not_recorded import reason_of
 
 if TYPE_CHECKING:
     import torch
@@ -24,6 +25,8 @@ _Edge = tuple[Any, int]
 
 # Backwards that run at once, one in another or in several threads.
 _TASKS_MAX = 256
+
+_PREFIX = "gradients: "
 
 _LEAF = "the gradient of a result that no operation has made"
 
@@ -80,7 +83,7 @@ class Gradients:
         self._next_number = torch._C._autograd._get_sequence_nr
         self._client = client
         self.leaves = leaves
-        self._skips = skips
+        self.skips = skips
         self._is_removed = False
         # By backward.
         self._tokens: dict[int, int] = {}
@@ -148,7 +151,7 @@ class Gradients:
                 node = tensor.grad_fn
                 # A hook of such a tensor would stay when the graph ends.
                 if node is None:
-                    self._skips.count(call.op, index, _LEAF)
+                    self.skips.count(call.op, index, _LEAF)
                     continue
                 made.append(node)
                 # What a module gets it may give, as it is.
@@ -216,11 +219,11 @@ class Gradients:
                 elif edge[0] is not None:
                     made.append(edge[0])
             if uses:
-                node.register_hook(_hook_of_node(uses))
+                hook = self.skips.guarded(_hook_of_node(uses), call.op, what=_PREFIX)
+                node.register_hook(hook)
 
     def _count(self, call: Call, index: str, error: Exception) -> None:
-        reason = f"gradients: {error or type(error).__name__}"
-        self._skips.count(call.op, index, reason)
+        self.skips.count(call.op, index, _PREFIX + reason_of(error))
 
 
 def _edge_of(tensor: torch.Tensor) -> _Edge:
@@ -232,7 +235,7 @@ def _edge_of(tensor: torch.Tensor) -> _Edge:
     return node, tensor.output_nr
 
 
-def _watch(tensor: torch.Tensor, hook: Callable[[torch.Tensor], None]) -> None:
+def _watch(tensor: torch.Tensor, hook: _OutputHook) -> None:
     """Puts a hook on a tensor, before those of the modules inside."""
     handle = tensor.register_hook(hook)
     hooks = tensor._backward_hooks or {}
@@ -298,6 +301,14 @@ class _OutputHook:
         self._last_task = -1
 
     def __call__(self, gradient: torch.Tensor) -> None:
+        # No GuardedHook: others know it by its class.
+        try:
+            self._record(gradient)
+        except Exception as error:  # noqa: BLE001 - never the model's problem
+            reason = _PREFIX + reason_of(error)
+            self._gradients.skips.count(self._call.op, self._index, reason)
+
+    def _record(self, gradient: torch.Tensor) -> None:
         self._last_task = self._task()
         self._gradients.arrive(self._last_task, self._call)
         round, self._round = self._round, self._round + 1
@@ -316,7 +327,8 @@ class _OutputHook:
             if self._last_task != self._task() and gradient is not None:
                 self(view.of(gradient))
 
-        node.register_prehook(hook)
+        guarded = self._gradients.skips.guarded
+        node.register_prehook(guarded(hook, self._call.op, self._index, _PREFIX))
 
 
 class _Sum:
@@ -351,7 +363,8 @@ class _Sum:
         if self._arrived_count == 0 and self.share_count > 1:
             # A backward of a part of the graph does not come to all uses.
             engine = self._torch.autograd.Variable._execution_engine
-            engine.queue_callback(self._end)
+            guarded = self._gradients.skips.guarded
+            engine.queue_callback(guarded(self._end, self._call.op, what=_PREFIX))
         self._arrived_count += 1
         if self._total is None:
             self._total = share

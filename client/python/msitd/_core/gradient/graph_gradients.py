@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msitd._core.gradient.gradients import Gradients, Inputs
 from msitd._core.leaf.leaves import Call
 from msitd._core.module.recomputation import innermost_function
+from msitd._core.not_recorded import reason_of
 
 if TYPE_CHECKING:
     import torch
@@ -157,7 +158,7 @@ class GraphGradients:
             with self._lock:
                 self._begun.setdefault(tracer, {})[number] = inputs
         except Exception as error:  # noqa: BLE001 - never the model's problem
-            self._skips.count(op, "", f"gradients: {error or type(error).__name__}")
+            self._skips.count(op, "", "gradients: " + reason_of(error))
 
     def end_traced(
         self,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msitd._core.graph import compiled
 from msitd._core.leaf.leaves import Call, LeafRecorder
 from msitd._core.leaf.walk import walk_result
+from msitd._core.not_recorded import reason_of
 
 if TYPE_CHECKING:
     import torch
@@ -127,10 +128,10 @@ class Parameters:
             return
         try:
             places = [(op, name)]
-            hook = self._hook(places)
+            hook = self._skips.guarded(self._hook(places), op, name)
             handle = parameter.register_hook(hook)
         except Exception as error:  # noqa: BLE001 - never the model's problem
-            self._skips.count(op, name, str(error))
+            self._skips.count(op, name, reason_of(error))
             return
         self._watched[key] = _Watched(hook, handle, parameter._cdata, places)
 
@@ -198,4 +199,4 @@ class Parameters:
                     del numbers[next(iter(numbers))]
             self._leaves.record(leaves, io, Call(op, token, number, None), None)
         except Exception as error:  # noqa: BLE001 - never the model's problem
-            self._skips.count(op, name, str(error))
+            self._skips.count(op, name, reason_of(error))

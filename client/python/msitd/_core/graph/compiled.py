@@ -43,6 +43,7 @@ _GET_TENSORS = (
     "gradient.gradients",
     "gradient.graph_gradients",
     "gradient.parameters",
+    "guard",
     "leaf.identities",
     "leaf.leaves",
     "leaf.memory",

@@ -24,6 +24,7 @@ from msitd._core.graph.effect_order import keep_order
 from msitd._core.graph.sites import AFTER, BEFORE, GRADIENT, Caller, Site
 from msitd._core.leaf import stacks
 from msitd._core.leaf.walk import walk_arguments, walk_result
+from msitd._core.not_recorded import reason_of
 
 if TYPE_CHECKING:
     import torch
@@ -251,15 +252,17 @@ def _note(
     recorder = _recorders.get(place.recorder)
     if recorder is None:
         return
-    if place.side == GRADIENT:
-        _record_gradient(recorder, place, tensors)
-        return
-    leaves: dict[str, Any] = {}
     try:
-        leaves.update(sites.read_leaves(place, tensors, ints, floats))
+        if place.side == GRADIENT:
+            _record_gradient(recorder, place, tensors)
+            return
+        leaves: dict[str, Any] = {}
+        try:
+            leaves.update(sites.read_leaves(place, tensors, ints, floats))
+        finally:
+            recorder.run_in_graph(place.side, place.op, leaves, place.caller)
     except Exception as error:  # noqa: BLE001 - never the model's problem
-        recorder.count_in_graph(place.op, str(error) or type(error).__name__)
-    recorder.run_in_graph(place.side, place.op, leaves, place.caller)
+        recorder.count_in_graph(place.op, reason_of(error))
 
 
 def _record_gradient(

@@ -170,6 +170,9 @@ class LeafRecorder:
                         ),
                     )
                     continue
+                if values.is_array(leaf):
+                    self._record_part(leaf, io, index, call)
+                    continue
                 if not values.is_plain(leaf):
                     self._look_into(leaf, io, index, call)
                 if not self._values:
@@ -276,7 +279,7 @@ class LeafRecorder:
 
     def _record_part(self, part: Any, io: str, index: str, call: Call) -> None:
         record: Any = self._client.record_value
-        if isinstance(part, self._tensor_type):
+        if isinstance(part, self._tensor_type) or values.is_array(part):
             record = self._client.record
         try:
             record(

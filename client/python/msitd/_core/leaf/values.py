@@ -101,6 +101,12 @@ def describe(value: Any) -> Value:
     return _describe_rarer(value)
 
 
+def is_array(value: Any) -> bool:
+    """Returns whether `value` is an array of numpy, which is recorded as a tensor."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)
+
+
 def is_plain(value: Any) -> bool:
     """Returns whether `value` is known to hold no tensors."""
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):

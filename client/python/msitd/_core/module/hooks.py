@@ -311,43 +311,38 @@ class HookHandle(Removable):
             if is_tracing() or exporter._is_exporting_flag:
                 notes.before(module, args, kwargs)
                 return
-            forward = thread.forward
-            if progress.is_paused:
-                forward.calls.append(off)
-                return
+            # No GuardedHook, which would cost each call a frame.
             try:
+                forward = thread.forward
+                if progress.is_paused:
+                    forward.calls.append(off)
+                    return
                 if begin(forward, args, kwargs):
                     return
-            except Exception as error:  # noqa: BLE001 - never the model's problem
-                self._skip(op, "", error)
-                return
-            if forward.depth:
-                token = forward.token
-            else:
-                token = current_token()
-                placed.stay()
-            try:
-                is_on = (tokens is None or token in tokens) and selects(
+                if forward.depth:
+                    token = forward.token
+                else:
+                    token = current_token()
+                    placed.stay()
+                if (tokens is not None and token not in tokens) or not selects(
                     token, op, IO_ANY
-                )
+                ):
+                    forward.calls.append(off)
+                elif not is_in_backward():
+                    if backward_ops:
+                        backward_ops.discard(op)
+                    with recording:
+                        self._begin(module, forward, op, token, args, kwargs)
+                elif self._progress.has_run(op):
+                    with recording:
+                        call = self._begin_again(module, op, args, kwargs)
+                    forward.calls.append(call or off)
+                else:
+                    token = self._steps.token
+                    with recording:
+                        self._begin(module, forward, op, token, args, kwargs)
             except Exception as error:  # noqa: BLE001 - never the model's problem
-                is_on = False
                 self._skip(op, "", error)
-            if not is_on:
-                forward.calls.append(off)
-            elif not is_in_backward():
-                if backward_ops:
-                    backward_ops.discard(op)
-                with recording:
-                    self._begin(module, forward, op, token, args, kwargs)
-            elif self._progress.has_run(op):
-                with recording:
-                    call = self._begin_again(module, op, args, kwargs)
-                forward.calls.append(call or off)
-            else:
-                token = self._steps.token
-                with recording:
-                    self._begin(module, forward, op, token, args, kwargs)
 
         def after(
             module: torch.nn.Module,
@@ -358,26 +353,25 @@ class HookHandle(Removable):
             if is_tracing() or exporter._is_exporting_flag:
                 notes.after(module, args, kwargs, result)
                 return
-            forward = thread.forward
             try:
+                forward = thread.forward
                 if end(forward, result):
                     return
+                calls = forward.calls
+                if result is not None and calls and calls[-1].op != op:
+                    forward.forget_raised(op)
+                if not calls:
+                    return
+                call = calls[-1]
+                if call is off:
+                    calls.pop()
+                # Torch does not call both hooks for every call.
+                elif call.op == op:
+                    calls.pop()
+                    with recording:
+                        self._end(call, result)
             except Exception as error:  # noqa: BLE001 - never the model's problem
                 self._skip(op, "", error)
-                return
-            calls = forward.calls
-            if result is not None and calls and calls[-1].op != op:
-                forward.forget_raised(op)
-            if not calls:
-                return
-            call = calls[-1]
-            if call is off:
-                calls.pop()
-            # Torch does not call both hooks for every call.
-            elif call.op == op:
-                calls.pop()
-                with recording:
-                    self._end(call, result)
 
         return ModuleHooks(before, after)
 
@@ -402,26 +396,29 @@ class HookHandle(Removable):
             if is_tracing() or exporter._is_exporting_flag:
                 notes.before(module, args, kwargs)
                 return
-            forward = thread.forward
-            if (
-                forward.depth > 0
-                and forward.op == op
-                and thread.is_outermost(reference)
-            ):
-                forward.abandon()
-                if is_root:
-                    steps.abandon_pass()
-            if forward.depth > 0:
-                forward.depth += 1
-            elif is_replica(module):
-                forward.depth = 1
-                forward.op = op
-                forward.token = steps.token
-                if is_root:
-                    self._skips.count(op, "", REPLICA)
-            # A checkpoint runs parts of the model again.
-            elif not is_in_backward():
-                self._begin_pass(forward, op, is_root, kwargs)
+            try:
+                forward = thread.forward
+                if (
+                    forward.depth > 0
+                    and forward.op == op
+                    and thread.is_outermost(reference)
+                ):
+                    forward.abandon()
+                    if is_root:
+                        steps.abandon_pass()
+                if forward.depth > 0:
+                    forward.depth += 1
+                elif is_replica(module):
+                    forward.depth = 1
+                    forward.op = op
+                    forward.token = steps.token
+                    if is_root:
+                        self._skips.count(op, "", REPLICA)
+                # A checkpoint runs parts of the model again.
+                elif not is_in_backward():
+                    self._begin_pass(forward, op, is_root, kwargs)
+            except Exception as error:  # noqa: BLE001 - never the model's problem
+                self._skip(op, "", error)
             if inner is not None:
                 inner.before(module, args, kwargs)
 
@@ -436,22 +433,25 @@ class HookHandle(Removable):
                 return
             if inner is not None:
                 inner.after(module, args, kwargs, result)
-            forward = thread.forward
-            if (
-                forward.depth > 1
-                and forward.op == op
-                and thread.is_outermost(reference)
-            ):
-                # What has raised inside of it has not ended.
-                forward.depth = 1
-            if forward.depth > 0:
-                forward.depth -= 1
-                if forward.depth == 0:
-                    forward.calls.clear()
-                    if thread.known is not None:
-                        thread.known.clear()
-                    if not is_replica(module):
-                        self._end_pass(forward, is_root, result)
+            try:
+                forward = thread.forward
+                if (
+                    forward.depth > 1
+                    and forward.op == op
+                    and thread.is_outermost(reference)
+                ):
+                    # What has raised inside of it has not ended.
+                    forward.depth = 1
+                if forward.depth > 0:
+                    forward.depth -= 1
+                    if forward.depth == 0:
+                        forward.calls.clear()
+                        if thread.known is not None:
+                            thread.known.clear()
+                        if not is_replica(module):
+                            self._end_pass(forward, is_root, result)
+            except Exception as error:  # noqa: BLE001 - never the model's problem
+                self._skip(op, "", error)
 
         return ModuleHooks(before, after)
 
@@ -532,6 +532,8 @@ class HookHandle(Removable):
                 if self._backward is not None and calls and calls[-1].op == op:
                     self._backward.end_in_graph(calls[-1])
                 hooks.after(None, (), {}, leaves or None)
+        except Exception as error:  # noqa: BLE001 - never the model's problem
+            self._skip(op, "", error)
         finally:
             thread.is_in_graph, thread.caller = False, None
 

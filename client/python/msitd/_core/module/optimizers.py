@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msitd._core.graph import compiled
+from msitd._core.guard import Failures, report_safely
 
 if TYPE_CHECKING:
     import torch
@@ -35,6 +36,9 @@ class Watcher(Protocol):
     def optimizer_stepped(self, optimizer: torch.optim.Optimizer) -> None:
         """Is called behind each step, in the thread that made it. Raises nothing."""
 
+
+# No GuardedHook: Dynamo has to know the function that it may not look into.
+_failures = Failures("a step of an optimizer is not recorded")
 
 _lock = threading.Lock()
 _watchers: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -67,7 +71,10 @@ def _tell(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
     with _lock:
         watchers = list(_watchers)
     for watcher in watchers:
-        watcher.optimizer_stepped(optimizer)
+        try:
+            watcher.optimizer_stepped(optimizer)
+        except Exception as error:  # noqa: BLE001 - never the program's problem
+            report_safely(_failures.count, error)
 
 
 def hold_of(

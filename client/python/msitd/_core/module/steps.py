@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from msitd._core.guard import GuardedHook
 from msitd._core.leaf.walk import tensors_returned
 from msitd._core.module import optimizers
 from msitd._core.module.optimizers import Hold
@@ -21,6 +22,10 @@ TIMES = ("auto", "forward", "optimizer", "step")
 
 # Tensors of a result that tell of a backward. One would do, if it is the right one.
 _WATCHED_MAX = 16
+
+
+def _ignore(_: Exception) -> None:
+    pass
 
 
 class Steps:
@@ -167,7 +172,8 @@ class Steps:
         for _, tensor in itertools.islice(leaves, _WATCHED_MAX):
             # A hook of a tensor would be in the way of torch.save.
             if tensor.grad_fn is not None:
-                tensor.grad_fn.register_prehook(note)
+                # It can only fail if the interpreter does.
+                tensor.grad_fn.register_prehook(GuardedHook(note, _ignore))
 
     def _advance_from(self, token: int) -> None:
         if token >= 0 and token == self._client.token:

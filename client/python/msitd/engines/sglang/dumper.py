@@ -13,6 +13,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.graph.compiled import make_opaque
+from msitd._core.guard import Failures
 from msitd._core.vocabulary import CALL_AUTO
 from msitd.engines.sglang.config import DumperConfig
 from msitd.engines.sglang.filters import Filter
@@ -22,6 +23,8 @@ from msitd.engines.sglang.recording import Recording
 
 if TYPE_CHECKING:
     import torch
+
+_failures = Failures("a gradient is not dumped")
 
 
 class Dumper:
@@ -375,7 +378,7 @@ class Dumper:
                     number,
                 )
 
-        tensor.register_hook(keep)
+        tensor.register_hook(_failures.guarded(keep))
 
 
 @functools.cache

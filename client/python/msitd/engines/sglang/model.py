@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from msitd._core.guard import Failures
 from msitd._core.module.hooks import HookHandle
 from msitd._core.module.registration import register_hook
 from msitd.engines.sglang.names import module_name
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     import torch
 
     from msitd.engines.sglang.dumper import Dumper
+
+_failures = Failures("a batch of SGLang is not recorded")
 
 _ROOT = "root"
 _LAYER = re.compile(r"(?:.+\.)?layers\.(\d+)(?:\..+)?")
@@ -36,12 +39,15 @@ class ModelDumper:
         self._had_forward = "forward" in vars(model)
         self._forward = forward = model.forward
 
+        see_arguments = _failures.guarded(self._see_arguments)
+        keep_result = _failures.guarded(self._keep_result)
+
         @functools.wraps(forward)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            self._see_arguments(args, kwargs)
+            see_arguments(args, kwargs)
             result = forward(*args, **kwargs)
             if self._mode == "all" and self._dumper.is_on:
-                self._keep_result(result)
+                keep_result(result)
             return result
 
         self._wrapped = wrapped

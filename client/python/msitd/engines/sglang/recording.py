@@ -95,9 +95,8 @@ class Recording:
                 self._described.add((op, io))
             if is_new:
                 index = key if io == "output" else f"{io}.{key}"
-                self.client.record_value(
-                    text, op=op, io="state", index=index, token=step
-                )
+                described = Call(op, step, CALL_AUTO, None)
+                self._leaves.record([(index, text)], "state", described, None)
 
     def write(
         self, folder: str, name: str, value: Any, meta: Mapping[str, Any]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msitd._core.daemon.launches import next_job
 from msitd._core.daemon.ranks import rank_of_process
+from msitd._core.guard import Failures, report_safely
 from msitd._core.leaf.leaves import Call, LeafRecorder
 from msitd._core.recorder import Client
 from msitd._core.skips import Skips
@@ -26,6 +27,8 @@ _PLACES = {
 }
 _QUANTIZED = "quantized"
 
+_failures = Failures("a tensor of TransformerEngine is not recorded")
+
 
 class _Recording:
     """The client of this process, which is opened by the first tensor."""
@@ -38,7 +41,15 @@ class _Recording:
     def record(
         self, layer: str, name: str, part: str, tensor: torch.Tensor, iteration: int
     ) -> None:
-        """Records one tensor. What cannot be recorded is counted."""
+        """Records one tensor. Raises nothing; what cannot be recorded is counted."""
+        try:
+            self._record(layer, name, part, tensor, iteration)
+        except Exception as error:  # noqa: BLE001 - never the program's problem
+            report_safely(_failures.count, error)
+
+    def _record(
+        self, layer: str, name: str, part: str, tensor: torch.Tensor, iteration: int
+    ) -> None:
         with self._lock:
             if self._client is None or self._leaves is None:
                 rank, world_size = rank_of_process()

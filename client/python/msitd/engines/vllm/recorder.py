@@ -11,12 +11,15 @@ from collections.abc import Callable
 from typing import Any
 
 from msitd._core.daemon.launches import next_job
+from msitd._core.guard import Failures
 from msitd._core.module.hooks import HookHandle
 from msitd._core.module.registration import register_hook
 from msitd._core.recorder import Client
 from msitd._core.requests import Requests
 
 _logger = logging.getLogger("msitd")
+
+_failures = Failures("a step of vLLM is not recorded as it should be")
 
 _RUN = "vllm"
 # A step waits so long for a slow daemon, then drops and counts. vLLM gives a step up
@@ -143,24 +146,30 @@ class WorkerRecorder:
             return old(scheduler_output, *args, **kwargs)
         self._lengths = scheduler_output.num_scheduled_tokens
         self._rows = {}
-        self.hooks.resume()
+        _failures.guarded(self.hooks.resume)()
         try:
             return old(scheduler_output, *args, **kwargs)
         finally:
-            self.hooks.pause()
-            self.hooks.step()
+            _failures.guarded(self._end_step)()
+
+    def _end_step(self) -> None:
+        self.hooks.pause()
+        self.hooks.step()
 
     def _gather(self, old: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Sees the order of a batch of runner V2."""
         found = old(*args, **kwargs)
+        _failures.guarded(self._see_batch)(found)
+        return found
+
+    def _see_batch(self, found: Any) -> None:
         state = found[0] if isinstance(found, tuple) else found
         ids = getattr(state, "req_ids", None)
         if ids is not None:
             self._rows = _rows_of(ids, self._lengths)
-        return found
 
     def _shut_down(self, old: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        self.stop()
+        _failures.guarded(self.stop)()
         return old(*args, **kwargs)
 
     def _requests(self) -> Requests:
