@@ -84,7 +84,8 @@ def test_a_copy_can_have_hooks_of_its_own(client, daemon, hooked):
     with msitd.register_hook(twin, client, gradients=True):
         train(twin)
     client.flush()
-    assert sum(r.op == "root.0" and r.io == "input" for r in daemon.records) == 1
+    assert sum(r.op == "root2.0" and r.io == "input" for r in daemon.records) == 1
+    assert not any(r.op.startswith("root.") for r in daemon.records)
 
 
 def test_a_forked_child_runs_the_model_and_records_nothing(client, daemon, hooked):

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.daemon.ranks import rank_of_process
-from msitd._core.graph import compiled
 from msitd._core.guard import GuardedHook
 from msitd._core.module.op_names import default_op_of
+from msitd._core.module.wrappers import PLAIN
 from msitd._core.patterns import compile_patterns
 from msitd._core.removable import Removable
 from msitd._core.replacing import replacement
@@ -129,8 +129,8 @@ class Injection(Removable):
         self.kept_count = 0
         self._handles: list[Any] = []
         matches = compile_patterns(ops)
-        plain = compiled.unwrap(model)
-        for name, module in compiled.named_modules(plain):
+        plain = PLAIN.unwrap(model)
+        for name, module in PLAIN.named_modules(plain):
             op = default_op_of(name)
             if not matches(op):
                 continue

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msitd import _msit
 from msitd._core.arguments import problem_of
 from msitd._core.requests import Requests, TokenRequests
@@ -16,6 +18,8 @@ class Documents:
         # Names, tokens and hashes of those that were recorded.
         self._documents: set[tuple[str, int, int]] = set()
         self._requests = TokenRequests(native)
+        # The modules of each model that was hooked, by the op of the model.
+        self.module_trees: dict[str, list[dict[str, Any]]] = {}
 
     def record_document(self, name: str, text: str, token: int = 0) -> bool:
         """Records a text that describes this rank, such as its module tree.

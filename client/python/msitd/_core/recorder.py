@@ -9,8 +9,9 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from msitd import _msit
-from msitd._core import openings
+from msitd._core import open_clients, openings
 from msitd._core.arguments import io_number, place_of, problem_of
+from msitd._core.codes import raise_for
 from msitd._core.counters import Counters
 from msitd._core.devices.copies import DeviceCopies
 from msitd._core.documents import Documents
@@ -19,6 +20,7 @@ from msitd._core.graph import compiled
 from msitd._core.leaf import memory, statistics_text, values
 from msitd._core.losses import Losses, close_forgotten
 from msitd._core.not_recorded import NotRecorded
+from msitd._core.open_clients import OpenOnce, rank_of, run_of
 from msitd._core.vocabulary import (
     CALL_AUTO,
     IF_EXISTS_NUMBERS,
@@ -42,7 +44,7 @@ def _microseconds(seconds: float) -> int:
     return int(seconds * 1_000_000)
 
 
-class Client(Documents):
+class Client(OpenOnce, Documents):
     """One rank of one run.
 
     `record` copies a tensor into memory of the client and returns; threads of
@@ -106,17 +108,23 @@ class Client(Documents):
             tensors that come while memory is short; it waits if there is none.
             The counters say what was dropped and degraded. See msit_overflow in
             msit.h.
-        if_exists: What to do if the run already has tensors of this rank from
-            another process. A stream that resumes after a broken connection
-            does not count as another. `fail` raises. `append` adds to them, as
-            a restarted job wants: where the run already has a tensor, its first
-            bytes stay; the logger `msitd` says so once, and
+        if_exists: What to do if the run already has tensors of this rank. Each
+            client is a recording of its own, also if this process has recorded
+            the run before. `fail` raises. `append` adds to them, as a
+            restarted job wants: `token` continues after the last token of the
+            run, the same for all ranks of a launch. Where the run already has a
+            tensor, its first bytes stay; the logger `msitd` says so once, and
             `Counters.conflict_count` counts later records with other bytes.
             `replace` deletes the run and makes it again, once for all ranks of
             a launch. `new` gives the launch a run of its own, the same for all
             its ranks: `run-2` and so on if need be; see `Client.run`. Each
             daemon chooses by itself: if ranks stream to several daemons, give
-            the launch a run name of its own.
+            the launch a run name of its own. If a client of this process for
+            the same rank of the run is still open, `fail` raises at once and
+            says where it was opened; `append` returns that client, so that both
+            share its stream and its tokens, and the other arguments are not
+            used: it ends when each has closed it; `replace` closes it first;
+            `new` records into another run beside it.
         job: A text that the ranks of this launch share and no other launch has,
             for `replace` and `new`. Default: MSITD_JOB; with a `world_size` of
             1, this process; what torchrun, Slurm, PMIx or MASTER_ADDR and
@@ -147,6 +155,9 @@ class Client(Documents):
         if_exists: str = "fail",
         job: str | None = None,
     ) -> None:
+        self._use_count += 1
+        if self._use_count > 1:
+            return
         if on_drop not in ("raise", "warn"):
             raise ValueError(f"on_drop {on_drop!r} is neither 'raise' nor 'warn'")
         for name, word, words in (
@@ -155,10 +166,7 @@ class Client(Documents):
         ):
             if word not in words:
                 raise ValueError(f"{name} {word!r} is none of {list(words)}")
-        if run is None:
-            run = os.environ.get("MSITD_RUN", "")
-        if rank is None:
-            rank = int(os.environ.get("RANK", "0"))
+        run, rank = run_of(run), rank_of(rank)
         if world_size is None:
             world_size = int(os.environ.get("WORLD_SIZE", "1"))
         if reduce_on_device is None:
@@ -191,7 +199,7 @@ class Client(Documents):
             texts = {"run": run, "endpoint": endpoint, "device": device, "job": job}
             numbers = {"rank": rank, "world_size": world_size}
             raise problem_of(error, texts, numbers) from None
-        self._raise_for(self._native.open_code)
+        raise_for(self._native.open_code)
         self._recording = _msit.Recording(self._native)
         super().__init__(self._native)
         self._losses = Losses(self._native)
@@ -207,6 +215,8 @@ class Client(Documents):
             self._copies,
             _microseconds(close_timeout),
         )
+        self.opening = open_clients.Opening(endpoint, rank)
+        open_clients.add(self)
         for tell in openings.opened:
             tell(run, endpoint, self.run)
 
@@ -437,12 +447,12 @@ class Client(Documents):
 
     @property
     def token(self) -> int:
-        """The current token: 0 at first."""
+        """The current token. At first 0, or what `if_exists="append"` continues at."""
         return self._native.token()
 
     @token.setter
     def token(self, token: int) -> None:
-        self._raise_for(self._native.set_token(token))
+        raise_for(self._native.set_token(token))
 
     @property
     def run(self) -> str:
@@ -470,7 +480,7 @@ class Client(Documents):
             raise problem_of(error, {"op": op}, {"token": token}) from None
         if code == _msit.FORKED:
             return 0
-        self._raise_for(code)
+        raise_for(code)
         return call
 
     def flush(self, timeout: float = 30.0, *, check: bool | None = None) -> int:
@@ -498,7 +508,7 @@ class Client(Documents):
         if code == _msit.OK and left < 0 <= timeout:
             raise TimeoutError("a device has not done its work in time")
         if code != _msit.REFUSED or self._must_raise(check):
-            self._raise_for(code)
+            raise_for(code)
         return self._tell_losses(check)
 
     def counters(self) -> Counters:
@@ -511,6 +521,8 @@ class Client(Documents):
 
     def close(self, timeout: float | None = None, *, check: bool | None = None) -> int:
         """Flushes and ends the stream. Closing again does nothing.
+
+        One that was opened twice, by `if_exists="append"`, is first only flushed.
 
         Args:
             timeout: Longest time in seconds to wait for the daemon. What is not
@@ -535,11 +547,15 @@ class Client(Documents):
             timeout = self._close_timeout
         if timeout < 0:
             raise ValueError(f"timeout {timeout} is negative")
+        if self._use_count > 1:
+            self._use_count -= 1
+            return self.flush(timeout, check=check)
         if self._finalizer.alive:
             timeout = max(self._copies.wait(timeout), 0)
             self._not_recorded.tell()
         if self._finalizer.detach() is None:
             return 0
+        open_clients.remove(self)
         try:
             code = self._native.close(_microseconds(timeout))
         except BaseException:
@@ -550,7 +566,7 @@ class Client(Documents):
             return 0
         self._copies.stop()
         if code not in (_msit.REFUSED, _msit.TIMEOUT) or self._must_raise(check):
-            self._raise_for(code)
+            raise_for(code)
         return self._tell_losses(check)
 
     def _must_raise(self, check: bool | None) -> bool:
@@ -571,7 +587,7 @@ class Client(Documents):
         if code in (_msit.DROPPED, _msit.FORKED):
             self._warn_once()
         else:
-            self._raise_for(code)
+            raise_for(code)
         return code == _msit.OK
 
     def _warn_once(self) -> None:
@@ -582,14 +598,3 @@ class Client(Documents):
             "records are dropped: %s (said once; see Client.counters)",
             _msit.last_error(),
         )
-
-    @staticmethod
-    def _raise_for(code: int) -> None:
-        if code == _msit.OK:
-            return
-        message = _msit.last_error()
-        if code == _msit.INVALID_ARGUMENT:
-            raise ValueError(message)
-        if code == _msit.TIMEOUT:
-            raise TimeoutError(message)
-        raise MsitError(message)

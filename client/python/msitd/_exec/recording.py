@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from msitd._core import openings, recorder
 from msitd._core.api.handle import ApiHandle, register_api
 from msitd._core.daemon.ranks import rank_of_process
-from msitd._core.graph import compiled
 from msitd._core.module.hooks import HookHandle
+from msitd._core.module.wrappers import AS_HELD, PLAIN
 from msitd._exec import scripting, telling
 
 if TYPE_CHECKING:
@@ -115,13 +115,13 @@ class _Models:
                 # It was made on the way, by a model that has hooks.
                 self._known.add(module)
                 return
-            for each in compiled.unwrap(module).modules():
+            for each in PLAIN.unwrap(module).modules():
                 self._known.add(each)
             self._known.add(module)
             if isinstance(module, self._script_kind):
                 raise TypeError("it is compiled to TorchScript")
             handle = self._hook(module)
-        if compiled.unwrap(module) is module:
+        if PLAIN.unwrap(module) is module:
             # Torch has chosen the hooks of this call already.
             kwargs = {} if call is None else call.f_locals.get("kwargs", {})
             handle.begin_call_of_model(module, args, kwargs)
@@ -193,7 +193,7 @@ class _Models:
         self._ends.callback(injection.remove)
 
     def _name_of(self, module: torch.nn.Module) -> str:
-        kind = type(module).__name__
+        kind = type(PLAIN.unwrap(module)).__name__
         number = self._op_counts.get(kind, 0)
         self._op_counts[kind] = number + 1
         return f"{kind}.{number}" if number else kind
@@ -282,7 +282,7 @@ def _tell_of(injection: Injection, settings: ExecSettings) -> None:
 
 def _is_compiled(module: torch.nn.Module) -> bool:
     is_called_compiled = getattr(module, "_compiled_call_impl", None) is not None
-    return is_called_compiled or compiled.unwrap(module) is not module
+    return is_called_compiled or AS_HELD.unwrap(module) is not module
 
 
 def _op_of(name: str, path: str) -> str:

@@ -14,9 +14,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from msitd._core.graph import compiled
 from msitd._core.module.hooks import HookHandle
 from msitd._core.module.registration import register_hook as register_model
+from msitd._core.module.wrappers import PLAIN
 from msitd._core.removable import Removable
 from msitd.engines.tensor_parallel import placements_of
 
@@ -114,16 +114,16 @@ def register_hook(
 
 def _unwrapped(model: Any) -> Any:
     """Returns what DDP, Float16Module and others wrap."""
-    model = compiled.unwrap(model)
+    model = PLAIN.unwrap(model)
     while not hasattr(model, "decoder") and hasattr(model, _INNER):
-        model = compiled.unwrap(getattr(model, _INNER))
+        model = PLAIN.unwrap(getattr(model, _INNER))
     return model
 
 
 def _op_of(model: Any) -> Callable[[str], str]:
     """Returns what names the modules of a part."""
     renamed: dict[str, str] = {}
-    for name, module in compiled.named_modules(model):
+    for name, module in PLAIN.named_modules(model):
         number = getattr(module, "layer_number", None)
         found = _LAYER.fullmatch(name)
         if found is not None and isinstance(number, int):

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from msitd._core.graph import compiled
 from msitd._core.leaf.placement import describe_mesh
+from msitd._core.module.wrappers import PLAIN
 
 if TYPE_CHECKING:
     from msitd._core.leaf.leaves import Placements
@@ -30,7 +30,7 @@ def placements_of(model: Any, op_of: Callable[[str], str]) -> Placements | None:
     half; of experts; and all activations but those of the parallel layers.
     """
     found: dict[_Place, tuple[str, int | None]] = {}
-    for name, module in compiled.named_modules(model):
+    for name, module in PLAIN.named_modules(model):
         mesh = _mesh_of(module)
         if mesh is None:
             continue

@@ -15,8 +15,8 @@ from msitd._core.api.handle import ApiHandle
 from msitd._core.daemon.face_client import FaceClient
 from msitd._core.daemon.msitctl import Msitctl
 from msitd._core.daemon.programs import find_program
-from msitd._core.graph import compiled
 from msitd._core.module.registration import register_hook as record_modules
+from msitd._core.module.wrappers import PLAIN
 from msitd._core.patterns import compile_patterns
 from msitd._core.recorder import Client
 from msitd._core.removable import Removable
@@ -66,7 +66,7 @@ def register_hook(
         raise ValueError(f"config is {type(config).__name__}, and no DumpConfig")  # noqa: TRY004 - as msit
     if hook_type != "dump_data":
         raise ValueError(f"hook_type is {hook_type!r}, and not 'dump_data'")
-    return DumpHandle(compiled.unwrap(model), config)
+    return DumpHandle(PLAIN.unwrap(model), config)
 
 
 class DumpHandle(Removable):
@@ -93,7 +93,7 @@ class DumpHandle(Removable):
                 "nothing is dumped: the model is not on device %s", config.device_id
             )
             return
-        names = {m: _op_of(name) for name, m in compiled.named_modules(model)}
+        names = {m: _op_of(name) for name, m in PLAIN.named_modules(model)}
         choose = _chooser(model, names, config)
         # Without it nothing is made.
         find_program("msitctl")
@@ -206,11 +206,10 @@ def _op_of(name: str) -> str:
 def _record_weights(
     model: torch.nn.Module, client: Client, wants: Callable[[str], Any]
 ) -> None:
-    for given_name, parameter in model.named_parameters():
-        name = compiled.plain_name(given_name)
+    for module, index, parameter in PLAIN.named_parameters(model):
+        name = f"{module}.{index}" if module else index
         if not wants(f"root.{name}"):
             continue
-        module, _, index = name.rpartition(".")
         try:
             client.record(
                 parameter.detach(), op=_op_of(module), io="weight", index=index, call=0

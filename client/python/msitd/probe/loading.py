@@ -7,8 +7,8 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any
 
-from msitd._core.graph import compiled
 from msitd._core.guard import Failures
+from msitd._core.module.wrappers import AS_HELD
 from msitd._core.replacing import UnfitError, replacement
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ class Loading:
         if id(model) in self._seen:
             return
         self._seen.add(id(model))
-        plain = compiled.unwrap(model)
-        for name, module in compiled.named_modules(plain):
+        plain = AS_HELD.unwrap(model)
+        for name, module in AS_HELD.named_modules(plain):
             op = f"{prefix}{name}.{type(module).__name__}"
             if name and any(each.startswith(op + ".") for each in self._load.modules):
                 self._hook(module, op)

@@ -12,8 +12,8 @@ from msitd._core.api.handle import ApiHandle
 from msitd._core.api.targets import targets
 from msitd._core.daemon.face_client import FaceClient
 from msitd._core.daemon.msitctl import Msitctl
-from msitd._core.graph import compiled
 from msitd._core.module.hooks import HookHandle
+from msitd._core.module.wrappers import AS_HELD
 from msitd.probe.capture import capture_rules
 from msitd.probe.listener import StepListener
 
@@ -68,9 +68,9 @@ class Recording:
             if any(model is known for known in self._hooked):
                 continue
             self._hooked.append(model)
-            plain = compiled.unwrap(model)
+            plain = AS_HELD.unwrap(model)
             prefix = f"Module.{number}." if is_list else "Module."
-            modules = dict(compiled.named_modules(plain))
+            modules = dict(AS_HELD.named_modules(plain))
             ops = {
                 name: f"{prefix}{name}.{type(module).__name__}" if name else _ROOT
                 for name, module in modules.items()
@@ -98,6 +98,8 @@ class Recording:
             time="step",
             requests=None,
             op_of=op_of,
+            # As msprobe names them.
+            names=AS_HELD,
             listener=self.listener,
             has_ties=True,
         )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from msitd._core.gradient.gradients import Gradients, Inputs
 from msitd._core.gradient.graph_gradients import GraphGradients
 from msitd._core.gradient.parameters import Parameters
-from msitd._core.graph import compiled
 from msitd._core.module.recomputation import FirstRuns
 
 if TYPE_CHECKING:
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
     from msitd._core.leaf.leaves import Call, LeafRecorder
     from msitd._core.module.threads import Thread
+    from msitd._core.module.wrappers import ModuleNames
     from msitd._core.recorder import Client
     from msitd._core.skips import Skips
 
@@ -34,6 +34,7 @@ class Backward:
         keeps_state: Whether to record what optimizers keep.
         thread: Where each thread is.
         has_ties: See Parameters.
+        names: See Parameters.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Backward:
         keeps_state: bool,
         thread: Thread,
         has_ties: bool,
+        names: ModuleNames,
     ) -> None:
         # A caller with a module has torch.
         import torch
@@ -63,7 +65,7 @@ class Backward:
         # Of calls in graphs, which do not tell their module.
         self._modules = {
             op: weakref.ref(module)
-            for name, module in compiled.named_modules(model)
+            for name, module in names.named_modules(model)
             if (op := op_of(name)) is not None
         }
         self._token = token
@@ -78,7 +80,7 @@ class Backward:
             return of_call
 
         self._parameters = Parameters(
-            client, leaves, skips, op_of, token, token_of_backward, has_ties
+            client, leaves, skips, op_of, token, token_of_backward, has_ties, names
         )
 
     def begin_pass(self, has_gradients: bool) -> None:

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msitd._core.graph import compiled
 from msitd._core.leaf.leaves import Call, LeafRecorder
 from msitd._core.leaf.walk import walk_result
 from msitd._core.not_recorded import reason_of
@@ -14,6 +13,7 @@ from msitd._core.not_recorded import reason_of
 if TYPE_CHECKING:
     import torch
 
+    from msitd._core.module.wrappers import ModuleNames
     from msitd._core.recorder import Client
     from msitd._core.skips import Skips
 
@@ -52,6 +52,7 @@ class Parameters:
         token_of_backward: Gives that of the backward of this thread.
         has_ties: Whether a parameter of several modules is recorded with each of
             them, not only with the first.
+        names: Gives the dotted names of modules.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Parameters:
         token: Callable[[], int | None],
         token_of_backward: Callable[[], int | None],
         has_ties: bool,
+        names: ModuleNames,
     ) -> None:
         # A caller with a module has torch.
         import torch
@@ -75,6 +77,7 @@ class Parameters:
         self._token = token
         self._token_of_backward = token_of_backward
         self._has_ties = has_ties
+        self._names = names
         self._lock = threading.Lock()
         # By id, which another parameter may have later.
         self._watched: dict[int, _Watched] = {}
@@ -101,9 +104,8 @@ class Parameters:
 
     def _named(self, model: torch.nn.Module) -> Iterator[tuple[Any, str, str]]:
         """Yields the parameters that are recorded, each with its op and name."""
-        found = model.named_parameters(remove_duplicate=not self._has_ties)
-        for path, parameter in found:
-            module, _, name = compiled.plain_name(path).rpartition(".")
+        found = self._names.named_parameters(model, has_ties=self._has_ties)
+        for module, name, parameter in found:
             op = self._op_of(module)
             if op is not None:
                 yield parameter, op, name

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from types import ModuleType
 
-    import torch
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -55,6 +54,7 @@ _GET_TENSORS = (
     "leaf.values",
     "listening",
     "losses",
+    "module.hooked_models",
     "module.hooks",
     "module.model_facts",
     "module.module_tree",
@@ -65,6 +65,7 @@ _GET_TENSORS = (
     "module.recomputation",
     "module.steps",
     "module.threads",
+    "module.wrappers",
     "not_recorded",
     "recorder",
     "requests",
@@ -79,9 +80,6 @@ _REASON = (
 )
 
 _FLAG = "_is_exporting_flag"
-
-# The name under which torch.compile keeps the module that it wraps.
-_WRAPPED = "_orig_mod"
 
 
 def is_loaded() -> bool:
@@ -296,37 +294,6 @@ def is_running() -> bool:
     native = sys.modules.get("torch._C._dynamo.eval_frame")
     callback = getattr(native, "get_eval_frame_callback", lambda: None)
     return callable(callback())
-
-
-def unwrap(module: torch.nn.Module) -> torch.nn.Module:
-    """Returns the module that torch.compile was given, or the module itself."""
-    while _is_wrapper(module):
-        module = getattr(module, _WRAPPED)
-    return module
-
-
-def named_modules(
-    model: torch.nn.Module,
-) -> Iterator[tuple[str, torch.nn.Module]]:
-    """Names modules as if none of them was compiled. Leaves out the wrappers.
-
-    Each module comes once, under its first name.
-    """
-    for name, module in model.named_modules():
-        if not _is_wrapper(module):
-            yield plain_name(name), module
-
-
-def plain_name(name: str) -> str:
-    """Returns a dotted name without the parts that torch.compile adds."""
-    if _WRAPPED not in name:
-        return name
-    return ".".join(part for part in name.split(".") if part != _WRAPPED)
-
-
-def _is_wrapper(module: torch.nn.Module) -> bool:
-    eval_frame = sys.modules.get("torch._dynamo.eval_frame")
-    return eval_frame is not None and isinstance(module, eval_frame.OptimizedModule)
 
 
 def _functions_of(module: ModuleType) -> Iterator[Callable[..., Any]]:

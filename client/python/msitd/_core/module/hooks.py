@@ -14,15 +14,16 @@ from msitd._core.graph.sites import BEFORE, Caller
 from msitd._core.leaf.leaves import Call, LeafRecorder, Placements
 from msitd._core.leaf.stacks import STACK_LEVELS
 from msitd._core.listening import safe_listener
-from msitd._core.module import optimizers
-from msitd._core.module.model_facts import record_modules, record_weights
-from msitd._core.module.module_tree import DOCUMENT_NAME, outermost_modules
+from msitd._core.module import hooked_models, optimizers
+from msitd._core.module.model_facts import ModelFacts
+from msitd._core.module.module_tree import outermost_modules
 from msitd._core.module.native_calls import NativeCalls, Progress, leave_to_python
-from msitd._core.module.op_names import default_op_of, recorded_op, recorded_token
+from msitd._core.module.op_names import recorded_op, recorded_token
 from msitd._core.module.phases import record_phase
 from msitd._core.module.placed_hooks import ModuleHooks, PlacedHooks
 from msitd._core.module.steps import Steps
 from msitd._core.module.threads import Forward, Thread, is_replica
+from msitd._core.module.wrappers import PLAIN, ModuleNames
 from msitd._core.not_recorded import DOCUMENT_NAME as SKIPS_NAME
 from msitd._core.not_recorded import RECOMPUTED, REPLICA, reason_of
 from msitd._core.patterns import compile_patterns
@@ -49,6 +50,8 @@ class HookHandle(Removable):
     Args:
         op_of: Names the op of a module by its dotted name, which is empty for the
             model. Default: as `register_hook` says.
+        name: The op of the model, if there is no `op_of`. Default: in the same way.
+        names: Gives the dotted names.
         listener: Is told of the calls, and chooses among them.
         has_ties: Whether the gradient of a parameter that several modules have is
             recorded with each of them, not only with the first.
@@ -74,6 +77,8 @@ class HookHandle(Removable):
         time: str,
         requests: Callable[[], Requests] | None,
         op_of: Callable[[str], str] | None = None,
+        name: str | None = None,
+        names: ModuleNames = PLAIN,
         listener: CallListener | None = None,
         has_ties: bool = False,
         placements: Placements | None = None,
@@ -98,7 +103,10 @@ class HookHandle(Removable):
         self._matches = compile_patterns(op_pattern)
         self._thread = Thread()
         self._skips = Skips(client)
-        self._op_of = op_of = op_of or default_op_of
+        # `generate` and other methods of a wrapped model call the model inside.
+        model = names.unwrap(model)
+        self._claim, op_of = hooked_models.enter(model, client, name, op_of, self)
+        self._op_of = op_of
         self._root_op = op_of("")
         # No method: it would hold the handle in a circle.
         self._recorded_op_of = functools.partial(recorded_op, self._matches, op_of)
@@ -122,13 +130,11 @@ class HookHandle(Removable):
         has_no_note = gradients and compiled.compiles_backwards()
         self._note = None if has_no_note else graphs.note_of(self)
         self._is_tracing = compiled.tracing_test(self._note is not None)
-        # `generate` and other methods of a compiled model call the model inside.
-        model = compiled.unwrap(model)
         is_told = listener is not None or placements is not None
         needs_python = gradients or is_told or stack != "none"
-        is_ordinary = self._note is not None and not needs_python
-        self._native_calls = (
-            NativeCalls(
+        self._native_calls: NativeCalls | None = None
+        if self._note is not None and not needs_python:
+            self._native_calls = NativeCalls(
                 client,
                 self._thread,
                 self._progress,
@@ -137,9 +143,6 @@ class HookHandle(Removable):
                 aliases=aliases,
                 tokens=tokens,
             )
-            if is_ordinary
-            else None
-        )
         self._steps = Steps(client, model, time)
         self._tells_phase = values and self._matches(self._root_op)
         optimizers.watch(self)
@@ -157,24 +160,18 @@ class HookHandle(Removable):
                 keeps_state=optimizer_state,
                 thread=self._thread,
                 has_ties=has_ties,
+                names=names,
             )
-        outermost = {id(module) for module in outermost_modules(model)}
+        outermost = {id(module) for module in outermost_modules(model, names)}
         try:
-            try:
-                record_modules(client, model, op_of)
-            except Exception as error:  # noqa: BLE001 - never the model's problem
-                self._skip(DOCUMENT_NAME, "", error)
+            facts = ModelFacts(client, model, names, self._skip)
+            facts.record_modules(op_of)
             if weights:
-                record_weights(
-                    client,
-                    self._leaves,
-                    model,
-                    self._recorded_op_of,
-                    self._identities(),
-                )
-            for name, module in compiled.named_modules(model):
+                known = self._identities()
+                facts.record_weights(self._leaves, self._recorded_op_of, known)
+            for path, module in names.named_modules(model):
                 self._hook_module(
-                    module, op_of(name), module is model, id(module) in outermost
+                    module, op_of(path), module is model, id(module) in outermost
                 )
             # Existing graphs do not know of the hooks.
             compiled.forget_graphs()
@@ -230,6 +227,7 @@ class HookHandle(Removable):
         used their parameters without calling them.
         """
         optimizers.unwatch(self)
+        hooked_models.leave(self._claim)
         if not self._torch_handles:
             return
         self._steps.end()

@@ -5,44 +5,61 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from msitd._core.graph import compiled
 from msitd._core.leaf.leaves import Call, LeafRecorder
-from msitd._core.module.module_tree import DOCUMENT_NAME, module_tree
+from msitd._core.module.module_tree import DOCUMENT_NAME, document, module_tree
 
 if TYPE_CHECKING:
     import torch
 
     from msitd._core.leaf.identities import Identities
+    from msitd._core.module.wrappers import ModuleNames
     from msitd._core.recorder import Client
 
 
-def record_modules(
-    client: Client, model: torch.nn.Module, op_of: Callable[[str], str]
-) -> None:
-    """Records the tree of modules as a document.
-
-    Raises:
-        MsitError: The client is closed.
-    """
-    client.record_document(DOCUMENT_NAME, module_tree(model, op_of))
-
-
-def record_weights(
-    client: Client,
-    leaves: LeafRecorder,
-    model: torch.nn.Module,
-    op_of: Callable[[str], str | None],
-    identities: Identities | None,
-) -> None:
-    """Records each parameter once, at the current token, with the op of its module.
+class ModelFacts:
+    """Records them for one model.
 
     Args:
-        op_of: Gives None for a module that is not recorded.
+        model: Without a wrapper.
+        names: Gives the dotted names of its modules.
+        skip: Is told of what cannot be recorded: what it is, an index and the error.
     """
-    token = client.token
-    for path, parameter in model.named_parameters():
-        module_name, _, name = compiled.plain_name(path).rpartition(".")
-        op = op_of(module_name)
-        if op is not None and client.selects(op, "weight", token):
-            call = Call(op, token, 0, None)
-            leaves.record([(name, parameter)], "weight", call, identities)
+
+    def __init__(
+        self,
+        client: Client,
+        model: torch.nn.Module,
+        names: ModuleNames,
+        skip: Callable[[str, str, Exception], None],
+    ) -> None:
+        self._client = client
+        self._model = model
+        self._names = names
+        self._skip = skip
+
+    def record_modules(self, op_of: Callable[[str], str]) -> None:
+        """Records the modules as a document, with those of other models so far."""
+        try:
+            trees = self._client.module_trees
+            trees[op_of("")] = module_tree(self._model, op_of, self._names)
+            self._client.record_document(DOCUMENT_NAME, document(trees.values()))
+        except Exception as error:  # noqa: BLE001 - never the model's problem
+            self._skip(DOCUMENT_NAME, "", error)
+
+    def record_weights(
+        self,
+        leaves: LeafRecorder,
+        op_of: Callable[[str], str | None],
+        identities: Identities | None,
+    ) -> None:
+        """Records each parameter once, at the current token, with the op of its module.
+
+        Args:
+            op_of: Gives None for a module that is not recorded.
+        """
+        token = self._client.token
+        for module, name, parameter in self._names.named_parameters(self._model):
+            op = op_of(module)
+            if op is not None and self._client.selects(op, "weight", token):
+                call = Call(op, token, 0, None)
+                leaves.record([(name, parameter)], "weight", call, identities)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from msitd._core.graph import compiled
+from msitd._core.module.wrappers import ModuleNames
 
 if TYPE_CHECKING:
     import torch
@@ -16,21 +16,19 @@ DOCUMENT_NAME = "module_tree.json"
 _VERSION = 1
 
 
-def module_tree(model: torch.nn.Module, op_of: Callable[[str], str]) -> str:
-    """Returns the document `module_tree.json` of a model.
-
-    `version` is 1. `modules` has one object for each module, a parent before its
-    children: `op`; `class`, with the path of its Python module; `parent`, the op
-    that holds it, null for the model itself; `training`; `parameters` and
-    `buffers`, its own ones by name, with `shape` and `dtype`.
+def module_tree(
+    model: torch.nn.Module, op_of: Callable[[str], str], names: ModuleNames
+) -> list[dict[str, Any]]:
+    """Returns the modules of a model, as `document` takes them.
 
     Args:
-        model: What `torch.compile` was given, if that wraps it.
+        model: Without a wrapper.
         op_of: Gives the op of a dotted name.
+        names: Gives the dotted names.
     """
     ops: set[str] = set()
     modules = []
-    for name, module in compiled.named_modules(model):
+    for name, module in names.named_modules(model):
         op = op_of(name)
         ops.add(op)
         kind = type(module)
@@ -44,23 +42,35 @@ def module_tree(model: torch.nn.Module, op_of: Callable[[str], str]) -> str:
                 "buffers": _shapes(module.named_buffers(recurse=False)),
             }
         )
+    return modules
+
+
+def document(trees: Iterable[list[dict[str, Any]]]) -> str:
+    """Returns the document `module_tree.json` of the models of a rank.
+
+    `version` is 1. `modules` has one object for each module, a parent before its
+    children: `op`; `class`, with the path of its Python module; `parent`, the op
+    that holds it, null for a model itself; `training`; `parameters` and
+    `buffers`, its own ones by name, with `shape` and `dtype`.
+    """
     return json.dumps(
-        {"version": _VERSION, "modules": modules},
+        {"version": _VERSION, "modules": [one for tree in trees for one in tree]},
         ensure_ascii=False,
         separators=(",", ":"),
     )
 
 
-def outermost_modules(model: torch.nn.Module) -> Iterator[torch.nn.Module]:
+def outermost_modules(
+    model: torch.nn.Module, names: ModuleNames
+) -> Iterator[torch.nn.Module]:
     """Yields what is called where nothing calls the model itself: its children.
 
     A list of modules cannot be called: those in it take its place.
     """
-    for child in model.children():
-        child = compiled.unwrap(child)
+    for child in names.children_of(model):
         # All that have no forward inherit one that raises.
         if getattr(type(child), "forward", None) is _no_forward():
-            yield from outermost_modules(child)
+            yield from outermost_modules(child, names)
         else:
             yield child
 

@@ -14,7 +14,12 @@ _ROOT_OP = "root"
 
 def default_op_of(module_name: str) -> str:
     """Returns the op of a module by its dotted name, which is empty for the model."""
-    return f"{_ROOT_OP}.{module_name}" if module_name else _ROOT_OP
+    return op_under(_ROOT_OP, module_name)
+
+
+def op_under(model_op: str, module_name: str) -> str:
+    """Returns the op of a module in the model of that op."""
+    return f"{model_op}.{module_name}" if module_name else model_op
 
 
 def recorded_op(

@@ -31,11 +31,15 @@ def register_hook(
     tokens: Collection[int] | None = None,
     time: str = "auto",
     requests: Callable[[], Requests] | None = None,
+    name: str | None = None,
 ) -> HookHandle:
     """Records inputs and outputs of every sub-module of `model`, per forward.
 
     The op is `root` for the model itself and `root.<dotted name>` for a
-    sub-module. A module with several names is recorded under the first. The
+    sub-module; see `name`. A module with several names is recorded under the
+    first. Wrappers of torch have no name of their own, so that ops are the same
+    with and without them: `DistributedDataParallel`, `FullyShardedDataParallel`,
+    `checkpoint_wrapper`, `AveragedModel`, `torch.compile`. The
     index is the position of a positional argument or of an element of the
     result, the name of a keyword argument or of a key, or a dotted path of
     these where tensors are nested: `0`, `1.0`, `attention_mask`. The only
@@ -132,10 +136,19 @@ def register_hook(
             without training.
         requests: Is called when a step begins and returns which requests it
             works at, as `Client.record_requests` takes them.
+        name: The op of the model, and the beginning of those of its modules: `G` and
+            `G.0.weight` in place of `root` and `root.0.weight`. For programs that
+            record several models. Default: `root`; while the client records another
+            model under this name, `root2` and so on, which the logger `msitd` says.
 
     Returns:
         A handle. Its `remove()` takes the hooks away, and so does leaving it as
-        a context manager.
+        a context manager. If the model still has hooks of another handle, the
+        logger `msitd` says so; hooks whose client is closed are taken away.
+
+    Raises:
+        ValueError: An argument is out of its range. The client records another
+            model under `name`.
     """
     return HookHandle(
         model,
@@ -153,4 +166,5 @@ def register_hook(
         tokens=tokens,
         time=time,
         requests=requests,
+        name=name,
     )

@@ -1,0 +1,144 @@
+"""Knows which models have hooks now, so that two of them never share their ops.
+
+Two models that record into one client would both be `root`, and their calls would be
+numbered as calls of one model. The second one gets another name. A model whose hooks
+were left on it records into the run of before; its user is told.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from msitd._core.module.op_names import op_under
+
+if TYPE_CHECKING:
+    import torch
+
+    from msitd._core.module.hooks import HookHandle
+    from msitd._core.recorder import Client
+
+_logger = logging.getLogger("msitd")
+
+_ROOT = "root"
+# So many bytes of an op may be the name of its model.
+_NAME_BYTES_MAX = 128
+
+
+class Hooked:
+    """A model that has hooks.
+
+    Args:
+        name: What its ops begin with.
+    """
+
+    def __init__(
+        self, name: str, model: torch.nn.Module, client: Client, handle: HookHandle
+    ) -> None:
+        self.name = name
+        self.model = weakref.ref(model)
+        self.client = weakref.ref(client)
+        # Hooks hold their handle, so it lives as long as they are on.
+        self.handle = weakref.ref(handle)
+
+
+_lock = threading.Lock()
+_hooked: list[Hooked] = []
+
+
+def enter(
+    model: torch.nn.Module,
+    client: Client,
+    name: str | None,
+    op_of: Callable[[str], str] | None,
+    handle: HookHandle,
+) -> tuple[Hooked | None, Callable[[str], str]]:
+    """Claims a name for the model in the run of the client.
+
+    Args:
+        op_of: What names the modules in place of that: nothing is claimed then.
+        handle: That of the hooks that are to be put on.
+        name: What the ops of the model are to begin with. None: `root`, or `root2` and
+            so on if the client records other models.
+
+    Returns:
+        The claim, and what gives the op of a module by its dotted name.
+
+    Raises:
+        ValueError: The client records another model under the name, or it is no name.
+    """
+    if op_of is not None:
+        return None, op_of
+    if name is not None:
+        _check_name(name)
+    with _lock:
+        _hooked[:] = [one for one in _hooked if _is_on(one)]
+        others = [one for one in _hooked if one.client() is client]
+        taken = {one.name for one in others if one.model() is not model}
+        chosen = name or _ROOT
+        if name is None:
+            own = [one.name for one in others if one.model() is model]
+            number = 1
+            while not own and chosen in taken:
+                number += 1
+                chosen = f"{_ROOT}{number}"
+            chosen = own[0] if own else chosen
+        elif name in taken:
+            raise ValueError(
+                f"run {client.run!r} already records another model under the name "
+                f"{name!r}: use another name, or remove the hooks of that model"
+            )
+        leftover = [one for one in _hooked if one.model() is model]
+        claim = Hooked(chosen, model, client, handle)
+        _hooked.append(claim)
+    if chosen != _ROOT and name is None and not own:
+        _logger.warning(
+            "run %r already records a model as %r, so this %s is recorded as %r; "
+            "register_hook(model, client, name=...) sets the name",
+            client.run,
+            _ROOT,
+            type(model).__name__,
+            chosen,
+        )
+    _warn_of_others(leftover, client, model)
+    return claim, functools.partial(op_under, chosen)
+
+
+def leave(claim: Hooked | None) -> None:
+    """Gives the name back, if there is a claim of one."""
+    with _lock:
+        if claim in _hooked:
+            _hooked.remove(claim)
+
+
+def _is_on(one: Hooked) -> bool:
+    return one.model() is not None and one.handle() is not None
+
+
+def _warn_of_others(
+    others: list[Hooked], client: Client, model: torch.nn.Module
+) -> None:
+    for one in others:
+        handle, owner = one.handle(), one.client()
+        if handle is None:
+            continue
+        if owner is None or owner.closed:
+            # They would record nothing, and cost the model time.
+            handle.remove()
+            continue
+        _logger.warning(
+            "this %s has hooks already, which record its calls %s run %r, too; call "
+            "remove() of their handle if they are not to",
+            type(model).__name__,
+            "once more into" if owner is client else "into",
+            owner.run,
+        )
+
+
+def _check_name(name: str) -> None:
+    if not name or len(name.encode()) > _NAME_BYTES_MAX:
+        raise ValueError(f"name {name!r} does not have 1 to {_NAME_BYTES_MAX} bytes")

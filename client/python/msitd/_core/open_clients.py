@@ -1,0 +1,155 @@
+"""Knows the clients of this process that are open.
+
+A rank of a run has one stream at a time. A second client of the same process for it is
+found here, so that it can share the stream, end it, or say where it was opened, without
+a question to the daemon.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from msitd._core.errors import MsitError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_logger = logging.getLogger("msitd")
+
+_PACKAGE = __name__.partition(".")[0]
+
+_open: weakref.WeakSet[OpenOnce] = weakref.WeakSet()
+
+
+class Opening:
+    """Where a client was opened.
+
+    Args:
+        endpoint: As of `Client`, like `rank`.
+    """
+
+    def __init__(self, endpoint: str | None, rank: int) -> None:
+        self.endpoint = _endpoint_of(endpoint)
+        self.rank = rank
+        self.pid = os.getpid()
+        self.line = _line_of_caller()
+
+
+class OpenOnce:
+    """The part of a client that knows the others of its process."""
+
+    _finalizer: weakref.finalize[..., Any]
+    opening: Opening
+    # How often the client was opened and not closed.
+    _use_count = 0
+
+    def __new__(
+        cls,
+        run: str | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        endpoint: str | None = None,
+        *,
+        if_exists: str = "fail",
+        **_: Any,
+    ) -> Self:
+        """Returns the client that is open already if this one is to share it."""
+        run, rank = run_of(run), rank_of(rank)
+        found = _find(run, rank, endpoint)
+        if found is None or if_exists == "new":
+            return super().__new__(cls)
+        if if_exists == "append" and type(found) is cls:
+            return found
+        if if_exists == "replace":
+            _end(found, run)
+            return super().__new__(cls)
+        raise _busy(found, run)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the client is closed, by all that have opened it."""
+        return not self._finalizer.alive
+
+    def close_for_all(self) -> None:
+        """Closes the client for all that have opened it. Losses are not raised."""
+        self._use_count = 1
+        self.close(check=False)
+
+    @property
+    def run(self) -> str:
+        raise NotImplementedError
+
+    def close(self, timeout: float | None = None, *, check: bool | None = None) -> int:
+        raise NotImplementedError
+
+
+def add(client: OpenOnce) -> None:
+    """Notes that a client is open, until it is closed."""
+    _open.add(client)
+
+
+def remove(client: OpenOnce) -> None:
+    """Notes that a client is closed."""
+    _open.discard(client)
+
+
+def run_of(run: str | None) -> str:
+    """Returns the run that a client is asked for."""
+    return os.environ.get("MSITD_RUN", "") if run is None else run
+
+
+def rank_of(rank: int | None) -> int:
+    """Returns the rank that a client is asked for."""
+    return int(os.environ.get("RANK", "0")) if rank is None else rank
+
+
+def _find(run: str, rank: int, endpoint: str | None) -> OpenOnce | None:
+    endpoint, pid = _endpoint_of(endpoint), os.getpid()
+    for client in list(_open):
+        opening = client.opening
+        if (
+            opening.rank == rank
+            and opening.endpoint == endpoint
+            and opening.pid == pid
+            and client.run == run
+            and not client.closed
+        ):
+            return client
+    return None
+
+
+def _busy(client: OpenOnce, run: str) -> MsitError:
+    return MsitError(
+        f"RANK_BUSY: rank {client.opening.rank} of run {run!r} is recorded by a client "
+        f"of this process that is still open, since {client.opening.line}: close() it, "
+        "or use it in place of a new one, or pass if_exists='append' to share its "
+        "stream, 'replace' to close it and record again, 'new' to record into another "
+        "run"
+    )
+
+
+def _end(client: OpenOnce, run: str) -> None:
+    _logger.warning(
+        "the client that was opened at %s is closed, because its run %r is replaced",
+        client.opening.line,
+        run,
+    )
+    client.close_for_all()
+
+
+def _endpoint_of(endpoint: str | None) -> str:
+    return endpoint or os.environ.get("MSITD_ENDPOINT") or ""
+
+
+def _line_of_caller() -> str:
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if name.partition(".")[0] != _PACKAGE:
+            break
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -1,0 +1,139 @@
+"""Several models and several clients in one process."""
+
+import contextlib
+import json
+import logging
+
+import msitd
+import pytest
+import torch
+from fake_daemon import FakeDaemon
+from torch import nn
+
+X = torch.ones(2, 4)
+
+
+def new_model():
+    return nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+
+
+def recorded_ops(client, daemon):
+    client.flush()
+    return {r.op for r in daemon.records}
+
+
+def test_models_have_the_names_that_they_are_given(client, daemon):
+    generator, critic = new_model(), new_model()
+    with (
+        msitd.register_hook(generator, client, name="G"),
+        msitd.register_hook(critic, client, name="D"),
+    ):
+        critic(generator(X))
+    assert recorded_ops(client, daemon) == {"G", "G.0", "G.1", "D", "D.0", "D.1"}
+    tree = json.loads(daemon.documents["module_tree.json"])
+    assert [module["op"] for module in tree["modules"]] == [
+        *("G", "G.0", "G.1"),
+        *("D", "D.0", "D.1"),
+    ]
+
+
+def test_a_second_model_is_not_root(client, daemon, caplog):
+    models = [new_model() for _ in range(3)]
+    with caplog.at_level(logging.WARNING, "msitd"):
+        handles = [msitd.register_hook(model, client) for model in models]
+    assert "recorded as 'root2'" in caplog.text
+    for model in models:
+        model(X)
+    assert recorded_ops(client, daemon) == {
+        f"{root}{tail}"
+        for root in ("root", "root2", "root3")
+        for tail in ("", ".0", ".1")
+    }
+    calls = {(r.op, r.call) for r in daemon.records}
+    assert {call for _, call in calls} == {0}
+    for handle in handles:
+        handle.remove()
+    # Names are free again with the hooks.
+    with msitd.register_hook(models[2], client) as handle:
+        assert "root.0" in handle._hooks
+
+
+def test_a_name_is_that_of_one_model(client):
+    model, other = new_model(), new_model()
+    with msitd.register_hook(model, client, name="G"):
+        with pytest.raises(ValueError, match="another model under the name 'G'"):
+            msitd.register_hook(other, client, name="G")
+        # Two handles of one model may share it.
+        with msitd.register_hook(model, client, name="G", op_pattern="G.0"):
+            pass
+    with msitd.register_hook(other, client, name="G"):
+        pass
+    for name in ("", "x" * 200):
+        with pytest.raises(ValueError, match="name"):
+            msitd.register_hook(model, client, name=name)
+
+
+def test_hooks_that_were_left_on_are_not_unnoticed(caplog):
+    model = new_model()
+    caplog.set_level(logging.WARNING, "msitd")
+    with contextlib.ExitStack() as ends:
+        # A fake daemon has one stream.
+        daemons = [FakeDaemon() for _ in range(3)]
+        for daemon in daemons:
+            ends.callback(daemon.stop)
+        first, second, third = (
+            ends.enter_context(msitd.Client(f"run{number}", endpoint=daemon.endpoint))
+            for number, daemon in enumerate(daemons)
+        )
+        left = msitd.register_hook(model, first)
+        msitd.register_hook(model, second).remove()
+        assert "into run 'run0', too" in caplog.text
+        caplog.clear()
+        # Hooks whose client is closed are taken away.
+        first.close()
+        with msitd.register_hook(model, third):
+            assert left._torch_handles == []
+        assert caplog.text == ""
+
+
+def test_a_client_that_is_open_is_in_the_way(daemon):
+    with msitd.Client("run", endpoint=daemon.endpoint):
+        with pytest.raises(
+            msitd.MsitError, match=rf"RANK_BUSY.*this process.*{__file__}"
+        ):
+            msitd.Client("run", endpoint=daemon.endpoint)
+        # Another rank, another run, another daemon.
+        with msitd.Client("run", 1, 2, daemon.endpoint):
+            pass
+        with msitd.Client("other", endpoint=daemon.endpoint):
+            pass
+    with msitd.Client("run", endpoint=daemon.endpoint):
+        pass
+
+
+def test_clients_that_append_share_one_stream(daemon):
+    first = msitd.Client("run", endpoint=daemon.endpoint)
+    second = msitd.Client("run", endpoint=daemon.endpoint, if_exists="append")
+    first.next_token()
+    assert second.token == 1
+    first.record(X, op="a")
+    first.close()
+    assert not second.closed
+    assert len(daemon.records) == 1
+    second.record(X, op="b")
+    second.close()
+    assert second.closed
+    assert [(r.op, r.token) for r in daemon.records] == [("a", 1), ("b", 1)]
+    with pytest.raises(msitd.MsitError, match="closed"):
+        first.record(X, op="c")
+
+
+def test_replacing_closes_the_client_of_before(daemon, caplog):
+    first = msitd.Client("run", endpoint=daemon.endpoint)
+    msitd.Client("run", endpoint=daemon.endpoint, if_exists="append")
+    with (
+        caplog.at_level(logging.WARNING, "msitd"),
+        msitd.Client("run", endpoint=daemon.endpoint, if_exists="replace"),
+    ):
+        assert first.closed
+        assert __file__ in caplog.text
