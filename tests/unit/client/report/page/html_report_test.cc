@@ -118,10 +118,28 @@ TEST(HtmlReportTest, ARowHasWhatDecidedAndWhichSideIsNotFinite) {
   EXPECT_EQ(cells[17], 1.0);
 }
 
+TEST(HtmlReportTest, ReasonsThatNameDifferentRunsAreNotAlike) {
+  v1::Comparison comparison;
+  comparison.set_golden_run("tp1");
+  comparison.set_target_run("tp2");
+  const auto alike = [&comparison](const std::string& reason) {
+    v1::ComparisonRow row;
+    row.set_verdict(v1::UNMATCHED);
+    row.set_reason(reason);
+    const Json data = DataOf(PageOf({}, comparison, row));
+    return data["texts"][data["rows"][0].back().get<int>()].get<std::string>();
+  };
+  EXPECT_NE(alike("only in run tp1"), alike("only in run tp2"));
+  EXPECT_EQ(alike("only in run tp1; run tp2 lacks rank 3"),
+            alike("only in run tp1; run tp2 lacks rank 5"));
+}
+
 TEST(HtmlReportTest, TargetsOfOtherNamesAreSaidAndWhy) {
   const auto pairing_of = [](const v1::ComparisonRow& row) {
     const Json data = DataOf(PageOf({}, v1::Comparison(), row));
-    return data["texts"][data["rows"][0].back().get<int>()];
+    const Json& cells = data["rows"][0];
+    // Before the reason without its numbers.
+    return data["texts"][cells[cells.size() - 2].get<int>()];
   };
   v1::ComparisonRow row;
   row.set_op("conv");
