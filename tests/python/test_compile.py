@@ -650,6 +650,7 @@ SEE_NO_TENSORS = {
     "daemon.face_client",
     "daemon.launches",
     "daemon.msitctl",
+    "daemon.patience",
     "daemon.private_daemon",
     "daemon.programs",
     "daemon.ranks",

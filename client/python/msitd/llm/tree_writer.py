@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msitd._core.daemon.patience import Patience
 from msitd._core.daemon.trees import move_into, remove_all
 from msitd.llm import analysis, folders
 
@@ -23,6 +24,8 @@ _logger = logging.getLogger("msitd")
 
 # A user who watches the folder sees a token this long after its end.
 _POLL_S = 0.25
+# Longest wait for a daemon.
+_FLUSH_MAX_S = 30.0
 # Of one export, since the system bounds an argument.
 _TOKENS_MAX = 1000
 
@@ -54,6 +57,7 @@ class TreeWriter:
 
     def __init__(self, client: Client, wanted: Wanted, msitctl: Msitctl) -> None:
         self._client = client
+        self._patience = Patience(client, _FLUSH_MAX_S)
         self._wanted = wanted
         self._msitctl = msitctl
         # Whether nothing failed that was to be written. Known at the end.
@@ -105,7 +109,7 @@ class TreeWriter:
         self._to_do = self._to_do[len(tokens) :]
         weights, self._weights = self._weights, False
         try:
-            self._client.flush()
+            self._patience.flush()
             if weights:
                 self._export(["--io", "weight"])
             if tokens:

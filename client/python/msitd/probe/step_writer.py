@@ -8,6 +8,7 @@ import os
 import tempfile
 from typing import TYPE_CHECKING, Any
 
+from msitd._core.daemon.patience import Patience
 from msitd._core.daemon.trees import move_into, remove_all
 from msitd.probe.capture import keeps_bytes
 from msitd.probe.dump_text import rewrite_dump
@@ -31,7 +32,8 @@ _SIDES = {
     "IO_GRAD_INPUT": ("backward", "output"),
 }
 
-# A daemon that is away this long may come back for a later step.
+# Longest wait of one step for a daemon. One that is away longer may come back for a later
+# step, which then waits shortly.
 _FLUSH_MAX_S = 60.0
 
 
@@ -45,6 +47,7 @@ class StepWriter:
 
     def __init__(self, recording: Recording, rank: int) -> None:
         self._recording = recording
+        self._patience = Patience(recording.client, _FLUSH_MAX_S)
         self._rank = rank
         # Folders that were written here. Others there are of earlier programs.
         self._written: set[str] = set()
@@ -69,7 +72,7 @@ class StepWriter:
             RuntimeError: msitctl failed, and others as in `write`.
         """
         for step, (folder_name, settings) in list(self._failed.items()):
-            self._recording.client.flush(_FLUSH_MAX_S)
+            self._patience.flush()
             self._export_wanted(step, folder_name, settings)
             del self._failed[step]
 
@@ -92,7 +95,7 @@ class StepWriter:
         self._failed[step] = (folder_name, settings)
         if settings.level != "debug":
             self._record_documents(step, settings)
-        recording.client.flush(_FLUSH_MAX_S)
+        self._patience.flush()
         self._export_wanted(step, folder_name, settings)
         del self._failed[step]
         counters = recording.client.counters()
