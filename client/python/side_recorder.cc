@@ -25,6 +25,41 @@ const char* TextOf(PyObject* text) {
   return is_whole ? bytes : nullptr;
 }
 
+// Returns whether the index of what `key` leads to may be that of something
+// else in the same side of a call: Python finds that out.
+bool MayRepeat(PyObject* key) {
+  if (!PyUnicode_CheckExact(key)) return true;
+  const char* const text = TextOf(key);
+  if (text == nullptr || *text == '\0') return true;
+  const bool is_number = *text >= '0' && *text <= '9';
+  return is_number || std::strchr(text, '.') != nullptr;
+}
+
+// The same of all keys of dicts in `value`.
+bool HasKeyThatMayRepeat(PyObject* value, int depth) {
+  if (depth >= kDepthMax) return false;
+  if (PyTuple_CheckExact(value)) {
+    for (Py_ssize_t i = 0; i < PyTuple_Size(value); ++i) {
+      if (HasKeyThatMayRepeat(PyTuple_GetItem(value, i), depth + 1))
+        return true;
+    }
+  } else if (PyList_CheckExact(value)) {
+    for (Py_ssize_t i = 0; i < PyList_Size(value); ++i) {
+      const nb::object item = nb::borrow(PyList_GetItem(value, i));
+      if (HasKeyThatMayRepeat(item.ptr(), depth + 1)) return true;
+    }
+  } else if (PyDict_CheckExact(value)) {
+    const nb::list items = nb::steal<nb::list>(PyDict_Items(value));
+    for (nb::handle item : items) {
+      if (MayRepeat(PyTuple_GetItem(item.ptr(), 0)) ||
+          HasKeyThatMayRepeat(PyTuple_GetItem(item.ptr(), 1), depth + 1)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 // One side of one call. The parts of its records that all leaves share are in
@@ -100,6 +135,12 @@ class SideRecorder::Walk {
     }
   }
 
+  void VisitOther(PyObject* value, const nb::object& path, int depth) {
+    value_count_ = nb::cast<int>(
+        side_.record_other_(nb::handle(value), path, depth, side_.io_, call_,
+                            identities_, value_count_));
+  }
+
  private:
   // Makes the path that of a child, and returns its length before.
   size_t Enter(std::string_view key) {
@@ -172,12 +213,6 @@ class SideRecorder::Walk {
     return true;
   }
 
-  void VisitOther(PyObject* value, const nb::object& path, int depth) {
-    value_count_ = nb::cast<int>(
-        side_.record_other_(nb::handle(value), path, depth, side_.io_, call_,
-                            identities_, value_count_));
-  }
-
   // Runs what records `leaf`. An Exception that it raises is noted of the leaf;
   // all else, such as KeyboardInterrupt, goes on.
   template <typename Function>
@@ -219,6 +254,7 @@ SideRecorder::SideRecorder(nb::object client, nb::object reader, nb::str io,
       io_number_(io_number),
       keeps_values_(keeps_values),
       record_other_(leaves.attr("record_other")),
+      record_arguments_(leaves.attr("record_arguments")),
       note_failure_(leaves.attr("note_failure")),
       native_(nb::cast<Client&>(client_).get()),
       tensors_(nb::cast<const TorchReader&>(reader_)) {}
@@ -230,6 +266,11 @@ void SideRecorder::RecordArguments(const nb::tuple& args,
   const RecordingScope scope(native_);
   Walk walk(*this, call, identities);
   if (!walk.IsAskedFor()) return;
+  if (HasKeyThatMayRepeat(args.ptr(), -1) ||
+      HasKeyThatMayRepeat(kwargs.ptr(), -1)) {
+    record_arguments_(args, kwargs, io_, call, identities);
+    return;
+  }
   for (Py_ssize_t i = 0; i < PyTuple_Size(args.ptr()); ++i) {
     walk.VisitAt(i, PyTuple_GetItem(args.ptr(), i), 0);
   }
@@ -240,7 +281,12 @@ void SideRecorder::RecordResult(nb::handle result, const nb::tuple& call,
                                 nb::handle identities) const {
   const RecordingScope scope(native_);
   Walk walk(*this, call, identities);
-  if (walk.IsAskedFor()) walk.Visit(result.ptr(), 0);
+  if (!walk.IsAskedFor()) return;
+  if (HasKeyThatMayRepeat(result.ptr(), 0)) {
+    walk.VisitOther(result.ptr(), nb::str(""), 0);
+  } else {
+    walk.Visit(result.ptr(), 0);
+  }
 }
 
 }  // namespace msitd::python

@@ -53,6 +53,7 @@ class SideRecorder {
   int32_t io_number_;
   bool keeps_values_;
   nanobind::object record_other_;
+  nanobind::object record_arguments_;
   nanobind::object note_failure_;
   msit_client* native_;
   const TorchReader& tensors_;

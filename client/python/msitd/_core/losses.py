@@ -11,6 +11,7 @@ from msitd._core.counters import Counters
 
 if TYPE_CHECKING:
     from msitd._core.devices.copies import DeviceCopies
+    from msitd._core.not_recorded import NotRecorded
 
 _logger = logging.getLogger("msitd")
 
@@ -65,11 +66,16 @@ class Losses:
 
 
 def close_forgotten(
-    losses: Losses, native: _msit.Client, copies: DeviceCopies, timeout_us: int
+    losses: Losses,
+    native: _msit.Client,
+    copies: DeviceCopies,
+    not_recorded: NotRecorded,
+    timeout_us: int,
 ) -> None:
     """Closes a client that nobody has closed. Raises nothing."""
     try:
         left = copies.wait(timeout_us / 1_000_000)
+        not_recorded.finish()
         code = native.close(int(max(left, 0) * 1_000_000))
     except KeyboardInterrupt:
         code = _msit.TIMEOUT

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import secrets
 import threading
-from collections.abc import Collection
+import weakref
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,6 +96,7 @@ class NotRecorded:
         self._lock = threading.RLock()
         self._tally = Tally()
         self._uncalled: set[str] = set()
+        self._sources: list[weakref.WeakMethod[Callable[[], None]]] = []
         # Other clients of the rank have documents of their own.
         self._name = f"{DOCUMENT_NAME}/{secrets.token_hex(8)}.json"
         self._version = 0
@@ -115,6 +117,21 @@ class NotRecorded:
         with self._lock:
             self._has_news = self._has_news or not self._uncalled.issuperset(ops)
             self._uncalled.update(ops)
+
+    def add_source(self, report: Callable[[], None]) -> None:
+        """Adds a method that counts, at the end, what is known only then."""
+        with self._lock:
+            self._sources = [each for each in self._sources if each() is not None]
+            self._sources.append(weakref.WeakMethod(report))
+
+    def finish(self) -> int:
+        """Has all sources count, and tells the daemon. Returns a code of libmsit."""
+        with self._lock:
+            sources = [source() for source in self._sources]
+        for report in sources:
+            if report is not None:
+                report()
+        return self.tell()
 
     def tell(self) -> int:
         """Tells the daemon what it has not been told. Returns a code of libmsit."""

@@ -207,13 +207,9 @@ class Client(OpenOnce, Documents):
         self._copies = DeviceCopies(
             self._native, self._not_recorded, max_block, reduce_on_device
         )
+        parts = (self._losses, self._native, self._copies, self._not_recorded)
         self._finalizer = weakref.finalize(
-            self,
-            close_forgotten,
-            self._losses,
-            self._native,
-            self._copies,
-            _microseconds(close_timeout),
+            self, close_forgotten, *parts, _microseconds(close_timeout)
         )
         self.opening = open_clients.Opening(endpoint, rank)
         open_clients.add(self)
@@ -552,7 +548,7 @@ class Client(OpenOnce, Documents):
             return self.flush(timeout, check=check)
         if self._finalizer.alive:
             timeout = max(self._copies.wait(timeout), 0)
-            self._not_recorded.tell()
+            self._not_recorded.finish()
         if self._finalizer.detach() is None:
             return 0
         open_clients.remove(self)

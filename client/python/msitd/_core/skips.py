@@ -24,10 +24,16 @@ class Skips:
         self._lock = threading.Lock()
         self._tally = Tally()
 
-    def count(self, op: str, index: str, reason: str) -> None:
-        """Counts one leaf or call, and logs the first loss. Raises nothing."""
+    def count(
+        self, op: str, index: str, reason: str, *, is_logged: bool = True
+    ) -> None:
+        """Counts one leaf or call. Raises nothing.
+
+        Args:
+            is_logged: Whether the first loss is logged.
+        """
         try:
-            self._count(op, index, reason_of(reason))
+            self._count(op, index, reason_of(reason), is_logged)
         except Exception:  # noqa: BLE001 - a handler of the logger may raise anything
             return
 
@@ -46,14 +52,14 @@ class Skips:
 
         return GuardedHook(hook, report)
 
-    def _count(self, op: str, index: str, reason: str) -> None:
+    def _count(self, op: str, index: str, reason: str, is_logged: bool) -> None:
         with self._lock:
             has_told = any(known not in HARMLESS for known in self._tally.by_reason)
             self._tally.add(op, index, reason)
         try:
             self._not_recorded.count(op, index, reason)
         finally:
-            if not has_told and reason not in HARMLESS:
+            if is_logged and not has_told and reason not in HARMLESS:
                 _logger.warning(
                     "%s %s is not recorded: %s (said once; see HookHandle.skipped)",
                     op,

@@ -70,13 +70,29 @@ class Recording:
             self._hooked.append(model)
             plain = AS_HELD.unwrap(model)
             prefix = f"Module.{number}." if is_list else "Module."
-            modules = dict(AS_HELD.named_modules(plain))
-            ops = {
-                name: f"{prefix}{name}.{type(module).__name__}" if name else _ROOT
-                for name, module in modules.items()
-            }
-            self.watch(model, ops.__getitem__)
+            self.watch(model, self._namer(plain, prefix))
+
+    def _namer(self, model: torch.nn.Module, prefix: str) -> Callable[[str], str]:
+        """Returns what names the modules of a model, and tells the listener of them.
+
+        A name that it does not know is that of a module that was put in later.
+        """
+        ops: dict[str, str] = {}
+
+        def look() -> None:
+            modules = dict(AS_HELD.named_modules(model))
+            for name, module in modules.items():
+                kind = type(module).__name__
+                ops[name] = f"{prefix}{name}.{kind}" if name else _ROOT
             self.listener.add_modules({ops[name]: modules[name] for name in modules})
+
+        def op_of(name: str) -> str:
+            if name not in ops:
+                look()
+            return ops[name]
+
+        look()
+        return op_of
 
     def watch(self, model: torch.nn.Module, op_of: Callable[[str], str]) -> HookHandle:
         """Puts hooks on the modules of a model whose ops begin with `Module.`."""

@@ -62,12 +62,9 @@ class Backward:
         self._gradients = Gradients(client, leaves, skips)
         self.in_graphs = GraphGradients(self._gradients, client, skips)
         self._thread = thread
-        # Of calls in graphs, which do not tell their module.
-        self._modules = {
-            op: weakref.ref(module)
-            for name, module in names.named_modules(model)
-            if (op := op_of(name)) is not None
-        }
+        self._op_of = op_of
+        self._names = names
+        self._modules = self._modules_of(model)
         self._token = token
         gradients, in_graphs = self._gradients, self.in_graphs
 
@@ -82,6 +79,22 @@ class Backward:
         self._parameters = Parameters(
             client, leaves, skips, op_of, token, token_of_backward, has_ties, names
         )
+
+    def follow(self, model: torch.nn.Module) -> None:
+        """Is told that the model has other modules now."""
+        self._modules = self._modules_of(model)
+        # A parameter may have moved to another op. The next pass watches all again.
+        self._parameters.remove()
+
+    def _modules_of(
+        self, model: torch.nn.Module
+    ) -> dict[str, weakref.ref[torch.nn.Module]]:
+        """Returns modules by op, for calls in graphs, which do not tell theirs."""
+        return {
+            op: weakref.ref(module)
+            for name, module in self._names.named_modules(model)
+            if (op := self._op_of(name)) is not None
+        }
 
     def begin_pass(self, has_gradients: bool) -> None:
         """Is told that a pass begins, and whether gradients are enabled there."""

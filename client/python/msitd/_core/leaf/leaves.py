@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msitd import _msit
 from msitd._core.leaf import memory, objects, parts, values
-from msitd._core.leaf.walk import walk, walk_arguments, walk_result
+from msitd._core.leaf.walk import TOO_DEEP, walk, walk_arguments, walk_result
 from msitd._core.not_recorded import reason_of
 from msitd._core.vocabulary import IO_NUMBERS, KIND_NUMBERS
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 # Values recorded of one side of one call. A list of a million numbers is no argument
 # that anybody looks at.
 _VALUES_MAX = 256
+
+_SAME_INDEX = "parts of a call that have the same index as another part"
+_TOO_DEEP = "structures that are nested more than 16 deep"
+_USED_UP = "what a generator or an iterator yields: recording would use it up"
 
 
 class Placements(Protocol):
@@ -149,7 +153,12 @@ class LeafRecorder:
             return value_count
         op, token, number, stack, *_ = call
         placements = self._placements
+        seen: set[str] = set()
         for index, leaf in self._all_of(leaves, call):
+            if index in seen:
+                self._skips.count(op, index, _SAME_INDEX)
+                continue
+            seen.add(index)
             try:
                 if isinstance(leaf, tensor_type):
                     if listener is not None:
@@ -210,6 +219,18 @@ class LeafRecorder:
         leaves = walk(value, path, depth, self._tensor_type)
         return self.record(leaves, io, call, identities, value_count)
 
+    def record_arguments(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        io: str,
+        call: Call,
+        identities: Identities | None,
+    ) -> None:
+        """Records arguments of which `_msit.SideRecorder` sees that indexes may repeat."""
+        leaves = walk_arguments(args, kwargs, self._tensor_type, True)
+        self.record(leaves, io, call, identities)
+
     def note_failure(
         self, leaf: Any, index: str, io: str, call: Call, problem: Exception | int
     ) -> None:
@@ -246,6 +267,12 @@ class LeafRecorder:
         if isinstance(value, values.Described):
             if value.lack:
                 self._skips.count(call.op, index, value.lack)
+            return
+        if value is TOO_DEEP:
+            self._skips.count(call.op, index, _TOO_DEEP)
+            return
+        if objects.is_used_up(value):
+            self._skips.count(call.op, index, _USED_UP)
             return
         if not objects.holds_tensors(value, self._tensor_type):
             return

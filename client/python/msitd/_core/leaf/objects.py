@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping
 from typing import Any
 
 # Objects looked at inside of one argument, and how deep.
@@ -26,6 +27,13 @@ _CLOSED = (
 
 # Classes of which an object held a tensor once.
 _holders: set[type] = set()
+
+
+def is_used_up(value: Any) -> bool:
+    """Returns whether looking at what `value` holds would take that from the program."""
+    return isinstance(value, (Iterator, AsyncIterator, Awaitable)) and not isinstance(
+        value, io.IOBase
+    )
 
 
 def holds_tensors(value: Any, tensor_type: type) -> bool:

@@ -9,12 +9,18 @@ have an index of the same kind.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, MappingView
 from typing import Any
 
-# Deeper nesting is not searched. Nothing real has it, and a structure that contains
-# itself ends there.
+# Deeper nesting is not searched: a structure that contains itself ends there.
 _DEPTH_MAX = 16
+
+
+class _TooDeep:
+    """Stands for a structure that is nested too deep to be searched."""
+
+
+TOO_DEEP = _TooDeep()
 
 
 def walk_arguments(
@@ -95,6 +101,8 @@ def _walk(
             yield path or "0", value
         return
     if depth >= _DEPTH_MAX:
+        if values:
+            yield path, TOO_DEEP
         return
     for key, child in children:
         child_path = f"{path}.{key}" if path else str(key)
@@ -109,6 +117,9 @@ def _children_of(value: Any) -> Iterable[tuple[Any, Any]] | None:
         return value.items() or None
     if isinstance(value, (tuple, list)):
         return enumerate(value) if value else None
+    # What `values()` and others of a dict return.
+    if isinstance(value, MappingView):
+        return enumerate(value)
     # Dynamo of some versions looks into no class of torch itself, such as torch.device.
     if type(value).__module__ == "torch":
         return None

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from msitd._core.gradient.backward import Backward
 from msitd._core.graph import compiled, graphs
-from msitd._core.graph.sites import BEFORE, Caller
 from msitd._core.leaf.leaves import Call, LeafRecorder, Placements
 from msitd._core.leaf.stacks import STACK_LEVELS
 from msitd._core.listening import safe_listener
-from msitd._core.module import hooked_models, optimizers
+from msitd._core.module import fast_paths, hooked_models, optimizers
+from msitd._core.module.graph_hooks import GraphHooks
 from msitd._core.module.model_facts import ModelFacts
 from msitd._core.module.module_tree import outermost_modules
 from msitd._core.module.native_calls import NativeCalls, Progress, leave_to_python
@@ -22,12 +22,13 @@ from msitd._core.module.op_names import recorded_op, recorded_token
 from msitd._core.module.phases import record_phase
 from msitd._core.module.placed_hooks import ModuleHooks, PlacedHooks
 from msitd._core.module.steps import Steps
+from msitd._core.module.structure import Structure
 from msitd._core.module.threads import Forward, Thread, is_replica
+from msitd._core.module.uncalled import Unseen
 from msitd._core.module.wrappers import PLAIN, ModuleNames
 from msitd._core.not_recorded import DOCUMENT_NAME as SKIPS_NAME
 from msitd._core.not_recorded import RECOMPUTED, REPLICA, reason_of
 from msitd._core.patterns import compile_patterns
-from msitd._core.removable import Removable
 from msitd._core.skips import Skips, is_in_backward
 from msitd._core.torch_version import require_torch
 from msitd._core.vocabulary import IO_ANY
@@ -35,7 +36,6 @@ from msitd._core.vocabulary import IO_ANY
 if TYPE_CHECKING:
     import torch
 
-    from msitd._core.gradient.graph_gradients import GraphGradients
     from msitd._core.leaf.identities import Identities
     from msitd._core.listening import CallListener
     from msitd._core.recorder import Client
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("msitd")
 
 
-class HookHandle(Removable):
+class HookHandle(GraphHooks):
     """The hooks of one `register_hook`. Any thread may run the model.
 
     Args:
@@ -162,19 +162,14 @@ class HookHandle(Removable):
                 has_ties=has_ties,
                 names=names,
             )
-        outermost = {id(module) for module in outermost_modules(model, names)}
+        self._names = names
+        self._weights = weights
+        self._known_weights: set[tuple[str, str, int]] = set()
+        self._structure = Structure(model)
+        self._unseen = Unseen(model, client, self._skips, op_of, self._progress, names)
         try:
-            facts = ModelFacts(client, model, names, self._skip)
-            facts.record_modules(op_of)
-            if weights:
-                known = self._identities()
-                facts.record_weights(self._leaves, self._recorded_op_of, known)
-            for path, module in names.named_modules(model):
-                self._hook_module(
-                    module, op_of(path), module is model, id(module) in outermost
-                )
-            # Existing graphs do not know of the hooks.
-            compiled.forget_graphs()
+            self._hook_modules(model)
+            client._not_recorded.add_source(self._unseen.report)
         except BaseException:
             self.remove()
             raise
@@ -182,15 +177,16 @@ class HookHandle(Removable):
     @property
     def skipped_count(self) -> int:
         """Leaves and calls that could not be recorded, such as tensors on `meta`."""
-        return self._skips.lost_count()
+        return self._skips.lost_count() + sum(self._unseen.counts().values())
 
     @property
     def skipped(self) -> dict[str, int]:
         """How many leaves and calls were not recorded, by reason.
 
-        What checkpointing runs again is among them: it is recorded the first time.
+        What checkpointing runs again is among them: it is recorded the first time. So
+        are modules that hooks did not see so far although the module around them ran.
         """
-        return self._skips.by_reason()
+        return {**self._skips.by_reason(), **self._unseen.counts()}
 
     def step(self) -> None:
         """Ends a step: the token advances, unless it has done so since the last pass.
@@ -231,6 +227,7 @@ class HookHandle(Removable):
         if not self._torch_handles:
             return
         self._steps.end()
+        self._unseen.report()
         if self._backward is not None:
             self._backward.remove()
         for handle in self._torch_handles:
@@ -257,10 +254,49 @@ class HookHandle(Removable):
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._skip("optimizer", "", error)
 
+    def _hook_modules(self, model: torch.nn.Module) -> None:
+        """Puts hooks on the modules that the model has now, and records which these are."""
+        names, op_of = self._names, self._op_of
+        facts = ModelFacts(self._client, model, names, self._skip)
+        facts.record_modules(op_of)
+        if self._weights:
+            facts.record_weights(
+                self._leaves,
+                self._recorded_op_of,
+                self._identities(),
+                self._known_weights,
+            )
+        outermost = {id(module) for module in outermost_modules(model, names)}
+        for path, module in names.named_modules(model):
+            self._hook_module(
+                module, op_of(path), module is model, id(module) in outermost
+            )
+        # Existing graphs do not know of the hooks.
+        compiled.forget_graphs()
+
+    def _follow_structure(self) -> None:
+        """Puts hooks on modules that have come into the model since the last pass."""
+        model = self._structure.changed()
+        if model is None:
+            return
+        for handle in self._torch_handles:
+            handle.remove()
+        self._torch_handles.clear()
+        self._placed.remove()
+        self._hooks.clear()
+        self._progress.uncalled.clear()
+        self._hook_modules(model)
+        self._progress.uncalled.difference_update(self._progress.begun)
+        if self._backward is not None:
+            self._backward.follow(model)
+
     def _hook_module(
         self, module: torch.nn.Module, op: str, is_root: bool, is_outermost: bool
     ) -> None:
         hooks = self._recording_hooks(op) if self._matches(op) else None
+        if hooks is not None and fast_paths.may_have_one(module):
+            self._keep_out_of_graphs(hooks)
+            hooks = fast_paths.counting(hooks, op, self._skips, self._is_tracing)
         if is_root or is_outermost:
             hooks = self._pass_hooks(op, weakref.ref(module), is_root, hooks)
         if hooks is None:
@@ -273,6 +309,9 @@ class HookHandle(Removable):
         # Containers have no forward.
         if type(module).forward is not self._no_forward and self._matches(op):
             self._progress.uncalled.add(op)
+        self._keep_out_of_graphs(hooks)
+
+    def _keep_out_of_graphs(self, hooks: ModuleHooks) -> None:
         for hook in hooks:
             if self._note is None:
                 compiled.make_opaque(hook)
@@ -471,6 +510,8 @@ class HookHandle(Removable):
             )
             forward.trains = self._steps.is_training(forward.has_gradients)
             forward.token = self._steps.begin_pass(op, is_root, forward.trains)
+            if caller is None:
+                self._follow_structure()
             if self._backward is not None:
                 self._backward.begin_pass(forward.has_gradients)
             self._placed.follow(forward.token)
@@ -493,47 +534,6 @@ class HookHandle(Removable):
                 self._steps.end_pass(forward.token, is_root, result)
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._skip(self._root_op, "", error)
-
-    @property
-    def graph_gradients(self) -> GraphGradients | None:
-        """See graphs.Recorder."""
-        is_there = self._backward is not None and self._torch_handles
-        return self._backward.in_graphs if is_there else None
-
-    def count_in_graph(self, op: str, reason: str) -> None:
-        """See graphs.Recorder."""
-        if self._torch_handles:
-            self._progress.begun.add(op)
-            self._progress.uncalled.discard(op)
-            self._skips.count(op, "", reason)
-
-    def run_in_graph(
-        self, side: str, op: str, leaves: dict[str, Any], caller: Caller
-    ) -> None:
-        """See graphs.Recorder."""
-        if not self._torch_handles:
-            return
-        # A graph that is made again for each change of the policy costs more.
-        self._placed.stay()
-        hooks = self._hooks.get(op)
-        if hooks is None:
-            return
-        thread = self._thread
-        thread.is_in_graph = True
-        thread.caller = caller
-        try:
-            if side == BEFORE:
-                hooks.before(None, (), leaves)
-            else:
-                thread.forward.forget_raised(op)
-                calls = thread.forward.calls
-                if self._backward is not None and calls and calls[-1].op == op:
-                    self._backward.end_in_graph(calls[-1])
-                hooks.after(None, (), {}, leaves or None)
-        except Exception as error:  # noqa: BLE001 - never the model's problem
-            self._skip(op, "", error)
-        finally:
-            thread.is_in_graph, thread.caller = False, None
 
     def _begin(
         self,

@@ -51,15 +51,21 @@ class ModelFacts:
         leaves: LeafRecorder,
         op_of: Callable[[str], str | None],
         identities: Identities | None,
+        known: set[tuple[str, str, int]],
     ) -> None:
         """Records each parameter once, at the current token, with the op of its module.
 
         Args:
             op_of: Gives None for a module that is not recorded.
+            known: Ops, names and ids of the parameters that are recorded already. Those
+                of the model are added.
         """
         token = self._client.token
         for module, name, parameter in self._names.named_parameters(self._model):
             op = op_of(module)
-            if op is not None and self._client.selects(op, "weight", token):
+            if op is None or (op, name, id(parameter)) in known:
+                continue
+            known.add((op, name, id(parameter)))
+            if self._client.selects(op, "weight", token):
                 call = Call(op, token, 0, None)
                 leaves.record([(name, parameter)], "weight", call, identities)

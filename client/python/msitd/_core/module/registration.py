@@ -47,7 +47,13 @@ def register_hook(
 
     The modules of the model are recorded once, now, as the document
     `module_tree.json` of the rank: class, parent, and own parameters and
-    buffers of each.
+    buffers of each. If modules are added or replaced later, the next forward
+    puts hooks on them and records another version of the document.
+
+    Hooks see calls of modules. A module whose `forward()` is called directly, or
+    whose weight is given to a function, is not seen. Such modules are counted in
+    `HookHandle.skipped`, and logged when hooks are removed or the client is
+    closed.
 
     Inputs are copied before the module runs, outputs when it returns, so that
     later changes in place do not alter the record. A problem with one tensor is
