@@ -105,6 +105,9 @@ TorchReader::TorchReader(const nb::capsule& exchange, nb::type_object tensor,
       parameter_(std::move(parameter)),
       requires_grad_(
           nb::steal<nb::str>(PyUnicode_InternFromString("requires_grad"))),
+      dtype_(nb::steal<nb::str>(PyUnicode_InternFromString("dtype"))),
+      int8_(nb::module_::import_("torch").attr("int8")),
+      uint8_(nb::module_::import_("torch").attr("uint8")),
       is_neg_(nb::steal<nb::str>(PyUnicode_InternFromString("is_neg"))),
       is_conj_(nb::steal<nb::str>(PyUnicode_InternFromString("is_conj"))) {
   if (api_->header.major != kMajorVersion || api_->look == nullptr) {
@@ -125,6 +128,7 @@ bool TorchReader::Read(PyObject* object, Tensor* out) const {
   }
   out->dtype = DTypeOf(seen.dtype);
   if (out->dtype == MSIT_DTYPE_UNSPECIFIED) return false;
+  if (IsNarrow(object, out->dtype)) return false;
   const auto element_bytes = static_cast<int64_t>(msit_dtype_bytes(out->dtype));
   out->data = static_cast<const std::byte*>(seen.data) + seen.byte_offset;
   out->dim_count = seen.ndim;
@@ -141,6 +145,19 @@ bool TorchReader::Read(PyObject* object, Tensor* out) const {
   out->requires_grad =
       IsTrue(answer) ? MSIT_REQUIRES_GRAD_YES : MSIT_REQUIRES_GRAD_NO;
   return true;
+}
+
+bool TorchReader::IsNarrow(PyObject* object, int32_t dtype) const {
+  if (dtype != MSIT_DTYPE_INT8 && dtype != MSIT_DTYPE_UINT8) return false;
+  const nb::object& plain = dtype == MSIT_DTYPE_INT8 ? int8_ : uint8_;
+  PyObject* const own = PyObject_GetAttr(object, dtype_.ptr());
+  if (own == nullptr) {
+    PyErr_Clear();
+    return true;
+  }
+  const bool is_plain = own == plain.ptr();
+  Py_DECREF(own);
+  return !is_plain;
 }
 
 bool TorchReader::IsLazy(PyObject* object, int32_t dtype) const {

@@ -53,6 +53,10 @@ class TorchReader {
   bool Read(PyObject* object, Tensor* out) const;
 
  private:
+  // True if the elements have fewer bits than `dtype`, which DLPack gives for
+  // integers of 1 to 7 bits, too.
+  bool IsNarrow(PyObject* object, int32_t dtype) const;
+
   // True if the elements are not what their bytes say: those of a view of
   // negated or conjugated numbers.
   bool IsLazy(PyObject* object, int32_t dtype) const;
@@ -61,6 +65,9 @@ class TorchReader {
   nanobind::type_object tensor_;
   nanobind::type_object parameter_;
   nanobind::str requires_grad_;
+  nanobind::str dtype_;
+  nanobind::object int8_;
+  nanobind::object uint8_;
   nanobind::str is_neg_;
   nanobind::str is_conj_;
 };

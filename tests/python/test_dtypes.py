@@ -25,6 +25,8 @@ TORCH_DTYPES = [
     *(["complex32", "complex64", "complex128"]),
 ]
 
+SMALL_TORCH_DTYPES = ["int1", "int2", "int4", "uint1", "uint2", "uint4"]
+
 
 def values(dtype):
     return np.arange(12).reshape(3, 4).astype(dtype)
@@ -65,6 +67,55 @@ def test_torch(recorded, dtype):
     record = recorded(data)
     assert (record.dtype, record.shape) == (dtype, (3, 4))
     assert record.data == torch_bytes(data)
+
+
+def small_values(dtype):
+    """Returns all bytes as elements of a dtype, and as what the format has."""
+    raw = torch.arange(256, dtype=torch.uint8)
+    bits = int(dtype[-1])
+    low = raw & ((1 << bits) - 1)
+    if dtype.startswith("int"):
+        low = (low.to(torch.int16) ^ (1 << bits >> 1)) - (1 << bits >> 1)
+    return raw.view(getattr(torch, dtype)), low.to(torch.int8).numpy().tobytes()
+
+
+@pytest.mark.parametrize("shape", [(256,), (16, 16)])
+@pytest.mark.parametrize("dtype", SMALL_TORCH_DTYPES)
+def test_small_integers_of_torch(recorded, dtype, shape):
+    data, expected = small_values(dtype)
+    record = recorded(data.reshape(shape))
+    assert (record.dtype, record.shape) == (dtype, shape)
+    assert record.data == expected
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint2"])
+def test_small_integers_of_torch_in_a_module(client, daemon, dtype):
+    import msitd
+
+    data, expected = small_values(dtype)
+    model = torch.nn.Identity()
+    with msitd.register_hook(model, client):
+        model(data)
+    client.flush()
+    assert [(r.io, r.dtype) for r in daemon.records] == [
+        ("input", dtype),
+        ("output", dtype),
+    ]
+    assert {r.data for r in daemon.records} == {expected}
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [((), (2,)), ((0,), (0,)), ((256,), (512,)), ((2, 128), (2, 256))],
+)
+def test_packed_floats_of_torch_have_a_byte_each(recorded, shape, expected):
+    count = int(np.prod(shape))
+    raw = torch.arange(count, dtype=torch.uint8).reshape(shape)
+    record = recorded(raw.view(torch.float4_e2m1fn_x2))
+    assert (record.dtype, record.shape) == ("float4_e2m1fn", expected)
+    assert record.data == bytes(
+        half for byte in range(count) for half in (byte & 15, byte >> 4)
+    )
 
 
 @pytest.mark.parametrize(

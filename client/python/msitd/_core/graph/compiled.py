@@ -49,6 +49,7 @@ _GET_TENSORS = (
     "leaf.objects",
     "leaf.parts",
     "leaf.placement",
+    "leaf.small_elements",
     "leaf.stacks",
     "leaf.statistics_text",
     "leaf.values",

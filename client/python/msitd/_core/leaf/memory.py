@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from msitd import _msit
+from msitd._core.leaf import small_elements
 from msitd._core.leaf.placement import placement_of
 from msitd._core.vocabulary import REQUIRES_GRAD_NUMBERS
 
@@ -146,6 +147,9 @@ def _record_torch(
             raise TypeError("a tensor on the device `meta` has no bytes")
         if _is_captured(torch, origin.type):
             raise TypeError(_CAPTURED)
+    if dtype is None:
+        tensor = small_elements.in_whole_bytes(torch, tensor)
+    if origin.type != "cpu":
         if place[0] is None:
             place = (f"{origin.type}:{origin.index or 0}", *place[1:])
         code = copies.record(torch, tensor, number, place, facts)
@@ -239,7 +243,7 @@ _torch_dtype_numbers: dict[Any, int] = {}
 def _torch_dtype_number(torch_dtype: Any, dtype: str | None) -> int:
     number = _torch_dtype_numbers.get(torch_dtype)
     if number is None and dtype is None:
-        number = _dtype_number(str(torch_dtype).removeprefix("torch."))
+        number = _dtype_number(small_elements.name_of(torch_dtype))
         _torch_dtype_numbers[torch_dtype] = number
     if dtype is None:
         assert number is not None
