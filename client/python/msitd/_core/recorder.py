@@ -108,11 +108,11 @@ class Client(OpenOnce, Documents):
             tensors that come while memory is short; it waits if there is none.
             The counters say what was dropped and degraded. See msit_overflow in
             msit.h.
-        if_exists: What to do if the run already has tensors of this rank. Each
-            client is a recording of its own, also if this process has recorded
-            the run before. `fail` raises. `append` adds to them, as a
-            restarted job wants: `token` continues after the last token of the
-            run, the same for all ranks of a launch. Where the run already has a
+        if_exists: What to do if the run already has tensors of this rank from
+            another process. A stream that resumes after a broken connection, and
+            a later client of this process, do not count as another. `fail`
+            raises. `append` adds to them, as a restarted job wants: where the
+            run already has a
             tensor, its first bytes stay; the logger `msitd` says so once, and
             `Counters.conflict_count` counts later records with other bytes.
             `replace` deletes the run and makes it again, once for all ranks of
@@ -443,7 +443,7 @@ class Client(OpenOnce, Documents):
 
     @property
     def token(self) -> int:
-        """The current token. At first 0, or what `if_exists="append"` continues at."""
+        """The current token: 0 at first."""
         return self._native.token()
 
     @token.setter
