@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from msitd.v1 import run_service_pb2, run_service_pb2_grpc
 
-from daemon import BIN_DIR, Daemon
+from daemon import BIN_DIR, ROOT, Daemon
 
 ALICE, BOB, STRANGER = 50_001, 50_002, 50_003
 GROUP = 50_000
@@ -101,6 +101,16 @@ def audit(shared: Daemon, tmp_path: Path, count: int) -> list[dict[str, str]]:
 
 def import_words(shared: Daemon, run: str) -> tuple[str, ...]:
     return ("run", "import", str(shared.socket_dir / "a.npy"), "--run", run)
+
+
+def test_the_unit_keeps_users_apart_and_the_group_out() -> None:
+    unit = (ROOT / "deploy/systemd/msitd.service").read_text().splitlines()
+    # It would map all users but root and msitd to one number.
+    assert "PrivateUsers=no" in unit
+    # What it had to offer is had without it.
+    assert {"CapabilityBoundingSet=", "NoNewPrivileges=yes"} <= set(unit)
+    # The group may use the sockets, and only these.
+    assert {"StateDirectoryMode=0700", "RuntimeDirectoryMode=0750"} <= set(unit)
 
 
 @needs_root

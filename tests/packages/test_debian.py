@@ -19,8 +19,8 @@ CONFIG = "/etc/msitd/msitd.toml"
 @contextmanager
 def running(root: DebianRoot) -> Iterator[str]:
     """Runs the installed daemon as its unit does, and yields its socket folder."""
-    for folder in ("/var/lib/msitd", "/run/msitd"):
-        root.run("install", "-d", "-o", "msitd", "-g", "msitd", "-m", "0750", folder)
+    for folder, mode in (("/var/lib/msitd", "0700"), ("/run/msitd", "0750")):
+        root.run("install", "-d", "-o", "msitd", "-g", "msitd", "-m", mode, folder)
     command = ["/usr/bin/msitd", f"--config={CONFIG}", "--listen", "none"]
     process = subprocess.Popen(
         root.command(*command, user="msitd"),
