@@ -35,6 +35,7 @@ absl::Status ExportContext::Ask(const v1::ListTensorsRequest& request,
 }
 
 absl::Status ExportContext::Commit(OutputFile& file, const v1::Tensor* tensor) {
+  if (tensor != nullptr) SetTime(*tensor, file);
   const absl::Status status = file.Commit();
   if (tensor != nullptr && absl::IsAlreadyExists(status)) {
     AddProblem(*tensor, "another record has the name of its file");
@@ -42,6 +43,14 @@ absl::Status ExportContext::Commit(OutputFile& file, const v1::Tensor* tensor) {
   }
   if (status.ok()) ++counts_.file_count;
   return status;
+}
+
+void ExportContext::SetTime(const v1::Tensor& tensor, OutputFile& file) const {
+  constexpr int64_t kStepNs = 1000;
+  const auto& begin = run_.create_time();
+  const int64_t step = has_known_order_ ? tensor.sequence() : 0;
+  file.SetTime(begin.seconds() * 1'000'000'000 + begin.nanos() +
+               step * kStepNs);
 }
 
 void ExportContext::AddProblem(const v1::Tensor& tensor,

@@ -15,6 +15,7 @@
 #include "client/query/read_ahead.h"
 #include "msitd/v1/run_service.pb.h"
 #include "msitd/v1/tensor_service.pb.h"
+#include "protos/base/order_label.h"
 
 namespace msitd::exports {
 
@@ -32,12 +33,15 @@ class ExportContext {
         listener_(listener),
         folder_(folder),
         counts_(counts),
+        has_known_order_(HasKnownOrder(run.labels())),
         reads_(connection) {}
 
   ctl::Connection& connection() { return connection_; }
   const v1::Run& run() const { return run_; }
   const ExportOptions& options() const { return options_; }
   OutputFolder& folder() { return folder_; }
+  // False if sequences of the run are not the order of execution.
+  bool has_known_order() const { return has_known_order_; }
 
   // Says which records will be read next, in about this order. Takes a
   // range of them, and copies what it needs.
@@ -62,7 +66,9 @@ class ExportContext {
                    v1::ListTensorsResponse& response);
 
   // Puts a file in its place. DATA_LOSS, counted as a problem of `tensor`, if
-  // another record has that name.
+  // another record has that name. Files of tensors get times that ascend with
+  // their sequence, from the creation of the run on, since readers of some
+  // folders go by them; one time for all if the order is not known.
   absl::Status Commit(OutputFile& file, const v1::Tensor* tensor = nullptr);
 
   // Counts a record that is not written.
@@ -84,12 +90,15 @@ class ExportContext {
   ctl::Outcome OutcomeOf(const absl::Status& status) const;
 
  private:
+  void SetTime(const v1::Tensor& tensor, OutputFile& file) const;
+
   ctl::Connection& connection_;
   const v1::Run& run_;
   const ExportOptions& options_;
   const ExportListener& listener_;
   OutputFolder& folder_;
   ExportCounts& counts_;
+  const bool has_known_order_;
   ctl::ReadAhead reads_;
   std::string last_problem_;
   // What the daemon said that ended the export.

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -163,6 +164,14 @@ absl::Status OutputFile::Rename() {
 
 absl::Status OutputFile::Commit() {
   MSITD_RETURN_IF_ERROR(Flush());
+  if (time_ns_.has_value()) {
+    constexpr int64_t kSecondNs = 1'000'000'000;
+    const timespec time = {.tv_sec = *time_ns_ / kSecondNs,
+                           .tv_nsec = *time_ns_ % kSecondNs};
+    const std::array<timespec, 2> times = {time, time};
+    // A file system without such times is no reason to lose the file.
+    (void)futimens(fd_.get(), times.data());
+  }
   // Some file systems report a full disk only here.
   absl::Status status = close(fd_.release()) == 0
                             ? Rename()

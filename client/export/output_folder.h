@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,6 +38,10 @@ class OutputFile {
   absl::Status ReadAt(uint64_t offset, std::span<std::byte> out);
   uint64_t size() const { return flushed_ + buffer_.size(); }
 
+  // Sets the time of change that the file has once it appears, in nanoseconds
+  // since the epoch; without this, it is that of Commit.
+  void SetTime(int64_t time_ns) { time_ns_ = time_ns; }
+
   // Waits until what was written would outlive the machine.
   absl::Status Sync();
 
@@ -61,6 +66,7 @@ class OutputFile {
   UniqueFd fd_;
   std::string buffer_;
   uint64_t flushed_ = 0;
+  std::optional<int64_t> time_ns_;
 };
 
 // A folder that is filled. Links in it are not followed. Thread-compatible.

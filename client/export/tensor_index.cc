@@ -2,15 +2,15 @@
 #include "client/export/tensor_index.h"
 
 #include "client/export/writer/json_writer.h"
+#include "client/names/export_index.h"
 #include "protos/base/dtype.h"
+#include "protos/base/order_label.h"
 #include "protos/base/record_kind.h"
 #include "protos/base/tensor_key.h"
 #include "protos/status/status.h"
 
 namespace msitd::exports {
 namespace {
-
-constexpr char kIndexName[] = "tensors.jsonl";
 
 void AddFieldIfAny(JsonWriter& out, std::string_view key,
                    std::string_view text) {
@@ -19,13 +19,13 @@ void AddFieldIfAny(JsonWriter& out, std::string_view key,
 
 void AppendKey(const v1::Tensor& record, JsonWriter& out) {
   out.Field("name", record.name())
-      .Field("rank", int64_t{record.rank()})
-      .Field("device", record.device())
-      .Field("token", record.token())
-      .Field("op", record.op())
-      .Field("call", int64_t{record.call()})
-      .Field("io", IoName(static_cast<Io>(record.io())))
-      .Field("index", record.index());
+      .Field(names::kIndexRank, int64_t{record.rank()})
+      .Field(names::kIndexDevice, record.device())
+      .Field(names::kIndexToken, record.token())
+      .Field(names::kIndexOp, record.op())
+      .Field(names::kIndexCall, int64_t{record.call()})
+      .Field(names::kIndexIo, IoName(static_cast<Io>(record.io())))
+      .Field(names::kIndexIndex, record.index());
 }
 
 }  // namespace
@@ -45,30 +45,33 @@ std::string WhyNoBytes(const v1::Tensor& record) {
 
 absl::Status TensorIndex::Add(const v1::Tensor& record, const Place& place) {
   if (file_ == nullptr) {
-    MSITD_ASSIGN_OR_RETURN(file_, context_.folder().Create(kIndexName));
+    MSITD_ASSIGN_OR_RETURN(file_,
+                           context_.folder().Create(names::kExportIndex));
   }
   JsonWriter out(/*indent=*/0);
   out.BeginObject();
-  AddFieldIfAny(out, "file", place.file);
-  AddFieldIfAny(out, "member", place.member);
+  AddFieldIfAny(out, names::kIndexFile, place.file);
+  AddFieldIfAny(out, names::kIndexMember, place.member);
   AppendKey(record, out);
   const auto kind = static_cast<RecordKind>(record.kind());
-  out.Field("kind", RecordKindName(kind));
+  out.Field(names::kIndexKind, RecordKindName(kind));
   if (!IsValue(kind) || !IsTextOnly(kind)) {
-    out.Field("dtype", DTypeName(static_cast<DType>(record.dtype())));
-    out.Key("shape").BeginList();
+    out.Field(names::kIndexDType,
+              DTypeName(static_cast<DType>(record.dtype())));
+    out.Key(names::kIndexShape).BeginList();
     for (const int64_t extent : record.shape()) out.Number(extent);
     out.EndList();
     out.Field("size_bytes", record.size_bytes());
   }
   AddFieldIfAny(out, "stored_as", place.stored_as);
-  if (HasValueText(kind)) out.Field("value", record.value());
+  if (HasValueText(kind)) out.Field(names::kIndexValue, record.value());
   if (record.has_requires_grad()) {
-    out.Key("requires_grad").Bool(record.requires_grad());
+    out.Key(names::kIndexRequiresGrad).Bool(record.requires_grad());
   }
-  out.Field("sequence", record.sequence());
+  out.Field(names::kIndexSequence, record.sequence());
+  if (!context_.has_known_order()) out.Field(names::kIndexOrder, kUnknownOrder);
   AddFieldIfAny(out, "hash", record.hash());
-  AddFieldIfAny(out, "problem", place.problem);
+  AddFieldIfAny(out, names::kIndexProblem, place.problem);
   out.EndObject();
   MSITD_RETURN_IF_ERROR(file_->Write(out.Take()));
   return file_->Write("\n");

@@ -11,6 +11,7 @@
 #include "client/fleet/comparison_names.h"
 #include "client/fleet/merge.h"
 #include "client/fleet/rank_set.h"
+#include "client/text/maker_text.h"
 
 namespace msitd::ctl {
 namespace {
@@ -151,6 +152,27 @@ void KeepFirsts(const v1::Comparison& from, v1::Comparison& to) {
   }
 }
 
+// If the order of a part is not known, that of the whole is not either: then
+// all divergences of the first token are alike, and nothing has a maker.
+bool RemoveOrder(const std::vector<const v1::Comparison*>& parts,
+                 v1::Comparison& out) {
+  const auto part = std::find_if_not(
+      parts.begin(), parts.end(),
+      [](const v1::Comparison* each) { return HasOrder(*each); });
+  if (part == parts.end()) return false;
+  *out.add_makers() = (*part)->makers(0);
+  *out.mutable_makers(0)->mutable_row() = out.first_divergence();
+  out.clear_first_origin();
+  auto& rows = *out.mutable_concurrent_divergences();
+  rows.erase(std::remove_if(rows.begin(), rows.end(),
+                            [&out](const v1::ComparisonRow& row) {
+                              return row.token() !=
+                                     out.first_divergence().token();
+                            }),
+             rows.end());
+  return true;
+}
+
 // The first is the first of all; what another node found first is concurrent,
 // since nodes do not know of each other what came before.
 void MergeDivergences(const std::vector<const v1::Comparison*>& parts,
@@ -181,6 +203,7 @@ void MergeDivergences(const std::vector<const v1::Comparison*>& parts,
       *out.add_concurrent_divergences() = row;
     }
   }
+  if (RemoveOrder(parts, out)) return;
   for (const v1::Maker& maker : makers) {
     if (out.makers_size() >= kFindingsMax) break;
     *out.add_makers() = maker;

@@ -17,6 +17,13 @@ inline constexpr std::string_view kMsitTensors = "torch_tensors";
 inline constexpr std::string_view kMsitModelTree = "model_tree.json";
 inline constexpr std::string_view kMsitWeights = "weights";
 
+// A folder that msitd writes beside `weights`: for each token a text
+// `<token>.txt` with the names of the folders of its modules, one a line, in
+// the order in which their calls ended. Times of files do not outlive most ways
+// of copying. msit passes over folders that are not tokens.
+inline constexpr std::string_view kMsitOrder = "execution_order";
+inline constexpr std::string_view kMsitOrderSuffix = ".txt";
+
 // What the folder of a module has besides tensors.
 inline constexpr std::string_view kMsitStatistics = "statistics.csv";
 

@@ -50,6 +50,11 @@ inline constexpr std::string_view kMsprobeStack = "stack.json";
 inline constexpr std::string_view kMsprobeConstruct = "construct.json";
 inline constexpr std::string_view kMsprobeTensors = "dump_tensor_data";
 
+// A key of dump.json before its `data` that msitd writes for a run that does
+// not know its order of execution, with the value of order_label.h. Entries are
+// in that order otherwise.
+inline constexpr std::string_view kMsprobeOrder = "order";
+
 struct MsprobeName {
   std::string entry;
   MsprobePart part = MsprobePart::kInput;

@@ -12,6 +12,7 @@
 #include "client/query/connection.h"
 #include "client/shm/local_endpoint.h"
 #include "client/shm/shm_transport.h"
+#include "protos/base/order_label.h"
 #include "protos/base/source_label.h"
 #include "protos/status/status.h"
 
@@ -87,22 +88,48 @@ ImportTarget::ImportTarget(Connection& connection, std::string run,
       patience_(patience),
       on_progress_(std::move(on_progress)) {}
 
-Outcome ImportTarget::Prepare(const std::string& source, int32_t world_size,
-                              bool is_said) {
+Outcome ImportTarget::Prepare(const Content& content) {
   using Stub = v1::RunService::Stub;
+  const int32_t world_size = content.world_size;
   v1::CreateRunRequest request;
   request.mutable_run()->set_name(name_);
   request.mutable_run()->set_world_size(world_size);
-  (*request.mutable_run()->mutable_labels())[kSourceLabel] = source;
+  auto& labels = *request.mutable_run()->mutable_labels();
+  labels[kSourceLabel] = content.source;
+  if (!content.has_known_order) {
+    labels[kOrderLabel] = std::string(kUnknownOrder);
+  }
   const Outcome created = connection_.Ask(&Stub::CreateRun, request, run_);
   if (created.exit_code != kExistsExit) return created;
   MSITCTL_RETURN_IF_FAILED(connection_.AskByName(&Stub::GetRun, name_, run_));
   if (run_.world_size() == 0) run_.set_world_size(world_size);
-  const bool fits = is_said ? run_.world_size() == world_size
-                            : run_.world_size() >= world_size;
+  const auto source = run_.labels().find(kSourceLabel);
+  const bool is_of_others =
+      source != run_.labels().end() && source->second != content.source;
+  if (ClaimsOrder(content) && IsEmpty() && !is_of_others) {
+    return UsageError(fmt::format(
+        "run {} exists without the label {}={}, and the files do not say in "
+        "which order their tensors were computed: import into a new run, or "
+        "make the run with `msitctl run create NAME --label {}={}`",
+        name_, kOrderLabel, kUnknownOrder, kOrderLabel, kUnknownOrder));
+  }
+  const bool fits = content.is_world_size_said
+                        ? run_.world_size() == world_size
+                        : run_.world_size() >= world_size;
   if (fits) return {};
   return UsageError(fmt::format("run {} has {} ranks, not {}", name_,
                                 run_.world_size(), world_size));
+}
+
+bool ImportTarget::ClaimsOrder(const Content& content) const {
+  return !content.has_known_order && HasKnownOrder(run_.labels());
+}
+
+bool ImportTarget::IsEmpty() const {
+  const v1::RunCounters& held = run_.counters();
+  return held.tensor_count() + held.value_count() + held.statistics_count() +
+             held.document_count() ==
+         0;
 }
 
 Outcome ImportTarget::CheckOwner(const std::string& source) {
@@ -114,11 +141,7 @@ Outcome ImportTarget::CheckOwner(const std::string& source) {
                     "run",
                     name_, label->second, source));
   }
-  const v1::RunCounters& held = run_.counters();
-  const bool is_empty = held.tensor_count() + held.value_count() +
-                            held.statistics_count() + held.document_count() ==
-                        0;
-  if (has_label || has_ledger_ || is_empty) return {};
+  if (has_label || has_ledger_ || IsEmpty()) return {};
   return UsageError(
       fmt::format("run {} has tensors that no import brought: import into "
                   "another run",

@@ -30,9 +30,24 @@ class ImportTarget final : public job::ImportTarget {
   ImportTarget(Connection& connection, std::string run,
                std::chrono::microseconds patience, ProgressSink on_progress);
 
-  // Finds the run, or makes it with `world_size` ranks. A run that is there
-  // must not have fewer, nor more if that `is_said` by the user.
-  Outcome Prepare(const std::string& source, int32_t world_size, bool is_said);
+  // What is known of the files before they are read.
+  struct Content {
+    std::string source;  // As trees::TreeKindName has it.
+    int32_t world_size = 0;
+    // The user says so: a run that is there must not have more ranks.
+    bool is_world_size_said = false;
+    // See trees::Tree::has_known_order. A run that is made for files without an
+    // order says so by its label (order_label.h), which nothing changes later.
+    bool has_known_order = true;
+  };
+
+  // Finds the run, or makes it. A run that is there must not have fewer ranks.
+  // An empty run without the label must not get files without an order.
+  Outcome Prepare(const Content& content);
+
+  // True if the run claims an order that the files of `content` do not have: it
+  // was filled before such files were told apart, or from other files.
+  bool ClaimsOrder(const Content& content) const;
 
   // Loads what former imports noted. Fails if what the run holds is not from
   // imports of `source`.
@@ -64,6 +79,8 @@ class ImportTarget final : public job::ImportTarget {
  private:
   // Of a call that begins now. --timeout is not for the import as a whole.
   std::chrono::system_clock::time_point Deadline() const;
+  // True if the run held nothing when it was asked for.
+  bool IsEmpty() const;
   Outcome CheckOwner(const std::string& source);
   std::unique_ptr<client::Transport, client::TransportDestroyer> MakeTransport()
       const;

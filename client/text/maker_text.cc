@@ -43,6 +43,9 @@ std::string RowRanksText(const v1::ComparisonRow& row) {
   return out;
 }
 
+// As many concurrent divergences as a comparison has at most.
+constexpr int kShownConcurrentMax = 8;
+
 // Where a row is.
 std::string PlaceText(const v1::ComparisonRow& row) {
   std::string place(IoName(static_cast<Io>(row.io())));
@@ -86,7 +89,25 @@ std::string WhoText(const v1::Maker& maker, bool may_diverge_before) {
   }
 }
 
+// `among 3 failing tensors of token 0, whose order is not known; ...`.
+std::string AmongText(const v1::Comparison& comparison) {
+  const int others = comparison.concurrent_divergences_size();
+  const v1::ComparisonRow& first = comparison.first_divergence();
+  std::string out =
+      comparison.may_diverge_before() ? "at or before one of " : "among ";
+  out += fmt::format(
+      "{}{} failing tensors of token {}, whose order is not "
+      "known; listed first: ",
+      others < kShownConcurrentMax ? "" : "at least ", others + 1,
+      first.token());
+  return out + RowText(first);
+}
+
 std::string FirstDivergenceText(const v1::Comparison& comparison) {
+  // With only one failing tensor, there is nothing to put in order.
+  if (!HasOrder(comparison) && comparison.concurrent_divergences_size() > 0) {
+    return AmongText(comparison);
+  }
   std::string out = comparison.may_diverge_before() ? "at or before " : "";
   if (comparison.has_first_divergence()) {
     return out + RowText(comparison.first_divergence());
@@ -102,7 +123,17 @@ std::string RowText(const v1::ComparisonRow& row) {
                    (row.reason().empty() ? "" : ": " + row.reason()));
 }
 
+bool HasOrder(const v1::Comparison& comparison) {
+  // Otherwise a cause that is not known names the op that fails.
+  return comparison.makers().empty() ||
+         comparison.makers(0).kind() != v1::Maker::NOT_KNOWN ||
+         !comparison.makers(0).op().empty();
+}
+
 std::string MakerText(const v1::Maker& maker, bool may_diverge_before) {
+  if (maker.kind() == v1::Maker::NOT_KNOWN && maker.op().empty()) {
+    return Printable("not known: " + maker.note());
+  }
   std::string out = WhoText(maker, may_diverge_before) + PlaceText(maker.row());
   if (!maker.row().reason().empty()) out += ": " + maker.row().reason();
   out += fmt::format("; error {:.3g} from {:.3g}", maker.output_error(),
@@ -134,8 +165,11 @@ std::vector<Finding> FindingTexts(const v1::Comparison& comparison) {
   if (comparison.has_first_divergence()) {
     out.back().row = comparison.first_divergence().row();
   }
-  for (const v1::ComparisonRow& row : comparison.concurrent_divergences()) {
-    add("concurrent", row);
+  // Without an order, they are only more of the failing tensors.
+  if (HasOrder(comparison)) {
+    for (const v1::ComparisonRow& row : comparison.concurrent_divergences()) {
+      add("concurrent", row);
+    }
   }
   if (comparison.has_first_unmatched()) {
     add("first unmatched", comparison.first_unmatched());

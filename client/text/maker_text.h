@@ -14,6 +14,12 @@ namespace msitd::ctl {
 // Returns a row in one line: `op output/0, rank 0, token 0, row 7: reason`.
 std::string RowText(const v1::ComparisonRow& row);
 
+// False if the golden run does not know in which order its tensors were
+// computed. Then the first divergence and all concurrent divergences are
+// failing tensors of the first token at which one fails, by name, and the only
+// maker says why it is not known and names no op.
+bool HasOrder(const v1::Comparison& comparison);
+
 // Returns who made a difference: `own code of a, between a.b and a.c; ...`.
 // `may_diverge_before` is that of the comparison.
 std::string MakerText(const v1::Maker& maker, bool may_diverge_before);

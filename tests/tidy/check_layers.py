@@ -399,7 +399,9 @@ MODULES: dict[str, Module] = {
     "client/query": Module(
         (*PROTOS, "protos/pem", "client/text"), (*COMMON, *RPC, "openssl")
     ),
-    "client/import/formats": Module(PROTOS, (*COMMON, "json", "zip")),
+    "client/import/formats": Module(
+        (*PROTOS, "client/names/call_order.h"), (*COMMON, "json", "zip")
+    ),
     # What readers and writers of folders of other tools have to agree on.
     "client/names": Module(("protos/base",)),
     "client/import/trees": Module(
@@ -510,7 +512,9 @@ MODULES: dict[str, Module] = {
         (*COMMON, *RPC, "cli11"),
     ),
     # The command line names the commands; they work with the invocation it makes.
-    "client/ctl/command": Module(CTL_VERB, (*COMMON, *RPC, "cli11", "json")),
+    "client/ctl/command": Module(
+        (*CTL_VERB, "client/names/call_order.h"), (*COMMON, *RPC, "cli11", "json")
+    ),
     "client/ctl/compare": Module(
         (*CTL_VERB, "client/ctl/command"),
         (*COMMON, *RPC, "cli11", "json"),

@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -20,6 +23,7 @@
 #include "client/ctl/print/progress.h"
 #include "client/import/job/import_job.h"
 #include "client/import/trees/tree.h"
+#include "client/names/call_order.h"
 #include "client/runs/import_target.h"
 #include "client/text/text.h"
 #include "protos/base/limits.h"
@@ -34,6 +38,7 @@ struct ImportFlags : ImportPlaceFlags {
   bool device_ranks = false;
   bool dry_run = false;
   bool keep_open = false;
+  std::string order;
 };
 
 struct OpenedTree {
@@ -47,14 +52,34 @@ struct OpenedTrees {
   trees::TreeKind kind = trees::TreeKind::kFiles;
   // As the trees say it; 0 if they do not.
   int32_t world_size = 0;
+  // All of them say in which order their tensors were computed.
+  bool has_known_order = true;
 };
+
+constexpr std::string_view kInOrder = "names";
+
+// Names of left out files, in the result and on stderr.
+constexpr int kLeftOutShownMax = 16;
+constexpr int kLeftOutTextsMax = 3;
+
+// Files that a shell has put in the order of their bytes; folders stay.
+std::vector<std::string> OrderFiles(std::vector<std::string> paths) {
+  const bool are_files =
+      std::all_of(paths.begin(), paths.end(), [](const std::string& path) {
+        std::error_code error;
+        return std::filesystem::is_regular_file(path, error);
+      });
+  if (are_files) std::sort(paths.begin(), paths.end(), names::EndsBefore);
+  return paths;
+}
 
 Outcome OpenTrees(const ImportFlags& flags, OpenedTrees& out) {
   trees::TreeOptions options;
   MSITCTL_RETURN_IF_FAILED(ReadSource(flags, options.kind));
   options.mapping_folder = flags.mapping_folder;
   options.devices_are_ranks = flags.device_ranks;
-  for (const std::string& path : flags.paths) {
+  options.is_in_order = flags.order == kInOrder;
+  for (const std::string& path : OrderFiles(flags.paths)) {
     auto tree = trees::OpenTree(path, options);
     if (!tree.ok()) return LocalError(Message(tree.status()));
     const trees::TreeKind kind = (*tree)->kind();
@@ -71,6 +96,7 @@ Outcome OpenTrees(const ImportFlags& flags, OpenedTrees& out) {
       world_size = std::max(world_size, ranks.back() + 1);
     }
     out.world_size = std::max(out.world_size, world_size);
+    out.has_known_order = out.has_known_order && (*tree)->has_known_order();
     out.trees.push_back({path, *std::move(tree)});
   }
   return {};
@@ -83,6 +109,15 @@ ImportResult ResultOf(const ImportFlags& flags, const OpenedTrees& trees,
   result.set_source(std::string(trees::TreeKindName(trees.kind)));
   SetCounts(job, result);
   result.set_sealed(is_sealed);
+  result.set_order_unknown(!trees.has_known_order);
+  for (const OpenedTree& opened : trees.trees) {
+    const trees::LeftOutFiles left_out = opened.tree->left_out();
+    result.set_left_out_count(result.left_out_count() + left_out.count);
+    for (const std::string& file : left_out.first) {
+      if (result.left_out_files_size() == kLeftOutShownMax) break;
+      result.add_left_out_files(Printable(file));
+    }
+  }
   return result;
 }
 
@@ -106,15 +141,39 @@ std::string ClosingLine(const ImportFlags& flags, const ImportResult& result,
                       result.problem_count());
   add(result.filtered_count(), "filtered");
   add(result.conflict_count(), "conflicts");
+  add(result.left_out_count(), "left out");
   return line + KeptText(result) + "\n";
+}
+
+// Says on stderr what the counts do not.
+void TellNotes(const ImportResult& result) {
+  const auto& files = result.left_out_files();
+  const int shown = std::min(files.size(), kLeftOutTextsMax);
+  if (result.left_out_count() > 0) {
+    fmt::print(
+        stderr,
+        "left out {} {} whose names begin with a dot or end with .swp: "
+        "{}{}\n",
+        result.left_out_count(),
+        result.left_out_count() == 1 ? "file or folder" : "files and folders",
+        fmt::join(files.begin(), files.begin() + shown, ", "),
+        result.left_out_count() > shown ? ", ..." : "");
+  }
+  if (!result.order_unknown() || result.tensor_count() < 2) return;
+  fmt::print(stderr,
+             "the files do not say in which order their tensors were computed, "
+             "so comparisons name no cause; --order {} says that names are in "
+             "this order\n",
+             kInOrder);
 }
 
 // Prints what was done, also if it ended early.
 Outcome Tell(Invocation& invocation, const ImportFlags& flags,
              const OpenedTrees& trees, const job::ImportJob& job, bool is_over,
              bool is_sealed) {
-  TellProblems(job.problems());
   const ImportResult result = ResultOf(flags, trees, job, is_sealed);
+  if (!flags.dry_run && invocation.is_table()) TellNotes(result);
+  TellProblems(job.problems());
   TellConflicts(result);
   if (!invocation.is_table()) return PrintOne(invocation, result, "run");
   invocation.out().Write(ClosingLine(flags, result, is_over));
@@ -200,9 +259,19 @@ Outcome Import(Invocation& invocation, const ImportFlags& flags) {
         progress.Show(counts, problem_count);
       });
   if (!flags.dry_run) {
-    MSITCTL_RETURN_IF_FAILED(
-        target.Prepare(source, WorldSizeOf(flags, trees.world_size),
-                       /*is_said=*/flags.world_size.has_value()));
+    const ImportTarget::Content content = {
+        .source = source,
+        .world_size = WorldSizeOf(flags, trees.world_size),
+        .is_world_size_said = flags.world_size.has_value(),
+        .has_known_order = trees.has_known_order};
+    MSITCTL_RETURN_IF_FAILED(target.Prepare(content));
+    if (target.ClaimsOrder(content)) {
+      fmt::print(stderr,
+                 "run {} does not say that the order of these files is not "
+                 "known, so comparisons may name a wrong op: import into a new "
+                 "run\n",
+                 Printable(flags.run));
+    }
     MSITCTL_RETURN_IF_FAILED(
         keep.SetPolicy(flags.run, /*must_be_whole=*/false));
     MSITCTL_RETURN_IF_FAILED(target.LoadLedger(source, ledger));
@@ -220,6 +289,14 @@ void AddImportFlags(CLI::App& verb, ImportFlags& flags) {
   verb.add_flag("--device-ranks", flags.device_ranks,
                 "Of GE, MindIE and FX without folders of ranks: each device is "
                 "a rank, from 0 in ascending order; FX has a graph for each");
+  verb.add_option("--order", flags.order,
+                  "Order of execution, for files and dumps that do not say it. "
+                  "names: the names are in it, numbers by their size and parts "
+                  "of a module before the module; of a dump of msit, the times "
+                  "of its files. Default: not known, so that comparisons name "
+                  "no first op and no cause")
+      ->check(CLI::IsMember({std::string(kInOrder)}))
+      ->type_name("names");
   verb.add_flag("--dry-run", flags.dry_run,
                 "Open all files, and say what would come; asks no daemon");
   verb.add_flag("--keep-open", flags.keep_open,

@@ -119,14 +119,23 @@ class Host final : public watch::WatchHost {
   // Shows in the progress what this has done.
   void Follow(const watch::Watcher& watcher) { watcher_ = &watcher; }
 
+  // Files of these kinds do not say their order themselves, and when they were
+  // written is only known of those that lie there at the same time.
+  static bool HasKnownOrder(trees::TreeKind kind) {
+    return kind != trees::TreeKind::kFiles && kind != trees::TreeKind::kMsit;
+  }
+
   absl::Status Begin(trees::TreeKind kind, int32_t world_size,
                      const std::vector<int32_t>& ranks) override {
     const std::string source(trees::TreeKindName(kind));
     if (!flags_.rank && !ranks.empty()) {
       world_size = std::max(world_size, ranks.back() + 1);
     }
-    outcome_ = import_target_.Prepare(source, WorldSizeOf(flags_, world_size),
-                                      flags_.world_size.has_value());
+    outcome_ = import_target_.Prepare(
+        {.source = source,
+         .world_size = WorldSizeOf(flags_, world_size),
+         .is_world_size_said = flags_.world_size.has_value(),
+         .has_known_order = HasKnownOrder(kind)});
     ledger_.emplace(source);
     ledger_->StayCurrent();
     if (outcome_.ok()) outcome_ = CheckOpen();

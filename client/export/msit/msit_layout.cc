@@ -6,10 +6,13 @@
 
 #include <algorithm>
 #include <ctime>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "client/export/file_name.h"
 #include "client/export/msit/module_tree.h"
@@ -73,9 +76,16 @@ class MsitLayout final : public Layout {
     return AddFile(record, /*is_only_output=*/false);
   }
 
+  absl::Status BeginGroup(int32_t /*rank*/, int64_t token) override {
+    token_ = token;
+    ends_.clear();
+    return absl::OkStatus();
+  }
+
   absl::Status EndGroup() override {
     MSITD_RETURN_IF_ERROR(FlushPending(/*is_only=*/true));
-    return EndStatistics();
+    MSITD_RETURN_IF_ERROR(EndStatistics());
+    return context_.has_known_order() ? WriteOrder() : absl::OkStatus();
   }
 
  private:
@@ -131,6 +141,7 @@ class MsitLayout final : public Layout {
                         tree_.by_op.count(record.op()) == 0;
     MSITD_RETURN_IF_ERROR(context_.folder().MakeFolder(
         folder, is_api ? kOuterMode : kDeviceMode));
+    AddToOrder(record, folder);
     const bool is_statistics =
         static_cast<RecordKind>(record.kind()) == RecordKind::kStatistics;
     if (!is_weight && (is_statistics || context_.options().with_statistics)) {
@@ -160,6 +171,39 @@ class MsitLayout final : public Layout {
         *file, stem, TorchTensorOf(record),
         [&](TorchSink sink) { return context_.Read(record, sink); }));
     return context_.Commit(*file, &record);
+  }
+
+  // Notes that a record of the token is in `folder` of an op. Readers know only
+  // inputs and outputs; gradients lie in the folders of the forward calls.
+  void AddToOrder(const v1::Tensor& record, const std::string& folder) {
+    const auto io = static_cast<Io>(record.io());
+    if (io != Io::kInput && io != Io::kOutput) return;
+    int64_t& end =
+        ends_[DeviceFolder(record)][folder.substr(folder.rfind('/') + 1)];
+    end = std::max(end, record.sequence());
+  }
+
+  // Writes in which order the calls of the token ended, for each device.
+  absl::Status WriteOrder() {
+    for (const auto& [device, ends] : ends_) {
+      std::vector<std::pair<int64_t, std::string_view>> order;
+      order.reserve(ends.size());
+      for (const auto& [name, end] : ends) order.emplace_back(end, name);
+      std::sort(order.begin(), order.end());
+      MSITD_RETURN_IF_ERROR(context_.folder().MakeFolder(
+          fmt::format("{}/{}", device, names::kMsitOrder), kDeviceMode));
+      MSITD_ASSIGN_OR_RETURN(
+          const auto file,
+          context_.folder().Create(
+              fmt::format("{}/{}/{}{}", device, names::kMsitOrder, token_,
+                          names::kMsitOrderSuffix),
+              kTextMode));
+      for (const auto& [end, name] : order) {
+        MSITD_RETURN_IF_ERROR(file->Write(fmt::format("{}\n", name)));
+      }
+      MSITD_RETURN_IF_ERROR(context_.Commit(*file));
+    }
+    return absl::OkStatus();
   }
 
   // Makes the folder of a device when its first record comes.
@@ -206,6 +250,9 @@ class MsitLayout final : public Layout {
   ModuleTree tree_;
   std::string tree_text_;
   std::set<std::string> devices_;
+  int64_t token_ = 0;
+  // Of the token: by device, the folders of ops and the last sequence of each.
+  std::map<std::string, std::map<std::string, int64_t>> ends_;
   // An output that may be the only one of its op.
   std::optional<v1::Tensor> pending_;
   // statistics.csv of the op that is written.

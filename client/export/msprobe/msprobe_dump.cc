@@ -10,6 +10,7 @@
 #include "client/export/msprobe/msprobe_said.h"
 #include "client/export/msprobe/msprobe_value.h"
 #include "client/export/writer/json_writer.h"
+#include "protos/base/order_label.h"
 #include "protos/status/status.h"
 
 namespace msitd::exports {
@@ -303,6 +304,7 @@ absl::Status WriteMsprobeDump(
   } else {
     out.Key("dump_data_dir").Null();
   }
+  if (!dump.has_known_order) out.Field(names::kMsprobeOrder, kUnknownOrder);
   out.Key("data").BeginObject();
   for (const Entry& entry : entries) {
     WriteEntry(entry, dump.said, out, doubled);

@@ -70,6 +70,8 @@ struct MsprobeDump {
   MsprobeSaid said = {};
   // NaN and the infinities are texts.
   bool is_legal_json = false;
+  // Sequences of the rows are the order of execution.
+  bool has_known_order = true;
 };
 
 using JsonSink = absl::FunctionRef<absl::Status(std::string_view)>;

@@ -94,6 +94,7 @@ class MsprobeLayout final : public Layout {
     are_files_read_ = has_files_ = has_own_files_ = false;
     dump_ = {};
     dump_.is_legal_json = context_.options().is_legal_json;
+    dump_.has_known_order = context_.has_known_order();
     stack_numbers_.clear();
     stack_bytes_ = 0;
     return absl::OkStatus();

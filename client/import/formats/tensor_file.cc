@@ -13,6 +13,7 @@
 #include "client/import/formats/safetensors_file.h"
 #include "client/import/formats/torch/torch_file.h"
 #include "client/import/formats/zip_archive.h"
+#include "client/names/call_order.h"
 #include "protos/base/shape.h"
 #include "protos/status/status.h"
 
@@ -126,6 +127,26 @@ const ForeignTensor* TensorFile::GoTo(size_t number) {
   return Next();
 }
 
+void TensorFile::OrderNames() {
+  const auto name_of = [](const FileEntry& entry) -> const std::string& {
+    return entry.tensor.name;
+  };
+  // What wrote a file in another order than that of the bytes may have had a
+  // reason. The writer of safetensors goes by the sizes of types, then by
+  // bytes.
+  const bool has_order =
+      kind_ != FileKind::kSafetensors &&
+      !std::is_sorted(entries_.begin(), entries_.end(),
+                      [&](const FileEntry& a, const FileEntry& b) {
+                        return name_of(a) < name_of(b);
+                      });
+  if (has_order) return;
+  std::stable_sort(entries_.begin(), entries_.end(),
+                   [&](const FileEntry& a, const FileEntry& b) {
+                     return names::EndsBefore(name_of(a), name_of(b));
+                   });
+}
+
 absl::StatusOr<size_t> TensorFile::Read(std::span<std::byte> out) {
   if (next_ == 0) return absl::FailedPreconditionError("no tensor is open");
   FileEntry& entry = entries_[next_ - 1];
@@ -136,9 +157,11 @@ absl::StatusOr<size_t> TensorFile::Read(std::span<std::byte> out) {
   return entry.reader->Read(out);
 }
 
-OpenedFile OpenTensorBytes(std::shared_ptr<const ByteSource> bytes,
-                           const std::string& folder,
-                           const OpenOptions& options) {
+namespace {
+
+OpenedFile OpenByContent(std::shared_ptr<const ByteSource> bytes,
+                         const std::string& folder,
+                         const OpenOptions& options) {
   // What somebody has begun to write, and no more.
   if (bytes->size() == 0) return absl::DataLossError("it is empty");
   MSITD_ASSIGN_OR_RETURN(
@@ -156,6 +179,21 @@ OpenedFile OpenTensorBytes(std::shared_ptr<const ByteSource> bytes,
   }
   if (IsGeDump(first, bytes->size())) return OpenGeDump(std::move(bytes));
   return absl::InvalidArgumentError("it is no kind of file that msitd reads");
+}
+
+}  // namespace
+
+OpenedFile OpenTensorBytes(std::shared_ptr<const ByteSource> bytes,
+                           const std::string& folder,
+                           const OpenOptions& options) {
+  auto file = OpenByContent(std::move(bytes), folder, options);
+  if (!file.ok() || !options.orders_names) return file;
+  const FileKind kind = (*file)->kind();
+  if (kind == FileKind::kSafetensors || kind == FileKind::kNpz ||
+      kind == FileKind::kTorch) {
+    (*file)->OrderNames();
+  }
+  return file;
 }
 
 OpenedFile OpenTensorFile(const std::string& path, const OpenOptions& options) {

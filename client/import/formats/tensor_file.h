@@ -74,6 +74,10 @@ struct OpenOptions {
   // Borrowed. For many files of one dump of ATB; null: folders are listed anew
   // for each file.
   AtbFolders* atb_folders = nullptr;
+  // Tensors that have names come in the order of names::EndsBefore if the file
+  // does not have them in an order that says something: in safetensors files,
+  // and in others if they are sorted by the bytes of their names.
+  bool orders_names = false;
 };
 
 struct FileEntry;
@@ -108,6 +112,10 @@ class TensorFile {
   // elements; `out` has room for kReadBytesMin. The tensor's problem if it has
   // one; after an error Next goes on.
   absl::StatusOr<size_t> Read(std::span<std::byte> out);
+
+  // Orders the tensors by their names, as OpenOptions::orders_names says.
+  // Before the first one is asked for.
+  void OrderNames();
 
  private:
   const FileKind kind_;

@@ -71,29 +71,36 @@ FileFeed::FileFeed() : source_(std::make_unique<Source>()) {}
 
 FileFeed::~FileFeed() = default;
 
+std::optional<DType> FileFeed::OfSize(size_t bytes) const {
+  if (!IsValid(dtype_) || ElementBytes(dtype_) != bytes) return std::nullopt;
+  return dtype_;
+}
+
 absl::Status FileFeed::Reopen() {
   file_.reset();
-  auto opened =
-      bytes_ != nullptr
-          ? formats::OpenTensorBytes(bytes_, "", {})
-          : formats::OpenTensorFile(
-                path_,
-                {.void1 = {}, .void2 = {}, .atb_folders = &atb_folders_});
+  numbers_.clear();
+  auto opened = bytes_ != nullptr ? formats::OpenTensorBytes(bytes_, "", {})
+                                  : formats::OpenTensorFile(
+                                        path_, {.void1 = OfSize(1),
+                                                .void2 = OfSize(2),
+                                                .atb_folders = &atb_folders_,
+                                                .orders_names = true});
   if (!opened.ok()) return opened.status();
   file_ = *std::move(opened);
-  is_at_begin_ = true;
   return absl::OkStatus();
 }
 
 absl::Status FileFeed::Open(const trees::TreeEntry& entry) {
-  if (file_ != nullptr && !entry.tensor.empty() && path_ == entry.file) {
+  if (file_ != nullptr && !entry.tensor.empty() && path_ == entry.file &&
+      dtype_ == entry.dtype) {
     return absl::OkStatus();
   }
   path_ = entry.file;
+  dtype_ = entry.dtype;
   bytes_.reset();
   if (entry.opened == nullptr) return Reopen();
+  numbers_.clear();
   file_ = entry.opened;
-  is_at_begin_ = true;
   return absl::OkStatus();
 }
 
@@ -120,20 +127,24 @@ void FileFeed::ReadAhead(const std::string& path) {
   (void)::posix_fadvise(file.get(), 0, kReadAheadBytes, POSIX_FADV_WILLNEED);
 }
 
-const formats::ForeignTensor* FileFeed::Next(const trees::TreeEntry& entry) {
-  for (;;) {
-    const bool was_at_begin = std::exchange(is_at_begin_, false);
-    const formats::ForeignTensor* tensor = file_->Next();
-    while (tensor != nullptr && !entry.tensor.empty() &&
-           tensor->name != entry.tensor) {
-      tensor = file_->Next();
+const formats::ForeignTensor* FileFeed::Find(const std::string& name) {
+  if (numbers_.empty()) {
+    for (size_t i = 0; i < file_->tensor_count(); ++i) {
+      numbers_.emplace(file_->GoTo(i)->name, i);
     }
-    source_->Start(file_.get());
-    // It may lie before the one that was asked for last.
-    const bool may_come = tensor == nullptr && !entry.tensor.empty() &&
-                          !was_at_begin && Reopen().ok();
-    if (!may_come) return tensor;
   }
+  const auto found = numbers_.find(name);
+  return found == numbers_.end() ? nullptr : file_->GoTo(found->second);
+}
+
+const formats::ForeignTensor* FileFeed::Next(const trees::TreeEntry& entry) {
+  const formats::ForeignTensor* tensor = file_->Next();
+  // Entries need not be in the order of the file.
+  const bool is_other = !entry.tensor.empty() &&
+                        (tensor == nullptr || tensor->name != entry.tensor);
+  if (is_other) tensor = Find(entry.tensor);
+  source_->Start(file_.get());
+  return tensor;
 }
 
 client::TensorSource& FileFeed::source() { return *source_; }

@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 
 #include "absl/status/status.h"
 #include "client/core/tensor_view.h"
@@ -13,6 +15,7 @@
 #include "client/import/formats/byte_source.h"
 #include "client/import/formats/tensor_file.h"
 #include "client/import/trees/tree.h"
+#include "protos/base/dtype.h"
 
 namespace msitd::job {
 
@@ -54,13 +57,21 @@ class FileFeed {
   class Source;
 
   absl::Status Reopen();
+  // The type of what is asked for, if it has elements of `bytes` bytes.
+  std::optional<DType> OfSize(size_t bytes) const;
+  // Goes to the first tensor with this name; null if there is none.
+  const formats::ForeignTensor* Find(const std::string& name);
 
   formats::AtbFolders atb_folders_;
   std::string path_;
   // In place of the file at `path_`.
   std::shared_ptr<const formats::ByteSource> bytes_;
   std::shared_ptr<formats::TensorFile> file_;
-  bool is_at_begin_ = false;
+  // As TreeEntry::dtype.
+  DType dtype_ = DType::kUnspecified;
+  // Of the open file, once a tensor was not the next one: which tensor has a
+  // name.
+  std::unordered_map<std::string, size_t> numbers_;
   std::unique_ptr<Source> source_;
 };
 

@@ -237,7 +237,7 @@ absl::Status ImportJob::ImportFile(const trees::TreeEntry& entry) {
   }
   std::string former;
   if (problem.ok() && !options_.is_dry_run && Has(in_ledger, former)) {
-    ++counts_.skipped_file_count;
+    if (IsNextFile(entry)) ++counts_.skipped_file_count;
     if (!former.empty()) {
       problems_.Add(entry.file, absl::InvalidArgumentError(former));
     }
@@ -253,10 +253,16 @@ absl::Status ImportJob::ImportFile(const trees::TreeEntry& entry) {
   }
   // Of a file without a problem, nothing may be kept.
   if (in_ledger.record_count == 0 && !problem.ok()) return absl::OkStatus();
-  ++counts_.file_count;
+  if (IsNextFile(entry)) ++counts_.file_count;
   const bool may_come_again = !problem.ok() && ImportProblems::MayPass(problem);
   if (!may_come_again) Remember(in_ledger);
   return absl::OkStatus();
+}
+
+bool ImportJob::IsNextFile(const trees::TreeEntry& entry) {
+  const bool is_next = entry.tensor.empty() || entry.file != counted_file_;
+  counted_file_ = entry.file;
+  return is_next;
 }
 
 absl::Status ImportJob::SendTensors(const trees::TreeEntry& entry,

@@ -167,6 +167,8 @@ class ImportJob {
   void Remember(const LedgerEntry& entry);
   absl::Status ImportEntry(trees::TreeEntry entry);
   absl::Status ImportFile(const trees::TreeEntry& entry);
+  // False if the entry before was another tensor of the same file.
+  bool IsNextFile(const trees::TreeEntry& entry);
   // Sends the tensors of the file that is open. `problem` gets why it has
   // fewer than it should.
   absl::Status SendTensors(const trees::TreeEntry& entry,
@@ -236,6 +238,7 @@ class ImportJob {
   ImportProblems problems_;
   DoubledRecords doubled_;
   FileFeed feed_;
+  std::string counted_file_;        // Of the entry before.
   uint64_t last_tensor_bytes_ = 0;  // Of the tensor that was sent last.
   std::string root_;
   ValueBlock values_;

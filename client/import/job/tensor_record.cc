@@ -55,7 +55,10 @@ TensorKey KeyOf(const trees::TreeEntry& entry,
   if (IsValid(key.io)) return key;
   key.io = Io::kOutput;
   key.index.assign(1, '0');
-  if (!tensor.name.empty()) key.op += "/" + tensor.name;
+  if (!tensor.name.empty()) {
+    if (!key.op.empty()) key.op += '/';
+    key.op += tensor.name;
+  }
   return key;
 }
 
@@ -94,7 +97,12 @@ TensorRecord::TensorRecord(const trees::TreeEntry& entry,
                            const formats::ForeignTensor& tensor,
                            client::TensorSource& bytes)
     : key_(KeyOf(entry, tensor)), view_(ViewOf(key_, entry)) {
-  view_.dtype = tensor.dtype;
+  // A format that has no name for a type stores it as another of its size.
+  const bool is_renamed =
+      entry.kind == RecordKind::kTensor && IsValid(entry.dtype) &&
+      IsValid(tensor.dtype) &&
+      ElementBytes(entry.dtype) == ElementBytes(tensor.dtype);
+  view_.dtype = is_renamed ? entry.dtype : tensor.dtype;
   view_.dims = tensor.shape;
   if (!tensor.is_statistics) {
     view_.source = &bytes;

@@ -2,18 +2,30 @@
 #include "client/import/trees/files_tree.h"
 
 #include <algorithm>
-#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "client/import/formats/tensor_file.h"
+#include "client/import/trees/file_place.h"
+#include "client/import/trees/index_tree.h"
 #include "client/import/trees/tree_base.h"
 #include "client/import/trees/tree_limits.h"
+#include "client/names/call_order.h"
+#include "client/names/export_index.h"
 #include "protos/status/status.h"
 
 namespace msitd::trees {
 namespace {
 
 constexpr size_t kSuffixBytesMax = 16;
+
+// The op of a tensor of which only the rank and the token are known.
+constexpr std::string_view kUnnamedOp = "tensor";
 
 // Cuts `.npy` off, but not what begins with a digit, such as the time in the
 // name of a dump.
@@ -31,54 +43,63 @@ std::string WithoutSuffix(const std::string& path) {
 
 class FilesTree final : public TreeBase {
  public:
-  explicit FilesTree(const TreeFolder& folder)
+  FilesTree(const TreeFolder& folder, bool is_in_order)
       : TreeBase(TreeKind::kFiles, folder) {
-    set_ranks({0});
+    set_has_known_order(is_in_order);
+  }
+
+  absl::Status Open() {
+    MSITD_RETURN_IF_ERROR(
+        WalkFolders(root(), [this](const std::string& path, Listing* listing) {
+          AddProblems(std::move(listing->problems));
+          for (const std::string& name : listing->files) {
+            AddFile(JoinPath(path, name));
+          }
+          return absl::OkStatus();
+        }));
+    std::sort(files_.begin(), files_.end(), [](const File& a, const File& b) {
+      if (a.place.rank != b.place.rank) return a.place.rank < b.place.rank;
+      if (a.place.token != b.place.token) return a.place.token < b.place.token;
+      if (a.place.op != b.place.op) {
+        return names::EndsBefore(a.place.op, b.place.op);
+      }
+      return names::EndsBefore(a.path, b.path);
+    });
+    std::set<int32_t> ranks;
+    for (const File& file : files_) ranks.insert(file.place.rank);
+    if (ranks.empty()) ranks.insert(0);
+    set_ranks({ranks.begin(), ranks.end()});
+    return absl::OkStatus();
   }
 
   const TreeEntry* Next() override {
-    for (;;) {
-      if (next_file_ < files_.size()) {
-        if (Take(files_[next_file_++])) return &entry_;
-      } else if (!open_.empty()) {
-        List();
-      } else {
-        return nullptr;
-      }
+    while (next_file_ < files_.size()) {
+      if (MakeEntry(files_[next_file_++])) return &entry_;
     }
+    return nullptr;
   }
 
  private:
-  // Lists the next folder.
-  void List() {
-    path_ = std::move(open_.back());
-    open_.pop_back();
-    Listing listing = root().List(path_);
-    AddProblems(std::move(listing.problems));
-    files_ = std::move(listing.files);
-    next_file_ = 0;
-    calls_.clear();
-    const bool is_deepest =
-        static_cast<int>(SplitPath(path_).size()) >= kDepthMax;
-    for (auto name = listing.folders.rbegin(); name != listing.folders.rend();
-         ++name) {
-      std::string path = JoinPath(path_, *name);
-      if (is_deepest || open_.size() == kFoldersMax) {
-        AddProblem(root().PathOf(path),
-                   MakeStatus(absl::StatusCode::kResourceExhausted,
-                              "it is not read: more than {} folders, or {} in "
-                              "one another",
-                              kFoldersMax, kDepthMax));
-        continue;
-      }
-      open_.push_back(std::move(path));
+  struct File {
+    std::string path;  // Relative to the tree.
+    FilePlace place;
+  };
+
+  void AddFile(std::string path) {
+    if (files_.size() == kTreeFilesMax) {
+      AddProblem(root().PathOf(path),
+                 MakeStatus(absl::StatusCode::kResourceExhausted,
+                            "it is not read: the tree has more than {} files",
+                            kTreeFilesMax));
+      return;
     }
+    FilePlace place = ReadFilePlace(WithoutSuffix(path));
+    files_.push_back({std::move(path), std::move(place)});
   }
 
   // Makes the entry of a file; false if it is none.
-  bool Take(const std::string& name) {
-    const std::string relative = JoinPath(path_, name);
-    const std::string path = root().PathOf(relative);
+  bool MakeEntry(const File& of) {
+    const std::string path = root().PathOf(of.path);
     const auto file = formats::OpenTensorFile(path, {});
     if (!file.ok()) {
       AddProblem(path, file.status());
@@ -86,27 +107,51 @@ class FilesTree final : public TreeBase {
     }
     entry_ = TreeEntry();
     entry_.file = path;
-    entry_.key.op = WithoutSuffix(relative);
-    if (!CheckKey(entry_.key, path)) return false;
-    entry_.key.call = calls_[entry_.key.op]++;
+    entry_.key.rank = of.place.rank;
+    entry_.key.token = of.place.token;
+    entry_.key.op = of.place.op;
+    if (entry_.key.op.empty()) {
+      const formats::ForeignTensor* const first = (*file)->Next();
+      const bool has_names = first != nullptr && !first->name.empty();
+      // A file that names its tensors says the whole op of each.
+      if (!has_names) entry_.key.op = kUnnamedOp;
+    }
+    if (!entry_.key.op.empty() && !CheckKey(entry_.key, path)) return false;
+    entry_.key.call = NumberCall(entry_.key);
     return true;
   }
 
-  // Folders to come; the next one is the last.
-  std::vector<std::string> open_ = {""};
-  // The folder that is read, its files, and the calls of each op in it.
-  std::string path_;
-  std::vector<std::string> files_;
+  // Files of one op of a rank and token follow one another.
+  int32_t NumberCall(const TensorKey& key) {
+    const bool is_same = last_key_.has_value() && key.rank == last_key_->rank &&
+                         key.token == last_key_->token &&
+                         key.op == last_key_->op;
+    const int32_t call = is_same ? last_key_->call + 1 : 0;
+    last_key_ = key;
+    last_key_->call = call;
+    return call;
+  }
+
+  std::vector<File> files_;
   size_t next_file_ = 0;
-  std::map<std::string, int32_t> calls_;
+  // Of the entry before.
+  std::optional<TensorKey> last_key_;
   TreeEntry entry_;
 };
 
 }  // namespace
 
-OpenedTree OpenFilesTree(const TreeFolder& folder,
-                         const TreeOptions& /*options*/) {
-  return std::make_unique<FilesTree>(folder);
+OpenedTree OpenFilesTree(const TreeFolder& folder, const TreeOptions& options) {
+  if (!folder.is_part()) {
+    const Listing listing = folder.List("");
+    if (std::binary_search(listing.files.begin(), listing.files.end(),
+                           names::kExportIndex)) {
+      return OpenIndexTree(folder);
+    }
+  }
+  auto tree = std::make_unique<FilesTree>(folder, options.is_in_order);
+  MSITD_RETURN_IF_ERROR(tree->Open());
+  return tree;
 }
 
 }  // namespace msitd::trees

@@ -5,10 +5,16 @@
 
 namespace msitd::trees {
 
-// Opens a folder of files in any layout: one entry for each file, of rank 0 and
-// token 0, in the order of their paths. The op is the path without its suffix;
-// if two files of a folder differ in their suffixes only, the later one is
-// another call. A file that client/import/formats does not open is a problem.
+// Opens a folder of files in any layout: one entry for each file. Rank, token
+// and op are what file_place.h reads of the path without its suffix; if two
+// files are the same op of a rank and token, the later one is another call. A
+// file that client/import/formats does not open is a problem.
+//
+// Nothing says in which order the tensors were computed: entries are ordered by
+// names::EndsBefore, and has_known_order() is false.
+//
+// A folder with the index of an export of msitd is opened by OpenIndexTree
+// instead, unless the folder grows.
 OpenedTree OpenFilesTree(const TreeFolder& folder, const TreeOptions& options);
 
 }  // namespace msitd::trees

@@ -10,6 +10,7 @@
 
 #include "client/import/trees/dump_processes.h"
 #include "client/import/trees/json/numbers.h"
+#include "client/import/trees/msit_order.h"
 #include "client/import/trees/msit_statistics.h"
 #include "client/import/trees/token_tree.h"
 #include "client/import/trees/tree_limits.h"
@@ -49,8 +50,8 @@ int64_t TimeOf(const std::string& path) {
 
 class MsitTree final : public TokenTree {
  public:
-  explicit MsitTree(const TreeFolder& folder)
-      : TokenTree(TreeKind::kMsit, folder) {}
+  MsitTree(const TreeFolder& folder, bool is_in_order)
+      : TokenTree(TreeKind::kMsit, folder), is_in_order_(is_in_order) {}
 
   absl::Status Open();
 
@@ -60,7 +61,11 @@ class MsitTree final : public TokenTree {
     std::string path;
     std::string device;
     bool is_beside_tokens = false;
+    // The file that says the order of its modules; empty if there is none.
+    std::string order_file = {};
   };
+
+  using Modules = std::vector<MsitModule>;
 
   size_t ListToken(const TokenPlace& place,
                    const std::vector<size_t>& parts) override;
@@ -71,6 +76,10 @@ class MsitTree final : public TokenTree {
   void Attach(const std::string& dump);
   void ListBesideTokens(const Part& part);
   void ListWeights(const std::string& path);
+  Modules FindModules(const Part& part, const Listing& listing);
+  // Puts modules in the order in which their calls ended. True if it is known.
+  bool OrderModules(const Part& part, Modules& modules);
+  bool KnowsOrder(const Part& part);
   void ListModules(const Part& part);
   void ListModule(const std::string& path, const std::string& op);
   void AddRows(const std::string& path, const std::string& op,
@@ -87,6 +96,7 @@ class MsitTree final : public TokenTree {
     return entry;
   }
 
+  const bool is_in_order_;
   std::vector<Part> parts_;
   // Of the token that is read.
   std::vector<TreeEntry> items_;
@@ -105,6 +115,10 @@ absl::Status MsitTree::Open() {
     FindTokens(process, tokens);
   }
   SetFolders(std::move(tokens));
+  set_has_known_order(is_in_order_ || std::all_of(parts_.begin(), parts_.end(),
+                                                  [this](const Part& part) {
+                                                    return KnowsOrder(part);
+                                                  }));
   if (found.dump.has_value()) Attach(*found.dump);
   return absl::OkStatus();
 }
@@ -120,11 +134,20 @@ void MsitTree::FindTokens(const DumpProcess& process,
     return;
   }
   Listing listing = root().List(process.path);
+  const std::string order_folder = JoinPath(process.path, names::kMsitOrder);
+  const Listing orders = root().List(order_folder);
+  const auto order_of = [&](const std::string& token) {
+    const std::string name = token + std::string(names::kMsitOrderSuffix);
+    return std::binary_search(orders.files.begin(), orders.files.end(), name)
+               ? JoinPath(order_folder, name)
+               : std::string();
+  };
   // Before the folder of token 0. What is wrong is said where it is listed.
   add(0, {process.path, process.device, true});
   for (const std::string& name : listing.folders) {
     if (const auto token = ParseTokenName(name)) {
-      add(*token, {JoinPath(process.path, name), process.device, false});
+      add(*token, {JoinPath(process.path, name), process.device, false,
+                   order_of(name)});
     }
   }
 }
@@ -175,6 +198,8 @@ void MsitTree::ListBesideTokens(const Part& part) {
     const std::string relative = JoinPath(part.path, name);
     if (name == names::kMsitWeights) {
       ListWeights(relative);
+    } else if (name == names::kMsitOrder) {
+      continue;
     } else if (!ParseTokenName(name).has_value()) {
       Refuse(relative, "it is no folder of a token");
     }
@@ -204,31 +229,47 @@ void MsitTree::ListWeights(const std::string& path) {
   }
 }
 
-// Modules come in the order in which they were done.
+MsitTree::Modules MsitTree::FindModules(const Part& part,
+                                        const Listing& listing) {
+  Modules modules;
+  for (const std::string& name : listing.folders) {
+    const std::string path = JoinPath(part.path, name);
+    int64_t time = 0;
+    // A call writes its outputs last.
+    for (const std::string& file : root().List(path).files) {
+      if (!IsTensorName(file) && file != names::kMsitStatistics) continue;
+      time = std::max(time, TimeOf(root().PathOf(JoinPath(path, file))));
+    }
+    modules.push_back({name, time});
+  }
+  return modules;
+}
+
+bool MsitTree::OrderModules(const Part& part, Modules& modules) {
+  if (!part.order_file.empty()) {
+    const auto text =
+        ReadText(root().PathOf(part.order_file), kMsitOrderBytesMax);
+    if (text.ok()) return OrderByText(*text, modules);
+    AddProblem(root().PathOf(part.order_file), text.status());
+  }
+  return OrderByTime(modules);
+}
+
+bool MsitTree::KnowsOrder(const Part& part) {
+  if (part.is_beside_tokens) return true;
+  Modules modules = FindModules(part, root().List(part.path));
+  return OrderModules(part, modules);
+}
+
 void MsitTree::ListModules(const Part& part) {
   Listing listing = root().List(part.path);
   AddProblems(std::move(listing.problems));
   for (const std::string& name : listing.files) {
     Refuse(JoinPath(part.path, name), "it is in no folder of a module");
   }
-  struct Module {
-    int64_t time;
-    std::string name;
-  };
-  std::vector<Module> modules;
-  for (std::string& name : listing.folders) {
-    const std::string path = JoinPath(part.path, name);
-    const std::vector<std::string> files = root().List(path).files;
-    const int64_t time =
-        files.empty() ? 0 : TimeOf(root().PathOf(JoinPath(path, files[0])));
-    modules.push_back({time, std::move(name)});
-  }
-  std::sort(modules.begin(), modules.end(),
-            [](const Module& a, const Module& b) {
-              if (a.time != b.time) return a.time < b.time;
-              return NaturalLess(a.name, b.name);
-            });
-  for (const Module& module : modules) {
+  Modules modules = FindModules(part, listing);
+  OrderModules(part, modules);
+  for (const MsitModule& module : modules) {
     ListModule(JoinPath(part.path, module.name), module.name);
   }
 }
@@ -347,9 +388,8 @@ bool LooksLikeMsit(const TreeSample& sample) {
       });
 }
 
-OpenedTree OpenMsitTree(const TreeFolder& folder,
-                        const TreeOptions& /*options*/) {
-  auto tree = std::make_unique<MsitTree>(folder);
+OpenedTree OpenMsitTree(const TreeFolder& folder, const TreeOptions& options) {
+  auto tree = std::make_unique<MsitTree>(folder, options.is_in_order);
   MSITD_RETURN_IF_ERROR(tree->Open());
   return tree;
 }

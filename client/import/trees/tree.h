@@ -49,7 +49,8 @@ struct TreeEntry {
   std::string text;
   std::optional<bool> requires_grad;
   std::string stack;
-  // Of statistics: those of the tensor that they are of.
+  // Of statistics: those of the tensor that they are of. Of a tensor: set if
+  // its file cannot name the type, and stores it as another of the same size.
   DType dtype = DType::kUnspecified;
   std::vector<int64_t> shape;
   // Where the bytes are: to be opened by formats::OpenTensorFile. Empty if
@@ -74,6 +75,13 @@ struct TreeProblem {
   absl::Status reason;
 };
 
+// Files and folders that a reader passes over because of their names.
+struct LeftOutFiles {
+  int64_t count = 0;
+  // Their paths, as TreeProblem::file; the first of them.
+  std::vector<std::string> first;
+};
+
 // The entries of a folder: by rank, then token, then in the order of their
 // execution. A token of a rank is listed when it comes, so that memory does not
 // depend on how many there are. Thread-compatible.
@@ -90,6 +98,14 @@ class Tree {
   virtual int32_t world_size() const = 0;
 
   virtual const std::vector<TreeAttachment>& attachments() const = 0;
+
+  // False if the tree does not say in which order its tensors were computed.
+  // Entries are in an order for people then, such as that of their names.
+  virtual bool has_known_order() const { return true; }
+
+  // What was passed over so far because its name begins with a dot or ends with
+  // `.swp`. Complete behind the last entry.
+  virtual LeftOutFiles left_out() const { return {}; }
 
   // Tokens that are still to come, if each has folders of its own; else empty.
   virtual std::set<int64_t> tokens() const { return {}; }
@@ -113,6 +129,9 @@ class Tree {
 struct TreeOptions {
   // Nothing: found by content.
   std::optional<TreeKind> kind = {};
+  // Of files and msit, by the user: names and times of files are the order of
+  // execution.
+  bool is_in_order = false;
   // Of MindIE: where its two mappings lie. Empty: in the tree, or on the way to
   // it.
   std::string mapping_folder = {};

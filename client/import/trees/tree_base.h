@@ -21,6 +21,8 @@ class TreeBase : public Tree {
   const std::vector<TreeAttachment>& attachments() const final {
     return attachments_;
   }
+  bool has_known_order() const final { return has_known_order_; }
+  LeftOutFiles left_out() const final { return root_.left_out(); }
   std::vector<TreeProblem> TakeProblems() final;
 
  protected:
@@ -28,6 +30,8 @@ class TreeBase : public Tree {
 
   const TreeFolder& root() const { return root_; }
 
+  // Before the tree is open.
+  void set_has_known_order(bool has) { has_known_order_ = has; }
   // Ascending.
   void set_ranks(std::vector<int32_t> ranks) { ranks_ = std::move(ranks); }
   // As `folder` says it; 0 if it does not. It is a problem if another one says
@@ -47,6 +51,7 @@ class TreeBase : public Tree {
  private:
   const TreeKind kind_;
   const TreeFolder root_;
+  bool has_known_order_ = true;
   std::vector<int32_t> ranks_;
   int32_t world_size_ = 0;
   bool has_folder_ = false;

@@ -9,11 +9,14 @@
 #include <cerrno>
 #include <iterator>
 #include <memory>
+#include <set>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "client/import/formats/byte_source.h"
 #include "client/import/trees/tree_limits.h"
 #include "protos/base/utf8.h"
+#include "protos/status/mutex.h"
 #include "protos/status/status.h"
 
 namespace msitd::trees {
@@ -26,10 +29,19 @@ absl::StatusOr<std::string> RealPath(const std::string& path) {
   return std::string(real.get());
 }
 
-bool IsLeftOut(std::string_view name) {
-  return name.starts_with('.') || name.starts_with("import-ledger") ||
-         name.ends_with(".swp");
+// What msitd itself writes.
+bool IsLedger(std::string_view name) {
+  return name.starts_with("import-ledger");
 }
+
+bool IsLeftOut(std::string_view name) {
+  return name.starts_with('.') || name.ends_with(".swp");
+}
+
+bool IsDots(std::string_view name) { return name == "." || name == ".."; }
+
+// Names of left out files that are shown.
+constexpr size_t kLeftOutShownMax = 16;
 
 // The type of what lies at `path`, as readdir names it.
 int TypeAt(const std::string& path) {
@@ -59,6 +71,57 @@ std::vector<std::string> SplitPath(std::string_view path) {
     path.remove_prefix(std::min(slash + 1, path.size()));
   }
   return names;
+}
+
+// Folders are listed several times, so names are counted once each.
+class TreeFolder::LeftOutNames {
+ public:
+  void Add(std::string path) {
+    MutexLock lock(mu_);
+    if (names_.size() == kLeftOutNamesMax) {
+      count_ += names_.contains(path) ? 0 : 1;
+      return;
+    }
+    if (names_.insert(std::move(path)).second) ++count_;
+  }
+
+  LeftOutFiles Get() {
+    MutexLock lock(mu_);
+    LeftOutFiles out{.count = count_, .first = {}};
+    for (const std::string& name : names_) {
+      if (out.first.size() == kLeftOutShownMax) break;
+      out.first.push_back(name);
+    }
+    return out;
+  }
+
+ private:
+  Mutex mu_;
+  std::set<std::string> names_ ABSL_GUARDED_BY(mu_);
+  int64_t count_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+TreeFolder::TreeFolder() : left_out_(std::make_shared<LeftOutNames>()) {}
+
+bool TreeFolder::LeavesOut(const std::string& relative,
+                           const std::string& name) const {
+  if (IsDots(name) || IsLedger(name)) return true;
+  if (!IsLeftOut(name)) return false;
+  left_out_->Add(PathOf(JoinPath(relative, name)));
+  return true;
+}
+
+LeftOutFiles TreeFolder::left_out() const { return left_out_->Get(); }
+
+absl::Status TreeFolder::CheckFile(const std::string& relative) const {
+  const std::vector<std::string> names = SplitPath(relative);
+  const bool is_inside = !names.empty() && !relative.starts_with('/') &&
+                         std::none_of(names.begin(), names.end(), IsDots);
+  if (!is_inside) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "\"{}\" is not a file of the folder", relative);
+  }
+  return CheckLink(PathOf(relative));
 }
 
 absl::StatusOr<TreeFolder> TreeFolder::Open(const std::string& path) {
@@ -127,7 +190,7 @@ void TreeFolder::Add(const std::string& relative, const std::string& name,
 
 void TreeFolder::Look(const std::string& relative, const std::string& name,
                       Listing* listing) const {
-  if (IsLeftOut(name)) return;
+  if (LeavesOut(relative, name)) return;
   const int type = TypeAt(PathOf(JoinPath(relative, name)));
   if (type != DT_UNKNOWN) Add(relative, name, type, listing);
 }
@@ -162,7 +225,7 @@ Listing TreeFolder::List(const std::string& relative) const {
     const dirent* item = ::readdir(stream.get());  // NOLINT
     if (item == nullptr) break;
     const std::string name(item->d_name);
-    if (IsLeftOut(name)) continue;
+    if (LeavesOut(relative, name)) continue;
     if (++count > kFolderNamesMax) {
       out.problems.push_back(
           {path, MakeStatus(absl::StatusCode::kResourceExhausted,

@@ -15,8 +15,9 @@
 
 namespace msitd::trees {
 
-// What lies in one folder: names in the order of their bytes. Files whose names
-// begin with a dot or with `import-ledger`, or end with `.swp`, are left out.
+// What lies in one folder: names in the order of their bytes. Names that begin
+// with a dot or end with `.swp` are left out and counted; those that begin with
+// `import-ledger`, which msitd writes, are left out.
 struct Listing {
   std::vector<std::string> folders;
   std::vector<std::string> files;
@@ -48,6 +49,16 @@ class TreeFolder {
   // Returns the folder with only what `shown` has of it.
   TreeFolder Showing(std::shared_ptr<const Listings> shown) const;
 
+  // True if the folder shows only a part of what lies there.
+  bool is_part() const { return shown_ != nullptr; }
+
+  // INVALID_ARGUMENT unless the file at `relative`, a path from somewhere else,
+  // is a regular file in the folder; NOT_FOUND if there is none.
+  absl::Status CheckFile(const std::string& relative) const;
+
+  // What List and Look have left out so far.
+  LeftOutFiles left_out() const;
+
   // Returns what to open: it begins with the `path` of Open, if that was a
   // folder.
   std::string PathOf(const std::string& relative) const;
@@ -56,7 +67,11 @@ class TreeFolder {
   const std::vector<std::string>& above() const { return above_; }
 
  private:
-  TreeFolder() = default;
+  class LeftOutNames;
+
+  TreeFolder();
+
+  bool LeavesOut(const std::string& relative, const std::string& name) const;
 
   absl::Status CheckLink(const std::string& path) const;
   void Add(const std::string& relative, const std::string& name, int type,
@@ -69,6 +84,8 @@ class TreeFolder {
   std::string only_file_;
   // Shared by the copies; null: what is on the disk.
   std::shared_ptr<const Listings> shown_;
+  // Shared by the copies.
+  std::shared_ptr<LeftOutNames> left_out_;
 };
 
 // Returns the text of a small file. RESOURCE_EXHAUSTED if it has more bytes.

@@ -14,6 +14,17 @@ inline constexpr int kDepthMax = 32;
 // Names in one folder. A token is listed at once.
 inline constexpr size_t kFolderNamesMax = size_t{1} << 20;
 
+// Files of a tree without a layout, whose names are held to be put in order.
+inline constexpr size_t kTreeFilesMax = size_t{1} << 22;
+
+// Records of the index of an export, and bytes of one of its lines.
+inline constexpr size_t kIndexRecordsMax = size_t{1} << 24;
+inline constexpr size_t kIndexLineBytesMax = size_t{16} << 20;
+
+// Names that an import leaves out and that are remembered. More are counted
+// each time that their folder is listed.
+inline constexpr size_t kLeftOutNamesMax = 65536;
+
 // Folders of a tree, where a reader has to know all of them.
 inline constexpr size_t kFoldersMax = size_t{1} << 18;
 
@@ -40,6 +51,9 @@ inline constexpr size_t kDocumentBytesMax = size_t{256} << 20;
 // Records of one dump of msprobe, and what is kept of its stacks.
 inline constexpr size_t kMsprobeRecordsMax = size_t{1} << 22;
 inline constexpr size_t kMsprobeStacksBytesMax = size_t{256} << 20;
+
+// Text with the order of the modules of one token.
+inline constexpr size_t kMsitOrderBytesMax = size_t{256} << 20;
 
 // statistics.csv of one module.
 inline constexpr size_t kMsitStatisticsBytesMax = size_t{64} << 20;

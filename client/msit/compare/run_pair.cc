@@ -171,8 +171,11 @@ class RunPair::SideImport {
   absl::Status Bring() {
     const std::vector<int32_t> ranks = side_.tree->ranks();
     const int32_t world_size = ranks.size() <= 1 ? 1 : ranks.back() + 1;
-    MSITD_RETURN_IF_ERROR(
-        StatusOf(target_.Prepare(source_, world_size, /*is_said=*/false)));
+    MSITD_RETURN_IF_ERROR(StatusOf(
+        target_.Prepare({.source = source_,
+                         .world_size = world_size,
+                         .is_world_size_said = false,
+                         .has_known_order = side_.tree->has_known_order()})));
     const absl::Status imported = job_.Import(*side_.tree, side_.root);
     if (!imported.ok() && !watched_.full_disk_text().empty() &&
         !interrupts_.interrupted()) {

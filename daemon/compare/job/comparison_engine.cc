@@ -14,6 +14,7 @@
 #include "daemon/compare/judge/row_builder.h"
 #include "daemon/compare/judge/row_metrics.h"
 #include "protos/base/check.h"
+#include "protos/base/order_label.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {
@@ -55,6 +56,14 @@ absl::Status ComparisonEngine::OpenRuns() {
   }
   golden_ = std::move(golden);
   target_ = std::move(target);
+  return FindOrder();
+}
+
+absl::Status ComparisonEngine::FindOrder() {
+  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run, golden_->GetInfo());
+  if (HasKnownOrder(run.spec.labels)) return absl::OkStatus();
+  origins_.SetOrderUnknown();
+  findings_.SetOrderUnknown(plan_.golden_run);
   return absl::OkStatus();
 }
 

@@ -147,6 +147,8 @@ class ComparisonEngine {
   };
 
   absl::Status OpenRuns();
+  // Finds out whether the golden run knows the order of its tensors.
+  absl::Status FindOrder();
   absl::StatusOr<RunMark> Mark(storage::RunReader& run) const;
   absl::StatusOr<uint64_t> CountGolden();
   // Tells the observer what the hooks of the runs did not record.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/compare/origin/findings.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -74,9 +76,11 @@ void Findings::AddRow(const v1::ComparisonRow& row, const std::string& bytes) {
   if (!candidates_.empty() && row.token() > token_) return;
   if (!candidates_.empty() && row.token() < token_) {
     candidates_.clear();
+    among_.clear();
     ranking_.reset();
   }
   token_ = row.token();
+  if (unordered_run_.has_value()) AddAmong(row, bytes);
   const auto found = candidates_.find(row.rank());
   if (found == candidates_.end()) {
     if (candidates_.size() == kFailingRanksMax) return;
@@ -89,8 +93,22 @@ void Findings::AddRow(const v1::ComparisonRow& row, const std::string& bytes) {
   changed_ = true;
 }
 
+void Findings::AddAmong(const v1::ComparisonRow& row,
+                        const std::string& bytes) {
+  const auto at = std::upper_bound(
+      among_.begin(), among_.end(), row,
+      [](const v1::ComparisonRow& a, const v1::ComparisonRow& b) {
+        return OrderOf(a) < OrderOf(b);
+      });
+  constexpr size_t kRowsMax = size_t{kConcurrentMax} + 1;
+  if (at == among_.end() && among_.size() == kRowsMax) return;
+  among_.insert(at, Parse(bytes));
+  if (among_.size() > kRowsMax) among_.pop_back();
+  changed_ = true;
+}
+
 bool Findings::WantsMaker(const v1::ComparisonRow& row) const {
-  if (row.token() != token_) return false;
+  if (row.token() != token_ || unordered_run_.has_value()) return false;
   const auto found = candidates_.find(row.rank());
   return found != candidates_.end() && !found->second.failure.has_value();
 }
@@ -114,7 +132,7 @@ void Findings::SetInputDifference(const v1::ComparisonRow& row,
 }
 
 bool Findings::WantsOrder() const {
-  return candidates_.size() > 1 &&
+  return candidates_.size() > 1 && !unordered_run_.has_value() &&
          (!ranking_.has_value() || ordered_count_ != candidates_.size());
 }
 
@@ -233,13 +251,28 @@ void Findings::ShowMakers(v1::Comparison& comparison) const {
   }
 }
 
+void Findings::ShowAmong(v1::Comparison& comparison) const {
+  if (among_.empty()) return;
+  *comparison.mutable_first_divergence() = among_.front();
+  for (size_t i = 1; i < among_.size(); ++i) {
+    *comparison.add_concurrent_divergences() = among_[i];
+  }
+  v1::Maker& maker = *comparison.add_makers();
+  maker.set_kind(v1::Maker::NOT_KNOWN);
+  *maker.mutable_row() = among_.front();
+  maker.set_note(fmt::format(
+      "run {} does not record in which order its tensors were computed",
+      *unordered_run_));
+}
+
 void Findings::Show(v1::Comparison& comparison) const {
   changed_ = false;
   comparison.clear_first_divergence();
   comparison.clear_concurrent_divergences();
   comparison.clear_first_origin();
   comparison.clear_makers();
-  const Ranking ranking = ranking_.value_or(BySequence());
+  const Ranking ranking =
+      unordered_run_.has_value() ? Ranking() : ranking_.value_or(BySequence());
   for (const int32_t rank : ranking.divergences) {
     const v1::ComparisonRow& row = candidates_.at(rank).row;
     if (!comparison.has_first_divergence()) {
@@ -258,7 +291,9 @@ void Findings::Show(v1::Comparison& comparison) const {
     *comparison.mutable_input_difference() = *input_difference_;
   }
   // Other inputs of the model make all that follows.
-  if (!input_difference_ || token_ < input_difference_->row().token()) {
+  if (unordered_run_.has_value()) {
+    ShowAmong(comparison);
+  } else if (!input_difference_ || token_ < input_difference_->row().token()) {
     ShowMakers(comparison);
   }
 }

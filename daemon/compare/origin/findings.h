@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/compare/origin/rank_order.h"
@@ -38,9 +39,17 @@ bool IsAllowedUnmatched(const v1::ComparisonRow& row);
 // which one does. Until the order of these ranks is known, the smallest
 // sequence counts.
 //
+// If the golden run does not know in which order its tensors were computed
+// (HasKnownOrder), any failing row of that token may be the first divergence:
+// the first ones by sequence are shown as concurrent, and no maker is named.
+//
 // Thread-compatible.
 class Findings {
  public:
+  // Sets that sequences are no order of execution, before any row is added.
+  // `run` is the name of the golden run.
+  void SetOrderUnknown(std::string run) { unordered_run_ = std::move(run); }
+
   // Takes the next row. `bytes` is the serialised row, with everything in it.
   void AddRow(const v1::ComparisonRow& row, const std::string& bytes);
 
@@ -91,11 +100,18 @@ class Findings {
   void Offer(const v1::ComparisonRow& row, const std::string& bytes,
              std::optional<v1::ComparisonRow>& first);
   Ranking BySequence() const;
+  void AddAmong(const v1::ComparisonRow& row, const std::string& bytes);
+  void ShowAmong(v1::Comparison& comparison) const;
   std::vector<int32_t> FirstOf(const RankOrder& order, bool of_makers) const;
   bool MakesPartOf(int32_t rank, int32_t other) const;
   void ShowMakers(v1::Comparison& comparison) const;
 
   int64_t token_ = 0;
+  // Name of the golden run if its order is not known. Then `among_` has the
+  // first rows by sequence of those that fail at `token_`, kConcurrentMax + 1
+  // at most.
+  std::optional<std::string> unordered_run_;
+  std::vector<v1::ComparisonRow> among_;
   std::map<int32_t, Candidate> candidates_;
   // The number of candidates that `ranking_` was made of.
   size_t ordered_count_ = 0;

@@ -58,6 +58,7 @@ void OriginFinder::Judge(const RowMetrics& metrics, v1::ComparisonRow& row) {
     worst = std::max(worst, error);
   }
   if (row.verdict() != v1::FAIL || std::isnan(error) || row.unread()) return;
+  if (!has_order_) return;
   Advance();
   const auto event = static_cast<int32_t>(errors_.size() - 1);
   // What only the target has is no event.
@@ -241,6 +242,7 @@ v1::Origin OriginFinder::OriginOf(int32_t event, int32_t maker) const {
 }
 
 bool OriginFinder::IsModelInput() {
+  if (!has_order_) return false;
   const auto event = static_cast<int32_t>(errors_.size() - 1);
   Advance();
   if (static_cast<size_t>(event) >= tree_->event_count()) return false;

@@ -55,6 +55,11 @@ struct FoundMaker {
 // 150 bytes once one fails.
 class OriginFinder {
  public:
+  // Sets that tensors of the golden run are not in the order of execution
+  // (HasKnownOrder): then no row has an origin or an amplification, and nothing
+  // has a maker.
+  void SetOrderUnknown() { has_order_ = false; }
+
   // Begins a group: the rows of `pairs` are next. The pairs must live until the
   // group has ended.
   void StartGroup(const std::vector<TensorPair>& pairs);
@@ -119,6 +124,7 @@ class OriginFinder {
   std::string WhyNotKnown(int32_t event) const;
   double NoiseOf(int32_t event) const;
 
+  bool has_order_ = true;
   const std::vector<TensorPair>* pairs_ = nullptr;
   // Of the pairs so far.
   std::vector<double> errors_;

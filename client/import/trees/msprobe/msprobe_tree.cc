@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/import/trees/msprobe/msprobe_tree.h"
 
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <unordered_map>
@@ -16,6 +17,7 @@
 #include "client/import/trees/tree_base.h"
 #include "client/import/trees/tree_limits.h"
 #include "client/names/msprobe_names.h"
+#include "protos/base/order_label.h"
 #include "protos/base/utf8.h"
 #include "protos/status/status.h"
 
@@ -53,6 +55,12 @@ class RecordReader {
 
   const std::string& name() const { return name_; }
 
+  // True if what is before the records says that their order is not that of
+  // execution, which only msitd writes.
+  bool IsUnordered() {
+    return (is_in_data_ || FindData().ok()) && is_unordered_;
+  }
+
   // Reads the record that Next found. `is_broken` says that the file cannot be
   // read behind it.
   absl::StatusOr<JsonValue> Read(bool* is_broken) {
@@ -75,8 +83,12 @@ class RecordReader {
         return absl::InvalidArgumentError("it has no data");
       }
       const bool is_data = reader_.text() == "data";
+      const bool is_order = reader_.text() == names::kMsprobeOrder;
       MSITD_ASSIGN_OR_RETURN(token, reader_.Next());
       if (is_data) break;
+      is_unordered_ =
+          is_unordered_ || (is_order && token == JsonToken::kString &&
+                            reader_.text() == kUnknownOrder);
       MSITD_RETURN_IF_ERROR(reader_.LeaveTo(1));
     }
     if (token != JsonToken::kObjectBegin) {
@@ -89,6 +101,7 @@ class RecordReader {
   const std::unique_ptr<formats::FileSource> file_;
   JsonReader reader_;
   bool is_in_data_ = false;
+  bool is_unordered_ = false;
   std::string name_;
 };
 
@@ -104,6 +117,9 @@ class MsprobeTree final : public TreeBase {
       AddAttachment(std::move(attachment));
     }
     AddProblems(std::move(layout.problems));
+    set_has_known_order(std::none_of(
+        places_.begin(), places_.end(),
+        [this](const MsprobePlace& place) { return IsUnordered(place); }));
   }
 
   const TreeEntry* Next() override {
@@ -126,6 +142,13 @@ class MsprobeTree final : public TreeBase {
   }
 
  private:
+  bool IsUnordered(const MsprobePlace& place) const {
+    const std::string path =
+        root().PathOf(JoinPath(place.path, names::kMsprobeDump));
+    auto file = formats::FileSource::Open(path);
+    return file.ok() && RecordReader(*std::move(file)).IsUnordered();
+  }
+
   std::string PathIn(std::string_view name) const {
     return root().PathOf(JoinPath(path_, name));
   }

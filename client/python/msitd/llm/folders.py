@@ -10,6 +10,7 @@ import threading
 TENSORS = "torch_tensors"
 STATISTICS = "statistics.csv"
 WEIGHTS = "weights"
+ORDER = "execution_order"
 TENSOR_SUFFIX = ".pth"
 
 _CLOCK_TICKS_S = os.sysconf("SC_CLK_TCK")
@@ -48,6 +49,25 @@ def device_folders(staging: str, rank: int) -> list[tuple[str, str]]:
     return found
 
 
+def merge_orders(device_folder: str, target: str) -> None:
+    """Puts the modules that `target` has of a token before those of a later export.
+
+    The files of `device_folder` then say the order of both, and can replace those of
+    `target`.
+    """
+    for name in _names(os.path.join(device_folder, ORDER)):
+        written = os.path.join(target, ORDER, name)
+        if not os.path.exists(written):
+            continue
+        with open(written, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        path = os.path.join(device_folder, ORDER, name)
+        with open(path, encoding="utf-8") as file:
+            lines += file.read().splitlines()
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in dict.fromkeys(lines))
+
+
 def remove_tensors(device_folder: str) -> None:
     """Leaves only statistics of the tokens."""
     for folder, _, files in os.walk(device_folder):
@@ -56,6 +76,13 @@ def remove_tensors(device_folder: str) -> None:
         for file in files:
             if file.endswith(TENSOR_SUFFIX):
                 os.remove(os.path.join(folder, file))
+
+
+def _names(path: str) -> list[str]:
+    try:
+        return sorted(os.listdir(path))
+    except FileNotFoundError:
+        return []
 
 
 def _folders(path: str) -> list[str]:

@@ -163,6 +163,7 @@ class TreeWriter:
             folders.remove_tensors(folder)
         if not os.path.exists(target):
             os.makedirs(target, 0o750)
+        folders.merge_orders(folder, target)
         move_into(folder, target)
 
     def _last_logits(self, token: int) -> list[str]:

@@ -75,6 +75,29 @@ TEST(MergeComparisonsTest, FirstDivergenceIsTheFirstOfAll) {
   }
 }
 
+TEST(MergeComparisonsTest, WithoutTheOrderOfAPartNothingHasAMaker) {
+  v1::Comparison known = OfRank(0);
+  *known.mutable_first_divergence() = RowAt(2, 0, 0);
+  v1::Maker& maker = *known.add_makers();
+  maker.set_kind(v1::Maker::OP);
+  maker.set_op("op");
+  *maker.mutable_row() = RowAt(2, 0, 0);
+  *known.mutable_first_origin() = RowAt(2, 0, 0);
+  v1::Comparison unknown = OfRank(1);
+  *unknown.mutable_first_divergence() = RowAt(2, 9, 1);
+  *unknown.add_concurrent_divergences() = RowAt(2, 10, 1);
+  *unknown.add_concurrent_divergences() = RowAt(3, 1, 1);
+  unknown.add_makers()->set_kind(v1::Maker::NOT_KNOWN);
+  for (const v1::Comparison& all :
+       {Merged(known, unknown), Merged(unknown, known)}) {
+    EXPECT_EQ(all.first_divergence().sequence(), 0);
+    EXPECT_EQ(all.concurrent_divergences_size(), 2);
+    ASSERT_EQ(all.makers_size(), 1);
+    EXPECT_EQ(all.makers(0).kind(), v1::Maker::NOT_KNOWN);
+    EXPECT_FALSE(all.has_first_origin());
+  }
+}
+
 TEST(MergeComparisonsTest, SequenceGoesBeforeRank) {
   v1::Comparison a = OfRank(0);
   *a.mutable_first_divergence() = RowAt(0, 5, 0);

@@ -59,5 +59,46 @@ TEST(MakerTextTest, ARowOfJoinedShardsNamesAllTheirRanks) {
   EXPECT_THAT(RowText(row), HasSubstr(", rank 1, token 0"));
 }
 
+v1::Comparison Unordered(int failing) {
+  v1::Comparison out;
+  v1::ComparisonRow row;
+  row.set_op("layers.2");
+  row.set_io(v1::IO_OUTPUT);
+  row.set_index("0");
+  *out.mutable_first_divergence() = row;
+  for (int i = 1; i < failing; ++i) *out.add_concurrent_divergences() = row;
+  v1::Maker& maker = *out.add_makers();
+  maker.set_kind(v1::Maker::NOT_KNOWN);
+  maker.set_note("run g does not record the order");
+  *maker.mutable_row() = row;
+  return out;
+}
+
+TEST(MakerTextTest, WithoutAnOrderTheFirstIsOneOfSeveral) {
+  const auto findings = FindingTexts(Unordered(3));
+  ASSERT_EQ(findings.size(), 2);
+  EXPECT_EQ(findings[0].label, "first divergence");
+  EXPECT_THAT(findings[0].text,
+              StartsWith("among 3 failing tensors of token 0"));
+  EXPECT_THAT(findings[0].text, HasSubstr("layers.2 output/0"));
+  EXPECT_EQ(findings[1].label, "made by");
+  EXPECT_EQ(findings[1].text, "not known: run g does not record the order");
+  EXPECT_THAT(FindingTexts(Unordered(9))[0].text,
+              StartsWith("among at least 9 failing tensors"));
+}
+
+TEST(MakerTextTest, OneFailingTensorIsTheFirstInAnyOrder) {
+  EXPECT_THAT(FindingTexts(Unordered(1))[0].text,
+              StartsWith("layers.2 output/0"));
+}
+
+TEST(MakerTextTest, ACauseThatIsNotKnownForOtherReasonsHasAnOp) {
+  v1::Comparison comparison = Unordered(1);
+  comparison.mutable_makers(0)->set_op("layers.2");
+  EXPECT_TRUE(HasOrder(comparison));
+  EXPECT_THAT(FindingTexts(comparison)[1].text,
+              StartsWith("not known: layers.2 output/0"));
+}
+
 }  // namespace
 }  // namespace msitd::ctl

@@ -33,14 +33,17 @@ RecordedTensor Bfloats(std::string_view op, const std::vector<float>& values) {
   return out;
 }
 
-RunRecorder::RunRecorder(storage::Store& store, std::string run)
+RunRecorder::RunRecorder(storage::Store& store, std::string run,
+                         std::map<std::string, std::string> labels)
     : store_(store),
       run_(std::move(run)),
       stream_id_(std::hash<std::string>()(run_) | 1),
       buffer_(chunk::ChunkBuilder::kBufferBytes) {
-  EXPECT_TRUE(store_.runs()
-                  .CreateRun({.name = run_, .world_size = 0, .labels = {}})
-                  .ok());
+  EXPECT_TRUE(
+      store_.runs()
+          .CreateRun(
+              {.name = run_, .world_size = 0, .labels = std::move(labels)})
+          .ok());
 }
 
 void RunRecorder::Record(const RecordedTensor& tensor) {

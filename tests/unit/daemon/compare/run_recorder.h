@@ -58,7 +58,8 @@ RecordedTensor Bfloats(std::string_view op, const std::vector<float>& values);
 class RunRecorder {
  public:
   // Makes the run. The store must outlive the recorder.
-  RunRecorder(storage::Store& store, std::string run);
+  RunRecorder(storage::Store& store, std::string run,
+              std::map<std::string, std::string> labels = {});
 
   void Record(const RecordedTensor& tensor);
 

@@ -28,6 +28,45 @@ TEST(FilesTreeTest, TheOpIsThePathWithoutItsSuffix) {
               ElementsAre("0 - 0 MatMul.mm.1.2.3#0", "0 - 0 a#0",
                           "0 - 0 b/0.weight#0", "0 - 0 b/a-b#0"));
   EXPECT_THAT(tree->TakeProblems(), IsEmpty());
+  // Each is counted once, however often its folder is listed.
+  const LeftOutFiles left_out = tree->left_out();
+  EXPECT_EQ(left_out.count, 2);
+  EXPECT_THAT(left_out.first,
+              ElementsAre(made.path(".hidden.npy"), made.path("x.npy.swp")));
+}
+
+TEST(FilesTreeTest, NamesGiveAnOrderForPeopleOnly) {
+  const MadeTree made;
+  for (const char* file :
+       {"layers.10.npy", "layers.2.npy", "layers.2.fc.npy", "layers.npy"}) {
+    made.Write(file);
+  }
+  const auto tree = made.Open();
+  ASSERT_NE(tree, nullptr);
+  EXPECT_FALSE(tree->has_known_order());
+  EXPECT_THAT(DescribeAll(*tree),
+              ElementsAre("0 - 0 layers.2.fc#0", "0 - 0 layers.2#0",
+                          "0 - 0 layers.10#0", "0 - 0 layers#0"));
+  const auto ordered = made.Open("", {.is_in_order = true});
+  ASSERT_NE(ordered, nullptr);
+  EXPECT_TRUE(ordered->has_known_order());
+}
+
+TEST(FilesTreeTest, NamesSayRankAndStep) {
+  const MadeTree made;
+  for (const char* file :
+       {"rank0_step3_layers.10.npy", "rank0_step3_layers.2.npy",
+        "rank1_step3_layers.2.npy", "rank1/step12/layers.2.npy",
+        "rank1-step3-layers.2.npy", "rank7.npy"}) {
+    made.Write(file);
+  }
+  const auto tree = made.Open();
+  ASSERT_NE(tree, nullptr);
+  EXPECT_THAT(tree->ranks(), ElementsAre(0, 1, 7));
+  EXPECT_THAT(
+      DescribeAll(*tree),
+      ElementsAre("0 - 3 layers.2#0", "0 - 3 layers.10#0", "1 - 3 layers.2#0",
+                  "1 - 3 layers.2#1", "1 - 12 layers.2#0", "7 - 0 tensor#0"));
 }
 
 TEST(FilesTreeTest, FilesThatDifferInTheirSuffixAreCalls) {

@@ -310,5 +310,57 @@ TEST_P(FindingsTest, GoldenModelMayBeTheOneThatIsWrapped) {
               HasSubstr("--rewrite '^m\\.=>m.x.'"));
 }
 
+// Files that were imported by their names.
+TEST_P(FindingsTest, WithoutAnOrderAnyFailingTensorMayBeTheFirst) {
+  RunRecorder golden(store_, "unordered", {{"order", "unknown"}});
+  RunRecorder target(store_, "of files", {{"order", "unknown"}});
+  plan_.golden_run = "unordered";
+  plan_.target_run = "of files";
+  const std::vector<Step> steps = {{">a", 1}, {"a", 2, 1},  {">b", 2},
+                                   {"b", 3},  {">c", 4, 1}, {"c", 5, 1}};
+  for (const Step& step : steps) {
+    golden.Record(Tensor(step, false));
+    target.Record(Tensor(step, true));
+  }
+  const v1::Comparison comparison = Compare();
+  EXPECT_EQ(comparison.fail_count(), 3);
+  EXPECT_EQ(comparison.first_divergence().op(), "a");
+  ASSERT_EQ(comparison.concurrent_divergences_size(), 2);
+  EXPECT_EQ(comparison.concurrent_divergences(0).op(), "c");
+  EXPECT_EQ(comparison.concurrent_divergences(1).op(), "c");
+  EXPECT_EQ(MakerOf(comparison), "NOT_KNOWN  0");
+  EXPECT_THAT(comparison.makers(0).note(), HasSubstr("unordered"));
+  EXPECT_FALSE(comparison.has_first_origin());
+  EXPECT_FALSE(comparison.has_input_difference());
+  for (const v1::ComparisonRow& row : rows_) {
+    EXPECT_EQ(row.origin(), v1::ORIGIN_UNSPECIFIED);
+    EXPECT_FALSE(row.has_amplification());
+  }
+}
+
+// The order that counts is that of the golden run.
+TEST_P(FindingsTest, ATargetWithoutAnOrderChangesNothing) {
+  RunRecorder target(store_, "of files", {{"order", "unknown"}});
+  plan_.target_run = "of files";
+  for (const Step& step : std::vector<Step>{{">a", 1}, {"a", 2, 1}}) {
+    golden_.Record(Tensor(step, false));
+    target.Record(Tensor(step, true));
+  }
+  EXPECT_EQ(MakerOf(Compare()), "OP a 0");
+}
+
+TEST_P(FindingsTest, ManyTensorsWithoutAnOrderAreBounded) {
+  RunRecorder golden(store_, "unordered", {{"order", "unknown"}});
+  plan_.golden_run = "unordered";
+  for (int i = 0; i < 40; ++i) {
+    const Step step{"op" + std::to_string(i), static_cast<float>(i), 1};
+    golden.Record(Tensor(step, false));
+    target_.Record(Tensor(step, true));
+  }
+  const v1::Comparison comparison = Compare();
+  EXPECT_EQ(comparison.first_divergence().op(), "op0");
+  EXPECT_EQ(comparison.concurrent_divergences_size(), kConcurrentMax);
+}
+
 }  // namespace
 }  // namespace msitd::compare
