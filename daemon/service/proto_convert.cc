@@ -15,7 +15,7 @@
 namespace msitd::service {
 namespace {
 
-static_assert(static_cast<int>(DType::kComplex32) == v1::D_TYPE_COMPLEX32);
+static_assert(static_cast<int>(DType::kBits4x2) == v1::D_TYPE_BITS4X2);
 static_assert(v1::DType_MAX + 1 == kDTypeCount);
 static_assert(static_cast<int>(Io::kState) == v1::IO_STATE);
 static_assert(v1::Io_MAX + 1 == kIoCount);

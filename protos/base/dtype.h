@@ -43,9 +43,24 @@ enum class DType : uint8_t {
   kHifloat8 = 28,
   kFloat8E8m0fnu = 29,
   kComplex32 = 30,
+  kFloat8E4m3fnuz = 31,
+  kFloat8E5m2fnuz = 32,
+  kInt3 = 33,
+  kUint3 = 34,
+  kInt5 = 35,
+  kUint5 = 36,
+  kInt6 = 37,
+  kUint6 = 38,
+  kInt7 = 39,
+  kUint7 = 40,
+  kBits8 = 41,
+  kBits16 = 42,
+  kBits1x8 = 43,
+  kBits2x4 = 44,
+  kBits4x2 = 45,
 };
 
-inline constexpr int kDTypeCount = 31;
+inline constexpr int kDTypeCount = 46;
 
 enum class DTypeKind : uint8_t {
   kNone,
@@ -114,6 +129,21 @@ inline constexpr std::array<DTypeInfo, kDTypeCount> kDTypes = {{
     {"hifloat8", "HIFLOAT8", "u1", DTypeKind::kFloat, 8, 1, 4},
     {"float8_e8m0fnu", "FLOAT8_E8M0", "u1", DTypeKind::kFloat, 8, 1, 1},
     {"complex32", "COMPLEX32", "u4", DTypeKind::kComplex, 32, 4, 11},
+    {"float8_e4m3fnuz", "", "u1", DTypeKind::kFloat, 8, 1, 4},
+    {"float8_e5m2fnuz", "", "u1", DTypeKind::kFloat, 8, 1, 3},
+    {"int3", "", "i1", DTypeKind::kInteger, 3, 1},
+    {"uint3", "", "u1", DTypeKind::kInteger, 3, 1},
+    {"int5", "", "i1", DTypeKind::kInteger, 5, 1},
+    {"uint5", "", "u1", DTypeKind::kInteger, 5, 1},
+    {"int6", "", "i1", DTypeKind::kInteger, 6, 1},
+    {"uint6", "", "u1", DTypeKind::kInteger, 6, 1},
+    {"int7", "", "i1", DTypeKind::kInteger, 7, 1},
+    {"uint7", "", "u1", DTypeKind::kInteger, 7, 1},
+    {"bits8", "", "u1", DTypeKind::kInteger, 8, 1},
+    {"bits16", "", "u2", DTypeKind::kInteger, 16, 2},
+    {"bits1x8", "", "u1", DTypeKind::kInteger, 8, 1},
+    {"bits2x4", "", "u1", DTypeKind::kInteger, 8, 1},
+    {"bits4x2", "", "u1", DTypeKind::kInteger, 8, 1},
 }};
 
 // Returns the row of `dtype`; that of kUnspecified for an unknown number.

@@ -75,7 +75,7 @@ static void DtypesHaveNamesAndSizes(void) {
   EXPECT(strcmp(msit_dtype_name(MSIT_DTYPE_FLOAT8_E4M3FN), "float8_e4m3fn") ==
          0);
   EXPECT(msit_dtype_name(31) == NULL);
-  for (int32_t dtype = 1; dtype <= MSIT_DTYPE_COMPLEX32; ++dtype) {
+  for (int32_t dtype = 1; dtype <= MSIT_DTYPE_BITS4X2; ++dtype) {
     EXPECT(msit_dtype_from_name(msit_dtype_name(dtype)) == dtype);
   }
   EXPECT(msit_dtype_from_name("float12") == MSIT_DTYPE_UNSPECIFIED);

@@ -41,6 +41,9 @@ DTYPES = [
     *("int1", "uint1", "int2", "uint2", "int4", "uint4"),
     *("float4_e2m1fn", "float4_e1m2", "float6_e2m3fn", "float6_e3m2fn"),
     *("hifloat8", "float8_e8m0fnu", "complex32"),
+    *("float8_e4m3fnuz", "float8_e5m2fnuz"),
+    *(f"{kind}{bits}" for bits in (3, 5, 6, 7) for kind in ("int", "uint")),
+    *("bits8", "bits16", "bits1x8", "bits2x4", "bits4x2"),
 ]
 IOS = [
     "unspecified",

@@ -7,6 +7,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 import torch
+from msitd import _msit
+from msitd._core.leaf import small_elements
 
 NUMPY_DTYPES = [
     "bool",
@@ -25,7 +27,13 @@ TORCH_DTYPES = [
     *(["complex32", "complex64", "complex128"]),
 ]
 
-SMALL_TORCH_DTYPES = ["int1", "int2", "int4", "uint1", "uint2", "uint4"]
+SMALL_TORCH_DTYPES = [
+    f"{kind}{bits}" for kind in ("int", "uint") for bits in range(1, 8)
+]
+RAW_TORCH_DTYPES = [
+    *("float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"),
+    *("bits8", "bits16", "bits1x8", "bits2x4", "bits4x2"),
+]
 
 
 def values(dtype):
@@ -86,6 +94,27 @@ def test_small_integers_of_torch(recorded, dtype, shape):
     record = recorded(data.reshape(shape))
     assert (record.dtype, record.shape) == (dtype, shape)
     assert record.data == expected
+
+
+@pytest.mark.parametrize("dtype", RAW_TORCH_DTYPES)
+def test_dtypes_that_only_hold_bits(recorded, dtype):
+    kind = getattr(torch, dtype)
+    raw = torch.arange(256, dtype=torch.uint8)
+    record = recorded(raw.view(kind))
+    assert (record.dtype, record.shape) == (dtype, (256 // kind.itemsize,))
+    assert record.data == bytes(range(256))
+
+
+def test_every_dtype_of_torch_has_a_name():
+    """Quantized tensors are recorded as codes and scales."""
+    dtypes = {each for each in vars(torch).values() if isinstance(each, torch.dtype)}
+    unknown = {
+        each
+        for each in dtypes
+        if not str(each).startswith(("torch.q", "torch.uq"))
+        and _msit.dtype_from_name(small_elements.name_of(each)) == 0
+    }
+    assert unknown == set()
 
 
 @pytest.mark.parametrize("dtype", ["int4", "uint2"])

@@ -11,6 +11,8 @@ RUNNER = Path(__file__).parents[2] / "client/ctl/plugin/plugin_runner.py"
 BITS = {
     "float8_e4m3fn": 8,
     "float8_e8m0fnu": 8,
+    "float8_e4m3fnuz": 8,
+    "float8_e5m2fnuz": 8,
     "float4_e2m1fn": 4,
     "float6_e2m3fn": 6,
     "float6_e3m2fn": 6,
@@ -32,7 +34,7 @@ def test_every_pattern_has_its_value(arrays, dtype, bits):
     np.testing.assert_array_equal(arrays.of(codes, dtype), expected)
 
 
-@pytest.mark.parametrize("dtype", ["int2", "int4", "uint2", "uint4"])
+@pytest.mark.parametrize("dtype", ["int2", "int4", "int7", "uint2", "uint3", "uint4"])
 def test_small_integers_have_a_byte_each(arrays, dtype):
     low = -(1 << int(dtype[-1]) - 1) if dtype[0] == "i" else 0
     values = np.arange(low, low + (1 << int(dtype[-1])), dtype=np.int8)

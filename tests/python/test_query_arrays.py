@@ -42,7 +42,7 @@ def test_types_of_numpy_stay_what_they_are(dtype: str) -> None:
 
 
 SMALL = ["float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float6_e2m3fn"]
-SMALL += ["float6_e3m2fn", "float4_e2m1fn"]
+SMALL += ["float6_e3m2fn", "float4_e2m1fn", "float8_e4m3fnuz", "float8_e5m2fnuz"]
 BITS = {"float6_e2m3fn": 6, "float6_e3m2fn": 6, "float4_e2m1fn": 4}
 
 

@@ -642,7 +642,7 @@ def _refuse(module: str, rule: Module, path: str) -> str | None:
             return None
         return f"{module} may not include {target or 'that'}"
     sees_msit = module == "client/include" or "client/include" in rule.ours
-    if sees_msit and re.match(r"(msit/)?(msit\.hp?p?|reserve\.h)$", path):
+    if sees_msit and re.match(r"(msit/)?(msit\.hp?p?|(dtype|reserve)\.h)$", path):
         return None
     for name, pattern in LIBRARIES.items():
         if pattern.match(path):

@@ -186,6 +186,8 @@ class Arrays:
             self.torch = torch
         self.coded = {
             "float8_e4m3fn": self.signed(4, 3, 7),
+            "float8_e4m3fnuz": self.signed(4, 3, 8),
+            "float8_e5m2fnuz": self.signed(5, 2, 16),
             "float4_e2m1fn": self.signed(2, 1, 1),
             "float4_e1m2": self.signed(1, 2, 1),
             "float6_e2m3fn": self.signed(2, 3, 1),
@@ -198,6 +200,8 @@ class Arrays:
             ),
         }
         self.coded["float8_e4m3fn"][[0x7F, 0xFF]] = numpy.nan
+        self.coded["float8_e4m3fnuz"][0x80] = numpy.nan
+        self.coded["float8_e5m2fnuz"][0x80] = numpy.nan
         self.coded["float8_e8m0fnu"][0xFF] = numpy.nan
 
     def signed(self, exponent_bits: int, mantissa_bits: int, bias: int) -> Any:
@@ -227,7 +231,9 @@ class Arrays:
             parts = data.view(numpy.float16).astype(numpy.float32)
             return self.given(parts.view(numpy.complex64))
         # Integers of fewer than 8 bits have a byte each.
-        dtype = re.sub(r"int[124]$", "int8", dtype)
+        dtype = re.sub(r"int[1-7]$", "int8", dtype)
+        if dtype.startswith("bits"):
+            dtype = "uint16" if dtype == "bits16" else "uint8"
         if dtype == "bool":
             out = (data != 0).astype(numpy.float32)
         elif dtype == "bfloat16":

@@ -40,13 +40,22 @@ StoredType StoredTypeOf(DType dtype) {
       return {"F64", 2, true};
     case DType::kComplex32:
       return {"F16", 2, true};
+    case DType::kHifloat8:
+    case DType::kFloat8E4m3fnuz:
+    case DType::kFloat8E5m2fnuz:
+    case DType::kBits8:
+    case DType::kBits1x8:
+    case DType::kBits2x4:
+    case DType::kBits4x2:
+      return {"U8", 1, true};
+    case DType::kBits16:
+      return {"U16", 1, true};
     default:
       break;
   }
   const DTypeInfo& info = InfoOf(dtype);
-  const bool is_plain =
-      info.bits == 8 * info.bytes && dtype != DType::kHifloat8;
-  if (!is_plain) return {info.numpy == "i1" ? "I8" : "U8", 1, true};
+  if (info.bits != 8 * info.bytes)
+    return {info.numpy == "i1" ? "I8" : "U8", 1, true};
   const char letter = info.kind == DTypeKind::kFloat ? 'F'
                       : info.numpy.starts_with('u')  ? 'U'
                                                      : 'I';

@@ -25,7 +25,11 @@ TorchType TorchTypeOf(DType dtype) {
     case DType::kInt8:
     case DType::kInt1:
     case DType::kInt2:
+    case DType::kInt3:
     case DType::kInt4:
+    case DType::kInt5:
+    case DType::kInt6:
+    case DType::kInt7:
       return {"int8", "CharStorage"};
     case DType::kInt16:
       return {"int16", "ShortStorage"};
@@ -51,8 +55,12 @@ TorchType TorchTypeOf(DType dtype) {
     case DType::kFloat8E4m3fn:
     case DType::kFloat8E5m2:
     case DType::kFloat8E8m0fnu:
+    case DType::kFloat8E4m3fnuz:
+    case DType::kFloat8E5m2fnuz:
     case DType::kComplex32:
       return {DTypeName(dtype), ""};
+    case DType::kBits16:
+      return {"uint16", ""};
     default:
       return {"uint8", "ByteStorage"};
   }

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "dtype.h"
+
 // Records tensors of this process into a run of an msitd daemon.
 //
 // A client stands for one rank of one run. msit_record copies the tensor into
@@ -70,43 +72,6 @@ typedef enum msit_code {
   // counted: record the tensor by msit_record.
   MSIT_ERROR_TOO_LARGE = 12
 } msit_code;
-
-// Element types. The numbers are those of the chunk format.
-typedef enum msit_dtype {
-  MSIT_DTYPE_UNSPECIFIED = 0,
-  MSIT_DTYPE_BOOL = 1,
-  MSIT_DTYPE_INT8 = 2,
-  MSIT_DTYPE_INT16 = 3,
-  MSIT_DTYPE_INT32 = 4,
-  MSIT_DTYPE_INT64 = 5,
-  MSIT_DTYPE_UINT8 = 6,
-  MSIT_DTYPE_UINT16 = 7,
-  MSIT_DTYPE_UINT32 = 8,
-  MSIT_DTYPE_UINT64 = 9,
-  MSIT_DTYPE_FLOAT16 = 10,
-  MSIT_DTYPE_BFLOAT16 = 11,
-  MSIT_DTYPE_FLOAT32 = 12,
-  MSIT_DTYPE_FLOAT64 = 13,
-  MSIT_DTYPE_FLOAT8_E4M3FN = 14,
-  MSIT_DTYPE_FLOAT8_E5M2 = 15,
-  MSIT_DTYPE_COMPLEX64 = 16,
-  MSIT_DTYPE_COMPLEX128 = 17,
-  // Types of fewer than 8 bits follow. Each element takes one byte and lies in
-  // its lower bits; the sign of an integer is extended to the whole byte.
-  MSIT_DTYPE_INT1 = 18,
-  MSIT_DTYPE_UINT1 = 19,
-  MSIT_DTYPE_INT2 = 20,
-  MSIT_DTYPE_UINT2 = 21,
-  MSIT_DTYPE_INT4 = 22,
-  MSIT_DTYPE_UINT4 = 23,
-  MSIT_DTYPE_FLOAT4_E2M1FN = 24,
-  MSIT_DTYPE_FLOAT4_E1M2 = 25,
-  MSIT_DTYPE_FLOAT6_E2M3FN = 26,
-  MSIT_DTYPE_FLOAT6_E3M2FN = 27,
-  MSIT_DTYPE_HIFLOAT8 = 28,
-  MSIT_DTYPE_FLOAT8_E8M0FNU = 29,
-  MSIT_DTYPE_COMPLEX32 = 30
-} msit_dtype;
 
 // Which side of an op a tensor is. The numbers are those of the chunk format.
 typedef enum msit_io {

@@ -16,6 +16,7 @@
 #include "hwy/highway.h"
 #include "protos/base/dtype.h"
 #include "protos/compute/number/coded_float.h"
+#include "protos/compute/number/element.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace msitd::compute::HWY_NAMESPACE {
@@ -234,12 +235,9 @@ struct LoadInt64 {
 // Calls `visit` with the loader of `component`; not if that is complex.
 template <class Visit>
 HWY_INLINE void WithLoader(DType component, const Visit& visit) {
-  switch (component) {
+  switch (StoredAs(component)) {
     case DType::kBool:
       return visit(LoadBool());
-    case DType::kInt1:
-    case DType::kInt2:
-    case DType::kInt4:
     case DType::kInt8:
       return visit(LoadSmallInteger<int8_t>());
     case DType::kInt16:
@@ -248,9 +246,6 @@ HWY_INLINE void WithLoader(DType component, const Visit& visit) {
       return visit(LoadInt32());
     case DType::kInt64:
       return visit(LoadInt64());
-    case DType::kUint1:
-    case DType::kUint2:
-    case DType::kUint4:
     case DType::kUint8:
       return visit(LoadSmallInteger<uint8_t>());
     case DType::kUint16:
@@ -281,12 +276,13 @@ HWY_INLINE void WithLoader(DType component, const Visit& visit) {
       return visit(LoadCodedFloat<kFloat6E3m2fnValues>());
     case DType::kHifloat8:
       return visit(LoadCodedFloat<kHifloat8Values>());
+    case DType::kFloat8E4m3fnuz:
+      return visit(LoadCodedFloat<kFloat8E4m3fnuzValues>());
+    case DType::kFloat8E5m2fnuz:
+      return visit(LoadCodedFloat<kFloat8E5m2fnuzValues>());
     case DType::kFloat8E8m0fnu:
       return visit(LoadCodedFloat<kFloat8E8m0fnuValues>());
-    case DType::kComplex32:
-    case DType::kComplex64:
-    case DType::kComplex128:
-    case DType::kUnspecified:
+    default:
       return;
   }
 }

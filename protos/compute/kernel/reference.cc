@@ -59,6 +59,12 @@ double FromSmallBits(uint8_t bits, int exponent_bits, int mantissa_bits,
                                                             : magnitude;
 }
 
+// A float whose only NaN has the bits of a negative zero.
+double FromFnuz(uint8_t bits, int exponent_bits, int mantissa_bits, int bias) {
+  if (bits == 0x80) return std::numeric_limits<double>::quiet_NaN();
+  return FromSmallBits(bits, exponent_bits, mantissa_bits, bias);
+}
+
 // Bit after bit, from the top, as the paper on HiFloat8 draws it.
 double FromHifloat8(uint8_t bits) {
   if (bits == 0x80) return std::numeric_limits<double>::quiet_NaN();
@@ -115,12 +121,9 @@ bool SummarizeBlock(DType component, const std::byte* bytes,
 }  // namespace
 
 double ReferenceElement(DType component, const std::byte* bytes, size_t index) {
-  switch (component) {
+  switch (StoredAs(component)) {
     case DType::kBool:
       return Read<uint8_t>(bytes, index) == 0 ? 0 : 1;
-    case DType::kInt1:
-    case DType::kInt2:
-    case DType::kInt4:
     case DType::kInt8:
       return Read<int8_t>(bytes, index);
     case DType::kInt16:
@@ -129,9 +132,6 @@ double ReferenceElement(DType component, const std::byte* bytes, size_t index) {
       return Read<int32_t>(bytes, index);
     case DType::kInt64:
       return static_cast<double>(Read<int64_t>(bytes, index));
-    case DType::kUint1:
-    case DType::kUint2:
-    case DType::kUint4:
     case DType::kUint8:
       return Read<uint8_t>(bytes, index);
     case DType::kUint16:
@@ -162,15 +162,16 @@ double ReferenceElement(DType component, const std::byte* bytes, size_t index) {
       return FromSmallBits(Read<uint8_t>(bytes, index), 3, 2, 3);
     case DType::kHifloat8:
       return FromHifloat8(Read<uint8_t>(bytes, index));
+    case DType::kFloat8E4m3fnuz:
+      return FromFnuz(Read<uint8_t>(bytes, index), 4, 3, 8);
+    case DType::kFloat8E5m2fnuz:
+      return FromFnuz(Read<uint8_t>(bytes, index), 5, 2, 16);
     case DType::kFloat8E8m0fnu: {
       const auto bits = Read<uint8_t>(bytes, index);
       return bits == 255 ? std::numeric_limits<double>::quiet_NaN()
                          : std::ldexp(1, bits - 127);
     }
-    case DType::kComplex32:
-    case DType::kComplex64:
-    case DType::kComplex128:
-    case DType::kUnspecified:
+    default:
       break;
   }
   return std::numeric_limits<double>::quiet_NaN();

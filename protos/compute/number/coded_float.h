@@ -41,6 +41,15 @@ constexpr CodedValues SmallFloatValues(int exponent_bits, int mantissa_bits,
   return out;
 }
 
+// The same in a whole byte, where what would be a negative zero is the only
+// NaN.
+constexpr CodedValues FnuzValues(int exponent_bits, int mantissa_bits,
+                                 int bias) {
+  CodedValues out = SmallFloatValues(exponent_bits, mantissa_bits, bias);
+  out[0x80] = std::numeric_limits<float>::quiet_NaN();
+  return out;
+}
+
 // Powers of two without a sign, as scales of blocks are; 255 is NaN.
 constexpr CodedValues E8m0Values() {
   CodedValues out = {};
@@ -90,6 +99,8 @@ inline constexpr CodedValues kFloat4E2m1fnValues = SmallFloatValues(2, 1, 1);
 inline constexpr CodedValues kFloat4E1m2Values = SmallFloatValues(1, 2, 1);
 inline constexpr CodedValues kFloat6E2m3fnValues = SmallFloatValues(2, 3, 1);
 inline constexpr CodedValues kFloat6E3m2fnValues = SmallFloatValues(3, 2, 3);
+inline constexpr CodedValues kFloat8E4m3fnuzValues = FnuzValues(4, 3, 8);
+inline constexpr CodedValues kFloat8E5m2fnuzValues = FnuzValues(5, 2, 16);
 inline constexpr CodedValues kHifloat8Values = Hifloat8Values();
 inline constexpr CodedValues kFloat8E8m0fnuValues = E8m0Values();
 

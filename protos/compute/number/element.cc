@@ -60,13 +60,10 @@ void LookUp(const CodedValues& values, const std::byte* bytes, size_t count,
 
 void ToDouble(DType component, const std::byte* bytes, size_t count,
               double* out) {
-  switch (component) {
+  switch (StoredAs(component)) {
     case DType::kBool:
       return ForEach<uint8_t>(bytes, count, out,
                               [](uint8_t x) { return x != 0 ? 1.0 : 0.0; });
-    case DType::kInt1:
-    case DType::kInt2:
-    case DType::kInt4:
     case DType::kInt8:
       return Cast<int8_t>(bytes, count, out);
     case DType::kInt16:
@@ -75,9 +72,6 @@ void ToDouble(DType component, const std::byte* bytes, size_t count,
       return Cast<int32_t>(bytes, count, out);
     case DType::kInt64:
       return Cast<int64_t>(bytes, count, out);
-    case DType::kUint1:
-    case DType::kUint2:
-    case DType::kUint4:
     case DType::kUint8:
       return Cast<uint8_t>(bytes, count, out);
     case DType::kUint16:
@@ -113,12 +107,13 @@ void ToDouble(DType component, const std::byte* bytes, size_t count,
       return LookUp(kFloat6E3m2fnValues, bytes, count, out);
     case DType::kHifloat8:
       return LookUp(kHifloat8Values, bytes, count, out);
+    case DType::kFloat8E4m3fnuz:
+      return LookUp(kFloat8E4m3fnuzValues, bytes, count, out);
+    case DType::kFloat8E5m2fnuz:
+      return LookUp(kFloat8E5m2fnuzValues, bytes, count, out);
     case DType::kFloat8E8m0fnu:
       return LookUp(kFloat8E8m0fnuValues, bytes, count, out);
-    case DType::kComplex32:
-    case DType::kComplex64:
-    case DType::kComplex128:
-    case DType::kUnspecified:
+    default:
       break;
   }
 }

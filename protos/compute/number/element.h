@@ -17,6 +17,16 @@ constexpr DType ComponentOf(DType dtype) {
   return dtype;
 }
 
+// The dtype as which a kernel reads integers: that of the whole bytes that they
+// take. Others are read as what they are.
+constexpr DType StoredAs(DType component) {
+  const DTypeInfo& info = InfoOf(component);
+  if (info.kind != DTypeKind::kInteger) return component;
+  if (info.numpy == "i1") return DType::kInt8;
+  if (info.numpy == "u1") return DType::kUint8;
+  return info.numpy == "u2" ? DType::kUint16 : component;
+}
+
 // True if every value is exact in float.
 constexpr bool FitsFloat(DType component) {
   switch (component) {

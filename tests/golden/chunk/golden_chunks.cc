@@ -104,7 +104,14 @@ std::vector<std::byte> EveryDType() {
 
 std::vector<std::byte> SmallDTypes() {
   Maker maker("small dtypes");
-  AddDTypes(maker, 18, kDTypeCount - 1);
+  AddDTypes(maker, 18, 30);
+  return maker.Finish();
+}
+
+// Those that came after them.
+std::vector<std::byte> DTypesOfTorch() {
+  Maker maker("dtypes of torch");
+  AddDTypes(maker, 31, kDTypeCount - 1);
   return maker.Finish();
 }
 
@@ -435,6 +442,7 @@ std::vector<GoldenChunk> MakeGoldenChunks() {
   return {{"v1/one_tensor.chunk", one_tensor},
           {"v1/every_dtype.chunk", EveryDType()},
           {"v1/small_dtypes.chunk", SmallDTypes()},
+          {"v1/dtypes_of_torch.chunk", DTypesOfTorch()},
           {"v1/last_part.chunk", LastPart()},
           {"v1/placed.chunk", Placed()},
           {"v1/frame.chunk", Frame(one_tensor)},

@@ -34,6 +34,10 @@ _NUMPY = {
     "uint1": "|u1",
     "uint2": "|u1",
     "uint4": "|u1",
+    **{f"int{bits}": "|i1" for bits in (3, 5, 6, 7)},
+    **{f"uint{bits}": "|u1" for bits in (3, 5, 6, 7)},
+    **dict.fromkeys(("bits8", "bits1x8", "bits2x4", "bits4x2"), "|u1"),
+    "bits16": "<u2",
 }
 
 # Element types that ml_dtypes has under the same names.
@@ -42,6 +46,8 @@ _ML_DTYPES = (
     "float8_e4m3fn",
     "float8_e5m2",
     "float8_e8m0fnu",
+    "float8_e4m3fnuz",
+    "float8_e5m2fnuz",
     "float6_e2m3fn",
     "float6_e3m2fn",
     "float4_e2m1fn",
@@ -56,6 +62,9 @@ _FINITE_FLOATS = {
     "float6_e3m2fn": (3, 2, 3),
 }
 
+# The same of floats whose only NaN has the bits of a negative zero.
+_FNUZ_FLOATS = {"float8_e4m3fnuz": (4, 3, 8), "float8_e5m2fnuz": (5, 2, 16)}
+
 
 def to_numpy(data: bytes | bytearray, dtype: str, shape: Sequence[int]) -> Any:
     """Returns the elements of a tensor as a numpy array, which owns its memory.
@@ -67,7 +76,7 @@ def to_numpy(data: bytes | bytearray, dtype: str, shape: Sequence[int]) -> Any:
 
     Returns:
         An array of that shape and dtype, with these exceptions: integers of
-        fewer than 8 bits are int8 or uint8; complex32 is complex64; floats that
+        fewer than 8 bits are int8 or uint8, bits are unsigned; complex32 is complex64; floats that
         numpy lacks are those of ml_dtypes, or float32, which holds all their
         values, if that is not installed or lacks them.
 
@@ -156,6 +165,10 @@ def _values(dtype: str) -> Any:
     codes = np.arange(256)
     if dtype in _FINITE_FLOATS:
         return _ieee_like(np, codes, *_FINITE_FLOATS[dtype])
+    if dtype in _FNUZ_FLOATS:
+        values = _ieee_like(np, codes, *_FNUZ_FLOATS[dtype])
+        values[0x80] = -np.nan
+        return values
     if dtype == "float8_e4m3fn":
         values = _ieee_like(np, codes, 4, 3, 7)
         values[[0x7F, 0xFF]] = np.nan, -np.nan

@@ -48,6 +48,21 @@ TEST(DTypeTest, NumbersNamesAndSizesAreFrozen) {
       {28, "hifloat8", 1},
       {29, "float8_e8m0fnu", 1},
       {30, "complex32", 4},
+      {31, "float8_e4m3fnuz", 1},
+      {32, "float8_e5m2fnuz", 1},
+      {33, "int3", 1},
+      {34, "uint3", 1},
+      {35, "int5", 1},
+      {36, "uint5", 1},
+      {37, "int6", 1},
+      {38, "uint6", 1},
+      {39, "int7", 1},
+      {40, "uint7", 1},
+      {41, "bits8", 1},
+      {42, "bits16", 2},
+      {43, "bits1x8", 1},
+      {44, "bits2x4", 1},
+      {45, "bits4x2", 1},
   };
   ASSERT_EQ(std::size(kRows) + 1, static_cast<size_t>(kDTypeCount));
   for (const Row& row : kRows) {
@@ -104,7 +119,8 @@ TEST(DTypeTest, ClassesDoNotOverlap) {
             (std::set<std::string_view>{
                 "float16", "bfloat16", "float32", "float64", "float8_e4m3fn",
                 "float8_e5m2", "float4_e2m1fn", "float4_e1m2", "float6_e2m3fn",
-                "float6_e3m2fn", "hifloat8", "float8_e8m0fnu"}));
+                "float6_e3m2fn", "hifloat8", "float8_e8m0fnu",
+                "float8_e4m3fnuz", "float8_e5m2fnuz"}));
   EXPECT_EQ(complex, (std::set<std::string_view>{"complex32", "complex64",
                                                  "complex128"}));
 }

@@ -101,8 +101,16 @@ TEST(ChunkGoldenTest, SmallDTypesReadBack) {
   const std::vector<std::byte> bytes = ReadGolden("v1/small_dtypes.chunk");
   const auto chunk = Chunk::FromProducer(bytes);
   ASSERT_TRUE(chunk.ok()) << chunk.status();
-  ASSERT_EQ(chunk->records().size(), static_cast<size_t>(kDTypeCount - 18));
-  ExpectDTypes(*chunk, 18, kDTypeCount - 1);
+  ASSERT_EQ(chunk->records().size(), 13u);
+  ExpectDTypes(*chunk, 18, 30);
+}
+
+TEST(ChunkGoldenTest, DTypesOfTorchReadBack) {
+  const std::vector<std::byte> bytes = ReadGolden("v1/dtypes_of_torch.chunk");
+  const auto chunk = Chunk::FromProducer(bytes);
+  ASSERT_TRUE(chunk.ok()) << chunk.status();
+  ASSERT_EQ(chunk->records().size(), static_cast<size_t>(kDTypeCount - 31));
+  ExpectDTypes(*chunk, 31, kDTypeCount - 1);
 }
 
 TEST(ChunkGoldenTest, LastPartOfALargeTensorReadsBack) {

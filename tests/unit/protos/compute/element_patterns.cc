@@ -214,7 +214,11 @@ uint64_t Encode(DType component, double value) {
       return value >= 0.5 ? 1 : 0;
     case DType::kInt1:
     case DType::kInt2:
+    case DType::kInt3:
     case DType::kInt4:
+    case DType::kInt5:
+    case DType::kInt6:
+    case DType::kInt7:
     case DType::kInt8:
       return Clamped<int8_t>(value);
     case DType::kInt16:
@@ -225,10 +229,19 @@ uint64_t Encode(DType component, double value) {
       return Clamped<int64_t>(value);
     case DType::kUint1:
     case DType::kUint2:
+    case DType::kUint3:
     case DType::kUint4:
+    case DType::kUint5:
+    case DType::kUint6:
+    case DType::kUint7:
     case DType::kUint8:
+    case DType::kBits8:
+    case DType::kBits1x8:
+    case DType::kBits2x4:
+    case DType::kBits4x2:
       return Clamped<uint8_t>(value);
     case DType::kUint16:
+    case DType::kBits16:
       return Clamped<uint16_t>(value);
     case DType::kUint32:
       return Clamped<uint32_t>(value);
