@@ -103,9 +103,13 @@ def _run(
 ) -> Outcome:
     outline = _succeeded(schedule.one(OutlineOrder()))
     assert isinstance(outline, Outline)
-    merge = Merge(_frame(wanted, schedule), wanted.failing_rows_max)
+    run_ids = outline.run_ids
+    merge = Merge(_frame(wanted, schedule, run_ids), wanted.failing_rows_max)
     user_tokens = tuple((t.first, t.last) for t in wanted.comparison.filter.tokens)
-    orders = plan.cut(outline, user_tokens, workers, wanted.task_groups)
+    orders = [
+        dataclasses.replace(order, run_ids=run_ids)
+        for order in plan.cut(outline, user_tokens, workers, wanted.task_groups)
+    ]
     tasks: list[dict[str, Any]] = []
     tell = _Teller(wanted.on_progress, len(orders), schedule)
     for order, answer in schedule.all(orders):
@@ -120,7 +124,7 @@ def _run(
             tasks.append(output.failed_entry(order, answer))
     last = merge.order_wanted()
     if last is not None:
-        answer = schedule.one(last)
+        answer = schedule.one(dataclasses.replace(last, run_ids=run_ids))
         if isinstance(answer, Part):
             merge.set_order(answer)
         else:
@@ -170,9 +174,14 @@ class _Teller:
         self._on_progress(self._latest)
 
 
-def _frame(wanted: Wanted, schedule: Schedule) -> Any:
+def _frame(wanted: Wanted, schedule: Schedule, run_ids: tuple[str, str]) -> Any:
     """Returns the comparison of no group: what it says of the runs as a whole."""
-    order = CompareOrder(_FRAME, tokens=((_TOKEN_MAX, _TOKEN_MAX),), keeps_rows=False)
+    order = CompareOrder(
+        _FRAME,
+        tokens=((_TOKEN_MAX, _TOKEN_MAX),),
+        keeps_rows=False,
+        run_ids=run_ids,
+    )
     part = _succeeded(schedule.one(order))
     assert isinstance(part, Part)
     if part.row_count != 0:

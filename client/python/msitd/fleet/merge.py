@@ -23,6 +23,7 @@ _FIRSTS = (
     "first_non_finite",
     "first_unmatched",
     "first_skipped",
+    "first_not_compared",
     "first_both_non_finite",
 )
 # What the runs have as a whole, whichever part is compared.
@@ -44,7 +45,13 @@ _NONE = -1
 _DONE = 3
 _FAILED = 5
 # Other codes are those of a task that may be done again.
-_ERROR_CODES = ("INVALID_ARGUMENT", "NOT_FOUND", "RESOURCE_EXHAUSTED")
+_ERROR_CODES = (
+    "FAILED_PRECONDITION",
+    "INVALID_ARGUMENT",
+    "NOT_FOUND",
+    "RESOURCE_EXHAUSTED",
+)
+_LOSSES = ("golden_losses", "target_losses")
 _FAILURES_NAMED = 4
 
 _Row = tuple[Any, Place]
@@ -106,6 +113,7 @@ class Merge:
         self._parts.append((part.order, part.groups))
         for name in self._counts:
             setattr(self._out, name, getattr(self._out, name) + getattr(header, name))
+        self._add_losses(header)
         for name in _FIRSTS:
             if header.HasField(name):
                 self._offer_first(name, getattr(header, name), places)
@@ -125,6 +133,16 @@ class Merge:
         for (rank, _), token in part.wrong_weights.items():
             self._wrong_weights.setdefault(rank, set()).add(token)
         self._note_failing(part, _Ordered(header, places))
+
+    def _add_losses(self, header: Any) -> None:
+        """Adds what is lacking in a part; the frame has what clients reported."""
+        for name in _LOSSES:
+            count = getattr(header, name).incomplete_count
+            if count > 0:
+                getattr(self._out, name).incomplete_count += count
+                self._out.partial = True
+        if header.not_compared_count > 0:
+            self._out.partial = True
 
     def fail(self, order: CompareOrder, failure: Failure) -> None:
         """Notes that a part is lacking."""

@@ -59,6 +59,8 @@ class Outline:
     spans: tuple[Span, ...]
     pairs_per_group: float
     bytes_per_group: float
+    run_ids: tuple[str, str] = ("", "")
+    """`Run.id` of the golden and of the target run."""
 
     @property
     def group_count(self) -> int:
@@ -79,6 +81,8 @@ class CompareOrder:
     keeps_rows: bool = True
     """False for what only the header is wanted of."""
     attempt: int = 1
+    run_ids: tuple[str, str] = ("", "")
+    """Which runs are meant: those of the outline, whatever has their names later."""
 
     def __str__(self) -> str:
         ranks = _ranges_text(self.ranks) or "all"

@@ -91,12 +91,14 @@ class Worker:
             ),
             plan.sampled_pair_count / sampled,
             plan.sampled_read_bytes / sampled,
+            (plan.golden_run_id, plan.target_run_id),
         )
 
     def _compare(self, order: CompareOrder) -> Part:
         started = time.monotonic()
         wanted = message_class("msitd.v1.Comparison")()
         wanted.CopyFrom(self._comparison)
+        wanted.golden_run_id, wanted.target_run_id = order.run_ids
         if order.ranks:
             wanted.filter.ranks[:] = order.ranks
         if order.tokens:

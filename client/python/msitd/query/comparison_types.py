@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Literal
 
 from msitd.query.messages import mirrors
-from msitd.query.types import Io, RunRanks, TensorFilter
+from msitd.query.types import Io, RankRange, RunRanks, TensorFilter
 
 Verdict = Literal["pass", "fail", "unmatched", "skipped"]
 """The verdict of a row on its pair."""
@@ -257,6 +257,8 @@ class ComparisonRow:
     """True if statistics agree, and some decided nothing: `reason` says which."""
     unread: bool
     """True if it fails by what is known without its bytes, which were not read."""
+    not_compared: bool = False
+    """True if a skipped row was to be compared: bytes are lost or cannot be read."""
 
 
 @mirrors("InputDifference")
@@ -297,6 +299,19 @@ class SilentRank:
     rank: int
     has_finished: bool
     silent_since: datetime | None
+
+
+@mirrors("RunLosses")
+@dataclass(frozen=True)
+class RunLosses:
+    """What a run lacks of the tensors that its ranks recorded."""
+
+    dropped_count: int = 0
+    """Records that clients dropped before any part was kept."""
+    truncated_count: int = 0
+    """Records that clients gave up after some parts were kept."""
+    incomplete_count: int = 0
+    """Tensors of which a part is missing."""
 
 
 @mirrors("Comparison")
@@ -346,7 +361,7 @@ class Comparison:
     golden_ranks: RunRanks | None = None
     target_ranks: RunRanks | None = None
     partial: bool = False
-    """True if a run lacks ranks."""
+    """True if a run lacks ranks or records, or rows could not be compared."""
     for_want_of_ranks_count: int = 0
     may_diverge_before: bool = False
     concurrent_divergences: tuple[ComparisonRow, ...] = ()
@@ -386,6 +401,18 @@ class Comparison:
     """Of `fail_count`: rows for which `unread` is set."""
     restored_from: str = ""
     """The archive and the name there, if it was restored with its target run."""
+    not_compared_count: int = 0
+    """Of `skipped_count`: rows for which `not_compared` is set."""
+    first_not_compared: ComparisonRow | None = None
+    golden_losses: RunLosses | None = None
+    """What the golden run lacks of its records; None if nothing."""
+    target_losses: RunLosses | None = None
+    golden_run_id: str = ""
+    """`Run.id` of the run that was compared."""
+    target_run_id: str = ""
+    golden_required_ranks: tuple[RankRange, ...] = ()
+    """Ranks that the whole answer has to cover, of which this may be a part."""
+    target_required_ranks: tuple[RankRange, ...] = ()
 
     @property
     def is_over(self) -> bool:
@@ -396,10 +423,14 @@ class Comparison:
     def verdict(self) -> str:
         """The result, as msitctl prints it: `pass`, `fail` or `partial`.
 
-        `partial` means that ranks are lacking and those that are there prove no
-        failure. A comparison that is not done, or in which nothing passes, is
-        `fail`.
+        `partial` means that ranks or records are lacking, or rows could not be
+        compared, and what is there proves no failure. A comparison that is not done,
+        or in which nothing was compared, is `fail`.
         """
+        rows = self.pass_count + self.fail_count
+        rows += self.unmatched_count + self.skipped_count
+        if 0 < self.not_compared_count == rows:
+            return "fail"
         proven = self.fail_count + self.unmatched_count - self.for_want_of_ranks_count
         if self.state != "done" or proven > 0:
             return "fail"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -456,8 +457,8 @@ class Fleet:
 
         That node reads what it lacks from the others, which its `peers` have to name
         as `nodes` does. Its rows are those of a single daemon that holds all:
-        `fleet.at(node).comparisons.rows(done)`. A node that is lacking makes the runs
-        shorter; see `unreachable`.
+        `fleet.at(node).comparisons.rows(done)`. If a node does not answer, the result
+        is partial; see `unreachable`.
 
         Args:
             golden_run: The run taken as right.
@@ -474,7 +475,11 @@ class Fleet:
             QueryError: As `Comparisons.run`.
         """
         worker = self.at(at)
-        return worker.comparisons.run(
+        golden_source = self._source_of(golden_run, at)
+        target_source = self._source_of(target_run, at)
+        # A node that does not answer may hold ranks that nobody else knows of.
+        is_whole = not self.unreachable
+        done = worker.comparisons.run(
             golden_run,
             target_run,
             select,
@@ -482,9 +487,10 @@ class Fleet:
             matching=matching,
             reading=reading,
             timeout=timeout,
-            golden_source=self._source_of(golden_run, at),
-            target_source=self._source_of(target_run, at),
+            golden_source=golden_source,
+            target_source=target_source,
         )
+        return done if is_whole else dataclasses.replace(done, partial=True)
 
     def _source_of(self, run: str, at: str) -> str:
         """Where a run lies, as the node that compares says it."""

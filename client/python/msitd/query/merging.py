@@ -107,6 +107,7 @@ def merge_runs(runs: Sequence[Run]) -> Run:
     return dataclasses.replace(
         runs[0],
         world_size=max(run.world_size for run in runs),
+        id=",".join(run.id for run in runs),
         labels=labels,
         state="restoring" if is_restoring else "sealed" if is_sealed else "active",
         archive=min((run.archive for run in runs), key=_archive_order),

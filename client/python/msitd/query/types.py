@@ -242,6 +242,8 @@ class Run:
     """Who made it, such as `uid:1000`; empty for a run of an older store."""
     archive: RunArchive | None = None
     """How it is archived; None if nobody has asked for it."""
+    id: str = ""
+    """Stands for this run for good, unlike its name."""
 
 
 @mirrors("Attachment")
