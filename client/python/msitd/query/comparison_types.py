@@ -386,6 +386,8 @@ class Comparison:
     """Of `fail_count`: rows for which `unread` is set."""
     restored_from: str = ""
     """The archive and the name there, if it was restored with its target run."""
+    stored_size_bytes: int = 0
+    """What it takes in the store, before compression."""
 
     @property
     def is_over(self) -> bool:
