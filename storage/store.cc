@@ -8,6 +8,7 @@
 
 #include "protos/status/status.h"
 #include "storage/env/logger.h"
+#include "storage/env/private_directory.h"
 #include "storage/store_impl.h"
 
 namespace msitd::storage {
@@ -33,6 +34,16 @@ absl::Status CheckNoSegments(Env& env, const std::string& directory) {
   return absl::OkStatus();
 }
 
+// Stores of older versions could be read by the group of the daemon.
+void KeepPrivate(const std::string& directory) {
+  absl::Status status = MakePrivate(directory, PrivateDepth::kFiles);
+  status.Update(MakePrivate(SegmentDirectory(directory), PrivateDepth::kAll));
+  status.Update(MakePrivate(IndexDirectory(directory), PrivateDepth::kAll));
+  if (status.ok()) return;
+  StorageLogger()->warn("other users may be able to read the store: {}",
+                        Message(status));
+}
+
 }  // namespace
 
 std::string SegmentDirectory(const std::string& directory) {
@@ -55,6 +66,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(const StoreOptions& options,
     MSITD_RETURN_IF_ERROR(env.CreateDirectory(segments));
     MSITD_RETURN_IF_ERROR(
         env.CreateDirectory(IndexDirectory(options.directory)));
+    KeepPrivate(options.directory);
     std::unique_ptr<Ballast> ballast = MakeBallast(options, env);
     MSITD_ASSIGN_OR_RETURN(std::unique_ptr<ChunkIndex> index,
                            OpenIndex(options, env, *ballast, /*creates=*/true));

@@ -276,8 +276,9 @@ class Probe {
     const int reason = LastReason();
     if (AlertOf(reason) >= 0) return RefusalText();
     if (!HasGreeted()) {
-      return "the daemon speaks no TLS there: leave --tls, --ca-file, "
-             "--cert-file and --key-file out";
+      return "no TLS answer: either this is not the TLS address of a daemon, "
+             "or the daemon closed the connection because too many are open; "
+             "check the address, tls_cert of the daemon and its log";
     }
     return ReasonText();
   }

@@ -54,10 +54,11 @@ bool MatchesAny(std::span<const std::string> names,
 
 }  // namespace
 
-absl::StatusOr<AccessPolicy> AccessPolicy::Create(
-    const AccessOptions& options) {
+absl::StatusOr<AccessPolicy> AccessPolicy::Create(const AccessOptions& options,
+                                                  const UnmappedIds& unmapped) {
   AccessPolicy out;
   out.options_ = options;
+  out.unmapped_ = unmapped;
   MSITD_ASSIGN_OR_RETURN(out.admins_, FindGroups(options.admin_groups));
   MSITD_ASSIGN_OR_RETURN(out.writers_, FindGroups(options.writer_groups));
   MSITD_ASSIGN_OR_RETURN(out.readers_, FindGroups(options.reader_groups));
@@ -65,8 +66,11 @@ absl::StatusOr<AccessPolicy> AccessPolicy::Create(
 }
 
 Caller AccessPolicy::OfUser(const Peer& peer, gid_t socket_group) const {
+  std::string name = fmt::format("uid:{}", peer.uid);
+  if (peer.uid == unmapped_.uid) return {std::move(name), Role::kNone};
   std::vector<gid_t> groups = peer.groups;
   groups.push_back(peer.gid);
+  std::erase_if(groups, [this](gid_t g) { return g == unmapped_.gid; });
   Role role = Role::kNone;
   if (HasAny(groups, {socket_group})) role = options_.unix_role;
   if (HasAny(groups, readers_)) role = std::max(role, Role::kReader);
@@ -74,13 +78,22 @@ Caller AccessPolicy::OfUser(const Peer& peer, gid_t socket_group) const {
   if (peer.uid == 0 || peer.uid == ::geteuid() || HasAny(groups, admins_)) {
     role = Role::kAdmin;
   }
-  return {fmt::format("uid:{}", peer.uid), role};
+  return {std::move(name), role};
 }
 
 absl::StatusOr<Caller> AccessPolicy::AdmitUser(const Peer& peer,
                                                gid_t socket_group,
                                                Role least) const {
   Caller caller = OfUser(peer, socket_group);
+  if (peer.uid == unmapped_.uid) {
+    return WithReason(
+        MakeStatus(absl::StatusCode::kPermissionDenied,
+                   "the daemon runs in a user namespace that does not map this "
+                   "user: the kernel reports {} for all such users, so their "
+                   "runs could not be kept apart",
+                   peer.uid),
+        ErrorReason::kPeerRefused);
+  }
   if (caller.role == Role::kNone) {
     return WithReason(
         MakeStatus(absl::StatusCode::kPermissionDenied,

@@ -41,9 +41,12 @@ class AccessPolicy {
   // Looks up the groups.
   //
   // Errors: INVALID_ARGUMENT if there is no such group.
-  static absl::StatusOr<AccessPolicy> Create(const AccessOptions& options);
+  static absl::StatusOr<AccessPolicy> Create(const AccessOptions& options,
+                                             const UnmappedIds& unmapped = {});
 
   // A process on this machine. Root and the user of the daemon are admins.
+  // A user that the daemon's user namespace does not map has no role, since it
+  // cannot be told apart from others, and an unmapped group gives none.
   // `socket_group` is the group of the socket file: its members have the
   // `unix_role`. The mode of the file lets nobody else in, but somebody may
   // have changed it, or passed the socket on.
@@ -65,6 +68,7 @@ class AccessPolicy {
 
  private:
   AccessOptions options_;
+  UnmappedIds unmapped_;
   std::vector<gid_t> admins_;
   std::vector<gid_t> writers_;
   std::vector<gid_t> readers_;

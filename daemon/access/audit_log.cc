@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "daemon/log/json_line.h"
+#include "daemon/log/log.h"
 #include "protos/os/thread.h"
 #include "protos/status/status.h"
 
@@ -18,10 +19,32 @@ namespace {
 
 constexpr mode_t kMode = 0640;
 
-UniqueFd OpenFile(const std::string& path) {
-  return UniqueFd(::open(path.c_str(),
-                         O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
-                         kMode));
+// Not blocking, because a FIFO that nobody reads would block the start.
+absl::StatusOr<UniqueFd> OpenFile(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(),
+                     O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW |
+                         O_NONBLOCK | O_NOCTTY,
+                     kMode));
+  if (!fd.valid() && errno != ENXIO) return ErrnoStatus(errno, "open " + path);
+  struct stat info {};
+  if (fd.valid() && ::fstat(fd.get(), &info) != 0) {
+    return ErrnoStatus(errno, "stat " + path);
+  }
+  if (!fd.valid() || (!S_ISREG(info.st_mode) && !S_ISCHR(info.st_mode))) {
+    return MakeStatus(absl::StatusCode::kFailedPrecondition,
+                      "{} is not a regular file", path);
+  }
+  return fd;
+}
+
+// Lines that cannot be written are lost, which an administrator has to learn at
+// once. A process has one audit file.
+void ReportFailure(const std::string& path, std::string_view problem) {
+  static log::Limiter limiter;
+  if (const auto suppressed = limiter.Admit()) {
+    log::Get("access")->error("audit failed file='{}' error='{}' suppressed={}",
+                              path, problem, *suppressed);
+  }
 }
 
 bool IsAt(int fd, const std::string& path) {
@@ -50,8 +73,7 @@ std::string ToLine(const AuditEntry& entry) {
 
 absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(
     const std::string& path) {
-  UniqueFd file = OpenFile(path);
-  if (!file.valid()) return ErrnoStatus(errno, "open " + path);
+  MSITD_ASSIGN_OR_RETURN(UniqueFd file, OpenFile(path));
   return std::unique_ptr<AuditLog>(new AuditLog(path, std::move(file)));
 }
 
@@ -91,10 +113,10 @@ uint64_t AuditLog::lost_count() {
 
 void AuditLog::Look() {
   if (file_.valid() && IsAt(file_.get(), path_)) return;
-  if (UniqueFd file = OpenFile(path_); file.valid()) {
-    file_ = std::move(file);
-    is_whole_ = true;
-  }
+  absl::StatusOr<UniqueFd> file = OpenFile(path_);
+  if (!file.ok()) return ReportFailure(path_, Message(file.status()));
+  file_ = *std::move(file);
+  is_whole_ = true;
 }
 
 bool AuditLog::Write(std::string_view lines) {
@@ -104,7 +126,11 @@ bool AuditLog::Write(std::string_view lines) {
   while (!left.empty()) {
     const ssize_t count = ::write(file_.get(), left.data(), left.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
+    if (count <= 0) {
+      const int error = count < 0 ? errno : ENOSPC;
+      ReportFailure(path_, Message(ErrnoStatus(error, "write audit lines")));
+      return false;
+    }
     left.remove_prefix(static_cast<size_t>(count));
     is_whole_ = left.empty();
   }

@@ -6,10 +6,48 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
+#include <fstream>
 
 #include "protos/status/status.h"
 
 namespace msitd::access {
+namespace {
+
+constexpr uint32_t kDefaultOverflowId = 65'534;
+// All but -1, which is no number of a user.
+constexpr uint64_t kIdCount = 0xffff'ffff;
+
+// True if the map of a user namespace covers all numbers.
+bool MapsAll(const char* path) {
+  std::ifstream file(path);
+  uint64_t mapped_count = 0;
+  uint64_t inside = 0;
+  uint64_t outside = 0;
+  uint64_t count = 0;
+  while (file >> inside >> outside >> count) mapped_count += count;
+  return mapped_count >= kIdCount;
+}
+
+uint32_t OverflowId(const char* path) {
+  std::ifstream file(path);
+  uint32_t id = kDefaultOverflowId;
+  // A failed read would set it to 0, which is root.
+  return file >> id ? id : kDefaultOverflowId;
+}
+
+}  // namespace
+
+UnmappedIds ReadUnmappedIds() {
+  UnmappedIds out;
+  if (!MapsAll("/proc/self/uid_map")) {
+    out.uid = OverflowId("/proc/sys/kernel/overflowuid");
+  }
+  if (!MapsAll("/proc/self/gid_map")) {
+    out.gid = OverflowId("/proc/sys/kernel/overflowgid");
+  }
+  return out;
+}
 
 std::string Peer::ToString() const {
   return fmt::format("pid={} uid={} gid={}", pid, uid, gid);

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,15 @@ struct Peer {
 };
 
 absl::StatusOr<Peer> GetPeer(int socket);
+
+// Numbers that stand for every user, or group, that the user namespace of this
+// process does not map. Null if it maps all of them, as outside of containers.
+struct UnmappedIds {
+  std::optional<uid_t> uid;
+  std::optional<gid_t> gid;
+};
+// Reads them from the kernel. Where that fails, they are the kernel's default.
+UnmappedIds ReadUnmappedIds();
 
 // Returns a descriptor that becomes readable when the process ends. The socket
 // does not tell that, because children may have copies of it. Invalid if the

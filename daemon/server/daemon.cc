@@ -28,8 +28,9 @@
 namespace msitd::server {
 namespace {
 
-// Sockets and data are for the owner and the group, from their first moment.
-constexpr mode_t kUmask = 0007;
+// Files are private from their first moment. Sockets, their directory and the
+// file `endpoint` are opened to the group explicitly.
+constexpr mode_t kUmask = 0077;
 
 storage::StoreOptions ToStoreOptions(const config::DaemonConfig& config) {
   storage::StoreOptions out;

@@ -59,7 +59,7 @@ constexpr int kSyncThreadsMax = 8;
 // How often gRPC looks at the copies of the files of TLS.
 constexpr unsigned kTlsCopiesIntervalS = 2;
 
-constexpr int kHandshakeTimeoutMs = 20'000;
+constexpr int kHandshakeTimeoutMs = 5'000;
 
 // A connection without calls makes way; its client connects again when it has
 // one.

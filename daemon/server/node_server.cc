@@ -236,8 +236,16 @@ absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
       std::unique_ptr<compare::ComparisonJobs> comparisons,
       compare::ComparisonJobs::Create(*run_sources, store.comparisons(),
                                       store.attachments(), options));
-  MSITD_ASSIGN_OR_RETURN(access::AccessPolicy policy,
-                         access::AccessPolicy::Create(ToAccessOptions(config)));
+  const access::UnmappedIds unmapped = access::ReadUnmappedIds();
+  if (unmapped.uid.has_value()) {
+    log::Get("access")->warn(
+        "this user namespace does not map all users: those that the kernel "
+        "reports as uid {} are refused",
+        *unmapped.uid);
+  }
+  MSITD_ASSIGN_OR_RETURN(
+      access::AccessPolicy policy,
+      access::AccessPolicy::Create(ToAccessOptions(config), unmapped));
   std::unique_ptr<access::AuditLog> audit;
   if (!config.audit_file.empty()) {
     MSITD_ASSIGN_OR_RETURN(audit, access::AuditLog::Open(config.audit_file));

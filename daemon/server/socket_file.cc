@@ -45,7 +45,12 @@ absl::Status CheckNobodyListens(const std::string& path, int type) {
 
 absl::Status PrepareSocketFile(const std::string& path, int socket_type) {
   const std::string directory = path.substr(0, path.rfind('/'));
-  if (::mkdir(directory.c_str(), kDirectoryMode) != 0 && errno != EEXIST) {
+  if (::mkdir(directory.c_str(), kDirectoryMode) == 0) {
+    // Whatever the umask is: the group may use the sockets.
+    if (::chmod(directory.c_str(), kDirectoryMode) != 0) {
+      return ErrnoStatus(errno, "chmod " + directory);
+    }
+  } else if (errno != EEXIST) {
     return ErrnoStatus(errno, "mkdir " + directory);
   }
   struct stat info {};
@@ -74,6 +79,9 @@ absl::Status ReplaceFile(const std::string& path, const std::string& text) {
                            O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                            kFileMode));
   if (!fd.valid()) return ErrnoStatus(errno, "open " + next);
+  if (::fchmod(fd.get(), kFileMode) != 0) {
+    return ErrnoStatus(errno, "chmod " + next);
+  }
   const ssize_t written = ::write(fd.get(), text.data(), text.size());
   if (written != static_cast<ssize_t>(text.size())) {
     return ErrnoStatus(written < 0 ? errno : ENOSPC, "write " + next);

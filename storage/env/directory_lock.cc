@@ -17,7 +17,7 @@ absl::StatusOr<DirectoryLock> DirectoryLock::Acquire(
   const bool exclusive = mode == Mode::kExclusive;
   UniqueFd fd(::open(path.c_str(),
                      (exclusive ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC,
-                     0640));
+                     0600));
   if (!fd.valid()) return ErrnoStatus(errno, "open " + path);
   while (::flock(fd.get(), (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0) {
     if (errno == EINTR) continue;

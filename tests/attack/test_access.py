@@ -140,6 +140,40 @@ def test_runs_are_their_owners(
 
 
 @needs_root
+def test_the_group_of_the_sockets_cannot_read_the_store(shared: Daemon) -> None:
+    data = shared.data_dir
+    shared.stop()
+    # As a version made it that let the group in.
+    for path in (data, *data.rglob("*")):
+        os.chown(path, 0, GROUP)
+        path.chmod(0o750 if path.is_dir() else 0o640)
+    shared.start()
+    loose = [path for path in (data, *data.rglob("*")) if path.stat().st_mode & 0o077]
+    assert loose == []
+    # The group has its sockets, and the file that names them.
+    for name, mode in {"msitd.sock": 0o660, "endpoint": 0o640}.items():
+        assert (shared.socket_dir / name).stat().st_mode & 0o777 == mode
+    member = User(shared, shared.socket_dir, ALICE, GROUP)
+    member.may("run", "list")
+
+
+@needs_root
+def test_users_without_a_number_in_the_namespace_are_refused(
+    new_daemon: Callable[[], Daemon],
+) -> None:
+    daemon = new_daemon()
+    give_to_group(daemon)
+    # Such as PrivateUsers=yes of systemd, with root as the user of the daemon.
+    daemon.prefix = ["unshare", "--user", "--map-root-user"]
+    daemon.start()
+    assert "does not map all users" in daemon.log()
+    alice = User(daemon, daemon.socket_dir, ALICE, GROUP)
+    assert alice("run", "list").returncode != 0
+    assert "a user namespace that does not map this user" in daemon.log()
+    User(daemon, daemon.socket_dir, 0).may("run", "list")
+
+
+@needs_root
 @pytest.mark.parametrize("transport", ["shared memory", "grpc"])
 def test_nobody_writes_into_the_run_of_another(
     new_daemon: Callable[[], Daemon], tmp_path: Path, transport: str

@@ -43,6 +43,24 @@ TEST(AccessPolicyTest, RootAndTheOwnUserAreAdmins) {
             Role::kAdmin);
 }
 
+TEST(AccessPolicyTest, UnmappedUsersAndGroupsHaveNoRole) {
+  const UnmappedIds unmapped{.uid = Somebody(), .gid = 65'534};
+  AccessOptions options;
+  options.admin_groups = {"9"};
+  const auto policy = AccessPolicy::Create(options, unmapped);
+  ASSERT_TRUE(policy.ok()) << policy.status();
+  // Not even with the group of the socket, or of admins.
+  const Peer peer = User(Somebody(), {kSocketGroup, 9});
+  EXPECT_EQ(policy->OfUser(peer, kSocketGroup).role, Role::kNone);
+  const auto refused = policy->AdmitUser(peer, kSocketGroup, Role::kReader);
+  EXPECT_EQ(Reason(refused.status()), "PEER_REFUSED");
+  // A socket of an unmapped group does not admit every unmapped group.
+  const Peer other = User(Somebody() + 1, {65'534});
+  EXPECT_EQ(policy->OfUser(other, 65'534).role, Role::kNone);
+  EXPECT_EQ(policy->OfUser(User(Somebody() + 1, {9}), 65'534).role,
+            Role::kAdmin);
+}
+
 TEST(AccessPolicyTest, TheHighestRoleCounts) {
   AccessOptions options;
   options.reader_groups = {"7"};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/access/audit_log.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -93,6 +94,21 @@ TEST(AuditLogTest, ALinkIsNotFollowed) {
   ASSERT_EQ(::symlink((directory / "elsewhere").c_str(), path.c_str()), 0);
   EXPECT_FALSE(AuditLog::Open(path).ok());
   EXPECT_NE(::access((directory / "elsewhere").c_str(), F_OK), 0);
+}
+
+TEST(AuditLogTest, AFifoIsRefusedAtOnce) {
+  const testing::TempDir directory;
+  const std::string path = directory / "audit";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  // Without a reader, and with one.
+  for (const bool has_reader : {false, true}) {
+    const int reader =
+        has_reader ? ::open(path.c_str(), O_RDONLY | O_NONBLOCK) : -1;
+    const auto log = AuditLog::Open(path);
+    EXPECT_EQ(log.status().code(), absl::StatusCode::kFailedPrecondition)
+        << log.status();
+    if (reader >= 0) ::close(reader);
+  }
 }
 
 TEST(AuditLogTest, WhatAFullDiskLosesIsCounted) {
