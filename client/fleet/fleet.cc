@@ -257,6 +257,22 @@ Outcome Fleet::HeldRanks(const std::string& run, std::vector<RankSet>& held,
   return {};
 }
 
+std::vector<RankSet> Fleet::KnownRanks(const std::string& run) {
+  std::vector<RankSet> out(nodes_.size());
+  std::vector<bool> has;
+  if (!held_.contains(run)) {
+    std::vector<RankSet> held;
+    if (HeldRanks(run, held, has).ok()) out = std::move(held);
+    return out;
+  }
+  const auto& by_node = held_[run];
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const auto found = by_node.find(nodes_[i]->name);
+    if (found != by_node.end()) out[i] = found->second;
+  }
+  return out;
+}
+
 void Fleet::PassOn(std::vector<RankSet>& held, std::vector<bool>& has) const {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const size_t at = FirstOf(i);
@@ -421,6 +437,19 @@ Outcome Fleet::Ask(const NodeCall& call, const Message& request,
     const Node& node = *nodes_[answer.node];
     NoteHeld(node, request, *answer.message);
     parts.push_back({answer.message.get(), node.name});
+  }
+  std::vector<RankSet> golden;
+  std::vector<RankSet> target;
+  if (response.GetDescriptor() == v1::Comparison::descriptor() &&
+      NeedsHeldRanks(parts)) {
+    const auto& first =
+        static_cast<const v1::Comparison&>(*parts.front().message);
+    golden = KnownRanks(first.golden_run());
+    target = KnownRanks(first.target_run());
+    for (size_t i = 0; i < parts.size(); ++i) {
+      parts[i].golden_held = &golden[answers[i].node];
+      parts[i].target_held = &target[answers[i].node];
+    }
   }
   std::vector<std::string> notes;
   Merge(std::move(parts), response, notes);

@@ -82,6 +82,9 @@ class Fleet : public Fanout {
   std::string SourceOf(const std::vector<bool>& has) const;
   Outcome HeldRanks(const std::string& run, std::vector<RankSet>& held,
                     std::vector<bool>& has);
+  // The ranks of a run by node, as far as the nodes have said so; asks them if
+  // they have not. Empty for a run that is gone.
+  std::vector<RankSet> KnownRanks(const std::string& run);
 
   // Has the next address of a daemon stand for one that has failed since.
   void PassOn(std::vector<RankSet>& held, std::vector<bool>& has) const;

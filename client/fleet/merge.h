@@ -13,10 +13,16 @@
 // trusted to fit what another says.
 namespace msitd::ctl {
 
+class RankSet;
+
 // The answer of one node.
 struct Part {
   const google::protobuf::Message* message = nullptr;
   std::string_view node;
+  // Of a comparison: the ranks of its runs that the node holds. Null if that is
+  // not known.
+  const RankSet* golden_held = nullptr;
+  const RankSet* target_held = nullptr;
 };
 
 // Whether answers of this type can be merged.
@@ -28,7 +34,15 @@ bool CanMerge(const google::protobuf::Descriptor& type);
 void Merge(std::vector<Part> parts, google::protobuf::Message& out,
            std::vector<std::string>& notes);
 
+// True if the comparisons of several nodes count something of a whole run, so
+// that MergeComparisons needs to know which ranks of it each node holds.
+bool NeedsHeldRanks(const std::vector<Part>& comparisons);
+
 // Merges Comparison, for Merge. `parts` are of one or more nodes.
+//
+// Counts of rows add up. Counts of a run are those of all ranks that a node
+// holds, whichever of them it compares. A rank that several nodes hold counts
+// once, as an equal share of what the later node counts.
 void MergeComparisons(const std::vector<Part>& parts, v1::Comparison& out);
 
 // The order in which one daemon would list two rows of a type: negative if `a`

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -20,6 +21,7 @@ using google::protobuf::Message;
 // As many as one daemon gives.
 constexpr int kFindingsMax = 8;
 constexpr int kTextsMax = 64;
+constexpr int kSilentRanksMax = 16;
 constexpr int kTolerancesMax = 256;
 
 auto PlaceOf(const v1::ComparisonRow& row) {
@@ -35,21 +37,97 @@ constexpr const char* kFirsts[] = {"first_origin", "first_non_finite",
                                    "first_unmatched", "first_skipped",
                                    "first_both_non_finite"};
 
-// What is not counted up.
+// What is not counted up: numbers, and what AddCountsOfRun takes.
 constexpr const char* kNoCounts[] = {"first_hopeless_row"};
+
+// Counts of a run, by side.
+struct RunCount {
+  const char* name;
+  bool is_golden;
+  // It is that of the ranks that the filter names, if it names any.
+  bool is_filtered;
+};
+constexpr RunCount kRunCounts[] = {
+    {"golden_conflict_count", true, false},
+    {"target_conflict_count", false, false},
+    {"golden_left_out_count", true, false},
+    {"target_left_out_count", false, false},
+    {"golden_not_recorded_count", true, true},
+    {"target_not_recorded_count", false, true},
+};
+
+bool IsAdded(std::string_view name) {
+  return std::find(std::begin(kNoCounts), std::end(kNoCounts), name) ==
+             std::end(kNoCounts) &&
+         std::none_of(std::begin(kRunCounts), std::end(kRunCounts),
+                      [name](const RunCount& one) { return one.name == name; });
+}
 
 void AddCounts(const v1::Comparison& from, v1::Comparison& to) {
   for (int i = 0; i < from.GetDescriptor()->field_count(); ++i) {
     const FieldDescriptor* field = from.GetDescriptor()->field(i);
     if (field->cpp_type() != FieldDescriptor::CPPTYPE_INT64 ||
-        std::find(std::begin(kNoCounts), std::end(kNoCounts), field->name()) !=
-            std::end(kNoCounts)) {
+        !IsAdded(field->name())) {
       continue;
     }
     const auto& reflection = *to.GetReflection();
     reflection.SetInt64(
         &to, field,
         reflection.GetInt64(to, field) + reflection.GetInt64(from, field));
+  }
+}
+
+const v1::Comparison& ComparisonOf(const Part& part) {
+  return static_cast<const v1::Comparison&>(*part.message);
+}
+
+int64_t CountIn(const Part& part, const RunCount& count) {
+  const FieldDescriptor* field =
+      v1::Comparison::descriptor()->FindFieldByName(count.name);
+  return part.message->GetReflection()->GetInt64(*part.message, field);
+}
+
+void AddCountsOfRun(const std::vector<Part>& parts, const RunCount& count,
+                    v1::Comparison& out) {
+  RankSet counted;
+  int64_t sum = 0;
+  for (const Part& part : parts) {
+    const RankSet* const held =
+        count.is_golden ? part.golden_held : part.target_held;
+    const bool is_of_filter =
+        count.is_filtered && !ComparisonOf(part).filter().ranks().empty();
+    int64_t mine = CountIn(part, count);
+    if (!is_of_filter && held != nullptr && !held->empty()) {
+      const double share = static_cast<double>(held->Minus(counted).size()) /
+                           static_cast<double>(held->size());
+      mine = std::llround(share * static_cast<double>(mine));
+      counted = counted.Union(*held);
+    }
+    sum += mine;
+  }
+  out.GetReflection()->SetInt64(
+      &out, v1::Comparison::descriptor()->FindFieldByName(count.name), sum);
+}
+
+// Each node may have been asked for other ranks.
+void MergeFilterRanks(const std::vector<const v1::Comparison*>& parts,
+                      v1::Comparison& out) {
+  std::set<int32_t> ranks;
+  for (const v1::Comparison* part : parts) {
+    // It takes all that it holds.
+    if (part->filter().ranks().empty()) {
+      if (out.has_filter()) out.mutable_filter()->clear_ranks();
+      return;
+    }
+    ranks.insert(part->filter().ranks().begin(), part->filter().ranks().end());
+  }
+  out.mutable_filter()->mutable_ranks()->Assign(ranks.begin(), ranks.end());
+}
+
+void AddSilentRanks(const v1::Comparison& from, v1::Comparison& to) {
+  for (const v1::SilentRank& silent : from.silent_ranks()) {
+    if (to.silent_ranks_size() < kSilentRanksMax)
+      *to.add_silent_ranks() = silent;
   }
 }
 
@@ -212,6 +290,16 @@ void KeepIdleRules(const v1::Comparison& from, v1::Comparison& to) {
 
 }  // namespace
 
+bool NeedsHeldRanks(const std::vector<Part>& comparisons) {
+  return std::any_of(
+      std::begin(kRunCounts), std::end(kRunCounts), [&](const RunCount& count) {
+        return std::count_if(comparisons.begin(), comparisons.end(),
+                             [&count](const Part& part) {
+                               return CountIn(part, count) != 0;
+                             }) > 1;
+      });
+}
+
 void MergeComparisons(const std::vector<Part>& parts, v1::Comparison& out) {
   std::vector<const v1::Comparison*> all;
   std::vector<NodeComparison> names;
@@ -230,6 +318,7 @@ void MergeComparisons(const std::vector<Part>& parts, v1::Comparison& out) {
     MergeRanks(from.target_ranks(), *out.mutable_target_ranks());
     AddTexts(from.layout_hints(), *out.mutable_layout_hints());
     AddTexts(from.custom_metrics(), *out.mutable_custom_metrics());
+    AddSilentRanks(from, out);
     KeepIdleRules(from, out);
     if (out.first_hopeless_row() < 0) {
       out.set_first_hopeless_row(from.first_hopeless_row());
@@ -237,6 +326,8 @@ void MergeComparisons(const std::vector<Part>& parts, v1::Comparison& out) {
     out.set_may_diverge_before(out.may_diverge_before() ||
                                from.may_diverge_before());
   }
+  for (const RunCount& count : kRunCounts) AddCountsOfRun(parts, count, out);
+  MergeFilterRanks(all, out);
   MergeDivergences(all, out);
   out.set_partial(out.golden_ranks().partial() || out.target_ranks().partial());
   out.set_may_diverge_before(out.may_diverge_before() && out.partial());

@@ -3,27 +3,69 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "client/text/text.h"
 #include "protos/base/tensor_key.h"
 
 namespace msitd::ctl {
 namespace {
 
+// `0-3,5`, from ascending ranks; not longer than a few dozen bytes.
+std::string RanksText(const google::protobuf::RepeatedField<int32_t>& ranks) {
+  constexpr int kRangesShown = 8;
+  std::string out;
+  int range_count = 0;
+  for (int i = 0; i < ranks.size();) {
+    if (range_count++ == kRangesShown) return out + ",...";
+    int end = i + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
+    out += fmt::format("{}{}", out.empty() ? "" : ",", ranks[i]);
+    if (end - i > 1) out += fmt::format("-{}", ranks[end - 1]);
+    i = end;
+  }
+  return out;
+}
+
+// Which rank a row is of; of a tensor that is put together, all whose shards it
+// has: `rank` is the number of their group then.
+std::string RowRanksText(const v1::ComparisonRow& row) {
+  const auto& target = row.target().ranks();
+  const auto& golden = row.golden().ranks();
+  const auto& ranks = target.empty() ? golden : target;
+  if (ranks.empty()) return fmt::format("rank {}", row.rank());
+  std::string out =
+      fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", RanksText(ranks));
+  if (!golden.empty() &&
+      !std::equal(golden.begin(), golden.end(), ranks.begin(), ranks.end())) {
+    out += fmt::format(" (golden {})", RanksText(golden));
+  }
+  return out;
+}
+
 // Where a row is.
 std::string PlaceText(const v1::ComparisonRow& row) {
   std::string place(IoName(static_cast<Io>(row.io())));
   if (!row.index().empty()) place += "/" + row.index();
   if (row.call() != 0) place += fmt::format(", call {}", row.call());
-  return fmt::format("{} {}, rank {}, token {}, row {}", row.op(), place,
-                     row.rank(), row.token(), row.row());
+  return fmt::format("{} {}, {}, token {}, row {}", row.op(), place,
+                     RowRanksText(row), row.token(), row.row());
 }
 
 std::string CodeText(const v1::Maker& maker) {
-  std::string out = maker.op().empty() ? std::string("code")
-                                       : "own code of " + maker.op() + ",";
-  if (maker.after().empty()) return out + " before " + maker.before();
-  if (maker.before().empty()) return out + " behind " + maker.after();
-  return out + fmt::format(" between {} and {}", maker.after(), maker.before());
+  std::string out =
+      maker.op().empty() ? std::string("code") : "own code of " + maker.op();
+  // Between two ops that it calls, or up to its end.
+  const std::string_view comma = maker.op().empty() ? "" : ",";
+  if (maker.after().empty() && maker.before().empty()) return out;
+  if (maker.after().empty()) {
+    return fmt::format("{}{} before {}", out, comma, maker.before());
+  }
+  if (maker.before().empty()) {
+    return fmt::format("{}{} after {}", out, comma, maker.after());
+  }
+  return fmt::format("{}{} between {} and {}", out, comma, maker.after(),
+                     maker.before());
 }
 
 std::string WhoText(const v1::Maker& maker, bool may_diverge_before) {
@@ -33,7 +75,7 @@ std::string WhoText(const v1::Maker& maker, bool may_diverge_before) {
     case v1::Maker::MODEL_INPUTS:
       // A rank that is missing may have passed the difference on.
       return may_diverge_before
-                 ? fmt::format("what rank {} was given: ", maker.row().rank())
+                 ? fmt::format("what {} was given: ", RowRanksText(maker.row()))
                  : "inputs of the model: ";
     case v1::Maker::DRIFT:
       return "drift, no op alone: ";

@@ -107,7 +107,7 @@ def own(op: str, after: str, before: str) -> str:
     """The words for code between two parts of an op."""
     after, before = (f"{op}.{part}" if part else "" for part in (after, before))
     if not before:
-        return f"own code of {op}, behind {after};"
+        return f"own code of {op}, after {after};"
     if not after:
         return f"own code of {op}, before {before};"
     return f"own code of {op}, between {after} and {before};"

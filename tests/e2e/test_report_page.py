@@ -62,12 +62,14 @@ def made_up_row(i: int) -> list[object]:
     verdict = FAIL if i % 10 == 3 else SKIPPED if i % 100 == 50 else PASS
     # A small value, so that only the verdict can make it red.
     share = {PASS: 1e-3 * (i % 97), FAIL: 2.0, SKIPPED: None}[verdict]
+    reason = {PASS: 0, FAIL: 5, SKIPPED: 6}[verdict]
     return [
         *(i, 0, i // 100, 7 + i % 100, 0, 1, 2, 3, 4, verdict, 0),
-        *({PASS: 0, FAIL: 5, SKIPPED: 6}[verdict], 0, int(i == 7)),
+        *(reason, 0, int(i == 7)),
         *(None if share is None else 2, share),
         *(0.999, "inf" if i == 7 else i * 1e-6, 1e-7 * (i % 97), None),
         5 if i == 3 else 0,
+        reason,
     ]
 
 

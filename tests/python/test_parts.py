@@ -19,7 +19,7 @@ from msitd.fleet.orders import (
     Span,
 )
 from msitd.fleet.schedule import ATTEMPTS_MAX, Schedule
-from msitd.query.messages import new
+from msitd.query.messages import message_class, new
 
 SETUP = Setup(b"", "")
 
@@ -174,6 +174,47 @@ def test_counts_add_up_and_runs_do_not() -> None:
     assert done.pass_count == 6
     assert done.golden_left_out_count == 7
     assert done.first_hopeless_row == -1
+
+
+# Add a new number of Comparison here once it is known how those of parts make one.
+ADDED = {
+    "pass_count",
+    "fail_count",
+    "unmatched_count",
+    "skipped_count",
+    "total_count",
+    "read_bytes",
+    "watched_count",
+    "hopeless_count",
+    "for_want_of_ranks_count",
+    "allowed_unmatched_count",
+    "layout_hint_row_count",
+    "sampled_count",
+    "both_non_finite_count",
+    "statistics_count",
+    "statistics_in_part_count",
+    "unread_count",
+    "not_compared_count",
+}
+OF_RUNS = {
+    f"{side}_{count}_count"
+    for side in ("golden", "target")
+    for count in ("conflict", "left_out", "not_recorded")
+}
+
+
+def test_every_whole_number_adds_up_or_is_that_of_the_runs() -> None:
+    fields = message_class("msitd.v1.Comparison").DESCRIPTOR.fields
+    numbers = {f.name for f in fields if f.cpp_type == f.CPPTYPE_INT64}
+    assert numbers == ADDED | OF_RUNS | {"first_hopeless_row", "stored_size_bytes"}
+    every = dict.fromkeys(numbers - {"first_hopeless_row"}, 5)
+    merge = Merge(new("Comparison", **every), 10)
+    for number in range(2):
+        merge.add(part(number, [(number, 0)], **every))
+    done = finish(merge)
+    assert {name for name in numbers if getattr(done, name) == 10} == ADDED
+    assert {name for name in numbers if getattr(done, name) == 5} == OF_RUNS
+    assert done.stored_size_bytes == 0
 
 
 def test_group_of_two_parts_is_an_error() -> None:

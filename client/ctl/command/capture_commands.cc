@@ -14,6 +14,7 @@
 #include "client/ctl/command/pages.h"
 #include "client/ctl/command/verbs.h"
 #include "client/ctl/command_line.h"
+#include "client/ctl/flag/not_empty.h"
 #include "client/ctl/flag/one_of.h"
 #include "client/ctl/flag/selection.h"
 #include "client/ctl/flag/whole_number.h"
@@ -172,6 +173,7 @@ void AddSet(CommandLine& line, CLI::App& noun) {
                   "Rules in place of --level and a selection, the first that "
                   "selects a tensor decides: JSON as `capture get` prints it, "
                   "or a file of it; - is stdin")
+      ->check(NotEmpty())
       ->excludes(level)
       ->type_name("FILE");
   verb.add_option(

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "client/ctl/command/ordered_tensors.h"
 #include "client/ctl/command/pages.h"
 #include "client/ctl/command/selection_note.h"
 #include "client/ctl/command/tensor_histogram.h"
@@ -12,6 +13,7 @@
 #include "client/ctl/command/worker.h"
 #include "client/ctl/command_line.h"
 #include "client/ctl/flag/field_flags.h"
+#include "client/ctl/flag/not_empty.h"
 #include "client/ctl/flag/one_of.h"
 #include "client/ctl/flag/selection.h"
 #include "client/ctl/flag/whole_number.h"
@@ -47,11 +49,15 @@ constexpr char kStatsColumns[] =
     "nan_count~=summary.nan_count,+inf~=summary.positive_infinity_count,"
     "-inf~=summary.negative_infinity_count,zero_count?=summary.zero_count";
 
+constexpr char kExecutionOrder[] = "execution";
+constexpr char kKeyOrder[] = "key";
+
 struct QueryFlags {
   std::string run;
   SelectionFlags selection;
   std::string where;
   std::string by;
+  std::string order;
   std::string at;  // See AddWorkerFlag.
   ListFlags list;
 };
@@ -73,9 +79,17 @@ ListLayout TensorLayout(std::string columns) {
 }
 
 // Binds the flags of `list` and `find`.
-void AddTensorListFlags(CLI::App& verb, QueryFlags& flags,
-                        const char* columns) {
+void AddTensorListFlags(CLI::App& verb, QueryFlags& flags, const char* columns,
+                        const char* order) {
   AddQueryFlags(verb, flags);
+  flags.order = order;
+  verb.add_option("--order", flags.order,
+                  fmt::format("execution: as the program made them, so that a "
+                              "container comes after what is inside it; key: "
+                              "by rank, device, token and op. Default {}",
+                              order))
+      ->check(OneOf({kExecutionOrder, kKeyOrder}))
+      ->type_name("ORDER");
   AddListFlags(verb, flags.list,
                ColumnWords(*v1::ListTensorsResponse::descriptor(),
                            TensorLayout(columns)));
@@ -94,13 +108,17 @@ Outcome List(Invocation& invocation, const QueryFlags& flags,
   };
   add(!flags.selection.kinds.empty(), kKindColumns);
   add(!flags.selection.requests.empty(), kRequestColumns);
+  const auto when_empty = [&] {
+    NoteNoTensor(invocation, flags.run, flags.selection, flags.where);
+  };
+  ListLayout layout = TensorLayout(std::move(shown));
   return ErrorOfFlag(
-      PrintPages(invocation, TensorLayout(std::move(shown)), flags.list,
-                 &v1::TensorService::Stub::ListTensors, std::move(request),
-                 [&] {
-                   NoteNoTensor(invocation, flags.run, flags.selection,
-                                flags.where);
-                 }),
+      flags.order == kExecutionOrder
+          ? PrintInExecutionOrder(invocation, std::move(layout), flags.list,
+                                  std::move(request), when_empty)
+          : PrintPages(invocation, std::move(layout), flags.list,
+                       &v1::TensorService::Stub::ListTensors,
+                       std::move(request), when_empty),
       {&where, 1});
 }
 
@@ -124,7 +142,7 @@ void AddList(CommandLine& line, CLI::App& noun) {
       [flags](Invocation& invocation) {
         return List(invocation, *flags, kListColumns);
       });
-  AddTensorListFlags(verb, *flags, kListColumns);
+  AddTensorListFlags(verb, *flags, kListColumns, kKeyOrder);
 }
 
 void AddFind(CommandLine& line, CLI::App& noun) {
@@ -146,8 +164,9 @@ void AddFind(CommandLine& line, CLI::App& noun) {
                   "Condition on count, nan_count, inf_count, zero_count, min, "
                   "max, abs_max, sum, mean, l1_norm, l2_norm, size_bytes")
       ->required()
+      ->check(NotEmpty())
       ->type_name("PREDICATE");
-  AddTensorListFlags(verb, *flags, kFindColumns);
+  AddTensorListFlags(verb, *flags, kFindColumns, kExecutionOrder);
 }
 
 absl::StatusOr<v1::SummarizeTensorsRequest::GroupBy> ParseGroupBy(

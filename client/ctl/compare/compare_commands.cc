@@ -19,6 +19,7 @@
 #include "client/ctl/compare/sorted_rows.h"
 #include "client/ctl/compare/wait.h"
 #include "client/ctl/flag/field_flags.h"
+#include "client/ctl/flag/not_empty.h"
 #include "client/ctl/flag/one_of.h"
 #include "client/ctl/flag/selection.h"
 #include "client/ctl/flag/verdict_flag.h"
@@ -317,6 +318,7 @@ void AddRows(CommandLine& line, CLI::App& noun) {
   AddVerdictFlag(verb, flags->verdicts);
   verb.add_option("--row", flags->rows,
                   "Numbers of rows, such as 57 or 3,10-12; at most 1000")
+      ->check(NotEmpty())
       ->type_name("LIST");
   AddTexts(verb, "--ops", flags->ops,
            "Patterns of ops, such as '*.q_proj'; separated by commas, "

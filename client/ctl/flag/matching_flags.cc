@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "client/ctl/flag/field_flags.h"
+#include "client/ctl/flag/not_empty.h"
 #include "client/ctl/flag/selection.h"
 #include "client/ctl/flag/whole_number.h"
 #include "client/text/policy_text.h"
@@ -136,15 +137,18 @@ void AddMatchingFlags(CLI::App& verb, MatchingFlags& flags) {
   verb.add_option("--op-map,--map", flags.op_map_file,
                   "File of ops that belong to each other: JSON object or YAML, "
                   "golden name to target name")
+      ->check(NotEmpty())
       ->type_name("FILE");
   CLI::Option* const mapping =
       verb.add_option("--mapping", flags.mapping,
                       "Attachment of a run that lists pairs of tensors: only "
                       "these are pairs")
+          ->check(NotEmpty())
           ->type_name("[golden:|target:]NAME");
   verb.add_option("--mapping-file", flags.mapping_file,
                   "File to attach to the target run and use as --mapping; "
                   "detached again if the comparison is refused")
+      ->check(NotEmpty())
       ->type_name("FILE")
       ->excludes(mapping);
   verb.add_flag("--pair-others", flags.pair_others,

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "client/ctl/flag/field_flags.h"
+#include "client/ctl/flag/not_empty.h"
 #include "client/ctl/flag/one_of.h"
 #include "client/ctl/flag/selection.h"
 #include "client/ctl/flag/whole_number.h"
@@ -113,10 +114,12 @@ void AddPolicyFlags(CLI::App& verb, PolicyFlags& flags) {
   verb.add_option("--policy", flags.policy_file,
                   "File of rules: a PATTERN: TOLERANCE a line, or JSON; after "
                   "--rule")
+      ->check(NotEmpty())
       ->type_name("FILE");
   verb.add_option("--tol", flags.tolerance,
                   "Tolerance for all ops that no rule is for, such as 'cosine "
                   ">= 0.999 and max_abs <= 1e-2' or 'rtol=1e-3 atol=1e-5'")
+      ->check(NotEmpty())
       ->type_name("TOLERANCE");
   verb.add_option("--preset", flags.preset,
                   "What decides where no rule matches: torch, polygraphy, "

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "client/ctl/flag/field_flags.h"
+#include "client/ctl/flag/not_empty.h"
 #include "client/ctl/flag/one_of.h"
 #include "client/text/ranges.h"
 #include "protos/base/limits.h"
@@ -20,15 +21,19 @@ CLI::Option* AddTexts(CLI::App& verb, const std::string& name,
   return verb.add_option(name, texts, description)
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->check(NotEmpty());
 }
 
 void AddSelectionFlags(CLI::App& verb, SelectionFlags& flags) {
-  verb.add_option("--ranks", flags.ranks, "Such as 0,2-3")->type_name("LIST");
+  verb.add_option("--ranks", flags.ranks, "Such as 0,2-3")
+      ->check(NotEmpty())
+      ->type_name("LIST");
   AddTexts(verb, "--devices", flags.devices, "Such as npu:0,npu:1; repeatable")
       ->type_name("LIST");
   verb.add_option("--tokens", flags.tokens,
                   "Generated tokens, or steps of training: 0-3,10")
+      ->check(NotEmpty())
       ->type_name("LIST");
   AddTexts(
       verb, "--ops", flags.ops,
@@ -63,22 +68,6 @@ void AddRequestFlag(CLI::App& verb, SelectionFlags& flags) {
            "Id of a request: takes the tokens that work at it; repeatable")
       ->type_name("ID");
 }
-
-namespace {
-
-// Errors: INVALID_ARGUMENT if the flag was given with nothing in it: that must
-// not select all.
-absl::StatusOr<std::vector<std::string>> Parts(
-    std::string_view flag, const std::vector<std::string>& texts) {
-  std::vector<std::string> parts = SplitLists(texts);
-  if (!texts.empty() && parts.empty()) {
-    return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "{}: nothing is selected", flag);
-  }
-  return parts;
-}
-
-}  // namespace
 
 std::string TextOf(const SelectionFlags& flags) {
   std::string out;
@@ -119,12 +108,11 @@ absl::StatusOr<v1::TensorFilter> ToFilter(const SelectionFlags& flags) {
     }
   }
   for (const std::string& id : flags.requests) filter.add_requests(id);
-  MSITD_ASSIGN_OR_RETURN(const auto devices, Parts("--devices", flags.devices));
-  for (const std::string& device : devices) filter.add_devices(device);
-  MSITD_ASSIGN_OR_RETURN(const auto ops, Parts("--ops", flags.ops));
-  for (const std::string& op : ops) filter.add_op_patterns(op);
-  MSITD_ASSIGN_OR_RETURN(const auto ios, Parts("--io", flags.ios));
-  for (const std::string& name : ios) {
+  for (const std::string& device : SplitLists(flags.devices))
+    filter.add_devices(device);
+  for (const std::string& op : SplitLists(flags.ops))
+    filter.add_op_patterns(op);
+  for (const std::string& name : SplitLists(flags.ios)) {
     const auto io = ParseIo(name);
     if (!io.has_value()) {
       return MakeStatus(absl::StatusCode::kInvalidArgument,
@@ -134,8 +122,7 @@ absl::StatusOr<v1::TensorFilter> ToFilter(const SelectionFlags& flags) {
     }
     filter.add_ios(static_cast<v1::Io>(*io));
   }
-  MSITD_ASSIGN_OR_RETURN(const auto kinds, Parts("--kind", flags.kinds));
-  for (const std::string& name : kinds) {
+  for (const std::string& name : SplitLists(flags.kinds)) {
     const std::optional<RecordKind> one = ParseRecordKind(name);
     for (int i = 0; i < kRecordKindCount; ++i) {
       const auto kind = static_cast<RecordKind>(i);

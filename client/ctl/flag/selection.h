@@ -32,8 +32,9 @@ void AddKindFlag(CLI::App& verb, SelectionFlags& flags, bool takes_documents);
 // Binds --request.
 void AddRequestFlag(CLI::App& verb, SelectionFlags& flags);
 
-// Adds a repeatable option that takes one text each time. It has no list syntax
-// of CLI11, so that an op name in brackets stays whole.
+// Adds a repeatable option that takes one text each time, and none that is
+// empty (NotEmpty). It has no list syntax of CLI11, so that an op name in
+// brackets stays whole.
 CLI::Option* AddTexts(CLI::App& verb, const std::string& name,
                       std::vector<std::string>& texts,
                       const std::string& description);

@@ -9,8 +9,10 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_replace.h"
+#include "client/report/page/alike_reason.h"
 #include "client/report/page/bound_share.h"
 #include "client/report/page/page_header.h"
 #include "client/report/page/report_page.h"
@@ -144,6 +146,7 @@ class HtmlReport final : public ReportWriter {
 
   absl::Status Begin(const v1::Comparison& comparison) override {
     custom_ = comparison.custom_metrics();
+    run_names_ = {comparison.golden_run(), comparison.target_run()};
     bounds_.emplace(comparison, facts_.metrics);
     const std::string_view page = ReportPage();
     MSITD_RETURN_IF_ERROR(sink_(page.substr(0, page.find(kPlaceholder))));
@@ -199,6 +202,7 @@ class HtmlReport final : public ReportWriter {
     }
     line.insert(line.end(), texts.begin(), texts.end());
     line.push_back(TextId(PairingText(row)));
+    line.push_back(TextId(AlikeReason(row.reason(), run_names_)));
     return AddItem(PageText(line));
   }
 
@@ -249,6 +253,7 @@ class HtmlReport final : public ReportWriter {
 
   const PageFacts facts_;
   google::protobuf::RepeatedPtrField<std::string> custom_;
+  std::vector<std::string> run_names_;
   const RowHistograms& histograms_;
   const ReportSink sink_;
   std::optional<Bounds> bounds_;  // Once it has begun.

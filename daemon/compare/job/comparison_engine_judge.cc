@@ -321,13 +321,11 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
     reason += ToleranceNeeded(verification.request, measurement->elements);
   }
   const std::string where = LargestDifference(
-      measurement->metrics, *pair.golden,
+      measurement->metrics, *pair.target, *pair.golden,
       is_sampled ? SampleStep(ElementCount(pair.golden->shape)) : 1);
   if (!where.empty()) reason += "; " + where;
   if (is_sampled) reason += "; " + SampleText(*pair.golden);
-  difference_ = fmt::format("target {:.0f}, golden {:.0f}",
-                            measurement->metrics.max_abs_target,
-                            measurement->metrics.max_abs_golden);
+  difference_ = IntegersOf(measurement->metrics);
   Decide(v1::FAIL, std::move(reason), row);
   return absl::OkStatus();
 }

@@ -354,7 +354,7 @@ std::string OriginFinder::NotesOf(int32_t event, int32_t scope,
         other.target != nullptr && HasHash(*other.golden) &&
         other.golden->hash == pair.target->hash &&
         other.target->hash == pair.golden->hash) {
-      notes.push_back(fmt::format("inputs {} and {} changed group_numbers",
+      notes.push_back(fmt::format("inputs {} and {} changed places",
                                   pair.golden->key.index,
                                   other.golden->key.index));
     }

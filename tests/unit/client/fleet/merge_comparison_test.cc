@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
 #include "client/fleet/merge.h"
+#include "client/fleet/rank_set.h"
 
 namespace msitd::ctl {
 namespace {
@@ -121,6 +125,90 @@ TEST(MergeComparisonsTest, ToleranceIsTheLoosestThatIsNeeded) {
   EXPECT_EQ(Merged(needs(1, false, "nl2"), needs(1, true, "cosine"))
                 .required_tolerances_size(),
             2);
+}
+
+RankSet Ranks(int32_t first, int32_t last) {
+  RankSet::Ranges ranges;
+  ranges.Add()->set_first(first);
+  ranges.Mutable(0)->set_last(last);
+  return RankSet(ranges);
+}
+
+TEST(MergeComparisonsTest, ARankThatTwoNodesHoldCountsOnce) {
+  v1::Comparison a = OfRank(0);
+  a.set_golden_left_out_count(6);
+  a.set_golden_conflict_count(2);
+  a.set_target_left_out_count(4);
+  v1::Comparison b = OfRank(1);
+  b.set_golden_left_out_count(6);
+  b.set_golden_conflict_count(2);
+  b.set_target_left_out_count(4);
+  const RankSet both = Ranks(0, 1);
+  const RankSet first = Ranks(0, 0);
+  const RankSet second = Ranks(1, 1);
+  v1::Comparison all;
+  MergeComparisons({{&a, "a", &both, &first}, {&b, "b", &both, &second}}, all);
+  EXPECT_EQ(all.golden_left_out_count(), 6);
+  EXPECT_EQ(all.golden_conflict_count(), 2);
+  EXPECT_EQ(all.target_left_out_count(), 8);
+  // One of the two ranks of `b` is that of `a`.
+  const RankSet later = Ranks(1, 2);
+  MergeComparisons({{&a, "a", &both, &first}, {&b, "b", &later, &second}}, all);
+  EXPECT_EQ(all.golden_left_out_count(), 9);
+  // Nothing is known.
+  EXPECT_EQ(Merged(a, b).golden_left_out_count(), 12);
+}
+
+TEST(MergeComparisonsTest, WhatHooksDidNotRecordIsThatOfTheRanksAskedFor) {
+  v1::Comparison a = OfRank(0);
+  a.set_golden_not_recorded_count(3);
+  v1::Comparison b = OfRank(1);
+  b.set_golden_not_recorded_count(3);
+  const RankSet both = Ranks(0, 1);
+  v1::Comparison all;
+  MergeComparisons({{&a, "a", &both}, {&b, "b", &both}}, all);
+  EXPECT_EQ(all.golden_not_recorded_count(), 3);
+  a.mutable_filter()->add_ranks(0);
+  b.mutable_filter()->add_ranks(1);
+  MergeComparisons({{&a, "a", &both}, {&b, "b", &both}}, all);
+  EXPECT_EQ(all.golden_not_recorded_count(), 6);
+  EXPECT_EQ(all.filter().ranks_size(), 2);
+}
+
+// A new number of Comparison is added up, unless the merge knows better.
+TEST(MergeComparisonsTest, EveryWholeNumberIsKnownToAddUpOrNotTo) {
+  const std::set<std::string> added = {
+      "pass_count", "fail_count", "unmatched_count", "skipped_count",
+      "total_count", "read_bytes", "watched_count", "hopeless_count",
+      "for_want_of_ranks_count", "allowed_unmatched_count",
+      "layout_hint_row_count", "sampled_count", "both_non_finite_count",
+      "statistics_count", "statistics_in_part_count", "unread_count",
+      // What each node stores, and has not compared.
+      "stored_size_bytes", "not_compared_count"};
+  const std::set<std::string> others = {
+      "first_hopeless_row",       "golden_conflict_count",
+      "target_conflict_count",    "golden_left_out_count",
+      "target_left_out_count",    "golden_not_recorded_count",
+      "target_not_recorded_count"};
+  v1::Comparison one = OfRank(0);
+  const auto& type = *v1::Comparison::descriptor();
+  for (int i = 0; i < type.field_count(); ++i) {
+    const auto* field = type.field(i);
+    if (field->cpp_type() != field->CPPTYPE_INT64) continue;
+    EXPECT_EQ(added.contains(field->name()) + others.contains(field->name()), 1)
+        << field->name();
+    one.GetReflection()->SetInt64(&one, field, 5);
+  }
+  const RankSet both = Ranks(0, 1);
+  v1::Comparison all;
+  MergeComparisons({{&one, "a", &both, &both}, {&one, "b", &both, &both}}, all);
+  for (int i = 0; i < type.field_count(); ++i) {
+    const auto* field = type.field(i);
+    if (field->cpp_type() != field->CPPTYPE_INT64) continue;
+    EXPECT_EQ(all.GetReflection()->GetInt64(all, field),
+              added.contains(field->name()) ? 10 : 5)
+        << field->name();
+  }
 }
 
 TEST(MergeComparisonsTest, RuleIsIdleIfItIsSoEverywhere) {
