@@ -76,6 +76,24 @@ std::vector<std::string> LayoutFlagsOf(const std::vector<std::string>& hints) {
   return out;
 }
 
+std::string LayoutEffectText(const std::vector<std::string>& hints) {
+  const auto is_sum = [](const std::string& hint) {
+    return hint.ends_with("=sum'");
+  };
+  std::string out;
+  if (!std::all_of(hints.begin(), hints.end(), is_sum)) {
+    out +=
+        "  concat compares the joined pieces with the whole; replicated "
+        "checks that all ranks hold the same\n";
+  }
+  if (std::any_of(hints.begin(), hints.end(), is_sum)) {
+    out +=
+        "  sum compares the sum over the ranks, and no longer checks that "
+        "the ranks agree: it hides a reduction that is missing\n";
+  }
+  return out;
+}
+
 void TellLayoutHints(const v1::Comparison& comparison) {
   const std::vector<std::string> hints(comparison.layout_hints().begin(),
                                        comparison.layout_hints().end());
@@ -103,6 +121,7 @@ void TellLayoutHints(const v1::Comparison& comparison) {
   for (const std::string& flag : flags) {
     fmt::print(stderr, "  {}\n", Printable(flag));
   }
+  fmt::print(stderr, "{}", LayoutEffectText(hints));
 }
 
 }  // namespace msitd::ctl

@@ -14,6 +14,10 @@ namespace msitd::ctl {
 // the same on all ranks: a last flag for each side says so.
 std::vector<std::string> LayoutFlagsOf(const std::vector<std::string>& hints);
 
+// Says what such flags would make comparable, and what would no longer be
+// checked: lines that end.
+std::string LayoutEffectText(const std::vector<std::string>& hints);
+
 // Says on stderr with which flags a comparison may do better, if rows of it
 // have hints.
 void TellLayoutHints(const v1::Comparison& comparison);

@@ -358,7 +358,10 @@ void ComparisonEngine::JudgeCopies(const TensorPair& pair,
     if (pair.golden != nullptr && pair.target != nullptr) {
       const std::string hint = SumHint(*pair.golden, *pair.target);
       if (!hint.empty()) {
-        reason += "; they add up to the other side: if they are terms, " + hint;
+        reason += fmt::format(
+            "; they add up to the other side: if they are terms, {} compares "
+            "their sum and no longer checks that the ranks agree",
+            hint);
         row.set_layout_hint(hint);
       }
     }

@@ -25,6 +25,9 @@ std::string LayoutHint(const LogicalTensor& golden, const LogicalTensor& target,
 // For two tensors of equal shapes, of which one is made of copies that differ:
 // the same with `=sum`, if the elements of all copies add up to those of the
 // other tensor as far as their summaries tell, and those of the first do not.
+// Who takes it no longer checks that the copies are equal. So there is none for
+// weights and states, such as accumulated gradients and those of optimizers,
+// which ranks must agree on.
 std::string SumHint(const LogicalTensor& golden, const LogicalTensor& target);
 
 }  // namespace msitd::compare

@@ -15,8 +15,10 @@
 namespace msitd::ctl {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::Pair;
 
 std::vector<std::pair<std::string, std::string>> Pairs(std::string_view text) {
@@ -132,6 +134,19 @@ TEST(MatchingFlagsTest, HintsBecomeFewFlags) {
               ElementsAre("--golden-layout '0@output/0=concat(0)/2'",
                           "--golden-layout '*=replicated unless placed'"));
   EXPECT_TRUE(LayoutFlagsOf({}).empty());
+}
+
+TEST(MatchingFlagsTest, HintsSayWhatIsNoLongerChecked) {
+  const std::string concat = "--target-layout 'q@output/0=concat(-1)'";
+  const std::string sum = "--target-layout 'o@output/0=sum'";
+  EXPECT_THAT(LayoutEffectText({concat}), HasSubstr("concat compares"));
+  EXPECT_THAT(LayoutEffectText({concat}), Not(HasSubstr("no longer")));
+  EXPECT_THAT(LayoutEffectText({sum}),
+              AllOf(HasSubstr("sum compares the sum over the ranks, and no "
+                              "longer checks that the ranks agree"),
+                    Not(HasSubstr("concat"))));
+  EXPECT_THAT(LayoutEffectText({concat, sum}),
+              AllOf(HasSubstr("concat compares"), HasSubstr("sum compares")));
 }
 
 TEST(MatchingFlagsTest, MappingsAreOfEitherRun) {
