@@ -86,7 +86,7 @@ void AddTensorListFlags(CLI::App& verb, QueryFlags& flags, const char* columns,
   verb.add_option("--order", flags.order,
                   fmt::format("execution: as the program made them, so that a "
                               "container comes after what is inside it; key: "
-                              "by rank, device, token and op. Default {}",
+                              "by rank, device, token and op; default {}",
                               order))
       ->check(OneOf({kExecutionOrder, kKeyOrder}))
       ->type_name("ORDER");

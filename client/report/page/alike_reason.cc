@@ -8,7 +8,7 @@ namespace msitd::ctl {
 namespace {
 
 constexpr std::string_view kRun = "run ";
-constexpr std::string_view kNumber = "…";
+constexpr std::string_view kNumber = "N";
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 

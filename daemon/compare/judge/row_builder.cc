@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/numeric/int128.h"
-#include "daemon/compare/shard/shard_locator.h"
 #include "protos/base/dtype.h"
 #include "protos/base/resource_name.h"
 #include "protos/base/tensor_statistics.h"

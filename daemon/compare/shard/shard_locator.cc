@@ -59,18 +59,4 @@ ShardLocator::Location ShardLocator::Find(uint64_t element) const {
   return out;
 }
 
-std::optional<int32_t> RankOfElement(const LogicalTensor& tensor,
-                                     uint64_t element) {
-  if (tensor.assembly == nullptr) return std::nullopt;
-  const Assembly& assembly = *tensor.assembly;
-  const ShardGrid& grid = assembly.grid;
-  if (assembly.problem != Assembly::Problem::kNone || grid.axes.empty() ||
-      grid.is_sum || assembly.lean.has_value()) {
-    return std::nullopt;
-  }
-  const ShardLocator locator(grid, assembly.shards);
-  if (element >= locator.element_count()) return std::nullopt;
-  return assembly.shards[locator.Find(element).shard].key.rank;
-}
-
 }  // namespace msitd::compare

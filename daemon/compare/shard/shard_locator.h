@@ -3,11 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
-#include "daemon/compare/shard/assembly.h"
 #include "daemon/compare/shard/shard_grid.h"
 #include "storage/face/types.h"
 
@@ -43,11 +41,5 @@ class ShardLocator {
   std::vector<int64_t> shape_;  // Of the whole.
   std::vector<Cuts> cuts_;
 };
-
-// Returns the rank whose shard has `element` of a tensor. Nothing for a tensor
-// that is not joined, for a sum, to which all ranks add, and where the shards
-// are not held (lean_shards.h).
-std::optional<int32_t> RankOfElement(const LogicalTensor& tensor,
-                                     uint64_t element);
 
 }  // namespace msitd::compare

@@ -14,9 +14,9 @@ TEST(AlikeReasonTest, NumbersThatStandAloneAreLeftOut) {
   EXPECT_EQ(Alike("rank 3 has no such tensor"),
             Alike("rank 12 has no such tensor"));
   EXPECT_EQ(Alike("shape: target [1,2], golden [3,4]"),
-            "shape: target […,…], golden […,…]");
-  EXPECT_EQ(Alike("error 1.5 against 2"), "error … against …");
-  EXPECT_EQ(Alike("7"), "…");
+            "shape: target [N,N], golden [N,N]");
+  EXPECT_EQ(Alike("error 1.5 against 2"), "error N against N");
+  EXPECT_EQ(Alike("7"), "N");
   EXPECT_EQ(Alike(""), "");
 }
 
@@ -25,7 +25,7 @@ TEST(AlikeReasonTest, NumbersOfRunsStay) {
     const std::string reason = "only in run " + std::string(name);
     EXPECT_EQ(Alike(reason), reason);
     EXPECT_EQ(Alike(reason + "; ranks 0 and 1 have no such tensor"),
-              reason + "; ranks … and … have no such tensor");
+              reason + "; ranks N and N have no such tensor");
   }
 }
 
