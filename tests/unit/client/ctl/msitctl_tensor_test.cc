@@ -5,6 +5,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/unit/client/ctl/msitctl_fixture.h"
 
@@ -73,6 +76,52 @@ TEST_F(TensorCommandsTest, SelectionReachesTheDaemon) {
   ASSERT_EQ(request.filter().tokens_size(), 2);
   EXPECT_EQ(request.filter().tokens(0).last(), 3);
   EXPECT_EQ(request.filter().tokens(1).first(), 10);
+}
+
+TEST_F(TensorCommandsTest, FoundTensorsAreInExecutionOrder) {
+  // As the index has them: a container before what is inside it.
+  struct Recorded {
+    const char* name;
+    int32_t rank;
+    int64_t token;
+    int64_t sequence;
+  };
+  for (const auto& [name, rank, token, sequence] :
+       {Recorded{"root", 0, 1, 9}, Recorded{"root.fc", 0, 1, 7},
+        Recorded{"later", 0, 2, 12}, Recorded{"first", 1, 0, 3},
+        Recorded{"other", 1, 1, 8}}) {
+    v1::Tensor& tensor = AddTensor(name);
+    tensor.set_rank(rank);
+    tensor.set_token(token);
+    tensor.set_sequence(sequence);
+  }
+  const auto found = [this](std::vector<std::string> more) {
+    std::vector<std::string> words = {"-o", "name",    "tensor", "find",
+                                      "r",  "--where", "max > 1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return Run(std::move(words)).out;
+  };
+  EXPECT_EQ(found({}), "first\nroot.fc\nother\nroot\nlater\n");
+  EXPECT_EQ(found({"--limit", "2"}), "first\nroot.fc\n");
+  EXPECT_EQ(found({"--order", "key", "--limit", "1"}), "root\n");
+  EXPECT_EQ(Run({"-o", "name", "tensor", "list", "r", "--limit", "1"}).out,
+            "root\n");
+}
+
+TEST_F(TensorCommandsTest, AnEmptySelectionIsNotEverything) {
+  AddTensor("t");
+  for (const char* flag : {"--ranks", "--tokens", "--ops", "--devices", "--io",
+                           "--kind", "--request"}) {
+    for (const char* value : {"", ",", " "}) {
+      const ChildResult result = Run({"tensor", "list", "r", flag, value});
+      EXPECT_EQ(result.exit_code, 2) << flag << result.out;
+      EXPECT_THAT(result.err, HasSubstr(flag));
+    }
+  }
+  EXPECT_EQ(Run({"tensor", "find", "r", "--where", ""}).exit_code, 2);
+  EXPECT_EQ(Run({"compare", "rows", "c-000001", "--row", ""}).exit_code, 2);
+  EXPECT_EQ(Run({"compare", "rows", "c-000001", "--verdict", ""}).exit_code, 2);
+  EXPECT_EQ(Run({"compare", "run", "g", "t", "--tol", ""}).exit_code, 2);
 }
 
 TEST_F(TensorCommandsTest, StatsGroupAndNameTheirGroups) {
