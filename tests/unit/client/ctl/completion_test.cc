@@ -100,7 +100,7 @@ TEST(CompletionTest, BashOffersColumnsAndMetrics) {
             " op,reason \n");
   for (const char* verb : {"rows c --columns op,n", "run g t --columns op,n"}) {
     EXPECT_EQ(Offered(script, std::string("msitctl compare ") + verb),
-              " op,nl2 \n");
+              " op,not_compared op,nl2 \n");
   }
   EXPECT_EQ(Offered(script, "msitctl compare rows c --sort-by c"),
             " cosine \n");

@@ -87,8 +87,8 @@ TEST(PrinterTest, CsvHasEveryFieldAndRawNumbers) {
       "counters.statistics_count,counters.document_count,"
       "retention.pinned,retention.size_bytes_max,retention.age_max,"
       "retention.token_count,ranks_held,ranks_lacking,partial,owner,"
-      "archive.url,archive.state,archive.problem\n"
-      "\"a,b\",8,,sealed,,,0,4194304,0,0,0,0,0,0,0,0,0,,,,,,,false,,,,\n");
+      "archive.url,archive.state,archive.problem,id\n"
+      "\"a,b\",8,,sealed,,,0,4194304,0,0,0,0,0,0,0,0,0,,,,,,,false,,,,,\n");
 }
 
 TEST(PrinterTest, ColumnsReplaceTheDefault) {
