@@ -74,7 +74,7 @@ static void DtypesHaveNamesAndSizes(void) {
   EXPECT(msit_dtype_bytes(46) == 0 && msit_dtype_bytes(1 << 20) == 0);
   EXPECT(strcmp(msit_dtype_name(MSIT_DTYPE_FLOAT8_E4M3FN), "float8_e4m3fn") ==
          0);
-  EXPECT(msit_dtype_name(31) == NULL);
+  EXPECT(msit_dtype_name(46) == NULL);
   for (int32_t dtype = 1; dtype <= MSIT_DTYPE_BITS4X2; ++dtype) {
     EXPECT(msit_dtype_from_name(msit_dtype_name(dtype)) == dtype);
   }
