@@ -218,9 +218,13 @@ def test_pieces_without_a_layout_suggest_one(daemon: Daemon) -> None:
     assert note[1:] == [
         "  --target-layout 'l.*.up@output/0=concat(-1)'",
         "  --target-layout '*=replicated unless placed'",
+        (
+            "  concat compares the joined pieces with the whole; replicated checks "
+            "that all ranks hold the same"
+        ),
     ]
     # What is said is taken.
-    flags = shlex.split(" ".join(note[1:]))
+    flags = shlex.split(" ".join(note[1:3]))
     outcome = daemon.ctl("compare", "run", "tp1", "tp4", *flags)
     assert outcome.stderr == ""
     assert {row["verdict"] for row in rows_of(daemon, 2).values()} == {"PASS"}

@@ -125,7 +125,7 @@ def test_by_default_the_first_forward_lies_in_the_current_folder(place: Path) ->
     assert load(device / "0/root.block.fc.1/input_0.pth").equal(first)
     # Nothing of how they were made is left.
     assert files_of(device.parents[1]) == {"torch_tensors"}
-    assert files_of(device) == {"0", "model_tree.json"}
+    assert files_of(device) == {"0", "execution_order", "model_tree.json"}
 
 
 def test_the_tree_has_shapes_and_dtypes() -> None:

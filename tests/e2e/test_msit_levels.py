@@ -215,7 +215,7 @@ def test_what_a_level_lacks_is_told(tmp_path: Path) -> None:
         "layer: 1 golden tensors are not compared: only in run golden (root.layers.4)",
         "module: 1 golden tensors are not compared: only in run golden (root.layers.4.mlp)",
         "module: 1 my tensors are not compared: only in run my (root.layers.7.mlp)",
-        "api: 4 golden tensors are not compared: only in run golden (root.layers.4, root.layers.4.mlp, ...)",
+        "api: 4 golden tensors are not compared: only in run golden (root.layers.4.mlp, root.layers.4, ...)",
         "api: 1 my tensors are not compared: only in run my (root.layers.7.mlp)",
         "layer: 10 pairs compared, 1 tensors lack theirs, 0 belong to none",
         "module: 9 pairs compared, 2 tensors lack theirs, 0 belong to none",

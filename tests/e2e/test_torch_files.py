@@ -145,7 +145,6 @@ def test_what_has_no_plain_elements_has_a_reason(tmp_path: Path) -> None:
         "meta": plain_tensor.to("meta"),
         "conjugated": complex_tensor.conj(),
         "negated": complex_tensor.clone().conj().imag,
-        "bits": torch.zeros(3, dtype=torch.uint8).view(torch.bits8),
         "packed": torch.zeros(3, dtype=torch.uint8).view(torch.float4_e2m1fn_x2),
         "good": plain_tensor,
     }
@@ -154,7 +153,7 @@ def test_what_has_no_plain_elements_has_a_reason(tmp_path: Path) -> None:
     assert [t.name for t in tensors] == list(values)
     check(tensors.pop(), "good", plain_tensor)
     words = ["quantized", "quantized", "sparse", "sparse", "nested", "meta"]
-    words += ["conj", "neg", "bits8", "float4_e2m1fn_x2"]
+    words += ["conj", "neg", "float4_e2m1fn_x2"]
     for tensor, word in zip(tensors, words, strict=True):
         assert word in tensor.problem
         assert tensor.data == b""

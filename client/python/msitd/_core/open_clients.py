@@ -13,6 +13,7 @@ import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from msitd._core import openings
 from msitd._core.errors import MsitError
 
 if TYPE_CHECKING:
@@ -59,6 +60,9 @@ class OpenOnce:
     ) -> Self:
         """Returns the client that is open already if this one is to share it."""
         run, rank = run_of(run), rank_of(rank)
+        # Listeners may close a client of theirs that would be found.
+        for announce in openings.opening:
+            announce(run, rank)
         found = _find(run, rank, endpoint)
         if found is None or if_exists == "new":
             return super().__new__(cls)

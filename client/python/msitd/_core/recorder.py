@@ -173,8 +173,6 @@ class Client(OpenOnce, Documents):
             reduce_on_device = os.environ.get("MSITD_REDUCE_ON_DEVICE") == "1"
         if compiled.is_loaded():
             compiled.make_package_opaque()
-        for tell_before in openings.opening:
-            tell_before(run, rank)
         self._close_timeout = close_timeout
         self._on_drop = on_drop
         self._has_warned = False
