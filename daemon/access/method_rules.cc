@@ -14,6 +14,8 @@ constexpr MethodRule kRules[] = {
     // The folder of runs is the daemon's, so what it holds is not a caller's.
     {"ArchiveService.ArchiveRun", Role::kWriter, Of::kRun, Audit::kChange},
     {"ArchiveService.RestoreRun", Role::kWriter, Of::kNobody, Audit::kChange},
+    // Folders of runs that are gone have no owner.
+    {"ArchiveService.PruneArchive", Role::kAdmin, Of::kNobody, Audit::kChange},
     {"ArchiveService.GetArchiveJob", Role::kReader, Of::kNobody, Audit::kNever},
     {"ArchiveService.ListArchiveJobs", Role::kReader, Of::kNobody,
      Audit::kNever},

@@ -56,6 +56,9 @@ constexpr Row kRows[] = {
     {ErrorReason::kRoleRefused, "ROLE_REFUSED"},
     {ErrorReason::kNotOwner, "NOT_OWNER"},
     {ErrorReason::kSourceFailed, "SOURCE_FAILED"},
+    {ErrorReason::kSegmentMissing, "SEGMENT_MISSING"},
+    {ErrorReason::kStoreReadOnly, "STORE_READ_ONLY"},
+    {ErrorReason::kRunReplaced, "RUN_REPLACED"},
 };
 
 }  // namespace

@@ -61,6 +61,11 @@ enum class ErrorReason : uint8_t {
   kNotOwner = 65,
 
   kSourceFailed = 70,
+
+  kSegmentMissing = 180,
+  kStoreReadOnly = 181,
+
+  kRunReplaced = 120,
 };
 
 // Returns "RUN_NOT_FOUND" and the like: names travel, numbers do not. Empty for

@@ -18,6 +18,7 @@ inline RunCounters Sum(RunCounters a, const RunCounters& b) {
   a.headless_count += b.headless_count;
   a.token_end = std::max(a.token_end, b.token_end);
   a.expired_bytes += b.expired_bytes;
+  a.missing_bytes += b.missing_bytes;
   a.value_count += b.value_count;
   a.document_count += b.document_count;
   a.statistics_count += b.statistics_count;

@@ -32,6 +32,9 @@ struct RunSpec {
   std::string owner = {};
   // True until all of an archived run is there; see Runs::EndRestore.
   bool restoring = false;
+  // True if an admin makes the run, who may use the room that is kept for
+  // admins. Not stored.
+  bool is_for_admin = false;
 };
 
 struct RunCounters {
@@ -52,6 +55,8 @@ struct RunCounters {
   uint64_t document_count = 0;
   // Records of kind statistics; none of the two above counts them.
   uint64_t statistics_count = 0;
+  // Of payload_bytes, those in segments whose files are not there.
+  uint64_t missing_bytes = 0;
   // Records that were to have the bytes of a record that is not there, and were
   // not kept.
   uint64_t dangling_count = 0;
@@ -167,6 +172,25 @@ struct VerifyStats {
   int64_t round_end_ns = 0;      // Since the Unix epoch; 0 if none ended.
   uint64_t finding_count = 0;
   std::vector<VerifyFinding> findings;  // The first ones.
+};
+
+// A segment that the index names and whose file is not there, or ends before
+// its last acknowledged byte.
+struct MissingSegment {
+  static constexpr size_t kRunsShown = 16;
+
+  std::string segment;            // Name of the file.
+  uint64_t bytes = 0;             // Payload that should be readable.
+  std::vector<std::string> runs;  // That it belongs to; the first ones.
+};
+
+// Segments that are missing now; see MissingSegment.
+struct MissingSegments {
+  static constexpr size_t kSegmentsShown = 32;
+
+  uint64_t count = 0;
+  uint64_t bytes = 0;
+  std::vector<MissingSegment> first;  // By number.
 };
 
 struct RunInfo {
@@ -303,6 +327,11 @@ struct StoreStats {
   VerifyStats verify;
   // Bytes go because the disk passed a limit; see RetentionPolicy.
   bool is_making_room = false;
+  MissingSegments missing;
+  // Of index_bytes, those of comparisons. Retention does not count them.
+  uint64_t comparison_disk_bytes = 0;
+  // Why the store takes no changes; empty if it does. See StoreOptions.
+  std::string read_only_reason;
 };
 
 }  // namespace msitd::storage
