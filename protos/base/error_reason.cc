@@ -57,7 +57,6 @@ constexpr Row kRows[] = {
     {ErrorReason::kNotOwner, "NOT_OWNER"},
     {ErrorReason::kSourceFailed, "SOURCE_FAILED"},
     {ErrorReason::kSegmentMissing, "SEGMENT_MISSING"},
-    {ErrorReason::kStoreReadOnly, "STORE_READ_ONLY"},
     {ErrorReason::kRunReplaced, "RUN_REPLACED"},
 };
 

@@ -63,7 +63,6 @@ enum class ErrorReason : uint8_t {
   kSourceFailed = 70,
 
   kSegmentMissing = 180,
-  kStoreReadOnly = 181,
 
   kRunReplaced = 120,
 };
