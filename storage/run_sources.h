@@ -8,13 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "storage/face/run_reader.h"
+#include "storage/face/run_source_text.h"
 
 namespace msitd::storage {
-
-// Between the sources of a run whose ranks lie in several of them, and the name
-// of the store among them.
-inline constexpr char kSourceSeparator = ',';
-inline constexpr std::string_view kStoreSource = "local";
 
 // Opens runs of one kind of place outside the store. Thread-safe; outlives the
 // readers that it opens.

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "daemon/service/proto_convert.h"
 #include "protos/base/limits.h"
 #include "protos/base/stream_coverage.h"
@@ -73,6 +74,13 @@ absl::StatusOr<storage::RunInfo> ToRunInfo(
     const v1::DescribeRunResponse& description) {
   const v1::Run& run = description.run();
   storage::RunInfo out;
+  uint64_t id = 0;
+  if (!absl::SimpleAtoi(
+          description.run_id().substr(0, description.run_id().find('-')),
+          &id)) {
+    return Wrong("the id of the run is none");
+  }
+  out.id = storage::RunId{id};
   out.spec.name = run.name();
   out.spec.world_size = run.world_size();
   out.spec.owner = run.owner();

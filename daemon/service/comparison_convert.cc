@@ -6,11 +6,16 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "daemon/compare/job/comparison_name.h"
+#include "daemon/compare/job/run_ranks_message.h"
 #include "daemon/compare/judge/row_metrics.h"
 #include "daemon/service/proto_convert.h"
+#include "msitd/v1/filter.pb.h"
+#include "protos/base/limits.h"
 #include "protos/status/status.h"
+#include "storage/run_ranks.h"
 
 namespace msitd::service {
 
@@ -166,6 +171,55 @@ absl::Status CheckSources(const v1::Comparison& request) {
                   source));
 }
 
+// The ids of a run that lies in as many places as a source names.
+constexpr size_t kRunIdBytesMax = 4096;
+
+absl::Status SetRunIds(const v1::Comparison& request,
+                       compare::ComparisonPlan& plan) {
+  for (const auto& [field, id] :
+       {std::pair("comparison.golden_run_id", &request.golden_run_id()),
+        std::pair("comparison.target_run_id", &request.target_run_id())}) {
+    if (id->size() > kRunIdBytesMax) {
+      return FieldInvalid(field, fmt::format("has {} bytes, at most {}",
+                                             id->size(), kRunIdBytesMax));
+    }
+  }
+  plan.golden_run_id = request.golden_run_id();
+  plan.target_run_id = request.target_run_id();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<storage::RankRange>> ToRankRanges(
+    const char* field,
+    const google::protobuf::RepeatedPtrField<v1::RankRange>& ranges) {
+  if (ranges.size() > compare::kRankRangesMax) {
+    return FieldInvalid(field,
+                        fmt::format("{} of them, at most {}", ranges.size(),
+                                    compare::kRankRangesMax));
+  }
+  std::vector<storage::RankRange> out;
+  for (const v1::RankRange& range : ranges) {
+    if (range.first() < 0 || range.last() < range.first() ||
+        range.last() > kRankMax) {
+      return FieldInvalid(field, fmt::format("{} to {} is no range of ranks",
+                                             range.first(), range.last()));
+    }
+    out.push_back({range.first(), range.last()});
+  }
+  return out;
+}
+
+absl::Status SetRequiredRanks(const v1::Comparison& request,
+                              compare::ComparisonPlan& plan) {
+  MSITD_ASSIGN_OR_RETURN(plan.golden_required,
+                         ToRankRanges("comparison.golden_required_ranks",
+                                      request.golden_required_ranks()));
+  MSITD_ASSIGN_OR_RETURN(plan.target_required,
+                         ToRankRanges("comparison.target_required_ranks",
+                                      request.target_required_ranks()));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<compare::ComparisonPlan> ToPlan(const v1::Comparison& request) {
@@ -181,6 +235,8 @@ absl::StatusOr<compare::ComparisonPlan> ToPlan(const v1::Comparison& request) {
     return FieldInvalid("comparison.target_run", "is required");
   }
   MSITD_RETURN_IF_ERROR(CheckSources(request));
+  MSITD_RETURN_IF_ERROR(SetRunIds(request, plan));
+  MSITD_RETURN_IF_ERROR(SetRequiredRanks(request, plan));
   MSITD_ASSIGN_OR_RETURN(plan.selector, ToSelector(request.filter()));
   if (!plan.selector.kinds.empty() &&
       plan.selector.HasKind(RecordKind::kDocument)) {

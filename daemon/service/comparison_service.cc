@@ -170,6 +170,8 @@ absl::Status ComparisonServiceImpl::Plan(
   response.set_sampled_group_count(outline.sampled_group_count);
   response.set_sampled_pair_count(outline.sampled_pair_count);
   response.set_sampled_read_bytes(outline.sampled_read_bytes);
+  response.set_golden_run_id(outline.golden_run_id);
+  response.set_target_run_id(outline.target_run_id);
   return absl::OkStatus();
 }
 

@@ -11,6 +11,7 @@
 #include "protos/base/resource_name.h"
 #include "protos/base/utf8.h"
 #include "protos/status/status.h"
+#include "storage/face/run_id_text.h"
 
 namespace msitd::service {
 namespace {
@@ -261,6 +262,7 @@ void ToProto(const storage::RunRetention& retention, v1::Retention& out) {
 
 void ToProto(const storage::RunInfo& run, v1::Run& out) {
   out.set_name(run.spec.name);
+  out.set_id(storage::RunIdText(run));
   out.set_world_size(run.spec.world_size);
   for (const auto& [key, value] : run.spec.labels) {
     (*out.mutable_labels())[key] = value;

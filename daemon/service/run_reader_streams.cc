@@ -16,6 +16,7 @@
 #include "protos/os/aligned_buffer.h"
 #include "protos/status/status.h"
 #include "storage/batch/entry_batch.h"
+#include "storage/face/run_id_text.h"
 
 namespace msitd::service {
 namespace {
@@ -459,9 +460,7 @@ absl::StatusOr<OpenedRun> OpenRunById(storage::RunReaders& readers,
   OpenedRun out;
   MSITD_ASSIGN_OR_RETURN(out.reader, readers.OpenRun(run));
   MSITD_ASSIGN_OR_RETURN(out.info, out.reader->GetInfo());
-  // A store that was made anew counts from 1 again.
-  out.id = fmt::format("{}-{}", static_cast<uint64_t>(out.info.id),
-                       out.info.create_time_ns);
+  out.id = storage::RunIdText(out.info);
   if (run_id.empty() || run_id == out.id) return out;
   return WithReason(
       MakeStatus(absl::StatusCode::kNotFound,

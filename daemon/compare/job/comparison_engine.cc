@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "daemon/compare/job/not_recorded.h"
+#include "daemon/compare/job/run_identity.h"
 #include "daemon/compare/judge/row_builder.h"
 #include "daemon/compare/judge/row_metrics.h"
 #include "protos/base/check.h"
@@ -56,6 +57,7 @@ absl::Status ComparisonEngine::OpenRuns() {
   }
   golden_ = std::move(golden);
   target_ = std::move(target);
+  MSITD_RETURN_IF_ERROR(CheckRunIds(wait));
   return FindOrder();
 }
 
@@ -65,6 +67,18 @@ absl::Status ComparisonEngine::FindOrder() {
   origins_.SetOrderUnknown();
   findings_.SetOrderUnknown(plan_.golden_run);
   return absl::OkStatus();
+}
+
+absl::Status ComparisonEngine::CheckRunIds(const storage::WaitCheck& wait) {
+  const auto check = [&](const storage::RunAddress& run,
+                         const std::string& id) -> absl::Status {
+    if (id.empty()) return absl::OkStatus();
+    MSITD_ASSIGN_OR_RETURN(const std::string found,
+                           FindRunId(readers_, run, wait));
+    return CheckRunId(run, id, found);
+  };
+  MSITD_RETURN_IF_ERROR(check(plan_.golden(), plan_.golden_run_id));
+  return check(plan_.target(), plan_.target_run_id);
 }
 
 absl::Status ComparisonEngine::Run() {
@@ -92,8 +106,10 @@ absl::Status ComparisonEngine::Run() {
       GroupMatcher::Create(*golden_, *target_, plan_.selector, plan_.matching,
                            plan_.follow, [this] { return observer_.Check(); }));
   absent_.emplace(plan_.golden_run, plan_.target_run, std::move(ranks),
+                  RequiredRanks{plan_.golden_required, plan_.target_required},
                   matcher);
   observer_.OnRanks(absent_->golden().ranks(), absent_->target().ranks());
+  MSITD_RETURN_IF_ERROR(FindLosses(matcher));
   ranks_ = {matcher.golden_ranks(), matcher.target_ranks()};
   measurer_.emplace(*target_, *golden_, observer_,
                     [this](const PairTask& task, const PairAhead& ahead,
@@ -158,12 +174,16 @@ absl::Status ComparisonEngine::CompareReady(const GroupMatcher& matcher) {
 }
 
 absl::Status ComparisonEngine::CompareNext(GroupLoader& loader) {
-  MSITD_RETURN_IF_ERROR(observer_.Check());
-  MSITD_ASSIGN_OR_RETURN(const TensorGroup group, loader.Next());
-  absl::Status status = CompareGroup(group, TakePlans());
-  // The pairs go with the group.
-  if (!status.ok()) measurer_->Stop();
-  return status;
+  for (bool is_over = false; !is_over;) {
+    MSITD_RETURN_IF_ERROR(observer_.Check());
+    MSITD_ASSIGN_OR_RETURN(const TensorGroup group, loader.Next());
+    const absl::Status status = CompareGroup(group, TakePlans());
+    // The pairs go with the group.
+    if (!status.ok()) measurer_->Stop();
+    MSITD_RETURN_IF_ERROR(status);
+    is_over = group.is_last_window;
+  }
+  return absl::OkStatus();
 }
 
 void ComparisonEngine::Plan(const TensorGroup& group) {
@@ -228,15 +248,41 @@ absl::Status ComparisonEngine::CountNotRecorded() {
   return absl::OkStatus();
 }
 
+absl::Status ComparisonEngine::FindLosses(const GroupMatcher& matcher) {
+  MSITD_ASSIGN_OR_RETURN(golden_losses_,
+                         FindReportedLosses(*golden_, matcher, false));
+  MSITD_ASSIGN_OR_RETURN(target_losses_,
+                         FindReportedLosses(*target_, matcher, true));
+  golden_losses_.incomplete_count = golden_incomplete_.count();
+  target_losses_.incomplete_count = target_incomplete_.count();
+  observer_.OnLosses(golden_losses_, target_losses_);
+  return absl::OkStatus();
+}
+
+void ComparisonEngine::CountIncomplete(const TensorGroup& group) {
+  golden_incomplete_.Add(group.token, group.golden_incomplete);
+  target_incomplete_.Add(group.token, group.target_incomplete);
+  if (golden_losses_.incomplete_count == golden_incomplete_.count() &&
+      target_losses_.incomplete_count == target_incomplete_.count()) {
+    return;
+  }
+  golden_losses_.incomplete_count = golden_incomplete_.count();
+  target_losses_.incomplete_count = target_incomplete_.count();
+  observer_.OnLosses(golden_losses_, target_losses_);
+}
+
 absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group,
                                             const Plans& plans) {
+  if (!partial_.contains({group.token, group.rank})) CountIncomplete(group);
   if (!group.too_large_run.empty()) {
     v1::ComparisonRow row;
     row.set_token(group.token);
     row.set_rank(group.rank);
     row.set_verdict(v1::SKIPPED);
+    row.set_not_compared(true);
     row.set_reason(
-        fmt::format("run {} has more than {} tensors at this rank and token; "
+        fmt::format("run {} has more than {} tensors at this rank and token, "
+                    "and the matching does not allow to compare them in parts; "
                     "narrow the filter by op",
                     group.too_large_run, kGroupTensorsMax));
     return EmitRow(RowMetrics(), nullptr, row);
@@ -293,12 +339,15 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     row_.set_unread(plan.is_unread);
     JudgeCopies(pair, row_);
     AddRemarks(pair, row_);
+    // What is skipped on request lacks a side.
+    row_.set_not_compared(row_.verdict() == v1::SKIPPED &&
+                          pair.golden != nullptr && pair.target != nullptr);
     if (row_.verdict() == v1::UNMATCHED) {
       MSITD_RETURN_IF_ERROR(absent_->ExplainEnd(pair, group.rank, row_));
       absent_->Explain(pair, group.rank, row_);
     }
     if (row_.verdict() == v1::FAIL) required_tolerances_.AddFailure(row_count_);
-    origins_.Judge(proven_metrics_.value_or(metrics), row_);
+    JudgeOrigin(group, metrics);
     Watch(metrics, row_);
     row_numbers_.push_back(row_count_);
     if (is_partial) {
@@ -307,6 +356,17 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     MSITD_RETURN_IF_ERROR(EmitRow(metrics, &group, row_));
   }
   return absl::OkStatus();
+}
+
+void ComparisonEngine::JudgeOrigin(const TensorGroup& group,
+                                   const RowMetrics& metrics) {
+  if (group.window == 0) {
+    origins_.Judge(proven_metrics_.value_or(metrics), row_);
+    return;
+  }
+  // What was compared in earlier windows is not held.
+  origins_.PassOver();
+  if (row_.verdict() == v1::FAIL) row_.set_origin(v1::UNKNOWN_INPUTS);
 }
 
 void ComparisonEngine::Watch(const RowMetrics& metrics,

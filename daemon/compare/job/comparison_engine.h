@@ -27,6 +27,7 @@
 #include "daemon/compare/match/group_loader.h"
 #include "daemon/compare/match/group_matcher.h"
 #include "daemon/compare/match/group_set.h"
+#include "daemon/compare/match/run_losses.h"
 #include "daemon/compare/match/stream_watch.h"
 #include "daemon/compare/measure/pair_measurer.h"
 #include "daemon/compare/origin/findings.h"
@@ -64,6 +65,13 @@ struct ComparisonPlan {
   std::string golden_source = {};
   std::string target_source = {};
   Reading reading = Reading::kBytes;
+  // Which runs are meant, see FindRunId; empty for those that have the names.
+  std::string golden_run_id = {};
+  std::string target_run_id = {};
+  // Ranks that the whole answer has to cover; see
+  // v1.Comparison.golden_required_ranks.
+  std::vector<storage::RankRange> golden_required = {};
+  std::vector<storage::RankRange> target_required = {};
 
   storage::RunAddress golden() const { return {golden_source, golden_run}; }
   storage::RunAddress target() const { return {target_source, target_run}; }
@@ -149,10 +157,16 @@ class ComparisonEngine {
   absl::Status OpenRuns();
   // Finds out whether the golden run knows the order of its tensors.
   absl::Status FindOrder();
+  // Fails if a run is another one than the plan means.
+  absl::Status CheckRunIds(const storage::WaitCheck& wait);
   absl::StatusOr<RunMark> Mark(storage::RunReader& run) const;
   absl::StatusOr<uint64_t> CountGolden();
   // Tells the observer what the hooks of the runs did not record.
   absl::Status CountNotRecorded();
+  // Tells the observer what clients reported as lost.
+  absl::Status FindLosses(const GroupMatcher& matcher);
+  // Adds what a group lacks that is compared for the last time.
+  void CountIncomplete(const TensorGroup& group);
   // Compares the groups that may be, and that `done_` has not.
   absl::Status CompareReady(const GroupMatcher& matcher);
   // Whether a group may be compared: all of it, or the pairs that are there.
@@ -204,6 +218,9 @@ class ComparisonEngine {
   // Numbers the row and hands it on. `group` is null if the row is of no pair.
   absl::Status EmitRow(const RowMetrics& metrics, const TensorGroup* group,
                        v1::ComparisonRow& row);
+  // Finds out where the difference of row_ comes from, which is of the next
+  // pair of the group.
+  void JudgeOrigin(const TensorGroup& group, const RowMetrics& metrics);
   // Finds out who made the difference of a row that fails.
   void FindMaker(const TensorGroup& group, const v1::ComparisonRow& row,
                  const std::string& bytes);
@@ -232,6 +249,10 @@ class ComparisonEngine {
   RunMark golden_mark_;
   RunMark target_mark_;
   std::optional<AbsentSides> absent_;  // Once Run has looked at the runs.
+  RunLosses golden_losses_;
+  RunLosses target_losses_;
+  IncompleteCounter golden_incomplete_;
+  IncompleteCounter target_incomplete_;
   // The groups that were compared, while following.
   GroupSet done_;
   // Of groups of which nothing came for long: rows that were made all the same,

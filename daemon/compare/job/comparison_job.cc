@@ -15,6 +15,12 @@
 namespace msitd::compare {
 namespace {
 
+void ToMessage(const RunLosses& losses, v1::RunLosses& out) {
+  out.set_dropped_count(static_cast<int64_t>(losses.dropped_count));
+  out.set_truncated_count(static_cast<int64_t>(losses.truncated_count));
+  out.set_incomplete_count(static_cast<int64_t>(losses.incomplete_count));
+}
+
 absl::StatusOr<bool> IsRunOfMsprobe(storage::RunReaders& readers,
                                     const storage::RunAddress& address,
                                     const storage::WaitCheck& wait) {
@@ -246,8 +252,26 @@ void ComparisonJob::OnRanks(const storage::RunRanks& golden,
   working_.clear_target_ranks();
   ToMessage(golden, *working_.mutable_golden_ranks());
   ToMessage(target, *working_.mutable_target_ranks());
-  working_.set_partial(working_.golden_ranks().partial() ||
-                       working_.target_ranks().partial());
+  UpdatePartial();
+}
+
+void ComparisonJob::OnLosses(const RunLosses& golden, const RunLosses& target) {
+  working_.clear_golden_losses();
+  working_.clear_target_losses();
+  if (golden != RunLosses()) {
+    ToMessage(golden, *working_.mutable_golden_losses());
+  }
+  if (target != RunLosses()) {
+    ToMessage(target, *working_.mutable_target_losses());
+  }
+  UpdatePartial();
+}
+
+void ComparisonJob::UpdatePartial() {
+  working_.set_partial(
+      working_.golden_ranks().partial() || working_.target_ranks().partial() ||
+      working_.has_golden_losses() || working_.has_target_losses() ||
+      working_.not_compared_count() > 0);
 }
 
 void ComparisonJob::OnFirstAbsent(std::optional<int64_t> token) {
@@ -280,6 +304,7 @@ void ComparisonJob::OnIdleRules(const std::vector<std::string>& rules) {
 absl::Status ComparisonJob::OnRow(const v1::ComparisonRow& row,
                                   std::string bytes) {
   AccountRow(row, working_);
+  if (row.not_compared()) UpdatePartial();
   if (row.has_golden()) ++golden_row_count_;
   // The run may have grown since it was counted.
   working_.set_total_count(std::max(working_.total_count(), golden_row_count_));

@@ -134,6 +134,7 @@ class ComparisonJob final : private ComparisonObserver {
   void OnTotal(uint64_t tensor_count) override;
   void OnConflicts(uint64_t golden_count, uint64_t target_count) override;
   void OnNotRecorded(int64_t golden_count, int64_t target_count) override;
+  void OnLosses(const RunLosses& golden, const RunLosses& target) override;
   void OnLeftOut(uint64_t golden_count, uint64_t target_count) override;
   void OnSilentRanks(const std::vector<Outlook::Silent>& golden,
                      const std::vector<Outlook::Silent>& target) override;
@@ -146,6 +147,8 @@ class ComparisonJob final : private ComparisonObserver {
   void OnFindings(const Findings& findings) override;
   absl::Status OnRow(const v1::ComparisonRow& row, std::string bytes) override;
 
+  // Sets whether the comparison is about a part of the runs.
+  void UpdatePartial();
   // Stores the rows so far, then makes them visible. The first error stays.
   absl::Status Publish();
   absl::Status PublishIfDue();

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "daemon/compare/job/comparison_name.h"
+#include "daemon/compare/job/run_identity.h"
 #include "protos/base/check.h"
 #include "protos/os/thread.h"
 #include "protos/status/status.h"
@@ -84,36 +85,38 @@ absl::Status ComparisonJobs::FailUnfinished() {
   }
 }
 
-absl::Status ComparisonJobs::CheckRun(const storage::RunAddress& run,
-                                      const storage::WaitCheck& wait) {
+absl::StatusOr<std::string> ComparisonJobs::CheckRun(
+    const storage::RunAddress& run, const std::string& id,
+    const storage::WaitCheck& wait) {
   const auto end = std::chrono::steady_clock::now() + options_.open_wait;
   // Asked on several threads if the run lies in several places.
   std::atomic<bool> is_late{false};
-  const auto status =
-      readers_
-          .OpenRunAt(run,
-                     [&]() -> absl::Status {
-                       if (wait) MSITD_RETURN_IF_ERROR(wait());
-                       if (std::chrono::steady_clock::now() <= end) {
-                         return absl::OkStatus();
-                       }
-                       is_late.store(true, std::memory_order_relaxed);
-                       return absl::DeadlineExceededError("no answer");
-                     })
-          .status();
+  absl::StatusOr<std::string> found =
+      FindRunId(readers_, run, [&]() -> absl::Status {
+        if (wait) MSITD_RETURN_IF_ERROR(wait());
+        if (std::chrono::steady_clock::now() <= end) return absl::OkStatus();
+        is_late.store(true, std::memory_order_relaxed);
+        return absl::DeadlineExceededError("no answer");
+      });
   // Only what was late is not known to be wrong.
-  return is_late.load(std::memory_order_relaxed) &&
-                 absl::IsDeadlineExceeded(status)
-             ? absl::OkStatus()
-             : status;
+  if (is_late.load(std::memory_order_relaxed) &&
+      absl::IsDeadlineExceeded(found.status())) {
+    return id;
+  }
+  if (!found.ok()) return found;
+  MSITD_RETURN_IF_ERROR(CheckRunId(run, id, *found));
+  return found;
 }
 
 absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
     const v1::Comparison& request, ComparisonPlan plan,
     const storage::WaitCheck& wait) {
   std::vector<std::string> runs;  // Those that the comparison is kept for.
+  MSITD_ASSIGN_OR_RETURN(plan.golden_run_id,
+                         CheckRun(plan.golden(), plan.golden_run_id, wait));
+  MSITD_ASSIGN_OR_RETURN(plan.target_run_id,
+                         CheckRun(plan.target(), plan.target_run_id, wait));
   for (const storage::RunAddress& run : {plan.golden(), plan.target()}) {
-    MSITD_RETURN_IF_ERROR(CheckRun(run, wait));
     if (run.source.empty()) runs.push_back(run.name);
   }
   v1::Comparison comparison;
@@ -121,6 +124,10 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
   comparison.set_target_run(plan.target_run);
   comparison.set_golden_source(plan.golden_source);
   comparison.set_target_source(plan.target_source);
+  comparison.set_golden_run_id(plan.golden_run_id);
+  comparison.set_target_run_id(plan.target_run_id);
+  *comparison.mutable_golden_required_ranks() = request.golden_required_ranks();
+  *comparison.mutable_target_required_ranks() = request.target_required_ranks();
   comparison.set_reading(request.reading());
   if (request.has_filter()) *comparison.mutable_filter() = request.filter();
   if (request.has_policy()) *comparison.mutable_policy() = request.policy();

@@ -89,9 +89,9 @@ class ComparisonJobs {
   // elsewhere and says nothing for Options::open_wait: the comparison goes on
   // to wait for that.
   //
-  // Errors: NOT_FOUND with RUN_NOT_FOUND; those of LoadMapping; that of `wait`;
-  // RESOURCE_EXHAUSTED with COMPARISONS_EXHAUSTED; UNAVAILABLE with NOT_SERVING
-  // behind Stop.
+  // Errors: NOT_FOUND with RUN_NOT_FOUND; those of CheckRunId and LoadMapping;
+  // that of `wait`; RESOURCE_EXHAUSTED with COMPARISONS_EXHAUSTED; UNAVAILABLE
+  // with NOT_SERVING behind Stop.
   absl::StatusOr<v1::Comparison> Start(const v1::Comparison& request,
                                        ComparisonPlan plan,
                                        const storage::WaitCheck& wait = {});
@@ -157,8 +157,11 @@ class ComparisonJobs {
   void Stop();
 
  private:
-  absl::Status CheckRun(const storage::RunAddress& run,
-                        const storage::WaitCheck& wait);
+  // Returns FindRunId of a run, which has to be `id` unless that is empty;
+  // just `id` if a place says nothing for Options::open_wait.
+  absl::StatusOr<std::string> CheckRun(const storage::RunAddress& run,
+                                       const std::string& id,
+                                       const storage::WaitCheck& wait);
   using Job = std::shared_ptr<ComparisonJob>;
 
   ComparisonJobs(storage::RunReaders& readers, storage::Comparisons& store,

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "daemon/compare/judge/required_tolerances.h"
+#include "daemon/compare/match/run_losses.h"
 #include "daemon/compare/match/stream_watch.h"
 #include "daemon/compare/origin/findings.h"
 #include "daemon/compare/work_observer.h"
@@ -31,6 +32,10 @@ class ComparisonObserver : public WorkObserver {
   // What the hooks of each run did not record.
   virtual void OnNotRecorded(int64_t /*golden_count*/,
                              int64_t /*target_count*/) {}
+
+  // What each run lacks of what its ranks recorded, whenever that has changed.
+  virtual void OnLosses(const RunLosses& /*golden*/,
+                        const RunLosses& /*target*/) {}
 
   // Records of each run of kinds that the comparison was not asked for,
   // whenever it is looked at.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "daemon/compare/job/pair_plan.h"
+#include "daemon/compare/job/run_identity.h"
 #include "daemon/compare/match/group_set.h"
 #include "protos/base/check.h"
 #include "protos/base/dtype.h"
@@ -110,6 +111,14 @@ absl::StatusOr<ComparisonOutline> FindOutline(storage::RunReaders& readers,
       const GroupMatcher matcher,
       GroupMatcher::Create(*golden, *target, plan.selector, plan.matching));
   ComparisonOutline out;
+  MSITD_ASSIGN_OR_RETURN(out.golden_run_id,
+                         FindRunId(readers, plan.golden(), wait));
+  MSITD_ASSIGN_OR_RETURN(out.target_run_id,
+                         FindRunId(readers, plan.target(), wait));
+  MSITD_RETURN_IF_ERROR(
+      CheckRunId(plan.golden(), plan.golden_run_id, out.golden_run_id));
+  MSITD_RETURN_IF_ERROR(
+      CheckRunId(plan.target(), plan.target_run_id, out.target_run_id));
   out.spans = SpansOf(matcher);
   Join(out.spans);
   const size_t count = matcher.groups().count();

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -37,6 +38,9 @@ struct ComparisonOutline {
   int64_t sampled_group_count = 0;
   int64_t sampled_pair_count = 0;
   int64_t sampled_read_bytes = 0;
+  // See FindRunId.
+  std::string golden_run_id;
+  std::string target_run_id;
 };
 
 // Finds out what `plan` would look at. Compares nothing.

@@ -51,6 +51,20 @@ void ComparisonEngine::FindMaker(const TensorGroup& group,
                                  const v1::ComparisonRow& row,
                                  const std::string& bytes) {
   if (!row.has_golden() || !row.has_target()) return;
+  if (group.window > 0) {
+    if (!findings_.WantsMaker(row)) return;
+    Findings::Failure failure;
+    failure.maker.set_kind(v1::Maker::NOT_KNOWN);
+    failure.maker.set_note(fmt::format(
+        "this rank and token has more than {} tensors, so they are compared in "
+        "parts, and what this one is made of is in an earlier part",
+        kGroupTensorsMax));
+    failure.position = static_cast<int32_t>(row_numbers_.size() - 1);
+    failure.failed = failure.position;
+    MSITD_CHECK(failure.maker.mutable_row()->ParseFromString(bytes));
+    findings_.SetMaker(row, std::move(failure));
+    return;
+  }
   if (IsInteger(row) && origins_.IsModelInput()) {
     findings_.SetInputDifference(row, bytes, DifferenceOf(row, difference_));
   }
@@ -124,6 +138,8 @@ void AccountVerdict(const v1::ComparisonRow& row, v1::Comparison& comparison) {
       return;
     case v1::SKIPPED:
       comparison.set_skipped_count(comparison.skipped_count() + 1);
+      comparison.set_not_compared_count(comparison.not_compared_count() +
+                                        (row.not_compared() ? 1 : 0));
       comparison.set_allowed_unmatched_count(
           comparison.allowed_unmatched_count() +
           (IsAllowedUnmatched(row) ? 1 : 0));

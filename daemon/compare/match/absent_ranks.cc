@@ -17,19 +17,50 @@ bool IsMissing(const LogicalTensor* tensor) {
   return tensor == nullptr || !HasAllShards(*tensor);
 }
 
+// Returns the ranks of `all` that are not in `some`, which ascend.
+std::vector<storage::RankRange> Minus(
+    const RankRanges& all, const std::vector<storage::RankRange>& some) {
+  std::vector<storage::RankRange> out;
+  for (storage::RankRange range : all.ranges()) {
+    for (const storage::RankRange& taken : some) {
+      if (taken.last < range.first || taken.first > range.last) continue;
+      if (taken.first > range.first) {
+        out.push_back({range.first, taken.first - 1});
+      }
+      range.first = taken.last + 1;
+    }
+    if (range.first <= range.last) out.push_back(range);
+  }
+  return out;
+}
+
+std::vector<storage::RankRange> Joined(
+    std::vector<storage::RankRange> a,
+    const std::vector<storage::RankRange>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return RankRanges(std::move(a)).ranges();
+}
+
 AbsentRanks AbsentOf(const std::string& run, bool is_target,
-                     storage::RunRanks ranks, const GroupMatcher& matcher) {
+                     storage::RunRanks ranks,
+                     const std::vector<storage::RankRange>& required,
+                     const GroupMatcher& matcher) {
   std::erase_if(ranks.held, [&](int32_t rank) {
     return matcher.GroupNumbersOf(is_target, rank).empty();
   });
-  const RankRanges lacking(std::move(ranks.lacking));
+  // The selector does not restrict these.
+  const std::vector<storage::RankRange> elsewhere =
+      Minus(RankRanges(required), storage::ToRanges(ranks.held));
+  const RankRanges lacking(Joined(std::move(ranks.lacking), elsewhere));
   std::string text =
       fmt::format("run {} lacks rank{} {}", run,
                   lacking.count() == 1 ? "" : "s", RanksText(lacking.ranges()));
   GroupMatcher::Compared compared = matcher.ComparedOf(is_target, lacking);
-  ranks.lacking = compared.ranks.ranges();
-  return AbsentRanks(std::move(ranks), std::move(compared.group_numbers),
-                     std::move(text));
+  ranks.lacking = Joined(compared.ranks.ranges(), elsewhere);
+  return AbsentRanks(
+      std::move(ranks),
+      RankRanges(Joined(compared.group_numbers.ranges(), elsewhere)),
+      std::move(text));
 }
 
 }  // namespace
@@ -63,12 +94,15 @@ absl::StatusOr<RanksOfRuns> RanksOfRuns::Find(storage::RunReader& golden,
 
 AbsentSides::AbsentSides(const std::string& golden_run,
                          const std::string& target_run, RanksOfRuns ranks,
+                         const RequiredRanks& required,
                          const GroupMatcher& matcher)
     : matcher_(&matcher),
       golden_run_(golden_run),
       target_run_(target_run),
-      golden_(AbsentOf(golden_run, false, std::move(ranks.golden), matcher)),
-      target_(AbsentOf(target_run, true, std::move(ranks.target), matcher)) {}
+      golden_(AbsentOf(golden_run, false, std::move(ranks.golden),
+                       required.golden, matcher)),
+      target_(AbsentOf(target_run, true, std::move(ranks.target),
+                       required.target, matcher)) {}
 
 std::optional<int64_t> AbsentSides::first_token() const {
   const std::optional<int64_t> a = golden_.first_token();

@@ -61,12 +61,20 @@ struct RanksOfRuns {
                                           storage::RunReader& target);
 };
 
+// Ranks of both runs that an answer has to cover, of which the comparison may
+// give a part: those that are held elsewhere are absent here.
+struct RequiredRanks {
+  std::vector<storage::RankRange> golden;
+  std::vector<storage::RankRange> target;
+};
+
 // What is not there of both runs of a comparison. Thread-compatible.
 class AbsentSides {
  public:
   // The matcher must live as long as Explain is called.
   AbsentSides(const std::string& golden_run, const std::string& target_run,
-              RanksOfRuns ranks, const GroupMatcher& matcher);
+              RanksOfRuns ranks, const RequiredRanks& required,
+              const GroupMatcher& matcher);
 
   const AbsentRanks& golden() const { return golden_; }
   const AbsentRanks& target() const { return target_; }

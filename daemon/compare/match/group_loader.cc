@@ -58,15 +58,17 @@ GroupLoader::~GroupLoader() {
 
 absl::StatusOr<TensorGroup> GroupLoader::Next() {
   if (ahead_.empty()) {
-    std::optional<GroupKey> key;
-    {
+    if (!reading_.has_value()) {
       const MutexLock lock(mu_);
-      key = groups_.Next();
+      const std::optional<GroupKey> key = groups_.Next();
+      MSITD_CHECK(key.has_value());
+      reading_.emplace(matcher_, *key);
     }
-    MSITD_CHECK(key.has_value());
     absl::StatusOr<TensorGroup> group =
-        matcher_.Load(*key, [this] { return observer_.Check(); });
-    if (group.ok()) on_loaded_(*group);
+        reading_->Next([this] { return observer_.Check(); });
+    if (!group.ok()) return group;
+    if (group->is_last_window) reading_.reset();
+    on_loaded_(*group);
     return group;
   }
   while (true) {
@@ -109,25 +111,39 @@ std::optional<GroupLoader::Turn> GroupLoader::TakeTurn() {
 }
 
 void GroupLoader::LoadAhead() {
-  while (const std::optional<Turn> turn = TakeTurn()) {
-    absl::StatusOr<TensorGroup> group = matcher_.Load(turn->key, [this] {
+  while (const std::optional<Turn> turn = TakeTurn()) LoadGroup(*turn);
+}
+
+void GroupLoader::LoadGroup(const Turn& turn) {
+  GroupReading reading(matcher_, turn.key);
+  for (bool is_over = false; !is_over;) {
+    absl::StatusOr<TensorGroup> group = reading.Next([this] {
       return must_end() ? absl::CancelledError("cancelled") : absl::OkStatus();
     });
     {
       const MutexLock lock(mu_);
-      while (told_count_ < turn->number) changed_.Wait(mu_);
+      while (told_count_ < turn.number) changed_.Wait(mu_);
     }
     // Nobody else gets beyond the wait above before told_count_ grows.
     if (group.ok()) on_loaded_(*group);
-    const MutexLock lock(mu_);
-    if (group.ok()) {
-      ahead_tensors_ += TensorCount(*group);
-      NoteSize(*group);
+    is_over = !group.ok() || group->is_last_window;
+    {
+      const MutexLock lock(mu_);
+      if (group.ok()) {
+        ahead_tensors_ += TensorCount(*group);
+        NoteSize(*group);
+      }
+      loaded_.push_back(std::move(group));
+      if (is_over) ++told_count_;
+      changed_.NotifyAll();
     }
-    loaded_.push_back(std::move(group));
-    ++told_count_;
-    changed_.NotifyAll();
+    if (!is_over) AwaitRoom();
   }
+}
+
+void GroupLoader::AwaitRoom() {
+  const MutexLock lock(mu_);
+  while (!loaded_.empty() && !must_end()) changed_.Wait(mu_);
 }
 
 }  // namespace msitd::compare

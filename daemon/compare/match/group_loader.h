@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/compare/match/group_matcher.h"
+#include "daemon/compare/match/group_reading.h"
 #include "daemon/compare/match/group_set.h"
 #include "daemon/compare/work_observer.h"
 #include "protos/status/mutex.h"
@@ -34,8 +35,9 @@ class GroupLoader {
   // again after a larger group.
   static constexpr size_t kFarLoadsMax = 8;
 
-  // Told of every group, in their order and one at a time, on the thread that
-  // loaded it and before Next returns it; its pairs stay where they are.
+  // Told of every group or window, in their order and one at a time, on the
+  // thread that loaded it and before Next returns it; its pairs stay where they
+  // are.
   using OnLoaded = std::function<void(const TensorGroup& group)>;
 
   // Gives out `groups` by token, then rank; each is one of the matcher.
@@ -46,7 +48,8 @@ class GroupLoader {
   GroupLoader(const GroupLoader&) = delete;
   GroupLoader& operator=(const GroupLoader&) = delete;
 
-  // Returns the next one; not called more often than there are groups.
+  // Returns the next group, or the next window of one; not called after the
+  // last window of the last group.
   //
   // Errors: that of the observer; those of GroupMatcher::Load.
   absl::StatusOr<TensorGroup> Next();
@@ -64,6 +67,10 @@ class GroupLoader {
   // Waits until another group may be loaded. Nothing if there is none.
   std::optional<Turn> TakeTurn();
   bool MayLoad() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Loads and delivers a group, when it is its turn.
+  void LoadGroup(const Turn& turn);
+  // Waits until the next window of the group whose turn it is may be loaded.
+  void AwaitRoom();
   void NoteSize(const TensorGroup& group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const GroupMatcher& matcher_;
@@ -76,6 +83,8 @@ class GroupLoader {
   Mutex mu_;
   CondVar changed_;
   GroupCursor groups_ ABSL_GUARDED_BY(mu_);
+  // Of the calling thread, if there is no other.
+  std::optional<GroupReading> reading_;
   uint64_t turn_count_ ABSL_GUARDED_BY(mu_) = 0;
   // Turns whose groups have been told of.
   uint64_t told_count_ ABSL_GUARDED_BY(mu_) = 0;

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/compare/match/group_set.h"
+#include "daemon/compare/match/group_windows.h"
 #include "daemon/compare/match/match_rules.h"
 #include "daemon/compare/match/rank_ranges.h"
 #include "daemon/compare/match/side_loader.h"
@@ -129,6 +130,19 @@ class GroupMatcher {
   absl::StatusOr<TensorGroup> Load(const GroupKey& group,
                                    storage::StopCheck stop) const;
 
+  // Splits a group that Load found too large. Nothing if its tensors do not
+  // belong together by their own names, so that any two may be a pair, or if it
+  // is too large even so. Thread-safe, like LoadWindow; errors as Load.
+  absl::StatusOr<std::optional<GroupWindows>> Split(
+      const GroupKey& group, storage::StopCheck stop) const;
+
+  // Loads one of these windows. `too_large_run` is set if the run has grown
+  // beyond it.
+  absl::StatusOr<TensorGroup> LoadWindow(const GroupKey& group,
+                                         const GroupWindows& windows,
+                                         size_t number,
+                                         storage::StopCheck stop) const;
+
  private:
   // What one run has for a group number.
   struct Holders {
@@ -191,12 +205,25 @@ class GroupMatcher {
                          int32_t group_number, RankCount ranks,
                          const Holders& holders, const Closed& closed,
                          int64_t token);
-  // Loads the tensors of a group, which `key` names in the terms of the run.
-  // Returns false if there are too many.
-  static absl::StatusOr<bool> LoadSide(RunSide side, const GroupKey& key,
-                                       const Holders& holders,
-                                       storage::StopCheck stop,
-                                       std::vector<LogicalTensor>& out);
+  // A side of a group, narrowed to the ranks that hold tensors of it, with the
+  // group number in the terms of its run. Nothing if the run has none of them.
+  struct GroupSide {
+    RunSide side;
+    int32_t group_number = 0;
+  };
+  std::optional<GroupSide> SideOf(bool is_target, const GroupKey& group) const;
+  // Loads the tensors of a group. Returns false if there are too many.
+  absl::StatusOr<bool> LoadSide(bool is_target, const GroupKey& group,
+                                storage::StopCheck stop,
+                                const SideLoader::TakesTensor& takes,
+                                TensorGroup& out) const;
+  // Loads both sides, and pairs what they have.
+  absl::StatusOr<TensorGroup> LoadSome(
+      const GroupKey& key, storage::StopCheck stop,
+      const SideLoader::TakesTensor& takes_golden,
+      const SideLoader::TakesTensor& takes_target) const;
+  // What a tensor and its counterpart have in common.
+  std::string NameOf(bool is_target, const TensorKey& key) const;
   // Fills in the pairs.
   void Match(bool with_device, TensorGroup& group) const;
   // True for what the op patterns select by its golden name.

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <iterator>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "daemon/compare/match/group_matcher.h"
 #include "daemon/compare/match/side_loader.h"
+#include "daemon/compare/match/target_names.h"
 #include "protos/base/check.h"
 #include "protos/status/status.h"
 
@@ -53,20 +56,23 @@ bool GroupMatcher::HasSeveralDevices(int32_t rank) const {
 
 absl::StatusOr<TensorGroup> GroupMatcher::Load(const GroupKey& key,
                                                storage::StopCheck stop) const {
-  const BothHolders& holders = holders_.at(key.rank);
+  return LoadSome(key, stop, {}, {});
+}
+
+absl::StatusOr<TensorGroup> GroupMatcher::LoadSome(
+    const GroupKey& key, storage::StopCheck stop,
+    const SideLoader::TakesTensor& takes_golden,
+    const SideLoader::TakesTensor& takes_target) const {
   TensorGroup group;
   group.token = key.token;
   group.rank = key.rank;
   MSITD_ASSIGN_OR_RETURN(
       const bool golden_fits,
-      LoadSide(GoldenSide(), key, holders.golden, stop, group.golden));
+      LoadSide(/*is_target=*/false, key, stop, takes_golden, group));
   group.target.reserve(group.golden.size());
-  GroupKey target_key = {key.token + matching_.token_offset(), key.rank};
-  // Groups were made of ranks that have a counterpart.
-  MSITD_CHECK(matching_.TargetRank(key.rank, target_key.rank));
   MSITD_ASSIGN_OR_RETURN(
       const bool target_fits,
-      LoadSide(TargetSide(), target_key, holders.target, stop, group.target));
+      LoadSide(/*is_target=*/true, key, stop, takes_target, group));
   if (!golden_fits || !target_fits) {
     group.too_large_run = (golden_fits ? target_ : golden_)->name();
     group.golden.clear();
@@ -77,18 +83,84 @@ absl::StatusOr<TensorGroup> GroupMatcher::Load(const GroupKey& key,
   return group;
 }
 
-absl::StatusOr<bool> GroupMatcher::LoadSide(RunSide side, const GroupKey& key,
-                                            const Holders& holders,
-                                            storage::StopCheck stop,
-                                            std::vector<LogicalTensor>& out) {
-  if (holders.devices.empty() || key.token < 0) return true;
-  side.selector.ranks.clear();
-  for (const auto& [rank, last_token] : holders.last_tokens) {
-    side.selector.ranks.push_back(rank);
+std::optional<GroupMatcher::GroupSide> GroupMatcher::SideOf(
+    bool is_target, const GroupKey& group) const {
+  const BothHolders& both = holders_.at(group.rank);
+  const Holders& holders = is_target ? both.target : both.golden;
+  const int64_t token =
+      is_target ? group.token + matching_.token_offset() : group.token;
+  if (holders.devices.empty() || token < 0) return std::nullopt;
+  GroupSide out{is_target ? TargetSide() : GoldenSide(), group.rank};
+  // Groups were made of ranks that have a counterpart.
+  if (is_target) {
+    MSITD_CHECK(matching_.TargetRank(group.rank, out.group_number));
   }
-  side.selector.devices.assign(holders.devices.begin(), holders.devices.end());
-  side.selector.tokens = {{key.token, key.token}};
-  return SideLoader(std::move(side), key.rank, stop).Load(out);
+  Selector& selector = out.side.selector;
+  selector.ranks.clear();
+  for (const auto& [rank, last_token] : holders.last_tokens) {
+    selector.ranks.push_back(rank);
+  }
+  selector.devices.assign(holders.devices.begin(), holders.devices.end());
+  selector.tokens = {{token, token}};
+  return out;
+}
+
+absl::StatusOr<bool> GroupMatcher::LoadSide(
+    bool is_target, const GroupKey& group, storage::StopCheck stop,
+    const SideLoader::TakesTensor& takes, TensorGroup& out) const {
+  std::optional<GroupSide> side = SideOf(is_target, group);
+  if (!side.has_value()) return true;
+  IncompleteTensors& incomplete =
+      is_target ? out.target_incomplete : out.golden_incomplete;
+  incomplete.ranks = side->side.selector.ranks;
+  SideLoader loader(std::move(side->side), side->group_number, stop, takes);
+  const absl::StatusOr<bool> fits =
+      loader.Load(is_target ? out.target : out.golden);
+  incomplete.count = loader.incomplete_count();
+  return fits;
+}
+
+std::string GroupMatcher::NameOf(bool is_target, const TensorKey& key) const {
+  return PairName(
+      is_target ? matching_.KeyOfTarget(key.op) : matching_.KeyOfGolden(key.op),
+      key);
+}
+
+absl::StatusOr<std::optional<GroupWindows>> GroupMatcher::Split(
+    const GroupKey& group, storage::StopCheck stop) const {
+  if (!matching_.pairs_by_names_alone() ||
+      matching_.golden_layouts().has_fit() ||
+      matching_.target_layouts().has_fit()) {
+    return std::nullopt;
+  }
+  GroupSplitter splitter;
+  for (const bool is_target : {false, true}) {
+    std::optional<GroupSide> side = SideOf(is_target, group);
+    if (!side.has_value()) continue;
+    SideLoader loader(std::move(side->side), side->group_number, stop);
+    MSITD_ASSIGN_OR_RETURN(const bool fits,
+                           loader.Visit([&](const storage::TensorInfo& tensor) {
+                             return splitter.Add(NameOf(is_target, tensor.key),
+                                                 tensor.sequence, is_target);
+                           }));
+    if (!fits) return std::nullopt;
+  }
+  return splitter.Split();
+}
+
+absl::StatusOr<TensorGroup> GroupMatcher::LoadWindow(
+    const GroupKey& group, const GroupWindows& windows, size_t number,
+    storage::StopCheck stop) const {
+  const auto takes = [&](bool is_target) -> SideLoader::TakesTensor {
+    return [this, is_target, &windows, number](const TensorKey& key) {
+      return windows.Has(number, NameOf(is_target, key));
+    };
+  };
+  MSITD_ASSIGN_OR_RETURN(TensorGroup out,
+                         LoadSome(group, stop, takes(false), takes(true)));
+  out.window = number;
+  out.is_last_window = number + 1 == windows.count();
+  return out;
 }
 
 }  // namespace msitd::compare

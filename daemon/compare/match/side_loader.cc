@@ -222,16 +222,22 @@ bool SideLoader::Range::Has(const TensorKey& key) const {
 
 absl::StatusOr<bool> SideLoader::Load(std::vector<LogicalTensor>& out) {
   MSITD_ASSIGN_OR_RETURN(bool fits, LoadRange(Range(), false, out));
-  if (fits || !were_shards_ || side_.layouts.has_fit()) return fits;
+  const bool takes_all = takes_ == nullptr;
+  if (fits || !takes_all || !were_shards_ || side_.layouts.has_fit()) {
+    return fits;
+  }
   out.clear();
   part_count_ = 0;
   Counts counts;
   MSITD_ASSIGN_OR_RETURN(fits, Count(counts));
   if (!fits) return false;
+  const uint64_t incomplete_count = incomplete_count_;
   for (const Range& range : RangesOf(counts)) {
     MSITD_ASSIGN_OR_RETURN(fits, LoadRange(range, true, out));
     if (!fits || out.size() > kGroupTensorsMax) return false;
   }
+  // Ranges that share an op pass over the same ones.
+  incomplete_count_ = incomplete_count;
   return true;
 }
 
@@ -251,7 +257,10 @@ absl::StatusOr<bool> SideLoader::LoadRange(const Range& range, bool is_lean,
     MSITD_ASSIGN_OR_RETURN(const bool more, scan->Next(tensor, stop_));
     if (!more) break;
     const Sorter::Place place = sorter.PlaceOf(tensor);
-    if (place.group_number != group_number_ || !range.Has(tensor.key)) continue;
+    if (place.group_number != group_number_ || !range.Has(tensor.key) ||
+        (takes_ != nullptr && !takes_(tensor.key))) {
+      continue;
+    }
     if (count++ == kGroupTensorsMax) {
       were_shards_ = !shards.empty();
       return false;
@@ -273,11 +282,26 @@ absl::StatusOr<bool> SideLoader::LoadRange(const Range& range, bool is_lean,
       static_cast<storage::TensorInfo&>(out.emplace_back()) = tensor;
     }
   }
+  incomplete_count_ = scan->incomplete_count();
   const size_t first = out.size();
   shards.Assemble(ranks_seen_, out);
   if (!is_lean) return true;
   for (size_t i = first; i < out.size(); ++i) lean_.MakeLean(out[i]);
   return true;
+}
+
+absl::StatusOr<bool> SideLoader::Visit(
+    absl::FunctionRef<bool(const storage::TensorInfo&)> visit) {
+  MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::TensorScan> scan,
+                         side_.run.Scan(side_.selector, ""));
+  Sorter sorter(side_, group_number_);
+  storage::TensorInfo tensor;
+  while (true) {
+    MSITD_ASSIGN_OR_RETURN(const bool more, scan->Next(tensor, stop_));
+    if (!more) return true;
+    if (sorter.PlaceOf(tensor).group_number != group_number_) continue;
+    if (!visit(tensor)) return false;
+  }
 }
 
 absl::StatusOr<bool> SideLoader::Count(Counts& counts) {
@@ -287,7 +311,10 @@ absl::StatusOr<bool> SideLoader::Count(Counts& counts) {
   storage::TensorInfo tensor;
   while (true) {
     MSITD_ASSIGN_OR_RETURN(const bool more, scan->Next(tensor, stop_));
-    if (!more) return true;
+    if (!more) {
+      incomplete_count_ = scan->incomplete_count();
+      return true;
+    }
     const Sorter::Place place = sorter.PlaceOf(tensor);
     if (place.group_number != group_number_) continue;
     if (side_.has_copies) ranks_seen_.insert(tensor.key.rank);

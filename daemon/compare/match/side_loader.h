@@ -3,12 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/compare/shard/assembly.h"
@@ -41,9 +43,17 @@ struct RunSide {
 // Used once, by one thread. Borrows what `side` borrows.
 class SideLoader {
  public:
-  // `side.selector` selects the ranks, devices and the token that have them.
-  SideLoader(RunSide side, int32_t group_number, storage::StopCheck stop)
-      : side_(std::move(side)), group_number_(group_number), stop_(stop) {}
+  // Which tensors of a group are taken; empty for all.
+  using TakesTensor = std::function<bool(const TensorKey&)>;
+
+  // `side.selector` selects the ranks, devices and the token that have them. If
+  // only some tensors are taken, all shards of one or none of them are.
+  SideLoader(RunSide side, int32_t group_number, storage::StopCheck stop,
+             TakesTensor takes = {})
+      : side_(std::move(side)),
+        group_number_(group_number),
+        stop_(stop),
+        takes_(std::move(takes)) {}
 
   // Adds them to `out`, in any order. Returns false if there are too many: more
   // than kGroupTensorsMax when put together, or more shards than that which
@@ -51,6 +61,16 @@ class SideLoader {
   //
   // Errors: those of the reader and of `stop`.
   absl::StatusOr<bool> Load(std::vector<LogicalTensor>& out);
+
+  // Calls `visit` with each of them as it is stored; false once that is false.
+  //
+  // Errors: those of the reader and of `stop`.
+  absl::StatusOr<bool> Visit(
+      absl::FunctionRef<bool(const storage::TensorInfo&)> visit);
+
+  // Tensors that Load has passed over because a part of them is missing. Those
+  // of other group numbers, which lie at the same ranks, are among them.
+  uint64_t incomplete_count() const { return incomplete_count_; }
 
  private:
   // A share of the tensors: those of these ops whose names fall into `piece`.
@@ -76,8 +96,10 @@ class SideLoader {
   RunSide side_;
   const int32_t group_number_;
   const storage::StopCheck stop_;
+  const TakesTensor takes_;
   std::set<int32_t> ranks_seen_;  // If there are copies.
   size_t part_count_ = 0;         // Of tensors of several.
+  uint64_t incomplete_count_ = 0;
   // There were shards among those that were too many.
   bool were_shards_ = false;
   LeanTable lean_;

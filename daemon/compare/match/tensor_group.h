@@ -12,10 +12,11 @@
 
 namespace msitd::compare {
 
-// A rank and token with more tensors than this in one run is not compared; nor
-// are more loaded at a time, shards included. Bounds the memory of a
-// comparison: some 500 bytes for each tensor of the group at hand and of the
-// next ones (GroupLoader), in both runs, and for each of these shards; some
+// A rank and token with more tensors than this in one run is compared in
+// windows (group_windows.h), or not at all if there is no rule by which it can
+// be split; nor are more loaded at a time, shards included. Bounds the memory
+// of a comparison: some 500 bytes for each tensor of the group at hand and of
+// the next ones (GroupLoader), in both runs, and for each of these shards; some
 // 1,500 for a tensor whose shards are not held (lean_shards.h).
 inline constexpr size_t kGroupTensorsMax = size_t{1} << 17;
 
@@ -36,6 +37,12 @@ struct TensorPair {
   std::optional<uint32_t> mapped_pair = {};
 };
 
+// Tensors that were passed over because a part of them is missing.
+struct IncompleteTensors {
+  uint64_t count = 0;
+  std::vector<int32_t> ranks = {};  // All ranks that were looked at; ascending.
+};
+
 // The tensors of both runs at one rank and token.
 struct TensorGroup {
   TensorGroup() = default;
@@ -47,6 +54,9 @@ struct TensorGroup {
   // Names the run that has more than kGroupTensorsMax tensors here; there are
   // no pairs then.
   std::string too_large_run;
+  // Which window of the tensors this is, and whether it is the last one.
+  size_t window = 0;
+  bool is_last_window = true;
   // Execution order of the golden run; what only the target has comes last, in
   // its own order. They point into the vectors below, which must not change,
   // and which a copy would leave behind.
@@ -55,6 +65,8 @@ struct TensorGroup {
   // one behind the first kGroupPartsMax of a run.
   std::vector<LogicalTensor> golden;
   std::vector<LogicalTensor> target;
+  IncompleteTensors golden_incomplete;
+  IncompleteTensors target_incomplete;
 };
 
 }  // namespace msitd::compare

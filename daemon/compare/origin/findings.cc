@@ -69,6 +69,7 @@ void Findings::AddRow(const v1::ComparisonRow& row, const std::string& bytes) {
   if (row.verdict() == v1::SKIPPED && !IsAllowedUnmatched(row)) {
     Offer(row, bytes, skipped_);
   }
+  if (row.not_compared()) Offer(row, bytes, not_compared_);
   if (row.verdict() == v1::UNMATCHED && !row.for_want_of_ranks()) {
     Offer(row, bytes, unmatched_);
   }
@@ -287,6 +288,9 @@ void Findings::Show(v1::Comparison& comparison) const {
   }
   if (unmatched_) *comparison.mutable_first_unmatched() = *unmatched_;
   if (skipped_) *comparison.mutable_first_skipped() = *skipped_;
+  if (not_compared_) {
+    *comparison.mutable_first_not_compared() = *not_compared_;
+  }
   if (input_difference_) {
     *comparison.mutable_input_difference() = *input_difference_;
   }

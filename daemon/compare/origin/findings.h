@@ -32,8 +32,8 @@ bool IsAllowedUnmatched(const v1::ComparisonRow& row);
 
 // The rows of a comparison that its header shows: the first that fails, and who
 // made it; the first that is not finite in the target alone, and on both sides;
-// the first that is unmatched, and the first that is skipped; and from where on
-// the model is given other integers.
+// the first that is unmatched, the first that is skipped, and the first that
+// could not be compared; and from where on the model is given other integers.
 //
 // Keeps the first failing row of every rank that fails at the first token at
 // which one does. Until the order of these ranks is known, the smallest
@@ -120,6 +120,7 @@ class Findings {
   std::optional<v1::ComparisonRow> both_non_finite_;
   std::optional<v1::ComparisonRow> unmatched_;
   std::optional<v1::ComparisonRow> skipped_;
+  std::optional<v1::ComparisonRow> not_compared_;
   std::optional<v1::InputDifference> input_difference_;
   mutable bool changed_ = false;
 };

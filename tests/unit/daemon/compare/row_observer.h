@@ -40,6 +40,10 @@ class RowObserver final : public ComparisonObserver {
     golden_left_out = golden_count;
     target_left_out = target_count;
   }
+  void OnLosses(const RunLosses& golden, const RunLosses& target) override {
+    golden_losses = golden;
+    target_losses = target;
+  }
   void OnFindings(const Findings& findings) override {
     findings.Show(comparison);
   }
@@ -59,6 +63,8 @@ class RowObserver final : public ComparisonObserver {
   uint64_t read_bytes = 0;
   uint64_t golden_left_out = 0;
   uint64_t target_left_out = 0;
+  RunLosses golden_losses;
+  RunLosses target_losses;
   std::vector<v1::ComparisonRow> rows;
   v1::Comparison comparison;
 };

@@ -177,6 +177,32 @@ TEST_F(ComparisonJobsTest, RunDeletedMeanwhileFailsTheComparison) {
   EXPECT_EQ(ended.error_reason(), "RUN_NOT_FOUND");
 }
 
+TEST_F(ComparisonJobsTest, RunThatGetsTheNameMeanwhileIsNotCompared) {
+  RecordPair("a");
+  Open({.active_max = 1, .waiting_max = 1});
+  ComparisonPlan plan = Plan();
+  plan.target_run = "u";
+  RunRecorder(store_, "u").Record(Floats("a", {2}));
+  store_.BlockReads();
+  const uint64_t running = Start();
+  store_.AwaitRead();
+  const auto waiting = jobs_->Start({}, plan);
+  ASSERT_TRUE(waiting.ok()) << waiting.status();
+  EXPECT_FALSE(waiting->target_run_id().empty());
+  ASSERT_TRUE(store_.DeleteRun("u").ok());
+  RunRecorder(store_, "u").Record(Floats("a", {1}));
+  store_.UnblockReads();
+  EXPECT_EQ(AwaitEnd(*jobs_, running).state(), v1::Comparison::DONE);
+  const v1::Comparison ended =
+      AwaitEnd(*jobs_, ParseComparisonName(waiting->name()).value());
+  EXPECT_EQ(ended.state(), v1::Comparison::FAILED);
+  EXPECT_EQ(ended.error_reason(), "RUN_REPLACED");
+  EXPECT_THAT(ended.error(), HasSubstr("run u was deleted"));
+  // A request may name the run that it means.
+  plan.target_run_id = waiting->target_run_id();
+  EXPECT_EQ(Reason(jobs_->Start({}, plan).status()), "RUN_REPLACED");
+}
+
 TEST_F(ComparisonJobsTest, RunningAndWaitingAreBounded) {
   RecordPair("a");
   Open({.active_max = 1, .waiting_max = 1});

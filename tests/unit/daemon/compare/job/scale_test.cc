@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "daemon/compare/job/comparison_engine.h"
 #include "daemon/compare/match/group_matcher.h"
 #include "daemon/compare/match/group_set.h"
+#include "daemon/compare/match/group_windows.h"
 #include "daemon/compare/match/tensor_group.h"
 #include "daemon/compare/shard/lean_shards.h"
 #include "protos/status/status.h"
@@ -247,19 +249,58 @@ TEST(ScaleTest, ShardsOfAWideGroupAreLookedUpAgain) {
               HasSubstr("6 of its 256 shards are not there any more"));
 }
 
-TEST(ScaleTest, TooManyTensorsOfOneRankAreRefusedAsBefore) {
-  GeneratedSpec spec{.name = "g"};
+// A run with more tensors at one rank and token than a group holds.
+GeneratedSpec TooLarge(const std::string& name) {
+  GeneratedSpec out{.name = name};
   for (size_t i = 0; i <= kGroupTensorsMax; ++i) {
-    spec.ops.push_back({std::to_string(i), {1}});
+    out.ops.push_back({fmt::format("op.{}", i), {1}});
   }
-  const auto run = MakeGeneratedRun(spec);
-  const auto matcher =
-      GroupMatcher::Create(*run, *run, {}, *MatchRules::Create(v1::Matching()));
-  ASSERT_TRUE(matcher.ok()) << matcher.status();
-  const auto group = matcher->Load({0, 0}, [] { return absl::OkStatus(); });
-  ASSERT_TRUE(group.ok()) << group.status();
-  EXPECT_EQ(group->too_large_run, "g");
-  EXPECT_TRUE(group->pairs.empty());
+  return out;
+}
+
+TEST(ScaleTest, TooManyTensorsOfOneRankAreComparedInWindows) {
+  GeneratedSpec golden = TooLarge("g");
+  GeneratedSpec target = TooLarge("t");
+  target.ops.push_back({"only in target", {1}});
+  const std::vector<size_t> changed = {kWindowTensorsMax + 7,
+                                       2 * kWindowTensorsMax};
+  for (const size_t op : changed) target.values[{op, 0}] = -5;
+  const size_t count = golden.ops.size();
+  GeneratedRuns runs({std::move(golden), std::move(target)});
+  const ComparisonPlan plan{"g", "t", {}, {}};
+  RowObserver observer;
+  const absl::Status status = ComparisonEngine(runs, plan, observer).Run();
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(observer.rows.size(), count + 1);
+  for (size_t i = 0; i < count; ++i) {
+    ASSERT_EQ(observer.rows[i].op(), fmt::format("op.{}", i));
+    const bool is_changed =
+        std::find(changed.begin(), changed.end(), i) != changed.end();
+    ASSERT_EQ(observer.rows[i].verdict(), is_changed ? v1::FAIL : v1::PASS);
+  }
+  EXPECT_EQ(observer.rows.back().op(), "only in target");
+  EXPECT_EQ(observer.rows.back().verdict(), v1::UNMATCHED);
+  EXPECT_EQ(observer.comparison.first_divergence().row(),
+            static_cast<int64_t>(changed[0]));
+  // What it is made of may be in the window before.
+  ASSERT_EQ(observer.comparison.makers_size(), 1);
+  EXPECT_EQ(observer.comparison.makers(0).kind(), v1::Maker::NOT_KNOWN);
+  EXPECT_EQ(observer.comparison.not_compared_count(), 0);
+}
+
+TEST(ScaleTest, TooManyTensorsThatCannotBeSplitAreNotCompared) {
+  GeneratedRuns runs({TooLarge("g"), TooLarge("t")});
+  v1::Matching matching;
+  matching.set_fuzzy(true);
+  ComparisonPlan plan{"g", "t", {}, {}};
+  plan.matching = *MatchRules::Create(matching);
+  RowObserver observer;
+  const absl::Status status = ComparisonEngine(runs, plan, observer).Run();
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(observer.rows.size(), 1u);
+  EXPECT_EQ(observer.rows[0].verdict(), v1::SKIPPED);
+  EXPECT_TRUE(observer.rows[0].not_compared());
+  EXPECT_THAT(observer.rows[0].reason(), HasSubstr("run g has more than"));
 }
 
 // 20 million descriptors; MSITD_TEST_LONG asks for it.
