@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "client/fleet/comparison_names.h"
+#include "client/fleet/comparison_plan.h"
 #include "client/fleet/merge.h"
 #include "client/fleet/node.h"
 #include "client/fleet/rank_set.h"
@@ -28,8 +29,6 @@ using google::protobuf::Message;
 constexpr size_t kToldMax = 100;
 // The worker among the sources of a run.
 constexpr std::string_view kLocal = "local";
-// Ranks that a filter may name.
-constexpr int64_t kFilterRanksMax = 4096;
 
 bool IsCode(const Outcome& outcome, grpc::StatusCode code) {
   return outcome.exit_code == ExitCodeOf(code);
@@ -237,8 +236,7 @@ Outcome Fleet::RequestsByName(const Message& request, Requests& requests) {
   return {};
 }
 
-Outcome Fleet::HeldRanks(const std::string& run, std::vector<RankSet>& held,
-                         std::vector<bool>& has) {
+Outcome Fleet::FindShares(const std::string& run, RunShares& out) {
   v1::GetRunRequest request;
   request.set_run(run);
   Requests requests;
@@ -247,22 +245,25 @@ Outcome Fleet::HeldRanks(const std::string& run, std::vector<RankSet>& held,
       AskNodes(Connection::NodeCallOf(&v1::RunService::Stub::GetRun), requests,
                v1::Run::default_instance());
   MSITCTL_RETURN_IF_FAILED(Sift(requests, answers));
-  held.assign(nodes_.size(), RankSet());
-  has.assign(nodes_.size(), false);
+  out = RunShares(nodes_.size());
+  RankSet lacking;
   for (const Answer& answer : answers) {
     NoteHeld(*nodes_[answer.node], request, *answer.message);
-    held[answer.node] = HeldOf(*answer.message).value_or(RankSet());
-    has[answer.node] = true;
+    const auto& share = static_cast<const v1::Run&>(*answer.message);
+    out.held[answer.node] = RankSet(share.ranks_held());
+    out.has[answer.node] = true;
+    out.ids[answer.node] = share.id();
+    lacking = lacking.Union(RankSet(share.ranks_lacking()));
   }
+  out.lacking = lacking.Minus(out.AllHeld());
   return {};
 }
 
 std::vector<RankSet> Fleet::KnownRanks(const std::string& run) {
   std::vector<RankSet> out(nodes_.size());
-  std::vector<bool> has;
   if (!held_.contains(run)) {
-    std::vector<RankSet> held;
-    if (HeldRanks(run, held, has).ok()) out = std::move(held);
+    RunShares shares(nodes_.size());
+    if (FindShares(run, shares).ok()) out = std::move(shares.held);
     return out;
   }
   const auto& by_node = held_[run];
@@ -273,33 +274,34 @@ std::vector<RankSet> Fleet::KnownRanks(const std::string& run) {
   return out;
 }
 
-void Fleet::PassOn(std::vector<RankSet>& held, std::vector<bool>& has) const {
+void Fleet::PassOn(RunShares& shares) const {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const size_t at = FirstOf(i);
-    if (at == i || !has[i] || has[at]) continue;
-    held[at] = std::exchange(held[i], RankSet());
-    has[at] = true;
-    has[i] = false;
+    if (at == i || !shares.has[i] || shares.has[at]) continue;
+    shares.held[at] = std::exchange(shares.held[i], RankSet());
+    shares.ids[at] = std::exchange(shares.ids[i], "");
+    shares.has[at] = true;
+    shares.has[i] = false;
   }
 }
 
 Outcome Fleet::PlanComparison(const Message& request, Requests& requests) {
-  const auto& asked =
-      static_cast<const v1::CreateComparisonRequest&>(request).comparison();
-  std::vector<RankSet> golden;
-  std::vector<RankSet> target;
-  std::vector<bool> has_golden;
-  std::vector<bool> has_target;
-  MSITCTL_RETURN_IF_FAILED(HeldRanks(asked.golden_run(), golden, has_golden));
-  MSITCTL_RETURN_IF_FAILED(HeldRanks(asked.target_run(), target, has_target));
-  PassOn(golden, has_golden);
-  bool is_aligned = true;
+  const auto& create = static_cast<const v1::CreateComparisonRequest&>(request);
+  const v1::Comparison& asked = create.comparison();
+  RunShares golden(0);
+  RunShares target(0);
+  MSITCTL_RETURN_IF_FAILED(FindShares(asked.golden_run(), golden));
+  MSITCTL_RETURN_IF_FAILED(FindShares(asked.target_run(), target));
+  PassOn(golden);
+  std::vector<std::string> names;
+  for (const auto& node : nodes_) names.push_back(node->name);
+  NodeComparisons split;
+  MSITCTL_RETURN_IF_FAILED(
+      SplitComparison(create, names, golden, target, split));
   bool has_both = false;
-  RankSet together;
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    is_aligned = is_aligned && golden[i] == target[i];
-    has_both = has_both || (has_golden[i] && has_target[i]);
-    together = together.Union(golden[i].Intersection(target[i]));
+    has_both = has_both || (golden.has[i] && target.has[i]);
+    requests[i] = std::move(split.requests[i]);
   }
   if (!has_both) {
     return {kExitPartial,
@@ -309,50 +311,31 @@ Outcome Fleet::PlanComparison(const Message& request, Requests& requests) {
                 asked.golden_run(), HoldersOf(asked.golden_run()),
                 asked.target_run(), HoldersOf(asked.target_run())))};
   }
-  // Ranks that no node has of both runs are looked at by the first that has
-  // one of them, so that it says what is lacking.
-  RankSet taken = together;
-  for (size_t i = 0; i < nodes_.size(); ++i) {
-    const RankSet apart = target[i].Minus(golden[i]).Minus(together);
-    if (!apart.empty()) {
-      TellOnce(Printable(fmt::format(
-          "partial: rank{} {} of run {} on {}, apart from run {}: not compared",
-          apart.size() == 1 ? "" : "s", apart.Text(), asked.target_run(),
-          nodes_[i]->name, asked.golden_run())));
-    }
-    if (!has_golden[i] || !has_target[i]) continue;
-    auto copy = std::make_unique<v1::CreateComparisonRequest>();
-    copy->CopyFrom(request);
-    const auto& matching = asked.matching();
-    const bool joins_ranks = matching.golden_layouts_size() > 0 ||
-                             matching.target_layouts_size() > 0;
-    if (!is_aligned && !joins_ranks) {
-      const RankSet either = golden[i].Union(target[i]);
-      RankSet mine =
-          golden[i].Intersection(target[i]).Union(either.Minus(taken));
-      taken = taken.Union(either);
-      auto& filter = *copy->mutable_comparison()->mutable_filter();
-      if (!filter.ranks().empty()) {
-        RankSet::Ranges wanted;
-        for (const int32_t rank : filter.ranks()) {
-          v1::RankRange& range = *wanted.Add();
-          range.set_first(rank);
-          range.set_last(rank);
-        }
-        mine = mine.Intersection(RankSet(wanted));
-      }
-      if (mine.empty()) continue;
-      const std::vector<int32_t> ranks = mine.Ranks(kFilterRanksMax + 1);
-      if (std::ssize(ranks) > kFilterRanksMax) {
-        return UsageError(
-            fmt::format("{} has more than {} ranks: name some with --ranks",
-                        nodes_[i]->name, kFilterRanksMax));
-      }
-      filter.mutable_ranks()->Assign(ranks.begin(), ranks.end());
-    }
-    requests[i] = std::move(copy);
-  }
+  TellApart(asked.golden_run(), golden, asked.target_run(), target);
+  TellApart(asked.target_run(), target, asked.golden_run(), golden);
+  is_uncovered_ =
+      !split.golden_uncovered.empty() || !split.target_uncovered.empty();
   return {};
+}
+
+void Fleet::TellApart(const std::string& run, const RunShares& shares,
+                      const std::string& other_run, const RunShares& others) {
+  RankSet together;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    together = together.Union(shares.held[i].Intersection(others.held[i]));
+  }
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const RankSet apart = shares.held[i].Minus(others.held[i]).Minus(together);
+    // Ranks that the other run has nowhere are in the rows of nodes with both.
+    if (apart.empty() ||
+        (others.has[i] && apart.Intersection(others.AllHeld()).empty())) {
+      continue;
+    }
+    TellOnce(Printable(fmt::format(
+        "partial: rank{} {} of run {} on {}, apart from run {}: not compared",
+        apart.size() == 1 ? "" : "s", apart.Text(), run, nodes_[i]->name,
+        other_run)));
+  }
 }
 
 Outcome Fleet::WorkAt(std::string_view node) {
@@ -367,10 +350,10 @@ Outcome Fleet::WorkAt(std::string_view node) {
   return {};
 }
 
-std::string Fleet::SourceOf(const std::vector<bool>& has) const {
+std::string Fleet::SourceOf(const RunShares& shares) const {
   std::vector<std::string_view> sources;
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    if (has[i]) {
+    if (shares.has[i]) {
       sources.push_back(AreOne(i, *worker_) ? kLocal : nodes_[i]->name);
     }
   }
@@ -378,16 +361,28 @@ std::string Fleet::SourceOf(const std::vector<bool>& has) const {
   return is_local ? "" : fmt::format("{}", fmt::join(sources, ","));
 }
 
+std::string Fleet::IdsOf(const RunShares& shares) {
+  std::vector<std::string_view> ids;
+  for (size_t i = 0; i < shares.ids.size(); ++i) {
+    if (!shares.has[i]) continue;
+    // An older daemon gives none.
+    if (shares.ids[i].empty()) return "";
+    ids.push_back(shares.ids[i]);
+  }
+  return fmt::format("{}", fmt::join(ids, ","));
+}
+
 Outcome Fleet::PlanAtOneNode(const Message& request, Requests& requests) {
   auto copy = std::make_unique<v1::CreateComparisonRequest>();
   copy->CopyFrom(request);
   v1::Comparison& comparison = *copy->mutable_comparison();
-  std::vector<RankSet> held;
-  std::vector<bool> has;
-  MSITCTL_RETURN_IF_FAILED(HeldRanks(comparison.golden_run(), held, has));
-  comparison.set_golden_source(SourceOf(has));
-  MSITCTL_RETURN_IF_FAILED(HeldRanks(comparison.target_run(), held, has));
-  comparison.set_target_source(SourceOf(has));
+  RunShares shares(0);
+  MSITCTL_RETURN_IF_FAILED(FindShares(comparison.golden_run(), shares));
+  comparison.set_golden_source(SourceOf(shares));
+  comparison.set_golden_run_id(IdsOf(shares));
+  MSITCTL_RETURN_IF_FAILED(FindShares(comparison.target_run(), shares));
+  comparison.set_target_source(SourceOf(shares));
+  comparison.set_target_run_id(IdsOf(shares));
   requests[*worker_] = std::move(copy);
   return {};
 }
@@ -395,10 +390,9 @@ Outcome Fleet::PlanAtOneNode(const Message& request, Requests& requests) {
 Outcome Fleet::PlanReduction(const Message& request, Requests& requests) {
   auto copy = std::make_unique<v1::SummarizeTensorsRequest>();
   copy->CopyFrom(request);
-  std::vector<RankSet> held;
-  std::vector<bool> has;
-  MSITCTL_RETURN_IF_FAILED(HeldRanks(copy->run(), held, has));
-  copy->set_source(SourceOf(has));
+  RunShares shares(0);
+  MSITCTL_RETURN_IF_FAILED(FindShares(copy->run(), shares));
+  copy->set_source(SourceOf(shares));
   requests[*worker_] = std::move(copy);
   return {};
 }
@@ -454,7 +448,7 @@ Outcome Fleet::Ask(const NodeCall& call, const Message& request,
   std::vector<std::string> notes;
   Merge(std::move(parts), response, notes);
   for (const std::string& note : notes) TellOnce("note: " + note);
-  if (has_failed() &&
+  if ((has_failed() || is_uncovered_) &&
       response.GetDescriptor() == v1::Comparison::descriptor()) {
     auto& comparison = static_cast<v1::Comparison&>(response);
     comparison.set_partial(true);

@@ -18,6 +18,7 @@ namespace msitd::ctl {
 struct ConnectionOptions;
 class Interrupts;
 class RankSet;
+struct RunShares;
 
 // Many daemons that are asked as if they were one.
 //
@@ -78,16 +79,20 @@ class Fleet : public Fanout {
   Outcome PlanComparison(const Message& request, Requests& requests);
   Outcome PlanAtOneNode(const Message& request, Requests& requests);
   Outcome PlanReduction(const Message& request, Requests& requests);
-  // The nodes that have a run, as the node at `worker_` reads them.
-  std::string SourceOf(const std::vector<bool>& has) const;
-  Outcome HeldRanks(const std::string& run, std::vector<RankSet>& held,
-                    std::vector<bool>& has);
+  // The nodes that have a run, as the node at `worker_` reads them, and the ids
+  // of their shares.
+  std::string SourceOf(const RunShares& shares) const;
+  static std::string IdsOf(const RunShares& shares);
+  Outcome FindShares(const std::string& run, RunShares& out);
   // The ranks of a run by node, as far as the nodes have said so; asks them if
   // they have not. Empty for a run that is gone.
   std::vector<RankSet> KnownRanks(const std::string& run);
+  // Reports ranks of a run that lie on nodes that cannot compare them.
+  void TellApart(const std::string& run, const RunShares& shares,
+                 const std::string& other_run, const RunShares& others);
 
   // Has the next address of a daemon stand for one that has failed since.
-  void PassOn(std::vector<RankSet>& held, std::vector<bool>& has) const;
+  void PassOn(RunShares& shares) const;
 
   std::vector<Answer> AskNodes(const NodeCall& call, const Requests& requests,
                                const Message& prototype);
@@ -113,6 +118,8 @@ class Fleet : public Fanout {
   std::vector<std::unique_ptr<Node>> nodes_;
   const Tell tell_;
   std::optional<size_t> worker_;  // See WorkAt.
+  // Ranks of a comparison that was asked for are in no request.
+  bool is_uncovered_ = false;
   std::string row_node_;
   std::vector<std::string> told_;
   // By run and node.

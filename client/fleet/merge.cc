@@ -94,6 +94,7 @@ void MergeRun(const v1::Run& from, std::string_view node, v1::Run& to,
     note("the world size");
   }
   to.set_world_size(std::max(to.world_size(), from.world_size()));
+  to.set_id(fmt::format("{},{}", to.id(), from.id()));
   for (const auto& [key, value] : from.labels()) {
     const auto [it, is_new] = to.mutable_labels()->insert({key, value});
     if (!is_new && it->second != value) note(fmt::format("label {}", key));

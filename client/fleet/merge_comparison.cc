@@ -34,9 +34,9 @@ bool IsBefore(const v1::ComparisonRow& a, const v1::ComparisonRow& b) {
 }
 
 // Fields whose first in execution order is kept.
-constexpr const char* kFirsts[] = {"first_origin", "first_non_finite",
-                                   "first_unmatched", "first_skipped",
-                                   "first_both_non_finite"};
+constexpr const char* kFirsts[] = {
+    "first_origin",  "first_non_finite",   "first_unmatched",
+    "first_skipped", "first_not_compared", "first_both_non_finite"};
 
 // What is not counted up: numbers, and what AddCountsOfRun takes.
 constexpr const char* kNoCounts[] = {"first_hopeless_row"};
@@ -243,6 +243,34 @@ void MergeTolerances(const v1::Comparison& from, v1::Comparison& to) {
   }
 }
 
+void MergeRequired(
+    const google::protobuf::RepeatedPtrField<v1::RankRange>& from,
+    google::protobuf::RepeatedPtrField<v1::RankRange>& to) {
+  const RankSet both = RankSet(from).Union(RankSet(to));
+  to.Clear();
+  both.Write(to);
+}
+
+// Each daemon knows of the ranks that streamed to it.
+void MergeLosses(const v1::RunLosses& from, v1::RunLosses& to) {
+  to.set_dropped_count(to.dropped_count() + from.dropped_count());
+  to.set_truncated_count(to.truncated_count() + from.truncated_count());
+  to.set_incomplete_count(to.incomplete_count() + from.incomplete_count());
+}
+
+// Shares of one run have ids of their own.
+void MergeIds(const v1::Comparison& from, v1::Comparison& to) {
+  if (from.golden_run_id() != to.golden_run_id()) to.clear_golden_run_id();
+  if (from.target_run_id() != to.target_run_id()) to.clear_target_run_id();
+}
+
+bool IsPartial(const v1::Comparison& comparison) {
+  return comparison.golden_ranks().partial() ||
+         comparison.target_ranks().partial() ||
+         comparison.has_golden_losses() || comparison.has_target_losses() ||
+         comparison.not_compared_count() > 0;
+}
+
 void MergeRanks(const v1::RunRanks& from, v1::RunRanks& to) {
   const RankSet held =
       RankSet(to.ranks_held()).Union(RankSet(from.ranks_held()));
@@ -339,6 +367,17 @@ void MergeComparisons(const std::vector<Part>& parts, v1::Comparison& out) {
     MergeState(from, out);
     MergeRanks(from.golden_ranks(), *out.mutable_golden_ranks());
     MergeRanks(from.target_ranks(), *out.mutable_target_ranks());
+    MergeRequired(from.golden_required_ranks(),
+                  *out.mutable_golden_required_ranks());
+    MergeRequired(from.target_required_ranks(),
+                  *out.mutable_target_required_ranks());
+    if (from.has_golden_losses()) {
+      MergeLosses(from.golden_losses(), *out.mutable_golden_losses());
+    }
+    if (from.has_target_losses()) {
+      MergeLosses(from.target_losses(), *out.mutable_target_losses());
+    }
+    MergeIds(from, out);
     AddTexts(from.layout_hints(), *out.mutable_layout_hints());
     AddTexts(from.custom_metrics(), *out.mutable_custom_metrics());
     AddSilentRanks(from, out);
@@ -352,7 +391,7 @@ void MergeComparisons(const std::vector<Part>& parts, v1::Comparison& out) {
   for (const RunCount& count : kRunCounts) AddCountsOfRun(parts, count, out);
   MergeFilterRanks(all, out);
   MergeDivergences(all, out);
-  out.set_partial(out.golden_ranks().partial() || out.target_ranks().partial());
+  out.set_partial(IsPartial(out));
   out.set_may_diverge_before(out.may_diverge_before() && out.partial());
   out.set_name(JoinNames(names));
 }

@@ -57,6 +57,27 @@ TEST(MergeComparisonsTest, CountsAddAndTheWholeIsNotPartial) {
   EXPECT_FALSE(all.partial());
 }
 
+TEST(MergeComparisonsTest, WhatWasNotCheckedMakesTheWholePartial) {
+  v1::Comparison other = OfRank(1);
+  other.mutable_golden_losses()->set_dropped_count(3);
+  v1::Comparison first = OfRank(0);
+  first.mutable_golden_losses()->set_dropped_count(2);
+  first.mutable_golden_losses()->set_incomplete_count(1);
+  v1::Comparison all = Merged(first, other);
+  EXPECT_TRUE(all.partial());
+  EXPECT_EQ(all.golden_losses().dropped_count(), 5);
+  EXPECT_EQ(all.golden_losses().incomplete_count(), 1);
+  EXPECT_FALSE(all.has_target_losses());
+
+  other = OfRank(1);
+  other.set_not_compared_count(1);
+  *other.mutable_first_not_compared() = RowAt(1, 0, 1);
+  all = Merged(OfRank(0), other);
+  EXPECT_TRUE(all.partial());
+  EXPECT_EQ(all.not_compared_count(), 1);
+  EXPECT_EQ(all.first_not_compared().rank(), 1);
+}
+
 TEST(MergeComparisonsTest, FirstDivergenceIsTheFirstOfAll) {
   v1::Comparison late = OfRank(0);
   *late.mutable_first_divergence() = RowAt(3, 0, 0);
