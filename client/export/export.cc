@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/export/export.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -18,6 +20,7 @@
 #include "client/export/output_folder.h"
 #include "client/query/connection.h"
 #include "client/query/paging.h"
+#include "client/text/text.h"
 #include "protos/base/record_kind.h"
 #include "protos/status/status.h"
 
@@ -206,6 +209,20 @@ class Exporter {
   absl::Status file_status_;
 };
 
+// The records were asked for by the name of their run. No id is given twice, so
+// what was read between two looks at the same id is of one run.
+Outcome CheckSameRun(ctl::Connection& connection, const v1::Run& run) {
+  v1::Run now;
+  MSITCTL_RETURN_IF_FAILED(
+      connection.AskByName(&v1::RunService::Stub::GetRun, run.name(), now));
+  if (now.id() == run.id()) return {};
+  return ctl::DaemonError(
+      grpc::StatusCode::FAILED_PRECONDITION, "RUN_REPLACED",
+      fmt::format("run {} was deleted during the export, and another run has "
+                  "its name now: the files are of both; export again",
+                  ctl::Printable(run.name())));
+}
+
 }  // namespace
 
 std::string_view ExportFormatName(ExportFormat format) {
@@ -231,6 +248,7 @@ Outcome Export(ctl::Connection& connection, const ExportOptions& options,
   const Outcome outcome = exporter.Run();
   // A file that cannot be written leaves no room for others.
   if (!outcome.ok() && outcome.exit_code == ctl::kExitLocal) return outcome;
+  MSITCTL_RETURN_IF_FAILED(CheckSameRun(connection, run));
   const absl::Status finished = layout->Finish();
   return outcome.ok() ? context.OutcomeOf(finished) : outcome;
 }

@@ -57,9 +57,9 @@ std::string ExitCodeHelp() {
   add(kExitUsage, "usage: a flag, an argument or a variable is wrong");
   add(kExitLocal, "a local file, stdout or the terminal");
   add(kExitPartial,
-      "the answer is partial: a run lacks ranks of its world size, and nothing "
-      "that is there fails; --allow-partial takes it; an import left "
-      "something out");
+      "the answer is partial: ranks or records are lacking, or rows could not "
+      "be compared, and nothing that is there fails; --allow-partial takes it; "
+      "an import left something out");
   for (size_t i = 1; i < kMeanings.size(); ++i) {
     add(kExitDaemonBase + static_cast<int>(i),
         fmt::format("{}: {}", kStatusCodeNames[i], kMeanings[i]));

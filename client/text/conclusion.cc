@@ -10,6 +10,10 @@ Conclusion ConclusionOf(const v1::Comparison& comparison, bool allows_partial) {
   if (comparison.state() != v1::Comparison::DONE || proven > 0) {
     return Conclusion::kFail;
   }
+  const int64_t not_compared = comparison.not_compared_count();
+  if (not_compared > 0 && not_compared == RowCountOf(comparison)) {
+    return Conclusion::kFail;
+  }
   if (comparison.partial() && !allows_partial) return Conclusion::kPartial;
   return comparison.pass_count() > 0 ? Conclusion::kPass : Conclusion::kFail;
 }

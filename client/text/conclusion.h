@@ -9,12 +9,14 @@ namespace msitd::ctl {
 
 // What a comparison concludes.
 enum class Conclusion {
-  kPass,     // Over: nothing fails or is unmatched, and something passes.
-  kPartial,  // Over: no failure is proven, but ranks are lacking.
-  kFail,     // All else.
+  kPass,  // Over: nothing fails or is unmatched, and something passes.
+  // Over: no failure is proven, but ranks or records are lacking, or rows could
+  // not be compared.
+  kPartial,
+  kFail,  // All else.
 };
 
-// `allows_partial`: lacking ranks make no difference.
+// `allows_partial`: what is lacking makes no difference.
 Conclusion ConclusionOf(const v1::Comparison& comparison, bool allows_partial);
 
 // Number of rows with any verdict.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "client/text/partial_text.h"
 #include "client/text/text.h"
 #include "protos/base/tensor_key.h"
 
@@ -112,8 +113,9 @@ std::string FirstDivergenceText(const v1::Comparison& comparison) {
   if (comparison.has_first_divergence()) {
     return out + RowText(comparison.first_divergence());
   }
-  return out +
-         (comparison.partial() ? "none in the ranks that are there" : "none");
+  return out + (LacksRanks(comparison) ? "none in the ranks that are there"
+                : comparison.partial() ? "none in what was compared"
+                                       : "none");
 }
 
 }  // namespace

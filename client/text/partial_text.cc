@@ -2,11 +2,14 @@
 #include "client/text/partial_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdint>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "client/text/conclusion.h"
 #include "client/text/text.h"
 
 namespace msitd::ctl {
@@ -39,6 +42,25 @@ std::string Text(const RankRanges& ranges) {
   return ranges.size() > kRangesShown ? out + ",..." : out;
 }
 
+// `partial: run tp8 lacks 990 dropped and 10 truncated records`; empty if the
+// run lacks none.
+std::string LossesLine(const std::string& run, const v1::RunLosses& losses) {
+  std::vector<std::string> counts;
+  const auto add = [&counts](int64_t count, std::string_view what) {
+    if (count > 0) counts.push_back(fmt::format("{} {}", count, what));
+  };
+  add(losses.dropped_count(), "dropped");
+  add(losses.truncated_count(), "truncated");
+  add(losses.incomplete_count(), "incomplete");
+  if (counts.empty()) return "";
+  const bool is_one = losses.dropped_count() + losses.truncated_count() +
+                          losses.incomplete_count() ==
+                      1;
+  return Printable(fmt::format("partial: run {} lacks {} record{}", run,
+                               fmt::join(counts, ", "), is_one ? "" : "s")) +
+         "\n";
+}
+
 }  // namespace
 
 std::string PartialText(std::string_view run, const RankRanges& held,
@@ -53,6 +75,11 @@ std::string PartialText(std::string_view run, const RankRanges& held,
                   lacking_count == 1 ? "" : "s", Text(lacking)));
 }
 
+bool LacksRanks(const v1::Comparison& comparison) {
+  return comparison.golden_ranks().partial() ||
+         comparison.target_ranks().partial();
+}
+
 std::string PartialLines(const v1::Comparison& comparison) {
   std::string out;
   for (const auto& [run, ranks] :
@@ -61,6 +88,15 @@ std::string PartialLines(const v1::Comparison& comparison) {
     if (!ranks->partial()) continue;
     out +=
         PartialText(*run, ranks->ranks_held(), ranks->ranks_lacking()) + "\n";
+  }
+  out += LossesLine(comparison.golden_run(), comparison.golden_losses());
+  out += LossesLine(comparison.target_run(), comparison.target_losses());
+  if (comparison.not_compared_count() > 0) {
+    out += Printable(fmt::format(
+               "partial: {} of {} rows could not be compared; the first: {}",
+               comparison.not_compared_count(), RowCountOf(comparison),
+               comparison.first_not_compared().reason())) +
+           "\n";
   }
   return out;
 }

@@ -18,8 +18,12 @@ using RankRanges = google::protobuf::RepeatedPtrField<v1::RankRange>;
 std::string PartialText(std::string_view run, const RankRanges& held,
                         const RankRanges& lacking);
 
-// The same for each run of a comparison that lacks ranks, one line each. Empty
-// if no run lacks any.
+// Whether a run of a comparison lacks ranks.
+bool LacksRanks(const v1::Comparison& comparison);
+
+// What a comparison is partial for, one line each: PartialText of each run that
+// lacks ranks, the records that a run lacks, and the rows that could not be
+// compared. Empty if there is nothing of that.
 std::string PartialLines(const v1::Comparison& comparison);
 
 // `golden-fp32`, or `golden-fp32 at host:7741` for a run that lies elsewhere.

@@ -12,8 +12,9 @@ namespace msitd::ctl {
 
 void AddPartialFlag(CLI::App& verb, bool& allows) {
   verb.add_flag("--allow-partial", allows,
-                "Exit as if all ranks of the run were there, and all daemons "
-                "had answered; without it, 4 if some are lacking");
+                "Exit as if nothing were lacking; without it, exit with 4 if "
+                "ranks or recorded tensors are missing, a daemon does not "
+                "answer or rows could not be compared");
 }
 
 void PartialNotice::See(const v1::Comparison& comparison) {

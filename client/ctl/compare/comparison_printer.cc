@@ -130,7 +130,9 @@ std::string RemarkText(const v1::Comparison& comparison,
   if (row_count == comparison.skipped_count()) return " (nothing was compared)";
   if (conclusion == Conclusion::kFail) return "";
   std::vector<std::string> remarks;
-  if (comparison.partial()) remarks.push_back("of the ranks that are there");
+  if (LacksRanks(comparison)) {
+    remarks.push_back("of the ranks that are there");
+  }
   const int64_t skipped_count =
       comparison.skipped_count() - comparison.allowed_unmatched_count();
   if (skipped_count > 0) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "client/ctl/command/pages.h"
 #include "client/ctl/compare/comparison_printer.h"
@@ -42,6 +43,29 @@ Outcome PrintCounts(Invocation& invocation,
   return {};
 }
 
+// Rows name tensors by the names of their runs, which other runs may have now.
+Outcome CheckSameRuns(Invocation& invocation,
+                      const v1::Comparison& comparison) {
+  for (const auto& [name, id] :
+       {std::pair(&comparison.golden_run(), &comparison.golden_run_id()),
+        std::pair(&comparison.target_run(), &comparison.target_run_id())}) {
+    if (id->empty()) continue;
+    v1::Run run;
+    const Outcome outcome =
+        invocation.AskByName(&v1::RunService::Stub::GetRun, *name, run);
+    // Rows of a run that is gone have no bytes, which each of them reports.
+    if (!outcome.missing_run.empty()) continue;
+    MSITCTL_RETURN_IF_FAILED(outcome);
+    if (run.id() == *id) continue;
+    return DaemonError(
+        grpc::StatusCode::FAILED_PRECONDITION, "RUN_REPLACED",
+        fmt::format("run {} of comparison {} was deleted, and another run has "
+                    "its name now: compare again",
+                    Printable(*name), comparison.name()));
+  }
+  return {};
+}
+
 }  // namespace
 
 Outcome AddOwnMetrics(Invocation& invocation,
@@ -50,6 +74,7 @@ Outcome AddOwnMetrics(Invocation& invocation,
                       const std::vector<v1::Verdict>& verdicts,
                       v1::Comparison& comparison,
                       std::vector<MetricCounts>& counts) {
+  MSITCTL_RETURN_IF_FAILED(CheckSameRuns(invocation, comparison));
   const Interrupts::Hold hold(invocation.interrupts());
   Progress progress(invocation.options().progress,
                     invocation.options().terminal.stderr_width);
