@@ -106,6 +106,7 @@ StoreImpl::StoreImpl(const StoreOptions& options, Env& env, DirectoryLock lock,
       sharer_(std::in_place, index_.get(), env, reader_, segment_directory_),
       verifier_(std::in_place, index_.get(), env, segment_directory_,
                 options.direct_io),
+      segment_watch_(std::in_place, index_.get(), env, segment_directory_),
       age_clock_(std::in_place, index_.get(), env),
       name_sweep_(std::in_place, index_.get().db(), index_.get().names()) {}
 
@@ -183,6 +184,7 @@ StoreStats StoreImpl::Stats() {
   const size_t run_count = index_->runs().size();
   const RunTable::Pinned pinned = index_->runs().CountPinned();
   const uint64_t index_bytes = index_->db().DiskBytes();
+  const uint64_t comparison_bytes = index_->db().DiskBytes(Table::kComparison);
   const CompactionStats compaction = index_->db().Compactions();
   const MutexLock lock(stats_mu_);
   StoreStats stats = stats_;
@@ -193,6 +195,7 @@ StoreStats StoreImpl::Stats() {
   stats.segment_count = segment_sizes_.size();
   for (const auto& [id, bytes] : segment_sizes_) stats.segment_bytes += bytes;
   stats.index_bytes = index_bytes;
+  stats.comparison_disk_bytes = comparison_bytes;
   stats.disk_free_bytes = free.value_or(0);
   return stats;
 }

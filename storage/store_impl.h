@@ -33,6 +33,7 @@
 #include "storage/store.h"
 #include "storage/upkeep/age_clock.h"
 #include "storage/upkeep/retainer.h"
+#include "storage/upkeep/segment_watch.h"
 #include "storage/upkeep/sharer.h"
 #include "storage/upkeep/verifier.h"
 
@@ -159,6 +160,10 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_);
   // Ends the segment in use if it is long or old enough; true if it did.
   bool SealForRetention() ABSL_LOCKS_EXCLUDED(append_mu_);
+  // Looks, at most every kWatchIntervalNs, whether files of segments have
+  // vanished or are back.
+  absl::Status WatchSegments() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_)
+      ABSL_LOCKS_EXCLUDED(append_mu_);
   // Removes the files of segments that nobody keeps anything of.
   absl::Status RemoveDrainedSegments()
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_);
@@ -171,6 +176,9 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
   // Notes a frame of a deleted run. If the run is hidden but not emptied, the
   // segment counts as used by it, so that emptying the run removes the segment.
   absl::Status NoteGoneFrame(uint64_t segment, RunId run);
+  // Counts segments that lie behind the end of the index and are not there.
+  void CountLostSegments(const std::vector<SegmentFile>& files, Replay& replay)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
   absl::Status CommitReplay(Replay& replay)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
   absl::Status FinishReplay(const std::vector<SegmentFile>& files,
@@ -207,6 +215,8 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
   std::optional<Retainer> retainer_ ABSL_GUARDED_BY(retain_mu_);
   std::optional<Sharer> sharer_ ABSL_GUARDED_BY(retain_mu_);
   std::optional<Verifier> verifier_ ABSL_GUARDED_BY(retain_mu_);
+  std::optional<SegmentWatch> segment_watch_ ABSL_GUARDED_BY(retain_mu_);
+  int64_t next_watch_boot_ns_ ABSL_GUARDED_BY(retain_mu_) = 0;
   // The disk passed a limit, and is not yet as far behind it as the policy
   // asks.
   bool is_making_room_ ABSL_GUARDED_BY(retain_mu_) = false;

@@ -88,6 +88,7 @@ absl::Status StoreImpl::ReopenLostIndex() {
     sharer_.emplace(index_.get(), env_, reader_, segment_directory_);
     verifier_.emplace(index_.get(), env_, segment_directory_,
                       options_.direct_io);
+    segment_watch_.emplace(index_.get(), env_, segment_directory_);
     age_clock_.emplace(index_.get(), env_);
     name_sweep_.emplace(index_.get().db(), index_.get().names());
     sweep_pass_.reset();
@@ -132,7 +133,26 @@ absl::Status StoreImpl::BringUp() {
     const MutexLock stats_lock(stats_mu_);
     segment_sizes_[ToNumber(file.id)] = file.disk_bytes;
   }
+  CountLostSegments(files, replay);
   return FinishReplay(files, replay);
+}
+
+void StoreImpl::CountLostSegments(const std::vector<SegmentFile>& files,
+                                  Replay& replay) {
+  std::set<uint64_t> numbers;
+  for (const SegmentFile& file : files) numbers.insert(ToNumber(file.id));
+  for (const auto& [number, end] : replay.known_ends) {
+    const bool is_in_index =
+        number < replay.start.segment_id ||
+        (number == replay.start.segment_id && end <= replay.start.offset);
+    if (is_in_index || numbers.contains(number)) continue;
+    ++replay.corrupt_count;
+    replay.has_news = true;
+    StorageLogger()->error(
+        "{} is missing, and the index does not have its frames: what was "
+        "recorded there is lost",
+        PathOf(SegmentId{number}));
+  }
 }
 
 absl::Status StoreImpl::ReplaySegment(const SegmentFile& file, Replay& replay) {
@@ -267,6 +287,14 @@ absl::Status StoreImpl::FinishReplay(const std::vector<SegmentFile>& files,
     stats_.recovered_frame_count += replay.recovered_count;
     stats_.torn_frame_count += replay.torn_count;
     stats_.corrupt_frame_count += replay.corrupt_count;
+  }
+  std::map<uint64_t, uint64_t> ends = replay.known_ends;
+  uint64_t& last_end = ends[replay.reached.segment_id];
+  last_end = std::max(last_end, replay.reached.offset);
+  MSITD_RETURN_IF_ERROR(segment_watch_->Begin(files, ends));
+  {
+    const MutexLock lock(stats_mu_);
+    stats_.missing = segment_watch_->Missing();
   }
   TidySegments(files, replay);
   RemoveDeadSegments();

@@ -14,6 +14,9 @@ namespace {
 // this many of the time.
 constexpr int64_t kSweepRestFactor = 20;
 
+// How often the files of segments are looked for.
+constexpr int64_t kWatchIntervalNs = int64_t{2} * 1'000'000'000;
+
 // The most disk room that a step of Tidy may take meanwhile.
 constexpr uint64_t kTidyRoomBytesMax = uint64_t{512} << 20;
 
@@ -32,6 +35,10 @@ absl::StatusOr<RetentionStep> StoreImpl::Retain(const RetentionPolicy& policy) {
   }
   RemoveDeadSegments();
   MSITD_RETURN_IF_ERROR(RemoveDrainedSegments());
+  if (const absl::Status watched = WatchSegments(); !watched.ok()) {
+    StorageLogger()->warn("cannot look for the files of segments: {}",
+                          Message(watched));
+  }
   Retainer::Room room = RoomFor(policy);
   if (room.sealed_end == 0) {
     return absl::FailedPreconditionError("the store is closed");
@@ -188,7 +195,10 @@ uint64_t StoreImpl::ExcessBytes(const RetentionPolicy& policy, bool margin) {
   uint64_t excess = 0;
   if (policy.disk_bytes_max != 0) {
     uint64_t used = 0;
-    const uint64_t index_bytes = index_->db().DiskBytes();
+    // Comparisons have a budget of their own: tensors do not pay for them.
+    const uint64_t all = index_->db().DiskBytes();
+    const uint64_t comparisons = index_->db().DiskBytes(Table::kComparison);
+    const uint64_t index_bytes = all - std::min(all, comparisons);
     const MutexLock lock(stats_mu_);
     for (const auto& [segment, bytes] : segment_sizes_) used += bytes;
     used += index_bytes;
@@ -227,6 +237,41 @@ bool StoreImpl::SealForRetention() {
   }
   EndSegment();
   return true;
+}
+
+absl::Status StoreImpl::WatchSegments() {
+  const int64_t now_ns = env_.BootNs();
+  if (now_ns < next_watch_boot_ns_) return absl::OkStatus();
+  next_watch_boot_ns_ = now_ns + kWatchIntervalNs;
+  std::vector<uint64_t> present;
+  {
+    const MutexLock lock(stats_mu_);
+    for (const auto& [number, bytes] : segment_sizes_) {
+      present.push_back(number);
+    }
+  }
+  MSITD_ASSIGN_OR_RETURN(const SegmentWatch::Changes changes,
+                         segment_watch_->LookAgain(present));
+  for (const SegmentId segment : changes.vanished) {
+    StorageLogger()->error("{} has vanished: tensors in it cannot be read",
+                           PathOf(segment));
+    reader_.Forget(segment);
+    const MutexLock lock(append_mu_);
+    // What is written to a file without a name is lost with the process.
+    if (writer_ != nullptr && writer_->id() == segment) EndSegment();
+  }
+  for (const SegmentFile& file : changes.returned) {
+    StorageLogger()->info("{} is back", file.path);
+  }
+  const MutexLock lock(stats_mu_);
+  for (const SegmentId segment : changes.vanished) {
+    segment_sizes_.erase(ToNumber(segment));
+  }
+  for (const SegmentFile& file : changes.returned) {
+    segment_sizes_[ToNumber(file.id)] = file.disk_bytes;
+  }
+  stats_.missing = segment_watch_->Missing();
+  return absl::OkStatus();
 }
 
 absl::Status StoreImpl::RemoveDrainedSegments() {

@@ -44,7 +44,8 @@ bool IsOfRun(const absl::Status& error) {
   return HasReason(error, ErrorReason::kRunNotFound) ||
          HasReason(error, ErrorReason::kTensorNotFound) ||
          HasReason(error, ErrorReason::kTensorExpired) ||
-         HasReason(error, ErrorReason::kFrameCorrupt);
+         HasReason(error, ErrorReason::kFrameCorrupt) ||
+         HasReason(error, ErrorReason::kSegmentMissing);
 }
 
 }  // namespace

@@ -56,6 +56,7 @@ absl::Status SetCounters(const v1::DescribeRunResponse& description,
       SetCount(from.dropped_count(), out.dropped_count) &&
       SetCount(from.truncated_count(), out.truncated_count) &&
       SetCount(from.expired_size_bytes(), out.expired_bytes) &&
+      SetCount(from.missing_size_bytes(), out.missing_bytes) &&
       SetCount(from.value_count(), out.value_count) &&
       SetCount(from.document_count(), out.document_count) &&
       SetCount(from.statistics_count(), out.statistics_count) &&

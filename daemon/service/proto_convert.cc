@@ -281,6 +281,7 @@ void ToProto(const storage::RunInfo& run, v1::Run& out) {
   counters.set_conflict_count(static_cast<int64_t>(from.conflict_count));
   counters.set_dropped_count(static_cast<int64_t>(from.dropped_count));
   counters.set_expired_size_bytes(static_cast<int64_t>(from.expired_bytes));
+  counters.set_missing_size_bytes(static_cast<int64_t>(from.missing_bytes));
   counters.set_truncated_count(static_cast<int64_t>(from.truncated_count));
   counters.set_value_count(static_cast<int64_t>(from.value_count));
   counters.set_dangling_count(static_cast<int64_t>(from.dangling_count));

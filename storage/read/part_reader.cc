@@ -93,19 +93,22 @@ PartPlace PartReader::PlaceOf(RunId run, const PartInfo& part) {
   return std::max(part.place, shared);
 }
 
+absl::Status PartReader::FailureOf(RunId run, const PartInfo& part,
+                                   const absl::Status& failure) {
+  // All entries of a deleted run go from the index at once, so a segment
+  // without bytes of the run means that the run has gone.
+  MSITD_ASSIGN_OR_RETURN(
+      const std::optional<uint64_t> live,
+      index_->segments().LiveBytes(SegmentId{part.place.file}, run));
+  return live.has_value() ? failure : TensorExpired(part);
+}
+
 absl::StatusOr<PartPlace> PartReader::NextPlace(RunId run, const PartInfo& part,
                                                 const PartPlace& place,
                                                 const absl::Status& failure) {
   MSITD_ASSIGN_OR_RETURN(const std::optional<BytePlace> shared,
                          index_->shared().Find({run, part.hash, part.bytes}));
-  if (!shared.has_value()) {
-    // All entries of a deleted run go from the index at once, so a segment
-    // without bytes of the run means that the run has gone.
-    MSITD_ASSIGN_OR_RETURN(
-        const std::optional<uint64_t> live,
-        index_->segments().LiveBytes(SegmentId{part.place.file}, run));
-    return live.has_value() ? failure : TensorExpired(part);
-  }
+  if (!shared.has_value()) return FailureOf(run, part, failure);
   const PartPlace next{shared->segment_id, shared->offset};
   if (next <= place) return failure;
   return next;
@@ -146,8 +149,9 @@ absl::StatusOr<std::span<const std::byte>> PartReader::ReadSample(
   if (place.has_sample) {
     if (IsExpired(run, place)) return TensorExpired(place);
     auto sample = segments_.ReadSample(place, slice.bytes(), buffer);
-    if (!sample.ok() && IsExpired(run, place)) return TensorExpired(place);
-    return sample;
+    if (sample.ok()) return sample;
+    return IsExpired(run, place) ? TensorExpired(place)
+                                 : FailureOf(run, place, sample.status());
   }
   if (slice.count == 0 && place.has_bytes) return std::span<const std::byte>();
   MSITD_ASSIGN_OR_RETURN(const auto bytes, Read(run, place, buffer));

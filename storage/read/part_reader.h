@@ -39,6 +39,10 @@ class PartReader {
 
   // True if the bytes of a part, or its sample, have been given up.
   bool IsExpired(RunId run, const PartInfo& part);
+  // Returns TENSOR_EXPIRED in place of `failure` if the run has no bytes in the
+  // segment of the part any more, because it was deleted.
+  absl::Status FailureOf(RunId run, const PartInfo& part,
+                         const absl::Status& failure);
   // Returns where the bytes of a part lie now, as far as the index can tell.
   PartPlace PlaceOf(RunId run, const PartInfo& part);
   // Returns the place to try after the bytes of `part` were not found intact at

@@ -34,9 +34,12 @@ absl::StatusOr<SegmentReader::SharedFile> SegmentReader::Open(
   absl::StatusOr<std::unique_ptr<File>> opened =
       env_.OpenForRead(directory_ + "/" + SegmentFileName(segment), direct_);
   if (absl::IsNotFound(opened.status())) {
-    return WithReason(MakeStatus(absl::StatusCode::kNotFound,
-                                 "segment {} is no longer kept", number),
-                      ErrorReason::kTensorExpired);
+    return WithReason(
+        MakeStatus(absl::StatusCode::kDataLoss,
+                   "the file {} of the store is not there, so the bytes in it "
+                   "cannot be read until it is back",
+                   SegmentFileName(segment)),
+        ErrorReason::kSegmentMissing);
   }
   if (!opened.ok()) return opened.status();
   SharedFile file = *std::move(opened);

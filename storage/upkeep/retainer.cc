@@ -228,11 +228,17 @@ absl::Status Retainer::Expire(const Choice& choice, const Room& room,
   const SegmentId segment{front.segment};
   Dues dues = choice.dues;
   MSITD_RETURN_IF_ERROR(EnsureIndexed(front.segment, room));
-  MSITD_ASSIGN_OR_RETURN(
-      const std::unique_ptr<File> file,
-      env_.OpenForRead(PathOf(front.segment), /*direct=*/false));
-  MSITD_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
-  SegmentScanner scanner = Scanner(*file, front.segment, front.offset, size);
+  const absl::StatusOr<std::unique_ptr<File>> file =
+      env_.OpenForRead(PathOf(front.segment), /*direct=*/false);
+  if (absl::IsNotFound(file.status())) {
+    // A missing file is nothing to give up; see SegmentWatch. Other segments
+    // still have to make room.
+    front = {front.segment + 1, 0, {}};
+    return absl::OkStatus();
+  }
+  if (!file.ok()) return file.status();
+  MSITD_ASSIGN_OR_RETURN(const uint64_t size, (*file)->Size());
+  SegmentScanner scanner = Scanner(**file, front.segment, front.offset, size);
   ExpiryMark mark = index_.expiry().Mark(segment, choice.run);
   const uint64_t bytes_before = mark.bytes;
   MSITD_ASSIGN_OR_RETURN(const std::optional<uint64_t> live,

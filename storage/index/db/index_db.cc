@@ -308,15 +308,19 @@ absl::Status IndexDb::GiveRoomBack(Table table, std::string_view begin,
 
 uint64_t IndexDb::DiskBytes() {
   uint64_t total = 0;
-  if (db_ == nullptr) return total;
-  for (rocksdb::ColumnFamilyHandle* handle : tables_) {
-    uint64_t bytes = 0;
-    if (db_->GetIntProperty(handle, rocksdb::DB::Properties::kTotalSstFilesSize,
-                            &bytes)) {
-      total += bytes;
-    }
-  }
+  for (int i = 0; i < kTableCount; ++i) total += DiskBytes(Table{i});
   return total;
+}
+
+uint64_t IndexDb::DiskBytes(Table table) {
+  uint64_t bytes = 0;
+  if (db_ == nullptr ||
+      !db_->GetIntProperty(this->table(table),
+                           rocksdb::DB::Properties::kTotalSstFilesSize,
+                           &bytes)) {
+    return 0;
+  }
+  return bytes;
 }
 
 CompactionStats IndexDb::Compactions() {

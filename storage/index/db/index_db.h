@@ -121,6 +121,8 @@ class IndexDb {
 
   // Bytes that the tables take on the disk; 0 after End. Costs little.
   uint64_t DiskBytes();
+  // The same for one table.
+  uint64_t DiskBytes(Table table);
 
   // Counts from Open. Costs little.
   CompactionStats Compactions();

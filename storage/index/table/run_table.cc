@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "protos/base/byte_codec.h"
+#include "protos/base/fair_share.h"
 #include "protos/status/status.h"
 #include "storage/index/db/index_value.h"
 
@@ -114,25 +115,52 @@ std::vector<RunBrief> RunTable::Briefs() {
   return out;
 }
 
+void RunTable::Count(const RunInfo& run) {
+  for (Usage* usage : {&usage_, &usage_of_[run.spec.owner]}) {
+    ++usage->run_count;
+    usage->text_bytes += TextBytes(run);
+  }
+}
+
+void RunTable::Uncount(const RunInfo& run) {
+  const auto own = usage_of_.find(run.spec.owner);
+  for (Usage* usage : {&usage_, &own->second}) {
+    --usage->run_count;
+    usage->text_bytes -= TextBytes(run);
+  }
+  if (own->second.run_count == 0) usage_of_.erase(own);
+}
+
 absl::Status RunTable::CheckRoomFor(const RunInfo& run) {
   const MutexLock lock(mu_);
   const auto it = runs_.find(run.spec.name);
-  const uint64_t before = it == runs_.end() ? 0 : TextBytes(it->second);
+  const bool is_new = it == runs_.end();
+  const auto owner = usage_of_.find(run.spec.owner);
+  const Usage own = owner == usage_of_.end() ? Usage() : owner->second;
+  const bool is_admin = run.spec.is_for_admin;
+  const uint64_t before = is_new ? 0 : TextBytes(it->second);
   const uint64_t after = TextBytes(run);
-  absl::Status status;
-  if (it == runs_.end() && runs_.size() >= kRunsMax) {
-    status =
+  const auto refuse = [&](std::string_view what, uint64_t used, uint64_t mine,
+                          uint64_t limit) {
+    return WithReason(
         MakeStatus(absl::StatusCode::kResourceExhausted,
-                   "the store holds {} runs, as many as it takes", kRunsMax);
-  } else if (after > before && text_bytes_ - before + after > kTextBytesMax) {
-    status = MakeStatus(
-        absl::StatusCode::kResourceExhausted,
-        "the labels and capture policies of all runs take {} bytes, with those "
-        "of {} {}: at most {} are kept",
-        text_bytes_, run.spec.name, text_bytes_ - before + after,
-        kTextBytesMax);
+                   "there is no room for run {}: {} {} are in use, {} of them "
+                   "by its owner, and the store takes {}, of which a part is "
+                   "kept for other owners",
+                   run.spec.name, used, what, mine, limit),
+        ErrorReason::kRunsExhausted);
+  };
+  if (is_new && !FairShare{kRunsMax}.Admits(is_admin, own.run_count,
+                                            usage_.run_count, 1)) {
+    return refuse("runs", usage_.run_count, own.run_count, kRunsMax);
   }
-  return status.ok() ? status : WithReason(status, ErrorReason::kRunsExhausted);
+  if (after > before &&
+      !FairShare{kTextBytesMax}.Admits(is_admin, own.text_bytes,
+                                       usage_.text_bytes, after - before)) {
+    return refuse("bytes of labels and capture policies", usage_.text_bytes,
+                  own.text_bytes, kTextBytesMax);
+  }
+  return absl::OkStatus();
 }
 
 std::vector<RunInfo> RunTable::List(std::string_view after, size_t limit) {
@@ -184,10 +212,11 @@ void RunTable::Accept(const RunInfo& run) {
   const MutexLock lock(mu_);
   const auto [it, inserted] = runs_.try_emplace(run.spec.name);
   const RunCounters counters = it->second.counters;
-  text_bytes_ -= TextBytes(it->second);
+  if (!inserted) Uncount(it->second);
   it->second = run;
+  it->second.spec.is_for_admin = false;
   it->second.counters = counters;
-  text_bytes_ += TextBytes(run);
+  Count(run);
   if (inserted) by_id_[static_cast<uint64_t>(run.id)] = &it->second;
 }
 
@@ -196,7 +225,7 @@ void RunTable::AcceptRemoval(std::string_view name) {
   const auto it = runs_.find(name);
   if (it == runs_.end()) return;
   by_id_.erase(static_cast<uint64_t>(it->second.id));
-  text_bytes_ -= TextBytes(it->second);
+  Uncount(it->second);
   runs_.erase(it);
 }
 
@@ -209,6 +238,7 @@ void RunTable::AcceptCounters(RunId id, const RunCounters& counters) {
   it->second->counters.dropped_count = before.dropped_count;
   it->second->counters.truncated_count = before.truncated_count;
   it->second->counters.expired_bytes = before.expired_bytes;
+  it->second->counters.missing_bytes = before.missing_bytes;
 }
 
 void RunTable::AcceptLoss(RunId id, const StreamCoverage& loss) {
@@ -227,6 +257,12 @@ void RunTable::AcceptExpired(RunId id, uint64_t expired_bytes) {
   const MutexLock lock(mu_);
   const auto it = by_id_.find(static_cast<uint64_t>(id));
   if (it != by_id_.end()) it->second->counters.expired_bytes = expired_bytes;
+}
+
+void RunTable::AcceptMissing(RunId id, uint64_t missing_bytes) {
+  const MutexLock lock(mu_);
+  const auto it = by_id_.find(static_cast<uint64_t>(id));
+  if (it != by_id_.end()) it->second->counters.missing_bytes = missing_bytes;
 }
 
 }  // namespace msitd::storage

@@ -55,7 +55,8 @@ class RunTable {
   std::vector<RunBrief> Briefs();
   std::vector<RunInfo> List(std::string_view after, size_t limit);
   // RESOURCE_EXHAUSTED with RUNS_EXHAUSTED if the table has no room for `run`
-  // with its labels and its policy; see kRunsMax and kTextBytesMax.
+  // with its labels and its policy. Both kRunsMax and kTextBytesMax are divided
+  // among the owners of runs as FairShare says.
   absl::Status CheckRoomFor(const RunInfo& run);
   size_t size();
   // The runs that are pinned: how many, and the payload that they keep.
@@ -83,9 +84,20 @@ class RunTable {
   void AcceptLoss(RunId id, const StreamCoverage& loss);
   // Replaces the counter that the expiry table keeps.
   void AcceptExpired(RunId id, uint64_t expired_bytes);
+  // Replaces the counter of bytes in segments whose files are not there.
+  void AcceptMissing(RunId id, uint64_t missing_bytes);
 
  private:
+  // What runs take of the limits.
+  struct Usage {
+    uint64_t run_count = 0;
+    uint64_t text_bytes = 0;
+  };
+
   absl::Status LoadCounters(RunInfo& run);
+  // Add the run to, and take it from, what its owner uses.
+  void Count(const RunInfo& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Uncount(const RunInfo& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   IndexDb& db_;
 
@@ -93,7 +105,9 @@ class RunTable {
   std::map<std::string, RunInfo, std::less<>> runs_ ABSL_GUARDED_BY(mu_);
   // Points into runs_.
   std::unordered_map<uint64_t, RunInfo*> by_id_ ABSL_GUARDED_BY(mu_);
-  uint64_t text_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  Usage usage_ ABSL_GUARDED_BY(mu_);
+  // By owner; none that owns no run.
+  std::map<std::string, Usage, std::less<>> usage_of_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace msitd::storage

@@ -62,6 +62,24 @@ absl::StatusOr<std::optional<uint64_t>> SegmentTable::LiveBytes(
   return std::optional<uint64_t>(bytes);
 }
 
+absl::Status SegmentTable::ForEachUse(
+    absl::FunctionRef<void(SegmentId, RunId, uint64_t)> use) {
+  const std::string begin(1, kLiveTag);
+  const auto it = db_.Iterate(Table::kSegment, rocksdb::ReadOptions());
+  for (it->Seek(begin); it->Valid() && it->key().starts_with(begin);
+       it->Next()) {
+    ByteReader reader(it->value().ToStringView());
+    const uint64_t bytes = reader.GetVarint();
+    if (it->key().size() != kLiveKeyBytes || !reader.done()) {
+      return IndexCorrupt("segment");
+    }
+    const char* key = it->key().data();
+    use(SegmentId{GetBigEndian(key + 1, 8)}, RunId{GetBigEndian(key + 9, 8)},
+        bytes);
+  }
+  return ToStatus(it->status(), "read segments");
+}
+
 absl::StatusOr<std::vector<RunId>> SegmentTable::RunsIn(SegmentId segment) {
   std::vector<RunId> runs;
   const std::string begin =

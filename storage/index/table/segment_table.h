@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "storage/face/types.h"
@@ -38,6 +39,10 @@ class SegmentTable {
   // nothing if the run has no frame there.
   absl::StatusOr<std::optional<uint64_t>> LiveBytes(SegmentId segment,
                                                     RunId run);
+  // Calls `use` for each segment and each run that has frames in it, with the
+  // payload bytes that the index refers to. In the order of the segments.
+  absl::Status ForEachUse(
+      absl::FunctionRef<void(SegmentId, RunId, uint64_t)> use);
   // The runs that have frames in `segment`.
   absl::StatusOr<std::vector<RunId>> RunsIn(SegmentId segment);
 

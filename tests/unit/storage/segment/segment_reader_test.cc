@@ -81,11 +81,11 @@ TEST_F(SegmentReaderTest, BytesThatAreNotThoseOfTheHashAreDataLoss) {
   }
 }
 
-TEST_F(SegmentReaderTest, MissingSegmentHasExpiredAndADiskErrorIsNone) {
+TEST_F(SegmentReaderTest, AMissingSegmentIsDataLossAndADiskErrorIsNot) {
   AlignedBuffer buffer;
   const auto read = reader_.Read(Part(200, 0, 10), buffer);
-  EXPECT_EQ(read.status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(Reason(read.status()), "TENSOR_EXPIRED");
+  EXPECT_EQ(read.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(Reason(read.status()), "SEGMENT_MISSING");
   env_.FailAt(1, absl::UnavailableError("broken"), true);
   EXPECT_EQ(reader_.Read(Part(1, 0, 10), buffer).status().code(),
             absl::StatusCode::kUnavailable);
@@ -193,7 +193,7 @@ TEST_F(ReadAroundTest, AForgottenSegmentIsNotRemembered) {
   ASSERT_TRUE(env_.Remove(dir_ / SegmentFileName(SegmentId{kFile})).ok());
   const auto read = reader_.Read(
       {.place = {kFile, 2048}, .bytes = kPieceBytes, .hash = {}}, buffer_);
-  EXPECT_EQ(Reason(read.status()), "TENSOR_EXPIRED");
+  EXPECT_EQ(Reason(read.status()), "SEGMENT_MISSING");
 }
 
 TEST_F(SegmentReaderTest, ThreadsMayReadAndForgetAtOnce) {
