@@ -57,8 +57,16 @@ absl::Status ChunkIndex::Load() {
                          db_->Get(Table::kMeta, kStoreKey));
   if (!store.has_value()) return absl::OkStatus();
   if (!DecodeStoreId(*store, store_id_, has_newest_version_)) {
-    return absl::DataLossError(
-        "the index is damaged, or of a version that this program cannot read");
+    const int version = NewerStoreVersion(*store);
+    if (version == 0) {
+      return absl::DataLossError(
+          "the index is damaged: its version cannot be read");
+    }
+    return MakeStatus(absl::StatusCode::kFailedPrecondition,
+                      "the store is of version {}, written by a newer msitd; "
+                      "this program reads versions up to {}: install the newer "
+                      "msitd again",
+                      version, StoreVersion());
   }
   MSITD_RETURN_IF_ERROR(names_.Load());
   MSITD_RETURN_IF_ERROR(runs_.Load());
@@ -311,7 +319,7 @@ absl::Status ChunkIndex::DeleteAttachment(std::string_view run,
 
 absl::StatusOr<bool> ChunkIndex::TidyGoneRuns() {
   const std::vector<RunId> gone = gone_.Emptied();
-  if (gone.empty()) return true;
+  if (gone.empty()) return comparisons_.GiveRoomBack();
   MSITD_ASSIGN_OR_RETURN(const std::optional<uint64_t> comparison,
                          comparisons_.FirstOf(gone.front()));
   if (comparison.has_value()) {
@@ -331,14 +339,38 @@ absl::StatusOr<bool> ChunkIndex::TidyGoneRuns() {
     if (its_own.has_value()) break;
     together.push_back(gone[i]);
   }
-  MSITD_RETURN_IF_ERROR(db_->GiveRoomBack(
-      Table::kTensor, TensorRunPrefix(static_cast<uint64_t>(together.front())),
-      TensorRunPrefix(static_cast<uint64_t>(together.back()) + 1)));
+  MSITD_RETURN_IF_ERROR(GiveRoomBack(together.front(), together.back()));
   rocksdb::WriteBatch batch;
   for (const RunId run : together) gone_.AppendRemovalTo(batch, run);
   MSITD_RETURN_IF_ERROR(db_->WriteLogged(batch));
   for (const RunId run : together) gone_.AcceptRemoval(run);
-  return together.size() == gone.size();
+  return false;
+}
+
+absl::Status ChunkIndex::GiveRoomBack(RunId first, RunId last) {
+  const auto begin = static_cast<uint64_t>(first);
+  const auto end = static_cast<uint64_t>(last) + 1;
+  struct Range {
+    Table table;
+    std::string begin;
+    std::string end;
+  };
+  std::vector<Range> ranges = {
+      {Table::kTensor, TensorRunPrefix(begin), TensorRunPrefix(end)},
+      {Table::kStream, BigEndianKey(begin), BigEndianKey(end)}};
+  // The kinds of keys that docs/format/index.md lists for each run.
+  for (const char tag : {'c', 's', 't', 'p'}) {
+    ranges.push_back({Table::kRun, RunPrefix(tag, begin), RunPrefix(tag, end)});
+  }
+  for (const char tag : {'s', 'x'}) {
+    ranges.push_back(
+        {Table::kSegment, RunPrefix(tag, begin), RunPrefix(tag, end)});
+  }
+  for (const Range& range : ranges) {
+    MSITD_RETURN_IF_ERROR(
+        db_->GiveRoomBack(range.table, range.begin, range.end));
+  }
+  return absl::OkStatus();
 }
 
 bool ChunkIndex::IsNameSweepDue() {

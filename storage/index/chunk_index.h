@@ -43,8 +43,8 @@ class ChunkIndex {
  public:
   // Opens the index. `store_id` is 0 if it is new, or was never initialised.
   //
-  // Errors: DATA_LOSS if the index is corrupt or of a version that this program
-  // does not know.
+  // Errors: DATA_LOSS if the index is corrupt; FAILED_PRECONDITION if a newer
+  // program wrote it.
   static absl::StatusOr<std::unique_ptr<ChunkIndex>> Open(
       const IndexDb::Options& options);
 
@@ -93,8 +93,9 @@ class ChunkIndex {
   absl::Status DeleteAttachment(std::string_view run, std::string_view name);
 
   // Removes from the index what emptied runs left there: their comparisons, and
-  // the room of their entries. One step; returns true once nothing is left.
-  // Does not hold up others.
+  // the room of their entries. Then gives back the room of comparisons that
+  // were removed. One step; returns true once nothing is left. Does not hold up
+  // others.
   absl::StatusOr<bool> TidyGoneRuns();
 
   // True if runs have been emptied since the names were last swept.
@@ -146,6 +147,9 @@ class ChunkIndex {
   TensorFinder& tensors() { return tensors_; }
 
  private:
+  // Gives back the room of the entries of all runs from `first` to `last`,
+  // which were emptied.
+  absl::Status GiveRoomBack(RunId first, RunId last);
   explicit ChunkIndex(std::unique_ptr<IndexDb> db);
   absl::Status Load();
   // Makes a change of a run durable, then visible.

@@ -231,6 +231,14 @@ bool DecodeStoreId(std::string_view bytes, uint64_t& out, bool& is_newest) {
   return reader.done() && out != 0;
 }
 
+int NewerStoreVersion(std::string_view bytes) {
+  ByteReader reader(bytes);
+  const uint8_t version = reader.GetByte();
+  return version > kStoreVersion ? version : 0;
+}
+
+int StoreVersion() { return kStoreVersion; }
+
 std::string EncodeRun(const RunInfo& run) {
   std::string out;
   ByteWriter writer(out);

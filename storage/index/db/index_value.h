@@ -90,6 +90,11 @@ bool DecodeIndexValue(std::string_view bytes, IndexValue& out);
 std::string EncodeStoreId(uint64_t store_id);
 // Reads the versions of older programs too; `is_newest` is false for them.
 bool DecodeStoreId(std::string_view bytes, uint64_t& out, bool& is_newest);
+// The version of what DecodeStoreId does not read, if a newer program may have
+// written it; 0 if it is damaged.
+int NewerStoreVersion(std::string_view bytes);
+// The version that this program writes.
+int StoreVersion();
 
 // A run without its counters and its name, which is the key.
 std::string EncodeRun(const RunInfo& run);

@@ -25,12 +25,19 @@ constexpr char kRowTag = 'r';
 // The comparisons of a run, and the runs of a comparison.
 constexpr char kOfRunTag = 'u';
 constexpr char kRunsTag = 't';
+// Comparisons that were removed and whose room was not given back yet.
+constexpr char kFreedTag = 'f';
 constexpr size_t kDocumentKeyBytes = 9;
+constexpr size_t kFreedKeyBytes = 9;
+// Removed comparisons whose room is given back in one step.
+constexpr size_t kFreedAtATime = 4096;
 constexpr size_t kOfRunKeyBytes = 17;
 constexpr size_t kRunIdBytes = 8;
 constexpr std::string_view kNextComparisonKey = "next_comparison_id";
 
 std::string DocumentKey(uint64_t id) { return kDocumentTag + BigEndianKey(id); }
+
+std::string FreedKey(uint64_t id) { return kFreedTag + BigEndianKey(id); }
 
 std::string RunsKey(uint64_t id) { return kRunsTag + BigEndianKey(id); }
 
@@ -145,6 +152,7 @@ absl::Status ComparisonTable::AppendRemovalTo(rocksdb::WriteBatch& batch,
     db_.Delete(batch, Table::kComparison, RunsKey(id));
   }
   db_.Delete(batch, Table::kComparison, DocumentKey(id));
+  db_.Put(batch, Table::kComparison, FreedKey(id), "");
   for (const char tag : {kBlockTag, kRowTag}) {
     db_.DeleteRange(batch, Table::kComparison, tag + BigEndianKey(id),
                     tag + BigEndianKey(id + 1));
@@ -167,29 +175,60 @@ absl::StatusOr<std::optional<uint64_t>> ComparisonTable::FirstOf(RunId run) {
 
 absl::Status ComparisonTable::Leave(RunId run, uint64_t id) {
   const auto number = static_cast<uint64_t>(run);
-  {
-    const MutexLock lock(mu_);
-    MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> runs,
-                           db_.Get(Table::kComparison, RunsKey(id)));
-    std::string others;
-    for (size_t i = 0; runs.has_value() && i + kRunIdBytes <= runs->size();
-         i += kRunIdBytes) {
-      if (GetBigEndian(runs->data() + i, kRunIdBytes) == number) continue;
-      others.append(*runs, i, kRunIdBytes);
-    }
-    rocksdb::WriteBatch batch;
-    db_.Delete(batch, Table::kComparison,
-               RunPrefix(kOfRunTag, number) + BigEndianKey(id));
-    if (others.empty()) {
-      MSITD_RETURN_IF_ERROR(AppendRemovalTo(batch, id));
-    } else {
-      db_.Put(batch, Table::kComparison, RunsKey(id), others);
-    }
-    MSITD_RETURN_IF_ERROR(db_.WriteDurable(batch));
-    if (!others.empty()) return absl::OkStatus();
+  const MutexLock lock(mu_);
+  MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> runs,
+                         db_.Get(Table::kComparison, RunsKey(id)));
+  std::string others;
+  for (size_t i = 0; runs.has_value() && i + kRunIdBytes <= runs->size();
+       i += kRunIdBytes) {
+    if (GetBigEndian(runs->data() + i, kRunIdBytes) == number) continue;
+    others.append(*runs, i, kRunIdBytes);
   }
-  return db_.GiveRoomBack(Table::kComparison, BlockPrefix(id),
-                          BlockPrefix(id + 1));
+  rocksdb::WriteBatch batch;
+  db_.Delete(batch, Table::kComparison,
+             RunPrefix(kOfRunTag, number) + BigEndianKey(id));
+  if (others.empty()) {
+    MSITD_RETURN_IF_ERROR(AppendRemovalTo(batch, id));
+  } else {
+    db_.Put(batch, Table::kComparison, RunsKey(id), others);
+  }
+  return db_.WriteDurable(batch);
+}
+
+absl::StatusOr<std::vector<uint64_t>> ComparisonTable::FreedTogether() {
+  std::vector<uint64_t> freed;
+  const std::string prefix(1, kFreedTag);
+  const auto it = db_.Iterate(Table::kComparison, rocksdb::ReadOptions());
+  for (it->Seek(prefix); freed.size() < kFreedAtATime && it->Valid() &&
+                         it->key().starts_with(prefix);
+       it->Next()) {
+    if (it->key().size() != kFreedKeyBytes) return IndexCorrupt("comparison");
+    freed.push_back(GetBigEndian(it->key().data() + 1, 8));
+  }
+  MSITD_RETURN_IF_ERROR(ToStatus(it->status(), "read comparisons"));
+  if (freed.empty()) return freed;
+  // One range of keys is one piece of work: up to the next that is there.
+  MSITD_ASSIGN_OR_RETURN(const auto next, List(freed.front(), 1));
+  if (!next.empty()) {
+    std::erase_if(freed, [&](uint64_t id) { return id > next[0].first; });
+  }
+  return freed;
+}
+
+absl::StatusOr<bool> ComparisonTable::GiveRoomBack() {
+  MSITD_ASSIGN_OR_RETURN(const std::vector<uint64_t> freed, FreedTogether());
+  if (freed.empty()) return true;
+  for (const char tag : {kBlockTag, kDocumentTag}) {
+    MSITD_RETURN_IF_ERROR(
+        db_.GiveRoomBack(Table::kComparison, tag + BigEndianKey(freed.front()),
+                         tag + BigEndianKey(freed.back() + 1)));
+  }
+  rocksdb::WriteBatch batch;
+  for (const uint64_t id : freed) {
+    db_.Delete(batch, Table::kComparison, FreedKey(id));
+  }
+  MSITD_RETURN_IF_ERROR(db_.WriteLogged(batch));
+  return false;
 }
 
 std::string ComparisonTable::BlockKey(uint64_t id, uint64_t block) {

@@ -44,8 +44,12 @@ class ComparisonTable {
   // Returns a comparison that `run` takes part in; nothing if there is none.
   absl::StatusOr<std::optional<uint64_t>> FirstOf(RunId run);
   // Notes that the run has gone. If the comparison has no other run left,
-  // removes it and gives its room back.
+  // removes it.
   absl::Status Leave(RunId run, uint64_t id);
+  // Gives the room of removed comparisons back, a range of ids at a time;
+  // returns true if there was none. Blocks as IndexDb::GiveRoomBack does, and
+  // does not hold up others.
+  absl::StatusOr<bool> GiveRoomBack();
   absl::Status PutRows(uint64_t id, uint64_t first_row,
                        std::span<const std::string> rows);
   absl::StatusOr<std::vector<std::string>> GetRows(uint64_t id,
@@ -64,6 +68,8 @@ class ComparisonTable {
   absl::Status CheckFollows(uint64_t id, uint64_t row);
 
   absl::Status AppendRemovalTo(rocksdb::WriteBatch& batch, uint64_t id);
+  // The first removed comparisons with none between them that is there.
+  absl::StatusOr<std::vector<uint64_t>> FreedTogether();
 
   IndexDb& db_;
   // Makes a change of a comparison, and the check that it exists, one step.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/store.h"
 
+#include <rocksdb/write_batch.h>
+
 #include <filesystem>
 #include <map>
 #include <random>
@@ -8,12 +10,15 @@
 #include <thread>
 
 #include "protos/base/stream_id.h"
+#include "storage/index/db/index_db.h"
+#include "storage/index/db/index_value.h"
 #include "tests/unit/storage/store_fixture.h"
 
 namespace msitd::storage {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::SizeIs;
@@ -564,6 +569,26 @@ TEST_F(StoreFacesTest, ReadersGoOnWhileChunksAreAppended) {
     ASSERT_EQ(read_->ListCoordinates("r", {})->size() >= seen, true);
   }
   writer.join();
+}
+
+TEST_F(StoreFacesTest, AStoreOfANewerProgramIsRefusedAndSaysSo) {
+  OpenWithRun("r");
+  ASSERT_TRUE(store_->Close().ok());
+  Drop();
+  {
+    auto db = IndexDb::Open({.directory = options_.directory + "/index"});
+    ASSERT_TRUE(db.ok()) << db.status();
+    std::string newer = EncodeStoreId(5);
+    newer[0] = static_cast<char>(StoreVersion() + 1);
+    rocksdb::WriteBatch batch;
+    (*db)->Put(batch, Table::kMeta, "store", newer);
+    ASSERT_TRUE((*db)->WriteDurable(batch).ok());
+  }
+  const absl::Status status = TryOpen();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(Message(status)),
+              HasSubstr(fmt::format("of version {}, written by a newer msitd",
+                                    StoreVersion() + 1)));
 }
 
 }  // namespace

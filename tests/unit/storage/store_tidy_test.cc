@@ -2,6 +2,7 @@
 #include <rocksdb/iterator.h>
 #include <rocksdb/options.h>
 
+#include <random>
 #include <string>
 #include <vector>
 
@@ -216,7 +217,60 @@ TEST_F(StoreTidyTest, ComparisonsGoWithTheLastOfTheirRuns) {
   TidyAll();
   EXPECT_THAT(ids(), ElementsAre(4));
   ASSERT_TRUE(store_->comparisons().DeleteComparison(4).ok());
+  TidyAll();
   EXPECT_EQ(Close().comparisons, 0);
+}
+
+TEST_F(StoreTidyTest, RoomOfDeletedComparisonsIsGivenBack) {
+  Reopen();
+  std::mt19937_64 random(1);
+  const auto fill = [&] {
+    const auto id = store_->comparisons().CreateComparison("document", {});
+    ASSERT_TRUE(id.ok()) << id.status();
+    std::vector<std::string> rows(2000);
+    for (std::string& row : rows) {
+      for (int i = 0; i < 40; ++i) row += std::to_string(random());
+    }
+    ASSERT_TRUE(store_->comparisons().PutComparisonRows(*id, 0, rows).ok());
+  };
+  for (int i = 0; i < 3; ++i) fill();
+  ASSERT_TRUE(store_->Close().ok());
+  Reopen();
+  const uint64_t before = store_->upkeep().Stats().comparison_disk_bytes;
+  EXPECT_GT(before, uint64_t{1} << 20);
+  for (const uint64_t id : {1, 3}) {
+    ASSERT_TRUE(store_->comparisons().DeleteComparison(id).ok());
+  }
+  TidyAll();
+  EXPECT_LT(store_->upkeep().Stats().comparison_disk_bytes, before / 2);
+  EXPECT_EQ(store_->comparisons().GetComparisonRows(2, 0, 9999)->size(), 2000u);
+  ASSERT_TRUE(store_->comparisons().DeleteComparison(2).ok());
+  TidyAll();
+  EXPECT_LT(store_->upkeep().Stats().comparison_disk_bytes, uint64_t{64} << 10);
+}
+
+TEST_F(StoreTidyTest, ComparisonsAreNoReasonToGiveUpTensors) {
+  Reopen();
+  Fill("a", 3, 10);
+  const auto id = store_->comparisons().CreateComparison("document", {});
+  ASSERT_TRUE(id.ok());
+  std::mt19937_64 random(1);
+  std::vector<std::string> many(2000);
+  for (std::string& row : many) {
+    for (int i = 0; i < 40; ++i) row += std::to_string(random());
+  }
+  ASSERT_TRUE(store_->comparisons().PutComparisonRows(*id, 0, many).ok());
+  ASSERT_TRUE(store_->Close().ok());
+  Reopen();
+  const StoreStats stats = store_->upkeep().Stats();
+  RetentionPolicy policy;
+  policy.disk_bytes_max = stats.segment_bytes + stats.index_bytes -
+                          stats.comparison_disk_bytes + 4096;
+  ASSERT_GT(stats.comparison_disk_bytes, uint64_t{1} << 20);
+  const auto step = store_->upkeep().Retain(policy);
+  ASSERT_TRUE(step.ok());
+  EXPECT_EQ(step->excess_bytes, 0u);
+  EXPECT_EQ(store_->upkeep().Stats().expired_bytes, 0u);
 }
 
 TEST_F(StoreTidyTest, RoomInTheIndexIsGivenBackAndCounts) {

@@ -423,7 +423,9 @@ TEST(IndexFormatTest, StoreOfAnOlderProgramIsKnownAndOfANewerOneIsNot) {
   for (const char unknown : {1, 11}) {
     bytes[0] = unknown;
     EXPECT_FALSE(DecodeStoreId(bytes, id, is_newest));
+    EXPECT_EQ(NewerStoreVersion(bytes), unknown > StoreVersion() ? unknown : 0);
   }
+  EXPECT_EQ(NewerStoreVersion(""), 0);
 }
 
 TEST(IndexFormatTest, ARunKnowsThatItIsBeingRestored) {
