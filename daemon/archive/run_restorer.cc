@@ -281,6 +281,7 @@ absl::StatusOr<RestoredRun> RestoreRun(const RestoreRequest& request,
   storage::RunSpec spec = manifest.run.spec;
   spec.name = request.run;
   spec.owner = request.caller.name;
+  spec.is_for_admin = request.caller.role == access::Role::kAdmin;
   // The first stream sets both, as it does for every new run.
   spec.job.clear();
   spec.restoring = true;

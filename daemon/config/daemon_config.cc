@@ -145,8 +145,8 @@ const Key kKeys[] = {
     {"index_cache_bytes", NumberKey{&C::index_cache_bytes, kMiB, 1024 * kGiB},
      "Memory for the block cache of the index"},
     {"retain_disk_bytes", NumberKey{&C::retain_disk_bytes, 0, kPiB},
-     "Disk that segments and the index may take; the oldest bytes go; 0 is "
-     "no limit"},
+     "Disk that segments and the index may take, without comparisons; the "
+     "oldest bytes go; 0 is no limit"},
     {"retain_disk_free_bytes", NumberKey{&C::retain_disk_free_bytes, 0, kPiB},
      "Disk to leave free; the oldest bytes go; 0 is none"},
     {"retain_run_bytes", NumberKey{&C::retain_run_bytes, 0, kPiB},
@@ -158,6 +158,12 @@ const Key kKeys[] = {
     {"retain_disk_margin_percent",
      NumberKey{&C::retain_disk_margin_percent, 0, 50},
      "How far behind a limit of the disk bytes go once it is passed"},
+    {"retain_comparison_bytes", NumberKey{&C::retain_comparison_bytes, 0, kPiB},
+     "Bytes of all comparisons, before compression; the oldest of the same "
+     "owner go; 0 is no limit"},
+    {"retain_comparison_age_s",
+     NumberKey{&C::retain_comparison_age_s, 0, 1'000'000'000},
+     "Seconds that comparisons are kept; 0 is no limit"},
     {"share_equal_bytes", BoolKey{&C::share_equal_bytes},
      "Keep equal bytes of a run once"},
     {"archives", ListKey{&C::archives},

@@ -59,7 +59,7 @@ struct DaemonConfig {
   int64_t query_queue_max = 1024;
   int64_t comparison_threads = 2;
 
-  int64_t max_streams = 256;
+  int64_t max_streams = 384;
   int64_t stream_window_bytes = int64_t{32} << 20;
   bool shared_memory = true;
   int64_t ring_bytes_max = int64_t{1} << 30;
@@ -80,6 +80,8 @@ struct DaemonConfig {
   int64_t retain_age_s = 0;
   int64_t retain_tokens = 0;
   int64_t retain_disk_margin_percent = 5;
+  int64_t retain_comparison_bytes = int64_t{8} << 30;
+  int64_t retain_comparison_age_s = 0;
   bool share_equal_bytes = true;
 
   // Folders of runs outside the store: URLs as storage/archive/archive_url.h

@@ -100,8 +100,10 @@ absl::StatusOr<capture::Policy> IngestPipeline::SetCapturePolicy(
   }
   const RunHold hold(*this, run);
   MSITD_RETURN_IF_ERROR(CheckHeldRun(run, caller));
-  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info,
-                         CreateOrGetRun(run, 0, "", caller.name));
+  StreamSpec spec;
+  spec.run = std::string(run);
+  spec.caller = caller;
+  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, CreateOrGetRun(spec));
   if (info.sealed) return RunSealed(run, "is sealed");
   if (info.spec.restoring) return storage::RunRestoring(run);
   capture::Policies policies;

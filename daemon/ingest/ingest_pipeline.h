@@ -39,7 +39,7 @@ struct IngestOptions {
   // that of the thread that makes them.
   int nice = 0;
 
-  size_t streams_max = 256;
+  size_t streams_max = 384;
 
   // A stream with this much in flight is told to wait.
   uint64_t stream_window_bytes = uint64_t{32} << 20;
@@ -232,10 +232,7 @@ class IngestPipeline final : public ChunkSink {
   int64_t FirstTokenAhead(std::string_view run, int64_t stored_end)
       ABSL_LOCKS_EXCLUDED(mu_);
   absl::StatusOr<storage::RunInfo> JoinRun(const StreamSpec& spec);
-  absl::StatusOr<storage::RunInfo> CreateOrGetRun(std::string_view name,
-                                                  int32_t world_size,
-                                                  std::string_view job,
-                                                  std::string_view owner);
+  absl::StatusOr<storage::RunInfo> CreateOrGetRun(const StreamSpec& spec);
   // Checks that the caller may change the run, which is held: so it is the same
   // until the change is made.
   absl::Status CheckHeldRun(std::string_view run, const access::Caller& caller);

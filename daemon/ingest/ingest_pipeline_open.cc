@@ -202,18 +202,19 @@ absl::Status IngestPipeline::AwaitPredecessor(const StreamSpec& spec) {
 }
 
 absl::StatusOr<storage::RunInfo> IngestPipeline::CreateOrGetRun(
-    std::string_view name, int32_t world_size, std::string_view job,
-    std::string_view owner) {
-  absl::StatusOr<storage::RunInfo> found = runs_.GetRun(name);
+    const StreamSpec& spec) {
+  absl::StatusOr<storage::RunInfo> found = runs_.GetRun(spec.run);
   if (found.status().code() == Code::kNotFound) {
-    found = runs_.CreateRun({std::string(name),
-                             world_size,
-                             {},
-                             std::string(job),
-                             std::string(owner)});
+    found = runs_.CreateRun(
+        {.name = spec.run,
+         .world_size = spec.world_size,
+         .labels = {},
+         .job = spec.job,
+         .owner = spec.caller.name,
+         .is_for_admin = spec.caller.role == access::Role::kAdmin});
     // RunService may have made it in between.
     if (found.status().code() == Code::kAlreadyExists) {
-      found = runs_.GetRun(name);
+      found = runs_.GetRun(spec.run);
     }
   }
   return found;
@@ -221,11 +222,9 @@ absl::StatusOr<storage::RunInfo> IngestPipeline::CreateOrGetRun(
 
 absl::StatusOr<storage::RunInfo> IngestPipeline::JoinRun(
     const StreamSpec& spec) {
-  MSITD_ASSIGN_OR_RETURN(storage::RunInfo run,
-                         spec.restored_run.has_value()
-                             ? runs_.GetRun(spec.run)
-                             : CreateOrGetRun(spec.run, spec.world_size,
-                                              spec.job, spec.caller.name));
+  MSITD_ASSIGN_OR_RETURN(storage::RunInfo run, spec.restored_run.has_value()
+                                                   ? runs_.GetRun(spec.run)
+                                                   : CreateOrGetRun(spec));
   MSITD_RETURN_IF_ERROR(
       access::CheckMayAdd(spec.caller, run.spec.owner, spec.run));
   if (run.sealed) return RunSealed(spec.run, "is sealed");

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "daemon/access/fair_shares.h"
 #include "daemon/ingest/chunk_sink.h"
 #include "daemon/ingest/token_pace.h"
 #include "protos/base/stream_coverage.h"
@@ -60,6 +61,7 @@ struct IngestStream {
   // Reported, not yet passed to the store.
   std::optional<StreamCoverage> coverage;
   TokenPace pace;
+  access::FairShares::Grant share;  // Of the streams that may be open.
   // A capture policy that the peer has not heard of; null if there is none.
   std::shared_ptr<const std::string> new_policy;
 

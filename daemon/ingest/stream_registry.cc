@@ -21,14 +21,7 @@ absl::StatusOr<StreamHandle> StreamRegistry::Predecessor(
 }
 
 absl::Status StreamRegistry::Add(StreamHandle stream) {
-  if (size() >= streams_max_) {
-    return WithReason(
-        WithMetadata(
-            MakeStatus(absl::StatusCode::kResourceExhausted,
-                       "{} streams are open, no more are taken", size()),
-            "limit", std::to_string(streams_max_)),
-        ErrorReason::kStreamsExhausted);
-  }
+  MSITD_ASSIGN_OR_RETURN(stream->share, shares_.Acquire(stream->spec.caller));
   const StreamSpec& spec = stream->spec;
   MSITD_CHECK(
       by_rank_.emplace(std::pair(spec.run, spec.rank), std::move(stream))
@@ -43,7 +36,8 @@ void StreamRegistry::Release(IngestStream& stream) {
   ++released_count_;
 }
 
-void StreamRegistry::Remove(const IngestStream& stream) {
+void StreamRegistry::Remove(IngestStream& stream) {
+  stream.share.Release();
   if (stream.released) {
     --released_count_;
     return;

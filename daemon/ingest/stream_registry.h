@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/access/fair_shares.h"
 #include "daemon/ingest/ingest_stream.h"
 
 namespace msitd::ingest {
@@ -21,8 +22,11 @@ namespace msitd::ingest {
 // Thread-compatible: the pipeline guards it with its mutex.
 class StreamRegistry {
  public:
-  // At most `streams_max` streams at a time.
-  explicit StreamRegistry(size_t streams_max) : streams_max_(streams_max) {}
+  // At most `streams_max` streams at a time, divided among callers.
+  explicit StreamRegistry(size_t streams_max)
+      : shares_({.what = "streams",
+                 .capacity = streams_max,
+                 .reason = ErrorReason::kStreamsExhausted}) {}
 
   // Returns the stream that has to go before `spec` can come in; null if there
   // is none. That is the stream of the same rank if it is ending, or if it has
@@ -39,7 +43,7 @@ class StreamRegistry {
 
   // Frees the rank of a stream that is ending; it counts until Remove.
   void Release(IngestStream& stream);
-  void Remove(const IngestStream& stream);
+  void Remove(IngestStream& stream);
   // True if the stream has its rank.
   bool Contains(const IngestStream& stream) const;
 
@@ -52,7 +56,7 @@ class StreamRegistry {
   size_t size() const { return by_rank_.size() + released_count_; }
 
  private:
-  const size_t streams_max_;
+  access::FairShares shares_;
   std::map<std::pair<std::string, int32_t>, StreamHandle> by_rank_;
   size_t released_count_ = 0;
 };

@@ -26,11 +26,19 @@ double ToDouble(uint64_t n) { return static_cast<double>(n); }
 
 static_assert(kStatusCodeNames.size() == service::TaskPool::kCodeCount);
 
-void AddState(ingest::StorageState state, MetricPage& page) {
+void AddState(ingest::StorageState state, const storage::StoreStats& store,
+              MetricPage& page) {
   using State = ingest::StorageState;
-  page.Add(kStorageState, "ok", state == State::kOk ? 1 : 0);
-  page.Add(kStorageState, "full", state == State::kFull ? 1 : 0);
-  page.Add(kStorageState, "failed", state == State::kFailed ? 1 : 0);
+  const bool is_read_only = !store.read_only_reason.empty();
+  const bool is_ok = state == State::kOk && !is_read_only;
+  const bool is_degraded = is_ok && store.missing.count > 0;
+  page.Add(kStorageState, "ok", is_ok && !is_degraded ? 1 : 0);
+  page.Add(kStorageState, "full",
+           state == State::kFull && !is_read_only ? 1 : 0);
+  page.Add(kStorageState, "failed",
+           state == State::kFailed && !is_read_only ? 1 : 0);
+  page.Add(kStorageState, "degraded", is_degraded ? 1 : 0);
+  page.Add(kStorageState, "read_only", is_read_only ? 1 : 0);
 }
 
 void AddArchives(const archive::ArchiveCounts& counts, MetricPage& page) {
@@ -100,7 +108,7 @@ void AddProcess(MetricPage& page) {
 void NodeMetrics::AddIngest(MetricPage& page) const {
   const ingest::IngestStats ingest = parts_.pipeline.Stats();
   const storage::StoreStats store = parts_.store.Stats();
-  AddState(ingest.storage_state, page);
+  AddState(ingest.storage_state, store, page);
   page.Add(kOpenStreams, ToDouble(ingest.open_stream_count));
   page.Add(kStreamsMax, static_cast<double>(parts_.streams_max));
   page.Add(kIngestBytes, ToDouble(store.committed_bytes));
@@ -150,6 +158,10 @@ void NodeMetrics::AddCalls(MetricPage& page) const {
   }
   page.Add(kActiveComparisons,
            static_cast<double>(parts_.active_comparisons()));
+  const compare::BoundedComparisons::Stats stored = parts_.stored_comparisons();
+  page.Add(kComparisonBytes, ToDouble(stored.bytes));
+  page.Add(kComparisonBytesMax, ToDouble(stored.bytes_max));
+  page.Add(kRemovedComparisons, ToDouble(stored.removed_count));
 }
 
 void NodeMetrics::AddStore(const storage::StoreStats& store,
@@ -167,6 +179,8 @@ void NodeMetrics::AddStore(const storage::StoreStats& store,
   page.Add(kRetentionFailing, parts_.retention_error().empty() ? 0 : 1);
   AddUpkeep(store, page);
   page.Add(kVerifyFailing, parts_.verify_error().empty() ? 0 : 1);
+  page.Add(kMissingSegments, ToDouble(store.missing.count));
+  page.Add(kMissingBytes, ToDouble(store.missing.bytes));
 }
 
 std::string NodeMetrics::Text() const {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "daemon/archive/archive_jobs.h"
+#include "daemon/compare/job/bounded_comparisons.h"
 #include "daemon/ingest/buffer_pool.h"
 #include "daemon/ingest/ingest_pipeline.h"
 #include "daemon/metrics/metric_page.h"
@@ -28,6 +29,7 @@ class NodeMetrics {
     int64_t streams_max = 0;
     // All may be called from any thread.
     std::function<int64_t()> active_comparisons;
+    std::function<compare::BoundedComparisons::Stats()> stored_comparisons;
     std::function<std::string()> retention_error;
     std::function<std::string()> verify_error;
     std::function<archive::ArchiveCounts()> archives;

@@ -5,6 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "daemon/access/method_rules.h"
@@ -95,6 +98,35 @@ ingest::VerifyLoop::Options ToVerifyOptions(
   return out;
 }
 
+// How often comparisons are looked through for old ones.
+constexpr std::chrono::seconds kComparisonAgeInterval{10};
+
+// Rows stop so far before tensors would have to make room.
+constexpr uint64_t kRowRoomBytes = uint64_t{64} << 20;
+
+compare::BoundedComparisons::Limits ToComparisonLimits(
+    const config::DaemonConfig& config) {
+  compare::BoundedComparisons::Limits out;
+  out.bytes_max = static_cast<uint64_t>(config.retain_comparison_bytes);
+  out.age_max = std::chrono::seconds(config.retain_comparison_age_s);
+  if (config.retain_disk_free_bytes == 0) return out;
+  const auto free_min =
+      static_cast<uint64_t>(config.retain_disk_free_bytes) + kRowRoomBytes;
+  out.check_room = [directory = config.data_dir, free_min] {
+    std::error_code error;
+    const auto space = std::filesystem::space(directory, error);
+    if (error || space.available >= free_min) return absl::OkStatus();
+    return WithReason(
+        MakeStatus(absl::StatusCode::kResourceExhausted,
+                   "the disk has {} bytes left, too few for rows of "
+                   "comparisons: tensors would have to make room "
+                   "(retain_disk_free_bytes)",
+                   space.available),
+        ErrorReason::kDiskFull);
+  };
+  return out;
+}
+
 absl::StatusOr<std::unique_ptr<storage::ArchivePlaces>> OpenArchives(
     const config::DaemonConfig& config) {
   storage::ArchivePlaces::Options options;
@@ -160,13 +192,13 @@ absl::StatusOr<std::string> NodeServer::OwnerOfComparison(
   return found.comparison.owner();
 }
 
-NodeServer::NodeServer(const config::DaemonConfig& config,
-                       storage::Store& store,
-                       std::unique_ptr<storage::ArchivePlaces> archive_places,
-                       std::unique_ptr<storage::RunReaders> run_sources,
-                       std::unique_ptr<compare::ComparisonJobs> comparisons,
-                       access::AccessPolicy policy,
-                       std::unique_ptr<access::AuditLog> audit)
+NodeServer::NodeServer(
+    const config::DaemonConfig& config, storage::Store& store,
+    std::unique_ptr<storage::ArchivePlaces> archive_places,
+    std::unique_ptr<storage::RunReaders> run_sources,
+    std::unique_ptr<compare::BoundedComparisons> stored_comparisons,
+    std::unique_ptr<compare::ComparisonJobs> comparisons,
+    access::AccessPolicy policy, std::unique_ptr<access::AuditLog> audit)
     : policy_(std::move(policy)),
       gatekeeper_(
           {[this, &store](std::string_view name) {
@@ -192,8 +224,9 @@ NodeServer::NodeServer(const config::DaemonConfig& config,
       retention_(store.upkeep(), ToRetentionOptions(config)),
       verify_(store.upkeep(), ToVerifyOptions(config)),
       archive_places_(std::move(archive_places)),
+      stored_comparisons_(std::move(stored_comparisons)),
       archive_jobs_({store.runs(), store.readers(), store.attachments(),
-                     store.comparisons(), *archive_places_, pipeline_},
+                     *stored_comparisons_, *archive_places_, pipeline_},
                     {.archive_url = config.archive_url}),
       run_sources_(std::move(run_sources)),
       comparisons_(std::move(comparisons)),
@@ -209,12 +242,14 @@ NodeServer::NodeServer(const config::DaemonConfig& config,
       metrics_({store.upkeep(), pipeline_, buffers_, pools(),
                 config.max_streams,
                 [this] { return comparisons_->live_count(); },
+                [this] { return stored_comparisons_->Read(); },
                 [this] { return retention_.error(); },
                 [this] { return verify_.error(); },
                 [this] { return archive_jobs_.Counts(); }}),
       node_service_(
           {std::string(config::Version()), store.upkeep(), pipeline_,
            [this] { return comparisons_->live_count(); },
+           [this] { return stored_comparisons_->Read(); },
            [this] { return retention_.error(); },
            [this] { return verify_.error(); },
            [this] { return archive_jobs_.Counts(); },
@@ -223,6 +258,17 @@ NodeServer::NodeServer(const config::DaemonConfig& config,
           control_tasks_, admission()) {
   comparisons_->WatchStreams(
       [this](std::string_view run) { return pipeline_.ActivityOf(run); });
+  if (config.retain_comparison_age_s == 0) return;
+  comparison_age_.Start("comparison-age", [this] {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    const absl::Status status = stored_comparisons_->RemoveOld(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+    if (!status.ok()) {
+      log::Get("server")->warn("old comparisons stay for now: {}",
+                               Message(status));
+    }
+    return kComparisonAgeInterval;
+  });
 }
 
 absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
@@ -232,9 +278,12 @@ absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
   MSITD_ASSIGN_OR_RETURN(auto archive_places, OpenArchives(config));
   auto run_sources = std::make_unique<storage::SourcedRunReaders>(
       store.readers(), MakeSources(config, *archive_places));
+  MSITD_ASSIGN_OR_RETURN(auto stored_comparisons,
+                         compare::BoundedComparisons::Create(
+                             store.comparisons(), ToComparisonLimits(config)));
   MSITD_ASSIGN_OR_RETURN(
       std::unique_ptr<compare::ComparisonJobs> comparisons,
-      compare::ComparisonJobs::Create(*run_sources, store.comparisons(),
+      compare::ComparisonJobs::Create(*run_sources, *stored_comparisons,
                                       store.attachments(), options));
   MSITD_ASSIGN_OR_RETURN(access::AccessPolicy policy,
                          access::AccessPolicy::Create(ToAccessOptions(config)));
@@ -244,7 +293,8 @@ absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
   }
   auto out = std::unique_ptr<NodeServer>(new NodeServer(
       config, store, std::move(archive_places), std::move(run_sources),
-      std::move(comparisons), std::move(policy), std::move(audit)));
+      std::move(stored_comparisons), std::move(comparisons), std::move(policy),
+      std::move(audit)));
   archive::RemoveBrokenRestores(store.runs(), out->pipeline_);
   MSITD_RETURN_IF_ERROR(out->StartIngestServer(config));
   const NamedService services[] = {
@@ -328,6 +378,7 @@ absl::Status NodeServer::Stop(std::chrono::steady_clock::time_point deadline) {
   archive_jobs_.Stop();
   retention_.Stop();
   verify_.Stop();
+  comparison_age_.Stop();
   comparisons_->Stop();
   if (grpc_ != nullptr) {
     // gRPC would wait to the end of its grace for a call that never ends.

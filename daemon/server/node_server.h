@@ -11,11 +11,13 @@
 #include "daemon/access/access_policy.h"
 #include "daemon/access/gatekeeper.h"
 #include "daemon/archive/archive_jobs.h"
+#include "daemon/compare/job/bounded_comparisons.h"
 #include "daemon/compare/job/comparison_jobs.h"
 #include "daemon/config/daemon_config.h"
 #include "daemon/ingest/buffer_pool.h"
 #include "daemon/ingest/ingest_pipeline.h"
 #include "daemon/ingest/retention_loop.h"
+#include "daemon/ingest/step_loop.h"
 #include "daemon/ingest/verify_loop.h"
 #include "daemon/metrics/metrics_server.h"
 #include "daemon/remote/ingest_service.h"
@@ -76,6 +78,7 @@ class NodeServer {
   NodeServer(const config::DaemonConfig& config, storage::Store& store,
              std::unique_ptr<storage::ArchivePlaces> archive_places,
              std::unique_ptr<storage::RunReaders> run_sources,
+             std::unique_ptr<compare::BoundedComparisons> stored_comparisons,
              std::unique_ptr<compare::ComparisonJobs> comparisons,
              access::AccessPolicy policy,
              std::unique_ptr<access::AuditLog> audit);
@@ -112,6 +115,8 @@ class NodeServer {
   ingest::RetentionLoop retention_;
   ingest::VerifyLoop verify_;
   std::unique_ptr<storage::ArchivePlaces> archive_places_;
+  std::unique_ptr<compare::BoundedComparisons> stored_comparisons_;
+  ingest::StepLoop comparison_age_;
   archive::ArchiveJobs archive_jobs_;
   // The runs of the store, and of the sources that the configuration allows.
   std::unique_ptr<storage::RunReaders> run_sources_;

@@ -144,6 +144,7 @@ absl::Status ComparisonServiceImpl::Create(
   MSITD_ASSIGN_OR_RETURN(compare::ComparisonPlan plan,
                          ToPlan(request.comparison()));
   plan.owner = call.caller().name;
+  plan.owner_is_admin = call.caller().role == access::Role::kAdmin;
   MSITD_ASSIGN_OR_RETURN(response,
                          jobs_.Start(request.comparison(), std::move(plan),
                                      [&call] { return call.Check(); }));

@@ -152,6 +152,36 @@ void SetArchives(const archive::ArchiveCounts& counts, v1::ArchiveStatus& out) {
   out.set_sent_size_bytes(static_cast<int64_t>(counts.sent_bytes));
 }
 
+void SetMissing(const storage::MissingSegments& missing, v1::NodeStatus& out) {
+  out.set_missing_segment_count(Signed(missing.count));
+  out.set_missing_size_bytes(Signed(missing.bytes));
+  for (const storage::MissingSegment& segment : missing.first) {
+    v1::MissingSegment& one = *out.add_missing_segments();
+    one.set_segment(segment.segment);
+    one.set_size_bytes(Signed(segment.bytes));
+    for (const std::string& run : segment.runs) one.add_runs(run);
+  }
+}
+
+// A state that keeps chunks out comes before one that does not.
+void SetStorageState(const ingest::IngestStats& ingest,
+                     const storage::StoreStats& store, v1::NodeStatus& out) {
+  out.set_storage_state(ToProto(ingest.storage_state));
+  out.set_storage_error(ingest.storage_error);
+  if (!store.read_only_reason.empty()) {
+    out.set_storage_state(v1::NodeStatus::READ_ONLY);
+    out.set_storage_error(store.read_only_reason);
+  } else if (out.storage_state() == v1::NodeStatus::OK &&
+             store.missing.count > 0) {
+    out.set_storage_state(v1::NodeStatus::DEGRADED);
+    out.set_storage_error(fmt::format(
+        "{} segment files are missing, the first is {}: {} bytes of tensors "
+        "cannot be read until they are back",
+        store.missing.count, store.missing.first.front().segment,
+        store.missing.bytes));
+  }
+}
+
 }  // namespace
 
 absl::Status NodeServiceImpl::Status(v1::NodeStatus& out) {
@@ -159,8 +189,8 @@ absl::Status NodeServiceImpl::Status(v1::NodeStatus& out) {
   const storage::StoreStats store = parts_.store.Stats();
   out.set_version(parts_.version);
   SetDuration(std::chrono::steady_clock::now() - start_, *out.mutable_uptime());
-  out.set_storage_state(ToProto(ingest.storage_state));
-  out.set_storage_error(ingest.storage_error);
+  SetStorageState(ingest, store, out);
+  SetMissing(store.missing, out);
   out.set_run_count(Signed(store.run_count));
   out.set_open_stream_count(Signed(ingest.open_stream_count));
   out.set_committed_chunk_count(Signed(store.committed_chunk_count));
@@ -177,6 +207,10 @@ absl::Status NodeServiceImpl::Status(v1::NodeStatus& out) {
   out.set_segment_count(Signed(store.segment_count));
   out.set_disk_free_bytes(Signed(store.disk_free_bytes));
   out.set_active_comparison_count(parts_.active_comparisons());
+  const compare::BoundedComparisons::Stats stored = parts_.stored_comparisons();
+  out.set_comparison_size_bytes(Signed(stored.bytes));
+  out.set_comparison_size_bytes_max(Signed(stored.bytes_max));
+  out.set_expired_comparison_count(Signed(stored.removed_count));
   out.set_recovered_frame_count(Signed(store.recovered_frame_count));
   out.set_torn_frame_count(Signed(store.torn_frame_count));
   out.set_corrupt_frame_count(Signed(store.corrupt_frame_count));

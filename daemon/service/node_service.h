@@ -6,6 +6,7 @@
 #include <string>
 
 #include "daemon/archive/archive_jobs.h"
+#include "daemon/compare/job/bounded_comparisons.h"
 #include "daemon/ingest/ingest_pipeline.h"
 #include "daemon/service/call/bounded_service.h"
 #include "daemon/service/call/task_pool.h"
@@ -24,6 +25,7 @@ class NodeServiceImpl final : public BoundedService<v1::NodeService> {
     ingest::IngestPipeline& pipeline;
     // The number of comparisons that run or wait.
     std::function<int64_t()> active_comparisons;
+    std::function<compare::BoundedComparisons::Stats()> stored_comparisons;
     // Why no room can be made, and why nothing can be checked.
     std::function<std::string()> retention_error;
     std::function<std::string()> verify_error;

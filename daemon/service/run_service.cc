@@ -163,6 +163,7 @@ absl::Status RunServiceImpl::Create(const access::Caller& caller,
                                     v1::Run& response) {
   MSITD_ASSIGN_OR_RETURN(storage::RunSpec spec, ToSpec(request.run()));
   spec.owner = caller.name;
+  spec.is_for_admin = caller.role == access::Role::kAdmin;
   return Answer(runs_.CreateRun(spec), response);
 }
 

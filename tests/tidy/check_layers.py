@@ -278,6 +278,7 @@ MODULES: dict[str, Module] = {
             *PROTOS,
             *STORAGE_FACE,
             LOG,
+            ACCESS,
             "daemon/compare",
             "daemon/compare/shard",
             "daemon/compare/match",

@@ -61,6 +61,7 @@ struct ComparisonPlan {
   ActivitySource activity = {};
   std::chrono::milliseconds silence = kSilence;
   std::string owner = {};  // See v1.Comparison.owner.
+  bool owner_is_admin = false;
   // Where the runs lie; empty for the store at hand.
   std::string golden_source = {};
   std::string target_source = {};

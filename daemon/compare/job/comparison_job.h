@@ -76,6 +76,7 @@ class ComparisonJob final : private ComparisonObserver {
   uint64_t id() const { return id_; }
 
   bool follows() const { return plan_.follow; }
+  const std::string& owner() const { return plan_.owner; }
 
   // Compares what there is to compare, and stores rows, counts and the end.
   // False if it follows runs that may grow: to be called again once HasNews.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "daemon/compare/job/comparison_name.h"
@@ -47,7 +48,29 @@ absl::Status NotEnded(uint64_t id) {
                     ErrorReason::kFieldInvalid);
 }
 
+access::Caller OwnerOf(const ComparisonPlan& plan) {
+  return {plan.owner,
+          plan.owner_is_admin ? access::Role::kAdmin : access::Role::kReader};
+}
+
 }  // namespace
+
+ComparisonJobs::ComparisonJobs(storage::RunReaders& readers,
+                               storage::Comparisons& store,
+                               storage::Attachments& attachments,
+                               const Options& options)
+    : readers_(readers),
+      store_(store),
+      attachments_(attachments),
+      options_(options),
+      live_shares_({.what = "comparisons that run or wait",
+                    .capacity = static_cast<uint64_t>(options.active_max) +
+                                static_cast<uint64_t>(options.waiting_max),
+                    .reason = ErrorReason::kComparisonsExhausted}),
+      follower_shares_(
+          {.what = "comparisons that follow their runs",
+           .capacity = static_cast<uint64_t>(options.followers_max),
+           .reason = ErrorReason::kComparisonsExhausted}) {}
 
 absl::StatusOr<std::unique_ptr<ComparisonJobs>> ComparisonJobs::Create(
     storage::RunReaders& readers, storage::Comparisons& store,
@@ -142,35 +165,26 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
   comparison.set_first_hopeless_row(-1);
   *comparison.mutable_create_time() = Now();
 
-  const bool follows = plan.follow;
   plan.activity = activity_;
   plan.silence = options_.silence;
   // Reading a mapping takes time and memory: as many are read at a time as
   // there may be comparisons.
-  MSITD_RETURN_IF_ERROR(Reserve(follows));
+  MSITD_ASSIGN_OR_RETURN(access::FairShares::Grant share, Reserve(plan));
   if (plan.mapping.has_value()) {
-    const absl::Status status = CheckMapping(*plan.mapping, comparison);
-    if (!status.ok()) {
-      const MutexLock lock(mu_);
-      GiveBack(follows);
-      return status;
-    }
+    MSITD_RETURN_IF_ERROR(CheckMapping(*plan.mapping, comparison));
   }
-  const absl::StatusOr<uint64_t> id =
-      store_.CreateComparison(comparison.SerializeAsString(), runs);
-  Job job;
-  if (id.ok()) {
-    comparison.set_name(FormatComparisonName(*id));
-    job = std::make_shared<ComparisonJob>(readers_, store_, attachments_, *id,
-                                          comparison, std::move(plan));
-  }
+  MSITD_ASSIGN_OR_RETURN(
+      const uint64_t id,
+      store_.CreateComparison(comparison.SerializeAsString(), runs));
+  comparison.set_name(FormatComparisonName(id));
+  const auto job = std::make_shared<ComparisonJob>(
+      readers_, store_, attachments_, id, comparison, std::move(plan));
   {
     MutexLock lock(mu_);
-    GiveBack(follows);
-    if (!id.ok()) return id.status();
-    jobs_[*id] = job;
+    jobs_[id] = job;
     if (!stopping_) {
-      queue_.push_back(job);
+      shares_[id] = std::move(share);
+      queue_.Push(job->owner(), job);
       changed_.NotifyAll();
       followers_changed_.NotifyAll();
       return comparison;
@@ -192,40 +206,16 @@ absl::Status ComparisonJobs::CheckMapping(MappingSource& source,
   return absl::OkStatus();
 }
 
-void ComparisonJobs::GiveBack(bool follows) {
-  --reserved_count_;
-  if (follows) --reserved_follower_count_;
-}
-
 absl::Status ComparisonJobs::CheckServing() {
   MutexLock lock(mu_);
   return stopping_ ? NotServing() : absl::OkStatus();
 }
 
-absl::Status ComparisonJobs::Reserve(bool follows) {
-  MutexLock lock(mu_);
-  if (stopping_) return NotServing();
-  const auto is_follower = [](const Job& job) { return job->follows(); };
-  const auto followers =
-      std::count_if(running_.begin(), running_.end(), is_follower) +
-      std::count_if(queue_.begin(), queue_.end(), is_follower) +
-      static_cast<ptrdiff_t>(parked_.size()) + reserved_follower_count_;
-  const auto live =
-      static_cast<ptrdiff_t>(running_.size() + queue_.size() + parked_.size()) +
-      reserved_count_;
-  const ptrdiff_t count = follows ? followers : live - followers;
-  const int count_max = follows ? options_.followers_max
-                                : options_.active_max + options_.waiting_max;
-  if (count >= count_max) {
-    return WithReason(
-        MakeStatus(absl::StatusCode::kResourceExhausted,
-                   "{} comparisons {}, as many as there may be", count,
-                   follows ? "follow their runs" : "run or wait"),
-        ErrorReason::kComparisonsExhausted);
-  }
-  ++reserved_count_;
-  if (follows) ++reserved_follower_count_;
-  return absl::OkStatus();
+absl::StatusOr<access::FairShares::Grant> ComparisonJobs::Reserve(
+    const ComparisonPlan& plan) {
+  MSITD_RETURN_IF_ERROR(CheckServing());
+  access::FairShares& shares = plan.follow ? follower_shares_ : live_shares_;
+  return shares.Acquire(OwnerOf(plan));
 }
 
 absl::StatusOr<ComparisonView> ComparisonJobs::Get(uint64_t id) {
@@ -249,9 +239,9 @@ absl::StatusOr<ComparisonView> ComparisonJobs::Look(uint64_t id) {
 
 int ComparisonJobs::CountAhead(const Job& job) {
   MutexLock lock(mu_);
-  const auto it = std::find(queue_.begin(), queue_.end(), job);
-  if (it == queue_.end()) return 0;
-  return static_cast<int>(it - queue_.begin() + std::ssize(running_));
+  const std::optional<size_t> count = queue_.CountBefore(job);
+  if (!count.has_value()) return 0;
+  return static_cast<int>(*count + running_.size());
 }
 
 std::shared_ptr<void> ComparisonJobs::AddReader(uint64_t id) {
@@ -380,9 +370,7 @@ bool ComparisonJobs::StopWaiting(uint64_t id, uint64_t waiter) {
 }
 
 int ComparisonJobs::live_count() {
-  MutexLock lock(mu_);
-  return static_cast<int>(running_.size() + queue_.size() + parked_.size()) +
-         reserved_count_;
+  return static_cast<int>(live_shares_.used() + follower_shares_.used());
 }
 
 void ComparisonJobs::Stop() {
@@ -391,8 +379,9 @@ void ComparisonJobs::Stop() {
     MutexLock lock(mu_);
     stopping_ = true;
     waiting.swap(parked_);
-    waiting.insert(waiting.end(), queue_.begin(), queue_.end());
-    queue_.clear();
+    const std::vector<Job> queued = queue_.Clear();
+    waiting.insert(waiting.end(), queued.begin(), queued.end());
+    for (const Job& job : waiting) shares_.erase(job->id());
     for (const Job& job : running_) {
       job->Stop(ComparisonJob::StopCause::kShutdown);
     }
@@ -414,8 +403,7 @@ void ComparisonJobs::Work() {
       MutexLock lock(mu_);
       while (queue_.empty() && !stopping_) changed_.Wait(mu_);
       if (stopping_) return;
-      job = queue_.front();
-      queue_.pop_front();
+      job = *queue_.Pop();
       running_.push_back(job);
     }
     const bool has_ended = job->Run();
@@ -425,6 +413,8 @@ void ComparisonJobs::Work() {
     {
       MutexLock lock(mu_);
       std::erase(running_, job);
+      queue_.Finish(job->owner());
+      shares_.erase(job->id());
     }
     Retire(job);
   }
@@ -434,6 +424,7 @@ bool ComparisonJobs::Park(const Job& job) {
   MutexLock lock(mu_);
   if (stopping_ || job->is_stopping()) return false;
   std::erase(running_, job);
+  queue_.Finish(job->owner());
   parked_.push_back(job);
   return true;
 }
@@ -479,7 +470,7 @@ void ComparisonJobs::LookAfter(const Job& job) {
   if (!job->HasNews()) return;
   MutexLock lock(mu_);
   if (std::erase(parked_, job) == 0) return;
-  queue_.push_back(job);
+  queue_.Push(job->owner(), job);
   changed_.NotifyAll();
 }
 
@@ -491,7 +482,9 @@ ComparisonJobs::Job ComparisonJobs::Find(uint64_t id) {
 
 bool ComparisonJobs::Unqueue(const Job& job) {
   MutexLock lock(mu_);
-  return std::erase(queue_, job) + std::erase(parked_, job) == 1;
+  if (!queue_.Remove(job) && std::erase(parked_, job) == 0) return false;
+  shares_.erase(job->id());
+  return true;
 }
 
 void ComparisonJobs::Retire(const Job& job) {

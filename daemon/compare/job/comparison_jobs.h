@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <thread>
@@ -14,6 +13,8 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/access/fair_queue.h"
+#include "daemon/access/fair_shares.h"
 #include "daemon/compare/job/comparison_engine.h"
 #include "daemon/compare/job/comparison_job.h"
 #include "daemon/compare/job/comparison_outline.h"
@@ -28,8 +29,9 @@
 namespace msitd::compare {
 
 // Comparisons that run at a time, each on a thread of its own, and that wait
-// behind them; and, counted apart, those that follow their runs. One more is
-// refused with COMPARISONS_EXHAUSTED.
+// for them; and, counted apart, those that follow their runs. Both limits are
+// divided among callers (access::FairShares), who take turns
+// (access::FairQueue). One more is refused with COMPARISONS_EXHAUSTED.
 inline constexpr int kActiveComparisonsMax = 2;
 inline constexpr int kWaitingComparisonsMax = 64;
 inline constexpr int kFollowersMax = 64;
@@ -165,11 +167,7 @@ class ComparisonJobs {
   using Job = std::shared_ptr<ComparisonJob>;
 
   ComparisonJobs(storage::RunReaders& readers, storage::Comparisons& store,
-                 storage::Attachments& attachments, const Options& options)
-      : readers_(readers),
-        store_(store),
-        attachments_(attachments),
-        options_(options) {}
+                 storage::Attachments& attachments, const Options& options);
 
   absl::Status FailUnfinished();
   void Work();
@@ -180,7 +178,7 @@ class ComparisonJobs {
   Job Find(uint64_t id);
   // As Get, and counts as nothing.
   absl::StatusOr<ComparisonView> Look(uint64_t id);
-  // How many are before the job in the queue, and run.
+  // How many are taken from the queue before the job, and run.
   int CountAhead(const Job& job);
   // Takes the job out of the queue, or from where it is parked; false if it is
   // in neither place.
@@ -188,9 +186,9 @@ class ComparisonJobs {
   // Forgets a job that has ended, unless it is the only one to know its end.
   void Retire(const Job& job);
   absl::Status CheckServing();
-  absl::Status Reserve(bool follows);
-  // Frees what Reserve kept.
-  void GiveBack(bool follows) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Takes the share of a comparison that is on its way into the queue.
+  absl::StatusOr<access::FairShares::Grant> Reserve(const ComparisonPlan& plan)
+      ABSL_LOCKS_EXCLUDED(mu_);
   // Reads the mapping, and notes its hash in both.
   absl::Status CheckMapping(MappingSource& source, v1::Comparison& comparison);
   absl::StatusOr<v1::Comparison> Load(uint64_t id);
@@ -207,14 +205,16 @@ class ComparisonJobs {
   Mutex mu_;
   CondVar changed_;
   std::map<uint64_t, Job> jobs_ ABSL_GUARDED_BY(mu_);
-  std::deque<Job> queue_ ABSL_GUARDED_BY(mu_);
+  access::FairQueue<Job> queue_ ABSL_GUARDED_BY(mu_);
   std::vector<Job> running_ ABSL_GUARDED_BY(mu_);
   // Those that wait for their runs to grow, and have no thread.
   std::vector<Job> parked_ ABSL_GUARDED_BY(mu_);
   CondVar followers_changed_;
-  // Comparisons on their way into the queue; and of these, those that follow.
-  int reserved_count_ ABSL_GUARDED_BY(mu_) = 0;
-  int reserved_follower_count_ ABSL_GUARDED_BY(mu_) = 0;
+  // What the comparisons of each caller take, from before they are queued until
+  // their jobs are gone.
+  access::FairShares live_shares_;
+  access::FairShares follower_shares_;
+  std::map<uint64_t, access::FairShares::Grant> shares_ ABSL_GUARDED_BY(mu_);
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   ActivitySource activity_;
   std::vector<std::thread> threads_;  // Changed by Create and Stop only.

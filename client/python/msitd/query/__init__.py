@@ -61,6 +61,7 @@ from msitd.query.listing import Listing
 from msitd.query.node import Node
 from msitd.query.node_types import (
     ArchiveStatus,
+    MissingSegment,
     NodeStatus,
     Stream,
     Verification,
@@ -134,6 +135,7 @@ __all__ = [
     "Matching",
     "Metric",
     "MetricSet",
+    "MissingSegment",
     "Node",
     "NodeStatus",
     "OpPair",

@@ -413,6 +413,8 @@ class Comparison:
     golden_required_ranks: tuple[RankRange, ...] = ()
     """Ranks that the whole answer has to cover, of which this may be a part."""
     target_required_ranks: tuple[RankRange, ...] = ()
+    stored_size_bytes: int = 0
+    """What it takes in the store, before compression."""
 
     @property
     def is_over(self) -> bool:

@@ -79,6 +79,18 @@ class ArchiveStatus:
     sent_size_bytes: int = 0
 
 
+@mirrors("MissingSegment")
+@dataclass(frozen=True)
+class MissingSegment:
+    """A segment that the store needs and whose file is not there."""
+
+    segment: str
+    size_bytes: int = 0
+    """Bytes of tensors in it that should be readable."""
+    runs: tuple[str, ...] = ()
+    """Names of the runs that these belong to; at most 16."""
+
+
 @mirrors("NodeStatus")
 @dataclass(frozen=True)
 class NodeStatus:
@@ -87,7 +99,7 @@ class NodeStatus:
     version: str
     uptime: timedelta | None
     storage_state: str
-    """`ok`, `full` or `failed`."""
+    """`ok`, `full`, `failed`, `degraded` or `read_only`."""
     storage_error: str
     run_count: int
     open_stream_count: int
@@ -124,3 +136,11 @@ class NodeStatus:
     truncated_count: int = 0
     degraded_count: int = 0
     archives: ArchiveStatus | None = None
+    missing_segment_count: int = 0
+    missing_size_bytes: int = 0
+    missing_segments: tuple[MissingSegment, ...] = ()
+    """The first 32 of them."""
+    comparison_size_bytes: int = 0
+    comparison_size_bytes_max: int = 0
+    """0 if there is no limit."""
+    expired_comparison_count: int = 0

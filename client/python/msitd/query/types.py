@@ -201,6 +201,8 @@ class RunCounters:
     """Statistics of tensors that have no bytes; the other counts leave them out."""
     document_count: int = 0
     """Of `value_count`, the documents."""
+    missing_size_bytes: int = 0
+    """Of `size_bytes`, those in segments whose files are not there."""
 
 
 @mirrors("RunArchive")
