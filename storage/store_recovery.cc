@@ -291,7 +291,12 @@ absl::Status StoreImpl::FinishReplay(const std::vector<SegmentFile>& files,
   std::map<uint64_t, uint64_t> ends = replay.known_ends;
   uint64_t& last_end = ends[replay.reached.segment_id];
   last_end = std::max(last_end, replay.reached.offset);
-  MSITD_RETURN_IF_ERROR(segment_watch_->Begin(files, ends));
+  // A store that cannot say what is missing still has everything else.
+  if (const absl::Status begun = segment_watch_->Begin(files, ends);
+      !begun.ok()) {
+    StorageLogger()->error("cannot tell which segments are missing: {}",
+                           Message(begun));
+  }
   {
     const MutexLock lock(stats_mu_);
     stats_.missing = segment_watch_->Missing();
