@@ -17,4 +17,25 @@ inline absl::Status OfArchive(absl::Status status, std::string_view url) {
                     ErrorReason::kSourceFailed);
 }
 
+// True for an error of archiving that stays until somebody acts: damage,
+// another run in the way, a run that is gone. All others may pass: a server
+// that does not answer, a full disk, rights that are missing, a directory that
+// is not mounted.
+inline bool IsPermanentArchiveError(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kUnimplemented:
+      return true;
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kAborted:
+      return HasReason(status, ErrorReason::kRunNotFound);
+    default:
+      return false;
+  }
+}
+
 }  // namespace msitd::storage

@@ -8,6 +8,7 @@
 #include "protos/base/attachment_limits.h"
 #include "protos/base/byte_codec.h"
 #include "protos/base/limits.h"
+#include "protos/base/run_limits.h"
 #include "protos/base/utf8.h"
 #include "protos/chunk/chunk.h"
 #include "protos/status/status.h"
@@ -16,15 +17,20 @@ namespace msitd::storage {
 namespace {
 
 constexpr std::string_view kManifestMagic = "msitd archive\n";
-constexpr uint64_t kFormatVersion = 1;
+// Archives that lack nothing have the first version, so that older daemons read
+// them. The second one adds what is unreadable.
+constexpr uint64_t kFirstVersion = 1;
+constexpr uint64_t kFormatVersion = 2;
 constexpr size_t kHashBytes = 16;
 constexpr size_t kObjectsMax = size_t{1} << 20;
-constexpr size_t kLabelsMax = size_t{1} << 16;
 // Of the place that a part had in the store: bits of the number of its segment,
 // and of its offset in units of kRecordAlignment. Together few enough for a run
 // that is merged from several places.
 constexpr int kFileBits = 22;
 constexpr int kUnitBits = 30;
+// Offsets that stand for bytes that lie in no pack.
+constexpr uint64_t kNoBytes = std::numeric_limits<uint64_t>::max();
+constexpr uint64_t kUnreadableBytes = kNoBytes - 1;
 
 ContentHash HashText128(std::string_view bytes) {
   return chunk::HashBytes(std::as_bytes(std::span(bytes)));
@@ -118,18 +124,18 @@ bool GetRun(ByteReader& in, RunInfo& run) {
   if (world_size < 0 || world_size > int64_t{kRankMax} + 1) return false;
   run.spec.world_size = static_cast<int32_t>(world_size);
   const uint64_t label_count = in.GetVarint();
-  if (!in.ok() || label_count > kLabelsMax) return false;
+  if (!in.ok() || label_count > kRunLabelsMax) return false;
   for (uint64_t i = 0; i < label_count; ++i) {
     std::string key;
     std::string value;
-    if (!GetShown(in, kManifestBytesMax, key) ||
-        !GetShown(in, kManifestBytesMax, value)) {
+    if (!GetShown(in, kRunLabelBytesMax, key) ||
+        !GetShown(in, kRunLabelBytesMax, value) || !IsRunLabel(key, value)) {
       return false;
     }
     run.spec.labels.emplace(std::move(key), std::move(value));
   }
   if (!GetShown(in, kJobBytesMax, run.spec.job) ||
-      !GetShown(in, kManifestBytesMax, run.spec.owner)) {
+      !GetShown(in, kOwnerBytesMax, run.spec.owner)) {
     return false;
   }
   run.sealed = true;
@@ -137,8 +143,15 @@ bool GetRun(ByteReader& in, RunInfo& run) {
   run.seal_time_ns = in.GetSigned();
   run.capture_policy = in.GetText();
   run.counters.token_end = in.GetSigned();
-  EachCounter(run.counters, [&](uint64_t& count) { count = in.GetVarint(); });
-  return in.ok() && !run.spec.name.empty();
+  bool are_counts = true;
+  EachCounter(run.counters, [&](uint64_t& count) {
+    count = in.GetVarint();
+    are_counts &= count <= StreamCoverage::kCountMax;
+  });
+  return in.ok() && are_counts && !run.spec.name.empty() &&
+         run.create_time_ns >= 0 && run.seal_time_ns >= 0 &&
+         run.capture_policy.size() <= kCapturePolicyBytesMax &&
+         run.counters.token_end >= 0 && run.counters.token_end <= kTokenMax + 1;
 }
 
 bool GetCoverage(ByteReader& in, std::vector<RankCoverage>& coverage) {
@@ -151,8 +164,12 @@ bool GetCoverage(ByteReader& in, std::vector<RankCoverage>& coverage) {
     const uint64_t number = in.GetVarint();
     if (number > kRankMax) return false;
     rank.rank = static_cast<int32_t>(number);
-    EachCount(rank, [&](uint64_t& value) { value = in.GetVarint(); });
-    if (!in.ok() || !IsSound(rank.total)) return false;
+    bool are_counts = true;
+    EachCount(rank, [&](uint64_t& value) {
+      value = in.GetVarint();
+      are_counts &= value <= StreamCoverage::kCountMax;
+    });
+    if (!in.ok() || !are_counts || !IsSound(rank.total)) return false;
     if (i > 0 && coverage[i - 1].rank >= rank.rank) return false;
   }
   return true;
@@ -164,8 +181,9 @@ bool GetAttachments(ByteReader& in, std::vector<ArchivedAttachment>& out) {
   for (uint64_t i = 0; i < count; ++i) {
     ArchivedAttachment& attachment = out.emplace_back();
     AttachmentInfo& info = attachment.info;
-    if (!GetShown(in, kManifestBytesMax, info.name) ||
-        !GetShown(in, kManifestBytesMax, info.media_type)) {
+    if (!GetShown(in, kAttachmentNameBytesMax, info.name) ||
+        info.name.empty() ||
+        !GetShown(in, kMediaTypeBytesMax, info.media_type)) {
       return false;
     }
     info.create_time_ns = in.GetSigned();
@@ -180,11 +198,27 @@ bool GetAttachments(ByteReader& in, std::vector<ArchivedAttachment>& out) {
   return true;
 }
 
+bool GetUnreadable(ByteReader& in, UnreadableItems& out) {
+  out.tensor_count = in.GetVarint();
+  out.attachment_count = in.GetVarint();
+  const uint64_t count = in.GetVarint();
+  if (!in.ok() || out.tensor_count > kArchiveEntriesMax ||
+      out.attachment_count > kRunAttachmentsMax ||
+      count > UnreadableItems::kTextsMax) {
+    return false;
+  }
+  out.texts.resize(count);
+  return std::all_of(
+      out.texts.begin(), out.texts.end(), [&](std::string& text) {
+        return GetShown(in, UnreadableItems::kTextBytesMax, text);
+      });
+}
+
 // All but the time and the hash.
 std::string EncodeContent(const ArchiveManifest& manifest) {
   std::string bytes(kManifestMagic);
   ByteWriter out(bytes);
-  out.PutVarint(kFormatVersion);
+  out.PutVarint(manifest.unreadable.empty() ? kFirstVersion : kFormatVersion);
   PutRun(out, manifest.run);
   out.PutVarint(manifest.coverage.size());
   for (const RankCoverage& rank : manifest.coverage) {
@@ -205,6 +239,11 @@ std::string EncodeContent(const ArchiveManifest& manifest) {
   }
   out.PutVarint(manifest.entry_count);
   out.PutVarint(manifest.part_count);
+  if (manifest.unreadable.empty()) return bytes;
+  out.PutVarint(manifest.unreadable.tensor_count);
+  out.PutVarint(manifest.unreadable.attachment_count);
+  out.PutVarint(manifest.unreadable.texts.size());
+  for (const std::string& text : manifest.unreadable.texts) out.PutText(text);
   return bytes;
 }
 
@@ -225,12 +264,30 @@ bool GetArchiveObject(ByteReader& in, ArchiveObject& object) {
          object.bytes <= kObjectBytesMax;
 }
 
+void UnreadableItems::Add(uint64_t& count, std::string_view name,
+                          std::string_view problem) {
+  ++count;
+  if (texts.size() == kTextsMax) return;
+  std::string text = fmt::format("{}: {}", name, problem);
+  if (text.size() > kTextBytesMax) text.resize(kTextBytesMax);
+  // Names and errors may have bytes that no text has.
+  while (!text.empty() && !IsValidUtf8(text)) text.pop_back();
+  std::erase(text, '\0');
+  texts.push_back(std::move(text));
+}
+
 uint64_t ArchiveManifest::ObjectBytes() const {
-  uint64_t bytes = directory.bytes;
-  for (const ArchiveObject& object : indexes) bytes += object.bytes;
-  for (const ArchiveObject& object : packs) bytes += object.bytes;
-  for (const ArchivedAttachment& one : attachments) bytes += one.object.bytes;
+  uint64_t bytes = 0;
+  for (const ArchiveObject& object : Objects()) bytes += object.bytes;
   return bytes;
+}
+
+std::vector<ArchiveObject> ArchiveManifest::Objects() const {
+  std::vector<ArchiveObject> out = {directory};
+  out.insert(out.end(), indexes.begin(), indexes.end());
+  out.insert(out.end(), packs.begin(), packs.end());
+  for (const ArchivedAttachment& one : attachments) out.push_back(one.object);
+  return out;
 }
 
 std::string EncodeManifest(const ArchiveManifest& manifest) {
@@ -270,22 +327,25 @@ absl::StatusOr<ArchiveManifest> DecodeManifest(std::string_view bytes) {
   }
   ByteReader in(body.substr(kManifestMagic.size()));
   ArchiveManifest out;
-  const bool is_version = in.GetVarint() == kFormatVersion;
-  if (!is_version || !GetRun(in, out.run) || !GetCoverage(in, out.coverage) ||
-      !GetAttachments(in, out.attachments) ||
+  const uint64_t version = in.GetVarint();
+  if (version < kFirstVersion || !GetRun(in, out.run) ||
+      !GetCoverage(in, out.coverage) || !GetAttachments(in, out.attachments) ||
       !GetArchiveObject(in, out.directory) || !GetObjects(in, out.indexes) ||
       !GetObjects(in, out.packs)) {
     return Damaged("the manifest holds what no archive has");
   }
   out.entry_count = in.GetVarint();
   out.part_count = in.GetVarint();
+  if (version >= kFormatVersion && !GetUnreadable(in, out.unreadable)) {
+    return Damaged("the manifest holds what no archive has");
+  }
   out.archive_time_ns = in.GetSigned();
   if (!in.done()) return Damaged("the manifest holds what no archive has");
   return out;
 }
 
 absl::StatusOr<PartPlace> ArchivedPlace(const PartPlace& received,
-                                        const PackPlace* pack) {
+                                        const ArchivedBytes& bytes) {
   const uint64_t unit = received.offset / kRecordAlignment;
   if (received.file >> kFileBits != 0 || unit >> kUnitBits != 0) {
     return MakeStatus(absl::StatusCode::kFailedPrecondition,
@@ -294,16 +354,26 @@ absl::StatusOr<PartPlace> ArchivedPlace(const PartPlace& received,
   }
   PartPlace place;
   place.file = received.file << kUnitBits | unit;
-  place.offset = std::numeric_limits<uint64_t>::max();
-  if (pack != nullptr) place.offset = uint64_t{pack->pack} << 32 | pack->offset;
+  switch (bytes.state) {
+    case PackedBytes::kNone:
+      place.offset = kNoBytes;
+      break;
+    case PackedBytes::kUnreadable:
+      place.offset = kUnreadableBytes;
+      break;
+    case PackedBytes::kPacked:
+      place.offset = uint64_t{bytes.place.pack} << 32 | bytes.place.offset;
+      break;
+  }
   return place;
 }
 
-bool FindPackPlace(const PartPlace& place, PackPlace& out) {
-  if (place.offset == std::numeric_limits<uint64_t>::max()) return false;
-  out.pack = static_cast<uint32_t>(place.offset >> 32);
-  out.offset = place.offset & 0xffffffff;
-  return true;
+ArchivedBytes FindArchivedBytes(const PartPlace& place) {
+  if (place.offset == kNoBytes) return {PackedBytes::kNone};
+  if (place.offset == kUnreadableBytes) return {PackedBytes::kUnreadable};
+  return {
+      PackedBytes::kPacked,
+      {static_cast<uint32_t>(place.offset >> 32), place.offset & 0xffffffff}};
 }
 
 PartPlace ReceivedPlace(const PartPlace& place) {

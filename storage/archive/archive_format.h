@@ -42,6 +42,22 @@ struct ArchivedAttachment {
   ArchiveObject object;
 };
 
+// What a copy of a run lacks because it could not be read. Such a copy is
+// better than none, but nobody may take it for the whole run.
+struct UnreadableItems {
+  static constexpr size_t kTextsMax = 16;
+  static constexpr size_t kTextBytesMax = 1024;
+
+  uint64_t tensor_count = 0;  // Tensors that lack some or all of their bytes.
+  uint64_t attachment_count = 0;
+  // The first of them, each with its error, for people.
+  std::vector<std::string> texts;
+
+  bool empty() const { return tensor_count == 0 && attachment_count == 0; }
+  // Counts one more in `count`, one of the two above.
+  void Add(uint64_t& count, std::string_view name, std::string_view problem);
+};
+
 // What the manifest says: the run, and the objects that hold it.
 struct ArchiveManifest {
   RunInfo run;
@@ -53,8 +69,11 @@ struct ArchiveManifest {
   uint64_t entry_count = 0;
   uint64_t part_count = 0;      // Distinct ones, in the packs.
   int64_t archive_time_ns = 0;  // Since the Unix epoch.
+  UnreadableItems unreadable;
 
   uint64_t ObjectBytes() const;
+  // All objects that the manifest names, in no particular order.
+  std::vector<ArchiveObject> Objects() const;
 };
 
 std::string EncodeManifest(const ArchiveManifest& manifest);
@@ -118,16 +137,28 @@ struct PackPlace {
   uint64_t offset = 0;
 };
 
+// What an archive has of the bytes of a part.
+enum class PackedBytes {
+  kNone,        // They were given up before, or never kept.
+  kPacked,      // They lie in a pack.
+  kUnreadable,  // They could not be read when the run was archived.
+};
+
+// The bytes of a part in an archive; `place` counts for kPacked only.
+struct ArchivedBytes {
+  PackedBytes state = PackedBytes::kNone;
+  PackPlace place = {};
+};
+
 // Returns the place of a part for a reader of an archive. It compares as
-// `received`, its place in the store, does, and says where its bytes lie; null
-// for nowhere: they were given up, or never kept.
+// `received`, its place in the store, does, and says where its bytes lie.
 //
 // Errors: FAILED_PRECONDITION for a place that is too large.
 absl::StatusOr<PartPlace> ArchivedPlace(const PartPlace& received,
-                                        const PackPlace* pack);
+                                        const ArchivedBytes& bytes);
 
-// The inverse. False if the bytes lie nowhere.
-bool FindPackPlace(const PartPlace& place, PackPlace& out);
+// The inverse.
+ArchivedBytes FindArchivedBytes(const PartPlace& place);
 
 // The place that ArchivedPlace was given.
 PartPlace ReceivedPlace(const PartPlace& place);

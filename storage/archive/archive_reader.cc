@@ -31,12 +31,14 @@ struct EntryRange {
 class ArchivedRun {
  public:
   ArchivedRun(std::shared_ptr<ObjectStore> store, std::string folder,
-              ArchiveManifest manifest, ArchiveDirectory directory)
+              ArchiveManifest manifest, ArchiveDirectory directory,
+              LostEntries* lost)
       : store_(std::move(store)),
         folder_(std::move(folder)),
         manifest_(std::move(manifest)),
         directory_(std::move(directory)),
         content_(ContentOf(manifest_)),
+        lost_(lost),
         blocks_(*store_, folder_, manifest_, directory_),
         packs_(*store_, folder_, manifest_, pool_) {
     uint64_t first = 0;
@@ -69,6 +71,7 @@ class ArchivedRun {
         block_begins_.begin() - 1);
   }
   ArchiveBlocks& blocks() { return blocks_; }
+  LostEntries* lost() const { return lost_; }
   PackReader& packs() { return packs_; }
 
   // Calls `take(group, token, range)` for each coordinate that agrees with the
@@ -105,6 +108,7 @@ class ArchivedRun {
   const ArchiveManifest manifest_;
   const ArchiveDirectory directory_;
   const ContentHash content_;
+  LostEntries* const lost_;
   // Numbers of the first entry of each block, and of each token of each group.
   std::vector<uint64_t> block_begins_;
   std::vector<std::vector<uint64_t>> token_begins_;
@@ -139,7 +143,8 @@ class ArchiveScan final : public TensorScan {
       if (++looked_at_ % kStopEntries == 0) MSITD_RETURN_IF_ERROR(stop());
       if (entries_ == nullptr || at_ < begin_ ||
           at_ >= begin_ + entries_->size()) {
-        MSITD_RETURN_IF_ERROR(Load());
+        MSITD_ASSIGN_OR_RETURN(const bool is_loaded, Load());
+        if (!is_loaded) continue;
       }
       const TensorInfo& entry = (*entries_)[at_ - begin_];
       ++at_;
@@ -159,15 +164,27 @@ class ArchiveScan final : public TensorScan {
     return bytes;
   }
 
-  uint64_t incomplete_count() const override { return 0; }
+  uint64_t incomplete_count() const override { return lost_count_; }
 
  private:
-  absl::Status Load() {
+  // Reads the entries at at_; false if they are lost and were passed over.
+  absl::StatusOr<bool> Load() {
     const size_t block = run_.BlockOf(at_);
     const size_t end = run_.BlockOf(ranges_[range_].end - 1) + 1;
-    MSITD_ASSIGN_OR_RETURN(entries_, run_.blocks().Read(block, end));
+    absl::StatusOr<BlockEntries> entries = run_.blocks().Read(block, end);
+    if (absl::IsDataLoss(entries.status()) && run_.lost() != nullptr) {
+      run_.lost()->Add(block, run_.directory().blocks[block].entry_count,
+                       entries.status());
+      const uint64_t next =
+          std::min(run_.block_end(block), ranges_[range_].end);
+      lost_count_ += next - at_;
+      at_ = next;
+      return false;
+    }
+    MSITD_RETURN_IF_ERROR(entries.status());
+    entries_ = *std::move(entries);
     begin_ = run_.block_begin(block);
-    return absl::OkStatus();
+    return true;
   }
 
   bool IsSelected(const TensorInfo& entry) {
@@ -189,6 +206,7 @@ class ArchiveScan final : public TensorScan {
   size_t range_ = 0;
   uint64_t at_ = 0;
   uint64_t looked_at_ = 0;
+  uint64_t lost_count_ = 0;  // Entries that were passed over; see LostEntries.
   BlockEntries entries_;
   uint64_t begin_ = 0;  // Of entries_.
   std::string last_op_;
@@ -347,7 +365,8 @@ absl::StatusOr<ArchiveManifest> ReadManifest(ObjectStore& store,
 }
 
 absl::StatusOr<std::unique_ptr<RunReader>> OpenArchivedRun(
-    std::shared_ptr<ObjectStore> store, std::string_view run) {
+    std::shared_ptr<ObjectStore> store, std::string_view run,
+    LostEntries* lost) {
   MSITD_ASSIGN_OR_RETURN(ArchiveManifest manifest, ReadManifest(*store, run));
   MSITD_ASSIGN_OR_RETURN(std::string folder, RunFolder(run));
   const ArchiveObject& object = manifest.directory;
@@ -368,7 +387,25 @@ absl::StatusOr<std::unique_ptr<RunReader>> OpenArchivedRun(
   if (!directory.ok()) return Annotate(directory.status(), where);
   return std::make_unique<ArchiveReader>(std::make_unique<ArchivedRun>(
       std::move(store), std::move(folder), std::move(manifest),
-      *std::move(directory)));
+      *std::move(directory), lost));
+}
+
+void LostEntries::Add(size_t block, uint64_t entry_count,
+                      const absl::Status& status) {
+  const MutexLock lock(mu_);
+  if (!blocks_.insert(block).second) return;
+  if (blocks_.size() == 1) first_ = status;
+  entry_count_ += entry_count;
+}
+
+uint64_t LostEntries::entry_count() {
+  const MutexLock lock(mu_);
+  return entry_count_;
+}
+
+absl::Status LostEntries::first() {
+  const MutexLock lock(mu_);
+  return first_;
 }
 
 absl::StatusOr<std::vector<std::string>> ListArchivedRuns(ObjectStore& store) {

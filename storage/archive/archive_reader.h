@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "protos/status/mutex.h"
 #include "storage/archive/archive_format.h"
 #include "storage/archive/object_store.h"
 #include "storage/face/run_reader.h"
@@ -19,13 +26,35 @@ namespace msitd::storage {
 absl::StatusOr<ArchiveManifest> ReadManifest(ObjectStore& store,
                                              std::string_view run);
 
+// Counts the entries of an archived run that are lost because the batch that
+// holds them is damaged. Thread-safe.
+class LostEntries {
+ public:
+  // Adds a batch; one that is added again changes nothing.
+  void Add(size_t block, uint64_t entry_count, const absl::Status& status)
+      ABSL_LOCKS_EXCLUDED(mu_);
+
+  uint64_t entry_count() ABSL_LOCKS_EXCLUDED(mu_);
+  // The first error; OK if nothing is lost.
+  absl::Status first() ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  Mutex mu_;
+  std::set<size_t> blocks_ ABSL_GUARDED_BY(mu_);
+  uint64_t entry_count_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::Status first_ ABSL_GUARDED_BY(mu_);
+};
+
 // Opens an archived run by two requests. Whatever is read is checked: hashes
 // are those of the manifest, of the directory and of the entries, in a chain.
 //
 // Beside the errors of RunReader there are those of the object store. A scan by
-// requests of an engine is UNIMPLEMENTED.
+// requests of an engine is UNIMPLEMENTED. With `lost`, which outlives the
+// reader, scans pass over damaged batches of entries and count them there;
+// without it, such a batch ends a scan with DATA_LOSS.
 absl::StatusOr<std::unique_ptr<RunReader>> OpenArchivedRun(
-    std::shared_ptr<ObjectStore> store, std::string_view run);
+    std::shared_ptr<ObjectStore> store, std::string_view run,
+    LostEntries* lost = nullptr);
 
 // The name of each run that may be in a folder of runs, in the order of names:
 // it has a folder, but perhaps no manifest yet.

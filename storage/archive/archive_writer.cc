@@ -1,422 +1,321 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/archive/archive_writer.h"
 
-#include <algorithm>
 #include <functional>
-#include <map>
+#include <memory>
 #include <optional>
 #include <set>
-#include <tuple>
+#include <span>
 #include <utility>
 
-#include "protos/base/resource_name.h"
-#include "protos/chunk/chunk.h"
-#include "protos/os/aligned_buffer.h"
+#include "protos/base/attachment_limits.h"
 #include "protos/status/status.h"
+#include "storage/archive/archive_error.h"
+#include "storage/archive/archive_reader.h"
 #include "storage/archive/archive_url.h"
 #include "storage/archive/object_uploader.h"
-#include "storage/archive/pack_writer.h"
-#include "storage/batch/entry_batch.h"
+#include "storage/archive/run_packer.h"
 #include "storage/face/runs.h"
 
 namespace msitd::storage {
 namespace {
 
-// A block ends where a token does once it has so many entries, so that whoever
-// asks for one token reads little else.
-constexpr size_t kBlockEntries = 512;
-// Entries whose parts are read together.
-constexpr size_t kWindowEntries = 1024;
-constexpr uint64_t kWindowBytes = uint64_t{8} << 20;
-constexpr size_t kAttachmentPage = 256;
+// How often the manifest may change under a writer before it gives up.
+constexpr int kTriesMax = 3;
 
-using ProgressCall = absl::FunctionRef<absl::Status(const ArchiveProgress&)>;
-
-// Gathers what the directory says while entries pass by.
-class DirectoryMaker {
- public:
-  // Takes all coordinates of the run, in primary order.
-  explicit DirectoryMaker(const std::vector<Coordinate>& coordinates) {
-    for (const Coordinate& coordinate : coordinates) {
-      const uint32_t device = NumberOf(coordinate.device);
-      if (directory_.groups.empty() ||
-          directory_.groups.back().rank != coordinate.rank ||
-          directory_.groups.back().device != device) {
-        directory_.groups.push_back({coordinate.rank, device, {}});
-      }
-      directory_.groups.back().tokens.push_back({coordinate.token, 0});
-    }
-  }
-
-  // False if the entry is at no coordinate, or out of order.
-  bool Count(const TensorKey& key) {
-    while (group_ < directory_.groups.size()) {
-      ArchiveGroup& group = directory_.groups[group_];
-      if (group.rank == key.rank &&
-          directory_.devices[group.device] == key.device) {
-        while (token_ < group.tokens.size() &&
-               group.tokens[token_].token < key.token) {
-          ++token_;
-        }
-        if (token_ == group.tokens.size()) return false;
-        if (group.tokens[token_].token != key.token) return false;
-        ++group.tokens[token_].entry_count;
-        ops_.insert(OpMark(key.op));
-        return true;
-      }
-      ++group_;
-      token_ = 0;
-    }
-    return false;
-  }
-
-  void EndBlock(const PackPlace& place, std::string_view bytes,
-                uint64_t entry_count) {
-    ArchiveBlock& block = directory_.blocks.emplace_back();
-    block.index = place.pack;
-    block.offset = place.offset;
-    block.bytes = bytes.size();
-    block.hash = chunk::HashBytes(std::as_bytes(std::span(bytes)));
-    block.entry_count = entry_count;
-    block.ops.assign(ops_.begin(), ops_.end());
-    ops_.clear();
-  }
-
-  ArchiveDirectory& directory() { return directory_; }
-
- private:
-  uint32_t NumberOf(const std::string& device) {
-    const auto [it, is_new] =
-        numbers_.emplace(device, static_cast<uint32_t>(numbers_.size()));
-    if (is_new) directory_.devices.push_back(device);
-    return it->second;
-  }
-
-  ArchiveDirectory directory_;
-  std::map<std::string, uint32_t> numbers_;
-  size_t group_ = 0;
-  size_t token_ = 0;
-  std::set<uint32_t> ops_;
-};
-
-bool IsExpiry(const absl::Status& status) {
-  return HasReason(status, ErrorReason::kTensorExpired);
+bool IsSameRun(const RunInfo& a, const RunInfo& b) {
+  return a.id == b.id && a.create_time_ns == b.create_time_ns;
 }
 
-class Writer {
- public:
-  Writer(const ArchiveRequest& request, std::string folder,
-         ProgressCall progress)
-      : run_(*request.run),
-        attachments_(request.attachments),
-        store_(*request.store),
-        folder_(std::move(folder)),
-        progress_(progress),
-        uploader_(store_),
-        packs_("pack", folder_, uploader_),
-        indexes_("index", folder_, uploader_) {}
-
-  absl::StatusOr<ArchiveManifest> Write(const RunInfo& info, int64_t now_ns) {
-    manifest_.run = info;
-    manifest_.archive_time_ns = now_ns;
-    entry_total_ = info.counters.record_count();
-    MSITD_ASSIGN_OR_RETURN(manifest_.coverage, run_.ListCoverage());
-    MSITD_ASSIGN_OR_RETURN(const auto coordinates, run_.ListCoordinates({}));
-    directory_.emplace(coordinates);
-    MSITD_ASSIGN_OR_RETURN(directory_->directory().placements,
-                           run_.ListPlacements());
-    MSITD_RETURN_IF_ERROR(WriteEntries());
-    MSITD_RETURN_IF_ERROR(WriteAttachments());
-    MSITD_RETURN_IF_ERROR(EndBlock());
-    MSITD_RETURN_IF_ERROR(packs_.Finish(stop_));
-    MSITD_RETURN_IF_ERROR(indexes_.Finish(stop_));
-    std::string directory = EncodeDirectory(directory_->directory());
-    if (directory.size() > kDirectoryBytesMax) {
-      return MakeStatus(absl::StatusCode::kResourceExhausted,
-                        "the directory of the archive would have {} bytes, of "
-                        "at most {}",
-                        directory.size(), kDirectoryBytesMax);
-    }
-    manifest_.directory = NameObject("directory", directory);
-    MSITD_RETURN_IF_ERROR(uploader_.Add(folder_, manifest_.directory,
-                                        std::move(directory), stop_));
-    MSITD_RETURN_IF_ERROR(uploader_.Finish(stop_));
-    manifest_.packs = packs_.objects();
-    manifest_.indexes = indexes_.objects();
-    manifest_.part_count = parts_.size();
-    MSITD_RETURN_IF_ERROR(Report());
-    return std::move(manifest_);
-  }
-
- private:
-  absl::Status Report() {
-    return progress_({manifest_.entry_count,
-                      std::max(entry_total_, manifest_.entry_count),
-                      uploader_.sent_bytes(), uploader_.verified_bytes()});
-  }
-
-  absl::Status WriteEntries() {
-    Selector all;
-    for (int kind = 0; kind < kRecordKindCount; ++kind) {
-      all.kinds.push_back(static_cast<RecordKind>(kind));
-    }
-    std::string position;
-    uint64_t window_bytes = 0;
-    auto scan = run_.Scan(all, position);
-    while (true) {
-      if (!scan.ok()) return scan.status();
-      TensorInfo tensor;
-      const auto found = (*scan)->Next(tensor, stop_);
-      if (absl::IsUnavailable(found.status())) {
-        position = (*scan)->position();
-        scan = run_.Scan(all, position);
-        continue;
-      }
-      if (!found.ok()) return found.status();
-      if (!*found) break;
-      for (const PartInfo& part : tensor.parts) {
-        if (part.has_bytes) window_bytes += part.bytes;
-      }
-      window_.push_back(std::move(tensor));
-      if (window_.size() >= kWindowEntries || window_bytes >= kWindowBytes) {
-        MSITD_RETURN_IF_ERROR(WriteWindow());
-        window_bytes = 0;
-      }
-    }
-    return WriteWindow();
-  }
-
-  absl::Status WriteWindow() {
-    MSITD_RETURN_IF_ERROR(Report());
-    MSITD_RETURN_IF_ERROR(PackParts());
-    for (TensorInfo& tensor : window_) {
-      MSITD_RETURN_IF_ERROR(PlaceParts(tensor));
-      MSITD_RETURN_IF_ERROR(AddEntry(tensor));
-    }
-    window_.clear();
-    return absl::OkStatus();
-  }
-
-  // Puts the bytes of the window's parts that are not there yet into packs.
-  absl::Status PackParts() {
-    std::vector<PartInfo> wanted;
-    std::set<std::tuple<uint64_t, uint64_t, uint64_t>> seen;
-    for (const TensorInfo& tensor : window_) {
-      if (!tensor.has_bytes && !tensor.has_sample) continue;
-      for (const PartInfo& part : tensor.parts) {
-        if (part.has_bytes && part.bytes > 0 &&
-            !parts_.Find(part.hash, part.bytes).has_value() &&
-            seen.emplace(part.hash.low, part.hash.high, part.bytes).second) {
-          wanted.push_back(part);
-        }
-      }
-    }
-    size_t done = 0;
-    while (done < wanted.size()) {
-      const auto batch =
-          run_.ReadParts(std::span(wanted).subspan(done), batch_buffer_);
-      for (size_t i = 0; i < batch->size(); ++i) {
-        const auto bytes = batch->Read(i);
-        if (IsExpiry(bytes.status())) continue;
-        if (!bytes.ok()) return bytes.status();
-        MSITD_ASSIGN_OR_RETURN(const PackPlace place,
-                               packs_.Add(*bytes, stop_));
-        parts_.Add(wanted[done + i].hash, wanted[done + i].bytes, place);
-      }
-      done += batch->size();
-    }
-    return absl::OkStatus();
-  }
-
-  // Gives the parts of a tensor their places in the archive.
-  absl::Status PlaceParts(TensorInfo& tensor) {
-    std::vector<std::optional<PackPlace>> places(tensor.parts.size());
-    if (tensor.has_bytes || tensor.has_sample) {
-      MSITD_ASSIGN_OR_RETURN(const bool is_whole, FindParts(tensor, places));
-      if (!is_whole) MSITD_RETURN_IF_ERROR(TakeExpiry(tensor, places));
-    }
-    for (size_t i = 0; i < tensor.parts.size(); ++i) {
-      PartInfo& part = tensor.parts[i];
-      if (part.has_bytes && part.bytes == 0) places[i] = PackPlace{};
-      MSITD_ASSIGN_OR_RETURN(
-          part.place,
-          ArchivedPlace(part.place,
-                        places[i].has_value() ? &*places[i] : nullptr));
-    }
-    return absl::OkStatus();
-  }
-
-  // False if something of it was given up since the scan found it.
-  absl::StatusOr<bool> FindParts(
-      const TensorInfo& tensor, std::vector<std::optional<PackPlace>>& places) {
-    for (size_t i = 0; i < tensor.parts.size(); ++i) {
-      const PartInfo& part = tensor.parts[i];
-      if (part.has_bytes && part.bytes == 0) continue;
-      if (part.has_bytes) {
-        places[i] = parts_.Find(part.hash, part.bytes);
-        if (!places[i].has_value()) return false;
-      } else if (part.has_sample) {
-        const auto sample = run_.ReadSample(tensor, i, sample_buffer_);
-        if (IsExpiry(sample.status())) return false;
-        if (!sample.ok()) return sample.status();
-        MSITD_ASSIGN_OR_RETURN(places[i], packs_.Add(*sample, stop_));
-      }
-    }
-    return true;
-  }
-
-  // Retention has taken bytes of the tensor meanwhile: it is archived as it is
-  // now.
-  absl::Status TakeExpiry(TensorInfo& tensor,
-                          std::vector<std::optional<PackPlace>>& places) {
-    places.assign(places.size(), std::nullopt);
-    MSITD_ASSIGN_OR_RETURN(const TensorInfo now, run_.GetTensor(tensor.key));
-    if (now.has_bytes || now.has_sample || now.parts.size() != places.size()) {
-      return MakeStatus(absl::StatusCode::kUnavailable,
-                        "bytes of {} are listed but not there",
-                        FormatTensorName(tensor.key));
-    }
-    tensor = now;
-    return absl::OkStatus();
-  }
-
-  absl::Status AddEntry(const TensorInfo& tensor) {
-    const TensorKey& key = tensor.key;
-    const bool is_next = !last_.has_value() || key.rank != last_->rank ||
-                         key.token != last_->token ||
-                         key.device != last_->device;
-    if (batch_.is_full() ||
-        (is_next && batch_.entry_count() >= kBlockEntries)) {
-      MSITD_RETURN_IF_ERROR(EndBlock());
-    }
-    if (is_next) last_ = Coordinate{key.rank, key.device, key.token};
-    if (!directory_->Count(key)) {
-      return MakeStatus(absl::StatusCode::kInternal,
-                        "{} is where the run has nothing",
-                        FormatTensorName(tensor.key));
-    }
-    batch_.Add(tensor);
-    ++manifest_.entry_count;
-    return absl::OkStatus();
-  }
-
-  absl::Status EndBlock() {
-    const size_t entry_count = batch_.entry_count();
-    if (entry_count == 0) return absl::OkStatus();
-    const std::string bytes = batch_.Finish();
-    MSITD_ASSIGN_OR_RETURN(
-        const PackPlace place,
-        indexes_.Add(std::as_bytes(std::span(bytes)), stop_));
-    directory_->EndBlock(place, bytes, entry_count);
-    return absl::OkStatus();
-  }
-
-  absl::Status WriteAttachments() {
-    if (attachments_ == nullptr) return absl::OkStatus();
-    MSITD_ASSIGN_OR_RETURN(
-        const std::vector<AttachmentInfo> infos,
-        attachments_->ListAttachments(run_.name(), "", kAttachmentPage));
-    for (const AttachmentInfo& info : infos) {
-      MSITD_ASSIGN_OR_RETURN(std::string bytes, attachments_->ReadAttachment(
-                                                    info, 0, info.size_bytes));
-      const ArchiveObject object = NameObject("attachment", bytes);
-      if (object.hash != info.hash) {
-        return MakeStatus(absl::StatusCode::kDataLoss,
-                          "attachment '{}' does not match its hash", info.name);
-      }
-      manifest_.attachments.push_back({info, object});
-      MSITD_RETURN_IF_ERROR(
-          uploader_.Add(folder_, object, std::move(bytes), stop_));
-    }
-    return absl::OkStatus();
-  }
-
-  RunReader& run_;
-  Attachments* const attachments_;
-  ObjectStore& store_;
-  const std::string folder_;
-  const ProgressCall progress_;
-  const std::function<absl::Status()> stop_ = [this] { return Report(); };
-  ArchiveManifest manifest_;
-  uint64_t entry_total_ = 0;
-  std::optional<DirectoryMaker> directory_;
-  std::vector<TensorInfo> window_;
-  EntryBatchWriter batch_;
-  std::optional<Coordinate> last_;  // Of the entry before.
-  PackedParts parts_;
-  AlignedBuffer batch_buffer_;
-  AlignedBuffer sample_buffer_;
-  ObjectUploader uploader_;
-  ObjectPacker packs_;
-  ObjectPacker indexes_;
-};
-
-// Removes what was written for `manifest` and is no part of `kept`.
+// Removes the objects of `written` that the manifest in the folder, perhaps of
+// another run with equal objects, does not name. An object that stays costs
+// room and nothing else.
 void RemoveOthers(ObjectStore& store, const std::string& folder,
-                  const ArchiveManifest& manifest,
-                  const ArchiveManifest& kept) {
+                  const ArchiveManifest& written, const std::string& run) {
+  const auto kept = ReadManifest(store, run);
+  if (!kept.ok() && !HasReason(kept.status(), ErrorReason::kRunNotFound)) {
+    return;
+  }
   std::set<std::string> names;
-  const auto each = [](const ArchiveManifest& from, auto take) {
-    take(from.directory.name);
-    for (const ArchiveObject& object : from.indexes) take(object.name);
-    for (const ArchiveObject& object : from.packs) take(object.name);
-    for (const ArchivedAttachment& one : from.attachments) {
-      take(one.object.name);
+  for (const ArchiveObject& object : written.Objects()) {
+    if (!object.name.empty()) names.insert(object.name);
+  }
+  if (kept.ok()) {
+    for (const ArchiveObject& object : kept->Objects()) {
+      names.erase(object.name);
     }
-  };
-  each(manifest, [&](const std::string& name) { names.insert(name); });
-  each(kept, [&](const std::string& name) { names.erase(name); });
-  // What stays costs room and nothing else.
+  }
   for (const std::string& name : names) {
     (void)store.Delete(folder + "/" + name);
   }
 }
 
+class ArchiveWriter {
+ public:
+  ArchiveWriter(const ArchiveRequest& request, RunInfo info, std::string folder,
+                ArchiveProgressCall progress)
+      : request_(request),
+        store_(*request.store),
+        info_(std::move(info)),
+        folder_(std::move(folder)),
+        progress_(progress) {}
+
+  absl::StatusOr<ArchiveManifest> Write() {
+    for (int tries = 1;; ++tries) {
+      MSITD_ASSIGN_OR_RETURN(const std::optional<ArchiveManifest> kept,
+                             FindKept());
+      auto written = kept.has_value() ? WriteBeside(*kept) : WriteNew();
+      // Somebody else has archived the run at the same time.
+      if (!written.ok() && is_overtaken_ && tries < kTriesMax) continue;
+      return written;
+    }
+  }
+
+ private:
+  // What the archive has of the run.
+  //
+  // Errors: RUN_EXISTS for another run; those of a manifest that is damaged.
+  absl::StatusOr<std::optional<ArchiveManifest>> FindKept() {
+    is_overtaken_ = false;
+    absl::StatusOr<ArchiveManifest> kept =
+        ReadManifest(store_, info_.spec.name);
+    if (HasReason(kept.status(), ErrorReason::kRunNotFound)) {
+      return std::nullopt;
+    }
+    MSITD_RETURN_IF_ERROR(kept.status());
+    if (IsSameRun(kept->run, info_)) return *std::move(kept);
+    return WithReason(MakeStatus(absl::StatusCode::kAlreadyExists,
+                                 "{}/{} holds another run of that name",
+                                 store_.url(), folder_),
+                      ErrorReason::kRunExists);
+  }
+
+  absl::StatusOr<ArchiveManifest> WriteNew() {
+    ArchiveManifest manifest;
+    const absl::Status status = Pack(nullptr, manifest);
+    if (!status.ok()) return Abandon(manifest, status);
+    MSITD_ASSIGN_OR_RETURN(const std::string bytes, Encode(manifest));
+    // Packing may have taken hours, and not every server keeps PutIfAbsent from
+    // replacing a manifest.
+    const auto kept = FindKept();
+    if (!kept.ok()) return Abandon(manifest, kept.status());
+    if (kept->has_value()) {
+      is_overtaken_ = true;
+      return Overtaken();
+    }
+    const absl::Status put =
+        store_.PutIfAbsent(ManifestKey(), std::as_bytes(std::span(bytes)));
+    if (!put.ok() && !absl::IsAlreadyExists(put)) {
+      return Abandon(manifest, put);
+    }
+    return CheckKept(manifest);
+  }
+
+  // Adds to an archive of the same run what it lacks.
+  absl::StatusOr<ArchiveManifest> WriteBeside(const ArchiveManifest& kept) {
+    ArchiveManifest manifest = kept;
+    const absl::Status damage = VerifyKept(kept);
+    const bool is_damaged =
+        absl::IsDataLoss(damage) || absl::IsNotFound(damage);
+    if (!damage.ok() && !is_damaged) return damage;
+    if (!is_damaged && kept.unreadable.empty()) {
+      MSITD_RETURN_IF_ERROR(
+          PackAttachments(request_, folder_, Forward(), manifest));
+    } else {
+      const auto reader = OpenArchivedRun(SharedStore(), info_.spec.name);
+      const ArchivedCopy copy{kept, reader.ok() ? reader->get() : nullptr};
+      manifest = {};
+      manifest.attachments = kept.attachments;
+      if (const absl::Status status = Pack(&copy, manifest); !status.ok()) {
+        return Abandon(manifest, status);
+      }
+      MSITD_ASSIGN_OR_RETURN(const bool has_less,
+                             HasLess(manifest, kept, copy));
+      if (has_less) return Abandon(manifest, CannotMend(damage));
+      if (const absl::Status status = VerifyAttachments(manifest);
+          !status.ok()) {
+        return Abandon(manifest, status);
+      }
+    }
+    if (manifest.attachments.size() > kRunAttachmentsMax) {
+      return WithReason(
+          MakeStatus(absl::StatusCode::kResourceExhausted,
+                     "{}/{} would have {} attachments, those included that the "
+                     "run has lost since; at most {} are taken",
+                     store_.url(), folder_, manifest.attachments.size(),
+                     kRunAttachmentsMax),
+          ErrorReason::kAttachmentsExhausted);
+    }
+    if (ContentOf(manifest) == ContentOf(kept)) return kept;
+    return Replace(kept, manifest);
+  }
+
+  // OK if each object of the manifest has the bytes that it names.
+  absl::Status VerifyKept(const ArchiveManifest& kept) {
+    absl::Status damage;
+    uint64_t verified = 0;
+    for (const ArchiveObject& object : kept.Objects()) {
+      MSITD_RETURN_IF_ERROR(progress_(
+          {kept.entry_count, kept.entry_count, sent_bytes_, verified}));
+      const absl::Status status =
+          VerifyObject(store_, folder_ + "/" + object.name, object);
+      if (status.ok()) {
+        verified += object.bytes;
+      } else if (absl::IsDataLoss(status) || absl::IsNotFound(status)) {
+        if (damage.ok()) damage = status;
+      } else {
+        return status;
+      }
+    }
+    verified_bytes_ = verified;
+    return damage;
+  }
+
+  // Attachments that the run has lost since lie nowhere else.
+  absl::Status VerifyAttachments(const ArchiveManifest& manifest) {
+    for (const ArchivedAttachment& one : manifest.attachments) {
+      const absl::Status status =
+          VerifyObject(store_, folder_ + "/" + one.object.name, one.object);
+      if (absl::IsDataLoss(status) || absl::IsNotFound(status)) {
+        return CannotMend(status);
+      }
+      MSITD_RETURN_IF_ERROR(status);
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status CannotMend(const absl::Status& damage) {
+    return WithReason(
+        MakeStatus(absl::StatusCode::kDataLoss,
+                   "the archive stays as it is, since the store no longer has "
+                   "all of its bytes: {}",
+                   damage.ok() ? "some cannot be read" : Message(damage)),
+        ErrorReason::kFrameCorrupt);
+  }
+
+  absl::Status Pack(const ArchivedCopy* copy, ArchiveManifest& manifest) {
+    verified_bytes_ = 0;
+    manifest.archive_time_ns = request_.now_ns;
+    MSITD_RETURN_IF_ERROR(
+        PackRun(request_, folder_, info_, copy, Forward(), manifest));
+    sent_bytes_ = last_.sent_bytes;
+    verified_bytes_ = last_.verified_bytes;
+    MSITD_RETURN_IF_ERROR(
+        PackAttachments(request_, folder_, Forward(), manifest));
+    sent_bytes_ = last_.sent_bytes;
+    verified_bytes_ = last_.verified_bytes;
+    return absl::OkStatus();
+  }
+
+  // True if `manifest` lacks bytes that `kept` has.
+  absl::StatusOr<bool> HasLess(const ArchiveManifest& manifest,
+                               const ArchiveManifest& kept,
+                               const ArchivedCopy& copy) {
+    if (manifest.unreadable.tensor_count > kept.unreadable.tensor_count) {
+      return true;
+    }
+    if (copy.reader != nullptr) return false;
+    // Nothing was taken from the copy, so what was given up since is missing.
+    MSITD_ASSIGN_OR_RETURN(const RunInfo now, request_.run->GetInfo());
+    return now.counters.expired_bytes > kept.run.counters.expired_bytes;
+  }
+
+  // Puts `manifest` in the place of `kept`. What only `kept` names stays for
+  // those who read it: `run archive --prune` removes it.
+  absl::StatusOr<ArchiveManifest> Replace(const ArchiveManifest& kept,
+                                          ArchiveManifest& manifest) {
+    manifest.archive_time_ns = request_.now_ns;
+    MSITD_ASSIGN_OR_RETURN(const std::string bytes, Encode(manifest));
+    MSITD_ASSIGN_OR_RETURN(const ArchiveManifest now,
+                           ReadManifest(store_, info_.spec.name));
+    if (ContentOf(now) != ContentOf(kept)) {
+      is_overtaken_ = true;
+      return Overtaken();
+    }
+    MSITD_RETURN_IF_ERROR(
+        store_.Put(ManifestKey(), std::as_bytes(std::span(bytes))));
+    return CheckKept(manifest);
+  }
+
+  // Returns the manifest that is there after `manifest` was written.
+  absl::StatusOr<ArchiveManifest> CheckKept(const ArchiveManifest& manifest) {
+    MSITD_ASSIGN_OR_RETURN(const ArchiveManifest kept,
+                           ReadManifest(store_, info_.spec.name));
+    if (ContentOf(kept) == ContentOf(manifest)) return kept;
+    RemoveOthers(store_, folder_, manifest, info_.spec.name);
+    is_overtaken_ = true;
+    return Overtaken();
+  }
+
+  absl::Status Overtaken() const {
+    return WithReason(MakeStatus(absl::StatusCode::kAborted,
+                                 "{}/{} is being written by somebody else",
+                                 store_.url(), folder_),
+                      ErrorReason::kRunExists);
+  }
+
+  // Ends a try that failed.
+  absl::Status Abandon(const ArchiveManifest& written, absl::Status status) {
+    if (IsPermanentArchiveError(status)) {
+      RemoveOthers(store_, folder_, written, info_.spec.name);
+    }
+    return status;
+  }
+
+  absl::StatusOr<std::string> Encode(const ArchiveManifest& manifest) const {
+    std::string bytes = EncodeManifest(manifest);
+    if (bytes.size() <= kManifestBytesMax) return bytes;
+    return MakeStatus(absl::StatusCode::kResourceExhausted,
+                      "the manifest of the archive would have {} bytes, of at "
+                      "most {}",
+                      bytes.size(), kManifestBytesMax);
+  }
+
+  std::string ManifestKey() const {
+    return fmt::format("{}/{}", folder_, kManifestName);
+  }
+
+  // The store as a reader holds it; it outlives this.
+  std::shared_ptr<ObjectStore> SharedStore() {
+    return {std::shared_ptr<void>(), &store_};
+  }
+
+  // Adds what was sent before to the progress of the step under way.
+  std::function<absl::Status(const ArchiveProgress&)> Forward() {
+    return [this](const ArchiveProgress& progress) {
+      last_ = progress;
+      last_.sent_bytes += sent_bytes_;
+      last_.verified_bytes += verified_bytes_;
+      return progress_(last_);
+    };
+  }
+
+  const ArchiveRequest& request_;
+  ObjectStore& store_;
+  const RunInfo info_;
+  const std::string folder_;
+  const ArchiveProgressCall progress_;
+  ArchiveProgress last_;
+  // Of the steps that are done.
+  uint64_t sent_bytes_ = 0;
+  uint64_t verified_bytes_ = 0;
+  bool is_overtaken_ = false;
+};
+
 }  // namespace
 
 absl::StatusOr<ArchiveManifest> WriteArchive(const ArchiveRequest& request,
-                                             ProgressCall progress) {
-  MSITD_ASSIGN_OR_RETURN(const RunInfo info, request.run->GetInfo());
+                                             ArchiveProgressCall progress) {
+  MSITD_ASSIGN_OR_RETURN(RunInfo info, request.run->GetInfo());
   if (info.spec.restoring) return RunRestoring(info.spec.name);
   if (!info.sealed) {
     return MakeStatus(absl::StatusCode::kFailedPrecondition,
                       "run '{}' is active: only a sealed run is archived",
                       info.spec.name);
   }
-  MSITD_ASSIGN_OR_RETURN(const std::string folder, RunFolder(info.spec.name));
-  ArchiveManifest manifest;
-  {
-    Writer writer(request, folder, progress);
-    MSITD_ASSIGN_OR_RETURN(manifest, writer.Write(info, request.now_ns));
-  }
-  const std::string key = fmt::format("{}/{}", folder, kManifestName);
-  const std::string bytes = EncodeManifest(manifest);
-  if (bytes.size() > kManifestBytesMax) {
-    return MakeStatus(absl::StatusCode::kResourceExhausted,
-                      "the manifest of the archive would have {} bytes, of at "
-                      "most {}",
-                      bytes.size(), kManifestBytesMax);
-  }
-  ObjectStore& store = *request.store;
-  const absl::Status put =
-      store.PutIfAbsent(key, std::as_bytes(std::span(bytes)));
-  if (!put.ok() && !absl::IsAlreadyExists(put)) return put;
-  MSITD_ASSIGN_OR_RETURN(const std::string there,
-                         store.Get(key, kManifestBytesMax));
-  absl::StatusOr<ArchiveManifest> kept = DecodeManifest(there);
-  if (!kept.ok()) return Annotate(kept.status(), store.url() + "/" + key);
-  if (ContentOf(*kept) == ContentOf(manifest)) return kept;
-  RemoveOthers(store, folder, manifest, *kept);
-  const bool is_same_run =
-      kept->run.id == manifest.run.id &&
-      kept->run.create_time_ns == manifest.run.create_time_ns;
-  return WithReason(
-      MakeStatus(absl::StatusCode::kAlreadyExists, "{}/{} holds {}",
-                 store.url(), folder,
-                 is_same_run ? "this run as it was before something of it was "
-                               "given up, or attached to it"
-                             : "another run of that name"),
-      ErrorReason::kRunExists);
+  MSITD_ASSIGN_OR_RETURN(std::string folder, RunFolder(info.spec.name));
+  return ArchiveWriter(request, std::move(info), std::move(folder), progress)
+      .Write();
 }
 
 }  // namespace msitd::storage

@@ -21,6 +21,10 @@ struct ArchiveProgress {
   uint64_t verified_bytes = 0;  // Read back, or found there before.
 };
 
+// Receives the progress now and then; an error ends the work.
+using ArchiveProgressCall =
+    absl::FunctionRef<absl::Status(const ArchiveProgress&)>;
+
 struct ArchiveRequest {
   RunReader* run = nullptr;  // Sealed.
   // Of the store that the run lies in; null for a run without.
@@ -32,15 +36,29 @@ struct ArchiveRequest {
 // Writes a run into an archive, and returns what is there then: each object was
 // read back and had the bytes that were written, and the manifest came last. A
 // call that was broken off is made again: objects that are there are not sent
-// again. `progress` is told now and then and may end the call by an error.
+// again.
+//
+// The manifest that is there is read first, so nothing depends on the server to
+// keep it from being replaced:
+//
+// - Another run of that name is left alone (RUN_EXISTS).
+// - The same run is archived again: its objects are read back, and attachments
+//   that are new are added. What the store has given up since stays in the
+//   archive. If objects are damaged, or bytes could not be read the last time,
+//   the run is written again, with what either side has. A manifest is never
+//   replaced by one that has less.
+//
+// Tensors and attachments that cannot be read are not in the archive, and the
+// result names them (ArchiveManifest::unreadable).
 //
 // Takes 128 MiB of memory, and 64 bytes for each distinct part.
 //
 // Errors: FAILED_PRECONDITION for a run that is not sealed; ALREADY_EXISTS with
-// RUN_EXISTS if the archive has another run of that name, or the same with
-// other contents; those of both sides.
-absl::StatusOr<ArchiveManifest> WriteArchive(
-    const ArchiveRequest& request,
-    absl::FunctionRef<absl::Status(const ArchiveProgress&)> progress);
+// RUN_EXISTS if the archive has another run of that name; DATA_LOSS if the
+// archive is damaged and the store cannot mend it; those of both sides. After
+// an error that no later try changes (IsPermanentArchiveError), objects that
+// were written in vain are removed.
+absl::StatusOr<ArchiveManifest> WriteArchive(const ArchiveRequest& request,
+                                             ArchiveProgressCall progress);
 
 }  // namespace msitd::storage

@@ -115,14 +115,18 @@ absl::StatusOr<uint64_t> WriteComparison(
   return uploader.sent_bytes();
 }
 
+bool IsComparisonObject(std::string_view name) {
+  return name.starts_with(kComparisonKind) &&
+         name.substr(kComparisonKind.size()).starts_with('-');
+}
+
 absl::StatusOr<std::vector<std::string>> ListComparisonObjects(
     ObjectStore& store, std::string_view run) {
   MSITD_ASSIGN_OR_RETURN(const std::string folder, RunFolder(run));
   MSITD_ASSIGN_OR_RETURN(const ObjectList list, store.List(folder));
   std::vector<std::string> out;
   for (const std::string& object : list.objects) {
-    if (object.starts_with(fmt::format("{}-", kComparisonKind)))
-      out.push_back(object);
+    if (IsComparisonObject(object)) out.push_back(object);
   }
   std::sort(out.begin(), out.end());
   if (out.size() <= kArchivedComparisonsMax) return out;

@@ -47,6 +47,9 @@ absl::StatusOr<uint64_t> WriteComparison(
     absl::FunctionRef<absl::StatusOr<std::vector<std::string>>(uint64_t)> read,
     StopCheck stop);
 
+// True for the name of an object that holds a comparison.
+bool IsComparisonObject(std::string_view name);
+
 // The objects of the comparisons beside a run, in the order of their names.
 //
 // Errors: RESOURCE_EXHAUSTED above kArchivedComparisonsMax.

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <optional>
@@ -52,17 +53,21 @@ std::pair<std::string_view, std::string_view> Split(std::string_view key) {
 
 class FileObjects final : public ObjectStore {
  public:
-  FileObjects(UniqueFd top, std::string path, std::string_view below)
+  FileObjects(UniqueFd top, std::string path, std::string_view below,
+              const FileAbilities& abilities)
       : top_(std::move(top)),
         path_(std::move(path)),
         below_(below),
+        makes_unnamed_(abilities.makes_unnamed),
+        links_(abilities.links),
+        renames_exclusively_(abilities.renames_exclusively),
         url_("file://" + path_ + (below_.empty() ? "" : "/" + below_)) {}
 
   const std::string& url() const override { return url_; }
 
-  absl::StatusOr<uint64_t> Size(std::string_view key) override {
+  absl::StatusOr<ObjectStat> Stat(std::string_view key) override {
     MSITD_ASSIGN_OR_RETURN(const UniqueFd fd, Open(key));
-    return SizeOf(fd.get(), key);
+    return StatOf(fd.get(), key);
   }
 
   absl::Status Read(std::string_view key, uint64_t offset,
@@ -74,7 +79,8 @@ class FileObjects final : public ObjectStore {
   absl::StatusOr<std::string> Get(std::string_view key,
                                   uint64_t bytes_max) override {
     MSITD_ASSIGN_OR_RETURN(const UniqueFd fd, Open(key));
-    MSITD_ASSIGN_OR_RETURN(const uint64_t size, SizeOf(fd.get(), key));
+    MSITD_ASSIGN_OR_RETURN(const ObjectStat stat, StatOf(fd.get(), key));
+    const uint64_t size = stat.bytes;
     if (size > bytes_max) {
       return MakeStatus(absl::StatusCode::kDataLoss,
                         "{} has {} bytes, of at most {}", Name(key), size,
@@ -120,7 +126,14 @@ class FileObjects final : public ObjectStore {
                                                   ::closedir);
     if (dir == nullptr) return ErrnoStatus(errno, "list " + Name(folder));
     fd->release();
-    while (const dirent* const entry = ::readdir(dir.get())) {
+    while (true) {
+      errno = 0;
+      const dirent* const entry = ::readdir(dir.get());
+      if (entry == nullptr) {
+        // A list that ends early would read as one with fewer runs.
+        if (errno != 0) return ErrnoStatus(errno, "list " + Name(folder));
+        break;
+      }
       const std::string name = entry->d_name;
       if (!IsObjectKey(name)) continue;
       struct stat info;
@@ -162,7 +175,7 @@ class FileObjects final : public ObjectStore {
       rest.remove_prefix(std::min(end + 1, rest.size()));
       walked += '/' + name;
       if (makes && ::mkdirat(fd.get(), name.c_str(), kDirectoryMode) == 0) {
-        if (::fsync(fd.get()) != 0) return ErrnoStatus(errno, "sync " + walked);
+        MSITD_RETURN_IF_ERROR(SyncFolder(fd.get(), walked));
       } else if (makes && errno != EEXIST) {
         return WithDiskFull(ErrnoStatus(errno, "make directory " + walked));
       }
@@ -195,14 +208,14 @@ class FileObjects final : public ObjectStore {
     return ErrnoStatus(error, "open " + what);
   }
 
-  absl::StatusOr<uint64_t> SizeOf(int fd, std::string_view key) {
+  absl::StatusOr<ObjectStat> StatOf(int fd, std::string_view key) {
     struct stat info;
     if (::fstat(fd, &info) != 0) return ErrnoStatus(errno, "stat " + Name(key));
     if (!S_ISREG(info.st_mode)) {
       return MakeStatus(absl::StatusCode::kPermissionDenied,
                         "{} is no regular file", Name(key));
     }
-    return static_cast<uint64_t>(info.st_size);
+    return ObjectStat{static_cast<uint64_t>(info.st_size), info.st_mtime};
   }
 
   absl::Status ReadFrom(int fd, std::string_view key, uint64_t offset,
@@ -230,23 +243,45 @@ class FileObjects final : public ObjectStore {
     const std::string shown = Name(key);
     MSITD_ASSIGN_OR_RETURN(const UniqueFd dir,
                            OpenFolder(folder, /*makes=*/true));
-    const UniqueFd fd(
-        ::openat(dir.get(), ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, kFileMode));
-    if (!fd.valid()) {
-      return WithDiskFull(ErrnoStatus(errno, "make a file for " + shown));
+    if (makes_unnamed_) {
+      const UniqueFd fd(::openat(dir.get(), ".",
+                                 O_TMPFILE | O_WRONLY | O_CLOEXEC, kFileMode));
+      if (fd.valid()) {
+        MSITD_RETURN_IF_ERROR(Fill(fd.get(), bytes, shown));
+        MSITD_RETURN_IF_ERROR(
+            LinkUnnamed(fd.get(), dir.get(), name, replaces, shown));
+        return SyncFolder(dir.get(), shown);
+      }
+      if (!IsUnsupported(errno)) {
+        return WithDiskFull(ErrnoStatus(errno, "make a file for " + shown));
+      }
+      makes_unnamed_ = false;
     }
-    MSITD_RETURN_IF_ERROR(WithDiskFull(WriteAll(fd.get(), bytes, shown)));
-    if (::fsync(fd.get()) != 0) {
-      return WithDiskFull(ErrnoStatus(errno, "sync " + shown));
-    }
-    MSITD_RETURN_IF_ERROR(Link(fd.get(), dir.get(), name, replaces, shown));
-    if (::fsync(dir.get()) != 0) return ErrnoStatus(errno, "sync " + shown);
-    return absl::OkStatus();
+    MSITD_RETURN_IF_ERROR(WriteNamed(dir.get(), name, bytes, replaces, shown));
+    return SyncFolder(dir.get(), shown);
+  }
+
+  static absl::Status Fill(int fd, std::span<const std::byte> bytes,
+                           const std::string& shown) {
+    MSITD_RETURN_IF_ERROR(WithDiskFull(WriteAll(fd, bytes, shown)));
+    if (::fsync(fd) == 0) return absl::OkStatus();
+    return WithDiskFull(ErrnoStatus(errno, "sync " + shown));
+  }
+
+  // Not every file system syncs a directory.
+  static absl::Status SyncFolder(int dir, const std::string& shown) {
+    if (::fsync(dir) == 0 || IsUnsupported(errno)) return absl::OkStatus();
+    return ErrnoStatus(errno, "sync " + shown);
+  }
+
+  static std::string TemporaryName(const std::string& name) {
+    return fmt::format("{}{}-{:08x}", kTemporaryPrefix, name,
+                       std::random_device()());
   }
 
   // Gives a file without a name its name.
-  static absl::Status Link(int fd, int dir, const std::string& name,
-                           bool replaces, const std::string& shown) {
+  static absl::Status LinkUnnamed(int fd, int dir, const std::string& name,
+                                  bool replaces, const std::string& shown) {
     const std::string source = fmt::format("/proc/self/fd/{}", fd);
     const auto link = [&](const std::string& as) {
       return ::linkat(AT_FDCWD, source.c_str(), dir, as.c_str(),
@@ -257,32 +292,106 @@ class FileObjects final : public ObjectStore {
       return WithDiskFull(ErrnoStatus(errno, "link " + shown));
     }
     // What is there stays until the new one is.
-    const std::string other =
-        fmt::format(".{}-{:08x}", name, std::random_device()());
+    const std::string other = TemporaryName(name);
     if (!link(other)) {
       return WithDiskFull(ErrnoStatus(errno, "link " + shown));
     }
-    if (::renameat(dir, other.c_str(), dir, name.c_str()) != 0) {
-      const int error = errno;
-      ::unlinkat(dir, other.c_str(), 0);
-      return ErrnoStatus(error, "rename to " + shown);
+    return Rename(dir, other, name, shown);
+  }
+
+  static absl::Status Rename(int dir, const std::string& from,
+                             const std::string& to, const std::string& shown) {
+    if (::renameat(dir, from.c_str(), dir, to.c_str()) == 0) {
+      return absl::OkStatus();
     }
-    return absl::OkStatus();
+    const int error = errno;
+    ::unlinkat(dir, from.c_str(), 0);
+    return WithDiskFull(ErrnoStatus(error, "rename to " + shown));
+  }
+
+  // Writes an object on a file system that makes no files without a name.
+  absl::Status WriteNamed(int dir, const std::string& name,
+                          std::span<const std::byte> bytes, bool replaces,
+                          const std::string& shown) {
+    const bool is_direct = !replaces && !links_ && !renames_exclusively_;
+    const std::string made = is_direct ? name : TemporaryName(name);
+    const UniqueFd fd(::openat(
+        dir, made.c_str(), O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC,
+        kFileMode));
+    if (!fd.valid()) {
+      return WithDiskFull(ErrnoStatus(errno, "make a file for " + shown));
+    }
+    if (const absl::Status status = Fill(fd.get(), bytes, shown);
+        !status.ok()) {
+      ::unlinkat(dir, made.c_str(), 0);
+      return status;
+    }
+    if (is_direct) return absl::OkStatus();
+    if (replaces) return Rename(dir, made, name, shown);
+    if (links_) {
+      const int error = LinkNamed(dir, made, name);
+      if (error == 0 || error == EEXIST || !IsUnsupported(error)) {
+        ::unlinkat(dir, made.c_str(), 0);
+        return error == 0 ? absl::OkStatus()
+                          : WithDiskFull(ErrnoStatus(error, "link " + shown));
+      }
+      links_ = false;
+    }
+    if (renames_exclusively_) {
+      if (::renameat2(dir, made.c_str(), dir, name.c_str(), RENAME_NOREPLACE) ==
+          0) {
+        return absl::OkStatus();
+      }
+      const int error = errno;
+      if (!IsUnsupported(error)) {
+        ::unlinkat(dir, made.c_str(), 0);
+        return WithDiskFull(ErrnoStatus(error, "rename to " + shown));
+      }
+      renames_exclusively_ = false;
+    }
+    ::unlinkat(dir, made.c_str(), 0);
+    return WriteNamed(dir, name, bytes, replaces, shown);
+  }
+
+  // The error number of link(), or 0. Over NFS, the answer may be lost although
+  // the link was made: then the file has two names.
+  static int LinkNamed(int dir, const std::string& from,
+                       const std::string& to) {
+    if (::linkat(dir, from.c_str(), dir, to.c_str(), 0) == 0) return 0;
+    const int error = errno;
+    struct stat info;
+    const bool is_made =
+        ::fstatat(dir, from.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+        info.st_nlink == 2;
+    return is_made ? 0 : error;
+  }
+
+  // True if a file system, or one that is mounted from elsewhere, answers that
+  // it does not do this at all.
+  static bool IsUnsupported(int error) {
+    return error == EOPNOTSUPP || error == ENOSYS || error == EINVAL ||
+           error == EISDIR || error == EPERM || error == EMLINK ||
+           error == ENOTTY;
   }
 
   const UniqueFd top_;
   const std::string path_;
   const std::string below_;
+  // See FileAbilities.
+  std::atomic<bool> makes_unnamed_;
+  std::atomic<bool> links_;
+  std::atomic<bool> renames_exclusively_;
   const std::string url_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ObjectStore>> OpenFileObjects(
-    const std::string& top, std::string_view below) {
+    const std::string& top, std::string_view below,
+    const FileAbilities& abilities) {
   UniqueFd fd(::open(top.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.valid()) return ErrnoStatus(errno, "open archive " + top);
-  return std::make_unique<FileObjects>(std::move(fd), top, below);
+  return std::make_unique<FileObjects>(std::move(fd), top, below, abilities);
 }
 
 }  // namespace msitd::storage

@@ -22,6 +22,13 @@ struct ObjectList {
   std::vector<std::string> objects;
 };
 
+struct ObjectStat {
+  uint64_t bytes = 0;
+  // Seconds since the Unix epoch, by the clock of the store; 0 if it does not
+  // say.
+  int64_t modify_time_s = 0;
+};
+
 // Objects below one place, by keys such as `run/pack-000001`: components of
 // [A-Za-z0-9._-], none of which begins with a dot, parted by `/`. Whole objects
 // come and go; nobody sees half of one. Thread-safe; calls block.
@@ -37,7 +44,7 @@ class ObjectStore {
   // For people: the URL of the place.
   virtual const std::string& url() const = 0;
 
-  virtual absl::StatusOr<uint64_t> Size(std::string_view key) = 0;
+  virtual absl::StatusOr<ObjectStat> Stat(std::string_view key) = 0;
 
   // Fills `out` with the bytes from `offset` on. DATA_LOSS if the object ends
   // before.
@@ -53,8 +60,9 @@ class ObjectStore {
                            std::span<const std::byte> bytes) = 0;
 
   // The same, but ALREADY_EXISTS if there is one. Of several who try at once
-  // one succeeds. An attempt whose answer was lost may have succeeded though a
-  // later one says ALREADY_EXISTS: the caller looks at what is there.
+  // one succeeds, provided that the server does what it is asked for: see
+  // HasExclusiveWrites. An attempt whose answer was lost may have succeeded
+  // though a later one says ALREADY_EXISTS: the caller looks at what is there.
   virtual absl::Status PutIfAbsent(std::string_view key,
                                    std::span<const std::byte> bytes) = 0;
 
@@ -70,5 +78,12 @@ class ObjectStore {
 
 // True if `key` is one as ObjectStore says.
 bool IsObjectKey(std::string_view key);
+
+// Writes a small object twice with PutIfAbsent, and removes it: false if the
+// second write succeeds, or if the store does not know such writes. Some
+// servers ignore `If-None-Match`.
+absl::StatusOr<bool> HasExclusiveWrites(ObjectStore& store);
+// Begins the names of these objects, which lie at the place itself.
+inline constexpr std::string_view kProbePrefix = "probe-";
 
 }  // namespace msitd::storage

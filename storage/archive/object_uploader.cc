@@ -102,9 +102,9 @@ void ObjectUploader::Loop() {
 }
 
 absl::Status ObjectUploader::Upload(const Task& task) {
-  const absl::StatusOr<uint64_t> size = store_.Size(task.key);
-  if (!size.ok() && !absl::IsNotFound(size.status())) return size.status();
-  const bool is_there = size.ok() && *size == task.object.bytes &&
+  const absl::StatusOr<ObjectStat> stat = store_.Stat(task.key);
+  if (!stat.ok() && !absl::IsNotFound(stat.status())) return stat.status();
+  const bool is_there = stat.ok() && stat->bytes == task.object.bytes &&
                         VerifyObject(store_, task.key, task.object).ok();
   if (!is_there) {
     MSITD_RETURN_IF_ERROR(

@@ -26,6 +26,31 @@ absl::Status NotKept(const PartInfo& part) {
       ErrorReason::kTensorExpired);
 }
 
+absl::Status Unreadable(const PartInfo& part) {
+  const PartPlace received = ReceivedPlace(part.place);
+  return WithReason(
+      MakeStatus(absl::StatusCode::kDataLoss,
+                 "the archive has no bytes of what lay in segment {} at offset "
+                 "{}: they could not be read when the run was archived",
+                 received.file, received.offset),
+      ErrorReason::kFrameCorrupt);
+}
+
+// Sets where the bytes of a part that has some lie.
+absl::Status FindPackPlace(const PartInfo& part, PackPlace& out) {
+  const ArchivedBytes bytes = FindArchivedBytes(part.place);
+  out = bytes.place;
+  switch (bytes.state) {
+    case PackedBytes::kNone:
+      return NotKept(part);
+    case PackedBytes::kUnreadable:
+      return Unreadable(part);
+    case PackedBytes::kPacked:
+      break;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 // One request takes parts that lie near each other; several are in flight.
@@ -44,9 +69,8 @@ class PackReader::Batch final : public PartBatch {
   absl::StatusOr<std::span<const std::byte>> Read(size_t index) override {
     const PartInfo& part = parts_[index];
     PackPlace place;
-    if (!part.has_bytes || !FindPackPlace(part.place, place)) {
-      return NotKept(part);
-    }
+    if (!part.has_bytes) return NotKept(part);
+    MSITD_RETURN_IF_ERROR(FindPackPlace(part, place));
     if (part.bytes == 0) return std::span<const std::byte>();
     if (part.bytes > kPartBytes) return reader_.Corrupt(place, part.bytes);
     const Place& at = places_[index];
@@ -91,7 +115,7 @@ class PackReader::Batch final : public PartBatch {
     for (size_t i = 0; i < parts_.size(); ++i) {
       if (parts_[i].has_bytes && parts_[i].bytes > 0 &&
           parts_[i].bytes <= kPartBytes &&
-          FindPackPlace(parts_[i].place, packs[i])) {
+          FindPackPlace(parts_[i], packs[i]).ok()) {
         order.push_back(i);
       }
     }
@@ -206,9 +230,8 @@ absl::Status PackReader::ReadAt(const PackPlace& place,
 absl::StatusOr<std::span<const std::byte>> PackReader::Read(
     const PartInfo& part, AlignedBuffer& buffer) {
   PackPlace place;
-  if (!part.has_bytes || !FindPackPlace(part.place, place)) {
-    return NotKept(part);
-  }
+  if (!part.has_bytes) return NotKept(part);
+  MSITD_RETURN_IF_ERROR(FindPackPlace(part, place));
   if (part.bytes == 0) return std::span<const std::byte>();
   if (part.bytes > kPartBytes) return Corrupt(place, part.bytes);
   if (buffer.size() < part.bytes) buffer = AlignedBuffer(part.bytes);
@@ -233,7 +256,7 @@ absl::StatusOr<std::span<const std::byte>> PackReader::ReadSample(
                           .offset = part * kPartBytes});
   if (info.has_sample) {
     PackPlace place;
-    if (!FindPackPlace(info.place, place)) return NotKept(info);
+    MSITD_RETURN_IF_ERROR(FindPackPlace(info, place));
     if (slice.bytes() == 0) return std::span<const std::byte>();
     if (buffer.size() < slice.bytes()) buffer = AlignedBuffer(slice.bytes());
     const std::span<std::byte> out = buffer.span().first(slice.bytes());

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <utility>
+#include <vector>
 
 #include "protos/status/status.h"
 
@@ -34,6 +35,41 @@ void EachElement(std::string_view body, std::string_view name, Take take) {
     body.remove_prefix(static_cast<size_t>(text.data() - body.data()) +
                        text.size() + close.size());
   }
+}
+
+constexpr std::string_view kListRoot = "ListBucketResult";
+constexpr size_t kXmlDepthMax = 32;
+
+// True if the elements of `body` close in the order in which they open, and
+// `root` holds all of them. So nothing of the answer is missing.
+bool IsWholeXml(std::string_view body, std::string_view root) {
+  std::vector<std::string_view> open;
+  bool has_root = false;
+  for (size_t at = body.find('<'); at != std::string_view::npos;
+       at = body.find('<', at)) {
+    const size_t end = body.find('>', at);
+    if (end == std::string_view::npos) return false;
+    std::string_view tag = body.substr(at + 1, end - at - 1);
+    at = end + 1;
+    if (tag.empty()) return false;
+    if (tag.front() == '?' || tag.front() == '!') continue;
+    const bool closes = tag.front() == '/';
+    const bool is_empty = tag.back() == '/';
+    if (closes) tag.remove_prefix(1);
+    if (is_empty) tag.remove_suffix(1);
+    const std::string_view name = tag.substr(0, tag.find_first_of(" \t\r\n"));
+    if (closes) {
+      if (open.empty() || open.back() != name) return false;
+      open.pop_back();
+      continue;
+    }
+    if (open.empty() && (has_root || name != root)) return false;
+    has_root = true;
+    if (is_empty) continue;
+    if (open.size() == kXmlDepthMax) return false;
+    open.push_back(name);
+  }
+  return has_root && open.empty();
 }
 
 // The token of a list is opaque: it may have characters that XML escapes.
@@ -126,29 +162,39 @@ absl::Status S3Error(const S3Answer& answer, std::string_view what,
 
 absl::Status ReadS3List(std::string_view body, std::string_view folder,
                         ObjectList& out, std::string& next) {
-  if (Element(body, "ListBucketResult").data() == nullptr &&
-      body.find("<ListBucketResult ") == std::string_view::npos) {
+  const auto broken = [] {
     return MakeStatus(absl::StatusCode::kDataLoss,
-                      "the answer is no list of objects");
-  }
-  // Takes a name that lies directly in the folder.
-  const auto take = [&](std::string_view key, std::vector<std::string>& names) {
+                      "the answer is not a whole list of objects");
+  };
+  if (!IsWholeXml(body, kListRoot)) return broken();
+  // Adds a name that lies directly in the folder, or the folder that it lies
+  // in.
+  const auto add = [&](std::string_view key, std::vector<std::string>& names) {
     if (!key.starts_with(folder)) return;
     key.remove_prefix(folder.size());
-    if (IsObjectKey(key) && key.find('/') == std::string_view::npos) {
-      names.emplace_back(key);
-    }
+    const size_t slash = key.find('/');
+    const std::string_view name = key.substr(0, slash);
+    if (!IsObjectKey(name)) return;
+    (slash == std::string_view::npos ? names : out.folders).emplace_back(name);
   };
+  bool has_names = true;
   EachElement(body, "Contents", [&](std::string_view text) {
-    take(Element(text, "Key"), out.objects);
+    const std::string_view key = Element(text, "Key");
+    has_names &= !key.empty();
+    add(key, out.objects);
   });
   EachElement(body, "CommonPrefixes", [&](std::string_view text) {
     std::string_view prefix = Element(text, "Prefix");
+    has_names &= !prefix.empty();
     if (prefix.ends_with('/')) prefix.remove_suffix(1);
-    take(prefix, out.folders);
+    add(prefix, out.folders);
   });
+  const std::string_view truncated = Element(body, "IsTruncated");
+  const bool is_flag =
+      truncated.empty() || truncated == "true" || truncated == "false";
+  if (!has_names || !is_flag) return broken();
   next.clear();
-  if (Element(body, "IsTruncated") != "true") return absl::OkStatus();
+  if (truncated != "true") return absl::OkStatus();
   next = Unescaped(Element(body, "NextContinuationToken"));
   if (next.empty()) {
     return MakeStatus(absl::StatusCode::kDataLoss,

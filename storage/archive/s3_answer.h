@@ -16,6 +16,8 @@ struct S3Answer {
   std::string problem;  // Of the connection, for people; empty if none.
   std::string body;     // Of an error, or of a list.
   uint64_t length = 0;  // Content-Length.
+  // Last-Modified, in seconds since the Unix epoch; 0 without one.
+  int64_t modify_time_s = 0;
 };
 
 // True if the same request may succeed later.
@@ -29,9 +31,12 @@ absl::Status S3Error(const S3Answer& answer, std::string_view what,
 
 // Adds to `out` what one answer to ListObjectsV2 names directly in `folder`, a
 // prefix that is empty or ends with `/`. `next` becomes the token of the next
-// request, empty at the end.
+// request, empty at the end. A server that does not group names by their
+// slashes names the objects of a folder instead of the folder: then the folder
+// may be there several times.
 //
-// Errors: DATA_LOSS for what is no such answer.
+// Errors: DATA_LOSS for what is no such answer, such as one that is cut off or
+// whose elements do not close.
 absl::Status ReadS3List(std::string_view body, std::string_view folder,
                         ObjectList& out, std::string& next);
 

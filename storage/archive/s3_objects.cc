@@ -60,10 +60,10 @@ class S3Objects final : public ObjectStore {
 
   const std::string& url() const override { return url_; }
 
-  absl::StatusOr<uint64_t> Size(std::string_view key) override {
+  absl::StatusOr<ObjectStat> Stat(std::string_view key) override {
     S3Request request = Make(S3Request::Method::kHead, "look for", key);
     MSITD_ASSIGN_OR_RETURN(const S3Answer answer, Do(request));
-    return answer.length;
+    return ObjectStat{answer.length, answer.modify_time_s};
   }
 
   absl::Status Read(std::string_view key, uint64_t offset,
@@ -110,7 +110,9 @@ class S3Objects final : public ObjectStore {
     std::string prefix = prefix_ + std::string(folder);
     if (!folder.empty()) prefix += '/';
     std::string next;
+    std::string last;
     do {
+      last = next;
       S3Request request = Make(S3Request::Method::kGet, "list", folder);
       request.key.clear();
       request.body_bytes_max = kListBytesMax;
@@ -126,6 +128,11 @@ class S3Objects final : public ObjectStore {
           !status.ok()) {
         return Annotate(status, request.what);
       }
+      if (!next.empty() && next == last) {
+        return MakeStatus(absl::StatusCode::kDataLoss,
+                          "{}: the list of objects does not go on",
+                          request.what);
+      }
       if (out.folders.size() + out.objects.size() > kListedMax) {
         return MakeStatus(absl::StatusCode::kResourceExhausted,
                           "{}: there are more than {} names", request.what,
@@ -133,6 +140,9 @@ class S3Objects final : public ObjectStore {
       }
     } while (!next.empty());
     std::sort(out.folders.begin(), out.folders.end());
+    // A server without delimiters names the folder of each object.
+    out.folders.erase(std::unique(out.folders.begin(), out.folders.end()),
+                      out.folders.end());
     std::sort(out.objects.begin(), out.objects.end());
     return out;
   }

@@ -136,6 +136,7 @@ void SetMethod(CURL* curl, const S3Request& request, Headers& headers) {
       return;
     case S3Request::Method::kHead:
       curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
+      curl_easy_setopt(curl, CURLOPT_FILETIME, 1L);
       return;
     case S3Request::Method::kPut:
       curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
@@ -203,6 +204,9 @@ S3Outcome TryS3Request(const S3Options& options, S3Connections& connections,
   curl_off_t length = -1;
   curl_easy_getinfo(curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
   answer.length = length < 0 ? 0 : static_cast<uint64_t>(length);
+  curl_off_t modified = -1;
+  curl_easy_getinfo(curl, CURLINFO_FILETIME_T, &modified);
+  answer.modify_time_s = modified < 0 ? 0 : static_cast<int64_t>(modified);
   if (result != CURLE_OK) {
     answer.problem = curl_easy_strerror(result);
   } else if (request.has_range && answer.code == 206 &&

@@ -19,13 +19,16 @@ class FaultObjects final : public storage::ObjectStore {
   std::atomic<int> puts_left = -1;
   // True: what is written is cut short in silence.
   std::atomic<bool> truncates = false;
+  // True: PutIfAbsent replaces what is there, as servers do that ignore
+  // `If-None-Match`.
+  std::atomic<bool> ignores_absence = false;
   // How often something was asked for, and how many bytes were written.
   std::atomic<int> reads = 0;
   std::atomic<uint64_t> put_bytes = 0;
 
   const std::string& url() const override { return store_.url(); }
-  absl::StatusOr<uint64_t> Size(std::string_view key) override {
-    return store_.Size(key);
+  absl::StatusOr<storage::ObjectStat> Stat(std::string_view key) override {
+    return store_.Stat(key);
   }
   absl::Status Read(std::string_view key, uint64_t offset,
                     std::span<std::byte> out) override {
@@ -45,6 +48,7 @@ class FaultObjects final : public storage::ObjectStore {
   absl::Status PutIfAbsent(std::string_view key,
                            std::span<const std::byte> bytes) override {
     MSITD_RETURN_IF_ERROR(Admit(bytes));
+    if (ignores_absence) return store_.Put(key, bytes);
     return store_.PutIfAbsent(key, bytes);
   }
   absl::Status Delete(std::string_view key) override {

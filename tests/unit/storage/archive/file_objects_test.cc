@@ -22,10 +22,11 @@ std::span<const std::byte> Bytes(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-class FileObjectsTest : public ::testing::Test {
+// What a file system may be unable to do.
+class FileObjectsTest : public ::testing::TestWithParam<FileAbilities> {
  protected:
   void SetUp() override {
-    auto store = OpenFileObjects(dir_ / "", "sub/folder");
+    auto store = OpenFileObjects(dir_ / "", "sub/folder", GetParam());
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
   }
@@ -34,10 +35,10 @@ class FileObjectsTest : public ::testing::Test {
   std::unique_ptr<ObjectStore> store_;
 };
 
-TEST_F(FileObjectsTest, KeepsObjects) {
-  EXPECT_TRUE(absl::IsNotFound(store_->Size("run/a").status()));
+TEST_P(FileObjectsTest, KeepsObjects) {
+  EXPECT_TRUE(absl::IsNotFound(store_->Stat("run/a").status()));
   ASSERT_TRUE(store_->Put("run/a", Bytes("hello")).ok());
-  EXPECT_EQ(*store_->Size("run/a"), 5U);
+  EXPECT_EQ(store_->Stat("run/a")->bytes, 5U);
   EXPECT_EQ(*store_->Get("run/a", 5), "hello");
   EXPECT_TRUE(absl::IsDataLoss(store_->Get("run/a", 4).status()));
   std::string part(3, ' ');
@@ -68,7 +69,7 @@ TEST_F(FileObjectsTest, KeepsObjects) {
   EXPECT_TRUE(absl::IsNotFound(store_->Get("run/a", 5).status()));
 }
 
-TEST_F(FileObjectsTest, FollowsNoLink) {
+TEST_P(FileObjectsTest, FollowsNoLink) {
   std::filesystem::create_directory(dir_ / "secret");
   std::ofstream(dir_ / "secret/manifest") << "hunter2";
   ASSERT_TRUE(store_->Put("run/a", Bytes("hello")).ok());
@@ -93,7 +94,7 @@ TEST_F(FileObjectsTest, FollowsNoLink) {
   EXPECT_THAT(store_->List("")->folders, ElementsAre("run"));
 }
 
-TEST_F(FileObjectsTest, OneOfManyMakesIt) {
+TEST_P(FileObjectsTest, OneOfManyMakesIt) {
   std::atomic<int> made = 0;
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
@@ -105,7 +106,7 @@ TEST_F(FileObjectsTest, OneOfManyMakesIt) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(made, 1);
-  EXPECT_EQ(*store_->Size("run/manifest"), 1000U);
+  EXPECT_EQ(store_->Stat("run/manifest")->bytes, 1000U);
   EXPECT_EQ(*store_->Get("run/same", 4), "same");
   // Nothing is left beside them.
   EXPECT_THAT(store_->List("run")->objects, ElementsAre("manifest", "same"));
@@ -116,7 +117,17 @@ TEST_F(FileObjectsTest, OneOfManyMakesIt) {
     ++names;
   }
   EXPECT_EQ(names, 2U);
+  EXPECT_TRUE(*HasExclusiveWrites(*store_));
+  EXPECT_THAT(store_->List("")->objects, IsEmpty());
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    FileSystems, FileObjectsTest,
+    ::testing::Values(FileAbilities{}, FileAbilities{.makes_unnamed = false},
+                      FileAbilities{.makes_unnamed = false, .links = false},
+                      FileAbilities{.makes_unnamed = false,
+                                    .links = false,
+                                    .renames_exclusively = false}));
 
 }  // namespace
 }  // namespace msitd::storage

@@ -33,7 +33,8 @@ TEST(S3List, TakesWhatLiesDirectlyInTheFolder) {
       "p/", list, next);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_THAT(list.objects, ElementsAre("one"));
-  EXPECT_THAT(list.folders, ElementsAre("folder"));
+  // That of an object which is not directly in it, too.
+  EXPECT_THAT(list.folders, ElementsAre("sub", "folder"));
   EXPECT_EQ(next, "a&b<");
 }
 
@@ -49,6 +50,57 @@ TEST(S3List, RefusesWhatIsNone) {
   ASSERT_TRUE(
       ReadS3List("<ListBucketResult></ListBucketResult>", "", list, next).ok());
   EXPECT_THAT(list.objects, IsEmpty());
+}
+
+// An answer that is not whole must not read as a shorter list.
+TEST(S3List, RefusesWhatIsNotWhole) {
+  const std::string good =
+      "<?xml version=\"1.0\"?><ListBucketResult xmlns=\"s3\"><Name>b</Name>"
+      "<IsTruncated>false</IsTruncated>"
+      "<Contents><Key>a</Key><Size>1</Size></Contents>"
+      "<CommonPrefixes><Prefix>f/</Prefix></CommonPrefixes><Delimiter/>"
+      "</ListBucketResult>";
+  std::string next;
+  ObjectList list;
+  ASSERT_TRUE(ReadS3List(good, "", list, next).ok());
+  EXPECT_THAT(list.objects, ElementsAre("a"));
+  EXPECT_THAT(list.folders, ElementsAre("f"));
+  for (size_t size = 0; size < good.size(); ++size) {
+    ObjectList part;
+    EXPECT_TRUE(absl::IsDataLoss(
+        ReadS3List(std::string_view(good).substr(0, size), "", part, next)))
+        << good.substr(0, size);
+  }
+  for (const char* const bad :
+       {"<html><body>Bad Gateway</body></html>",
+        "<Error><Code>SlowDown</Code></Error>",
+        "<ListBucketResult><Contents><Key>a</Key></ListBucketResult>",
+        "<ListBucketResult><Contents></Contents></ListBucketResult>",
+        "<ListBucketResult><CommonPrefixes/><CommonPrefixes>"
+        "</CommonPrefixes></ListBucketResult>",
+        "<ListBucketResult><IsTruncated>maybe</IsTruncated></ListBucketResult>",
+        "<ListBucketResult></ListBucketResult><ListBucketResult>"
+        "</ListBucketResult>",
+        "x<ListBucketResult", "<>"}) {
+    ObjectList none;
+    EXPECT_TRUE(absl::IsDataLoss(ReadS3List(bad, "", none, next))) << bad;
+  }
+  ObjectList empty;
+  EXPECT_TRUE(ReadS3List("<ListBucketResult/>", "", empty, next).ok());
+}
+
+TEST(S3List, KnowsFoldersOfAServerWithoutDelimiters) {
+  ObjectList list;
+  std::string next;
+  ASSERT_TRUE(ReadS3List("<ListBucketResult>"
+                         "<Contents><Key>p/r/manifest</Key></Contents>"
+                         "<Contents><Key>p/r/pack-1</Key></Contents>"
+                         "<Contents><Key>p/probe</Key></Contents>"
+                         "</ListBucketResult>",
+                         "p/", list, next)
+                  .ok());
+  EXPECT_THAT(list.folders, ElementsAre("r", "r"));
+  EXPECT_THAT(list.objects, ElementsAre("probe"));
 }
 
 absl::Status ErrorOf(long code, const std::string& body = "") {

@@ -135,7 +135,7 @@ TEST_F(S3ObjectsTest, SignsWhatAServerWouldSign) {
   ASSERT_TRUE(objects_->Get("run/manifest", 100).ok());
   ASSERT_TRUE(objects_->Put("run/pack-1", BytesOf("bytes")).ok());
   ASSERT_TRUE(objects_->PutIfAbsent("run/manifest", BytesOf("m")).ok());
-  ASSERT_TRUE(objects_->Size("run/pack-1").ok());
+  ASSERT_TRUE(objects_->Stat("run/pack-1").ok());
   ASSERT_TRUE(objects_->Delete("run/pack-1").ok());
   const std::vector<Request> requests = server_->requests();
   ASSERT_EQ(requests.size(), 7u);

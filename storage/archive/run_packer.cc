@@ -1,0 +1,516 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/archive/run_packer.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "protos/base/resource_name.h"
+#include "protos/chunk/chunk.h"
+#include "protos/os/aligned_buffer.h"
+#include "protos/status/status.h"
+#include "storage/archive/object_uploader.h"
+#include "storage/archive/pack_writer.h"
+#include "storage/batch/entry_batch.h"
+
+namespace msitd::storage {
+namespace {
+
+// A block ends where a token does once it has so many entries, so that whoever
+// asks for one token reads little else.
+constexpr size_t kBlockEntries = 512;
+// Entries whose parts are read together.
+constexpr size_t kWindowEntries = 1024;
+constexpr uint64_t kWindowBytes = uint64_t{8} << 20;
+constexpr size_t kAttachmentPage = 256;
+
+// Gathers what the directory says while entries pass by.
+class DirectoryMaker {
+ public:
+  // Takes all coordinates of the run, in primary order.
+  explicit DirectoryMaker(const std::vector<Coordinate>& coordinates) {
+    for (const Coordinate& coordinate : coordinates) {
+      const uint32_t device = NumberOf(coordinate.device);
+      if (directory_.groups.empty() ||
+          directory_.groups.back().rank != coordinate.rank ||
+          directory_.groups.back().device != device) {
+        directory_.groups.push_back({coordinate.rank, device, {}});
+      }
+      directory_.groups.back().tokens.push_back({coordinate.token, 0});
+    }
+  }
+
+  // False if the entry is at no coordinate, or out of order.
+  bool Count(const TensorKey& key) {
+    while (group_ < directory_.groups.size()) {
+      ArchiveGroup& group = directory_.groups[group_];
+      if (group.rank == key.rank &&
+          directory_.devices[group.device] == key.device) {
+        while (token_ < group.tokens.size() &&
+               group.tokens[token_].token < key.token) {
+          ++token_;
+        }
+        if (token_ == group.tokens.size()) return false;
+        if (group.tokens[token_].token != key.token) return false;
+        ++group.tokens[token_].entry_count;
+        ops_.insert(OpMark(key.op));
+        return true;
+      }
+      ++group_;
+      token_ = 0;
+    }
+    return false;
+  }
+
+  void EndBlock(const PackPlace& place, std::string_view bytes,
+                uint64_t entry_count) {
+    ArchiveBlock& block = directory_.blocks.emplace_back();
+    block.index = place.pack;
+    block.offset = place.offset;
+    block.bytes = bytes.size();
+    block.hash = chunk::HashBytes(std::as_bytes(std::span(bytes)));
+    block.entry_count = entry_count;
+    block.ops.assign(ops_.begin(), ops_.end());
+    ops_.clear();
+  }
+
+  ArchiveDirectory& directory() { return directory_; }
+
+ private:
+  uint32_t NumberOf(const std::string& device) {
+    const auto [it, is_new] =
+        numbers_.emplace(device, static_cast<uint32_t>(numbers_.size()));
+    if (is_new) directory_.devices.push_back(device);
+    return it->second;
+  }
+
+  ArchiveDirectory directory_;
+  std::map<std::string, uint32_t> numbers_;
+  size_t group_ = 0;
+  size_t token_ = 0;
+  std::set<uint32_t> ops_;
+};
+
+bool IsExpiry(const absl::Status& status) {
+  return HasReason(status, ErrorReason::kTensorExpired);
+}
+
+// The archived form of one part, and why it lacks its bytes.
+struct PlacedPart {
+  ArchivedBytes bytes;
+  absl::Status problem;  // Set for kUnreadable.
+};
+
+bool HasUnreadable(const std::vector<PlacedPart>& parts) {
+  return std::any_of(parts.begin(), parts.end(), [](const PlacedPart& part) {
+    return part.bytes.state == PackedBytes::kUnreadable;
+  });
+}
+
+class RunPacker {
+ public:
+  RunPacker(const ArchiveRequest& request, const std::string& folder,
+            const ArchivedCopy* copy, ArchiveProgressCall progress,
+            ArchiveManifest& manifest)
+      : run_(*request.run),
+        folder_(folder),
+        copy_(copy != nullptr ? copy->reader : nullptr),
+        progress_(progress),
+        manifest_(manifest),
+        uploader_(*request.store),
+        packs_("pack", folder_, uploader_),
+        indexes_("index", folder_, uploader_) {}
+
+  absl::Status Pack(const RunInfo& info) {
+    const absl::Status status = PackAll(info);
+    manifest_.packs = packs_.objects();
+    manifest_.indexes = indexes_.objects();
+    manifest_.part_count = parts_.size();
+    MSITD_RETURN_IF_ERROR(status);
+    return Report();
+  }
+
+ private:
+  absl::Status Report() {
+    return progress_({manifest_.entry_count,
+                      std::max(entry_total_, manifest_.entry_count),
+                      uploader_.sent_bytes(), uploader_.verified_bytes()});
+  }
+
+  absl::Status PackAll(const RunInfo& info) {
+    entry_total_ = info.counters.record_count();
+    MSITD_ASSIGN_OR_RETURN(const auto coordinates, run_.ListCoordinates({}));
+    directory_.emplace(coordinates);
+    MSITD_ASSIGN_OR_RETURN(directory_->directory().placements,
+                           run_.ListPlacements());
+    MSITD_RETURN_IF_ERROR(PackEntries());
+    MSITD_RETURN_IF_ERROR(EndBlock());
+    MSITD_RETURN_IF_ERROR(packs_.Finish(stop_));
+    MSITD_RETURN_IF_ERROR(indexes_.Finish(stop_));
+    std::string directory = EncodeDirectory(directory_->directory());
+    if (directory.size() > kDirectoryBytesMax) {
+      return MakeStatus(absl::StatusCode::kResourceExhausted,
+                        "the directory of the archive would have {} bytes, of "
+                        "at most {}",
+                        directory.size(), kDirectoryBytesMax);
+    }
+    manifest_.directory = NameObject("directory", directory);
+    MSITD_RETURN_IF_ERROR(uploader_.Add(folder_, manifest_.directory,
+                                        std::move(directory), stop_));
+    return uploader_.Finish(stop_);
+  }
+
+  absl::Status PackEntries() {
+    Selector all;
+    for (int kind = 0; kind < kRecordKindCount; ++kind) {
+      all.kinds.push_back(static_cast<RecordKind>(kind));
+    }
+    std::string position;
+    uint64_t window_bytes = 0;
+    auto scan = run_.Scan(all, position);
+    while (true) {
+      if (!scan.ok()) return scan.status();
+      TensorInfo tensor;
+      const auto found = (*scan)->Next(tensor, stop_);
+      if (absl::IsUnavailable(found.status())) {
+        position = (*scan)->position();
+        scan = run_.Scan(all, position);
+        continue;
+      }
+      if (!found.ok()) return found.status();
+      if (!*found) break;
+      for (const PartInfo& part : tensor.parts) {
+        if (part.has_bytes) window_bytes += part.bytes;
+      }
+      window_.push_back(std::move(tensor));
+      if (window_.size() >= kWindowEntries || window_bytes >= kWindowBytes) {
+        MSITD_RETURN_IF_ERROR(PackWindow());
+        window_bytes = 0;
+      }
+    }
+    return PackWindow();
+  }
+
+  absl::Status PackWindow() {
+    MSITD_RETURN_IF_ERROR(Report());
+    MSITD_RETURN_IF_ERROR(PackParts());
+    for (TensorInfo& tensor : window_) {
+      MSITD_RETURN_IF_ERROR(PlaceParts(tensor));
+      MSITD_RETURN_IF_ERROR(AddEntry(tensor));
+    }
+    window_.clear();
+    unreadable_.clear();
+    return absl::OkStatus();
+  }
+
+  // Puts the bytes of the window's parts that are not there yet into packs.
+  absl::Status PackParts() {
+    std::vector<PartInfo> wanted;
+    std::set<std::tuple<uint64_t, uint64_t, uint64_t>> seen;
+    for (const TensorInfo& tensor : window_) {
+      if (!tensor.has_bytes && !tensor.has_sample) continue;
+      for (const PartInfo& part : tensor.parts) {
+        if (part.has_bytes && part.bytes > 0 &&
+            !parts_.Find(part.hash, part.bytes).has_value() &&
+            seen.insert(KeyOf(part)).second) {
+          wanted.push_back(part);
+        }
+      }
+    }
+    size_t done = 0;
+    while (done < wanted.size()) {
+      const auto batch =
+          run_.ReadParts(std::span(wanted).subspan(done), batch_buffer_);
+      for (size_t i = 0; i < batch->size(); ++i) {
+        const auto bytes = batch->Read(i);
+        if (IsExpiry(bytes.status())) continue;
+        if (absl::IsDataLoss(bytes.status())) {
+          unreadable_.emplace(KeyOf(wanted[done + i]), bytes.status());
+          continue;
+        }
+        if (!bytes.ok()) return bytes.status();
+        MSITD_ASSIGN_OR_RETURN(const PackPlace place,
+                               packs_.Add(*bytes, stop_));
+        parts_.Add(wanted[done + i].hash, wanted[done + i].bytes, place);
+      }
+      done += batch->size();
+    }
+    return absl::OkStatus();
+  }
+
+  // Gives the parts of a tensor their places in the archive.
+  absl::Status PlaceParts(TensorInfo& tensor) {
+    std::vector<PlacedPart> parts(tensor.parts.size());
+    if (tensor.has_bytes || tensor.has_sample) {
+      MSITD_ASSIGN_OR_RETURN(const bool is_current, FindParts(tensor, parts));
+      if (!is_current) MSITD_RETURN_IF_ERROR(AcceptExpiry(tensor, parts));
+    }
+    if (copy_ != nullptr && (LacksBytes(tensor) || HasUnreadable(parts))) {
+      MSITD_RETURN_IF_ERROR(TakeFromCopy(tensor, parts));
+    }
+    if (HasUnreadable(parts)) RecordUnreadable(tensor, parts);
+    for (size_t i = 0; i < tensor.parts.size(); ++i) {
+      PartInfo& part = tensor.parts[i];
+      if (part.has_bytes && part.bytes == 0) {
+        parts[i].bytes = {PackedBytes::kPacked, {}};
+      }
+      MSITD_ASSIGN_OR_RETURN(part.place,
+                             ArchivedPlace(part.place, parts[i].bytes));
+    }
+    return absl::OkStatus();
+  }
+
+  // True if there could be bytes of the tensor that the store does not have.
+  static bool LacksBytes(const TensorInfo& tensor) {
+    return !tensor.has_bytes && !tensor.alias_of.has_value() &&
+           tensor.tensor_bytes > 0;
+  }
+
+  // False if something of it was given up since the scan found it.
+  absl::StatusOr<bool> FindParts(const TensorInfo& tensor,
+                                 std::vector<PlacedPart>& parts) {
+    for (size_t i = 0; i < tensor.parts.size(); ++i) {
+      const PartInfo& part = tensor.parts[i];
+      if (part.has_bytes && part.bytes == 0) continue;
+      if (part.has_bytes) {
+        if (!FindPacked(part, parts[i])) return false;
+      } else if (part.has_sample) {
+        MSITD_ASSIGN_OR_RETURN(const bool is_current,
+                               PackSample(run_, tensor, i, parts[i]));
+        if (!is_current) return false;
+      }
+    }
+    return true;
+  }
+
+  // Sets what became of the bytes of a part in PackParts; false if they were
+  // given up.
+  bool FindPacked(const PartInfo& part, PlacedPart& out) {
+    if (const auto place = parts_.Find(part.hash, part.bytes)) {
+      out.bytes = {PackedBytes::kPacked, *place};
+      return true;
+    }
+    const auto problem = unreadable_.find(KeyOf(part));
+    if (problem == unreadable_.end()) return false;
+    out = {{PackedBytes::kUnreadable}, problem->second};
+    return true;
+  }
+
+  // False if the sample was given up.
+  absl::StatusOr<bool> PackSample(RunReader& run, const TensorInfo& tensor,
+                                  size_t part, PlacedPart& out) {
+    const auto sample = run.ReadSample(tensor, part, read_buffer_);
+    if (IsExpiry(sample.status())) return false;
+    if (absl::IsDataLoss(sample.status())) {
+      out = {{PackedBytes::kUnreadable}, sample.status()};
+      return true;
+    }
+    if (!sample.ok()) return sample.status();
+    out.bytes.state = PackedBytes::kPacked;
+    MSITD_ASSIGN_OR_RETURN(out.bytes.place, packs_.Add(*sample, stop_));
+    return true;
+  }
+
+  // Retention has removed bytes of the tensor since the scan: it is archived as
+  // it is now.
+  absl::Status AcceptExpiry(TensorInfo& tensor,
+                            std::vector<PlacedPart>& parts) {
+    parts.assign(parts.size(), {});
+    MSITD_ASSIGN_OR_RETURN(const TensorInfo now, run_.GetTensor(tensor.key));
+    if (now.has_bytes || now.has_sample || now.parts.size() != parts.size()) {
+      return MakeStatus(absl::StatusCode::kUnavailable,
+                        "bytes of {} are listed but not there",
+                        FormatTensorName(tensor.key));
+    }
+    tensor = now;
+    return absl::OkStatus();
+  }
+
+  // Takes the tensor as the copy has it, if that has more of its bytes.
+  absl::Status TakeFromCopy(TensorInfo& tensor,
+                            std::vector<PlacedPart>& parts) {
+    const auto archived = copy_->GetTensor(tensor.key);
+    if (absl::IsNotFound(archived.status()) ||
+        absl::IsDataLoss(archived.status())) {
+      return absl::OkStatus();
+    }
+    MSITD_RETURN_IF_ERROR(archived.status());
+    const bool has_more =
+        archived->has_bytes || (archived->has_sample && !tensor.has_bytes);
+    if (!has_more || archived->parts.size() != tensor.parts.size()) {
+      return absl::OkStatus();
+    }
+    std::vector<PlacedPart> taken = parts;
+    for (size_t i = 0; i < taken.size(); ++i) {
+      if (parts[i].bytes.state == PackedBytes::kPacked) continue;
+      MSITD_RETURN_IF_ERROR(PackFromCopy(*archived, i, taken[i]));
+    }
+    parts = std::move(taken);
+    tensor = *archived;
+    for (PartInfo& part : tensor.parts) part.place = ReceivedPlace(part.place);
+    return absl::OkStatus();
+  }
+
+  absl::Status PackFromCopy(const TensorInfo& archived, size_t number,
+                            PlacedPart& out) {
+    const PartInfo& part = archived.parts[number];
+    if (part.has_bytes && part.bytes == 0) return absl::OkStatus();
+    if (!part.has_bytes) {
+      if (!part.has_sample) return absl::OkStatus();
+      return PackSample(*copy_, archived, number, out).status();
+    }
+    if (const auto place = parts_.Find(part.hash, part.bytes)) {
+      out.bytes = {PackedBytes::kPacked, *place};
+      return absl::OkStatus();
+    }
+    const auto bytes = copy_->ReadPart(part, read_buffer_);
+    if (absl::IsDataLoss(bytes.status())) {
+      out = {{PackedBytes::kUnreadable}, bytes.status()};
+      return absl::OkStatus();
+    }
+    if (IsExpiry(bytes.status())) return absl::OkStatus();
+    MSITD_RETURN_IF_ERROR(bytes.status());
+    out.bytes.state = PackedBytes::kPacked;
+    MSITD_ASSIGN_OR_RETURN(out.bytes.place, packs_.Add(*bytes, stop_));
+    parts_.Add(part.hash, part.bytes, out.bytes.place);
+    return absl::OkStatus();
+  }
+
+  void RecordUnreadable(const TensorInfo& tensor,
+                        const std::vector<PlacedPart>& parts) {
+    UnreadableItems& items = manifest_.unreadable;
+    const auto first =
+        std::find_if(parts.begin(), parts.end(), [](const PlacedPart& part) {
+          return part.bytes.state == PackedBytes::kUnreadable;
+        });
+    items.Add(items.tensor_count, FormatTensorName(tensor.key),
+              Message(first->problem));
+  }
+
+  absl::Status AddEntry(const TensorInfo& tensor) {
+    const TensorKey& key = tensor.key;
+    const bool is_next = !last_.has_value() || key.rank != last_->rank ||
+                         key.token != last_->token ||
+                         key.device != last_->device;
+    if (batch_.is_full() ||
+        (is_next && batch_.entry_count() >= kBlockEntries)) {
+      MSITD_RETURN_IF_ERROR(EndBlock());
+    }
+    if (is_next) last_ = Coordinate{key.rank, key.device, key.token};
+    if (!directory_->Count(key)) {
+      return MakeStatus(absl::StatusCode::kInternal,
+                        "{} is where the run has nothing",
+                        FormatTensorName(tensor.key));
+    }
+    batch_.Add(tensor);
+    ++manifest_.entry_count;
+    return absl::OkStatus();
+  }
+
+  absl::Status EndBlock() {
+    const size_t entry_count = batch_.entry_count();
+    if (entry_count == 0) return absl::OkStatus();
+    const std::string bytes = batch_.Finish();
+    MSITD_ASSIGN_OR_RETURN(
+        const PackPlace place,
+        indexes_.Add(std::as_bytes(std::span(bytes)), stop_));
+    directory_->EndBlock(place, bytes, entry_count);
+    return absl::OkStatus();
+  }
+
+  using PartKey = std::tuple<uint64_t, uint64_t, uint64_t>;
+  static PartKey KeyOf(const PartInfo& part) {
+    return {part.hash.low, part.hash.high, part.bytes};
+  }
+
+  RunReader& run_;
+  const std::string& folder_;
+  RunReader* const copy_;
+  const ArchiveProgressCall progress_;
+  ArchiveManifest& manifest_;
+  const std::function<absl::Status()> stop_ = [this] { return Report(); };
+  uint64_t entry_total_ = 0;
+  std::optional<DirectoryMaker> directory_;
+  std::vector<TensorInfo> window_;
+  // Parts of the window that cannot be read, and why.
+  std::map<PartKey, absl::Status> unreadable_;
+  EntryBatchWriter batch_;
+  std::optional<Coordinate> last_;  // Of the entry before.
+  PackedParts parts_;
+  AlignedBuffer batch_buffer_;
+  AlignedBuffer read_buffer_;
+  ObjectUploader uploader_;
+  ObjectPacker packs_;
+  ObjectPacker indexes_;
+};
+
+// Reads an attachment of the store, which has to have the bytes of its hash.
+absl::StatusOr<std::string> ReadWhole(Attachments& attachments,
+                                      const AttachmentInfo& info) {
+  MSITD_ASSIGN_OR_RETURN(std::string bytes,
+                         attachments.ReadAttachment(info, 0, info.size_bytes));
+  if (NameObject("attachment", bytes).hash == info.hash) return bytes;
+  return MakeStatus(absl::StatusCode::kDataLoss,
+                    "attachment '{}' does not match its hash", info.name);
+}
+
+}  // namespace
+
+absl::Status PackRun(const ArchiveRequest& request, const std::string& folder,
+                     const RunInfo& info, const ArchivedCopy* copy,
+                     ArchiveProgressCall progress, ArchiveManifest& manifest) {
+  // The copy has what was given up since, so its counters hold.
+  manifest.run =
+      copy != nullptr && copy->reader != nullptr ? copy->manifest.run : info;
+  MSITD_ASSIGN_OR_RETURN(manifest.coverage, request.run->ListCoverage());
+  return RunPacker(request, folder, copy, progress, manifest).Pack(info);
+}
+
+absl::Status PackAttachments(const ArchiveRequest& request,
+                             const std::string& folder,
+                             ArchiveProgressCall progress,
+                             ArchiveManifest& manifest) {
+  if (request.attachments == nullptr) return absl::OkStatus();
+  MSITD_ASSIGN_OR_RETURN(const std::vector<AttachmentInfo> infos,
+                         request.attachments->ListAttachments(
+                             request.run->name(), "", kAttachmentPage));
+  ObjectUploader uploader(*request.store);
+  const auto stop = [&] {
+    return progress({manifest.entry_count, manifest.entry_count,
+                     uploader.sent_bytes(), uploader.verified_bytes()});
+  };
+  UnreadableItems& unreadable = manifest.unreadable;
+  for (const AttachmentInfo& info : infos) {
+    const auto known = std::find_if(
+        manifest.attachments.begin(), manifest.attachments.end(),
+        [&](const auto& one) { return one.info.name == info.name; });
+    const bool is_archived = known != manifest.attachments.end() &&
+                             known->info.hash == info.hash &&
+                             known->info.media_type == info.media_type;
+    absl::StatusOr<std::string> bytes = ReadWhole(*request.attachments, info);
+    if (absl::IsDataLoss(bytes.status())) {
+      if (is_archived) continue;
+      unreadable.Add(unreadable.attachment_count,
+                     fmt::format("attachment {}", info.name),
+                     Message(bytes.status()));
+      continue;
+    }
+    MSITD_RETURN_IF_ERROR(bytes.status());
+    const ArchivedAttachment archived{info, NameObject("attachment", *bytes)};
+    if (known != manifest.attachments.end()) {
+      if (!is_archived) *known = archived;
+    } else {
+      manifest.attachments.push_back(archived);
+    }
+    MSITD_RETURN_IF_ERROR(
+        uploader.Add(folder, archived.object, *std::move(bytes), stop));
+  }
+  MSITD_RETURN_IF_ERROR(uploader.Finish(stop));
+  return stop();
+}
+
+}  // namespace msitd::storage
