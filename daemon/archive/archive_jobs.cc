@@ -13,6 +13,8 @@
 #include "daemon/log/log.h"
 #include "protos/os/thread.h"
 #include "protos/status/status.h"
+#include "storage/archive/archive_error.h"
+#include "storage/archive/archive_pruner.h"
 #include "storage/archive/archive_reader.h"
 #include "storage/archive/archive_writer.h"
 
@@ -76,7 +78,7 @@ absl::StatusOr<ArchiveJob> ArchiveJobs::Restore(const std::string& url,
                                                 const access::Caller& caller) {
   MSITD_ASSIGN_OR_RETURN(const auto store, world_.places.Open(url));
   ArchiveJob job;
-  job.is_restore = true;
+  job.kind = ArchiveJob::Kind::kRestore;
   job.run = run.empty() ? archived_run : run;
   job.archived_run = archived_run;
   job.url = store->url();
@@ -91,12 +93,26 @@ absl::StatusOr<ArchiveJob> ArchiveJobs::Restore(const std::string& url,
   return Add(std::move(job));
 }
 
+absl::StatusOr<ArchiveJob> ArchiveJobs::Prune(const std::string& url,
+                                              const std::string& archived_run,
+                                              std::chrono::seconds age_min,
+                                              const access::Caller& caller) {
+  MSITD_ASSIGN_OR_RETURN(const auto store, world_.places.Open(url));
+  ArchiveJob job;
+  job.kind = ArchiveJob::Kind::kPrune;
+  job.archived_run = archived_run;
+  job.url = store->url();
+  job.age_min = age_min;
+  job.caller = caller;
+  return Add(std::move(job));
+}
+
 absl::StatusOr<ArchiveJob> ArchiveJobs::Add(ArchiveJob job) {
   const MutexLock lock(mu_);
   for (const JobPtr& other : jobs_) {
-    if (!IsOver(*other) && other->is_restore == job.is_restore &&
-        other->run == job.run && other->url == job.url &&
-        other->gives_up == job.gives_up &&
+    if (!IsOver(*other) && other->kind == job.kind && other->run == job.run &&
+        other->run_id == job.run_id && other->url == job.url &&
+        other->gives_up == job.gives_up && other->age_min == job.age_min &&
         other->archived_run == job.archived_run) {
       return *other;
     }
@@ -143,6 +159,23 @@ std::optional<RunArchive> ArchiveJobs::OfRun(const storage::RunInfo& run) {
 }
 
 ArchiveCounts ArchiveJobs::Counts() {
+  // The thread may not get to the runs of the store for hours.
+  const auto now = std::chrono::steady_clock::now();
+  bool is_due = !options_.archive_url.empty();
+  {
+    const MutexLock lock(mu_);
+    is_due &= visit_time_ == std::chrono::steady_clock::time_point() ||
+              now - visit_time_ >= options_.look_interval;
+    if (is_due) visit_time_ = now;
+  }
+  if (is_due) {
+    (void)VisitRuns([this](const storage::RunInfo& run) {
+      if (!IsWanted(run)) return;
+      const MutexLock lock(mu_);
+      runs_.try_emplace(run.id,
+                        RunArchive{run.spec.name, options_.archive_url});
+    });
+  }
   const MutexLock lock(mu_);
   ArchiveCounts out;
   out.sent_bytes = sent_bytes_;
@@ -152,6 +185,8 @@ ArchiveCounts ArchiveJobs::Counts() {
     out.running_count += run.state == State::kRunning;
     out.archived_count += run.state == State::kDone;
     out.failed_count += run.state == State::kFailed;
+    out.incomplete_count +=
+        run.state == State::kDone && run.unreadable_count > 0;
     if (run.last.ok() || run.change <= last_change) continue;
     last_change = run.change;
     out.error = fmt::format("run {}: {}", run.run, Message(run.last));
@@ -159,19 +194,24 @@ ArchiveCounts ArchiveJobs::Counts() {
   return out;
 }
 
-void ArchiveJobs::Note(const storage::RunInfo& run, const std::string& url,
-                       State state, const absl::Status& status) {
+void ArchiveJobs::Note(const storage::RunInfo& run, RunArchive archive) {
   const MutexLock lock(mu_);
-  runs_[run.id] = {run.spec.name, url, state, status, ++changes_};
+  archive.run = run.spec.name;
+  archive.change = ++changes_;
+  runs_[run.id] = std::move(archive);
 }
 
 void ArchiveJobs::NoteLocked(const ArchiveJob& job) {
-  if (job.is_restore) return;
+  if (job.kind != ArchiveJob::Kind::kArchive) return;
   RunArchive& run = runs_[job.run_id];
   run.run = job.run;
   run.url = job.url;
   run.state = job.state;
+  run.retry_time_ns = 0;
   if (IsOver(job)) run.last = job.status;
+  if (job.state == State::kDone) {
+    run.unreadable_count = job.unreadable.tensor_count;
+  }
   run.change = ++changes_;
 }
 
@@ -211,22 +251,63 @@ ArchiveJobs::JobPtr ArchiveJobs::Next() {
 }
 
 void ArchiveJobs::Do(ArchiveJob& job) {
-  const absl::Status status = job.is_restore ? DoRestore(job) : DoArchive(job);
-  if (status.ok() && job.is_automatic) archived_.insert(job.run_id);
+  absl::Status status;
+  std::string_view verb;
+  switch (job.kind) {
+    case ArchiveJob::Kind::kArchive:
+      verb = "archive";
+      status = DoArchive(job);
+      break;
+    case ArchiveJob::Kind::kRestore:
+      verb = "restore";
+      status = DoRestore(job);
+      break;
+    case ArchiveJob::Kind::kPrune:
+      verb = "prune";
+      status = DoPrune(job);
+      break;
+  }
   if (status.ok()) {
-    log::Get("archive")->info("{} run={} url={} records={} sent_bytes={}",
-                              job.is_restore ? "restored" : "archived", job.run,
-                              job.url, job.record_count, job.sent_bytes);
+    log::Get("archive")->info(
+        "{}d run={} url={} records={} sent_bytes={} unreadable={}", verb,
+        job.run, job.url, job.record_count, job.sent_bytes,
+        job.unreadable.tensor_count);
   } else {
-    log::Get("archive")->warn("failed to {} run={} url={} error='{}'",
-                              job.is_restore ? "restore" : "archive", job.run,
-                              job.url, Message(status));
+    log::Get("archive")->warn("failed to {} run={} url={} error='{}'", verb,
+                              job.run, job.url, Message(status));
+  }
+  int64_t retry_time_ns = 0;
+  if (job.is_automatic) {
+    if (status.ok()) {
+      settled_.insert(job.run_id);
+      retries_.erase(job.run_id);
+    } else {
+      retry_time_ns = PlanRetry(job.run_id, status);
+    }
   }
   const MutexLock lock(mu_);
   job.status = status;
   job.state = status.ok() ? State::kDone : State::kFailed;
   sent_bytes_ += job.sent_bytes;
   NoteLocked(job);
+  if (retry_time_ns > 0) runs_[job.run_id].retry_time_ns = retry_time_ns;
+}
+
+int64_t ArchiveJobs::PlanRetry(storage::RunId run, const absl::Status& status) {
+  if (storage::IsPermanentArchiveError(status)) {
+    settled_.insert(run);
+    retries_.erase(run);
+    return 0;
+  }
+  Retry& retry = retries_[run];
+  std::chrono::milliseconds wait = options_.retry_interval;
+  for (int i = 0; i < retry.failure_count; ++i) {
+    wait = std::min(2 * wait, options_.retry_interval_max);
+  }
+  ++retry.failure_count;
+  retry.time = std::chrono::steady_clock::now() + wait;
+  return NowNs() +
+         std::chrono::duration_cast<std::chrono::nanoseconds>(wait).count();
 }
 
 absl::Status ArchiveJobs::Report(ArchiveJob& job, uint64_t record_count,
@@ -242,47 +323,109 @@ absl::Status ArchiveJobs::Report(ArchiveJob& job, uint64_t record_count,
   return absl::OkStatus();
 }
 
+absl::Status ArchiveJobs::CheckIsSame(const ArchiveJob& job) {
+  const auto run = world_.runs.GetRun(job.run);
+  MSITD_RETURN_IF_ERROR(run.status());
+  if (run->id == job.run_id) return absl::OkStatus();
+  return WithReason(
+      MakeStatus(absl::StatusCode::kAborted,
+                 "run '{}' was deleted since this was asked for, and another "
+                 "run has its name now",
+                 job.run),
+      ErrorReason::kRunReplaced);
+}
+
 absl::Status ArchiveJobs::DoArchive(ArchiveJob& job) {
   MSITD_ASSIGN_OR_RETURN(const auto store, world_.places.Open(job.url));
+  MSITD_RETURN_IF_ERROR(CheckIsSame(job));
   if (job.is_of_comparisons) return ArchiveComparisonsOf(job, *store);
   MSITD_ASSIGN_OR_RETURN(const auto run, world_.readers.OpenRun(job.run));
   GiveWay way([this] { return world_.pipeline.Stats().in_flight_bytes > 0; },
               options_.give_way);
-  uint64_t step = 0;
-  MSITD_RETURN_IF_ERROR(
+  std::pair<uint64_t, uint64_t> step;
+  MSITD_ASSIGN_OR_RETURN(
+      const storage::ArchiveManifest manifest,
       storage::WriteArchive(
           {.run = run.get(),
            .attachments = &world_.attachments,
            .store = store.get(),
            .now_ns = NowNs()},
           [&](const storage::ArchiveProgress& progress) {
-            MSITD_RETURN_IF_ERROR(
-                Report(job, progress.entry_count, progress.entry_total));
+            // Attachments are found by the name of the run.
+            MSITD_RETURN_IF_ERROR(CheckIsSame(job));
+            const auto report = [&] {
+              return Report(job, progress.entry_count, progress.entry_total);
+            };
+            MSITD_RETURN_IF_ERROR(report());
             {
               const MutexLock lock(mu_);
               job.sent_bytes = progress.sent_bytes;
               job.verified_bytes = progress.verified_bytes;
             }
-            if (progress.entry_count == step) {
-              return absl::OkStatus();
-            }
-            step = progress.entry_count;
-            return way.Rest([&] {
-              return Report(job, progress.entry_count, progress.entry_total);
-            });
-          })
-          .status());
+            const std::pair now(progress.entry_count, progress.verified_bytes);
+            if (now == step) return absl::OkStatus();
+            step = now;
+            return way.Rest(report);
+          }));
+  {
+    const MutexLock lock(mu_);
+    job.unreadable = manifest.unreadable;
+  }
   MSITD_RETURN_IF_ERROR(ArchiveComparisonsOf(job, *store));
-  if (!job.gives_up) return absl::OkStatus();
-  // A limit of one byte: retention gives up all that is given up by tokens.
-  return world_.pipeline
-      .ChangeRetention(job.run, job.caller,
-                       [](storage::RunRetention& retention) {
-                         retention.pinned = false;
-                         retention.limits.bytes_max = 1;
-                         return absl::OkStatus();
-                       })
-      .status();
+  return job.gives_up ? GiveUp(job, manifest, *store) : absl::OkStatus();
+}
+
+absl::Status ArchiveJobs::GiveUp(const ArchiveJob& job,
+                                 const storage::ArchiveManifest& manifest,
+                                 storage::ObjectStore& store) {
+  const auto refuse = [](std::string_view why) {
+    return MakeStatus(absl::StatusCode::kFailedPrecondition,
+                      "the run is archived, but its bytes are not given up: {}",
+                      why);
+  };
+  if (!manifest.unreadable.empty()) {
+    return refuse(fmt::format(
+        "{} tensors and {} attachments could not be read, so the archive lacks "
+        "them",
+        manifest.unreadable.tensor_count,
+        manifest.unreadable.attachment_count));
+  }
+  if (!exclusive_urls_.contains(job.url)) {
+    MSITD_ASSIGN_OR_RETURN(const bool is_exclusive,
+                           storage::HasExclusiveWrites(store));
+    if (!is_exclusive) {
+      return refuse(
+          "the server ignores If-None-Match, so another daemon could replace "
+          "the archived run while it writes one of the same name");
+    }
+    exclusive_urls_.insert(job.url);
+  }
+  // Retention gives up everything with a limit of one byte.
+  return world_.pipeline.ChangeRun(job.run, job.caller, [&]() -> absl::Status {
+    MSITD_RETURN_IF_ERROR(CheckIsSame(job));
+    MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run,
+                           world_.runs.GetRun(job.run));
+    storage::RunRetention retention = run.retention;
+    retention.pinned = false;
+    retention.limits.bytes_max = 1;
+    return world_.runs.SetRetention(job.run, retention).status();
+  });
+}
+
+absl::Status ArchiveJobs::DoPrune(ArchiveJob& job) {
+  MSITD_ASSIGN_OR_RETURN(const auto store, world_.places.Open(job.url));
+  const int64_t now_s = NowNs() / 1'000'000'000;
+  MSITD_ASSIGN_OR_RETURN(
+      storage::PrunedObjects pruned,
+      storage::PruneArchive({.store = store.get(),
+                             .run = job.archived_run,
+                             .modified_before_s = now_s - job.age_min.count()},
+                            [&] { return Report(job, 0, 0); }));
+  const MutexLock lock(mu_);
+  job.pruned_count = pruned.object_count;
+  job.pruned_bytes = pruned.bytes;
+  job.differences = std::move(pruned.problems);
+  return absl::OkStatus();
 }
 
 absl::Status ArchiveJobs::ArchiveComparisonsOf(ArchiveJob& job,
@@ -317,20 +460,26 @@ absl::Status ArchiveJobs::DoRestore(ArchiveJob& job) {
   const auto made = world_.runs.GetRun(job.run);
   if (made.ok() && job.url == options_.archive_url &&
       job.run == job.archived_run) {
-    archived_.insert(made->id);
-    Note(*made, job.url, State::kDone, absl::OkStatus());
+    settled_.insert(made->id);
+    Note(*made, {.url = job.url,
+                 .state = State::kDone,
+                 .unreadable_count = restored.unreadable.tensor_count});
   }
   const MutexLock lock(mu_);
   job.differences = std::move(restored.differences);
+  job.unreadable = std::move(restored.unreadable);
   job.comparison_count = restored.comparison_count;
   job.left_comparison_count = restored.left_comparison_count;
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> ArchiveJobs::IsArchived(storage::ObjectStore& store,
-                                             const storage::RunInfo& run) {
-  const auto manifest = storage::ReadManifest(store, run.spec.name);
-  if (HasReason(manifest.status(), ErrorReason::kRunNotFound)) return false;
+absl::StatusOr<std::optional<storage::ArchiveManifest>>
+ArchiveJobs::FindArchived(storage::ObjectStore& store,
+                          const storage::RunInfo& run) {
+  auto manifest = storage::ReadManifest(store, run.spec.name);
+  if (HasReason(manifest.status(), ErrorReason::kRunNotFound)) {
+    return std::nullopt;
+  }
   if (!manifest.ok()) return manifest.status();
   if (manifest->run.id != run.id ||
       manifest->run.create_time_ns != run.create_time_ns) {
@@ -339,7 +488,19 @@ absl::StatusOr<bool> ArchiveJobs::IsArchived(storage::ObjectStore& store,
                    store.url(), run.spec.name),
         ErrorReason::kRunExists);
   }
-  return true;
+  return *std::move(manifest);
+}
+
+absl::Status ArchiveJobs::VisitRuns(
+    absl::FunctionRef<void(const storage::RunInfo&)> visit) {
+  std::string after;
+  while (true) {
+    MSITD_ASSIGN_OR_RETURN(const std::vector<storage::RunInfo> runs,
+                           world_.runs.ListRuns(after, kRunsAtOnce));
+    if (runs.empty()) return absl::OkStatus();
+    after = runs.back().spec.name;
+    for (const storage::RunInfo& run : runs) visit(run);
+  }
 }
 
 void ArchiveJobs::LookForRuns() {
@@ -349,30 +510,24 @@ void ArchiveJobs::LookForRuns() {
   }
   std::set<storage::RunId> there;
   std::vector<storage::RunInfo> wanted;
-  std::string after;
   const auto now = std::chrono::steady_clock::now();
-  while (true) {
-    const auto runs = world_.runs.ListRuns(after, kRunsAtOnce);
-    if (!runs.ok()) return;
-    if (runs->empty()) break;
-    after = runs->back().spec.name;
-    for (const storage::RunInfo& run : *runs) {
-      there.insert(run.id);
-      if (!IsWanted(run) || archived_.contains(run.id)) continue;
-      {
-        const MutexLock lock(mu_);
-        runs_.try_emplace(run.id,
-                          RunArchive{run.spec.name, options_.archive_url});
-      }
-      const auto retry = retries_.find(run.id);
-      if (retry != retries_.end() && now < retry->second) continue;
-      if (wanted.size() < kWaitingMax) wanted.push_back(run);
+  const absl::Status visited = VisitRuns([&](const storage::RunInfo& run) {
+    there.insert(run.id);
+    if (!IsWanted(run) || settled_.contains(run.id)) return;
+    {
+      const MutexLock lock(mu_);
+      runs_.try_emplace(run.id,
+                        RunArchive{run.spec.name, options_.archive_url});
     }
-  }
+    const auto retry = retries_.find(run.id);
+    if (retry != retries_.end() && now < retry->second.time) return;
+    if (wanted.size() < kWaitingMax) wanted.push_back(run);
+  });
+  if (!visited.ok()) return;
   const auto has_gone = [&](const auto& one) {
     return !there.contains(one.first);
   };
-  std::erase_if(archived_,
+  std::erase_if(settled_,
                 [&](storage::RunId id) { return !there.contains(id); });
   std::erase_if(retries_, has_gone);
   {
@@ -387,31 +542,36 @@ void ArchiveJobs::LookForRuns() {
 bool ArchiveJobs::LookFor(const storage::RunInfo& run) {
   const auto store = world_.places.Open(options_.archive_url);
   if (!store.ok()) return false;
-  // What is being archived is looked at again after a while.
-  retries_.insert_or_assign(
-      run.id, std::chrono::steady_clock::now() + options_.retry_interval);
-  const absl::StatusOr<bool> is_there = IsArchived(**store, run);
-  if (!is_there.ok()) {
+  const auto archived = FindArchived(**store, run);
+  if (!archived.ok()) {
     log::Get("archive")->warn("not archived run={} url={} error='{}'",
                               run.spec.name, options_.archive_url,
-                              Message(is_there.status()));
-    Note(run, (*store)->url(), State::kFailed, is_there.status());
-    // That does not change.
-    if (absl::IsAlreadyExists(is_there.status())) archived_.insert(run.id);
+                              Message(archived.status()));
+    Note(run, {.url = (*store)->url(),
+               .state = State::kFailed,
+               .last = archived.status(),
+               .retry_time_ns = PlanRetry(run.id, archived.status())});
     // It would not answer for the next run either.
-    return !absl::IsUnavailable(is_there.status());
+    return !absl::IsUnavailable(archived.status());
   }
   // The manifest comes before the comparisons, which the daemon may not have
   // come to.
   const auto comparisons =
       world_.comparisons.ListComparisonsOf(run.spec.name, 0, 1);
-  if (*is_there && comparisons.ok() && comparisons->empty()) {
-    archived_.insert(run.id);
-    Note(run, (*store)->url(), State::kDone, absl::OkStatus());
+  const bool is_there = archived->has_value();
+  if (is_there && comparisons.ok() && comparisons->empty()) {
+    settled_.insert(run.id);
+    Note(run, {.url = (*store)->url(),
+               .state = State::kDone,
+               .unreadable_count = (*archived)->unreadable.tensor_count});
     return true;
   }
+  // A run that is being archived is looked at again after a while.
+  retries_[run.id].time =
+      std::chrono::steady_clock::now() + options_.retry_interval;
   ArchiveJob job;
-  job.is_of_comparisons = *is_there;
+  job.is_of_comparisons = is_there;
+  if (is_there) job.unreadable = (*archived)->unreadable;
   job.run = job.archived_run = run.spec.name;
   job.run_id = run.id;
   job.url = (*store)->url();

@@ -16,12 +16,14 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/access/caller.h"
 #include "daemon/archive/give_way.h"
 #include "daemon/ingest/ingest_pipeline.h"
 #include "protos/status/mutex.h"
+#include "storage/archive/archive_format.h"
 #include "storage/archive/archive_source.h"
 #include "storage/face/attachments.h"
 #include "storage/face/comparisons.h"
@@ -30,12 +32,13 @@
 
 namespace msitd::archive {
 
-// A copy of a run; see v1::ArchiveJob.
+// A copy of a run, or work on an archive; see v1::ArchiveJob.
 struct ArchiveJob {
+  enum class Kind { kArchive, kRestore, kPrune };
   enum class State { kPending, kRunning, kDone, kFailed };
 
   int64_t id = 0;
-  bool is_restore = false;
+  Kind kind = Kind::kArchive;
   std::string run;
   std::string url;
   std::string archived_run;
@@ -52,18 +55,27 @@ struct ArchiveJob {
   std::vector<std::string> differences;
   uint64_t comparison_count = 0;
   uint64_t left_comparison_count = 0;
-  storage::RunId run_id{};  // Of one that is archived.
+  // Of one that is archived: the run that was asked for. If another one has its
+  // name when the turn of the job comes, the job fails.
+  storage::RunId run_id{};
+  storage::UnreadableItems unreadable;
+  // Of pruning: objects that changed less long ago stay.
+  std::chrono::seconds age_min{0};
+  uint64_t pruned_count = 0;
+  uint64_t pruned_bytes = 0;
   // The run is in the archive, and its comparisons may not be.
   bool is_of_comparisons = false;
 };
 
 // How a run is archived; see v1::RunArchive.
 struct RunArchive {
-  std::string run;
-  std::string url;
+  std::string run = {};
+  std::string url = {};
   ArchiveJob::State state = ArchiveJob::State::kPending;
-  absl::Status last = {};  // Of the last try that has ended.
-  uint64_t change = 0;     // Grows with each change of any run.
+  absl::Status last = {};         // Of the last try that has ended.
+  uint64_t unreadable_count = 0;  // Tensors that the archive lacks.
+  int64_t retry_time_ns = 0;      // Since the Unix epoch; 0: no try follows.
+  uint64_t change = 0;            // Grows with each change of any run.
 };
 
 // See v1::ArchiveStatus.
@@ -72,6 +84,7 @@ struct ArchiveCounts {
   uint64_t running_count = 0;
   uint64_t archived_count = 0;
   uint64_t failed_count = 0;
+  uint64_t incomplete_count = 0;  // Of archived_count.
   std::string error;
   uint64_t sent_bytes = 0;
 };
@@ -85,8 +98,11 @@ class ArchiveJobs {
     std::string archive_url;
     // How often sealed runs are looked for.
     std::chrono::milliseconds look_interval{2000};
-    // After a failure, a run is tried again no sooner.
+    // After a failure that may pass, a run is tried again no sooner; after each
+    // further one, twice as late, up to the maximum. Other failures stay until
+    // somebody acts: see storage::IsPermanentArchiveError.
     std::chrono::milliseconds retry_interval{60'000};
+    std::chrono::milliseconds retry_interval_max{3'600'000};
     int nice = 15;
     // While producers stream, an archive rests between its steps.
     GiveWay::Options give_way = {};
@@ -120,6 +136,11 @@ class ArchiveJobs {
                                      const std::string& archived_run,
                                      const std::string& run,
                                      const access::Caller& caller);
+  // Empty `archived_run`: the whole archive.
+  absl::StatusOr<ArchiveJob> Prune(const std::string& url,
+                                   const std::string& archived_run,
+                                   std::chrono::seconds age_min,
+                                   const access::Caller& caller);
   absl::StatusOr<ArchiveJob> Get(int64_t id);
   // The last one first.
   std::vector<ArchiveJob> List();
@@ -138,25 +159,37 @@ class ArchiveJobs {
   absl::Status ArchiveComparisonsOf(ArchiveJob& job,
                                     storage::ObjectStore& store);
   absl::Status DoRestore(ArchiveJob& job);
+  absl::Status DoPrune(ArchiveJob& job) ABSL_LOCKS_EXCLUDED(mu_);
+  // Gives up the bytes of a run that is in the archive, unless these would be
+  // the only ones or could be replaced there.
+  absl::Status GiveUp(const ArchiveJob& job,
+                      const storage::ArchiveManifest& manifest,
+                      storage::ObjectStore& store);
+  // OK if the run of that name is still the one that was asked for.
+  absl::Status CheckIsSame(const ArchiveJob& job);
   // Tells how far a job has come; an error once it is to stop.
   absl::Status Report(ArchiveJob& job, uint64_t record_count,
                       uint64_t record_total) ABSL_LOCKS_EXCLUDED(mu_);
   bool IsWanted(const storage::RunInfo& run) const {
     return run.sealed && !run.spec.restoring && !options_.archive_url.empty();
   }
+  // Calls `visit` with each run of the store, in the order of names.
+  absl::Status VisitRuns(
+      absl::FunctionRef<void(const storage::RunInfo&)> visit);
+  // Plans the next try for a run that failed, and says when it is.
+  int64_t PlanRetry(storage::RunId run, const absl::Status& status);
   // Adds a job for each sealed run that the archive lacks, and forgets the runs
   // that have gone.
   void LookForRuns() ABSL_LOCKS_EXCLUDED(mu_);
   // False if no other run is to be looked for now.
   bool LookFor(const storage::RunInfo& run) ABSL_LOCKS_EXCLUDED(mu_);
-  void Note(const storage::RunInfo& run, const std::string& url,
-            ArchiveJob::State state, const absl::Status& status)
+  void Note(const storage::RunInfo& run, RunArchive archive)
       ABSL_LOCKS_EXCLUDED(mu_);
   void NoteLocked(const ArchiveJob& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // True if the archive has the run. ALREADY_EXISTS with RUN_EXISTS if it has
+  // What the archive has of the run. ALREADY_EXISTS with RUN_EXISTS if it has
   // another one of that name.
-  absl::StatusOr<bool> IsArchived(storage::ObjectStore& store,
-                                  const storage::RunInfo& run);
+  absl::StatusOr<std::optional<storage::ArchiveManifest>> FindArchived(
+      storage::ObjectStore& store, const storage::RunInfo& run);
 
   const World world_;
   const Options options_;
@@ -170,11 +203,19 @@ class ArchiveJobs {
   std::map<storage::RunId, RunArchive> runs_ ABSL_GUARDED_BY(mu_);
   uint64_t sent_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t changes_ ABSL_GUARDED_BY(mu_) = 0;
+  // When runs_ last got the runs that are to be archived.
+  std::chrono::steady_clock::time_point visit_time_ ABSL_GUARDED_BY(mu_);
 
-  // Of the thread alone: runs that the archive has, or never can have, and when
-  // a run that failed is tried again.
-  std::set<storage::RunId> archived_;
-  std::map<storage::RunId, std::chrono::steady_clock::time_point> retries_;
+  // Used by the thread only: runs that are not looked for again, because the
+  // archive has them or no later try can succeed; when others are; and the
+  // archives that never replace an object unasked.
+  struct Retry {
+    std::chrono::steady_clock::time_point time;
+    int failure_count = 0;
+  };
+  std::set<storage::RunId> settled_;
+  std::map<storage::RunId, Retry> retries_;
+  std::set<std::string> exclusive_urls_;
 
   std::thread thread_;
 };

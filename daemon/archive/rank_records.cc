@@ -12,23 +12,33 @@ namespace msitd::archive {
 absl::StatusOr<bool> RankRecords::Next(storage::StopCheck stop) {
   if (is_begun_) ++item_;
   is_begun_ = true;
-  if (item_ < items_.size()) return true;
-  return ReadToken(stop);
+  if (item_ >= item_count_) {
+    if (rests_) MSITD_RETURN_IF_ERROR(Return(stop));
+    MSITD_ASSIGN_OR_RETURN(const bool has_token, ReadToken(stop));
+    if (!has_token) return false;
+  } else if (rests_) {
+    MSITD_RETURN_IF_ERROR(Return(stop));
+  }
+  place_ = items_[item_].place;
+  return true;
+}
+
+Selector RankRecords::AllOfRank() const {
+  Selector selector;
+  selector.ranks = {rank_};
+  for (int kind = 0; kind < kRecordKindCount; ++kind) {
+    selector.kinds.push_back(static_cast<RecordKind>(kind));
+  }
+  return selector;
 }
 
 absl::StatusOr<bool> RankRecords::ReadToken(storage::StopCheck stop) {
   if (scan_ == nullptr) {
-    Selector selector;
-    selector.ranks = {rank_};
-    for (int kind = 0; kind < kRecordKindCount; ++kind) {
-      selector.kinds.push_back(static_cast<RecordKind>(kind));
-    }
-    MSITD_ASSIGN_OR_RETURN(scan_, run_.Scan(std::move(selector), ""));
+    MSITD_ASSIGN_OR_RETURN(scan_, run_.Scan(AllOfRank(), scan_position_));
   }
   batch_.reset();
   ahead_items_.clear();
   entries_.clear();
-  items_.clear();
   item_ = 0;
   if (pending_.has_value()) entries_.push_back(*std::move(pending_));
   pending_.reset();
@@ -43,6 +53,17 @@ absl::StatusOr<bool> RankRecords::ReadToken(storage::StopCheck stop) {
     }
     entries_.push_back(std::move(entry));
   }
+  if (!entries_.empty()) {
+    device_ = entries_[0].key.device;
+    token_ = entries_[0].key.token;
+  }
+  SortItems();
+  item_count_ = items_.size();
+  return !items_.empty();
+}
+
+void RankRecords::SortItems() {
+  items_.clear();
   for (size_t i = 0; i < entries_.size(); ++i) {
     const storage::TensorInfo& entry = entries_[i];
     for (size_t part = 0; part < entry.parts.size(); ++part) {
@@ -54,7 +75,45 @@ absl::StatusOr<bool> RankRecords::ReadToken(storage::StopCheck stop) {
     return std::tie(a.place, a.is_alias, a.sequence, a.entry, a.part) <
            std::tie(b.place, b.is_alias, b.sequence, b.entry, b.part);
   });
-  return !items_.empty();
+}
+
+void RankRecords::Rest() {
+  if (rests_) return;
+  rests_ = true;
+  if (scan_ != nullptr) {
+    scan_position_ = scan_->position();
+    lost_count_ += scan_->incomplete_count();
+  }
+  scan_.reset();
+  batch_.reset();
+  buffer_ = {};
+  ahead_ = {};
+  ahead_items_ = {};
+  entries_ = {};
+  items_ = {};
+}
+
+uint64_t RankRecords::lost_count() const {
+  return lost_count_ + (scan_ != nullptr ? scan_->incomplete_count() : 0);
+}
+
+absl::Status RankRecords::Return(storage::StopCheck stop) {
+  rests_ = false;
+  Selector selector = AllOfRank();
+  selector.devices = {device_};
+  selector.tokens = {{token_, token_}};
+  MSITD_ASSIGN_OR_RETURN(const auto scan, run_.Scan(std::move(selector), ""));
+  storage::TensorInfo entry;
+  while (true) {
+    MSITD_ASSIGN_OR_RETURN(const bool found, scan->Next(entry, stop));
+    if (!found) break;
+    entries_.push_back(entry);
+  }
+  SortItems();
+  if (items_.size() == item_count_) return absl::OkStatus();
+  return MakeStatus(absl::StatusCode::kDataLoss,
+                    "rank {} had {} records at token {}, and has {} now", rank_,
+                    item_count_, token_, items_.size());
 }
 
 bool RankRecords::HasBytes(const Item& item) const {
@@ -79,12 +138,13 @@ void RankRecords::ReadAhead() {
   batch_ = run_.ReadParts(ahead_, buffer_);
 }
 
-absl::StatusOr<PartRecord> RankRecords::Read() {
+absl::Status RankRecords::Read(PartRecord& out, storage::StopCheck stop) {
+  if (rests_) MSITD_RETURN_IF_ERROR(Return(stop));
   const Item& item = items_[item_];
-  PartRecord out;
+  out = {};
   out.entry = &entries_[item.entry];
   out.part = item.part;
-  if (!HasBytes(item)) return out;
+  if (!HasBytes(item)) return absl::OkStatus();
   const auto find = [&]() -> std::optional<size_t> {
     if (batch_ == nullptr) return std::nullopt;
     const auto it =
@@ -99,7 +159,7 @@ absl::StatusOr<PartRecord> RankRecords::Read() {
     at = find();
   }
   MSITD_ASSIGN_OR_RETURN(out.bytes, batch_->Read(*at));
-  return out;
+  return absl::OkStatus();
 }
 
 }  // namespace msitd::archive

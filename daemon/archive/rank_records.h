@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -25,6 +26,9 @@ struct PartRecord {
 // The records of one rank of a run, in the order in which they were received,
 // as far as that is known: token after token, and within a token by the places
 // of their parts. Thread-compatible; the run outlives it.
+//
+// A run may have 10^5 ranks, so one that waits for its turn can let go of its
+// memory: it keeps where it stands, and reads the entries of its token again.
 class RankRecords {
  public:
   // Bytes that are read at once; a part may take more.
@@ -37,9 +41,14 @@ class RankRecords {
   // Makes the next record current; false behind the last one.
   absl::StatusOr<bool> Next(storage::StopCheck stop);
   // Where the current record was received.
-  const storage::PartPlace& place() const { return items_[item_].place; }
-  // The current record, with its bytes; valid until Next.
-  absl::StatusOr<PartRecord> Read();
+  const storage::PartPlace& place() const { return place_; }
+  // The current record, with its bytes; valid until Next. DATA_LOSS sets
+  // `entry` and `part` all the same.
+  absl::Status Read(PartRecord& out, storage::StopCheck stop);
+  // Gives memory back until the next call of Next or Read.
+  void Rest();
+  // Records that were passed over because they cannot be read.
+  uint64_t lost_count() const;
 
  private:
   struct Item {
@@ -52,6 +61,11 @@ class RankRecords {
 
   // Reads the entries of the next token.
   absl::StatusOr<bool> ReadToken(storage::StopCheck stop);
+  // Reads the entries of the current token again, after Rest.
+  absl::Status Return(storage::StopCheck stop);
+  // Orders the records of entries_.
+  void SortItems();
+  Selector AllOfRank() const;
   // Begins to read the bytes of the records from the current one on.
   void ReadAhead();
   bool HasBytes(const Item& item) const;
@@ -63,7 +77,14 @@ class RankRecords {
   std::vector<storage::TensorInfo> entries_;    // Of the token.
   std::vector<Item> items_;
   size_t item_ = 0;
+  storage::PartPlace place_;
   bool is_begun_ = false;
+  bool rests_ = false;
+  std::string scan_position_;  // Of a rank that rests.
+  std::string device_;         // Of the token.
+  int64_t token_ = 0;
+  size_t item_count_ = 0;
+  uint64_t lost_count_ = 0;  // Of scans that are over.
   std::vector<storage::PartInfo> ahead_;
   std::vector<size_t> ahead_items_;
   AlignedBuffer buffer_;

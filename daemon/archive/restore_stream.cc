@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/archive/restore_stream.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -41,17 +42,16 @@ absl::StatusOr<std::unique_ptr<RestoreStream>> RestoreStream::Open(
     return opened.status();
   }
   out->stream_ = std::move(opened->stream);
+  out->next_chunk_ = opened->committed_chunk_count;
+  const MutexLock lock(out->mu_);
+  out->committed_count_ =
+      std::max(out->committed_count_, opened->committed_chunk_count);
   return out;
 }
 
 RestoreStream::RestoreStream(ingest::ChunkSink& sink,
                              const ingest::StreamSpec& spec)
-    : sink_(sink),
-      spec_(spec),
-      buffer_(chunk::ChunkBuilder::kBufferBytes),
-      builder_(buffer_.span()) {
-  Start(/*is_claimed=*/false);
-}
+    : sink_(sink), spec_(spec) {}
 
 RestoreStream::~RestoreStream() {
   if (stream_ != nullptr) {
@@ -60,20 +60,24 @@ RestoreStream::~RestoreStream() {
   (void)AwaitEnd();
 }
 
-bool RestoreStream::Takes(const storage::TensorInfo& entry) {
+bool RestoreStream::CanAdd(const storage::TensorInfo& entry) {
   return !IsClaimed(entry) || entry.parts.size() == 1;
 }
 
 void RestoreStream::Start(bool is_claimed) {
   is_claimed_ = is_claimed;
-  builder_.Start(spec_.run, spec_.rank, spec_.stream_id, next_chunk_);
-  if (is_claimed) builder_.KeepSummariesOnly();
+  if (!builder_.has_value()) {
+    buffer_ = AlignedBuffer(chunk::ChunkBuilder::kBufferBytes);
+    builder_.emplace(buffer_.span());
+  }
+  builder_->Start(spec_.run, spec_.rank, spec_.stream_id, next_chunk_);
+  if (is_claimed) builder_->KeepSummariesOnly();
 }
 
 absl::Status RestoreStream::Add(const PartRecord& record) {
   const storage::TensorInfo& entry = *record.entry;
   const bool is_claimed = IsClaimed(entry);
-  if (is_claimed != is_claimed_) {
+  if (!builder_.has_value() || is_claimed != is_claimed_) {
     MSITD_RETURN_IF_ERROR(Flush());
     Start(is_claimed);
   }
@@ -109,10 +113,10 @@ absl::Status RestoreStream::Add(const PartRecord& record) {
     spec.has_digest = true;
     spec.part_bytes = sizeof(Digest);
   }
-  std::span<std::byte> out = builder_.Add(spec);
+  std::span<std::byte> out = builder_->Add(spec);
   if (out.data() == nullptr) {
     MSITD_RETURN_IF_ERROR(Flush());
-    out = builder_.Add(spec);
+    out = builder_->Add(spec);
   }
   if (out.data() == nullptr) {
     return MakeStatus(absl::StatusCode::kInternal, "no chunk takes {}",
@@ -127,9 +131,11 @@ absl::Status RestoreStream::Add(const PartRecord& record) {
 }
 
 absl::Status RestoreStream::Flush() {
-  if (builder_.record_count() == 0) return absl::OkStatus();
+  if (!builder_.has_value() || builder_->record_count() == 0) {
+    return absl::OkStatus();
+  }
   MSITD_RETURN_IF_ERROR(AwaitRoom());
-  auto memory = std::make_unique<OwnMemory>(builder_.Finish(0));
+  auto memory = std::make_unique<OwnMemory>(builder_->Finish(0));
   const std::span<const std::byte> bytes = memory->bytes();
   {
     const MutexLock lock(mu_);
@@ -155,8 +161,17 @@ absl::Status RestoreStream::Finish(const StreamCoverage& coverage,
   return AwaitEnd();
 }
 
+absl::Status RestoreStream::Close() {
+  MSITD_RETURN_IF_ERROR(Settle());
+  sink_.Finish(stream_, absl::OkStatus());
+  stream_ = nullptr;
+  return AwaitEnd();
+}
+
 absl::Status RestoreStream::Settle() {
   MSITD_RETURN_IF_ERROR(Flush());
+  builder_.reset();
+  buffer_ = {};
   const MutexLock lock(mu_);
   while (committed_count_ < next_chunk_ && !has_ended_) changed_.Wait(mu_);
   return has_ended_ ? end_status_ : absl::OkStatus();

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -18,10 +19,13 @@
 
 namespace msitd::archive {
 
-// Puts records of one rank into the store as a producer does.
-// Thread-compatible; the sink outlives it.
+// Puts records of one rank into the store as a producer does. Without the
+// memory of its chunk, which it has from Add to Settle or Finish, it costs next
+// to nothing. Thread-compatible; the sink outlives it.
 class RestoreStream final : public ingest::StreamPeer {
  public:
+  // Opens a stream. One of a stream id that was closed before goes on where
+  // that one ended.
   static absl::StatusOr<std::unique_ptr<RestoreStream>> Open(
       ingest::ChunkSink& sink, const ingest::StreamSpec& spec);
   // Ends the stream and waits until the sink has let go of it.
@@ -31,15 +35,15 @@ class RestoreStream final : public ingest::StreamPeer {
 
   // True if the record can be put into a chunk: its bytes are there, or it
   // needs none, or it has one part, whose digest then stands for them.
-  static bool Takes(const storage::TensorInfo& entry);
+  static bool CanAdd(const storage::TensorInfo& entry);
 
   // Takes a record; blocks while the sink wants no more.
   absl::Status Add(const PartRecord& record);
-  // Hands over what was added.
-  absl::Status Flush();
-  // The same, and returns once it is durable: what another stream brings from
-  // then on was received later.
+  // Hands over what was added, and returns once it is durable: what another
+  // stream brings from then on was received later.
   absl::Status Settle() ABSL_LOCKS_EXCLUDED(mu_);
+  // Settles and closes the stream, without a report.
+  absl::Status Close();
   // Reports what the rank's producers once did, and returns once all is
   // durable.
   absl::Status Finish(const StreamCoverage& coverage, int64_t token_end);
@@ -53,7 +57,10 @@ class RestoreStream final : public ingest::StreamPeer {
  private:
   RestoreStream(ingest::ChunkSink& sink, const ingest::StreamSpec& spec);
 
+  // Gets memory for a chunk, and begins one.
   void Start(bool is_claimed);
+  // Hands over what was added.
+  absl::Status Flush();
   absl::Status AwaitRoom() ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status AwaitEnd() ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -61,7 +68,7 @@ class RestoreStream final : public ingest::StreamPeer {
   const ingest::StreamSpec spec_;
   ingest::StreamHandle stream_;
   AlignedBuffer buffer_;
-  chunk::ChunkBuilder builder_;
+  std::optional<chunk::ChunkBuilder> builder_;
   uint64_t next_chunk_ = 0;
   bool is_claimed_ = false;
   uint64_t last_sequence_ = 0;  // Of a record.

@@ -5,7 +5,10 @@
 #include <functional>
 #include <map>
 #include <random>
+#include <set>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "daemon/archive/comparison_copier.h"
 #include "daemon/archive/rank_records.h"
@@ -13,7 +16,10 @@
 #include "daemon/log/log.h"
 #include "protos/base/attachment_limits.h"
 #include "protos/base/limits.h"
+#include "protos/base/resource_name.h"
 #include "protos/base/stream_id.h"
+#include "protos/capture/capture_policy.h"
+#include "protos/chunk/chunk.h"
 #include "protos/status/status.h"
 #include "storage/archive/archive_reader.h"
 #include "storage/archive/archive_url.h"
@@ -24,22 +30,30 @@ namespace {
 
 using ProgressCall = absl::FunctionRef<absl::Status(uint64_t, uint64_t)>;
 
+// Ranks that have a stream and the entries of a token in memory.
+constexpr size_t kActiveRanksMax = 32;
+
 struct RankSide {
+  int32_t rank = 0;
   std::unique_ptr<RankRecords> records;
-  std::unique_ptr<RestoreStream> stream;
-  bool has_record = false;
+  std::unique_ptr<RestoreStream> stream;  // Null while the rank rests.
+  uint64_t unreadable_count = 0;
 };
 
 class Restorer {
  public:
   Restorer(const RestoreRequest& request, storage::RunId run_id,
            storage::RunReader& archived,
-           const storage::ArchiveManifest& manifest, ProgressCall progress)
+           const storage::ArchiveManifest& manifest, storage::LostEntries& lost,
+           ProgressCall progress)
       : request_(request),
         run_id_(run_id),
         archived_(archived),
         manifest_(manifest),
-        progress_(progress) {}
+        lost_(lost),
+        progress_(progress) {
+    unreadable_.attachment_count = manifest.unreadable.attachment_count;
+  }
 
   absl::Status Copy() {
     MSITD_RETURN_IF_ERROR(OpenRanks());
@@ -49,7 +63,9 @@ class Restorer {
     MSITD_RETURN_IF_ERROR(CheckIsThere());
     MSITD_RETURN_IF_ERROR(CopyAttachments());
     MSITD_RETURN_IF_ERROR(CheckIsThere());
-    if (!manifest_.run.capture_policy.empty()) {
+    capture::Policies policies;
+    if (!manifest_.run.capture_policy.empty() &&
+        capture::Decode(manifest_.run.capture_policy, policies)) {
       MSITD_RETURN_IF_ERROR(
           request_.runs
               .SetCapturePolicy(request_.run, manifest_.run.capture_policy)
@@ -71,6 +87,7 @@ class Restorer {
                            request_.comparisons, stop_));
     out.comparison_count = copied.count;
     out.left_comparison_count = copied.left_count;
+    out.unreadable = unreadable_;
     for (std::string& problem : copied.problems) {
       out.differences.push_back(std::move(problem));
     }
@@ -96,102 +113,177 @@ class Restorer {
   absl::Status OpenRanks() {
     MSITD_ASSIGN_OR_RETURN(const std::vector<int32_t> ranks,
                            archived_.ListRanks());
-    ingest::StreamSpec spec;
-    spec.run = request_.run;
-    spec.world_size = manifest_.run.spec.world_size;
-    for (const int32_t rank : ranks) {
-      if (manifest_.run.spec.world_size == 0) {
-        spec.world_size = std::max(spec.world_size, rank + 1);
-      }
+    spec_.run = request_.run;
+    spec_.world_size = manifest_.run.spec.world_size;
+    if (spec_.world_size == 0 && !ranks.empty()) {
+      spec_.world_size = ranks.back() + 1;
     }
-    spec.job = manifest_.run.spec.job;
-    spec.caller = request_.caller;
-    spec.user_agent = "restore";
-    spec.restored_run = run_id_;
-    const uint32_t process = std::random_device()() | 1;
+    spec_.job = manifest_.run.spec.job;
+    spec_.caller = request_.caller;
+    spec_.user_agent = "restore";
+    spec_.restored_run = run_id_;
     for (const int32_t rank : ranks) {
-      spec.rank = rank;
-      spec.stream_id = MakeStreamId(process, static_cast<uint32_t>(rank));
       RankSide& side = ranks_[rank];
+      side.rank = rank;
       side.records = std::make_unique<RankRecords>(archived_, rank);
-      MSITD_ASSIGN_OR_RETURN(side.stream,
-                             RestoreStream::Open(request_.pipeline, spec));
-      MSITD_ASSIGN_OR_RETURN(side.has_record, side.records->Next(stop_));
+      MSITD_ASSIGN_OR_RETURN(const bool has_record, side.records->Next(stop_));
+      if (has_record) next_.emplace(side.records->place(), rank);
+      side.records->Rest();
     }
+    return absl::OkStatus();
+  }
+
+  // Gives the rank a stream, if need be that of the rank that has waited
+  // longest.
+  absl::Status Activate(RankSide& side) {
+    std::erase(active_, &side);
+    if (side.stream == nullptr) {
+      if (active_.size() == kActiveRanksMax) {
+        RankSide& oldest = *active_.front();
+        MSITD_RETURN_IF_ERROR(oldest.stream->Close());
+        oldest.stream.reset();
+        oldest.records->Rest();
+        active_.erase(active_.begin());
+      }
+      spec_.rank = side.rank;
+      spec_.stream_id =
+          MakeStreamId(process_, static_cast<uint32_t>(side.rank));
+      MSITD_ASSIGN_OR_RETURN(side.stream,
+                             RestoreStream::Open(request_.pipeline, spec_));
+    }
+    active_.push_back(&side);
     return absl::OkStatus();
   }
 
   // Takes what was received first of all ranks, again and again.
   absl::Status CopyRecords() {
     RankSide* last = nullptr;
-    while (true) {
-      RankSide* first = nullptr;
-      for (auto& [rank, side] : ranks_) {
-        if (side.has_record &&
-            (first == nullptr ||
-             side.records->place() < first->records->place())) {
-          first = &side;
-        }
+    while (!next_.empty()) {
+      RankSide& first = ranks_.at(next_.begin()->second);
+      next_.erase(next_.begin());
+      if (last != &first) {
+        // Streams overtake each other on their way to the disk.
+        if (last != nullptr) MSITD_RETURN_IF_ERROR(last->stream->Settle());
+        MSITD_RETURN_IF_ERROR(Activate(first));
       }
-      if (first == nullptr) return absl::OkStatus();
-      // Streams overtake each other on their way to the disk.
-      if (last != nullptr && last != first) {
-        MSITD_RETURN_IF_ERROR(last->stream->Settle());
-      }
-      last = first;
-      MSITD_ASSIGN_OR_RETURN(const PartRecord record, first->records->Read());
-      if (RestoreStream::Takes(*record.entry)) {
-        MSITD_RETURN_IF_ERROR(first->stream->Add(record));
-      }
-      if (record.part == 0) ++read_count_;
-      if (read_count_ % 256 == 0) MSITD_RETURN_IF_ERROR(Stop());
-      MSITD_ASSIGN_OR_RETURN(first->has_record, first->records->Next(stop_));
+      last = &first;
+      MSITD_RETURN_IF_ERROR(CopyRecord(first));
+      MSITD_ASSIGN_OR_RETURN(const bool has_record, first.records->Next(stop_));
+      if (has_record) next_.emplace(first.records->place(), first.rank);
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status CopyRecord(RankSide& side) {
+    PartRecord record;
+    const absl::Status read = side.records->Read(record, stop_);
+    storage::TensorInfo without;
+    if (absl::IsDataLoss(read) && record.entry != nullptr) {
+      if (&side != damaged_side_ || record.entry->key != damaged_) {
+        damaged_side_ = &side;
+        damaged_ = record.entry->key;
+        ++side.unreadable_count;
+        unreadable_.Add(unreadable_.tensor_count,
+                        FormatTensorName(record.entry->key), Message(read));
+      }
+      // A digest stands for the bytes of a whole tensor only.
+      without = *record.entry;
+      without.has_bytes = false;
+      record.entry = &without;
+    } else if (!read.ok()) {
+      return read;
+    }
+    if (RestoreStream::CanAdd(*record.entry)) {
+      MSITD_RETURN_IF_ERROR(side.stream->Add(record));
+    }
+    if (record.part == 0) ++read_count_;
+    return read_count_ % 256 == 0 ? Stop() : absl::OkStatus();
   }
 
   absl::Status FinishRanks() {
+    std::map<int32_t, StreamCoverage> coverage;
+    for (const storage::RankCoverage& known : manifest_.coverage) {
+      coverage[known.rank] = known.total;
+    }
+    const auto token_end =
+        std::clamp<int64_t>(manifest_.run.counters.token_end, 0, kTokenMax);
     for (auto& [rank, side] : ranks_) {
-      StreamCoverage coverage;
-      for (const storage::RankCoverage& known : manifest_.coverage) {
-        if (known.rank == rank) coverage = known.total;
-      }
-      MSITD_RETURN_IF_ERROR(side.stream->Finish(
-          coverage,
-          std::clamp<int64_t>(manifest_.run.counters.token_end, 0, kTokenMax)));
+      MSITD_RETURN_IF_ERROR(Stop());
+      MSITD_RETURN_IF_ERROR(Activate(side));
+      StreamCoverage total = coverage[rank];
+      total = Sum(total, {.dropped_count = side.records->lost_count(),
+                          .truncated_count = side.unreadable_count});
+      MSITD_RETURN_IF_ERROR(side.stream->Finish(total, token_end));
+      side.stream.reset();
+      std::erase(active_, &side);
     }
     ranks_.clear();
+    if (const uint64_t count = lost_.entry_count(); count > 0) {
+      unreadable_.Add(unreadable_.tensor_count,
+                      fmt::format("{} records", count), Message(lost_.first()));
+      unreadable_.tensor_count += count - 1;
+    }
     return absl::OkStatus();
   }
 
   absl::Status CopyAttachments() {
-    MSITD_ASSIGN_OR_RETURN(const std::string folder,
-                           storage::RunFolder(request_.archived_run));
     for (const storage::ArchivedAttachment& one : manifest_.attachments) {
-      MSITD_ASSIGN_OR_RETURN(const std::string bytes,
-                             request_.store->Get(folder + "/" + one.object.name,
-                                                 kAttachmentBytesMax));
+      const absl::StatusOr<std::string> bytes = ReadAttachment(one.object);
+      if (absl::IsDataLoss(bytes.status())) {
+        unreadable_.Add(unreadable_.attachment_count,
+                        fmt::format("attachment {}", one.info.name),
+                        Message(bytes.status()));
+        continue;
+      }
+      MSITD_RETURN_IF_ERROR(bytes.status());
       MSITD_ASSIGN_OR_RETURN(
           const auto writer,
           request_.attachments.Begin(
               {request_.run, one.info.name, one.info.media_type, false}));
-      MSITD_RETURN_IF_ERROR(writer->Append(bytes));
-      if (writer->hash() != one.object.hash) {
-        return MakeStatus(absl::StatusCode::kDataLoss,
-                          "{}/{}/{} does not match its hash",
-                          request_.store->url(), folder, one.object.name);
-      }
+      MSITD_RETURN_IF_ERROR(writer->Append(*bytes));
       MSITD_RETURN_IF_ERROR(writer->Commit().status());
     }
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::string> ReadAttachment(
+      const storage::ArchiveObject& object) {
+    MSITD_ASSIGN_OR_RETURN(const std::string folder,
+                           storage::RunFolder(request_.archived_run));
+    const std::string key = folder + "/" + object.name;
+    absl::StatusOr<std::string> bytes =
+        request_.store->Get(key, kAttachmentBytesMax);
+    if (absl::IsNotFound(bytes.status())) {
+      return MakeStatus(absl::StatusCode::kDataLoss, "{}",
+                        Message(bytes.status()));
+    }
+    MSITD_RETURN_IF_ERROR(bytes.status());
+    if (chunk::HashBytes(std::as_bytes(std::span(*bytes))) == object.hash) {
+      return bytes;
+    }
+    return MakeStatus(absl::StatusCode::kDataLoss,
+                      "{}/{} does not match its hash", request_.store->url(),
+                      key);
   }
 
   const RestoreRequest& request_;
   const storage::RunId run_id_;
   storage::RunReader& archived_;
   const storage::ArchiveManifest& manifest_;
+  storage::LostEntries& lost_;
   const ProgressCall progress_;
   const std::function<absl::Status()> stop_ = [this] { return Stop(); };
+  const uint32_t process_ = std::random_device()() | 1;
+  ingest::StreamSpec spec_;
   std::map<int32_t, RankSide> ranks_;
+  // Ranks with a stream; the one that was used last comes last.
+  std::vector<RankSide*> active_;
+  // The next record of each rank that has one, in the order of places.
+  std::set<std::pair<storage::PartPlace, int32_t>> next_;
+  // The tensor that was found unreadable last, which may have more parts.
+  const RankSide* damaged_side_ = nullptr;
+  TensorKey damaged_;
+  storage::UnreadableItems unreadable_;
   uint64_t read_count_ = 0;
 };
 
@@ -226,12 +318,27 @@ absl::StatusOr<std::vector<std::string>> Restorer::Compare() {
   std::vector<std::string> out;
   if (missing_count > 0) {
     out.push_back(
-        fmt::format("{} tensors of several parts without bytes are missing",
+        fmt::format("{} tensors of several parts without all bytes are missing",
                     missing_count));
   }
   if (sample_count > 0) {
     out.push_back(
         fmt::format("{} tensors have no sample any more", sample_count));
+  }
+  if (unreadable_.tensor_count > 0) {
+    out.push_back(fmt::format(
+        "{} records are damaged in the archive, or were when it was made: they "
+        "have no bytes, or are missing",
+        unreadable_.tensor_count));
+  }
+  if (unreadable_.attachment_count > 0) {
+    out.push_back(fmt::format("{} attachments are missing",
+                              unreadable_.attachment_count));
+  }
+  const std::string& policy = manifest_.run.capture_policy;
+  if (capture::Policies policies;
+      !policy.empty() && !capture::Decode(policy, policies)) {
+    out.push_back("its capture policy is not one, and is left out");
   }
   if (other_count > 0) {
     out.push_back(fmt::format(
@@ -275,9 +382,10 @@ absl::StatusOr<RestoredRun> RestoreRun(const RestoreRequest& request,
   MSITD_ASSIGN_OR_RETURN(
       const storage::ArchiveManifest manifest,
       storage::ReadManifest(*request.store, request.archived_run));
+  storage::LostEntries lost;
   MSITD_ASSIGN_OR_RETURN(
       const auto archived,
-      storage::OpenArchivedRun(request.store, request.archived_run));
+      storage::OpenArchivedRun(request.store, request.archived_run, &lost));
   storage::RunSpec spec = manifest.run.spec;
   spec.name = request.run;
   spec.owner = request.caller.name;
@@ -288,7 +396,7 @@ absl::StatusOr<RestoredRun> RestoreRun(const RestoreRequest& request,
   MSITD_RETURN_IF_ERROR(RemoveRest(request));
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo made,
                          request.runs.CreateRun(spec));
-  Restorer restorer(request, made.id, *archived, manifest, progress);
+  Restorer restorer(request, made.id, *archived, manifest, lost, progress);
   absl::Status status = restorer.Copy();
   if (status.ok()) {
     auto restored = restorer.Finish();

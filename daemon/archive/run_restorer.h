@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/access/caller.h"
 #include "daemon/ingest/ingest_pipeline.h"
+#include "storage/archive/archive_format.h"
 #include "storage/archive/object_store.h"
 #include "storage/face/attachments.h"
 #include "storage/face/comparisons.h"
@@ -36,6 +37,9 @@ struct RestoredRun {
   // See v1::ArchiveJob.
   uint64_t comparison_count = 0;
   uint64_t left_comparison_count = 0;
+  // Records that came without bytes, or not at all, because the archive does
+  // not have them or has them damaged.
+  storage::UnreadableItems unreadable;
 };
 
 // Makes a sealed run of an archived one: its records come in as those of a
@@ -46,7 +50,14 @@ struct RestoredRun {
 // deleted is replaced by the next restore of that name. `progress` is told how
 // many records were read, and of how many, and may end the call by an error.
 //
-// Memory: 4 MiB for each rank, and the entries of a token of each.
+// Damage in the archive does not end the call. A tensor of one part whose bytes
+// are damaged keeps its summary and its hash; what cannot be kept is left out.
+// Both are counted in the coverage of the rank, as truncated and as dropped, so
+// that a comparison of the restored run says that it is not whole.
+//
+// At most kActiveRanksMax ranks have a stream at a time, with the entries of a
+// token of each. Memory beyond that: about 8 MiB, and some hundred bytes for
+// each rank.
 //
 // Errors: ALREADY_EXISTS with RUN_EXISTS; those of archives and of streams.
 absl::StatusOr<RestoredRun> RestoreRun(

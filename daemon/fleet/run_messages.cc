@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "daemon/service/proto_convert.h"
 #include "protos/base/limits.h"
+#include "protos/base/run_limits.h"
 #include "protos/base/stream_coverage.h"
 #include "protos/status/status.h"
 
@@ -21,12 +22,6 @@ absl::Status Wrong(fmt::format_string<Args...> format, Args&&... args) {
   return MakeStatus(absl::StatusCode::kDataLoss, format,
                     std::forward<Args>(args)...);
 }
-
-// What a daemon takes of labels.
-constexpr int kLabelsMax = 64;
-constexpr size_t kLabelBytesMax = 1024;
-// Of an encoded policy.
-constexpr size_t kPolicyBytesMax = size_t{1} << 20;
 
 // Returns nothing for a time before the epoch, or one that does not fit.
 std::optional<int64_t> ToNanoseconds(const google::protobuf::Timestamp& time) {
@@ -88,12 +83,13 @@ absl::StatusOr<storage::RunInfo> ToRunInfo(
   out.spec.job = description.job();
   out.capture_policy = description.capture_policy();
   if (run.world_size() < 0 || run.world_size() > kRankMax + 1 ||
-      run.labels_size() > kLabelsMax || out.spec.job.size() > kJobBytesMax ||
-      out.capture_policy.size() > kPolicyBytesMax) {
+      run.labels().size() > kRunLabelsMax ||
+      out.spec.job.size() > kJobBytesMax ||
+      out.capture_policy.size() > kCapturePolicyBytesMax) {
     return Wrong("the run is none that a daemon takes");
   }
   for (const auto& [name, value] : run.labels()) {
-    if (name.size() > kLabelBytesMax || value.size() > kLabelBytesMax) {
+    if (!IsRunLabel(name, value)) {
       return Wrong("a label of the run is too long");
     }
     out.spec.labels.emplace(name, value);

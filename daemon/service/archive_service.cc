@@ -2,6 +2,8 @@
 #include "daemon/service/archive_service.h"
 
 #include <algorithm>
+#include <chrono>
+#include <limits>
 
 #include "daemon/query/page_token.h"
 #include "daemon/query/time_limit.h"
@@ -15,6 +17,12 @@ namespace {
 
 // Each run of a page is read from its archive.
 constexpr int kArchivedPageMax = 100;
+
+// A server that answers for none of so many runs does not answer.
+constexpr int kUnansweredMax = 2;
+
+constexpr std::chrono::hours kPruneAge{24};
+constexpr int64_t kPruneAgeMaxS = 1'000'000'000;
 
 int64_t Signed(uint64_t value) { return static_cast<int64_t>(value); }
 
@@ -33,10 +41,22 @@ v1::ArchiveJob::State StateOf(archive::ArchiveJob::State state) {
   return v1::ArchiveJob::STATE_UNSPECIFIED;
 }
 
+v1::ArchiveJob::Kind KindOf(archive::ArchiveJob::Kind kind) {
+  using Kind = archive::ArchiveJob::Kind;
+  switch (kind) {
+    case Kind::kArchive:
+      return v1::ArchiveJob::ARCHIVE;
+    case Kind::kRestore:
+      return v1::ArchiveJob::RESTORE;
+    case Kind::kPrune:
+      return v1::ArchiveJob::PRUNE;
+  }
+  return v1::ArchiveJob::KIND_UNSPECIFIED;
+}
+
 void ToMessage(const archive::ArchiveJob& job, v1::ArchiveJob& out) {
   out.set_id(job.id);
-  out.set_kind(job.is_restore ? v1::ArchiveJob::RESTORE
-                              : v1::ArchiveJob::ARCHIVE);
+  out.set_kind(KindOf(job.kind));
   out.set_state(StateOf(job.state));
   out.set_run(job.run);
   out.set_url(job.url);
@@ -52,6 +72,13 @@ void ToMessage(const archive::ArchiveJob& job, v1::ArchiveJob& out) {
   for (const std::string& difference : job.differences) {
     out.add_differences(difference);
   }
+  out.set_unreadable_tensor_count(Signed(job.unreadable.tensor_count));
+  out.set_unreadable_attachment_count(Signed(job.unreadable.attachment_count));
+  for (const std::string& text : job.unreadable.texts) {
+    out.add_unreadable(text);
+  }
+  out.set_pruned_object_count(Signed(job.pruned_count));
+  out.set_pruned_size_bytes(Signed(job.pruned_bytes));
   if (job.status.ok()) return;
   out.set_problem(std::string(Message(job.status)));
   out.set_reason(Reason(job.status));
@@ -74,6 +101,47 @@ void ToMessage(const storage::ArchiveManifest& manifest, v1::ArchivedRun& out) {
   ToProto(manifest.run.create_time_ns, *out.mutable_create_time());
   ToProto(manifest.archive_time_ns, *out.mutable_archive_time());
   out.set_owner(spec.owner);
+  out.set_unreadable_tensor_count(Signed(manifest.unreadable.tensor_count));
+  out.set_unreadable_attachment_count(
+      Signed(manifest.unreadable.attachment_count));
+}
+
+// Adds the run to the answer, if it is there. What is wrong with one run does
+// not keep the others from being listed.
+absl::Status AddRun(storage::ObjectStore& store, const std::string& run,
+                    const query::TimeLimit& limit,
+                    v1::ListArchivedRunsResponse& response,
+                    int& unanswered_left) {
+  const auto manifest = storage::ReadManifest(store, run);
+  if (HasReason(manifest.status(), ErrorReason::kRunNotFound)) {
+    return absl::OkStatus();
+  }
+  MSITD_RETURN_IF_ERROR(limit.Check());
+  if (absl::IsCancelled(manifest.status())) return manifest.status();
+  if (!absl::IsUnavailable(manifest.status())) {
+    unanswered_left = std::numeric_limits<int>::max();
+  } else if (--unanswered_left == 0) {
+    return manifest.status();
+  }
+  v1::ArchivedRun& out = *response.add_runs();
+  out.set_name(run);
+  if (manifest.ok()) {
+    ToMessage(*manifest, out);
+  } else {
+    out.set_problem(std::string(Message(manifest.status())));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::chrono::seconds> ToPruneAge(
+    const v1::PruneArchiveRequest& request) {
+  if (!request.has_age_min()) return kPruneAge;
+  const int64_t seconds = request.age_min().seconds();
+  if (seconds < 0 || seconds > kPruneAgeMaxS || request.age_min().nanos() < 0) {
+    return FieldInvalid("age_min",
+                        fmt::format("is not in 0..{} seconds", kPruneAgeMaxS));
+  }
+  return std::chrono::seconds(seconds);
 }
 
 }  // namespace
@@ -91,6 +159,12 @@ absl::Status ArchiveServiceImpl::ListRuns(
   MSITD_ASSIGN_OR_RETURN(
       const std::string after,
       query::DecodePageToken(request.url(), request.page_token()));
+  int unanswered_left = kUnansweredMax;
+  if (!request.name().empty()) {
+    MSITD_RETURN_IF_ERROR(CheckRunName(request.name()));
+    unanswered_left = 1;
+    return AddRun(*store, request.name(), limit, response, unanswered_left);
+  }
   MSITD_ASSIGN_OR_RETURN(const std::vector<std::string> runs,
                          storage::ListArchivedRuns(*store));
   int looked_at = 0;
@@ -101,18 +175,8 @@ absl::Status ArchiveServiceImpl::ListRuns(
           query::EncodePageToken(request.url(), *std::prev(it)));
       break;
     }
-    const auto manifest = storage::ReadManifest(*store, *it);
-    if (HasReason(manifest.status(), ErrorReason::kRunNotFound)) continue;
-    v1::ArchivedRun& out = *response.add_runs();
-    out.set_name(*it);
-    if (manifest.ok()) {
-      ToMessage(*manifest, out);
-    } else if (absl::IsDataLoss(manifest.status()) ||
-               absl::IsFailedPrecondition(manifest.status())) {
-      out.set_problem(std::string(Message(manifest.status())));
-    } else {
-      return manifest.status();
-    }
+    MSITD_RETURN_IF_ERROR(
+        AddRun(*store, *it, limit, response, unanswered_left));
   }
   return absl::OkStatus();
 }
@@ -139,6 +203,22 @@ grpc::ServerUnaryReactor* ArchiveServiceImpl::RestoreRun(
         }
         return Answer(jobs_.Restore(request->url(), request->archived_run(),
                                     request->run(), call.caller()),
+                      *response);
+      });
+}
+
+grpc::ServerUnaryReactor* ArchiveServiceImpl::PruneArchive(
+    grpc::CallbackServerContext* context,
+    const v1::PruneArchiveRequest* request, v1::ArchiveJob* response) {
+  return UnaryCall::Start(
+      pools_.control, *context, [=, this](const Call& call) -> absl::Status {
+        if (!request->archived_run().empty()) {
+          MSITD_RETURN_IF_ERROR(CheckRunName(request->archived_run()));
+        }
+        MSITD_ASSIGN_OR_RETURN(const std::chrono::seconds age,
+                               ToPruneAge(*request));
+        return Answer(jobs_.Prune(request->url(), request->archived_run(), age,
+                                  call.caller()),
                       *response);
       });
 }

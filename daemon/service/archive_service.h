@@ -17,6 +17,7 @@ class ArchiveServiceImpl final : public BoundedService<v1::ArchiveService> {
       : BoundedService(admission), jobs_(jobs), places_(places), pools_(pools) {
     Bound("ArchiveRun", &ArchiveServiceImpl::ArchiveRun);
     Bound("RestoreRun", &ArchiveServiceImpl::RestoreRun);
+    Bound("PruneArchive", &ArchiveServiceImpl::PruneArchive);
     Bound("GetArchiveJob", &ArchiveServiceImpl::GetArchiveJob);
     Bound("ListArchiveJobs", &ArchiveServiceImpl::ListArchiveJobs);
     Bound("ListArchivedRuns", &ArchiveServiceImpl::ListArchivedRuns);
@@ -28,6 +29,9 @@ class ArchiveServiceImpl final : public BoundedService<v1::ArchiveService> {
   grpc::ServerUnaryReactor* RestoreRun(grpc::CallbackServerContext* context,
                                        const v1::RestoreRunRequest* request,
                                        v1::ArchiveJob* response) override;
+  grpc::ServerUnaryReactor* PruneArchive(grpc::CallbackServerContext* context,
+                                         const v1::PruneArchiveRequest* request,
+                                         v1::ArchiveJob* response) override;
   grpc::ServerUnaryReactor* GetArchiveJob(
       grpc::CallbackServerContext* context,
       const v1::GetArchiveJobRequest* request,

@@ -148,6 +148,7 @@ void SetArchives(const archive::ArchiveCounts& counts, v1::ArchiveStatus& out) {
   out.set_running_count(static_cast<int64_t>(counts.running_count));
   out.set_archived_count(static_cast<int64_t>(counts.archived_count));
   out.set_failed_count(static_cast<int64_t>(counts.failed_count));
+  out.set_incomplete_count(static_cast<int64_t>(counts.incomplete_count));
   out.set_error(counts.error);
   out.set_sent_size_bytes(static_cast<int64_t>(counts.sent_bytes));
 }

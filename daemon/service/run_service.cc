@@ -12,14 +12,11 @@
 #include "daemon/service/call/reactor.h"
 #include "daemon/service/proto_convert.h"
 #include "protos/base/limits.h"
+#include "protos/base/run_limits.h"
 #include "protos/status/status.h"
 
 namespace msitd::service {
 namespace {
-
-// Bounds of Run.labels, as run_service.proto states them.
-constexpr int kLabelsMax = 64;
-constexpr size_t kLabelBytesMax = 1024;
 
 constexpr std::string_view kListKey = "ListRuns";
 
@@ -35,18 +32,19 @@ absl::StatusOr<storage::RunSpec> ToSpec(const v1::Run& run) {
         "run.world_size",
         fmt::format("{} is not in 0..{}", run.world_size(), kRankMax + 1));
   }
-  if (run.labels_size() > kLabelsMax) {
+  if (run.labels().size() > kRunLabelsMax) {
     return FieldInvalid("run.labels",
                         fmt::format("{} labels, at most {} are taken",
-                                    run.labels_size(), kLabelsMax));
+                                    run.labels_size(), kRunLabelsMax));
   }
   storage::RunSpec spec{run.name(), run.world_size(), {}};
   for (const auto& [key, value] : run.labels()) {
-    if (key.empty() || key.size() + value.size() > kLabelBytesMax) {
+    if (!IsRunLabel(key, value)) {
       return FieldInvalid(
-          "run.labels", fmt::format("a label has {} bytes, or no key; 1 to {} "
-                                    "are taken, key and value together",
-                                    key.size() + value.size(), kLabelBytesMax));
+          "run.labels",
+          fmt::format("a label has {} bytes, or no key; 1 to {} "
+                      "are taken, key and value together",
+                      key.size() + value.size(), kRunLabelBytesMax));
     }
     spec.labels.emplace(key, value);
   }
@@ -119,6 +117,11 @@ void RunServiceImpl::ToMessage(const storage::RunInfo& run,
   archive.set_url(archived->url);
   archive.set_state(ArchiveStateOf(archived->state));
   archive.set_problem(std::string(Message(archived->last)));
+  archive.set_unreadable_tensor_count(
+      static_cast<int64_t>(archived->unreadable_count));
+  if (archived->retry_time_ns > 0) {
+    ToProto(archived->retry_time_ns, *archive.mutable_retry_time());
+  }
 }
 
 absl::Status RunServiceImpl::Answer(absl::StatusOr<storage::RunInfo> run,

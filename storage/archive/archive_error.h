@@ -31,8 +31,9 @@ inline bool IsPermanentArchiveError(const absl::Status& status) {
     case absl::StatusCode::kUnimplemented:
       return true;
     case absl::StatusCode::kNotFound:
-    case absl::StatusCode::kAborted:
       return HasReason(status, ErrorReason::kRunNotFound);
+    case absl::StatusCode::kAborted:
+      return HasReason(status, ErrorReason::kRunReplaced);
     default:
       return false;
   }

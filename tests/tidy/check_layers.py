@@ -213,6 +213,7 @@ MODULES: dict[str, Module] = {
     "daemon/archive": Module(
         (
             *PROTOS,
+            "protos/capture",
             "storage/archive",
             "storage/batch",
             *STORAGE_FACE,

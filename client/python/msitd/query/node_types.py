@@ -77,6 +77,8 @@ class ArchiveStatus:
     error: str = ""
     """The last error of any of them, until that run is archived."""
     sent_size_bytes: int = 0
+    incomplete_count: int = 0
+    """Of `archived_count`, runs of which the archive lacks bytes."""
 
 
 @mirrors("MissingSegment")

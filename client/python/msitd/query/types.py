@@ -216,6 +216,10 @@ class RunArchive:
     """`pending`, `running`, `archived` or `failed`."""
     problem: str = ""
     """Why the last try failed; empty if it did not."""
+    retry_time: datetime | None = None
+    """When the next try begins at the earliest; None if no try follows."""
+    unreadable_tensor_count: int = 0
+    """Tensors of which the archive lacks bytes because these could not be read."""
 
 
 @mirrors("Run")

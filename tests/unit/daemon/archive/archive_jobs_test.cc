@@ -3,8 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <thread>
 #include <vector>
 
@@ -45,8 +47,11 @@ class ArchiveJobsTest : public storage::StoreTest {
     pipeline_.reset();
   }
 
-  void StartJobs(const std::string& archive_url = "") {
+  void StartJobs(const std::string& archive_url = "",
+                 std::chrono::milliseconds retry_interval =
+                     std::chrono::milliseconds(60'000)) {
     ArchiveJobs::Options options;
+    options.retry_interval = retry_interval;
     options.archive_url = archive_url;
     options.look_interval = std::chrono::milliseconds(20);
     options.nice = 0;
@@ -244,14 +249,104 @@ TEST_F(ArchiveJobsTest, AFailedRestoreLeavesNothing) {
   ASSERT_TRUE(
       Await(jobs_->Archive("r", url_, false, access::Daemon())).status.ok());
   for (const auto& entry : fs::directory_iterator(dir_ / "archive/r")) {
-    if (entry.path().filename().string().starts_with("pack-")) {
-      fs::resize_file(entry.path(), 1000);
+    if (entry.path().filename().string().starts_with("directory-")) {
+      fs::resize_file(entry.path(), 100);
     }
   }
   const ArchiveJob restored =
       Await(jobs_->Restore(url_, "r", "s", access::Daemon()));
   EXPECT_TRUE(absl::IsDataLoss(restored.status)) << restored.status;
   EXPECT_FALSE(store_->runs().GetRun("s").ok());
+}
+
+// Damage costs what it hits, which is counted.
+TEST_F(ArchiveJobsTest, ARestorePassesOverDamage) {
+  FillRun();
+  ASSERT_TRUE(store_->runs().SealRun("r").ok());
+  auto writer =
+      store_->attachments().Begin({"r", "graph", "text/plain", false});
+  ASSERT_TRUE((*writer)->Append("hello").ok());
+  ASSERT_TRUE((*writer)->Commit().ok());
+  StartJobs();
+  ASSERT_TRUE(
+      Await(jobs_->Archive("r", url_, false, access::Daemon())).status.ok());
+  const size_t entry_count = Entries("r").size();
+  for (const std::string kind : {"pack-", "index-", "attachment-"}) {
+    SCOPED_TRACE(kind);
+    fs::path file;
+    for (const auto& entry : fs::directory_iterator(dir_ / "archive/r")) {
+      if (entry.path().filename().string().starts_with(kind)) {
+        file = entry.path();
+      }
+    }
+    const auto flip = [&] {
+      std::fstream bytes(file, std::ios::binary | std::ios::in | std::ios::out);
+      bytes.seekg(100 % static_cast<std::streamoff>(fs::file_size(file)));
+      const int byte = bytes.get();
+      bytes.seekp(100 % static_cast<std::streamoff>(fs::file_size(file)));
+      bytes.put(static_cast<char>(byte ^ 1));
+    };
+    flip();
+    const ArchiveJob restored =
+        Await(jobs_->Restore(url_, "r", kind, access::Daemon()));
+    flip();
+    ASSERT_TRUE(restored.status.ok()) << restored.status;
+    const storage::UnreadableItems& unreadable = restored.unreadable;
+    EXPECT_FALSE(restored.differences.empty());
+    ASSERT_FALSE(unreadable.texts.empty());
+    const storage::RunInfo run = *store_->runs().GetRun(kind);
+    EXPECT_TRUE(run.sealed);
+    EXPECT_EQ(store_->attachments().GetAttachment(kind, "graph").ok(),
+              kind != "attachment-");
+    EXPECT_EQ(unreadable.attachment_count, kind == "attachment-" ? 1U : 0U);
+    const auto reader = *store_->readers().OpenRun(kind);
+    uint64_t dropped = 0;
+    uint64_t truncated = 0;
+    const auto coverage = *reader->ListCoverage();
+    for (const storage::RankCoverage& rank : coverage) {
+      dropped += rank.total.dropped_count;
+      truncated += rank.total.truncated_count;
+    }
+    EXPECT_EQ(truncated, kind == "pack-" ? unreadable.tensor_count : 0U);
+    EXPECT_EQ(dropped, 3U + (kind == "index-" ? unreadable.tensor_count : 0U));
+    if (kind == "pack-") {
+      EXPECT_EQ(unreadable.tensor_count, 1U);
+      EXPECT_EQ(Entries(kind).size(), entry_count);
+    }
+  }
+}
+
+TEST_F(ArchiveJobsTest, MoreRanksThanStreamsAreRestored) {
+  constexpr int kRanks = 300;
+  for (int turn = 0; turn < 2; ++turn) {
+    for (int i = 0; i < kRanks; ++i) {
+      // Neighbours in time are far from each other in rank.
+      const int rank = i * 7 % kRanks;
+      TestTensor tensor = MakeTensor("r", turn, "op", 640, 1 + rank);
+      tensor.key.rank = rank;
+      tensor.sequence = turn;
+      ASSERT_TRUE(AppendTo(kStream + rank, turn, 0, {tensor}).ok());
+    }
+  }
+  ASSERT_TRUE(store_->runs().SealRun("r").ok());
+  StartJobs();
+  ASSERT_TRUE(
+      Await(jobs_->Archive("r", url_, false, access::Daemon())).status.ok());
+  const ArchiveJob restored =
+      Await(jobs_->Restore(url_, "r", "s", access::Daemon()));
+  ASSERT_TRUE(restored.status.ok()) << restored.status;
+  EXPECT_THAT(restored.differences, IsEmpty());
+  const auto before = Entries("r");
+  const auto after = Entries("s");
+  ASSERT_EQ(before.size(), size_t{2} * kRanks);
+  ASSERT_EQ(after.size(), before.size());
+  storage::EntryHasher hasher;
+  for (size_t i = 0; i < before.size(); ++i) {
+    ASSERT_EQ(hasher.Hash(before[i]), hasher.Hash(after[i]));
+    if (i == 0) continue;
+    ASSERT_EQ(before[i].parts[0].place <=> before[i - 1].parts[0].place,
+              after[i].parts[0].place <=> after[i - 1].parts[0].place);
+  }
 }
 
 TEST_F(ArchiveJobsTest, WhatABrokenRestoreLeftIsReplacedOrRemoved) {
@@ -369,6 +464,129 @@ TEST_F(ArchiveJobsTest, BytesAreGivenUpLast) {
       Await(jobs_->Archive("r", url_, true, access::Daemon())).status.ok());
   EXPECT_EQ(store_->runs().GetRun("r")->retention.limits.bytes_max, 1U);
   EXPECT_TRUE(fs::exists(dir_ / "archive/r/manifest"));
+}
+
+// Makes the bytes of the first tensor of "r" unreadable.
+void BreakFirstTensor(storage::RunReader& run, const std::string& directory) {
+  AlignedBuffer buffer;
+  const auto scan = *run.Scan({}, "");
+  storage::TensorInfo entry;
+  ASSERT_TRUE(*scan->Next(entry));
+  const auto bytes = *run.ReadPart(entry.parts[0], buffer);
+  const std::string wanted(reinterpret_cast<const char*>(bytes.data()),
+                           bytes.size());
+  int found = 0;
+  for (const auto& file : fs::recursive_directory_iterator(directory)) {
+    if (!file.is_regular_file()) continue;
+    std::fstream all(file.path(),
+                     std::ios::binary | std::ios::in | std::ios::out);
+    const std::string text((std::istreambuf_iterator<char>(all)), {});
+    const size_t at = text.find(wanted);
+    if (at == std::string::npos) continue;
+    all.clear();
+    all.seekp(static_cast<std::streamoff>(at));
+    all.put(static_cast<char>(text[at] ^ 1));
+    ++found;
+  }
+  ASSERT_EQ(found, 1);
+}
+
+TEST_F(ArchiveJobsTest, BytesThatTheArchiveLacksAreNotGivenUp) {
+  FillRun();
+  ASSERT_TRUE(store_->runs().SealRun("r").ok());
+  BreakFirstTensor(**store_->readers().OpenRun("r"), dir_ / "store");
+  StartJobs();
+  const ArchiveJob job =
+      Await(jobs_->Archive("r", url_, true, access::Daemon()));
+  EXPECT_EQ(job.status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(Message(job.status)), HasSubstr("not given up"));
+  EXPECT_EQ(job.unreadable.tensor_count, 1U);
+  EXPECT_EQ(store_->runs().GetRun("r")->retention.limits.bytes_max, 0U);
+  EXPECT_TRUE(fs::exists(dir_ / "archive/r/manifest"));
+}
+
+TEST_F(ArchiveJobsTest, ARottenTensorIsReadOnceByAutomaticArchives) {
+  FillRun();
+  ASSERT_TRUE(store_->runs().SealRun("r").ok());
+  BreakFirstTensor(**store_->readers().OpenRun("r"), dir_ / "store");
+  StartJobs(url_);
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  EXPECT_EQ(jobs_->Counts().pending_count + jobs_->Counts().running_count +
+                jobs_->Counts().archived_count,
+            1U);
+  while (jobs_->Counts().archived_count == 0) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(jobs_->Counts().incomplete_count, 1U);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(jobs_->List().size(), 1U);
+  const auto archived = jobs_->OfRun(*store_->runs().GetRun("r"));
+  EXPECT_EQ(archived->unreadable_count, 1U);
+  EXPECT_EQ(archived->retry_time_ns, 0);
+}
+
+TEST_F(ArchiveJobsTest, AnErrorThatStaysIsNotTriedAgain) {
+  FillRun();
+  ASSERT_TRUE(store_->runs().SealRun("r").ok());
+  fs::create_directory(dir_ / "archive/r");
+  std::ofstream(dir_ / "archive/r/manifest") << "no manifest";
+  StartJobs(url_, std::chrono::milliseconds(20));
+  const storage::RunInfo run = *store_->runs().GetRun("r");
+  const auto wait_for = [&](State state) {
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (jobs_->OfRun(run)->state != state) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  };
+  wait_for(State::kFailed);
+  EXPECT_TRUE(absl::IsDataLoss(jobs_->OfRun(run)->last));
+  const uint64_t change = jobs_->OfRun(run)->change;
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_EQ(jobs_->OfRun(run)->change, change);
+  EXPECT_EQ(jobs_->OfRun(run)->retry_time_ns, 0);
+  // One that may pass is.
+  fs::remove_all(dir_ / "archive/r");
+  fs::permissions(dir_ / "archive", fs::perms::none);
+  jobs_.reset();
+  if (::geteuid() != 0) {
+    StartJobs(url_, std::chrono::milliseconds(20));
+    wait_for(State::kFailed);
+    EXPECT_GT(jobs_->OfRun(run)->retry_time_ns, 0);
+  }
+  fs::permissions(dir_ / "archive", fs::perms::all);
+  jobs_.reset();
+  StartJobs(url_, std::chrono::milliseconds(20));
+  wait_for(State::kDone);
+}
+
+TEST_F(ArchiveJobsTest, ARunThatTakesTheNameLaterIsNotArchived) {
+  FillRun();
+  ASSERT_TRUE(store_->runs().SealRun("r").ok());
+  // Others come first.
+  std::vector<std::string> others;
+  for (int i = 0; i < 100; ++i) {
+    others.push_back(fmt::format("other-{}", i));
+    ASSERT_TRUE(store_->runs().CreateRun({others.back(), 0, {}}).ok());
+    ASSERT_TRUE(store_->runs().SealRun(others.back()).ok());
+  }
+  StartJobs();
+  for (const std::string& other : others) {
+    ASSERT_TRUE(jobs_->Archive(other, url_, false, access::Daemon()).ok());
+  }
+  const auto asked = jobs_->Archive("r", url_, true, access::Daemon());
+  ASSERT_TRUE(pipeline_->DeleteRun("r").ok());
+  ASSERT_TRUE(store_->runs().CreateRun({"r", 0, {}}).ok());
+  ASSERT_TRUE(store_->runs().SealRun("r").ok());
+  const auto second = jobs_->Archive("r", url_, true, access::Daemon());
+  EXPECT_NE(asked->id, second->id);
+  const ArchiveJob job = Await(asked);
+  EXPECT_EQ(job.state, State::kFailed);
+  EXPECT_EQ(Reason(job.status), "RUN_REPLACED");
+  EXPECT_EQ(Await(second).state, State::kDone);
 }
 
 TEST_F(ArchiveJobsTest, SealedRunsGoByThemselves) {

@@ -259,7 +259,7 @@ class ArchiveTest : public StoreTest {
         if (at != std::string::npos) places.emplace_back(file.path(), at + 7);
       }
     }
-      EXPECT_EQ(places.size(), entries.size());
+    EXPECT_EQ(places.size(), entries.size());
     FlipBack(places);
     return places;
   }
