@@ -160,6 +160,10 @@ class Faults:
     delay_s: float = 0
     hold: Callable[[str], None] | None = None  # Called with the path; may wait.
     bytes_max: int | None = None  # That the bucket takes; then 507.
+    ignores_absence: bool = False  # Puts an object although it is there.
+    # What becomes of the answer to a list.
+    rewrite_list: Callable[[bytes], bytes] = lambda body: body
+    modified: str = "Sat, 01 Jan 2022 00:00:00 GMT"  # Of all objects.
     requests: list[tuple[str, str]] = field(default_factory=list)
     objects: dict[str, bytes] = field(default_factory=dict)
 
@@ -184,6 +188,7 @@ class BadServer:
                 self.send_header(
                     "Content-Length", str(len(body) if length is None else length)
                 )
+                self.send_header("Last-Modified", faults.modified)
                 self.end_headers()
                 if self.command != "HEAD":
                     self.wfile.write(body)
@@ -217,6 +222,7 @@ class BadServer:
                     if (
                         self.headers.get("If-None-Match")
                         and self.path in faults.objects
+                        and not faults.ignores_absence
                     ):
                         self.answer(412)
                     elif (
@@ -260,9 +266,8 @@ class BadServer:
                     else f"<Contents><Key>{prefix}{name}</Key></Contents>"
                     for name in sorted(names)
                 )
-                self.answer(
-                    200, f"<ListBucketResult>{found}</ListBucketResult>".encode()
-                )
+                whole = f"<ListBucketResult>{found}</ListBucketResult>".encode()
+                self.answer(200, faults.rewrite_list(whole))
 
             do_GET = do_HEAD = do_PUT = serve
 

@@ -8,9 +8,11 @@
 #include <memory>
 #include <string>
 
-#include "client/ctl/flag/archived_run.h"
+#include "client/ctl/command/find_archived_run.h"
 #include "client/ctl/print/progress.h"
+#include "client/query/endpoint.h"
 #include "client/text/text.h"
+#include "protos/status/status.h"
 
 namespace msitd::ctl {
 namespace {
@@ -22,15 +24,20 @@ using Stub = v1::ArchiveService::Stub;
 
 constexpr char kJobColumns[] =
     "id,kind,state,run,url,records=record_count,sent=sent_size_bytes,"
-    "automatic?=automatic,problem~=problem";
+    "automatic?=automatic,unreadable?=unreadable_tensor_count,"
+    "problem~=problem";
 
 constexpr char kArchivedColumns[] =
     "name,world_size,tensors=tensor_count,size=size_bytes,"
     "create_time?=create_time,archive_time?=archive_time,labels?=labels,"
-    "problem~=problem";
+    "unreadable?=unreadable_tensor_count,problem~=problem";
 
 std::string ProgressText(const v1::ArchiveJob& job) {
   const bool restores = job.kind() == v1::ArchiveJob::RESTORE;
+  if (job.kind() == v1::ArchiveJob::PRUNE) {
+    return fmt::format("{}: looking for objects that nothing names",
+                       Printable(job.url()));
+  }
   if (job.state() == v1::ArchiveJob::PENDING) {
     return fmt::format("{}: waits for other runs", Printable(job.run()));
   }
@@ -57,6 +64,23 @@ std::string ComparisonsText(const v1::ArchiveJob& job) {
                            ? "restored"
                            : "archived: not at an end");
   }
+  return out;
+}
+
+// A line for each item that could not be read, and their numbers.
+std::string UnreadableText(const v1::ArchiveJob& job) {
+  const int64_t tensors = job.unreadable_tensor_count();
+  const int64_t attachments = job.unreadable_attachment_count();
+  if (tensors == 0 && attachments == 0) return "";
+  std::string out = fmt::format(
+      "\nunreadable: {} tensor{}, {} attachment{}; the copy lacks their bytes",
+      tensors, tensors == 1 ? "" : "s", attachments,
+      attachments == 1 ? "" : "s");
+  for (const std::string& item : job.unreadable()) {
+    out += fmt::format("\n  {}", Printable(item));
+  }
+  const int64_t left = tensors + attachments - job.unreadable_size();
+  if (left > 0) out += fmt::format("\n  and {} more", left);
   return out;
 }
 
@@ -101,19 +125,62 @@ Outcome End(Invocation& invocation, const v1::ArchiveJob& job,
     return DaemonError(static_cast<grpc::StatusCode>(job.code()), job.reason(),
                        job.problem());
   }
-  if (!invocation.is_table()) return PrintOne(invocation, job, "run");
-  invocation.out().Write(text + "\n");
-  return {};
+  if (invocation.is_table()) {
+    invocation.out().Write(text + "\n");
+  } else {
+    MSITCTL_RETURN_IF_FAILED(PrintOne(invocation, job, "run"));
+  }
+  Outcome outcome;
+  // The copy is there, and it is not whole.
+  if (job.unreadable_tensor_count() + job.unreadable_attachment_count() > 0) {
+    outcome.exit_code = kExitPartial;
+  }
+  return outcome;
 }
 
 struct ArchiveFlags {
   std::string run;
   std::string url;
   bool give_up = false;
+  bool prune = false;
+  std::string older_than = "1d";
   bool detach = false;
 };
 
+// `run archive [RUN] URL --prune`.
+Outcome Prune(Invocation& invocation, const ArchiveFlags& flags) {
+  v1::PruneArchiveRequest request;
+  const bool is_all = flags.url.empty();
+  request.set_url(is_all ? flags.run : flags.url);
+  if (!is_all) request.set_archived_run(flags.run);
+  const auto age = ParseDuration(flags.older_than);
+  if (!age.ok()) {
+    return UsageError(fmt::format("--older-than: {}", Message(age.status())));
+  }
+  request.mutable_age_min()->set_seconds(
+      std::chrono::duration_cast<std::chrono::seconds>(*age).count());
+  v1::ArchiveJob job;
+  MSITCTL_RETURN_IF_FAILED(
+      invocation.AskToTheEnd(&Stub::PruneArchive, request, job));
+  if (flags.detach) return PrintOne(invocation, job, "run");
+  MSITCTL_RETURN_IF_FAILED(Await(invocation, job));
+  std::string text = fmt::format(
+      "pruned {}{}{}: {} objects, {} removed", Printable(job.url()),
+      is_all ? "" : "/", Printable(job.archived_run()),
+      job.pruned_object_count(), HumanSize(job.pruned_size_bytes()));
+  for (const std::string& problem : job.differences()) {
+    text += fmt::format("\n{}", Printable(problem));
+  }
+  Outcome outcome = End(invocation, job, text);
+  if (outcome.ok() && job.differences_size() > 0) {
+    outcome.exit_code = kExitPartial;
+  }
+  return outcome;
+}
+
 Outcome Archive(Invocation& invocation, const ArchiveFlags& flags) {
+  if (flags.prune) return Prune(invocation, flags);
+  if (flags.url.empty()) return UsageError("RUN and URL are required");
   v1::ArchiveRunRequest request;
   request.set_run(flags.run);
   request.set_url(flags.url);
@@ -123,14 +190,15 @@ Outcome Archive(Invocation& invocation, const ArchiveFlags& flags) {
       invocation.AskToTheEnd(&Stub::ArchiveRun, request, job));
   if (flags.detach) return PrintOne(invocation, job, "run");
   MSITCTL_RETURN_IF_FAILED(Await(invocation, job));
-  return End(
-      invocation, job,
-      fmt::format("archived {} at {}/{}: {} records{}, {} sent, {} read back{}",
-                  Printable(job.run()), Printable(job.url()),
-                  Printable(job.archived_run()), job.record_count(),
-                  ComparisonsText(job), HumanSize(job.sent_size_bytes()),
-                  HumanSize(job.verified_size_bytes()),
-                  flags.give_up ? "; its bytes are given up here" : ""));
+  return End(invocation, job,
+             fmt::format("archived {} at {}/{}: {} records{}, {} sent, {} read "
+                         "back{}{}",
+                         Printable(job.run()), Printable(job.url()),
+                         Printable(job.archived_run()), job.record_count(),
+                         ComparisonsText(job), HumanSize(job.sent_size_bytes()),
+                         HumanSize(job.verified_size_bytes()),
+                         flags.give_up ? "; its bytes are given up here" : "",
+                         UnreadableText(job)));
 }
 
 struct RestoreFlags {
@@ -141,15 +209,10 @@ struct RestoreFlags {
 
 Outcome Restore(Invocation& invocation, const RestoreFlags& flags) {
   v1::RestoreRunRequest request;
-  std::string url;
-  std::string archived_run;
-  if (!PartUrl(flags.place, url, archived_run)) {
-    return UsageError(
-        "an archived run is named by the URL of its archive and its name: "
-        "file:///DIRECTORY/RUN or s3://BUCKET/PREFIX/RUN");
-  }
-  request.set_url(url);
-  request.set_archived_run(archived_run);
+  ArchivedRunName archived;
+  MSITCTL_RETURN_IF_FAILED(FindArchivedRun(invocation, flags.place, archived));
+  request.set_url(archived.url);
+  request.set_archived_run(archived.run);
   request.set_run(flags.run);
   v1::ArchiveJob job;
   MSITCTL_RETURN_IF_FAILED(
@@ -163,6 +226,7 @@ Outcome Restore(Invocation& invocation, const RestoreFlags& flags) {
   for (const std::string& difference : job.differences()) {
     text += fmt::format("\ndiffers: {}", Printable(difference));
   }
+  text += UnreadableText(job);
   return End(invocation, job, text);
 }
 
@@ -226,9 +290,12 @@ void AddArchiveVerbs(CommandLine& line, CLI::App& noun) {
       noun,
       {.name = "archive",
        .summary = "Copies a sealed run into an archive, and reads it back.",
-       .examples = "msitctl run archive golden-fp32 s3://models/runs\n"
-                   "msitctl run archive golden-fp32 file:///srv/runs --give-up",
-       .rpcs = "ArchiveService.ArchiveRun, ArchiveService.GetArchiveJob"},
+       .examples =
+           "msitctl run archive golden-fp32 s3://models/runs\n"
+           "msitctl run archive golden-fp32 file:///srv/runs --give-up\n"
+           "msitctl run archive s3://models/runs --prune",
+       .rpcs = "ArchiveService.ArchiveRun, ArchiveService.PruneArchive with "
+               "`--prune`, ArchiveService.GetArchiveJob"},
       [archive](Invocation& invocation) {
         return Archive(invocation, *archive);
       });
@@ -236,10 +303,17 @@ void AddArchiveVerbs(CommandLine& line, CLI::App& noun) {
   verb.add_option("URL", archive->url,
                   "file:///DIRECTORY of the daemon's machine, or "
                   "s3://BUCKET/PREFIX; one that the daemon's `archives` names")
-      ->required()
       ->type_name("URL");
   verb.add_flag("--give-up", archive->give_up,
                 "Give the bytes up here once the archive has them");
+  verb.add_flag("--prune", archive->prune,
+                "Copy nothing: remove objects from the folder of RUN, or from "
+                "the whole archive without RUN, that no run there names");
+  verb.add_option("--older-than", archive->older_than,
+                  "With --prune, keep objects that are younger, since they may "
+                  "belong to a run that is being archived")
+      ->type_name("DURATION")
+      ->capture_default_str();
   verb.add_flag("--detach", archive->detach,
                 "Do not wait: print the job and return");
   auto restore = std::make_shared<RestoreFlags>();

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "client/ctl/command/find_archived_run.h"
 #include "client/ctl/flag/archived_run.h"
 #include "client/ctl/invocation.h"
 #include "client/text/text.h"
@@ -10,15 +11,12 @@
 namespace msitd::ctl {
 namespace {
 
-Outcome TakeUrl(std::string& run, std::string& source) {
+Outcome TakeUrl(Invocation& invocation, std::string& run, std::string& source) {
   if (!IsUrl(run)) return {};
-  std::string name;
-  if (!PartUrl(run, source, name)) {
-    return UsageError(
-        "an archived run is named by the URL of its archive and its name: "
-        "file:///DIRECTORY/RUN or s3://BUCKET/PREFIX/RUN");
-  }
-  run = name;
+  ArchivedRunName found;
+  MSITCTL_RETURN_IF_FAILED(FindArchivedRun(invocation, run, found));
+  source = found.url;
+  run = found.run;
   return {};
 }
 
@@ -32,8 +30,10 @@ Outcome TakePlaces(Invocation& invocation, CompareFlags& flags) {
   if (IsUrl(flags.golden) && !flags.golden_source.empty()) {
     return UsageError("--golden-endpoint goes with the name of a run");
   }
-  MSITCTL_RETURN_IF_FAILED(TakeUrl(flags.golden, flags.golden_source));
-  MSITCTL_RETURN_IF_FAILED(TakeUrl(flags.target, flags.target_source));
+  MSITCTL_RETURN_IF_FAILED(
+      TakeUrl(invocation, flags.golden, flags.golden_source));
+  MSITCTL_RETURN_IF_FAILED(
+      TakeUrl(invocation, flags.target, flags.target_source));
   if (!IsFar(flags)) return {};
   const bool matches =
       flags.match.matcher != "auto" && flags.match.matcher != "none";

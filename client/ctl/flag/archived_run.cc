@@ -10,16 +10,18 @@ constexpr std::string_view kSchemeEnd = "://";
 
 }  // namespace
 
-bool PartUrl(const std::string& text, std::string& url, std::string& run) {
-  const size_t scheme = text.find(kSchemeEnd);
-  const size_t slash = text.rfind('/');
-  if (scheme == std::string::npos || slash == std::string::npos ||
-      slash <= scheme + kSchemeEnd.size() || slash + 1 == text.size()) {
-    return false;
+std::vector<ArchivedRunName> ReadingsOf(const std::string& text) {
+  std::vector<ArchivedRunName> out;
+  // The name of a run has neither a comma in a URL before it nor a scheme.
+  const size_t scheme = text.rfind(kSchemeEnd);
+  if (scheme == std::string::npos || text.ends_with('/')) return out;
+  const size_t first = scheme + kSchemeEnd.size();
+  for (size_t slash = text.rfind('/');
+       slash != std::string::npos && slash > first;
+       slash = text.rfind('/', slash - 1)) {
+    out.push_back({text.substr(0, slash), text.substr(slash + 1)});
   }
-  url = text.substr(0, slash);
-  run = text.substr(slash + 1);
-  return true;
+  return out;
 }
 
 bool IsUrl(const std::string& text) {
