@@ -284,6 +284,7 @@ Client::Plan Client::TakePlan(capture::Level level, const TensorView& tensor,
   // After a conflict, the run has other bytes where an original seems to be.
   const bool may_alias = former_conflict_count_ + conflict_count_ == 0;
   Plan plan;
+  plan.withdrawal_count = withdrawal_count_;
   if (may_alias) {
     plan.original = aliases_.Find(tensor, token, tensor.call, level);
   }
@@ -365,7 +366,7 @@ Status Client::TakeAt(capture::Level level, const TensorView& tensor,
       reservation != nullptr && !plan.original && tensor_bytes != 0;
   status = is_reserved
                ? ReserveParts(tensor, plan.kept, part, reservation, lock)
-               : RecordParts(tensor, plan.kept, part, lock);
+               : RecordParts(tensor, plan, part, lock);
   if (status.ok() && !plan.original && tensor_bytes != 0 &&
       tensor.kind == RecordKind::kTensor && !ledger_.IsBroken(part.sequence)) {
     aliases_.Add(tensor, part, plan.kept.level);
@@ -406,6 +407,25 @@ std::optional<bool> Client::WaitForDelivery(Clock::time_point deadline,
     }
   }
   return true;
+}
+
+std::optional<bool> Client::WaitForLastDelivery(Clock::time_point deadline,
+                                                InterruptibleWait& wait,
+                                                Lock& lock) {
+  const auto begin = Clock::now();
+  const auto half_time = begin + (deadline - begin) / 2;
+  auto result = InterruptibleWait::Result::kWoken;
+  while (!open_reservations_.empty() && !is_sender_over_ &&
+         result == InterruptibleWait::Result::kWoken) {
+    chunker_.Seal();
+    work_.notify_one();
+    result = wait.Until(progress_, half_time, lock);
+  }
+  if (result == InterruptibleWait::Result::kInterrupted) return std::nullopt;
+  const bool has_open = !open_reservations_.empty();
+  if (!is_sender_over_) WithdrawOpenReservations();
+  const std::optional<bool> delivered = WaitForDelivery(deadline, wait, lock);
+  return delivered && has_open ? false : delivered;
 }
 
 bool Client::StopSender(Clock::time_point deadline, InterruptibleWait& wait,
@@ -469,9 +489,10 @@ Status Client::Close(std::chrono::microseconds timeout) {
   filter_.Stop();
   room_.notify_all();
   InterruptibleWait wait(options_.interrupt);
-  const std::optional<bool> delivered = WaitForDelivery(deadline, wait, lock);
   // A copy that has begun ends soon, whatever the deadline.
   while (writer_count_ != 0) progress_.wait(lock);
+  const std::optional<bool> delivered =
+      WaitForLastDelivery(deadline, wait, lock);
   chunker_.Seal();
   const auto now = Clock::now();
   const bool has_finished = StopSender(

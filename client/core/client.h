@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -221,14 +222,24 @@ class Client final : private TransportListener {
   struct Plan {
     KeptLevel kept;
     std::optional<AliasTable::Original> original = {};
+    // withdrawal_count_ when `original` was found.
+    uint64_t withdrawal_count = 0;
   };
 
   // Recording, in client.cc, client_record.cc and client_reserve.cc. All are
   // called with mu_ locked. Those that are given the lock release it for a
   // while.
   Plan TakePlan(capture::Level level, const TensorView& tensor, int64_t token);
-  Status RecordParts(const TensorView& tensor, KeptLevel kept,
+  Status RecordParts(const TensorView& tensor, const Plan& plan,
                      chunk::RecordSpec& part, Lock& lock);
+  // Ties an alias, which has got a place, to the open reservation that is its
+  // original, which ends the place as well. False if there is none.
+  bool TieToOriginal(const Plan& plan, const Chunker::Place& place);
+  // True if the record is an alias whose original may be gone.
+  bool HasLostOriginal(const Plan& plan) const {
+    return plan.original.has_value() &&
+           plan.withdrawal_count != withdrawal_count_;
+  }
   // Decides whether a part of `part_bytes` bytes is recorded as its digest, and
   // sets what of `part` follows from that.
   void SizePayload(const TensorView& tensor, KeptLevel kept,
@@ -260,8 +271,12 @@ class Client final : private TransportListener {
                 std::optional<RoomWait>* wait, Lock& lock);
   // True if a reservation may have so many bytes.
   bool MayReserve(uint64_t tensor_bytes) const;
-  // Takes all its places out of their chunks.
-  void Withdraw(const Reservation& reservation);
+  // Takes all its places, and those of its aliases, out of their chunks, and
+  // counts the aliases as dropped. `is_still_written`: the host has not ended
+  // the reservation.
+  void Withdraw(const Reservation& reservation, bool is_still_written);
+  // Withdraws and counts all reservations that the host has not ended.
+  void WithdrawOpenReservations();
   void GiveScratch(const Reservation& reservation);
   // Counts a record that no chunk can hold which the daemon takes, and notes
   // why in stream_error_.
@@ -279,6 +294,10 @@ class Client final : private TransportListener {
   // deadline, nothing if the host interrupts.
   std::optional<bool> WaitForDelivery(Clock::time_point deadline,
                                       InterruptibleWait& wait, Lock& lock);
+  // The same for a client that closes. Open reservations, which hold back the
+  // records after them, have half of the time; then they are withdrawn.
+  std::optional<bool> WaitForLastDelivery(Clock::time_point deadline,
+                                          InterruptibleWait& wait, Lock& lock);
   // Lets the sender end the stream in good order, at most until `deadline`.
   // Returns false if the host interrupted that.
   bool StopSender(Clock::time_point deadline, InterruptibleWait& wait,
@@ -392,6 +411,11 @@ class Client final : private TransportListener {
   uint32_t digest_count_ = kDigestsPerCheck - 1;
   // Of the connection that is being opened.
   uint32_t told_chunk_version_ = chunk::kExtrasVersion;
+  // By sequence: those that the host has not ended.
+  std::map<uint64_t, Reservation*> open_reservations_;
+  // Reservations that were given up after records may have been named aliases
+  // of them.
+  uint64_t withdrawal_count_ = 0;
   uint64_t next_sequence_ = 0;
   uint64_t writer_count_ = 0;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "client/core/client.h"
@@ -65,8 +66,22 @@ void Client::GiveUp(const chunk::RecordSpec& part) {
   WakeInTime();
 }
 
-Status Client::RecordParts(const TensorView& tensor, KeptLevel kept,
+bool Client::TieToOriginal(const Plan& plan, const Chunker::Place& place) {
+  if (!plan.original) return false;
+  const auto original = open_reservations_.find(plan.original->sequence);
+  if (original == open_reservations_.end()) return false;
+  try {
+    original->second->aliases.push_back(place);
+  } catch (const std::bad_alloc&) {
+    // It goes its own way, and the daemon counts it if its original is lost.
+    return false;
+  }
+  return true;
+}
+
+Status Client::RecordParts(const TensorView& tensor, const Plan& plan,
                            chunk::RecordSpec& part, Lock& lock) {
+  const KeptLevel kept = plan.kept;
   const Status failed = {MSIT_ERROR_DROPPED, "the source of the tensor failed"};
   std::optional<RoomWait> wait;
   do {
@@ -95,6 +110,12 @@ Status Client::RecordParts(const TensorView& tensor, KeptLevel kept,
       GiveUp(part);
       return NoPlace(wait);
     }
+    if (HasLostOriginal(plan)) {
+      chunker_.Withdraw(found->place);
+      GiveUp(part);
+      return {MSIT_ERROR_DROPPED, "the record whose bytes it has was given up"};
+    }
+    const bool is_tied = TieToOriginal(plan, found->place);
     ++writer_count_;
     lock.unlock();
     // Without the lock, which the sender takes first when it wakes.
@@ -102,7 +123,7 @@ Status Client::RecordParts(const TensorView& tensor, KeptLevel kept,
     const bool is_filled = FillPart(tensor, part, held, found->place.payload);
     lock.lock();
     --writer_count_;
-    if (chunker_.Written(found->place)) {
+    if (!is_tied && chunker_.Written(found->place)) {
       work_.notify_one();
       // A complete chunk may be dropped to make room for a higher token.
       if (overflow_.drops_oldest_token()) room_.notify_all();

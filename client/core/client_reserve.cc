@@ -93,10 +93,11 @@ Status Client::ReserveParts(const TensorView& tensor, KeptLevel kept,
   auto made = std::make_unique<Reservation>();
   made->dtype = tensor.dtype;
   made->tensor_bytes = part.tensor_bytes;
+  made->sequence = part.sequence;
   made->parts.reserve(sizes.size());
   std::optional<RoomWait> wait;
   const auto give_up = [&] {
-    Withdraw(*made);
+    Withdraw(*made, /*is_still_written=*/false);
     GiveScratch(*made);
     GiveUp(part);
   };
@@ -129,8 +130,9 @@ Status Client::ReserveParts(const TensorView& tensor, KeptLevel kept,
       give_up();
       return NoPlace(wait);
     }
+    open_reservations_.emplace(made->sequence, made.get());
   } catch (...) {
-    Withdraw(*made);
+    Withdraw(*made, /*is_still_written=*/false);
     GiveScratch(*made);
     throw;
   }
@@ -139,16 +141,31 @@ Status Client::ReserveParts(const TensorView& tensor, KeptLevel kept,
   return {};
 }
 
-void Client::Withdraw(const Reservation& reservation) {
+void Client::Withdraw(const Reservation& reservation, bool is_still_written) {
   bool has_completed = false;
   for (const Reservation::Part& part : reservation.parts) {
+    part.place.slot->is_still_written |= is_still_written;
     has_completed |= chunker_.Withdraw(part.place);
+  }
+  for (const Chunker::Place& alias : reservation.aliases) {
+    has_completed |= chunker_.Withdraw(alias);
+    ledger_.TakeBack();
   }
   if (!has_completed) return;
   work_.notify_one();
   // Chunks may have left the queue.
   room_.notify_all();
   progress_.notify_all();
+}
+
+void Client::WithdrawOpenReservations() {
+  for (const auto& [sequence, reservation] :
+       std::exchange(open_reservations_, {})) {
+    Withdraw(*reservation, /*is_still_written=*/true);
+    ledger_.TakeBack();
+    ++withdrawal_count_;
+  }
+  aliases_.Clear();
 }
 
 void Client::GiveScratch(const Reservation& reservation) {
@@ -173,10 +190,18 @@ Status Client::Publish(const Reservation& reservation, bool is_filled) {
     return is_closing_ ? ClosedOrForked()
                        : Status{MSIT_ERROR_DROPPED, stream_error_};
   }
+  // Close has withdrawn and counted it.
+  if (open_reservations_.erase(reservation.sequence) == 0) {
+    return ClosedOrForked();
+  }
+  if (is_closing_) progress_.notify_all();
   if (is_filled) {
     bool has_completed = false;
     for (const Reservation::Part& part : reservation.parts) {
       has_completed |= chunker_.Written(part.place);
+    }
+    for (const Chunker::Place& alias : reservation.aliases) {
+      has_completed |= chunker_.Written(alias);
     }
     if (has_completed) {
       work_.notify_one();
@@ -184,8 +209,9 @@ Status Client::Publish(const Reservation& reservation, bool is_filled) {
       if (overflow_.drops_oldest_token()) room_.notify_all();
     }
   } else {
-    Withdraw(reservation);
+    Withdraw(reservation, /*is_still_written=*/false);
     ledger_.TakeBack();
+    ++withdrawal_count_;
     // It may be an original.
     aliases_.Clear();
     WakeInTime();

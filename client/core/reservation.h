@@ -24,7 +24,13 @@ struct Reservation {
 
   DType dtype = DType::kUnspecified;
   uint64_t tensor_bytes = 0;
+  // RecordSpec::sequence of the record, which identifies the reservation.
+  uint64_t sequence = 0;
   std::vector<Part> parts;
+  // Places of records that are aliases of this one. They are complete, but
+  // share its fate: without their original, nobody could read them. Guarded by
+  // the lock of the client.
+  std::vector<Chunker::Place> aliases;
   // Of the parts of which only digests are sent.
   std::span<std::byte> scratch;
 };

@@ -84,6 +84,7 @@ void SlotPool::Release(Slot* slot) {
   slot->contents.parts.clear();
   slot->last_sequence = 0;
   slot->chunk = {};
+  if (slot->is_still_written) return;
   // A surplus slot gives its piece to a chunk that has to be moved.
   if (slot->memory.is_shared() != is_shared_ || slots_.size() > capacity_) {
     return Remove(slot);
@@ -135,7 +136,10 @@ bool SlotPool::MoveToShared(Slot* slot) {
   slot->draft().CopyTo(memory.bytes());
   slot->builder = ChunkBuilder(memory.bytes());
   slot->chunk = chunk;
-  slot->memory = std::move(memory);
+  std::swap(slot->memory, memory);
+  if (std::exchange(slot->is_still_written, false)) {
+    left_memory_.push_back(std::move(memory));
+  }
   return true;
 }
 

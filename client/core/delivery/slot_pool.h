@@ -64,6 +64,9 @@ struct Slot {
   ChunkContents contents;
   // Threads that are copying payload into the slot, and parts of reservations.
   uint32_t writer_count = 0;
+  // True if the host may still write into the memory, because a reservation was
+  // withdrawn before the host ended it. Such memory is not used again.
+  bool is_still_written = false;
   uint64_t last_sequence = 0;
   // Token of its first record.
   int64_t token = 0;
@@ -115,7 +118,7 @@ class SlotPool {
   template <typename Keep>
   void GiveMemory(Keep keep) {
     for (const auto& slot : slots_) {
-      if (slot->writer_count != 0) continue;
+      if (slot->writer_count != 0 || slot->is_still_written) continue;
       const std::span<std::byte> mapping = slot->memory.Release();
       if (!mapping.empty()) keep(mapping);
     }
@@ -130,6 +133,8 @@ class SlotPool {
   // Slots that the shared memory holds.
   size_t shared_count_ = std::numeric_limits<size_t>::max();
   bool is_shared_ = false;
+  // Memory of chunks that were moved away from under the host.
+  std::vector<SlotMemory> left_memory_;
   // Pieces of the shared memory that belong to no slot.
   std::vector<std::span<std::byte>> pieces_;
   std::vector<std::unique_ptr<Slot>> slots_;

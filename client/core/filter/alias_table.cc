@@ -57,7 +57,8 @@ void AliasTable::Add(const TensorView& tensor, const chunk::RecordSpec& record,
                .index = std::string(record.index),
                .dtype = record.dtype,
                .dims = {record.dims.begin(), record.dims.end()},
-               .level = level});
+               .level = level,
+               .sequence = record.sequence});
   if (!is_new) return;
   order_.push_back(tensor.identity);
   if (order_.size() > aliases_max_) {

@@ -38,6 +38,8 @@ class AliasTable {
     std::vector<int64_t> dims;
     // How much of it is kept.
     capture::Level level = capture::Level::kOff;
+    // RecordSpec::sequence of the record.
+    uint64_t sequence = 0;
 
     chunk::AliasSpec AsSpec() const { return {op, call, io, index}; }
   };

@@ -61,9 +61,11 @@ MSIT_API size_t msit_spans(const msit_reservation* reservation,
 // `is_filled` is 0, the record is given up: it counts as dropped, and none of
 // its bytes is shown anywhere. Any thread may call this, once; it never waits.
 //
-// A reservation that is open when the time of msit_close is over is dropped and
-// counted by that. It has to be published all the same, which frees the memory
-// of a client that was freed.
+// A reservation that is still open when half of the time of msit_close is over
+// is withdrawn by that: it counts as dropped, and so do records that are
+// aliases of it. The other half of the time is for the records after it. A
+// reservation that was withdrawn has to be published all the same, which frees
+// the memory of a client that was freed.
 //
 // Errors: CLOSED, DROPPED: the record was dropped and counted before. FORKED:
 // the reservation belongs to the parent process, and is leaked.

@@ -398,7 +398,8 @@ TEST_F(ClientReserveTest, LargeReservationMakesOpenChunksGo) {
   ExpectAllCounted(4, 0);
 }
 
-TEST_F(ClientReserveTest, CloseDropsWhatIsOpenAtItsDeadline) {
+TEST_F(ClientReserveTest, CloseWithdrawsWhatIsOpenAndDeliversTheRest) {
+  constexpr milliseconds kCloseTime{4000};
   for (const bool keeps_chunks : {false, true}) {
     if (keeps_chunks) daemon_.KeepChunks();
     daemon_.Wipe();
@@ -406,19 +407,51 @@ TEST_F(ClientReserveTest, CloseDropsWhatIsOpenAtItsDeadline) {
     ASSERT_TRUE(Record("sent", 10).ok());
     ASSERT_TRUE(client_->Flush(kLong).ok());
     const Reserved small = MustReserve("op", 1000);
+    ASSERT_TRUE(Record("beside", 10).ok());
     const Reserved large = MustReserve("op", kPartBytes + 5);
     ASSERT_TRUE(Record("behind", 10).ok());
     const auto begin = std::chrono::steady_clock::now();
-    EXPECT_EQ(client_->Close(kShort).code, MSIT_ERROR_TIMEOUT);
+    EXPECT_EQ(client_->Close(kCloseTime).code, MSIT_ERROR_TIMEOUT);
     EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(20));
-    ExpectAllCounted(1, 3);
+    ExpectAllCounted(3, 2);
     // A device may still write.
     Fill(*small);
     Fill(*large);
     EXPECT_EQ(client_->Publish(*small, true).code, MSIT_ERROR_CLOSED);
     EXPECT_EQ(client_->Publish(*large, false).code, MSIT_ERROR_CLOSED);
-    ExpectAllCounted(1, 3);
-    EXPECT_EQ(Ops(), std::vector<std::string>{"sent"});
+    ExpectAllCounted(3, 2);
+    EXPECT_EQ(Ops(), (std::vector<std::string>{"sent", "beside", "behind"}));
+    client_.reset();
+  }
+}
+
+TEST_F(ClientReserveTest, CloseWithoutTimeDropsWhatIsOpen) {
+  ASSERT_TRUE(Open().ok());
+  const Reserved small = MustReserve("op", 1000);
+  EXPECT_EQ(client_->Close(milliseconds(0)).code, MSIT_ERROR_TIMEOUT);
+  ExpectAllCounted(0, 1);
+  Fill(*small);
+  client_.reset();
+}
+
+TEST_F(ClientReserveTest, AliasesShareTheFateOfAWithdrawnReservation) {
+  for (const bool is_closed : {false, true}) {
+    daemon_.Wipe();
+    ASSERT_TRUE(Open().ok());
+    Reserved original;
+    ASSERT_TRUE(Reserve("a", 10, &original, 0, 7).ok());
+    Reserved alias;
+    ASSERT_TRUE(Reserve("b", 10, &alias, 0, 7).ok());
+    ASSERT_EQ(alias, nullptr);
+    ASSERT_TRUE(Record("other", 10).ok());
+    if (is_closed) {
+      EXPECT_EQ(client_->Close(milliseconds(4000)).code, MSIT_ERROR_TIMEOUT);
+    } else {
+      ASSERT_TRUE(client_->Publish(*original, false).ok());
+      EXPECT_TRUE(client_->Close(kLong).ok());
+    }
+    ExpectAllCounted(1, 2);
+    EXPECT_EQ(Ops(), std::vector<std::string>{"other"});
     client_.reset();
   }
 }
