@@ -142,7 +142,7 @@ absl::StatusOr<bool> StoreImpl::HasChunksOfOthers(std::string_view run,
                                                   uint64_t stream_id) {
   const absl::StatusOr<RunBrief> info = index_->runs().Brief(run);
   if (!info.ok()) return false;
-  return index_->streams().HasOtherProcess({info->id, rank, stream_id});
+  return index_->streams().HasOtherStream({info->id, rank, stream_id});
 }
 
 absl::StatusOr<StreamCoverage> StoreImpl::ReportCoverage(

@@ -409,23 +409,16 @@ std::optional<bool> Client::WaitForDelivery(Clock::time_point deadline,
   return true;
 }
 
-std::optional<bool> Client::WaitForLastDelivery(Clock::time_point deadline,
-                                                InterruptibleWait& wait,
-                                                Lock& lock) {
-  const auto begin = Clock::now();
-  const auto half_time = begin + (deadline - begin) / 2;
+bool Client::WaitForReservations(Clock::time_point deadline,
+                                 InterruptibleWait& wait, Lock& lock) {
   auto result = InterruptibleWait::Result::kWoken;
   while (!open_reservations_.empty() && !is_sender_over_ &&
          result == InterruptibleWait::Result::kWoken) {
     chunker_.Seal();
     work_.notify_one();
-    result = wait.Until(progress_, half_time, lock);
+    result = wait.Until(progress_, deadline, lock);
   }
-  if (result == InterruptibleWait::Result::kInterrupted) return std::nullopt;
-  const bool has_open = !open_reservations_.empty();
-  if (!is_sender_over_) WithdrawOpenReservations();
-  const std::optional<bool> delivered = WaitForDelivery(deadline, wait, lock);
-  return delivered && has_open ? false : delivered;
+  return result != InterruptibleWait::Result::kInterrupted;
 }
 
 bool Client::StopSender(Clock::time_point deadline, InterruptibleWait& wait,
@@ -491,14 +484,23 @@ Status Client::Close(std::chrono::microseconds timeout) {
   InterruptibleWait wait(options_.interrupt);
   // A copy that has begun ends soon, whatever the deadline.
   while (writer_count_ != 0) progress_.wait(lock);
+  // Open reservations hold back the records after them. So they have half of
+  // the time, and the other half is for the rest.
+  const auto begin = Clock::now();
+  const bool is_interrupted =
+      !WaitForReservations(begin + (deadline - begin) / 2, wait, lock);
+  const bool has_withdrawn = WithdrawOpenReservations();
   const std::optional<bool> delivered =
-      WaitForLastDelivery(deadline, wait, lock);
+      is_interrupted ? std::nullopt : WaitForDelivery(deadline, wait, lock);
   chunker_.Seal();
   const auto now = Clock::now();
   const bool has_finished = StopSender(
       delivered.value_or(false) ? now + kFinishTimeout : now, wait, lock);
   if (!delivered || !has_finished) return Interrupted();
   if (was_refused_) return {MSIT_ERROR_REFUSED, stream_error_};
+  if (has_withdrawn) {
+    return {MSIT_ERROR_TIMEOUT, "reservations were still open"};
+  }
   if (*delivered) return {};
   return {MSIT_ERROR_TIMEOUT, "not everything was acknowledged in time"};
 }

@@ -275,8 +275,9 @@ class Client final : private TransportListener {
   // counts the aliases as dropped. `is_still_written`: the host has not ended
   // the reservation.
   void Withdraw(const Reservation& reservation, bool is_still_written);
-  // Withdraws and counts all reservations that the host has not ended.
-  void WithdrawOpenReservations();
+  // Withdraws and counts all reservations that the host has not ended. False if
+  // there are none.
+  bool WithdrawOpenReservations();
   void GiveScratch(const Reservation& reservation);
   // Counts a record that no chunk can hold which the daemon takes, and notes
   // why in stream_error_.
@@ -294,10 +295,9 @@ class Client final : private TransportListener {
   // deadline, nothing if the host interrupts.
   std::optional<bool> WaitForDelivery(Clock::time_point deadline,
                                       InterruptibleWait& wait, Lock& lock);
-  // The same for a client that closes. Open reservations, which hold back the
-  // records after them, have half of the time; then they are withdrawn.
-  std::optional<bool> WaitForLastDelivery(Clock::time_point deadline,
-                                          InterruptibleWait& wait, Lock& lock);
+  // Waits until no reservation is open. False if the host interrupts.
+  bool WaitForReservations(Clock::time_point deadline, InterruptibleWait& wait,
+                           Lock& lock);
   // Lets the sender end the stream in good order, at most until `deadline`.
   // Returns false if the host interrupted that.
   bool StopSender(Clock::time_point deadline, InterruptibleWait& wait,
@@ -348,6 +348,7 @@ class Client final : private TransportListener {
   void OnCapturePolicy(std::string_view policy) override;
   void OnRun(std::string_view run) override;
   void OnChunkVersion(uint32_t version) override;
+  void OnFirstToken(uint64_t token) override;
   void OnConflicts(uint64_t conflict_count) override;
   void OnCommitted(uint64_t committed_count) override;
   void OnEnd(StreamEnd end, std::string_view message) override;

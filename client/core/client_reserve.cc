@@ -158,7 +158,9 @@ void Client::Withdraw(const Reservation& reservation, bool is_still_written) {
   progress_.notify_all();
 }
 
-void Client::WithdrawOpenReservations() {
+bool Client::WithdrawOpenReservations() {
+  // The end of the sender has dropped and counted them.
+  if (open_reservations_.empty() || is_sender_over_) return false;
   for (const auto& [sequence, reservation] :
        std::exchange(open_reservations_, {})) {
     Withdraw(*reservation, /*is_still_written=*/true);
@@ -166,6 +168,7 @@ void Client::WithdrawOpenReservations() {
     ++withdrawal_count_;
   }
   aliases_.Clear();
+  return true;
 }
 
 void Client::GiveScratch(const Reservation& reservation) {
@@ -185,15 +188,14 @@ Status Client::Publish(const Reservation& reservation, bool is_filled) {
     }
   }
   const Lock lock(mu_);
+  const bool was_open = open_reservations_.erase(reservation.sequence) != 0;
   // The end of the sender has dropped and counted them.
   if (is_sender_over_) {
     return is_closing_ ? ClosedOrForked()
                        : Status{MSIT_ERROR_DROPPED, stream_error_};
   }
   // Close has withdrawn and counted it.
-  if (open_reservations_.erase(reservation.sequence) == 0) {
-    return ClosedOrForked();
-  }
+  if (!was_open) return ClosedOrForked();
   if (is_closing_) progress_.notify_all();
   if (is_filled) {
     bool has_completed = false;

@@ -358,6 +358,17 @@ void Client::OnChunkVersion(uint32_t version) {
   if (!ended_) told_chunk_version_ = version;
 }
 
+void Client::OnFirstToken(uint64_t token) {
+  const Lock lock(mu_);
+  if (ended_ || was_open_ || token > uint64_t{kTokenMax}) return;
+  // A host that has set a token, or recorded before the daemon answered, keeps
+  // its tokens.
+  if (token_end_.load() != 0) return;
+  int64_t unset = 0;
+  token_.compare_exchange_strong(unset, static_cast<int64_t>(token),
+                                 std::memory_order_relaxed);
+}
+
 void Client::OnConflicts(uint64_t conflict_count) {
   const Lock lock(mu_);
   if (!ended_) conflict_count_ = conflict_count;

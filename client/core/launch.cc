@@ -68,7 +68,7 @@ std::string ReadFile(const std::string& path) {
 }
 
 // Pids are reused; a pid with its start time is unique.
-std::string Parent() {
+std::string FindParent() {
   const std::string pid = std::to_string(::getppid());
   const std::string stat = ReadFile("/proc/" + pid + "/stat");
   // The process name before the last `)` may contain anything. The start time
@@ -80,6 +80,13 @@ std::string Parent() {
   }
   const std::string start = stat.substr(begin, stat.find(' ', begin) - begin);
   return pid + " " + start + " " + ReadFile("/proc/sys/kernel/random/boot_id");
+}
+
+// Kept over a fork: children of a rank that become ranks, too, belong to its
+// launch.
+const std::string& Parent() {
+  static const std::string parent = FindParent();
+  return parent;
 }
 
 std::string Said() {

@@ -27,7 +27,7 @@ bool IsLogWanted() {
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) msitd::client::Transport*
-msit_grpc_transport_v8(const char* endpoint, bool is_grpc_ours) {
+msit_grpc_transport_v9(const char* endpoint, bool is_grpc_ours) {
   if (is_grpc_ours && !IsLogWanted()) gpr_set_log_function(&LogOnlyTheEnd);
   try {
     return new msitd::client::GrpcTransport(endpoint);
@@ -36,5 +36,5 @@ msit_grpc_transport_v8(const char* endpoint, bool is_grpc_ours) {
   }
 }
 
-static_assert(std::is_same_v<decltype(&msit_grpc_transport_v8),
+static_assert(std::is_same_v<decltype(&msit_grpc_transport_v9),
                              msitd::client::GrpcTransportMaker>);

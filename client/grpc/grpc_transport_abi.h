@@ -8,7 +8,7 @@ namespace msitd::client {
 // The one symbol of libmsit_grpc.so. Its number changes with the layout of
 // Transport and TransportListener, so that libraries of different versions
 // refuse each other.
-inline constexpr char kGrpcTransportMakerName[] = "msit_grpc_transport_v8";
+inline constexpr char kGrpcTransportMakerName[] = "msit_grpc_transport_v9";
 
 // Returns a transport that speaks IngestService.WriteChunks with `endpoint`, a
 // gRPC target. Null if there is no memory.

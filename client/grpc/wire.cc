@@ -147,6 +147,7 @@ std::optional<Answer> DecodeAnswer(std::string_view message) {
     if (reader.IsBytes(3)) answer.run = reader.bytes();
     if (reader.IsNumber(4)) answer.conflict_count = reader.number();
     if (reader.IsNumber(5)) answer.chunk_version = reader.number();
+    if (reader.IsNumber(150)) answer.first_token = reader.number();
   }
   if (reader.is_malformed() || answer.committed_count > uint64_t{INT64_MAX} ||
       answer.run.size() > kRunNameBytesMax) {

@@ -33,6 +33,7 @@ struct Answer {
   std::string_view run;             // Empty: the run that was asked for.
   uint64_t conflict_count = 0;
   uint64_t chunk_version = 0;  // 0 if the daemon does not say.
+  uint64_t first_token = 0;
 };
 
 // Nothing if `message` is no WriteChunksResponse, or has a negative count.

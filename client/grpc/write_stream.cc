@@ -121,6 +121,9 @@ void WriteStream::OnReadDone(bool ok) {
     if (listener_ != nullptr && answer->chunk_version != 0) {
       listener_->OnChunkVersion(static_cast<uint32_t>(answer->chunk_version));
     }
+    if (listener_ != nullptr && answer->first_token != 0) {
+      listener_->OnFirstToken(answer->first_token);
+    }
     if (listener_ != nullptr && answer->conflict_count != 0) {
       listener_->OnConflicts(answer->conflict_count);
     }

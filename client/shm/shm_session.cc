@@ -208,6 +208,7 @@ bool ShmSession::HandleWelcome(shm::Packet& packet,
   if (welcome.chunk_version != 0) {
     listener_->OnChunkVersion(welcome.chunk_version);
   }
+  listener_->OnFirstToken(ring_->first_token());
   listener_->OnCommitted(committed_count_);
   return true;
 }

@@ -118,6 +118,9 @@ class ChunkSink {
     uint64_t committed_chunk_count = 0;
     // See storage::RunInfo. The peer is told of every later one.
     std::string capture_policy;
+    // For IfExists::kAppend, the token at which the producer should begin: the
+    // same for all ranks of a job.
+    int64_t first_token = 0;
   };
   virtual absl::StatusOr<Opened> Open(const StreamSpec& spec,
                                       StreamPeer& peer) = 0;

@@ -70,18 +70,20 @@ bool TakesStreams(const storage::RunInfo& run, int32_t world_size) {
 absl::Status RankRecorded(const StreamSpec& spec) {
   return WithReason(
       MakeStatus(Code::kFailedPrecondition,
-                 "run '{}' has tensors of rank {} from another process "
-                 "already: give another name, or say what is to become of them "
-                 "with if_exists: append, replace or new",
+                 "run '{}' already has tensors of rank {} from another client: "
+                 "use another name, or set if_exists to append, replace or new",
                  spec.run, spec.rank),
       ErrorReason::kRunExists);
 }
 
-absl::Status RunBusy(std::string_view run) {
-  return WithReason(
-      MakeStatus(Code::kAlreadyExists,
-                 "run '{}' is to be replaced, and others stream into it", run),
-      ErrorReason::kRankBusy);
+absl::Status RunBusy(std::string_view run, bool is_of_same_process) {
+  return WithReason(MakeStatus(Code::kAlreadyExists,
+                               "run '{}' cannot be replaced while {} it{}", run,
+                               is_of_same_process
+                                   ? "other clients of this process stream into"
+                                   : "other clients stream into",
+                               is_of_same_process ? ": close them first" : ""),
+                    ErrorReason::kRankBusy);
 }
 
 // The number behind `prefix` in `name`, as IfExists::kNew gives it; 0 for none.
@@ -176,6 +178,10 @@ absl::StatusOr<IngestPipeline::Opened> IngestPipeline::OpenHeld(
         log_.HasChunksOfOthers(spec.run, spec.rank, spec.stream_id));
     if (is_recorded) return RankRecorded(spec);
   }
+  std::optional<int64_t> token_end;
+  if (spec.if_exists == IfExists::kAppend) {
+    MSITD_ASSIGN_OR_RETURN(token_end, TokenEndToContinue(spec));
+  }
   auto stream = std::make_shared<IngestStream>(std::move(spec), peer);
   MutexLock lock(mu_);
   if (draining_) return NotServing();
@@ -183,10 +189,30 @@ absl::StatusOr<IngestPipeline::Opened> IngestPipeline::OpenHeld(
   stream->committed_count = committed;
   MSITD_RETURN_IF_ERROR(registry_.Add(stream));
   const StreamSpec& is = stream->spec;
-  history_.Open(is.run, is.rank, ProcessOf(is.stream_id));
+  int64_t first_token = 0;
+  if (token_end.has_value()) {
+    first_token =
+        history_.Continue(is.run, is.rank, is.stream_id, is.job, *token_end);
+  }
+  history_.Open(is.run, is.rank, is.stream_id);
   std::string name = stream->spec.run;
   return Opened{std::move(stream), std::move(name), committed,
-                std::move(run.capture_policy)};
+                std::move(run.capture_policy), first_token};
+}
+
+absl::StatusOr<std::optional<int64_t>> IngestPipeline::TokenEndToContinue(
+    const StreamSpec& spec) {
+  // Read again: earlier streams of the rank may have committed more since the
+  // run was joined.
+  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run, runs_.GetRun(spec.run));
+  MSITD_ASSIGN_OR_RETURN(
+      const bool is_recorded,
+      log_.HasChunksOfOthers(spec.run, spec.rank, spec.stream_id));
+  MutexLock lock(mu_);
+  const bool is_first_recording = !is_recorded && run.spec.job == spec.job &&
+                                  !history_.HasContinued(spec.run, spec.job);
+  if (is_first_recording) return std::nullopt;
+  return run.counters.token_end;
 }
 
 absl::Status IngestPipeline::AwaitPredecessor(const StreamSpec& spec) {
@@ -260,12 +286,12 @@ absl::StatusOr<bool> IngestPipeline::IsOwnRun(const StreamSpec& spec,
   if (IsUntouched(run)) return true;
   if (run.spec.job != spec.job) return false;
   {
-    // Two launches may have the same job. But in one launch, each rank streams
-    // from one process.
+    // Two recordings may have the same job: a launch that is repeated, or a
+    // process that records again. But in one recording, each rank has one
+    // stream.
     MutexLock lock(mu_);
-    const uint32_t process = ProcessOf(spec.stream_id);
-    if (history_.ProcessOf(run.spec.name, spec.rank).value_or(process) !=
-        process) {
+    if (history_.StreamOf(run.spec.name, spec.rank).value_or(spec.stream_id) !=
+        spec.stream_id) {
       return false;
     }
   }
@@ -334,12 +360,14 @@ absl::Status IngestPipeline::RemoveRunOfOthers(const StreamSpec& spec) {
   if (run->spec.restoring) return storage::RunRestoring(spec.run);
   {
     MutexLock lock(mu_);
-    const std::vector<StreamHandle> streams = registry_.StreamsOf(spec.run);
-    if (std::any_of(streams.begin(), streams.end(), [](const auto& stream) {
-          return !stream->end.has_value();
-        })) {
-      return RunBusy(spec.run);
-    }
+    std::vector<StreamHandle> streams = registry_.StreamsOf(spec.run);
+    std::erase_if(streams,
+                  [](const auto& stream) { return stream->end.has_value(); });
+    const bool is_of_same_process = std::all_of(
+        streams.begin(), streams.end(), [&spec](const auto& stream) {
+          return ProcessOf(stream->spec.stream_id) == ProcessOf(spec.stream_id);
+        });
+    if (!streams.empty()) return RunBusy(spec.run, is_of_same_process);
   }
   return DeleteHeldRun(spec.run, "was replaced");
 }

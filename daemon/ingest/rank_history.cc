@@ -5,14 +5,35 @@
 
 namespace msitd::ingest {
 
-void RankHistory::Open(const std::string& run, int32_t rank, uint32_t process) {
-  if (rank_count_ >= kRanksMax) MakeRoom();
-  const auto now = Clock::now();
-  const auto [known, is_new_run] = runs_.try_emplace(run);
-  if (is_new_run) known->second.since = now;
-  const auto [entry, is_new] = known->second.ranks.try_emplace(rank);
-  rank_count_ += is_new ? 1 : 0;
-  entry->second = {process, RankActivity::State::kOpen, now};
+void RankHistory::Open(const std::string& run, int32_t rank,
+                       uint64_t stream_id) {
+  Rank& entry = FindOrAdd(FindOrAdd(run), rank);
+  entry.stream_id = stream_id;
+  entry.state = RankActivity::State::kOpen;
+  entry.since = Clock::now();
+}
+
+int64_t RankHistory::Continue(const std::string& run, int32_t rank,
+                              uint64_t stream_id, std::string_view job,
+                              int64_t token_end) {
+  Run& known = FindOrAdd(run);
+  Rank& entry = FindOrAdd(known, rank);
+  Continuation& current = known.continuation;
+  const bool has_taken_part =
+      entry.continuation == current.number && entry.continued_by != stream_id;
+  if (current.number == 0 || current.job != job || has_taken_part) {
+    current = {current.number + 1, std::string(job), token_end};
+  }
+  entry.continuation = current.number;
+  entry.continued_by = stream_id;
+  return current.first_token;
+}
+
+bool RankHistory::HasContinued(std::string_view run,
+                               std::string_view job) const {
+  const auto known = runs_.find(run);
+  return known != runs_.end() && known->second.continuation.number != 0 &&
+         known->second.continuation.job == job;
 }
 
 void RankHistory::NoteChunk(std::string_view run, int32_t rank) {
@@ -34,13 +55,13 @@ void RankHistory::Forget(std::string_view run) {
   runs_.erase(known);
 }
 
-std::optional<uint32_t> RankHistory::ProcessOf(std::string_view run,
-                                               int32_t rank) const {
+std::optional<uint64_t> RankHistory::StreamOf(std::string_view run,
+                                              int32_t rank) const {
   const auto known = runs_.find(run);
   if (known == runs_.end()) return std::nullopt;
   const auto entry = known->second.ranks.find(rank);
   if (entry == known->second.ranks.end()) return std::nullopt;
-  return entry->second.process;
+  return entry->second.stream_id;
 }
 
 RunActivity RankHistory::ActivityOf(std::string_view run) const {
@@ -61,6 +82,19 @@ RankHistory::Rank* RankHistory::Find(std::string_view run, int32_t rank) {
   if (known == runs_.end()) return nullptr;
   const auto entry = known->second.ranks.find(rank);
   return entry == known->second.ranks.end() ? nullptr : &entry->second;
+}
+
+RankHistory::Run& RankHistory::FindOrAdd(const std::string& run) {
+  if (rank_count_ >= kRanksMax) MakeRoom();
+  const auto [known, is_new] = runs_.try_emplace(run);
+  if (is_new) known->second.since = Clock::now();
+  return known->second;
+}
+
+RankHistory::Rank& RankHistory::FindOrAdd(Run& run, int32_t rank) {
+  const auto [entry, is_new] = run.ranks.try_emplace(rank);
+  rank_count_ += is_new ? 1 : 0;
+  return entry->second;
 }
 
 void RankHistory::MakeRoom() {

@@ -14,10 +14,19 @@ absl::StatusOr<StreamHandle> StreamRegistry::Predecessor(
   if (other.end.has_value() || other.spec.stream_id == spec.stream_id) {
     return by_rank->second;
   }
-  return WithReason(MakeStatus(absl::StatusCode::kAlreadyExists,
-                               "rank {} of run '{}' is streaming already ({})",
-                               spec.rank, spec.run, other.spec.user_agent),
-                    ErrorReason::kRankBusy);
+  const bool is_of_same_process =
+      ProcessOf(other.spec.stream_id) == ProcessOf(spec.stream_id);
+  return WithReason(
+      MakeStatus(absl::StatusCode::kAlreadyExists,
+                 "rank {} of run '{}' is streaming already, from {} ({}): {}",
+                 spec.rank, spec.run,
+                 is_of_same_process ? "this process" : "another process",
+                 other.spec.user_agent,
+                 is_of_same_process
+                     ? "close its client first, use that client, or set "
+                       "if_exists to new"
+                     : "use another name or rank, or set if_exists to new"),
+      ErrorReason::kRankBusy);
 }
 
 absl::Status StreamRegistry::Add(StreamHandle stream) {

@@ -130,13 +130,15 @@ class WriteChunksCall final
   bool left_ ABSL_GUARDED_BY(mu_) = false;            // The client is gone.
   int holds_ ABSL_GUARDED_BY(mu_) = 0;                // Tasks that use `this`.
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
-  // A response is to be written, with the five values below this one.
+  // A response is to be written, with the six values below this one.
   bool owes_ack_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<uint64_t> committed_ ABSL_GUARDED_BY(mu_);
   uint64_t conflict_count_ ABSL_GUARDED_BY(mu_) = 0;
   std::string new_run_ ABSL_GUARDED_BY(mu_);
   // 0 once the client was told.
   int32_t untold_chunk_version_ ABSL_GUARDED_BY(mu_) = chunk::kVersion;
+  // 0 once the client was told.
+  int64_t untold_first_token_ ABSL_GUARDED_BY(mu_) = 0;
   std::string policy_ ABSL_GUARDED_BY(mu_);
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mu_);
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
@@ -166,6 +168,7 @@ void WriteChunksCall::Pump() {
       response.set_capture_policy(std::exchange(policy_, {}));
       response.set_run(std::exchange(new_run_, {}));
       response.set_chunk_version(std::exchange(untold_chunk_version_, 0));
+      response.set_first_token(std::exchange(untold_first_token_, 0));
       response.set_conflict_count(static_cast<int64_t>(conflict_count_));
       const grpc::Slice slice(response.SerializeAsString());
       outgoing_ = grpc::ByteBuffer(&slice, 1);
@@ -275,6 +278,7 @@ void WriteChunksCall::OpenStream(const ingest::StreamSpec& spec) {
     if (!committed_.has_value()) committed_ = opened->committed_chunk_count;
     if (policy_.empty()) policy_ = std::move(opened->capture_policy);
     if (opened->run != spec.run) new_run_ = std::move(opened->run);
+    untold_first_token_ = opened->first_token;
     owes_ack_ = true;
   }
   if (left) return parts_.sink.Finish(opened->stream, absl::OkStatus());

@@ -183,6 +183,7 @@ absl::StatusOr<ProducerSession::Opened> ProducerSession::TryOpen(
       std::move(arena), spec_.stream_id, out.committed_count);
   if (ring.ok()) {
     out.ring = *std::move(ring);
+    out.ring->SetFirstToken(opened.first_token);
     sink_.NoteMemory(out.stream, std::make_shared<SessionMemory>(out.ring));
   } else {
     sink_.Finish(out.stream, ring.status());

@@ -20,7 +20,7 @@ constexpr uint64_t MakeStreamId(uint32_t process, uint32_t number) {
 }
 
 // What happens when a stream is opened for a run that already has tensors of
-// its rank from another process; see ingest_service.proto. The numbers are part
+// its rank from another stream; see ingest_service.proto. The numbers are part
 // of the session's format.
 enum class IfExists : uint32_t {
   kFail = 1,

@@ -94,6 +94,10 @@ struct RingHeader {
   // committed_count at least; 0 from daemons that do not count here. Written by
   // the daemon before committed_count, which releases it.
   std::atomic<uint64_t> conflict_count;
+
+  // The token at which a producer that appends should begin; 0 from daemons
+  // that do not say. Written by the daemon before the welcome.
+  std::atomic<uint64_t> first_token;
 };
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
@@ -111,6 +115,7 @@ static_assert(offsetof(RingHeader, recording_ns) == 80);
 static_assert(offsetof(RingHeader, open_ns) == 88);
 static_assert(offsetof(RingHeader, committed_count) == 128);
 static_assert(offsetof(RingHeader, conflict_count) == 136);
+static_assert(offsetof(RingHeader, first_token) == 144);
 
 // Size of the table: a whole number of pages.
 inline constexpr uint64_t kTableBytes =

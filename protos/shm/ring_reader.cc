@@ -176,6 +176,11 @@ uint64_t RingReader::UsedBytes() const {
   return std::min(used, arena_bytes);
 }
 
+void RingReader::SetFirstToken(int64_t token) {
+  header().first_token.store(static_cast<uint64_t>(token),
+                             std::memory_order_relaxed);
+}
+
 void RingReader::Commit(uint64_t count, uint64_t conflict_count) {
   // The store below releases it, too.
   header().conflict_count.store(conflict_count, std::memory_order_relaxed);

@@ -98,6 +98,10 @@ class RingReader {
 
   const std::shared_ptr<RingArena>& arena() const { return arena_; }
 
+  // Tells a producer that appends where to begin. Called before the table is
+  // passed on.
+  void SetFirstToken(int64_t token);
+
   // The caller passes it to the producer and then calls CloseTableFd.
   int table_fd() const { return table_fd_.get(); }
   void CloseTableFd() { table_fd_.reset(); }

@@ -64,6 +64,10 @@ uint64_t RingWriter::committed_count() const {
   return header().committed_count.load(std::memory_order_acquire);
 }
 
+uint64_t RingWriter::first_token() const {
+  return header().first_token.load(std::memory_order_relaxed);
+}
+
 uint64_t RingWriter::conflict_count() const {
   // Acquired with committed_count.
   return header().conflict_count.load(std::memory_order_relaxed);

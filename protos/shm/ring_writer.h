@@ -46,6 +46,10 @@ class RingWriter {
   // maybe of later ones.
   uint64_t conflict_count() const;
 
+  // The token at which a producer that appends should begin, as the daemon
+  // says.
+  uint64_t first_token() const;
+
  private:
   RingHeader& header() const {
     return *reinterpret_cast<RingHeader*>(table_.data());

@@ -54,9 +54,9 @@ class ChunkLog {
                                                        int32_t rank,
                                                        uint64_t stream_id) = 0;
 
-  // True if the run holds durable chunks of the rank from another process than
-  // that of the stream; see protos/base/stream_id.h. False for an unknown run,
-  // or a sealed one.
+  // True if the run holds durable chunks of the rank from another stream, even
+  // if that one belonged to the same process. False for an unknown run, or a
+  // sealed one.
   virtual absl::StatusOr<bool> HasChunksOfOthers(std::string_view run,
                                                  int32_t rank,
                                                  uint64_t stream_id) = 0;

@@ -22,7 +22,9 @@ FORSAKEN_S = 30
 def record(daemon: Daemon, run: str, *tokens: int) -> None:
     tensor = np.zeros(4, dtype=np.float32)
     endpoint = f"unix:{daemon.socket_dir}"
-    with msitd.Client(run, endpoint=endpoint, max_block=30) as client:
+    with msitd.Client(
+        run, endpoint=endpoint, max_block=30, if_exists="append"
+    ) as client:
         for token in tokens:
             client.record(tensor, op="op", token=token, call=0)
         client.flush(30)

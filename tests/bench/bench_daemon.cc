@@ -96,6 +96,8 @@ msit::Client BenchDaemon::Open(const char* run, int rank, int world_size,
   options.rank = rank;
   options.world_size = world_size;
   options.max_block_us = 60'000'000;
+  // Clients of a benchmark follow each other.
+  options.if_exists = MSIT_IF_EXISTS_APPEND;
   msit::Client client;
   if (!msit::Client::Open(options, &client).ok()) Fail(msit_last_error());
   return client;

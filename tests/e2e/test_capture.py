@@ -151,7 +151,8 @@ def test_policy_may_come_before_the_run_and_survives_the_daemon(
         for token in (0, 1, 2, 9, 10):
             record_token(client, token)
     assert {token for _, token, _, _ in recorded(daemon)} == {0, 1, 10}
-    with msitd.Client("r", rank=0, endpoint=str(daemon.socket_dir)) as client:
+    endpoint = str(daemon.socket_dir)
+    with msitd.Client("r", endpoint=endpoint, if_exists="append") as client:
         # A client that returns hears of what was said while it was away.
         capture(daemon, "set", "--level", "off")
         wait_until(lambda: not client.selects("lm_head", token=11))
@@ -290,7 +291,7 @@ def row(rank: int, **counts: int) -> dict[str, int]:
 def test_coverage_counts_each_tensor_once(daemon: Daemon) -> None:
     def connect(rank: int) -> msitd.Client:
         endpoint = str(daemon.socket_dir)
-        return msitd.Client("r", rank=rank, world_size=3, endpoint=endpoint)
+        return msitd.Client("r", rank, 3, endpoint, if_exists="append")
 
     capture(daemon, "set", "--ops", "*.attn,lm_head", "--from-token", "1")
     with connect(0) as client, connect(1):

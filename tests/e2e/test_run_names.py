@@ -24,7 +24,8 @@ options = json.loads(sys.argv[1])
 value = options.pop("value")
 try:
     with msitd.Client(**options) as client:
-        client.record(np.full(3, value, np.float32), op="op")
+        # Clients that append would begin at another token by themselves.
+        client.record(np.full(3, value, np.float32), op="op", token=0)
         client.flush()
         out = {"run": client.run, "conflicts": client.counters().conflict_count}
 except msitd.MsitError as error:
@@ -101,14 +102,71 @@ def test_rank_that_the_run_has_not_may_join(daemon: Daemon) -> None:
     assert value_of(daemon, "run", rank=1) == 2
 
 
-@pytest.mark.parametrize("shm", [True, False])
-def test_process_may_open_its_rank_again(daemon: Daemon, shm: bool) -> None:
+def record_here(
+    daemon: Daemon, value: float, shm: bool = True, rank: int = 0, **options: object
+) -> tuple[str, int, int]:
+    """Records a tensor from this process. Returns run, token and conflicts."""
     endpoint = str(daemon.socket_dir) if shm else daemon.endpoint
-    for token in range(3):
-        with msitd.Client("run", 0, 1, endpoint) as client:
-            client.record(np.zeros(3), op="op", token=token)
+    with msitd.Client("run", rank, 2, endpoint, **options) as client:
+        client.record(np.full(3, value, np.float32), op="op")
+        client.flush()
+        return client.run, client.token, client.counters().conflict_count
+
+
+@pytest.mark.parametrize("shm", [True, False])
+def test_each_client_of_a_process_is_a_recording(daemon: Daemon, shm: bool) -> None:
+    assert record_here(daemon, 1, shm) == ("run", 0, 0)
+    # Another rank of the same recording.
+    assert record_here(daemon, 1, shm, rank=1) == ("run", 0, 0)
+    with pytest.raises(msitd.MsitError, match="RUN_EXISTS.*if_exists"):
+        record_here(daemon, 2, shm)
+    assert value_of(daemon, "run") == 1
+
+    for rank in (0, 1):
+        again = record_here(daemon, 2, shm, rank, if_exists="replace")
+        assert again == ("run", 0, 0)
+    assert [value_of(daemon, "run", rank) for rank in (0, 1)] == [2, 2]
+    for rank in (1, 0):
+        again = record_here(daemon, 3, shm, rank, if_exists="new")
+        assert again == ("run-2", 0, 0)
+    assert [value_of(daemon, "run-2", rank) for rank in (0, 1)] == [3, 3]
+    assert value_of(daemon, "run") == 2
     with pytest.raises(ValueError, match="if_exists"):
-        msitd.Client("run", 0, 1, endpoint, if_exists="ignore")
+        record_here(daemon, 1, shm, if_exists="ignore")
+
+
+@pytest.mark.parametrize("shm", [True, False])
+def test_appending_continues_at_one_token_for_all_ranks(
+    daemon: Daemon, shm: bool
+) -> None:
+    for rank in (0, 1):
+        again = record_here(daemon, 1, shm, rank, if_exists="append")
+        assert again == ("run", 0, 0)
+    for token in (1, 2):
+        for rank in (0, 1):
+            again = record_here(daemon, token, shm, rank, if_exists="append")
+            assert again == ("run", token, 0)
+    listed = daemon.ctl("tensor", "list", "--run", "run", "--columns", "rank,token")
+    assert [line.split() for line in listed.stdout.splitlines()[1:]] == [
+        [rank, token] for rank in "01" for token in "012"
+    ]
+
+
+def test_client_that_is_open_is_named(daemon: Daemon) -> None:
+    endpoint = str(daemon.socket_dir)
+    with msitd.Client("run", endpoint=endpoint) as client:
+        with pytest.raises(msitd.MsitError, match=f"RANK_BUSY.*{__file__}"):
+            msitd.Client("run", endpoint=endpoint)
+        # By another way to the same daemon, only the daemon knows.
+        with pytest.raises(msitd.MsitError, match="from this process"):
+            msitd.Client("run", endpoint=daemon.endpoint, open_timeout=0.5)
+        with msitd.Client("run", endpoint=endpoint, if_exists="new") as other:
+            assert other.run == "run-2"
+        with msitd.Client("run", endpoint=endpoint, if_exists="append") as shared:
+            assert shared is client
+        client.record(np.zeros(3), op="op")
+        busy = record(daemon, open_timeout=0.5)
+        assert "from another process" in busy["error"]
 
 
 @pytest.mark.parametrize("shm", [True, False])

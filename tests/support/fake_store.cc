@@ -477,6 +477,8 @@ absl::Status FakeStore::Append(std::span<chunk::Chunk> chunks) {
     Run& run = runs_.find(chunk.run())->second;
     for (const chunk::RecordDescriptor& record : chunk.records()) {
       AddRecord(run, chunk, record);
+      run.info.counters.token_end =
+          std::max(run.info.counters.token_end, int64_t{record.token} + 1);
     }
     run.committed[{chunk.header().rank, chunk.header().stream_id}] =
         chunk.header().chunk_sequence + 1;
@@ -534,8 +536,7 @@ absl::StatusOr<bool> FakeStore::HasChunksOfOthers(std::string_view run,
   if (found == runs_.end() || found->second.info.sealed) return false;
   const auto& streams = found->second.committed;
   return std::any_of(streams.begin(), streams.end(), [&](const auto& stream) {
-    return stream.first.first == rank &&
-           ProcessOf(stream.first.second) != ProcessOf(stream_id);
+    return stream.first.first == rank && stream.first.second != stream_id;
   });
 }
 

@@ -60,6 +60,10 @@ class TransportListener {
   // most.
   virtual void OnChunkVersion(uint32_t version) = 0;
 
+  // The token at which a client that appends should begin. Called before
+  // OnCommitted, if at all.
+  virtual void OnFirstToken(uint64_t token) = 0;
+
   // `conflict_count` records of the daemon came again with other bytes since
   // the stream was opened. Never decreases.
   virtual void OnConflicts(uint64_t conflict_count) = 0;

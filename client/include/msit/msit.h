@@ -52,7 +52,7 @@ typedef enum msit_code {
   MSIT_ERROR_UNAVAILABLE = 4,
   // The daemon refuses this stream for good: the run is sealed, has another
   // world size, does not have this rank, or has tensors of this rank from
-  // another process (see msit_if_exists). Trying again does not help.
+  // another client (see msit_if_exists). Trying again does not help.
   MSIT_ERROR_REFUSED = 5,
   // The client was closed.
   MSIT_ERROR_CLOSED = 6,
@@ -146,24 +146,24 @@ typedef enum msit_overflow {
   MSIT_OVERFLOW_DEGRADE = 3
 } msit_overflow;
 
-// What msit_open does with a run that already has tensors of this rank from
-// another process. A stream that resumes after a broken connection does not
-// count as another process, nor does a second client of the same process.
+// What msit_open does if the run already has tensors of this rank, from any
+// other client. A client that reconnects remains the same one.
 typedef enum msit_if_exists {
   // msit_open fails with REFUSED.
   MSIT_IF_EXISTS_FAIL = 1,
-  // The client adds to them. Where the run already has a tensor, its first
-  // bytes stay, and msit_counters.conflict_count counts records that came with
-  // other bytes. For a job that goes on after a restart.
+  // The client adds to them, from the token after the last one of the run on:
+  // the same for all ranks of a launch, unless the host sets or uses a token
+  // before the daemon answers. For a job that continues after a restart. Where
+  // the run already has a tensor, its first bytes stay, and
+  // msit_counters.conflict_count counts records that came with other bytes.
   MSIT_IF_EXISTS_APPEND = 2,
-  // The first rank of the launch that comes deletes the run and makes it again.
-  // msit_open waits while others stream into it.
+  // The first rank of the launch, or one that is opened again, deletes the run
+  // and makes it again. msit_open waits while others stream into it.
   MSIT_IF_EXISTS_REPLACE = 3,
   // The launch gets a run of its own, the same for all its ranks: `run` if that
-  // holds nothing of another launch, else `run-2`, `run-3`, and so on.
-  // msit_run_name tells which. Each daemon chooses by itself: if the ranks of a
-  // launch stream to several daemons, give the launch a run name of its own
-  // instead.
+  // holds nothing of another launch, else `run-2`, `run-3`, and so on, the next
+  // one if a rank is opened again. msit_run_name returns its name. Each daemon
+  // chooses by itself: if ranks stream to several, name the run of each launch.
   MSIT_IF_EXISTS_NEW = 4
 } msit_if_exists;
 
@@ -527,7 +527,7 @@ MSIT_API size_t msit_run_name(const msit_client* client, char* text,
 
 // Flushes, ends the stream and stops the client's threads. What is not
 // acknowledged after `timeout_us` is dropped and counted. Later records are
-// refused with CLOSED. Closing again does nothing.
+// refused with CLOSED. Closing again does nothing. See reserve.h, too.
 //
 // Blocks for at most `timeout_us`. If everything is acknowledged in that time,
 // it takes up to one second more to end the stream in good order. A connection

@@ -4,11 +4,9 @@
 #include <rocksdb/iterator.h>
 #include <rocksdb/options.h>
 
-#include <limits>
 #include <optional>
 
 #include "protos/base/byte_codec.h"
-#include "protos/base/stream_id.h"
 #include "protos/status/status.h"
 
 namespace msitd::storage {
@@ -30,27 +28,17 @@ absl::StatusOr<uint64_t> StreamTable::ChunkCount(const StreamKey& stream) {
   return count;
 }
 
-absl::StatusOr<bool> StreamTable::HasOtherProcess(const StreamKey& stream) {
-  const std::string first =
-      EncodeStreamKey({stream.run, stream.rank, MakeStreamId(0, 0)});
-  const std::string_view prefix = std::string_view(first).substr(0, 12);
-  const uint32_t process = ProcessOf(stream.stream_id);
+absl::StatusOr<bool> StreamTable::HasOtherStream(const StreamKey& stream) {
+  const std::string own = EncodeStreamKey(stream);
+  const std::string_view prefix = std::string_view(own).substr(0, 12);
   const auto it = db_.Iterate(Table::kStream, rocksdb::ReadOptions());
-  const auto is_other = [&]() -> absl::StatusOr<bool> {
-    MSITD_RETURN_IF_ERROR(ToStatus(it->status(), "read streams"));
-    if (!it->Valid() || !it->key().starts_with(prefix)) return false;
-    if (it->key().size() != kStreamKeyBytes) return IndexCorrupt("stream");
-    return ProcessOf(GetBigEndian(it->key().data() + prefix.size(), 8)) !=
-           process;
-  };
-  it->Seek(first);
-  MSITD_ASSIGN_OR_RETURN(const bool is_before, is_other());
-  if (is_before || process == std::numeric_limits<uint32_t>::max()) {
-    return is_before;
-  }
-  it->Seek(
-      EncodeStreamKey({stream.run, stream.rank, MakeStreamId(process + 1, 0)}));
-  return is_other();
+  // Only one of the first two keys can be that of the stream itself.
+  it->Seek(std::string(prefix));
+  if (it->Valid() && it->key() == own) it->Next();
+  MSITD_RETURN_IF_ERROR(ToStatus(it->status(), "read streams"));
+  if (!it->Valid() || !it->key().starts_with(prefix)) return false;
+  if (it->key().size() != kStreamKeyBytes) return IndexCorrupt("stream");
+  return true;
 }
 
 void StreamTable::AppendTo(rocksdb::WriteBatch& batch, const StreamKey& stream,

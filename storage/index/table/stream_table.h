@@ -40,8 +40,8 @@ class StreamTable {
 
   // Returns how many chunks of the stream are durable; 0 for an unknown stream.
   absl::StatusOr<uint64_t> ChunkCount(const StreamKey& stream);
-  // True if the table has a stream of the same rank from another process.
-  absl::StatusOr<bool> HasOtherProcess(const StreamKey& stream);
+  // True if the table has another stream of the same rank.
+  absl::StatusOr<bool> HasOtherStream(const StreamKey& stream);
 
   void AppendTo(rocksdb::WriteBatch& batch, const StreamKey& stream,
                 uint64_t chunk_count) const;

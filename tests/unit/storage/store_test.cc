@@ -394,11 +394,12 @@ TEST_F(StoreFacesTest, RepeatsOfAStreamAreKeptWithItsRank) {
   EXPECT_THAT(*read_->ListCoverage("r"), IsEmpty());
 }
 
-TEST_F(StoreFacesTest, ChunksOfOtherProcessesAreKnownUntilTheRunIsSealed) {
+TEST_F(StoreFacesTest, ChunksOfOtherStreamsAreKnownUntilTheRunIsSealed) {
   OpenWithRun("r");
-  const auto is_other = [this](int32_t rank, uint32_t process) {
+  const auto is_other = [this](int32_t rank, uint32_t process,
+                               uint32_t number = 9) {
     return *store_->log().HasChunksOfOthers("r", rank,
-                                            MakeStreamId(process, 9));
+                                            MakeStreamId(process, number));
   };
   const auto append = [this](uint32_t process, int32_t rank) {
     TestTensor tensor = MakeTensor("r", 0, "a", 64);
@@ -407,7 +408,8 @@ TEST_F(StoreFacesTest, ChunksOfOtherProcessesAreKnownUntilTheRunIsSealed) {
   };
   EXPECT_FALSE(is_other(2, 7));
   ASSERT_TRUE(append(7, 2).ok());
-  EXPECT_FALSE(is_other(2, 7));
+  EXPECT_FALSE(is_other(2, 7, 5));
+  EXPECT_TRUE(is_other(2, 7));
   EXPECT_TRUE(is_other(2, 6));
   EXPECT_TRUE(is_other(2, 8));
   EXPECT_TRUE(is_other(2, UINT32_MAX));
@@ -415,7 +417,8 @@ TEST_F(StoreFacesTest, ChunksOfOtherProcessesAreKnownUntilTheRunIsSealed) {
   EXPECT_FALSE(is_other(3, 6));
   EXPECT_FALSE(*store_->log().HasChunksOfOthers("none", 2, 1));
   ASSERT_TRUE(append(8, 2).ok());
-  EXPECT_TRUE(is_other(2, 7));
+  EXPECT_TRUE(is_other(2, 7, 5));
+  EXPECT_TRUE(is_other(2, 8, 5));
   ASSERT_TRUE(store_->runs().SetJob("r", "launch").ok());
   Drop();
   Open();

@@ -201,6 +201,11 @@ class FakeDaemon {
     const std::lock_guard lock(mu_);
     new_run_ = run;
   }
+  // Tells later openings at which token a client that appends should begin.
+  void SetFirstToken(uint64_t token) {
+    const std::lock_guard lock(mu_);
+    first_token_ = token;
+  }
   // Tells the client how many records came again with other bytes.
   void TellConflicts(uint64_t count) {
     const std::lock_guard lock(mu_);
@@ -278,6 +283,9 @@ class FakeDaemon {
           l.OnCapturePolicy(policy);
         });
       }
+      Post([token = first_token_](TransportListener& l) {
+        l.OnFirstToken(token);
+      });
       if (!new_run_.empty()) {
         Post([run = new_run_](TransportListener& l) { l.OnRun(run); });
       }
@@ -377,6 +385,7 @@ class FakeDaemon {
   uint32_t chunk_version_ = chunk::kVersion;
   std::string policy_;
   std::string new_run_;
+  uint64_t first_token_ = 0;
   std::vector<Opening> openings_;
   Event opening_;
   Event last_event_;

@@ -66,6 +66,9 @@ TEST_F(LaunchTest, ProcessAloneIsALaunch) {
 TEST_F(LaunchTest, RanksHaveWhatTheirLauncherSays) {
   const std::string parent = LaunchOf(2);
   EXPECT_EQ(LaunchOf(2), parent);
+  // A forked rank belongs to the launch of the process that forked it.
+  EXPECT_EQ(InChild([] { return std::hash<std::string>()(LaunchOf(2)); }),
+            std::hash<std::string>()(parent));
   ::setenv("MASTER_PORT", "29500", 1);
   const std::string first = LaunchOf(2);
   EXPECT_NE(first, parent);
@@ -121,6 +124,26 @@ TEST_F(RunOfClientTest, StreamThatAppendsDoesSoWheneverItComes) {
   EXPECT_EQ(openings[1].if_exists, IfExists::kAppend);
   EXPECT_EQ(openings[1].job, openings[0].job);
   EXPECT_FALSE(openings[0].job.empty());
+}
+
+TEST_F(RunOfClientTest, TokenBeginsWhereTheDaemonSays) {
+  options_.if_exists = IfExists::kAppend;
+  daemon_.SetFirstToken(5);
+  ASSERT_TRUE(Open().ok());
+  EXPECT_EQ(client_->token(), 5);
+  ASSERT_TRUE(Record("op", 8).ok());
+  EXPECT_EQ(client_->NextToken(), 6);
+  // A connection that is made again does not set the token back.
+  daemon_.SetFirstToken(9);
+  daemon_.Break(StreamEnd::kLost, "gone");
+  ASSERT_TRUE(Record("op", 8).ok());
+  ASSERT_TRUE(client_->Flush(kLong).ok());
+  EXPECT_EQ(client_->token(), 6);
+  client_.reset();
+  daemon_.Wipe();
+  daemon_.SetFirstToken(uint64_t{kTokenMax} + 1);
+  ASSERT_TRUE(Open().ok());
+  EXPECT_EQ(client_->token(), 0);
 }
 
 TEST_F(RunOfClientTest, NewRunNeedsAnAnswer) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -86,14 +87,104 @@ class IngestPipelineOpenTest : public ::testing::Test {
   std::unique_ptr<IngestPipeline> pipeline_;
 };
 
-TEST_F(IngestPipelineOpenTest, TensorsOfAnotherProcessAreInTheWay) {
+TEST_F(IngestPipelineOpenTest, TensorsOfAnotherStreamAreInTheWay) {
   EXPECT_EQ(Record({}), "run");
   EXPECT_EQ(Record({.process = 2}), "RUN_EXISTS");
-  EXPECT_EQ(Record({.rank = 1, .process = 2}), "run");
-  EXPECT_EQ(Record({.process = 1}), "run");
-  EXPECT_EQ(Record({.process = 2, .if_exists = IfExists::kAppend}), "run");
-  // Of both of them now.
   EXPECT_EQ(Record({.process = 1}), "RUN_EXISTS");
+  // Other ranks of the process are not in the way.
+  EXPECT_EQ(Record({.rank = 1, .process = 1}), "run");
+  EXPECT_EQ(Record({.process = 2, .if_exists = IfExists::kAppend}), "run");
+  EXPECT_EQ(Record({.process = 1, .if_exists = IfExists::kAppend}), "run");
+}
+
+TEST_F(IngestPipelineOpenTest, ProcessThatRecordsAgainReplacesForAllItsRanks) {
+  const auto replace = [this](int32_t rank, bool records = true) {
+    return Record({.rank = rank, .if_exists = IfExists::kReplace}, records);
+  };
+  EXPECT_EQ(replace(0), "run");
+  EXPECT_EQ(replace(1), "run");
+  EXPECT_EQ(TensorCount("run"), 2u);
+  const auto first = store_.GetRun("run")->id;
+  EXPECT_EQ(replace(1), "run");
+  EXPECT_EQ(TensorCount("run"), 1u);
+  EXPECT_EQ(replace(0), "run");
+  EXPECT_EQ(TensorCount("run"), 2u);
+  EXPECT_NE(store_.GetRun("run")->id, first);
+  EXPECT_EQ(store_.GetRun("run")->counters.conflict_count, 0u);
+  // A rank that left nothing the last time begins the next recording, too.
+  EXPECT_EQ(replace(0), "run");
+  EXPECT_EQ(replace(1, /*records=*/false), "run");
+  const auto third = store_.GetRun("run")->id;
+  EXPECT_EQ(replace(1), "run");
+  EXPECT_EQ(replace(0), "run");
+  EXPECT_NE(store_.GetRun("run")->id, third);
+  EXPECT_EQ(TensorCount("run"), 2u);
+}
+
+TEST_F(IngestPipelineOpenTest, ProcessThatRecordsAgainGetsANewRun) {
+  const auto anew = [this](int32_t rank) {
+    return Record({.rank = rank, .if_exists = IfExists::kNew});
+  };
+  EXPECT_EQ(anew(0), "run");
+  EXPECT_EQ(anew(1), "run");
+  EXPECT_EQ(anew(1), "run-2");
+  EXPECT_EQ(anew(0), "run-2");
+  EXPECT_EQ(anew(0), "run-3");
+  // Also while the stream before is open.
+  const Rank open{.rank = 1, .if_exists = IfExists::kNew};
+  const auto stream = TryOpen(open);
+  ASSERT_TRUE(stream.ok());
+  EXPECT_EQ((*stream)->spec.run, "run-3");
+  EXPECT_EQ(anew(1), "run-4");
+  Finish(*stream);
+}
+
+TEST_F(IngestPipelineOpenTest, RanksOfAJobThatAppendsContinueAtOneToken) {
+  const auto first_token = [this](int32_t rank, const std::string& job,
+                                  IfExists if_exists = IfExists::kAppend) {
+    StreamSpec spec{"run", rank, 2, MakeStreamId(1, ++stream_count_), "test"};
+    spec.if_exists = if_exists;
+    spec.job = job;
+    spec.caller = access::Daemon();
+    const auto opened = pipeline_->Open(spec, peers_.emplace_back());
+    if (!opened.ok()) return int64_t{-1};
+    const int64_t first = opened->first_token;
+    Producer producer("run", rank, spec.stream_id);
+    const std::string chunk =
+        producer.Chunk(0, {{.token = first + 3, .values = {1}}});
+    auto lease = std::make_unique<CountedLease>(Aligned(chunk), leases_);
+    const auto bytes = lease->bytes(chunk.size());
+    pipeline_->Offer(opened->stream, bytes, std::move(lease));
+    Finish(opened->stream);
+    return first;
+  };
+  // The job that makes the run begins at 0 with all its ranks.
+  EXPECT_EQ(first_token(0, "a"), 0);
+  EXPECT_EQ(first_token(1, "a"), 0);
+  // The first rank of the next one has recorded before the second one opens.
+  EXPECT_EQ(first_token(0, "b"), 4);
+  EXPECT_EQ(first_token(1, "b"), 4);
+  // The same job again, as a process that records again.
+  EXPECT_EQ(first_token(1, "b"), 8);
+  EXPECT_EQ(first_token(0, "b"), 8);
+  Restart();
+  EXPECT_EQ(first_token(0, "c"), 12);
+  EXPECT_EQ(first_token(1, "c"), 12);
+  EXPECT_EQ(first_token(1, "d", IfExists::kFail), -1);
+}
+
+TEST_F(IngestPipelineOpenTest, BusyRankSaysWhetherThisProcessHasIt) {
+  const auto stream = TryOpen({});
+  ASSERT_TRUE(stream.ok());
+  const auto own = TryOpen({});
+  EXPECT_THAT(Message(own.status()), ::testing::HasSubstr("from this process"));
+  const auto other = TryOpen({.process = 2});
+  EXPECT_THAT(Message(other.status()),
+              ::testing::HasSubstr("from another process"));
+  const auto replaced = TryOpen({.if_exists = IfExists::kReplace});
+  EXPECT_THAT(Message(replaced.status()),
+              ::testing::HasSubstr("clients of this process"));
+  Finish(*stream);
 }
 
 const access::Caller kAlice{"uid:1", access::Role::kWriter};

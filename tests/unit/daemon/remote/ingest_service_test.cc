@@ -155,7 +155,8 @@ TEST_P(IngestServiceTest, MalformedChunksEndTheirStreamAndNothingElse) {
   uint64_t stream_id = 100;
   for (const SpoiledChunk& c : cases) {
     SCOPED_TRACE(c.what);
-    Producer producer("run", 0, stream_id++);
+    ++stream_id;
+    Producer producer("run" + std::to_string(stream_id), 0, stream_id);
     const auto stream = OpenChunks(producer);
     ASSERT_EQ(stream->AwaitOpened(), 0);
     stream->Write(producer.Chunk(0));

@@ -29,6 +29,8 @@ class RawProducer {
     hello.rank = rank;
     hello.world_size = 4;
     hello.stream_id = stream_id;
+    // Streams of a test follow each other.
+    hello.if_exists = IfExists::kAppend;
     hello.arena_bytes = kArenaBytesMin;
     hello.run_bytes = static_cast<uint32_t>(run.size());
     std::memcpy(hello.run, run.data(), run.size());
