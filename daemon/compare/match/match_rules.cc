@@ -231,11 +231,18 @@ std::string MatchRules::LooseName(std::string_view op) {
     if (c == '/' || c == ':') c = '.';
   }
   std::string out;
+  bool is_in_peft = false;
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find('.', begin), text.size());
     const std::string_view component(text.data() + begin, end - begin);
     begin = end + 1;
-    if (component.empty() || IsWrapper(component)) continue;
+    // PEFT holds the model that it adapts as `base_model.model`.
+    const bool is_held_by_peft = is_in_peft && component == "model";
+    is_in_peft = component == "base_model";
+    if (component.empty() || is_in_peft || is_held_by_peft ||
+        IsWrapper(component)) {
+      continue;
+    }
     if (!out.empty()) out += '.';
     out += component;
   }

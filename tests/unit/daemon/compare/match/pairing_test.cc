@@ -198,6 +198,16 @@ TEST_F(PairingTest, ALineWithoutACallHasBackwardCallsInTheirOrder) {
   EXPECT_THAT(Paired(), ElementsAre("0=0: line 2", "1=1: line 1"));
 }
 
+TEST(MatchRulesTest, LooseNameHasNoWrappers) {
+  EXPECT_EQ(MatchRules::LooseName("root.base_model.model.layers.0.q_proj"),
+            "layers.0.q_proj");
+  EXPECT_EQ(MatchRules::LooseName("root.module.model.Layers:0"),
+            "model.layers.0");
+  EXPECT_EQ(MatchRules::LooseName("root.base_model.model.model.norm"),
+            "model.norm");
+  EXPECT_EQ(MatchRules::LooseName("root.base_model"), "");
+}
+
 TEST_F(PairingTest, WhatIsLeftOverIsPairedByLikenessIfAskedFor) {
   golden_ = {At("a"), At("layer.0"), At("b")};
   target_ = {At("a", 1), At("module.Layer/0"), At("b")};
