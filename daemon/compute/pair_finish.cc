@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "daemon/compute/kernel/wide_integer.h"
 #include "protos/compute/number/lane_sum.h"
 
 namespace msitd::compute {
@@ -136,6 +137,11 @@ PairMetrics ToMetrics(const PairState& state) {
     out.max_abs_index = state.max_index;
     out.max_abs_target = state.max_target;
     out.max_abs_golden = state.max_golden;
+    const auto& integers = state.max_integers;
+    if (integers.has_value() && integers->index == state.max_index) {
+      if (IsWide(state.target)) out.max_abs_target_integer = integers->target;
+      if (IsWide(state.golden)) out.max_abs_golden_integer = integers->golden;
+    }
   }
   return out;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "absl/numeric/int128.h"
 #include "protos/base/dtype.h"
 
 // Metrics of a pair of tensors: t, the target, against g, the golden one. Both
@@ -43,6 +44,10 @@ struct PairMetrics {
   uint64_t max_abs_index = 0;
   double max_abs_target = 0;
   double max_abs_golden = 0;
+  // The same values exactly, of a side with integers of 64 bits; absent where
+  // the double is exact.
+  std::optional<absl::int128> max_abs_target_integer = std::nullopt;
+  std::optional<absl::int128> max_abs_golden_integer = std::nullopt;
 
   std::optional<double> operator[](Metric metric) const {
     return values[static_cast<int>(metric)];

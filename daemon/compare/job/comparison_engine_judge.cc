@@ -321,13 +321,11 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
     reason += ToleranceNeeded(verification.request, measurement->elements);
   }
   const std::string where = LargestDifference(
-      measurement->metrics, *pair.golden,
+      measurement->metrics, *pair.target, *pair.golden,
       is_sampled ? SampleStep(ElementCount(pair.golden->shape)) : 1);
   if (!where.empty()) reason += "; " + where;
   if (is_sampled) reason += "; " + SampleText(*pair.golden);
-  difference_ = fmt::format("target {:.0f}, golden {:.0f}",
-                            measurement->metrics.max_abs_target,
-                            measurement->metrics.max_abs_golden);
+  difference_ = IntegersOf(measurement->metrics);
   Decide(v1::FAIL, std::move(reason), row);
   return absl::OkStatus();
 }
@@ -360,7 +358,10 @@ void ComparisonEngine::JudgeCopies(const TensorPair& pair,
     if (pair.golden != nullptr && pair.target != nullptr) {
       const std::string hint = SumHint(*pair.golden, *pair.target);
       if (!hint.empty()) {
-        reason += "; they add up to the other side: if they are terms, " + hint;
+        reason += fmt::format(
+            "; they add up to the other side: if they are terms, {} compares "
+            "their sum and no longer checks that the ranks agree",
+            hint);
         row.set_layout_hint(hint);
       }
     }

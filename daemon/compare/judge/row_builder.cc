@@ -5,9 +5,12 @@
 
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/numeric/int128.h"
+#include "protos/base/dtype.h"
 #include "protos/base/resource_name.h"
 #include "protos/base/tensor_statistics.h"
 
@@ -36,6 +39,25 @@ void AddStatistics(std::string_view text, v1::ComparedTensor& out) {
                              static_cast<int64_t>(*number));
     }
   }
+}
+
+// A value of a tensor with integers; `exact` is absent where double holds it.
+std::string IntegerText(double rounded,
+                        const std::optional<absl::int128>& exact) {
+  if (!exact.has_value()) return fmt::format("{:.0f}", rounded);
+  // It is of int64 or uint64.
+  return *exact < 0 ? fmt::format("{}", static_cast<int64_t>(*exact))
+                    : fmt::format("{}", static_cast<uint64_t>(*exact));
+}
+
+// An element of that type. Floats are shortened to a few digits if `is_short`.
+std::string ElementText(DType dtype, double value,
+                        const std::optional<absl::int128>& exact,
+                        bool is_short) {
+  if (!IsFloatingPoint(dtype) && !IsComplex(dtype)) {
+    return IntegerText(value, exact);
+  }
+  return is_short ? fmt::format("{:.6g}", value) : fmt::format("{}", value);
 }
 
 // Describes `tensor` in the memory of `reused`, if there is some.
@@ -163,21 +185,38 @@ std::string ShapeText(std::span<const int64_t> shape) {
 }
 
 std::string LargestDifference(const compute::PairMetrics& metrics,
-                              const storage::TensorInfo& golden,
-                              uint64_t step) {
+                              const LogicalTensor& target,
+                              const LogicalTensor& golden, uint64_t step) {
   if (metrics[compute::Metric::kMaxAbs].value_or(0) == 0) return "";
   // The metrics see a complex element as two.
   const uint64_t element =
       metrics.max_abs_index / (IsComplex(golden.dtype) ? 2 : 1) * step;
-  std::string target_text = fmt::format("{:.6g}", metrics.max_abs_target);
-  std::string golden_text = fmt::format("{:.6g}", metrics.max_abs_golden);
-  if (target_text == golden_text) {
-    target_text = fmt::format("{}", metrics.max_abs_target);
-    golden_text = fmt::format("{}", metrics.max_abs_golden);
+  const auto text_of = [&](bool is_short) {
+    return fmt::format("target {}, golden {}",
+                       ElementText(target.dtype, metrics.max_abs_target,
+                                   metrics.max_abs_target_integer, is_short),
+                       ElementText(golden.dtype, metrics.max_abs_golden,
+                                   metrics.max_abs_golden_integer, is_short));
+  };
+  const bool look_equal = fmt::format("{:.6g}", metrics.max_abs_target) ==
+                          fmt::format("{:.6g}", metrics.max_abs_golden);
+  std::string out =
+      fmt::format("largest difference at {}: {}",
+                  PositionText(element, golden.shape), text_of(!look_equal));
+  for (const LogicalTensor* const tensor : {&target, &golden}) {
+    const std::optional<int32_t> rank = RankOfElement(*tensor, element);
+    if (!rank.has_value()) continue;
+    out += fmt::format(", in the shard of {} rank {}",
+                       tensor == &target ? "target" : "golden", *rank);
   }
-  return fmt::format("largest difference at {}: target {}, golden {}",
-                     PositionText(element, golden.shape), target_text,
-                     golden_text);
+  return out;
+}
+
+std::string IntegersOf(const compute::PairMetrics& metrics) {
+  return fmt::format(
+      "target {}, golden {}",
+      IntegerText(metrics.max_abs_target, metrics.max_abs_target_integer),
+      IntegerText(metrics.max_abs_golden, metrics.max_abs_golden_integer));
 }
 
 }  // namespace msitd::compare

@@ -35,9 +35,14 @@ std::string ShapeText(std::span<const int64_t> shape);
 
 // Returns where the largest difference is and what is there, such as
 // `largest difference at [0,5]: target 3.5, golden 1.25`; empty if there is
-// none. The metrics are of every `step`-th element.
+// none. Integers have all their digits. The metrics are of every `step`-th
+// element.
 std::string LargestDifference(const compute::PairMetrics& metrics,
-                              const storage::TensorInfo& golden,
-                              uint64_t step = 1);
+                              const LogicalTensor& target,
+                              const LogicalTensor& golden, uint64_t step = 1);
+
+// Returns the two values there, such as `target 3, golden 1`, for sides with
+// integers.
+std::string IntegersOf(const compute::PairMetrics& metrics);
 
 }  // namespace msitd::compare

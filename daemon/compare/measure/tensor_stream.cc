@@ -5,9 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <limits>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "absl/numeric/int128.h"
 #include "daemon/compare/measure/grid_reader.h"
 #include "daemon/compare/measure/joined_sample.h"
 #include "daemon/compare/measure/shard_reader.h"
@@ -115,11 +119,17 @@ class ConcatStream final : public TensorStream {
   uint64_t done_ = 0;
 };
 
+bool IsInteger(DType dtype) {
+  return !IsFloatingPoint(dtype) && !IsComplex(dtype);
+}
+
+// Floats are added in float or double, integers exactly.
 DType SumDType(DType shard) {
   if (shard == DType::kComplex32) return DType::kComplex64;
   if (IsComplex(shard)) return shard;
-  const bool is_wide = shard == DType::kFloat64 || !IsFloatingPoint(shard);
-  return is_wide ? DType::kFloat64 : DType::kFloat32;
+  if (shard == DType::kUint64) return DType::kUint64;
+  if (IsInteger(shard)) return DType::kInt64;
+  return shard == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
 }
 
 struct Term {
@@ -128,6 +138,14 @@ struct Term {
   uint64_t component_count;
   bool is_first;
 };
+
+// Sums of a few terms of 64 bits, so that only the result can be too large.
+using WideInteger = absl::int128;
+
+// Memory that an element of a sum takes while terms are added.
+uint64_t SumBytes(DType sum) {
+  return IsInteger(sum) ? sizeof(WideInteger) : ElementBytes(sum);
+}
 
 template <typename T>
 void AddTermAs(const Term& term, T* sum) {
@@ -144,27 +162,76 @@ void AddTermAs(const Term& term, T* sum) {
   }
 }
 
+template <typename Int>
+void AddWideIntegers(const Term& term, WideInteger* sum) {
+  for (uint64_t i = 0; i < term.component_count; ++i) {
+    Int value;
+    std::memcpy(&value, term.raw.data() + i * sizeof(Int), sizeof(Int));
+    sum[i] = term.is_first ? WideInteger(value) : sum[i] + value;
+  }
+}
+
 // Adds a term to `sum`, or begins it. The elements of `sum` are of type
-// `dtype`.
+// `dtype`; integers take SumBytes.
 void AddTerm(const Term& term, DType dtype, std::span<std::byte> sum) {
-  if (compute::ComponentOf(dtype) == DType::kFloat32) {
+  auto* const integers = reinterpret_cast<WideInteger*>(sum.data());
+  if (term.component == DType::kInt64) {
+    AddWideIntegers<int64_t>(term, integers);
+  } else if (term.component == DType::kUint64) {
+    AddWideIntegers<uint64_t>(term, integers);
+  } else if (IsInteger(dtype)) {
+    AddTermAs(term, integers);  // Double holds integers of up to 32 bits.
+  } else if (compute::ComponentOf(dtype) == DType::kFloat32) {
     AddTermAs(term, reinterpret_cast<float*>(sum.data()));
   } else {
     AddTermAs(term, reinterpret_cast<double*>(sum.data()));
   }
 }
 
+template <typename Int>
+absl::Status NarrowAs(uint64_t first, uint64_t count, std::string_view side,
+                      DType dtype, std::byte* sum) {
+  for (uint64_t i = 0; i < count; ++i) {
+    WideInteger value;
+    std::memcpy(&value, sum + i * sizeof(value), sizeof(value));
+    if (value < std::numeric_limits<Int>::min() ||
+        value > std::numeric_limits<Int>::max()) {
+      return MakeStatus(absl::StatusCode::kOutOfRange,
+                        "{} tensor: the sum of its shards is beyond {} at "
+                        "element {}",
+                        side, DTypeName(dtype), first + i);
+    }
+    const auto narrow = static_cast<Int>(value);
+    std::memcpy(sum + i * sizeof(narrow), &narrow, sizeof(narrow));
+  }
+  return absl::OkStatus();
+}
+
+// Turns sums, of which the first is that of element `first`, into elements of
+// type `dtype`. Does nothing to floats.
+absl::Status FinishSums(uint64_t first, uint64_t count, std::string_view side,
+                        DType dtype, std::span<std::byte> sum) {
+  if (dtype == DType::kInt64) {
+    return NarrowAs<int64_t>(first, count, side, dtype, sum.data());
+  }
+  if (dtype == DType::kUint64) {
+    return NarrowAs<uint64_t>(first, count, side, dtype, sum.data());
+  }
+  return absl::OkStatus();
+}
+
 // Terms that are added in their order, in the precision of the sum.
 class SumStream final : public TensorStream {
  public:
-  SumStream(DType term, uint64_t term_bytes, std::vector<GridReader> readers,
-            AlignedBuffer& piece)
+  SumStream(std::string_view side, DType term, uint64_t term_bytes,
+            std::vector<GridReader> readers, AlignedBuffer& piece)
       : TensorStream(SumDType(term), term_bytes / ElementBytes(term)),
+        side_(side),
         readers_(std::move(readers)),
         component_(compute::ComponentOf(term)),
         component_count_(IsComplex(term) ? 2 : 1) {
     const uint64_t elements = std::min(element_count(), kSumElements);
-    const uint64_t sum_bytes = AlignUp(elements * ElementBytes(dtype()), 64);
+    const uint64_t sum_bytes = AlignUp(elements * SumBytes(dtype()), 64);
     const uint64_t raw_bytes = elements * ElementBytes(term);
     const std::span<std::byte> room = Room(piece, sum_bytes + raw_bytes);
     sum_ = room.first(sum_bytes);
@@ -180,12 +247,14 @@ class SumStream final : public TensorStream {
       MSITD_RETURN_IF_ERROR(readers_[i].Read(raw));
       AddTerm({component_, raw, components, i == 0}, dtype(), sum_);
     }
+    MSITD_RETURN_IF_ERROR(FinishSums(done_, elements, side_, dtype(), sum_));
     done_ += elements;
     const Piece piece = sum_.first(elements * ElementBytes(dtype()));
     summary_ = Merge(summary_, compute::Summarize(piece, dtype()));
     return piece;
   }
 
+  const std::string side_;
   std::vector<GridReader> readers_;
   const DType component_;
   const uint64_t component_count_;
@@ -206,11 +275,13 @@ class JoinedSampleStream final : public TensorStream {
         source_(source),
         readers_(std::move(readers)),
         observer_(observer) {
-    const uint64_t bytes = element_count() * ElementBytes(dtype());
+    const uint64_t bytes =
+        element_count() *
+        (source.grid.is_sum ? SumBytes(dtype()) : ElementBytes(dtype()));
     const uint64_t term = element_count() * ElementBytes(DTypeOf(source));
     const std::span<std::byte> room = Room(piece, AlignUp(bytes, 64) + term);
-    piece_ = room.first(bytes);
-    term_ = source.grid.is_sum ? room.last(term) : piece_;
+    room_ = room.first(bytes);
+    term_ = source.grid.is_sum ? room.last(term) : room_;
   }
 
  private:
@@ -229,17 +300,22 @@ class JoinedSampleStream final : public TensorStream {
       const DType component = compute::ComponentOf(shard);
       AddTerm({component, term_, term_.size() / ElementBytes(component),
                begin == 0},
-              dtype(), piece_);
+              dtype(), room_);
     }
-    summary_ = compute::Summarize(piece_, dtype());
-    return piece_;
+    if (source_.grid.is_sum) {
+      MSITD_RETURN_IF_ERROR(
+          FinishSums(0, element_count(), source_.side, dtype(), room_));
+    }
+    const Piece piece = room_.first(element_count() * ElementBytes(dtype()));
+    summary_ = compute::Summarize(piece, dtype());
+    return piece;
   }
 
   const TensorSource& source_;
   std::vector<ShardReader> readers_;
   WorkObserver& observer_;
-  std::span<std::byte> piece_;
-  std::span<std::byte> term_;  // The piece itself, but for a sum.
+  std::span<std::byte> room_;
+  std::span<std::byte> term_;  // The same, but for a sum.
 };
 
 // True if the shards of a term are not read one after the other.
@@ -327,8 +403,8 @@ absl::StatusOr<std::unique_ptr<TensorStream>> TensorStream::Open(
             readers.begin() + static_cast<ptrdiff_t>(begin + per_term)));
   }
   if (grid.is_sum) {
-    return std::make_unique<SumStream>(dtype, term_bytes, std::move(terms),
-                                       buffers.piece);
+    return std::make_unique<SumStream>(source.side, dtype, term_bytes,
+                                       std::move(terms), buffers.piece);
   }
   return std::make_unique<ConcatStream>(
       dtype, term_bytes, std::move(terms.front()), buffers.piece);

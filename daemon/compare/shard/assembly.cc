@@ -8,6 +8,7 @@
 
 #include "daemon/compare/shard/lean_shards.h"
 #include "daemon/compare/shard/shard_joiner.h"
+#include "daemon/compare/shard/shard_locator.h"
 #include "protos/base/check.h"
 
 namespace msitd::compare {
@@ -74,6 +75,20 @@ bool HashesAgree(const LogicalTensor& a, const LogicalTensor& b) {
                     [](const TensorInfo& one, const TensorInfo& other) {
                       return one.shape == other.shape && one.hash == other.hash;
                     });
+}
+
+std::optional<int32_t> RankOfElement(const LogicalTensor& tensor,
+                                     uint64_t element) {
+  if (tensor.assembly == nullptr) return std::nullopt;
+  const Assembly& assembly = *tensor.assembly;
+  const ShardGrid& grid = assembly.grid;
+  if (assembly.problem != Assembly::Problem::kNone || grid.axes.empty() ||
+      grid.is_sum || assembly.lean.has_value()) {
+    return std::nullopt;
+  }
+  const ShardLocator locator(grid, assembly.shards);
+  if (element >= locator.element_count()) return std::nullopt;
+  return assembly.shards[locator.Find(element).shard].key.rank;
 }
 
 std::string AssemblyText(const Assembly& assembly) {

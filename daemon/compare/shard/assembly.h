@@ -128,6 +128,12 @@ bool HasHash(const LogicalTensor& tensor);
 // True if hashes prove that both have the same bytes. They have equal shapes.
 bool HashesAgree(const LogicalTensor& a, const LogicalTensor& b);
 
+// Returns the rank whose shard has `element` of a tensor. Nothing for a tensor
+// that is not joined, for a sum, to which all ranks add, and where the shards
+// are not held (lean_shards.h).
+std::optional<int32_t> RankOfElement(const LogicalTensor& tensor,
+                                     uint64_t element);
+
 // `concat(0) of ranks 0-3`; for messages.
 std::string AssemblyText(const Assembly& assembly);
 

@@ -2,12 +2,11 @@
 #include "daemon/compare/shard/sample_places.h"
 
 #include <algorithm>
-#include <utility>
 
+#include "daemon/compare/shard/shard_locator.h"
 #include "protos/base/check.h"
 #include "protos/base/dtype.h"
 #include "protos/base/sample.h"
-#include "protos/base/shape.h"
 
 namespace msitd::compare {
 namespace {
@@ -28,53 +27,15 @@ bool AreSampled(const std::vector<SamplePlaces::Place>& places, uint64_t step) {
 
 SamplePlaces::SamplePlaces(const ShardGrid& grid,
                            std::span<const TensorInfo> shards)
-    : shards_(shards), shape_(shards.front().shape), places_(shards.size()) {
-  size_t stride = 1;
-  for (auto axis = grid.axes.rbegin(); axis != grid.axes.rend(); ++axis) {
-    MSITD_CHECK(static_cast<size_t>(axis->dim) < shape_.size());
-    Cuts cuts{static_cast<size_t>(axis->dim), stride, {}, {0}};
-    std::vector<int64_t> lengths(axis->count);
-    for (size_t i = 0; i < axis->count; ++i) {
-      lengths[i] = shards[i * stride].shape[cuts.dim];
-    }
-    cuts.stretches = StretchesOf(*axis, lengths);
-    for (const ShardStretch& stretch : cuts.stretches) {
-      cuts.begins.push_back(cuts.begins.back() + stretch.length);
-    }
-    shape_[cuts.dim] = cuts.begins.back();
-    stride *= axis->count;
-    cuts_.push_back(std::move(cuts));
-  }
-  const uint64_t count = ElementCount(shape_);
+    : places_(shards.size()) {
+  const ShardLocator locator(grid, shards);
+  const uint64_t count = locator.element_count();
   const uint64_t step = SampleStep(count);
+  size_t number = 0;
   for (uint64_t element = 0; element < count; element += step) {
-    Add(element);
+    const ShardLocator::Location at = locator.Find(element);
+    places_[at.shard].push_back({number++, at.element});
   }
-}
-
-void SamplePlaces::Add(uint64_t element) {
-  std::vector<int64_t> at(shape_.size());
-  for (size_t d = shape_.size(); d-- > 0;) {
-    const auto dim = static_cast<uint64_t>(shape_[d]);
-    at[d] = static_cast<int64_t>(element % dim);
-    element /= dim;
-  }
-  size_t shard = 0;
-  for (const Cuts& cuts : cuts_) {
-    const auto behind =
-        std::upper_bound(cuts.begins.begin(), cuts.begins.end(), at[cuts.dim]);
-    const auto index = static_cast<size_t>(behind - cuts.begins.begin()) - 1;
-    const ShardStretch& stretch = cuts.stretches[index];
-    at[cuts.dim] += stretch.begin - cuts.begins[index];
-    shard += stretch.shard * cuts.stride;
-  }
-  MSITD_CHECK(shard < shards_.size());
-  uint64_t in_shard = 0;
-  for (size_t d = 0; d < at.size(); ++d) {
-    in_shard = in_shard * static_cast<uint64_t>(shards_[shard].shape[d]) +
-               static_cast<uint64_t>(at[d]);
-  }
-  places_[shard].push_back({sample_count_++, in_shard});
 }
 
 bool HasJoinedSample(const ShardGrid& grid,

@@ -12,7 +12,7 @@
 namespace msitd::compare {
 
 // Where each element of the sample (protos/base/sample.h) of a term of a grid
-// lies. Borrows the shards, which are those of the term.
+// lies. The shards are those of the term.
 class SamplePlaces {
  public:
   struct Place {
@@ -27,21 +27,7 @@ class SamplePlaces {
   const std::vector<std::vector<Place>>& places() const { return places_; }
 
  private:
-  // How an axis cuts the tensor.
-  struct Cuts {
-    size_t dim;
-    size_t stride;  // Shards from one to the next along the axis.
-    std::vector<ShardStretch> stretches;
-    std::vector<int64_t> begins;  // Of the stretches, and the end of the last.
-  };
-
-  void Add(uint64_t element);
-
-  const std::span<const storage::TensorInfo> shards_;
-  std::vector<int64_t> shape_;  // Of the whole.
-  std::vector<Cuts> cuts_;
   std::vector<std::vector<Place>> places_;
-  size_t sample_count_ = 0;
 };
 
 // True if what is kept of `shards`, which fit into the grid, has the whole

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
+#include "absl/numeric/int128.h"
 #include "protos/base/dtype.h"
 #include "protos/compute/number/lane_sum.h"
 
@@ -77,6 +79,13 @@ struct PairState {
   uint64_t max_index = 0;
   double max_target = 0;
   double max_golden = 0;
+  // The pair at `max_index` as integers, if double may round a side of it.
+  struct IntegerPair {
+    uint64_t index = 0;
+    absl::int128 target = 0;
+    absl::int128 golden = 0;
+  };
+  std::optional<IntegerPair> max_integers;
 
   SoftmaxState softmax;
 };

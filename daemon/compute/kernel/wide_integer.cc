@@ -124,7 +124,11 @@ void AddExactDifferences(const Side& target, const Side& golden, size_t count,
     differences[i] = difference;
     ratios[i] = difference /
                 (g.rounded == 0 ? kZeroGoldenDivisor : std::fabs(g.rounded));
+    const double largest = state.max_difference;
     OfferDifference(difference, t.rounded, g.rounded, first + i, state);
+    if (state.max_difference != largest && t.has_whole() && g.has_whole()) {
+      state.max_integers = {first + i, t.whole, g.whole};
+    }
   }
   AddDifferences(differences, 0, state);
   AddRatios(ratios, state);

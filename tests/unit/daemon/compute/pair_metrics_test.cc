@@ -467,5 +467,25 @@ TEST(PairMetricsTest, LongIntegersOfTwoTypesAreComparedAsTheyAre) {
   EXPECT_EQ(metrics.max_abs_index, 2);
 }
 
+TEST(PairMetricsTest, TheLargestDifferenceOfIntegersHasAllDigits) {
+  constexpr int64_t kBig = (int64_t{1} << 60) + 1;
+  const std::vector<int64_t> target = {5, kBig, 7};
+  const std::vector<int64_t> golden = {5, -kBig, 6};
+  PairMetrics metrics = MetricsOf(DType::kInt64, RawBytes(target),
+                                  DType::kInt64, RawBytes(golden));
+  EXPECT_EQ(metrics.max_abs_index, 1u);
+  EXPECT_EQ(metrics.max_abs_target_integer, absl::int128(kBig));
+  EXPECT_EQ(metrics.max_abs_golden_integer, absl::int128(-kBig));
+  // Double holds these.
+  metrics = MetricsOf(DType::kInt64, RawBytes(golden), DType::kInt64,
+                      RawBytes(golden));
+  EXPECT_FALSE(metrics.max_abs_target_integer.has_value());
+  const std::vector<float> floats = {5, 1, 6};
+  metrics = MetricsOf(DType::kInt64, RawBytes(target), DType::kFloat32,
+                      RawBytes(floats));
+  EXPECT_EQ(metrics.max_abs_target_integer, absl::int128(kBig));
+  EXPECT_FALSE(metrics.max_abs_golden_integer.has_value());
+}
+
 }  // namespace
 }  // namespace msitd::compute

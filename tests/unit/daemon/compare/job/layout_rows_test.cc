@@ -125,6 +125,52 @@ TEST_P(LayoutRowsTest, SectionsOfTheFirstDimensionMayBeOfAnyLength) {
   EXPECT_THAT(rows[0].reason(), HasSubstr("at [5,0]: target 5.5, golden 5"));
 }
 
+TEST_P(LayoutRowsTest, TheRankOfTheLargestDifferenceIsNamed) {
+  golden_.Record(Shard({1, 2, 3, 4, 5, 6, 7, 8}, {2, 4}, 0));
+  target_.Record(Shard({1, 2, 5, 6}, {2, 2}, 0));
+  target_.Record(Shard({3, 4, 9.5F, 8}, {2, 2}, 1));
+  Add(false, "op", v1::Layout::CONCAT, -1);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::FAIL);
+  EXPECT_THAT(
+      rows[0].reason(),
+      HasSubstr("at [1,2]: target 9.5, golden 7, in the shard of target "
+                "rank 1"));
+}
+
+RecordedTensor Integer(int64_t value, int32_t rank) {
+  RecordedTensor out;
+  out.dtype = DType::kInt64;
+  out.shape = {1};
+  out.bytes.assign(reinterpret_cast<const char*>(&value), sizeof(value));
+  out.rank = rank;
+  return out;
+}
+
+TEST_P(LayoutRowsTest, SumsOfIntegersAreComparedExactly) {
+  constexpr int64_t kBig = int64_t{1} << 53;
+  for (int64_t token = 0; token < 3; ++token) {
+    RecordedTensor golden = Integer(kBig + (token == 0 ? 1 : 0), 0);
+    RecordedTensor first = Integer(token == 2 ? INT64_MAX : kBig, 0);
+    RecordedTensor second = Integer(1, 1);
+    golden.token = first.token = second.token = token;
+    golden_.Record(golden);
+    target_.Record(first);
+    target_.Record(second);
+  }
+  Add(false, "op", v1::Layout::SUM, 0);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(3));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS) << rows[0].reason();
+  EXPECT_EQ(rows[1].verdict(), v1::FAIL);
+  EXPECT_THAT(rows[1].reason(), HasSubstr("target 9007199254740993, golden "
+                                          "9007199254740992"));
+  EXPECT_NE(rows[2].verdict(), v1::PASS);
+  EXPECT_THAT(rows[2].reason(), HasSubstr("the sum of its shards is beyond "
+                                          "int64 at element 0"));
+}
+
 TEST_P(LayoutRowsTest, ZigzagSequencesAreUnfolded) {
   golden_.Record(Shard({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {1, 12}, 0));
   target_.Record(Shard({0, 1, 10, 11}, {1, 4}, 0));

@@ -22,8 +22,9 @@ class PartialRowsTest : public testing::EitherStoreTest {
   static void Record(RunRecorder& run, const std::string& op, int32_t rank,
                      std::vector<float> values = {1},
                      const std::string& placement = "",
-                     const std::string& device = "cpu:0") {
+                     const std::string& device = "cpu:0", Io io = Io::kOutput) {
     RecordedTensor tensor = Floats(op, values);
+    tensor.io = io;
     tensor.rank = rank;
     tensor.placement = placement;
     tensor.device = device;
@@ -239,12 +240,29 @@ TEST_P(PartialRowsTest, TermsThatAreTakenForCopiesSuggestASum) {
   EXPECT_EQ(row.verdict(), v1::FAIL);
   EXPECT_EQ(row.layout_hint(), "--target-layout 'down@output/0=sum'");
   EXPECT_THAT(row.reason(), HasSubstr("they add up to the other side"));
+  EXPECT_THAT(row.reason(), HasSubstr("no longer checks that the ranks agree"));
   EXPECT_EQ(row.origin(), v1::ORIGIN_UNSPECIFIED);
   EXPECT_EQ(comparison_.layout_hint_row_count(), 1);
   EXPECT_EQ(comparison_.layout_hints(0), row.layout_hint());
   row = RowOf("norm");
   EXPECT_EQ(row.layout_hint(), "");
   EXPECT_THAT(row.reason(), HasSubstr("rank 1 has other bytes than rank 0"));
+}
+
+// A gradient that was not reduced adds up to the right one too.
+TEST_P(PartialRowsTest, NoSumIsSuggestedForWhatRanksMustAgreeOn) {
+  SetWorlds(1, 2);
+  AddLayout(false, "*", v1::Layout::REPLICATED);
+  for (const Io io : {Io::kWeight, Io::kState, Io::kGradWeight}) {
+    const std::string op = "norm" + std::to_string(static_cast<int>(io));
+    Record(golden_, op, 0, {3, 5, -1}, "", "cpu:0", io);
+    Record(target_, op, 0, {2, 4, 0}, "", "cpu:0", io);
+    Record(target_, op, 1, {1, 1, -1}, "", "cpu:0", io);
+    const v1::ComparisonRow row = RowOf(op);
+    EXPECT_EQ(row.verdict(), v1::FAIL);
+    EXPECT_THAT(row.reason(), HasSubstr("rank 1 has other bytes than rank 0"));
+    EXPECT_EQ(row.layout_hint().empty(), io != Io::kGradWeight) << row.reason();
+  }
 }
 
 TEST_P(PartialRowsTest, CopyThatARankDoesNotHaveIsTold) {

@@ -7,6 +7,7 @@
 #include <complex>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <string>
@@ -257,16 +258,16 @@ TEST_F(TensorStreamTest, SumsOfJoinedShardsAreSums) {
   const auto bytes = Drain(
       SourceOf(shards, {.axes = {{1, 2}}, .term_count = 2, .is_sum = true}));
   ASSERT_TRUE(bytes.ok()) << bytes.status();
-  EXPECT_EQ(dtype_, DType::kFloat64);
-  ASSERT_EQ(bytes->size(), 1500 * sizeof(double));
+  EXPECT_EQ(dtype_, DType::kInt64);
+  ASSERT_EQ(bytes->size(), 1500 * sizeof(int64_t));
   for (size_t i = 0; i < 1500; ++i) {
     int32_t a = 0;
     int32_t b = 0;
-    double sum = 0;
+    int64_t sum = 0;
     std::memcpy(&a, terms[0].data() + i * sizeof(a), sizeof(a));
     std::memcpy(&b, terms[1].data() + i * sizeof(b), sizeof(b));
     std::memcpy(&sum, bytes->data() + i * sizeof(sum), sizeof(sum));
-    ASSERT_EQ(sum, static_cast<double>(a) + b) << i;
+    ASSERT_EQ(sum, static_cast<int64_t>(a) + b) << i;
   }
 }
 
@@ -355,12 +356,61 @@ TEST_F(TensorStreamTest, TooManyShardsInTurnAreRefused) {
 TEST_F(TensorStreamTest, SumsAddInTheOrderOfRanks) {
   ExpectSum<float, float>(DType::kFloat32, DType::kFloat32);
   ExpectSum<double, double>(DType::kFloat64, DType::kFloat64);
-  ExpectSum<int8_t, double>(DType::kInt8, DType::kFloat64);
-  ExpectSum<int64_t, double>(DType::kInt64, DType::kFloat64);
+  ExpectSum<int8_t, int64_t>(DType::kInt8, DType::kInt64);
+  ExpectSum<uint32_t, int64_t>(DType::kUint32, DType::kInt64);
   ExpectSum<std::complex<float>, std::complex<float>>(DType::kComplex64,
                                                       DType::kComplex64);
   ExpectSum<std::complex<double>, std::complex<double>>(DType::kComplex128,
                                                         DType::kComplex128);
+}
+
+// One shard of a sum, with all its elements.
+template <typename Int>
+RecordedTensor Integers(std::string op, DType dtype, std::vector<Int> values) {
+  RecordedTensor out;
+  out.op = std::move(op);
+  out.dtype = dtype;
+  out.shape = {static_cast<int64_t>(values.size())};
+  out.bytes.resize(values.size() * sizeof(Int));
+  std::memcpy(out.bytes.data(), values.data(), out.bytes.size());
+  return out;
+}
+
+TEST_F(TensorStreamTest, SumsOfIntegersAreExact) {
+  constexpr int64_t kBig = int64_t{1} << 53;
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  const auto a = Integers<int64_t>("a", DType::kInt64, {kBig, kMax, -kMax});
+  const auto b = Integers<int64_t>("b", DType::kInt64, {1, kMax, -1});
+  const auto c = Integers<int64_t>("c", DType::kInt64, {0, -kMax, 0});
+  for (const auto& shard : {a, b, c}) recorder_.Record(shard);
+  const auto bytes = Drain(SumOf({a, b, c}));
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_EQ(dtype_, DType::kInt64);
+  // What is too large in between is no matter.
+  EXPECT_EQ(*bytes, BytesOf(std::vector<int64_t>{kBig + 1, kMax, -kMax - 1}));
+}
+
+TEST_F(TensorStreamTest, SumsOfUnsignedIntegersStayUnsigned) {
+  constexpr uint64_t kBig = uint64_t{1} << 63;
+  const auto a = Integers<uint64_t>("a", DType::kUint64, {kBig, kBig});
+  const auto b = Integers<uint64_t>("b", DType::kUint64, {1, kBig - 1});
+  for (const auto& shard : {a, b}) recorder_.Record(shard);
+  const auto bytes = Drain(SumOf({a, b}));
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_EQ(dtype_, DType::kUint64);
+  EXPECT_EQ(*bytes, BytesOf(std::vector<uint64_t>{kBig + 1, ~uint64_t{0}}));
+}
+
+TEST_F(TensorStreamTest, ASumThatIsTooLargeIsSaid) {
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  const auto a = Integers<int64_t>("a", DType::kInt64, {1, kMax});
+  const auto b = Integers<int64_t>("b", DType::kInt64, {1, 1});
+  for (const auto& shard : {a, b}) recorder_.Record(shard);
+  const absl::Status status = Drain(SumOf({a, b})).status();
+  EXPECT_TRUE(absl::IsOutOfRange(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              ::testing::HasSubstr("golden tensor: the sum of its shards is "
+                                   "beyond int64 at element 1"));
 }
 
 TEST_F(TensorStreamTest, SumsOfHalvesAreFloats) {
