@@ -487,21 +487,25 @@ Status Client::Close(std::chrono::microseconds timeout) {
   // Open reservations hold back the records after them. So they have half of
   // the time, and the other half is for the rest.
   const auto begin = Clock::now();
-  const bool is_interrupted =
+  bool is_interrupted =
       !WaitForReservations(begin + (deadline - begin) / 2, wait, lock);
   const bool has_withdrawn = WithdrawOpenReservations();
-  const std::optional<bool> delivered =
-      is_interrupted ? std::nullopt : WaitForDelivery(deadline, wait, lock);
+  bool is_delivered = false;
+  if (!is_interrupted) {
+    const std::optional<bool> delivered = WaitForDelivery(deadline, wait, lock);
+    is_interrupted = !delivered.has_value();
+    is_delivered = delivered.value_or(false);
+  }
   chunker_.Seal();
   const auto now = Clock::now();
-  const bool has_finished = StopSender(
-      delivered.value_or(false) ? now + kFinishTimeout : now, wait, lock);
-  if (!delivered || !has_finished) return Interrupted();
+  const bool has_finished =
+      StopSender(is_delivered ? now + kFinishTimeout : now, wait, lock);
+  if (is_interrupted || !has_finished) return Interrupted();
   if (was_refused_) return {MSIT_ERROR_REFUSED, stream_error_};
   if (has_withdrawn) {
     return {MSIT_ERROR_TIMEOUT, "reservations were still open"};
   }
-  if (*delivered) return {};
+  if (is_delivered) return {};
   return {MSIT_ERROR_TIMEOUT, "not everything was acknowledged in time"};
 }
 
