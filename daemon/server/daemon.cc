@@ -46,6 +46,19 @@ std::string EndpointPath(const config::DaemonConfig& config) {
   return config.socket_dir + "/endpoint";
 }
 
+// A volume of another user keeps its permissions, which may be too wide.
+void WarnIfStoreIsOpenToOthers(const std::string& directory) {
+  struct stat info {};
+  if (::stat(directory.c_str(), &info) != 0) return;
+  const unsigned mode = info.st_mode & 0777;
+  if ((mode & 0077) == 0) return;
+  log::Get("server")->warn(
+      "other users can reach the files of the store, past the roles of the "
+      "daemon; set the permissions of the directory to 0700 data_dir={} "
+      "mode={:04o}",
+      directory, mode);
+}
+
 absl::Status WriteEndpoints(const config::DaemonConfig& config,
                             const NodeServer& node) {
   std::string text;
@@ -69,6 +82,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
       "torn_frames={}",
       config.data_dir, stats.run_count, stats.segment_count,
       stats.recovered_frame_count, stats.torn_frame_count);
+  WarnIfStoreIsOpenToOthers(config.data_dir);
   MSITD_ASSIGN_OR_RETURN(out->node_, NodeServer::Start(config, *out->store_));
   MSITD_RETURN_IF_ERROR(WriteEndpoints(config, *out->node_));
   return out;

@@ -11,6 +11,11 @@ namespace msitd::storage {
 
 // Holds the file LOCK of a store directory, so that two processes never write
 // one store. The lock ends with the object or with the process.
+//
+// Any process that can open LOCK can hold it, and so keep the daemon from
+// starting, and any process that can enter the directory can read the tensors
+// without an audit line. An exclusive lock therefore makes the directory and
+// LOCK accessible to their owner only.
 class DirectoryLock {
  public:
   enum class Mode {
@@ -18,7 +23,10 @@ class DirectoryLock {
     kShared,     // Readers: any number of them, no daemon.
   };
 
-  // Makes the file if the mode is exclusive and it is not there.
+  // If the mode is exclusive, creates a missing file, and takes the permissions
+  // of group and others away from the directory and from LOCK, for instance
+  // those that an older version granted. A directory of another user, such as a
+  // mounted volume, keeps its permissions.
   //
   // Errors: FAILED_PRECONDITION if it is held in a mode that excludes this
   // one; those of the file system.

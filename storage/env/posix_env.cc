@@ -22,8 +22,8 @@
 namespace msitd::storage {
 namespace {
 
-constexpr mode_t kFileMode = 0640;
-constexpr mode_t kDirectoryMode = 0750;
+constexpr mode_t kFileMode = 0600;
+constexpr mode_t kDirectoryMode = 0700;
 // Below IOV_MAX; a frame is two pieces.
 constexpr size_t kPiecesPerCall = 512;
 // What st_blocks counts, whatever the file system's own blocks are.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/inotify.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -238,6 +239,38 @@ TEST(DirectoryLockTest, OneWriterOrManyReaders) {
   ASSERT_TRUE(reader.ok());
   EXPECT_TRUE(DirectoryLock::Acquire(dir.path(), Mode::kShared).ok());
   EXPECT_FALSE(DirectoryLock::Acquire(dir.path(), Mode::kExclusive).ok());
+}
+
+mode_t ModeOf(const std::string& path) {
+  struct stat info {};
+  EXPECT_EQ(::stat(path.c_str(), &info), 0) << path;
+  return info.st_mode & 0777;
+}
+
+TEST(DirectoryLockTest, TheDaemonTakesAccessAwayFromGroupAndOthers) {
+  using Mode = DirectoryLock::Mode;
+  const TempDir dir;
+  const std::string lock = dir / "LOCK";
+  ASSERT_TRUE(DirectoryLock::Acquire(dir.path(), Mode::kExclusive).ok());
+  EXPECT_EQ(ModeOf(dir.path()), 0700u);
+  EXPECT_EQ(ModeOf(lock), 0600u);
+  // As a store of an older version has them.
+  ASSERT_EQ(::chmod(dir.path().c_str(), 0750), 0);
+  ASSERT_EQ(::chmod(lock.c_str(), 0640), 0);
+  ASSERT_TRUE(DirectoryLock::Acquire(dir.path(), Mode::kShared).ok());
+  EXPECT_EQ(ModeOf(dir.path()), 0750u);
+  ASSERT_TRUE(DirectoryLock::Acquire(dir.path(), Mode::kExclusive).ok());
+  EXPECT_EQ(ModeOf(dir.path()), 0700u);
+  EXPECT_EQ(ModeOf(lock), 0600u);
+}
+
+TEST(PosixEnvTest, FilesAndDirectoriesAreForTheirOwnerOnly) {
+  const TempDir dir;
+  Env& env = Env::Posix();
+  ASSERT_TRUE(env.CreateDirectory(dir / "sub").ok());
+  ASSERT_TRUE(env.Create(dir / "file", false).ok());
+  EXPECT_EQ(ModeOf(dir / "sub"), 0700u);
+  EXPECT_EQ(ModeOf(dir / "file"), 0600u);
 }
 
 }  // namespace
