@@ -65,6 +65,7 @@ absl::StatusOr<AccessPolicy> AccessPolicy::Create(
 }
 
 Caller AccessPolicy::OfUser(const Peer& peer, gid_t socket_group) const {
+  if (!peer.is_known_user) return {"uid:unknown", Role::kNone};
   std::vector<gid_t> groups = peer.groups;
   groups.push_back(peer.gid);
   Role role = Role::kNone;
@@ -81,6 +82,15 @@ absl::StatusOr<Caller> AccessPolicy::AdmitUser(const Peer& peer,
                                                gid_t socket_group,
                                                Role least) const {
   Caller caller = OfUser(peer, socket_group);
+  if (!peer.is_known_user) {
+    return WithReason(
+        MakeStatus(absl::StatusCode::kPermissionDenied,
+                   "msitd runs in a user namespace without the user of this "
+                   "process, and cannot tell its runs from those of others; "
+                   "run msitd in the namespace of its callers, for example "
+                   "with PrivateUsers=no in the unit"),
+        ErrorReason::kPeerRefused);
+  }
   if (caller.role == Role::kNone) {
     return WithReason(
         MakeStatus(absl::StatusCode::kPermissionDenied,

@@ -46,7 +46,8 @@ class AccessPolicy {
   // A process on this machine. Root and the user of the daemon are admins.
   // `socket_group` is the group of the socket file: its members have the
   // `unix_role`. The mode of the file lets nobody else in, but somebody may
-  // have changed it, or passed the socket on.
+  // have changed it, or passed the socket on. A user that the kernel cannot
+  // identify here (Peer::is_known_user) has no role.
   Caller OfUser(const Peer& peer, gid_t socket_group) const;
 
   // The same for who connects, and needs a role for it.

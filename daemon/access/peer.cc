@@ -15,6 +15,13 @@ std::string Peer::ToString() const {
   return fmt::format("pid={} uid={} gid={}", pid, uid, gid);
 }
 
+void Peer::RemoveUnknown(const OverflowIds& overflow) {
+  is_known_user = uid != overflow.user;
+  if (gid == overflow.group) gid = kNoGroup;
+  std::erase_if(groups,
+                [&overflow](gid_t each) { return each == overflow.group; });
+}
+
 absl::StatusOr<Peer> GetPeer(int socket) {
   ucred credentials{};
   socklen_t size = sizeof(credentials);
@@ -34,6 +41,8 @@ absl::StatusOr<Peer> GetPeer(int socket) {
       peer.groups.clear();
     }
   }
+  static const OverflowIds overflow = OverflowIds::Read();
+  peer.RemoveUnknown(overflow);
   return peer;
 }
 

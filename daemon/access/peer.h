@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/access/overflow_ids.h"
 #include "protos/os/unique_fd.h"
 
 namespace msitd::access {
@@ -19,6 +20,14 @@ struct Peer {
   uid_t uid = 0;
   gid_t gid = 0;
   std::vector<gid_t> groups;  // The supplementary ones.
+  // False if the kernel has no number for its user here (OverflowIds), so that
+  // `uid` may be that of anybody.
+  bool is_known_user = true;
+
+  // Adapts what the kernel reported: an unknown user is marked, and unknown
+  // groups are removed; `gid` becomes kNoGroup if it is one.
+  void RemoveUnknown(const OverflowIds& overflow);
+  static constexpr gid_t kNoGroup = static_cast<gid_t>(-1);
 
   // "pid=1 uid=2 gid=3".
   std::string ToString() const;

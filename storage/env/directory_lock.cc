@@ -13,8 +13,8 @@
 namespace msitd::storage {
 namespace {
 
-constexpr mode_t kDirectoryMode = 0700;
-constexpr mode_t kFileMode = 0600;
+constexpr mode_t kPrivateDirectoryMode = 0700;
+constexpr mode_t kLockFileMode = 0600;
 
 absl::Status MakePrivate(int fd, mode_t mode, const std::string& path) {
   if (::fchmod(fd, mode) == 0 || errno == EPERM || errno == EROFS) {
@@ -31,14 +31,15 @@ absl::StatusOr<DirectoryLock> DirectoryLock::Acquire(
   const bool exclusive = mode == Mode::kExclusive;
   UniqueFd fd(::open(path.c_str(),
                      (exclusive ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC,
-                     kFileMode));
+                     kLockFileMode));
   if (!fd.valid()) return ErrnoStatus(errno, "open " + path);
   if (exclusive) {
     const UniqueFd folder(
         ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!folder.valid()) return ErrnoStatus(errno, "open " + directory);
-    MSITD_RETURN_IF_ERROR(MakePrivate(folder.get(), kDirectoryMode, directory));
-    MSITD_RETURN_IF_ERROR(MakePrivate(fd.get(), kFileMode, path));
+    MSITD_RETURN_IF_ERROR(
+        MakePrivate(folder.get(), kPrivateDirectoryMode, directory));
+    MSITD_RETURN_IF_ERROR(MakePrivate(fd.get(), kLockFileMode, path));
   }
   while (::flock(fd.get(), (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0) {
     if (errno == EINTR) continue;

@@ -35,6 +35,21 @@ TEST(AccessPolicyTest, MembersOfTheSocketGroupAreWriters) {
             Role::kNone);
 }
 
+TEST(AccessPolicyTest, UsersThatTheKernelCannotIdentifyAreRefused) {
+  AccessOptions options;
+  options.admin_groups = {"9"};
+  const auto policy = AccessPolicy::Create(options);
+  ASSERT_TRUE(policy.ok()) << policy.status();
+  Peer peer = User(Somebody(), {kSocketGroup, 9});
+  EXPECT_EQ(policy->OfUser(peer, kSocketGroup).role, Role::kAdmin);
+  peer.is_known_user = false;
+  EXPECT_EQ(policy->OfUser(peer, kSocketGroup).role, Role::kNone);
+  const auto caller = policy->AdmitUser(peer, kSocketGroup, Role::kReader);
+  EXPECT_TRUE(HasReason(caller.status(), ErrorReason::kPeerRefused));
+  EXPECT_NE(caller.status().message().find("PrivateUsers=no"),
+            std::string::npos);
+}
+
 TEST(AccessPolicyTest, RootAndTheOwnUserAreAdmins) {
   const AccessPolicy policy;
   EXPECT_EQ(policy.OfUser(User(0, {}), kSocketGroup),

@@ -22,6 +22,19 @@ TEST(PeerTest, KnowsTheProcessAtTheOtherEnd) {
   EXPECT_EQ(peer->gid, ::getegid());
 }
 
+TEST(PeerTest, NumbersThatStandForAnybodyIdentifyNobody) {
+  Peer peer{.pid = 1, .uid = 65534, .gid = 65534, .groups = {7, 65534, 8}};
+  Peer same = peer;
+  same.RemoveUnknown({});
+  EXPECT_TRUE(same.is_known_user);
+  EXPECT_EQ(same.gid, 65534u);
+  EXPECT_EQ(same.groups.size(), 3u);
+  peer.RemoveUnknown({.user = 65534, .group = 65534});
+  EXPECT_FALSE(peer.is_known_user);
+  EXPECT_EQ(peer.gid, Peer::kNoGroup);
+  EXPECT_EQ(peer.groups, (std::vector<gid_t>{7, 8}));
+}
+
 TEST(PeerTest, EndOfTheProcessIsSeen) {
   int wait[2];
   ASSERT_EQ(::pipe(wait), 0);
@@ -32,7 +45,9 @@ TEST(PeerTest, EndOfTheProcessIsSeen) {
     ::close(wait[1]);
     ::_exit(static_cast<int>(::read(wait[0], &ignored, 1)));
   }
-  const UniqueFd process = WatchProcess({child, 0, 0, {}});
+  Peer peer;
+  peer.pid = child;
+  const UniqueFd process = WatchProcess(peer);
   ASSERT_TRUE(process.valid());
   pollfd event{process.get(), POLLIN, 0};
   EXPECT_EQ(::poll(&event, 1, 0), 0);

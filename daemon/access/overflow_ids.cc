@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/access/overflow_ids.h"
+
+#include <cstdint>
+#include <fstream>
+
+namespace msitd::access {
+namespace {
+
+constexpr uint32_t kDefaultOverflowId = 65534;
+// The last number stands for no user (user_namespaces(7)).
+constexpr uint64_t kAllIds = UINT32_MAX;
+
+// True if the map has one line that leaves every number as it is.
+bool MapsAllIds(const std::string& path) {
+  std::ifstream file(path);
+  uint64_t inside = 0;
+  uint64_t outside = 0;
+  uint64_t count = 0;
+  return file >> inside >> outside >> count && inside == 0 && outside == 0 &&
+         count == kAllIds;
+}
+
+uint32_t ReadId(const std::string& path) {
+  std::ifstream file(path);
+  uint32_t id = 0;
+  return file >> id ? id : kDefaultOverflowId;
+}
+
+}  // namespace
+
+OverflowIds OverflowIds::Read(const std::string& process,
+                              const std::string& kernel) {
+  OverflowIds out;
+  if (!MapsAllIds(process + "/uid_map")) {
+    out.user = ReadId(kernel + "/overflowuid");
+  }
+  if (!MapsAllIds(process + "/gid_map")) {
+    out.group = ReadId(kernel + "/overflowgid");
+  }
+  return out;
+}
+
+}  // namespace msitd::access
