@@ -29,16 +29,12 @@ static_assert(kStatusCodeNames.size() == service::TaskPool::kCodeCount);
 void AddState(ingest::StorageState state, const storage::StoreStats& store,
               MetricPage& page) {
   using State = ingest::StorageState;
-  const bool is_read_only = !store.read_only_reason.empty();
-  const bool is_ok = state == State::kOk && !is_read_only;
+  const bool is_ok = state == State::kOk;
   const bool is_degraded = is_ok && store.missing.count > 0;
   page.Add(kStorageState, "ok", is_ok && !is_degraded ? 1 : 0);
-  page.Add(kStorageState, "full",
-           state == State::kFull && !is_read_only ? 1 : 0);
-  page.Add(kStorageState, "failed",
-           state == State::kFailed && !is_read_only ? 1 : 0);
+  page.Add(kStorageState, "full", state == State::kFull ? 1 : 0);
+  page.Add(kStorageState, "failed", state == State::kFailed ? 1 : 0);
   page.Add(kStorageState, "degraded", is_degraded ? 1 : 0);
-  page.Add(kStorageState, "read_only", is_read_only ? 1 : 0);
 }
 
 void AddArchives(const archive::ArchiveCounts& counts, MetricPage& page) {

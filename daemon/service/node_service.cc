@@ -169,11 +169,7 @@ void SetStorageState(const ingest::IngestStats& ingest,
                      const storage::StoreStats& store, v1::NodeStatus& out) {
   out.set_storage_state(ToProto(ingest.storage_state));
   out.set_storage_error(ingest.storage_error);
-  if (!store.read_only_reason.empty()) {
-    out.set_storage_state(v1::NodeStatus::READ_ONLY);
-    out.set_storage_error(store.read_only_reason);
-  } else if (out.storage_state() == v1::NodeStatus::OK &&
-             store.missing.count > 0) {
+  if (out.storage_state() == v1::NodeStatus::OK && store.missing.count > 0) {
     out.set_storage_state(v1::NodeStatus::DEGRADED);
     out.set_storage_error(fmt::format(
         "{} segment files are missing, the first is {}: {} bytes of tensors "

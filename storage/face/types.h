@@ -330,8 +330,6 @@ struct StoreStats {
   MissingSegments missing;
   // Of index_bytes, those of comparisons. Retention does not count them.
   uint64_t comparison_disk_bytes = 0;
-  // Why the store takes no changes; empty if it does. See StoreOptions.
-  std::string read_only_reason;
 };
 
 }  // namespace msitd::storage

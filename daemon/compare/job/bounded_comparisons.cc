@@ -12,7 +12,7 @@
 namespace msitd::compare {
 namespace {
 
-constexpr size_t kListedAtATime = 256;
+constexpr size_t kPageSize = 256;
 
 // How often it looks which comparisons the store has removed by itself.
 constexpr std::chrono::seconds kLoadInterval{10};
@@ -74,7 +74,7 @@ absl::Status BoundedComparisons::Load() {
   uint64_t after = 0;
   while (true) {
     MSITD_ASSIGN_OR_RETURN(const auto documents,
-                           store_.ListComparisons(after, kListedAtATime));
+                           store_.ListComparisons(after, kPageSize));
     if (documents.empty()) break;
     for (const auto& [id, document] : documents) {
       found[id] = ToEntry(document);
