@@ -206,7 +206,7 @@ OF_RUNS = {
 def test_every_whole_number_adds_up_or_is_that_of_the_runs() -> None:
     fields = message_class("msitd.v1.Comparison").DESCRIPTOR.fields
     numbers = {f.name for f in fields if f.cpp_type == f.CPPTYPE_INT64}
-    assert numbers == ADDED | OF_RUNS | {"first_hopeless_row"}
+    assert numbers == ADDED | OF_RUNS | {"first_hopeless_row", "stored_size_bytes"}
     every = dict.fromkeys(numbers - {"first_hopeless_row"}, 5)
     merge = Merge(new("Comparison", **every), 10)
     for number in range(2):
@@ -214,6 +214,7 @@ def test_every_whole_number_adds_up_or_is_that_of_the_runs() -> None:
     done = finish(merge)
     assert {name for name in numbers if getattr(done, name) == 10} == ADDED
     assert {name for name in numbers if getattr(done, name) == 5} == OF_RUNS
+    assert done.stored_size_bytes == 0
 
 
 def test_group_of_two_parts_is_an_error() -> None:

@@ -37,8 +37,8 @@ _OF_RUNS = frozenset(
         "target_not_recorded_count",
     }
 )
-# The number of a row is no sum.
-_NO_COUNTS = frozenset({"first_hopeless_row"})
+# Numbers that are no sums: of a row, and of a store that keeps no part.
+_NO_COUNTS = frozenset({"first_hopeless_row", "stored_size_bytes"})
 _TEXTS_MAX = 64
 _NONE = -1
 # States of a Comparison.
@@ -85,6 +85,7 @@ class Merge:
         ]
         for name in self._counts:
             setattr(self._out, name, 0)
+        self._out.stored_size_bytes = 0
         self._parts: list[tuple[CompareOrder, bytes]] = []
         self._firsts: dict[str, _Row] = {}
         self._input_difference: tuple[Any, Place] | None = None

@@ -221,23 +221,14 @@ TEST(MergeComparisonsTest, WhatHooksDidNotRecordIsThatOfTheRanksAskedFor) {
 
 // A new number of Comparison is added up, unless the merge knows better.
 TEST(MergeComparisonsTest, EveryWholeNumberIsKnownToAddUpOrNotTo) {
-  const std::set<std::string> added = {"pass_count",
-                                       "fail_count",
-                                       "unmatched_count",
-                                       "skipped_count",
-                                       "total_count",
-                                       "read_bytes",
-                                       "watched_count",
-                                       "hopeless_count",
-                                       "for_want_of_ranks_count",
-                                       "allowed_unmatched_count",
-                                       "layout_hint_row_count",
-                                       "sampled_count",
-                                       "both_non_finite_count",
-                                       "statistics_count",
-                                       "statistics_in_part_count",
-                                       "unread_count",
-                                       "not_compared_count"};
+  const std::set<std::string> added = {
+      "pass_count", "fail_count", "unmatched_count", "skipped_count",
+      "total_count", "read_bytes", "watched_count", "hopeless_count",
+      "for_want_of_ranks_count", "allowed_unmatched_count",
+      "layout_hint_row_count", "sampled_count", "both_non_finite_count",
+      "statistics_count", "statistics_in_part_count", "unread_count",
+      // What each node stores, and has not compared.
+      "stored_size_bytes", "not_compared_count"};
   const std::set<std::string> others = {
       "first_hopeless_row",       "golden_conflict_count",
       "target_conflict_count",    "golden_left_out_count",
