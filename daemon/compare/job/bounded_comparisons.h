@@ -47,7 +47,7 @@ class BoundedComparisons final : public storage::Comparisons {
     uint64_t bytes_max = 0;           // In all; 0 is no limit.
     std::chrono::seconds age_max{0};  // Since the creation; 0 is no limit.
     // Returns an error if the disk has no room for rows. Null: it has.
-    std::function<absl::Status()> check_room;
+    std::function<absl::Status()> check_room = nullptr;
   };
 
   // Reads all documents once.
