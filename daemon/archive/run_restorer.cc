@@ -176,8 +176,18 @@ class Restorer {
 
   absl::Status CopyRecord(RankSide& side) {
     PartRecord record;
-    const absl::Status read = side.records->Read(record, stop_);
+    const storage::PartPlace place = side.records->place();
+    absl::Status read = side.records->Read(record, stop_);
     storage::TensorInfo without;
+    if (absl::IsDataLoss(read)) damaged_place_ = place;
+    // Aliases come after the tensors whose bytes they share, and are stored
+    // without them as well.
+    if (read.ok() && damaged_place_ == place && record.entry != nullptr &&
+        record.entry->alias_of.has_value()) {
+      read = MakeStatus(absl::StatusCode::kDataLoss,
+                        "it shares the bytes of {}, which are damaged",
+                        record.entry->alias_of->op);
+    }
     if (absl::IsDataLoss(read) && record.entry != nullptr) {
       if (&side != damaged_side_ || record.entry->key != damaged_) {
         damaged_side_ = &side;
@@ -189,6 +199,7 @@ class Restorer {
       // A digest stands for the bytes of a whole tensor only.
       without = *record.entry;
       without.has_bytes = false;
+      without.alias_of.reset();
       record.entry = &without;
     } else if (!read.ok()) {
       return read;
@@ -283,6 +294,7 @@ class Restorer {
   // The tensor that was found unreadable last, which may have more parts.
   const RankSide* damaged_side_ = nullptr;
   TensorKey damaged_;
+  std::optional<storage::PartPlace> damaged_place_;
   storage::UnreadableItems unreadable_;
   uint64_t read_count_ = 0;
 };

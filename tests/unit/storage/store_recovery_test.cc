@@ -247,7 +247,7 @@ TEST_F(StoreRecoveryTest, OlderProgramsRefuseAStoreOnceThisOneHadItOpen) {
   ASSERT_TRUE(store_->Close().ok());
   Drop();
   EXPECT_EQ(version(static_cast<char>(newest + 1)), newest);
-  EXPECT_EQ(TryOpen().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(TryOpen().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(StoreRecoveryTest, TamperedPayloadIsDataLossWhenRead) {

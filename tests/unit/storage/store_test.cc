@@ -309,9 +309,14 @@ TEST_F(StoreFacesTest, LabelsAndPoliciesOfAllRunsAreBounded) {
   Open();
   const std::map<std::string, std::string> labels = {
       {"k", std::string(7 << 20, 'v')}};
-  for (const char* run : {"a", "b", "c", "d"}) {
-    ASSERT_TRUE(store_->runs().CreateRun({run, 0, labels}).ok());
-  }
+  // What is left is for owners with little.
+  const auto create = [&](const char* run, const char* owner) {
+    return store_->runs().CreateRun({run, 0, labels, "", owner}).status();
+  };
+  for (const char* run : {"a", "b", "c"}) ASSERT_TRUE(create(run, "1").ok());
+  EXPECT_EQ(Reason(create("d", "1")), "RUNS_EXHAUSTED");
+  EXPECT_EQ(Reason(create("d", "2")), "RUNS_EXHAUSTED");
+  ASSERT_TRUE(store_->runs().CreateRun({"d", 0, {}, "", "2"}).ok());
   const auto refused = store_->runs().CreateRun({"e", 0, labels});
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(Reason(refused.status()), "RUNS_EXHAUSTED");

@@ -273,9 +273,9 @@ TEST_F(GlobalFlagsTest, WithTlsAPlainDaemonIsNotReached) {
 
 TEST_F(GlobalFlagsTest, NodeCommandsPrintEveryField) {
   const ChildResult status = Run({"node", "status"});
-  EXPECT_THAT(status.out, HasSubstr("storage_state            ok\n"));
-  EXPECT_THAT(status.out, HasSubstr("uptime                   3m07s\n"));
-  EXPECT_THAT(status.out, HasSubstr("disk_free_bytes          3 GiB\n"));
+  EXPECT_THAT(status.out, HasSubstr("storage_state              ok\n"));
+  EXPECT_THAT(status.out, HasSubstr("uptime                     3m07s\n"));
+  EXPECT_THAT(status.out, HasSubstr("disk_free_bytes            3 GiB\n"));
   EXPECT_THAT(Run({"node", "status", "-o", "json"}).out,
               HasSubstr("\"disk_free_bytes\": \"3221225472\""));
   EXPECT_THAT(Run({"node", "capabilities"}).out,

@@ -124,19 +124,22 @@ void ServiceFixture::RestartWithStore() {
 }
 
 v1::OpenStream ServiceFixture::OpenOf(const testing::Producer& producer,
-                                      int32_t world_size) {
+                                      int32_t world_size,
+                                      v1::IfExists if_exists) {
   v1::OpenStream open;
   open.set_run(producer.run());
   open.set_rank(producer.rank());
   open.set_world_size(world_size);
   open.set_stream_id(static_cast<int64_t>(producer.stream_id()));
   open.set_user_agent("test/1");
+  open.set_if_exists(if_exists);
   return open;
 }
 
 std::unique_ptr<ChunkStream> ServiceFixture::OpenChunks(
     const testing::Producer& producer) {
-  return std::make_unique<ChunkStream>(*ingest_, OpenOf(producer));
+  return std::make_unique<ChunkStream>(
+      *ingest_, OpenOf(producer, 8, v1::IF_EXISTS_APPEND));
 }
 
 void ServiceFixture::Ingest(

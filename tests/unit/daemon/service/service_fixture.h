@@ -84,7 +84,9 @@ class ServiceFixture : public ::testing::Test {
   void RestartWithStore();
 
   static v1::OpenStream OpenOf(const testing::Producer& producer,
-                               int32_t world_size = 8);
+                               int32_t world_size = 8,
+                               v1::IfExists if_exists = v1::IF_EXISTS_FAIL);
+  // A second producer of a rank adds to what is there.
   std::unique_ptr<ChunkStream> OpenChunks(const testing::Producer& producer);
   // Streams chunks in order, half-closes, and expects everything committed.
   void Ingest(testing::Producer& producer,

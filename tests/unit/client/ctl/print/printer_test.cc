@@ -85,10 +85,12 @@ TEST(PrinterTest, CsvHasEveryFieldAndRawNumbers) {
       "counters.expired_size_bytes,"
       "counters.value_count,counters.dangling_count,"
       "counters.statistics_count,counters.document_count,"
+      "counters.missing_size_bytes,"
       "retention.pinned,retention.size_bytes_max,retention.age_max,"
       "retention.token_count,ranks_held,ranks_lacking,partial,owner,"
-      "archive.url,archive.state,archive.problem,id\n"
-      "\"a,b\",8,,sealed,,,0,4194304,0,0,0,0,0,0,0,0,0,,,,,,,false,,,,,\n");
+      "archive.url,archive.state,archive.problem,archive.retry_time,"
+      "archive.unreadable_tensor_count,id\n"
+      "\"a,b\",8,,sealed,,,0,4194304,0,0,0,0,0,0,0,0,0,0,,,,,,,false,,,,,,,\n");
 }
 
 TEST(PrinterTest, ColumnsReplaceTheDefault) {
@@ -191,6 +193,7 @@ TEST(PrinterTest, OneMessageIsALineForEachValueThatIsThere) {
             "counters.dangling_count      0\n"
             "counters.statistics_count    0\n"
             "counters.document_count      0\n"
+            "counters.missing_size_bytes  0 B\n"
             "partial                      false\n");
 }
 
