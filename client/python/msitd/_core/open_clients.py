@@ -47,6 +47,8 @@ class OpenOnce:
     opening: Opening
     # How often the client was opened and not closed.
     _use_count = 0
+    # Whether it continues the recording of a client that a listener has closed.
+    _continues = False
 
     def __new__(
         cls,
@@ -61,11 +63,12 @@ class OpenOnce:
         """Returns the client that is open already if this one is to share it."""
         run, rank = run_of(run), rank_of(rank)
         # Listeners may close a client of theirs that would be found.
-        for announce in openings.opening:
-            announce(run, rank)
+        continues = any([announce(run, rank) for announce in openings.opening])
         found = _find(run, rank, endpoint)
         if found is None or if_exists == "new":
-            return super().__new__(cls)
+            client = super().__new__(cls)
+            client._continues = continues
+            return client
         if if_exists == "append" and type(found) is cls:
             return found
         if if_exists == "replace":

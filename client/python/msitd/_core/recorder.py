@@ -109,15 +109,18 @@ class Client(OpenOnce, Documents):
             The counters say what was dropped and degraded. See msit_overflow in
             msit.h.
         if_exists: What to do if the run already has tensors of this rank from
-            another process. A stream that resumes after a broken connection, and
-            a later client of this process, do not count as another. `fail`
-            raises. `append` adds to them, as a restarted job wants: where the
-            run already has a
-            tensor, its first bytes stay; the logger `msitd` says so once, and
-            `Counters.conflict_count` counts later records with other bytes.
-            `replace` deletes the run and makes it again, once for all ranks of
-            a launch. `new` gives the launch a run of its own, the same for all
-            its ranks: `run-2` and so on if need be; see `Client.run`. Each
+            another client, of this process or of another one. A stream that
+            resumes after a broken connection does not count as another. `fail`
+            raises. `append` adds to them, as a restarted job wants: tokens
+            continue after the last one of the run, the same for all ranks of a
+            launch, unless the program sets a token before the daemon answers.
+            Where the run already has a tensor, its first bytes stay; the logger
+            `msitd` says so once, and `Counters.conflict_count` counts later
+            records with other bytes.
+            `replace` deletes the run and makes it again: the first rank of a
+            launch does, and a rank that is opened again. `new` gives the launch
+            a run of its own, the same for all its ranks: `run-2` and so on, the
+            next one if a rank is opened again; see `Client.run`. Each
             daemon chooses by itself: if ranks stream to several daemons, give
             the launch a run name of its own. If a client of this process for
             the same rank of the run is still open, `fail` raises at once and
@@ -166,6 +169,8 @@ class Client(OpenOnce, Documents):
         ):
             if word not in words:
                 raise ValueError(f"{name} {word!r} is none of {list(words)}")
+        if self._continues and if_exists == "fail":
+            if_exists = "append"
         run, rank = run_of(run), rank_of(rank)
         if world_size is None:
             world_size = int(os.environ.get("WORLD_SIZE", "1"))

@@ -71,14 +71,16 @@ class _Models:
             self._hook_of_all.remove()
         self._hook_of_all = self._register(self.see)
 
-    def _make_room(self, run: str, rank: int) -> None:
-        """Is told that the program opens a client: a rank of a run has one at a time."""
+    def _make_room(self, run: str, rank: int) -> bool:
+        """Closes the client that the program's own replaces: see openings.opening."""
         client = self._client
         if client is None or self._is_opening or self._is_off:
-            return
-        if (client.run, self._rank) == (run, rank):
-            # The program says itself what is recorded from now on.
-            self.end()
+            return False
+        if (client.run, self._rank) != (run, rank):
+            return False
+        # The program says itself what is recorded from now on.
+        self.end()
+        return True
 
     def _see_client(self, *_: str | None) -> None:
         # The program says itself what is recorded.
