@@ -2,6 +2,7 @@
 #include "client/ctl/command/archive_commands.h"
 
 #include <fmt/format.h>
+#include <google/protobuf/util/time_util.h>
 
 #include <algorithm>
 #include <chrono>
@@ -157,17 +158,18 @@ Outcome Prune(Invocation& invocation, const ArchiveFlags& flags) {
   if (!age.ok()) {
     return UsageError(fmt::format("--older-than: {}", Message(age.status())));
   }
-  request.mutable_age_min()->set_seconds(
-      std::chrono::duration_cast<std::chrono::seconds>(*age).count());
+  *request.mutable_age_min() =
+      google::protobuf::util::TimeUtil::MillisecondsToDuration(age->count());
   v1::ArchiveJob job;
   MSITCTL_RETURN_IF_FAILED(
       invocation.AskToTheEnd(&Stub::PruneArchive, request, job));
   if (flags.detach) return PrintOne(invocation, job, "run");
   MSITCTL_RETURN_IF_FAILED(Await(invocation, job));
   std::string text = fmt::format(
-      "pruned {}{}{}: {} objects, {} removed", Printable(job.url()),
+      "pruned {}{}{}: {} object{}, {} removed", Printable(job.url()),
       is_all ? "" : "/", Printable(job.archived_run()),
-      job.pruned_object_count(), HumanSize(job.pruned_size_bytes()));
+      job.pruned_object_count(), job.pruned_object_count() == 1 ? "" : "s",
+      HumanSize(job.pruned_size_bytes()));
   for (const std::string& problem : job.differences()) {
     text += fmt::format("\n{}", Printable(problem));
   }

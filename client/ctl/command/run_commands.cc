@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <google/protobuf/util/time_util.h>
 
 #include <memory>
 #include <optional>
@@ -135,10 +136,8 @@ Outcome Retain(Invocation& invocation, const RetainFlags& flags) {
     if (!age.ok()) {
       return UsageError(fmt::format("--age: {}", Message(age.status())));
     }
-    const int64_t ms = age->count();
-    retention.mutable_age_max()->set_seconds(ms / 1000);
-    retention.mutable_age_max()->set_nanos(
-        static_cast<int32_t>(ms % 1000 * 1'000'000));
+    *retention.mutable_age_max() =
+        google::protobuf::util::TimeUtil::MillisecondsToDuration(age->count());
   }
   if (flags.tokens.has_value()) retention.set_token_count(*flags.tokens);
   return SetRetention(invocation, request);
