@@ -6,6 +6,7 @@
 #include <grpcpp/server_builder.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 
@@ -58,7 +59,11 @@ class FakeDaemon::Runs final : public v1::RunService::Service {
   Status GetRun(ServerContext*, const v1::GetRunRequest* request,
                 v1::Run* run) override {
     daemon_.Record("GetRun");
-    return Find(request->run(), *run);
+    const Status found = Find(request->run(), *run);
+    if (was_asked_.exchange(true) && !daemon_.data_.later_run_id.empty()) {
+      run->set_id(daemon_.data_.later_run_id);
+    }
+    return found;
   }
   Status ListRuns(ServerContext* context, const v1::ListRunsRequest* request,
                   v1::ListRunsResponse* response) override {
@@ -120,6 +125,7 @@ class FakeDaemon::Runs final : public v1::RunService::Service {
   }
 
   FakeDaemon& daemon_;
+  std::atomic<bool> was_asked_ = false;
 };
 
 class FakeDaemon::Tensors final : public v1::TensorService::Service {

@@ -52,6 +52,9 @@ class FakeDaemon {
     // CreateComparison answers INVALID_ARGUMENT with this text, unless it is
     // empty.
     std::string refusal;
+    // From its second call on, GetRun answers with this id, unless it is empty:
+    // the run was deleted, and another one was made under its name.
+    std::string later_run_id;
     // ListRuns does not answer until its client goes away.
     bool list_runs_hangs = false;
   };

@@ -102,5 +102,15 @@ TEST_F(ExportTest, BytesOfAnotherLengthAreAskedForAgain) {
   EXPECT_EQ(CallCount("ReadTensors"), 1);
 }
 
+TEST_F(ExportTest, FilesOfTwoRunsAreNoExport) {
+  AddTensors(3);
+  daemon_.data().runs[0].set_id("0123456789abcdef0123456789abcdef");
+  daemon_.data().later_run_id = "fedcba9876543210fedcba9876543210";
+  const ChildResult result = Run({"run", "export", "r", "--format", "npy",
+                                  "--out", (folder_ / "out").string()});
+  EXPECT_THAT(result.err, HasSubstr("another run has its name now"));
+  EXPECT_NE(result.exit_code, 0);
+}
+
 }  // namespace
 }  // namespace msitd::ctl
