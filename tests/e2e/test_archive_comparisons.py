@@ -32,11 +32,22 @@ def archiver(new_daemon: Callable[[], Daemon], url: str) -> Daemon:
 
 
 def printed(daemon: Daemon, name: str) -> list[str]:
-    """What is printed of a comparison and of all its rows."""
-    return [
+    """What is printed of a comparison and of all its rows.
+
+    How much it takes up is left out: that counts the text of where it is from.
+    """
+    texts = [
         daemon.ctl("compare", verb, name, "--output", output).stdout
         for verb in ("get", "rows")
         for output in ("table", "json")
+    ]
+    return [
+        "".join(
+            line
+            for line in text.splitlines(keepends=True)
+            if "stored_size_bytes" not in line
+        )
+        for text in texts
     ]
 
 

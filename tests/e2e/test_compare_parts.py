@@ -27,7 +27,7 @@ from daemon import BIN_DIR, Daemon
 
 pytest.importorskip("pyarrow")
 
-OF_ONE_DAEMON = ("name", "create_time", "end_time", "owner")
+OF_ONE_DAEMON = ("name", "create_time", "end_time", "owner", "stored_size_bytes")
 
 
 class InlineEngine:

@@ -64,7 +64,7 @@ def header(comparison: pb.Comparison) -> pb.Comparison:
     out.CopyFrom(comparison)
     for field in ("name", "create_time", "end_time", "read_bytes", "golden_source"):
         out.ClearField(field)
-    for field in ("golden_run_id", "target_run_id"):
+    for field in ("golden_run_id", "target_run_id", "stored_size_bytes"):
         out.ClearField(field)
     return out
 

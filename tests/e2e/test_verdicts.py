@@ -86,6 +86,33 @@ def test_bytes_that_cannot_be_read_are_no_pass(daemon: Daemon) -> None:
     header_of(daemon, GOLDEN, "bad", expect=FAILED)
 
 
+def test_a_segment_that_is_lost_is_not_expired(daemon: Daemon, tmp_path: Path) -> None:
+    golden = {f"op.{i}": 1000.0 + i for i in range(3)}
+    # Equal hashes need no bytes.
+    record_plain(daemon, GOLDEN, {"same": 7.0, **golden})
+    target = {op: value * (1 + 1e-6) for op, value in golden.items()}
+    record_plain(daemon, TARGET, {"same": 7.0, **target})
+    header_of(daemon, GOLDEN, TARGET, expect=PASS)
+    elsewhere = tmp_path / "elsewhere"
+    segments = daemon.data_dir / "segments"
+    daemon.stop()
+    # As if the disk with them was not mounted.
+    segments.rename(elsewhere)
+    segments.mkdir()
+    daemon.start()
+    lines = header_of(daemon, GOLDEN, TARGET, expect=PARTIAL)
+    assert lines[0].startswith("partial: 3 of 4 rows could not be compared; the first")
+    status = daemon.ctl_json("node", "status")
+    assert status["missing_segment_count"] == "1", status
+    daemon.stop()
+    for path in elsewhere.iterdir():
+        path.rename(segments / path.name)
+    daemon.start()
+    header_of(daemon, GOLDEN, TARGET, expect=PASS)
+    status = daemon.ctl_json("node", "status")
+    assert status["missing_segment_count"] == "0", status
+
+
 def test_skips_that_were_asked_for_stay(daemon: Daemon) -> None:
     record_plain(daemon, GOLDEN, {"a": 1, "b": 2})
     record_plain(daemon, TARGET, {"a": 1})
@@ -303,6 +330,34 @@ def test_every_route_gives_the_verdict_of_one_daemon(
         seed: dict.fromkeys(routes, expected[seed]) for seed, routes in found.items()
     }
     assert len(set(expected.values())) > 1
+
+
+def test_nodes_that_are_down_are_lost_ranks(new_daemon: Callable[[], Daemon]) -> None:
+    """The verdict is that of one daemon that never had the ranks of that node."""
+    nodes = [new_daemon() for _ in range(WORLD)]
+    rest = new_daemon()
+    for daemon in (*nodes, rest):
+        daemon.start()
+    pairs = []
+    for seed in range(20, 28):
+        runs, _ = with_loss(seed)
+        # Every other pair differs in a rank that is still there.
+        if seed % 2 == 0 and (records := runs[TARGET].records.get(0)):
+            records[0].data = float32(7.0, 2)
+        pairs.append([f"{GOLDEN}{seed}", f"{TARGET}{seed}"])
+        for name, share in zip(pairs[-1], runs.values(), strict=True):
+            send(rest, name, share, list(range(WORLD - 1)))
+            for rank, node in enumerate(nodes):
+                send(node, name, share, [rank])
+    nodes[-1].stop()
+    expected = {}
+    found = {}
+    for golden, target in pairs:
+        whole = rest.ctl("compare", "run", golden, target, expect=None)
+        expected[golden] = word(whole.returncode)
+        found[golden] = over(nodes, golden, target)
+    assert found == expected
+    assert set(expected.values()) == {"fail", "partial"}
 
 
 def test_half_a_run_does_not_pass_over_nodes(
