@@ -213,8 +213,11 @@ class Exporter {
 // what was read between two looks at the same id is of one run.
 Outcome CheckSameRun(ctl::Connection& connection, const v1::Run& run) {
   v1::Run now;
-  MSITCTL_RETURN_IF_FAILED(
-      connection.AskByName(&v1::RunService::Stub::GetRun, run.name(), now));
+  const Outcome asked =
+      connection.AskByName(&v1::RunService::Stub::GetRun, run.name(), now);
+  // What was read of a run that is gone by now is still of that run.
+  if (!asked.missing_run.empty()) return {};
+  MSITCTL_RETURN_IF_FAILED(asked);
   if (now.id() == run.id()) return {};
   return ctl::DaemonError(
       grpc::StatusCode::FAILED_PRECONDITION, "RUN_REPLACED",
@@ -248,7 +251,7 @@ Outcome Export(ctl::Connection& connection, const ExportOptions& options,
   const Outcome outcome = exporter.Run();
   // A file that cannot be written leaves no room for others.
   if (!outcome.ok() && outcome.exit_code == ctl::kExitLocal) return outcome;
-  MSITCTL_RETURN_IF_FAILED(CheckSameRun(connection, run));
+  if (outcome.ok()) MSITCTL_RETURN_IF_FAILED(CheckSameRun(connection, run));
   const absl::Status finished = layout->Finish();
   return outcome.ok() ? context.OutcomeOf(finished) : outcome;
 }
