@@ -70,7 +70,8 @@ def test_labels_are_bounded_and_cost_nothing_when_idle(daemon: Daemon) -> None:
     print(f"runs={made} rss={grown >> 20} MiB cpu={share:.3f}")
     assert share <= CPU_SHARE_MAX
     assert grown <= RSS_BYTES_MAX
-    assert made >= 400
+    # Of the room for labels, one caller gets eleven sixteenths.
+    assert made >= 330
     assert all(e.code() == grpc.StatusCode.RESOURCE_EXHAUSTED for e in refusals)
     assert all(
         b"RUNS_EXHAUSTED" in value

@@ -33,7 +33,8 @@ class Case:
     def record(self, seed: int, tokens: range) -> None:
         """Records what the rank with this seed would."""
         acknowledged = []
-        with msitd.Client(RUN, endpoint=str(self.daemon.socket_dir)) as client:
+        endpoint = str(self.daemon.socket_dir)
+        with msitd.Client(RUN, endpoint=endpoint, if_exists="append") as client:
             for token in tokens:
                 self.ledger.begin(token)
                 for op in ops_of(SEED, RUN, 0, token):
@@ -126,7 +127,8 @@ def test_tensor_without_its_last_part_counts_only_if_a_rank_died(case: Case) -> 
 
 
 def test_tensor_that_nobody_recorded_is_found(case: Case) -> None:
-    with msitd.Client(RUN, endpoint=str(case.daemon.socket_dir)) as client:
+    endpoint = str(case.daemon.socket_dir)
+    with msitd.Client(RUN, endpoint=endpoint, if_exists="append") as client:
         client.record(b"1", op="op.0", token=TOKENS, call=0)
         client.record(b"1", op="op", token=0, call=0)
     findings = case.findings()
