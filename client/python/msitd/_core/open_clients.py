@@ -63,11 +63,12 @@ class OpenOnce:
         """Returns the client that is open already if this one is to share it."""
         run, rank = run_of(run), rank_of(rank)
         # Listeners may close a client of theirs that would be found.
-        continues = any([announce(run, rank) for announce in openings.opening])
+        # All are asked, whatever the first of them says.
+        answers = [announce(run, rank) for announce in openings.opening]
         found = _find(run, rank, endpoint)
         if found is None or if_exists == "new":
             client = super().__new__(cls)
-            client._continues = continues
+            client._continues = any(answers)
             return client
         if if_exists == "append" and type(found) is cls:
             return found
