@@ -24,6 +24,7 @@
 #include "storage/indexed_attachments.h"
 #include "storage/indexed_comparisons.h"
 #include "storage/indexed_runs.h"
+#include "storage/log_replay.h"
 #include "storage/read/stored_run_readers.h"
 #include "storage/segment/segment_reader.h"
 #include "storage/segment/segment_scanner.h"
@@ -99,9 +100,6 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
     uint64_t segment_id = 0;
     uint64_t end_bytes = 0;
   };
-  // What Recover carries from frame to frame.
-  struct Replay;
-
   // Chunks that are new and may be written; appends_ holds their runs.
   absl::StatusOr<std::vector<Admitted>> Admit(std::span<chunk::Chunk> chunks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
@@ -168,24 +166,12 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
   absl::Status RemoveDrainedSegments()
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_);
 
-  absl::Status ReplaySegment(const SegmentFile& file, Replay& replay)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
-  absl::Status ReplayFrame(File& file, FoundFrame frame, bool is_durable,
-                           Replay& replay)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
-  // Notes a frame of a deleted run. If the run is hidden but not emptied, the
-  // segment counts as used by it, so that emptying the run removes the segment.
-  absl::Status NoteGoneFrame(uint64_t segment, RunId run);
-  // Counts segments that lie behind the end of the index and are not there.
-  void CountLostSegments(const std::vector<SegmentFile>& files, Replay& replay)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
-  absl::Status CommitReplay(Replay& replay)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
   absl::Status FinishReplay(const std::vector<SegmentFile>& files,
-                            Replay& replay)
+                            const LogReplay& replay)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_, append_mu_);
   // Cuts torn tails off and removes files that never held a frame.
-  void TidySegments(const std::vector<SegmentFile>& files, const Replay& replay)
+  void TidySegments(const std::vector<SegmentFile>& files,
+                    const LogReplay& replay)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
 
   std::string PathOf(SegmentId id) const;
