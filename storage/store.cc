@@ -33,6 +33,32 @@ absl::Status CheckNoSegments(Env& env, const std::string& directory) {
   return absl::OkStatus();
 }
 
+// Refuses an index that RocksDB would take for a new one although it is not: a
+// new one would remove the files of the old one.
+absl::Status CheckIndexIsNew(Env& env, const std::string& index,
+                             const std::string& segments) {
+  MSITD_ASSIGN_OR_RETURN(const std::vector<std::string> names, env.List(index));
+  if (std::find(names.begin(), names.end(), "CURRENT") != names.end()) {
+    return absl::OkStatus();
+  }
+  return CheckNoSegments(env, segments);
+}
+
+// Adds what to do about a damaged index.
+absl::Status WithRemedy(const absl::Status& status,
+                        const std::string& directory) {
+  // RocksDB does not call a missing file corruption.
+  const bool is_missing_file =
+      absl::IsUnavailable(status) &&
+      status.message().find("No such file") != std::string_view::npos;
+  if (!absl::IsDataLoss(status) && !is_missing_file) return status;
+  return absl::Status(
+      status.code(),
+      fmt::format("{}. To make the index again from the segments, run: "
+                  "msitd-inspect rebuild --data-dir {}",
+                  Message(status), directory));
+}
+
 }  // namespace
 
 std::string SegmentDirectory(const std::string& directory) {
@@ -55,6 +81,8 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(const StoreOptions& options,
     MSITD_RETURN_IF_ERROR(env.CreateDirectory(segments));
     MSITD_RETURN_IF_ERROR(
         env.CreateDirectory(IndexDirectory(options.directory)));
+    MSITD_RETURN_IF_ERROR(
+        CheckIndexIsNew(env, IndexDirectory(options.directory), segments));
     std::unique_ptr<Ballast> ballast = MakeBallast(options, env);
     MSITD_ASSIGN_OR_RETURN(std::unique_ptr<ChunkIndex> index,
                            OpenIndex(options, env, *ballast, /*creates=*/true));
@@ -70,7 +98,8 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(const StoreOptions& options,
   };
   absl::StatusOr<std::unique_ptr<Store>> store = open();
   if (!store.ok()) {
-    return Annotate(store.status(), "open store " + options.directory);
+    return Annotate(WithRemedy(store.status(), options.directory),
+                    "open store " + options.directory);
   }
   return store;
 }

@@ -2,6 +2,8 @@
 #include "storage/inspect/inspect_command.h"
 
 #include <fmt/ostream.h>
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
 #include <ostream>
@@ -11,6 +13,7 @@
 #include "storage/env/env.h"
 #include "storage/inspect/store_check.h"
 #include "storage/inspect/store_dump.h"
+#include "storage/rebuild/index_rebuild.h"
 
 namespace msitd::storage {
 namespace {
@@ -49,13 +52,54 @@ InspectExit Verify(StoreView& store, std::ostream& out, std::ostream& err) {
   return report->problem_count == 0 ? InspectExit::kOk : InspectExit::kProblems;
 }
 
+InspectExit Rebuild(const RebuildOptions& options, std::ostream& out,
+                    std::ostream& err) {
+  // Damage is reported below; the log would name it again for each copy.
+  spdlog::set_level(spdlog::level::off);
+  // As the daemon makes its files.
+  ::umask(S_IRWXG | S_IRWXO);
+  const absl::StatusOr<RebuildReport> report =
+      RebuildIndex(options, Env::Posix(), [&out](const StoreProblem& problem) {
+        fmt::print(out, "problem file={} offset={}: {}\n", problem.file,
+                   problem.offset, problem.what);
+      });
+  if (!report.ok()) return Failed(report.status(), err);
+  fmt::print(out, "old index: {}\n",
+             report->damage.empty() ? "sound" : report->damage);
+  for (const std::string& run : report->recovered_runs) {
+    fmt::print(out, "run {}: only in segments\n", run);
+  }
+  for (const std::string& note : report->notes) {
+    fmt::print(out, "note: {}\n", note);
+  }
+  const StoreCheckReport& check = report->check;
+  fmt::print(
+      out,
+      "segments={} frames={} records={} payload_bytes={} entries={} "
+      "runs={} runs_only_in_segments={} deleted_runs={} comparisons={} "
+      "comparisons_lost={} attachments={} attachments_lost={} "
+      "summaries_without_segment={} shared={} torn={} problems={}\n",
+      check.segment_count, check.frame_count, check.record_count,
+      check.payload_bytes, check.entry_count, report->kept_run_count,
+      report->recovered_runs.size(), report->deleted_run_count,
+      report->import.comparison_count, report->import.lost_comparison_count,
+      report->import.attachment_count, report->import.lost_attachment_count,
+      report->old_entries.kept_count, check.shared_count,
+      report->torn_frame_count, check.problem_count);
+  fmt::print(out, "new index: {}\n", report->index);
+  if (!report->old_index.empty()) {
+    fmt::print(out, "old index kept in: {}\n", report->old_index);
+  }
+  return report->is_complete() ? InspectExit::kOk : InspectExit::kProblems;
+}
+
 }  // namespace
 
 InspectExit RunInspect(int argc, const char* const* argv, std::ostream& out,
                        std::ostream& err) {
   CLI::App app(
-      "Looks into the store of msitd, also while a daemon has it open. Nothing "
-      "is written to it.",
+      "Looks into the store of msitd, also while a daemon has it open. Only "
+      "rebuild writes to it.",
       "msitd-inspect");
   std::string directory = "/var/lib/msitd";
   app.add_option("--data-dir", directory, "Directory of the store")
@@ -70,6 +114,22 @@ InspectExit RunInspect(int argc, const char* const* argv, std::ostream& out,
   const CLI::App* dump =
       app.add_subcommand("dump", "Print segments, frames and records");
   const CLI::App* runs = app.add_subcommand("runs", "Print the runs");
+  CLI::App* rebuild = app.add_subcommand(
+      "rebuild",
+      "Make the index again from the segments, after it was damaged or lost. "
+      "The daemon must be stopped. What can be read of the old index is taken "
+      "over: runs with their labels and owners, comparisons, attachments. The "
+      "new index is checked against every frame, then takes the place of the "
+      "old one, which is kept as index.damaged-N");
+  RebuildOptions rebuild_options;
+  rebuild->add_option("--to", rebuild_options.target,
+                      "Write the new index to this directory, which must not "
+                      "exist or be empty, and leave the store as it is");
+  rebuild->footer(
+      "Example: systemctl stop msitd && sudo -u msitd msitd-inspect rebuild\n"
+      "Exit codes: 0 all of the store can be read again, 1 the index was "
+      "rebuilt, but something is lost or may be (see the lines that begin with "
+      "note, run or problem), 2 usage, 3 not rebuilt: the store is as it was");
   app.footer(
       "Example: msitd-inspect verify --data-dir /var/lib/msitd\n"
       "Exit codes: 0 fine, 1 problems found, 2 usage, 3 the store cannot be "
@@ -80,6 +140,10 @@ InspectExit RunInspect(int argc, const char* const* argv, std::ostream& out,
   } catch (const CLI::ParseError& error) {
     return app.exit(error, out, err) == 0 ? InspectExit::kOk
                                           : InspectExit::kUsage;
+  }
+  if (rebuild->parsed()) {
+    rebuild_options.directory = directory;
+    return Rebuild(rebuild_options, out, err);
   }
   absl::StatusOr<StoreView> store = StoreView::Open(directory, Env::Posix());
   if (!store.ok()) return Failed(store.status(), err);

@@ -78,12 +78,25 @@ absl::StatusOr<StoreView> StoreView::Open(const std::string& directory,
   }
   StoreView view(directory, env, std::move(lock), std::move(scratch),
                  std::move(index));
-  MSITD_ASSIGN_OR_RETURN(view.segments_,
-                         ListSegments(env, SegmentDirectory(directory),
-                                      /*may_vanish=*/true));
-  view.known_ends_ = KnownEnds(view.segments_, view.index().store_id());
-  MSITD_ASSIGN_OR_RETURN(view.position_, view.index().Position());
+  MSITD_RETURN_IF_ERROR(view.Load());
   return view;
+}
+
+absl::StatusOr<StoreView> StoreView::Over(const std::string& directory,
+                                          Env& env, DirectoryLock lock,
+                                          std::unique_ptr<ChunkIndex> index) {
+  StoreView view(directory, env, std::move(lock), nullptr, std::move(index));
+  MSITD_RETURN_IF_ERROR(view.Load());
+  return view;
+}
+
+absl::Status StoreView::Load() {
+  MSITD_ASSIGN_OR_RETURN(segments_,
+                         ListSegments(*env_, SegmentDirectory(directory_),
+                                      /*may_vanish=*/true));
+  known_ends_ = KnownEnds(segments_, index_->store_id());
+  MSITD_ASSIGN_OR_RETURN(position_, index_->Position());
+  return absl::OkStatus();
 }
 
 std::string StoreView::segment_directory() const {

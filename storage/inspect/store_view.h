@@ -36,6 +36,12 @@ class StoreView {
   // files of a live view.
   static absl::StatusOr<StoreView> Open(const std::string& directory, Env& env);
 
+  // Views a store through another index than its own, one that may be written
+  // to. `lock` is an exclusive one of the store.
+  static absl::StatusOr<StoreView> Over(const std::string& directory, Env& env,
+                                        DirectoryLock lock,
+                                        std::unique_ptr<ChunkIndex> index);
+
   bool is_live() const { return !lock_.has_value(); }
   // Another view of the same store, as it is now.
   absl::StatusOr<StoreView> Again() const { return Open(directory_, *env_); }
@@ -72,6 +78,9 @@ class StoreView {
         lock_(std::move(lock)),
         scratch_(std::move(scratch)),
         index_(std::move(index)) {}
+
+  // Reads what the view has besides the index.
+  absl::Status Load();
 
   std::string directory_;
   Env* env_;

@@ -61,6 +61,14 @@ class IndexDb {
     bool read_only = false;
     // All tables are open on return, however many files that takes.
     bool opens_all_tables = false;
+    // How a damaged log of the database is read. By default, what follows the
+    // damage is taken for the torn end of the log.
+    enum class LogDamage {
+      kEndsLog,
+      kRefused,  // Open fails, unless the log only ends inside a record.
+      kSkipped,  // So are missing tables, until they are read.
+    };
+    LogDamage log_damage = LogDamage::kEndsLog;
     // `env` is told of operations on files; `ballast` lends its room once the
     // disk is full. Both outlive the database; null for none.
     Env* env = nullptr;

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "storage/index/db/index_db.h"
+
+namespace msitd::storage {
+
+// Reads what can be read of an index that may be damaged. It works on copies,
+// so the index stays as it is.
+//
+// Two copies are read. The first is the database as its manifest describes it:
+// if a table can be read there from end to end, that is all there was, and
+// nothing that was deleted. Otherwise the entries before the first and after
+// the last damaged block are read there. The second copy is made only if the
+// first one is not enough: its manifest is made again from all files that are
+// sound. It has the entries of a database whose manifest is lost, but it may
+// also have entries that had been deleted.
+//
+// Thread-compatible.
+class IndexSalvage {
+ public:
+  // Copies go to `scratch`, a directory that does not exist and that goes with
+  // the object. Damage is not an error, and neither is an index that does not
+  // exist: then there are no entries.
+  //
+  // Errors: those of making the copies.
+  static absl::StatusOr<std::unique_ptr<IndexSalvage>> Open(
+      const std::string& index_directory, const std::string& scratch);
+  ~IndexSalvage();
+
+  // False if there is no database at all.
+  bool exists() const { return exists_; }
+  // Why the index is not sound; empty if it is.
+  const std::string& damage() const { return damage_; }
+
+  // True if ForEach visits all entries that the table had and no others.
+  bool IsComplete(Table table);
+
+  // Calls `visit` for each entry whose key begins with `prefix`. An entry may
+  // be visited twice; then the later visit has the newer value. Errors are
+  // those of `visit`, and UNAVAILABLE if no copy can be made.
+  absl::Status ForEach(
+      Table table, std::string_view prefix,
+      absl::FunctionRef<absl::Status(std::string_view, std::string_view)>
+          visit);
+
+  // Returns one value; nothing if there is no such entry or it cannot be read.
+  std::optional<std::string> Get(Table table, std::string_view key);
+
+ private:
+  explicit IndexSalvage(std::string index_directory, std::string scratch)
+      : index_directory_(std::move(index_directory)),
+        scratch_(std::move(scratch)) {}
+
+  absl::Status OpenCopy();
+  // Makes the second copy, once.
+  absl::Status Repair();
+  void AddDamage(std::string_view what);
+
+  const std::string index_directory_;
+  const std::string scratch_;
+  bool exists_ = false;
+  std::string damage_;
+  std::unique_ptr<IndexDb> as_is_;  // Null: it cannot be opened.
+  bool is_as_is_proven_ = false;
+  bool has_repaired_ = false;
+  std::unique_ptr<IndexDb> repaired_;
+  std::optional<bool> is_complete_[kTableCount];
+};
+
+}  // namespace msitd::storage
