@@ -64,8 +64,10 @@ InspectExit Rebuild(const RebuildOptions& options, std::ostream& out,
                    problem.offset, problem.what);
       });
   if (!report.ok()) return Failed(report.status(), err);
-  fmt::print(out, "old index: {}\n",
-             report->damage.empty() ? "sound" : report->damage);
+  if (report->damage.empty()) fmt::print(out, "old index: sound\n");
+  for (const std::string& damage : report->damage) {
+    fmt::print(out, "old index: {}\n", damage);
+  }
   for (const std::string& run : report->recovered_runs) {
     fmt::print(out, "run {}: only in segments\n", run);
   }

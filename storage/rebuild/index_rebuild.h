@@ -23,8 +23,8 @@ struct RebuildOptions {
 };
 
 struct RebuildReport {
-  // Why the old index is not sound; empty if it is.
-  std::string damage;
+  // What is wrong with the old index; empty if nothing is.
+  std::vector<std::string> damage;
   uint64_t kept_run_count = 0;  // With their settings.
   // Names of the runs that only the segments have.
   std::vector<std::string> recovered_runs;

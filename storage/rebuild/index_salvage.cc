@@ -4,6 +4,7 @@
 #include <rocksdb/iterator.h>
 #include <rocksdb/options.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -55,17 +56,27 @@ absl::StatusOr<std::unique_ptr<IndexSalvage>> IndexSalvage::Open(
 
 IndexSalvage::~IndexSalvage() {
   as_is_.reset();
-  repaired_.reset();
+  merged_.reset();
   std::error_code ignored;
   std::filesystem::remove_all(scratch_, ignored);
 }
 
 void IndexSalvage::AddDamage(std::string_view what) {
-  if (damage_.empty()) damage_ = what;
+  std::string text(what);
+  // Name the files of the index, not those of the copy.
+  for (const std::string& copy : {AsIs(), Merged()}) {
+    for (size_t at = text.find(copy); at != std::string::npos;
+         at = text.find(copy, at + index_directory_.size())) {
+      text.replace(at, copy.size(), index_directory_);
+    }
+  }
+  if (std::find(damage_.begin(), damage_.end(), text) == damage_.end()) {
+    damage_.push_back(std::move(text));
+  }
 }
 
 absl::Status IndexSalvage::OpenCopy() {
-  const std::string copy = scratch_ + "/as-is";
+  const std::string copy = AsIs();
   MSITD_ASSIGN_OR_RETURN(exists_, CopyDamagedDatabase(index_directory_, copy));
   if (!exists_) {
     AddDamage("there is no index");
@@ -86,26 +97,19 @@ absl::Status IndexSalvage::OpenCopy() {
   return absl::OkStatus();
 }
 
-absl::Status IndexSalvage::Repair() {
-  if (std::exchange(has_repaired_, true) || !exists_) return absl::OkStatus();
-  const std::string copy = scratch_ + "/repaired";
-  const absl::StatusOr<int> lost =
-      CopyAndRepairDatabase(index_directory_, copy);
-  if (!lost.ok()) {
-    AddDamage(Message(lost.status()));
-    return absl::IsResourceExhausted(lost.status()) ? lost.status()
-                                                    : absl::OkStatus();
+absl::Status IndexSalvage::Merge() {
+  if (std::exchange(has_merged_, true) || !exists_) return absl::OkStatus();
+  const std::string copy = Merged();
+  const absl::StatusOr<std::vector<std::string>> unread =
+      MergeReadableFiles(index_directory_, copy);
+  if (!unread.ok()) {
+    AddDamage(Message(unread.status()));
+    return absl::IsResourceExhausted(unread.status()) ? unread.status()
+                                                      : absl::OkStatus();
   }
-  if (*lost > 0) AddDamage(fmt::format("{} tables cannot be read", *lost));
-  auto opened =
-      IndexDb::Open({.directory = copy,
-                     .read_only = true,
-                     .log_damage = IndexDb::Options::LogDamage::kSkipped});
-  if (opened.ok()) {
-    repaired_ = *std::move(opened);
-  } else {
-    AddDamage(Message(opened.status()));
-  }
+  for (const std::string& file : *unread) AddDamage(file);
+  MSITD_ASSIGN_OR_RETURN(merged_,
+                         IndexDb::Open({.directory = copy, .read_only = true}));
   return absl::OkStatus();
 }
 
@@ -129,10 +133,14 @@ absl::Status IndexSalvage::ForEach(Table table, std::string_view prefix,
   if (!exists_) return absl::OkStatus();
   rocksdb::Status damage;
   if (!IsComplete(table)) {
-    MSITD_RETURN_IF_ERROR(Repair());
-    if (repaired_ != nullptr) {
-      MSITD_RETURN_IF_ERROR(
-          VisitAround(*repaired_, table, prefix, damage, visit));
+    MSITD_RETURN_IF_ERROR(Merge());
+    if (merged_ != nullptr) {
+      MSITD_RETURN_IF_ERROR(VisitAround(
+          *merged_, table, prefix, damage,
+          [&visit](std::string_view key, std::string_view version) {
+            const auto value = DecodeVersion(version);
+            return value.has_value() ? visit(key, *value) : absl::OkStatus();
+          }));
     }
   }
   if (as_is_ == nullptr) return absl::OkStatus();
@@ -146,9 +154,12 @@ std::optional<std::string> IndexSalvage::Get(Table table,
     auto value = as_is_->Get(table, key);
     if (value.ok() && (value->has_value() || IsComplete(table))) return *value;
   }
-  if (!Repair().ok() || repaired_ == nullptr) return std::nullopt;
-  const auto value = repaired_->Get(table, key);
-  return value.ok() ? *value : std::nullopt;
+  if (!Merge().ok() || merged_ == nullptr) return std::nullopt;
+  const auto version = merged_->Get(table, key);
+  if (!version.ok() || !version->has_value()) return std::nullopt;
+  const auto value = DecodeVersion(**version);
+  if (!value.has_value()) return std::nullopt;
+  return std::string(*value);
 }
 
 }  // namespace msitd::storage

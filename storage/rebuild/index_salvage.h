@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -20,9 +22,9 @@ namespace msitd::storage {
 // if a table can be read there from end to end, that is all there was, and
 // nothing that was deleted. Otherwise the entries before the first and after
 // the last damaged block are read there. The second copy is made only if the
-// first one is not enough: its manifest is made again from all files that are
-// sound. It has the entries of a database whose manifest is lost, but it may
-// also have entries that had been deleted.
+// first one is not enough: it is merged from all files that can be read. It has
+// the entries of a database whose manifest is lost, but it may also have
+// entries that had been deleted.
 //
 // Thread-compatible.
 class IndexSalvage {
@@ -38,8 +40,8 @@ class IndexSalvage {
 
   // False if there is no database at all.
   bool exists() const { return exists_; }
-  // Why the index is not sound; empty if it is.
-  const std::string& damage() const { return damage_; }
+  // What is wrong with the index, as far as it is known; empty if nothing is.
+  const std::vector<std::string>& damage() const { return damage_; }
 
   // True if ForEach visits all entries that the table had and no others.
   bool IsComplete(Table table);
@@ -62,17 +64,19 @@ class IndexSalvage {
 
   absl::Status OpenCopy();
   // Makes the second copy, once.
-  absl::Status Repair();
+  absl::Status Merge();
   void AddDamage(std::string_view what);
+  std::string AsIs() const { return scratch_ + "/as-is"; }
+  std::string Merged() const { return scratch_ + "/merged"; }
 
   const std::string index_directory_;
   const std::string scratch_;
   bool exists_ = false;
-  std::string damage_;
+  std::vector<std::string> damage_;
   std::unique_ptr<IndexDb> as_is_;  // Null: it cannot be opened.
   bool is_as_is_proven_ = false;
-  bool has_repaired_ = false;
-  std::unique_ptr<IndexDb> repaired_;
+  bool has_merged_ = false;
+  std::unique_ptr<IndexDb> merged_;
   std::optional<bool> is_complete_[kTableCount];
 };
 

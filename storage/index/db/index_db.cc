@@ -138,6 +138,10 @@ absl::Status IndexCorrupt(std::string_view table) {
                     "index: an entry of table {} cannot be read", table);
 }
 
+std::string_view TableName(Table table) {
+  return kTableNames[static_cast<size_t>(table)];
+}
+
 class IndexDb::CompactionCounter final : public rocksdb::EventListener {
  public:
   explicit CompactionCounter(CompactionCounters& counters)

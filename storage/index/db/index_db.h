@@ -42,6 +42,9 @@ enum class Table : int {
 };
 inline constexpr int kTableCount = 7;
 
+// The name of the column family.
+std::string_view TableName(Table table);
+
 // The RocksDB database below the index.
 //
 // Entries that can be rebuilt from frames are written without RocksDB's log.
@@ -66,7 +69,7 @@ class IndexDb {
     enum class LogDamage {
       kEndsLog,
       kRefused,  // Open fails, unless the log only ends inside a record.
-      kSkipped,  // So are missing tables, until they are read.
+      kSkipped,  // So are other faults, until the table that has them is read.
     };
     LogDamage log_damage = LogDamage::kEndsLog;
     // `env` is told of operations on files; `ballast` lends its room once the

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/rebuild/index_rebuild.h"
 
+#include <rocksdb/write_batch.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -11,7 +13,10 @@
 #include <set>
 #include <sstream>
 
+#include "protos/base/byte_codec.h"
 #include "protos/base/resource_name.h"
+#include "storage/index/db/index_db.h"
+#include "storage/index/db/index_value.h"
 #include "storage/inspect/inspect_command.h"
 #include "tests/support/fault_env.h"
 #include "tests/unit/storage/store_fixture.h"
@@ -180,7 +185,7 @@ TEST_F(IndexRebuildTest, ASoundIndexIsRebuiltAsItWas) {
   EXPECT_THAT(report.notes, IsEmpty());
   EXPECT_THAT(problems_, IsEmpty());
   EXPECT_TRUE(report.is_complete());
-  EXPECT_EQ(report.damage, "");
+  EXPECT_THAT(report.damage, IsEmpty());
   EXPECT_EQ(report.kept_run_count, 2u);
   EXPECT_EQ(report.deleted_run_count, 1u);
   EXPECT_EQ(report.import.comparison_count, 1u);
@@ -235,6 +240,456 @@ TEST_F(IndexRebuildTest, ALostIndexIsRebuiltFromTheSegments) {
   const auto next = store_->runs().CreateRun({"next", 0, {}});
   ASSERT_TRUE(next.ok()) << next.status();
   EXPECT_EQ(static_cast<uint64_t>(next->id), 4u);
+}
+
+TEST_F(IndexRebuildTest, AnyDamageToTheIndexLeavesEveryTensorReadable) {
+  // Each damages the files of the index whose names contain the text.
+  struct Damage {
+    std::string files;
+    std::string what;
+    std::function<void(const fs::path&, std::mt19937&)> apply;
+  };
+  const auto remove = [](const fs::path& path, std::mt19937&) {
+    fs::remove(path);
+  };
+  const auto empty = [](const fs::path& path, std::mt19937&) {
+    fs::resize_file(path, 0);
+  };
+  const auto cut = [](const fs::path& path, std::mt19937& random) {
+    const uint64_t size = fs::file_size(path);
+    fs::resize_file(path, size == 0 ? 0 : random() % size);
+  };
+  const auto flip = [](const fs::path& path, std::mt19937& random) {
+    std::string bytes = ReadFile(path);
+    if (bytes.empty()) return;
+    for (int i = 0; i < 3; ++i) {
+      bytes[random() % bytes.size()] ^= static_cast<char>(1 + random() % 255);
+    }
+    WriteFile(path, bytes);
+  };
+  const auto garbage = [](const fs::path& path, std::mt19937& random) {
+    std::string bytes(fs::file_size(path), '\0');
+    for (char& byte : bytes) byte = static_cast<char>(random());
+    WriteFile(path, bytes);
+  };
+  std::vector<Damage> damages;
+  for (const char* const files : {"CURRENT", "MANIFEST", ".sst", ".log", ""}) {
+    damages.push_back({files, "removed", remove});
+    damages.push_back({files, "emptied", empty});
+    damages.push_back({files, "cut", cut});
+    damages.push_back({files, "flipped", flip});
+    damages.push_back({files, "garbage", garbage});
+  }
+  Env& env = Env::Fleeting();
+  std::mt19937 random(20);
+  for (const bool crashes : {false, true}) {
+    options_.directory = dir_ / (crashes ? "crashed" : "closed");
+    tensors_.clear();
+    closes_between_ = true;
+    Fill();
+    if (crashes) {
+      Drop();
+    } else {
+      Close();
+    }
+    const std::string original = options_.directory;
+    for (const Damage& damage : damages) {
+      // Some damage hits one file, some hits all of them.
+      for (const bool hits_all : {false, true}) {
+        SCOPED_TRACE(fmt::format("{} {} {} {}", original, damage.files,
+                                 damage.what, hits_all ? "all" : "one"));
+        options_.directory = original + "-copy";
+        fs::copy(original, options_.directory, fs::copy_options::recursive);
+        std::vector<fs::path> files = IndexFiles(damage.files);
+        if (!hits_all && !files.empty()) {
+          files = {files[random() % files.size()]};
+        }
+        for (const fs::path& path : files) damage.apply(path, random);
+        const auto report = TryRebuild(env);
+        ASSERT_TRUE(report.ok()) << report.status();
+        EXPECT_THAT(problems_, IsEmpty());
+        ASSERT_TRUE(TryOpen(env).ok());
+        ExpectAllTensors();
+        if (report->is_complete()) ExpectEverything();
+        if (store_->runs().GetRun("gone").ok()) {
+          EXPECT_THAT(report->notes,
+                      ::testing::Contains(HasSubstr("deleted runs may be")));
+        }
+        Close();
+        const auto again = TryRebuild(env);
+        ASSERT_TRUE(again.ok()) << again.status();
+        EXPECT_THAT(again->notes, IsEmpty());
+        EXPECT_THAT(again->damage, IsEmpty());
+        EXPECT_EQ(again->check.entry_count, report->check.entry_count);
+        EXPECT_EQ(again->import.comparison_count,
+                  report->import.comparison_count);
+        EXPECT_THAT(again->recovered_runs, IsEmpty());
+        ASSERT_TRUE(TryOpen(env).ok());
+        ExpectAllTensors();
+        Drop();
+        fs::remove_all(options_.directory);
+        if (HasFatalFailure()) return;
+      }
+    }
+    options_.directory = original;
+  }
+}
+
+TEST_F(IndexRebuildTest, WithItsRunTableTheIndexKeepsSettingsAndDeletions) {
+  Fill();
+  Close();
+  // The manifest describes which tables there are; they are all sound.
+  for (const fs::path& path : IndexFiles("CURRENT")) fs::remove(path);
+  const RebuildReport report = Rebuild();
+  EXPECT_THAT(report.notes, IsEmpty());
+  EXPECT_TRUE(report.is_complete());
+  Open();
+  ExpectEverything();
+}
+
+TEST_F(IndexRebuildTest, WithoutAManifestSettingsAndComparisonsAreFound) {
+  Fill();
+  Close();
+  for (const fs::path& path : IndexFiles("MANIFEST")) fs::remove(path);
+  const RebuildReport report = Rebuild();
+  EXPECT_FALSE(report.is_complete());
+  EXPECT_EQ(report.kept_run_count, 2u)
+      << ::testing::PrintToString(report.damage);
+  EXPECT_THAT(problems_, IsEmpty());
+  Open();
+  ExpectAllTensors();
+  EXPECT_EQ(store_->runs().GetRun("golden")->spec.owner, "uid:7");
+  EXPECT_TRUE(*store_->comparisons().GetComparisonRows(comparison_, 0, 1000) ==
+              rows_);
+}
+
+TEST_F(IndexRebuildTest, RunsOfALostLogAreNotTakenForDeletedOnes) {
+  OpenWithRun("old");
+  ASSERT_TRUE(Append({MakeTensor("old", 0, "op", 100)}).ok());
+  Close();
+  Open();
+  ASSERT_TRUE(store_->runs().CreateRun({"new", 0, {}}).ok());
+  const TestTensor tensor = MakeTensor("new", 0, "op", 100);
+  ASSERT_TRUE(Append(TestChunks(5, 0, {tensor})).ok());
+  Drop();
+  for (const fs::path& path : IndexFiles(".log")) fs::resize_file(path, 0);
+  const RebuildReport report = Rebuild();
+  EXPECT_THAT(report.recovered_runs, ElementsAre("new"));
+  EXPECT_FALSE(report.is_complete());
+  Open();
+  ExpectStored(tensor);
+}
+
+TEST_F(IndexRebuildTest, OfRunsWithOneNameOnlyTheLastIsThere) {
+  OpenWithRun("r");
+  ASSERT_TRUE(store_->runs().CreateRun({"other", 0, {}}).ok());
+  ASSERT_TRUE(Append({MakeTensor("other", 0, "op", 100)}).ok());
+  ASSERT_TRUE(
+      Append(TestChunks(5, 0, {MakeTensor("r", 0, "early", 100)})).ok());
+  ASSERT_TRUE(store_->runs().DeleteRun("r").ok());
+  ASSERT_TRUE(store_->runs().CreateRun({"r", 0, {}}).ok());
+  ASSERT_TRUE(Append(TestChunks(6, 0, {MakeTensor("r", 0, "late", 100)})).ok());
+  Close();
+  fs::remove_all(index());
+  const RebuildReport report = Rebuild();
+  EXPECT_EQ(report.deleted_run_count, 1u);
+  EXPECT_THAT(report.recovered_runs, UnorderedElementsAre("other", "r"));
+  Open();
+  EXPECT_THAT(ScanOps("r"), ElementsAre("late"));
+}
+
+// Bytes that were shared or given up leave holes.
+class RebuildHolesTest : public IndexRebuildTest {
+ protected:
+  static constexpr uint64_t kBytes = 10 * 4096;
+
+  RebuildHolesTest() { options_.segment_bytes_max = 3 * 11 * 4096; }
+
+  TestTensor Weights(int64_t token) {
+    return MakeTensor("r", token, "weights", kBytes, 9999);
+  }
+  TestTensor Other(int64_t token) {
+    return MakeTensor("r", token, "other", kBytes,
+                      static_cast<uint32_t>(1 + token));
+  }
+
+  void FillTokens(int64_t count) {
+    OpenWithRun("r");
+    for (int64_t token = 0; token < count; ++token) {
+      const TestTensor weights = Weights(token);
+      ASSERT_TRUE(
+          Append({weights, MakeAlias(weights, "view"), Other(token)}).ok());
+    }
+    Close();
+    Open();
+  }
+
+  void ShareAll() {
+    uint64_t bytes = 0;
+    for (int i = 0; i < 1000; ++i) {
+      const auto step = store_->upkeep().Share();
+      ASSERT_TRUE(step.ok()) << step.status();
+      bytes += step->shared_bytes;
+      if (step->is_done) break;
+    }
+    EXPECT_GT(bytes, 0u);
+  }
+
+  void RetainTokens(int64_t count) {
+    const RetentionPolicy policy{.run = {.token_count = count}};
+    for (int i = 0; i < 1000; ++i) {
+      const auto step = store_->upkeep().Retain(policy);
+      ASSERT_TRUE(step.ok()) << step.status();
+      if (step->is_done) return;
+    }
+    FAIL() << "retention does not end";
+  }
+
+  void ExpectGivenUp(const TestTensor& tensor) {
+    const auto info = read_->GetTensor(tensor.key);
+    ASSERT_TRUE(info.ok()) << info.status();
+    EXPECT_EQ(info->hash, chunk::HashBytes(tensor.bytes));
+    const auto bytes = Read(tensor.key);
+    EXPECT_EQ(Reason(bytes.status()), "TENSOR_EXPIRED") << bytes.status();
+  }
+};
+
+TEST_F(RebuildHolesTest, SharedBytesAreFoundAgain) {
+  constexpr int64_t kTokens = 8;
+  FillTokens(kTokens);
+  ShareAll();
+  Close();
+  for (const bool loses_index : {false, true}) {
+    SCOPED_TRACE(loses_index);
+    if (loses_index) fs::remove_all(index());
+    const RebuildReport report = Rebuild();
+    EXPECT_THAT(problems_, IsEmpty());
+    EXPECT_EQ(report.lost_marks.shared_count, loses_index ? 1u : 0u);
+    EXPECT_EQ(report.is_complete(), !loses_index);
+    Open();
+    for (int64_t token = 0; token < kTokens; ++token) {
+      SCOPED_TRACE(token);
+      ExpectStored(Weights(token));
+      ExpectStored(MakeAlias(Weights(token), "view"));
+      ExpectStored(Other(token));
+    }
+    Close();
+  }
+}
+
+TEST_F(RebuildHolesTest, BytesThatWereGivenUpStayGivenUp) {
+  constexpr int64_t kTokens = 12;
+  constexpr int64_t kKept = 4;
+  FillTokens(kTokens);
+  ShareAll();
+  RetainTokens(kKept);
+  const uint64_t expired = store_->runs().GetRun("r")->counters.expired_bytes;
+  EXPECT_GT(expired, 0u);
+  Close();
+  EXPECT_FALSE(fs::exists(SegmentPath(1)));
+  const std::string original = options_.directory;
+  for (const bool loses_index : {false, true}) {
+    SCOPED_TRACE(loses_index);
+    options_.directory = original + "-copy";
+    fs::copy(original, options_.directory, fs::copy_options::recursive);
+    if (loses_index) fs::remove_all(index());
+    const RebuildReport report = Rebuild();
+    EXPECT_THAT(problems_, IsEmpty());
+    EXPECT_EQ(report.is_complete(), !loses_index);
+    Open();
+    for (int64_t token = 0; token < kTokens; ++token) {
+      SCOPED_TRACE(token);
+      if (token >= kTokens - kKept) {
+        ExpectStored(Weights(token));
+        ExpectStored(Other(token));
+      } else if (!loses_index || read_->GetTensor(Other(token).key).ok()) {
+        ExpectGivenUp(Other(token));
+      }
+    }
+    const auto run = store_->runs().GetRun("r");
+    EXPECT_EQ(store_->upkeep().Stats().missing.count, 0u);
+    if (!loses_index) {
+      EXPECT_GT(report.old_entries.kept_count, 0u);
+      EXPECT_EQ(run->counters.expired_bytes, expired);
+      EXPECT_EQ(run->counters.payload_bytes, 2 * kTokens * kBytes);
+      EXPECT_EQ(run->counters.tensor_count, 3u * kTokens);
+      EXPECT_EQ(ScanKeys("r").size(), 3u * kTokens);
+    }
+    Close();
+    fs::remove_all(options_.directory);
+  }
+}
+
+TEST_F(IndexRebuildTest, DamagedSegmentsAreReportedAndTheRestIsReadable) {
+  Fill();
+  Close();
+  // The head of the second frame.
+  {
+    std::fstream file(SegmentPath(1), std::ios::in | std::ios::out);
+    const uint64_t frame = ReadFile(SegmentPath(1)).find("MSTC", 8192);
+    ASSERT_NE(frame, std::string::npos);
+    file.seekp(static_cast<std::streamoff>(frame) + 200);
+    file << "damaged";
+  }
+  fs::remove_all(index());
+  const RebuildReport report = Rebuild();
+  EXPECT_FALSE(report.is_complete());
+  EXPECT_EQ(report.check.problem_count, 1u);
+  EXPECT_THAT(problems_, ElementsAre(HasSubstr("no frame for")));
+  Open();
+  size_t found = 0;
+  for (const TestTensor& tensor : tensors_) {
+    if (!read_->GetTensor(tensor.key).ok()) continue;
+    ++found;
+    ExpectStored(tensor);
+  }
+  EXPECT_EQ(found, tensors_.size() - 6);
+}
+
+TEST_F(IndexRebuildTest, DamagedAttachmentsAndRowsAreLeftOut) {
+  Fill();
+  Close();
+  {
+    auto db = IndexDb::Open({.directory = index()});
+    ASSERT_TRUE(db.ok()) << db.status();
+    rocksdb::WriteBatch batch;
+    const std::string id = BigEndianKey(1);
+    (*db)->Put(batch, Table::kRun, "b" + id + BigEndianKey(1), "other bytes");
+    (*db)->Put(batch, Table::kComparison, "b" + id + BigEndianKey(2), "?");
+    ASSERT_TRUE((*db)->WriteDurable(batch).ok());
+    ASSERT_TRUE((*db)->Flush().ok());
+  }
+  const RebuildReport report = Rebuild();
+  EXPECT_EQ(report.import.lost_attachment_count, 1u);
+  EXPECT_EQ(report.import.cut_comparison_count, 1u);
+  EXPECT_FALSE(report.is_complete());
+  EXPECT_THAT(problems_, IsEmpty());
+  Open();
+  ExpectAllTensors();
+  EXPECT_THAT(*store_->attachments().ListAttachments("golden", "", 10), IsEmpty());
+  const auto rows =
+      store_->comparisons().GetComparisonRows(comparison_, 0, 999);
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ(rows->size(), 2 * kRowsMax);
+}
+
+TEST_F(IndexRebuildTest, AFailureAtAnyPointLeavesTheIndexAsItWas) {
+  Fill();
+  Close();
+  for (const fs::path& path : IndexFiles("MANIFEST")) fs::resize_file(path, 9);
+  const auto describe = [this] {
+    std::map<std::string, std::string> out;
+    for (const auto& entry :
+         fs::recursive_directory_iterator(options_.directory)) {
+      if (!entry.is_regular_file()) continue;
+      out[entry.path().string()] = ReadFile(entry.path());
+    }
+    return out;
+  };
+  const auto before = describe();
+  FaultEnv env(Env::Fleeting());
+  env.CountIndex();
+  int failures = 0;
+  for (uint64_t number = 1;; number += number < 40 ? 1 : 7) {
+    SCOPED_TRACE(number);
+    env.FailAt(number, absl::ResourceExhaustedError("the disk is full"), true);
+    const auto report = TryRebuild(env);
+    env.StopFailing();
+    if (report.ok()) break;
+    ++failures;
+    ASSERT_TRUE(describe() == before);
+  }
+  EXPECT_GT(failures, 40);
+  ASSERT_TRUE(TryOpen(Env::Fleeting()).ok());
+  ExpectAllTensors();
+}
+
+TEST_F(IndexRebuildTest, WhatAKilledRebuildLeftIsTidiedUp) {
+  Fill();
+  Close();
+  const std::string base = options_.directory;
+  // Killed while it was building.
+  fs::create_directories(base + "/index.rebuilding/salvage/as-is");
+  EXPECT_TRUE(Rebuild().is_complete());
+  EXPECT_FALSE(fs::exists(base + "/index.rebuilding"));
+  EXPECT_TRUE(fs::exists(base + "/index.damaged-1"));
+  // Killed before the old index got its name.
+  fs::rename(base + "/index.damaged-1", base + "/index.rebuilt");
+  EXPECT_TRUE(Rebuild().is_complete());
+  EXPECT_FALSE(fs::exists(base + "/index.rebuilt"));
+  EXPECT_TRUE(fs::exists(base + "/index.damaged-2"));
+  // Killed between two renames, where names cannot be exchanged.
+  fs::rename(base + "/index", base + "/index.rebuilt");
+  EXPECT_TRUE(Rebuild().is_complete());
+  Open();
+  ExpectEverything();
+}
+
+TEST_F(IndexRebuildTest, AnotherDirectoryCanTakeTheNewIndex) {
+  Fill();
+  Close();
+  const std::string target = dir_ / "target";
+  const auto report = TryRebuild(Env::Posix(), target);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->index, target);
+  EXPECT_EQ(report->old_index, "");
+  EXPECT_FALSE(fs::exists(index().string() + ".damaged-1"));
+  EXPECT_EQ(TryRebuild(Env::Posix(), target).status().code(),
+            absl::StatusCode::kFailedPrecondition)
+      << "it is not empty";
+  fs::remove_all(index());
+  fs::rename(target, index());
+  Open();
+  ExpectEverything();
+}
+
+TEST_F(IndexRebuildTest, IsRefusedWhereItCannotHelp) {
+  EXPECT_FALSE(TryRebuild().ok()) << "there is no directory";
+  Fill();
+  EXPECT_EQ(TryRebuild().status().code(), absl::StatusCode::kFailedPrecondition)
+      << "the store is open";
+  Close();
+  {
+    auto db = IndexDb::Open({.directory = index()});
+    ASSERT_TRUE(db.ok()) << db.status();
+    std::string newer = *(*db)->Get(Table::kMeta, "store").value();
+    newer[0] = static_cast<char>(StoreVersion() + 1);
+    rocksdb::WriteBatch batch;
+    (*db)->Put(batch, Table::kMeta, "store", newer);
+    ASSERT_TRUE((*db)->WriteDurable(batch).ok());
+  }
+  const auto newer = TryRebuild();
+  EXPECT_EQ(newer.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(newer.status().message()),
+              HasSubstr("written by a newer msitd"));
+  EXPECT_FALSE(fs::exists(index().string() + ".damaged-1"));
+}
+
+TEST_F(IndexRebuildTest, TheCommandTellsWhatItDid) {
+  Fill();
+  Close();
+  const auto run = [this](std::ostringstream& out, std::ostringstream& err) {
+    const std::string option = "--data-dir=" + options_.directory;
+    const char* args[] = {"msitd-inspect", "rebuild", option.c_str()};
+    return RunInspect(3, args, out, err);
+  };
+  std::ostringstream out;
+  std::ostringstream err;
+  EXPECT_EQ(run(out, err), InspectExit::kOk) << out.str() << err.str();
+  EXPECT_THAT(out.str(), HasSubstr("old index: sound\n"));
+  EXPECT_THAT(out.str(), HasSubstr("runs=2 runs_only_in_segments=0 "
+                                   "deleted_runs=1 comparisons=1 "));
+  EXPECT_THAT(out.str(), HasSubstr("old index kept in: " + index().string() +
+                                   ".damaged-1\n"));
+  EXPECT_THAT(out.str(), Not(HasSubstr("note:")));
+  fs::remove_all(index());
+  out.str("");
+  EXPECT_EQ(run(out, err), InspectExit::kProblems);
+  EXPECT_THAT(out.str(), HasSubstr("run golden: only in segments\n"));
+  EXPECT_THAT(out.str(), HasSubstr("note: deleted runs may be back"));
+  fs::remove_all(options_.directory);
+  EXPECT_EQ(run(out, err), InspectExit::kCannotOpen);
+  EXPECT_THAT(err.str(), HasSubstr("msitd-inspect: rebuild the index of "));
 }
 
 }  // namespace
