@@ -18,10 +18,23 @@ namespace {
 
 constexpr mode_t kMode = 0640;
 
-UniqueFd OpenFile(const std::string& path) {
-  return UniqueFd(::open(path.c_str(),
-                         O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
-                         kMode));
+// O_NONBLOCK, because opening a FIFO without a reader would block the start.
+// Character devices are allowed for /dev/null and terminals.
+absl::StatusOr<UniqueFd> OpenFile(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(),
+                     O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW |
+                         O_NONBLOCK | O_NOCTTY,
+                     kMode));
+  if (!fd.valid() && errno != ENXIO) return ErrnoStatus(errno, "open " + path);
+  struct stat info {};
+  if (fd.valid() && ::fstat(fd.get(), &info) != 0) {
+    return ErrnoStatus(errno, "stat " + path);
+  }
+  if (!fd.valid() || (!S_ISREG(info.st_mode) && !S_ISCHR(info.st_mode))) {
+    return MakeStatus(absl::StatusCode::kFailedPrecondition,
+                      "audit_file {} is not a regular file", path);
+  }
+  return fd;
 }
 
 bool IsAt(int fd, const std::string& path) {
@@ -50,8 +63,7 @@ std::string ToLine(const AuditEntry& entry) {
 
 absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(
     const std::string& path) {
-  UniqueFd file = OpenFile(path);
-  if (!file.valid()) return ErrnoStatus(errno, "open " + path);
+  MSITD_ASSIGN_OR_RETURN(UniqueFd file, OpenFile(path));
   return std::unique_ptr<AuditLog>(new AuditLog(path, std::move(file)));
 }
 
@@ -73,14 +85,16 @@ void AuditLog::Add(const AuditEntry& entry) {
   std::string line = ToLine(entry);
   {
     MutexLock lock(mu_);
-    if (lines_.size() >= kLinesMax ||
-        waiting_bytes_ + line.size() > kWaitingBytesMax) {
+    if (lines_.size() < kLinesMax &&
+        waiting_bytes_ + line.size() <= kWaitingBytesMax) {
+      waiting_bytes_ += line.size();
+      lines_.push_back(std::move(line));
+      line.clear();
+    } else {
       ++lost_count_;
-      return;
     }
-    waiting_bytes_ += line.size();
-    lines_.push_back(std::move(line));
   }
+  if (!line.empty()) return ReportLoss("too many lines wait");
   changed_.NotifyAll();
 }
 
@@ -89,12 +103,25 @@ uint64_t AuditLog::lost_count() {
   return lost_count_;
 }
 
+void AuditLog::ReportLoss(std::string_view problem) {
+  if (const auto suppressed = log_limiter_.Admit()) {
+    log::Get("access")->error(
+        "audit lines are lost file='{}' error='{}' suppressed={}", path_,
+        problem, *suppressed);
+  }
+}
+
+void AuditLog::ReportRecovery(uint64_t lost_count) {
+  log::Get("access")->info("audit lines are written again file='{}' lost={}",
+                           path_, lost_count);
+}
+
 void AuditLog::Look() {
   if (file_.valid() && IsAt(file_.get(), path_)) return;
-  if (UniqueFd file = OpenFile(path_); file.valid()) {
-    file_ = std::move(file);
-    is_whole_ = true;
-  }
+  absl::StatusOr<UniqueFd> file = OpenFile(path_);
+  if (!file.ok()) return ReportLoss(Message(file.status()));
+  file_ = *std::move(file);
+  is_whole_ = true;
 }
 
 bool AuditLog::Write(std::string_view lines) {
@@ -104,7 +131,11 @@ bool AuditLog::Write(std::string_view lines) {
   while (!left.empty()) {
     const ssize_t count = ::write(file_.get(), left.data(), left.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
+    if (count <= 0) {
+      const int error = count < 0 ? errno : ENOSPC;
+      ReportLoss(Message(ErrnoStatus(error, "write audit lines")));
+      return false;
+    }
     left.remove_prefix(static_cast<size_t>(count));
     is_whole_ = left.empty();
   }
@@ -139,8 +170,12 @@ void AuditLog::Run() {
               "\n";
     }
     if (Write(text)) {
+      if (std::exchange(has_failed_, false)) {
+        ReportRecovery(lost_count - told_count);
+      }
       told_count = lost_count;
     } else {
+      has_failed_ = true;
       MutexLock lock(mu_);
       lost_count_ += lines.size();
     }

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/access/caller.h"
+#include "daemon/log/log.h"
 #include "protos/os/unique_fd.h"
 #include "protos/status/mutex.h"
 
@@ -50,7 +51,8 @@ class AuditLog {
   // Appends to the file at `path`, or makes one that the owner may read and
   // write, and the group may read. Does not follow a link at its name.
   //
-  // Errors: those of opening it.
+  // Errors: FAILED_PRECONDITION if it is neither a regular file nor a character
+  // device: a FIFO or a socket would block the daemon; those of opening it.
   static absl::StatusOr<std::unique_ptr<AuditLog>> Open(
       const std::string& path);
 
@@ -61,7 +63,8 @@ class AuditLog {
 
   void Add(const AuditEntry& entry);
 
-  // Lines that could not be written.
+  // Lines that could not be written. The log of the daemon reports the first
+  // loss at once, and when lines are written again.
   uint64_t lost_count();
 
  private:
@@ -71,10 +74,14 @@ class AuditLog {
   // Opens the file anew if another one, or none, has its name.
   void Look();
   bool Write(std::string_view lines);
+  void ReportLoss(std::string_view problem);
+  void ReportRecovery(uint64_t lost_count);
 
   const std::string path_;
   UniqueFd file_;         // Used by the thread alone.
   bool is_whole_ = true;  // Likewise: the file ends with the end of a line.
+  bool has_failed_ = false;  // Likewise: the last write failed.
+  log::Limiter log_limiter_;
 
   Mutex mu_;
   CondVar changed_;

@@ -9,12 +9,14 @@ namespace msitd::access {
 
 absl::Status Gatekeeper::Enter(const Caller& caller, const MethodRule& rule) {
   MSITD_RETURN_IF_ERROR(limits_.Enter(caller.name, RateLimits::Clock::now()));
+  if (caller.role != Role::kNone) return absl::OkStatus();
   return CheckRole(caller, rule.role, rule.method);
 }
 
 absl::Status Gatekeeper::CheckTarget(const Caller& caller,
                                      const MethodRule& rule,
                                      std::string_view target) {
+  MSITD_RETURN_IF_ERROR(CheckRole(caller, rule.role, rule.method));
   if (rule.of == MethodRule::Of::kNobody || caller.role == Role::kAdmin) {
     return absl::OkStatus();
   }

@@ -33,15 +33,18 @@ class Gatekeeper {
   explicit Gatekeeper(Parts parts)
       : parts_(std::move(parts)), limits_(parts_.calls_per_s) {}
 
-  // A call begins.
+  // A call begins; its request has not been read. A caller without any role is
+  // refused here, so that no memory is spent on requests of strangers.
   //
   // Errors: PERMISSION_DENIED (ROLE_REFUSED); RESOURCE_EXHAUSTED
   // (REQUESTS_EXHAUSTED).
   absl::Status Enter(const Caller& caller, const MethodRule& rule);
 
-  // It names what it changes. May read the store.
+  // The request has been read, and names what the call changes. Checks the role
+  // only now, so that the audit log has the target of a refused call. Every
+  // call passes here before it does anything. May read the store.
   //
-  // Errors: PERMISSION_DENIED (NOT_OWNER); those of the store.
+  // Errors: PERMISSION_DENIED (ROLE_REFUSED, NOT_OWNER); those of the store.
   absl::Status CheckTarget(const Caller& caller, const MethodRule& rule,
                            std::string_view target);
 

@@ -157,8 +157,8 @@ class AttachmentServiceImpl::WriteSink final
   }
 
   absl::Status Open(const v1::WriteAttachmentRequest::Open& open) {
+    MSITD_RETURN_IF_ERROR(pass_.CheckRequest(open));
     MSITD_ASSIGN_OR_RETURN(storage::AttachmentSpec spec, ToSpec(open));
-    MSITD_RETURN_IF_ERROR(pass_.CheckTarget(open.run()));
     MSITD_RETURN_IF_ERROR(service_.EnterWrite());
     absl::StatusOr<std::unique_ptr<storage::AttachmentWriter>> writer =
         service_.attachments_.Begin(spec);

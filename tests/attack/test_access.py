@@ -133,7 +133,7 @@ def test_runs_are_their_owners(
         last = audit(shared, tmp_path, 1)[0]
         assert last["caller"] == f"uid:{BOB}"
         assert last["reason"] == "NOT_OWNER"
-        assert last["target"] == "hers"
+        assert last["target"].split()[0] == "hers"
     alice.may("run", "pin", "hers")
     alice.may("run", "delete", "hers", "--yes")
     assert audit(shared, tmp_path, 1)[0]["method"] == "RunService.DeleteRun"
@@ -293,7 +293,7 @@ def test_the_audit_says_what_was_read_and_made(
     daemon.stop()
     lines = [json.loads(line) for line in (tmp_path / "audit").read_text().splitlines()]
     by_method = {line["method"]: line for line in lines}
-    assert by_method["ComparisonService.CreateComparison"]["target"] == "c-000001"
+    assert by_method["ComparisonService.CreateComparison"]["target"] == "c-000001 one two"
     assert by_method["RunService.CreateRun"]["target"] == "two"
     assert by_method["RunService.DeleteRun"]["code"] == "NOT_FOUND"
     assert len(by_method["RunService.DeleteRun"]["target"]) == 512
@@ -302,10 +302,10 @@ def test_the_audit_says_what_was_read_and_made(
 
 
 def test_loopback_reads_unless_told_otherwise(
-    new_daemon: Callable[[], Daemon],
+    new_daemon: Callable[[], Daemon], tmp_path: Path
 ) -> None:
     daemon = new_daemon()
-    daemon.start("--loopback-role", "reader")
+    daemon.start("--loopback-role", "reader", "--audit-file", str(tmp_path / "audit"))
     local = f"unix:{daemon.socket_dir}"
     daemon.ctl("--endpoint", local, "run", "create", "r")
     daemon.ctl("run", "list")
@@ -318,8 +318,39 @@ def test_loopback_reads_unless_told_otherwise(
         done = daemon.ctl(*words, expect=DENIED)
         assert "(ROLE_REFUSED)" in done.stderr
     daemon.stop()
+    refused = [
+        line
+        for line in map(json.loads, (tmp_path / "audit").read_text().splitlines())
+        if line.get("reason") == "ROLE_REFUSED"
+    ]
+    assert [line["target"] for line in refused] == ["r", "other", "r", "r"]
     daemon.start("--loopback-role", "none")
     assert "(ROLE_REFUSED)" in daemon.ctl("run", "list", expect=DENIED).stderr
+
+
+def test_lost_audit_lines_are_logged_at_once(
+    new_daemon: Callable[[], Daemon],
+) -> None:
+    daemon = new_daemon()
+    daemon.start("--audit-file", "/dev/full")
+    daemon.ctl("run", "create", "r")
+    deadline = time.monotonic() + 10
+    while "audit lines are lost" not in daemon.log():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert "No space left" in daemon.log()
+
+
+def test_a_fifo_as_audit_file_fails_the_start(
+    new_daemon: Callable[[], Daemon], tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "audit")
+    daemon = new_daemon()
+    begin = time.monotonic()
+    with pytest.raises(Exception):  # noqa: B017, PT011
+        daemon.start("--audit-file", str(tmp_path / "audit"))
+    assert time.monotonic() - begin < 10
+    assert "is not a regular file" in daemon.log()
 
 
 def test_calls_are_bounded(new_daemon: Callable[[], Daemon]) -> None:

@@ -34,6 +34,12 @@ inline constexpr const char* kCallerProperty = "msitd_caller";
 // Returns who calls; nobody if the server has not said so.
 access::Caller CallerOf(const grpc::ServerContextBase& context);
 
+// Returns what the audit log names as the target of a request: the values of
+// its fields that name a run, tensors, a comparison, an attachment, an archive
+// or a job, with spaces between them. Empty for a request about the whole
+// daemon.
+std::string AuditTarget(const google::protobuf::Message& request);
+
 // One call on its way through the gate. Thread-compatible.
 class CallPass {
  public:
@@ -46,20 +52,19 @@ class CallPass {
 
   const access::Caller& caller() const { return caller_; }
 
-  // Writes down a refusal for want of a role.
+  // Audits the refusal of a caller without any role.
   //
   // Errors: those of Gatekeeper::Enter.
   absl::Status Enter();
 
-  // The request is there. May read the store.
+  // The request is there, or its part that opens a stream. May read the store.
   //
   // Errors: those of Gatekeeper::CheckTarget.
   absl::Status CheckRequest(const google::protobuf::Message& request);
-  absl::Status CheckTarget(std::string_view target);
 
-  // Keeps what a message names, if nothing is named yet: the request of a call
-  // that changes nothing, or the answer of one that makes something.
-  void NoteTarget(const google::protobuf::Message& message);
+  // Replaces the target if the answer names something else, such as what the
+  // call has made.
+  void NoteAnswer(const google::protobuf::Message& answer);
 
   // It has ended, or was refused. Does not block.
   void Note(const absl::Status& status) {

@@ -67,7 +67,7 @@ class CallMessages {
   size_t Encode();
 
   // The answer may name what was made.
-  void NoteAnswer() { pass_.NoteTarget(response_); }
+  void NoteAnswer() { pass_.NoteAnswer(response_); }
 
   grpc::ByteBuffer& request_bytes() { return request_bytes_; }
   const grpc::ByteBuffer& response_bytes() const { return response_bytes_; }

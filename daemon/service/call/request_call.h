@@ -204,7 +204,11 @@ class StreamRequestCall final : public RequestCall {
     const absl::Status status =
         ParseRequest(message_bytes_, kStreamRequestBytesMax, request);
     if (!status.ok()) return Finish(ToGrpcStatus(status));
-    pass_.NoteTarget(request);
+    if (const absl::Status refused = pass_.CheckRequest(request);
+        !refused.ok()) {
+      pass_.Note(refused);
+      return Finish(ToGrpcStatus(refused));
+    }
     writer_ = make_(&context(), &request);
     // Before its first write can end.
     SetReactor(*writer_);

@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/access/audit_log.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <thread>
 #include <vector>
 
+#include "daemon/log/log.h"
 #include "protos/status/status.h"
 #include "tests/support/temp_dir.h"
 
@@ -20,6 +26,7 @@ namespace msitd::access {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 std::vector<std::string> TargetsIn(const std::string& path) {
   std::ifstream file(path);
@@ -93,6 +100,65 @@ TEST(AuditLogTest, ALinkIsNotFollowed) {
   ASSERT_EQ(::symlink((directory / "elsewhere").c_str(), path.c_str()), 0);
   EXPECT_FALSE(AuditLog::Open(path).ok());
   EXPECT_NE(::access((directory / "elsewhere").c_str(), F_OK), 0);
+}
+
+TEST(AuditLogTest, AFifoIsRefusedAtOnce) {
+  const testing::TempDir directory;
+  const std::string path = directory / "audit";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  // Without a reader, and with one.
+  for (const bool has_reader : {false, true}) {
+    const int reader =
+        has_reader ? ::open(path.c_str(), O_RDONLY | O_NONBLOCK) : -1;
+    const auto log = AuditLog::Open(path);
+    EXPECT_EQ(log.status().code(), absl::StatusCode::kFailedPrecondition)
+        << log.status();
+    if (reader >= 0) ::close(reader);
+  }
+}
+
+// Bounds the size of files that this process writes, as a full disk does.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    ::signal(SIGXFSZ, SIG_IGN);
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST(AuditLogTest, LossAndItsEndAreLogged) {
+  const testing::TempDir directory;
+  const std::string path = directory / "audit";
+  std::ostringstream text;
+  const auto logger = log::Get("access");
+  logger->sinks().push_back(
+      std::make_shared<spdlog::sinks::ostream_sink_mt>(text, true));
+  {
+    const auto log = AuditLog::Open(path);
+    ASSERT_TRUE(log.ok()) << log.status();
+    {
+      const FileSizeLimit full(0);
+      (*log)->Add(Entry("a"));
+      while ((*log)->lost_count() < 1) std::this_thread::yield();
+    }
+    (*log)->Add(Entry("b"));
+  }
+  logger->sinks().pop_back();
+  EXPECT_THAT(text.str(), HasSubstr("audit lines are lost file='" + path));
+  EXPECT_THAT(text.str(), HasSubstr("audit lines are written again file='" +
+                                    path + "' lost=1"));
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  EXPECT_THAT(line, HasSubstr("\"target\":\"b\""));
+  std::getline(file, line);
+  EXPECT_EQ(nlohmann::json::parse(line).at("lost"), 1);
 }
 
 TEST(AuditLogTest, WhatAFullDiskLosesIsCounted) {

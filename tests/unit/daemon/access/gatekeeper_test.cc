@@ -38,10 +38,20 @@ Gatekeeper::Parts Parts() {
 
 TEST(GatekeeperTest, AMethodNeedsItsRole) {
   Gatekeeper gate(Parts());
-  EXPECT_TRUE(gate.Enter(kReader, List()).ok());
-  EXPECT_EQ(Reason(gate.Enter(kReader, Delete())), "ROLE_REFUSED");
-  EXPECT_TRUE(gate.Enter(kOther, Delete()).ok());
+  EXPECT_TRUE(gate.CheckTarget(kReader, List(), "").ok());
+  EXPECT_EQ(Reason(gate.CheckTarget(kReader, Delete(), "a")), "ROLE_REFUSED");
+  EXPECT_EQ(Reason(gate.CheckTarget(kReader, Delete(), "gone")),
+            "ROLE_REFUSED");
+  EXPECT_TRUE(gate.CheckTarget(kOther, Delete(), "gone").ok());
+  EXPECT_EQ(Reason(gate.CheckTarget({}, List(), "")), "ROLE_REFUSED");
+}
+
+TEST(GatekeeperTest, TheRequestOfACallerWithoutARoleIsNotRead) {
+  Gatekeeper gate(Parts());
   EXPECT_EQ(Reason(gate.Enter({}, List())), "ROLE_REFUSED");
+  EXPECT_EQ(Reason(gate.Enter({"tls", Role::kNone}, Delete())),
+            "ROLE_REFUSED");
+  EXPECT_TRUE(gate.Enter(kReader, Delete()).ok());
 }
 
 TEST(GatekeeperTest, OnlyTheOwnerAndAdminsChange) {
