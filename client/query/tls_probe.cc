@@ -276,8 +276,9 @@ class Probe {
     const int reason = LastReason();
     if (AlertOf(reason) >= 0) return RefusalText();
     if (!HasGreeted()) {
-      return "the daemon speaks no TLS there: leave --tls, --ca-file, "
-             "--cert-file and --key-file out";
+      return "no TLS answer: the daemon closed the connection because too many "
+             "are open, or because this is not a TLS address of a daemon; the "
+             "log of the daemon has the reason";
     }
     return ReasonText();
   }
