@@ -17,6 +17,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "daemon/access/peer.h"
@@ -25,6 +27,8 @@
 #include "protos/status/status.h"
 namespace msitd::server {
 namespace {
+
+using HandshakePlace = OpenConnections::HandshakePlace;
 
 constexpr mode_t kSocketMode = 0660;
 constexpr int kBacklog = 1024;
@@ -37,6 +41,9 @@ constexpr char kHttp2Preface = 'P';
 
 // How long to wait for a descriptor to become free.
 constexpr std::chrono::milliseconds kAcceptPause{100};
+
+// How often places for handshakes are looked for while connections wait.
+constexpr std::chrono::milliseconds kHandshakePause{50};
 
 // True if the peer has sent nothing and may yet send something.
 bool IsSilent(int fd) {
@@ -135,10 +142,8 @@ ConnectionAcceptor::~ConnectionAcceptor() { Stop(); }
 
 size_t ConnectionAcceptor::AddGroup(std::unique_ptr<Handover> handover,
                                     Protocol protocol, size_t connections_max) {
-  groups_.push_back(std::make_unique<Group>());
-  groups_.back()->handover = std::move(handover);
-  groups_.back()->protocol = protocol;
-  groups_.back()->connections_max = connections_max;
+  groups_.push_back(std::make_unique<Group>(std::move(handover), protocol,
+                                            connections_max));
   return groups_.size() - 1;
 }
 
@@ -221,7 +226,10 @@ void ConnectionAcceptor::Stop() {
     thread_.join();
   }
   listeners_.clear();
-  for (const auto& group : groups_) group->greetings.clear();
+  for (const auto& group : groups_) {
+    group->greetings.clear();
+    group->waiting_count = 0;
+  }
 }
 
 void ConnectionAcceptor::Serve() {
@@ -241,10 +249,11 @@ void ConnectionAcceptor::Serve() {
       if (listener != listeners_.end()) {
         Accept(*listener);
       } else {
-        HandOver(fd);
+        HandleGreeting(fd);
       }
     }
     DropSilent();
+    HandOverWaiting();
   }
 }
 
@@ -253,6 +262,9 @@ int ConnectionAcceptor::TimeoutMs() const {
   for (const auto& group : groups_) {
     if (!group->greetings.empty()) {
       next = std::min(next, group->greetings.front().deadline);
+    }
+    if (group->waiting_count > 0) {
+      next = std::min(next, Clock::now() + kHandshakePause);
     }
   }
   for (const Listener& listener : listeners_) {
@@ -308,32 +320,60 @@ bool ConnectionAcceptor::TurnAway(Listener& listener) {
   return false;
 }
 
-bool ConnectionAcceptor::MakeRoom(Group& group) {
-  const auto has_room = [&group] {
-    return group.held.size() + group.greetings.size() < group.connections_max;
+bool ConnectionAcceptor::MakeRoom(Group& group, const std::string& address) {
+  const auto is_own = [&address](const Greeting& g) {
+    return g.address == address;
   };
-  if (has_room()) return true;
-  std::erase_if(group.held,
-                [](const HeldSocket& held) { return !held.IsOpen(); });
-  if (has_room()) return true;
-  if (group.greetings.empty()) return false;
+  const auto has_address_room = [&] {
+    const auto greeting_count = static_cast<size_t>(
+        std::count_if(group.greetings.begin(), group.greetings.end(), is_own));
+    return group.open.CountOf(address) + greeting_count <
+           group.open.address_max();
+  };
+  const auto has_room = [&group] {
+    return group.open.count() + group.greetings.size() < group.connections_max;
+  };
+  bool has_own_room = has_address_room();
+  if (has_own_room && has_room()) return true;
+  group.open.ForgetClosed();
+  has_own_room = has_address_room();
+  if (has_own_room && has_room()) return true;
   // Drops the oldest that is silent. Others may have spoken already, though
   // their event has not been handled.
-  const auto silent =
-      std::find_if(group.greetings.begin(), group.greetings.end(),
-                   [](const Greeting& g) { return IsSilent(g.socket.get()); });
-  group.greetings.erase(
-      silent == group.greetings.end() ? group.greetings.begin() : silent);
+  const auto may_go = [&](const Greeting& g) {
+    return has_own_room || is_own(g);
+  };
+  auto dropped = std::find_if(
+      group.greetings.begin(), group.greetings.end(), [&](const Greeting& g) {
+        return may_go(g) && !g.has_spoken && IsSilent(g.socket.get());
+      });
+  if (dropped == group.greetings.end()) {
+    dropped =
+        std::find_if(group.greetings.begin(), group.greetings.end(), may_go);
+  }
+  if (dropped == group.greetings.end()) return false;
+  Drop(group, dropped);
   return true;
+}
+
+void ConnectionAcceptor::Drop(Group& group,
+                              std::list<Greeting>::iterator greeting) {
+  if (greeting->has_spoken) --group.waiting_count;
+  group.greetings.erase(greeting);
 }
 
 void ConnectionAcceptor::Admit(Listener& listener, UniqueFd socket) {
   Group& group = *groups_[listener.group];
-  if (!MakeRoom(group)) {
+  // Only these count by address.
+  std::string address =
+      group.protocol == Protocol::kTls ? PeerAddress(socket.get()) : "";
+  if (!MakeRoom(group, address)) {
     if (const auto suppressed = group.log_limiter.Admit()) {
       log::Get("server")->warn(
-          "connection refused reason='{} connections are open' suppressed={}",
-          group.held.size(), *suppressed);
+          "connection refused peer={} reason='{} connections are open, {} of "
+          "this address' suppressed={}",
+          PeerOf(socket.get()), group.open.count(), group.open.CountOf(address),
+          *suppressed);
     }
     return;
   }
@@ -343,32 +383,71 @@ void ConnectionAcceptor::Admit(Listener& listener, UniqueFd socket) {
   }
   if (!Watch(socket.get(), EPOLLIN)) return;
   group.greetings.push_back({std::move(socket), listener.socket.get(),
-                             Clock::now() + kGreetingTimeout});
+                             Clock::now() + kGreetingTimeout,
+                             std::move(address)});
 }
 
-void ConnectionAcceptor::HandOver(int fd) {
+void ConnectionAcceptor::HandleGreeting(int fd) {
   for (const auto& group : groups_) {
     const auto it =
         std::find_if(group->greetings.begin(), group->greetings.end(),
                      [fd](const Greeting& g) { return g.socket.get() == fd; });
     if (it == group->greetings.end()) continue;
     // The event may be of an older connection that had this number.
-    if (IsSilent(fd)) return;
+    if (it->has_spoken || IsSilent(fd)) return;
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-    Greeting greeting = std::move(*it);
-    group->greetings.erase(it);
-    if (!SpeaksTo(*group, fd)) return;
-    const std::string peer = PeerOf(fd);
-    group->held.emplace_back(fd);
-    const absl::Status status =
-        group->handover->Take(greeting.listener, std::move(greeting.socket));
-    if (status.ok()) return;
+    if (!SpeaksTo(*group, fd)) return Drop(*group, it);
+    it->has_spoken = true;
+    ++group->waiting_count;
+    if (group->open.FindHandshakePlace(it->address, Clock::now()) ==
+        HandshakePlace::kFree) {
+      return HandOver(*group, it);
+    }
     if (const auto suppressed = group->log_limiter.Admit()) {
       log::Get("server")->warn(
-          "connection refused peer={} reason='{}' suppressed={}", peer,
-          Message(status), *suppressed);
+          "connection waits peer={} reason='too many handshakes are under "
+          "way' suppressed={}",
+          PeerOf(fd), *suppressed);
     }
     return;
+  }
+}
+
+void ConnectionAcceptor::HandOver(Group& group,
+                                  std::list<Greeting>::iterator greeting) {
+  Greeting taken = std::move(*greeting);
+  Drop(group, greeting);
+  const std::string peer = PeerOf(taken.socket.get());
+  group.open.Add(taken.socket.get(), taken.address, Clock::now());
+  const absl::Status status =
+      group.handover->Take(taken.listener, std::move(taken.socket));
+  if (status.ok()) return;
+  if (const auto suppressed = group.log_limiter.Admit()) {
+    log::Get("server")->warn(
+        "connection refused peer={} reason='{}' suppressed={}", peer,
+        Message(status), *suppressed);
+  }
+}
+
+void ConnectionAcceptor::HandOverWaiting() {
+  for (const auto& group : groups_) {
+    if (group->waiting_count == 0) continue;
+    // Addresses without a place stay without one in this round.
+    std::set<std::string> full;
+    for (auto it = group->greetings.end(); it != group->greetings.begin();) {
+      --it;
+      if (!it->has_spoken || full.contains(it->address)) continue;
+      const HandshakePlace place =
+          group->open.FindHandshakePlace(it->address, Clock::now());
+      if (place == HandshakePlace::kAllAreFull) break;
+      if (place == HandshakePlace::kAddressIsFull) {
+        full.insert(it->address);
+        continue;
+      }
+      const auto next = std::next(it);
+      HandOver(*group, it);
+      it = next;
+    }
   }
 }
 
@@ -390,7 +469,7 @@ void ConnectionAcceptor::DropSilent() {
   for (const auto& group : groups_) {
     while (!group->greetings.empty() &&
            group->greetings.front().deadline <= now) {
-      group->greetings.pop_front();
+      Drop(*group, group->greetings.begin());
     }
   }
 }

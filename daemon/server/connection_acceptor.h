@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -15,7 +16,7 @@
 #include "daemon/config/listen_address.h"
 #include "daemon/log/log.h"
 #include "daemon/server/handover.h"
-#include "daemon/server/held_socket.h"
+#include "daemon/server/open_connections.h"
 #include "protos/os/unique_fd.h"
 
 namespace msitd::server {
@@ -25,10 +26,16 @@ namespace msitd::server {
 // connection once it speaks. Until then it costs a descriptor alone, and makes
 // way for the next one when there are too many.
 //
+// A connection that speaks waits here while there are too many TLS handshakes
+// (see OpenConnections). The newest is next, because under a flood the others
+// are most likely given up. So a client whose address has no other handshakes
+// is let in at once, and one that shares its address with a flood once a place
+// becomes free, kHandshakeTimeout later at the latest if no more come.
+//
 // Thread-compatible; serves on a thread of its own.
 class ConnectionAcceptor {
  public:
-  // How long a connection may be silent at first.
+  // How long a connection may be silent at first, or wait for its handshake.
   static constexpr std::chrono::seconds kGreetingTimeout{20};
 
   ConnectionAcceptor();
@@ -68,18 +75,28 @@ class ConnectionAcceptor {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // A connection that has said nothing yet.
+  // A connection that gRPC does not have yet.
   struct Greeting {
     UniqueFd socket;
     int listener;
     Clock::time_point deadline;
+    std::string address;      // See PeerAddress.
+    bool has_spoken = false;  // Waits for its handshake.
   };
   struct Group {
+    Group(std::unique_ptr<Handover> handover, Protocol protocol,
+          size_t connections_max)
+        : handover(std::move(handover)),
+          protocol(protocol),
+          connections_max(connections_max),
+          open(connections_max, protocol == Protocol::kTls) {}
+
     std::unique_ptr<Handover> handover;
     Protocol protocol;
     size_t connections_max;
+    OpenConnections open;
     std::list<Greeting> greetings;  // The oldest first.
-    std::vector<HeldSocket> held;
+    size_t waiting_count = 0;       // Of them, those that have spoken.
     log::Limiter log_limiter;
   };
   struct Listener {
@@ -97,8 +114,14 @@ class ConnectionAcceptor {
   // and close it. False if the spare cannot be had back: the listener rests.
   bool TurnAway(Listener& listener);
   void Admit(Listener& listener, UniqueFd socket);
-  bool MakeRoom(Group& group);
-  void HandOver(int fd);
+  // Makes room for one more connection with the address, by dropping one that
+  // has not spoken, or else one that waits. False if all others are open.
+  bool MakeRoom(Group& group, const std::string& address);
+  void Drop(Group& group, std::list<Greeting>::iterator greeting);
+  void HandleGreeting(int fd);
+  void HandOver(Group& group, std::list<Greeting>::iterator greeting);
+  // Hands over those that wait, as far as there are places.
+  void HandOverWaiting();
   // False if the peer is gone or speaks another protocol, which is logged here
   // because gRPC would not say who it is.
   bool SpeaksTo(Group& group, int fd);

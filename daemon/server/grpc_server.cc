@@ -14,6 +14,7 @@
 #include "daemon/server/caller_slots.h"
 #include "daemon/server/file_budget.h"
 #include "daemon/server/handover.h"
+#include "daemon/server/open_connections.h"
 #include "daemon/server/passed_sockets.h"
 #include "daemon/server/socket_file.h"
 #include "daemon/service/call/caller_stamp.h"
@@ -59,7 +60,7 @@ constexpr int kSyncThreadsMax = 8;
 // How often gRPC looks at the copies of the files of TLS.
 constexpr unsigned kTlsCopiesIntervalS = 2;
 
-constexpr int kHandshakeTimeoutMs = 20'000;
+constexpr int kHandshakeTimeoutMs = OpenConnections::kHandshakeTimeout.count();
 
 // A connection without calls makes way; its client connects again when it has
 // one.

@@ -1,14 +1,18 @@
 """TLS between the real daemon, its command line tool and its ranks."""
 
+import contextlib
 import datetime
 import ipaddress
 import os
+import resource
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import grpc
 import pytest
 import trustme
 from cryptography import x509
@@ -84,6 +88,84 @@ def test_rank_and_tool_speak_tls(
         assert "MsitError" in result.stderr
     assert ctl(daemon).returncode == 64 + 14
     assert ctl(daemon, "--ca-file", pem["stranger.pem"]).returncode == 64 + 14
+
+
+class Strangers:
+    """Connections of one address that begin with the same bytes, and no more."""
+
+    def __init__(self, daemon: Daemon, source: str, count: int, greeting: bytes):
+        host, port = daemon.endpoint.rsplit(":", 1)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = max(soft, min(hard, count + 1024))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        if wanted < count + 256:
+            pytest.skip("too few descriptors")
+        self.sockets = []
+        for _ in range(count):
+            stranger = socket.socket()
+            stranger.bind((source, 0))
+            stranger.connect((host, int(port)))
+            self.sockets.append(stranger)
+            with contextlib.suppress(OSError):
+                stranger.send(greeting)
+
+    def __enter__(self) -> "Strangers":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for stranger in self.sockets:
+            stranger.close()
+
+
+@pytest.mark.parametrize(
+    ("source", "greeting", "seconds"),
+    [
+        ("127.0.0.2", b"\x16\x03\x01", 2),
+        ("127.0.0.1", b"", 2),
+        # Clients that share the address wait for places of handshakes.
+        ("127.0.0.1", b"\x16\x03\x01", 7),
+    ],
+    ids=["other address", "silent", "same address"],
+)
+def test_handshakes_that_do_not_end_keep_nobody_out(
+    new_daemon: Callable[[], Daemon],
+    pem: dict[str, str],
+    source: str,
+    greeting: bytes,
+    seconds: float,
+) -> None:
+    daemon = new_daemon()
+    daemon.start("--tls-cert", pem["daemon.pem"], "--tls-key", pem["daemon.key"])
+    # More than the daemon has connections.
+    with Strangers(daemon, source, 2600, greeting):
+        begin = time.monotonic()
+        done = ctl(daemon, "--ca-file", pem["ca.pem"])
+        taken = time.monotonic() - begin
+        assert done.returncode == 0, done.stderr
+        assert taken < seconds
+
+
+def test_an_address_has_many_clients_at_once(
+    new_daemon: Callable[[], Daemon], pem: dict[str, str]
+) -> None:
+    """Handshakes that end make way at once for others of their address."""
+    daemon = new_daemon()
+    daemon.start("--tls-cert", pem["daemon.pem"], "--tls-key", pem["daemon.key"])
+    credentials = grpc.ssl_channel_credentials(Path(pem["ca.pem"]).read_bytes())
+    begin = time.monotonic()
+    channels = [
+        grpc.secure_channel(
+            daemon.endpoint, credentials, [("grpc.use_local_subchannel_pool", 1)]
+        )
+        for _ in range(300)
+    ]
+    ready = [grpc.channel_ready_future(channel) for channel in channels]
+    for one in ready:
+        one.result(timeout=20)
+    taken = time.monotonic() - begin
+    for channel in channels:
+        channel.close()
+    assert taken < 10
 
 
 def test_daemon_can_ask_for_certificates(
@@ -237,7 +319,9 @@ def test_plain_text_and_tls_do_not_mix(
     plain.start()
     result = ctl(plain, "--ca-file", odd["ca.pem"], *PLAIN)
     assert result.returncode == UNAVAILABLE
-    assert "the daemon speaks no TLS there" in result.stderr
+    assert "no TLS answer" in result.stderr
+    # Less security is never the advice.
+    assert "leave" not in result.stderr
 
 
 @pytest.mark.parametrize(
