@@ -1,10 +1,13 @@
 """A disk that runs full, to the last byte, below the real daemon."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import grpc
+import msitd
+import numpy as np
 import pytest
 from chunk_bytes import Chunk, Record
 from msitd.v1.ingest_service_pb2 import IF_EXISTS_APPEND
@@ -165,3 +168,23 @@ def test_another_process_takes_the_last_byte(
     wait_until_ok(daemon)
     write(daemon.channel(), "again", small_chunks("again"))
     check_small(daemon, "again")
+
+
+def test_a_client_that_opens_waits_for_room(daemon_on: Daemon, disk: SmallDisk) -> None:
+    daemon = daemon_on
+    disk.fill()
+    daemon.ctl("run", "create", "none", expect=EXHAUSTED)
+    # The daemon refuses at once; that may pass, so the client tries again.
+    begin = time.monotonic()
+    with pytest.raises(msitd.MsitError, match="DISK_FULL"):
+        msitd.Client("run", endpoint=daemon.endpoint, open_timeout=2)
+    assert 1.9 < time.monotonic() - begin < 6
+    timer = threading.Timer(1, disk.empty)
+    timer.start()
+    begin = time.monotonic()
+    with msitd.Client("run", endpoint=daemon.endpoint, open_timeout=30) as client:
+        taken = time.monotonic() - begin
+        client.record(np.arange(8, dtype=np.float32), op="x")
+    timer.join()
+    assert 0.9 < taken < 15
+    assert counted(daemon, "run") == 1

@@ -229,7 +229,11 @@ typedef struct msit_options {
   int64_t linger_us;
 
   // Longest time in microseconds that msit_open waits for the daemon. 0: do
-  // not wait, connect in the background. Default 5 s.
+  // not wait, connect in the background. Default 5 s. A refusal for good, such
+  // as a run of another owner, ends the wait at once with MSIT_ERROR_REFUSED. A
+  // refusal that may pass, such as a full disk or too many streams, is tried
+  // again until the time is over; then msit_open fails with
+  // MSIT_ERROR_UNAVAILABLE and the last reason of the daemon.
   int64_t open_timeout_us;
 
   // Device of tensors that name none, 1 to 32 bytes. Default `cpu:0`.

@@ -83,7 +83,10 @@ class Client(OpenOnce, Documents):
         linger: A chunk that is not full is sent this many seconds after its
             first record.
         open_timeout: Longest time in seconds to wait for the daemon. 0: does
-            not wait, connects in the background.
+            not wait, connects in the background. A refusal for good, such as a
+            run of another owner, ends the wait at once. A refusal that may
+            pass, such as a full disk or too many streams, is tried again until
+            the time is over; the error then has the last reason of the daemon.
         close_timeout: Longest time in seconds to wait for the daemon at the end
             of a `with` block, and at the interpreter's exit.
         device: Device of tensors in host memory.
