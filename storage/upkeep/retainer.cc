@@ -111,6 +111,7 @@ absl::StatusOr<std::optional<Retainer::Choice>> Retainer::Choose(
       return !known.contains(entry.first);
     });
   }
+  if (!fronts_end_.has_value()) PlaceFronts(runs, room);
   for (const RunBrief& run : runs) {
     if (run.retention.pinned) continue;
     Choice choice;
@@ -124,7 +125,9 @@ absl::StatusOr<std::optional<Retainer::Choice>> Retainer::Choose(
     choice.dues.now_ns = room.now_ns;
     choice.dues.steady_since_ns = room.steady_since_ns;
     choice.dues.clock_set_ns = room.clock_set_ns;
-    choice.front = &fronts_[ToNumber(run.id)];
+    choice.front =
+        &fronts_.try_emplace(ToNumber(run.id), Front{*fronts_end_, 0, {}})
+             .first->second;
     MSITD_RETURN_IF_ERROR(Look(run.id, room, *choice.front));
     if (heads_left_ == 0) outcome.is_done = false;
     const Front& front = *choice.front;
@@ -177,42 +180,113 @@ absl::Status Retainer::Look(RunId run, const Room& room, Front& front) {
 
 absl::Status Retainer::LookInSegment(RunId run, const Room& room, uint64_t end,
                                      Front& front) {
-  const absl::StatusOr<std::unique_ptr<File>> file =
-      env_.OpenForRead(PathOf(front.segment), /*direct=*/false);
-  if (absl::IsNotFound(file.status())) {
-    front.offset = end;
+  MSITD_ASSIGN_OR_RETURN(const Search found, SearchSegment(run, end, front));
+  if (found.result == Search::Result::kUnknown) return absl::OkStatus();
+  if (found.result == Search::Result::kFound) {
+    front.frame = found.frame;
+    front.offset = found.frame.offset;
     return absl::OkStatus();
   }
+  const SegmentId segment{front.segment};
+  ExpiryMark mark = index_.expiry().Mark(segment, run);
+  // The run has no frame left behind the mark, so all of its bytes here are
+  // given up.
+  if (found.result == Search::Result::kNone &&
+      front.segment < room.sealed_end && mark.end > 0) {
+    MSITD_ASSIGN_OR_RETURN(const std::optional<uint64_t> live,
+                           index_.segments().LiveBytes(segment, run));
+    mark = {ExpiryMark::kAll, ExpiryMark::kAll, live.value_or(0)};
+    MSITD_RETURN_IF_ERROR(index_.Expire(segment, run, mark));
+    MSITD_RETURN_IF_ERROR(EnterDrained(segment));
+  }
+  front.offset = end;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Retainer::Search> Retainer::SearchSegment(RunId run,
+                                                         uint64_t end,
+                                                         const Front& front) {
+  using enum Search::Result;
+  if (pass_frame_count_ >= kPassFramesMax) {
+    passes_.clear();
+    pass_frame_count_ = 0;
+  }
+  Pass& pass = passes_[front.segment];
+  const auto known = pass.frames.find(ToNumber(run));
+  const bool is_known = known != pass.frames.end();
+  if (is_known && known->second.offset >= front.offset) {
+    return Search{kFound, known->second};
+  }
+  // The frame that the pass keeps has been given up since. The next one may lie
+  // in the part that the pass has read, so this scan is for this run only.
+  const bool extends_pass = !is_known;
+  const uint64_t begin = extends_pass ? pass.end : front.offset;
+  if (begin >= end) return Search{kNone};
+  const absl::StatusOr<std::unique_ptr<File>> file =
+      env_.OpenForRead(PathOf(front.segment), /*direct=*/false);
+  // A missing file is nothing to give up; see SegmentWatch.
+  if (absl::IsNotFound(file.status())) return Search{kNoFile};
   if (!file.ok()) return file.status();
   MSITD_ASSIGN_OR_RETURN(const uint64_t size, (*file)->Size());
   SegmentScanner scanner =
-      Scanner(**file, front.segment, front.offset, std::min(end, size));
+      Scanner(**file, front.segment, begin, std::min(end, size));
   while (heads_left_ > 0) {
     --heads_left_;
     MSITD_ASSIGN_OR_RETURN(const ScanStep step, scanner.Next());
     if (!step.frame.has_value()) {
-      const SegmentId segment{front.segment};
-      ExpiryMark mark = index_.expiry().Mark(segment, run);
-      // The run has no frame left behind the mark, so all of its bytes here are
-      // given up.
-      if (front.segment < room.sealed_end && mark.end > 0) {
-        MSITD_ASSIGN_OR_RETURN(const std::optional<uint64_t> live,
-                               index_.segments().LiveBytes(segment, run));
-        mark = {ExpiryMark::kAll, ExpiryMark::kAll, live.value_or(0)};
-        MSITD_RETURN_IF_ERROR(index_.Expire(segment, run, mark));
-        MSITD_RETURN_IF_ERROR(EnterDrained(segment));
-      }
-      front.offset = end;
-      return absl::OkStatus();
+      if (extends_pass) pass.end = end;
+      return Search{kNone};
     }
-    if (RunId{step.frame->chunk.header().run_id} == run) {
-      front.frame = Describe(*step.frame);
-      front.offset = step.frame->offset;
-      return absl::OkStatus();
+    const RunId owner{step.frame->chunk.header().run_id};
+    if (extends_pass) {
+      pass.end = step.frame->end();
+      Keep(front.segment, pass, owner, *step.frame);
     }
-    front.offset = step.frame->end();
+    if (owner == run && step.frame->offset >= front.offset) {
+      return Search{kFound, Describe(*step.frame)};
+    }
   }
-  return absl::OkStatus();
+  return Search{kUnknown};
+}
+
+void Retainer::Keep(uint64_t segment, Pass& pass, RunId run,
+                    const FoundFrame& found) {
+  if (pass.frames.contains(ToNumber(run)) ||
+      found.offset < index_.expiry().Mark(SegmentId{segment}, run).end) {
+    return;
+  }
+  pass.frames.emplace(ToNumber(run), Describe(found));
+  ++pass_frame_count_;
+}
+
+void Retainer::PlaceFronts(const std::vector<RunBrief>& runs,
+                           const Room& room) {
+  for (const RunBrief& run : runs) {
+    fronts_[ToNumber(run.id)] = {room.sealed_end, 0, {}};
+  }
+  const absl::Status placed = index_.segments().ForEachUse(
+      [this](SegmentId segment, RunId run, uint64_t /*live_bytes*/) {
+        const auto front = fronts_.find(ToNumber(run));
+        if (front == fronts_.end() ||
+            front->second.segment <= ToNumber(segment) ||
+            index_.expiry().Mark(segment, run).end == ExpiryMark::kAll) {
+          return;
+        }
+        front->second.segment = ToNumber(segment);
+      });
+  fronts_end_ = room.sealed_end;
+  if (placed.ok()) return;
+  // Room can be made without this part of the index, in more time.
+  fronts_.clear();
+  fronts_end_ = 0;
+}
+
+void Retainer::Forget(uint64_t segment) {
+  drained_.erase(segment);
+  const auto pass = passes_.find(segment);
+  if (pass == passes_.end()) return;
+  pass_frame_count_ -= pass->second.frames.size();
+  passes_.erase(pass);
 }
 
 absl::Status Retainer::EnsureIndexed(uint64_t segment, const Room& room) {

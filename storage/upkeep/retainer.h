@@ -28,6 +28,11 @@ namespace msitd::storage {
 // durably, then gives their room back to the file system; after a crash in
 // between, the next step begins with that.
 //
+// The log is not ordered by run, so finding the fronts means reading the heads of
+// frames. All runs share one pass over each segment: a scan for one run keeps
+// the first frames that it finds of the others, and the next one begins where it
+// ended. The index says where the first pass has to begin.
+//
 // Single-sequence. Touches only segments that take no more frames and whose
 // entries are on disk, so that no recovery ever looks for bytes that have gone.
 class Retainer {
@@ -69,11 +74,13 @@ class Retainer {
   // Returns the segments whose files hold nothing that is kept. A segment stays
   // in the set until Forget.
   const std::set<uint64_t>& drained() const { return drained_; }
-  void Forget(uint64_t segment) { drained_.erase(segment); }
+  void Forget(uint64_t segment);
 
  private:
   static constexpr int kHeadsPerStep = 4096;
   static constexpr int kFramesPerStep = 256;
+  // Frames that passes keep; one more, and all passes begin again.
+  static constexpr size_t kPassFramesMax = 1 << 16;
 
   struct Frame {
     uint64_t offset = 0;
@@ -88,6 +95,12 @@ class Retainer {
     uint64_t segment = 0;
     uint64_t offset = 0;         // No kept frame lies before it.
     std::optional<Frame> frame;  // The first; nothing: not found yet.
+  };
+  // What scans have found in the frames of a segment before `end`.
+  struct Pass {
+    uint64_t end = 0;
+    // The first frame of each run that was kept when the pass found it.
+    std::unordered_map<uint64_t, Frame> frames;
   };
   // Decides whether frames of one run are due.
   struct Dues {
@@ -119,10 +132,23 @@ class Retainer {
   absl::StatusOr<std::optional<Choice>> Choose(const RetentionPolicy& policy,
                                                const Room& room,
                                                Outcome& outcome);
+  // Places the front of every run at the first segment that may have a kept
+  // frame of it.
+  void PlaceFronts(const std::vector<RunBrief>& runs, const Room& room);
   // Finds the first kept frame of the run, unless heads_left_ runs out first.
   absl::Status Look(RunId run, const Room& room, Front& front);
   absl::Status LookInSegment(RunId run, const Room& room, uint64_t end,
                              Front& front);
+  // The first frame of the run at or after front.offset, if there is one before
+  // `end`. kUnknown if heads_left_ ran out first.
+  struct Search {
+    enum class Result { kFound, kNone, kNoFile, kUnknown };
+    Result result = Result::kUnknown;
+    Frame frame{};  // Of kFound.
+  };
+  absl::StatusOr<Search> SearchSegment(RunId run, uint64_t end,
+                                       const Front& front);
+  void Keep(uint64_t segment, Pass& pass, RunId run, const FoundFrame& found);
   absl::Status Expire(const Choice& choice, const Room& room, Outcome& outcome);
   // Gives back the room of the bytes that are marked.
   absl::Status Free(SegmentId segment, RunId run, Outcome& outcome);
@@ -138,6 +164,11 @@ class Retainer {
   const std::string segment_directory_;
 
   std::unordered_map<uint64_t, Front> fronts_;
+  // Runs that are not in fronts_ have no frame in segments below; nothing before
+  // the first step.
+  std::optional<uint64_t> fronts_end_;
+  std::unordered_map<uint64_t, Pass> passes_;
+  size_t pass_frame_count_ = 0;  // In all of passes_.
   std::set<uint64_t> drained_;
   bool knows_drained_ = false;
   uint64_t indexed_end_ = 0;  // The index has segments below on disk.

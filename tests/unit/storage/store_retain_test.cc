@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <limits>
 #include <thread>
 
 #include "storage/index/db/index_db.h"
@@ -259,6 +260,51 @@ TEST_F(StoreRetainTest, LastTokensAreKept) {
   SetLimits("r", {.token_count = 3});
   RetainAll({});
   ExpectKept("r", 6, 9);
+}
+
+TEST_F(StoreRetainTest, RunsThatShareSegmentsExpireEachOnItsOwn) {
+  const std::vector<std::string> runs = {"a", "b", "c", "d", "e"};
+  options_.segment_bytes_max = 7 * kFrameBytes;
+  OpenWithRuns(runs);
+  // In the order of the runs, and against it.
+  for (int64_t token = 0; token < 6; ++token) {
+    for (size_t i = 0; i < runs.size(); ++i) {
+      Fill(runs[token % 2 == 0 ? i : runs.size() - 1 - i], token, token + 1);
+    }
+    if (token == 3) {
+      RetainAll({.run = {.token_count = 3}});
+      for (const std::string& run : runs) ExpectKept(run, 1, 4);
+      Reopen();
+    }
+  }
+  SetLimits("b", {.token_count = 1});
+  SetLimits("d", {.token_count = 5});
+  RetainAll({.run = {.token_count = 2}});
+  ExpectKept("a", 4, 6);
+  ExpectKept("b", 5, 6);
+  ExpectKept("c", 4, 6);
+  ExpectKept("d", 1, 6);
+  Reopen();
+  RetainAll({.run = {.token_count = 2}});
+  ExpectKept("d", 1, 6);
+}
+
+TEST_F(StoreRetainTest, AllRunsShareOnePassOverASegment) {
+  constexpr size_t kRuns = 200;
+  options_.segment_bytes_max = 2 * kRuns * kFrameBytes;
+  std::vector<std::string> runs;
+  for (size_t i = 0; i < kRuns; ++i) runs.push_back(fmt::format("r{}", i));
+  OpenWithRuns(runs);
+  // The last runs come first, so that a search finds frames of all others.
+  for (size_t i = kRuns; i > 0; --i) Fill(runs[i - 1], 0, 1);
+  Drop();
+  Reopen();
+  env_.FailAt(std::numeric_limits<uint64_t>::max(), absl::OkStatus(), false);
+  RetainAll({.run = {.token_count = 1}});
+  // One head of each frame, not of each frame for each run.
+  EXPECT_LT(env_.operation_count(), 10 * kRuns);
+  ExpectKept(runs.front(), 0, 1);
+  ExpectKept(runs.back(), 0, 1);
 }
 
 TEST_F(StoreRetainTest, FrameWithATokenToKeepKeepsThoseBehindIt) {
