@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "daemon/query/group_digest.h"
 #include "daemon/service/proto_convert.h"
 #include "protos/base/dtype.h"
@@ -152,7 +153,8 @@ class Description final : public StreamSource<v1::DescribeRunResponse>,
   size_t next_ = 0;
 };
 
-// Rank by rank: those of all ranks may take much memory.
+// Reads from the index what the next message takes: the coordinates of a run may
+// be tens of millions, and a peer may leave many streams unread.
 class Coordinates final : public StreamSource<v1::ListCoordinatesResponse>,
                           OfRun<v1::ListCoordinatesRequest> {
  public:
@@ -169,48 +171,62 @@ class Coordinates final : public StreamSource<v1::ListCoordinatesResponse>,
                     [this](int32_t rank) { return !selector_.HasRank(rank); });
     }
     MessageTime time(call);
-    size_t room = kCoordinatesPerMessage;
-    while (room > 0 && time.Check().ok()) {
-      if (next_ == of_rank_.size()) {
-        if (next_rank_ == ranks_.size()) break;
-        selector_.ranks = {ranks_[next_rank_++]};
-        MSITD_ASSIGN_OR_RETURN(of_rank_,
-                               run_.reader->ListCoordinates(selector_));
-        next_ = 0;
-      }
-      const size_t count = std::min(room, of_rank_.size() - next_);
-      Add(std::span(of_rank_).subspan(next_, count), message);
-      next_ += count;
-      room -= count;
+    size_t count = 0;
+    bool is_full = false;
+    while (!is_full && next_rank_ < ranks_.size()) {
+      selector_.ranks = {ranks_[next_rank_]};
+      const absl::Status status =
+          Visit([&](const storage::Coordinate& at) -> absl::Status {
+            // At least one, so that each message gets on.
+            is_full = count == kCoordinatesPerMessage ||
+                      (count > 0 && !time.Check().ok());
+            if (is_full) return absl::CancelledError("the message is full");
+            Add(at, message);
+            last_ = at;
+            ++count;
+            return absl::OkStatus();
+          });
+      if (is_full) break;
+      MSITD_RETURN_IF_ERROR(status);
+      ++next_rank_;
+      last_.reset();
     }
     MSITD_RETURN_IF_ERROR(call.Check());
-    is_over_ = next_ == of_rank_.size() && next_rank_ == ranks_.size();
+    is_over_ = next_rank_ == ranks_.size();
     message.set_is_last(is_over_);
     return StreamStep::kMessage;
   }
 
  private:
-  static void Add(std::span<const storage::Coordinate> some,
-                  v1::ListCoordinatesResponse& message) {
-    v1::ListCoordinatesResponse::Tokens* tokens = nullptr;
-    int64_t before = 0;
-    for (const storage::Coordinate& at : some) {
-      if (tokens == nullptr || tokens->device() != at.device) {
-        tokens = message.add_tokens();
-        tokens->set_rank(at.rank);
-        tokens->set_device(at.device);
-        before = 0;
-      }
-      tokens->add_steps(at.token - before);
-      before = at.token;
+  // Visits what is left of the rank.
+  absl::Status Visit(
+      absl::FunctionRef<absl::Status(const storage::Coordinate&)> visit) {
+    return last_.has_value()
+               ? run_.reader->VisitCoordinatesAfter(selector_, *last_, visit)
+               : run_.reader->VisitCoordinates(selector_, visit);
+  }
+
+  void Add(const storage::Coordinate& at,
+           v1::ListCoordinatesResponse& message) const {
+    const int tokens_count = message.tokens_size();
+    v1::ListCoordinatesResponse::Tokens* tokens =
+        tokens_count == 0 ? nullptr : message.mutable_tokens(tokens_count - 1);
+    // Steps count from the token before, or from 0.
+    const bool continues = tokens != nullptr && tokens->rank() == at.rank &&
+                           tokens->device() == at.device;
+    if (!continues) {
+      tokens = message.add_tokens();
+      tokens->set_rank(at.rank);
+      tokens->set_device(at.device);
     }
+    tokens->add_steps(continues ? at.token - last_->token : at.token);
   }
 
   Selector selector_;
   std::vector<int32_t> ranks_;
   size_t next_rank_ = 0;
-  std::vector<storage::Coordinate> of_rank_;
-  size_t next_ = 0;
+  // The one that the last message ends with, if its rank may have more.
+  std::optional<storage::Coordinate> last_;
 };
 
 class Entries final : public StreamSource<v1::ScanTensorsResponse>,

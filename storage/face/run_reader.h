@@ -158,6 +158,21 @@ class RunReader {
     return absl::OkStatus();
   }
 
+  // The same, but begins after `after`, which an earlier call with the same
+  // selector has visited. Lets a caller read the coordinates in batches without
+  // keeping them. This one visits those before `after` again.
+  virtual absl::Status VisitCoordinatesAfter(
+      const Selector& selector, const Coordinate& after,
+      absl::FunctionRef<absl::Status(const Coordinate&)> visit) {
+    bool is_after = false;
+    return VisitCoordinates(
+        selector, [&](const Coordinate& coordinate) -> absl::Status {
+          if (is_after) return visit(coordinate);
+          is_after = coordinate == after;
+          return absl::OkStatus();
+        });
+  }
+
   // Returns the placements of the tensors, each once. Costs next to nothing if
   // there are none.
   //

@@ -51,6 +51,13 @@ class StoredRunReaders::Reader final : public RunReader {
     return index_->tensors().VisitCoordinates(id_, selector, visit);
   }
 
+  absl::Status VisitCoordinatesAfter(
+      const Selector& selector, const Coordinate& after,
+      absl::FunctionRef<absl::Status(const Coordinate&)> visit) override {
+    MSITD_RETURN_IF_ERROR(CheckRun());
+    return index_->tensors().VisitCoordinates(id_, selector, visit, &after);
+  }
+
   absl::StatusOr<std::vector<std::string>> ListPlacements() override {
     MSITD_RETURN_IF_ERROR(CheckRun());
     return index_->placements().List(id_);

@@ -88,7 +88,8 @@ absl::StatusOr<std::unique_ptr<TensorScan>> TensorFinder::Scan(
 
 absl::Status TensorFinder::VisitCoordinates(
     RunId run, const Selector& selector,
-    absl::FunctionRef<absl::Status(const Coordinate&)> visit) {
+    absl::FunctionRef<absl::Status(const Coordinate&)> visit,
+    const Coordinate* after) {
   MSITD_ASSIGN_OR_RETURN(
       const CompiledSelector places,
       CompiledSelector::Compile(
@@ -97,6 +98,14 @@ absl::Status TensorFinder::VisitCoordinates(
   const auto it = db_.Iterate(Table::kTensor, rocksdb::ReadOptions());
   IndexKey place;
   place.run = static_cast<uint32_t>(run);
+  if (after != nullptr) {
+    MSITD_ASSIGN_OR_RETURN(const std::optional<uint32_t> device,
+                           names_.Find(after->device));
+    if (!device.has_value()) return IndexCorrupt("device");
+    place.rank = static_cast<uint32_t>(after->rank);
+    place.device = *device;
+    place.token = static_cast<uint64_t>(after->token) + 1;
+  }
   Coordinate found;
   uint32_t device_id = 0;  // No name has this number.
   while (places.Advance(place)) {

@@ -24,14 +24,15 @@ class TensorFinder {
   TensorFinder(IndexDb& db, NameTable& names, ExpiryTable& expiry)
       : db_(db), names_(names), globs_(db), expiry_(expiry) {}
 
-  // See RunReader for all four. `run` is the run that the reader stands for.
+  // See RunReader for all of them. `run` is the run that the reader stands for.
   absl::StatusOr<TensorInfo> Get(RunId run, const TensorKey& key);
   absl::StatusOr<std::unique_ptr<TensorScan>> Scan(const ScannedRun& run,
                                                    const Selector& selector,
                                                    std::string_view position);
   absl::Status VisitCoordinates(
       RunId run, const Selector& selector,
-      absl::FunctionRef<absl::Status(const Coordinate&)> visit);
+      absl::FunctionRef<absl::Status(const Coordinate&)> visit,
+      const Coordinate* after = nullptr);
   absl::StatusOr<std::vector<int32_t>> ListRanks(RunId run);
 
  private:

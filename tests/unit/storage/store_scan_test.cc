@@ -10,6 +10,7 @@ namespace msitd::storage {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -314,6 +315,34 @@ TEST_F(StoreScanTest, CoordinatesAreThePlacesOfTheSelector) {
               IsEmpty());
   EXPECT_EQ(Reason(read_->ListCoordinates("nobody", {}).status()),
             "RUN_NOT_FOUND");
+}
+
+TEST_F(StoreScanTest, CoordinatesGoOnAfterEachOfThem) {
+  Fill();
+  const auto run = store_->readers().OpenRun("r");
+  ASSERT_TRUE(run.ok()) << run.status();
+  for (const Selector& selector :
+       {Selector(), Selector{{2}, {}, {}, {}, {}},
+        Selector{{}, {}, {{1, 1}, {2, 9}}, {}, {}}}) {
+    const std::vector<Coordinate> all = *(*run)->ListCoordinates(selector);
+    ASSERT_GT(all.size(), 1u);
+    for (size_t i = 0; i < all.size(); ++i) {
+      std::vector<Coordinate> rest;
+      const auto visit = [&rest](const Coordinate& at) {
+        rest.push_back(at);
+        return absl::OkStatus();
+      };
+      ASSERT_TRUE((*run)->VisitCoordinatesAfter(selector, all[i], visit).ok());
+      EXPECT_THAT(rest, ElementsAreArray(all.begin() + i + 1, all.end()));
+      // What a reader does that has no way of its own.
+      rest.clear();
+      ASSERT_TRUE((*run)
+                      ->RunReader::VisitCoordinatesAfter(selector, all[i],
+                                                         visit)
+                      .ok());
+      EXPECT_THAT(rest, ElementsAreArray(all.begin() + i + 1, all.end()));
+    }
+  }
 }
 
 TEST_F(StoreScanTest, RanksAreThoseWithTensors) {
