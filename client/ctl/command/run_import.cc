@@ -79,6 +79,7 @@ Outcome OpenTrees(const ImportFlags& flags, OpenedTrees& out) {
   options.mapping_folder = flags.mapping_folder;
   options.devices_are_ranks = flags.device_ranks;
   options.is_in_order = flags.order == kInOrder;
+  options.is_rank_said = flags.rank.has_value();
   for (const std::string& path : OrderFiles(flags.paths)) {
     auto tree = trees::OpenTree(path, options);
     if (!tree.ok()) return LocalError(Message(tree.status()));
@@ -265,13 +266,6 @@ Outcome Import(Invocation& invocation, const ImportFlags& flags) {
         .is_world_size_said = flags.world_size.has_value(),
         .has_known_order = trees.has_known_order};
     MSITCTL_RETURN_IF_FAILED(target.Prepare(content));
-    if (target.ClaimsOrder(content)) {
-      fmt::print(stderr,
-                 "run {} does not say that the order of these files is not "
-                 "known, so comparisons may name a wrong op: import into a new "
-                 "run\n",
-                 Printable(flags.run));
-    }
     MSITCTL_RETURN_IF_FAILED(
         keep.SetPolicy(flags.run, /*must_be_whole=*/false));
     MSITCTL_RETURN_IF_FAILED(target.LoadLedger(source, ledger));

@@ -56,11 +56,16 @@ std::optional<NumberedWord> ReadWordAt(
   return std::nullopt;
 }
 
+struct CutNumber {
+  int64_t number = 0;
+  bool begins_name = false;
+};
+
 // Cuts the first such word out of the path, with a separator beside it.
 template <size_t N>
-std::optional<int64_t> CutWord(std::string& path,
-                               const std::array<std::string_view, N>& words,
-                               std::string_view before, int64_t max) {
+std::optional<CutNumber> CutWord(std::string& path,
+                                 const std::array<std::string_view, N>& words,
+                                 std::string_view before, int64_t max) {
   for (size_t begin = 0; begin < path.size(); ++begin) {
     if (begin > 0 && !IsOneOf(path[begin - 1], before)) continue;
     const auto found = ReadWordAt(path, begin, words, max);
@@ -70,22 +75,28 @@ std::optional<int64_t> CutWord(std::string& path,
     const bool cuts_before =
         begin > 0 &&
         (is_last || (path[found->end] == '/' && path[begin - 1] != '/'));
+    const bool begins_name = begin == 0 || path[begin - 1] == '/';
     const size_t first = cuts_before ? begin - 1 : begin;
     const size_t end = is_last || cuts_before ? found->end : found->end + 1;
     path.erase(first, end - first);
-    return found->number;
+    return CutNumber{found->number, begins_name};
   }
   return std::nullopt;
 }
 
 }  // namespace
 
-FilePlace ReadFilePlace(std::string_view path) {
+FilePlace ReadFilePlace(std::string_view path, bool reads_rank) {
   FilePlace out;
   out.op = path;
-  out.rank = static_cast<int32_t>(
-      CutWord(out.op, kRankWords, "/_-.", kRankMax).value_or(0));
-  out.token = CutWord(out.op, kTokenWords, "/_-", kTokenMax).value_or(0);
+  if (reads_rank) {
+    const auto rank = CutWord(out.op, kRankWords, "/_-.", kRankMax);
+    out.rank = rank ? static_cast<int32_t>(rank->number) : 0;
+    out.has_rank = rank.has_value();
+    out.rank_begins_name = rank.has_value() && rank->begins_name;
+  }
+  const auto token = CutWord(out.op, kTokenWords, "/_-", kTokenMax);
+  out.token = token ? token->number : 0;
   return out;
 }
 

@@ -43,9 +43,11 @@ std::string WithoutSuffix(const std::string& path) {
 
 class FilesTree final : public TreeBase {
  public:
-  FilesTree(const TreeFolder& folder, bool is_in_order)
-      : TreeBase(TreeKind::kFiles, folder) {
-    set_has_known_order(is_in_order);
+  FilesTree(const TreeFolder& folder, const TreeOptions& options)
+      : TreeBase(TreeKind::kFiles, folder),
+        is_rank_said_(options.is_rank_said),
+        is_part_(folder.is_part() || folder.is_single_file()) {
+    set_has_known_order(options.is_in_order);
   }
 
   absl::Status Open() {
@@ -57,6 +59,7 @@ class FilesTree final : public TreeBase {
           }
           return absl::OkStatus();
         }));
+    LeaveOutRanks();
     std::sort(files_.begin(), files_.end(), [](const File& a, const File& b) {
       if (a.place.rank != b.place.rank) return a.place.rank < b.place.rank;
       if (a.place.token != b.place.token) return a.place.token < b.place.token;
@@ -97,6 +100,25 @@ class FilesTree final : public TreeBase {
     files_.push_back({std::move(path), std::move(place)});
   }
 
+  // Reads paths anew where a word does not say a rank, see files_tree.h.
+  void LeaveOutRanks() {
+    std::set<int32_t> ranks;
+    for (const File& file : files_) {
+      if (file.place.has_rank) ranks.insert(file.place.rank);
+    }
+    if (ranks.empty()) return;
+    const bool are_all = *ranks.begin() == 0 &&
+                         *ranks.rbegin() + 1 == std::ssize(ranks) && !is_part_;
+    const bool are_none = is_rank_said_ && ranks.size() > 1;
+    for (File& file : files_) {
+      const bool counts =
+          !are_none && (are_all || file.place.rank_begins_name);
+      if (file.place.has_rank && !counts) {
+        file.place = ReadFilePlace(WithoutSuffix(file.path), false);
+      }
+    }
+  }
+
   // Makes the entry of a file; false if it is none.
   bool MakeEntry(const File& of) {
     const std::string path = root().PathOf(of.path);
@@ -132,6 +154,8 @@ class FilesTree final : public TreeBase {
     return call;
   }
 
+  const bool is_rank_said_;
+  const bool is_part_;
   std::vector<File> files_;
   size_t next_file_ = 0;
   // Of the entry before.
@@ -149,7 +173,7 @@ OpenedTree OpenFilesTree(const TreeFolder& folder, const TreeOptions& options) {
       return OpenIndexTree(folder);
     }
   }
-  auto tree = std::make_unique<FilesTree>(folder, options.is_in_order);
+  auto tree = std::make_unique<FilesTree>(folder, options);
   MSITD_RETURN_IF_ERROR(tree->Open());
   return tree;
 }

@@ -132,6 +132,8 @@ struct TreeOptions {
   // Of files and msit, by the user: names and times of files are the order of
   // execution.
   bool is_in_order = false;
+  // Of files: the user says of which rank all of them are.
+  bool is_rank_said = false;
   // Of MindIE: where its two mappings lie. Empty: in the tree, or on the way to
   // it.
   std::string mapping_folder = {};

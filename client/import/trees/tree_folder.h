@@ -51,6 +51,8 @@ class TreeFolder {
 
   // True if the folder shows only a part of what lies there.
   bool is_part() const { return shown_ != nullptr; }
+  // True if Open was given a file.
+  bool is_single_file() const { return !only_file_.empty(); }
 
   // INVALID_ARGUMENT unless the file at `relative`, a path from somewhere else,
   // is a regular file in the folder; NOT_FOUND if there is none.

@@ -69,6 +69,48 @@ TEST(FilesTreeTest, NamesSayRankAndStep) {
                   "1 - 3 layers.2#1", "1 - 12 layers.2#0", "7 - 0 tensor#0"));
 }
 
+TEST(FilesTreeTest, AWordInTheMiddleOfNamesIsTheirRankIfNoneIsMissing) {
+  const MadeTree made;
+  for (const char* file : {"a_rank1.npy", "a_rank0.npy", "b.rank1.npy"}) {
+    made.Write(file);
+  }
+  const auto ranks = made.Open();
+  ASSERT_NE(ranks, nullptr);
+  EXPECT_THAT(ranks->ranks(), ElementsAre(0, 1));
+  EXPECT_THAT(DescribeAll(*ranks),
+              ElementsAre("0 - 0 a#0", "1 - 0 a#0", "1 - 0 b#0"));
+  // Of a single file, nobody knows what the others are called.
+  const auto single = made.Open("a_rank0.npy");
+  ASSERT_NE(single, nullptr);
+  EXPECT_THAT(DescribeAll(*single), ElementsAre("0 - 0 a_rank0#0"));
+}
+
+TEST(FilesTreeTest, RanksOfMatricesAreNoRanks) {
+  const MadeTree made;
+  for (const char* file :
+       {"base.npy", "lora_rank_8.A.npy", "lora_rank_16.A.npy"}) {
+    made.Write(file);
+  }
+  const auto tree = made.Open();
+  ASSERT_NE(tree, nullptr);
+  EXPECT_THAT(tree->ranks(), ElementsAre(0));
+  EXPECT_THAT(DescribeAll(*tree),
+              ElementsAre("0 - 0 base#0", "0 - 0 lora_rank_8.A#0",
+                          "0 - 0 lora_rank_16.A#0"));
+}
+
+TEST(FilesTreeTest, ARankThatTheUserSaysIsThatOfAllFiles) {
+  const MadeTree made;
+  made.Write("rank_8/a.npy");
+  made.Write("rank_16/a.npy");
+  EXPECT_THAT(made.Open()->ranks(), ElementsAre(8, 16));
+  const auto tree = made.Open("", {.is_rank_said = true});
+  ASSERT_NE(tree, nullptr);
+  EXPECT_THAT(tree->ranks(), ElementsAre(0));
+  EXPECT_THAT(DescribeAll(*tree),
+              ElementsAre("0 - 0 rank_8/a#0", "0 - 0 rank_16/a#0"));
+}
+
 TEST(FilesTreeTest, FilesThatDifferInTheirSuffixAreCalls) {
   const MadeTree made;
   made.Write("a.npy");
