@@ -96,8 +96,9 @@ Outcome ImportTarget::Prepare(const Content& content) {
   request.mutable_run()->set_world_size(world_size);
   auto& labels = *request.mutable_run()->mutable_labels();
   labels[kSourceLabel] = content.source;
-  if (!content.has_known_order) {
-    labels[kOrderLabel] = std::string(kUnknownOrder);
+  if (HasKnownOrder(labels) != content.has_known_order) {
+    labels[kOrderLabel] =
+        std::string(content.has_known_order ? kRecordedOrder : kUnknownOrder);
   }
   const Outcome created = connection_.Ask(&Stub::CreateRun, request, run_);
   if (created.exit_code != kExistsExit) return created;
@@ -106,7 +107,8 @@ Outcome ImportTarget::Prepare(const Content& content) {
   const auto source = run_.labels().find(kSourceLabel);
   const bool is_of_others =
       source != run_.labels().end() && source->second != content.source;
-  if (ClaimsOrder(content) && IsEmpty() && !is_of_others) {
+  if (!content.has_known_order && HasKnownOrder(run_.labels()) &&
+      !is_of_others) {
     return UsageError(fmt::format(
         "run {} exists without the label {}={}, and the files do not say in "
         "which order their tensors were computed: import into a new run, or "
@@ -119,10 +121,6 @@ Outcome ImportTarget::Prepare(const Content& content) {
   if (fits) return {};
   return UsageError(fmt::format("run {} has {} ranks, not {}", name_,
                                 run_.world_size(), world_size));
-}
-
-bool ImportTarget::ClaimsOrder(const Content& content) const {
-  return !content.has_known_order && HasKnownOrder(run_.labels());
 }
 
 bool ImportTarget::IsEmpty() const {

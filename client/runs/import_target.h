@@ -42,12 +42,8 @@ class ImportTarget final : public job::ImportTarget {
   };
 
   // Finds the run, or makes it. A run that is there must not have fewer ranks.
-  // An empty run without the label must not get files without an order.
+  // A run that claims an order must not get files without one.
   Outcome Prepare(const Content& content);
-
-  // True if the run claims an order that the files of `content` do not have: it
-  // was filled before such files were told apart, or from other files.
-  bool ClaimsOrder(const Content& content) const;
 
   // Loads what former imports noted. Fails if what the run holds is not from
   // imports of `source`.

@@ -9,7 +9,9 @@ namespace msitd {
 // trees::TreeKindName has it.
 inline constexpr char kSourceLabel[] = "source";
 
-// What it says of a dump of msprobe.
+// What it says of plain files, and of dumps of msit and msprobe.
+inline constexpr std::string_view kFilesSource = "files";
+inline constexpr std::string_view kMsitSource = "msit";
 inline constexpr std::string_view kMsprobeSource = "msprobe";
 
 // True if `labels`, a map of strings, say so of their run.

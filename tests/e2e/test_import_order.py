@@ -178,3 +178,57 @@ def test_an_empty_run_does_not_claim_an_order(
     assert "--label order=unknown" in refused.stderr
     own_daemon.ctl("run", "create", "made2", "--label", "order=unknown")
     own_daemon.ctl("run", "import", str(tmp_path), "--run", "made2")
+
+
+def test_a_run_with_an_order_gets_no_files_without_one(
+    own_daemon: Daemon, tmp_path: Path
+) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        np.save(tmp_path / name / f"{name}.npy", np.ones(3))
+    first = (str(tmp_path / "first"), "--run", "filled", "--keep-open")
+    own_daemon.ctl("run", "import", *first, "--order", "names", "-o", "name")
+    run = own_daemon.ctl_json("run", "get", "filled")
+    assert run["labels"]["order"] == "recorded"
+    second = ("run", "import", str(tmp_path / "second"), "--run", "filled")
+    refused = own_daemon.ctl(*second, expect=2)
+    assert "import into a new run" in refused.stderr
+    own_daemon.ctl(*second, "--order", "names")
+
+
+def test_files_of_a_run_without_the_label_have_no_order(
+    own_daemon: Daemon, tmp_path: Path
+) -> None:
+    """As an import made it that did not know of orders."""
+    for side, value in (("g", 1.0), ("t", 2.0)):
+        run = f"early-{side}"
+        own_daemon.ctl("run", "create", run, "--label", "source=files")
+        records = [
+            Record(op, np.full(3, value, np.float32).tobytes(), [3], dtype=12)
+            for op in ("a", "b")
+        ]
+        send(own_daemon, run, records)
+    found = compare(own_daemon, "early-g", "early-t")
+    assert [maker["kind"] for maker in found["makers"]] == [NOT_KNOWN]
+
+
+def test_nothing_is_first_where_there_is_no_order(
+    own_daemon: Daemon, tmp_path: Path
+) -> None:
+    for side, value in (("golden", 1.0), ("target", np.nan)):
+        (tmp_path / side).mkdir()
+        for op in ("b", "a"):
+            np.save(tmp_path / side / f"{op}.npy", np.full(3, value, np.float32))
+        folder = str(tmp_path / side)
+        own_daemon.ctl("run", "import", folder, "--run", f"nan-{side}")
+    words = ("compare", "run", "nan-golden", "nan-target", "--preset", "msprobe")
+    text = own_daemon.ctl(*words, expect=1).stdout
+    assert "first NaN or Inf  among those whose order is not known" in text
+    (name,) = (
+        line.split()[1].rstrip(":")
+        for line in text.splitlines()
+        if line.startswith("comparison")
+    )
+    advice = own_daemon.ctl("compare", "report", name, "--format", "advice").stdout
+    assert "Suspect Nodes: NA" in advice
+    assert "in which order" in advice

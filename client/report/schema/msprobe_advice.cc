@@ -6,6 +6,7 @@
 
 #include "client/report/schema/msprobe_colors.h"
 #include "client/report/schema/schemas.h"
+#include "client/text/maker_text.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
@@ -31,6 +32,7 @@ class AdviceReport final : public ReportWriter {
 
   absl::Status Begin(const v1::Comparison& comparison) override {
     schema_->Begin(comparison);
+    has_order_ = HasOrder(comparison);
     return absl::OkStatus();
   }
 
@@ -58,6 +60,11 @@ class AdviceReport final : public ReportWriter {
       return "Line: NA\nSuspect Nodes: NA\nExpert Advice: No row of the "
              "report fails.\n";
     }
+    if (!has_order_) {
+      return "Line: NA\nSuspect Nodes: NA\nExpert Advice: Rows fail, but a run "
+             "does not record in which order its tensors were computed, so it "
+             "is not known which of them failed first.\n";
+    }
     return fmt::format("Line: {}\nSuspect Nodes: {}\nExpert Advice: {}\n",
                        line_, leaf_, AdviceFor(leaf_, rules_));
   }
@@ -70,6 +77,7 @@ class AdviceReport final : public ReportWriter {
   size_t row_count_ = 0;
   std::string leaf_;  // Of the first row that fails.
   size_t line_ = 0;
+  bool has_order_ = true;
 };
 
 }  // namespace
