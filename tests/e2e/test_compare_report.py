@@ -342,3 +342,28 @@ def test_html_report_needs_nothing_else(daemon: Daemon, tmp_path: Path) -> None:
     nl2 = data["metrics"].index("nl2")
     assert data["rows"][0][16 + nl2] == 1 / np.sqrt(5)
     assert data["comparison"]["passes"] is False
+
+
+def test_a_report_has_nothing_of_a_run_that_took_the_name(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    compare(daemon, {"op": ([1.0, 2.0], [1.0, 3.0])})
+    out = tmp_path / "report.html"
+    words = ("compare", "report", "c-000001", "--out", str(out), "--histograms", "1")
+
+    def histograms() -> dict[str, object]:
+        text = re.search(
+            r'<script type="application/json" id="data">(.*?)</script>',
+            out.read_text(),
+            re.DOTALL,
+        )
+        return json.loads(text.group(1))["histograms"]["rows"] if text else {}
+
+    assert daemon.ctl(*words).stderr == ""
+    assert len(histograms()) == 1
+    daemon.ctl("run", "delete", "g", "--yes")
+    chunk = Chunk("g", [Record("op", float32(50.0, 60.0), [2])], stream_id=9 << 32)
+    write(daemon.channel(), "g", [chunk.pack()], stream_id=9 << 32)
+    noted = daemon.ctl(*words).stderr
+    assert "run g was deleted, and another run has its name now" in noted
+    assert len(histograms()) == 0

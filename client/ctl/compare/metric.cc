@@ -9,6 +9,7 @@
 #include "client/ctl/command/pages.h"
 #include "client/ctl/compare/comparison_printer.h"
 #include "client/ctl/compare/row_measurer.h"
+#include "client/ctl/compare/same_runs.h"
 #include "client/ctl/compare/wait.h"
 #include "client/ctl/flag/verdict_flag.h"
 #include "client/ctl/print/progress.h"
@@ -40,29 +41,6 @@ Outcome PrintCounts(Invocation& invocation,
                fmt::format("{}", counts[i].value_count)});
   }
   invocation.out().Write(table.Flush());
-  return {};
-}
-
-// Rows name tensors by the names of their runs, which other runs may have now.
-Outcome CheckSameRuns(Invocation& invocation,
-                      const v1::Comparison& comparison) {
-  for (const auto& [name, id] :
-       {std::pair(&comparison.golden_run(), &comparison.golden_run_id()),
-        std::pair(&comparison.target_run(), &comparison.target_run_id())}) {
-    if (id->empty()) continue;
-    v1::Run run;
-    const Outcome outcome =
-        invocation.AskByName(&v1::RunService::Stub::GetRun, *name, run);
-    // Rows of a run that is gone have no bytes, which each of them reports.
-    if (!outcome.missing_run.empty()) continue;
-    MSITCTL_RETURN_IF_FAILED(outcome);
-    if (run.id() == *id) continue;
-    return DaemonError(
-        grpc::StatusCode::FAILED_PRECONDITION, "RUN_REPLACED",
-        fmt::format("run {} of comparison {} was deleted, and another run has "
-                    "its name now: compare again",
-                    Printable(*name), comparison.name()));
-  }
   return {};
 }
 

@@ -12,6 +12,7 @@
 #include "client/ctl/command/pages.h"
 #include "client/ctl/command/partial.h"
 #include "client/ctl/compare/comparison_printer.h"
+#include "client/ctl/compare/same_runs.h"
 #include "client/ctl/flag/verdict_flag.h"
 #include "client/ctl/print/file_sink.h"
 #include "client/ctl/print/progress.h"
@@ -227,6 +228,25 @@ Outcome WriteRows(Invocation& invocation, const ReportFlags& flags,
   return {};
 }
 
+// Sets `is_here` if the daemon still has this run of the comparison, so that
+// more than the rows can be shown of it. Notes on stderr if another run has its
+// name.
+Outcome FindRun(Invocation& invocation, const std::string& run,
+                const std::string& id, const std::string& source,
+                bool& is_here) {
+  is_here = source.empty();
+  if (!is_here) return {};
+  bool is_replaced = false;
+  MSITCTL_RETURN_IF_FAILED(FindReplacement(invocation, run, id, is_replaced));
+  if (!is_replaced) return {};
+  is_here = false;
+  fmt::print(stderr,
+             "msitctl: note: run {} was deleted, and another run has its name "
+             "now: the report has only what the comparison stored\n",
+             Printable(run));
+  return {};
+}
+
 }  // namespace
 
 Outcome WriteReport(Invocation& invocation, const ReportFlags& flags) {
@@ -254,18 +274,24 @@ Outcome WriteReport(Invocation& invocation, const ReportFlags& flags) {
   Material material;
   PageFacts& facts = material.facts;
   MSITCTL_RETURN_IF_FAILED(GetMetrics(invocation, facts.metrics));
-  const bool is_golden_far = !comparison.golden_source().empty();
-  const bool is_target_far = !comparison.target_source().empty();
-  if (FormatOf(flags) == "msprobe" && !is_target_far) {
+  bool has_golden = false;
+  bool has_target = false;
+  MSITCTL_RETURN_IF_FAILED(
+      FindRun(invocation, comparison.golden_run(), comparison.golden_run_id(),
+              comparison.golden_source(), has_golden));
+  MSITCTL_RETURN_IF_FAILED(
+      FindRun(invocation, comparison.target_run(), comparison.target_run_id(),
+              comparison.target_source(), has_target));
+  if (FormatOf(flags) == "msprobe" && has_target) {
     MSITCTL_RETURN_IF_FAILED(
         ReadStacks(invocation, comparison.target_run(), material.stacks));
   }
   if (FormatOf(flags) == "html") {
-    if (!is_golden_far) {
+    if (has_golden) {
       MSITCTL_RETURN_IF_FAILED(
           GetRunIfThere(invocation, comparison.golden_run(), facts.golden));
     }
-    if (!is_target_far) {
+    if (has_target) {
       MSITCTL_RETURN_IF_FAILED(
           GetRunIfThere(invocation, comparison.target_run(), facts.target));
     }
@@ -273,7 +299,7 @@ Outcome WriteReport(Invocation& invocation, const ReportFlags& flags) {
   BufferedSink sink(*file);
   // No other format has a place for them, and they are of bytes at hand.
   const bool has_histograms =
-      FormatOf(flags) == "html" && !is_golden_far && !is_target_far;
+      FormatOf(flags) == "html" && has_golden && has_target;
   RowHistograms histograms(has_histograms ? flags.histograms : 0);
   MSITCTL_ASSIGN_OR_USAGE(material.verdicts, ParseVerdicts(flags.verdicts));
   std::unique_ptr<ReportWriter> writer;
