@@ -156,14 +156,19 @@ Outcome PrintInExecutionOrder(Invocation& invocation, ListLayout layout,
   printer->Finish(response);
   NoteIncomplete(incomplete_count);
   MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
-  if (!is_limited && seen_count > std::ssize(entries)) {
+  const bool is_cut =
+      !is_limited && seen_count > std::ssize(entries) &&
+      (flags.limit == 0 || flags.limit > std::ssize(entries));
+  if (is_cut) {
     fmt::print(stderr,
-               "msitctl: note: the first {} of {} tensors; --order key lists "
-               "all of them\n",
+               "msitctl: these are the first {} of {} tensors, as many as can "
+               "be put in order; --order key lists all of them\n",
                entries.size(), seen_count);
   }
   if (entries.empty() && when_empty) when_empty();
-  return partial.End(flags.allow_partial);
+  Outcome outcome = partial.End(flags.allow_partial);
+  if (outcome.ok() && is_cut) outcome.exit_code = kExitPartial;
+  return outcome;
 }
 
 }  // namespace msitd::ctl

@@ -108,6 +108,25 @@ TEST_F(TensorCommandsTest, FoundTensorsAreInExecutionOrder) {
             "root\n");
 }
 
+TEST_F(TensorCommandsTest, AListThatIsCutIsPartial) {
+  constexpr int kCount = 100'001;
+  for (int i = 0; i < kCount; ++i) {
+    v1::Tensor& tensor = daemon_.data().tensors.emplace_back();
+    tensor.set_name(fmt::format("op.{}", i));
+    tensor.set_sequence(i);
+  }
+  for (const char* limit : {"0", "250000"}) {
+    const ChildResult cut =
+        Run({"-o", "name", "tensor", "find", "r", "--where", "max > 1",
+             "--limit", limit});
+    EXPECT_EQ(cut.exit_code, 4) << limit;
+    EXPECT_THAT(cut.err, HasSubstr("the first 100000 of 100001"));
+  }
+  const ChildResult asked = Run({"-o", "name", "tensor", "find", "r", "--where",
+                                 "max > 1", "--limit", "100000"});
+  EXPECT_EQ(asked.exit_code, 0) << asked.err;
+}
+
 TEST_F(TensorCommandsTest, AnEmptySelectionIsNotEverything) {
   AddTensor("t");
   for (const char* flag : {"--ranks", "--tokens", "--ops", "--devices", "--io",
