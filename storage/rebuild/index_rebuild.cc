@@ -186,8 +186,6 @@ class IndexRebuild {
           fmt::format("{} runs have lost their labels, owner, job and "
                       "settings, and are not sealed",
                       runs_.recovered.size()));
-    }
-    if (runs_.may_have_deleted) {
       Note("deleted runs may be back, as far as segments still have them");
     }
     if (!old_->IsComplete(Table::kRun)) {

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/rebuild/index_salvage.h"
 
+#include <rocksdb/db.h>
 #include <rocksdb/iterator.h>
+#include <rocksdb/metadata.h>
 #include <rocksdb/options.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <iterator>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -15,34 +20,22 @@
 namespace msitd::storage {
 namespace {
 
+namespace fs = std::filesystem;
+
 using Visit =
     absl::FunctionRef<absl::Status(std::string_view, std::string_view)>;
 
-// Visits the entries from the first one up to damage, and from the last one
-// back to it. Returns the damage in `damage`.
-absl::Status VisitAround(IndexDb& db, Table table, std::string_view prefix,
-                         rocksdb::Status& damage, Visit visit) {
+absl::Status VisitAll(IndexDb& db, Table table, std::string_view prefix,
+                      Visit visit) {
   rocksdb::ReadOptions options;
   options.fill_cache = false;
-  auto it = db.Iterate(table, options);
-  std::string last;
+  const auto it = db.Iterate(table, options);
   for (it->Seek(prefix); it->Valid() && it->key().starts_with(prefix);
        it->Next()) {
-    last = it->key().ToString();
     MSITD_RETURN_IF_ERROR(
         visit(it->key().ToStringView(), it->value().ToStringView()));
   }
-  damage = it->status();
-  if (damage.ok()) return absl::OkStatus();
-  it = db.Iterate(table, options);
-  // No key of the index has a byte of 0xff after its prefix so often.
-  it->SeekForPrev(std::string(prefix) + std::string(64, '\xff'));
-  for (; it->Valid() && it->key().starts_with(prefix); it->Prev()) {
-    if (!last.empty() && it->key().compare(last) <= 0) break;
-    MSITD_RETURN_IF_ERROR(
-        visit(it->key().ToStringView(), it->value().ToStringView()));
-  }
-  return absl::OkStatus();
+  return ToStatus(it->status(), "read a copy of the index");
 }
 
 }  // namespace
@@ -58,7 +51,7 @@ IndexSalvage::~IndexSalvage() {
   as_is_.reset();
   merged_.reset();
   std::error_code ignored;
-  std::filesystem::remove_all(scratch_, ignored);
+  fs::remove_all(scratch_, ignored);
 }
 
 void IndexSalvage::AddDamage(std::string_view what) {
@@ -82,79 +75,80 @@ absl::Status IndexSalvage::OpenCopy() {
     AddDamage("there is no index");
     return absl::OkStatus();
   }
-  using LogDamage = IndexDb::Options::LogDamage;
-  for (const LogDamage log_damage :
-       {LogDamage::kRefused, LogDamage::kSkipped}) {
-    auto opened = IndexDb::Open(
-        {.directory = copy, .read_only = true, .log_damage = log_damage});
-    if (opened.ok()) {
-      as_is_ = *std::move(opened);
-      is_as_is_proven_ = log_damage == LogDamage::kRefused;
-      return absl::OkStatus();
-    }
+  auto opened = IndexDb::Open(
+      {.directory = copy, .read_only = true, .refuses_log_damage = true});
+  if (!opened.ok()) {
     AddDamage(Message(opened.status()));
+    return Merge();
   }
-  return absl::OkStatus();
+  as_is_ = *std::move(opened);
+  CheckTables();
+  const bool is_enough = std::all_of(std::begin(is_complete_),
+                                     std::end(is_complete_), std::identity());
+  return is_enough ? absl::OkStatus() : Merge();
+}
+
+void IndexSalvage::CheckTables() {
+  std::fill(std::begin(is_complete_), std::end(is_complete_), true);
+  std::vector<rocksdb::LiveFileMetaData> files;
+  as_is_->db().GetLiveFilesMetaData(&files);
+  std::set<std::string> live;
+  for (const rocksdb::LiveFileMetaData& file : files) {
+    const std::string path = AsIs() + file.name;
+    live.insert(fs::path(path).filename().string());
+    if (IsSoundTable(path)) continue;
+    AddDamage(fmt::format("{} is damaged", path));
+    for (int i = 0; i < kTableCount; ++i) {
+      if (TableName(Table{i}) == file.column_family_name) {
+        is_complete_[i] = false;
+      }
+    }
+  }
+  // A manifest that lost its end opens all the same. Then there are tables that
+  // it does not name.
+  std::error_code ignored;
+  for (const auto& file : fs::directory_iterator(AsIs(), ignored)) {
+    const fs::path& path = file.path();
+    if (path.extension() != ".sst" || live.contains(path.filename().string()) ||
+        !IsSoundTable(path.string())) {
+      continue;
+    }
+    AddDamage(fmt::format("the manifest does not name {}", path.string()));
+    std::fill(std::begin(is_complete_), std::end(is_complete_), false);
+  }
 }
 
 absl::Status IndexSalvage::Merge() {
-  if (std::exchange(has_merged_, true) || !exists_) return absl::OkStatus();
   const std::string copy = Merged();
-  const absl::StatusOr<std::vector<std::string>> unread =
-      MergeReadableFiles(index_directory_, copy);
-  if (!unread.ok()) {
-    AddDamage(Message(unread.status()));
-    return absl::IsResourceExhausted(unread.status()) ? unread.status()
-                                                      : absl::OkStatus();
-  }
-  for (const std::string& file : *unread) AddDamage(file);
+  MSITD_ASSIGN_OR_RETURN(const std::vector<std::string> unread,
+                         MergeReadableFiles(index_directory_, copy));
+  for (const std::string& file : unread) AddDamage(file);
   MSITD_ASSIGN_OR_RETURN(merged_,
                          IndexDb::Open({.directory = copy, .read_only = true}));
   return absl::OkStatus();
 }
 
-bool IndexSalvage::IsComplete(Table table) {
-  std::optional<bool>& known = is_complete_[static_cast<size_t>(table)];
-  if (known.has_value()) return *known;
-  known = false;
-  if (as_is_ == nullptr) return false;
-  rocksdb::ReadOptions options;
-  options.fill_cache = false;
-  const auto it = as_is_->Iterate(table, options);
-  it->SeekToFirst();
-  while (it->Valid()) it->Next();
-  if (!it->status().ok()) AddDamage(it->status().ToString());
-  known = it->status().ok() && is_as_is_proven_;
-  return *known;
-}
-
 absl::Status IndexSalvage::ForEach(Table table, std::string_view prefix,
                                    Visit visit) {
   if (!exists_) return absl::OkStatus();
-  rocksdb::Status damage;
-  if (!IsComplete(table)) {
-    MSITD_RETURN_IF_ERROR(Merge());
-    if (merged_ != nullptr) {
-      MSITD_RETURN_IF_ERROR(VisitAround(
-          *merged_, table, prefix, damage,
-          [&visit](std::string_view key, std::string_view version) {
-            const auto value = DecodeVersion(version);
-            return value.has_value() ? visit(key, *value) : absl::OkStatus();
-          }));
-    }
-  }
-  if (as_is_ == nullptr) return absl::OkStatus();
-  MSITD_RETURN_IF_ERROR(VisitAround(*as_is_, table, prefix, damage, visit));
-  return absl::OkStatus();
+  if (IsComplete(table)) return VisitAll(*as_is_, table, prefix, visit);
+  if (merged_ == nullptr) return absl::OkStatus();
+  return VisitAll(*merged_, table, prefix,
+                  [&visit](std::string_view key, std::string_view version) {
+                    const auto value = DecodeVersion(version);
+                    return value.has_value() ? visit(key, *value)
+                                             : absl::OkStatus();
+                  });
 }
 
 std::optional<std::string> IndexSalvage::Get(Table table,
                                              std::string_view key) {
-  if (as_is_ != nullptr) {
+  if (!exists_) return std::nullopt;
+  if (IsComplete(table)) {
     auto value = as_is_->Get(table, key);
-    if (value.ok() && (value->has_value() || IsComplete(table))) return *value;
+    return value.ok() ? *std::move(value) : std::nullopt;
   }
-  if (!Merge().ok() || merged_ == nullptr) return std::nullopt;
+  if (merged_ == nullptr) return std::nullopt;
   const auto version = merged_->Get(table, key);
   if (!version.ok() || !version->has_value()) return std::nullopt;
   const auto value = DecodeVersion(**version);

@@ -19,12 +19,11 @@ namespace msitd::storage {
 // so the index stays as it is.
 //
 // Two copies are read. The first is the database as its manifest describes it:
-// if a table can be read there from end to end, that is all there was, and
-// nothing that was deleted. Otherwise the entries before the first and after
-// the last damaged block are read there. The second copy is made only if the
-// first one is not enough: it is merged from all files that can be read. It has
-// the entries of a database whose manifest is lost, but it may also have
-// entries that had been deleted.
+// if all files of a table are sound there, that is all there was, and nothing
+// that was deleted. The second copy is made only if the first one is not
+// enough: it is merged from all files that can be read. It has the entries of a
+// database whose manifest is lost, but it may also have entries that had been
+// deleted.
 //
 // Thread-compatible.
 class IndexSalvage {
@@ -33,7 +32,7 @@ class IndexSalvage {
   // the object. Damage is not an error, and neither is an index that does not
   // exist: then there are no entries.
   //
-  // Errors: those of making the copies.
+  // Errors: those of making the copies, such as RESOURCE_EXHAUSTED.
   static absl::StatusOr<std::unique_ptr<IndexSalvage>> Open(
       const std::string& index_directory, const std::string& scratch);
   ~IndexSalvage();
@@ -44,11 +43,14 @@ class IndexSalvage {
   const std::vector<std::string>& damage() const { return damage_; }
 
   // True if ForEach visits all entries that the table had and no others.
-  bool IsComplete(Table table);
+  bool IsComplete(Table table) const {
+    return is_complete_[static_cast<size_t>(table)];
+  }
 
-  // Calls `visit` for each entry whose key begins with `prefix`. An entry may
-  // be visited twice; then the later visit has the newer value. Errors are
-  // those of `visit`, and UNAVAILABLE if no copy can be made.
+  // Calls `visit` for each entry whose key begins with `prefix`, in the order
+  // of keys.
+  //
+  // Errors: those of `visit` and of reading the copy.
   absl::Status ForEach(
       Table table, std::string_view prefix,
       absl::FunctionRef<absl::Status(std::string_view, std::string_view)>
@@ -63,7 +65,9 @@ class IndexSalvage {
         scratch_(std::move(scratch)) {}
 
   absl::Status OpenCopy();
-  // Makes the second copy, once.
+  // Finds out which tables of the first copy are sound.
+  void CheckTables();
+  // Makes the second copy.
   absl::Status Merge();
   void AddDamage(std::string_view what);
   std::string AsIs() const { return scratch_ + "/as-is"; }
@@ -73,11 +77,9 @@ class IndexSalvage {
   const std::string scratch_;
   bool exists_ = false;
   std::vector<std::string> damage_;
-  std::unique_ptr<IndexDb> as_is_;  // Null: it cannot be opened.
-  bool is_as_is_proven_ = false;
-  bool has_merged_ = false;
+  std::unique_ptr<IndexDb> as_is_;  // Null: it cannot be opened as it is.
   std::unique_ptr<IndexDb> merged_;
-  std::optional<bool> is_complete_[kTableCount];
+  bool is_complete_[kTableCount] = {};
 };
 
 }  // namespace msitd::storage

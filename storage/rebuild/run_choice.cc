@@ -135,9 +135,6 @@ absl::StatusOr<RunChoice> ChooseRuns(IndexSalvage& old,
     info.create_time_ns = run.first_receive_ns;
     out.numbers.insert(number);
     out.recovered.push_back(std::move(info));
-    if (number < runs.next_run_id || runs.next_run_id == 0) {
-      out.may_have_deleted = true;
-    }
   }
   return out;
 }

@@ -25,14 +25,13 @@ inline constexpr char kRebuiltFromSegments[] = "from segments";
 // read completely and is not older than they are; otherwise they are taken from
 // the segments.
 struct RunChoice {
-  std::vector<RunInfo> kept;       // As the old index had them.
-  std::vector<RunInfo> recovered;  // From the segments alone.
+  std::vector<RunInfo> kept;  // As the old index had them.
+  // From the segments alone. Some of them may have been deleted.
+  std::vector<RunInfo> recovered;
   // Runs that were deleted and whose segments wait to be given back.
   std::set<uint64_t> hidden;
   // Runs that have frames in the segments and were deleted.
   std::set<uint64_t> deleted;
-  // True if `recovered` may have runs that had been deleted.
-  bool may_have_deleted = false;
   uint64_t next_run_id = 1;
 
   // True if the run is in `kept` or in `recovered`.

@@ -1,7 +1,13 @@
 """A damaged disk is noticed, named, and harms nothing beside it."""
 
+import shutil
+import signal
 import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
 
+import pytest
 from chunk_bytes import Chunk, Record
 from names import tensor_name
 from wire import write
@@ -10,6 +16,7 @@ from daemon import BIN_DIR, Daemon
 
 DATA_LOSS_EXIT = 64 + 15
 PROBLEMS_EXIT = 1
+CANNOT_OPEN_EXIT = 3
 MARK = b"0123456789abcdef" * 4
 
 
@@ -87,3 +94,113 @@ def test_spoiled_head_is_found_by_verify(daemon: Daemon) -> None:
     assert daemon.stop() == 0
     daemon.spoil(b"op.2")
     assert inspect(daemon, "verify").returncode == PROBLEMS_EXIT
+
+
+def lose_current(index: Path) -> None:
+    (index / "CURRENT").unlink()
+
+
+def cut_manifest(index: Path) -> None:
+    for path in index.glob("MANIFEST-*"):
+        with path.open("r+b") as file:
+            file.truncate(path.stat().st_size // 2)
+
+
+def lose_a_table(index: Path) -> None:
+    min(index.glob("*.sst")).unlink()
+
+
+def lose_everything(index: Path) -> None:
+    shutil.rmtree(index)
+
+
+def two_runs(daemon: Daemon) -> None:
+    """Fills `r` and `other`, which differ in one byte of each tensor."""
+    fill(daemon)
+    chunks = []
+    for i in range(5):
+        record = Record(f"op.{i}", payload(i)[:-1] + b"\0", [32], sequence=i)
+        chunks.append(Chunk("other", [record], sequence=i).pack())
+    write(daemon.channel(), "other", chunks)
+
+
+def verdicts(daemon: Daemon, comparison: str) -> dict[str, str]:
+    rows = daemon.ctl_json("compare", "rows", comparison)["rows"]
+    return {row["op"]: row["verdict"] for row in rows}
+
+
+@pytest.mark.parametrize(
+    "damage", [lose_current, cut_manifest, lose_a_table, lose_everything]
+)
+def test_a_damaged_index_is_rebuilt(
+    daemon: Daemon, damage: Callable[[Path], None]
+) -> None:
+    two_runs(daemon)
+    daemon.ctl("run", "seal", "r")
+    daemon.ctl("compare", "run", "r", "other", expect=1)
+    before = verdicts(daemon, "c-000001")
+    names = [run["name"] for run in daemon.ctl_json("run", "list")["runs"]]
+    assert daemon.stop() == 0
+    index = daemon.data_dir / "index"
+    damage(index)
+    # Cutting the manifest may also leave one that looks older but sound.
+    if damage is not cut_manifest:
+        process = daemon.spawn()
+        assert process.wait(30) != 0
+        assert f"msitd-inspect rebuild --data-dir {daemon.data_dir}" in daemon.log()
+        daemon.process = None
+    result = inspect(daemon, "rebuild")
+    complete = damage is lose_current
+    expected = 0 if complete else PROBLEMS_EXIT
+    assert result.returncode == expected, result.stdout + result.stderr
+    assert "problems=0" in result.stdout
+    assert ("note:" in result.stdout) != complete
+    daemon.start()
+    runs = daemon.ctl_json("run", "list")["runs"]
+    assert [run["name"] for run in runs] == names
+    for i in range(5):
+        args = ("tensor", "read", tensor_name("r", f"op.{i}"), "--out", "-")
+        read = daemon.ctl(*args, "--format", "raw", binary=True)
+        assert read.stdout == payload(i)
+    daemon.ctl("compare", "run", "r", "other", expect=1)
+    comparisons = daemon.ctl_json("compare", "list")["comparisons"]
+    newest = max(one["name"] for one in comparisons).removeprefix("comparisons/")
+    assert verdicts(daemon, newest) == before
+    if complete:
+        assert verdicts(daemon, "c-000001") == before
+    assert daemon.stop() == 0
+    assert inspect(daemon, "verify").returncode == 0
+    # What is sound is rebuilt as it is.
+    assert inspect(daemon, "rebuild").returncode == 0
+
+
+def test_rebuild_leaves_a_store_in_use_alone(daemon: Daemon) -> None:
+    fill(daemon)
+    result = inspect(daemon, "rebuild")
+    assert result.returncode == CANNOT_OPEN_EXIT
+    assert "is in use by another process" in result.stderr
+    assert not (daemon.data_dir / "index.rebuilding").exists()
+
+
+def test_a_rebuild_that_was_killed_can_be_run_again(daemon: Daemon) -> None:
+    two_runs(daemon)
+    assert daemon.stop() == 0
+    cut_manifest(daemon.data_dir / "index")
+    command = [BIN_DIR / "msitd-inspect", "rebuild", "--data-dir", daemon.data_dir]
+    # At first it has hardly begun; in the end it is complete.
+    for tenth in range(8):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        time.sleep(0.02 + 0.1 * tenth)
+        process.send_signal(signal.SIGKILL)
+        process.wait(30)
+        assert (daemon.data_dir / "index").exists()
+    assert inspect(daemon, "rebuild").returncode in {0, PROBLEMS_EXIT}
+    assert not (daemon.data_dir / "index.rebuilding").exists()
+    assert not (daemon.data_dir / "index.rebuilt").exists()
+    daemon.start()
+    for run, changed in (("r", False), ("other", True)):
+        for i in range(5):
+            args = ("tensor", "read", tensor_name(run, f"op.{i}"), "--out", "-")
+            read = daemon.ctl(*args, "--format", "raw", binary=True)
+            expected = payload(i)[:-1] + b"\0" if changed else payload(i)
+            assert read.stdout == expected

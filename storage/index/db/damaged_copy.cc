@@ -190,6 +190,10 @@ class FileMerge {
   }
 
   absl::Status MergeTable(const fs::path& path) {
+    // Iterators over several tables may not survive a damaged one.
+    if (!IsSoundTable(path.string())) {
+      return absl::DataLossError("the table is damaged");
+    }
     MSITD_RETURN_IF_ERROR(Clear());
     std::error_code error;
     fs::create_symlink(fs::absolute(path), scratch_ / path.filename(), error);
@@ -349,10 +353,17 @@ absl::StatusOr<bool> CopyDamagedDatabase(const std::string& directory,
   MSITD_ASSIGN_OR_RETURN(const bool has_files, CopyFiles(directory, target));
   if (!has_files) return false;
   MSITD_ASSIGN_OR_RETURN(const std::vector<fs::path> files, FilesOf(target));
-  std::optional<uint64_t> newest;
+  // A newer manifest than that of CURRENT may not be complete.
+  std::ifstream current(fs::path(directory) / "CURRENT", std::ios::binary);
   std::string name;
+  std::getline(current, name);
+  std::optional<uint64_t> newest;
+  if (!ManifestNumber(name).has_value() || !fs::exists(target / name)) {
+    name.clear();
+  }
   for (const fs::path& path : files) {
     const auto number = ManifestNumber(path.filename().string());
+    if (!name.empty() && !newest.has_value()) break;
     if (!number.has_value() || (newest.has_value() && *newest > *number)) {
       continue;
     }
@@ -360,10 +371,15 @@ absl::StatusOr<bool> CopyDamagedDatabase(const std::string& directory,
     name = path.filename().string();
   }
   MSITD_RETURN_IF_ERROR(WriteText(target / "IDENTITY", "copy\n"));
-  if (newest.has_value()) {
+  if (!name.empty()) {
     MSITD_RETURN_IF_ERROR(WriteText(target / "CURRENT", name + "\n"));
   }
   return true;
+}
+
+bool IsSoundTable(const std::string& path) {
+  rocksdb::SstFileReader reader(ReadingOptions());
+  return reader.Open(path).ok() && reader.VerifyChecksum().ok();
 }
 
 absl::StatusOr<std::vector<std::string>> MergeReadableFiles(

@@ -22,6 +22,9 @@ namespace msitd::storage {
 absl::StatusOr<bool> CopyDamagedDatabase(const std::string& directory,
                                          const std::string& copy);
 
+// True if all blocks of the file of a table match their checksums.
+bool IsSoundTable(const std::string& path);
+
 // Makes a database from the tables and logs that can be read, whatever the
 // manifest says. Of each key it has the newest version, which may be that it
 // was deleted. Values are to be read with DecodeVersion.

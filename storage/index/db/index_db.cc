@@ -88,18 +88,9 @@ rocksdb::DBOptions DatabaseOptions(const IndexDb::Options& options) {
   database.info_log = MakeIndexLogger();
   // Preallocated room would be missed elsewhere once there is little.
   database.allow_fallocate = false;
-  switch (options.log_damage) {
-    case IndexDb::Options::LogDamage::kEndsLog:
-      break;
-    case IndexDb::Options::LogDamage::kRefused:
-      database.wal_recovery_mode =
-          rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
-      break;
-    case IndexDb::Options::LogDamage::kSkipped:
-      database.wal_recovery_mode =
-          rocksdb::WALRecoveryMode::kSkipAnyCorruptedRecords;
-      database.paranoid_checks = false;
-      break;
+  if (options.refuses_log_damage) {
+    database.wal_recovery_mode =
+        rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   }
   return database;
 }

@@ -64,14 +64,9 @@ class IndexDb {
     bool read_only = false;
     // All tables are open on return, however many files that takes.
     bool opens_all_tables = false;
-    // How a damaged log of the database is read. By default, what follows the
-    // damage is taken for the torn end of the log.
-    enum class LogDamage {
-      kEndsLog,
-      kRefused,  // Open fails, unless the log only ends inside a record.
-      kSkipped,  // So are other faults, until the table that has them is read.
-    };
-    LogDamage log_damage = LogDamage::kEndsLog;
+    // A log of the database that is damaged before its last record is an error.
+    // Otherwise the log ends there, as if it had been torn.
+    bool refuses_log_damage = false;
     // `env` is told of operations on files; `ballast` lends its room once the
     // disk is full. Both outlive the database; null for none.
     Env* env = nullptr;

@@ -128,7 +128,7 @@ class IndexRebuildTest : public StoreTest {
       std::vector<TestTensor> records;
       for (int op = 0; op < 5; ++op) {
         records.push_back(MakeTensor(run, token, fmt::format("op{}", op),
-                                     op == 0 ? 5'000'000 / 8 : 100 + 7 * op,
+                                     op == 0 ? 5'000'000 / 32 : 100 + 7 * op,
                                      static_cast<uint32_t>(31 * token + op)));
       }
       TestTensor alias = MakeAlias(records[1], "view");
@@ -294,6 +294,8 @@ TEST_F(IndexRebuildTest, AnyDamageToTheIndexLeavesEveryTensorReadable) {
     }
     const std::string original = options_.directory;
     for (const Damage& damage : damages) {
+      // Only a store that crashed has something in the log alone.
+      if (crashes && damage.files != ".log" && !damage.files.empty()) continue;
       // Some damage hits one file, some hits all of them.
       for (const bool hits_all : {false, true}) {
         SCOPED_TRACE(fmt::format("{} {} {} {}", original, damage.files,
@@ -566,7 +568,8 @@ TEST_F(IndexRebuildTest, DamagedAttachmentsAndRowsAreLeftOut) {
   EXPECT_THAT(problems_, IsEmpty());
   Open();
   ExpectAllTensors();
-  EXPECT_THAT(*store_->attachments().ListAttachments("golden", "", 10), IsEmpty());
+  EXPECT_THAT(*store_->attachments().ListAttachments("golden", "", 10),
+              IsEmpty());
   const auto rows =
       store_->comparisons().GetComparisonRows(comparison_, 0, 999);
   ASSERT_TRUE(rows.ok()) << rows.status();
