@@ -118,20 +118,21 @@ InspectExit RunInspect(int argc, const char* const* argv, std::ostream& out,
   const CLI::App* runs = app.add_subcommand("runs", "Print the runs");
   CLI::App* rebuild = app.add_subcommand(
       "rebuild",
-      "Make the index again from the segments, after it was damaged or lost. "
-      "The daemon must be stopped. What can be read of the old index is taken "
-      "over: runs with their labels and owners, comparisons, attachments. The "
-      "new index is checked against every frame, then takes the place of the "
-      "old one, which is kept as index.damaged-N");
+      "Make a damaged index again from the segments, while the daemon is "
+      "stopped");
   RebuildOptions rebuild_options;
   rebuild->add_option("--to", rebuild_options.target,
                       "Write the new index to this directory, which must not "
                       "exist or be empty, and leave the store as it is");
   rebuild->footer(
+      "Keeps what can be read of the old index: runs with their labels and "
+      "owners,\ncomparisons, attachments. Checks the new index against every "
+      "frame, then puts it\nin place of the old one, which is kept as "
+      "index.damaged-N.\n"
       "Example: systemctl stop msitd && sudo -u msitd msitd-inspect rebuild\n"
-      "Exit codes: 0 all of the store can be read again, 1 the index was "
-      "rebuilt, but something is lost or may be (see the lines that begin with "
-      "note, run or problem), 2 usage, 3 not rebuilt: the store is as it was");
+      "Exit codes: 0 everything can be read again, 1 rebuilt, but something is "
+      "lost or may\nbe (lines that begin with note, run or problem say what), "
+      "2 usage, 3 not rebuilt");
   app.footer(
       "Example: msitd-inspect verify --data-dir /var/lib/msitd\n"
       "Exit codes: 0 fine, 1 problems found, 2 usage, 3 the store cannot be "

@@ -2,6 +2,7 @@
 #include "storage/index/db/damaged_copy.h"
 
 #include <rocksdb/db.h>
+#include <rocksdb/env.h>
 #include <rocksdb/options.h>
 #include <rocksdb/sst_file_reader.h>
 #include <rocksdb/utilities/debug.h>
@@ -22,7 +23,9 @@
 
 #include "protos/base/byte_codec.h"
 #include "protos/status/status.h"
+#include "storage/env/env.h"
 #include "storage/index/db/index_db.h"
+#include "storage/index/db/index_file_system.h"
 #include "storage/index/db/index_logger.h"
 
 namespace msitd::storage {
@@ -104,8 +107,9 @@ absl::StatusOr<bool> CopyFiles(const fs::path& source, const fs::path& target) {
 absl::Status SeedTables(const fs::path& target) {
   const fs::path seed = target.string() + ".seed";
   {
-    MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<IndexDb> db,
-                           IndexDb::Open({.directory = seed.string()}));
+    MSITD_ASSIGN_OR_RETURN(
+        const std::unique_ptr<IndexDb> db,
+        IndexDb::Open({.directory = seed.string(), .env = &Env::Fleeting()}));
     rocksdb::WriteBatch batch;
     for (int i = 0; i < kTableCount; ++i) {
       db->Put(batch, Table{i}, kSeedKey, "");
@@ -141,8 +145,19 @@ std::optional<Table> TableOf(std::string_view name) {
   return std::nullopt;
 }
 
+// The files of copies that need not survive the process.
+rocksdb::Env* CopyEnv() {
+  static CompactionPause pause;
+  static rocksdb::Env* const env =
+      rocksdb::NewCompositeEnv(
+          MakeIndexFileSystem(Env::Fleeting(), /*ballast=*/nullptr, pause))
+          .release();
+  return env;
+}
+
 rocksdb::Options ReadingOptions() {
   rocksdb::Options options;
+  options.env = CopyEnv();
   options.info_log = MakeIndexLogger();
   options.allow_fallocate = false;
   return options;
@@ -385,8 +400,9 @@ bool IsSoundTable(const std::string& path) {
 absl::StatusOr<std::vector<std::string>> MergeReadableFiles(
     const std::string& directory, const std::string& copy) {
   const std::string scratch = copy + ".part";
-  MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<IndexDb> into,
-                         IndexDb::Open({.directory = copy}));
+  MSITD_ASSIGN_OR_RETURN(
+      const std::unique_ptr<IndexDb> into,
+      IndexDb::Open({.directory = copy, .env = &Env::Fleeting()}));
   absl::StatusOr<std::vector<std::string>> unread =
       FileMerge(directory, scratch, *into).Run();
   std::error_code ignored;

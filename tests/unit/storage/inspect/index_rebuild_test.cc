@@ -298,6 +298,11 @@ TEST_F(IndexRebuildTest, AnyDamageToTheIndexLeavesEveryTensorReadable) {
       if (crashes && damage.files != ".log" && !damage.files.empty()) continue;
       // Some damage hits one file, some hits all of them.
       for (const bool hits_all : {false, true}) {
+        // Of these there is one file.
+        if (hits_all &&
+            (damage.files == "CURRENT" || damage.files == "MANIFEST")) {
+          continue;
+        }
         SCOPED_TRACE(fmt::format("{} {} {} {}", original, damage.files,
                                  damage.what, hits_all ? "all" : "one"));
         options_.directory = original + "-copy";
@@ -579,7 +584,7 @@ TEST_F(IndexRebuildTest, DamagedAttachmentsAndRowsAreLeftOut) {
 TEST_F(IndexRebuildTest, AFailureAtAnyPointLeavesTheIndexAsItWas) {
   Fill();
   Close();
-  for (const fs::path& path : IndexFiles("MANIFEST")) fs::resize_file(path, 9);
+  for (const fs::path& path : IndexFiles("CURRENT")) fs::remove(path);
   const auto describe = [this] {
     std::map<std::string, std::string> out;
     for (const auto& entry :
@@ -593,7 +598,7 @@ TEST_F(IndexRebuildTest, AFailureAtAnyPointLeavesTheIndexAsItWas) {
   FaultEnv env(Env::Fleeting());
   env.CountIndex();
   int failures = 0;
-  for (uint64_t number = 1;; number += number < 40 ? 1 : 7) {
+  for (uint64_t number = 1;; number += number < 10 ? 1 : 9) {
     SCOPED_TRACE(number);
     env.FailAt(number, absl::ResourceExhaustedError("the disk is full"), true);
     const auto report = TryRebuild(env);
@@ -602,7 +607,7 @@ TEST_F(IndexRebuildTest, AFailureAtAnyPointLeavesTheIndexAsItWas) {
     ++failures;
     ASSERT_TRUE(describe() == before);
   }
-  EXPECT_GT(failures, 40);
+  EXPECT_GT(failures, 15);
   ASSERT_TRUE(TryOpen(Env::Fleeting()).ok());
   ExpectAllTensors();
 }
