@@ -495,14 +495,19 @@ TEST_F(RebuildHolesTest, BytesThatWereGivenUpStayGivenUp) {
   Close();
   EXPECT_FALSE(fs::exists(SegmentPath(1)));
   const std::string original = options_.directory;
-  for (const bool loses_index : {false, true}) {
-    SCOPED_TRACE(loses_index);
+  enum class Damage { kNone, kManifest, kAll };
+  for (const Damage damage : {Damage::kNone, Damage::kManifest, Damage::kAll}) {
+    SCOPED_TRACE(static_cast<int>(damage));
+    const bool loses_index = damage == Damage::kAll;
     options_.directory = original + "-copy";
     fs::copy(original, options_.directory, fs::copy_options::recursive);
     if (loses_index) fs::remove_all(index());
+    if (damage == Damage::kManifest) {
+      for (const fs::path& path : IndexFiles("MANIFEST")) fs::remove(path);
+    }
     const RebuildReport report = Rebuild();
     EXPECT_THAT(problems_, IsEmpty());
-    EXPECT_EQ(report.is_complete(), !loses_index);
+    EXPECT_EQ(report.is_complete(), damage == Damage::kNone);
     Open();
     for (int64_t token = 0; token < kTokens; ++token) {
       SCOPED_TRACE(token);
