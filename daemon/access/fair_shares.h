@@ -17,8 +17,9 @@
 namespace msitd::access {
 
 // Counts what each caller holds of something that is limited for the whole
-// daemon, and divides it as FairShare says. One object for each limit; this is
-// the only mechanism for such limits, so that all of them behave alike:
+// daemon, and divides it as FairShare says. One object for each limit. A new
+// limit on what a caller holds for a while belongs here, so that such limits
+// behave alike; README.md lists the limits that are divided in other ways:
 //
 //   FairShares followers({.what = "comparisons that follow their runs",
 //                         .capacity = 64,

@@ -40,6 +40,9 @@ bool IsOver(const ArchiveJob& job) {
 ArchiveJobs::ArchiveJobs(const World& world, const Options& options)
     : world_(world),
       options_(options),
+      waiting_shares_({.what = "jobs of archives that wait",
+                       .capacity = kWaitingMax,
+                       .reason = ErrorReason::kRequestsExhausted}),
       thread_(StartThread("archive", [this] { Loop(); })) {}
 
 ArchiveJobs::~ArchiveJobs() { Stop(); }
@@ -117,22 +120,20 @@ absl::StatusOr<ArchiveJob> ArchiveJobs::Add(ArchiveJob job) {
       return *other;
     }
   }
-  if (waiting_.size() >= kWaitingMax) {
-    return WithReason(
-        MakeStatus(absl::StatusCode::kResourceExhausted,
-                   "{} runs wait to be archived or restored", kWaitingMax),
-        ErrorReason::kRequestsExhausted);
-  }
-  job.id = ++last_id_;
+  MSITD_ASSIGN_OR_RETURN(access::FairShares::Grant share,
+                         waiting_shares_.Acquire(job.caller));
+  const int64_t job_id = ++last_id_;
+  job.id = job_id;
   jobs_.push_front(std::make_shared<ArchiveJob>(std::move(job)));
-  waiting_.push_back(jobs_.front());
+  shares_[job_id] = std::move(share);
+  waiting_.Push(jobs_.front()->caller.name, jobs_.front());
   NoteLocked(*jobs_.front());
   for (auto it = jobs_.end(); jobs_.size() > kRememberedMax;) {
     --it;
     if (IsOver(**it)) it = jobs_.erase(it);
   }
   changed_.NotifyAll();
-  return *waiting_.back();
+  return *jobs_.front();
 }
 
 absl::StatusOr<ArchiveJob> ArchiveJobs::Get(int64_t id) {
@@ -223,6 +224,8 @@ void ArchiveJobs::Loop() {
   while (!stops_) {
     if (const JobPtr job = Next(); job != nullptr) {
       Do(*job);
+      const MutexLock lock(mu_);
+      waiting_.Finish(job->caller.name);
     } else if (!stops_) {
       LookForRuns();
     }
@@ -243,8 +246,8 @@ ArchiveJobs::JobPtr ArchiveJobs::Next() {
     }
   }
   if (stops_) return nullptr;
-  JobPtr job = waiting_.front();
-  waiting_.pop_front();
+  JobPtr job = *waiting_.Pop();
+  shares_.erase(job->id);
   job->state = State::kRunning;
   NoteLocked(*job);
   return job;

@@ -20,6 +20,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/access/caller.h"
+#include "daemon/access/fair_queue.h"
+#include "daemon/access/fair_shares.h"
 #include "daemon/archive/give_way.h"
 #include "daemon/ingest/ingest_pipeline.h"
 #include "protos/status/mutex.h"
@@ -107,6 +109,8 @@ class ArchiveJobs {
     // While producers stream, an archive rests between its steps.
     GiveWay::Options give_way = {};
   };
+  // Jobs that wait, divided among callers (access::FairShares), who take turns
+  // (access::FairQueue).
   static constexpr size_t kWaitingMax = 256;
   static constexpr size_t kRememberedMax = 1024;
 
@@ -199,7 +203,11 @@ class ArchiveJobs {
   CondVar changed_;
   int64_t last_id_ ABSL_GUARDED_BY(mu_) = 0;
   std::deque<JobPtr> jobs_ ABSL_GUARDED_BY(mu_);  // All that are remembered.
-  std::deque<JobPtr> waiting_ ABSL_GUARDED_BY(mu_);
+  // Callers take turns.
+  access::FairQueue<JobPtr> waiting_ ABSL_GUARDED_BY(mu_);
+  access::FairShares waiting_shares_;
+  // Of the jobs that wait, by their ids.
+  std::map<int64_t, access::FairShares::Grant> shares_ ABSL_GUARDED_BY(mu_);
   std::map<storage::RunId, RunArchive> runs_ ABSL_GUARDED_BY(mu_);
   uint64_t sent_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t changes_ ABSL_GUARDED_BY(mu_) = 0;

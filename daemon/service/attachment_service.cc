@@ -120,7 +120,6 @@ class AttachmentServiceImpl::WriteSink final
       : service_(service), pass_(std::move(pass)) {}
   ~WriteSink() override {
     pass_.Note(status_);
-    if (writer_ != nullptr) service_.LeaveWrite();
   }
 
   absl::StatusOr<bool> Take(const Call& /*call*/,
@@ -159,14 +158,10 @@ class AttachmentServiceImpl::WriteSink final
   absl::Status Open(const v1::WriteAttachmentRequest::Open& open) {
     MSITD_RETURN_IF_ERROR(pass_.CheckRequest(open));
     MSITD_ASSIGN_OR_RETURN(storage::AttachmentSpec spec, ToSpec(open));
-    MSITD_RETURN_IF_ERROR(service_.EnterWrite());
-    absl::StatusOr<std::unique_ptr<storage::AttachmentWriter>> writer =
-        service_.attachments_.Begin(spec);
-    if (!writer.ok()) {
-      service_.LeaveWrite();
-      return writer.status();
-    }
-    writer_ = *std::move(writer);
+    MSITD_ASSIGN_OR_RETURN(access::FairShares::Grant share,
+                           service_.write_shares_.Acquire(pass_.caller()));
+    MSITD_ASSIGN_OR_RETURN(writer_, service_.attachments_.Begin(spec));
+    share_ = std::move(share);
     run_ = open.run();
     if (open.has_size_bytes()) size_bytes_ = open.size_bytes();
     return absl::OkStatus();
@@ -208,29 +203,12 @@ class AttachmentServiceImpl::WriteSink final
   AttachmentServiceImpl& service_;
   CallPass pass_;
   absl::Status status_ = absl::CancelledError("it was not written to its end");
-  // Counted as long as it is there.
+  access::FairShares::Grant share_;  // As long as the writer is there.
   std::unique_ptr<storage::AttachmentWriter> writer_;
   std::string run_;
   std::optional<int64_t> size_bytes_;  // As announced.
   int64_t taken_bytes_ = 0;
 };
-
-absl::Status AttachmentServiceImpl::EnterWrite() {
-  const MutexLock lock(mu_);
-  if (write_count_ >= writes_.count_max) {
-    return WithReason(
-        MakeStatus(absl::StatusCode::kResourceExhausted,
-                   "{} attachments are being written", write_count_),
-        ErrorReason::kRequestsExhausted);
-  }
-  ++write_count_;
-  return absl::OkStatus();
-}
-
-void AttachmentServiceImpl::LeaveWrite() {
-  const MutexLock lock(mu_);
-  --write_count_;
-}
 
 absl::Status AttachmentServiceImpl::List(
     const v1::ListAttachmentsRequest& request,

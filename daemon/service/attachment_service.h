@@ -4,13 +4,13 @@
 #include <chrono>
 #include <cstddef>
 
+#include "daemon/access/fair_shares.h"
 #include "daemon/ingest/ingest_pipeline.h"
 #include "daemon/service/call/bounded_service.h"
 #include "daemon/service/call/call_watch.h"
 #include "daemon/service/call/task_pool.h"
 #include "daemon/service/call/upload_call.h"
 #include "msitd/v1/attachment_service.grpc.pb.h"
-#include "protos/status/mutex.h"
 #include "storage/face/attachments.h"
 
 namespace msitd::service {
@@ -34,7 +34,10 @@ class AttachmentServiceImpl final
         attachments_(attachments),
         pipeline_(pipeline),
         pools_(pools),
-        writes_(writes) {
+        writes_(writes),
+        write_shares_({.what = "attachments that are written",
+                       .capacity = writes.count_max,
+                       .reason = ErrorReason::kRequestsExhausted}) {
     Bound("GetAttachment", &AttachmentServiceImpl::GetAttachment);
     Bound("ListAttachments", &AttachmentServiceImpl::ListAttachments);
     Bound("DeleteAttachment", &AttachmentServiceImpl::DeleteAttachment);
@@ -67,18 +70,12 @@ class AttachmentServiceImpl final
   absl::Status List(const v1::ListAttachmentsRequest& request,
                     v1::ListAttachmentsResponse& response);
 
-  // One more is written, if there may be; one less.
-  absl::Status EnterWrite();
-  void LeaveWrite();
-
   storage::Attachments& attachments_;
   ingest::IngestPipeline& pipeline_;
   const CallPools pools_;
   const AttachmentWrites writes_;
+  access::FairShares write_shares_;
   CallWatch watch_;
-
-  Mutex mu_;
-  size_t write_count_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace msitd::service

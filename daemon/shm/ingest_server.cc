@@ -42,13 +42,6 @@ constexpr uint64_t kListenerData = 0;
 constexpr uint64_t kQueueData = 1;
 constexpr uint64_t kSourceCount = 4;
 
-absl::Status Exhausted(size_t sessions_max) {
-  return WithReason(
-      MakeStatus(absl::StatusCode::kResourceExhausted,
-                 "{} sessions are open, no more are taken", sessions_max),
-      ErrorReason::kStreamsExhausted);
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<IngestServer>> IngestServer::Start(
@@ -73,7 +66,10 @@ IngestServer::IngestServer(const IngestServerOptions& options,
     : options_(options),
       sink_(sink),
       run_task_(std::move(run_task)),
-      epoll_(::epoll_create1(EPOLL_CLOEXEC)) {}
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      session_shares_({.what = "sessions of producers",
+                       .capacity = options.sessions_max,
+                       .reason = ErrorReason::kStreamsExhausted}) {}
 
 std::string IngestServer::MemoryPages() {
   return HasHugePages() ? "huge" : "small";
@@ -359,10 +355,13 @@ void IngestServer::Settle(ProducerSession& session, uint64_t id) {
   }
   if (session.state() == State::kOpening && !held.is_opening) {
     held.is_opening = true;
-    if (++opened_count_ > options_.sessions_max) {
-      session.Refuse(Exhausted(options_.sessions_max));
-    } else {
+    absl::StatusOr<access::FairShares::Grant> share =
+        session_shares_.Acquire(session.caller());
+    if (share.ok()) {
+      held.share = *std::move(share);
       StartOpening(session);
+    } else {
+      session.Refuse(share.status());
     }
   }
   if (session.state() == State::kOver) Remove(id);
@@ -381,7 +380,6 @@ void IngestServer::Remove(uint64_t id) {
   if (it->second.watches_socket) Unwatch(session.socket());
   if (it->second.watches_data) Unwatch(session.data_ready_fd());
   if (session.process_fd() >= 0) Unwatch(session.process_fd());
-  if (it->second.is_opening) --opened_count_;
   sessions_.erase(it);
 }
 

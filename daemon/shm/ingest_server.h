@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/access/access_policy.h"
+#include "daemon/access/fair_shares.h"
 #include "daemon/ingest/chunk_sink.h"
 #include "daemon/log/log.h"
 #include "daemon/shm/event_queue.h"
@@ -34,7 +35,7 @@ struct IngestServerOptions {
   uint64_t arena_bytes_max = uint64_t{256} << 20;
 
   // More producers that have said hello are turned away with
-  // RESOURCE_EXHAUSTED.
+  // RESOURCE_EXHAUSTED. Divided among callers as access::FairShares says.
   size_t sessions_max = 256;
 
   // A producer that has not said hello by then is turned away.
@@ -134,10 +135,11 @@ class IngestServer {
     bool is_opening = false;  // Its opening was started.
     bool is_resting = false;  // Its data is not watched for a while.
     int idle_wake_count = 0;  // In a row.
+    access::FairShares::Grant share;
   };
+  access::FairShares session_shares_;
   std::map<uint64_t, Held> sessions_;
   uint64_t last_id_ = 0;
-  size_t opened_count_ = 0;  // Of `sessions_`: those with `is_opening`.
   // Sessions that have more chunks than fitted into their turn.
   std::set<uint64_t> again_;
   // In the order of their deadlines.

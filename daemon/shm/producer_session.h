@@ -53,6 +53,7 @@ class ProducerSession final : private ingest::StreamPeer {
 
   ~ProducerSession() { DiscardPackets(socket_.get()); }
 
+  const access::Caller& caller() const { return caller_; }
   State state() const { return state_; }
   // True while packets are to be read from the socket.
   bool reads_packets() const {

@@ -56,7 +56,7 @@ std::vector<FirstReads::Reader*> FirstReads::TakeTurns() {
     Connection& connection = it->second;
     connection.has_turn = false;
     if (connection.waiting.empty()) continue;
-    const Waiting next = connection.waiting.front();
+    const Waiting next = std::move(connection.waiting.front());
     connection.waiting.pop_front();
     --waiting_count_;
     ++connection.active;
@@ -68,18 +68,17 @@ std::vector<FirstReads::Reader*> FirstReads::TakeTurns() {
 }
 
 absl::Status FirstReads::Enter(Reader& reader, grpc_call* call,
-                               const std::string& peer) {
+                               const std::string& peer,
+                               const access::Caller& caller) {
+  access::FairShares::Grant share;
+  if (!IsLocal(peer)) {
+    MSITD_ASSIGN_OR_RETURN(share, waiting_shares_.Acquire(caller));
+  }
   std::vector<Reader*> next;
   {
     MutexLock lock(mu_);
-    if (waiting_count_ >= kWaitingMax && !IsLocal(peer)) {
-      return WithReason(
-          MakeStatus(absl::StatusCode::kResourceExhausted,
-                     "{} calls wait for their request", waiting_count_),
-          ErrorReason::kRequestsExhausted);
-    }
     Connection& connection = connections_[peer];
-    connection.waiting.push_back({&reader, call});
+    connection.waiting.push_back({&reader, call, std::move(share)});
     ++waiting_count_;
     GiveTurn(peer, connection);
     next = TakeTurns();

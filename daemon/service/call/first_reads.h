@@ -12,6 +12,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "daemon/access/caller.h"
+#include "daemon/access/fair_shares.h"
+#include "protos/base/error_reason.h"
 #include "protos/status/mutex.h"
 
 namespace msitd::service {
@@ -29,8 +32,9 @@ class FirstReads {
   static constexpr size_t kReadsMax = 16;
   static constexpr int kConnectionReadsMax = 4;
 
-  // Calls that may wait. Strangers come over TCP, so calls over the Unix socket
-  // are not bounded by this, and come first.
+  // Calls that may wait, divided among callers as access::FairShares says.
+  // Strangers come over TCP, so calls over the Unix socket are not bounded by
+  // this, and come first.
   static constexpr uint64_t kWaitingMax = 1024;
 
   // How long a message may take: while other calls wait for its place, be it
@@ -57,7 +61,8 @@ class FirstReads {
   // apart.
   //
   // Errors: RESOURCE_EXHAUSTED (REQUESTS_EXHAUSTED) if too many wait.
-  absl::Status Enter(Reader& reader, grpc_call* call, const std::string& peer);
+  absl::Status Enter(Reader& reader, grpc_call* call, const std::string& peer,
+                     const access::Caller& caller);
 
   // The read has ended, well or not.
   void Leave(Reader& reader);
@@ -72,6 +77,7 @@ class FirstReads {
   struct Waiting {
     Reader* reader;
     grpc_call* call;
+    access::FairShares::Grant share;  // Nothing for the Unix socket.
   };
   struct Connection {
     int active = 0;
@@ -95,6 +101,10 @@ class FirstReads {
   void Watch();
   std::vector<grpc_call*> TakeLate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
+  access::FairShares waiting_shares_{
+      {.what = "calls that wait for their request",
+       .capacity = kWaitingMax,
+       .reason = ErrorReason::kRequestsExhausted}};
   Mutex mu_;
   CondVar changed_;
   std::map<Reader*, Active> active_ ABSL_GUARDED_BY(mu_);

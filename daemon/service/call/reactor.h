@@ -86,7 +86,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   // call.
   void Begin(CallMessages& messages) {
     messages_ = &messages;
-    const absl::Status status = pool_.Submit([this] { Run(); });
+    const absl::Status status =
+        pool_.Submit(call_.caller(), [this] { Run(); });
     if (!status.ok()) End(status);
   }
 
@@ -124,7 +125,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
   absl::Status HoldAnswer(size_t bytes) {
     if (bytes <= kSmallAnswerBytes) return absl::OkStatus();
-    MSITD_RETURN_IF_ERROR(count_->HoldAnswer(bytes, IsLocal(context_.peer())));
+    MSITD_RETURN_IF_ERROR(count_->HoldAnswer(bytes, call_.caller(),
+                                             IsLocal(context_.peer())));
     {
       MutexLock lock(mu_);
       has_alarm_ = true;
@@ -223,11 +225,14 @@ class StreamCall final : public grpc::ServerWriteReactor<Response> {
     auto* call = new StreamCall(pool, context,
                                 status.ok() ? *std::move(source) : nullptr);
     if (status.ok() && places != nullptr) {
-      auto place = places->Enter(context.c_call(), IsLocal(context.peer()));
+      auto place = places->Enter(context.c_call(), call->call_.caller(),
+                                 IsLocal(context.peer()));
       status = place.status();
       if (status.ok()) call->place_.emplace(*std::move(place));
     }
-    if (status.ok()) status = pool.Submit([call] { call->Step(); });
+    if (status.ok()) {
+      status = pool.Submit(call->call_.caller(), [call] { call->Step(); });
+    }
     if (!status.ok()) call->End(status);
     return call;
   }

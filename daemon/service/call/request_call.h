@@ -29,7 +29,8 @@ class RequestCall
   // last.
   void Enter() {
     const absl::Status status =
-        reads_.Enter(*this, context_.c_call(), context_.peer());
+        reads_.Enter(*this, context_.c_call(), context_.peer(),
+                     CallerOf(context_));
     if (!status.ok()) Finish(ToGrpcStatus(status));
   }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/service/call/stream_places.h"
 
+#include <utility>
+
 #include "protos/base/check.h"
 #include "protos/status/status.h"
 
@@ -26,8 +28,13 @@ absl::Status StreamPlaces::Place::BeginWrite(size_t message_bytes) {
   const size_t bytes = BytesOf(message_bytes);
   {
     const MutexLock lock(places_->mu_);
+    if (bytes > 0 && places_->bytes_ > 0) {
+      MSITD_ASSIGN_OR_RETURN(byte_share_,
+                             places_->byte_shares_.Acquire(caller_, bytes));
+    }
     if (bytes > 0 && places_->bytes_ > 0 &&
         places_->bytes_ + bytes > ShareOf(kBytesMax, is_local_)) {
+      byte_share_.Release();
       return WithReason(
           MakeStatus(absl::StatusCode::kResourceExhausted,
                      "messages of {} bytes wait for readers to take them",
@@ -43,6 +50,7 @@ absl::Status StreamPlaces::Place::BeginWrite(size_t message_bytes) {
 
 void StreamPlaces::Place::EndWrite() {
   places_->watch_.Came(call_);
+  byte_share_.Release();
   const MutexLock lock(places_->mu_);
   places_->bytes_ -= std::exchange(bytes_, 0);
 }
@@ -52,8 +60,10 @@ void StreamPlaces::Place::End() {
   places_->watch_.Expect(call_, CallWatch::Clock::now() + kTakeTimeout);
 }
 
-absl::StatusOr<StreamPlaces::Place> StreamPlaces::Enter(grpc_call* call,
-                                                        bool is_local) {
+absl::StatusOr<StreamPlaces::Place> StreamPlaces::Enter(
+    grpc_call* call, const access::Caller& caller, bool is_local) {
+  MSITD_ASSIGN_OR_RETURN(access::FairShares::Grant share,
+                         shares_.Acquire(caller));
   const MutexLock lock(mu_);
   if (stream_count_ >= ShareOf(kStreamsMax, is_local)) {
     return WithReason(
@@ -62,7 +72,7 @@ absl::StatusOr<StreamPlaces::Place> StreamPlaces::Enter(grpc_call* call,
         ErrorReason::kRequestsExhausted);
   }
   ++stream_count_;
-  return Place(*this, call, is_local);
+  return Place(*this, call, caller, is_local, std::move(share));
 }
 
 }  // namespace msitd::service

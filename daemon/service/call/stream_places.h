@@ -9,7 +9,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/access/caller.h"
+#include "daemon/access/fair_shares.h"
 #include "daemon/service/call/call_watch.h"
+#include "protos/base/error_reason.h"
 #include "protos/status/mutex.h"
 
 namespace msitd::service {
@@ -41,9 +44,12 @@ class StreamPlaces {
     Place(Place&& other) noexcept
         : places_(std::exchange(other.places_, nullptr)),
           call_(other.call_),
+          caller_(std::move(other.caller_)),
           is_local_(other.is_local_),
           bytes_(std::exchange(other.bytes_, 0)),
-          is_over_(other.is_over_) {}
+          is_over_(other.is_over_),
+          share_(std::move(other.share_)),
+          byte_share_(std::move(other.byte_share_)) {}
     Place& operator=(Place&&) = delete;
     // No message is on its way.
     ~Place();
@@ -61,24 +67,42 @@ class StreamPlaces {
    private:
     friend class StreamPlaces;
 
-    Place(StreamPlaces& places, grpc_call* call, bool is_local)
-        : places_(&places), call_(call), is_local_(is_local) {}
+    Place(StreamPlaces& places, grpc_call* call, access::Caller caller,
+          bool is_local, access::FairShares::Grant share)
+        : places_(&places),
+          call_(call),
+          caller_(std::move(caller)),
+          is_local_(is_local),
+          share_(std::move(share)) {}
 
     StreamPlaces* places_;
     grpc_call* call_;
+    access::Caller caller_;
     bool is_local_;
     size_t bytes_ = 0;
     bool is_over_ = false;
+    access::FairShares::Grant share_;
+    access::FairShares::Grant byte_share_;  // Of the message on its way.
   };
 
   // Takes a place for `call`, which outlives it. Callers that are not local
-  // leave a quarter of all to those that are.
+  // leave a quarter of all to those that are. Apart from that, streams and the
+  // memory of their messages are divided among callers as access::FairShares
+  // says.
   //
   // Errors: RESOURCE_EXHAUSTED (REQUESTS_EXHAUSTED) if there is none.
-  absl::StatusOr<Place> Enter(grpc_call* call, bool is_local);
+  absl::StatusOr<Place> Enter(grpc_call* call, const access::Caller& caller,
+                              bool is_local);
 
  private:
   CallWatch watch_{GRPC_STATUS_UNAVAILABLE, "nobody takes the next message"};
+  access::FairShares shares_{{.what = "streams that are read",
+                              .capacity = kStreamsMax,
+                              .reason = ErrorReason::kRequestsExhausted}};
+  access::FairShares byte_shares_{
+      {.what = "bytes of messages that wait for readers to take them",
+       .capacity = kBytesMax,
+       .reason = ErrorReason::kRequestsExhausted}};
   Mutex mu_;
   size_t stream_count_ ABSL_GUARDED_BY(mu_) = 0;
   size_t bytes_ ABSL_GUARDED_BY(mu_) = 0;

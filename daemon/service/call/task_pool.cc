@@ -9,7 +9,15 @@ namespace msitd::service {
 
 TaskPool::TaskPool(ThreadName name, int thread_count, size_t queue_max,
                    size_t answer_bytes_max)
-    : queue_max_(queue_max), answer_bytes_max_(answer_bytes_max) {
+    : queue_max_(queue_max),
+      queue_shares_({.what = "waiting requests",
+                     .capacity = queue_max,
+                     .reason = ErrorReason::kRequestsExhausted}),
+      answer_bytes_max_(answer_bytes_max),
+      answer_shares_(
+          {.what = "bytes of answers that wait for their callers to take them",
+           .capacity = answer_bytes_max,
+           .reason = ErrorReason::kRequestsExhausted}) {
   threads_.reserve(thread_count);
   for (int i = 0; i < thread_count; ++i) {
     threads_.push_back(StartThread(name, [this] { Run(); }));
@@ -20,6 +28,16 @@ TaskPool::~TaskPool() { Stop(); }
 
 absl::Status TaskPool::Submit(Task task) {
   return Enqueue(std::move(task), /*bounded=*/true);
+}
+
+absl::Status TaskPool::Submit(const access::Caller& caller, Task task) {
+  MSITD_ASSIGN_OR_RETURN(access::FairShares::Grant share,
+                         queue_shares_.Acquire(caller));
+  return Submit(
+      [share = std::move(share), task = std::move(task)]() mutable {
+        share.Release();
+        task();
+      });
 }
 
 absl::Status TaskPool::SubmitNextStep(Task task) {
@@ -58,7 +76,9 @@ TaskPool::CallCount::~CallCount() {
   if (--pool_.call_count_ == 0) pool_.calls_ended_.NotifyAll();
 }
 
-absl::Status TaskPool::CallCount::HoldAnswer(size_t bytes, bool is_local) {
+absl::Status TaskPool::CallCount::HoldAnswer(size_t bytes,
+                                             const access::Caller& caller,
+                                             bool is_local) {
   MSITD_CHECK(answer_bytes_ == 0);
   const size_t bytes_max =
       is_local ? pool_.answer_bytes_max_ : pool_.answer_bytes_max_ / 4 * 3;
@@ -70,6 +90,10 @@ absl::Status TaskPool::CallCount::HoldAnswer(size_t bytes, bool is_local) {
                    "answers of {} bytes wait for their callers to take them",
                    pool_.answer_bytes_),
         ErrorReason::kRequestsExhausted);
+  }
+  if (pool_.answer_bytes_ > 0) {
+    MSITD_ASSIGN_OR_RETURN(answer_share_,
+                           pool_.answer_shares_.Acquire(caller, bytes));
   }
   pool_.answer_bytes_ += bytes;
   answer_bytes_ = bytes;

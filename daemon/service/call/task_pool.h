@@ -13,6 +13,8 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "daemon/access/caller.h"
+#include "daemon/access/fair_shares.h"
 #include "daemon/metrics/latencies.h"
 #include "grpcpp/support/status_code_enum.h"
 #include "protos/os/thread.h"
@@ -53,6 +55,10 @@ class TaskPool {
   // (NOT_SERVING) after Drain or Stop.
   absl::Status Submit(Task task);
 
+  // The same, for the first task of a call: the queue is divided among callers
+  // as access::FairShares says.
+  absl::Status Submit(const access::Caller& caller, Task task);
+
   // Takes the next step of something that Submit accepted before, even if the
   // queue is full: a caller has at most one step waiting, so the queue stays
   // bounded by the callers. Fails only after Stop.
@@ -73,12 +79,15 @@ class TaskPool {
     //
     // Errors: RESOURCE_EXHAUSTED (REQUESTS_EXHAUSTED) if all answers together
     // would exceed the bound of the pool, or three quarters of it if the caller
-    // is not local. A single answer is always taken.
-    absl::Status HoldAnswer(size_t bytes, bool is_local);
+    // is not local, or the caller's share of it (see access::FairShares). A
+    // single answer is always taken.
+    absl::Status HoldAnswer(size_t bytes, const access::Caller& caller,
+                            bool is_local);
 
    private:
     TaskPool& pool_;
     size_t answer_bytes_ = 0;
+    access::FairShares::Grant answer_share_;
   };
 
   // Counts a call that ended with `code`, and how long its answer took if it
@@ -112,7 +121,9 @@ class TaskPool {
   std::array<std::atomic<uint64_t>, kCodeCount> ended_by_code_ = {};
 
   const size_t queue_max_;
+  access::FairShares queue_shares_;
   const size_t answer_bytes_max_;
+  access::FairShares answer_shares_;
   Mutex mu_;
   CondVar changed_;
   std::deque<Task> queue_ ABSL_GUARDED_BY(mu_);

@@ -73,7 +73,8 @@ class UploadCall final
         call_(context),
         sink_(std::move(sink)) {
     const absl::Status status =
-        parts_.first_reads.Enter(*this, context.c_call(), context.peer());
+        parts_.first_reads.Enter(*this, context.c_call(), context.peer(),
+                                 call_.caller());
     if (!status.ok()) Finish(ToGrpcStatus(status));
   }
 
@@ -92,7 +93,8 @@ class UploadCall final
     }
     const auto step = [this, ok] { ok ? Step() : EndEarly(); };
     const absl::Status status =
-        is_first ? parts_.pool.Submit(step) : parts_.pool.SubmitNextStep(step);
+        is_first ? parts_.pool.Submit(call_.caller(), step)
+                 : parts_.pool.SubmitNextStep(step);
     if (!status.ok()) Finish(ToGrpcStatus(status));
   }
 

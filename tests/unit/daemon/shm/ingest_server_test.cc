@@ -357,6 +357,23 @@ TEST_F(LimitedServerTest, ProducersOverTheLimitAreTurnedAway) {
   EXPECT_EQ(second.AwaitReason(), "STREAMS_EXHAUSTED");
 }
 
+TEST_F(LimitedServerTest, OneCallerLeavesSessionsToOthers) {
+  options_.sessions_max = 16;
+  Start();
+  std::vector<std::unique_ptr<RawProducer>> producers;
+  bool is_open = true;
+  while (is_open && producers.size() <= options_.sessions_max) {
+    const uint64_t id = producers.size() + 1;
+    producers.push_back(std::make_unique<RawProducer>(path()));
+    is_open = producers.back()->Open(
+        RawProducer::Hello("run" + std::to_string(id), 0, id));
+  }
+  EXPECT_FALSE(is_open);
+  // A quarter is for newcomers, whoever this process runs as.
+  EXPECT_LE(producers.size() - 1, 12u);
+  EXPECT_GE(producers.size() - 1, 11u);
+}
+
 TEST_F(LimitedServerTest, SilentProducersKeepNobodyOut) {
   options_.greetings_max = 4;
   options_.sessions_max = 2;

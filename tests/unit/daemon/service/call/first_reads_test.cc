@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "protos/status/status.h"
+
 namespace msitd::service {
 namespace {
 
@@ -21,7 +23,7 @@ class FirstReadsTest : public ::testing::Test {
  protected:
   FakeReader& Enter(const std::string& peer) {
     readers_.push_back(std::make_unique<FakeReader>());
-    EXPECT_TRUE(reads_.Enter(*readers_.back(), nullptr, peer).ok());
+    EXPECT_TRUE(reads_.Enter(*readers_.back(), nullptr, peer, {}).ok());
     return *readers_.back();
   }
 
@@ -49,6 +51,29 @@ TEST_F(FirstReadsTest, WhoGivesUpAndComesAgainHasOneTurnLikeOthers) {
   EXPECT_FALSE(greedier.has_started);
   reads_.Leave(*active[2]);
   EXPECT_TRUE(greedier.has_started);
+}
+
+TEST_F(FirstReadsTest, OneCallerDoesNotKeepOthersFromWaiting) {
+  const access::Caller greedy{"cert:a", access::Role::kReader};
+  const auto enter = [this](const std::string& peer,
+                            const access::Caller& caller) {
+    readers_.push_back(std::make_unique<FakeReader>());
+    return reads_.Enter(*readers_.back(), nullptr, peer, caller);
+  };
+  for (size_t i = 0; i < FirstReads::kReadsMax; ++i) {
+    ASSERT_TRUE(enter("ipv4:10.0.0.1:" + std::to_string(i), greedy).ok());
+  }
+  size_t count = 0;
+  absl::Status refused;
+  while (refused.ok()) {
+    refused = enter("ipv4:10.0.0.1:" + std::to_string(count % 64), greedy);
+    count += refused.ok();
+  }
+  EXPECT_TRUE(HasReason(refused, ErrorReason::kRequestsExhausted));
+  EXPECT_EQ(count, FirstReads::kWaitingMax / 16 * 11);
+  EXPECT_TRUE(
+      enter("ipv4:10.0.0.2:1", {"cert:b", access::Role::kReader}).ok());
+  EXPECT_TRUE(enter("unix:", greedy).ok());
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <iterator>
 #include <limits>
+#include <list>
 #include <optional>
 #include <string>
 #include <thread>
@@ -112,6 +114,30 @@ TEST(TaskPoolTest, FullQueueRefusesTasksButNotNextSteps) {
   EXPECT_EQ(count, 3);
 }
 
+TEST(TaskPoolTest, OneCallerDoesNotFillTheQueueForAllOthers) {
+  const access::Caller greedy{"uid:1", access::Role::kReader};
+  std::atomic<bool> may_end = false;
+  TaskPool pool("test", 1, 32);
+  ASSERT_TRUE(pool.Submit([&] {
+                    while (!may_end) std::this_thread::yield();
+                  })
+                  .ok());
+  int count = 0;
+  absl::Status refused;
+  while (refused.ok()) {
+    refused = pool.Submit(greedy, [] {});
+    if (refused.ok()) ++count;
+  }
+  EXPECT_EQ(Reason(refused), "REQUESTS_EXHAUSTED");
+  EXPECT_EQ(count, 22);
+  EXPECT_TRUE(pool.Submit({"uid:2", access::Role::kReader}, [] {}).ok());
+  EXPECT_TRUE(pool.Submit({"uid:0", access::Role::kAdmin}, [] {}).ok());
+  may_end = true;
+  // What has run counts no longer.
+  while (pool.Count().waiting_count > 0) std::this_thread::yield();
+  EXPECT_TRUE(pool.Submit(greedy, [] {}).ok());
+}
+
 TEST(TaskPoolTest, DrainingEndsWithTheLastCallOrAtItsDeadline) {
   TaskPool pool("test", 1, 1);
   std::optional<TaskPool::CallCount> first(pool);
@@ -134,12 +160,37 @@ TEST(TaskPoolTest, AnswersOfStrangersLeaveRoomForLocalOnes) {
   TaskPool::CallCount first(pool);
   TaskPool::CallCount stranger(pool);
   TaskPool::CallCount local(pool);
-  EXPECT_TRUE(first.HoldAnswer(250, /*is_local=*/false).ok());
-  EXPECT_EQ(Reason(stranger.HoldAnswer(51, /*is_local=*/false)),
+  const access::Caller far{"cert:a", access::Role::kReader};
+  const access::Caller near{"uid:1", access::Role::kReader};
+  EXPECT_TRUE(first.HoldAnswer(250, far, /*is_local=*/false).ok());
+  EXPECT_EQ(Reason(stranger.HoldAnswer(51, far, /*is_local=*/false)),
             "REQUESTS_EXHAUSTED");
-  EXPECT_TRUE(local.HoldAnswer(150, /*is_local=*/true).ok());
-  EXPECT_EQ(Reason(stranger.HoldAnswer(1, /*is_local=*/true)),
+  EXPECT_TRUE(local.HoldAnswer(150, near, /*is_local=*/true).ok());
+  EXPECT_EQ(Reason(stranger.HoldAnswer(1, near, /*is_local=*/true)),
             "REQUESTS_EXHAUSTED");
+}
+
+TEST(TaskPoolTest, AnswersOfOneCallerLeaveRoomForOthers) {
+  constexpr size_t kAnswerBytes = 10;
+  const access::Caller greedy{"uid:1", access::Role::kReader};
+  const access::Caller other{"uid:2", access::Role::kReader};
+  TaskPool pool("test", 1, 1, 1600);
+  std::list<TaskPool::CallCount> calls;
+  absl::Status refused;
+  while (refused.ok()) {
+    calls.emplace_back(pool);
+    refused = calls.back().HoldAnswer(kAnswerBytes, greedy, true);
+  }
+  EXPECT_EQ(Reason(refused), "REQUESTS_EXHAUSTED");
+  // The first one always has a place.
+  EXPECT_EQ(calls.size() - 1, 1 + 1100 / kAnswerBytes);
+  EXPECT_TRUE(
+      calls.emplace_back(pool).HoldAnswer(kAnswerBytes, other, true).ok());
+  // Room comes back with the calls; that of one is the other caller's now.
+  calls.erase(std::next(calls.begin()));
+  calls.erase(std::next(calls.begin()));
+  EXPECT_TRUE(
+      calls.emplace_back(pool).HoldAnswer(kAnswerBytes, greedy, true).ok());
 }
 
 TEST(TaskPoolTest, StoppedPoolIsNotServing) {

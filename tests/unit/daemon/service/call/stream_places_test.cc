@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "protos/status/status.h"
@@ -12,8 +13,13 @@ namespace {
 
 class StreamPlacesTest : public ::testing::Test {
  protected:
+  // A caller of its own each, so that shares play no part.
+  access::Caller NextCaller() {
+    return {"uid:" + std::to_string(++caller_), access::Role::kAdmin};
+  }
+
   StreamPlaces::Place Enter(bool is_local) {
-    return *places_.Enter(NextCall(), is_local);
+    return *places_.Enter(NextCall(), NextCaller(), is_local);
   }
 
   // Nothing looks at a call before it is late.
@@ -21,6 +27,7 @@ class StreamPlacesTest : public ::testing::Test {
 
   StreamPlaces places_;
   uintptr_t call_ = 0;
+  int caller_ = 0;
 };
 
 TEST_F(StreamPlacesTest, OneMoreIsRefusedUntilOneEnds) {
@@ -28,13 +35,30 @@ TEST_F(StreamPlacesTest, OneMoreIsRefusedUntilOneEnds) {
   while (taken.size() < StreamPlaces::kStreamsMax / 4 * 3) {
     taken.push_back(Enter(false));
   }
-  const auto refused = places_.Enter(NextCall(), false);
+  const auto refused = places_.Enter(NextCall(), NextCaller(), false);
   EXPECT_TRUE(absl::IsResourceExhausted(refused.status()));
   EXPECT_TRUE(HasReason(refused.status(), ErrorReason::kRequestsExhausted));
   while (taken.size() < StreamPlaces::kStreamsMax) taken.push_back(Enter(true));
-  EXPECT_FALSE(places_.Enter(NextCall(), true).ok());
+  EXPECT_FALSE(places_.Enter(NextCall(), NextCaller(), true).ok());
   taken.pop_back();
-  EXPECT_TRUE(places_.Enter(NextCall(), true).ok());
+  EXPECT_TRUE(places_.Enter(NextCall(), NextCaller(), true).ok());
+}
+
+TEST_F(StreamPlacesTest, OneCallerLeavesStreamsToOthersAndToAdmins) {
+  const access::Caller greedy{"uid:1", access::Role::kReader};
+  std::vector<StreamPlaces::Place> taken;
+  absl::Status refused;
+  while (refused.ok()) {
+    auto place = places_.Enter(NextCall(), greedy, true);
+    refused = place.status();
+    if (place.ok()) taken.push_back(*std::move(place));
+  }
+  EXPECT_TRUE(HasReason(refused, ErrorReason::kRequestsExhausted));
+  EXPECT_EQ(taken.size(), StreamPlaces::kStreamsMax / 16 * 11);
+  EXPECT_TRUE(
+      places_.Enter(NextCall(), {"uid:2", access::Role::kReader}, true).ok());
+  EXPECT_TRUE(
+      places_.Enter(NextCall(), {"uid:0", access::Role::kAdmin}, true).ok());
 }
 
 TEST_F(StreamPlacesTest, MessagesOnTheirWayAreBoundedInBytes) {
@@ -56,6 +80,29 @@ TEST_F(StreamPlacesTest, MessagesOnTheirWayAreBoundedInBytes) {
     taken[i].EndWrite();
     EXPECT_TRUE(taken.back().BeginWrite(kMessageBytes).ok());
     taken.back().EndWrite();
+  }
+}
+
+TEST_F(StreamPlacesTest, MessagesOfOneCallerLeaveMemoryToOthers) {
+  constexpr size_t kMessageBytes = size_t{1} << 20;
+  const access::Caller greedy{"uid:1", access::Role::kReader};
+  std::vector<StreamPlaces::Place> taken;
+  absl::Status status;
+  while (status.ok()) {
+    taken.push_back(*places_.Enter(NextCall(), greedy, true));
+    status = taken.back().BeginWrite(kMessageBytes);
+  }
+  EXPECT_TRUE(HasReason(status, ErrorReason::kRequestsExhausted));
+  EXPECT_LT(taken.size() * StreamPlaces::BytesOf(kMessageBytes),
+            StreamPlaces::kBytesMax / 4 * 3);
+  auto other = places_.Enter(NextCall(), {"uid:2", access::Role::kReader}, true);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_TRUE(other->BeginWrite(kMessageBytes).ok());
+  other->EndWrite();
+  taken[1].EndWrite();
+  EXPECT_TRUE(taken.back().BeginWrite(kMessageBytes).ok());
+  for (StreamPlaces::Place& place : taken) {
+    if (&place != &taken[1]) place.EndWrite();
   }
 }
 
