@@ -96,17 +96,20 @@ Outcome ImportTarget::Prepare(const Content& content) {
   request.mutable_run()->set_world_size(world_size);
   auto& labels = *request.mutable_run()->mutable_labels();
   labels[kSourceLabel] = content.source;
-  if (HasKnownOrder(labels) != content.has_known_order) {
-    labels[kOrderLabel] =
-        std::string(content.has_known_order ? kRecordedOrder : kUnknownOrder);
+  if (!content.has_known_order) {
+    labels[kOrderLabel] = std::string(kUnknownOrder);
+  } else if (!HasKnownOrder(labels)) {
+    labels[kOrderLabel] = std::string(kRecordedOrder);
   }
   const Outcome created = connection_.Ask(&Stub::CreateRun, request, run_);
   if (created.exit_code != kExistsExit) return created;
   MSITCTL_RETURN_IF_FAILED(connection_.AskByName(&Stub::GetRun, name_, run_));
   if (run_.world_size() == 0) run_.set_world_size(world_size);
   const auto source = run_.labels().find(kSourceLabel);
-  const bool is_of_others =
-      source != run_.labels().end() && source->second != content.source;
+  // LoadLedger refuses these.
+  const bool is_of_others = source != run_.labels().end()
+                                ? source->second != content.source
+                                : !IsEmpty();
   if (!content.has_known_order && HasKnownOrder(run_.labels()) &&
       !is_of_others) {
     return UsageError(fmt::format(

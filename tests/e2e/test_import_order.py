@@ -215,9 +215,10 @@ def test_files_of_a_run_without_the_label_have_no_order(
 def test_nothing_is_first_where_there_is_no_order(
     own_daemon: Daemon, tmp_path: Path
 ) -> None:
-    for side, value in (("golden", 1.0), ("target", np.nan)):
+    made = {"golden": {"b": 1.0, "a": 1.0}, "target": {"b": np.nan, "a": 5.0}}
+    for side, values in made.items():
         (tmp_path / side).mkdir()
-        for op in ("b", "a"):
+        for op, value in values.items():
             np.save(tmp_path / side / f"{op}.npy", np.full(3, value, np.float32))
         folder = str(tmp_path / side)
         own_daemon.ctl("run", "import", folder, "--run", f"nan-{side}")
