@@ -44,21 +44,34 @@ void LogReplay::Report(const Fault& fault) {
   if (on_fault_) on_fault_(fault);
 }
 
-void LogReplay::CountLost(const std::vector<SegmentFile>& files) {
-  std::set<uint64_t> numbers;
-  for (const SegmentFile& file : files) numbers.insert(ToNumber(file.id));
+std::vector<uint64_t> LogReplay::Awaited(const std::vector<SegmentFile>& files,
+                                         const NewestSegment& newest) const {
+  std::map<uint64_t, uint64_t> sizes;
+  for (const SegmentFile& file : files) {
+    if (!file.IsForeignTo(index_.store_id())) {
+      sizes[ToNumber(file.id)] = file.size_bytes;
+    }
+  }
+  // The bytes that each file must have at least.
+  std::map<uint64_t, uint64_t> ends;
   for (const auto& [number, end] : known_ends_) {
-    const bool is_in_index =
+    const bool is_indexed =
         number < start_.segment_id ||
         (number == start_.segment_id && end <= start_.offset);
-    if (is_in_index || numbers.contains(number)) continue;
-    ++counts_.corrupt;
-    has_news_ = true;
-    StorageLogger()->error(
-        "{} is missing, and the index does not have its frames: what was "
-        "recorded there is lost",
-        SegmentFileName(SegmentId{number}));
+    if (!is_indexed) ends[number] = end;
   }
+  if (!newest.is_indexed && newest.segment_id >= start_.segment_id) {
+    uint64_t& end = ends[newest.segment_id];
+    end = std::max(end, newest.segment_id == start_.segment_id
+                            ? start_.offset
+                            : kSegmentHeaderBytes);
+  }
+  std::vector<uint64_t> awaited;
+  for (const auto& [number, end] : ends) {
+    const auto size = sizes.find(number);
+    if (size == sizes.end() || size->second < end) awaited.push_back(number);
+  }
+  return awaited;
 }
 
 absl::Status LogReplay::Add(const SegmentFile& file) {

@@ -60,9 +60,13 @@ class LogReplay {
   // Adds the frames of one segment. Segments come in the order of their
   // numbers; those before start().segment_id have nothing new.
   absl::Status Add(const SegmentFile& file);
-  // Counts segments that should follow the position of the index and whose
-  // files do not exist.
-  void CountLost(const std::vector<SegmentFile>& files);
+  // Returns the numbers of the segments that have acknowledged frames after the
+  // position of the index, but whose files do not exist or are cut short.
+  //
+  // Frames after such a segment must wait for it: once the position has passed
+  // a segment, nothing reads its frames again.
+  std::vector<uint64_t> Awaited(const std::vector<SegmentFile>& files,
+                                const NewestSegment& newest) const;
   // Moves the position of the index to the last frame and makes the index
   // durable, if anything was found.
   absl::Status Finish();

@@ -152,8 +152,9 @@ void StoreImpl::TryEmptyGoneRuns() {
     do {
       is_emptied = EmptyGoneRun();
     } while (is_emptied.value_or(false));
+    const bool may_remove = has_dead_segments_ && MayRemoveSegments();
     append_mu_.Unlock();
-    RemoveDeadSegments();
+    if (may_remove) RemoveDeadSegments();
     room_.KeepBallast();
   }
   retain_mu_.Unlock();
@@ -164,6 +165,8 @@ void StoreImpl::TryEmptyGoneRuns() {
 }
 
 absl::StatusOr<bool> StoreImpl::EmptyGoneRun() {
+  // Segments that only this run seems to use may have frames of others.
+  if (!awaited_.empty()) return false;
   const std::optional<GoneTable::Gone> gone = index_->gone().First();
   if (!gone.has_value() || gone->stage != GoneTable::Stage::kHidden) {
     return false;
@@ -237,6 +240,11 @@ absl::Status StoreImpl::Close() {
   absl::Status flushed = index_->db().Flush();
   // Resume flushes as well if it succeeds.
   if (!flushed.ok() && index_->db().Resume().ok()) flushed = absl::OkStatus();
+  if (flushed.ok() && awaited_.empty() && !newest_.is_indexed) {
+    const NewestSegment newest{newest_.segment_id, true};
+    flushed = index_->SetNewest(newest);
+    if (flushed.ok()) newest_ = newest;
+  }
   room_.KeepBallast();
   return flushed;
 }

@@ -55,6 +55,7 @@ absl::Status StoreImpl::Append(std::span<chunk::Chunk> chunks) {
   }
   const MutexLock lock(append_mu_);
   if (is_closed_) return absl::FailedPreconditionError("the store is closed");
+  MSITD_RETURN_IF_ERROR(CheckLogIsWhole());
   if (const absl::Status status = ResumeIndex(); !status.ok()) {
     return ToAppendStatus(status);
   }
@@ -115,6 +116,7 @@ absl::Status StoreImpl::Probe() {
   }
   const MutexLock lock(append_mu_);
   if (is_closed_) return absl::FailedPreconditionError("the store is closed");
+  MSITD_RETURN_IF_ERROR(CheckLogIsWhole());
   const auto probe = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_) {
     MSITD_RETURN_IF_ERROR(room_.EnsureFree(kProbeRoomBytes));
     MSITD_RETURN_IF_ERROR(ResumeIndex());
@@ -132,6 +134,7 @@ absl::Status StoreImpl::Probe() {
 absl::StatusOr<uint64_t> StoreImpl::CommittedChunkCount(std::string_view run,
                                                         int32_t rank,
                                                         uint64_t stream_id) {
+  MSITD_RETURN_IF_ERROR(CheckLogIsWhole());
   const absl::StatusOr<RunBrief> info = index_->runs().Brief(run);
   if (!info.ok()) return 0;
   return index_->streams().ChunkCount({info->id, rank, stream_id});
@@ -140,6 +143,7 @@ absl::StatusOr<uint64_t> StoreImpl::CommittedChunkCount(std::string_view run,
 absl::StatusOr<bool> StoreImpl::HasChunksOfOthers(std::string_view run,
                                                   int32_t rank,
                                                   uint64_t stream_id) {
+  MSITD_RETURN_IF_ERROR(CheckLogIsWhole());
   const absl::StatusOr<RunBrief> info = index_->runs().Brief(run);
   if (!info.ok()) return false;
   return index_->streams().HasOtherStream({info->id, rank, stream_id});
@@ -165,6 +169,7 @@ absl::Status StoreImpl::AppendAdmitted(std::span<const Admitted> admitted) {
   MSITD_RETURN_IF_ERROR(aliases.Resolve());
   MSITD_ASSIGN_OR_RETURN(FrameIndexer::Prepared prepared,
                          WriteAndPrepare(admitted, frames, aliases));
+  MSITD_RETURN_IF_ERROR(RecordNewest());
   const absl::StatusOr<IndexOutcome> outcome =
       index_->frames().Commit(std::move(prepared));
   index_failed_ = !outcome.ok();
@@ -181,6 +186,18 @@ absl::Status StoreImpl::AppendAdmitted(std::span<const Admitted> admitted) {
   stats_.checked_digest_count += outcome->checked_digest_count;
   stats_.false_digest_count += outcome->false_digest_count;
   segment_sizes_[ToNumber(writer_->id())] = writer_->durable_bytes();
+  return absl::OkStatus();
+}
+
+absl::Status StoreImpl::RecordNewest() {
+  const NewestSegment newest{ToNumber(writer_->id()), false};
+  if (newest == newest_) return absl::OkStatus();
+  const absl::Status status = index_->SetNewest(newest);
+  if (!status.ok()) {
+    index_failed_ = true;
+    return status;
+  }
+  newest_before_ = std::exchange(newest_, newest);
   return absl::OkStatus();
 }
 
@@ -267,6 +284,10 @@ void StoreImpl::EndSegment() {
   // No frame in the file was acknowledged. If the file stays, Open takes the
   // frames of it that are whole.
   reader_.Forget(id);
+  if (newest_.segment_id == ToNumber(id)) {
+    if (!index_->SetNewest(newest_before_).ok()) return;
+    newest_ = newest_before_;
+  }
   if (const absl::Status status = env_.Remove(PathOf(id)); !status.ok()) {
     StorageLogger()->warn("segment {} of no use stays: {}", ToNumber(id),
                           Message(status));

@@ -128,6 +128,23 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
   // row, and brings it up to the end of the log.
   absl::Status ReopenLostIndex() ABSL_LOCKS_EXCLUDED(retain_mu_, append_mu_);
   absl::Status BringUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_, append_mu_);
+  // Makes what works on the present index.
+  void MakeUpkeep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_);
+  // If files that the log waits for are back, reads their frames and those
+  // after them.
+  absl::Status ResumeReplay() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_)
+      ABSL_LOCKS_EXCLUDED(append_mu_);
+  // UNAVAILABLE while frames of missing segments are not in the index.
+  absl::Status CheckLogIsWhole() ABSL_LOCKS_EXCLUDED(stats_mu_);
+  // Publishes the missing segments, and which of them keep chunks out.
+  void PublishMissing() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_, append_mu_);
+  // Records durably, before frames of the segment in use are acknowledged, that
+  // it has some.
+  absl::Status RecordNewest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  // Returns true if the files of sealed segments may be removed. Makes the
+  // index durable if the newest segment is sealed, because a start would wait
+  // for its file otherwise.
+  bool MayRemoveSegments() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
   absl::Status BeginSegment() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
   // Ends the segment in use, if there is one, at its last acknowledged byte.
   void EndSegment() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
@@ -164,7 +181,7 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
       ABSL_LOCKS_EXCLUDED(append_mu_);
   // Removes the files of segments that nobody keeps anything of.
   absl::Status RemoveDrainedSegments()
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_);
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_) ABSL_LOCKS_EXCLUDED(append_mu_);
 
   absl::Status FinishReplay(const std::vector<SegmentFile>& files,
                             const LogReplay& replay)
@@ -228,6 +245,17 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
   uint64_t acknowledged_bytes_ ABSL_GUARDED_BY(append_mu_) = 0;
   int64_t segment_begin_boot_ns_ ABSL_GUARDED_BY(append_mu_) = 0;
   SegmentEnd previous_ ABSL_GUARDED_BY(append_mu_);
+  // As it is in the index, and as it was before the segment in use.
+  NewestSegment newest_ ABSL_GUARDED_BY(append_mu_);
+  NewestSegment newest_before_ ABSL_GUARDED_BY(append_mu_);
+  // See LogReplay::Awaited. While there are any, the index ends before the
+  // first of them and no chunks are accepted.
+  std::vector<uint64_t> awaited_ ABSL_GUARDED_BY(append_mu_);
+  // The sizes of those of them whose files were there at the last look. A file
+  // that still grows is being copied.
+  std::map<uint64_t, uint64_t> returned_sizes_ ABSL_GUARDED_BY(append_mu_);
+  // Where the index ends.
+  LogPosition reached_ ABSL_GUARDED_BY(append_mu_);
   uint64_t next_segment_id_ ABSL_GUARDED_BY(append_mu_) = 1;
   uint64_t next_frame_sequence_ ABSL_GUARDED_BY(append_mu_) = 1;
   // True if the disk has enough room to preallocate some.

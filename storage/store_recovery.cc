@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
+#include <string>
 #include <utility>
 
 #include "protos/status/status.h"
+#include "storage/disk_room.h"
 #include "storage/env/logger.h"
 #include "storage/log_replay.h"
 #include "storage/store_impl.h"
@@ -21,6 +23,7 @@ absl::Status StoreImpl::Recover() {
   const MutexLock retain_lock(retain_mu_);
   const MutexLock lock(append_mu_);
   store_id_ = index_->store_id();
+  age_clock_->Begin();
   return BringUp();
 }
 
@@ -42,15 +45,9 @@ absl::Status StoreImpl::ReopenLostIndex() {
                                                           append_mu_) {
     // First of all, before anything can fail: the index that the old ones used
     // is gone.
-    retainer_.emplace(index_.get(), env_, segment_directory_);
-    sharer_.emplace(index_.get(), env_, reader_, segment_directory_);
-    verifier_.emplace(index_.get(), env_, segment_directory_,
-                      options_.direct_io);
-    segment_watch_.emplace(index_.get(), env_, segment_directory_);
+    MakeUpkeep();
     age_clock_.emplace(index_.get(), env_);
-    name_sweep_.emplace(index_.get().db(), index_.get().names());
-    sweep_pass_.reset();
-    has_dead_segments_ = true;
+    age_clock_->Begin();
     if (index_->store_id() != store_id_) {
       return absl::DataLossError("the index is of another store now");
     }
@@ -68,8 +65,17 @@ absl::Status StoreImpl::ReopenLostIndex() {
   return absl::OkStatus();
 }
 
+void StoreImpl::MakeUpkeep() {
+  retainer_.emplace(index_.get(), env_, segment_directory_);
+  sharer_.emplace(index_.get(), env_, reader_, segment_directory_);
+  verifier_.emplace(index_.get(), env_, segment_directory_, options_.direct_io);
+  segment_watch_.emplace(index_.get(), env_, segment_directory_);
+  name_sweep_.emplace(index_.get().db(), index_.get().names());
+  sweep_pass_.reset();
+  has_dead_segments_ = true;
+}
+
 absl::Status StoreImpl::BringUp() {
-  age_clock_->Begin();
   MSITD_ASSIGN_OR_RETURN(const std::vector<SegmentFile> files,
                          ListSegments(env_, segment_directory_));
   // Files that are found count from here on, and the process that made them may
@@ -78,11 +84,16 @@ absl::Status StoreImpl::BringUp() {
   LogReplay replay(index_.get(), env_);
   MSITD_RETURN_IF_ERROR(replay.Begin(files));
   const LogPosition& start = replay.start();
-  next_segment_id_ = std::max(next_segment_id_, start.segment_id + 1);
+  MSITD_ASSIGN_OR_RETURN(newest_, index_->Newest());
+  newest_before_ = newest_;
+  awaited_ = replay.Awaited(files, newest_);
+  const uint64_t end = awaited_.empty() ? UINT64_MAX : awaited_.front();
+  next_segment_id_ = std::max(
+      {next_segment_id_, start.segment_id + 1, newest_.segment_id + 1});
   previous_ = {start.segment_id, start.offset};
   for (const SegmentFile& file : files) {
     next_segment_id_ = std::max(next_segment_id_, ToNumber(file.id) + 1);
-    if (ToNumber(file.id) >= start.segment_id) {
+    if (ToNumber(file.id) >= start.segment_id && ToNumber(file.id) < end) {
       if (absl::Status status = replay.Add(file); !status.ok()) {
         return Annotate(status, "recover " + file.path);
       }
@@ -90,7 +101,6 @@ absl::Status StoreImpl::BringUp() {
     const MutexLock stats_lock(stats_mu_);
     segment_sizes_[ToNumber(file.id)] = file.disk_bytes;
   }
-  replay.CountLost(files);
   MSITD_RETURN_IF_ERROR(replay.Finish());
   return FinishReplay(files, replay);
 }
@@ -101,6 +111,7 @@ absl::Status StoreImpl::FinishReplay(const std::vector<SegmentFile>& files,
   next_frame_sequence_ =
       std::max(next_frame_sequence_, reached.next_frame_sequence);
   previous_ = {reached.segment_id, reached.offset};
+  reached_ = reached;
   {
     const MutexLock lock(stats_mu_);
     stats_.recovered_frame_count += replay.counts().recovered;
@@ -116,16 +127,95 @@ absl::Status StoreImpl::FinishReplay(const std::vector<SegmentFile>& files,
     StorageLogger()->error("cannot tell which segments are missing: {}",
                            Message(begun));
   }
-  {
-    const MutexLock lock(stats_mu_);
-    stats_.missing = segment_watch_->Missing();
+  PublishMissing();
+  if (awaited_.empty() && MayRemoveSegments()) {
+    TidySegments(files, replay);
+    RemoveDeadSegments();
   }
-  TidySegments(files, replay);
-  RemoveDeadSegments();
   if (const absl::Status room = room_.EnsureFree(0); !room.ok()) {
     StorageLogger()->warn("chunks are refused for now: {}", Message(room));
   }
   return absl::OkStatus();
+}
+
+absl::Status StoreImpl::ResumeReplay() {
+  const MutexLock lock(append_mu_);
+  if (is_closed_ || awaited_.empty()) return absl::OkStatus();
+  MSITD_ASSIGN_OR_RETURN(
+      const std::vector<SegmentFile> files,
+      ListSegments(env_, segment_directory_, /*may_vanish=*/true));
+  std::map<uint64_t, uint64_t> sizes;
+  for (const SegmentFile& file : files) {
+    if (std::binary_search(awaited_.begin(), awaited_.end(),
+                           ToNumber(file.id))) {
+      sizes[ToNumber(file.id)] = file.size_bytes;
+    }
+  }
+  const bool is_changing = sizes != returned_sizes_;
+  returned_sizes_ = std::move(sizes);
+  if (is_changing) return absl::OkStatus();
+  LogReplay replay(index_.get(), env_);
+  MSITD_RETURN_IF_ERROR(replay.Begin(files));
+  if (replay.Awaited(files, newest_) == awaited_) return absl::OkStatus();
+  StorageLogger()->info("files of segments are back: the log is read on");
+  MakeUpkeep();
+  return BringUp();
+}
+
+absl::Status StoreImpl::CheckLogIsWhole() {
+  const MutexLock lock(stats_mu_);
+  if (stats_.refusal.empty()) return absl::OkStatus();
+  return ToAppendStatus(absl::UnavailableError(stats_.refusal));
+}
+
+void StoreImpl::PublishMissing() {
+  MissingSegments missing = segment_watch_->Missing();
+  std::string refusal;
+  if (!awaited_.empty()) {
+    // If the index has some frames of a segment, it is counted already.
+    for (const uint64_t number : awaited_) {
+      if (segment_watch_->IsMissing(number)) continue;
+      ++missing.count;
+      if (missing.first.size() >= MissingSegments::kSegmentsShown) continue;
+      MissingSegment& one = missing.first.emplace_back();
+      one.segment = SegmentFileName(SegmentId{number});
+    }
+    refusal = fmt::format(
+        "{} is missing or cut short, and the index does not have its tensors "
+        "yet. Mount the disk, or move the file back to {}: it is read without "
+        "a restart. If it is lost for good, stop the daemon and run: "
+        "msitd-inspect rebuild --data-dir {}",
+        SegmentFileName(SegmentId{awaited_.front()}), segment_directory_,
+        options_.directory);
+  }
+  const MutexLock lock(stats_mu_);
+  if (refusal != stats_.refusal) {
+    if (refusal.empty()) {
+      StorageLogger()->info("all segments are there, chunks are accepted");
+    } else {
+      StorageLogger()->error("chunks are refused: {}", refusal);
+    }
+  }
+  stats_.refusal = std::move(refusal);
+  stats_.missing = std::move(missing);
+}
+
+bool StoreImpl::MayRemoveSegments() {
+  if (!awaited_.empty()) return false;
+  const bool is_in_use =
+      writer_ != nullptr && ToNumber(writer_->id()) == newest_.segment_id;
+  if (newest_.is_indexed || is_in_use) return true;
+  absl::Status status = index_->db().Flush();
+  if (status.ok()) {
+    const NewestSegment newest{newest_.segment_id, true};
+    status = index_->SetNewest(newest);
+    if (status.ok()) newest_ = newest;
+  }
+  if (!status.ok()) {
+    StorageLogger()->warn("the index cannot be made durable: {}",
+                          Message(status));
+  }
+  return status.ok();
 }
 
 void StoreImpl::TidySegments(const std::vector<SegmentFile>& files,

@@ -28,12 +28,16 @@ absl::StatusOr<RetentionStep> StoreImpl::Retain(const RetentionPolicy& policy) {
   // A deleted run may hold all the room that is needed. If it cannot be
   // emptied, the steps below are needed all the more.
   absl::Status emptied;
+  bool may_remove = false;
+  bool may_empty = false;
   {
     const MutexLock append_lock(append_mu_);
     emptied = EmptyGoneRun().status();
     index_failed_ |= !emptied.ok();
+    may_empty = awaited_.empty();
+    may_remove = has_dead_segments_ && MayRemoveSegments();
   }
-  RemoveDeadSegments();
+  if (may_remove) RemoveDeadSegments();
   MSITD_RETURN_IF_ERROR(RemoveDrainedSegments());
   if (const absl::Status watched = WatchSegments(); !watched.ok()) {
     StorageLogger()->warn("cannot look for the files of segments: {}",
@@ -69,7 +73,8 @@ absl::StatusOr<RetentionStep> StoreImpl::Retain(const RetentionPolicy& policy) {
   step.is_done = outcome->is_done;
   if (outcome->wants_seal && SealForRetention()) step.is_done = false;
   const std::optional<GoneTable::Gone> gone = index_->gone().First();
-  if (gone.has_value() && gone->stage == GoneTable::Stage::kHidden) {
+  if (may_empty && gone.has_value() &&
+      gone->stage == GoneTable::Stage::kHidden) {
     step.is_done = false;
   }
   step.excess_bytes = ExcessBytes(policy);
@@ -217,7 +222,11 @@ Retainer::Room StoreImpl::RoomFor(const RetentionPolicy& policy) {
   room.excess_bytes = ExcessBytes(policy);
   const MutexLock lock(append_mu_);
   if (is_closed_) return room;
-  if (writer_ == nullptr) {
+  if (!awaited_.empty()) {
+    // Later segments have frames that the index lacks.
+    room.sealed_end = std::max<uint64_t>(reached_.segment_id, 1);
+    room.open_end_bytes = reached_.offset;
+  } else if (writer_ == nullptr) {
     room.sealed_end = next_segment_id_;
   } else {
     room.sealed_end = ToNumber(writer_->id());
@@ -243,6 +252,7 @@ absl::Status StoreImpl::WatchSegments() {
   const int64_t now_ns = env_.BootNs();
   if (now_ns < next_watch_boot_ns_) return absl::OkStatus();
   next_watch_boot_ns_ = now_ns + kWatchIntervalNs;
+  MSITD_RETURN_IF_ERROR(ResumeReplay());
   std::vector<uint64_t> present;
   {
     const MutexLock lock(stats_mu_);
@@ -260,9 +270,18 @@ absl::Status StoreImpl::WatchSegments() {
     // What is written to a file without a name is lost with the process.
     if (writer_ != nullptr && writer_->id() == segment) EndSegment();
   }
+  if (!changes.vanished.empty()) {
+    // Otherwise the next start would have to wait for frames that the index
+    // has in memory.
+    const MutexLock lock(append_mu_);
+    MSITD_RETURN_IF_ERROR(index_->db().Flush());
+    MayRemoveSegments();
+  }
   for (const SegmentFile& file : changes.returned) {
     StorageLogger()->info("{} is back", file.path);
   }
+  const MutexLock append_lock(append_mu_);
+  PublishMissing();
   const MutexLock lock(stats_mu_);
   for (const SegmentId segment : changes.vanished) {
     segment_sizes_.erase(ToNumber(segment));
@@ -270,13 +289,17 @@ absl::Status StoreImpl::WatchSegments() {
   for (const SegmentFile& file : changes.returned) {
     segment_sizes_[ToNumber(file.id)] = file.disk_bytes;
   }
-  stats_.missing = segment_watch_->Missing();
   return absl::OkStatus();
 }
 
 absl::Status StoreImpl::RemoveDrainedSegments() {
   const std::vector<uint64_t> drained(retainer_->drained().begin(),
                                       retainer_->drained().end());
+  if (drained.empty()) return absl::OkStatus();
+  {
+    const MutexLock lock(append_mu_);
+    if (!MayRemoveSegments()) return absl::OkStatus();
+  }
   for (const uint64_t number : drained) {
     const SegmentId segment{number};
     reader_.Forget(segment);

@@ -29,6 +29,7 @@ static_assert(kStatusCodeNames.size() == service::TaskPool::kCodeCount);
 void AddState(ingest::StorageState state, const storage::StoreStats& store,
               MetricPage& page) {
   using State = ingest::StorageState;
+  if (state == State::kOk && !store.refusal.empty()) state = State::kFailed;
   const bool is_ok = state == State::kOk;
   const bool is_degraded = is_ok && store.missing.count > 0;
   page.Add(kStorageState, "ok", is_ok && !is_degraded ? 1 : 0);

@@ -169,7 +169,11 @@ void SetStorageState(const ingest::IngestStats& ingest,
                      const storage::StoreStats& store, v1::NodeStatus& out) {
   out.set_storage_state(ToProto(ingest.storage_state));
   out.set_storage_error(ingest.storage_error);
-  if (out.storage_state() == v1::NodeStatus::OK && store.missing.count > 0) {
+  if (out.storage_state() != v1::NodeStatus::OK) return;
+  if (!store.refusal.empty()) {
+    out.set_storage_state(v1::NodeStatus::FAILED);
+    out.set_storage_error(store.refusal);
+  } else if (store.missing.count > 0) {
     out.set_storage_state(v1::NodeStatus::DEGRADED);
     out.set_storage_error(fmt::format(
         "{} segment files are missing, the first is {}: {} bytes of tensors "

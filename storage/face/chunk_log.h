@@ -35,6 +35,9 @@ class ChunkLog {
   // After an error nothing of this call is visible. The segment in use is
   // given up at its last durable byte and the next call begins another.
   //
+  // While segments with frames that the index lacks are missing, nothing is
+  // accepted: UNAVAILABLE (STORAGE_FAILED), also from the calls below.
+  //
   // Errors: NOT_FOUND for a run that does not exist and FAILED_PRECONDITION
   // (RUN_SEALED) for one that is sealed, both before anything is written;
   // RESOURCE_EXHAUSTED (DISK_FULL); UNAVAILABLE (STORAGE_FAILED).

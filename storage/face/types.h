@@ -327,7 +327,12 @@ struct StoreStats {
   VerifyStats verify;
   // Bytes go because the disk passed a limit; see RetentionPolicy.
   bool is_making_room = false;
+  // Includes segments whose frames the index does not have yet; their bytes and
+  // runs are not known.
   MissingSegments missing;
+  // Why the store accepts no chunks until files of segments are back; empty if
+  // it waits for none.
+  std::string refusal;
   // Of index_bytes, those of comparisons. Retention does not count them.
   uint64_t comparison_disk_bytes = 0;
 };

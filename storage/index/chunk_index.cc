@@ -427,4 +427,12 @@ absl::Status ChunkIndex::Advance(const LogPosition& position) {
   return db_->WriteUnlogged(batch);
 }
 
+absl::StatusOr<NewestSegment> ChunkIndex::Newest() {
+  return LoadNewestSegment(*db_);
+}
+
+absl::Status ChunkIndex::SetNewest(const NewestSegment& newest) {
+  return StoreNewestSegment(*db_, newest);
+}
+
 }  // namespace msitd::storage

@@ -129,6 +129,9 @@ class ChunkIndex {
   absl::StatusOr<LogPosition> Position();
   // Moves the position past frames that add no entries.
   absl::Status Advance(const LogPosition& position);
+  absl::StatusOr<NewestSegment> Newest();
+  // Durable on return. With `is_indexed`, the index was flushed before.
+  absl::Status SetNewest(const NewestSegment& newest);
 
   IndexDb& db() { return *db_; }
   NameTable& names() { return names_; }

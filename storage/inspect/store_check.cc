@@ -14,6 +14,7 @@
 #include "protos/status/status.h"
 #include "storage/index/index_audit.h"
 #include "storage/index/record_entry.h"
+#include "storage/log_replay.h"
 #include "storage/segment/segment_reader.h"
 
 namespace msitd::storage {
@@ -73,6 +74,8 @@ class StoreCheck {
   absl::StatusOr<bool> IsAcknowledged(const chunk::Chunk& chunk,
                                       const RunBrief& run);
   absl::Status CheckEntry(const AuditedEntry& entry);
+  // Reports segments that the next start of the daemon would wait for.
+  absl::Status CheckAwaited();
   // True if bytes with this fingerprint were found sound. Called once all
   // frames have been checked.
   bool IsSound(uint64_t fingerprint) const {
@@ -442,7 +445,21 @@ absl::Status StoreCheck::CheckEntry(const AuditedEntry& entry) {
   return BoundSuspected();
 }
 
+absl::Status StoreCheck::CheckAwaited() {
+  LogReplay replay(store_.index(), store_.env());
+  MSITD_RETURN_IF_ERROR(replay.Begin(store_.segments()));
+  MSITD_ASSIGN_OR_RETURN(const NewestSegment newest, store_.index().Newest());
+  for (const uint64_t number : replay.Awaited(store_.segments(), newest)) {
+    const SegmentId segment{number};
+    Report(SegmentFileName(segment), {segment},
+           "the file is missing or cut short, and the index does not have its "
+           "tensors");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<StoreCheckReport> StoreCheck::Run() {
+  MSITD_RETURN_IF_ERROR(CheckAwaited());
   for (const SegmentFile& segment : store_.segments()) {
     if (absl::Status status = CheckSegment(segment); !status.ok()) {
       return Annotate(status, "check " + segment.path);

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <memory>
@@ -170,7 +171,19 @@ class IndexRebuild {
     MSITD_ASSIGN_OR_RETURN(report_.old_entries,
                            TakeOldEntries(*old_, runs_, files_, *index));
     MSITD_RETURN_IF_ERROR(index->db().Flush());
+    MSITD_RETURN_IF_ERROR(index->SetNewest(NewestOf(replay.reached())));
     return index;
+  }
+
+  // Numbers of segments that are lost are not used again, because their files
+  // may be found later.
+  NewestSegment NewestOf(const LogPosition& reached) {
+    NewestSegment newest;
+    const auto old = old_->Get(Table::kMeta, "newest_segment");
+    if (old.has_value()) DecodeNewestSegment(*old, newest);
+    newest.segment_id = std::max(newest.segment_id, reached.segment_id);
+    newest.is_indexed = true;
+    return newest;
   }
 
   void Note(std::string text) { report_.notes.push_back(std::move(text)); }

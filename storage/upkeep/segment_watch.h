@@ -53,6 +53,7 @@ class SegmentWatch {
   absl::StatusOr<Changes> LookAgain(const std::vector<uint64_t>& present);
 
   MissingSegments Missing() const;
+  bool IsMissing(uint64_t number) const { return missing_.contains(number); }
 
  private:
   struct Segment {

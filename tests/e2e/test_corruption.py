@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import grpc
 import pytest
 from chunk_bytes import Chunk, Record
 from names import tensor_name
@@ -204,3 +205,30 @@ def test_a_rebuild_that_was_killed_can_be_run_again(daemon: Daemon) -> None:
             read = daemon.ctl(*args, "--format", "raw", binary=True)
             expected = payload(i)[:-1] + b"\0" if changed else payload(i)
             assert read.stdout == expected
+
+
+def test_nothing_is_lost_if_a_segment_is_missing_after_a_crash(daemon: Daemon) -> None:
+    fill(daemon)
+    daemon.kill()
+    segment = daemon.data_dir / "segments" / "00000001.seg"
+    hidden = daemon.data_dir.parent / "hidden.seg"
+    segment.rename(hidden)
+    daemon.start()
+    status = daemon.ctl_json("node", "status")
+    assert status["storage_state"] == "FAILED", status
+    assert segment.name in status["storage_error"], status
+    with pytest.raises(grpc.RpcError) as refused:
+        write(daemon.channel(), "other", [])
+    assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
+    assert not segment.exists()
+    hidden.rename(segment)
+    deadline = time.monotonic() + 60
+    while daemon.ctl_json("node", "status")["storage_state"] != "OK":
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    for i in range(5):
+        args = ("tensor", "read", tensor_name("r", f"op.{i}"), "--out", "-")
+        read = daemon.ctl(*args, "--format", "raw", binary=True)
+        assert read.stdout == payload(i)
+    record = Record("op", payload(5), [32])
+    write(daemon.channel(), "other", [Chunk("other", [record]).pack()])

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/index/db/log_position.h"
 
+#include <rocksdb/write_batch.h>
+
 #include <string>
 #include <string_view>
 
@@ -10,6 +12,7 @@ namespace msitd::storage {
 namespace {
 
 constexpr std::string_view kPositionKey = "log_position";
+constexpr std::string_view kNewestSegmentKey = "newest_segment";
 
 }  // namespace
 
@@ -26,6 +29,22 @@ absl::StatusOr<LogPosition> LoadPosition(IndexDb& db) {
     return IndexCorrupt("default");
   }
   return position;
+}
+
+absl::StatusOr<NewestSegment> LoadNewestSegment(IndexDb& db) {
+  MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> value,
+                         db.Get(Table::kMeta, kNewestSegmentKey));
+  NewestSegment newest;
+  if (value.has_value() && !DecodeNewestSegment(*value, newest)) {
+    return IndexCorrupt("default");
+  }
+  return newest;
+}
+
+absl::Status StoreNewestSegment(IndexDb& db, const NewestSegment& newest) {
+  rocksdb::WriteBatch batch;
+  db.Put(batch, Table::kMeta, kNewestSegmentKey, EncodeNewestSegment(newest));
+  return db.WriteDurable(batch);
 }
 
 }  // namespace msitd::storage

@@ -16,4 +16,10 @@ void AppendPositionTo(rocksdb::WriteBatch& batch, const IndexDb& db,
 // Returns the position of the store; that of an empty log if it has none.
 absl::StatusOr<LogPosition> LoadPosition(IndexDb& db);
 
+// Returns the newest segment of the store; none if the log is empty, or if only
+// older programs have written it.
+absl::StatusOr<NewestSegment> LoadNewestSegment(IndexDb& db);
+// Durable on return.
+absl::Status StoreNewestSegment(IndexDb& db, const NewestSegment& newest);
+
 }  // namespace msitd::storage

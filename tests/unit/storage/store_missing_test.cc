@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
 
+#include "storage/inspect/store_check.h"
+#include "storage/inspect/store_view.h"
+#include "storage/rebuild/index_rebuild.h"
 #include "tests/support/fault_env.h"
 #include "tests/unit/storage/store_fixture.h"
 
@@ -198,19 +201,218 @@ TEST_F(StoreMissingTest, RetentionGoesOnWithoutAMissingFile) {
   EXPECT_EQ(Reason(Read(Tensor("a", 2).key).status()), "TENSOR_EXPIRED");
 }
 
-TEST_F(StoreMissingTest, SegmentsBeyondTheIndexAreCountedAsLost) {
-  Reopen();
-  ASSERT_TRUE(store_->runs().CreateRun({"a", 0, {}}).ok());
-  for (int64_t token = 0; token < 6; ++token) {
-    ASSERT_TRUE(Append({Tensor("a", token)}).ok());
+// After a crash the index has nothing of the frames in three segments, two
+// tensors each.
+class StoreAwaitsSegmentsTest : public StoreMissingTest {
+ protected:
+  void Crash(int64_t token_count = 6) {
+    Reopen();
+    ASSERT_TRUE(store_->runs().CreateRun({"a", 0, {}}).ok());
+    for (int64_t token = 0; token < token_count; ++token) {
+      ASSERT_TRUE(Append({Tensor("a", token)}).ok());
+    }
+    Drop();
   }
-  // A crash: the index has nothing of the frames.
-  Drop();
+
+  void ExpectRefused() {
+    EXPECT_NE(store_->upkeep().Stats().refusal, "");
+    const absl::Status appended = Append({Tensor("a", next_chunk_)});
+    --next_chunk_;
+    for (const absl::Status& status :
+         {appended, store_->log().Probe(),
+          store_->log().CommittedChunkCount("a", 0, kStream).status()}) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+      EXPECT_EQ(Reason(status), "STORAGE_FAILED");
+      EXPECT_THAT(status.message(), HasSubstr("msitd-inspect rebuild"));
+    }
+  }
+
+  // Expects all tensors, and room for more.
+  void ExpectWhole(int64_t token_count = 6) {
+    EXPECT_EQ(store_->upkeep().Stats().refusal, "");
+    EXPECT_EQ(Missing().count, 0u);
+    const auto committed = store_->log().CommittedChunkCount("a", 0, kStream);
+    ASSERT_TRUE(committed.ok()) << committed.status();
+    EXPECT_EQ(*committed, static_cast<uint64_t>(token_count));
+    for (int64_t token = 0; token < token_count; ++token) {
+      ExpectStored(Tensor("a", token));
+    }
+    ASSERT_TRUE(Append({Tensor("a", token_count)}).ok());
+    ExpectStored(Tensor("a", token_count));
+  }
+};
+
+TEST_F(StoreAwaitsSegmentsTest, NothingPassesAMissingSegment) {
+  Crash();
   Hide(2);
   Reopen();
-  EXPECT_EQ(store_->upkeep().Stats().corrupt_frame_count, 1u);
-  ExpectStored(Tensor("a", 0));
-  ExpectAbsent(Tensor("a", 2).key);
+  ExpectRefused();
+  ASSERT_EQ(Missing().count, 1u);
+  EXPECT_EQ(Missing().first.at(0).segment, "00000002.seg");
+  ExpectStored(Tensor("a", 1));
+  // Not before the frames of the missing segment.
+  ExpectAbsent(Tensor("a", 4).key);
+  // msitd-inspect reports it as well.
+  Drop();
+  std::vector<std::string> problems;
+  {
+    auto view = StoreView::Open(options_.directory, env_);
+    ASSERT_TRUE(view.ok()) << view.status();
+    const auto report = CheckStore(*view, [&](const StoreProblem& problem) {
+      problems.push_back(problem.file);
+    });
+    ASSERT_TRUE(report.ok()) << report.status();
+  }
+  EXPECT_THAT(problems, ElementsAre("00000002.seg"));
+  Reopen();
+  // Neither upkeep nor another crash changes that.
+  Retain();
+  ASSERT_TRUE(store_->upkeep().Share().ok());
+  Reopen();
+  ExpectRefused();
+  Unhide(2);
+  Reopen();
+  ExpectWhole();
+}
+
+TEST_F(StoreAwaitsSegmentsTest, TheLogIsReadOnWithoutARestart) {
+  Crash();
+  Hide(2);
+  Reopen();
+  Unhide(2);
+  Retain();
+  Retain();
+  ExpectWhole();
+}
+
+TEST_F(StoreAwaitsSegmentsTest, AFileThatIsBeingCopiedIsNotReadBeforeItsEnd) {
+  Crash();
+  const uint64_t size = fs::file_size(SegmentPath(3));
+  Hide(3);
+  Reopen();
+  ExpectRefused();
+  fs::copy_file(Hidden(3), SegmentPath(3));
+  for (const uint64_t bytes : {uint64_t{100}, uint64_t{4096 + kFrameBytes}}) {
+    fs::resize_file(SegmentPath(3), bytes);
+    Retain();
+    ExpectRefused();
+  }
+  fs::copy_file(Hidden(3), SegmentPath(3),
+                fs::copy_options::overwrite_existing);
+  ASSERT_EQ(fs::file_size(SegmentPath(3)), size);
+  Retain();
+  Retain();
+  ExpectWhole();
+}
+
+TEST_F(StoreAwaitsSegmentsTest, ASegmentThatWasCutShortIsAwaitedToo) {
+  Crash();
+  fs::copy_file(SegmentPath(2), Hidden(2));
+  fs::resize_file(SegmentPath(2), 4096 + kFrameBytes);
+  Reopen();
+  ExpectRefused();
+  ExpectAbsent(Tensor("a", 4).key);
+  fs::rename(Hidden(2), SegmentPath(2));
+  Reopen();
+  ExpectWhole();
+}
+
+TEST_F(StoreAwaitsSegmentsTest, WithoutAnySegmentNumbersAreNotUsedAgain) {
+  Crash();
+  for (const int number : {1, 2, 3}) Hide(number);
+  Reopen();
+  ExpectRefused();
+  ASSERT_TRUE(store_->Close().ok());
+  EXPECT_FALSE(fs::exists(SegmentPath(1)));
+  EXPECT_FALSE(fs::exists(SegmentPath(4)));
+  // They return one by one, the last one first.
+  for (const int number : {3, 1, 2}) {
+    Reopen();
+    ExpectRefused();
+    Unhide(number);
+  }
+  Reopen();
+  ExpectWhole();
+  EXPECT_TRUE(fs::exists(SegmentPath(4)));
+}
+
+TEST_F(StoreAwaitsSegmentsTest, TheLastSegmentIsAwaitedAlthoughNoOtherNamesIt) {
+  Crash(5);
+  Hide(3);
+  Reopen();
+  ExpectRefused();
+  ExpectStored(Tensor("a", 3));
+  Unhide(3);
+  Reopen();
+  ExpectWhole(5);
+}
+
+TEST_F(StoreAwaitsSegmentsTest, ADeletedRunTakesNoFramesOfOthersAlong) {
+  Reopen();
+  for (const char* run : {"b", "a"}) {
+    ASSERT_TRUE(store_->runs().CreateRun({run, 0, {}}).ok());
+  }
+  ASSERT_TRUE(Append(TestChunks(1, 0, {Tensor("b", 0)})).ok());
+  ASSERT_TRUE(store_->runs().SealRun("b").ok());
+  ASSERT_TRUE(store_->Close().ok());
+  // The index has run b. All of run a comes after its position.
+  Reopen();
+  ASSERT_TRUE(store_->runs().CreateRun({"c", 0, {}}).ok());
+  ASSERT_TRUE(Append(TestChunks(2, 0, {Tensor("c", 0)})).ok());
+  for (int64_t token = 0; token < 3; ++token) {
+    ASSERT_TRUE(Append({Tensor("a", token)}).ok());
+  }
+  Drop();
+  Hide(3);
+  Reopen();
+  ExpectRefused();
+  ASSERT_TRUE(store_->runs().DeleteRun("b").ok());
+  ASSERT_TRUE(store_->runs().DeleteRun("c").ok());
+  Retain();
+  EXPECT_TRUE(fs::exists(SegmentPath(2)));
+  Unhide(3);
+  Reopen();
+  ExpectWhole(3);
+  Retain();
+  EXPECT_FALSE(fs::exists(SegmentPath(1)));
+}
+
+TEST_F(StoreAwaitsSegmentsTest, WhatTheStoreItselfRemovedIsNotAwaited) {
+  Crash(4);
+  Reopen();
+  ASSERT_TRUE(Append({Tensor("a", 4)}).ok());
+  ASSERT_TRUE(store_->runs().DeleteRun("a").ok());
+  Retain();
+  Drop();
+  Reopen();
+  EXPECT_EQ(store_->upkeep().Stats().refusal, "");
+  EXPECT_EQ(Missing().count, 0u);
+  ASSERT_TRUE(store_->runs().CreateRun({"b", 0, {}}).ok());
+  ASSERT_TRUE(Append(TestChunks(9, 0, {Tensor("b", 0)})).ok());
+  // No number is used again, not even of segments that have gone.
+  EXPECT_TRUE(fs::exists(SegmentPath(4)));
+  EXPECT_FALSE(fs::exists(SegmentPath(1)));
+}
+
+TEST_F(StoreAwaitsSegmentsTest, ARebuiltIndexGivesUpWhatIsMissing) {
+  Crash();
+  Hide(2);
+  Hide(3);
+  Reopen();
+  ExpectRefused();
+  Drop();
+  RebuildOptions rebuild;
+  rebuild.directory = options_.directory;
+  const auto report =
+      RebuildIndex(rebuild, env_, [](const StoreProblem&) {});
+  ASSERT_TRUE(report.ok()) << report.status();
+  Reopen();
+  EXPECT_EQ(store_->upkeep().Stats().refusal, "");
+  ExpectStored(Tensor("a", 1));
+  ASSERT_TRUE(Append(TestChunks(9, 0, {Tensor("a", 9)})).ok());
+  // The files that are lost may be found later.
+  EXPECT_TRUE(fs::exists(SegmentPath(4)));
+  EXPECT_FALSE(fs::exists(SegmentPath(2)));
 }
 
 }  // namespace
