@@ -17,7 +17,7 @@ constexpr size_t kCopiedRowsAtOnce = 1024;
 constexpr size_t kComparisonsAtOnce = 256;
 constexpr size_t kProblemsMax = 8;
 
-// What was written is damaged, which no later try changes.
+// True for a comparison that was written damaged, which no later try changes.
 bool IsDamage(const absl::Status& status) {
   return absl::IsDataLoss(status) || absl::IsFailedPrecondition(status) ||
          absl::IsNotFound(status);
@@ -48,7 +48,8 @@ class ComparisonRestorer {
       const absl::Status status = RestoreOne(version.object, name);
       if (status.ok()) {
         ++out_.count;
-      } else if (IsDamage(status)) {
+      } else if (IsDamage(status) || absl::IsResourceExhausted(status)) {
+        // The run is worth having without those that find no room.
         Leave(out_, name, status);
       } else {
         return status;

@@ -15,10 +15,11 @@ namespace msitd::archive {
 
 // What became of the comparisons whose target is a run that is copied.
 struct CopiedComparisons {
-  uint64_t count = 0;       // Copied, or there before.
-  uint64_t left_count = 0;  // Not copied: they run yet, or are damaged.
+  uint64_t count = 0;  // Copied, or there before.
+  // Not copied: they are still running, are damaged, or find no room.
+  uint64_t left_count = 0;
   uint64_t sent_bytes = 0;
-  std::vector<std::string> problems;  // Of those that are damaged; the first.
+  std::vector<std::string> problems;  // The first of those not restored.
 };
 
 // Puts the comparisons of a run of the store that have ended beside the run in
@@ -35,7 +36,8 @@ struct RestoredPlace {
 };
 
 // The inverse. A comparison keeps its number if no other has had it. One that
-// is here already is left as it is.
+// is here already is left as it is. One for which the store has no room is left
+// out, and no other is removed for it.
 absl::StatusOr<CopiedComparisons> RestoreComparisons(
     const RestoredPlace& place, storage::Comparisons& comparisons,
     storage::StopCheck stop);

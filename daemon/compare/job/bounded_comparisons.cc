@@ -155,24 +155,41 @@ absl::Status BoundedComparisons::Remove(uint64_t id, std::string_view why) {
   return absl::OkStatus();
 }
 
-absl::Status BoundedComparisons::MakeRoom(const std::string& owner,
-                                          uint64_t bytes, uint64_t id) {
+bool BoundedComparisons::HasRoom(const Need& need,
+                                 uint64_t removed_bytes) const {
+  const FairShare share{limits_.bytes_max};
+  const auto own = bytes_of_.find(need.owner);
+  const uint64_t held = own == bytes_of_.end() ? 0 : own->second;
+  return share.Admits(/*is_admin=*/false, held - removed_bytes,
+                      bytes_ - removed_bytes, need.bytes);
+}
+
+uint64_t BoundedComparisons::RemovableBytes(const Need& need) const {
+  uint64_t bytes = 0;
+  if (need.is_restored) return bytes;
+  for (const auto& [other, entry] : entries_) {
+    if (other != need.id && entry.has_ended && entry.owner == need.owner) {
+      bytes += entry.bytes();
+    }
+  }
+  return bytes;
+}
+
+absl::Status BoundedComparisons::MakeRoom(const Need& need) {
   if (limits_.check_room) MSITD_RETURN_IF_ERROR(limits_.check_room());
   if (limits_.bytes_max == 0) return absl::OkStatus();
-  const FairShare share{limits_.bytes_max};
   bool is_fresh = false;
   while (true) {
     std::optional<uint64_t> oldest;
     {
       MutexLock lock(mu_);
-      const auto own = bytes_of_.find(owner);
-      const uint64_t held = own == bytes_of_.end() ? 0 : own->second;
-      if (share.Admits(/*is_admin=*/false, held, bytes_, bytes)) {
-        return absl::OkStatus();
-      }
+      if (HasRoom(need, 0)) return absl::OkStatus();
       if (is_fresh) {
-        oldest = OldestEnded(owner, id);
-        if (!oldest.has_value()) return NoRoom(owner, bytes);
+        if (!HasRoom(need, RemovableBytes(need))) {
+          return NoRoom(need.owner, need.bytes);
+        }
+        oldest = OldestEnded(need.owner, need.id);
+        if (!oldest.has_value()) return NoRoom(need.owner, need.bytes);
       }
     }
     // The store may have removed some by itself.
@@ -186,12 +203,15 @@ absl::Status BoundedComparisons::MakeRoom(const std::string& owner,
 }
 
 absl::StatusOr<uint64_t> BoundedComparisons::Add(
-    std::string_view document,
+    std::string_view document, bool is_restored,
     const std::function<absl::StatusOr<uint64_t>()>& create) {
   Entry entry = ToEntry(document);
   entry.row_bytes = 0;
   entry.row_count = 0;
-  MSITD_RETURN_IF_ERROR(MakeRoom(entry.owner, entry.bytes(), 0));
+  entry.is_restored = is_restored && !entry.has_ended;
+  MSITD_RETURN_IF_ERROR(MakeRoom({.owner = entry.owner,
+                                  .bytes = entry.bytes(),
+                                  .is_restored = is_restored}));
   MSITD_ASSIGN_OR_RETURN(const uint64_t id, create());
   MutexLock lock(mu_);
   Account(entry.owner, 0, entry.bytes());
@@ -201,13 +221,14 @@ absl::StatusOr<uint64_t> BoundedComparisons::Add(
 
 absl::StatusOr<uint64_t> BoundedComparisons::CreateComparison(
     std::string_view document, std::span<const std::string> runs) {
-  return Add(document, [&] { return store_.CreateComparison(document, runs); });
+  return Add(document, /*is_restored=*/false,
+             [&] { return store_.CreateComparison(document, runs); });
 }
 
 absl::StatusOr<uint64_t> BoundedComparisons::CreateComparisonAs(
     uint64_t wanted, std::string_view document,
     std::span<const std::string> runs) {
-  return Add(document,
+  return Add(document, /*is_restored=*/true,
              [&] { return store_.CreateComparisonAs(wanted, document, runs); });
 }
 
@@ -228,6 +249,7 @@ absl::Status BoundedComparisons::PutComparison(uint64_t id,
       Account(entry.owner, entry.document_bytes, document_bytes);
       entry.document_bytes = document_bytes;
       entry.has_ended = HasEnded(comparison);
+      if (entry.has_ended) entry.is_restored = false;
       comparison.set_stored_size_bytes(static_cast<int64_t>(entry.bytes()));
     }
   }
@@ -238,6 +260,7 @@ absl::Status BoundedComparisons::PutComparisonRows(
     uint64_t id, uint64_t first_row, std::span<const std::string> rows) {
   std::string owner;
   uint64_t row_count = 0;
+  bool is_restored = false;
   {
     MutexLock lock(mu_);
     const auto it = entries_.find(id);
@@ -246,6 +269,7 @@ absl::Status BoundedComparisons::PutComparisonRows(
     }
     owner = it->second.owner;
     row_count = it->second.row_count;
+    is_restored = it->second.is_restored;
   }
   const uint64_t after = StoredBytes(rows);
   uint64_t before = 0;
@@ -256,7 +280,7 @@ absl::Status BoundedComparisons::PutComparisonRows(
     before = StoredBytes(replaced);
   }
   const uint64_t more = after - std::min(after, before);
-  MSITD_RETURN_IF_ERROR(MakeRoom(owner, more, id));
+  MSITD_RETURN_IF_ERROR(MakeRoom({owner, more, id, is_restored}));
   MSITD_RETURN_IF_ERROR(store_.PutComparisonRows(id, first_row, rows));
   MutexLock lock(mu_);
   const auto it = entries_.find(id);

@@ -31,8 +31,11 @@ namespace msitd::compare {
 // - All comparisons together have a budget, which is divided among their owners
 //   as FairShare says.
 // - When an owner needs more than its share, its own oldest comparisons that
-//   have ended are removed. Those of others, and tensors, never are. If that is
-//   not enough, the rows are refused and the comparison fails.
+//   have ended are removed. Those of others, and tensors, never are. If
+//   removing all of them is not enough, none is removed, the rows are refused
+//   and the comparison fails.
+// - A comparison that is restored from an archive removes no other: there is a
+//   copy of it in the archive, and perhaps none of the others.
 // - Rows are refused before the disk is so full that tensors would have to make
 //   room for them.
 //
@@ -96,6 +99,7 @@ class BoundedComparisons final : public storage::Comparisons {
     uint64_t row_count = 0;
     int64_t create_time_ns = 0;
     bool has_ended = false;
+    bool is_restored = false;  // Set until it has ended.
 
     uint64_t bytes() const { return document_bytes + row_bytes; }
   };
@@ -109,12 +113,23 @@ class BoundedComparisons final : public storage::Comparisons {
   absl::Status LoadAgain() ABSL_LOCKS_EXCLUDED(mu_);
   static Entry ToEntry(std::string_view document);
   absl::StatusOr<uint64_t> Add(
-      std::string_view document,
+      std::string_view document, bool is_restored,
       const std::function<absl::StatusOr<uint64_t>()>& create);
-  // Makes room for `bytes` more of the owner, by removing others of its
-  // comparisons than `id`.
-  absl::Status MakeRoom(const std::string& owner, uint64_t bytes, uint64_t id)
-      ABSL_LOCKS_EXCLUDED(mu_);
+  // Room that a comparison needs.
+  struct Need {
+    const std::string& owner;
+    uint64_t bytes = 0;
+    uint64_t id = 0;  // Of the comparison; 0 for a new one.
+    bool is_restored = false;
+  };
+  // Makes room by removing other comparisons of the owner.
+  absl::Status MakeRoom(const Need& need) ABSL_LOCKS_EXCLUDED(mu_);
+  // True if there is enough room once `removed_bytes` of the owner are gone.
+  bool HasRoom(const Need& need, uint64_t removed_bytes) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Size of the comparisons that MakeRoom may remove.
+  uint64_t RemovableBytes(const Need& need) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Remove(uint64_t id, std::string_view why)
       ABSL_LOCKS_EXCLUDED(mu_);
   std::optional<uint64_t> OldestEnded(const std::string& owner,

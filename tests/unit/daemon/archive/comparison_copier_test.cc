@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "daemon/compare/job/bounded_comparisons.h"
 #include "daemon/compare/job/comparison_copy.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "storage/archive/archive_source.h"
@@ -16,6 +17,7 @@
 namespace msitd::archive {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -67,10 +69,12 @@ class ComparisonCopierTest : public storage::StoreTest {
                     .ok());
   }
 
-  CopiedComparisons Restore() {
+  CopiedComparisons Restore() { return Restore(store_->comparisons()); }
+
+  CopiedComparisons Restore(storage::Comparisons& comparisons) {
     const RestoredPlace place{
         *objects_, "t", "here", {"uid:1", access::Role::kWriter}};
-    auto out = RestoreComparisons(place, store_->comparisons(), CopyOn);
+    auto out = RestoreComparisons(place, comparisons, CopyOn);
     EXPECT_TRUE(out.ok()) << out.status();
     return *std::move(out);
   }
@@ -133,6 +137,34 @@ TEST_F(ComparisonCopierTest, WhatIsNoComparisonIsLeft) {
   EXPECT_FALSE(done.problems.empty());
   EXPECT_LE(done.problems.size(), 8u);
   EXPECT_THAT(*store_->comparisons().ListComparisons(0, 100), IsEmpty());
+}
+
+TEST_F(ComparisonCopierTest, WhatHasNoRoomIsLeft) {
+  v1::ComparisonRow large = RowOf(1);
+  large.set_reason(std::string(64 << 10, 'x'));
+  Put(3, SoundComparison().SerializeAsString(),
+      {RowOf(0).SerializeAsString(), large.SerializeAsString()});
+  v1::Comparison later = SoundComparison();
+  later.mutable_create_time()->set_seconds(6);
+  Put(4, later.SerializeAsString(),
+      {RowOf(0).SerializeAsString(), RowOf(1).SerializeAsString()});
+  const auto bounded = *compare::BoundedComparisons::Create(
+      store_->comparisons(), {.bytes_max = 16 << 10});
+  // One of the caller, which has ended.
+  v1::Comparison own = SoundComparison();
+  own.set_owner("uid:1");
+  own.set_target_run("here");
+  const std::string runs[] = {"here"};
+  const uint64_t kept =
+      *bounded->CreateComparison(own.SerializeAsString(), runs);
+  const CopiedComparisons done = Restore(*bounded);
+  EXPECT_EQ(done.count, 1u);
+  EXPECT_EQ(done.left_count, 1u);
+  EXPECT_THAT(done.problems, ElementsAre(HasSubstr("c-000003")));
+  EXPECT_THAT(done.problems, ElementsAre(HasSubstr("retain_comparison_bytes")));
+  EXPECT_TRUE(bounded->GetComparison(kept).ok());
+  EXPECT_TRUE(bounded->GetComparison(4).ok());
+  EXPECT_TRUE(absl::IsNotFound(bounded->GetComparison(3).status()));
 }
 
 TEST_F(ComparisonCopierTest, TheVersionWithMostMetricsCounts) {

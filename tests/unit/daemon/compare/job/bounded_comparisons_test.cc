@@ -104,6 +104,32 @@ TEST_F(BoundedComparisonsTest, NoRoomIsRefusedAndOthersStay) {
   EXPECT_THAT(Ids(), ElementsAre(other, next));
 }
 
+TEST_F(BoundedComparisonsTest, WhatCanNeverFitRemovesNothing) {
+  const uint64_t first = Compare("ann", kShare / 4);
+  const uint64_t second = Compare("ann", kShare / 4);
+  const auto large = Begin("ann");
+  ASSERT_TRUE(large.ok());
+  const absl::Status status = PutRows(*large, 0, kShare + 1);
+  EXPECT_EQ(Reason(status), "COMPARISONS_EXHAUSTED") << status;
+  EXPECT_THAT(Ids(), ElementsAre(first, second, *large));
+  EXPECT_EQ(bounded_->Read().removed_count, 0u);
+}
+
+TEST_F(BoundedComparisonsTest, ARestoredComparisonRemovesNoOther) {
+  const uint64_t first = Compare("ann", kShare / 2);
+  const auto restored = bounded_->CreateComparisonAs(
+      9, Document("ann", false).SerializeAsString(), {});
+  ASSERT_TRUE(restored.ok()) << restored.status();
+  const absl::Status status = PutRows(*restored, 0, kShare / 2);
+  EXPECT_EQ(Reason(status), "COMPARISONS_EXHAUSTED") << status;
+  EXPECT_TRUE(PutRows(*restored, 0, kShare / 4).ok());
+  EXPECT_THAT(Ids(), ElementsAre(first, *restored));
+  // Once it has ended it is one of many.
+  End(*restored, "ann", 1);
+  Compare("ann", kShare * 3 / 4);
+  EXPECT_EQ(bounded_->Read().removed_count, 1u);
+}
+
 TEST_F(BoundedComparisonsTest, NewcomersFindRoom) {
   Compare("hog", kShare - 4096);
   for (const char* owner : {"b", "c", "d"}) Compare(owner, kBudget / 16 - 4096);
