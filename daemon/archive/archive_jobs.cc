@@ -378,7 +378,7 @@ absl::Status ArchiveJobs::DoArchive(ArchiveJob& job) {
   return job.gives_up ? GiveUp(job, manifest, *store) : absl::OkStatus();
 }
 
-absl::Status ArchiveJobs::GiveUp(const ArchiveJob& job,
+absl::Status ArchiveJobs::GiveUp(ArchiveJob& job,
                                  const storage::ArchiveManifest& manifest,
                                  storage::ObjectStore& store) {
   const auto refuse = [](std::string_view why) {
@@ -403,6 +403,11 @@ absl::Status ArchiveJobs::GiveUp(const ArchiveJob& job,
     }
     exclusive_urls_.insert(job.url);
   }
+  // From here on the archive has the only copy.
+  MSITD_RETURN_IF_ERROR(
+      storage::CheckArchivedObjects(store, manifest, [&]() -> absl::Status {
+        return Report(job, job.record_count, job.record_total);
+      }));
   // Retention gives up everything with a limit of one byte.
   return world_.pipeline.ChangeRun(job.run, job.caller, [&]() -> absl::Status {
     MSITD_RETURN_IF_ERROR(CheckIsSame(job));

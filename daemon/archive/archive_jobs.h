@@ -166,8 +166,7 @@ class ArchiveJobs {
   absl::Status DoPrune(ArchiveJob& job) ABSL_LOCKS_EXCLUDED(mu_);
   // Gives up the bytes of a run that is in the archive, unless these would be
   // the only ones or could be replaced there.
-  absl::Status GiveUp(const ArchiveJob& job,
-                      const storage::ArchiveManifest& manifest,
+  absl::Status GiveUp(ArchiveJob& job, const storage::ArchiveManifest& manifest,
                       storage::ObjectStore& store);
   // OK if the run of that name is still the one that was asked for.
   absl::Status CheckIsSame(const ArchiveJob& job);

@@ -337,6 +337,11 @@ absl::StatusOr<std::vector<std::string>> Restorer::Compare() {
     out.push_back(
         fmt::format("{} tensors have no sample any more", sample_count));
   }
+  if (const absl::Status damage = lost_.directory_damage(); !damage.ok()) {
+    out.push_back(fmt::format(
+        "the directory of the archive was rebuilt from its entries: {}",
+        Message(damage)));
+  }
   if (unreadable_.tensor_count > 0) {
     out.push_back(fmt::format(
         "{} records are damaged in the archive, or were when it was made: they "

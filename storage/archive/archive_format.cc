@@ -282,6 +282,12 @@ uint64_t ArchiveManifest::ObjectBytes() const {
   return bytes;
 }
 
+uint64_t ArchiveManifest::PackBytes() const {
+  uint64_t bytes = 0;
+  for (const ArchiveObject& pack : packs) bytes += pack.bytes;
+  return bytes;
+}
+
 std::vector<ArchiveObject> ArchiveManifest::Objects() const {
   std::vector<ArchiveObject> out = {directory};
   out.insert(out.end(), indexes.begin(), indexes.end());

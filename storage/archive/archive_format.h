@@ -50,6 +50,10 @@ struct UnreadableItems {
 
   uint64_t tensor_count = 0;  // Tensors that lack some or all of their bytes.
   uint64_t attachment_count = 0;
+  // Of tensor_count, those that can become readable without anybody mending
+  // them, because their segment is missing and may return. Only what
+  // WriteArchive returns has it: manifests do not store it.
+  uint64_t missing_count = 0;
   // The first of them, each with its error, for people.
   std::vector<std::string> texts;
 
@@ -72,6 +76,8 @@ struct ArchiveManifest {
   UnreadableItems unreadable;
 
   uint64_t ObjectBytes() const;
+  // Size of all packs.
+  uint64_t PackBytes() const;
   // All objects that the manifest names, in no particular order.
   std::vector<ArchiveObject> Objects() const;
 };

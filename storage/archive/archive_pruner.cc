@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "protos/status/status.h"
 #include "storage/archive/archive_reader.h"
 #include "storage/archive/archive_url.h"
@@ -57,7 +58,8 @@ class Pruner {
     for (const std::string& object : top.objects) {
       if (object.starts_with(kProbePrefix) ||
           object.starts_with(kTemporaryPrefix)) {
-        MSITD_RETURN_IF_ERROR(RemoveAll({object}));
+        MSITD_RETURN_IF_ERROR(
+            RemoveAll({object}, [] { return absl::OkStatus(); }));
       }
     }
     MSITD_ASSIGN_OR_RETURN(const std::vector<std::string> runs,
@@ -82,6 +84,7 @@ class Pruner {
   absl::Status PruneFolder(const std::string& run, const std::string& folder,
                            const ObjectList& list) {
     std::set<std::string> named;
+    MSITD_ASSIGN_OR_RETURN(const ObjectStat manifest, StatManifest(folder));
     const absl::Status status = FindNamed(run, list, named);
     if (absl::IsDataLoss(status) || absl::IsFailedPrecondition(status) ||
         absl::IsPermissionDenied(status)) {
@@ -95,7 +98,27 @@ class Pruner {
                            (IsNamedObject(object) && !named.contains(object));
       if (is_rest) keys.push_back(folder + "/" + object);
     }
-    return RemoveAll(keys);
+    // A run whose archiving ends now has a manifest that names these objects.
+    const absl::Status removed = RemoveAll(keys, [&]() -> absl::Status {
+      MSITD_ASSIGN_OR_RETURN(const ObjectStat now, StatManifest(folder));
+      if (now.bytes == manifest.bytes &&
+          now.modify_time_s == manifest.modify_time_s) {
+        return absl::OkStatus();
+      }
+      return MakeStatus(absl::StatusCode::kAborted,
+                        "its manifest was written just now");
+    });
+    if (!absl::IsAborted(removed)) return removed;
+    Leave(run, removed);
+    return absl::OkStatus();
+  }
+
+  // Returns zeros if there is no manifest.
+  absl::StatusOr<ObjectStat> StatManifest(const std::string& folder) {
+    absl::StatusOr<ObjectStat> stat =
+        store_.Stat(fmt::format("{}/{}", folder, kManifestName));
+    if (absl::IsNotFound(stat.status())) return ObjectStat();
+    return stat;
   }
 
   // Adds the objects of the folder that the manifest and comparisons name.
@@ -123,7 +146,9 @@ class Pruner {
 
   // Removes objects that belong together, unless one of them is young: then
   // the others may be the older objects of a run that is still being written.
-  absl::Status RemoveAll(const std::vector<std::string>& keys) {
+  // An error of `check`, which is called before each removal, ends it.
+  absl::Status RemoveAll(const std::vector<std::string>& keys,
+                         absl::FunctionRef<absl::Status()> check) {
     std::vector<std::pair<std::string, uint64_t>> found;
     for (const std::string& key : keys) {
       MSITD_RETURN_IF_ERROR(stop_());
@@ -138,6 +163,7 @@ class Pruner {
     }
     for (const auto& [key, bytes] : found) {
       MSITD_RETURN_IF_ERROR(stop_());
+      MSITD_RETURN_IF_ERROR(check());
       MSITD_RETURN_IF_ERROR(store_.Delete(key));
       ++out_.object_count;
       out_.bytes += bytes;

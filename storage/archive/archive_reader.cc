@@ -11,6 +11,7 @@
 #include "protos/status/status.h"
 #include "storage/archive/archive_blocks.h"
 #include "storage/archive/archive_url.h"
+#include "storage/archive/directory_rebuilder.h"
 #include "storage/archive/pack_reader.h"
 #include "storage/read/read_pool.h"
 
@@ -339,6 +340,29 @@ class ArchiveReader final : public RunReader {
   const std::string name_;
 };
 
+// Errors: DATA_LOSS for a directory that is missing or damaged.
+absl::StatusOr<ArchiveDirectory> ReadDirectory(
+    ObjectStore& store, const std::string& folder,
+    const ArchiveManifest& manifest) {
+  const ArchiveObject& object = manifest.directory;
+  const std::string key = fmt::format("{}/{}", folder, object.name);
+  const std::string where = fmt::format("{}/{}", store.url(), key);
+  const absl::StatusOr<std::string> bytes = store.Get(key, object.bytes);
+  if (absl::IsNotFound(bytes.status())) {
+    return MakeStatus(absl::StatusCode::kDataLoss, "{}: it is missing", where);
+  }
+  if (!bytes.ok()) return bytes.status();
+  if (bytes->size() != object.bytes ||
+      chunk::HashBytes(std::as_bytes(std::span(*bytes))) != object.hash) {
+    return MakeStatus(absl::StatusCode::kDataLoss,
+                      "{}: it does not match the manifest", where);
+  }
+  absl::StatusOr<ArchiveDirectory> directory =
+      DecodeDirectory(*bytes, manifest);
+  if (!directory.ok()) return Annotate(directory.status(), where);
+  return directory;
+}
+
 }  // namespace
 
 absl::StatusOr<ArchiveManifest> ReadManifest(ObjectStore& store,
@@ -369,22 +393,21 @@ absl::StatusOr<std::unique_ptr<RunReader>> OpenArchivedRun(
     LostEntries* lost) {
   MSITD_ASSIGN_OR_RETURN(ArchiveManifest manifest, ReadManifest(*store, run));
   MSITD_ASSIGN_OR_RETURN(std::string folder, RunFolder(run));
-  const ArchiveObject& object = manifest.directory;
-  const std::string key = fmt::format("{}/{}", folder, object.name);
-  const std::string where = fmt::format("{}/{}", store->url(), key);
-  const absl::StatusOr<std::string> bytes = store->Get(key, object.bytes);
-  if (absl::IsNotFound(bytes.status())) {
-    return MakeStatus(absl::StatusCode::kDataLoss, "{}: it is missing", where);
-  }
-  if (!bytes.ok()) return bytes.status();
-  if (bytes->size() != object.bytes ||
-      chunk::HashBytes(std::as_bytes(std::span(*bytes))) != object.hash) {
-    return MakeStatus(absl::StatusCode::kDataLoss,
-                      "{}: it does not match the manifest", where);
-  }
   absl::StatusOr<ArchiveDirectory> directory =
-      DecodeDirectory(*bytes, manifest);
-  if (!directory.ok()) return Annotate(directory.status(), where);
+      ReadDirectory(*store, folder, manifest);
+  if (absl::IsDataLoss(directory.status())) {
+    const absl::Status damage = directory.status();
+    auto rebuilt = RebuildDirectory(*store, folder, manifest);
+    if (absl::IsDataLoss(rebuilt.status())) return damage;
+    MSITD_RETURN_IF_ERROR(rebuilt.status());
+    if (rebuilt->lost_count > 0 && lost == nullptr) return damage;
+    if (lost != nullptr) {
+      lost->SetDirectoryDamage(damage);
+      lost->Add(LostEntries::kNoBlock, rebuilt->lost_count, damage);
+    }
+    directory = std::move(rebuilt->directory);
+  }
+  MSITD_RETURN_IF_ERROR(directory.status());
   return std::make_unique<ArchiveReader>(std::make_unique<ArchivedRun>(
       std::move(store), std::move(folder), std::move(manifest),
       *std::move(directory), lost));
@@ -393,11 +416,20 @@ absl::StatusOr<std::unique_ptr<RunReader>> OpenArchivedRun(
 void LostEntries::Add(size_t block, uint64_t entry_count,
                       const absl::Status& status) {
   const MutexLock lock(mu_);
-  if (!blocks_.insert(block).second) return;
+  if (entry_count == 0 || !blocks_.insert(block).second) return;
   if (blocks_.size() == 1) first_ = status;
   entry_count_ += entry_count;
 }
 
+void LostEntries::SetDirectoryDamage(const absl::Status& status) {
+  const MutexLock lock(mu_);
+  directory_damage_ = status;
+}
+
+absl::Status LostEntries::directory_damage() {
+  const MutexLock lock(mu_);
+  return directory_damage_;
+}
 uint64_t LostEntries::entry_count() {
   const MutexLock lock(mu_);
   return entry_count_;

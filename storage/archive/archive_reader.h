@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <set>
 #include <string>
@@ -26,10 +27,13 @@ namespace msitd::storage {
 absl::StatusOr<ArchiveManifest> ReadManifest(ObjectStore& store,
                                              std::string_view run);
 
-// Counts the entries of an archived run that are lost because the batch that
-// holds them is damaged. Thread-safe.
+// Counts the entries of an archived run that are lost because what holds them
+// is damaged. Thread-safe.
 class LostEntries {
  public:
+  // Stands for all entries that a damaged directory and damaged indexes hide.
+  static constexpr size_t kNoBlock = std::numeric_limits<size_t>::max();
+
   // Adds a batch; one that is added again changes nothing.
   void Add(size_t block, uint64_t entry_count, const absl::Status& status)
       ABSL_LOCKS_EXCLUDED(mu_);
@@ -38,15 +42,24 @@ class LostEntries {
   // The first error; OK if nothing is lost.
   absl::Status first() ABSL_LOCKS_EXCLUDED(mu_);
 
+  void SetDirectoryDamage(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
+  // Why the directory had to be rebuilt; OK if it is sound.
+  absl::Status directory_damage() ABSL_LOCKS_EXCLUDED(mu_);
+
  private:
   Mutex mu_;
   std::set<size_t> blocks_ ABSL_GUARDED_BY(mu_);
   uint64_t entry_count_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Status first_ ABSL_GUARDED_BY(mu_);
+  absl::Status directory_damage_ ABSL_GUARDED_BY(mu_);
 };
 
 // Opens an archived run by two requests. Whatever is read is checked: hashes
 // are those of the manifest, of the directory and of the entries, in a chain.
+//
+// A damaged directory is rebuilt from the indexes, which takes as long as
+// reading all of them. If indexes are damaged as well, opening the run fails
+// with DATA_LOSS, unless `lost` is there to count what they hide.
 //
 // Beside the errors of RunReader there are those of the object store. A scan by
 // requests of an engine is UNIMPLEMENTED. With `lost`, which outlives the

@@ -65,8 +65,9 @@ class ArchiveWriter {
       MSITD_ASSIGN_OR_RETURN(const std::optional<ArchiveManifest> kept,
                              FindKept());
       auto written = kept.has_value() ? WriteBeside(*kept) : WriteNew();
-      // Somebody else has archived the run at the same time.
+      // Somebody else has archived the run, or pruned, at the same time.
       if (!written.ok() && is_overtaken_ && tries < kTriesMax) continue;
+      if (written.ok()) written->unreadable.missing_count = missing_count_;
       return written;
     }
   }
@@ -77,6 +78,7 @@ class ArchiveWriter {
   // Errors: RUN_EXISTS for another run; those of a manifest that is damaged.
   absl::StatusOr<std::optional<ArchiveManifest>> FindKept() {
     is_overtaken_ = false;
+    missing_count_ = 0;
     absl::StatusOr<ArchiveManifest> kept =
         ReadManifest(store_, info_.spec.name);
     if (HasReason(kept.status(), ErrorReason::kRunNotFound)) {
@@ -103,6 +105,7 @@ class ArchiveWriter {
       is_overtaken_ = true;
       return Overtaken();
     }
+    MSITD_RETURN_IF_ERROR(CheckObjects(manifest));
     const absl::Status put =
         store_.PutIfAbsent(ManifestKey(), std::as_bytes(std::span(bytes)));
     if (!put.ok() && !absl::IsAlreadyExists(put)) {
@@ -129,9 +132,9 @@ class ArchiveWriter {
       if (const absl::Status status = Pack(&copy, manifest); !status.ok()) {
         return Abandon(manifest, status);
       }
-      MSITD_ASSIGN_OR_RETURN(const bool has_less,
-                             HasLess(manifest, kept, copy));
-      if (has_less) return Abandon(manifest, CannotMend(damage));
+      if (HasLess(manifest, kept)) {
+        return Abandon(manifest, CannotMend(damage));
+      }
       if (const absl::Status status = VerifyAttachments(manifest);
           !status.ok()) {
         return Abandon(manifest, status);
@@ -146,6 +149,7 @@ class ArchiveWriter {
                      kRunAttachmentsMax),
           ErrorReason::kAttachmentsExhausted);
     }
+    MSITD_RETURN_IF_ERROR(CheckObjects(manifest));
     if (ContentOf(manifest) == ContentOf(kept)) return kept;
     return Replace(kept, manifest);
   }
@@ -196,8 +200,9 @@ class ArchiveWriter {
   absl::Status Pack(const ArchivedCopy* copy, ArchiveManifest& manifest) {
     verified_bytes_ = 0;
     manifest.archive_time_ns = request_.now_ns;
-    MSITD_RETURN_IF_ERROR(
-        PackRun(request_, folder_, info_, copy, Forward(), manifest));
+    MSITD_ASSIGN_OR_RETURN(
+        packed_, PackRun(request_, folder_, info_, copy, Forward(), manifest));
+    missing_count_ = manifest.unreadable.missing_count;
     sent_bytes_ = last_.sent_bytes;
     verified_bytes_ = last_.verified_bytes;
     MSITD_RETURN_IF_ERROR(
@@ -207,17 +212,13 @@ class ArchiveWriter {
     return absl::OkStatus();
   }
 
-  // True if `manifest` lacks bytes that `kept` has.
-  absl::StatusOr<bool> HasLess(const ArchiveManifest& manifest,
-                               const ArchiveManifest& kept,
-                               const ArchivedCopy& copy) {
-    if (manifest.unreadable.tensor_count > kept.unreadable.tensor_count) {
-      return true;
-    }
-    if (copy.reader != nullptr) return false;
-    // Nothing was taken from the copy, so what was given up since is missing.
-    MSITD_ASSIGN_OR_RETURN(const RunInfo now, request_.run->GetInfo());
-    return now.counters.expired_bytes > kept.run.counters.expired_bytes;
+  // True if `manifest`, which was packed last, may lack bytes that `kept` has.
+  bool HasLess(const ArchiveManifest& manifest,
+               const ArchiveManifest& kept) const {
+    return packed_.lost_count > 0 ||
+           manifest.unreadable.tensor_count > kept.unreadable.tensor_count ||
+           manifest.part_count < kept.part_count ||
+           manifest.PackBytes() < kept.PackBytes();
   }
 
   // Puts `manifest` in the place of `kept`. What only `kept` names stays for
@@ -241,10 +242,21 @@ class ArchiveWriter {
   absl::StatusOr<ArchiveManifest> CheckKept(const ArchiveManifest& manifest) {
     MSITD_ASSIGN_OR_RETURN(const ArchiveManifest kept,
                            ReadManifest(store_, info_.spec.name));
-    if (ContentOf(kept) == ContentOf(manifest)) return kept;
+    if (ContentOf(kept) == ContentOf(manifest)) {
+      MSITD_RETURN_IF_ERROR(CheckObjects(kept));
+      return kept;
+    }
     RemoveOthers(store_, folder_, manifest, info_.spec.name);
     is_overtaken_ = true;
     return Overtaken();
+  }
+
+  // OK if all objects of the manifest are still there.
+  absl::Status CheckObjects(const ArchiveManifest& manifest) {
+    absl::Status status = CheckArchivedObjects(
+        store_, manifest, [this] { return progress_(last_); });
+    is_overtaken_ = HasReason(status, ErrorReason::kSourceFailed);
+    return status;
   }
 
   absl::Status Overtaken() const {
@@ -296,13 +308,36 @@ class ArchiveWriter {
   const std::string folder_;
   const ArchiveProgressCall progress_;
   ArchiveProgress last_;
+  PackedRun packed_;  // Of the last call of Pack.
   // Of the steps that are done.
   uint64_t sent_bytes_ = 0;
   uint64_t verified_bytes_ = 0;
+  uint64_t missing_count_ = 0;  // See UnreadableItems.
   bool is_overtaken_ = false;
 };
 
 }  // namespace
+
+absl::Status CheckArchivedObjects(ObjectStore& store,
+                                  const ArchiveManifest& manifest,
+                                  StopCheck stop) {
+  MSITD_ASSIGN_OR_RETURN(const std::string folder,
+                         RunFolder(manifest.run.spec.name));
+  for (const ArchiveObject& object : manifest.Objects()) {
+    MSITD_RETURN_IF_ERROR(stop());
+    const std::string key = folder + "/" + object.name;
+    const absl::StatusOr<ObjectStat> stat = store.Stat(key);
+    if (!stat.ok() && !absl::IsNotFound(stat.status())) return stat.status();
+    if (stat.ok() && stat->bytes == object.bytes) continue;
+    return OfArchive(
+        MakeStatus(absl::StatusCode::kUnavailable,
+                   "{}/{} was removed while the run was archived; archive the "
+                   "run again",
+                   store.url(), key),
+        store.url());
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<ArchiveManifest> WriteArchive(const ArchiveRequest& request,
                                              ArchiveProgressCall progress) {

@@ -61,4 +61,16 @@ struct ArchiveRequest {
 absl::StatusOr<ArchiveManifest> WriteArchive(const ArchiveRequest& request,
                                              ArchiveProgressCall progress);
 
+// Returns OK if all objects that the manifest names are there with their sizes.
+// Another daemon can prune the archive at any time, and objects that no
+// manifest names yet look like leftovers to it. WriteArchive therefore checks
+// before and after it writes the manifest. A caller that is about to give up
+// the only other copy checks once more.
+//
+// Errors: UNAVAILABLE with SOURCE_FAILED for an object that is not there; those
+// of the store and of `stop`.
+absl::Status CheckArchivedObjects(ObjectStore& store,
+                                  const ArchiveManifest& manifest,
+                                  StopCheck stop);
+
 }  // namespace msitd::storage

@@ -16,7 +16,17 @@ namespace msitd::storage {
 namespace {
 
 constexpr std::chrono::milliseconds kStopStep{100};
+// `run archive --prune` leaves a folder alone while one of its objects is
+// young. So at least this often, an object is written although it is there.
+constexpr std::chrono::hours kPutInterval{1};
 constexpr size_t kVerifyBytes = size_t{8} << 20;
+
+// Seconds since the Unix epoch.
+int64_t NowS() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
 
 }  // namespace
 
@@ -101,12 +111,20 @@ void ObjectUploader::Loop() {
   }
 }
 
+bool ObjectUploader::MustRefresh(const ObjectStat& stat) const {
+  const int64_t old_s = NowS() - std::chrono::seconds(kPutInterval).count();
+  // An object without a time is never pruned.
+  return stat.modify_time_s != 0 && stat.modify_time_s < old_s &&
+         last_put_s_ < old_s;
+}
+
 absl::Status ObjectUploader::Upload(const Task& task) {
   const absl::StatusOr<ObjectStat> stat = store_.Stat(task.key);
   if (!stat.ok() && !absl::IsNotFound(stat.status())) return stat.status();
   const bool is_there = stat.ok() && stat->bytes == task.object.bytes &&
                         VerifyObject(store_, task.key, task.object).ok();
-  if (!is_there) {
+  if (!is_there || MustRefresh(*stat)) {
+    last_put_s_ = NowS();
     MSITD_RETURN_IF_ERROR(
         store_.Put(task.key, std::as_bytes(std::span(task.bytes))));
     sent_bytes_ += task.object.bytes;

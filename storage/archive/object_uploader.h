@@ -19,7 +19,9 @@
 namespace msitd::storage {
 
 // Writes objects while the caller makes the next ones, and reads each back.
-// One that is there already with the same bytes is not written again.
+// One that is there already with the same bytes is not written again, except
+// that the folder stays young: without a new object for an hour, an old one is
+// written again, so that nobody prunes what a later manifest is to name.
 // Thread-compatible.
 class ObjectUploader {
  public:
@@ -56,10 +58,12 @@ class ObjectUploader {
 
   void Loop() ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status Upload(const Task& task);
+  bool MustRefresh(const ObjectStat& stat) const;
 
   ObjectStore& store_;
   std::atomic<uint64_t> sent_bytes_ = 0;
   std::atomic<uint64_t> verified_bytes_ = 0;
+  std::atomic<int64_t> last_put_s_ = 0;  // Since the Unix epoch.
   Mutex mu_;
   CondVar changed_;
   std::deque<Task> tasks_ ABSL_GUARDED_BY(mu_);

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "protos/base/resource_name.h"
-#include "protos/chunk/chunk.h"
 #include "protos/os/aligned_buffer.h"
 #include "protos/status/status.h"
+#include "storage/archive/directory_builder.h"
 #include "storage/archive/object_uploader.h"
 #include "storage/archive/pack_writer.h"
 #include "storage/batch/entry_batch.h"
@@ -27,73 +27,6 @@ constexpr size_t kBlockEntries = 512;
 constexpr size_t kWindowEntries = 1024;
 constexpr uint64_t kWindowBytes = uint64_t{8} << 20;
 constexpr size_t kAttachmentPage = 256;
-
-// Gathers what the directory says while entries pass by.
-class DirectoryMaker {
- public:
-  // Takes all coordinates of the run, in primary order.
-  explicit DirectoryMaker(const std::vector<Coordinate>& coordinates) {
-    for (const Coordinate& coordinate : coordinates) {
-      const uint32_t device = NumberOf(coordinate.device);
-      if (directory_.groups.empty() ||
-          directory_.groups.back().rank != coordinate.rank ||
-          directory_.groups.back().device != device) {
-        directory_.groups.push_back({coordinate.rank, device, {}});
-      }
-      directory_.groups.back().tokens.push_back({coordinate.token, 0});
-    }
-  }
-
-  // False if the entry is at no coordinate, or out of order.
-  bool Count(const TensorKey& key) {
-    while (group_ < directory_.groups.size()) {
-      ArchiveGroup& group = directory_.groups[group_];
-      if (group.rank == key.rank &&
-          directory_.devices[group.device] == key.device) {
-        while (token_ < group.tokens.size() &&
-               group.tokens[token_].token < key.token) {
-          ++token_;
-        }
-        if (token_ == group.tokens.size()) return false;
-        if (group.tokens[token_].token != key.token) return false;
-        ++group.tokens[token_].entry_count;
-        ops_.insert(OpMark(key.op));
-        return true;
-      }
-      ++group_;
-      token_ = 0;
-    }
-    return false;
-  }
-
-  void EndBlock(const PackPlace& place, std::string_view bytes,
-                uint64_t entry_count) {
-    ArchiveBlock& block = directory_.blocks.emplace_back();
-    block.index = place.pack;
-    block.offset = place.offset;
-    block.bytes = bytes.size();
-    block.hash = chunk::HashBytes(std::as_bytes(std::span(bytes)));
-    block.entry_count = entry_count;
-    block.ops.assign(ops_.begin(), ops_.end());
-    ops_.clear();
-  }
-
-  ArchiveDirectory& directory() { return directory_; }
-
- private:
-  uint32_t NumberOf(const std::string& device) {
-    const auto [it, is_new] =
-        numbers_.emplace(device, static_cast<uint32_t>(numbers_.size()));
-    if (is_new) directory_.devices.push_back(device);
-    return it->second;
-  }
-
-  ArchiveDirectory directory_;
-  std::map<std::string, uint32_t> numbers_;
-  size_t group_ = 0;
-  size_t token_ = 0;
-  std::set<uint32_t> ops_;
-};
 
 bool IsExpiry(const absl::Status& status) {
   return HasReason(status, ErrorReason::kTensorExpired);
@@ -118,20 +51,26 @@ class RunPacker {
             ArchiveManifest& manifest)
       : run_(*request.run),
         folder_(folder),
-        copy_(copy != nullptr ? copy->reader : nullptr),
+        copy_(copy),
         progress_(progress),
         manifest_(manifest),
         uploader_(*request.store),
         packs_("pack", folder_, uploader_),
         indexes_("index", folder_, uploader_) {}
 
-  absl::Status Pack(const RunInfo& info) {
+  absl::StatusOr<PackedRun> Pack(const RunInfo& info) {
     const absl::Status status = PackAll(info);
     manifest_.packs = packs_.objects();
     manifest_.indexes = indexes_.objects();
     manifest_.part_count = parts_.size();
     MSITD_RETURN_IF_ERROR(status);
-    return Report();
+    MSITD_RETURN_IF_ERROR(Report());
+    // Bytes may have been given up after their tensors were looked at.
+    if (given_up_count_ > 0) {
+      MSITD_ASSIGN_OR_RETURN(const bool has_expired, HasExpiredSince(*copy_));
+      if (has_expired) out_.lost_count += given_up_count_;
+    }
+    return out_;
   }
 
  private:
@@ -144,14 +83,16 @@ class RunPacker {
   absl::Status PackAll(const RunInfo& info) {
     entry_total_ = info.counters.record_count();
     MSITD_ASSIGN_OR_RETURN(const auto coordinates, run_.ListCoordinates({}));
-    directory_.emplace(coordinates);
-    MSITD_ASSIGN_OR_RETURN(directory_->directory().placements,
+    for (const Coordinate& coordinate : coordinates) {
+      directory_.AddCoordinate(coordinate);
+    }
+    MSITD_ASSIGN_OR_RETURN(directory_.directory().placements,
                            run_.ListPlacements());
     MSITD_RETURN_IF_ERROR(PackEntries());
     MSITD_RETURN_IF_ERROR(EndBlock());
     MSITD_RETURN_IF_ERROR(packs_.Finish(stop_));
     MSITD_RETURN_IF_ERROR(indexes_.Finish(stop_));
-    std::string directory = EncodeDirectory(directory_->directory());
+    std::string directory = EncodeDirectory(directory_.directory());
     if (directory.size() > kDirectoryBytesMax) {
       return MakeStatus(absl::StatusCode::kResourceExhausted,
                         "the directory of the archive would have {} bytes, of "
@@ -250,7 +191,7 @@ class RunPacker {
       if (!is_current) MSITD_RETURN_IF_ERROR(AcceptExpiry(tensor, parts));
     }
     if (copy_ != nullptr && (LacksBytes(tensor) || HasUnreadable(parts))) {
-      MSITD_RETURN_IF_ERROR(TakeFromCopy(tensor, parts));
+      MSITD_RETURN_IF_ERROR(TakeFromCopy(*copy_, tensor, parts));
     }
     if (HasUnreadable(parts)) RecordUnreadable(tensor, parts);
     for (size_t i = 0; i < tensor.parts.size(); ++i) {
@@ -264,10 +205,15 @@ class RunPacker {
     return absl::OkStatus();
   }
 
-  // True if there could be bytes of the tensor that the store does not have.
+  // True if the copy may have bytes of the tensor that the store does not have.
   static bool LacksBytes(const TensorInfo& tensor) {
-    return !tensor.has_bytes && !tensor.alias_of.has_value() &&
-           tensor.tensor_bytes > 0;
+    return !tensor.has_bytes &&
+           std::any_of(tensor.parts.begin(), tensor.parts.end(), HadBytes);
+  }
+
+  // True if the store once had bytes or a sample of the part.
+  static bool HadBytes(const PartInfo& part) {
+    return part.has_bytes || part.has_sample;
   }
 
   // False if something of it was given up since the scan found it.
@@ -331,18 +277,29 @@ class RunPacker {
   }
 
   // Takes the tensor as the copy has it, if that has more of its bytes.
-  absl::Status TakeFromCopy(TensorInfo& tensor,
+  absl::Status TakeFromCopy(const ArchivedCopy& copy, TensorInfo& tensor,
                             std::vector<PlacedPart>& parts) {
-    const auto archived = copy_->GetTensor(tensor.key);
+    if (copy.reader == nullptr) {
+      return AddLost(copy, tensor,
+                     MakeStatus(absl::StatusCode::kDataLoss,
+                                "the directory of the archive is damaged"),
+                     parts);
+    }
+    const auto archived = copy.reader->GetTensor(tensor.key);
     if (absl::IsNotFound(archived.status()) ||
         absl::IsDataLoss(archived.status())) {
-      return absl::OkStatus();
+      return AddLost(copy, tensor, archived.status(), parts);
     }
     MSITD_RETURN_IF_ERROR(archived.status());
     const bool has_more =
         archived->has_bytes || (archived->has_sample && !tensor.has_bytes);
-    if (!has_more || archived->parts.size() != tensor.parts.size()) {
-      return absl::OkStatus();
+    if (!has_more) return absl::OkStatus();
+    if (archived->parts.size() != tensor.parts.size()) {
+      return AddLost(copy, tensor,
+                     MakeStatus(absl::StatusCode::kDataLoss,
+                                "the archive has {} parts of it, the store {}",
+                                archived->parts.size(), tensor.parts.size()),
+                     parts);
     }
     std::vector<PlacedPart> taken = parts;
     for (size_t i = 0; i < taken.size(); ++i) {
@@ -355,21 +312,51 @@ class RunPacker {
     return absl::OkStatus();
   }
 
+  // Counts a tensor of which the copy may have bytes that cannot be found
+  // there. Those that the store has given up since the copy was made become
+  // unreadable.
+  absl::Status AddLost(const ArchivedCopy& copy, const TensorInfo& tensor,
+                       const absl::Status& problem,
+                       std::vector<PlacedPart>& parts) {
+    if (LacksBytes(tensor) && !tensor.has_sample) {
+      MSITD_ASSIGN_OR_RETURN(const bool has_expired, HasExpiredSince(copy));
+      if (!has_expired) {
+        ++given_up_count_;
+        return absl::OkStatus();
+      }
+      for (size_t i = 0; i < parts.size(); ++i) {
+        if (!HadBytes(tensor.parts[i])) continue;
+        parts[i] = {{PackedBytes::kUnreadable}, problem};
+      }
+    }
+    if (HasUnreadable(parts)) ++out_.lost_count;
+    return absl::OkStatus();
+  }
+
+  // True if bytes of the run were given up since the copy was made.
+  absl::StatusOr<bool> HasExpiredSince(const ArchivedCopy& copy) {
+    MSITD_ASSIGN_OR_RETURN(const RunInfo now, run_.GetInfo());
+    return now.counters.expired_bytes >
+           copy.manifest.run.counters.expired_bytes;
+  }
+
   absl::Status PackFromCopy(const TensorInfo& archived, size_t number,
                             PlacedPart& out) {
     const PartInfo& part = archived.parts[number];
     if (part.has_bytes && part.bytes == 0) return absl::OkStatus();
     if (!part.has_bytes) {
       if (!part.has_sample) return absl::OkStatus();
-      return PackSample(*copy_, archived, number, out).status();
+      return PackSample(*copy_->reader, archived, number, out).status();
     }
     if (const auto place = parts_.Find(part.hash, part.bytes)) {
       out.bytes = {PackedBytes::kPacked, *place};
       return absl::OkStatus();
     }
-    const auto bytes = copy_->ReadPart(part, read_buffer_);
+    const auto bytes = copy_->reader->ReadPart(part, read_buffer_);
     if (absl::IsDataLoss(bytes.status())) {
-      out = {{PackedBytes::kUnreadable}, bytes.status()};
+      // What is wrong in the store can be mended, so it is the better reason.
+      if (out.problem.ok()) out.problem = bytes.status();
+      out.bytes = {PackedBytes::kUnreadable};
       return absl::OkStatus();
     }
     if (IsExpiry(bytes.status())) return absl::OkStatus();
@@ -389,6 +376,12 @@ class RunPacker {
         });
     items.Add(items.tensor_count, FormatTensorName(tensor.key),
               Message(first->problem));
+    if (std::any_of(parts.begin(), parts.end(), [](const PlacedPart& part) {
+          return part.bytes.state == PackedBytes::kUnreadable &&
+                 HasReason(part.problem, ErrorReason::kSegmentMissing);
+        })) {
+      ++items.missing_count;
+    }
   }
 
   absl::Status AddEntry(const TensorInfo& tensor) {
@@ -401,7 +394,7 @@ class RunPacker {
       MSITD_RETURN_IF_ERROR(EndBlock());
     }
     if (is_next) last_ = Coordinate{key.rank, key.device, key.token};
-    if (!directory_->Count(key)) {
+    if (!directory_.AddEntry(key)) {
       return MakeStatus(absl::StatusCode::kInternal,
                         "{} is where the run has nothing",
                         FormatTensorName(tensor.key));
@@ -418,7 +411,7 @@ class RunPacker {
     MSITD_ASSIGN_OR_RETURN(
         const PackPlace place,
         indexes_.Add(std::as_bytes(std::span(bytes)), stop_));
-    directory_->EndBlock(place, bytes, entry_count);
+    directory_.EndBlock(place, bytes, entry_count);
     return absl::OkStatus();
   }
 
@@ -429,12 +422,16 @@ class RunPacker {
 
   RunReader& run_;
   const std::string& folder_;
-  RunReader* const copy_;
+  const ArchivedCopy* const copy_;  // Null if the run is archived first.
   const ArchiveProgressCall progress_;
   ArchiveManifest& manifest_;
+  PackedRun out_;
+  // Tensors that the store had given up by the time of the copy, as it seems,
+  // and that cannot be found in the copy.
+  uint64_t given_up_count_ = 0;
   const std::function<absl::Status()> stop_ = [this] { return Report(); };
   uint64_t entry_total_ = 0;
-  std::optional<DirectoryMaker> directory_;
+  DirectoryBuilder directory_;
   std::vector<TensorInfo> window_;
   // Parts of the window that cannot be read, and why.
   std::map<PartKey, absl::Status> unreadable_;
@@ -460,9 +457,11 @@ absl::StatusOr<std::string> ReadWhole(Attachments& attachments,
 
 }  // namespace
 
-absl::Status PackRun(const ArchiveRequest& request, const std::string& folder,
-                     const RunInfo& info, const ArchivedCopy* copy,
-                     ArchiveProgressCall progress, ArchiveManifest& manifest) {
+absl::StatusOr<PackedRun> PackRun(const ArchiveRequest& request,
+                                  const std::string& folder,
+                                  const RunInfo& info, const ArchivedCopy* copy,
+                                  ArchiveProgressCall progress,
+                                  ArchiveManifest& manifest) {
   // The copy has what was given up since, so its counters hold.
   manifest.run =
       copy != nullptr && copy->reader != nullptr ? copy->manifest.run : info;

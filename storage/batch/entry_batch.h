@@ -89,6 +89,9 @@ class EntryBatchReader {
                                                std::string run);
 
   size_t entry_count() const { return entry_count_; }
+  // How many bytes of the batch were read: after the last entry, all that a
+  // sound batch has.
+  size_t read_bytes() const { return at_; }
 
   // Reads the next entry into `out`, whose memory is used again; false behind
   // the last one.

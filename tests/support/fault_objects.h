@@ -2,7 +2,9 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <string>
+#include <string_view>
 
 #include "protos/status/status.h"
 #include "storage/archive/object_store.h"
@@ -22,12 +24,17 @@ class FaultObjects final : public storage::ObjectStore {
   // True: PutIfAbsent replaces what is there, as servers do that ignore
   // `If-None-Match`.
   std::atomic<bool> ignores_absence = false;
+  // Called with the key of an object before it is written, and before its size
+  // and time are read. Set before the store is used.
+  std::function<void(std::string_view key)> before_put = nullptr;
+  std::function<void(std::string_view key)> before_stat = nullptr;
   // How often something was asked for, and how many bytes were written.
   std::atomic<int> reads = 0;
   std::atomic<uint64_t> put_bytes = 0;
 
   const std::string& url() const override { return store_.url(); }
   absl::StatusOr<storage::ObjectStat> Stat(std::string_view key) override {
+    if (before_stat) before_stat(key);
     return store_.Stat(key);
   }
   absl::Status Read(std::string_view key, uint64_t offset,
@@ -43,11 +50,13 @@ class FaultObjects final : public storage::ObjectStore {
   absl::Status Put(std::string_view key,
                    std::span<const std::byte> bytes) override {
     MSITD_RETURN_IF_ERROR(Admit(bytes));
+    if (before_put) before_put(key);
     return store_.Put(key, bytes);
   }
   absl::Status PutIfAbsent(std::string_view key,
                            std::span<const std::byte> bytes) override {
     MSITD_RETURN_IF_ERROR(Admit(bytes));
+    if (before_put) before_put(key);
     if (ignores_absence) return store_.Put(key, bytes);
     return store_.PutIfAbsent(key, bytes);
   }

@@ -294,6 +294,57 @@ class ArchiveTest : public StoreTest {
     }
   }
 
+  // Returns how many entries of the archive have all of their bytes, or a
+  // sample; the first error that is not one of these bytes.
+  absl::StatusOr<size_t> CountWithBytes() {
+    MSITD_ASSIGN_OR_RETURN(const auto run, OpenArchive());
+    MSITD_ASSIGN_OR_RETURN(const auto scan, run->Scan(AllKinds(), ""));
+    AlignedBuffer buffer;
+    TensorInfo entry;
+    size_t count = 0;
+    while (true) {
+      MSITD_ASSIGN_OR_RETURN(const bool found, scan->Next(entry));
+      if (!found) return count;
+      bool is_whole = entry.has_bytes || entry.has_sample;
+      for (size_t i = 0; is_whole && i < entry.parts.size(); ++i) {
+        is_whole = entry.has_bytes ? run->ReadPart(entry.parts[i], buffer).ok()
+                                   : run->ReadSample(entry, i, buffer).ok();
+      }
+      count += is_whole;
+    }
+  }
+
+  // Gives up everything but the last token of each run.
+  void GiveUpOldTokens(int64_t token_count = 1) {
+    RetentionPolicy policy;
+    policy.run.token_count = token_count;
+    while (!store_->upkeep().Retain(policy)->is_done) {
+    }
+    ASSERT_GT(store_->runs().GetRun("r")->counters.expired_bytes, 0U);
+  }
+
+  // The file of the archived run whose name begins so.
+  fs::path FileOf(std::string_view kind) {
+    for (const fs::path& file : Files()) {
+      if (file.filename().string().starts_with(kind)) return file;
+    }
+    ADD_FAILURE() << "no " << kind;
+    return {};
+  }
+
+  static std::string BytesOf(const fs::path& file) {
+    std::ifstream in(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  // Changes a bit in the middle of a file.
+  static void FlipMiddle(const fs::path& file) {
+    std::string bytes = BytesOf(file);
+    char& byte = bytes[bytes.size() / 2];
+    byte = static_cast<char>(byte ^ 1);
+    std::ofstream(file, std::ios::binary) << bytes;
+  }
+
   std::shared_ptr<ObjectStore> objects_;
   ArchiveProgress progress_;
 };

@@ -89,31 +89,191 @@ TEST_F(ArchiveTest, WhatTheArchiveHasLostIsWrittenAgain) {
   ExpectSameRun();
 }
 
-TEST_F(ArchiveTest, ADamagedArchiveOfARunThatWasGivenUpStaysAsItIs) {
+// Whatever happens to one object, nothing that the archive alone has is lost.
+TEST_F(ArchiveTest, ADamagedArchiveOfARunThatWasGivenUpKeepsItsBytes) {
   options_.segment_bytes_max = 24 << 10;
   MakeRun();
-  ASSERT_TRUE(Archive().ok());
-  RetentionPolicy policy;
-  policy.run.token_count = 1;
-  while (!store_->upkeep().Retain(policy)->is_done) {
-  }
+  const auto first = Archive();
+  ASSERT_TRUE(first.ok()) << first.status();
+  const size_t count = *CountWithBytes();
+  GiveUpOldTokens();
   for (const fs::path& file : Files()) {
     if (file.filename() == kManifestName) continue;
-    SCOPED_TRACE(file.filename());
-    std::ifstream in(file, std::ios::binary);
-    const std::string good((std::istreambuf_iterator<char>(in)), {});
-    std::string bad = good;
-    bad[bad.size() / 2] = static_cast<char>(bad[bad.size() / 2] ^ 1);
-    std::ofstream(file, std::ios::binary) << bad;
-    const std::vector<fs::path> before = Files();
-    const absl::Status status = Archive().status();
-    if (!status.ok()) {
-      EXPECT_TRUE(absl::IsDataLoss(status)) << status;
-      EXPECT_EQ(Files(), before);
+    for (const bool is_removed : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} {}", file.filename().string(),
+                               is_removed ? "removed" : "altered"));
+      const std::string good = BytesOf(file);
+      if (is_removed) {
+        fs::remove(file);
+      } else {
+        FlipMiddle(file);
+      }
+      const std::vector<fs::path> before = Files();
+      const absl::Status status = Archive().status();
+      if (!status.ok()) {
+        EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+        EXPECT_EQ(Files(), before);
+      }
+      std::ofstream(file, std::ios::binary) << good;
+      const auto now = ReadManifest(*objects_, "r");
+      ASSERT_TRUE(now.ok()) << now.status();
+      EXPECT_EQ(now->PackBytes(), first->PackBytes());
+      EXPECT_EQ(now->part_count, first->part_count);
+      EXPECT_EQ(now->unreadable.tensor_count, 0U);
+      EXPECT_EQ(*CountWithBytes(), count);
     }
-    std::ofstream(file, std::ios::binary) << good;
-    EXPECT_TRUE(ReadAll().ok()) << ReadAll();
   }
+}
+
+// The manifest counts as many unreadable tensors as before, but others.
+TEST_F(ArchiveTest, BytesThatComeBackDoNotReplaceThoseOfTheArchive) {
+  options_.segment_bytes_max = 8 << 10;
+  OpenWithRun("r");
+  for (int64_t token = 0; token < 6; ++token) {
+    ASSERT_TRUE(Append({MakeTensor("r", token, "op", 4096,
+                                   static_cast<uint32_t>(token) + 1)})
+                    .ok());
+  }
+  ASSERT_TRUE(store_->runs().SealRun("r").ok());
+  const auto entries = ScanAll(**store_->readers().OpenRun("r"), AllKinds());
+  const auto places = FlipBytesOf({entries[3], entries[4], entries[5]});
+  const auto first = Archive();
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_EQ(first->unreadable.tensor_count, 3U);
+  FlipBack(places);
+  GiveUpOldTokens(3);
+  const fs::path index = FileOf("index-");
+  const std::string good = BytesOf(index);
+  FlipMiddle(index);
+  const auto damaged = Archive();
+  EXPECT_TRUE(absl::IsDataLoss(damaged.status())) << damaged.status();
+  std::ofstream(index, std::ios::binary) << good;
+  const auto whole = Archive();
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_TRUE(whole->unreadable.empty());
+  EXPECT_EQ(*CountWithBytes(), 6U);
+}
+
+// Nothing was given up since, so the store has it all.
+TEST_F(ArchiveTest, DamageToEntriesIsMendedAlsoForTensorsWithoutBytes) {
+  options_.segment_bytes_max = 24 << 10;
+  MakeRun();
+  GiveUpOldTokens();
+  ASSERT_TRUE(Archive().ok());
+  const size_t count = *CountWithBytes();
+  FlipMiddle(FileOf("index-"));
+  const auto again = Archive();
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE(again->unreadable.empty());
+  EXPECT_EQ(*CountWithBytes(), count);
+}
+
+TEST_F(ArchiveTest, ADamagedDirectoryIsMadeAgainFromTheEntries) {
+  MakeRun();
+  ASSERT_TRUE(Archive().ok());
+  const fs::path directory = FileOf("directory-");
+  const std::string good = BytesOf(directory);
+  const auto check = [&] {
+    ASSERT_TRUE(OpenArchive().ok()) << OpenArchive().status();
+    ExpectSameRun();
+    EXPECT_TRUE(ReadAll().ok()) << ReadAll();
+  };
+  FlipMiddle(directory);
+  check();
+  fs::resize_file(directory, 100);
+  check();
+  fs::remove(directory);
+  check();
+  // An index that is damaged as well.
+  const fs::path index = FileOf("index-");
+  FlipMiddle(index);
+  const auto opened = OpenArchive();
+  EXPECT_TRUE(absl::IsDataLoss(opened.status())) << opened.status();
+  FlipMiddle(index);
+  // Archiving puts it back.
+  ASSERT_TRUE(Archive().ok());
+  EXPECT_EQ(BytesOf(directory), good);
+}
+
+// A prune of another daemon takes objects for leftovers until the manifest
+// names them.
+TEST_F(ArchiveTest, ObjectsThatArePrunedOnTheWayAreWrittenAgain) {
+  MakeRun();
+  // The directory is looked at when it is written, before the manifest is
+  // written, and after that.
+  for (const int moment : {2, 3}) {
+    SCOPED_TRACE(moment);
+    fs::remove_all(dir_ / "archive/r");
+    FaultObjects store(*objects_);
+    int stats = 0;
+    store.before_stat = [&](std::string_view key) {
+      if (key.find("directory-") == key.npos || ++stats != moment) return;
+      fs::remove(FileOf("pack-"));
+    };
+    const auto archived = Archive(store);
+    ASSERT_TRUE(archived.ok()) << archived.status();
+    EXPECT_GT(stats, moment);
+    EXPECT_TRUE(ReadAll().ok()) << ReadAll();
+    ExpectSameRun();
+  }
+}
+
+TEST_F(ArchiveTest, AManifestThatComesWhileOthersPruneKeepsItsObjects) {
+  MakeRun();
+  ASSERT_TRUE(Archive().ok());
+  const std::string manifest = BytesOf(dir_ / "archive/r/manifest");
+  fs::remove(dir_ / "archive/r/manifest");
+  const std::vector<fs::path> before = Files();
+  FaultObjects store(*objects_);
+  store.before_stat = [&](std::string_view key) {
+    if (key.find("pack-") == key.npos) return;
+    std::ofstream(dir_ / "archive/r/manifest", std::ios::binary) << manifest;
+  };
+  const auto pruned = PruneArchive(
+      {.store = &store, .run = "", .modified_before_s = ::time(nullptr) + 1},
+      [] { return absl::OkStatus(); });
+  ASSERT_TRUE(pruned.ok()) << pruned.status();
+  EXPECT_EQ(pruned->object_count, 0U);
+  EXPECT_EQ(Files().size(), before.size() + 1);
+  EXPECT_TRUE(ReadAll().ok()) << ReadAll();
+}
+
+// Objects that are all there already look like old leftovers to a prune. One
+// of them is written again, which keeps the folder.
+TEST_F(ArchiveTest, AFolderOfOldObjectsIsMadeYoung) {
+  MakeRun();
+  FaultObjects full(*objects_);
+  full.puts_left = 3;
+  ASSERT_FALSE(Archive(full).ok());
+  const std::vector<fs::path> leftovers = Files();
+  ASSERT_EQ(leftovers.size(), 3U);
+  const auto now = fs::file_time_type::clock::now();
+  const auto archive = [&] {
+    const auto run = *store_->readers().OpenRun("r");
+    return WriteArchive(
+        {.run = run.get(),
+         .attachments = &store_->attachments(),
+         .store = objects_.get(),
+         .now_ns = int64_t{1'000'000'000} * ::time(nullptr)},
+        [](const ArchiveProgress&) { return absl::OkStatus(); });
+  };
+  for (const fs::path& file : leftovers) {
+    fs::last_write_time(file, now - std::chrono::hours(48));
+  }
+  ASSERT_TRUE(archive().ok());
+  EXPECT_TRUE(std::any_of(
+      leftovers.begin(), leftovers.end(), [&](const fs::path& file) {
+        return fs::last_write_time(file) > now - std::chrono::hours(1);
+      }));
+  // Those that a manifest names stay whatever their age.
+  for (const fs::path& file : Files()) {
+    fs::last_write_time(file, now - std::chrono::hours(48));
+  }
+  ASSERT_TRUE(archive().ok());
+  for (const fs::path& file : Files()) {
+    EXPECT_LT(fs::last_write_time(file), now - std::chrono::hours(47)) << file;
+  }
+  EXPECT_TRUE(ReadAll().ok()) << ReadAll();
 }
 
 TEST_F(ArchiveTest, WhatCannotBeReadIsRecordedAndTheRestIsArchived) {
