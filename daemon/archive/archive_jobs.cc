@@ -281,12 +281,7 @@ void ArchiveJobs::Do(ArchiveJob& job) {
   }
   int64_t retry_time_ns = 0;
   if (job.is_automatic) {
-    if (status.ok()) {
-      settled_.insert(job.run_id);
-      retries_.erase(job.run_id);
-    } else {
-      retry_time_ns = PlanRetry(job.run_id, status);
-    }
+    retry_time_ns = status.ok() ? PlanNext(job) : PlanRetry(job.run_id, status);
   }
   const MutexLock lock(mu_);
   job.status = status;
@@ -302,6 +297,35 @@ int64_t ArchiveJobs::PlanRetry(storage::RunId run, const absl::Status& status) {
     retries_.erase(run);
     return 0;
   }
+  retries_[run].missing_bytes.reset();
+  return BackOff(run);
+}
+
+int64_t ArchiveJobs::PlanNext(const ArchiveJob& job) {
+  if (job.unreadable.missing_count == 0) {
+    settled_.insert(job.run_id);
+    retries_.erase(job.run_id);
+    return 0;
+  }
+  const auto run = world_.runs.GetRun(job.run);
+  retries_[job.run_id].missing_bytes =
+      run.ok() ? run->counters.missing_bytes : 0;
+  return BackOff(job.run_id);
+}
+
+bool ArchiveJobs::MustWait(const storage::RunInfo& run) const {
+  const auto it = retries_.find(run.id);
+  if (it == retries_.end()) return false;
+  const Retry& retry = it->second;
+  // Segments that return are archived at once.
+  if (retry.missing_bytes.has_value() &&
+      run.counters.missing_bytes < *retry.missing_bytes) {
+    return false;
+  }
+  return std::chrono::steady_clock::now() < retry.time;
+}
+
+int64_t ArchiveJobs::BackOff(storage::RunId run) {
   Retry& retry = retries_[run];
   std::chrono::milliseconds wait = options_.retry_interval;
   for (int i = 0; i < retry.failure_count; ++i) {
@@ -518,7 +542,6 @@ void ArchiveJobs::LookForRuns() {
   }
   std::set<storage::RunId> there;
   std::vector<storage::RunInfo> wanted;
-  const auto now = std::chrono::steady_clock::now();
   const absl::Status visited = VisitRuns([&](const storage::RunInfo& run) {
     there.insert(run.id);
     if (!IsWanted(run) || settled_.contains(run.id)) return;
@@ -527,8 +550,7 @@ void ArchiveJobs::LookForRuns() {
       runs_.try_emplace(run.id,
                         RunArchive{run.spec.name, options_.archive_url});
     }
-    const auto retry = retries_.find(run.id);
-    if (retry != retries_.end() && now < retry->second.time) return;
+    if (MustWait(run)) return;
     if (wanted.size() < kWaitingMax) wanted.push_back(run);
   });
   if (!visited.ok()) return;
@@ -566,20 +588,32 @@ bool ArchiveJobs::LookFor(const storage::RunInfo& run) {
   // come to.
   const auto comparisons =
       world_.comparisons.ListComparisonsOf(run.spec.name, 0, 1);
-  const bool is_there = archived->has_value();
-  if (is_there && comparisons.ok() && comparisons->empty()) {
+  const bool is_whole =
+      archived->has_value() && (*archived)->unreadable.empty();
+  if (is_whole && comparisons.ok() && comparisons->empty()) {
     settled_.insert(run.id);
+    Note(run, {.url = (*store)->url(), .state = State::kDone});
+    return true;
+  }
+  // Reading the run again would find the same.
+  const auto last = retries_.find(run.id);
+  if (archived->has_value() && last != retries_.end() &&
+      last->second.missing_bytes.has_value() &&
+      run.counters.missing_bytes > 0 &&
+      run.counters.missing_bytes >= *last->second.missing_bytes) {
+    last->second.missing_bytes = run.counters.missing_bytes;
     Note(run, {.url = (*store)->url(),
                .state = State::kDone,
-               .unreadable_count = (*archived)->unreadable.tensor_count});
+               .unreadable_count = (*archived)->unreadable.tensor_count,
+               .retry_time_ns = BackOff(run.id)});
     return true;
   }
   // A run that is being archived is looked at again after a while.
-  retries_[run.id].time =
-      std::chrono::steady_clock::now() + options_.retry_interval;
+  Retry& retry = retries_[run.id];
+  retry.missing_bytes.reset();
+  retry.time = std::chrono::steady_clock::now() + options_.retry_interval;
   ArchiveJob job;
-  job.is_of_comparisons = is_there;
-  if (is_there) job.unreadable = (*archived)->unreadable;
+  job.is_of_comparisons = is_whole;
   job.run = job.archived_run = run.spec.name;
   job.run_id = run.id;
   job.url = (*store)->url();

@@ -100,9 +100,10 @@ class ArchiveJobs {
     std::string archive_url;
     // How often sealed runs are looked for.
     std::chrono::milliseconds look_interval{2000};
-    // After a failure that may pass, a run is tried again no sooner; after each
-    // further one, twice as late, up to the maximum. Other failures stay until
-    // somebody acts: see storage::IsPermanentArchiveError.
+    // After a failure that may pass, or without a segment that may return, a
+    // run is tried again no sooner; after each further one, twice as late, up
+    // to the maximum. Other failures stay until somebody acts: see
+    // storage::IsPermanentArchiveError.
     std::chrono::milliseconds retry_interval{60'000};
     std::chrono::milliseconds retry_interval_max{3'600'000};
     int nice = 15;
@@ -179,8 +180,15 @@ class ArchiveJobs {
   // Calls `visit` with each run of the store, in the order of names.
   absl::Status VisitRuns(
       absl::FunctionRef<void(const storage::RunInfo&)> visit);
-  // Plans the next try for a run that failed, and says when it is.
+  // Plans the next try for a run that failed, and returns when it is: since the
+  // Unix epoch, 0 for never.
   int64_t PlanRetry(storage::RunId run, const absl::Status& status);
+  // The same for any run, whatever happened to it.
+  int64_t BackOff(storage::RunId run);
+  // Plans what follows an automatic job that succeeded, and returns the same.
+  int64_t PlanNext(const ArchiveJob& job);
+  // True if it is not yet time to look at the run.
+  bool MustWait(const storage::RunInfo& run) const;
   // Adds a job for each sealed run that the archive lacks, and forgets the runs
   // that have gone.
   void LookForRuns() ABSL_LOCKS_EXCLUDED(mu_);
@@ -214,11 +222,15 @@ class ArchiveJobs {
   std::chrono::steady_clock::time_point visit_time_ ABSL_GUARDED_BY(mu_);
 
   // Used by the thread only: runs that are not looked for again, because the
-  // archive has them or no later try can succeed; when others are; and the
-  // archives that never replace an object unasked.
+  // archive has all of them that can be read, or because no later try can
+  // succeed; when others are; and the archives that never replace an object
+  // unasked.
   struct Retry {
     std::chrono::steady_clock::time_point time;
     int failure_count = 0;
+    // The run is archived without these bytes, whose segments were missing. It
+    // is not read again while it misses as many.
+    std::optional<uint64_t> missing_bytes;
   };
   std::set<storage::RunId> settled_;
   std::map<storage::RunId, Retry> retries_;

@@ -13,6 +13,7 @@
 #include "daemon/archive/run_restorer.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "protos/compute/digest.h"
+#include "storage/archive/archive_reader.h"
 #include "storage/batch/entry_batch.h"
 #include "tests/unit/storage/store_fixture.h"
 
@@ -249,7 +250,8 @@ TEST_F(ArchiveJobsTest, AFailedRestoreLeavesNothing) {
   ASSERT_TRUE(
       Await(jobs_->Archive("r", url_, false, access::Daemon())).status.ok());
   for (const auto& entry : fs::directory_iterator(dir_ / "archive/r")) {
-    if (entry.path().filename().string().starts_with("directory-")) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("directory-") || name.starts_with("index-")) {
       fs::resize_file(entry.path(), 100);
     }
   }
@@ -315,6 +317,31 @@ TEST_F(ArchiveJobsTest, ARestorePassesOverDamage) {
       EXPECT_EQ(Entries(kind).size(), entry_count);
     }
   }
+}
+
+TEST_F(ArchiveJobsTest, ADamagedDirectoryCostsARestoreNothing) {
+  FillRun();
+  ASSERT_TRUE(store_->runs().SealRun("r").ok());
+  StartJobs();
+  ASSERT_TRUE(
+      Await(jobs_->Archive("r", url_, false, access::Daemon())).status.ok());
+  for (const auto& entry : fs::directory_iterator(dir_ / "archive/r")) {
+    if (entry.path().filename().string().starts_with("directory-")) {
+      std::fstream bytes(entry.path(),
+                         std::ios::binary | std::ios::in | std::ios::out);
+      bytes.seekp(30);
+      bytes.put('\x55');
+    }
+  }
+  const ArchiveJob restored =
+      Await(jobs_->Restore(url_, "r", "s", access::Daemon()));
+  ASSERT_TRUE(restored.status.ok()) << restored.status;
+  EXPECT_TRUE(restored.unreadable.empty());
+  EXPECT_THAT(restored.differences,
+              ::testing::Contains(HasSubstr("directory of the archive")));
+  EXPECT_EQ(Entries("r").size(), Entries("s").size());
+  EXPECT_EQ(store_->runs().GetRun("s")->counters.payload_bytes,
+            store_->runs().GetRun("r")->counters.payload_bytes);
 }
 
 TEST_F(ArchiveJobsTest, MoreRanksThanStreamsAreRestored) {
@@ -527,6 +554,95 @@ TEST_F(ArchiveJobsTest, ARottenTensorIsReadOnceByAutomaticArchives) {
   const auto archived = jobs_->OfRun(*store_->runs().GetRun("r"));
   EXPECT_EQ(archived->unreadable_count, 6U);
   EXPECT_EQ(archived->retry_time_ns, 0);
+}
+
+class MissingSegmentTest : public ArchiveJobsTest {
+ protected:
+  // A sealed run whose bytes lie in a segment that is not there.
+  void SealWithoutSegment() {
+    FillRun();
+    ASSERT_TRUE(store_->runs().SealRun("r").ok());
+    Restart([this] { fs::rename(SegmentPath(1), Hidden()); });
+    ASSERT_GT(store_->runs().GetRun("r")->counters.missing_bytes, 0U);
+  }
+
+  // Opens the store again; `between` runs while it is closed.
+  template <typename Between>
+  void Restart(Between between) {
+    jobs_.reset();
+    pipeline_.reset();
+    ASSERT_TRUE(store_->Close().ok());
+    store_.reset();
+    between();
+    Open();
+    pipeline_.emplace(store_->runs(), store_->log(), ingest::IngestOptions());
+  }
+
+  std::string Hidden() const { return dir_ / "hidden"; }
+
+  template <typename Condition>
+  void WaitUntil(Condition condition) {
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!condition()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+
+  void WaitUntilIncomplete() {
+    WaitUntil([this] { return jobs_->Counts().incomplete_count == 1; });
+  }
+
+  void ExpectWhole() {
+    WaitUntil([this] {
+      const ArchiveCounts counts = jobs_->Counts();
+      return counts.archived_count == 1 && counts.incomplete_count == 0;
+    });
+    const auto manifest = storage::ReadManifest(**places_->Open(url_), "r");
+    ASSERT_TRUE(manifest.ok()) << manifest.status();
+    EXPECT_TRUE(manifest->unreadable.empty());
+    const auto run = jobs_->OfRun(*store_->runs().GetRun("r"));
+    EXPECT_EQ(run->unreadable_count, 0U);
+    EXPECT_EQ(run->retry_time_ns, 0);
+  }
+};
+
+TEST_F(MissingSegmentTest, AnArchiveIsCompletedOnceTheSegmentIsBack) {
+  SealWithoutSegment();
+  StartJobs(url_);
+  WaitUntilIncomplete();
+  WaitUntil([this] {
+    return jobs_->OfRun(*store_->runs().GetRun("r"))->retry_time_ns > 0;
+  });
+  // Nothing is read again before.
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_EQ(jobs_->List().size(), 1U);
+  fs::rename(Hidden(), SegmentPath(1));
+  ASSERT_TRUE(store_->upkeep().Retain({}).ok());
+  ExpectWhole();
+}
+
+TEST_F(MissingSegmentTest, AnArchiveIsCompletedAfterARestart) {
+  SealWithoutSegment();
+  StartJobs(url_);
+  WaitUntilIncomplete();
+  Restart([this] { fs::rename(Hidden(), SegmentPath(1)); });
+  StartJobs(url_);
+  ExpectWhole();
+}
+
+// The daemon notices only by trying that a file has gone and come back.
+TEST_F(MissingSegmentTest, AnArchiveIsCompletedThoughTheGapWasNotNoticed) {
+  FillRun();
+  ASSERT_TRUE(store_->runs().SealRun("r").ok());
+  Restart([] {});
+  fs::rename(SegmentPath(1), Hidden());
+  StartJobs(url_, std::chrono::milliseconds(20));
+  WaitUntilIncomplete();
+  EXPECT_EQ(store_->runs().GetRun("r")->counters.missing_bytes, 0U);
+  fs::rename(Hidden(), SegmentPath(1));
+  ExpectWhole();
 }
 
 TEST_F(ArchiveJobsTest, AnErrorThatStaysIsNotTriedAgain) {
