@@ -62,6 +62,7 @@ class ArchiveWriter {
 
   absl::StatusOr<ArchiveManifest> Write() {
     for (int tries = 1;; ++tries) {
+      missing_count_ = 0;
       MSITD_ASSIGN_OR_RETURN(const std::optional<ArchiveManifest> kept,
                              FindKept());
       auto written = kept.has_value() ? WriteBeside(*kept) : WriteNew();
@@ -78,7 +79,6 @@ class ArchiveWriter {
   // Errors: RUN_EXISTS for another run; those of a manifest that is damaged.
   absl::StatusOr<std::optional<ArchiveManifest>> FindKept() {
     is_overtaken_ = false;
-    missing_count_ = 0;
     absl::StatusOr<ArchiveManifest> kept =
         ReadManifest(store_, info_.spec.name);
     if (HasReason(kept.status(), ErrorReason::kRunNotFound)) {

@@ -127,7 +127,7 @@ TEST_F(BoundedComparisonsTest, ARestoredComparisonRemovesNoOther) {
   // Once it has ended it is one of many.
   End(*restored, "ann", 1);
   Compare("ann", kShare * 3 / 4);
-  EXPECT_EQ(bounded_->Read().removed_count, 1u);
+  EXPECT_EQ(bounded_->Read().removed_count, 2u);
 }
 
 TEST_F(BoundedComparisonsTest, NewcomersFindRoom) {
