@@ -128,6 +128,61 @@ def test_clients_that_append_share_one_stream(daemon):
         first.record(X, op="c")
 
 
+def test_clients_of_one_stream_are_closed_separately(daemon):
+    first = msitd.Client("run", endpoint=daemon.endpoint, if_exists="append")
+    second = msitd.Client("run", endpoint=daemon.endpoint, if_exists="append")
+    first.record(X, op="a")
+    first.close()
+    first.close()
+    assert first.closed
+    for use in (
+        lambda: first.record(X, op="x"),
+        lambda: first.record_value(1, op="x"),
+        lambda: first.record_statistics([1], "float32", {"max": 1.0}, op="x"),
+        lambda: first.record_document("x", "text"),
+        lambda: first.record_requests(["x"]),
+        lambda: first.begin_call("x"),
+        first.next_token,
+        first.flush,
+    ):
+        with pytest.raises(msitd.MsitError, match="closed"):
+            use()
+    assert second.token == 0
+    second.record(X, op="b")
+    third = msitd.Client("run", endpoint=daemon.endpoint, if_exists="append")
+    second.close()
+    assert not third.closed
+    third.record(X, op="c")
+    third.close()
+    assert third.closed
+    assert [r.op for r in daemon.records] == ["a", "b", "c"]
+
+
+def test_client_that_nobody_refers_to_leaves_the_stream(daemon):
+    # As a notebook cell that runs twice.
+    for token in range(2):
+        client = msitd.Client("run", endpoint=daemon.endpoint, if_exists="append")
+        client.record(X, op="a", token=token)
+    client.close()
+    assert client.closed
+    with pytest.raises(msitd.MsitError, match="closed"):
+        client.record(X, op="a", token=2)
+    assert [r.token for r in daemon.records] == [0, 1]
+
+
+def test_model_keeps_its_name_for_all_clients_of_a_stream(daemon):
+    first = msitd.Client("run", endpoint=daemon.endpoint)
+    second = msitd.Client("run", endpoint=daemon.endpoint, if_exists="append")
+    model, other = new_model(), new_model()
+    with (
+        first,
+        second,
+        msitd.register_hook(model, first, name="G"),
+        pytest.raises(ValueError, match="'G'"),
+    ):
+        msitd.register_hook(other, second, name="G")
+
+
 def test_replacing_closes_the_client_of_before(daemon, caplog):
     first = msitd.Client("run", endpoint=daemon.endpoint)
     msitd.Client("run", endpoint=daemon.endpoint, if_exists="append")

@@ -40,6 +40,7 @@ class Documents:
             ValueError: An argument is out of its range.
             MsitError: The client is closed.
         """
+        self._check_open()
         place = (None, token, name, CALL_AUTO, IO_NUMBERS["state"], "", None)
         try:
             known = (name, token, hash(text))
@@ -76,6 +77,7 @@ class Documents:
             ValueError: An argument is out of its range.
             MsitError: The client is closed.
         """
+        self._check_open()
         token = self._native.token() if token is None else token
         try:
             code = self._requests.record(requests, token)
@@ -84,4 +86,7 @@ class Documents:
         return code == _msit.OK or self._is_recorded(code)
 
     def _is_recorded(self, code: int) -> bool:
+        raise NotImplementedError
+
+    def _check_open(self) -> None:
         raise NotImplementedError

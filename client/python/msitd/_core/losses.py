@@ -12,6 +12,7 @@ from msitd._core.counters import Counters
 if TYPE_CHECKING:
     from msitd._core.devices.copies import DeviceCopies
     from msitd._core.not_recorded import NotRecorded
+    from msitd._core.open_clients import SharedStream
 
 _logger = logging.getLogger("msitd")
 
@@ -66,6 +67,7 @@ class Losses:
 
 
 def close_forgotten(
+    stream: SharedStream,
     losses: Losses,
     native: _msit.Client,
     copies: DeviceCopies,
@@ -73,6 +75,8 @@ def close_forgotten(
     timeout_us: int,
 ) -> None:
     """Closes a client that nobody has closed. Raises nothing."""
+    if not stream.leave():
+        return
     try:
         left = copies.wait(timeout_us / 1_000_000)
         not_recorded.finish()

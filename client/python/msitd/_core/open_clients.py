@@ -1,8 +1,12 @@
 """Knows the clients of this process that are open.
 
-A rank of a run has one stream at a time. A second client of the same process for it is
-found here, so that it can share the stream, end it, or say where it was opened, without
-a question to the daemon.
+A rank of a run has one stream at a time. A second client of the same process for it
+finds the first one here, so that it can share the stream, end it, or say where it was
+opened, without asking the daemon.
+
+Clients that share a stream are separate objects, because each is closed separately. A
+client that nobody refers to any more, such as that of a notebook cell which ran twice,
+does not keep the stream open. The last client to be closed ends the stream.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +29,34 @@ _logger = logging.getLogger("msitd")
 _PACKAGE = __name__.partition(".")[0]
 
 _open: weakref.WeakSet[OpenOnce] = weakref.WeakSet()
+
+
+class SharedStream:
+    """Counts the open clients of one stream. Any thread may use it."""
+
+    def __init__(self) -> None:
+        # Finalizers and signal handlers may run while the lock is held.
+        self._lock = threading.RLock()
+        self._client_count = 1
+
+    @property
+    def client_count(self) -> int:
+        """How many clients are open; 0 if the stream is ending or has ended."""
+        return self._client_count
+
+    def join(self) -> bool:
+        """Adds a client. Returns False if the stream is ending or has ended."""
+        with self._lock:
+            if self._client_count == 0:
+                return False
+            self._client_count += 1
+            return True
+
+    def leave(self) -> bool:
+        """Removes a client. Returns True if it was the last one."""
+        with self._lock:
+            self._client_count -= 1
+            return self._client_count == 0
 
 
 class Opening:
@@ -45,8 +78,10 @@ class OpenOnce:
 
     _finalizer: weakref.finalize[..., Any]
     opening: Opening
-    # How often the client was opened and not closed.
-    _use_count = 0
+    stream: SharedStream
+    _is_closed = False
+    # The client whose stream this one shares, while it is being made.
+    _shares_with: OpenOnce | None = None
     # Whether it continues the recording of a client that a listener has closed.
     _continues = False
 
@@ -60,7 +95,7 @@ class OpenOnce:
         if_exists: str = "fail",
         **_: Any,
     ) -> Self:
-        """Returns the client that is open already if this one is to share it."""
+        """Finds the client that is open already, and shares or closes it."""
         run, rank = run_of(run), rank_of(rank)
         # Listeners may close a client of theirs that would be found.
         # All are asked, whatever the first of them says.
@@ -70,8 +105,10 @@ class OpenOnce:
             client = super().__new__(cls)
             client._continues = any(answers)
             return client
-        if if_exists == "append" and type(found) is cls:
-            return found
+        if if_exists == "append" and type(found) is cls and found.stream.join():
+            client = super().__new__(cls)
+            client._shares_with = found
+            return client
         if if_exists == "replace":
             _end(found, run)
             return super().__new__(cls)
@@ -79,13 +116,34 @@ class OpenOnce:
 
     @property
     def closed(self) -> bool:
-        """Whether the client is closed, by all that have opened it."""
+        """Whether the client is closed. Others may still use the same stream."""
         return not self._finalizer.alive
 
     def close_for_all(self) -> None:
-        """Closes the client for all that have opened it. Losses are not raised."""
-        self._use_count = 1
+        """Closes all clients of the stream, and so ends it. Losses are not raised."""
+        for other in list(_open):
+            if other is not self and other.stream is self.stream:
+                other._leave_stream()
         self.close(check=False)
+
+    def _leave_stream(self) -> bool | None:
+        """Closes the client. Returns whether it was the last one of its stream.
+
+        None if it was closed before.
+        """
+        if self._finalizer.detach() is None:
+            return None
+        self._is_closed = True
+        _open.discard(self)
+        return self.stream.leave()
+
+    def _check_open(self) -> None:
+        """Raises an MsitError if the client is closed and its stream is not.
+
+        libmsit raises one if the stream is closed.
+        """
+        if self._is_closed and self.stream.client_count > 0:
+            raise MsitError("the client is closed")
 
     @property
     def run(self) -> str:
@@ -98,11 +156,6 @@ class OpenOnce:
 def add(client: OpenOnce) -> None:
     """Notes that a client is open, until it is closed."""
     _open.add(client)
-
-
-def remove(client: OpenOnce) -> None:
-    """Notes that a client is closed."""
-    _open.discard(client)
 
 
 def run_of(run: str | None) -> str:

@@ -127,9 +127,10 @@ class Client(OpenOnce, Documents):
             daemon chooses by itself: if ranks stream to several daemons, give
             the launch a run name of its own. If a client of this process for
             the same rank of the run is still open, `fail` raises at once and
-            says where it was opened; `append` returns that client, so that both
-            share its stream and its tokens, and the other arguments are not
-            used: it ends when each has closed it; `replace` closes it first;
+            says where it was opened; `append` shares the stream of that client and
+            its tokens, and does not use the other arguments: the stream ends
+            when all its clients are closed or no longer referred to; `replace`
+            closes them first;
             `new` records into another run beside it.
         job: A text that the ranks of this launch share and no other launch has,
             for `replace` and `new`. Default: MSITD_JOB; with a `world_size` of
@@ -161,8 +162,9 @@ class Client(OpenOnce, Documents):
         if_exists: str = "fail",
         job: str | None = None,
     ) -> None:
-        self._use_count += 1
-        if self._use_count > 1:
+        shares_with, self._shares_with = self._shares_with, None
+        if shares_with is not None:
+            self._share(shares_with, endpoint)
             return
         if on_drop not in ("raise", "warn"):
             raise ValueError(f"on_drop {on_drop!r} is neither 'raise' nor 'warn'")
@@ -213,14 +215,29 @@ class Client(OpenOnce, Documents):
         self._copies = DeviceCopies(
             self._native, self._not_recorded, max_block, reduce_on_device
         )
+        self.stream = open_clients.SharedStream()
+        self._add_to_open(endpoint, rank)
+        for tell in openings.opened:
+            tell(run, endpoint, self.run)
+
+    def _share(self, other: OpenOnce, endpoint: str | None) -> None:
+        """Uses the stream of another client, which has joined it for this one."""
+        own = ("_finalizer", "opening", "_is_closed", "_shares_with")
+        shared = {key: value for key, value in vars(other).items() if key not in own}
+        vars(self).update(shared)
+        self._add_to_open(endpoint, other.opening.rank)
+
+    def _add_to_open(self, endpoint: str | None, rank: int) -> None:
         parts = (self._losses, self._native, self._copies, self._not_recorded)
         self._finalizer = weakref.finalize(
-            self, close_forgotten, *parts, _microseconds(close_timeout)
+            self,
+            close_forgotten,
+            self.stream,
+            *parts,
+            _microseconds(self._close_timeout),
         )
         self.opening = open_clients.Opening(endpoint, rank)
         open_clients.add(self)
-        for tell in openings.opened:
-            tell(run, endpoint, self.run)
 
     def __enter__(self) -> Self:
         return self
@@ -308,6 +325,8 @@ class Client(OpenOnce, Documents):
             RuntimeError: An accelerator failed, or is `max_block` behind. The
                 record counts as dropped.
         """
+        if self._is_closed:
+            self._check_open()
         place = (
             device,
             TOKEN_CURRENT if token is None else token,
@@ -363,6 +382,7 @@ class Client(OpenOnce, Documents):
             ValueError: An argument is out of its range.
             MsitError: The client is closed.
         """
+        self._check_open()
         place = place_of(op, io, index, token, call, device)
         kind, number, text = values.describe(value)
         try:
@@ -412,6 +432,7 @@ class Client(OpenOnce, Documents):
             ValueError: An argument is out of its range.
             MsitError: The client is closed.
         """
+        self._check_open()
         place = place_of(op, io, index, token, call, device, placement)
         facts = (REQUIRES_GRAD_NUMBERS[requires_grad], stack, 0)
         text = statistics_text.text_of(statistics)
@@ -454,6 +475,7 @@ class Client(OpenOnce, Documents):
 
     @token.setter
     def token(self, token: int) -> None:
+        self._check_open()
         raise_for(self._native.set_token(token))
 
     @property
@@ -463,6 +485,7 @@ class Client(OpenOnce, Documents):
 
     def next_token(self) -> int:
         """Makes the following token the current one and returns it."""
+        self._check_open()
         self._losses.warn_of_conflicts()
         return self._native.next_token()
 
@@ -474,6 +497,7 @@ class Client(OpenOnce, Documents):
         Raises:
             ValueError: An argument is out of its range.
         """
+        self._check_open()
         try:
             code, call = self._native.begin_call(
                 TOKEN_CURRENT if token is None else token, op
@@ -504,6 +528,10 @@ class Client(OpenOnce, Documents):
             MsitError: * The daemon ended the stream for good. Or the client is
                 closed, or belongs to the parent process.
         """
+        self._check_open()
+        return self._flush(timeout, check)
+
+    def _flush(self, timeout: float, check: bool | None) -> int:
         left = self._copies.wait(timeout)
         self._not_recorded.tell()
         code = self._native.flush(_microseconds(max(left, min(timeout, 0))))
@@ -524,7 +552,8 @@ class Client(OpenOnce, Documents):
     def close(self, timeout: float | None = None, *, check: bool | None = None) -> int:
         """Flushes and ends the stream. Closing again does nothing.
 
-        One that was opened twice, by `if_exists="append"`, is first only flushed.
+        While another client shares the stream, by `if_exists="append"`, the stream is
+        flushed and stays open for that client.
 
         Args:
             timeout: Longest time in seconds to wait for the daemon. What is not
@@ -549,15 +578,14 @@ class Client(OpenOnce, Documents):
             timeout = self._close_timeout
         if timeout < 0:
             raise ValueError(f"timeout {timeout} is negative")
-        if self._use_count > 1:
-            self._use_count -= 1
-            return self.flush(timeout, check=check)
-        if self._finalizer.alive:
+        if self._finalizer.alive and self.stream.client_count == 1:
             timeout = max(self._copies.wait(timeout), 0)
             self._not_recorded.finish()
-        if self._finalizer.detach() is None:
+        is_last = self._leave_stream()
+        if is_last is None:
             return 0
-        open_clients.remove(self)
+        if not is_last:
+            return self._flush(timeout, check)
         try:
             code = self._native.close(_microseconds(timeout))
         except BaseException:

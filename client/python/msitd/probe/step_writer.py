@@ -66,13 +66,16 @@ class StepWriter:
         return not self._failed
 
     def write_again(self) -> None:
-        """Writes what could not be written before.
+        """Writes what could not be written before. The last attempt at it.
+
+        A daemon that is just restarting is waited for, even if earlier waits were in
+        vain: what is not written now is missing in the folder.
 
         Raises:
             RuntimeError: msitctl failed, and others as in `write`.
         """
         for step, (folder_name, settings) in list(self._failed.items()):
-            self._patience.flush()
+            self._patience.flush(is_last=True)
             self._export_wanted(step, folder_name, settings)
             del self._failed[step]
 

@@ -30,15 +30,20 @@ class Patience:
         # Whether the last wait was in vain.
         self._is_away = False
 
-    def flush(self) -> None:
+    def flush(self, *, is_last: bool = False) -> None:
         """Waits until all records so far are acknowledged or dropped.
+
+        Args:
+            is_last: Whether no later wait follows that could still succeed. Such a
+                wait is long, also if the one before was in vain.
 
         Raises:
             TimeoutError: They are not, in time.
             MsitError: The client is closed, or the daemon ended the stream for good.
         """
         try:
-            self._client.flush(SHORT_S if self._is_away else self._long_s)
+            is_short = self._is_away and not is_last
+            self._client.flush(SHORT_S if is_short else self._long_s)
         except Exception:
             self._is_away = True
             raise

@@ -77,7 +77,7 @@ def enter(
         _check_name(name)
     with _lock:
         _hooked[:] = [one for one in _hooked if _is_on(one)]
-        others = [one for one in _hooked if one.client() is client]
+        others = [one for one in _hooked if _records_into(one.client(), client)]
         taken = {one.name for one in others if one.model() is not model}
         chosen = name or _ROOT
         if name is None:
@@ -115,6 +115,11 @@ def leave(claim: Hooked | None) -> None:
             _hooked.remove(claim)
 
 
+def _records_into(one: Client | None, client: Client) -> bool:
+    """Whether both clients record into one stream."""
+    return one is not None and one.stream is client.stream
+
+
 def _is_on(one: Hooked) -> bool:
     return one.model() is not None and one.handle() is not None
 
@@ -134,7 +139,7 @@ def _warn_of_others(
             "this %s has hooks already, which record its calls %s run %r, too; call "
             "remove() of their handle if they are not to",
             type(model).__name__,
-            "once more into" if owner is client else "into",
+            "once more into" if _records_into(owner, client) else "into",
             owner.run,
         )
 
