@@ -236,6 +236,8 @@ class IngestPipeline final : public ChunkSink {
   // have begun when it hears of a policy.
   int64_t FirstTokenAhead(std::string_view run, int64_t stored_end)
       ABSL_LOCKS_EXCLUDED(mu_);
+  // Checks that the stream may write to its run or create it.
+  absl::Status CheckMayJoin(const StreamSpec& spec);
   absl::StatusOr<storage::RunInfo> JoinRun(const StreamSpec& spec);
   absl::StatusOr<storage::RunInfo> CreateOrGetRun(const StreamSpec& spec);
   // Checks that the caller may change the run, which is held: so it is the same
@@ -248,8 +250,12 @@ class IngestPipeline final : public ChunkSink {
   // The name of the run that IfExists::kNew leads to. `spec.run` is held, so
   // that all ranks of one launch find the same.
   absl::StatusOr<std::string> FindNewRun(const StreamSpec& spec);
-  // Deletes the run unless the stream may join it.
-  absl::Status RemoveRunOfOthers(const StreamSpec& spec);
+  // True if IfExists::kReplace has to delete the run before the stream can
+  // record. Only checks: nothing is deleted.
+  absl::StatusOr<bool> MustReplaceRun(const StreamSpec& spec);
+  // True if the rank had another stream in the run.
+  absl::StatusOr<bool> HasRecordedBefore(const StreamSpec& spec,
+                                         const storage::RunInfo& run);
   absl::Status DeleteHeldRun(std::string_view run, std::string_view what);
   void ForgetActivity(std::string_view run);
   absl::Status AwaitPredecessor(const StreamSpec& spec)

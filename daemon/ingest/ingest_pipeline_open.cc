@@ -9,6 +9,7 @@
 #include "daemon/ingest/ingest_pipeline.h"
 #include "daemon/ingest/run_hold.h"
 #include "protos/base/limits.h"
+#include "protos/base/recording_job.h"
 #include "protos/status/status.h"
 
 // How a stream finds its run.
@@ -86,6 +87,50 @@ absl::Status RunBusy(std::string_view run, bool is_of_same_process) {
                     ErrorReason::kRankBusy);
 }
 
+// True if both are recordings of one launch, and `job` is the later one.
+bool IsLaterRecording(std::string_view job, std::string_view than) {
+  const RecordingJob later = ParseRecordingJob(job);
+  const RecordingJob earlier = ParseRecordingJob(than);
+  return later.launch == earlier.launch && later.number > earlier.number;
+}
+
+absl::Status RecordingReplaced(const StreamSpec& spec, std::string_view job) {
+  return WithReason(
+      MakeStatus(Code::kAlreadyExists,
+                 "recording {} of rank {} is too late: another rank of the job "
+                 "has replaced run '{}' with recording {}. Let all ranks finish "
+                 "a recording before one begins the next, or set if_exists to "
+                 "new",
+                 ParseRecordingJob(spec.job).number, spec.rank, spec.run,
+                 ParseRecordingJob(job).number),
+      ErrorReason::kRunExists);
+}
+
+// Checks that the stream may write to the run, whatever tensors it has.
+absl::Status CheckJoin(const StreamSpec& spec, const storage::RunInfo& run) {
+  MSITD_RETURN_IF_ERROR(
+      access::CheckMayAdd(spec.caller, run.spec.owner, spec.run));
+  if (run.sealed) return RunSealed(spec.run, "is sealed");
+  if (spec.restored_run.has_value()) {
+    if (!run.spec.restoring || run.id != *spec.restored_run) {
+      return WithReason(
+          MakeStatus(Code::kAborted, "run '{}' is not the one that is restored",
+                     spec.run),
+          ErrorReason::kRunNotFound);
+    }
+  } else if (run.spec.restoring) {
+    return storage::RunRestoring(spec.run);
+  }
+  if (run.spec.world_size != 0 && run.spec.world_size != spec.world_size) {
+    return WithReason(
+        MakeStatus(Code::kFailedPrecondition,
+                   "run '{}' has world size {}, the stream says {}", spec.run,
+                   run.spec.world_size, spec.world_size),
+        ErrorReason::kRunExists);
+  }
+  return absl::OkStatus();
+}
+
 // The number behind `prefix` in `name`, as IfExists::kNew gives it; 0 for none.
 uint32_t NumberBehind(std::string_view prefix, std::string_view name) {
   const std::string_view digits = name.substr(prefix.size());
@@ -154,40 +199,53 @@ absl::StatusOr<IngestPipeline::Opened> IngestPipeline::OpenAs(
   if (spec.if_exists == IfExists::kNew) {
     MSITD_ASSIGN_OR_RETURN(spec.run, FindNewRun(spec));
     if (spec.run != wanted.run) new_hold.emplace(*this, spec.run);
-  } else if (spec.if_exists == IfExists::kReplace) {
-    MSITD_RETURN_IF_ERROR(RemoveRunOfOthers(spec));
   }
   return OpenHeld(std::move(spec), peer);
 }
 
 absl::StatusOr<IngestPipeline::Opened> IngestPipeline::OpenHeld(
     StreamSpec spec, StreamPeer& peer) {
-  MSITD_ASSIGN_OR_RETURN(storage::RunInfo run, JoinRun(spec));
+  // Everything that can refuse the stream comes first. Until then no run is
+  // created, changed or deleted, so a refused stream leaves no trace.
+  bool replaces = false;
+  if (spec.if_exists == IfExists::kReplace) {
+    MSITD_ASSIGN_OR_RETURN(replaces, MustReplaceRun(spec));
+  }
+  if (!replaces) MSITD_RETURN_IF_ERROR(CheckMayJoin(spec));
+  access::FairShares::Grant share;
   {
     MutexLock lock(mu_);
     MSITD_RETURN_IF_ERROR(AwaitPredecessor(spec));
+    MSITD_ASSIGN_OR_RETURN(share, registry_.AcquireShare(spec.caller));
   }
   // Nothing of this stream is in flight any more, and no other one comes in
   // while the run is held.
-  MSITD_ASSIGN_OR_RETURN(
-      const uint64_t committed,
-      log_.CommittedChunkCount(spec.run, spec.rank, spec.stream_id));
-  if (spec.if_exists == IfExists::kFail && committed == 0) {
+  uint64_t committed = 0;
+  if (!replaces) {
     MSITD_ASSIGN_OR_RETURN(
-        const bool is_recorded,
-        log_.HasChunksOfOthers(spec.run, spec.rank, spec.stream_id));
-    if (is_recorded) return RankRecorded(spec);
+        committed,
+        log_.CommittedChunkCount(spec.run, spec.rank, spec.stream_id));
+    if (spec.if_exists == IfExists::kFail && committed == 0) {
+      MSITD_ASSIGN_OR_RETURN(
+          const bool is_recorded,
+          log_.HasChunksOfOthers(spec.run, spec.rank, spec.stream_id));
+      if (is_recorded) return RankRecorded(spec);
+    }
+  } else {
+    MSITD_RETURN_IF_ERROR(DeleteHeldRun(spec.run, "was replaced"));
   }
+  MSITD_ASSIGN_OR_RETURN(storage::RunInfo run, JoinRun(spec));
   std::optional<int64_t> token_end;
   if (spec.if_exists == IfExists::kAppend) {
     MSITD_ASSIGN_OR_RETURN(token_end, TokenEndToContinue(spec));
   }
   auto stream = std::make_shared<IngestStream>(std::move(spec), peer);
+  stream->share = std::move(share);
   MutexLock lock(mu_);
   if (draining_) return NotServing();
   stream->next_sequence = committed;
   stream->committed_count = committed;
-  MSITD_RETURN_IF_ERROR(registry_.Add(stream));
+  registry_.Add(stream);
   const StreamSpec& is = stream->spec;
   int64_t first_token = 0;
   if (token_end.has_value()) {
@@ -246,31 +304,21 @@ absl::StatusOr<storage::RunInfo> IngestPipeline::CreateOrGetRun(
   return found;
 }
 
+absl::Status IngestPipeline::CheckMayJoin(const StreamSpec& spec) {
+  const absl::StatusOr<storage::RunInfo> run = runs_.GetRun(spec.run);
+  const bool may_be_created = !spec.restored_run.has_value();
+  if (may_be_created && absl::IsNotFound(run.status())) return absl::OkStatus();
+  MSITD_RETURN_IF_ERROR(run.status());
+  return CheckJoin(spec, *run);
+}
+
 absl::StatusOr<storage::RunInfo> IngestPipeline::JoinRun(
     const StreamSpec& spec) {
   MSITD_ASSIGN_OR_RETURN(storage::RunInfo run, spec.restored_run.has_value()
                                                    ? runs_.GetRun(spec.run)
                                                    : CreateOrGetRun(spec));
-  MSITD_RETURN_IF_ERROR(
-      access::CheckMayAdd(spec.caller, run.spec.owner, spec.run));
-  if (run.sealed) return RunSealed(spec.run, "is sealed");
-  if (spec.restored_run.has_value()) {
-    if (!run.spec.restoring || run.id != *spec.restored_run) {
-      return WithReason(
-          MakeStatus(Code::kAborted, "run '{}' is not the one that is restored",
-                     spec.run),
-          ErrorReason::kRunNotFound);
-    }
-  } else if (run.spec.restoring) {
-    return storage::RunRestoring(spec.run);
-  }
-  if (run.spec.world_size != 0 && run.spec.world_size != spec.world_size) {
-    return WithReason(
-        MakeStatus(Code::kFailedPrecondition,
-                   "run '{}' has world size {}, the stream says {}", spec.run,
-                   run.spec.world_size, spec.world_size),
-        ErrorReason::kRunExists);
-  }
+  // RunService may have created the run after the first check.
+  MSITD_RETURN_IF_ERROR(CheckJoin(spec, run));
   if (IsUntouched(run)) {
     MSITD_ASSIGN_OR_RETURN(run, runs_.SetJob(spec.run, spec.job));
   }
@@ -280,25 +328,27 @@ absl::StatusOr<storage::RunInfo> IngestPipeline::JoinRun(
   return run;
 }
 
+absl::StatusOr<bool> IngestPipeline::HasRecordedBefore(
+    const StreamSpec& spec, const storage::RunInfo& run) {
+  {
+    MutexLock lock(mu_);
+    if (history_.StreamOf(run.spec.name, spec.rank).value_or(spec.stream_id) !=
+        spec.stream_id) {
+      return true;
+    }
+  }
+  return log_.HasChunksOfOthers(run.spec.name, spec.rank, spec.stream_id);
+}
+
 absl::StatusOr<bool> IngestPipeline::IsOwnRun(const StreamSpec& spec,
                                               const storage::RunInfo& run) {
   if (!TakesStreams(run, spec.world_size)) return false;
   if (IsUntouched(run)) return true;
   if (run.spec.job != spec.job) return false;
-  {
-    // Two recordings may have the same job: a launch that is repeated, or a
-    // process that records again. But in one recording, each rank has one
-    // stream.
-    MutexLock lock(mu_);
-    if (history_.StreamOf(run.spec.name, spec.rank).value_or(spec.stream_id) !=
-        spec.stream_id) {
-      return false;
-    }
-  }
-  MSITD_ASSIGN_OR_RETURN(
-      const bool is_recorded,
-      log_.HasChunksOfOthers(run.spec.name, spec.rank, spec.stream_id));
-  return !is_recorded;
+  // Two recordings may have the same job if a launch is repeated. But in one
+  // recording, each rank has one stream.
+  MSITD_ASSIGN_OR_RETURN(const bool has_recorded, HasRecordedBefore(spec, run));
+  return !has_recorded;
 }
 
 absl::StatusOr<std::string> IngestPipeline::FindNewRun(const StreamSpec& spec) {
@@ -349,27 +399,33 @@ absl::StatusOr<std::string> IngestPipeline::FindNewRun(const StreamSpec& spec) {
       ErrorReason::kNameTooLong);
 }
 
-absl::Status IngestPipeline::RemoveRunOfOthers(const StreamSpec& spec) {
+absl::StatusOr<bool> IngestPipeline::MustReplaceRun(const StreamSpec& spec) {
   const absl::StatusOr<storage::RunInfo> run = runs_.GetRun(spec.run);
-  if (run.status().code() == Code::kNotFound) return absl::OkStatus();
+  if (absl::IsNotFound(run.status())) return false;
   MSITD_RETURN_IF_ERROR(run.status());
   MSITD_ASSIGN_OR_RETURN(const bool is_own, IsOwnRun(spec, *run));
-  if (is_own) return absl::OkStatus();
+  if (is_own) return false;
   MSITD_RETURN_IF_ERROR(access::CheckOwner(spec.caller, run->spec.owner,
                                            fmt::format("run '{}'", spec.run)));
   if (run->spec.restoring) return storage::RunRestoring(spec.run);
-  {
-    MutexLock lock(mu_);
-    std::vector<StreamHandle> streams = registry_.StreamsOf(spec.run);
-    std::erase_if(streams,
-                  [](const auto& stream) { return stream->end.has_value(); });
-    const bool is_of_same_process = std::all_of(
-        streams.begin(), streams.end(), [&spec](const auto& stream) {
-          return ProcessOf(stream->spec.stream_id) == ProcessOf(spec.stream_id);
-        });
-    if (!streams.empty()) return RunBusy(spec.run, is_of_same_process);
+  if (TakesStreams(*run, spec.world_size) &&
+      IsLaterRecording(run->spec.job, spec.job)) {
+    // A rank that has recorded in the later recording belongs to a launch that
+    // is repeated under the same job. Otherwise the rank lags behind.
+    MSITD_ASSIGN_OR_RETURN(const bool has_recorded,
+                           HasRecordedBefore(spec, *run));
+    if (!has_recorded) return RecordingReplaced(spec, run->spec.job);
   }
-  return DeleteHeldRun(spec.run, "was replaced");
+  MutexLock lock(mu_);
+  std::vector<StreamHandle> streams = registry_.StreamsOf(spec.run);
+  std::erase_if(streams,
+                [](const auto& stream) { return stream->end.has_value(); });
+  const bool is_of_same_process = std::all_of(
+      streams.begin(), streams.end(), [&spec](const auto& stream) {
+        return ProcessOf(stream->spec.stream_id) == ProcessOf(spec.stream_id);
+      });
+  if (!streams.empty()) return RunBusy(spec.run, is_of_same_process);
+  return true;
 }
 
 }  // namespace msitd::ingest

@@ -18,22 +18,31 @@ int64_t RankHistory::Continue(const std::string& run, int32_t rank,
                               int64_t token_end) {
   Run& known = FindOrAdd(run);
   Rank& entry = FindOrAdd(known, rank);
-  Continuation& current = known.continuation;
-  const bool has_taken_part =
-      entry.continuation == current.number && entry.continued_by != stream_id;
-  if (current.number == 0 || current.job != job || has_taken_part) {
-    current = {current.number + 1, std::string(job), token_end};
+  auto found = known.continuations.find(job);
+  const bool is_known = found != known.continuations.end();
+  // Ranks take part in continuations in their order.
+  const bool has_taken_part = is_known && entry.continued_by != stream_id &&
+                              entry.continuation >= found->second.number;
+  if (!is_known && known.continuations.size() >= kContinuationsMax) {
+    known.continuations.erase(std::min_element(
+        known.continuations.begin(), known.continuations.end(),
+        [](const auto& a, const auto& b) {
+          return a.second.number < b.second.number;
+        }));
   }
-  entry.continuation = current.number;
+  if (!is_known || has_taken_part) {
+    const Continuation next{++known.continuation_count, token_end};
+    found = known.continuations.insert_or_assign(std::string(job), next).first;
+  }
+  entry.continuation = found->second.number;
   entry.continued_by = stream_id;
-  return current.first_token;
+  return found->second.first_token;
 }
 
 bool RankHistory::HasContinued(std::string_view run,
                                std::string_view job) const {
   const auto known = runs_.find(run);
-  return known != runs_.end() && known->second.continuation.number != 0 &&
-         known->second.continuation.job == job;
+  return known != runs_.end() && known->second.continuations.contains(job);
 }
 
 void RankHistory::NoteChunk(std::string_view run, int32_t rank) {

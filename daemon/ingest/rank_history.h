@@ -24,12 +24,17 @@ class RankHistory {
   // forgotten.
   static constexpr size_t kRanksMax = size_t{1} << 16;
 
+  // Jobs for which it is remembered where they continue a run. At this bound,
+  // the one that began first is forgotten.
+  static constexpr size_t kContinuationsMax = 64;
+
   void Open(const std::string& run, int32_t rank, uint64_t stream_id);
 
   // Returns the token at which a stream of `job` continues a run whose highest
   // token is `token_end` - 1. The first rank of a job determines it, and later
-  // ranks of the job get the same one. A rank that continues once more begins
-  // the next continuation.
+  // ranks of the job get the same one, also if other jobs have continued the
+  // run since. A rank that comes again with the same job begins another
+  // continuation of it.
   int64_t Continue(const std::string& run, int32_t rank, uint64_t stream_id,
                    std::string_view job, int64_t token_end);
   // True if ranks of `job` have continued the run.
@@ -53,14 +58,14 @@ class RankHistory {
     uint64_t continued_by = 0;
   };
   struct Continuation {
-    uint64_t number = 0;  // 1 for the first one.
-    std::string job;
+    uint64_t number = 0;  // 1 for the first one of the run.
     int64_t first_token = 0;
   };
   struct Run {
     Clock::time_point since;
     std::map<int32_t, Rank> ranks;
-    Continuation continuation;
+    std::map<std::string, Continuation, std::less<>> continuations;  // By job.
+    uint64_t continuation_count = 0;  // Of all that were begun.
   };
 
   Rank* Find(std::string_view run, int32_t rank);

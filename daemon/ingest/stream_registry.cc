@@ -29,13 +29,11 @@ absl::StatusOr<StreamHandle> StreamRegistry::Predecessor(
       ErrorReason::kRankBusy);
 }
 
-absl::Status StreamRegistry::Add(StreamHandle stream) {
-  MSITD_ASSIGN_OR_RETURN(stream->share, shares_.Acquire(stream->spec.caller));
+void StreamRegistry::Add(StreamHandle stream) {
   const StreamSpec& spec = stream->spec;
   MSITD_CHECK(
       by_rank_.emplace(std::pair(spec.run, spec.rank), std::move(stream))
           .second);
-  return absl::OkStatus();
 }
 
 void StreamRegistry::Release(IngestStream& stream) {

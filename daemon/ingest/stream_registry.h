@@ -36,10 +36,16 @@ class StreamRegistry {
   // rank.
   absl::StatusOr<StreamHandle> Predecessor(const StreamSpec& spec) const;
 
-  // Adds a stream that has no predecessor.
+  // Returns the share that a stream of `caller` needs before it is added.
   //
   // Errors: RESOURCE_EXHAUSTED (STREAMS_EXHAUSTED).
-  absl::Status Add(StreamHandle stream);
+  absl::StatusOr<access::FairShares::Grant> AcquireShare(
+      const access::Caller& caller) {
+    return shares_.Acquire(caller);
+  }
+
+  // Adds a stream that has its share and no predecessor.
+  void Add(StreamHandle stream);
 
   // Frees the rank of a stream that is ending; it counts until Remove.
   void Release(IngestStream& stream);

@@ -25,10 +25,11 @@ class IngestPipelineOpenTest : public ::testing::Test {
   void SetUp() override { Restart(); }
 
   // What only the memory of a daemon knows is gone.
-  void Restart() {
+  void Restart(size_t streams_max = 384) {
     pipeline_.reset();
-    pipeline_ =
-        std::make_unique<IngestPipeline>(store_, store_, IngestOptions{});
+    IngestOptions options;
+    options.streams_max = streams_max;
+    pipeline_ = std::make_unique<IngestPipeline>(store_, store_, options);
   }
 
   struct Rank {
@@ -171,6 +172,109 @@ TEST_F(IngestPipelineOpenTest, RanksOfAJobThatAppendsContinueAtOneToken) {
   EXPECT_EQ(first_token(0, "c"), 12);
   EXPECT_EQ(first_token(1, "c"), 12);
   EXPECT_EQ(first_token(1, "d", IfExists::kFail), -1);
+  // Rank 0 has finished three recordings when rank 1 begins.
+  EXPECT_EQ(first_token(0, "e"), 16);
+  EXPECT_EQ(first_token(0, "e / recording 2"), 20);
+  EXPECT_EQ(first_token(0, "e / recording 3"), 24);
+  EXPECT_EQ(first_token(1, "e"), 16);
+  EXPECT_EQ(first_token(1, "e / recording 2"), 20);
+  EXPECT_EQ(first_token(1, "e / recording 3"), 24);
+  // The launch is repeated under the same job.
+  EXPECT_EQ(first_token(1, "e"), 28);
+  EXPECT_EQ(first_token(0, "e"), 28);
+  EXPECT_EQ(first_token(0, "e / recording 2"), 32);
+  EXPECT_EQ(first_token(1, "e / recording 2"), 32);
+}
+
+TEST_F(IngestPipelineOpenTest, RefusedStreamChangesNothing) {
+  Restart(/*streams_max=*/1);
+  EXPECT_EQ(Record({}), "run");
+  const auto id = store_.GetRun("run")->id;
+  const auto holder = TryOpen({.run = "held"});
+  ASSERT_TRUE(holder.ok());
+  for (const IfExists if_exists :
+       {IfExists::kFail, IfExists::kAppend, IfExists::kReplace,
+        IfExists::kNew}) {
+    const Rank rank{.process = 2, .if_exists = if_exists, .run = "absent"};
+    EXPECT_EQ(Record(rank), "STREAMS_EXHAUSTED");
+    EXPECT_TRUE(absl::IsNotFound(store_.GetRun("absent").status()));
+  }
+  EXPECT_EQ(Record({.process = 2, .if_exists = IfExists::kReplace}),
+            "STREAMS_EXHAUSTED");
+  EXPECT_EQ(store_.GetRun("run")->id, id);
+  EXPECT_EQ(TensorCount("run"), 1u);
+  EXPECT_EQ(Record({.process = 2, .if_exists = IfExists::kNew}),
+            "STREAMS_EXHAUSTED");
+  EXPECT_TRUE(absl::IsNotFound(store_.GetRun("run-2").status()));
+  Finish(*holder);
+  EXPECT_EQ(Record({.process = 2, .if_exists = IfExists::kReplace}), "run");
+  EXPECT_NE(store_.GetRun("run")->id, id);
+}
+
+TEST_F(IngestPipelineOpenTest, RefusedStreamDoesNotClaimARunMadeInAdvance) {
+  Restart(/*streams_max=*/1);
+  ASSERT_TRUE(store_.CreateRun({"run", 0, {}}).ok());
+  const auto holder = TryOpen({.run = "held"});
+  ASSERT_TRUE(holder.ok());
+  EXPECT_EQ(Record({.job = "a"}), "STREAMS_EXHAUSTED");
+  EXPECT_EQ(store_.GetRun("run")->spec.job, "");
+  EXPECT_EQ(store_.GetRun("run")->spec.world_size, 0);
+  Finish(*holder);
+}
+
+// Rank 0 has finished its recordings 1 and 2 when rank 1 begins.
+TEST_F(IngestPipelineOpenTest, RecordingsOfOneNumberShareANewRun) {
+  const auto record = [this](int32_t rank, const std::string& job) {
+    return Record({.rank = rank, .if_exists = IfExists::kNew, .job = job});
+  };
+  EXPECT_EQ(record(0, "J"), "run");
+  EXPECT_EQ(record(0, "J / recording 2"), "run-2");
+  Restart();
+  EXPECT_EQ(record(1, "J"), "run");
+  EXPECT_EQ(record(1, "J / recording 2"), "run-2");
+  EXPECT_EQ(record(1, "J / recording 3"), "run-3");
+  EXPECT_EQ(record(0, "J / recording 3"), "run-3");
+}
+
+TEST_F(IngestPipelineOpenTest, LateRecordingDoesNotReplaceALaterOne) {
+  const auto record = [this](int32_t rank, const std::string& job) {
+    return Record({.rank = rank,
+                   .process = static_cast<uint32_t>(rank + 1),
+                   .if_exists = IfExists::kReplace,
+                   .job = job});
+  };
+  EXPECT_EQ(record(0, "J"), "run");
+  EXPECT_EQ(record(0, "J / recording 2"), "run");
+  const auto id = store_.GetRun("run")->id;
+  EXPECT_EQ(record(1, "J"), "RUN_EXISTS");
+  EXPECT_EQ(record(1, "J / recording 2"), "run");
+  EXPECT_EQ(store_.GetRun("run")->id, id);
+  EXPECT_EQ(TensorCount("run"), 2u);
+  // Another launch is never late.
+  EXPECT_EQ(record(1, "K"), "run");
+  EXPECT_NE(store_.GetRun("run")->id, id);
+}
+
+TEST_F(IngestPipelineOpenTest, RepeatedLaunchReplacesItsFormerRecordings) {
+  const auto record = [this](uint32_t process, int32_t rank,
+                             const std::string& job) {
+    return Record({.rank = rank,
+                   .process = process,
+                   .if_exists = IfExists::kReplace,
+                   .job = job});
+  };
+  for (const char* const job : {"J", "J / recording 2"}) {
+    EXPECT_EQ(record(1, 0, job), "run");
+    EXPECT_EQ(record(2, 1, job), "run");
+  }
+  Restart();
+  EXPECT_EQ(record(4, 1, "J"), "run");
+  EXPECT_EQ(TensorCount("run"), 1u);
+  EXPECT_EQ(record(3, 0, "J"), "run");
+  EXPECT_EQ(TensorCount("run"), 2u);
+  ASSERT_TRUE(pipeline_->SealRun("run").ok());
+  EXPECT_EQ(record(5, 0, "J"), "run");
+  EXPECT_EQ(TensorCount("run"), 1u);
 }
 
 TEST_F(IngestPipelineOpenTest, BusyRankSaysWhetherThisProcessHasIt) {
