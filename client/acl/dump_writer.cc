@@ -357,6 +357,7 @@ client::Status DumpWriter::Open(const trees::GePlace& place,
                                 std::unique_ptr<client::Client>& client) {
   client::ClientOptions options;
   options.run = settings_.run;
+  options.endpoint = settings_.endpoint;
   options.rank = place.rank;
   options.world_size =
       place.world_size > 0 ? place.world_size : settings_.world_size;

@@ -128,7 +128,8 @@ Status OpenClient(const msit_options* given, msit_client** handle) {
 
   std::unique_ptr<msitd::client::Transport, msitd::client::TransportDestroyer>
       transport;
-  Status status = msitd::client::MakeTransport(EndpointOf(options), &transport);
+  wanted.endpoint = EndpointOf(options);
+  Status status = msitd::client::MakeTransport(wanted.endpoint, &transport);
   if (!status.ok()) return status;
   auto made = std::make_unique<msit_client>();
   std::unique_ptr<Client> opened;

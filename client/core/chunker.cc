@@ -38,6 +38,14 @@ std::optional<Chunker::Place> Chunker::Reserve(const chunk::RecordSpec& part,
   return place;
 }
 
+void Chunker::SetTokenBase(int64_t base) {
+  token_base_ = base;
+  for (Slot* const open : open_) {
+    if (open != nullptr) open->builder.ShiftTokens(base);
+  }
+  queue_.ShiftTokens(base);
+}
+
 bool Chunker::MayJoin(const Slot& open, const chunk::RecordSpec& part) const {
   // Sequences must not decrease within a chunk, but threads that record large
   // tensors overtake each other between parts.
@@ -47,11 +55,13 @@ bool Chunker::MayJoin(const Slot& open, const chunk::RecordSpec& part) const {
 
 std::optional<Chunker::Place> Chunker::AddTo(Slot& slot,
                                              const chunk::RecordSpec& part,
-                                             bool is_degraded) {
+                                             bool is_degraded) const {
   // Reserved first: once the builder has the record, its entry here must not
   // fail.
   slot.contents.parts.reserve(slot.contents.parts.size() + 1);
-  const std::span<std::byte> payload = slot.builder.Add(part);
+  chunk::RecordSpec record = part;
+  record.token += token_base_;
+  const std::span<std::byte> payload = slot.builder.Add(record);
   if (payload.data() == nullptr) return std::nullopt;
   slot.last_sequence = part.sequence;
   ++slot.writer_count;

@@ -52,6 +52,11 @@ class Chunker {
   // Chunks name `run` from now on. Called while there is no chunk yet.
   void SetRun(std::string run) { identity_.run = std::move(run); }
 
+  // Tokens of parts count from `base` from now on, and no longer from 0. Moves
+  // the records that have a place. Called at most once, before any chunk is
+  // finished.
+  void SetTokenBase(int64_t base);
+
   // Where a part goes. Its slot counts one more writer until the caller has
   // filled `payload` and calls Written. That returns true if it completes a
   // sealed chunk.
@@ -94,14 +99,15 @@ class Chunker {
   // False if the part must go into a later chunk than `open`.
   bool MayJoin(const Slot& open, const chunk::RecordSpec& part) const;
   // Nothing if the part does not fit.
-  static std::optional<Place> AddTo(Slot& slot, const chunk::RecordSpec& part,
-                                    bool is_degraded);
+  std::optional<Place> AddTo(Slot& slot, const chunk::RecordSpec& part,
+                             bool is_degraded) const;
   void Seal(Slot*& open);
 
   ChunkIdentity identity_;
   bool parts_tokens_;
   SlotPool& pool_;
   DeliveryQueue& queue_;
+  int64_t token_base_ = 0;
   uint64_t begun_count_ = 0;
   // Open chunks by level; null where there is none.
   std::array<Slot*, capture::kLevelCount> open_ = {};

@@ -114,10 +114,18 @@ Status Client::Open(ClientOptions options,
 Client::Client(ClientOptions options,
                std::unique_ptr<Transport, TransportDestroyer> transport)
     : options_(std::move(options)),
-      job_(options_.job.empty() ? LaunchOf(options_.world_size) : options_.job),
+      recorded_rank_{.endpoint = options_.endpoint,
+                     .launch = options_.job.empty()
+                                   ? LaunchOf(options_.world_size)
+                                   : options_.job,
+                     .run = options_.run,
+                     .rank = options_.rank},
+      recording_(NextRecording(recorded_rank_)),
+      job_(JobOf(recorded_rank_.launch, recording_)),
       stream_id_(NewStreamId()),
       buffer_bytes_(BufferBytes(options_)),
       transport_(std::move(transport)),
+      token_base_(options_.if_exists == IfExists::kAppend ? kBaseUnknown : 0),
       run_(options_.run),
       pool_(MakePool(options_, buffer_bytes_)),
       chunker_({options_.run, options_.rank, stream_id_},
@@ -159,8 +167,23 @@ Status Client::ClosedOrForked() const {
   return {MSIT_ERROR_CLOSED, "the client is closed"};
 }
 
+int64_t Client::FixTokenBase() {
+  int64_t base = token_base_.load();
+  if (base == kBaseUnknown && token_base_.compare_exchange_strong(base, 0)) {
+    return 0;
+  }
+  return base;
+}
+
+int64_t Client::Counted(int64_t token) {
+  if (token == MSIT_TOKEN_CURRENT) return token_.load();
+  // Negative tokens are refused later.
+  return token < 0 ? token : token - FixTokenBase();
+}
+
 int64_t Client::NextToken() {
-  return token_.fetch_add(1, std::memory_order_relaxed) + 1;
+  const int64_t next = token_.fetch_add(1) + 1;
+  return next + TokenBase();
 }
 
 Status Client::SetToken(int64_t token) {
@@ -168,7 +191,7 @@ Status Client::SetToken(int64_t token) {
     return InvalidArgument("token " + std::to_string(token) + " is not in 0.." +
                            std::to_string(kTokenMax));
   }
-  token_.store(token, std::memory_order_relaxed);
+  token_.store(token - FixTokenBase());
   return {};
 }
 
@@ -176,13 +199,14 @@ Status Client::BeginCall(int64_t token, std::string_view op, int32_t* call) {
   if (fork_guard_.in_child()) return ClosedOrForked();
   Status status = CheckName("op", op, kOpBytesMax, false);
   if (!status.ok()) return status;
-  if (token == MSIT_TOKEN_CURRENT) token = this->token();
-  if (token < 0 || token > kTokenMax) {
-    return InvalidArgument("token " + std::to_string(token) + " is not in 0.." +
+  const int64_t named = token == MSIT_TOKEN_CURRENT ? this->token() : token;
+  if (named < 0 || named > kTokenMax) {
+    return InvalidArgument("token " + std::to_string(named) + " is not in 0.." +
                            std::to_string(kTokenMax));
   }
+  const int64_t counted = Counted(token);
   Lock lock(mu_);
-  const std::optional<int32_t> next = call_counter_.Next(token, op);
+  const std::optional<int32_t> next = call_counter_.Next(counted, op);
   if (!next) return {MSIT_ERROR_NO_MEMORY, "too many ops in one token"};
   *call = *next;
   return {};
@@ -217,31 +241,31 @@ void Client::Begin(int64_t token) {
 
 bool Client::Selects(int64_t token, std::string_view op, Io io) {
   if (fork_guard_.in_child()) return false;
-  if (token == MSIT_TOKEN_CURRENT) token = this->token();
+  token = Counted(token);
   Begin(token);
-  return filter_.MayRecord(token, op, io);
+  return filter_.MayRecord(token + TokenBase(), op, io);
 }
 
 capture::Level Client::LevelAt(std::string_view device, int64_t token,
                                std::string_view op, Io io) {
   if (fork_guard_.in_child()) return capture::Level::kOff;
-  if (token == MSIT_TOKEN_CURRENT) token = this->token();
+  token = Counted(token);
   Begin(token);
-  return filter_.LevelAt(device.empty() ? options_.device : device, token, op,
-                         io);
+  return filter_.LevelAt(device.empty() ? options_.device : device,
+                         token + TokenBase(), op, io);
 }
 
 uint64_t Client::SelectionAt(int64_t token) {
   if (fork_guard_.in_child()) return kNothingSelected;
-  if (token == MSIT_TOKEN_CURRENT) token = this->token();
+  token = Counted(token);
   Begin(token);
-  return filter_.SelectionAt(token);
+  return filter_.SelectionAt(token + TokenBase());
 }
 
 capture::Level Client::TakeLevel(const TensorView& tensor,
                                  std::string_view device, int64_t token) {
   const capture::Level level =
-      filter_.Take(device, token, tensor.op, tensor.io);
+      filter_.Take(device, token + TokenBase(), tensor.op, tensor.io);
   if (level == capture::Level::kOff && filter_.TakeWatch()) {
     // Only this wakes the sender to report. It is done under the lock, so the
     // sender either waits already or will look at the counts again.
@@ -264,8 +288,7 @@ Status Client::Take(const TensorView& tensor,
   }
   const std::string_view device =
       tensor.device.empty() ? options_.device : tensor.device;
-  const int64_t token =
-      tensor.token == MSIT_TOKEN_CURRENT ? this->token() : tensor.token;
+  const int64_t token = Counted(tensor.token);
   Begin(token);
   const capture::Level level = tensor.kind == RecordKind::kDocument
                                    ? capture::Level::kFull
@@ -302,7 +325,7 @@ Status Client::TakeAt(capture::Level level, const TensorView& tensor,
                       std::unique_ptr<Reservation>* reservation) {
   uint64_t tensor_bytes = 0;
   Status status = CheckTensor(tensor, &tensor_bytes);
-  if (status.ok() && token > kTokenMax) {
+  if (status.ok() && token + TokenBase() > kTokenMax) {
     status = InvalidArgument("the current token is over its limit");
   }
   Lock lock(mu_);

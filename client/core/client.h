@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -26,6 +27,7 @@
 #include "client/core/filter/record_filter.h"
 #include "client/core/fork_guard.h"
 #include "client/core/interruptible_wait.h"
+#include "client/core/launch.h"
 #include "client/core/overflow.h"
 #include "client/core/recording_time.h"
 #include "client/core/reservation.h"
@@ -54,6 +56,8 @@ struct ClientOptions {
   IfExists if_exists = IfExists::kFail;
   // Empty: the text of LaunchOf.
   std::string job;
+  // Where the daemon is; only tells daemons apart.
+  std::string endpoint;
 
   // The most that kBufferAuto uses. 0: a share of the memory of the node.
   uint64_t auto_bytes_max = 0;
@@ -147,7 +151,7 @@ class Client final : private TransportListener {
   // See msit_selection.
   uint64_t SelectionAt(int64_t token);
 
-  int64_t token() const { return token_.load(std::memory_order_relaxed); }
+  int64_t token() const { return token_.load() + TokenBase(); }
   int64_t NextToken();
   Status SetToken(int64_t token);
   Status BeginCall(int64_t token, std::string_view op, int32_t* call);
@@ -173,6 +177,8 @@ class Client final : private TransportListener {
 
   // Every so many digests, one is sent with its bytes, for the daemon to check.
   static constexpr uint32_t kDigestsPerCheck = 64;
+
+  static constexpr int64_t kBaseUnknown = -1;
 
   enum class StreamState {
     kIdle,       // No connection; the next is opened at retry_time_.
@@ -207,6 +213,20 @@ class Client final : private TransportListener {
 
   void StartSender();
   Status WaitUntilOpen();
+
+  // Inside of the client, tokens count from the token at which the stream
+  // begins. A client that appends learns that token with the daemon's first
+  // answer; what it has recorded by then moves along. A host that names a token
+  // before the answer fixes it at 0.
+  //
+  // Returns the token that it is, or will be unless the daemon says otherwise.
+  int64_t TokenBase() const {
+    return std::max(token_base_.load(), int64_t{0});
+  }
+  // Returns the token that it is from now on.
+  int64_t FixTokenBase();
+  // Returns a token of a caller, or the current one, as the client counts it.
+  int64_t Counted(int64_t token);
 
   // Returns how much of the tensor is recorded. Counts a tensor that is not.
   capture::Level TakeLevel(const TensorView& tensor, std::string_view device,
@@ -355,6 +375,9 @@ class Client final : private TransportListener {
 
   const ForkGuard fork_guard_;
   const ClientOptions options_;
+  const RecordedRank recorded_rank_;
+  // Which recording of it in this process.
+  const uint32_t recording_;
   const std::string job_;
   const uint64_t stream_id_;
   // The most that the slots take.
@@ -362,8 +385,13 @@ class Client final : private TransportListener {
   // Called by the sender thread only.
   const std::unique_ptr<Transport, TransportDestroyer> transport_;
 
-  // Each stands alone: relaxed everywhere.
+  // Counts from the token base, like token_end_ and every token that is passed
+  // between functions of this class.
   std::atomic<int64_t> token_{0};
+  // kBaseUnknown until the daemon has answered or the host has named a token.
+  // Changed from that value only, and once.
+  std::atomic<int64_t> token_base_;
+  // Stands alone: relaxed everywhere.
   std::atomic<uint64_t> dropped_in_child_{0};
 
   // One above the highest token that somebody has recorded or asked about.

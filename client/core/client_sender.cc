@@ -2,9 +2,12 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <string_view>
 #include <utility>
 
 #include "client/core/client.h"
+#include "client/core/delivery/stream_end.h"
+#include "protos/base/error_reason.h"
 
 namespace msitd::client {
 namespace {
@@ -13,6 +16,12 @@ namespace {
 // long as the one before.
 constexpr std::chrono::milliseconds kFirstLookInterval{32};
 constexpr std::chrono::milliseconds kLookIntervalMax{1000};
+
+// True if another rank has replaced the run with a later recording of the
+// launch. The recording of this client is over then, though it never began.
+bool IsTooLate(std::string_view lost_message) {
+  return ReasonOfEnd(lost_message) == ErrorReasonName(ErrorReason::kRunExists);
+}
 
 }  // namespace
 
@@ -143,7 +152,8 @@ void Client::Report(Lock& lock) {
   const int64_t token_end = token_end_.load(std::memory_order_relaxed);
   reported_token_end_ = token_end;
   lock.unlock();
-  transport_->ReportCoverage(coverage, token_end);
+  transport_->ReportCoverage(coverage,
+                             token_end == 0 ? 0 : token_end + TokenBase());
   lock.lock();
 }
 
@@ -254,6 +264,9 @@ void Client::HandleEnd(Lock& lock) {
       }
       return RetryLater("the daemon ended the stream");
     case StreamEnd::kLost:
+      if (!was_open_ && IsTooLate(ended.message)) {
+        CountRecording(recorded_rank_, recording_);
+      }
       return RetryLater(ended.message);
     case StreamEnd::kChunkRefused:
       if (Slot* slot = was_streaming ? queue_.PopRefused() : nullptr) {
@@ -361,12 +374,11 @@ void Client::OnChunkVersion(uint32_t version) {
 void Client::OnFirstToken(uint64_t token) {
   const Lock lock(mu_);
   if (ended_ || was_open_ || token > uint64_t{kTokenMax}) return;
-  // A host that has set a token, or recorded before the daemon answered, keeps
-  // its tokens.
-  if (token_end_.load() != 0) return;
-  int64_t unset = 0;
-  token_.compare_exchange_strong(unset, static_cast<int64_t>(token),
-                                 std::memory_order_relaxed);
+  const auto base = static_cast<int64_t>(token);
+  int64_t unknown = kBaseUnknown;
+  if (!token_base_.compare_exchange_strong(unknown, base)) return;
+  // Nothing has been sent yet: the stream is not open.
+  chunker_.SetTokenBase(base);
 }
 
 void Client::OnConflicts(uint64_t conflict_count) {
@@ -388,9 +400,11 @@ void Client::OnCommitted(uint64_t committed_count) {
     reported_token_end_ = 0;
     look_time_ = report_time_;
     look_interval_ = {};
+    FixTokenBase();
     if (!policy_revision_) filter_.Set(nullptr);
     if (refused_chunk_count_ == 0) stream_error_.clear();
     reconnect_count_ += was_open_ ? 1 : 0;
+    if (!was_open_) CountRecording(recorded_rank_, recording_);
     was_open_ = true;
   }
   const bool is_sound = is_opening ? queue_.Reopen(committed_count)

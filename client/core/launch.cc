@@ -10,10 +10,13 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <mutex>
 #include <random>
 #include <string_view>
 
 #include "protos/base/limits.h"
+#include "protos/base/recording_job.h"
 #include "protos/base/stream_id.h"
 
 namespace msitd::client {
@@ -27,6 +30,32 @@ constexpr std::array<const char*, 7> kLauncherVariables = {
     "PMIX_NAMESPACE",      "MASTER_ADDR",
     "MASTER_PORT",
 };
+
+// Ranks whose recordings are counted. Each recording of a further one counts as
+// its first.
+constexpr size_t kRecordedRanksMax = size_t{1} << 16;
+
+// The recordings that a process has opened. A forked child gets another object:
+// the lock of the parent's may be held forever.
+struct RecordingCounts {
+  explicit RecordingCounts(uint32_t process) : pid(process) {}
+
+  const uint32_t pid;
+  std::mutex mu;
+  std::map<RecordedRank, uint32_t> counts;
+};
+
+RecordingCounts& Recordings() {
+  static std::atomic<RecordingCounts*> current{nullptr};
+  const auto pid = static_cast<uint32_t>(::getpid());
+  RecordingCounts* known = current.load(std::memory_order_acquire);
+  while (known == nullptr || known->pid != pid) {
+    auto* const own = new RecordingCounts(pid);
+    if (current.compare_exchange_strong(known, own)) return *own;
+    delete own;
+  }
+  return *known;
+}
 
 uint32_t RandomWord() {
   std::random_device device;
@@ -115,6 +144,32 @@ std::string LaunchOf(int32_t world_size) {
   if (world_size == 1) return "process " + std::to_string(Process());
   const std::string said = Said();
   return said.empty() ? HashOf("parent", Parent()) : HashOf("launch", said);
+}
+
+uint32_t NextRecording(const RecordedRank& rank) {
+  RecordingCounts& recordings = Recordings();
+  const std::lock_guard lock(recordings.mu);
+  const auto found = recordings.counts.find(rank);
+  if (found == recordings.counts.end()) return 1;
+  return std::min(found->second + 1, kRecordingNumberMax);
+}
+
+void CountRecording(const RecordedRank& rank, uint32_t number) {
+  RecordingCounts& recordings = Recordings();
+  const std::lock_guard lock(recordings.mu);
+  const auto found = recordings.counts.find(rank);
+  if (found != recordings.counts.end()) {
+    found->second = std::max(found->second, number);
+  } else if (recordings.counts.size() < kRecordedRanksMax) {
+    recordings.counts.emplace(rank, number);
+  }
+}
+
+std::string JobOf(const std::string& launch, uint32_t recording) {
+  if (launch.size() <= kLaunchBytesMax) {
+    return MakeRecordingJob({launch, recording});
+  }
+  return MakeRecordingJob({HashOf("job", launch), recording});
 }
 
 }  // namespace msitd::client

@@ -100,19 +100,19 @@ class ChunkSink {
 
   // Opens a stream. Makes its run if there is none; if there is one, does what
   // `spec.if_exists` says, which may lead to another run. Chunks must name the
-  // run of the result. A stream that is refused changes no run. `peer` is called
-  // from here on and outlives the stream, which ends with the call of its End.
-  // Blocks on the store, on others that open, seal or delete the same run, and
-  // on what the same producer's earlier connection has in flight; not on commits
-  // of other runs.
+  // run of the result. A stream that is refused changes no run. `peer` is
+  // called from here on and outlives the stream, which ends with the call of
+  // its End. Blocks on the store, on others that open, seal or delete the same
+  // run, and on what the same producer's earlier connection has in flight; not
+  // on commits of other runs.
   //
   // Errors: INVALID_ARGUMENT (RANK_OUT_OF_RANGE, FIELD_INVALID);
   // PERMISSION_DENIED (ROLE_REFUSED; NOT_OWNER: the run is somebody else's);
   // FAILED_PRECONDITION (RUN_SEALED, RUN_RESTORING; RUN_EXISTS: the run has
   // another world size, or tensors of the rank from others); ALREADY_EXISTS
-  // (RANK_BUSY; RUN_EXISTS: another rank of the launch has replaced the run with
-  // a later recording); RESOURCE_EXHAUSTED (STREAMS_EXHAUSTED); UNAVAILABLE
-  // (NOT_SERVING); those of the store.
+  // (RANK_BUSY; RUN_EXISTS: another rank of the launch has replaced the run
+  // with a later recording); RESOURCE_EXHAUSTED (STREAMS_EXHAUSTED);
+  // UNAVAILABLE (NOT_SERVING); those of the store.
   struct Opened {
     StreamHandle stream;
     // The run of the stream, which may not be the one that was asked for.

@@ -98,9 +98,9 @@ absl::Status RecordingReplaced(const StreamSpec& spec, std::string_view job) {
   return WithReason(
       MakeStatus(Code::kAlreadyExists,
                  "recording {} of rank {} is too late: another rank of the job "
-                 "has replaced run '{}' with recording {}. Let all ranks finish "
-                 "a recording before one begins the next, or set if_exists to "
-                 "new",
+                 "has replaced run '{}' with recording {}. Let all ranks "
+                 "finish a recording before one begins the next, or set "
+                 "if_exists to new",
                  ParseRecordingJob(spec.job).number, spec.rank, spec.run,
                  ParseRecordingJob(job).number),
       ErrorReason::kRunExists);

@@ -11,11 +11,11 @@
 // Which recordings of the ranks of one launch belong together.
 //
 // A process can record the same rank of a run several times in succession. All
-// ranks of its launch do so, but not in lockstep: one rank may have finished two
-// recordings before another begins its first. So a client counts the recordings
-// of each run and rank, and the job that it sends names the launch and the
-// number: `launch`, `launch / recording 2`, and so on. Streams with equal jobs
-// belong together.
+// ranks of its launch do so, but not in lockstep: one rank may have finished
+// two recordings before another begins its first. So a client counts the
+// recordings of each run and rank, and the job that it sends names the launch
+// and the number: `launch`, `launch / recording 2`, and so on. Streams with
+// equal jobs belong together.
 namespace msitd {
 
 struct RecordingJob {

@@ -165,6 +165,13 @@ void ChunkBuilder::LeaveOut(uint32_t index) {
   ++left_out_count_;
 }
 
+void ChunkBuilder::ShiftTokens(int64_t by) {
+  for (uint32_t i = 0; i < record_count(); ++i) {
+    records_[i].token += by;
+    if (has_draft_) Draft(buffer_).SetToken(i, records_[i].token);
+  }
+}
+
 std::span<const std::byte> ChunkBuilder::Finish(int64_t client_time_ns) {
   if (left_out_count_ != 0) {
     std::erase_if(records_, [](const RecordDescriptor& record) {

@@ -103,6 +103,9 @@ class ChunkBuilder {
   // number. Called once for a record, before Finish.
   void LeaveOut(uint32_t index);
 
+  // Adds `by` to the token of each record. Called before Finish.
+  void ShiftTokens(int64_t by);
+
   // Records added so far.
   uint32_t record_count() const {
     return static_cast<uint32_t>(records_.size());

@@ -41,6 +41,11 @@ void Draft::Add(uint32_t index, const RecordDescriptor& record,
   draft.record_count.store(index + 1, std::memory_order_release);
 }
 
+void Draft::SetToken(uint32_t index, int64_t token) {
+  std::memcpy(record(index).begin + offsetof(RecordDescriptor, token), &token,
+              sizeof(token));
+}
+
 void Draft::SetWritten(uint32_t index) {
   // Pairs with the load in ReadDraft.
   record(index).is_written.store(1, std::memory_order_release);

@@ -87,6 +87,9 @@ class Draft {
   void Add(uint32_t index, const RecordDescriptor& record,
            std::string_view text, size_t old_text_bytes);
 
+  // Changes the token of a record.
+  void SetToken(uint32_t index, int64_t token);
+
   // Notes that all bytes of the record are written.
   void SetWritten(uint32_t index);
 

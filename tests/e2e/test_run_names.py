@@ -1,9 +1,11 @@
 """A run name that is used again: nothing of it is kept or lost in silence."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 import msitd
 import numpy as np
@@ -150,6 +152,83 @@ def test_appending_continues_at_one_token_for_all_ranks(
     assert [line.split() for line in listed.stdout.splitlines()[1:]] == [
         [rank, token] for rank in "01" for token in "012"
     ]
+
+
+@pytest.mark.parametrize("shm", [True, False])
+def test_ranks_that_are_not_in_step_share_their_recordings(
+    daemon: Daemon, shm: bool
+) -> None:
+    # Rank 0 has finished two recordings when rank 1 begins.
+    for rank in (0, 1):
+        for value, name in ((1, "run"), (2, "run-2")):
+            recorded = record_here(daemon, value, shm, rank, if_exists="new")
+            assert recorded == (name, 0, 0)
+    for name, value in (("run", 1), ("run-2", 2)):
+        assert [value_of(daemon, name, rank) for rank in (0, 1)] == [value, value]
+
+
+@pytest.mark.parametrize("shm", [True, False])
+def test_ranks_that_are_not_in_step_append_at_their_tokens(
+    daemon: Daemon, shm: bool
+) -> None:
+    for rank in (0, 1):
+        for token in (0, 1, 2):
+            recorded = record_here(daemon, token, shm, rank, if_exists="append")
+            assert recorded == ("run", token, 0)
+
+
+@pytest.mark.parametrize("shm", [True, False])
+def test_rank_that_lags_behind_does_not_replace_a_later_recording(
+    daemon: Daemon, shm: bool
+) -> None:
+    for value in (1, 2):
+        assert record_here(daemon, value, shm, if_exists="replace") == ("run", 0, 0)
+    with pytest.raises(msitd.MsitError, match="recording 1 of rank 1 is too late"):
+        record_here(daemon, 1, shm, 1, if_exists="replace", open_timeout=0.5)
+    assert record_here(daemon, 2, shm, 1, if_exists="replace") == ("run", 0, 0)
+    assert [value_of(daemon, "run", rank) for rank in (0, 1)] == [2, 2]
+
+
+@pytest.mark.parametrize("shm", [True, False])
+def test_appending_without_waiting_continues_too(daemon: Daemon, shm: bool) -> None:
+    endpoint = str(daemon.socket_dir) if shm else daemon.endpoint
+    for first in (0, 2):
+        with msitd.Client(
+            "run", 0, 1, endpoint, if_exists="append", open_timeout=0
+        ) as client:
+            for _ in range(2):
+                client.record(np.full(3, first, np.float32), op="op")
+                client.next_token()
+            client.flush()
+            assert client.token == first + 2
+            assert client.counters().conflict_count == 0
+    listed = daemon.ctl("tensor", "list", "--run", "run", "--columns", "token")
+    assert [line.split() for line in listed.stdout.splitlines()[1:]] == [
+        [token] for token in "0123"
+    ]
+
+
+def test_run_is_not_replaced_by_a_client_that_is_refused(
+    new_daemon: Callable[[], Daemon],
+) -> None:
+    daemon = new_daemon()
+    daemon.start("--max-streams", "8")
+    record(daemon)
+    endpoint = str(daemon.socket_dir)
+    with contextlib.ExitStack() as held:
+        with pytest.raises(msitd.MsitError, match="STREAMS_EXHAUSTED"):
+            for number in range(9):
+                client = msitd.Client(
+                    f"held{number}", endpoint=endpoint, open_timeout=0.5
+                )
+                held.enter_context(client)
+        for name in ("run", "absent"):
+            with pytest.raises(msitd.MsitError, match="STREAMS_EXHAUSTED"):
+                msitd.Client(
+                    name, endpoint=endpoint, if_exists="replace", open_timeout=0.5
+                )
+        assert value_of(daemon, "run") == 1
+        assert "absent" not in runs(daemon)
 
 
 def test_client_that_is_open_is_named(daemon: Daemon) -> None:

@@ -23,6 +23,11 @@ class DeliveryQueue {
  public:
   void Push(Slot* slot);
 
+  // Adds `by` to the tokens of all records. Called before any chunk is finished.
+  void ShiftTokens(int64_t by) {
+    for (Slot* const slot : slots_) slot->builder.ShiftTokens(by);
+  }
+
   // Returns the next chunk to send, finished. Null if there is none, or if
   // somebody still writes into it.
   Slot* PeekNext();

@@ -68,7 +68,7 @@ struct Slot {
   // withdrawn before the host ended it. Such memory is not used again.
   bool is_still_written = false;
   uint64_t last_sequence = 0;
-  // Token of its first record.
+  // Token of its first record, as the client counts it.
   int64_t token = 0;
   // Number of chunks pushed into the delivery queue before this one.
   uint64_t push_number = 0;

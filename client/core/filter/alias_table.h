@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -59,7 +60,7 @@ class AliasTable {
 
  private:
   size_t aliases_max_;
-  int64_t token_ = -1;
+  int64_t token_ = std::numeric_limits<int64_t>::min();
   std::unordered_map<uint64_t, Original> originals_;
   // Identities of originals_, the oldest first.
   std::deque<uint64_t> order_;

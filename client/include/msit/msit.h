@@ -152,18 +152,23 @@ typedef enum msit_if_exists {
   // msit_open fails with REFUSED.
   MSIT_IF_EXISTS_FAIL = 1,
   // The client adds to them, from the token after the last one of the run on:
-  // the same for all ranks of a launch, unless the host sets or uses a token
-  // before the daemon answers. For a job that continues after a restart. Where
+  // the same for all ranks of a launch, unless the host names a token before
+  // the daemon answers. Records of the current token that are made before the
+  // answer are moved along. For a job that continues after a restart. Where
   // the run already has a tensor, its first bytes stay, and
   // msit_counters.conflict_count counts records that came with other bytes.
   MSIT_IF_EXISTS_APPEND = 2,
   // The first rank of the launch, or one that is opened again, deletes the run
-  // and makes it again. msit_open waits while others stream into it.
+  // and makes it again. msit_open waits while others stream into it. It fails
+  // if another rank of the launch has been opened more often by then, and so
+  // has replaced the run with a later recording.
   MSIT_IF_EXISTS_REPLACE = 3,
   // The launch gets a run of its own, the same for all its ranks: `run` if that
-  // holds nothing of another launch, else `run-2`, `run-3`, and so on, the next
-  // one if a rank is opened again. msit_run_name returns its name. Each daemon
-  // chooses by itself: if ranks stream to several, name the run of each launch.
+  // holds nothing of another launch, else `run-2`, `run-3`, and so on. Ranks
+  // that are opened again get the next one, the same for all that are opened
+  // equally often in their processes. msit_run_name returns its name. Each
+  // daemon chooses by itself: if ranks stream to several, name the run of each
+  // launch.
   MSIT_IF_EXISTS_NEW = 4
 } msit_if_exists;
 

@@ -116,14 +116,18 @@ class Client(OpenOnce, Documents):
             resumes after a broken connection does not count as another. `fail`
             raises. `append` adds to them, as a restarted job wants: tokens
             continue after the last one of the run, the same for all ranks of a
-            launch, unless the program sets a token before the daemon answers.
+            launch, unless the program names a token before the daemon answers.
+            What is recorded before the answer moves along.
             Where the run already has a tensor, its first bytes stay; the logger
             `msitd` says so once, and `Counters.conflict_count` counts later
             records with other bytes.
             `replace` deletes the run and makes it again: the first rank of a
             launch does, and a rank that is opened again. `new` gives the launch
             a run of its own, the same for all its ranks: `run-2` and so on, the
-            next one if a rank is opened again; see `Client.run`. Each
+            next one if a rank is opened again; see `Client.run`. The second
+            recordings of all ranks belong together, like the third ones; with
+            `replace`, a rank is refused if another one has replaced the run
+            with a later recording. Each
             daemon chooses by itself: if ranks stream to several daemons, give
             the launch a run name of its own. If a client of this process for
             the same rank of the run is still open, `fail` raises at once and

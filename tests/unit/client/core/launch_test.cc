@@ -5,10 +5,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "protos/base/limits.h"
+#include "protos/base/recording_job.h"
 #include "protos/base/stream_id.h"
 #include "tests/unit/client/core/client_fixture.h"
 
@@ -88,9 +93,195 @@ TEST_F(LaunchTest, RanksHaveWhatTheirLauncherSays) {
   EXPECT_LE(LaunchOf(2).size(), kJobBytesMax);
 }
 
+TEST_F(LaunchTest, RecordingsOfARankOfARunAreNumbered) {
+  const RecordedRank rank = {.endpoint = "/run/msitd", .launch = "J",
+                             .run = "numbered"};
+  EXPECT_EQ(NextRecording(rank), 1u);
+  EXPECT_EQ(NextRecording(rank), 1u);
+  CountRecording(rank, 1);
+  EXPECT_EQ(NextRecording(rank), 2u);
+  std::vector<RecordedRank> others(4, rank);
+  others[0].endpoint = "node2:7741";
+  others[1].launch = "K";
+  others[2].run = "another";
+  others[3].rank = 1;
+  for (const RecordedRank& other : others) EXPECT_EQ(NextRecording(other), 1u);
+  CountRecording(rank, 2);
+  // Opened at the same time as the one before.
+  CountRecording(rank, 1);
+  EXPECT_EQ(NextRecording(rank), 3u);
+  EXPECT_EQ(InChild([&] { return NextRecording(rank); }), 1u);
+}
+
+TEST_F(LaunchTest, JobNamesLaunchAndRecording) {
+  EXPECT_EQ(JobOf("J", 1), "J");
+  EXPECT_EQ(JobOf("J", 12), "J / recording 12");
+  const RecordingJob job = ParseRecordingJob(JobOf("J", 12));
+  EXPECT_EQ(job.launch, "J");
+  EXPECT_EQ(job.number, 12u);
+  for (const char* const text :
+       {"J", "J / recording ", "J / recording 1", "J / recording 02",
+        "J / recording 2x", "J / recording 99999999999"}) {
+    EXPECT_EQ(ParseRecordingJob(text).launch, text);
+    EXPECT_EQ(ParseRecordingJob(text).number, 1u);
+  }
+  const std::string long_name(kJobBytesMax, 'x');
+  const std::string last = JobOf(long_name, kRecordingNumberMax);
+  EXPECT_LE(last.size(), kJobBytesMax);
+  EXPECT_EQ(ParseRecordingJob(last).number, kRecordingNumberMax);
+  EXPECT_EQ(ParseRecordingJob(last).launch, JobOf(long_name, 1));
+}
+
 using RunOfClientTest = ClientTest;
 
+TEST_F(RunOfClientTest, JobSaysWhichRecordingOfTheRankItIs) {
+  options_.run = "recorded again";
+  options_.job = "launch";
+  // A client that the daemon refuses does not count.
+  daemon_.RefuseOpening(StreamEnd::kRefused, "no");
+  EXPECT_FALSE(Open().ok());
+  daemon_.AcceptOpening();
+  ASSERT_TRUE(Open().ok());
+  client_.reset();
+  ASSERT_TRUE(Open().ok());
+  daemon_.Break(StreamEnd::kLost, "gone");
+  ASSERT_TRUE(Record("op", 8).ok());
+  ASSERT_TRUE(client_->Flush(kLong).ok());
+  client_.reset();
+  daemon_.Wipe();
+  options_.rank = 0;
+  ASSERT_TRUE(Open().ok());
+  std::vector<std::string> jobs;
+  for (const auto& opening : daemon_.openings()) jobs.push_back(opening.job);
+  EXPECT_EQ(jobs, (std::vector<std::string>{
+                      "launch", "launch", "launch / recording 2",
+                      "launch / recording 2", "launch"}));
+}
+
+TEST_F(RunOfClientTest, RecordingThatWasReplacedBeforeItBeganCounts) {
+  options_.run = "replaced";
+  options_.job = "launch";
+  options_.open_timeout = std::chrono::milliseconds(100);
+  daemon_.RefuseOpening(StreamEnd::kLost, "ALREADY_EXISTS: no [RANK_BUSY]");
+  EXPECT_FALSE(Open().ok());
+  daemon_.RefuseOpening(StreamEnd::kLost, "ALREADY_EXISTS: no [RUN_EXISTS]");
+  EXPECT_FALSE(Open().ok());
+  EXPECT_EQ(daemon_.openings().back().job, "launch");
+  daemon_.AcceptOpening();
+  ASSERT_TRUE(Open().ok());
+  EXPECT_EQ(daemon_.openings().back().job, "launch / recording 2");
+}
+
+// What is recorded before the first answer counts from the token that it names.
+class AppendBeforeAnswerTest : public ClientTest {
+ protected:
+  void OpenWithoutAnswer() {
+    options_.if_exists = IfExists::kAppend;
+    options_.open_timeout = microseconds(0);
+    daemon_.RefuseOpening(StreamEnd::kLost, "not yet");
+    daemon_.SetFirstToken(5);
+    ASSERT_TRUE(Open().ok());
+  }
+
+  Status RecordAs(int64_t token, const std::string& op, uint64_t identity = 0) {
+    const std::vector<std::byte> data(8);
+    const int64_t dims[] = {8};
+    TensorView tensor;
+    tensor.op = op;
+    tensor.io = Io::kOutput;
+    tensor.dtype = DType::kUint8;
+    tensor.dims = dims;
+    tensor.data = data.data();
+    tensor.token = token;
+    tensor.identity = identity;
+    return client_->Record(tensor);
+  }
+
+  // The tokens that arrived, by op.
+  std::map<std::string, int64_t> Tokens() {
+    daemon_.AcceptOpening();
+    EXPECT_TRUE(client_->Flush(kLong).ok());
+    std::map<std::string, int64_t> out;
+    for (const Arrived& record : Arrivals()) {
+      out.emplace(record.key.op, record.key.token);
+    }
+    return out;
+  }
+  using OpTokens = std::map<std::string, int64_t>;
+};
+
+TEST_F(AppendBeforeAnswerTest, TokensMoveWithTheAnswer) {
+  OpenWithoutAnswer();
+  ASSERT_TRUE(Record("a", 8).ok());
+  ASSERT_TRUE(Record("large", 2 * kPartBytes).ok());
+  EXPECT_EQ(client_->NextToken(), 1);
+  ASSERT_TRUE(RecordAs(MSIT_TOKEN_CURRENT, "b", 7).ok());
+  ASSERT_TRUE(RecordAs(MSIT_TOKEN_CURRENT, "b again", 7).ok());
+  const OpTokens tokens = Tokens();
+  EXPECT_EQ(tokens,
+            (OpTokens{{"a", 5}, {"large", 5}, {"b", 6}, {"b again", 6}}));
+  EXPECT_EQ(client_->token(), 6);
+  EXPECT_EQ(client_->NextToken(), 7);
+  ASSERT_TRUE(Record("c", 8).ok());
+  ASSERT_TRUE(RecordAs(7, "d").ok());
+  ASSERT_TRUE(RecordAs(2, "below").ok());
+  EXPECT_TRUE(daemon_.WaitForTokenEnd(8));
+  const OpTokens later = Tokens();
+  EXPECT_EQ(later.at("c"), 7);
+  EXPECT_EQ(later.at("d"), 7);
+  EXPECT_EQ(later.at("below"), 2);
+  EXPECT_EQ(client_->counters().aliased_count, 1u);
+}
+
+TEST_F(AppendBeforeAnswerTest, TokensOfTheHostStay) {
+  OpenWithoutAnswer();
+  ASSERT_TRUE(Record("a", 8).ok());
+  ASSERT_TRUE(RecordAs(3, "b").ok());
+  EXPECT_EQ(Tokens(), (OpTokens{{"a", 0}, {"b", 3}}));
+  EXPECT_EQ(client_->token(), 0);
+}
+
+TEST_F(AppendBeforeAnswerTest, TokenThatTheHostSetStays) {
+  OpenWithoutAnswer();
+  ASSERT_TRUE(client_->SetToken(2).ok());
+  ASSERT_TRUE(Record("a", 8).ok());
+  EXPECT_EQ(Tokens(), (OpTokens{{"a", 2}}));
+}
+
+TEST_F(AppendBeforeAnswerTest, ReservationMovesToo) {
+  OpenWithoutAnswer();
+  const int64_t dims[] = {8};
+  TensorView tensor;
+  tensor.op = "late";
+  tensor.io = Io::kOutput;
+  tensor.dtype = DType::kUint8;
+  tensor.dims = dims;
+  tensor.comes_later = true;
+  std::unique_ptr<Reservation> reservation;
+  ASSERT_TRUE(client_->Reserve(tensor, &reservation).ok());
+  ASSERT_NE(reservation, nullptr);
+  daemon_.AcceptOpening();
+  ASSERT_TRUE(daemon_.WaitForReports(1));
+  EXPECT_EQ(client_->token(), 5);
+  std::ranges::fill(reservation->parts.front().bytes, std::byte{9});
+  ASSERT_TRUE(client_->Publish(*reservation, true).ok());
+  EXPECT_EQ(Tokens(), (OpTokens{{"late", 5}}));
+}
+
+TEST_F(AppendBeforeAnswerTest, CallsAreNumberedAcrossTheAnswer) {
+  OpenWithoutAnswer();
+  int32_t call = -1;
+  ASSERT_TRUE(client_->BeginCall(MSIT_TOKEN_CURRENT, "op", &call).ok());
+  EXPECT_EQ(call, 0);
+  daemon_.AcceptOpening();
+  ASSERT_TRUE(daemon_.WaitForReports(1));
+  EXPECT_EQ(client_->token(), 5);
+  ASSERT_TRUE(client_->BeginCall(5, "op", &call).ok());
+  EXPECT_EQ(call, 1);
+}
+
 TEST_F(RunOfClientTest, ChunksNameTheRunThatTheDaemonGives) {
+  options_.run = "renamed";
   options_.if_exists = IfExists::kNew;
   options_.job = "launch";
   daemon_.RenameRun("run-2");
@@ -104,7 +295,7 @@ TEST_F(RunOfClientTest, ChunksNameTheRunThatTheDaemonGives) {
   ASSERT_TRUE(client_->Flush(kLong).ok());
   const auto openings = daemon_.openings();
   ASSERT_EQ(openings.size(), 2u);
-  EXPECT_EQ(openings[0].run, "run");
+  EXPECT_EQ(openings[0].run, "renamed");
   EXPECT_EQ(openings[0].if_exists, IfExists::kNew);
   EXPECT_EQ(openings[0].job, "launch");
   // It has its run; another one would be a third.
