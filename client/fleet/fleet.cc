@@ -13,6 +13,7 @@
 #include "client/fleet/comparison_plan.h"
 #include "client/fleet/merge.h"
 #include "client/fleet/node.h"
+#include "client/fleet/rank_contents.h"
 #include "client/fleet/rank_set.h"
 #include "client/query/connection.h"
 #include "client/text/text.h"
@@ -196,17 +197,24 @@ void Fleet::DropRepeated(const Requests& requests,
   });
 }
 
-void Fleet::NoteHeld(const Node& node, const Message& request,
-                     const Message& answer) {
+std::string Fleet::NoteHeld(const Node& node, const Message& request,
+                            const Message& answer) {
   const std::optional<RankSet> held = HeldOf(answer);
-  if (!held.has_value()) return;
+  if (!held.has_value()) return "";
   std::string run = TextField(request, "run");
   if (run.empty()) run = TextField(answer, "name");
   auto& by_node = held_[run];
   by_node[node.name] = by_node[node.name].Union(*held);
+  return run;
+}
+
+void Fleet::TellOfDoubles(const Node& node, const std::string& run) {
+  if (run.empty()) return;
+  const auto& by_node = held_[run];
+  const RankSet& held = by_node.at(node.name);
   for (const auto& [other, ranks] : by_node) {
     if (other == node.name) continue;
-    const RankSet both = ranks.Intersection(by_node[node.name]);
+    const RankSet both = ranks.Intersection(held);
     if (both.empty()) continue;
     const auto [first, second] = std::minmax(other, node.name);
     TellOnce(Printable(fmt::format(
@@ -259,6 +267,63 @@ Outcome Fleet::FindShares(const std::string& run, RunShares& out) {
   return {};
 }
 
+Outcome Fleet::FindSplits(const std::string& run, RunShares& shares) {
+  RankSet seen;
+  RankSet repeated;
+  for (const RankSet& held : shares.held) {
+    repeated = repeated.Union(seen.Intersection(held));
+    seen = seen.Union(held);
+  }
+  if (repeated.empty()) return {};
+  Requests requests(nodes_.size());
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const RankSet asked = shares.held[i].Intersection(repeated);
+    if (asked.empty()) continue;
+    auto request = std::make_unique<v1::ListDigestsRequest>();
+    request->set_run(run);
+    request->set_run_id(shares.ids[i]);
+    const std::vector<int32_t> ranks = asked.Ranks(kContentRanksMax);
+    request->mutable_filter()->mutable_ranks()->Assign(ranks.begin(),
+                                                       ranks.end());
+    requests[i] = std::move(request);
+  }
+  std::vector<Answer> answers =
+      AskNodes(MakeRankContentsCall(), requests,
+               v1::ListDigestsResponse::default_instance());
+  RankContents contents;
+  for (const Answer& answer : answers) {
+    if (answer.outcome.exit_code == kExitInterrupted) return answer.outcome;
+    // What a node cannot say may be anything.
+    contents.Add(
+        shares.held[answer.node].Intersection(repeated),
+        answer.outcome.ok()
+            ? static_cast<const v1::ListDigestsResponse&>(*answer.message)
+            : v1::ListDigestsResponse::default_instance());
+  }
+  shares.split = contents.Different();
+  if (shares.split.empty()) return {};
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    requests[i].reset();
+    if (!shares.has[i]) continue;
+    auto request = std::make_unique<v1::DescribeRunRequest>();
+    request->set_run(run);
+    request->set_run_id(shares.ids[i]);
+    request->set_detail(v1::DescribeRunRequest::PLACEMENTS);
+    requests[i] = std::move(request);
+  }
+  answers = AskNodes(MakePlacementsCall(), requests,
+                     v1::DescribeRunResponse::default_instance());
+  for (const Answer& answer : answers) {
+    if (answer.outcome.exit_code == kExitInterrupted) return answer.outcome;
+    const auto& about =
+        static_cast<const v1::DescribeRunResponse&>(*answer.message);
+    if (!answer.outcome.ok() || !about.placements().empty()) {
+      shares.has_placements = true;
+    }
+  }
+  return {};
+}
+
 std::vector<RankSet> Fleet::KnownRanks(const std::string& run) {
   std::vector<RankSet> out(nodes_.size());
   if (!held_.contains(run)) {
@@ -293,6 +358,8 @@ Outcome Fleet::PlanComparison(const Message& request, Requests& requests) {
   MSITCTL_RETURN_IF_FAILED(FindShares(asked.golden_run(), golden));
   MSITCTL_RETURN_IF_FAILED(FindShares(asked.target_run(), target));
   PassOn(golden);
+  MSITCTL_RETURN_IF_FAILED(FindSplits(asked.golden_run(), golden));
+  MSITCTL_RETURN_IF_FAILED(FindSplits(asked.target_run(), target));
   std::vector<std::string> names;
   for (const auto& node : nodes_) names.push_back(node->name);
   NodeComparisons split;
@@ -313,9 +380,67 @@ Outcome Fleet::PlanComparison(const Message& request, Requests& requests) {
   }
   TellApart(asked.golden_run(), golden, asked.target_run(), target);
   TellApart(asked.target_run(), target, asked.golden_run(), golden);
+  if (!AreRanksAlike(asked.matching())) {
+    for (const auto& node : nodes_) {
+      for (const std::string& run : {asked.golden_run(), asked.target_run()}) {
+        if (held_[run].contains(node->name)) TellOfDoubles(*node, run);
+      }
+    }
+  }
+  TellOfSplits(asked, names, golden, target);
+  TellOfAbsentRanks(asked, golden, target);
   is_uncovered_ =
       !split.golden_uncovered.empty() || !split.target_uncovered.empty();
   return {};
+}
+
+void Fleet::TellOfSplits(const v1::Comparison& asked,
+                         const std::vector<std::string>& nodes,
+                         const RunShares& golden, const RunShares& target) {
+  for (const auto& [run, shares] : {std::pair(&asked.golden_run(), &golden),
+                                    std::pair(&asked.target_run(), &target)}) {
+    if (shares->split.empty()) continue;
+    TellOnce(Printable(fmt::format("partial: {}: not compared",
+                                   SplitText(*run, *shares, nodes))));
+  }
+}
+
+void Fleet::TellOfAbsentRanks(const v1::Comparison& asked,
+                              const RunShares& golden,
+                              const RunShares& target) {
+  RankSet::Ranges named;
+  for (const int32_t rank : asked.filter().ranks()) {
+    v1::RankRange& range = *named.Add();
+    range.set_first(rank);
+    range.set_last(rank);
+  }
+  const RankSet absent =
+      RankSet(named).Minus(golden.AllHeld()).Minus(target.AllHeld());
+  if (absent.empty()) return;
+  TellOnce(Printable(fmt::format("note: no node has rank{} {} of run {} or {}",
+                                 absent.size() == 1 ? "" : "s", absent.Text(),
+                                 asked.golden_run(), asked.target_run())));
+}
+
+void Fleet::TellOfSpreadRows(const std::vector<Part>& parts,
+                             const v1::Comparison& all) {
+  if (all.for_want_of_ranks_count() == 0) return;
+  const RankSet golden(all.golden_ranks().ranks_held());
+  const RankSet target(all.target_ranks().ranks_held());
+  const bool are_spread =
+      std::any_of(parts.begin(), parts.end(), [&](const Part& part) {
+        const auto& one = static_cast<const v1::Comparison&>(*part.message);
+        return !RankSet(one.golden_ranks().ranks_lacking())
+                    .Intersection(golden)
+                    .empty() ||
+               !RankSet(one.target_ranks().ranks_lacking())
+                    .Intersection(target)
+                    .empty();
+      });
+  if (!are_spread) return;
+  TellOnce(
+      "partial: rows that need ranks of several nodes were not compared; with "
+      "--at NODE one of them reads the others");
 }
 
 void Fleet::TellApart(const std::string& run, const RunShares& shares,
@@ -429,7 +554,7 @@ Outcome Fleet::Ask(const NodeCall& call, const Message& request,
   std::vector<Part> parts;
   for (const Answer& answer : answers) {
     const Node& node = *nodes_[answer.node];
-    NoteHeld(node, request, *answer.message);
+    TellOfDoubles(node, NoteHeld(node, request, *answer.message));
     parts.push_back({answer.message.get(), node.name});
   }
   std::vector<RankSet> golden;
@@ -446,11 +571,12 @@ Outcome Fleet::Ask(const NodeCall& call, const Message& request,
     }
   }
   std::vector<std::string> notes;
-  Merge(std::move(parts), response, notes);
+  Merge(parts, response, notes);
   for (const std::string& note : notes) TellOnce("note: " + note);
-  if ((has_failed() || is_uncovered_) &&
-      response.GetDescriptor() == v1::Comparison::descriptor()) {
-    auto& comparison = static_cast<v1::Comparison&>(response);
+  if (response.GetDescriptor() != v1::Comparison::descriptor()) return {};
+  auto& comparison = static_cast<v1::Comparison&>(response);
+  TellOfSpreadRows(parts, comparison);
+  if (has_failed() || is_uncovered_) {
     comparison.set_partial(true);
     comparison.set_may_diverge_before(comparison.has_first_divergence());
   }

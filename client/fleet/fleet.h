@@ -13,10 +13,15 @@
 
 #include "client/query/fanout.h"
 
+namespace msitd::v1 {
+class Comparison;
+}  // namespace msitd::v1
+
 namespace msitd::ctl {
 
 struct ConnectionOptions;
 class Interrupts;
+struct Part;
 class RankSet;
 struct RunShares;
 
@@ -84,12 +89,24 @@ class Fleet : public Fanout {
   std::string SourceOf(const RunShares& shares) const;
   static std::string IdsOf(const RunShares& shares);
   Outcome FindShares(const std::string& run, RunShares& out);
+  // Finds the ranks of which nodes hold different records.
+  Outcome FindSplits(const std::string& run, RunShares& shares);
   // The ranks of a run by node, as far as the nodes have said so; asks them if
   // they have not. Empty for a run that is gone.
   std::vector<RankSet> KnownRanks(const std::string& run);
   // Reports ranks of a run that lie on nodes that cannot compare them.
   void TellApart(const std::string& run, const RunShares& shares,
                  const std::string& other_run, const RunShares& others);
+  // Reports ranks of both runs that no node can compare.
+  void TellOfSplits(const v1::Comparison& asked,
+                    const std::vector<std::string>& nodes,
+                    const RunShares& golden, const RunShares& target);
+  // Reports ranks that were asked for and that no node has.
+  void TellOfAbsentRanks(const v1::Comparison& asked, const RunShares& golden,
+                         const RunShares& target);
+  // Reports rows that no node could compare because their ranks are on several.
+  void TellOfSpreadRows(const std::vector<Part>& parts,
+                        const v1::Comparison& all);
 
   // Has the next address of a daemon stand for one that has failed since.
   void PassOn(RunShares& shares) const;
@@ -110,9 +127,12 @@ class Fleet : public Fanout {
                     const std::vector<std::unique_ptr<Rows>>& lists, bool joins,
                     std::unique_ptr<Message>& out);
   void Fail(Node& node, const Outcome& outcome);
-  // Remembers which ranks a node says it holds.
-  void NoteHeld(const Node& node, const Message& request,
-                const Message& answer);
+  // Remembers which ranks of a run a node holds. Returns the run; empty if the
+  // answer does not report ranks.
+  std::string NoteHeld(const Node& node, const Message& request,
+                       const Message& answer);
+  // Reports the ranks of a run that both this node and another one hold.
+  void TellOfDoubles(const Node& node, const std::string& run);
   void TellOnce(const std::string& line);
 
   std::vector<std::unique_ptr<Node>> nodes_;

@@ -126,7 +126,7 @@ Outcome Fleet::ForEachRow(const List& list, Message& response) {
   std::vector<Part> firsts;
   for (const Answer& answer : answers) {
     const Node& node = *nodes_[answer.node];
-    NoteHeld(node, list.request, *answer.message);
+    TellOfDoubles(node, NoteHeld(node, list.request, *answer.message));
     firsts.push_back({answer.message.get(), node.name});
   }
   std::vector<std::string> notes;
@@ -181,7 +181,9 @@ Outcome Fleet::TakeLeast(const List& list,
   for (Rows* rows : least) {
     Outcome ignored;
     const Message* row = rows->Peek(ignored, [](const Message&) {});
-    if (joins) NoteHeld(rows->node(), *out, *row);
+    if (joins) {
+      TellOfDoubles(rows->node(), NoteHeld(rows->node(), *out, *row));
+    }
     parts.push_back({row, rows->node().name});
   }
   if (joins) {

@@ -268,7 +268,27 @@ bool IsPartial(const v1::Comparison& comparison) {
   return comparison.golden_ranks().partial() ||
          comparison.target_ranks().partial() ||
          comparison.has_golden_losses() || comparison.has_target_losses() ||
-         comparison.not_compared_count() > 0;
+         comparison.not_compared_count() > 0 ||
+         // Another node may hold the missing ranks, but nothing was compared
+         // with what it holds.
+         comparison.for_want_of_ranks_count() > 0;
+}
+
+// Whether something that is missing may precede the first divergence. `may_part`
+// says so of what one node has compared; another one may hold what that one
+// lacks.
+bool MayDivergeBefore(const v1::Comparison& all, bool may_part) {
+  if (!all.has_first_divergence()) return false;
+  // Nobody knows at which token a record was lost.
+  if (all.has_golden_losses() || all.has_target_losses()) return true;
+  if (all.has_first_not_compared() &&
+      all.first_not_compared().token() <= all.first_divergence().token()) {
+    return true;
+  }
+  const bool lacks_ranks = all.golden_ranks().partial() ||
+                           all.target_ranks().partial() ||
+                           all.for_want_of_ranks_count() > 0;
+  return may_part && lacks_ranks;
 }
 
 void MergeRanks(const v1::RunRanks& from, v1::RunRanks& to) {
@@ -392,7 +412,7 @@ void MergeComparisons(const std::vector<Part>& parts, v1::Comparison& out) {
   MergeFilterRanks(all, out);
   MergeDivergences(all, out);
   out.set_partial(IsPartial(out));
-  out.set_may_diverge_before(out.may_diverge_before() && out.partial());
+  out.set_may_diverge_before(MayDivergeBefore(out, out.may_diverge_before()));
   out.set_name(JoinNames(names));
 }
 

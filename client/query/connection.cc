@@ -128,6 +128,7 @@ Outcome Connection::OpenChannel() {
             v1::ComparisonService::NewStub(channel_),
             v1::CaptureService::NewStub(channel_),
             v1::NodeService::NewStub(channel_),
+            v1::RunReaderService::NewStub(channel_),
             v1::ArchiveService::NewStub(channel_)};
   return {};
 }

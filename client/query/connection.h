@@ -20,6 +20,7 @@
 #include "msitd/v1/capture_service.grpc.pb.h"
 #include "msitd/v1/comparison_service.grpc.pb.h"
 #include "msitd/v1/node_service.grpc.pb.h"
+#include "msitd/v1/run_reader_service.grpc.pb.h"
 #include "msitd/v1/run_service.grpc.pb.h"
 #include "msitd/v1/tensor_service.grpc.pb.h"
 
@@ -180,6 +181,7 @@ class Connection {
              std::unique_ptr<v1::ComparisonService::Stub>,
              std::unique_ptr<v1::CaptureService::Stub>,
              std::unique_ptr<v1::NodeService::Stub>,
+             std::unique_ptr<v1::RunReaderService::Stub>,
              std::unique_ptr<v1::ArchiveService::Stub>>
       stubs_;
 };

@@ -14,7 +14,9 @@ Conclusion ConclusionOf(const v1::Comparison& comparison, bool allows_partial) {
   if (not_compared > 0 && not_compared == RowCountOf(comparison)) {
     return Conclusion::kFail;
   }
-  if (comparison.partial() && !allows_partial) return Conclusion::kPartial;
+  const bool is_partial =
+      comparison.partial() || comparison.for_want_of_ranks_count() > 0;
+  if (is_partial && !allows_partial) return Conclusion::kPartial;
   return comparison.pass_count() > 0 ? Conclusion::kPass : Conclusion::kFail;
 }
 

@@ -138,8 +138,11 @@ std::string MakerText(const v1::Maker& maker, bool may_diverge_before) {
   }
   std::string out = WhoText(maker, may_diverge_before) + PlaceText(maker.row());
   if (!maker.row().reason().empty()) out += ": " + maker.row().reason();
-  out += fmt::format("; error {:.3g} from {:.3g}", maker.output_error(),
-                     maker.input_error());
+  // Without a cause, the errors may not have been measured.
+  if (maker.kind() != v1::Maker::NOT_KNOWN || maker.output_error() != 0) {
+    out += fmt::format("; error {:.3g} from {:.3g}", maker.output_error(),
+                       maker.input_error());
+  }
   if (!maker.note().empty()) out += "; " + maker.note();
   if (maker.ranks_size() > 0) {
     out += fmt::format("; so {} {}",

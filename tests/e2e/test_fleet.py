@@ -389,6 +389,105 @@ def test_golden_run_on_every_node_is_counted_once(
     assert answer.get("partial", False) is False
 
 
+def record_tokens(daemon: Daemon, run: str, tokens: list[int]) -> None:
+    """Records a few tokens of the only rank of a run."""
+    records = [
+        Record("a", float32(float(token + 1)), [1], token=token, sequence=token)
+        for token in tokens
+    ]
+    write(daemon.channel(), run, [Chunk(run, records).pack()], world_size=1)
+
+
+@pytest.fixture
+def empty(new_daemon: Callable[[], Daemon]) -> list[Daemon]:
+    daemons = [new_daemon(), new_daemon()]
+    for daemon in daemons:
+        daemon.start()
+    return daemons
+
+
+def test_a_run_that_is_copied_to_every_node_is_compared_once(
+    empty: list[Daemon],
+) -> None:
+    for daemon in empty:
+        record_tokens(daemon, "g", [0, 1])
+        record_tokens(daemon, "t", [0, 1])
+    places = [socket_of(daemon) for daemon in empty]
+    answer = ask_json(places, "compare", "run", "g", "t")["comparison"]
+    assert answer["pass_count"] == "2"
+    assert "twice" not in ask(places, "compare", "run", "g", "t").stderr
+
+
+def test_shards_of_several_nodes_that_nobody_compared_are_no_pass(
+    empty: list[Daemon],
+) -> None:
+    for rank, daemon in enumerate(empty):
+        for run, value in (("g", 3.0), ("t", 3.0 + 10 * rank)):
+            records = [
+                Record("whole", float32(7.0), [1]),
+                Record(
+                    "shard", float32(value), [1], sequence=1, placement="0+2/1:S(0)"
+                ),
+            ]
+            chunk = Chunk(run, records, rank=rank).pack()
+            write(daemon.channel(), run, [chunk], rank=rank, world_size=2)
+    places = [socket_of(daemon) for daemon in empty]
+    result = ask(places, "compare", "run", "g", "t", expect=PARTIAL)
+    assert "PARTIAL" in result.stdout
+    assert "with --at NODE one of them reads the others" in result.stderr
+    name = ask_json(places, "compare", "list")["comparisons"][0]["name"]
+    ask(places, "compare", "get", name, expect=PARTIAL)
+
+
+@pytest.mark.parametrize("target", [[[0, 1], []], [[0, 1], [2, 3]], [[2, 3], [0, 1]]])
+def test_a_rank_whose_records_lie_on_two_nodes_is_not_compared(
+    empty: list[Daemon], target: list[list[int]]
+) -> None:
+    for daemon, golden_tokens, target_tokens in zip(
+        empty, ([0, 1], [2, 3]), target, strict=True
+    ):
+        record_tokens(daemon, "g", golden_tokens)
+        if target_tokens:
+            record_tokens(daemon, "t", target_tokens)
+    places = [socket_of(daemon) for daemon in empty]
+    result = ask(places, "compare", "run", "g", "t", expect=PARTIAL)
+    assert "nothing was compared" in result.stderr
+    assert "hold different records of rank 0 of run g" in result.stderr
+    assert "twice" not in result.stderr
+
+
+def test_other_ranks_than_that_on_two_nodes_are_compared(
+    empty: list[Daemon],
+) -> None:
+    for run in ("g", "t"):
+        record(empty[0], run, [0, 1])
+        record(empty[1], run, [2, 3])
+    # Rank 0 also has a token on the other node.
+    late = Record("a", float32(1.0), [1], token=7, sequence=99)
+    chunk = Chunk("g", [late]).pack()
+    write(empty[1].channel(), "g", [chunk], rank=0, world_size=WORLD)
+    places = [socket_of(daemon) for daemon in empty]
+    result = ask_json(places, "compare", "run", "g", "t", expect=PARTIAL)
+    comparison = result["comparison"]
+    assert comparison["pass_count"] == "12"
+    assert comparison["golden_ranks"]["ranks_lacking"] == [{"first": 0, "last": 0}]
+    # Each part says so, whoever reads it.
+    for daemon in empty:
+        daemon.ctl("compare", "get", "c-000001", expect=PARTIAL)
+    ask(places, "compare", "run", "g", "t", "--ranks", "1-3")
+
+
+def test_ranks_that_no_node_has_are_named(
+    endpoints: list[str], two: tuple[Daemon, Daemon], whole: Daemon
+) -> None:
+    # So that the nodes do not hold the same ranks of both runs.
+    record(two[0], "g", [2])
+    run = ("compare", "run", "g", "t", "--ranks", "7")
+    expected = whole.ctl(*run, expect=None)
+    result = ask(endpoints, *run, expect=expected.returncode)
+    assert "no node has rank 7 of run g or t" in result.stderr
+
+
 def test_comparison_with_a_node_that_is_gone_is_partial(
     endpoints: list[str], two: tuple[Daemon, Daemon]
 ) -> None:

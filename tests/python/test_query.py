@@ -528,6 +528,10 @@ def test_rows_are_chosen_by_the_daemon(
             {"unmatched_count": 1, "for_want_of_ranks_count": 1, "partial": True},
             "partial",
         ),
+        (
+            {"pass_count": 1, "unmatched_count": 1, "for_want_of_ranks_count": 1},
+            "partial",
+        ),
         ({"fail_count": 1, "partial": True}, "fail"),
     ],
 )

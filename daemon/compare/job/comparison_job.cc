@@ -265,6 +265,7 @@ void ComparisonJob::OnLosses(const RunLosses& golden, const RunLosses& target) {
     ToMessage(target, *working_.mutable_target_losses());
   }
   UpdatePartial();
+  UpdateMayDivergeBefore();
 }
 
 void ComparisonJob::UpdatePartial() {
@@ -275,11 +276,25 @@ void ComparisonJob::UpdatePartial() {
 }
 
 void ComparisonJob::OnFirstAbsent(std::optional<int64_t> token) {
-  // Not even what a rank does first is before what others do: they may have
-  // sent it.
+  first_absent_token_ = token;
+  UpdateMayDivergeBefore();
+}
+
+void ComparisonJob::UpdateMayDivergeBefore() {
+  const int64_t token = working_.first_divergence().token();
+  const bool is_rank_absent =
+      first_absent_token_.has_value() && *first_absent_token_ <= token;
+  // Nobody knows at which token a record was lost.
+  const bool are_records_lost =
+      working_.has_golden_losses() || working_.has_target_losses();
+  const bool is_row_not_compared =
+      working_.has_first_not_compared() &&
+      working_.first_not_compared().token() <= token;
+  // Within a token, not even what a rank does first is before what others do:
+  // they may have sent it.
   working_.set_may_diverge_before(
-      working_.has_first_divergence() && token.has_value() &&
-      *token <= working_.first_divergence().token());
+      working_.has_first_divergence() &&
+      (is_rank_absent || are_records_lost || is_row_not_compared));
 }
 
 void ComparisonJob::OnRead(uint64_t bytes) {

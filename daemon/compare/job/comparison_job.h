@@ -150,6 +150,8 @@ class ComparisonJob final : private ComparisonObserver {
 
   // Sets whether the comparison is about a part of the runs.
   void UpdatePartial();
+  // Sets whether something that is missing may precede the first divergence.
+  void UpdateMayDivergeBefore();
   // Stores the rows so far, then makes them visible. The first error stays.
   absl::Status Publish();
   absl::Status PublishIfDue();
@@ -180,6 +182,7 @@ class ComparisonJob final : private ComparisonObserver {
   std::optional<ComparisonEngine> engine_;
   v1::Comparison working_;
   int64_t golden_row_count_ = 0;
+  std::optional<int64_t> first_absent_token_;
   std::vector<std::string> pending_rows_;
   absl::Status publish_status_;
   Clock::time_point publish_time_{};

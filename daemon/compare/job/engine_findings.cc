@@ -55,6 +55,8 @@ void ComparisonEngine::FindMaker(const TensorGroup& group,
     if (!findings_.WantsMaker(row)) return;
     Findings::Failure failure;
     failure.maker.set_kind(v1::Maker::NOT_KNOWN);
+    // Without an op, it would mean that the order of the run is not known.
+    failure.maker.set_op(row.op());
     failure.maker.set_note(fmt::format(
         "this rank and token has more than {} tensors, so they are compared in "
         "parts, and what this one is made of is in an earlier part",

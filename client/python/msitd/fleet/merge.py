@@ -141,7 +141,7 @@ class Merge:
             if count > 0:
                 getattr(self._out, name).incomplete_count += count
                 self._out.partial = True
-        if header.not_compared_count > 0:
+        if header.not_compared_count > 0 or header.for_want_of_ranks_count > 0:
             self._out.partial = True
 
     def fail(self, order: CompareOrder, failure: Failure) -> None:
@@ -210,10 +210,26 @@ class Merge:
         out.layout_hints[:] = hints[:_TEXTS_MAX]
         out.idle_rules[:] = self._idle
         self._write_order(numbers)
-        # Which tokens absent ranks begin with is not known.
-        out.may_diverge_before = out.partial and out.HasField("first_divergence")
+        out.may_diverge_before = self._may_diverge_before()
         self._write_state()
         return out
+
+    def _may_diverge_before(self) -> bool:
+        """Whether something that is missing may precede the first divergence."""
+        out = self._out
+        if not out.HasField("first_divergence"):
+            return False
+        if (
+            out.HasField("first_not_compared")
+            and out.first_not_compared.token <= out.first_divergence.token
+        ):
+            return True
+        # At which token a record was lost, or an absent rank begins, is not known.
+        return bool(
+            out.golden_ranks.partial
+            or out.target_ranks.partial
+            or any(out.HasField(name) for name in _LOSSES)
+        )
 
     def failing_rows(self, numbers: Numbers) -> list[Any]:
         """Returns the rows that were kept, in order."""

@@ -436,6 +436,6 @@ class Comparison:
         proven = self.fail_count + self.unmatched_count - self.for_want_of_ranks_count
         if self.state != "done" or proven > 0:
             return "fail"
-        if self.partial:
+        if self.partial or self.for_want_of_ranks_count > 0:
             return "partial"
         return "pass" if self.pass_count > 0 else "fail"

@@ -490,7 +490,13 @@ class Fleet:
             golden_source=golden_source,
             target_source=target_source,
         )
-        return done if is_whole else dataclasses.replace(done, partial=True)
+        if is_whole:
+            return done
+        return dataclasses.replace(
+            done,
+            partial=True,
+            may_diverge_before=done.first_divergence is not None,
+        )
 
     def _source_of(self, run: str, at: str) -> str:
         """Where a run lies, as the node that compares says it."""

@@ -78,6 +78,34 @@ TEST(MergeComparisonsTest, WhatWasNotCheckedMakesTheWholePartial) {
   EXPECT_EQ(all.first_not_compared().rank(), 1);
 }
 
+TEST(MergeComparisonsTest, RowsForLackOfRanksMakeTheWholePartial) {
+  // Each node lacks the ranks that the other one holds.
+  v1::Comparison parts[] = {OfRank(0), OfRank(1)};
+  for (v1::Comparison& part : parts) {
+    part.set_pass_count(1);
+    part.set_unmatched_count(1);
+    part.set_for_want_of_ranks_count(1);
+  }
+  const v1::Comparison all = Merged(parts[0], parts[1]);
+  EXPECT_FALSE(all.golden_ranks().partial());
+  EXPECT_TRUE(all.partial());
+}
+
+TEST(MergeComparisonsTest, RecordsThatWereLostMayPrecedeTheFirstDivergence) {
+  v1::Comparison failing = OfRank(0);
+  *failing.mutable_first_divergence() = RowAt(2, 0, 0);
+  v1::Comparison other = OfRank(1);
+  EXPECT_FALSE(Merged(failing, other).may_diverge_before());
+  other.mutable_target_losses()->set_dropped_count(1);
+  EXPECT_TRUE(Merged(failing, other).may_diverge_before());
+  other.clear_target_losses();
+  other.set_not_compared_count(1);
+  *other.mutable_first_not_compared() = RowAt(3, 0, 1);
+  EXPECT_FALSE(Merged(failing, other).may_diverge_before());
+  *other.mutable_first_not_compared() = RowAt(2, 0, 1);
+  EXPECT_TRUE(Merged(failing, other).may_diverge_before());
+}
+
 TEST(MergeComparisonsTest, FirstDivergenceIsTheFirstOfAll) {
   v1::Comparison late = OfRank(0);
   *late.mutable_first_divergence() = RowAt(3, 0, 0);

@@ -11,6 +11,7 @@ namespace msitd::ctl {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 v1::ComparisonRow Row() {
@@ -98,6 +99,7 @@ TEST(MakerTextTest, ACauseThatIsNotKnownForOtherReasonsHasAnOp) {
   EXPECT_TRUE(HasOrder(comparison));
   EXPECT_THAT(FindingTexts(comparison)[1].text,
               StartsWith("not known: layers.2 output/0"));
+  EXPECT_THAT(FindingTexts(comparison)[1].text, Not(HasSubstr("error")));
 }
 
 }  // namespace

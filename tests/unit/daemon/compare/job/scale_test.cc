@@ -290,6 +290,9 @@ TEST(ScaleTest, TooManyTensorsOfOneRankAreComparedInWindows) {
   // What it is made of may be in the window before.
   ASSERT_EQ(observer.comparison.makers_size(), 1);
   EXPECT_EQ(observer.comparison.makers(0).kind(), v1::Maker::NOT_KNOWN);
+  // Without an op, readers take the order of the run for unknown.
+  EXPECT_EQ(observer.comparison.makers(0).op(),
+            fmt::format("op.{}", changed[0]));
   EXPECT_EQ(observer.comparison.not_compared_count(), 0);
 }
 
