@@ -126,6 +126,26 @@ def test_what_is_behind_a_wrong_module_can_be_given_the_right_result(
     assert failing("injected") == {f"root.{wrong}"}
 
 
+def test_a_wrong_module_is_recorded_as_it_is_when_the_model_gets_another_one() -> None:
+    record("golden", net())
+    model = net()
+    model.scale.factor = 1.25
+    with (
+        msitd.Client("injected") as client,
+        msitd.register_hook(model, client),
+        msitd.inject(
+            model, "golden", connection=query.connect(), client=client, what="outputs"
+        ) as injection,
+        torch.no_grad(),
+    ):
+        model.first.add_module("lazy", nn.Identity())
+        for batch in batches():
+            model(batch)
+    # The first layer twice, and the others.
+    assert injection.replaced_count == 3 * 5
+    assert failing("injected") == {"root.scale"}
+
+
 def test_results_of_the_model_itself_are_those_of_its_token() -> None:
     class Pair(nn.Module):
         def __init__(self) -> None:

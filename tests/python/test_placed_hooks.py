@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import msitd
+import numpy as np
 import pytest
 import torch
 from msitd._core.module.placed_hooks import ModuleHooks, PlacedHooks
@@ -207,3 +208,69 @@ def test_a_compiled_part_is_recorded_once_the_policy_asks_for_it(client, daemon)
     client.flush()
     inner = [r for r in daemon.records if r.op == "root.0.1" and r.io == "output"]
     assert [r.token for r in inner] == [2, 4]
+
+
+def triple(module, args, result):
+    return result * 3
+
+
+def outputs(daemon, op, token):
+    found = [r for r in daemon.records if (r.op, r.token) == (op, token)]
+    return [np.frombuffer(r.data, np.float32)[0] for r in found if r.io == "output"]
+
+
+def test_hooks_of_others_still_run_after_ours_when_a_module_is_added(client, daemon):
+    model = nn.Sequential(nn.Identity(), nn.Identity())
+    with msitd.register_hook(model, client, time="forward"):
+        for module in (model, model[0]):
+            module.register_forward_hook(triple)
+        model(torch.ones(1))
+        model.append(nn.Identity())
+        model(torch.ones(1))
+        # A module that others call by another path has another op.
+        model[0] = nn.Sequential(model[0])
+        model(torch.ones(1))
+    client.flush()
+    for token in (0, 1):
+        assert outputs(daemon, "root.0", token) == [1]
+    assert outputs(daemon, "root.0.0", 2) == [1]
+    assert outputs(daemon, "root.2", 1) == [3]
+    assert [outputs(daemon, "root", token) for token in range(3)] == [[3], [3], [3]]
+
+
+def test_a_module_without_hooks_gets_none_where_the_policy_asks_for_nothing(
+    placed, policy, model, calls
+):
+    hooks = placed()
+    hooks.follow(0)
+    added = nn.Identity()
+    hooks.add("c", added, ModuleHooks(calls.append, calls.append))
+    hooks.follow(1)
+    assert not added._forward_hooks
+
+
+def test_gradients_are_recorded_before_hooks_of_others_when_a_module_is_added(
+    client, daemon
+):
+    model = nn.Sequential(nn.Linear(1, 1, bias=False))
+    with msitd.register_hook(model, client, gradients=True, time="forward"):
+        model(torch.ones(1)).sum().backward()
+        model[0].weight.register_hook(lambda gradient: gradient * 3)
+        model.append(nn.Identity())
+        model(torch.ones(1)).sum().backward()
+        model[0] = nn.Sequential(model[0])
+        model(torch.ones(1)).sum().backward()
+        weight = model[0][0].weight
+        model[0] = nn.Linear(1, 1)
+        model(torch.ones(1)).sum().backward()
+    client.flush()
+    found = [r for r in daemon.records if r.io == "grad_weight"]
+    assert sorted((r.token, r.op, r.index) for r in found) == [
+        (0, "root.0", "weight"),
+        (1, "root.0", "weight"),
+        (2, "root.0.0", "weight"),
+        (3, "root.0", "bias"),
+        (3, "root.0", "weight"),
+    ]
+    assert {np.frombuffer(r.data, np.float32)[0] for r in found} == {1}
+    assert len(weight._backward_hooks) == 1

@@ -92,7 +92,7 @@ def test_hooks_that_were_left_on_are_not_unnoticed(caplog):
         # Hooks whose client is closed are taken away.
         first.close()
         with msitd.register_hook(model, third):
-            assert left._torch_handles == []
+            assert left._hooks == {}
         assert caplog.text == ""
 
 

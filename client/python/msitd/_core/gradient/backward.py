@@ -83,8 +83,8 @@ class Backward:
     def follow(self, model: torch.nn.Module) -> None:
         """Is told that the model has other modules now."""
         self._modules = self._modules_of(model)
-        # A parameter may have moved to another op. The next pass watches all again.
-        self._parameters.remove()
+        # A parameter may have moved to another op.
+        self._parameters.follow(model)
 
     def _modules_of(
         self, model: torch.nn.Module

@@ -137,6 +137,22 @@ class Parameters:
             return
         self._watched[key] = _Watched(hook, handle, parameter._cdata, places)
 
+    def follow(self, model: torch.nn.Module) -> None:
+        """Gives parameters the ops that they have now. Raises nothing.
+
+        A hook stays where it is among those of others. Parameters that have left the
+        model lose theirs, and the next pass watches those that are new.
+        """
+        places: dict[int, list[tuple[str, str]]] = {}
+        for parameter, op, name in self._named(model):
+            places.setdefault(id(parameter), []).append((op, name))
+        for key, watched in list(self._watched.items()):
+            if key in places:
+                watched.places[:] = places[key]
+            else:
+                watched.torch_handle.remove()
+                del self._watched[key]
+
     def remove(self) -> None:
         """Takes the hooks away."""
         for watched in list(self._watched.values()):

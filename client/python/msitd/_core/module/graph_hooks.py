@@ -25,17 +25,16 @@ class GraphHooks(Removable):
     _progress: Progress
     _skips: Skips
     _thread: Thread
-    _torch_handles: list[Any]
 
     @property
     def graph_gradients(self) -> GraphGradients | None:
         """See graphs.Recorder."""
-        is_there = self._backward is not None and self._torch_handles
+        is_there = self._backward is not None and self._hooks
         return self._backward.in_graphs if is_there else None
 
     def count_in_graph(self, op: str, reason: str) -> None:
         """See graphs.Recorder."""
-        if self._torch_handles:
+        if self._hooks:
             self._progress.begun.add(op)
             self._progress.uncalled.discard(op)
             self._skips.count(op, "", reason)
@@ -44,7 +43,7 @@ class GraphHooks(Removable):
         self, side: str, op: str, leaves: dict[str, Any], caller: Caller
     ) -> None:
         """See graphs.Recorder."""
-        if not self._torch_handles:
+        if not self._hooks:
             return
         # A graph that is made again for each change of the policy costs more.
         self._placed.stay()

@@ -122,7 +122,6 @@ class HookHandle(GraphHooks):
         self._input_side = self._leaves.side("input")
         self._output_side = self._leaves.side("output")
         self._has_told_of_graphs = False
-        self._torch_handles: list[Any] = []
         self._hooks: dict[str, ModuleHooks] = {}
         self._placed = PlacedHooks(client, tokens)
         self._no_forward = torch.nn.Module.forward
@@ -224,15 +223,12 @@ class HookHandle(GraphHooks):
         """
         optimizers.unwatch(self)
         hooked_models.leave(self._claim)
-        if not self._torch_handles:
+        if not self._hooks:
             return
         self._steps.end()
         self._unseen.report()
         if self._backward is not None:
             self._backward.remove()
-        for handle in self._torch_handles:
-            handle.remove()
-        self._torch_handles.clear()
         self._placed.remove()
         # They hold the handle.
         self._hooks.clear()
@@ -266,11 +262,18 @@ class HookHandle(GraphHooks):
                 self._identities(),
                 self._known_weights,
             )
-        outermost = {id(module) for module in outermost_modules(model, names)}
-        for path, module in names.named_modules(model):
-            self._hook_module(
-                module, op_of(path), module is model, id(module) in outermost
-            )
+        fixed = {id(model), *map(id, outermost_modules(model, names))}
+        modules = [(op_of(path), each) for path, each in names.named_modules(model)]
+        kept = self._placed.keep(
+            {id(each): (op, id(each) in fixed) for op, each in modules}
+        )
+        ops = {op for op, _ in modules}
+        for op in self._hooks.keys() - ops:
+            del self._hooks[op]
+        self._progress.uncalled.intersection_update(ops)
+        for op, module in modules:
+            if id(module) not in kept:
+                self._hook_module(module, op, module is model, id(module) in fixed)
         # Existing graphs do not know of the hooks.
         compiled.forget_graphs()
 
@@ -279,33 +282,24 @@ class HookHandle(GraphHooks):
         model = self._structure.changed()
         if model is None:
             return
-        for handle in self._torch_handles:
-            handle.remove()
-        self._torch_handles.clear()
-        self._placed.remove()
-        self._hooks.clear()
-        self._progress.uncalled.clear()
         self._hook_modules(model)
         self._progress.uncalled.difference_update(self._progress.begun)
         if self._backward is not None:
             self._backward.follow(model)
 
     def _hook_module(
-        self, module: torch.nn.Module, op: str, is_root: bool, is_outermost: bool
+        self, module: torch.nn.Module, op: str, is_root: bool, is_fixed: bool
     ) -> None:
         hooks = self._recording_hooks(op) if self._matches(op) else None
         if hooks is not None and fast_paths.may_have_one(module):
             self._keep_out_of_graphs(hooks)
             hooks = fast_paths.counting(hooks, op, self._skips, self._is_tracing)
-        if is_root or is_outermost:
+        if is_fixed:
             hooks = self._pass_hooks(op, weakref.ref(module), is_root, hooks)
         if hooks is None:
             return
         self._hooks[op] = hooks
-        if is_root or is_outermost:
-            self._torch_handles.extend(hooks.put_on(module))
-        else:
-            self._placed.add(op, module, hooks)
+        self._placed.add(op, module, hooks, is_fixed)
         # Containers have no forward.
         if type(module).forward is not self._no_forward and self._matches(op):
             self._progress.uncalled.add(op)

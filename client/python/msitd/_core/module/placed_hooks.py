@@ -1,11 +1,17 @@
-"""Puts hooks on those modules alone of which something is recorded."""
+"""Puts hooks on the modules of a model, and keeps them where they are among others.
+
+Hooks run in the order in which they were registered. If those of a module were removed
+and registered again, they would run after the hooks of others, and record a result that
+one of these has changed. So hooks stay on a module for as long as it keeps its op, and
+hooks that do come back take their old position.
+"""
 
 from __future__ import annotations
 
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -42,6 +48,8 @@ class _Place:
     op: str
     module: weakref.ref[torch.nn.Module]
     hooks: ModuleHooks
+    # Whether the capture policy leaves the hooks on.
+    is_fixed: bool = False
     # Empty while the hooks are off.
     handles: list[Any] = field(default_factory=list)
     # The hooks of others that ran before each of ours when they were taken off.
@@ -70,7 +78,7 @@ def _earlier_than(handle: Any) -> set[int]:
 
 
 class PlacedHooks:
-    """The hooks of the modules inside of a model.
+    """The hooks of the modules of a model.
 
     A module without hooks costs a forward nothing. So when a pass begins, the hooks
     of ops are put on or taken off as the capture policy has it from that token on.
@@ -86,17 +94,59 @@ class PlacedHooks:
         self._tokens = tokens
         self._lock = threading.Lock()
         self._places: list[_Place] = []
+        # By the id of a module: the place that it had before its op changed.
+        self._moved: dict[int, _Place] = {}
         # What the hooks were last put on for: the selection of the policy, and
         # whether the token is one of those to record.
         self._known: tuple[int, bool] | None = None
         self._must_stay = False
         self._is_paused = False
 
-    def add(self, op: str, module: torch.nn.Module, hooks: ModuleHooks) -> None:
-        """Puts the hooks of `op` on its module."""
-        place = _Place(op, weakref.ref(module), hooks)
-        place.put_on(module)
-        self._places.append(place)
+    def keep(self, wanted: Mapping[int, tuple[str, bool]]) -> set[int]:
+        """Takes the hooks off all modules except those that stay as they are.
+
+        Args:
+            wanted: The op of each module that the model has now, and whether its hooks
+                are fixed, by the id of the module.
+
+        Returns:
+            The ids of the modules whose hooks stay.
+        """
+        kept: list[_Place] = []
+        with self._lock:
+            self._moved.clear()
+            for place in self._places:
+                module = place.module()
+                if wanted.get(id(module)) == (place.op, place.is_fixed):
+                    kept.append(place)
+                    continue
+                self._set(place, False)
+                if module is not None:
+                    self._moved[id(module)] = place
+            self._places[:] = kept
+        return {id(place.module()) for place in kept}
+
+    def add(
+        self,
+        op: str,
+        module: torch.nn.Module,
+        hooks: ModuleHooks,
+        is_fixed: bool = False,
+    ) -> None:
+        """Puts the hooks of `op` on its module.
+
+        Args:
+            is_fixed: Whether they stay on, whatever the capture policy says.
+        """
+        place = _Place(op, weakref.ref(module), hooks, is_fixed)
+        with self._lock:
+            moved = self._moved.pop(id(module), None)
+            if moved is not None and moved.module() is module:
+                place.earlier = moved.earlier
+            place.put_on(module)
+            self._places.append(place)
+            # The policy may ask for nothing of it.
+            self._known = None
 
     def stay(self) -> None:
         """Leaves all hooks on from the next pass on.
@@ -126,7 +176,8 @@ class PlacedHooks:
             self._known = known
             has_new = False
             for place in self._places:
-                is_on = self._must_stay or (
+                is_always_on = self._must_stay or place.is_fixed
+                is_on = is_always_on or (
                     is_asked_for and self._native.selects(token, place.op, IO_ANY)
                 )
                 has_new |= self._set(place, is_on)
@@ -141,6 +192,7 @@ class PlacedHooks:
             for place in self._places:
                 self._set(place, False)
             self._places.clear()
+            self._moved.clear()
 
     @staticmethod
     def _set(place: _Place, is_on: bool) -> bool:
