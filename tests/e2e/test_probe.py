@@ -1173,6 +1173,57 @@ def test_a_daemon_that_ends_ends_no_program(
     other.stop()
 
 
+@pytest.mark.parametrize("level", ["L0", "debug"])
+def test_a_daemon_that_is_gone_delays_the_program_once(
+    level: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    # A record waits longer than a step, so that each of them is known by its time.
+    monkeypatch.setattr("msitd._core.daemon.face_client.LONG_S", 20.0)
+    monkeypatch.setattr("msitd.probe.step_writer._FLUSH_MAX_S", 1.5)
+    other = Daemon(tmp_path)
+    other.start()
+    monkeypatch.setenv("MSITD_ENDPOINT", f"unix:{other.socket_dir}")
+    debugger = debugger_of(level)
+    model = nn.Sequential(*[nn.Linear(512, 512) for _ in range(8)])
+
+    def seconds_of_a_step() -> float:
+        begin = time.monotonic()
+        debugger.start(model)
+        result = model(torch.ones(2048, 512))
+        if level == "debug":
+            for number in range(8):
+                debugger.save(result * number, "x", save_backward=False)
+        debugger.stop()
+        debugger.step()
+        return time.monotonic() - begin
+
+    with torch.no_grad():
+        plain = seconds_of_a_step()
+        other.kill()
+        # 32 MB a step are more than the buffer has room for.
+        waits = [seconds_of_a_step() - plain for _ in range(12)]
+        assert waits[0] > 1.0
+        assert sum(waits[1:]) < 1.5
+        assert "is not dumped" in caplog.text or "is not saved" in caplog.text
+        # A daemon that is there again is recorded into again.
+        other.start()
+        deadline = time.monotonic() + 30
+        last = ""
+        while not last:
+            assert time.monotonic() < deadline
+            last = f"step{debugger._step}"
+            seconds_of_a_step()
+            last = last if (Path("dump") / last).exists() else ""
+            time.sleep(0.1)
+        debuggers.forget_all()
+    made = [set(os.listdir(Path("dump") / step / "rank")) for step in ("step0", last)]
+    assert made[0] == made[1]
+    other.stop()
+
+
 SCRIPT = """
 import os, sys, signal, torch
 from msitd.probe import PrecisionDebugger

@@ -19,33 +19,77 @@ class Away:
         self.waits: list[float] = []
         self.is_away = True
         self.recorded_count = 0
+        self.acknowledged_count = 0
+        # What it acknowledges while it is waited for in vain.
+        self.progress = 0
 
     def flush(self, timeout: float) -> None:
         self.waits.append(timeout)
+        self.acknowledged_count += self.progress
         if self.is_away:
             raise TimeoutError("no answer in time")
 
     def counters(self) -> Any:
-        return SimpleNamespace(recorded_count=self.recorded_count)
+        return SimpleNamespace(
+            recorded_count=self.recorded_count,
+            acknowledged_count=self.acknowledged_count,
+        )
 
 
-def test_waits_are_short_after_one_in_vain() -> None:
+def flush_in_vain(patience: Patience, count: int) -> None:
+    for _ in range(count):
+        with pytest.raises(TimeoutError):
+            patience.flush()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A clock that stands still at its only element."""
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    return now
+
+
+def test_waits_after_one_in_vain_are_short_and_rare(clock: list[float]) -> None:
     client: Any = Away()
     patience = Patience(client, 60.0)
-    for _ in range(3):
-        with pytest.raises(TimeoutError):
-            patience.flush()
+    flush_in_vain(patience, 4)
+    assert client.waits == [60.0, SHORT_S, 0.0, 0.0]
+    assert patience.is_away
+    clock[0] += 30.0
+    flush_in_vain(patience, 2)
+    assert client.waits[4:] == [SHORT_S, 0.0]
+    # Other parts of the program know of it.
+    assert Patience(client, 5.0).is_away
+    assert not Patience(Away(), 5.0).is_away  # type: ignore[arg-type]
+
+
+def test_waits_are_long_again_after_an_acknowledgement(clock: list[float]) -> None:
+    client: Any = Away()
+    patience = Patience(client, 60.0)
+    flush_in_vain(patience, 3)
+    client.acknowledged_count += 1
+    assert not patience.is_away
+    flush_in_vain(patience, 2)
     client.is_away = False
     patience.flush()
+    assert not patience.is_away
     patience.flush()
-    assert client.waits == [60.0, SHORT_S, SHORT_S, SHORT_S, 60.0]
+    assert client.waits == [60.0, SHORT_S, 0.0, 60.0, SHORT_S, 0.0, 60.0]
     client.is_away = True
-    for _ in range(2):
-        with pytest.raises(TimeoutError):
-            patience.flush()
+    flush_in_vain(patience, 2)
     with pytest.raises(TimeoutError):
         patience.flush(is_last=True)
-    assert client.waits[5:] == [60.0, SHORT_S, 60.0]
+    assert client.waits[7:] == [60.0, SHORT_S, 60.0]
+
+
+def test_a_slow_daemon_is_not_away(clock: list[float]) -> None:
+    client: Any = Away()
+    client.progress = 1
+    patience = Patience(client, 60.0)
+    flush_in_vain(patience, 3)
+    assert not patience.is_away
+    assert client.waits == [60.0, 60.0, 60.0]
 
 
 def test_later_steps_of_the_probe_wait_shortly(tmp_path: Path) -> None:
@@ -61,7 +105,7 @@ def test_later_steps_of_the_probe_wait_shortly(tmp_path: Path) -> None:
         for _ in range(2):
             with pytest.raises(TimeoutError):
                 writer.write(step, "rank", settings)
-    assert client.waits == [60.0, *[SHORT_S] * 5]
+    assert client.waits == [60.0, SHORT_S, 0.0, 0.0, 0.0, 0.0]
     assert not writer.is_whole
     with pytest.raises(TimeoutError):
         writer.write_again()

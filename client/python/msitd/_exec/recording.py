@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msitd._core import openings, recorder
 from msitd._core.api.handle import ApiHandle, register_api
+from msitd._core.daemon.patience import LONG_S
 from msitd._core.daemon.ranks import rank_of_process
 from msitd._core.module.hooks import HookHandle
 from msitd._core.module.wrappers import AS_HELD, PLAIN
@@ -33,9 +34,6 @@ _FACES = ("msitd.llm", "msitd.probe")
 
 # The program's own finalizers, which may call a model, come before it.
 _END_PRIORITY = -100
-
-# The model waits for a slow daemon, as it would for a slow disk.
-_MAX_BLOCK_S = 600.0
 
 
 class _Models:
@@ -213,7 +211,7 @@ class _Models:
             world_size=world_size,
             if_exists="new",
             on_drop="warn",
-            max_block=_MAX_BLOCK_S,
+            max_block=LONG_S,
         )
         self._is_opening = False
         self._ends.callback(client.close)

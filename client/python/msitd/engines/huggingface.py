@@ -96,13 +96,17 @@ class _TrainingRecorder:
         """Puts hooks on. A training before this one may have ended by an exception."""
         self.end()
         world_size = int(args.world_size)
-        self._client = self._given or Client(
-            self._run,
-            int(args.process_index),
-            world_size,
-            if_exists="new",
-            job=next_job("huggingface", world_size),
-        )
+        if self._given is not None:
+            self._client = self._given
+        else:
+            with next_job("huggingface", world_size) as job:
+                self._client = Client(
+                    self._run,
+                    int(args.process_index),
+                    world_size,
+                    if_exists="new",
+                    job=job,
+                )
         self._client.token = step
         self._hooks = register_hook(model, self._client, time="step", **self._options)
 

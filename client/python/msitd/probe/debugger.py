@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msitd._core.api.custom_functions import CustomFunctions
+from msitd._core.daemon.lazy_opening import LazyOpening
 from msitd._core.guard import Failures
 from msitd.probe import loaders
 from msitd.probe.loading import Loading
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("msitd")
 
 _failures = Failures("the changed file of settings is not followed")
+_save_failures = Failures("a value is not saved")
+_step_failures = Failures("a step is not dumped")
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -108,7 +111,7 @@ class PrecisionDebugger:
             self._models, self._is_list = models_of(given.model)
         self._step = 0
         self._place: Place | None = None
-        self._recording: Recording | None = None
+        self._opening = LazyOpening(self._make_recording)
         self._writer: StepWriter | None = None
         self._saver: Saver | None = None
         self._window: TokenWindow | None = None
@@ -179,6 +182,10 @@ class PrecisionDebugger:
             if not self._find_place(rank_id):
                 return
             recording = self._open()
+            if recording.is_daemon_away:
+                self._pause()
+                _step_failures.count(_away())
+                return
             recording.listener.rows = rows
             if settings.has_modules:
                 recording.watch_models(self._models, self._is_list)
@@ -226,6 +233,9 @@ class PrecisionDebugger:
     def save(self, variable: Any, name: str, save_backward: bool = True) -> None:
         """Dumps a value of the program, at level debug, inside of `start` or not.
 
+        What cannot be dumped, for lack of a daemon or otherwise, is counted and logged
+        once.
+
         Args:
             variable: A tensor, an array of numpy, a number, a text, None, or a dict,
                 list or tuple of them. What cannot be recorded, such as a tensor on the
@@ -237,7 +247,6 @@ class PrecisionDebugger:
 
         Raises:
             ValueError: `name` is no name.
-            MsitError: The daemon does not answer.
         """
         if not isinstance(name, str) or not name:
             raise ValueError(f"name is {name!r}, and no text")
@@ -246,11 +255,16 @@ class PrecisionDebugger:
                 return
             if not self._is_wanted() or not self._find_place(None):
                 return
-            recording = self._open()
-            self._has_begun = True
-            if self._saver is None:
-                self._saver = Saver(recording)
-            self._saver.save(variable, name, save_backward)
+            _save_failures.guarded(self._save)(variable, name, save_backward)
+
+    def _save(self, variable: Any, name: str, save_backward: bool) -> None:
+        recording = self._open()
+        if recording.is_daemon_away:
+            raise _away()
+        self._has_begun = True
+        if self._saver is None:
+            self._saver = Saver(recording)
+        self._saver.save(variable, name, save_backward)
 
     @_OfLatest
     def forward_backward_dump_end(self) -> None:
@@ -321,9 +335,9 @@ class PrecisionDebugger:
                 self._loading.remove()
                 self._loading = None
             loaders.unwatch(self._next_batch)
-            if self._recording is None:
+            recording = self._opening.take()
+            if recording is None:
                 return
-            recording, self._recording = self._recording, None
             self._remove_window()
             recording.pause()
             self._write_of(recording)
@@ -345,6 +359,9 @@ class PrecisionDebugger:
             if not self._is_wanted() or not self._find_place(None):
                 return _do_nothing
             recording = self._open()
+            if recording.is_daemon_away:
+                _step_failures.count(_away())
+                return _do_nothing
             handle = recording.watch(
                 module,
                 lambda path: (
@@ -391,16 +408,31 @@ class PrecisionDebugger:
         ranks = self._settings.ranks
         return not ranks or self._place.number in ranks
 
+    @property
+    def _recording(self) -> Recording | None:
+        """Where it records, once something was dumped."""
+        return self._opening.opened
+
     def _open(self) -> Recording:
-        if self._recording is None:
-            assert self._place is not None
-            place = self._place
-            self._recording = Recording(self._settings, place.rank, place.world_size)
-            self._writer = StepWriter(self._recording, place.rank)
-            self._begin_step()
-            # Behind that of the client, so it comes before it.
-            atexit.register(self.close)
-        return self._recording
+        """Returns where it records. Opens it.
+
+        Raises:
+            MsitError: The daemon does not answer, or did not a short while ago.
+        """
+        return self._opening.get()
+
+    def _make_recording(self, open_timeout: float) -> Recording:
+        assert self._place is not None
+        place = self._place
+        recording = Recording(
+            self._settings, place.rank, place.world_size, open_timeout
+        )
+        self._writer = StepWriter(recording, place.rank)
+        self._has_begun = False
+        recording.begin_step(self._step)
+        # Behind that of the client, so it comes before it.
+        atexit.register(self.close)
+        return recording
 
     def _begin_step(self) -> None:
         self._has_begun = False
@@ -514,6 +546,10 @@ def _is_model(value: Any) -> bool:
 
 def _do_nothing() -> None:
     pass
+
+
+def _away() -> TimeoutError:
+    return TimeoutError("the daemon has taken nothing for a while")
 
 
 _lock = threading.RLock()

@@ -12,6 +12,7 @@ from msitd._core.api.handle import ApiHandle
 from msitd._core.api.targets import targets
 from msitd._core.daemon.face_client import FaceClient
 from msitd._core.daemon.msitctl import Msitctl
+from msitd._core.daemon.patience import LONG_S, Patience
 from msitd._core.module.hooks import HookHandle
 from msitd._core.module.wrappers import AS_HELD
 from msitd.probe.capture import capture_rules
@@ -32,9 +33,15 @@ _ROOT = "root"
 
 
 class Recording:
-    """A client, its daemon if none runs, and hooks that are off until `resume`."""
+    """A client, its daemon if none runs, and hooks that are off until `resume`.
 
-    def __init__(self, settings: Settings, rank: int, world_size: int) -> None:
+    Args:
+        open_timeout: Longest time in seconds to wait for the daemon.
+    """
+
+    def __init__(
+        self, settings: Settings, rank: int, world_size: int, open_timeout: float
+    ) -> None:
         self._settings = settings
         self._hooks: list[HookHandle | ApiHandle] = []
         self._hooked: list[torch.nn.Module] = []
@@ -47,8 +54,10 @@ class Recording:
             os.environ.get("MSITD_RUN") or _run_name(self.folder),
             rank,
             world_size,
+            open_timeout=open_timeout,
         )
         self.client = self._face.client
+        self._patience = Patience(self.client, LONG_S)
         try:
             self.msitctl = Msitctl(self._face.endpoint)
             self.msitctl.begin()
@@ -57,6 +66,11 @@ class Recording:
         except BaseException:
             self._face.close(lacking="")
             raise
+
+    @property
+    def is_daemon_away(self) -> bool:
+        """Whether records would fill the buffer, and then wait for room in vain."""
+        return self._patience.is_away
 
     def watch_models(self, models: Sequence[torch.nn.Module], is_list: bool) -> None:
         """Puts hooks on the modules of models that have none.

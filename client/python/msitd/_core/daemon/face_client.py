@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import os
 
+from msitd._core.daemon.lazy_opening import FIRST_TRY_S
+from msitd._core.daemon.patience import LONG_S
 from msitd._core.daemon.private_daemon import PrivateDaemon
 from msitd._core.daemon.programs import is_daemon_there
 from msitd._core.recorder import Client
 
 _logger = logging.getLogger("msitd")
-
-# The model waits for a slow disk, as it does where it writes files itself.
-_MAX_BLOCK_S = 600.0
 
 
 class FaceClient:
@@ -25,7 +24,7 @@ class FaceClient:
         folder: Where the store of such a daemon is.
         run: Its name; one that is there gets a number, unless `if_exists` says else.
         rank: As of `msitd.Client`, like `world_size`.
-        if_exists: As of `msitd.Client`, like `job`.
+        if_exists: As of `msitd.Client`, like `job` and `open_timeout`.
 
     Raises:
         MsitError: The daemon does not answer.
@@ -39,6 +38,7 @@ class FaceClient:
         world_size: int | None = None,
         if_exists: str = "new",
         job: str | None = None,
+        open_timeout: float = FIRST_TRY_S,
     ) -> None:
         self._daemon: PrivateDaemon | None = None
         # As `msitd.Client` takes it.
@@ -59,7 +59,8 @@ class FaceClient:
                 if_exists=if_exists,
                 job=job,
                 on_drop="warn",
-                max_block=_MAX_BLOCK_S,
+                max_block=LONG_S,
+                open_timeout=open_timeout,
             )
         except BaseException:
             if self._daemon is not None:

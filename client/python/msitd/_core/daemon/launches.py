@@ -1,9 +1,11 @@
-"""Tells the runs apart that one process begins, one behind the other."""
+"""Tells the runs apart that one process begins, one after the other."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import Counter
+from collections.abc import Iterator
 
 # What ranks of one launch share; `msitd.Client` has the same in mind.
 _SHARED = (
@@ -19,14 +21,19 @@ _SHARED = (
 _begun: Counter[str] = Counter()
 
 
-def next_job(face: str, world_size: int) -> str | None:
-    """Returns the `job` of the next run that a face begins in this process.
+@contextlib.contextmanager
+def next_job(face: str, world_size: int) -> Iterator[str | None]:
+    """Gives the `job` of the next run that a face begins in this process.
 
-    Ranks that begin as many get the same. The first one is None, which is what a
-    client takes by itself.
+    The body opens the run. If it raises, the run does not count, since the ranks that
+    have begun as many runs get the same job. The first one is None, which a client
+    chooses by itself.
     """
-    number = _begun[face]
+    yield _job(face, world_size, _begun[face])
     _begun[face] += 1
+
+
+def _job(face: str, world_size: int, number: int) -> str | None:
     if number == 0:
         return None
     shared = [os.environ[name] for name in _SHARED if os.environ.get(name)]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from msitd._core.daemon.lazy_opening import LazyOpening
 from msitd._core.graph.compiled import make_opaque
 from msitd._core.guard import Failures
 from msitd._core.vocabulary import CALL_AUTO
@@ -24,7 +25,7 @@ from msitd.engines.sglang.recording import Recording
 if TYPE_CHECKING:
     import torch
 
-_failures = Failures("a gradient is not dumped")
+_failures = Failures("a value or its gradient is not dumped")
 
 
 class Dumper:
@@ -37,7 +38,7 @@ class Dumper:
     def __init__(self, config: DumperConfig | None = None) -> None:
         self._config = config or DumperConfig.from_env()
         self._lock = threading.RLock()
-        self._recording: Recording | None = None
+        self._recording = LazyOpening(self._open)
         self._models: list[ModelDumper] = []
         self._filter: Filter | None = None
         self._captured: dict[str, Any] | None = None
@@ -57,8 +58,9 @@ class Dumper:
             return
         with self._lock:
             self._step += 1
-            if self._recording is not None:
-                self._recording.client.token = self._step
+            recording = self._recording.opened
+            if recording is not None:
+                recording.client.token = self._step
 
     def dump(
         self,
@@ -71,6 +73,9 @@ class Dumper:
         **kwargs: Any,
     ) -> None:
         """Records a value under `name` and the tags of `kwargs`.
+
+        What cannot be recorded, for lack of a daemon or otherwise, is counted and logged
+        once. Only what `value` itself raises is raised.
 
         Args:
             name: The op, to which tags are added.
@@ -88,8 +93,20 @@ class Dumper:
         if not self._accepts(tags):
             return
         value = value() if callable(value) else value
+        _failures.guarded(self._dump)(tags, value, save, dims, dims_grad)
+
+    def _dump(
+        self,
+        tags: dict[str, Any],
+        value: Any,
+        save: bool,
+        dims: str | None,
+        dims_grad: str | None,
+    ) -> None:
+        config = self._config
         # What is dumped again in a step is another call.
-        number = self.recording().begin_call(op_of(name, tags), self._step)
+        op = op_of(str(tags["name"]), tags)
+        number = self.recording().begin_call(op, self._step)
         if config.enable_value:
             self._keep(tags, value, "output", save, {"dims": dims}, None, number)
         if config.enable_grad and getattr(value, "requires_grad", False):
@@ -115,16 +132,17 @@ class Dumper:
         config = self._config
         if not config.enable:
             return
+        keep = _failures.guarded(self._keep)
         for parameter_name, parameter in model.named_parameters():
             tags = self._tags(f"{name_prefix}__{parameter_name}", kwargs)
             if not self._accepts(tags):
                 continue
             if config.enable_model_value:
-                self._keep(tags, parameter, "weight", save, {}, step)
+                keep(tags, parameter, "weight", save, {}, step)
             if config.enable_model_grad:
                 grad = parameter.grad if get_grad is None else get_grad(parameter)
                 if grad is not None:
-                    self._keep(_of_gradient(tags), grad, "grad_weight", save, {}, step)
+                    keep(_of_gradient(tags), grad, "grad_weight", save, {}, step)
 
     def dump_dict(
         self, name_prefix: str, data: Any, save: bool = True, **kwargs: Any
@@ -181,7 +199,8 @@ class Dumper:
             dumper = ModelDumper(self, model, self._config.non_intrusive_mode)
             self._models.append(dumper)
             if self._config.enable:
-                dumper.turn_on()
+                # The next forward tries again.
+                _failures.guarded(dumper.turn_on)()
         return dumper
 
     def configure(self, **kwargs: Any) -> None:
@@ -213,7 +232,7 @@ class Dumper:
         The end of the process does it as well.
         """
         with self._lock:
-            recording, self._recording = self._recording, None
+            recording = self._recording.take()
             for model in self._models:
                 model.turn_off()
         if recording is not None:
@@ -285,12 +304,17 @@ class Dumper:
         self.recording().record(op, io, value, self._step, {})
 
     def recording(self) -> Recording:
-        """Returns where it records. Opens it."""
-        with self._lock:
-            if self._recording is None:
-                self._recording = Recording(self._config)
-                self._recording.client.token = self._step
-            return self._recording
+        """Returns where it records. Opens it.
+
+        Raises:
+            MsitError: The daemon does not answer, or did not a short while ago.
+        """
+        return self._recording.get()
+
+    def _open(self, open_timeout: float) -> Recording:
+        recording = Recording(self._config, open_timeout)
+        recording.client.token = self._step
+        return recording
 
     def _use(self, config: DumperConfig) -> None:
         if config.enable:

@@ -32,11 +32,14 @@ _FOLDER = "/tmp/dumper"
 class Recording:
     """A client, and a daemon if none runs. Any thread may record.
 
+    Args:
+        open_timeout: Longest time in seconds to wait for the daemon.
+
     Raises:
         MsitError: The daemon does not answer.
     """
 
-    def __init__(self, config: DumperConfig) -> None:
+    def __init__(self, config: DumperConfig, open_timeout: float) -> None:
         # Who dumps a tensor has torch.
         import torch
 
@@ -44,14 +47,16 @@ class Recording:
         self._folder = os.path.abspath(config.dir or _FOLDER)
         os.makedirs(self._folder, 0o750, exist_ok=True)
         self.rank, self.world_size = rank_of_process()
-        self._face = FaceClient(
-            self._folder,
-            config.exp_name or os.environ.get("MSITD_RUN") or _RUN,
-            self.rank,
-            self.world_size,
-            "replace" if config.cleanup_previous and config.exp_name else "new",
-            next_job("sglang", self.world_size),
-        )
+        with next_job("sglang", self.world_size) as job:
+            self._face = FaceClient(
+                self._folder,
+                config.exp_name or os.environ.get("MSITD_RUN") or _RUN,
+                self.rank,
+                self.world_size,
+                "replace" if config.cleanup_previous and config.exp_name else "new",
+                job,
+                open_timeout,
+            )
         self.client: Client = self._face.client
         self._skips = Skips(self.client)
         self._leaves = LeafRecorder(self.client, self._skips, values=True, objects=True)

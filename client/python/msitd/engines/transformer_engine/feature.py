@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.daemon.launches import next_job
+from msitd._core.daemon.lazy_opening import LazyOpening
 from msitd._core.daemon.ranks import rank_of_process
 from msitd._core.guard import Failures, report_safely
 from msitd._core.leaf.leaves import Call, LeafRecorder
@@ -30,13 +31,31 @@ _QUANTIZED = "quantized"
 _failures = Failures("a tensor of TransformerEngine is not recorded")
 
 
+class _Open:
+    """The client of this process, and what records with it."""
+
+    def __init__(self, open_timeout: float) -> None:
+        rank, world_size = rank_of_process()
+        with next_job("transformer_engine", world_size) as job:
+            self.client = Client(
+                rank=rank,
+                world_size=world_size,
+                if_exists="new",
+                on_drop="warn",
+                job=job,
+                open_timeout=open_timeout,
+            )
+        self.leaves = LeafRecorder(
+            self.client, Skips(self.client), values=False, objects=False
+        )
+
+
 class _Recording:
-    """The client of this process, which is opened by the first tensor."""
+    """Records tensors with a client that the first one opens."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._client: Client | None = None
-        self._leaves: LeafRecorder | None = None
+        self._opening = LazyOpening(_Open)
 
     def record(
         self, layer: str, name: str, part: str, tensor: torch.Tensor, iteration: int
@@ -50,20 +69,9 @@ class _Recording:
     def _record(
         self, layer: str, name: str, part: str, tensor: torch.Tensor, iteration: int
     ) -> None:
+        opened = self._opening.get()
+        client, leaves = opened.client, opened.leaves
         with self._lock:
-            if self._client is None or self._leaves is None:
-                rank, world_size = rank_of_process()
-                self._client = Client(
-                    rank=rank,
-                    world_size=world_size,
-                    if_exists="new",
-                    on_drop="warn",
-                    job=next_job("transformer_engine", world_size),
-                )
-                self._leaves = LeafRecorder(
-                    self._client, Skips(self._client), values=False, objects=False
-                )
-            client, leaves = self._client, self._leaves
             client.token = max(client.token, iteration)
         io, index = _PLACES.get(name, ("state", name))
         if client.selects(layer, io, iteration):
@@ -73,10 +81,9 @@ class _Recording:
 
     def close(self) -> None:
         """Ends the client."""
-        with self._lock:
-            client, self._client, self._leaves = self._client, None, None
-        if client is not None:
-            client.close()
+        opened = self._opening.take()
+        if opened is not None:
+            opened.client.close()
 
 
 _recording = _Recording()

@@ -59,16 +59,17 @@ class WorkerRecorder:
         self._lengths: dict[str, int] = {}
         self._rows: dict[str, tuple[int, int]] = {}
         self._put_back: list[Callable[[], None]] = []
-        self.client = Client(
-            run or os.environ.get("MSITD_RUN") or _RUN,
-            rank,
-            world_size,
-            endpoint,
-            if_exists="new",
-            job=next_job("vllm", world_size),
-            on_drop="warn",
-            max_block=_MAX_BLOCK_S,
-        )
+        with next_job("vllm", world_size) as job:
+            self.client = Client(
+                run or os.environ.get("MSITD_RUN") or _RUN,
+                rank,
+                world_size,
+                endpoint,
+                if_exists="new",
+                job=job,
+                on_drop="warn",
+                max_block=_MAX_BLOCK_S,
+            )
         try:
             self.hooks: HookHandle = register_hook(
                 worker.get_model(),
