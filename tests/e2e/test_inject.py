@@ -146,6 +146,78 @@ def test_a_wrong_module_is_recorded_as_it_is_when_the_model_gets_another_one() -
     assert failing("injected") == {"root.scale"}
 
 
+@pytest.mark.parametrize("name", [None, "G"])
+def test_a_model_gets_what_was_recorded_under_its_name(name: str | None) -> None:
+    def run(run: str, injects: bool) -> msitd.Injection | None:
+        other, model = net(), net()
+        injection = None
+        with (
+            msitd.Client(run) as client,
+            msitd.register_hook(other, client, time="step"),
+            msitd.register_hook(model, client, time="step", name=name),
+            torch.no_grad(),
+        ):
+            if injects:
+                injection = msitd.inject(
+                    model, "golden", connection=query.connect(), client=client
+                )
+            other(torch.ones(2, 4))
+            model(torch.full((2, 4), 0.0 if injects else 5.0))
+            if injection is not None:
+                injection.remove()
+        return injection
+
+    run("golden", injects=False)
+    injection = run("injected", injects=True)
+    assert injection is not None
+    assert (injection.replaced_count, injection.kept_count) == (7, 0)
+    report = query.connect().comparisons.run(
+        "golden", "injected", select=query.select(io="input")
+    )
+    assert (report.fail_count, report.pass_count) == (0, 14)
+
+
+def test_a_model_without_a_name_of_its_own_is_refused() -> None:
+    first, second = net(), net()
+    connection = query.connect()
+
+    def inject(model: nn.Module, name: str | None = None) -> None:
+        msitd.inject(
+            model, "golden", connection=connection, client=client, name=name
+        ).remove()
+
+    with msitd.Client("golden") as client:
+        hooks = msitd.register_hook(first, client)
+        with pytest.raises(ValueError, match="another model as 'root'"):
+            inject(second)
+        inject(second, "G")
+        more = msitd.register_hook(first, client, name="G")
+        with pytest.raises(ValueError, match="several names: .* of G, root"):
+            inject(first)
+        hooks.remove()
+        inject(first)
+        inject(second)
+        more.remove()
+
+
+def test_inputs_are_replaced_before_they_are_recorded_if_hooks_were_off() -> None:
+    record("golden", net())
+    model = net()
+    with (
+        msitd.Client("injected") as client,
+        msitd.register_hook(model, client, tokens=[2], time="forward"),
+        torch.no_grad(),
+    ):
+        model(torch.zeros(2, 4))
+        with msitd.inject(model, "golden", connection=query.connect(), client=client):
+            for _ in range(2):
+                model(torch.zeros(2, 4))
+    report = query.connect().comparisons.run(
+        "golden", "injected", select=query.select(io="input", tokens=2)
+    )
+    assert (report.fail_count, report.pass_count) == (0, 7)
+
+
 def test_results_of_the_model_itself_are_those_of_its_token() -> None:
     class Pair(nn.Module):
         def __init__(self) -> None:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.daemon.ranks import rank_of_process
-from msitd._core.guard import GuardedHook
-from msitd._core.module.op_names import default_op_of
+from msitd._core.guard import FirstHook, GuardedHook
+from msitd._core.module import hooked_models
+from msitd._core.module.op_names import op_under
 from msitd._core.module.wrappers import PLAIN
 from msitd._core.patterns import compile_patterns
 from msitd._core.removable import Removable
@@ -31,7 +32,6 @@ _TOLD_MAX = 20
 _OF_A_MOMENT = ("UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED")
 _PAUSES_S = (0.05, 0.2)
 _SIDES = {"inputs": "input", "outputs": "output"}
-_ROOT = default_op_of("")
 
 
 def inject(
@@ -44,6 +44,7 @@ def inject(
     keep_gradients: bool = False,
     what: str = "inputs",
     rank: int | None = None,
+    name: str | None = None,
 ) -> Injection:
     """Gives modules of `model` the inputs that `run` has of them, from now on.
 
@@ -56,7 +57,7 @@ def inject(
     that of the run: so a part of a model can be left out as a reason.
 
     Args:
-        model: Its ops are those of `register_hook`.
+        model: Its ops are those of `register_hook`; see `name`.
         run: Such as one of the same model that is right. Of several runs, the first
             that has a tensor counts.
         connection: Where the run is, as `msitd.query.connect` returns it.
@@ -66,12 +67,16 @@ def inject(
         keep_gradients: Whether gradients go on to what was replaced.
         what: "inputs", or "outputs" for the results of modules.
         rank: Of the run. None: that of this process, or 0 of a run with one rank.
+        name: What the ops of the model begin with, in the run. None: as the hooks of
+            `register_hook` that are on the model have it, or `root`.
 
     Returns:
         A handle. Its `remove()` ends it, and so does leaving it as a context manager.
 
     Raises:
-        ValueError: `what` is neither, or there is no run.
+        ValueError: `what` is neither, or there is no run. Also if `name` is None, and
+            hooks have given the model several names, or `client` records another
+            model as `root`.
         QueryError: The daemon has no such run.
     """
     return Injection(
@@ -83,6 +88,7 @@ def inject(
         keep_gradients=keep_gradients,
         what=what,
         rank=rank,
+        name=name,
     )
 
 
@@ -100,6 +106,7 @@ class Injection(Removable):
         keep_gradients: bool,
         what: str,
         rank: int | None,
+        name: str | None,
     ) -> None:
         if what not in _SIDES:
             raise ValueError(f"what is {what!r}, and none of {list(_SIDES)}")
@@ -130,8 +137,9 @@ class Injection(Removable):
         self._handles: list[Any] = []
         matches = compile_patterns(ops)
         plain = PLAIN.unwrap(model)
-        for name, module in PLAIN.named_modules(plain):
-            op = default_op_of(name)
+        self._root = name or hooked_models.name_of(plain, client)
+        for path, module in PLAIN.named_modules(plain):
+            op = op_under(self._root, path)
             if not matches(op):
                 continue
             if what == "outputs":
@@ -141,13 +149,15 @@ class Injection(Removable):
                 )
             else:
                 handle = module.register_forward_pre_hook(
-                    self._guarded(self._hook(op), op), prepend=True, with_kwargs=True
+                    self._guarded(self._hook(op), op, FirstHook),
+                    prepend=True,
+                    with_kwargs=True,
                 )
             self._handles.append(handle)
         self._forward_count = 0
         self._handles.append(
             plain.register_forward_pre_hook(
-                self._guarded(self._begin_forward, _ROOT), prepend=True
+                self._guarded(self._begin_forward, self._root, FirstHook), prepend=True
             )
         )
 
@@ -157,9 +167,11 @@ class Injection(Removable):
             handle.remove()
         self._handles.clear()
 
-    def _guarded(self, hook: Callable[..., Any], op: str) -> GuardedHook:
+    def _guarded(
+        self, hook: Callable[..., Any], op: str, kind: type[GuardedHook] = GuardedHook
+    ) -> GuardedHook:
         """Returns a hook that replaces nothing if it fails, which is counted."""
-        return GuardedHook(hook, functools.partial(self._tell, op, ""))
+        return kind(hook, functools.partial(self._tell, op, ""))
 
     def _begin_forward(self, *_: Any) -> None:
         self._forward_count += 1
@@ -197,7 +209,7 @@ class Injection(Removable):
     def _begin(self, op: str) -> int:
         """Returns which call of a token begins, or ends where results are replaced."""
         with self._lock:
-            if self._side == "input" or op != _ROOT or self._token < 0:
+            if self._side == "input" or op != self._root or self._token < 0:
                 self._see_token(self._current_token())
             number = self._counts.get(op, 0)
             self._counts[op] = number + 1

@@ -47,6 +47,12 @@ class GuardedHook:
             return None
 
 
+class FirstHook(GuardedHook):
+    """A hook that changes what a module gets, before hooks that record it run."""
+
+    __slots__ = ()
+
+
 def report_safely(report: Report, error: Exception) -> None:
     """Reports an exception. An exception of the report itself is lost."""
     try:

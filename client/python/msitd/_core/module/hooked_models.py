@@ -108,6 +108,41 @@ def enter(
     return claim, functools.partial(op_under, chosen)
 
 
+def name_of(model: torch.nn.Module, client: Client | None) -> str:
+    """Returns what the ops of a model begin with.
+
+    Args:
+        client: That of the hooks that count. None: those of any client.
+
+    Returns:
+        `root` if the model has no hooks.
+
+    Raises:
+        ValueError: Hooks have given the model several names, or it has none and the
+            client records another model as `root`.
+    """
+    with _lock:
+        known = [
+            one
+            for one in _hooked
+            if _is_on(one) and (client is None or one.client() is client)
+        ]
+    own = sorted({one.name for one in known if one.model() is model})
+    if len(own) > 1:
+        raise ValueError(
+            f"this {type(model).__name__} is recorded under several names: choose one "
+            f"of {', '.join(own)} with name=..."
+        )
+    if own:
+        return own[0]
+    if client is not None and any(one.name == _ROOT for one in known):
+        raise ValueError(
+            f"run {client.run!r} records another model as {_ROOT!r}: call register_hook "
+            f"for this {type(model).__name__} first, or set its name with name=..."
+        )
+    return _ROOT
+
+
 def leave(claim: Hooked | None) -> None:
     """Gives the name back, if there is a claim of one."""
     with _lock:

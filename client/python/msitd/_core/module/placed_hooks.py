@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msitd._core.graph import compiled
+from msitd._core.guard import FirstHook
 from msitd._core.module.copies import UncopiedHook
 from msitd._core.vocabulary import IO_ANY
 
@@ -60,8 +61,9 @@ class _Place:
         self.handles = self.hooks.put_on(module)
         for handle, earlier in zip(self.handles, self.earlier, strict=False):
             hooks = handle.hooks_dict_ref()
-            for key in list(hooks):
-                if key != handle.id and key not in earlier:
+            for key, hook in list(hooks.items()):
+                is_before = key in earlier or isinstance(hook, FirstHook)
+                if key != handle.id and not is_before:
                     hooks.move_to_end(key)
 
     def take_off(self) -> None:
