@@ -58,6 +58,28 @@ def test_a_second_model_is_not_root(client, daemon, caplog):
         assert "root.0" in handle._hooks
 
 
+def test_gradients_of_models_that_are_hooked_one_after_the_other_are_calls(
+    client, daemon
+):
+    expected = []
+    for factor in (1.0, 2.0):
+        model = new_model()
+        # A trainer that begins again has the tokens of the one before.
+        client.token = 0
+        with msitd.register_hook(model, client, gradients=True, time="step"):
+            for _ in range(2):
+                model(factor * X).sum().backward()
+        expected.append(model[0].bias.grad / 2)
+    client.flush()
+    found = [r for r in daemon.records if (r.io, r.index) == ("grad_weight", "bias")]
+    assert [(r.op, r.token, r.call) for r in found] == [
+        ("root.0", 0, call) for call in range(4)
+    ]
+    for number, record in enumerate(found):
+        made = torch.frombuffer(bytearray(record.data), dtype=torch.float32)
+        assert made.equal(expected[number // 2])
+
+
 def test_a_name_is_that_of_one_model(client):
     model, other = new_model(), new_model()
     with msitd.register_hook(model, client, name="G"):

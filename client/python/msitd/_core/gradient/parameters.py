@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,6 +37,40 @@ class _Watched(NamedTuple):
     address: int
     # The ops and names that it has.
     places: list[tuple[str, str]]
+
+
+class _CallNumbers:
+    """The calls of each token that one client has recorded. Any thread may use it.
+
+    Models that are hooked one after the other may be recorded at the same tokens, so
+    numbers belong to the client and not to the hooks of a model.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        # By op, index and io: the numbers of the last calls by token.
+        self._last: dict[tuple[str, str, str], dict[int, int]] = {}
+
+    def next(self, place: tuple[str, str, str], token: int) -> int:
+        """Returns the number of a call that begins at a place: op, index and io."""
+        with self._lock:
+            numbers = self._last.setdefault(place, {})
+            number = numbers.pop(token, -1) + 1
+            numbers[token] = number
+            if len(numbers) > _TOKENS_MAX:
+                del numbers[next(iter(numbers))]
+        return number
+
+
+_all_numbers: weakref.WeakKeyDictionary[Client, _CallNumbers] = (
+    weakref.WeakKeyDictionary()
+)
+_all_numbers_lock = threading.Lock()
+
+
+def _numbers_of(client: Client) -> _CallNumbers:
+    with _all_numbers_lock:
+        return _all_numbers.setdefault(client, _CallNumbers())
 
 
 class Parameters:
@@ -78,13 +113,11 @@ class Parameters:
         self._token_of_backward = token_of_backward
         self._has_ties = has_ties
         self._names = names
-        self._lock = threading.Lock()
         # By id, which another parameter may have later.
         self._watched: dict[int, _Watched] = {}
         # How many of them there were when those that have gone were left out last.
         self._kept_count = 0
-        # By op, index and io: the numbers of the last calls by token.
-        self._calls: dict[tuple[str, str, str], dict[int, int]] = {}
+        self._numbers = _numbers_of(client)
 
     def watch(self, model: torch.nn.Module) -> None:
         """Puts hooks on all parameters that have none. Raises nothing."""
@@ -209,12 +242,7 @@ class Parameters:
         try:
             if token is None or not leaves or not self._client.selects(op, io, token):
                 return
-            with self._lock:
-                numbers = self._calls.setdefault((op, name, io), {})
-                number = numbers.pop(token, -1) + 1
-                numbers[token] = number
-                if len(numbers) > _TOKENS_MAX:
-                    del numbers[next(iter(numbers))]
+            number = self._numbers.next((op, name, io), token)
             self._leaves.record(leaves, io, Call(op, token, number, None), None)
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._skips.count(op, name, reason_of(error))
