@@ -10,6 +10,7 @@ from collections.abc import Callable
 import msitd
 import numpy as np
 import pytest
+from msitd import query
 from names import tensor_name
 
 from daemon import Daemon
@@ -229,6 +230,30 @@ def test_run_is_not_replaced_by_a_client_that_is_refused(
                 )
         assert value_of(daemon, "run") == 1
         assert "absent" not in runs(daemon)
+
+
+def test_each_client_of_a_run_keeps_its_documents(daemon: Daemon) -> None:
+    """A later version has a higher number, whichever client has recorded it."""
+    texts = {"run": ["first", "second"], "golden": ["first"]}
+    for run, contents in texts.items():
+        for text in contents:
+            with msitd.Client(
+                run, endpoint=str(daemon.socket_dir), if_exists="append"
+            ) as client:
+                client.record(np.zeros(3), op="op", token=0)
+                for version in (text, f"{text} more", text):
+                    client.record_document("tree.json", version)
+                client.flush()
+                assert client.counters().conflict_count == 0
+    listed = daemon.ctl_json("tensor", "list", "run", "--kind", "document")["tensors"]
+    assert len(listed) == 4
+    with query.connect(daemon.endpoint) as connection:
+        found = connection.tensors.list("run", query.select(kinds="document"))
+        read = {each.call: connection.tensors.read(each).tobytes() for each in found}
+    expected = [b"first", b"first more", b"second", b"second more"]
+    assert [read[call] for call in sorted(read)] == expected
+    compared = daemon.ctl("compare", "run", "golden", "run").stdout
+    assert "PASS" in compared
 
 
 def test_client_that_is_open_is_named(daemon: Daemon) -> None:

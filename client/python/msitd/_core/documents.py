@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any
 
 from msitd import _msit
@@ -9,12 +11,32 @@ from msitd._core.arguments import problem_of
 from msitd._core.requests import Requests, TokenRequests
 from msitd._core.vocabulary import CALL_AUTO, IO_NUMBERS
 
+# Versions of clients that add to a run count seconds since 2024. A version has 30 bits.
+_EPOCH_S = 1_704_067_200
+
+_lock = threading.Lock()
+_last_version = 0
+
+
+def _next_version() -> int:
+    """Returns a version that is higher than those of earlier clients of any process."""
+    global _last_version
+    with _lock:
+        _last_version = max(_last_version + 1, int(time.time()) - _EPOCH_S)
+        return _last_version
+
 
 class Documents:
-    """The part of a client that records texts."""
+    """The part of a client that records texts.
 
-    def __init__(self, native: _msit.Client) -> None:
+    Args:
+        is_appended: Whether the run may have documents of an earlier client. Its first
+            version has the number 0, which stays as it is.
+    """
+
+    def __init__(self, native: _msit.Client, is_appended: bool) -> None:
         self._native = native
+        self._is_appended = is_appended
         # Names, tokens and hashes of those that were recorded.
         self._documents: set[tuple[str, int, int]] = set()
         self._requests = TokenRequests(native)
@@ -41,11 +63,12 @@ class Documents:
             MsitError: The client is closed.
         """
         self._check_open()
-        place = (None, token, name, CALL_AUTO, IO_NUMBERS["state"], "", None)
         try:
             known = (name, token, hash(text))
             if known in self._documents:
                 return True
+            version = _next_version() if self._is_appended else CALL_AUTO
+            place = (None, token, name, version, IO_NUMBERS["state"], "", None)
             code = self._native.record_document(text, place)
         except TypeError as error:
             raise problem_of(

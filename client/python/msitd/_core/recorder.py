@@ -213,7 +213,7 @@ class Client(OpenOnce, Documents):
             raise problem_of(error, texts, numbers) from None
         raise_for(self._native.open_code)
         self._recording = _msit.Recording(self._native)
-        super().__init__(self._native)
+        super().__init__(self._native, is_appended=if_exists == "append")
         self._losses = Losses(self._native)
         self._not_recorded = NotRecorded(self._native)
         self._copies = DeviceCopies(
