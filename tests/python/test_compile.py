@@ -10,6 +10,7 @@ import torch
 from fake_daemon import FakeDaemon
 from msitd._core.graph import graphs
 from msitd._core.graph.compiled import _ALSO_IN_GRAPHS, _GET_TENSORS
+from msitd._core.leaf.leaves import SAME_INDEX
 from torch import nn
 
 X = torch.arange(8, dtype=torch.float32).reshape(2, 4)
@@ -279,6 +280,35 @@ def test_values_in_a_graph_are_those_of_the_eager_model(client, daemon):
     got = [(r.place, r.kind, r.value, bytes(r.data)) for r in other.all_records]
     other.stop()
     assert got == eager
+
+
+def test_of_parts_with_one_index_a_graph_has_the_first(client, daemon):
+    class Gives(nn.Module):
+        def forward(self, x):
+            return {"0": x + 1, 0: x + 2, "a.b": x, "a": {"b": x + 3}, "n": 1}
+
+    class Uses(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gives = Gives()
+
+        def forward(self, x):
+            given = self.gives(x)
+            return given["0"] + given[0] + given["a.b"] + given["a"]["b"]
+
+    found = []
+    for is_compiled in (False, True):
+        client.token = is_compiled
+        model = Uses()
+        with msitd.register_hook(model, client, time="step") as handle:
+            run = compiled(model, fullgraph=True) if is_compiled else model
+            run(torch.ones(1))
+            skipped = handle.skipped
+        client.flush()
+        records = [r for r in daemon.records if r.token == is_compiled]
+        found.append((skipped, [(*r.place[1:], r.data) for r in records]))
+    assert found[0] == found[1]
+    assert found[0][0] == {SAME_INDEX: 2}
 
 
 def test_any_constant_in_a_graph_is_what_it_is_in_the_eager_model(client, daemon):
@@ -649,6 +679,7 @@ SEE_NO_TENSORS = {
     "counters",
     "daemon.face_client",
     "daemon.launches",
+    "daemon.lazy_opening",
     "daemon.msitctl",
     "daemon.patience",
     "daemon.private_daemon",

@@ -23,6 +23,7 @@ from msitd._core.graph.compiled import make_opaque
 from msitd._core.graph.effect_order import keep_order
 from msitd._core.graph.sites import AFTER, BEFORE, GRADIENT, Caller, Site
 from msitd._core.leaf import stacks
+from msitd._core.leaf.leaves import SAME_INDEX
 from msitd._core.leaf.walk import walk_arguments, walk_result
 from msitd._core.not_recorded import reason_of
 
@@ -258,7 +259,12 @@ def _note(
             return
         leaves: dict[str, Any] = {}
         try:
-            leaves.update(sites.read_leaves(place, tensors, ints, floats))
+            for index, leaf in sites.read_leaves(place, tensors, ints, floats):
+                # The first one counts, as without a graph.
+                if index in leaves:
+                    recorder.count_in_graph(place.op, SAME_INDEX)
+                else:
+                    leaves[index] = leaf
         finally:
             recorder.run_in_graph(place.side, place.op, leaves, place.caller)
     except Exception as error:  # noqa: BLE001 - never the model's problem

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # that anybody looks at.
 _VALUES_MAX = 256
 
-_SAME_INDEX = "parts of a call that have the same index as another part"
+SAME_INDEX = "parts of a call that have the same index as another part"
 _TOO_DEEP = "structures that are nested more than 16 deep"
 _USED_UP = "what a generator or an iterator yields: recording would use it up"
 
@@ -156,7 +156,7 @@ class LeafRecorder:
         seen: set[str] = set()
         for index, leaf in self._all_of(leaves, call):
             if index in seen:
-                self._skips.count(op, index, _SAME_INDEX)
+                self._skips.count(op, index, SAME_INDEX)
                 continue
             seen.add(index)
             try:
