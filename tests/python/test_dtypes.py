@@ -301,3 +301,30 @@ def test_overwriting_afterwards_does_not_alter_the_record(client, daemon):
     client.flush()
     assert np.frombuffer(daemon.records[0].data).min() == 1
     assert np.frombuffer(daemon.records[0].data).max() == 1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [("int4", "int4"), ("uint3", "uint3"), ("float4_e2m1fn_x2", "float4_e2m1fn")],
+)
+def test_small_elements_are_the_same_with_their_dtype_given(recorded, dtype, name):
+    torch_dtype = getattr(torch, dtype, None)
+    if torch_dtype is None:
+        pytest.skip(f"this torch has no {dtype}")
+    tensor = torch.tensor([15, 8, 7], dtype=torch.uint8).view(torch_dtype)
+    plain = recorded(tensor, op="plain")
+    given = recorded(tensor, op="given", dtype=name)
+    assert (given.dtype, given.shape) == (name, plain.shape)
+    assert given.data == plain.data
+
+
+@pytest.mark.parametrize(
+    ("dtype", "other"), [("int4", "uint4"), ("uint4", "uint8"), ("int2", "int4")]
+)
+def test_small_elements_are_not_taken_as_another_dtype(client, dtype, other):
+    torch_dtype = getattr(torch, dtype, None)
+    if torch_dtype is None:
+        pytest.skip(f"this torch has no {dtype}")
+    tensor = torch.tensor([1], dtype=torch.uint8).view(torch_dtype)
+    with pytest.raises(ValueError, match=f"{dtype} are smaller than a byte.*{other}"):
+        client.record(tensor, op="op", dtype=other)

@@ -72,7 +72,8 @@ def record(
 
     Raises:
         TypeError: `tensor` is no tensor, or its dtype has no name here.
-        ValueError: `dtype` has another size.
+        ValueError: `dtype` has another size, or elements that are smaller than a byte
+            are to be taken as another dtype.
     """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(tensor, torch.Tensor):
@@ -119,6 +120,13 @@ def _record_torch(
     facts: _msit.Facts,
     copies: DeviceCopies,
 ) -> int:
+    if dtype is not None and small_elements.is_small(tensor.dtype):
+        if dtype != small_elements.name_of(tensor.dtype):
+            raise ValueError(
+                f"elements of {tensor.dtype} are smaller than a byte: they cannot be "
+                f"taken as {dtype}"
+            )
+        dtype = None
     reader = torch_reader()
     if reader is not None and dtype is None:
         code = native.record_torch(reader, tensor, place, facts)

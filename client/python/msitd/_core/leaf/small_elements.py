@@ -22,6 +22,12 @@ def name_of(torch_dtype: Any) -> str:
     return _FLOAT if name == _PACKED_FLOAT else name
 
 
+def is_small(torch_dtype: Any) -> bool:
+    """Returns whether elements of a dtype of torch are smaller than a byte."""
+    name = str(torch_dtype).removeprefix("torch.")
+    return name == _PACKED_FLOAT or _INTEGER.fullmatch(name) is not None
+
+
 def in_whole_bytes(torch: Any, tensor: Any) -> Any:
     """Returns a tensor of bytes, if the elements of `tensor` are smaller; else `tensor`.
 
