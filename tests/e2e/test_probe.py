@@ -342,6 +342,41 @@ def test_one_that_is_made_again_is_the_same(place: Path) -> None:
     assert probe.PrecisionDebugger(file, level="L0") is not debugger
 
 
+def test_a_module_of_another_class_has_another_name(place: Path) -> None:
+    class Quantized(nn.Linear):
+        pass
+
+    class Adapted(nn.Module):
+        def __init__(self, base_layer: nn.Module) -> None:
+            super().__init__()
+            self.base_layer = base_layer
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.base_layer(x)
+
+    debugger = debugger_of("L0")
+    model = Net()
+    run(debugger, model)
+    model.fc = Quantized(4, 4)
+    run(debugger, model)
+    model.act = Adapted(model.act)  # type: ignore[assignment]
+    run(debugger, model)
+    debugger.close()
+
+    def classes(step: str) -> set[str]:
+        ends = (".forward.", ".backward.", ".parameters_grad")
+        found = names(Path("dump") / step)
+        return {next(n.partition(e)[0] for e in ends if e in n) for n in found}
+
+    assert classes("step0") == {"Module.fc.Linear", "Module.act.ReLU"}
+    assert classes("step1") == {"Module.fc.Quantized", "Module.act.ReLU"}
+    assert classes("step2") == {
+        "Module.fc.Quantized",
+        "Module.act.Adapted",
+        "Module.act.base_layer.ReLU",
+    }
+
+
 def test_methods_of_the_class_are_those_of_the_latest() -> None:
     debugger_of("L1")
     probe.PrecisionDebugger.start()

@@ -84,12 +84,15 @@ class Recording:
             self._hooked.append(model)
             plain = AS_HELD.unwrap(model)
             prefix = f"Module.{number}." if is_list else "Module."
-            self.watch(model, self._namer(plain, prefix))
+            self.watch(model, *self._namer(plain, prefix))
 
-    def _namer(self, model: torch.nn.Module, prefix: str) -> Callable[[str], str]:
-        """Returns what names the modules of a model, and tells the listener of them.
+    def _namer(
+        self, model: torch.nn.Module, prefix: str
+    ) -> tuple[Callable[[str], str], Callable[[], None]]:
+        """Returns what names the modules of a model, and what looks at these again.
 
-        A name that it does not know is that of a module that was put in later.
+        Looking gives the listener the modules. A module in the place of another one may
+        be of another class, and so have another op.
         """
         ops: dict[str, str] = {}
 
@@ -106,10 +109,19 @@ class Recording:
             return ops[name]
 
         look()
-        return op_of
+        return op_of, look
 
-    def watch(self, model: torch.nn.Module, op_of: Callable[[str], str]) -> HookHandle:
-        """Puts hooks on the modules of a model whose ops begin with `Module.`."""
+    def watch(
+        self,
+        model: torch.nn.Module,
+        op_of: Callable[[str], str],
+        on_change: Callable[[], None] = lambda: None,
+    ) -> HookHandle:
+        """Puts hooks on the modules of a model whose ops begin with `Module.`.
+
+        Args:
+            op_of: As of `HookHandle`, like `on_change`.
+        """
         settings = self._settings
         handle = HookHandle(
             model,
@@ -128,6 +140,7 @@ class Recording:
             time="step",
             requests=None,
             op_of=op_of,
+            on_change=on_change,
             # As msprobe names them.
             names=AS_HELD,
             listener=self.listener,

@@ -56,6 +56,7 @@ class HookHandle(GraphHooks):
         has_ties: Whether the gradient of a parameter that several modules have is
             recorded with each of them, not only with the first.
         placements: Gives the placement of a tensor that has none of its own.
+        on_change: Is called before `op_of` names the modules of a changed model.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class HookHandle(GraphHooks):
         listener: CallListener | None = None,
         has_ties: bool = False,
         placements: Placements | None = None,
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         require_torch()
         if stack not in STACK_LEVELS:
@@ -106,7 +108,7 @@ class HookHandle(GraphHooks):
         # `generate` and other methods of a wrapped model call the model inside.
         model = names.unwrap(model)
         self._claim, op_of = hooked_models.enter(model, client, name, op_of, self)
-        self._op_of = op_of
+        self._op_of, self._on_change = op_of, on_change
         self._root_op = op_of("")
         # No method: it would hold the handle in a circle.
         self._recorded_op_of = functools.partial(recorded_op, self._matches, op_of)
@@ -282,6 +284,7 @@ class HookHandle(GraphHooks):
         model = self._structure.changed()
         if model is None:
             return
+        self._on_change()
         self._hook_modules(model)
         self._progress.uncalled.difference_update(self._progress.begun)
         if self._backward is not None:
