@@ -180,8 +180,8 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
   absl::Status WatchSegments() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_)
       ABSL_LOCKS_EXCLUDED(append_mu_);
   // Removes the files of segments that nobody keeps anything of.
-  absl::Status RemoveDrainedSegments()
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_) ABSL_LOCKS_EXCLUDED(append_mu_);
+  absl::Status RemoveDrainedSegments() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_)
+      ABSL_LOCKS_EXCLUDED(append_mu_);
 
   absl::Status FinishReplay(const std::vector<SegmentFile>& files,
                             const LogReplay& replay)

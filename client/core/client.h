@@ -220,9 +220,7 @@ class Client final : private TransportListener {
   // before the answer fixes it at 0.
   //
   // Returns the token that it is, or will be unless the daemon says otherwise.
-  int64_t TokenBase() const {
-    return std::max(token_base_.load(), int64_t{0});
-  }
+  int64_t TokenBase() const { return std::max(token_base_.load(), int64_t{0}); }
   // Returns the token that it is from now on.
   int64_t FixTokenBase();
   // Returns a token of a caller, or the current one, as the client counts it.

@@ -47,8 +47,8 @@ struct NodeComparisons {
   RankSet target_uncovered;
 };
 
-// Whether a rank has the same number in both runs and in a filter. If not, every
-// node compares all that it has of both runs.
+// Whether a rank has the same number in both runs and in a filter. If not,
+// every node compares all that it has of both runs.
 bool AreRanksAlike(const v1::Matching& matching);
 
 // `node1 and node2 hold different records of rank 0 of run tp8`, for a run with
@@ -61,12 +61,12 @@ std::string SplitText(const std::string& run, const RunShares& shares,
 // that has one of them, so that it reports what is lacking. A rank of which
 // several nodes hold copies is compared by the first of them. Split ranks are
 // required, but no node compares them, so that every part of the answer is
-// partial. If no node has a rank that the filter names, the first node is asked:
-// it answers as a single daemon does.
+// partial. If no node has a rank that the filter names, the first node is
+// asked: it answers as a single daemon does.
 //
-// Errors: a usage error if a node has more ranks than a filter takes; kExitPartial
-// if split ranks leave nothing to compare, or cannot be left out because layouts,
-// a rank map or placements join ranks.
+// Errors: a usage error if a node has more ranks than a filter takes;
+// kExitPartial if split ranks leave nothing to compare, or cannot be left out
+// because layouts, a rank map or placements join ranks.
 Outcome SplitComparison(const v1::CreateComparisonRequest& request,
                         const std::vector<std::string>& nodes,
                         const RunShares& golden, const RunShares& target,

@@ -274,9 +274,9 @@ bool IsPartial(const v1::Comparison& comparison) {
          comparison.for_want_of_ranks_count() > 0;
 }
 
-// Whether something that is missing may precede the first divergence. `may_part`
-// says so of what one node has compared; another one may hold what that one
-// lacks.
+// Whether something that is missing may precede the first divergence.
+// `may_part` says so of what one node has compared; another one may hold what
+// that one lacks.
 bool MayDivergeBefore(const v1::Comparison& all, bool may_part) {
   if (!all.has_first_divergence()) return false;
   // Nobody knows at which token a record was lost.

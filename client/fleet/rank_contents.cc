@@ -87,14 +87,14 @@ Fanout::NodeCall MakePlacementsCall() {
     grpc::ClientContext context;
     context.set_deadline(node.UnaryDeadline());
     const Interrupts::Hold hold(node.interrupts(), &context);
-    const auto reader =
-        node.stub<v1::RunReaderService::Stub>().DescribeRun(
-            &context, static_cast<const v1::DescribeRunRequest&>(message));
+    const auto reader = node.stub<v1::RunReaderService::Stub>().DescribeRun(
+        &context, static_cast<const v1::DescribeRunRequest&>(message));
     auto& out = static_cast<v1::DescribeRunResponse&>(response);
     v1::DescribeRunResponse part;
     // Whether there is any is all that matters.
     while (reader->Read(&part)) {
-      if (out.placements().empty()) out.mutable_placements()->Swap(part.mutable_placements());
+      if (out.placements().empty())
+        out.mutable_placements()->Swap(part.mutable_placements());
     }
     return node.OutcomeOf(reader->Finish());
   };

@@ -26,8 +26,8 @@ namespace msitd::ctl {
 inline constexpr int64_t kContentRanksMax = 4096;
 
 // Returns a call that takes a ListDigestsRequest and returns one
-// ListDigestsResponse with one digest for each rank, over all of its devices and
-// tokens. Goes on for as long as the daemon makes progress.
+// ListDigestsResponse with one digest for each rank, over all of its devices
+// and tokens. Goes on for as long as the daemon makes progress.
 Fanout::NodeCall MakeRankContentsCall();
 
 // Returns a call that takes a DescribeRunRequest and returns one

@@ -190,19 +190,18 @@ std::vector<Finding> FindingTexts(const v1::Comparison& comparison) {
   if (comparison.has_first_non_finite()) {
     add("first NaN or Inf", comparison.first_non_finite());
     if (!HasOrder(comparison)) {
-      out.back().text =
-          "among those whose order is not known; listed first: " +
-          out.back().text;
+      out.back().text = "among those whose order is not known; listed first: " +
+                        out.back().text;
     }
   }
   if (comparison.both_non_finite_count() > 0) {
     const v1::ComparisonRow& first = comparison.first_both_non_finite();
     out.push_back(
         {"NaN/Inf in both",
-         fmt::format("{} row{}, {} {}", comparison.both_non_finite_count(),
-                     comparison.both_non_finite_count() == 1 ? "" : "s",
-                     HasOrder(comparison) ? "first" : "listed first:",
-                     RowText(first)),
+         fmt::format(
+             "{} row{}, {} {}", comparison.both_non_finite_count(),
+             comparison.both_non_finite_count() == 1 ? "" : "s",
+             HasOrder(comparison) ? "first" : "listed first:", RowText(first)),
          first.row()});
   }
   return out;

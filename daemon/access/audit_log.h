@@ -78,8 +78,8 @@ class AuditLog {
   void ReportRecovery(uint64_t lost_count);
 
   const std::string path_;
-  UniqueFd file_;         // Used by the thread alone.
-  bool is_whole_ = true;  // Likewise: the file ends with the end of a line.
+  UniqueFd file_;            // Used by the thread alone.
+  bool is_whole_ = true;     // Likewise: the file ends with the end of a line.
   bool has_failed_ = false;  // Likewise: the last write failed.
   log::Limiter log_limiter_;
 

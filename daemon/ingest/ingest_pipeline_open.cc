@@ -222,9 +222,8 @@ absl::StatusOr<IngestPipeline::Opened> IngestPipeline::OpenHeld(
   // while the run is held.
   uint64_t committed = 0;
   if (!replaces) {
-    MSITD_ASSIGN_OR_RETURN(
-        committed,
-        log_.CommittedChunkCount(spec.run, spec.rank, spec.stream_id));
+    MSITD_ASSIGN_OR_RETURN(committed, log_.CommittedChunkCount(
+                                          spec.run, spec.rank, spec.stream_id));
     if (spec.if_exists == IfExists::kFail && committed == 0) {
       MSITD_ASSIGN_OR_RETURN(
           const bool is_recorded,
@@ -420,8 +419,8 @@ absl::StatusOr<bool> IngestPipeline::MustReplaceRun(const StreamSpec& spec) {
   std::vector<StreamHandle> streams = registry_.StreamsOf(spec.run);
   std::erase_if(streams,
                 [](const auto& stream) { return stream->end.has_value(); });
-  const bool is_of_same_process = std::all_of(
-      streams.begin(), streams.end(), [&spec](const auto& stream) {
+  const bool is_of_same_process =
+      std::all_of(streams.begin(), streams.end(), [&spec](const auto& stream) {
         return ProcessOf(stream->spec.stream_id) == ProcessOf(spec.stream_id);
       });
   if (!streams.empty()) return RunBusy(spec.run, is_of_same_process);

@@ -24,11 +24,11 @@ int64_t RankHistory::Continue(const std::string& run, int32_t rank,
   const bool has_taken_part = is_known && entry.continued_by != stream_id &&
                               entry.continuation >= found->second.number;
   if (!is_known && known.continuations.size() >= kContinuationsMax) {
-    known.continuations.erase(std::min_element(
-        known.continuations.begin(), known.continuations.end(),
-        [](const auto& a, const auto& b) {
-          return a.second.number < b.second.number;
-        }));
+    known.continuations.erase(
+        std::min_element(known.continuations.begin(), known.continuations.end(),
+                         [](const auto& a, const auto& b) {
+                           return a.second.number < b.second.number;
+                         }));
   }
   if (!is_known || has_taken_part) {
     const Continuation next{++known.continuation_count, token_end};

@@ -80,9 +80,8 @@ class WriteChunksCall final
   WriteChunksCall(IngestServiceImpl::Parts& parts,
                   grpc::CallbackServerContext& context, access::Caller caller)
       : parts_(parts), context_(context), caller_(std::move(caller)) {
-    const absl::Status status =
-        parts_.admission.reads.Enter(*this, context.c_call(), context.peer(),
-                                     caller_);
+    const absl::Status status = parts_.admission.reads.Enter(
+        *this, context.c_call(), context.peer(), caller_);
     if (!status.ok()) Fail(status);
   }
 

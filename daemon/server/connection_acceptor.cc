@@ -142,8 +142,8 @@ ConnectionAcceptor::~ConnectionAcceptor() { Stop(); }
 
 size_t ConnectionAcceptor::AddGroup(std::unique_ptr<Handover> handover,
                                     Protocol protocol, size_t connections_max) {
-  groups_.push_back(std::make_unique<Group>(std::move(handover), protocol,
-                                            connections_max));
+  groups_.push_back(
+      std::make_unique<Group>(std::move(handover), protocol, connections_max));
   return groups_.size() - 1;
 }
 

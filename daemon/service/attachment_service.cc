@@ -118,9 +118,7 @@ class AttachmentServiceImpl::WriteSink final
  public:
   WriteSink(AttachmentServiceImpl& service, CallPass pass)
       : service_(service), pass_(std::move(pass)) {}
-  ~WriteSink() override {
-    pass_.Note(status_);
-  }
+  ~WriteSink() override { pass_.Note(status_); }
 
   absl::StatusOr<bool> Take(const Call& /*call*/,
                             const v1::WriteAttachmentRequest& request,

@@ -153,8 +153,8 @@ class Description final : public StreamSource<v1::DescribeRunResponse>,
   size_t next_ = 0;
 };
 
-// Reads from the index what the next message takes: the coordinates of a run may
-// be tens of millions, and a peer may leave many streams unread.
+// Reads from the index what the next message takes: the coordinates of a run
+// may be tens of millions, and a peer may leave many streams unread.
 class Coordinates final : public StreamSource<v1::ListCoordinatesResponse>,
                           OfRun<v1::ListCoordinatesRequest> {
  public:

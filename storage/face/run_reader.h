@@ -165,12 +165,12 @@ class RunReader {
       const Selector& selector, const Coordinate& after,
       absl::FunctionRef<absl::Status(const Coordinate&)> visit) {
     bool is_after = false;
-    return VisitCoordinates(
-        selector, [&](const Coordinate& coordinate) -> absl::Status {
-          if (is_after) return visit(coordinate);
-          is_after = coordinate == after;
-          return absl::OkStatus();
-        });
+    return VisitCoordinates(selector,
+                            [&](const Coordinate& coordinate) -> absl::Status {
+                              if (is_after) return visit(coordinate);
+                              is_after = coordinate == after;
+                              return absl::OkStatus();
+                            });
   }
 
   // Returns the placements of the tensors, each once. Costs next to nothing if

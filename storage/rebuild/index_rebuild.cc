@@ -14,6 +14,7 @@
 
 #include "protos/status/status.h"
 #include "storage/env/directory_lock.h"
+#include "storage/index/db/log_position.h"
 #include "storage/inspect/store_view.h"
 #include "storage/log_replay.h"
 #include "storage/rebuild/index_salvage.h"

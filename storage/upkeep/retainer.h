@@ -28,10 +28,10 @@ namespace msitd::storage {
 // durably, then gives their room back to the file system; after a crash in
 // between, the next step begins with that.
 //
-// The log is not ordered by run, so finding the fronts means reading the heads of
-// frames. All runs share one pass over each segment: a scan for one run keeps
-// the first frames that it finds of the others, and the next one begins where it
-// ended. The index says where the first pass has to begin.
+// The log is not ordered by run, so finding the fronts means reading the heads
+// of frames. All runs share one pass over each segment: a scan for one run
+// keeps the first frames that it finds of the others, and the next one begins
+// where it ended. The index says where the first pass has to begin.
 //
 // Single-sequence. Touches only segments that take no more frames and whose
 // entries are on disk, so that no recovery ever looks for bytes that have gone.
@@ -164,8 +164,8 @@ class Retainer {
   const std::string segment_directory_;
 
   std::unordered_map<uint64_t, Front> fronts_;
-  // Runs that are not in fronts_ have no frame in segments below; nothing before
-  // the first step.
+  // Runs that are not in fronts_ have no frame in segments below; nothing
+  // before the first step.
   std::optional<uint64_t> fronts_end_;
   std::unordered_map<uint64_t, Pass> passes_;
   size_t pass_frame_count_ = 0;  // In all of passes_.

@@ -64,9 +64,7 @@ def test_unread_coordinates_take_no_memory(new_daemon: Callable[[], Daemon]) -> 
 
     before = resident_bytes(daemon)
     channels = [
-        grpc.insecure_channel(
-            daemon.endpoint, [("grpc.use_local_subchannel_pool", 1)]
-        )
+        grpc.insecure_channel(daemon.endpoint, [("grpc.use_local_subchannel_pool", 1)])
         for _ in range(STREAMS // STREAMS_PER_CHANNEL)
     ]
     calls = [

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Self
 
 import grpc
 import pytest
@@ -109,7 +110,7 @@ class Strangers:
             with contextlib.suppress(OSError):
                 stranger.send(greeting)
 
-    def __enter__(self) -> "Strangers":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -178,10 +178,26 @@ MODULES: dict[str, Module] = {
         ),
         (*COMMON, "curl"),
     ),
+    # The check of a store that was made again is that of msitd-inspect verify, and
+    # the command is one of msitd-inspect.
+    "storage/rebuild": Module(
+        (
+            *PROTOS,
+            "storage",
+            "storage/face",
+            "storage/env",
+            "storage/segment",
+            *INDEX,
+            "storage/inspect/store_check.h",
+            "storage/inspect/store_view.h",
+        ),
+        (*COMMON, "rocksdb"),
+    ),
     "storage/inspect": Module(
         (
             *PROTOS,
             "storage",
+            "storage/rebuild/index_rebuild.h",
             "storage/face",
             "storage/env",
             "storage/segment",

@@ -23,7 +23,8 @@ class DeliveryQueue {
  public:
   void Push(Slot* slot);
 
-  // Adds `by` to the tokens of all records. Called before any chunk is finished.
+  // Adds `by` to the tokens of all records. Called before any chunk is
+  // finished.
   void ShiftTokens(int64_t by) {
     for (Slot* const slot : slots_) slot->builder.ShiftTokens(by);
   }

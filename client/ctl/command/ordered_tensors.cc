@@ -156,9 +156,8 @@ Outcome PrintInExecutionOrder(Invocation& invocation, ListLayout layout,
   printer->Finish(response);
   NoteIncomplete(incomplete_count);
   MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
-  const bool is_cut =
-      !is_limited && seen_count > std::ssize(entries) &&
-      (flags.limit == 0 || flags.limit > std::ssize(entries));
+  const bool is_cut = !is_limited && seen_count > std::ssize(entries) &&
+                      (flags.limit == 0 || flags.limit > std::ssize(entries));
   if (is_cut) {
     fmt::print(stderr,
                "msitctl: these are the first {} of {} tensors, as many as can "

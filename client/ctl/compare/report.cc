@@ -276,12 +276,12 @@ Outcome WriteReport(Invocation& invocation, const ReportFlags& flags) {
   MSITCTL_RETURN_IF_FAILED(GetMetrics(invocation, facts.metrics));
   bool has_golden = false;
   bool has_target = false;
-  MSITCTL_RETURN_IF_FAILED(
-      FindRun(invocation, comparison.golden_run(), comparison.golden_run_id(),
-              comparison.golden_source(), has_golden));
-  MSITCTL_RETURN_IF_FAILED(
-      FindRun(invocation, comparison.target_run(), comparison.target_run_id(),
-              comparison.target_source(), has_target));
+  MSITCTL_RETURN_IF_FAILED(FindRun(invocation, comparison.golden_run(),
+                                   comparison.golden_run_id(),
+                                   comparison.golden_source(), has_golden));
+  MSITCTL_RETURN_IF_FAILED(FindRun(invocation, comparison.target_run(),
+                                   comparison.target_run_id(),
+                                   comparison.target_source(), has_target));
   if (FormatOf(flags) == "msprobe" && has_target) {
     MSITCTL_RETURN_IF_FAILED(
         ReadStacks(invocation, comparison.target_run(), material.stacks));

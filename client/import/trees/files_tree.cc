@@ -111,8 +111,7 @@ class FilesTree final : public TreeBase {
                          *ranks.rbegin() + 1 == std::ssize(ranks) && !is_part_;
     const bool are_none = is_rank_said_ && ranks.size() > 1;
     for (File& file : files_) {
-      const bool counts =
-          !are_none && (are_all || file.place.rank_begins_name);
+      const bool counts = !are_none && (are_all || file.place.rank_begins_name);
       if (file.place.has_rank && !counts) {
         file.place = ReadFilePlace(WithoutSuffix(file.path), false);
       }

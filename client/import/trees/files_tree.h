@@ -11,8 +11,9 @@ namespace msitd::trees {
 // file that client/import/formats does not open is a problem.
 //
 // A word for the rank in the middle of a name counts only if the ranks of all
-// files are 0, 1, 2 and so on; else, and where the other files are not seen (one
-// file, or a folder that grows), it is a part of the op. If the user says the rank and the files have several, none counts.
+// files are 0, 1, 2 and so on; else, and where the other files are not seen
+// (one file, or a folder that grows), it is a part of the op. If the user says
+// the rank and the files have several, none counts.
 //
 // Nothing says in which order the tensors were computed: entries are ordered by
 // names::EndsBefore, and has_known_order() is false.

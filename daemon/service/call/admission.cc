@@ -17,9 +17,8 @@ using ProtoMessage = google::protobuf::Message;
 
 // Fields that name what a call is about, in the order of an audit line.
 constexpr const char* kTargetFields[] = {
-    "run",        "name",       "names",        "comparison",
-    "golden_run", "target_run", "archived_run", "url",
-    "id"};
+    "run",        "name",         "names", "comparison", "golden_run",
+    "target_run", "archived_run", "url",   "id"};
 
 std::string StringIn(const ProtoMessage& message, const char* name) {
   const FieldDescriptor* const field =
@@ -105,8 +104,7 @@ absl::Status CallPass::CheckRequest(const ProtoMessage& request) {
 
 void CallPass::NoteAnswer(const ProtoMessage& answer) {
   const std::string name = StringIn(answer, "name");
-  const bool is_new =
-      !name.empty() && target_.find(name) == std::string::npos;
+  const bool is_new = !name.empty() && target_.find(name) == std::string::npos;
   if (target_.empty() || is_new) target_ = AuditTarget(answer);
 }
 

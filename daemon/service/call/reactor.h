@@ -86,8 +86,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   // call.
   void Begin(CallMessages& messages) {
     messages_ = &messages;
-    const absl::Status status =
-        pool_.Submit(call_.caller(), [this] { Run(); });
+    const absl::Status status = pool_.Submit(call_.caller(), [this] { Run(); });
     if (!status.ok()) End(status);
   }
 
@@ -125,8 +124,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
   absl::Status HoldAnswer(size_t bytes) {
     if (bytes <= kSmallAnswerBytes) return absl::OkStatus();
-    MSITD_RETURN_IF_ERROR(count_->HoldAnswer(bytes, call_.caller(),
-                                             IsLocal(context_.peer())));
+    MSITD_RETURN_IF_ERROR(
+        count_->HoldAnswer(bytes, call_.caller(), IsLocal(context_.peer())));
     {
       MutexLock lock(mu_);
       has_alarm_ = true;

@@ -28,9 +28,8 @@ class RequestCall
   // Begins to wait for its turn. The constructor of the final class calls it
   // last.
   void Enter() {
-    const absl::Status status =
-        reads_.Enter(*this, context_.c_call(), context_.peer(),
-                     CallerOf(context_));
+    const absl::Status status = reads_.Enter(
+        *this, context_.c_call(), context_.peer(), CallerOf(context_));
     if (!status.ok()) Finish(ToGrpcStatus(status));
   }
 

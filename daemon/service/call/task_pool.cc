@@ -33,11 +33,10 @@ absl::Status TaskPool::Submit(Task task) {
 absl::Status TaskPool::Submit(const access::Caller& caller, Task task) {
   MSITD_ASSIGN_OR_RETURN(access::FairShares::Grant share,
                          queue_shares_.Acquire(caller));
-  return Submit(
-      [share = std::move(share), task = std::move(task)]() mutable {
-        share.Release();
-        task();
-      });
+  return Submit([share = std::move(share), task = std::move(task)]() mutable {
+    share.Release();
+    task();
+  });
 }
 
 absl::Status TaskPool::SubmitNextStep(Task task) {

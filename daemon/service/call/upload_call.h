@@ -72,9 +72,8 @@ class UploadCall final
         context_(context),
         call_(context),
         sink_(std::move(sink)) {
-    const absl::Status status =
-        parts_.first_reads.Enter(*this, context.c_call(), context.peer(),
-                                 call_.caller());
+    const absl::Status status = parts_.first_reads.Enter(
+        *this, context.c_call(), context.peer(), call_.caller());
     if (!status.ok()) Finish(ToGrpcStatus(status));
   }
 
@@ -92,9 +91,9 @@ class UploadCall final
       parts_.watch.Came(context_.c_call());
     }
     const auto step = [this, ok] { ok ? Step() : EndEarly(); };
-    const absl::Status status =
-        is_first ? parts_.pool.Submit(call_.caller(), step)
-                 : parts_.pool.SubmitNextStep(step);
+    const absl::Status status = is_first
+                                    ? parts_.pool.Submit(call_.caller(), step)
+                                    : parts_.pool.SubmitNextStep(step);
     if (!status.ok()) Finish(ToGrpcStatus(status));
   }
 

@@ -32,7 +32,6 @@ constexpr uint8_t kFirstCountersVersion = 1;
 constexpr uint8_t kValueCountersVersion = 2;
 constexpr uint8_t kCountersVersion = 3;
 constexpr uint8_t kPositionVersion = 1;
-constexpr uint8_t kNewestSegmentVersion = 1;
 constexpr uint8_t kStreamVersion = 1;
 constexpr uint8_t kGoneVersion = 1;
 constexpr uint8_t kClockVersion = 1;
@@ -356,23 +355,6 @@ bool DecodePosition(std::string_view bytes, LogPosition& out) {
   out.segment_id = reader.GetVarint();
   out.offset = reader.GetVarint();
   out.next_frame_sequence = reader.GetVarint();
-  return reader.done();
-}
-
-std::string EncodeNewestSegment(const NewestSegment& newest) {
-  std::string out;
-  ByteWriter writer(out);
-  writer.PutByte(kNewestSegmentVersion);
-  writer.PutVarint(newest.segment_id);
-  writer.PutByte(newest.is_indexed ? 1 : 0);
-  return out;
-}
-
-bool DecodeNewestSegment(std::string_view bytes, NewestSegment& out) {
-  ByteReader reader(bytes);
-  if (reader.GetByte() != kNewestSegmentVersion) return false;
-  out.segment_id = reader.GetVarint();
-  out.is_indexed = reader.GetByte() != 0;
   return reader.done();
 }
 

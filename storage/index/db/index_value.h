@@ -115,20 +115,6 @@ struct LogPosition {
 std::string EncodePosition(const LogPosition& position);
 bool DecodePosition(std::string_view bytes, LogPosition& out);
 
-// The segment with the newest acknowledged frames. The position alone does not
-// show that segments exist after it; with this entry, a start notices if their
-// files are missing, and their numbers are not used again.
-struct NewestSegment {
-  uint64_t segment_id = 0;  // 0 if there is none.
-  // True if the index on disk has all frames of the log.
-  bool is_indexed = true;
-
-  bool operator==(const NewestSegment& other) const = default;
-};
-
-std::string EncodeNewestSegment(const NewestSegment& newest);
-bool DecodeNewestSegment(std::string_view bytes, NewestSegment& out);
-
 // How far the bytes of a run have been given up in one segment.
 struct ExpiryMark {
   // Stands for all frames, those to come included.

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "protos/base/byte_codec.h"
 #include "protos/status/status.h"
 
 namespace msitd::storage {
@@ -13,6 +14,7 @@ namespace {
 
 constexpr std::string_view kPositionKey = "log_position";
 constexpr std::string_view kNewestSegmentKey = "newest_segment";
+constexpr uint8_t kNewestSegmentVersion = 1;
 
 }  // namespace
 
@@ -29,6 +31,23 @@ absl::StatusOr<LogPosition> LoadPosition(IndexDb& db) {
     return IndexCorrupt("default");
   }
   return position;
+}
+
+std::string EncodeNewestSegment(const NewestSegment& newest) {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutByte(kNewestSegmentVersion);
+  writer.PutVarint(newest.segment_id);
+  writer.PutByte(newest.is_indexed ? 1 : 0);
+  return out;
+}
+
+bool DecodeNewestSegment(std::string_view bytes, NewestSegment& out) {
+  ByteReader reader(bytes);
+  if (reader.GetByte() != kNewestSegmentVersion) return false;
+  out.segment_id = reader.GetVarint();
+  out.is_indexed = reader.GetByte() != 0;
+  return reader.done();
 }
 
 absl::StatusOr<NewestSegment> LoadNewestSegment(IndexDb& db) {

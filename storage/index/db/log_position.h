@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
+#include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "storage/index/db/index_db.h"
@@ -15,6 +17,20 @@ void AppendPositionTo(rocksdb::WriteBatch& batch, const IndexDb& db,
 
 // Returns the position of the store; that of an empty log if it has none.
 absl::StatusOr<LogPosition> LoadPosition(IndexDb& db);
+
+// The segment with the newest acknowledged frames. The position alone does not
+// show that segments exist after it; with this entry, a start notices if their
+// files are missing, and their numbers are not used again.
+struct NewestSegment {
+  uint64_t segment_id = 0;  // 0 if there is none.
+  // True if the index on disk has all frames of the log.
+  bool is_indexed = true;
+
+  bool operator==(const NewestSegment& other) const = default;
+};
+
+std::string EncodeNewestSegment(const NewestSegment& newest);
+bool DecodeNewestSegment(std::string_view bytes, NewestSegment& out);
 
 // Returns the newest segment of the store; none if the log is empty, or if only
 // older programs have written it.

@@ -403,8 +403,7 @@ TEST_F(StoreAwaitsSegmentsTest, ARebuiltIndexGivesUpWhatIsMissing) {
   Drop();
   RebuildOptions rebuild;
   rebuild.directory = options_.directory;
-  const auto report =
-      RebuildIndex(rebuild, env_, [](const StoreProblem&) {});
+  const auto report = RebuildIndex(rebuild, env_, [](const StoreProblem&) {});
   ASSERT_TRUE(report.ok()) << report.status();
   Reopen();
   EXPECT_EQ(store_->upkeep().Stats().refusal, "");

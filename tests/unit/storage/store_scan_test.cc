@@ -336,10 +336,10 @@ TEST_F(StoreScanTest, CoordinatesGoOnAfterEachOfThem) {
       EXPECT_THAT(rest, ElementsAreArray(all.begin() + i + 1, all.end()));
       // What a reader does that has no way of its own.
       rest.clear();
-      ASSERT_TRUE((*run)
-                      ->RunReader::VisitCoordinatesAfter(selector, all[i],
-                                                         visit)
-                      .ok());
+      ASSERT_TRUE(
+          (*run)
+              ->RunReader::VisitCoordinatesAfter(selector, all[i], visit)
+              .ok());
       EXPECT_THAT(rest, ElementsAreArray(all.begin() + i + 1, all.end()));
     }
   }

@@ -94,8 +94,8 @@ TEST_F(LaunchTest, RanksHaveWhatTheirLauncherSays) {
 }
 
 TEST_F(LaunchTest, RecordingsOfARankOfARunAreNumbered) {
-  const RecordedRank rank = {.endpoint = "/run/msitd", .launch = "J",
-                             .run = "numbered"};
+  const RecordedRank rank = {
+      .endpoint = "/run/msitd", .launch = "J", .run = "numbered"};
   EXPECT_EQ(NextRecording(rank), 1u);
   EXPECT_EQ(NextRecording(rank), 1u);
   CountRecording(rank, 1);
@@ -153,9 +153,9 @@ TEST_F(RunOfClientTest, JobSaysWhichRecordingOfTheRankItIs) {
   ASSERT_TRUE(Open().ok());
   std::vector<std::string> jobs;
   for (const auto& opening : daemon_.openings()) jobs.push_back(opening.job);
-  EXPECT_EQ(jobs, (std::vector<std::string>{
-                      "launch", "launch", "launch / recording 2",
-                      "launch / recording 2", "launch"}));
+  EXPECT_EQ(jobs, (std::vector<std::string>{"launch", "launch",
+                                            "launch / recording 2",
+                                            "launch / recording 2", "launch"}));
 }
 
 TEST_F(RunOfClientTest, RecordingThatWasReplacedBeforeItBeganCounts) {

@@ -116,9 +116,8 @@ TEST_F(TensorCommandsTest, AListThatIsCutIsPartial) {
     tensor.set_sequence(i);
   }
   for (const char* limit : {"0", "250000"}) {
-    const ChildResult cut =
-        Run({"-o", "name", "tensor", "find", "r", "--where", "max > 1",
-             "--limit", limit});
+    const ChildResult cut = Run({"-o", "name", "tensor", "find", "r", "--where",
+                                 "max > 1", "--limit", limit});
     EXPECT_EQ(cut.exit_code, 4) << limit;
     EXPECT_THAT(cut.err, HasSubstr("the first 100000 of 100001"));
   }

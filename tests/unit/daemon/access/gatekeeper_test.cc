@@ -49,8 +49,7 @@ TEST(GatekeeperTest, AMethodNeedsItsRole) {
 TEST(GatekeeperTest, TheRequestOfACallerWithoutARoleIsNotRead) {
   Gatekeeper gate(Parts());
   EXPECT_EQ(Reason(gate.Enter({}, List())), "ROLE_REFUSED");
-  EXPECT_EQ(Reason(gate.Enter({"tls", Role::kNone}, Delete())),
-            "ROLE_REFUSED");
+  EXPECT_EQ(Reason(gate.Enter({"tls", Role::kNone}, Delete())), "ROLE_REFUSED");
   EXPECT_TRUE(gate.Enter(kReader, Delete()).ok());
 }
 

@@ -192,9 +192,8 @@ TEST_F(IngestPipelineOpenTest, RefusedStreamChangesNothing) {
   const auto id = store_.GetRun("run")->id;
   const auto holder = TryOpen({.run = "held"});
   ASSERT_TRUE(holder.ok());
-  for (const IfExists if_exists :
-       {IfExists::kFail, IfExists::kAppend, IfExists::kReplace,
-        IfExists::kNew}) {
+  for (const IfExists if_exists : {IfExists::kFail, IfExists::kAppend,
+                                   IfExists::kReplace, IfExists::kNew}) {
     const Rank rank{.process = 2, .if_exists = if_exists, .run = "absent"};
     EXPECT_EQ(Record(rank), "STREAMS_EXHAUSTED");
     EXPECT_TRUE(absl::IsNotFound(store_.GetRun("absent").status()));

@@ -77,8 +77,8 @@ class OpenConnectionsTest : public ::testing::Test {
   }
 
   HandshakePlace Find(const char* host) {
-    return open_.FindHandshakePlace(
-        PeerAddress(Connect(host).server.get()), now_);
+    return open_.FindHandshakePlace(PeerAddress(Connect(host).server.get()),
+                                    now_);
   }
 
   UniqueFd listener_;

@@ -71,8 +71,7 @@ TEST_F(FirstReadsTest, OneCallerDoesNotKeepOthersFromWaiting) {
   }
   EXPECT_TRUE(HasReason(refused, ErrorReason::kRequestsExhausted));
   EXPECT_EQ(count, FirstReads::kWaitingMax / 16 * 11);
-  EXPECT_TRUE(
-      enter("ipv4:10.0.0.2:1", {"cert:b", access::Role::kReader}).ok());
+  EXPECT_TRUE(enter("ipv4:10.0.0.2:1", {"cert:b", access::Role::kReader}).ok());
   EXPECT_TRUE(enter("unix:", greedy).ok());
 }
 

@@ -95,7 +95,8 @@ TEST_F(StreamPlacesTest, MessagesOfOneCallerLeaveMemoryToOthers) {
   EXPECT_TRUE(HasReason(status, ErrorReason::kRequestsExhausted));
   EXPECT_LT(taken.size() * StreamPlaces::BytesOf(kMessageBytes),
             StreamPlaces::kBytesMax / 4 * 3);
-  auto other = places_.Enter(NextCall(), {"uid:2", access::Role::kReader}, true);
+  auto other =
+      places_.Enter(NextCall(), {"uid:2", access::Role::kReader}, true);
   ASSERT_TRUE(other.ok()) << other.status();
   EXPECT_TRUE(other->BeginWrite(kMessageBytes).ok());
   other->EndWrite();

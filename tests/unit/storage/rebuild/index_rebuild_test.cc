@@ -163,6 +163,31 @@ class IndexRebuildTest : public StoreTest {
     EXPECT_TRUE(*rows == rows_);
   }
 
+  // Rebuilds the index, and finds every tensor; again, and finds the same.
+  void CheckRebuiltTwice(Env& env) {
+    const auto report = TryRebuild(env);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_THAT(problems_, IsEmpty());
+    ASSERT_TRUE(TryOpen(env).ok());
+    ExpectAllTensors();
+    if (report->is_complete()) ExpectEverything();
+    if (store_->runs().GetRun("gone").ok()) {
+      EXPECT_THAT(report->notes,
+                  ::testing::Contains(HasSubstr("deleted runs may be")));
+    }
+    Close();
+    const auto again = TryRebuild(env);
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_THAT(again->notes, IsEmpty());
+    EXPECT_THAT(again->damage, IsEmpty());
+    EXPECT_EQ(again->check.entry_count, report->check.entry_count);
+    EXPECT_EQ(again->import.comparison_count, report->import.comparison_count);
+    EXPECT_THAT(again->recovered_runs, IsEmpty());
+    ASSERT_TRUE(TryOpen(env).ok());
+    ExpectAllTensors();
+    Drop();
+  }
+
   std::vector<std::string> RunNames() {
     std::vector<std::string> out;
     const auto runs = store_->runs().ListRuns("", 100);
@@ -242,13 +267,14 @@ TEST_F(IndexRebuildTest, ALostIndexIsRebuiltFromTheSegments) {
   EXPECT_EQ(static_cast<uint64_t>(next->id), 4u);
 }
 
-TEST_F(IndexRebuildTest, AnyDamageToTheIndexLeavesEveryTensorReadable) {
-  // Each damages the files of the index whose names contain the text.
-  struct Damage {
-    std::string files;
-    std::string what;
-    std::function<void(const fs::path&, std::mt19937&)> apply;
-  };
+// Each damages the files of the index whose names contain the text.
+struct Damage {
+  std::string files;
+  std::string what;
+  std::function<void(const fs::path&, std::mt19937&)> apply;
+};
+
+std::vector<Damage> AllDamages() {
   const auto remove = [](const fs::path& path, std::mt19937&) {
     fs::remove(path);
   };
@@ -280,6 +306,10 @@ TEST_F(IndexRebuildTest, AnyDamageToTheIndexLeavesEveryTensorReadable) {
     damages.push_back({files, "flipped", flip});
     damages.push_back({files, "garbage", garbage});
   }
+  return damages;
+}
+
+TEST_F(IndexRebuildTest, AnyDamageToTheIndexLeavesEveryTensorReadable) {
   Env& env = Env::Fleeting();
   std::mt19937 random(20);
   for (const bool crashes : {false, true}) {
@@ -293,7 +323,7 @@ TEST_F(IndexRebuildTest, AnyDamageToTheIndexLeavesEveryTensorReadable) {
       Close();
     }
     const std::string original = options_.directory;
-    for (const Damage& damage : damages) {
+    for (const Damage& damage : AllDamages()) {
       // Only a store that crashed has something in the log alone.
       if (crashes && damage.files != ".log" && !damage.files.empty()) continue;
       // Some damage hits one file, some hits all of them.
@@ -312,28 +342,7 @@ TEST_F(IndexRebuildTest, AnyDamageToTheIndexLeavesEveryTensorReadable) {
           files = {files[random() % files.size()]};
         }
         for (const fs::path& path : files) damage.apply(path, random);
-        const auto report = TryRebuild(env);
-        ASSERT_TRUE(report.ok()) << report.status();
-        EXPECT_THAT(problems_, IsEmpty());
-        ASSERT_TRUE(TryOpen(env).ok());
-        ExpectAllTensors();
-        if (report->is_complete()) ExpectEverything();
-        if (store_->runs().GetRun("gone").ok()) {
-          EXPECT_THAT(report->notes,
-                      ::testing::Contains(HasSubstr("deleted runs may be")));
-        }
-        Close();
-        const auto again = TryRebuild(env);
-        ASSERT_TRUE(again.ok()) << again.status();
-        EXPECT_THAT(again->notes, IsEmpty());
-        EXPECT_THAT(again->damage, IsEmpty());
-        EXPECT_EQ(again->check.entry_count, report->check.entry_count);
-        EXPECT_EQ(again->import.comparison_count,
-                  report->import.comparison_count);
-        EXPECT_THAT(again->recovered_runs, IsEmpty());
-        ASSERT_TRUE(TryOpen(env).ok());
-        ExpectAllTensors();
-        Drop();
+        CheckRebuiltTwice(env);
         fs::remove_all(options_.directory);
         if (HasFatalFailure()) return;
       }
