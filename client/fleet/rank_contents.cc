@@ -91,10 +91,9 @@ Fanout::NodeCall MakePlacementsCall() {
         &context, static_cast<const v1::DescribeRunRequest&>(message));
     auto& out = static_cast<v1::DescribeRunResponse&>(response);
     v1::DescribeRunResponse part;
-    // Whether there is any is all that matters.
     while (reader->Read(&part)) {
-      if (out.placements().empty())
-        out.mutable_placements()->Swap(part.mutable_placements());
+      // The placements of one message show that the run has some.
+      if (!part.placements().empty()) out = part;
     }
     return node.OutcomeOf(reader->Finish());
   };

