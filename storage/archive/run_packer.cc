@@ -105,11 +105,44 @@ class RunPacker {
     return uploader_.Finish(stop_);
   }
 
-  absl::Status PackEntries() {
+  static Selector AllKinds() {
     Selector all;
     for (int kind = 0; kind < kRecordKindCount; ++kind) {
       all.kinds.push_back(static_cast<RecordKind>(kind));
     }
+    return all;
+  }
+
+  // An archive has no tensors of which parts are missing, so it counts them
+  // among what each rank lacks. Scans of all ranks at once do not say whose
+  // they are.
+  absl::Status CountIncomplete() {
+    MSITD_ASSIGN_OR_RETURN(const std::vector<int32_t> ranks, run_.ListRanks());
+    for (const int32_t rank : ranks) {
+      Selector selector = AllKinds();
+      selector.ranks = {rank};
+      MSITD_ASSIGN_OR_RETURN(const auto scan, run_.Scan(selector, ""));
+      TensorInfo tensor;
+      while (true) {
+        MSITD_ASSIGN_OR_RETURN(const bool is_found, scan->Next(tensor, stop_));
+        if (!is_found) break;
+      }
+      if (scan->incomplete_count() == 0) continue;
+      std::vector<RankCoverage>& coverage = manifest_.coverage;
+      auto known = std::lower_bound(
+          coverage.begin(), coverage.end(), rank,
+          [](const RankCoverage& a, int32_t b) { return a.rank < b; });
+      if (known == coverage.end() || known->rank != rank) {
+        known = coverage.insert(known, {.rank = rank, .stream_count = 1});
+      }
+      known->total.truncated_count += scan->incomplete_count();
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status PackEntries() {
+    const Selector all = AllKinds();
+    uint64_t incomplete_count = 0;
     std::string position;
     uint64_t window_bytes = 0;
     auto scan = run_.Scan(all, position);
@@ -119,6 +152,7 @@ class RunPacker {
       const auto found = (*scan)->Next(tensor, stop_);
       if (absl::IsUnavailable(found.status())) {
         position = (*scan)->position();
+        incomplete_count += (*scan)->incomplete_count();
         scan = run_.Scan(all, position);
         continue;
       }
@@ -133,7 +167,9 @@ class RunPacker {
         window_bytes = 0;
       }
     }
-    return PackWindow();
+    incomplete_count += (*scan)->incomplete_count();
+    MSITD_RETURN_IF_ERROR(PackWindow());
+    return incomplete_count == 0 ? absl::OkStatus() : CountIncomplete();
   }
 
   absl::Status PackWindow() {
