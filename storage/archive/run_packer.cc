@@ -133,7 +133,8 @@ class RunPacker {
           coverage.begin(), coverage.end(), rank,
           [](const RankCoverage& a, int32_t b) { return a.rank < b; });
       if (known == coverage.end() || known->rank != rank) {
-        known = coverage.insert(known, {.rank = rank, .stream_count = 1});
+        known = coverage.insert(known,
+                                {.rank = rank, .stream_count = 1, .total = {}});
       }
       known->total.truncated_count += scan->incomplete_count();
     }

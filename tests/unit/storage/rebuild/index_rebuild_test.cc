@@ -188,6 +188,49 @@ class IndexRebuildTest : public StoreTest {
     Drop();
   }
 
+  // Each damages the files of the index whose names contain the text.
+  struct Damage {
+    std::string files;
+    std::string what;
+    std::function<void(const fs::path&, std::mt19937&)> apply;
+  };
+
+  static std::vector<Damage> AllDamages() {
+    const auto remove = [](const fs::path& path, std::mt19937&) {
+      fs::remove(path);
+    };
+    const auto empty = [](const fs::path& path, std::mt19937&) {
+      fs::resize_file(path, 0);
+    };
+    const auto cut = [](const fs::path& path, std::mt19937& random) {
+      const uint64_t size = fs::file_size(path);
+      fs::resize_file(path, size == 0 ? 0 : random() % size);
+    };
+    const auto flip = [](const fs::path& path, std::mt19937& random) {
+      std::string bytes = ReadFile(path);
+      if (bytes.empty()) return;
+      for (int i = 0; i < 3; ++i) {
+        bytes[random() % bytes.size()] ^= static_cast<char>(1 + random() % 255);
+      }
+      WriteFile(path, bytes);
+    };
+    const auto garbage = [](const fs::path& path, std::mt19937& random) {
+      std::string bytes(fs::file_size(path), '\0');
+      for (char& byte : bytes) byte = static_cast<char>(random());
+      WriteFile(path, bytes);
+    };
+    std::vector<Damage> damages;
+    for (const char* const files :
+         {"CURRENT", "MANIFEST", ".sst", ".log", ""}) {
+      damages.push_back({files, "removed", remove});
+      damages.push_back({files, "emptied", empty});
+      damages.push_back({files, "cut", cut});
+      damages.push_back({files, "flipped", flip});
+      damages.push_back({files, "garbage", garbage});
+    }
+    return damages;
+  }
+
   std::vector<std::string> RunNames() {
     std::vector<std::string> out;
     const auto runs = store_->runs().ListRuns("", 100);
@@ -265,48 +308,6 @@ TEST_F(IndexRebuildTest, ALostIndexIsRebuiltFromTheSegments) {
   const auto next = store_->runs().CreateRun({"next", 0, {}});
   ASSERT_TRUE(next.ok()) << next.status();
   EXPECT_EQ(static_cast<uint64_t>(next->id), 4u);
-}
-
-// Each damages the files of the index whose names contain the text.
-struct Damage {
-  std::string files;
-  std::string what;
-  std::function<void(const fs::path&, std::mt19937&)> apply;
-};
-
-std::vector<Damage> AllDamages() {
-  const auto remove = [](const fs::path& path, std::mt19937&) {
-    fs::remove(path);
-  };
-  const auto empty = [](const fs::path& path, std::mt19937&) {
-    fs::resize_file(path, 0);
-  };
-  const auto cut = [](const fs::path& path, std::mt19937& random) {
-    const uint64_t size = fs::file_size(path);
-    fs::resize_file(path, size == 0 ? 0 : random() % size);
-  };
-  const auto flip = [](const fs::path& path, std::mt19937& random) {
-    std::string bytes = ReadFile(path);
-    if (bytes.empty()) return;
-    for (int i = 0; i < 3; ++i) {
-      bytes[random() % bytes.size()] ^= static_cast<char>(1 + random() % 255);
-    }
-    WriteFile(path, bytes);
-  };
-  const auto garbage = [](const fs::path& path, std::mt19937& random) {
-    std::string bytes(fs::file_size(path), '\0');
-    for (char& byte : bytes) byte = static_cast<char>(random());
-    WriteFile(path, bytes);
-  };
-  std::vector<Damage> damages;
-  for (const char* const files : {"CURRENT", "MANIFEST", ".sst", ".log", ""}) {
-    damages.push_back({files, "removed", remove});
-    damages.push_back({files, "emptied", empty});
-    damages.push_back({files, "cut", cut});
-    damages.push_back({files, "flipped", flip});
-    damages.push_back({files, "garbage", garbage});
-  }
-  return damages;
 }
 
 TEST_F(IndexRebuildTest, AnyDamageToTheIndexLeavesEveryTensorReadable) {
