@@ -116,14 +116,15 @@ TEST_F(LaunchTest, RecordingsOfARankOfARunAreNumbered) {
 TEST_F(LaunchTest, JobNamesLaunchAndRecording) {
   EXPECT_EQ(JobOf("J", 1), "J");
   EXPECT_EQ(JobOf("J", 12), "J / recording 12");
-  const RecordingJob job = ParseRecordingJob(JobOf("J", 12));
+  const std::string text = JobOf("J", 12);
+  const RecordingJob job = ParseRecordingJob(text);
   EXPECT_EQ(job.launch, "J");
   EXPECT_EQ(job.number, 12u);
-  for (const char* const text :
+  for (const char* const other :
        {"J", "J / recording ", "J / recording 1", "J / recording 02",
         "J / recording 2x", "J / recording 99999999999"}) {
-    EXPECT_EQ(ParseRecordingJob(text).launch, text);
-    EXPECT_EQ(ParseRecordingJob(text).number, 1u);
+    EXPECT_EQ(ParseRecordingJob(other).launch, other);
+    EXPECT_EQ(ParseRecordingJob(other).number, 1u);
   }
   const std::string long_name(kJobBytesMax, 'x');
   const std::string last = JobOf(long_name, kRecordingNumberMax);
