@@ -9,8 +9,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "daemon/config/command_line.h"
@@ -46,17 +48,40 @@ std::string EndpointPath(const config::DaemonConfig& config) {
   return config.socket_dir + "/endpoint";
 }
 
-// A volume of another user keeps its permissions, which may be too wide.
-void WarnIfStoreIsOpenToOthers(const std::string& directory) {
+unsigned PermissionsOf(const std::string& path) {
   struct stat info {};
-  if (::stat(directory.c_str(), &info) != 0) return;
-  const unsigned mode = info.st_mode & 0777;
+  return ::stat(path.c_str(), &info) == 0 ? info.st_mode & 07777 : 0;
+}
+
+// A volume of another user, and a directory with files that are not of the
+// store, keep their permissions. These may be too wide.
+void WarnIfStoreIsOpenToOthers(const std::string& directory) {
+  const unsigned mode = PermissionsOf(directory);
   if ((mode & 0077) == 0) return;
+  const bool lets_replace = (mode & 0022) != 0 && (mode & S_ISVTX) == 0;
+  const unsigned inner =
+      PermissionsOf(directory + "/index") | PermissionsOf(directory + "/segments");
+  if (!lets_replace && (inner & 0077) == 0) return;
   log::Get("server")->warn(
       "other users can reach the files of the store, past the roles of the "
       "daemon; set the permissions of the directory to 0700 data_dir={} "
       "mode={:04o}",
       directory, mode);
+}
+
+// The store may take the permissions of the directory away from them.
+void WarnIfSocketsLieInStore(const config::DaemonConfig& config) {
+  std::error_code ignored;
+  const auto sockets = std::filesystem::weakly_canonical(
+      std::filesystem::absolute(config.socket_dir, ignored), ignored);
+  const auto data = std::filesystem::weakly_canonical(
+      std::filesystem::absolute(config.data_dir, ignored), ignored);
+  const auto relative = sockets.lexically_relative(data);
+  if (relative.empty() || *relative.begin() == "..") return;
+  log::Get("server")->warn(
+      "the sockets lie in the data directory, which other users must not be "
+      "able to enter: choose another socket_dir socket_dir={} data_dir={}",
+      config.socket_dir, config.data_dir);
 }
 
 absl::Status WriteEndpoints(const config::DaemonConfig& config,
@@ -83,6 +108,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
       config.data_dir, stats.run_count, stats.segment_count,
       stats.recovered_frame_count, stats.torn_frame_count);
   WarnIfStoreIsOpenToOthers(config.data_dir);
+  WarnIfSocketsLieInStore(config);
   MSITD_ASSIGN_OR_RETURN(out->node_, NodeServer::Start(config, *out->store_));
   MSITD_RETURN_IF_ERROR(WriteEndpoints(config, *out->node_));
   return out;

@@ -264,6 +264,41 @@ TEST(DirectoryLockTest, TheDaemonTakesAccessAwayFromGroupAndOthers) {
   EXPECT_EQ(ModeOf(lock), 0600u);
 }
 
+TEST(DirectoryLockTest, ADirectoryWithForeignFilesKeepsItsPermissions) {
+  using Mode = DirectoryLock::Mode;
+  const TempDir dir;
+  for (const char* name : {"index", "segments", "sub"}) {
+    ASSERT_EQ(::mkdir((dir / name).c_str(), 0755), 0);
+    ASSERT_EQ(::chmod((dir / name).c_str(), 0755), 0);
+  }
+  ASSERT_EQ(::chmod(dir.path().c_str(), 01777), 0);
+  ASSERT_TRUE(DirectoryLock::Acquire(dir.path(), Mode::kExclusive).ok());
+  EXPECT_EQ(ModeOf(dir.path()), 0777u);
+  EXPECT_EQ(ModeOf(dir / "sub"), 0755u);
+  // Others reach no tensors there.
+  EXPECT_EQ(ModeOf(dir / "index"), 0700u);
+  EXPECT_EQ(ModeOf(dir / "segments"), 0700u);
+  EXPECT_EQ(ModeOf(dir / "LOCK"), 0600u);
+  ASSERT_EQ(::rmdir((dir / "sub").c_str()), 0);
+  ASSERT_TRUE(DirectoryLock::Acquire(dir.path(), Mode::kExclusive).ok());
+  EXPECT_EQ(ModeOf(dir.path()), 0700u);
+}
+
+TEST(DirectoryLockTest, NothingThatALinkLeadsToLosesPermissions) {
+  using Mode = DirectoryLock::Mode;
+  const TempDir dir;
+  const TempDir other;
+  ASSERT_EQ(::chmod(other.path().c_str(), 0755), 0);
+  ASSERT_EQ(::symlink(other.path().c_str(), (dir / "segments").c_str()), 0);
+  ASSERT_TRUE(DirectoryLock::Acquire(dir.path(), Mode::kExclusive).ok());
+  EXPECT_EQ(ModeOf(other.path()), 0755u);
+  // Somebody else may have put a link where the lock is to be.
+  ASSERT_EQ(::unlink((dir / "LOCK").c_str()), 0);
+  ASSERT_EQ(::symlink((other / "file").c_str(), (dir / "LOCK").c_str()), 0);
+  EXPECT_FALSE(DirectoryLock::Acquire(dir.path(), Mode::kExclusive).ok());
+  EXPECT_NE(::access((other / "file").c_str(), F_OK), 0);
+}
+
 TEST(PosixEnvTest, FilesAndDirectoriesAreForTheirOwnerOnly) {
   const TempDir dir;
   Env& env = Env::Posix();
