@@ -16,7 +16,7 @@
 namespace msitd::access {
 namespace {
 
-constexpr mode_t kMode = 0640;
+constexpr mode_t kMode = 0600;
 
 // O_NONBLOCK, because opening a FIFO without a reader would block the start.
 // Character devices are allowed for /dev/null and terminals.

@@ -20,8 +20,25 @@
 namespace msitd::storage {
 namespace {
 
-constexpr mode_t kFileMode = 0640;
-constexpr mode_t kDirectoryMode = 0750;
+// Permissions for what is made in a folder. The group of the daemon is, as a
+// rule, that of everybody who may connect to it, so objects are for their owner
+// only. A folder with the setgid bit was set up to be shared with its group:
+// objects get the permissions there that the group has to the folder.
+struct Modes {
+  mode_t file = 0600;
+  mode_t folder = 0700;
+};
+
+Modes ModesIn(int folder) {
+  Modes out;
+  struct stat info;
+  if (::fstat(folder, &info) == 0 && (info.st_mode & S_ISGID) != 0) {
+    out.file |= info.st_mode & S_IRGRP;
+    out.folder |= info.st_mode & S_IRWXG;
+  }
+  return out;
+}
+
 // What one write is given at most; the kernel takes no more than 2 GiB.
 constexpr size_t kWriteBytesMax = size_t{64} << 20;
 
@@ -174,7 +191,8 @@ class FileObjects final : public ObjectStore {
       const std::string name(rest.substr(0, end));
       rest.remove_prefix(std::min(end + 1, rest.size()));
       walked += '/' + name;
-      if (makes && ::mkdirat(fd.get(), name.c_str(), kDirectoryMode) == 0) {
+      if (makes &&
+          ::mkdirat(fd.get(), name.c_str(), ModesIn(fd.get()).folder) == 0) {
         MSITD_RETURN_IF_ERROR(SyncFolder(fd.get(), walked));
       } else if (makes && errno != EEXIST) {
         return WithDiskFull(ErrnoStatus(errno, "make directory " + walked));
@@ -245,7 +263,8 @@ class FileObjects final : public ObjectStore {
                            OpenFolder(folder, /*makes=*/true));
     if (makes_unnamed_) {
       const UniqueFd fd(::openat(dir.get(), ".",
-                                 O_TMPFILE | O_WRONLY | O_CLOEXEC, kFileMode));
+                                 O_TMPFILE | O_WRONLY | O_CLOEXEC,
+                                 ModesIn(dir.get()).file));
       if (fd.valid()) {
         MSITD_RETURN_IF_ERROR(Fill(fd.get(), bytes, shown));
         MSITD_RETURN_IF_ERROR(
@@ -317,7 +336,7 @@ class FileObjects final : public ObjectStore {
     const std::string made = is_direct ? name : TemporaryName(name);
     const UniqueFd fd(::openat(
         dir, made.c_str(), O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC,
-        kFileMode));
+        ModesIn(dir).file));
     if (!fd.valid()) {
       return WithDiskFull(ErrnoStatus(errno, "make a file for " + shown));
     }

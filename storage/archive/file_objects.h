@@ -32,6 +32,10 @@ struct FileAbilities {
 // that can neither link nor rename exclusively creates the object itself
 // exclusively; then a crash may leave a part of it, which no hash fits.
 //
+// Objects and folders are accessible to their owner only. In a folder with the
+// setgid bit they are accessible to its group as well, for archives that users
+// share on purpose.
+//
 // Errors: NOT_FOUND or PERMISSION_DENIED for `top`.
 absl::StatusOr<std::unique_ptr<ObjectStore>> OpenFileObjects(
     const std::string& top, std::string_view below,

@@ -74,7 +74,7 @@ TEST(AuditLogTest, LinesAreThereInOrderAtTheEnd) {
   EXPECT_THAT(TargetsIn(path), ElementsAre("a", "a", "b", "b"));
   struct stat info {};
   ASSERT_EQ(::stat(path.c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 0777, 0640);
+  EXPECT_EQ(info.st_mode & 0777, 0600);
 }
 
 TEST(AuditLogTest, AFileThatIsMovedAwayGetsASuccessor) {

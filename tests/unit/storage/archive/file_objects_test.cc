@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -34,6 +35,39 @@ class FileObjectsTest : public ::testing::TestWithParam<FileAbilities> {
   TempDir dir_;
   std::unique_ptr<ObjectStore> store_;
 };
+
+mode_t ModeOf(const std::string& path) {
+  struct stat info {};
+  EXPECT_EQ(::stat(path.c_str(), &info), 0) << path;
+  return info.st_mode & 07777;
+}
+
+TEST_P(FileObjectsTest, ObjectsAreForTheirOwnerOnly) {
+  const mode_t umask = ::umask(0007);
+  ASSERT_EQ(::chmod(dir_.path().c_str(), 0770), 0);
+  EXPECT_TRUE(store_->Put("run/a", Bytes("a")).ok());
+  EXPECT_TRUE(store_->PutIfAbsent("run/b", Bytes("b")).ok());
+  EXPECT_TRUE(store_->Put("run/a", Bytes("c")).ok());
+  ::umask(umask);
+  for (const char* folder : {"sub", "sub/folder", "sub/folder/run"}) {
+    EXPECT_EQ(ModeOf(dir_ / folder), 0700u);
+  }
+  EXPECT_EQ(ModeOf(dir_ / "sub/folder/run/a"), 0600u);
+  EXPECT_EQ(ModeOf(dir_ / "sub/folder/run/b"), 0600u);
+}
+
+TEST_P(FileObjectsTest, ADirectoryWithTheSetgidBitIsSharedWithItsGroup) {
+  const mode_t umask = ::umask(0007);
+  ASSERT_EQ(::chmod(dir_.path().c_str(), 02750), 0);
+  EXPECT_TRUE(store_->Put("run/a", Bytes("a")).ok());
+  EXPECT_TRUE(store_->PutIfAbsent("run/b", Bytes("b")).ok());
+  ::umask(umask);
+  for (const char* folder : {"sub", "sub/folder", "sub/folder/run"}) {
+    EXPECT_EQ(ModeOf(dir_ / folder), 02750u);
+  }
+  EXPECT_EQ(ModeOf(dir_ / "sub/folder/run/a"), 0640u);
+  EXPECT_EQ(ModeOf(dir_ / "sub/folder/run/b"), 0640u);
+}
 
 TEST_P(FileObjectsTest, KeepsObjects) {
   EXPECT_TRUE(absl::IsNotFound(store_->Stat("run/a").status()));
