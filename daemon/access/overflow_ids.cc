@@ -21,6 +21,18 @@ bool MapsAllIds(const std::string& path) {
          count == kAllIds;
 }
 
+// True if a user of the namespace has the number.
+bool Maps(const std::string& path, uint64_t id) {
+  std::ifstream file(path);
+  uint64_t inside = 0;
+  uint64_t outside = 0;
+  uint64_t count = 0;
+  while (file >> inside >> outside >> count) {
+    if (id >= inside && id - inside < count) return true;
+  }
+  return false;
+}
+
 uint32_t ReadId(const std::string& path) {
   std::ifstream file(path);
   uint32_t id = 0;
@@ -34,6 +46,7 @@ OverflowIds OverflowIds::Read(const std::string& process,
   OverflowIds out;
   if (!MapsAllIds(process + "/uid_map")) {
     out.user = ReadId(kernel + "/overflowuid");
+    out.user_is_mapped = Maps(process + "/uid_map", *out.user);
   }
   if (!MapsAllIds(process + "/gid_map")) {
     out.group = ReadId(kernel + "/overflowgid");

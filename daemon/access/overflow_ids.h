@@ -19,6 +19,9 @@ namespace msitd::access {
 struct OverflowIds {
   std::optional<uid_t> user;
   std::optional<gid_t> group;
+  // True if `user` is also the number of a user in the namespace, as in a
+  // container whose map covers 0 to 65535.
+  bool user_is_mapped = false;
 
   // Reads those of the process whose folder of procfs is `process`, with the
   // numbers of `kernel`. A file that cannot be read counts as a namespace

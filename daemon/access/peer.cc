@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/access/peer.h"
 
+#include <linux/capability.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,7 +23,67 @@ void Peer::RemoveUnknown(const OverflowIds& overflow) {
                 [&overflow](gid_t each) { return each == overflow.group; });
 }
 
+namespace {
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+bool MaySignalAnybody() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
+  if (::syscall(SYS_capget, &header, data) != 0) return true;
+  return (data[CAP_TO_INDEX(CAP_KILL)].effective & CAP_TO_MASK(CAP_KILL)) != 0;
+}
+
+// Decides whether a peer whose user is reported as `overflow.user` is somebody
+// that this process can identify. The number means "a user without a number
+// here", but a container may have a user of that number as well, and the kernel
+// reports both alike everywhere: in credentials, /proc and stat().
+//
+// Permission to signal tells them apart, because the kernel checks it with the
+// users themselves instead of their numbers here:
+// - without CAP_KILL, a process may signal only processes of its own user;
+// - with CAP_KILL, which it has in its user namespace only, it may signal the
+//   processes there as well. They have users of the namespace, so the number is
+//   that of a user if the namespace has one.
+//
+// The peer is signalled by the descriptor that the socket has of it, because
+// its process id may be that of another process by now. Linux 6.5 and later have
+// this descriptor; with an older kernel nobody is identified.
+bool IsIdentified(int socket, const OverflowIds& overflow) {
+  const bool is_own_user = ::geteuid() == *overflow.user;
+  if (MaySignalAnybody() ? !overflow.user_is_mapped : !is_own_user) {
+    return false;
+  }
+  int raw = -1;
+  socklen_t size = sizeof(raw);
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &raw, &size) != 0) {
+    return false;
+  }
+  const UniqueFd process(raw);
+  return ::syscall(SYS_pidfd_send_signal, process.get(), 0, nullptr, 0) == 0;
+}
+
+}  // namespace
+
 absl::StatusOr<Peer> GetPeer(int socket) {
+  static const OverflowIds overflow = OverflowIds::Read();
+  return GetPeer(socket, overflow);
+}
+
+bool IdentifiesOwnUser() {
+  int fds[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) {
+    return true;
+  }
+  const UniqueFd near(fds[0]);
+  const UniqueFd far(fds[1]);
+  const absl::StatusOr<Peer> peer = GetPeer(near.get());
+  return !peer.ok() || peer->is_known_user;
+}
+
+absl::StatusOr<Peer> GetPeer(int socket, const OverflowIds& overflow) {
   ucred credentials{};
   socklen_t size = sizeof(credentials);
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
@@ -41,8 +102,10 @@ absl::StatusOr<Peer> GetPeer(int socket) {
       peer.groups.clear();
     }
   }
-  static const OverflowIds overflow = OverflowIds::Read();
   peer.RemoveUnknown(overflow);
+  if (!peer.is_known_user) {
+    peer.is_known_user = IsIdentified(socket, overflow);
+  }
   return peer;
 }
 

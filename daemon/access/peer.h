@@ -33,7 +33,14 @@ struct Peer {
   std::string ToString() const;
 };
 
+// Reads who connected `socket`. If the kernel reports the number that stands for
+// unknown users, but a signal of this process would reach the peer in a way that
+// proves whose it is, the user is known; see peer.cc.
 absl::StatusOr<Peer> GetPeer(int socket);
+absl::StatusOr<Peer> GetPeer(int socket, const OverflowIds& overflow);
+
+// True if GetPeer identifies processes of the user that this process runs as.
+bool IdentifiesOwnUser();
 
 // Returns a descriptor that becomes readable when the process ends. The socket
 // does not tell that, because children may have copies of it. Invalid if the

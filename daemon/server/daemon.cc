@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "daemon/access/peer.h"
 #include "daemon/config/command_line.h"
 #include "daemon/log/log.h"
 #include "daemon/server/certificate_watch.h"
@@ -197,6 +198,14 @@ int RunDaemon(const config::DaemonConfig& config) {
   RefuseForeignSockets(config);
   ::umask(kUmask);
   BeNice(config.nice);
+  if (!access::IdentifiesOwnUser()) {
+    log->warn(
+        "every caller with the number of the daemon's user is refused: it is "
+        "the number that the kernel reports for users outside the user "
+        "namespace; run the daemon and its callers as another user, or on "
+        "Linux 6.5 or later uid={}",
+        ::geteuid());
+  }
   absl::StatusOr<StopSignals> signals = StopSignals::Install();
   if (!signals.ok()) {
     log->error("start failed error='{}'", Message(signals.status()));

@@ -43,6 +43,15 @@ TEST_F(OverflowIdsTest, ElsewhereTheNumbersOfTheKernelMeanNobody) {
   EXPECT_EQ(Read().user, 60001u);
 }
 
+TEST_F(OverflowIdsTest, ANamespaceMayHaveAUserOfThatNumberToo) {
+  Write("overflowuid", "65534\n");
+  Write("uid_map", "0 1000 1\n1 100000 65533\n");
+  EXPECT_FALSE(Read().user_is_mapped);
+  Write("uid_map", "0 1000 1\n1 100000 65534\n");
+  EXPECT_EQ(Read().user, 65534u);
+  EXPECT_TRUE(Read().user_is_mapped);
+}
+
 TEST_F(OverflowIdsTest, FilesThatCannotBeReadCountAsANamespaceOfItsOwn) {
   EXPECT_EQ(Read().user, 65534u);
   EXPECT_EQ(Read().group, 65534u);
