@@ -49,8 +49,8 @@ bool MaySignalAnybody() {
 //   that of a user if the namespace has one.
 //
 // The peer is signalled by the descriptor that the socket has of it, because
-// its process id may be that of another process by now. Linux 6.5 and later have
-// this descriptor; with an older kernel nobody is identified.
+// its process id may be that of another process by now. Linux 6.5 and later
+// have this descriptor; with an older kernel nobody is identified.
 bool IsIdentified(int socket, const OverflowIds& overflow) {
   const bool is_own_user = ::geteuid() == *overflow.user;
   if (MaySignalAnybody() ? !overflow.user_is_mapped : !is_own_user) {

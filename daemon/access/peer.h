@@ -33,9 +33,9 @@ struct Peer {
   std::string ToString() const;
 };
 
-// Reads who connected `socket`. If the kernel reports the number that stands for
-// unknown users, but a signal of this process would reach the peer in a way that
-// proves whose it is, the user is known; see peer.cc.
+// Reads who connected `socket`. If the kernel reports the number that stands
+// for unknown users, but a signal of this process would reach the peer in a way
+// that proves whose it is, the user is known; see peer.cc.
 absl::StatusOr<Peer> GetPeer(int socket);
 absl::StatusOr<Peer> GetPeer(int socket, const OverflowIds& overflow);
 

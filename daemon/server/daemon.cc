@@ -60,8 +60,8 @@ void WarnIfStoreIsOpenToOthers(const std::string& directory) {
   const unsigned mode = PermissionsOf(directory);
   if ((mode & 0077) == 0) return;
   const bool lets_replace = (mode & 0022) != 0 && (mode & S_ISVTX) == 0;
-  const unsigned inner =
-      PermissionsOf(directory + "/index") | PermissionsOf(directory + "/segments");
+  const unsigned inner = PermissionsOf(directory + "/index") |
+                         PermissionsOf(directory + "/segments");
   if (!lets_replace && (inner & 0077) == 0) return;
   log::Get("server")->warn(
       "other users can reach the files of the store, past the roles of the "

@@ -82,10 +82,10 @@ absl::StatusOr<DirectoryLock> DirectoryLock::Acquire(
     const std::string& directory, Mode mode) {
   const std::string path = directory + "/" + kLockFile;
   const bool exclusive = mode == Mode::kExclusive;
-  UniqueFd fd(::open(
-      path.c_str(),
-      (exclusive ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW,
-      kLockFileMode));
+  UniqueFd fd(
+      ::open(path.c_str(),
+             (exclusive ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW,
+             kLockFileMode));
   if (!fd.valid()) return ErrnoStatus(errno, "open " + path);
   if (exclusive) {
     MSITD_RETURN_IF_ERROR(MakeStorePrivate(directory));

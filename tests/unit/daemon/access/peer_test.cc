@@ -127,7 +127,8 @@ int Connects(uid_t uid, bool is_outside, uid_t daemon) {
 
 TEST(PeerTest, UsersOfAContainerAreToldFromThoseOutside) {
   const bool is_possible =
-      ::geteuid() == 0 && StatusOf([] { return EnterContainer() ? 0 : 1; }) == 0;
+      ::geteuid() == 0 &&
+      StatusOf([] { return EnterContainer() ? 0 : 1; }) == 0;
   if (!is_possible) GTEST_SKIP() << "no user namespace can be made here";
   constexpr uid_t kOutside = 70000;
   // A daemon of that user, and one of the root of the container.
