@@ -128,10 +128,10 @@ absl::Status StoreImpl::FinishReplay(const std::vector<SegmentFile>& files,
                            Message(begun));
   }
   PublishMissing();
-  if (awaited_.empty() && MayRemoveSegments()) {
-    TidySegments(files, replay);
-    RemoveDeadSegments();
-  }
+  const bool may_remove = MayRemoveSegments();
+  // Makes room even if the index has none.
+  if (awaited_.empty()) TidySegments(files, replay);
+  if (may_remove) RemoveDeadSegments();
   if (const absl::Status room = room_.EnsureFree(0); !room.ok()) {
     StorageLogger()->warn("chunks are refused for now: {}", Message(room));
   }
@@ -223,6 +223,8 @@ void StoreImpl::TidySegments(const std::vector<SegmentFile>& files,
   for (const SegmentFile& file : files) {
     const uint64_t number = ToNumber(file.id);
     if (replay.IsVoid(file)) {
+      // The next start would wait for it.
+      if (number == newest_.segment_id && !newest_.is_indexed) continue;
       if (!env_.Remove(file.path).ok()) continue;
       const MutexLock lock(stats_mu_);
       segment_sizes_.erase(number);
