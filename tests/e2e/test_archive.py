@@ -252,6 +252,10 @@ def test_damage_is_named(archiver: Daemon, place: Path) -> None:
             else:
                 path.write_bytes(bad)
             result = archiver.ctl("compare", "run", "g", f"{url}/t", expect=None)
+            if path.name.startswith("directory-"):
+                # It is made again from the indexes.
+                assert result.returncode == 1, (path.name, result.stderr)
+                continue
             said = result.stdout + result.stderr
             assert result.returncode not in (0,), (path.name, bad is None)
             assert path.name in said or "RUN_NOT_FOUND" in said, (path.name, said)

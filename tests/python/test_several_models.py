@@ -3,11 +3,13 @@
 import contextlib
 import json
 import logging
+from concurrent.futures import ThreadPoolExecutor
 
 import msitd
 import pytest
 import torch
 from fake_daemon import FakeDaemon
+from msitd._core import open_clients
 from torch import nn
 
 X = torch.ones(2, 4)
@@ -148,6 +150,62 @@ def test_clients_that_append_share_one_stream(daemon):
     assert [(r.op, r.token) for r in daemon.records] == [("a", 1), ("b", 1)]
     with pytest.raises(msitd.MsitError, match="closed"):
         first.record(X, op="c")
+
+
+def test_threads_that_open_clients_at_once_share_one_stream(daemon):
+    with ThreadPoolExecutor(8) as pool:
+        clients = list(
+            pool.map(
+                lambda _: msitd.Client(
+                    "run", endpoint=daemon.endpoint, if_exists="append"
+                ),
+                range(8),
+            )
+        )
+    assert len({id(client.stream) for client in clients}) == 1
+    for i, client in enumerate(clients):
+        client.record(X, op=f"op{i}")
+        client.close()
+    assert len(daemon.records) == 8
+
+
+def test_a_subclass_has_arguments_of_its_own(daemon):
+    class Named(msitd.Client):
+        def __init__(self, a, b, c, d, e):
+            self.letters = a + b + c + d + e
+            super().__init__("run", endpoint=daemon.endpoint, if_exists="append")
+
+    with Named("a", "b", "c", "d", "e") as first, Named(*"fghij") as second:
+        assert (first.letters, second.letters) == ("abcde", "fghij")
+        assert first.stream is second.stream
+
+
+def test_a_client_that_is_wrong_changes_no_other(daemon):
+    with msitd.Client("run", endpoint=daemon.endpoint) as client:
+        for wrong in ({"on_drop": "bogus"}, {"overflow": "bogus"}):
+            for how in ("replace", "append"):
+                with pytest.raises(ValueError, match="bogus"):
+                    msitd.Client(
+                        "run", endpoint=daemon.endpoint, if_exists=how, **wrong
+                    )
+        with pytest.raises(ValueError, match="world_size 7 is not 1"):
+            msitd.Client("run", 0, 7, endpoint=daemon.endpoint, if_exists="append")
+        assert not client.closed
+        assert client.record(X, op="op")
+
+
+def test_a_daemon_has_one_name_however_it_is_spelled(tmp_path):
+    folder = tmp_path / "sockets"
+    folder.mkdir()
+    (folder / "msitd.sock").touch()
+    (tmp_path / "link").symlink_to(folder)
+    names = {
+        open_clients.Opening(f"{prefix}{path}", 0, 1).endpoint
+        for prefix in ("", "unix:")
+        for path in (folder, f"{folder}/", folder / "msitd.sock", tmp_path / "link")
+    }
+    assert names == {str(folder.resolve())}
+    assert open_clients.Opening("127.0.0.1:7741", 0, 1).endpoint == "127.0.0.1:7741"
 
 
 def test_clients_of_one_stream_are_closed_separately(daemon):

@@ -11,6 +11,7 @@ does not keep the stream open. The last client to be closed ends the stream.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
@@ -22,13 +23,16 @@ from msitd._core import openings
 from msitd._core.errors import MsitError
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from collections.abc import Iterator
 
 _logger = logging.getLogger("msitd")
 
 _PACKAGE = __name__.partition(".")[0]
 
 _open: weakref.WeakSet[OpenOnce] = weakref.WeakSet()
+# By run, rank, endpoint and process: as many as a program has names for.
+_locks: dict[tuple[str, str, str, int], threading.RLock] = {}
+_locks_lock = threading.RLock()
 
 
 class SharedStream:
@@ -63,12 +67,13 @@ class Opening:
     """Where a client was opened.
 
     Args:
-        endpoint: As of `Client`, like `rank`.
+        endpoint: As of `Client`, like `rank` and `world_size`.
     """
 
-    def __init__(self, endpoint: str | None, rank: int) -> None:
+    def __init__(self, endpoint: str | None, rank: int, world_size: int) -> None:
         self.endpoint = _endpoint_of(endpoint)
         self.rank = rank
+        self.world_size = world_size
         self.pid = os.getpid()
         self.line = _line_of_caller()
 
@@ -80,38 +85,37 @@ class OpenOnce:
     opening: Opening
     stream: SharedStream
     _is_closed = False
-    # The client whose stream this one shares, while it is being made.
-    _shares_with: OpenOnce | None = None
-    # Whether it continues the recording of a client that a listener has closed.
-    _continues = False
 
-    def __new__(
-        cls,
-        run: str | None = None,
-        rank: int | None = None,
-        world_size: int | None = None,
-        endpoint: str | None = None,
-        *,
-        if_exists: str = "fail",
-        **_: Any,
-    ) -> Self:
-        """Finds the client that is open already, and shares or closes it."""
-        run, rank = run_of(run), rank_of(rank)
-        # Listeners may close a client of theirs that would be found.
-        # All are asked, whatever the first of them says.
-        answers = [announce(run, rank) for announce in openings.opening]
+    def _find_open(
+        self,
+        run: str,
+        rank: int,
+        world_size: int,
+        endpoint: str | None,
+        if_exists: str,
+    ) -> OpenOnce | None:
+        """Returns the open client whose stream this one is to share, having joined it.
+
+        Closes the open client if this one replaces it. The caller holds `opening_of`
+        the same rank.
+
+        Raises:
+            ValueError: The open client has another world size.
+            MsitError: There is an open client, and `if_exists` says nothing of it.
+        """
         found = _find(run, rank, endpoint)
         if found is None or if_exists == "new":
-            client = super().__new__(cls)
-            client._continues = any(answers)
-            return client
-        if if_exists == "append" and type(found) is cls and found.stream.join():
-            client = super().__new__(cls)
-            client._shares_with = found
-            return client
+            return None
+        if if_exists == "append" and type(found) is type(self):
+            if found.opening.world_size != world_size:
+                raise ValueError(
+                    f"world_size {world_size} is not {found.opening.world_size}, that "
+                    f"of the client that was opened at {found.opening.line}"
+                )
+            return found if found.stream.join() else None
         if if_exists == "replace":
             _end(found, run)
-            return super().__new__(cls)
+            return None
         raise _busy(found, run)
 
     @property
@@ -151,6 +155,27 @@ class OpenOnce:
 
     def close(self, timeout: float | None = None, *, check: bool | None = None) -> int:
         raise NotImplementedError
+
+
+@contextlib.contextmanager
+def opening_of(run: str, rank: int, endpoint: str | None) -> Iterator[None]:
+    """Lets one thread at a time look for an open client and open another one."""
+    key = (str(run), str(rank), _endpoint_of(endpoint), os.getpid())
+    with _locks_lock:
+        lock = _locks.setdefault(key, threading.RLock())
+    with lock:
+        yield
+
+
+def announce(run: str, rank: int) -> bool:
+    """Tells listeners that a client opens, who may close a client of theirs.
+
+    Returns:
+        Whether the new client continues the recording of such a client.
+    """
+    # All are asked, whatever the first of them says.
+    answers = [listener(run, rank) for listener in openings.opening]
+    return any(answers)
 
 
 def add(client: OpenOnce) -> None:
@@ -203,7 +228,14 @@ def _end(client: OpenOnce, run: str) -> None:
 
 
 def _endpoint_of(endpoint: str | None) -> str:
-    return endpoint or os.environ.get("MSITD_ENDPOINT") or ""
+    """Returns the socket directory of a daemon of this node, however it is named."""
+    text = endpoint or os.environ.get("MSITD_ENDPOINT") or ""
+    # The client refuses what is no text.
+    path = str(text).removeprefix("unix:")
+    if not path.startswith("/"):
+        return str(text)
+    path = os.path.realpath(path)
+    return path if os.path.isdir(path) else os.path.dirname(path)
 
 
 def _line_of_caller() -> str:

@@ -166,10 +166,6 @@ class Client(OpenOnce, Documents, StatisticsRecords):
         if_exists: str = "fail",
         job: str | None = None,
     ) -> None:
-        shares_with, self._shares_with = self._shares_with, None
-        if shares_with is not None:
-            self._share(shares_with, endpoint)
-            return
         if on_drop not in ("raise", "warn"):
             raise ValueError(f"on_drop {on_drop!r} is neither 'raise' nor 'warn'")
         for name, word, words in (
@@ -178,8 +174,6 @@ class Client(OpenOnce, Documents, StatisticsRecords):
         ):
             if word not in words:
                 raise ValueError(f"{name} {word!r} is none of {list(words)}")
-        if self._continues and if_exists == "fail":
-            if_exists = "append"
         run, rank = run_of(run), rank_of(rank)
         if world_size is None:
             world_size = int(os.environ.get("WORLD_SIZE", "1"))
@@ -187,51 +181,58 @@ class Client(OpenOnce, Documents, StatisticsRecords):
             reduce_on_device = os.environ.get("MSITD_REDUCE_ON_DEVICE") == "1"
         if compiled.is_loaded():
             compiled.make_package_opaque()
-        self._close_timeout = close_timeout
-        self._on_drop = on_drop
-        self._has_warned = False
-        try:
-            self._native = _msit.Client(
-                endpoint,
-                run,
-                rank,
-                world_size,
-                _microseconds(max_block),
-                buffer_bytes,
-                _microseconds(linger),
-                _microseconds(open_timeout),
-                device,
-                f"msitd-python/{_msit.version()}",
-                OVERFLOW_NUMBERS[overflow],
-                IF_EXISTS_NUMBERS[if_exists],
-                job,
-                threading.main_thread().ident or 0,
+        with open_clients.opening_of(run, rank, endpoint):
+            if open_clients.announce(run, rank) and if_exists == "fail":
+                if_exists = "append"
+            other = self._find_open(run, rank, world_size, endpoint, if_exists)
+            if other is not None:
+                self._share(other, endpoint)
+                return
+            self._close_timeout = close_timeout
+            self._on_drop = on_drop
+            self._has_warned = False
+            try:
+                self._native = _msit.Client(
+                    endpoint,
+                    run,
+                    rank,
+                    world_size,
+                    _microseconds(max_block),
+                    buffer_bytes,
+                    _microseconds(linger),
+                    _microseconds(open_timeout),
+                    device,
+                    f"msitd-python/{_msit.version()}",
+                    OVERFLOW_NUMBERS[overflow],
+                    IF_EXISTS_NUMBERS[if_exists],
+                    job,
+                    threading.main_thread().ident or 0,
+                )
+            except TypeError as error:
+                texts = {"run": run, "endpoint": endpoint, "device": device, "job": job}
+                numbers = {"rank": rank, "world_size": world_size}
+                raise problem_of(error, texts, numbers) from None
+            raise_for(self._native.open_code)
+            self._recording = _msit.Recording(self._native)
+            super().__init__(self._native, is_appended=if_exists == "append")
+            self._losses = Losses(self._native)
+            self._not_recorded = NotRecorded(self._native)
+            self._copies = DeviceCopies(
+                self._native, self._not_recorded, max_block, reduce_on_device
             )
-        except TypeError as error:
-            texts = {"run": run, "endpoint": endpoint, "device": device, "job": job}
-            numbers = {"rank": rank, "world_size": world_size}
-            raise problem_of(error, texts, numbers) from None
-        raise_for(self._native.open_code)
-        self._recording = _msit.Recording(self._native)
-        super().__init__(self._native, is_appended=if_exists == "append")
-        self._losses = Losses(self._native)
-        self._not_recorded = NotRecorded(self._native)
-        self._copies = DeviceCopies(
-            self._native, self._not_recorded, max_block, reduce_on_device
-        )
-        self.stream = open_clients.SharedStream()
-        self._add_to_open(endpoint, rank)
+            self.stream = open_clients.SharedStream()
+            self._add_to_open(endpoint, rank, world_size)
         for tell in openings.opened:
             tell(run, endpoint, self.run)
 
     def _share(self, other: OpenOnce, endpoint: str | None) -> None:
         """Uses the stream of another client, which has joined it for this one."""
-        own = ("_finalizer", "opening", "_is_closed", "_shares_with")
+        own = {"_finalizer", "opening", "_is_closed", *vars(self)}
         shared = {key: value for key, value in vars(other).items() if key not in own}
         vars(self).update(shared)
-        self._add_to_open(endpoint, other.opening.rank)
+        self._add_to_open(endpoint, other.opening.rank, other.opening.world_size)
 
-    def _add_to_open(self, endpoint: str | None, rank: int) -> None:
+    def _add_to_open(self, endpoint: str | None, rank: int, world_size: int) -> None:
         parts = (self._losses, self._native, self._copies, self._not_recorded)
         self._finalizer = weakref.finalize(
             self,
@@ -240,7 +241,7 @@ class Client(OpenOnce, Documents, StatisticsRecords):
             *parts,
             _microseconds(self._close_timeout),
         )
-        self.opening = open_clients.Opening(endpoint, rank)
+        self.opening = open_clients.Opening(endpoint, rank, world_size)
         open_clients.add(self)
 
     def __enter__(self) -> Self:
@@ -535,7 +536,12 @@ class Client(OpenOnce, Documents, StatisticsRecords):
         if is_last is None:
             return 0
         if not is_last:
-            return self._flush(timeout, check)
+            try:
+                return self._flush(timeout, check)
+            except TimeoutError:
+                if self._must_raise(check):
+                    raise
+                return self._tell_losses(check)
         try:
             code = self._native.close(_microseconds(timeout))
         except BaseException:
