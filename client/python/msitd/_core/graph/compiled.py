@@ -75,6 +75,7 @@ _GET_TENSORS = (
     "recorder",
     "requests",
     "skips",
+    "statistics_records",
 )
 _ALSO_IN_GRAPHS = ("api.modes", "api.wrapper", "leaf.walk")
 
