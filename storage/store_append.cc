@@ -194,9 +194,11 @@ absl::Status StoreImpl::RecordNewest() {
   if (newest == newest_) return absl::OkStatus();
   const absl::Status status = index_->SetNewest(newest);
   if (!status.ok()) {
+    doubtful_newest_ = newest.segment_id;
     index_failed_ = true;
     return status;
   }
+  doubtful_newest_ = 0;
   newest_before_ = std::exchange(newest_, newest);
   return absl::OkStatus();
 }
@@ -284,7 +286,12 @@ void StoreImpl::EndSegment() {
   // No frame in the file was acknowledged. If the file stays, Open takes the
   // frames of it that are whole.
   reader_.Forget(id);
-  if (newest_.segment_id == ToNumber(id)) {
+  // A start would wait for the file if the index named it. So it stays if that
+  // cannot be taken back.
+  if (doubtful_newest_ == ToNumber(id)) {
+    if (!index_->SetNewest(newest_).ok()) return;
+    doubtful_newest_ = 0;
+  } else if (newest_.segment_id == ToNumber(id)) {
     if (!index_->SetNewest(newest_before_).ok()) return;
     newest_ = newest_before_;
   }

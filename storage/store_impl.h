@@ -248,6 +248,9 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
   // As it is in the index, and as it was before the segment in use.
   NewestSegment newest_ ABSL_GUARDED_BY(append_mu_);
   NewestSegment newest_before_ ABSL_GUARDED_BY(append_mu_);
+  // The segment of an entry that could not be written, but may be on the disk
+  // all the same; 0 if there is none.
+  uint64_t doubtful_newest_ ABSL_GUARDED_BY(append_mu_) = 0;
   // See LogReplay::Awaited. While there are any, the index ends before the
   // first of them and no chunks are accepted.
   std::vector<uint64_t> awaited_ ABSL_GUARDED_BY(append_mu_);
