@@ -1,5 +1,6 @@
 """Ctrl-C ends every call that waits for a daemon that hangs."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -34,6 +35,8 @@ def test_interrupt_ends_the_call(daemon: Daemon, transport: str, call: str) -> N
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n", process.communicate()
         daemon.process.send_signal(signal.SIGSTOP)
+        # Until then, a thread may still answer.
+        os.waitpid(daemon.process.pid, os.WUNTRACED)
         out, error = process.communicate("go\n", timeout=PATIENCE_S)
         end = time.monotonic()
     finally:

@@ -170,6 +170,8 @@ def stopped(daemon: Daemon) -> Iterator[None]:
     """Stops the process of a daemon for a while."""
     assert daemon.process is not None
     daemon.process.send_signal(signal.SIGSTOP)
+    # Until then, a thread may still answer.
+    os.waitpid(daemon.process.pid, os.WUNTRACED)
     try:
         yield
     finally:
