@@ -163,6 +163,7 @@ def test_threads_that_open_clients_at_once_share_one_stream(daemon):
             )
         )
     assert len({id(client.stream) for client in clients}) == 1
+    assert open_clients._locks == {}
     for i, client in enumerate(clients):
         client.record(X, op=f"op{i}")
         client.close()

@@ -30,9 +30,17 @@ _logger = logging.getLogger("msitd")
 _PACKAGE = __name__.partition(".")[0]
 
 _open: weakref.WeakSet[OpenOnce] = weakref.WeakSet()
-# By run, rank, endpoint and process: as many as a program has names for.
-_locks: dict[tuple[str, str, str, int], threading.RLock] = {}
+# By run, rank, endpoint and process: as many as threads are opening clients.
+_locks: dict[tuple[str, str, str, int], _OpeningLock] = {}
 _locks_lock = threading.RLock()
+
+
+class _OpeningLock:
+    """Held by the thread that opens a client; others of the same key wait for it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.user_count = 0
 
 
 class SharedStream:
@@ -162,9 +170,16 @@ def opening_of(run: str, rank: int, endpoint: str | None) -> Iterator[None]:
     """Lets one thread at a time look for an open client and open another one."""
     key = (str(run), str(rank), _endpoint_of(endpoint), os.getpid())
     with _locks_lock:
-        lock = _locks.setdefault(key, threading.RLock())
-    with lock:
-        yield
+        opening = _locks.setdefault(key, _OpeningLock())
+        opening.user_count += 1
+    try:
+        with opening.lock:
+            yield
+    finally:
+        with _locks_lock:
+            opening.user_count -= 1
+            if opening.user_count == 0:
+                del _locks[key]
 
 
 def announce(run: str, rank: int) -> bool:
