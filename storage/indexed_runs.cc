@@ -69,6 +69,17 @@ absl::StatusOr<RunInfo> IndexedRuns::SetJob(std::string_view name,
   return index_->SetJob(name, job);
 }
 
+absl::StatusOr<RunContinuations> IndexedRuns::GetContinuations(
+    std::string_view name, int32_t rank) {
+  return index_->GetContinuations(name, rank);
+}
+
+absl::Status IndexedRuns::SetContinuations(
+    std::string_view name, int32_t rank, const RunContinuations& continuations,
+    bool has_new_job) {
+  return index_->SetContinuations(name, rank, continuations, has_new_job);
+}
+
 absl::StatusOr<RunInfo> IndexedRuns::EndRestore(std::string_view name) {
   return index_->EndRestore(name);
 }

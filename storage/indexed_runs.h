@@ -42,6 +42,11 @@ class IndexedRuns final : public Runs {
                                        int32_t world_size) override;
   absl::StatusOr<RunInfo> SetJob(std::string_view name,
                                  std::string_view job) override;
+  absl::StatusOr<RunContinuations> GetContinuations(std::string_view name,
+                                                    int32_t rank) override;
+  absl::Status SetContinuations(std::string_view name, int32_t rank,
+                                const RunContinuations& continuations,
+                                bool has_new_job) override;
   absl::StatusOr<RunInfo> EndRestore(std::string_view name) override;
   absl::StatusOr<RunInfo> SetRetention(std::string_view name,
                                        const RunRetention& retention) override;

@@ -227,11 +227,11 @@ class IngestPipeline final : public ChunkSink {
 
   // Open for a run that is held. `spec.job` is set.
   absl::StatusOr<Opened> OpenHeld(StreamSpec spec, StreamPeer& peer);
-  // One above the highest token of the run that a stream is to be appended to.
-  // Nothing if it is the first stream of its rank in the job that made the run:
-  // such a stream begins at token 0 like the other ranks of the job.
-  absl::StatusOr<std::optional<int64_t>> TokenEndToContinue(
-      const StreamSpec& spec);
+  // Returns the token at which a stream that appends to its run begins: see
+  // Continue. 0 if it is the first stream of its rank in the job that made the
+  // run: such a stream begins like the other ranks of the job. Durable before
+  // the producer learns of it.
+  absl::StatusOr<int64_t> ContinueRun(const StreamSpec& spec);
   // A token, at least `stored_end`, that no stream of the run is expected to
   // have begun when it hears of a policy.
   int64_t FirstTokenAhead(std::string_view run, int64_t stored_end)

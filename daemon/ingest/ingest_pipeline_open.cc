@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/ingest/continue_run.h"
 #include "daemon/ingest/ingest_pipeline.h"
 #include "daemon/ingest/run_hold.h"
 #include "protos/base/limits.h"
@@ -234,9 +235,9 @@ absl::StatusOr<IngestPipeline::Opened> IngestPipeline::OpenHeld(
     MSITD_RETURN_IF_ERROR(DeleteHeldRun(spec.run, "was replaced"));
   }
   MSITD_ASSIGN_OR_RETURN(storage::RunInfo run, JoinRun(spec));
-  std::optional<int64_t> token_end;
+  int64_t first_token = 0;
   if (spec.if_exists == IfExists::kAppend) {
-    MSITD_ASSIGN_OR_RETURN(token_end, TokenEndToContinue(spec));
+    MSITD_ASSIGN_OR_RETURN(first_token, ContinueRun(spec));
   }
   auto stream = std::make_shared<IngestStream>(std::move(spec), peer);
   stream->share = std::move(share);
@@ -246,30 +247,31 @@ absl::StatusOr<IngestPipeline::Opened> IngestPipeline::OpenHeld(
   stream->committed_count = committed;
   registry_.Add(stream);
   const StreamSpec& is = stream->spec;
-  int64_t first_token = 0;
-  if (token_end.has_value()) {
-    first_token =
-        history_.Continue(is.run, is.rank, is.stream_id, is.job, *token_end);
-  }
   history_.Open(is.run, is.rank, is.stream_id);
   std::string name = stream->spec.run;
   return Opened{std::move(stream), std::move(name), committed,
                 std::move(run.capture_policy), first_token};
 }
 
-absl::StatusOr<std::optional<int64_t>> IngestPipeline::TokenEndToContinue(
-    const StreamSpec& spec) {
+absl::StatusOr<int64_t> IngestPipeline::ContinueRun(const StreamSpec& spec) {
   // Read again: earlier streams of the rank may have committed more since the
   // run was joined.
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run, runs_.GetRun(spec.run));
-  MSITD_ASSIGN_OR_RETURN(
-      const bool is_recorded,
-      log_.HasChunksOfOthers(spec.run, spec.rank, spec.stream_id));
-  MutexLock lock(mu_);
-  const bool is_first_recording = !is_recorded && run.spec.job == spec.job &&
-                                  !history_.HasContinued(spec.run, spec.job);
-  if (is_first_recording) return std::nullopt;
-  return run.counters.token_end;
+  MSITD_ASSIGN_OR_RETURN(storage::RunContinuations known,
+                         runs_.GetContinuations(spec.run, spec.rank));
+  if (run.spec.job == spec.job && !HasContinued(known, spec.job)) {
+    MSITD_ASSIGN_OR_RETURN(
+        const bool is_recorded,
+        log_.HasChunksOfOthers(spec.run, spec.rank, spec.stream_id));
+    if (!is_recorded) return 0;
+  }
+  const Continued continued =
+      Continue(known, spec.job, spec.stream_id, run.counters.token_end);
+  if (continued.has_changed) {
+    MSITD_RETURN_IF_ERROR(runs_.SetContinuations(spec.run, spec.rank, known,
+                                                 continued.has_new_job));
+  }
+  return continued.first_token;
 }
 
 absl::Status IngestPipeline::AwaitPredecessor(const StreamSpec& spec) {

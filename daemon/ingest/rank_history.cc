@@ -13,38 +13,6 @@ void RankHistory::Open(const std::string& run, int32_t rank,
   entry.since = Clock::now();
 }
 
-int64_t RankHistory::Continue(const std::string& run, int32_t rank,
-                              uint64_t stream_id, std::string_view job,
-                              int64_t token_end) {
-  Run& known = FindOrAdd(run);
-  Rank& entry = FindOrAdd(known, rank);
-  auto found = known.continuations.find(job);
-  const bool is_known = found != known.continuations.end();
-  // Ranks take part in continuations in their order.
-  const bool has_taken_part = is_known && entry.continued_by != stream_id &&
-                              entry.continuation >= found->second.number;
-  if (!is_known && known.continuations.size() >= kContinuationsMax) {
-    known.continuations.erase(
-        std::min_element(known.continuations.begin(), known.continuations.end(),
-                         [](const auto& a, const auto& b) {
-                           return a.second.number < b.second.number;
-                         }));
-  }
-  if (!is_known || has_taken_part) {
-    const Continuation next{++known.continuation_count, token_end};
-    found = known.continuations.insert_or_assign(std::string(job), next).first;
-  }
-  entry.continuation = found->second.number;
-  entry.continued_by = stream_id;
-  return found->second.first_token;
-}
-
-bool RankHistory::HasContinued(std::string_view run,
-                               std::string_view job) const {
-  const auto known = runs_.find(run);
-  return known != runs_.end() && known->second.continuations.contains(job);
-}
-
 void RankHistory::NoteChunk(std::string_view run, int32_t rank) {
   if (Rank* const known = Find(run, rank)) known->since = Clock::now();
 }

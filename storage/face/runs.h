@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "protos/status/status.h"
+#include "storage/face/continuations.h"
 #include "storage/face/types.h"
 
 namespace msitd::storage {
@@ -52,6 +53,15 @@ class Runs {
   // Sets the launch that a run belongs to.
   virtual absl::StatusOr<RunInfo> SetJob(std::string_view name,
                                          std::string_view job) = 0;
+  // Returns where jobs continue the run, and the last continuation that `rank`
+  // took part in.
+  virtual absl::StatusOr<RunContinuations> GetContinuations(
+      std::string_view name, int32_t rank) = 0;
+  // Stores what `rank`, which `continuations` have, takes part in. The jobs of
+  // the run are stored only if `has_new_job`.
+  virtual absl::Status SetContinuations(std::string_view name, int32_t rank,
+                                        const RunContinuations& continuations,
+                                        bool has_new_job) = 0;
   // Sets when bytes of the run may go.
   virtual absl::StatusOr<RunInfo> SetRetention(
       std::string_view name, const RunRetention& retention) = 0;

@@ -34,6 +34,7 @@ ChunkIndex::ChunkIndex(std::unique_ptr<IndexDb> db)
       gone_(*db_),
       streams_(*db_),
       coverage_(*db_),
+      continuations_(*db_),
       segments_(*db_),
       placements_(*db_, names_),
       expiry_(*db_),
@@ -182,6 +183,25 @@ absl::StatusOr<RunInfo> ChunkIndex::SetJob(std::string_view name,
   return StoreRun(std::move(run));
 }
 
+absl::StatusOr<RunContinuations> ChunkIndex::GetContinuations(
+    std::string_view name, int32_t rank) {
+  MSITD_ASSIGN_OR_RETURN(const RunBrief run, runs_.Brief(name));
+  return continuations_.Get(run.id, rank);
+}
+
+absl::Status ChunkIndex::SetContinuations(std::string_view name, int32_t rank,
+                                          const RunContinuations& continuations,
+                                          bool has_new_job) {
+  const MutexLock lock(run_change_mu_);
+  MSITD_ASSIGN_OR_RETURN(const RunBrief run, runs_.Brief(name));
+  rocksdb::WriteBatch batch;
+  if (has_new_job) continuations_.AppendTo(batch, run.id, continuations.jobs);
+  if (continuations.rank.has_value()) {
+    continuations_.AppendTo(batch, run.id, rank, *continuations.rank);
+  }
+  return db_->WriteDurable(batch);
+}
+
 absl::StatusOr<RunInfo> ChunkIndex::EndRestore(std::string_view name) {
   const MutexLock lock(run_change_mu_);
   MSITD_ASSIGN_OR_RETURN(RunInfo run, runs_.Get(name));
@@ -268,6 +288,7 @@ absl::StatusOr<std::vector<SegmentId>> ChunkIndex::EmptyRun(RunId run) {
   runs_.AppendRemovalTo(batch, run);
   streams_.AppendRemovalTo(batch, run);
   coverage_.AppendRemovalTo(batch, run);
+  continuations_.AppendRemovalTo(batch, run);
   placements_.AppendRemovalTo(batch, run);
   MSITD_ASSIGN_OR_RETURN(std::vector<SegmentId> dead,
                          segments_.AppendRemovalTo(batch, run));
@@ -359,7 +380,7 @@ absl::Status ChunkIndex::GiveRoomBack(RunId first, RunId last) {
       {Table::kTensor, TensorRunPrefix(begin), TensorRunPrefix(end)},
       {Table::kStream, BigEndianKey(begin), BigEndianKey(end)}};
   // The kinds of keys that docs/format/index.md lists for each run.
-  for (const char tag : {'c', 's', 't', 'p'}) {
+  for (const char tag : {'c', 's', 't', 'p', 'j', 'k'}) {
     ranges.push_back({Table::kRun, RunPrefix(tag, begin), RunPrefix(tag, end)});
   }
   for (const char tag : {'s', 'x'}) {

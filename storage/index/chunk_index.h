@@ -24,6 +24,7 @@
 #include "storage/index/scan/tensor_finder.h"
 #include "storage/index/table/attachment_table.h"
 #include "storage/index/table/comparison_table.h"
+#include "storage/index/table/continuation_table.h"
 #include "storage/index/table/coverage_table.h"
 #include "storage/index/table/expiry_table.h"
 #include "storage/index/table/gone_table.h"
@@ -63,6 +64,11 @@ class ChunkIndex {
   absl::StatusOr<RunInfo> SetWorldSize(std::string_view name,
                                        int32_t world_size);
   absl::StatusOr<RunInfo> SetJob(std::string_view name, std::string_view job);
+  absl::StatusOr<RunContinuations> GetContinuations(std::string_view name,
+                                                    int32_t rank);
+  absl::Status SetContinuations(std::string_view name, int32_t rank,
+                                const RunContinuations& continuations,
+                                bool has_new_job);
   absl::StatusOr<RunInfo> EndRestore(std::string_view name);
   absl::StatusOr<RunInfo> SetRetention(std::string_view name,
                                        const RunRetention& retention);
@@ -168,6 +174,7 @@ class ChunkIndex {
   GoneTable gone_;
   StreamTable streams_;
   CoverageTable coverage_;
+  ContinuationTable continuations_;
   SegmentTable segments_;
   PlacementTable placements_;
   ExpiryTable expiry_;

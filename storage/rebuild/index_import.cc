@@ -16,6 +16,7 @@
 #include "storage/index/db/index_key.h"
 #include "storage/index/db/index_value.h"
 #include "storage/index/table/attachment_table.h"
+#include "storage/index/table/continuation_table.h"
 #include "storage/index/table/gone_table.h"
 
 namespace msitd::storage {
@@ -43,6 +44,7 @@ class Import {
   absl::StatusOr<ImportCounts> Run() {
     MSITD_RETURN_IF_ERROR(PutRuns());
     MSITD_RETURN_IF_ERROR(CopyCoverage());
+    MSITD_RETURN_IF_ERROR(CopyContinuations());
     MSITD_RETURN_IF_ERROR(CopyAttachments());
     MSITD_RETURN_IF_ERROR(CopyComparisons());
     MSITD_RETURN_IF_ERROR(CopySegmentMarks());
@@ -95,6 +97,29 @@ class Import {
           }
           return Put(Table::kRun, key, value);
         });
+  }
+
+  absl::Status CopyContinuations() {
+    MSITD_RETURN_IF_ERROR(
+        old_.ForEach(Table::kRun, std::string_view(&kContinuationsTag, 1),
+                     [&](std::string_view key, std::string_view value) {
+                       std::vector<Continuation> jobs;
+                       if (key.size() != kNumberKeyBytes || !IsOfRun(key) ||
+                           !DecodeContinuations(value, jobs)) {
+                         return absl::OkStatus();
+                       }
+                       return Put(Table::kRun, key, value);
+                     }));
+    return old_.ForEach(Table::kRun, std::string_view(&kRankContinuationTag, 1),
+                        [&](std::string_view key, std::string_view value) {
+                          RankContinuation continuation;
+                          if (key.size() != kNumberKeyBytes + 4 ||
+                              !IsOfRun(key) ||
+                              !DecodeRankContinuation(value, continuation)) {
+                            return absl::OkStatus();
+                          }
+                          return Put(Table::kRun, key, value);
+                        });
   }
 
   // Copies the bytes of an attachment; false if they are not all there.

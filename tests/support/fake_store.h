@@ -108,6 +108,11 @@ class FakeStore final : public storage::Store,
                                                 int32_t world_size) override;
   absl::StatusOr<storage::RunInfo> SetJob(std::string_view name,
                                           std::string_view job) override;
+  absl::StatusOr<storage::RunContinuations> GetContinuations(
+      std::string_view name, int32_t rank) override;
+  absl::Status SetContinuations(std::string_view name, int32_t rank,
+                                const storage::RunContinuations& continuations,
+                                bool has_new_job) override;
   absl::StatusOr<storage::RunInfo> EndRestore(std::string_view name) override;
   absl::StatusOr<std::vector<storage::RunInfo>> ListRuns(std::string_view after,
                                                          size_t limit) override;
@@ -178,6 +183,8 @@ class FakeStore final : public storage::Store,
     std::map<std::pair<int32_t, uint64_t>, uint64_t> committed;
     std::map<std::pair<int32_t, uint64_t>, StreamCoverage> coverage;
     std::map<int32_t, storage::StreamRepeats> repeats;
+    std::vector<storage::Continuation> continuations;
+    std::map<int32_t, storage::RankContinuation> continued;  // By rank.
   };
 
   struct Comparison {

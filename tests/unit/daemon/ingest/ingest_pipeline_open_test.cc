@@ -176,6 +176,8 @@ TEST_F(IngestPipelineOpenTest, RanksOfAJobThatAppendsContinueAtOneToken) {
   EXPECT_EQ(first_token(0, "e"), 16);
   EXPECT_EQ(first_token(0, "e / recording 2"), 20);
   EXPECT_EQ(first_token(0, "e / recording 3"), 24);
+  // Also if the daemon restarts in between.
+  Restart();
   EXPECT_EQ(first_token(1, "e"), 16);
   EXPECT_EQ(first_token(1, "e / recording 2"), 20);
   EXPECT_EQ(first_token(1, "e / recording 3"), 24);
