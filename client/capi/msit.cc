@@ -360,6 +360,14 @@ int64_t msit_token(const msit_client* client) noexcept {
   return client == nullptr ? 0 : client->client->token();
 }
 
+int64_t msit_token_reference(const msit_client* client) noexcept {
+  return client == nullptr ? 0 : client->client->TokenReference();
+}
+
+int64_t msit_token_number(const msit_client* client, int64_t token) noexcept {
+  return client == nullptr ? 0 : client->client->TokenNumber(token);
+}
+
 int64_t msit_next_token(msit_client* client) noexcept {
   return client == nullptr ? 0 : client->client->NextToken();
 }

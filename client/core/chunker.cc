@@ -10,9 +10,9 @@ namespace msitd::client {
 std::optional<Chunker::Place> Chunker::Reserve(const chunk::RecordSpec& part,
                                                KeptLevel kept) {
   Slot*& open = open_[static_cast<size_t>(kept.level)];
-  if (open != nullptr && !MayJoin(*open, part)) Seal(open);
+  if (open != nullptr && !MayJoin(*open, part, kept)) Seal(open);
   if (open != nullptr) {
-    if (const auto place = AddTo(*open, part, kept.is_degraded)) return place;
+    if (const auto place = AddTo(*open, part, kept)) return place;
     Seal(open);
   }
   Slot* slot = pool_.Acquire();
@@ -27,12 +27,13 @@ std::optional<Chunker::Place> Chunker::Reserve(const chunk::RecordSpec& part,
   if (kept.level == capture::Level::kSummary) slot->builder.KeepSummariesOnly();
   if (kept.level == capture::Level::kSample) slot->builder.KeepSamples();
   slot->token = part.token;
+  slot->is_token_fixed = kept.is_token_fixed;
   slot->start_time = std::chrono::steady_clock::now();
   slot->start_time_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
                             std::chrono::system_clock::now().time_since_epoch())
                             .count();
   slot->builder.StartDraft(++begun_count_, slot->start_time_ns);
-  const std::optional<Place> place = AddTo(*slot, part, kept.is_degraded);
+  const std::optional<Place> place = AddTo(*slot, part, kept);
   MSITD_CHECK(place.has_value());
   open = slot;
   return place;
@@ -41,26 +42,28 @@ std::optional<Chunker::Place> Chunker::Reserve(const chunk::RecordSpec& part,
 void Chunker::SetTokenBase(int64_t base) {
   token_base_ = base;
   for (Slot* const open : open_) {
-    if (open != nullptr) open->builder.ShiftTokens(base);
+    if (open != nullptr) open->ShiftTokens(base);
   }
   queue_.ShiftTokens(base);
 }
 
-bool Chunker::MayJoin(const Slot& open, const chunk::RecordSpec& part) const {
+bool Chunker::MayJoin(const Slot& open, const chunk::RecordSpec& part,
+                      KeptLevel kept) const {
   // Sequences must not decrease within a chunk, but threads that record large
   // tensors overtake each other between parts.
   return part.sequence >= open.last_sequence &&
+         open.is_token_fixed == kept.is_token_fixed &&
          (!parts_tokens_ || part.token == open.token);
 }
 
 std::optional<Chunker::Place> Chunker::AddTo(Slot& slot,
                                              const chunk::RecordSpec& part,
-                                             bool is_degraded) const {
+                                             KeptLevel kept) const {
   // Reserved first: once the builder has the record, its entry here must not
   // fail.
   slot.contents.parts.reserve(slot.contents.parts.size() + 1);
   chunk::RecordSpec record = part;
-  record.token += token_base_;
+  if (!kept.is_token_fixed) record.token += token_base_;
   const std::span<std::byte> payload = slot.builder.Add(record);
   if (payload.data() == nullptr) return std::nullopt;
   slot.last_sequence = part.sequence;
@@ -73,7 +76,7 @@ std::optional<Chunker::Place> Chunker::AddTo(Slot& slot,
                .tensor_bytes = part.alias ? 0 : part.tensor_bytes,
                .is_first = part.part_offset == 0,
                .is_last = part.tensor_bytes - part.part_offset <= kPartBytes,
-               .is_degraded = is_degraded}};
+               .is_degraded = kept.is_degraded}};
   slot.contents.Add(place.part);
   return place;
 }

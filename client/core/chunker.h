@@ -23,6 +23,9 @@ struct KeptLevel {
   capture::Level level = capture::Level::kFull;
   // True if the capture policy asks for more than `level`.
   bool is_degraded = false;
+  // True if the token of the record is a number of the run, which stays where
+  // the stream begins at a later token.
+  bool is_token_fixed = false;
 };
 
 // What the chunks of one stream have in common.
@@ -53,8 +56,8 @@ class Chunker {
   void SetRun(std::string run) { identity_.run = std::move(run); }
 
   // Tokens of parts count from `base` from now on, and no longer from 0. Moves
-  // the records that have a place. Called at most once, before any chunk is
-  // finished.
+  // the records that have a place, without those of a fixed token. Called at
+  // most once, before any chunk is finished.
   void SetTokenBase(int64_t base);
 
   // Where a part goes. Its slot counts one more writer until the caller has
@@ -97,10 +100,11 @@ class Chunker {
 
  private:
   // False if the part must go into a later chunk than `open`.
-  bool MayJoin(const Slot& open, const chunk::RecordSpec& part) const;
+  bool MayJoin(const Slot& open, const chunk::RecordSpec& part,
+               KeptLevel kept) const;
   // Nothing if the part does not fit.
   std::optional<Place> AddTo(Slot& slot, const chunk::RecordSpec& part,
-                             bool is_degraded) const;
+                             KeptLevel kept) const;
   void Seal(Slot*& open);
 
   ChunkIdentity identity_;

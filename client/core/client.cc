@@ -125,6 +125,8 @@ Client::Client(ClientOptions options,
       stream_id_(NewStreamId()),
       buffer_bytes_(BufferBytes(options_)),
       transport_(std::move(transport)),
+      has_late_base_(options_.if_exists == IfExists::kAppend &&
+                     options_.open_timeout.count() == 0),
       token_base_(options_.if_exists == IfExists::kAppend ? kBaseUnknown : 0),
       run_(options_.run),
       pool_(MakePool(options_, buffer_bytes_)),
@@ -167,39 +169,11 @@ Status Client::ClosedOrForked() const {
   return {MSIT_ERROR_CLOSED, "the client is closed"};
 }
 
-int64_t Client::FixTokenBase() {
-  int64_t base = token_base_.load();
-  if (base == kBaseUnknown && token_base_.compare_exchange_strong(base, 0)) {
-    return 0;
-  }
-  return base;
-}
-
-int64_t Client::Counted(int64_t token) {
-  if (token == MSIT_TOKEN_CURRENT) return token_.load();
-  // Negative tokens are refused later.
-  return token < 0 ? token : token - FixTokenBase();
-}
-
-int64_t Client::NextToken() {
-  const int64_t next = token_.fetch_add(1) + 1;
-  return next + TokenBase();
-}
-
-Status Client::SetToken(int64_t token) {
-  if (token < 0 || token > kTokenMax) {
-    return InvalidArgument("token " + std::to_string(token) + " is not in 0.." +
-                           std::to_string(kTokenMax));
-  }
-  token_.store(token - FixTokenBase());
-  return {};
-}
-
 Status Client::BeginCall(int64_t token, std::string_view op, int32_t* call) {
   if (fork_guard_.in_child()) return ClosedOrForked();
   Status status = CheckName("op", op, kOpBytesMax, false);
   if (!status.ok()) return status;
-  const int64_t named = token == MSIT_TOKEN_CURRENT ? this->token() : token;
+  const int64_t named = TokenNumber(token);
   if (named < 0 || named > kTokenMax) {
     return InvalidArgument("token " + std::to_string(named) + " is not in 0.." +
                            std::to_string(kTokenMax));
@@ -225,40 +199,23 @@ std::optional<int32_t> Client::NumberCall(const TensorView& tensor,
   return call_counter_.Next(token, name);
 }
 
-void Client::Begin(int64_t token) {
-  int64_t end = token_end_.load(std::memory_order_relaxed);
-  while (token >= end && token <= kTokenMax) {
-    if (!token_end_.compare_exchange_weak(end, token + 1)) continue;
-    if (watches_tokens_.load() && watches_tokens_.exchange(false)) {
-      const Lock lock(mu_);
-      look_time_ = Clock::now();
-      if (end == 0) look_interval_ = {};
-      work_.notify_one();
-    }
-    return;
-  }
-}
-
 bool Client::Selects(int64_t token, std::string_view op, Io io) {
   if (fork_guard_.in_child()) return false;
-  token = Counted(token);
-  Begin(token);
+  token = CountedToAsk(token);
   return filter_.MayRecord(token + TokenBase(), op, io);
 }
 
 capture::Level Client::LevelAt(std::string_view device, int64_t token,
                                std::string_view op, Io io) {
   if (fork_guard_.in_child()) return capture::Level::kOff;
-  token = Counted(token);
-  Begin(token);
+  token = CountedToAsk(token);
   return filter_.LevelAt(device.empty() ? options_.device : device,
                          token + TokenBase(), op, io);
 }
 
 uint64_t Client::SelectionAt(int64_t token) {
   if (fork_guard_.in_child()) return kNothingSelected;
-  token = Counted(token);
-  Begin(token);
+  token = CountedToAsk(token);
   return filter_.SelectionAt(token + TokenBase());
 }
 
@@ -288,8 +245,9 @@ Status Client::Take(const TensorView& tensor,
   }
   const std::string_view device =
       tensor.device.empty() ? options_.device : tensor.device;
-  const int64_t token = Counted(tensor.token);
-  Begin(token);
+  const bool is_token_fixed = IsTokenFixed(tensor);
+  const int64_t token = is_token_fixed ? tensor.token : Counted(tensor.token);
+  if (!is_token_fixed) Begin(token);
   const capture::Level level = tensor.kind == RecordKind::kDocument
                                    ? capture::Level::kFull
                                    : TakeLevel(tensor, device, token);
@@ -303,7 +261,9 @@ Status Client::Take(const TensorView& tensor,
 Client::Plan Client::TakePlan(capture::Level level, const TensorView& tensor,
                               int64_t token) {
   // Values are small, and a document has to be whole.
-  if (tensor.kind != RecordKind::kTensor) return {.kept = {.level = level}};
+  if (tensor.kind != RecordKind::kTensor) {
+    return {.kept = {.level = level, .is_token_fixed = IsTokenFixed(tensor)}};
+  }
   // After a conflict, the run has other bytes where an original seems to be.
   const bool may_alias = former_conflict_count_ + conflict_count_ == 0;
   Plan plan;
@@ -325,7 +285,7 @@ Status Client::TakeAt(capture::Level level, const TensorView& tensor,
                       std::unique_ptr<Reservation>* reservation) {
   uint64_t tensor_bytes = 0;
   Status status = CheckTensor(tensor, &tensor_bytes);
-  if (status.ok() && token + TokenBase() > kTokenMax) {
+  if (status.ok() && !IsTokenFixed(tensor) && token + TokenBase() > kTokenMax) {
     status = InvalidArgument("the current token is over its limit");
   }
   Lock lock(mu_);

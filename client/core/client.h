@@ -33,6 +33,7 @@
 #include "client/core/reservation.h"
 #include "client/core/status.h"
 #include "client/core/tensor_view.h"
+#include "client/core/token_reference.h"
 #include "protos/capture/capture_policy.h"
 
 namespace msitd::client {
@@ -152,6 +153,9 @@ class Client final : private TransportListener {
   uint64_t SelectionAt(int64_t token);
 
   int64_t token() const { return token_.load() + TokenBase(); }
+  // See msit_token_reference and msit_token_number.
+  int64_t TokenReference() const;
+  int64_t TokenNumber(int64_t token) const;
   int64_t NextToken();
   Status SetToken(int64_t token);
   Status BeginCall(int64_t token, std::string_view op, int32_t* call);
@@ -216,15 +220,27 @@ class Client final : private TransportListener {
 
   // Inside of the client, tokens count from the token at which the stream
   // begins. A client that appends learns that token with the daemon's first
-  // answer; what it has recorded by then moves along. A host that names a token
-  // before the answer fixes it at 0.
+  // answer; what it has recorded by then moves along. A host that records at
+  // the number of a token before the answer, or sets one, fixes it at 0.
+  // References do not: see token_reference.h. Documents of token 0 describe the
+  // rank, so they neither fix it nor move.
   //
   // Returns the token that it is, or will be unless the daemon says otherwise.
   int64_t TokenBase() const { return std::max(token_base_.load(), int64_t{0}); }
   // Returns the token that it is from now on.
   int64_t FixTokenBase();
   // Returns a token of a caller, or the current one, as the client counts it.
+  // Fixes the token base if the caller has given a number.
   int64_t Counted(int64_t token);
+  // The same for a caller that only asks. Nothing is fixed. Notes that the
+  // token has begun, if it is known which one that is.
+  int64_t CountedToAsk(int64_t token);
+  // True if the record describes the rank of a client whose own tokens may
+  // move.
+  bool IsTokenFixed(const TensorView& tensor) const {
+    return options_.if_exists == IfExists::kAppend &&
+           tensor.kind == RecordKind::kDocument && tensor.token == 0;
+  }
 
   // Returns how much of the tensor is recorded. Counts a tensor that is not.
   capture::Level TakeLevel(const TensorView& tensor, std::string_view device,
@@ -388,6 +404,8 @@ class Client final : private TransportListener {
   std::atomic<int64_t> token_{0};
   // kBaseUnknown until the daemon has answered or the host has named a token.
   // Changed from that value only, and once.
+  // True if callers may see tokens before the base is known.
+  const bool has_late_base_;
   std::atomic<int64_t> token_base_;
   // Stands alone: relaxed everywhere.
   std::atomic<uint64_t> dropped_in_child_{0};

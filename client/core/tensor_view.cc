@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 
+#include "client/core/token_reference.h"
 #include "protos/base/limits.h"
 #include "protos/base/placement.h"
 #include "protos/base/tensor_statistics.h"
@@ -160,7 +161,7 @@ Status CheckTensor(const TensorView& tensor, uint64_t* tensor_bytes) {
   if (status.ok()) status = CheckPlacement(tensor.placement);
   if (status.ok()) status = CheckKind(tensor);
   if (!status.ok()) return status;
-  if (tensor.token != MSIT_TOKEN_CURRENT &&
+  if (tensor.token != MSIT_TOKEN_CURRENT && !IsTokenReference(tensor.token) &&
       (tensor.token < 0 || tensor.token > kTokenMax)) {
     return OutOfRange("token", tensor.token, kTokenMax);
   }

@@ -117,8 +117,16 @@ class Client {
     return msit_selection(client_, token);
   }
 
-  int64_t token() const { return msit_token(client_); }
-  int64_t NextToken() { return msit_next_token(client_); }
+  // References to the current token and to the one that becomes it: see
+  // msit_token_reference. Library code never needs numbers, which may change.
+  int64_t TokenReference() const { return msit_token_reference(client_); }
+  int64_t NextToken() {
+    msit_next_token(client_);
+    return msit_token_reference(client_);
+  }
+  int64_t TokenNumber(int64_t token) const {
+    return msit_token_number(client_, token);
+  }
   int SetToken(int64_t token) { return msit_set_token(client_, token); }
 
   std::tuple<int, int32_t> BeginCall(int64_t token, const std::string& op);

@@ -26,7 +26,7 @@ class DeliveryQueue {
   // Adds `by` to the tokens of all records. Called before any chunk is
   // finished.
   void ShiftTokens(int64_t by) {
-    for (Slot* const slot : slots_) slot->builder.ShiftTokens(by);
+    for (Slot* const slot : slots_) slot->ShiftTokens(by);
   }
 
   // Returns the next chunk to send, finished. Null if there is none, or if

@@ -59,6 +59,11 @@ struct Slot {
   // dies.
   chunk::Draft draft() const { return chunk::Draft(memory.bytes()); }
 
+  // Adds `by` to the tokens of its records, unless they are fixed.
+  void ShiftTokens(int64_t by) {
+    if (!is_token_fixed) builder.ShiftTokens(by);
+  }
+
   SlotMemory memory;
   chunk::ChunkBuilder builder;
   ChunkContents contents;
@@ -70,6 +75,8 @@ struct Slot {
   uint64_t last_sequence = 0;
   // Token of its first record, as the client counts it.
   int64_t token = 0;
+  // True if the tokens of its records are numbers of the run.
+  bool is_token_fixed = false;
   // Number of chunks pushed into the delivery queue before this one.
   uint64_t push_number = 0;
   std::chrono::steady_clock::time_point start_time;

@@ -484,6 +484,20 @@ MSIT_API uint64_t msit_selection(const msit_client* client,
 // Returns the current token: 0 at first.
 MSIT_API int64_t msit_token(const msit_client* client) MSIT_NOEXCEPT;
 
+// Returns a reference to the current token, for callers that keep a token to
+// name it later, such as hooks. Every call takes it in place of the token. It
+// is the number of the token, unless the client appends and was opened without
+// waiting (open_timeout_us 0): then the token gets its number with the daemon's
+// first answer, and the reference holds before and after. References of one
+// client increase with their tokens, like numbers.
+MSIT_API int64_t msit_token_reference(const msit_client* client) MSIT_NOEXCEPT;
+
+// Returns the number of the token that `token` stands for: a number, a
+// reference, or MSIT_TOKEN_CURRENT. Before the daemon's first answer, it is the
+// number that the token has if the run is empty.
+MSIT_API int64_t msit_token_number(const msit_client* client,
+                                   int64_t token) MSIT_NOEXCEPT;
+
 // Makes the following token the current one and returns it.
 MSIT_API int64_t msit_next_token(msit_client* client) MSIT_NOEXCEPT;
 

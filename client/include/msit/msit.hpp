@@ -246,6 +246,12 @@ class Client {
   }
 
   int64_t token() const { return msit_token(handle_.get()); }
+  // See msit_token_reference.
+  int64_t TokenReference() const { return msit_token_reference(handle_.get()); }
+  // See msit_token_number.
+  int64_t TokenNumber(int64_t token) const {
+    return msit_token_number(handle_.get(), token);
+  }
   int64_t NextToken() { return msit_next_token(handle_.get()); }
   Status SetToken(int64_t token) {
     return Status(msit_set_token(handle_.get(), token));

@@ -117,7 +117,7 @@ class Client(OpenOnce, Documents, StatisticsRecords):
             raises. `append` adds to them, as a restarted job wants: tokens
             continue after the last one of the run, the same for all ranks of a
             launch, unless the program names a token before the daemon answers.
-            What is recorded before the answer moves along.
+            What is recorded before the answer moves along, also by hooks.
             Where the run already has a tensor, its first bytes stay; the logger
             `msitd` says so once, and `Counters.conflict_count` counts later
             records with other bytes.
@@ -422,7 +422,7 @@ class Client(OpenOnce, Documents, StatisticsRecords):
     @property
     def token(self) -> int:
         """The current token: 0 at first."""
-        return self._native.token()
+        return self._native.token_number(TOKEN_CURRENT)
 
     @token.setter
     def token(self, token: int) -> None:
@@ -436,6 +436,10 @@ class Client(OpenOnce, Documents, StatisticsRecords):
 
     def next_token(self) -> int:
         """Makes the following token the current one and returns it."""
+        return self._native.token_number(self._advance())
+
+    def _advance(self) -> int:
+        """Makes the following token the current one. Returns a reference to it."""
         self._check_open()
         self._losses.warn_of_conflicts()
         return self._native.next_token()

@@ -92,7 +92,8 @@ class NodeRecorder:
     def begin(self, op: str, leaves: Iterable[tuple[str, Any]]) -> Call | None:
         """Records what a node gets. Raises nothing; returns None if that fails."""
         try:
-            token = self.client.token
+            self.client._check_open()
+            token = self.client._native.token()
             call = Call(op, token, self._leaves.begin_call(op, token), None)
             self._record(call, "input", leaves)
         except Exception as error:  # noqa: BLE001 - never the program's problem

@@ -198,6 +198,18 @@ class AppendBeforeAnswerTest : public ClientTest {
     return client_->Record(tensor);
   }
 
+  Status DocumentAt(int64_t token, const std::string& name) {
+    const std::string text = "text";
+    const int64_t dims[] = {4};
+    TensorView document;
+    document.op = name;
+    document.kind = RecordKind::kDocument;
+    document.dims = dims;
+    document.data = std::as_bytes(std::span(text)).data();
+    document.token = token;
+    return client_->Record(document);
+  }
+
   // The tokens that arrived, by op.
   std::map<std::string, int64_t> Tokens() {
     daemon_.AcceptOpening();
@@ -247,6 +259,59 @@ TEST_F(AppendBeforeAnswerTest, TokenThatTheHostSetStays) {
   ASSERT_TRUE(client_->SetToken(2).ok());
   ASSERT_TRUE(Record("a", 8).ok());
   EXPECT_EQ(Tokens(), (OpTokens{{"a", 2}}));
+}
+
+TEST_F(AppendBeforeAnswerTest, ReferencesMoveWithTheAnswer) {
+  OpenWithoutAnswer();
+  const int64_t first = client_->TokenReference();
+  EXPECT_EQ(client_->TokenNumber(first), 0);
+  ASSERT_TRUE(RecordAs(first, "a").ok());
+  int32_t call = -1;
+  ASSERT_TRUE(client_->BeginCall(first, "a", &call).ok());
+  EXPECT_TRUE(client_->Selects(first, "a", Io::kOutput));
+  client_->NextToken();
+  const int64_t second = client_->TokenReference();
+  EXPECT_EQ(second, first + 1);
+  ASSERT_TRUE(RecordAs(second, "b").ok());
+  EXPECT_EQ(Tokens(), (OpTokens{{"a", 5}, {"b", 6}}));
+
+  // References from before the answer hold after it.
+  EXPECT_EQ(client_->TokenReference(), second);
+  EXPECT_EQ(client_->TokenNumber(first), 5);
+  EXPECT_EQ(client_->TokenNumber(MSIT_TOKEN_CURRENT), 6);
+  EXPECT_EQ(client_->TokenNumber(3), 3);
+  ASSERT_TRUE(RecordAs(first, "later").ok());
+  EXPECT_EQ(Tokens().at("later"), 5);
+  ASSERT_TRUE(client_->SetToken(first).ok());
+  EXPECT_EQ(client_->token(), 5);
+}
+
+TEST_F(AppendBeforeAnswerTest, QuestionsFixNothing) {
+  OpenWithoutAnswer();
+  client_->Selects(0, "a", Io::kOutput);
+  client_->LevelAt("", 3, "a", Io::kOutput);
+  client_->SelectionAt(4);
+  ASSERT_TRUE(RecordAs(MSIT_TOKEN_CURRENT, "a").ok());
+  EXPECT_EQ(Tokens(), (OpTokens{{"a", 5}}));
+}
+
+TEST_F(AppendBeforeAnswerTest, DocumentsOfTheRankStayAndFixNothing) {
+  OpenWithoutAnswer();
+  ASSERT_TRUE(RecordAs(MSIT_TOKEN_CURRENT, "a").ok());
+  ASSERT_TRUE(DocumentAt(0, "tree").ok());
+  ASSERT_TRUE(DocumentAt(client_->TokenReference(), "request").ok());
+  ASSERT_TRUE(RecordAs(MSIT_TOKEN_CURRENT, "b").ok());
+  EXPECT_EQ(Tokens(),
+            (OpTokens{{"a", 5}, {"tree", 0}, {"request", 5}, {"b", 5}}));
+  ASSERT_TRUE(DocumentAt(0, "later tree").ok());
+  EXPECT_EQ(Tokens().at("later tree"), 0);
+}
+
+TEST_F(AppendBeforeAnswerTest, ReferencesAreNumbersWhereTheClientHasWaited) {
+  options_.if_exists = IfExists::kAppend;
+  daemon_.SetFirstToken(5);
+  ASSERT_TRUE(Open().ok());
+  EXPECT_EQ(client_->TokenReference(), 5);
 }
 
 TEST_F(AppendBeforeAnswerTest, ReservationMovesToo) {

@@ -19,6 +19,7 @@ from msitd._core.leaf.values import Described, Value
 from msitd._core.leaf.walk import walk_arguments, walk_result
 from msitd._core.not_recorded import RECOMPUTED, reason_of
 from msitd._core.skips import Skips, is_in_backward
+from msitd._core.tokens import references
 from msitd._core.vocabulary import IO_ANY, KIND_NUMBERS
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class ApiCalls:
         self._leaves = leaves
         self._collectives = collectives
         self._matches = matches
-        self._tokens = tokens
+        self._tokens = references(client._native, tokens)
         self._inputs = inputs
         self._outputs = outputs
         self.stack_level = stack
@@ -241,7 +242,7 @@ class ApiCalls:
     def _begin_in_graph(
         self, op: str, leaves: dict[str, Any], lines: str
     ) -> Call | None:
-        token = self._client.token
+        token = self._current_token()
         if not self._wants(op, token):
             return None
         if is_in_backward():
@@ -282,7 +283,7 @@ class ApiCalls:
     def _begin(
         self, op: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Call | None:
-        token = self._client.token
+        token = self._current_token()
         if not self._wants(op, token):
             return None
         given = _all_of(args, kwargs)

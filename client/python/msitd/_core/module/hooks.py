@@ -30,6 +30,7 @@ from msitd._core.not_recorded import DOCUMENT_NAME as SKIPS_NAME
 from msitd._core.not_recorded import RECOMPUTED, REPLICA, reason_of
 from msitd._core.patterns import compile_patterns
 from msitd._core.skips import Skips, is_in_backward
+from msitd._core.tokens import references
 from msitd._core.torch_version import require_torch
 from msitd._core.vocabulary import IO_ANY
 
@@ -100,7 +101,7 @@ class HookHandle(GraphHooks):
         self._inputs, self._outputs = inputs, outputs
         self.stack_level = stack
         self._aliases = aliases
-        self._tokens = tokens
+        self._tokens = tokens = references(client._native, tokens)
         self._requests = requests
         self._matches = compile_patterns(op_pattern)
         self._thread = Thread()

@@ -60,7 +60,7 @@ class ModelFacts:
             known: Ops, names and ids of the parameters that are recorded already. Those
                 of the model are added.
         """
-        token = self._client.token
+        token = self._client._native.token()
         for module, name, parameter in self._names.named_parameters(self._model):
             op = op_of(module)
             if op is None or (op, name, id(parameter)) in known:

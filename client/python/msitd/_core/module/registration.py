@@ -128,7 +128,8 @@ def register_hook(
             `NAME.exp_avg`. It needs `gradients`.
         op_pattern: Ops to record: one of these patterns must match the whole
             op. `*` stands for any bytes, `?` for one. Default: all.
-        tokens: Tokens to record. Default: all.
+        tokens: Tokens to record. Default: all. They count from the first one of a
+            client that appends without waiting (`open_timeout=0`).
         time: What ends a step, and so advances the token of the client:
             `forward`, each forward of `model`, whether it returned or raised;
             `optimizer`, each step of an optimizer that holds parameters of

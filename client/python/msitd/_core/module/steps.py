@@ -54,14 +54,14 @@ class Steps:
         self._has_copies = False
         # Forwards of the model that have begun and not ended.
         self._running_count = 0
-        # Of the last pass; -1 before the first.
+        # Of the last pass; -1 before the first. A reference: see `_core.tokens`.
         self._token = -1
         self._begin_step(-1)
 
     @property
     def token(self) -> int:
         """The token of the last pass, to which its backward belongs."""
-        return self._client.token if self._token < 0 else self._token
+        return self._client._native.token() if self._token < 0 else self._token
 
     def is_training(self, is_grad_enabled: bool) -> bool:
         """Returns whether a forward that begins now is one that a backward follows.
@@ -90,13 +90,13 @@ class Steps:
             is_training: See `is_training`.
         """
         with self._lock:
-            token = self._client.token
+            token = self._client._native.token()
             if (
                 token == self._token
                 and self._time == "auto"
                 and self._is_over(op, is_root)
             ):
-                token = self._client.next_token()
+                token = self._client._advance()
             if token != self._token:
                 self._begin_step(token)
             self._ops.add(op)
@@ -142,7 +142,7 @@ class Steps:
         """Ends the step. From now on nothing else does."""
         with self._lock:
             if self._time == "step":
-                self._client.next_token()
+                self._client._advance()
             else:
                 self._time = "step"
                 # What was automatic until now may have ended this step already.
@@ -176,8 +176,8 @@ class Steps:
                 tensor.grad_fn.register_prehook(GuardedHook(note, _ignore))
 
     def _advance_from(self, token: int) -> None:
-        if token >= 0 and token == self._client.token:
-            self._client.next_token()
+        if token >= 0 and token == self._client._native.token():
+            self._client._advance()
 
     def _is_over(self, op: str, is_root: bool) -> bool:
         """Returns whether a pass that begins belongs to another step."""

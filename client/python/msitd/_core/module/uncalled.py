@@ -106,7 +106,8 @@ class Unseen:
     def _is_asked_for(self, op: str) -> bool:
         """Returns whether the capture policy asks for an op, at the first token or now."""
         token = self._client.token
-        tokens = (token, max(token - 1, 0), 0)
+        before = max(token - 1, 0)
+        tokens = (None, before, 0)
         return any(self._client.selects(op, None, each) for each in tokens)
 
 
