@@ -273,3 +273,45 @@ def test_replacing_closes_the_client_of_before(daemon, caplog):
     ):
         assert first.closed
         assert __file__ in caplog.text
+
+
+def test_hooks_of_a_closed_client_record_into_no_other(daemon, caplog):
+    first = msitd.Client("run", endpoint=daemon.endpoint)
+    second = msitd.Client("run", endpoint=daemon.endpoint, if_exists="append")
+    model, other = new_model(), new_model()
+    handle = msitd.register_hook(model, first, name="G", gradients=True)
+    loss = model(X).sum()
+    first.close()
+    count = len(daemon.records)
+    loss.backward()
+    with caplog.at_level(logging.WARNING, "msitd"):
+        for _ in range(3):
+            model(X).sum().backward()
+    handle.resume()
+    model(X)
+    assert second.token == 0
+    with msitd.register_hook(other, second, name="D"):
+        other(X)
+    second.flush()
+    assert {record.op for record in daemon.records[count:]} == {"D", "D.0", "D.1"}
+    (reason,) = (each for each in handle.skipped if "closed" in each)
+    assert handle.skipped[reason] == 4
+    assert caplog.text.count("closed") == 1
+    second.close()
+    assert "closed" in "".join(daemon.documents.values())
+
+
+def test_hooks_of_functions_stop_with_their_client(daemon):
+    first = msitd.Client("run", endpoint=daemon.endpoint)
+    second = msitd.Client("run", endpoint=daemon.endpoint, if_exists="append")
+    with msitd.register_api(first) as handle:
+        torch.add(X, X)
+        first.close()
+        count = len(daemon.records)
+        handle.resume()
+        torch.add(X, X)
+        torch.mul(X, X)
+        second.flush()
+        assert len(daemon.records) == count
+        assert sum(handle.skipped.values()) == 2
+    second.close()

@@ -23,7 +23,7 @@ from msitd._core import openings
 from msitd._core.errors import MsitError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _logger = logging.getLogger("msitd")
 
@@ -93,6 +93,7 @@ class OpenOnce:
     opening: Opening
     stream: SharedStream
     _is_closed = False
+    _stops: list[weakref.WeakMethod[Callable[[], None]]]
 
     def _find_open(
         self,
@@ -147,7 +148,21 @@ class OpenOnce:
             return None
         self._is_closed = True
         _open.discard(self)
+        stops, self._stops = self._stops, []
+        for reference in stops:
+            stop = reference()
+            if stop is not None:
+                stop()
         return self.stream.leave()
+
+    def _at_close(self, stop: Callable[[], None]) -> None:
+        """Has a method called when this client is closed. It raises nothing.
+
+        Only a weak reference is kept. Other clients of the stream do not matter: what
+        the method stops belongs to this one.
+        """
+        self._stops = [each for each in self._stops if each() is not None]
+        self._stops.append(weakref.WeakMethod(stop))
 
     def _check_open(self) -> None:
         """Raises an MsitError if the client is closed and its stream is not.

@@ -227,12 +227,13 @@ class Client(OpenOnce, Documents, StatisticsRecords):
 
     def _share(self, other: OpenOnce, endpoint: str | None) -> None:
         """Uses the stream of another client, which has joined it for this one."""
-        own = {"_finalizer", "opening", "_is_closed", *vars(self)}
+        own = {"_finalizer", "opening", "_is_closed", "_stops", *vars(self)}
         shared = {key: value for key, value in vars(other).items() if key not in own}
         vars(self).update(shared)
         self._add_to_open(endpoint, other.opening.rank, other.opening.world_size)
 
     def _add_to_open(self, endpoint: str | None, rank: int, world_size: int) -> None:
+        self._stops = []
         parts = (self._losses, self._native, self._copies, self._not_recorded)
         self._finalizer = weakref.finalize(
             self,

@@ -17,6 +17,7 @@ from msitd._core.leaf.leaves import Call, LeafRecorder
 from msitd._core.leaf.stacks import stack_of_caller, stack_of_graph
 from msitd._core.leaf.values import Described, Value
 from msitd._core.leaf.walk import walk_arguments, walk_result
+from msitd._core.module.hook_life import CLOSED
 from msitd._core.not_recorded import RECOMPUTED, reason_of
 from msitd._core.skips import Skips, is_in_backward
 from msitd._core.tokens import references
@@ -133,6 +134,8 @@ class ApiCalls:
         self._name_of = name_of
         self._listener = listener
         self.is_paused = False
+        # Whether the client is closed.
+        self.is_over = False
         self._current_token = client._native.token
         self._gradients = Gradients(client, leaves, skips) if gradients else None
         self._thread = _Thread()
@@ -141,6 +144,13 @@ class ApiCalls:
         self._is_removed = False
         # Whether an op is asked for. Names are few.
         self._wanted: dict[str, bool] = {}
+
+    def stop(self) -> None:
+        """Ends the records, because the client is closed; see HookLife."""
+        self.is_over = True
+        self.is_paused = True
+        if self._gradients is not None:
+            self._gradients.remove()
 
     def remove(self) -> None:
         """Records nothing of a backward or a graph from now on."""
@@ -170,6 +180,8 @@ class ApiCalls:
         if self.is_paused or (
             tokens is not None and self._current_token() not in tokens
         ):
+            if self.is_over and self._matches(op):
+                self._skips.count(op, "", CLOSED)
             return function(*args, **kwargs)
         thread = self._thread
         if thread.is_ours or (thread.depth > 0 and not self._nested):

@@ -187,6 +187,7 @@ class ApiHandle(Removable):
         self._modes: list[Any] = []
         self._notes: in_graphs.Notes | None = None
         self._calls = calls
+        client._at_close(calls.stop)
         self._installation: Installation | None = Installation(
             needed, calls, is_tracing
         )
@@ -233,8 +234,8 @@ class ApiHandle(Removable):
         self._calls.is_paused = True
 
     def resume(self) -> None:
-        """Ends a pause."""
-        self._calls.is_paused = False
+        """Ends a pause. Does nothing if the client is closed."""
+        self._calls.is_paused = self._calls.is_over
 
     def call(
         self,

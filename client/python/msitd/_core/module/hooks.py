@@ -15,6 +15,7 @@ from msitd._core.leaf.stacks import STACK_LEVELS
 from msitd._core.listening import safe_listener
 from msitd._core.module import fast_paths, hooked_models, optimizers
 from msitd._core.module.graph_hooks import GraphHooks
+from msitd._core.module.hook_life import HookLife
 from msitd._core.module.model_facts import ModelFacts
 from msitd._core.module.module_tree import outermost_modules
 from msitd._core.module.native_calls import NativeCalls, Progress, leave_to_python
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("msitd")
 
 
-class HookHandle(GraphHooks):
+class HookHandle(HookLife, GraphHooks):
     """The hooks of one `register_hook`. Any thread may run the model.
 
     Args:
@@ -172,6 +173,7 @@ class HookHandle(GraphHooks):
         try:
             self._hook_modules(model)
             client._not_recorded.add_source(self._unseen.report)
+            client._at_close(self._stop)
         except BaseException:
             self.remove()
             raise
@@ -196,20 +198,6 @@ class HookHandle(GraphHooks):
         From now on, nothing else advances it.
         """
         self._steps.end_by_user()
-
-    def pause(self) -> None:
-        """Records no call that begins from now on, until `resume`.
-
-        Gradients of calls that were recorded still are. Calls have no numbers
-        meanwhile.
-        """
-        self._progress.is_paused = True
-        self._placed.pause(True)
-
-    def resume(self) -> None:
-        """Ends a pause."""
-        self._progress.is_paused = False
-        self._placed.pause(False)
 
     def begin_call_of_model(
         self, model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -245,6 +233,8 @@ class HookHandle(GraphHooks):
 
     def optimizer_stepped(self, optimizer: torch.optim.Optimizer) -> None:
         """See optimizers.Watcher."""
+        if self._progress.is_over:
+            return
         try:
             with self._recording:
                 if self._backward is not None:
@@ -500,6 +490,8 @@ class HookHandle(GraphHooks):
     ) -> None:
         forward.depth = 1
         forward.op = op
+        if self._counts_as_closed(op):
+            return
         self._recording.enter()
         try:
             caller = self._thread.caller
@@ -527,6 +519,8 @@ class HookHandle(GraphHooks):
             self._recording.leave()
 
     def _end_pass(self, forward: Forward, is_root: bool, result: Any) -> None:
+        if self._progress.is_over:
+            return
         try:
             with self._recording:
                 self._steps.end_pass(forward.token, is_root, result)

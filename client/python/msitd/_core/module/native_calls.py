@@ -25,6 +25,8 @@ class Progress:
         self.backward_ops: set[str] = set()
         # Whether no call is recorded that begins now. Native code does not look at it.
         self.is_paused = False
+        # Whether the client is closed. Nothing is recorded any more.
+        self.is_over = False
 
     def has_run(self, op: str) -> bool:
         """Returns whether a call in a backward may be the second run of another."""

@@ -1,0 +1,53 @@
+"""When the hooks of a model record, and when they do not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from msitd._core.gradient.backward import Backward
+    from msitd._core.module.native_calls import Progress
+    from msitd._core.module.placed_hooks import PlacedHooks
+    from msitd._core.skips import Skips
+
+CLOSED = "the client of the hooks is closed: call remove() of their handle"
+
+
+class HookLife:
+    """The part of a HookHandle that pauses its hooks, and ends them with the client."""
+
+    _progress: Progress
+    _placed: PlacedHooks
+    _backward: Backward | None
+    _skips: Skips
+
+    def pause(self) -> None:
+        """Records no call that begins from now on, until `resume`.
+
+        Gradients of calls that were recorded still are. Calls have no numbers
+        meanwhile.
+        """
+        self._progress.is_paused = True
+        self._placed.pause(True)
+
+    def resume(self) -> None:
+        """Ends a pause. Does nothing if the client is closed."""
+        if not self._progress.is_over:
+            self._progress.is_paused = False
+            self._placed.pause(False)
+
+    def _stop(self) -> None:
+        """Ends the records, because the client is closed.
+
+        Its stream may be open for another client, whose recording this is not.
+        """
+        self._progress.is_over = True
+        self.pause()
+        if self._backward is not None:
+            self._backward.remove()
+
+    def _counts_as_closed(self, op: str) -> bool:
+        """Returns whether the client is closed. Counts a pass that is lost so."""
+        if self._progress.is_over:
+            self._skips.count(op, "", CLOSED)
+        return self._progress.is_over
