@@ -678,7 +678,6 @@ SEE_NO_TENSORS = {
     "codes",
     "counters",
     "daemon.face_client",
-    "daemon.launches",
     "daemon.lazy_opening",
     "daemon.msitctl",
     "daemon.patience",

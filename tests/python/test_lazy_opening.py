@@ -13,7 +13,7 @@ import msitd
 import pytest
 import torch
 from fake_daemon import FakeDaemon
-from msitd._core.daemon import launches, lazy_opening
+from msitd._core.daemon import lazy_opening
 from msitd._core.daemon.lazy_opening import FIRST_TRY_S, LazyOpening
 from msitd._core.daemon.patience import SHORT_S
 from msitd.engines.sglang.config import DumperConfig
@@ -25,6 +25,8 @@ from torch import nn
 X = torch.ones(3)
 # Longer than a tensor takes, and shorter than a wait for a daemon.
 SOON_S = 0.5
+# Of the opening of a stream.
+JOB_FIELD = 7
 
 
 class Door:
@@ -108,7 +110,6 @@ FACES = {
 def nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MSITD_ENDPOINT", f"unix:{tmp_path}/none.sock")
     monkeypatch.setenv("MSITD_RUN", "run")
-    launches._begun.clear()
 
 
 def seconds(function: Callable[[], Any]) -> float:
@@ -131,13 +132,13 @@ def test_a_tensor_waits_for_a_daemon_once(
         assert seconds(record) >= 1.0
         assert sum(seconds(record) for _ in range(20)) < SOON_S
     assert len(caplog.records) == 1
-    # A run that was not begun has no number.
-    assert not any(launches._begun.values())
     close()
     monkeypatch.setenv("MSITD_ENDPOINT", daemon.endpoint)
     record()
     close()
     assert len(daemon.records) == 1
+    # A recording that was not begun has no number.
+    assert b" / recording " not in daemon.opening[JOB_FIELD]
 
 
 def test_save_waits_for_a_daemon_once(
@@ -165,18 +166,3 @@ def test_what_a_function_of_the_program_raises_is_not_kept_from_it() -> None:
     dumper = Dumper(DumperConfig(enable=True))
     with pytest.raises(KeyError):
         dumper.dump("x", fail)
-
-
-def test_ranks_that_have_begun_as_many_runs_have_the_same_job() -> None:
-    def begin(is_opened: bool) -> str | None:
-        try:
-            with launches.next_job("face", 1) as job:
-                if not is_opened:
-                    raise OSError
-        except OSError:
-            pass
-        return job
-
-    assert [begin(False), begin(False), begin(True)] == [None, None, None]
-    assert begin(False) == begin(True)
-    assert begin(True) == f"{os.getpid()}/face/2"

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msitd._core.daemon.launches import next_job
 from msitd._core.guard import Failures
 from msitd._core.module.hooks import HookHandle
 from msitd._core.module.registration import register_hook
@@ -99,14 +98,9 @@ class _TrainingRecorder:
         if self._given is not None:
             self._client = self._given
         else:
-            with next_job("huggingface", world_size) as job:
-                self._client = Client(
-                    self._run,
-                    int(args.process_index),
-                    world_size,
-                    if_exists="new",
-                    job=job,
-                )
+            self._client = Client(
+                self._run, int(args.process_index), world_size, if_exists="new"
+            )
         self._client.token = step
         self._hooks = register_hook(model, self._client, time="step", **self._options)
 

@@ -24,7 +24,7 @@ class FaceClient:
         folder: Where the store of such a daemon is.
         run: Its name; one that is there gets a number, unless `if_exists` says else.
         rank: As of `msitd.Client`, like `world_size`.
-        if_exists: As of `msitd.Client`, like `job` and `open_timeout`.
+        if_exists: As of `msitd.Client`, like `open_timeout`.
 
     Raises:
         MsitError: The daemon does not answer.
@@ -37,7 +37,6 @@ class FaceClient:
         rank: int | None = None,
         world_size: int | None = None,
         if_exists: str = "new",
-        job: str | None = None,
         open_timeout: float = FIRST_TRY_S,
     ) -> None:
         self._daemon: PrivateDaemon | None = None
@@ -57,7 +56,6 @@ class FaceClient:
                 world_size=world_size,
                 endpoint=self.endpoint,
                 if_exists=if_exists,
-                job=job,
                 on_drop="warn",
                 max_block=LONG_S,
                 open_timeout=open_timeout,

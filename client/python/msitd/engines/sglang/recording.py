@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.daemon.face_client import FaceClient
-from msitd._core.daemon.launches import next_job
 from msitd._core.daemon.ranks import rank_of_process
 from msitd._core.leaf.leaves import Call, LeafRecorder
 from msitd._core.leaf.walk import walk_result
@@ -47,16 +46,14 @@ class Recording:
         self._folder = os.path.abspath(config.dir or _FOLDER)
         os.makedirs(self._folder, 0o750, exist_ok=True)
         self.rank, self.world_size = rank_of_process()
-        with next_job("sglang", self.world_size) as job:
-            self._face = FaceClient(
-                self._folder,
-                config.exp_name or os.environ.get("MSITD_RUN") or _RUN,
-                self.rank,
-                self.world_size,
-                "replace" if config.cleanup_previous and config.exp_name else "new",
-                job,
-                open_timeout,
-            )
+        self._face = FaceClient(
+            self._folder,
+            config.exp_name or os.environ.get("MSITD_RUN") or _RUN,
+            self.rank,
+            self.world_size,
+            "replace" if config.cleanup_previous and config.exp_name else "new",
+            open_timeout,
+        )
         self.client: Client = self._face.client
         self._skips = Skips(self.client)
         self._leaves = LeafRecorder(self.client, self._skips, values=True, objects=True)

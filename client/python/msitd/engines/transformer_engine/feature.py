@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from msitd._core.daemon.launches import next_job
 from msitd._core.daemon.lazy_opening import LazyOpening
 from msitd._core.daemon.ranks import rank_of_process
 from msitd._core.guard import Failures, report_safely
@@ -36,15 +35,13 @@ class _Open:
 
     def __init__(self, open_timeout: float) -> None:
         rank, world_size = rank_of_process()
-        with next_job("transformer_engine", world_size) as job:
-            self.client = Client(
-                rank=rank,
-                world_size=world_size,
-                if_exists="new",
-                on_drop="warn",
-                job=job,
-                open_timeout=open_timeout,
-            )
+        self.client = Client(
+            rank=rank,
+            world_size=world_size,
+            if_exists="new",
+            on_drop="warn",
+            open_timeout=open_timeout,
+        )
         self.leaves = LeafRecorder(
             self.client, Skips(self.client), values=False, objects=False
         )

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from msitd._core.daemon.launches import next_job
 from msitd._core.guard import Failures
 from msitd._core.module.hooks import HookHandle
 from msitd._core.module.registration import register_hook
@@ -59,17 +58,15 @@ class WorkerRecorder:
         self._lengths: dict[str, int] = {}
         self._rows: dict[str, tuple[int, int]] = {}
         self._put_back: list[Callable[[], None]] = []
-        with next_job("vllm", world_size) as job:
-            self.client = Client(
-                run or os.environ.get("MSITD_RUN") or _RUN,
-                rank,
-                world_size,
-                endpoint,
-                if_exists="new",
-                job=job,
-                on_drop="warn",
-                max_block=_MAX_BLOCK_S,
-            )
+        self.client = Client(
+            run or os.environ.get("MSITD_RUN") or _RUN,
+            rank,
+            world_size,
+            endpoint,
+            if_exists="new",
+            on_drop="warn",
+            max_block=_MAX_BLOCK_S,
+        )
         try:
             self.hooks: HookHandle = register_hook(
                 worker.get_model(),
