@@ -223,3 +223,21 @@ def test_ranks_of_a_launch_continue_alike_over_restarts(daemon: Daemon) -> None:
         }
     assert read == {key: [value] * 3 for key, value in expected.items()}
     assert np.sum([len(value) for value in read.values()]) == 48
+
+
+def test_ranks_that_record_unequally_often_are_named(daemon: Daemon) -> None:
+    def coverage() -> str:
+        return daemon.ctl("capture", "coverage", "run").stderr
+
+    def record(rank: int) -> None:
+        with open_client(daemon, True, rank=rank, world_size=2) as client:
+            client.record(np.zeros(3), op="op")
+
+    for rank in (0, 1, 0):
+        record(rank)
+    assert "rank 0 has recorded 2 times, rank 1 1 time:" in coverage()
+    with open_client(daemon, True, rank=1, world_size=2) as client:
+        client.record(np.zeros(3), op="op")
+        client.flush()
+        assert "has recorded" not in coverage()
+    assert "has recorded" not in coverage()

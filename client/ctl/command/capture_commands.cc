@@ -244,6 +244,32 @@ void TellOfSilentRanks(const v1::CaptureCoverage& coverage,
   }
 }
 
+// Says that ranks have opened different numbers of clients. The ranks of a
+// launch count their recordings, each by itself, and equal numbers belong
+// together: after one that only some ranks made, others do.
+void TellOfUnequalRecordings(const v1::CaptureCoverage& coverage) {
+  const v1::RankCoverage* fewest = nullptr;
+  const v1::RankCoverage* most = nullptr;
+  for (const v1::RankCoverage& rank : coverage.ranks()) {
+    // Ranks that still stream may yet record as often as the others.
+    if (rank.stream_state() == v1::STREAM_STATE_OPEN) return;
+    if (rank.stream_count() == 0) continue;
+    if (fewest == nullptr || rank.stream_count() < fewest->stream_count()) {
+      fewest = &rank;
+    }
+    if (most == nullptr || rank.stream_count() > most->stream_count()) {
+      most = &rank;
+    }
+  }
+  if (most == nullptr || most->stream_count() == fewest->stream_count()) return;
+  Note(fmt::format(
+      "rank {} has recorded {} times, rank {} {} time{}: from the first "
+      "recording on that only some ranks made, equal tokens of the ranks may "
+      "not belong together",
+      most->rank(), most->stream_count(), fewest->rank(),
+      fewest->stream_count(), fewest->stream_count() == 1 ? "" : "s"));
+}
+
 // Names the ranks whose own summaries are not to be trusted.
 void TellOfFalseDigests(const v1::CaptureCoverage& coverage) {
   for (const v1::RankCoverage& rank : coverage.ranks()) {
@@ -342,6 +368,7 @@ Outcome Coverage(Invocation& invocation, const CoverageFlags& flags) {
   printer->Finish(coverage);
   MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
   TellOfSilentRanks(coverage, *silent_after);
+  TellOfUnequalRecordings(coverage);
   TellOfFalseDigests(coverage);
   TellOfNotRecorded(coverage);
   const v1::RankCoverage total = TotalOf(coverage);
