@@ -301,6 +301,24 @@ def test_hooks_of_a_closed_client_record_into_no_other(daemon, caplog):
     assert "closed" in "".join(daemon.documents.values())
 
 
+def test_hooks_put_on_with_a_closed_client_record_nothing(daemon):
+    first = msitd.Client("run", endpoint=daemon.endpoint)
+    second = msitd.Client("run", endpoint=daemon.endpoint, if_exists="append")
+    first.close()
+    model = new_model()
+    with (
+        msitd.register_hook(model, first, name="G", weights=True) as handle,
+        msitd.register_api(first) as functions,
+    ):
+        torch.add(X, X)
+        model(X)
+        second.flush()
+        assert daemon.records == []
+        assert any("closed" in reason for reason in handle.skipped)
+        assert any("closed" in reason for reason in functions.skipped)
+    second.close()
+
+
 def test_hooks_of_functions_stop_with_their_client(daemon):
     first = msitd.Client("run", endpoint=daemon.endpoint)
     second = msitd.Client("run", endpoint=daemon.endpoint, if_exists="append")

@@ -156,11 +156,14 @@ class OpenOnce:
         return self.stream.leave()
 
     def _at_close(self, stop: Callable[[], None]) -> None:
-        """Has a method called when this client is closed. It raises nothing.
+        """Has a method called when this client is closed, or now. It raises nothing.
 
         Only a weak reference is kept. Other clients of the stream do not matter: what
         the method stops belongs to this one.
         """
+        if self._is_closed:
+            stop()
+            return
         self._stops = [each for each in self._stops if each() is not None]
         self._stops.append(weakref.WeakMethod(stop))
 

@@ -29,8 +29,9 @@ class GraphHooks(Removable):
     @property
     def graph_gradients(self) -> GraphGradients | None:
         """See graphs.Recorder."""
-        is_there = self._backward is not None and self._hooks
-        return self._backward.in_graphs if is_there else None
+        if self._backward is None or not self._hooks or self._progress.is_over:
+            return None
+        return self._backward.in_graphs
 
     def count_in_graph(self, op: str, reason: str) -> None:
         """See graphs.Recorder."""

@@ -171,9 +171,9 @@ class HookHandle(HookLife, GraphHooks):
         self._structure = Structure(model)
         self._unseen = Unseen(model, client, self._skips, op_of, self._progress, names)
         try:
+            client._at_close(self._stop)
             self._hook_modules(model)
             client._not_recorded.add_source(self._unseen.report)
-            client._at_close(self._stop)
         except BaseException:
             self.remove()
             raise
@@ -248,7 +248,7 @@ class HookHandle(HookLife, GraphHooks):
         names, op_of = self._names, self._op_of
         facts = ModelFacts(self._client, model, names, self._skip)
         facts.record_modules(op_of)
-        if self._weights:
+        if self._weights and not self._progress.is_over:
             facts.record_weights(
                 self._leaves,
                 self._recorded_op_of,
