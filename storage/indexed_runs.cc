@@ -77,6 +77,7 @@ absl::StatusOr<RunContinuations> IndexedRuns::GetContinuations(
 absl::Status IndexedRuns::SetContinuations(
     std::string_view name, int32_t rank, const RunContinuations& continuations,
     bool has_new_job) {
+  MSITD_RETURN_IF_ERROR(room_.EnsureForRecord());
   return index_->SetContinuations(name, rank, continuations, has_new_job);
 }
 

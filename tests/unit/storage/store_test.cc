@@ -433,6 +433,30 @@ TEST_F(StoreFacesTest, ChunksOfOtherStreamsAreKnownUntilTheRunIsSealed) {
   EXPECT_FALSE(is_other(2, 6));
 }
 
+TEST_F(StoreFacesTest, ContinuationsAreDurableAndGoWithTheirRun) {
+  OpenWithRun("r");
+  const RunContinuations first{
+      .jobs = {{.job = "launch", .number = 1, .first_token = 3}},
+      .rank = RankContinuation{.number = 1, .stream_id = 9}};
+  ASSERT_TRUE(store_->runs().SetContinuations("r", 2, first, true).ok());
+  RunContinuations second = first;
+  second.jobs.clear();
+  second.rank->stream_id = 10;
+  ASSERT_TRUE(store_->runs().SetContinuations("r", 3, second, false).ok());
+  Drop();
+  Open();
+  EXPECT_EQ(store_->runs().GetContinuations("r", 2)->jobs, first.jobs);
+  EXPECT_EQ(store_->runs().GetContinuations("r", 2)->rank, first.rank);
+  EXPECT_EQ(store_->runs().GetContinuations("r", 3)->jobs, first.jobs);
+  EXPECT_EQ(store_->runs().GetContinuations("r", 3)->rank, second.rank);
+  EXPECT_FALSE(store_->runs().GetContinuations("r", 4)->rank.has_value());
+  EXPECT_TRUE(absl::IsNotFound(
+      store_->runs().SetContinuations("none", 0, first, true)));
+  ASSERT_TRUE(store_->runs().DeleteRun("r").ok());
+  ASSERT_TRUE(store_->runs().CreateRun({"r", 0, {}}).ok());
+  EXPECT_TRUE(store_->runs().GetContinuations("r", 2)->jobs.empty());
+}
+
 TEST_F(StoreFacesTest, StreamsOfASealedRunAreForgotten) {
   OpenWithRun("r");
   ASSERT_TRUE(Append(TestChunks(5, 0, {MakeTensor("r", 0, "a", 64)})).ok());

@@ -248,6 +248,11 @@ class IndexRebuildTest : public StoreTest {
 
 TEST_F(IndexRebuildTest, ASoundIndexIsRebuiltAsItWas) {
   Fill();
+  const RunContinuations continued{
+      .jobs = {{.job = "launch", .number = 1, .first_token = 3}},
+      .rank = RankContinuation{.number = 1, .stream_id = 9}};
+  ASSERT_TRUE(
+      store_->runs().SetContinuations("target", 2, continued, true).ok());
   Close();
   const RebuildReport report = Rebuild();
   EXPECT_THAT(report.notes, IsEmpty());
@@ -261,6 +266,10 @@ TEST_F(IndexRebuildTest, ASoundIndexIsRebuiltAsItWas) {
   EXPECT_EQ(report.old_index, options_.directory + "/index.damaged-1");
   Open();
   ExpectEverything();
+  const auto kept = store_->runs().GetContinuations("target", 2);
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  EXPECT_EQ(kept->jobs, continued.jobs);
+  EXPECT_EQ(kept->rank, continued.rank);
   Close();
   const RebuildReport again = Rebuild();
   EXPECT_TRUE(again.is_complete());
