@@ -152,10 +152,11 @@ typedef enum msit_if_exists {
   // msit_open fails with REFUSED.
   MSIT_IF_EXISTS_FAIL = 1,
   // The client adds to them, from the token after the last one of the run on:
-  // the same for all ranks of a launch, unless the host names a token before
-  // the daemon answers. Records of the current token that are made before the
-  // answer are moved along. For a job that continues after a restart. Where
-  // the run already has a tensor, its first bytes stay, and
+  // the same for all ranks of a launch, unless the host names the number
+  // of a token before the daemon answers. Records of the current token and of
+  // references that are made before the answer are moved along; documents of
+  // token 0 describe the rank, and stay there. For a job that continues after
+  // a restart. Where the run already has a tensor, its first bytes stay, and
   // msit_counters.conflict_count counts records that came with other bytes.
   MSIT_IF_EXISTS_APPEND = 2,
   // The first rank of the launch, or one that is opened again, deletes the run
@@ -291,7 +292,8 @@ typedef struct msit_tensor {
   // msit_options.device. The bytes at `data` are in host memory in any case.
   const char* device;
 
-  // Generated token or step, 0 to 2^40 - 1, or MSIT_TOKEN_CURRENT.
+  // Generated token or step, 0 to 2^40 - 1, MSIT_TOKEN_CURRENT, or what
+  // msit_token_reference returns.
   int64_t token;
 
   // Required. Name of the module, API, graph node or kernel, 1 to 1024 bytes.
