@@ -279,3 +279,54 @@ def test_closed_client_of_a_shared_stream_leaves_its_hooks_silent(
     assert "closed" in caplog.text
     coverage = daemon.ctl("capture", "coverage", "run").stderr
     assert "1 not recorded in 1 rank" in coverage
+
+
+def test_threads_record_before_the_daemon_is_there(daemon: Daemon) -> None:
+    endpoint = str(daemon.socket_dir)
+    with msitd.Client("run", endpoint=endpoint, if_exists="append") as client:
+        client.record(np.full(3, -1), op="op")
+        client.next_token()
+        client.record(np.full(3, -2), op="op")
+    daemon.kill()
+    client = msitd.Client("run", endpoint=endpoint, if_exists="append", open_timeout=0)
+    models = [torch.nn.Linear(3, 3) for _ in range(3)]
+    handles = [
+        msitd.register_hook(model, client, name=f"model{number}", time="step")
+        for number, model in enumerate(models)
+    ]
+    go_on = threading.Barrier(4)
+
+    def work(model: torch.nn.Module) -> None:
+        for step in range(6):
+            go_on.wait(60)
+            with torch.no_grad():
+                model(torch.full((1, 3), float(step)))
+            client.record_requests([f"step{step}"])
+            go_on.wait(60)
+
+    threads = [threading.Thread(target=work, args=(model,)) for model in models]
+    for thread in threads:
+        thread.start()
+    for step in range(6):
+        go_on.wait(60)
+        if step == 3:
+            # The answer comes while threads record.
+            daemon.start()
+        go_on.wait(60)
+        client.next_token()
+    for thread in threads:
+        thread.join(60)
+    for handle in handles:
+        handle.remove()
+    client.close()
+    expected = {step + 2: float(step) for step in range(6)}
+    for number in range(3):
+        assert inputs_of(daemon, op=f"model{number}") == expected
+    with query.connect(daemon.endpoint) as connection:
+        requests = {
+            each.op: each.token
+            for each in connection.tensors.list("run", query.select(kinds="document"))
+            if each.op.startswith("request/")
+        }
+    assert requests == {f"request/step{step}": step + 2 for step in range(6)}
+    assert conflicts_of(daemon) == 0
