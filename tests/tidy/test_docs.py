@@ -10,6 +10,7 @@ MODULES = [m for m in check_layers.MODULES if "/" in m]
 TEST_FOLDERS = [
     "tests/bench",
     "tests/e2e",
+    "tests/judge",
     "tests/python",
     "tests/tidy",
     "deploy/demo.d",

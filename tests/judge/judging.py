@@ -1,0 +1,194 @@
+"""Records and compares cases with one daemon."""
+
+import dataclasses
+import json
+import random
+import traceback
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any
+
+import msitd.query
+import torch
+from anatomy import Body, layers
+from cases import Case
+from healthy import PAIRS, VARIANTS, kernels
+from kinds import FAULTS
+from recording import record
+from subjects import Setup, convert, distance, make, run
+from torch import Tensor
+from verdicts import Positions, header, judge_fault
+
+from daemon import Daemon
+
+# A fault whose result differs less from the golden one may not be seen.
+ABOVE_NOISE = 3.0
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What became of a case."""
+
+    name: str
+    precision: str
+    # "fault", "healthy" or "informational".
+    category: str
+    mode: str
+    outcome: str
+    # The nl2 of the last results of the model, and that of other kernels.
+    error: float
+    noise: float
+    is_above_noise: bool
+    truth: list[str]
+    header: str
+
+
+@dataclasses.dataclass
+class Golden:
+    """A golden run on record."""
+
+    run: str
+    results: list[Tensor]
+    positions: Positions
+
+
+@cache
+def noise_of(model: str, precision: str) -> float:
+    """Returns how far other kernels alone move the result of a model."""
+    other = make(model, precision)
+    kernels("split_k_rounded", "softmax", "norm", "activation")(other)
+    return distance(run(make(model, precision)), run(other))
+
+
+class Judging:
+    """Judges cases; golden runs are recorded once."""
+
+    def __init__(self, daemon: Daemon, seed: int) -> None:
+        self._daemon = daemon
+        self._seed = seed
+        self._goldens: dict[tuple[str, ...], Golden] = {}
+        self._count = 0
+
+    def judge_all(self, cases: Iterable[Case]) -> Iterator[Outcome]:
+        for case in cases:
+            try:
+                yield self.judge(case)
+            except (
+                ArithmeticError,
+                AssertionError,
+                LookupError,
+                RuntimeError,
+                TypeError,
+                ValueError,
+            ):
+                # One that fails is a fault of the harness; the others go on.
+                yield Outcome(
+                    name=case.name,
+                    precision=case.precision,
+                    category="fault" if case.is_fault else "healthy",
+                    mode=case.mode,
+                    outcome="error",
+                    error=0.0,
+                    noise=0.0,
+                    is_above_noise=False,
+                    truth=[],
+                    header=traceback.format_exc(limit=-3),
+                )
+
+    def judge(self, case: Case) -> Outcome:
+        return self._fault(case) if case.is_fault else self._healthy(case)
+
+    def _name(self, what: str) -> str:
+        self._count += 1
+        return f"{what}-{self._count:05}"
+
+    def _golden(self, case: Case, precision: str, variant: str) -> Golden:
+        key = (case.model, precision, case.mode, variant)
+        if key not in self._goldens:
+            setup = self._setup(case.model, precision, variant)
+            name = self._name("golden")
+            results = record(self._daemon.endpoint, name, setup, case.mode)
+            positions: Positions = {}
+            if case.mode == "functions":
+                positions = self._positions(name)
+            # Cases are in order, so the others are not needed again.
+            self._goldens[key] = Golden(name, results, positions)
+        return self._goldens[key]
+
+    def _setup(self, model: str, precision: str, variant: str) -> Setup:
+        # Variants set plain weights, which then get the type.
+        setup = make(model, "autocast" if precision == "autocast" else "float32")
+        VARIANTS[variant](setup)
+        setup.precision = precision
+        if precision in ("bfloat16", "float16"):
+            convert(setup, getattr(torch, precision))
+        return setup
+
+    def _positions(self, name: str) -> Positions:
+        found: Positions = defaultdict(list)
+        with msitd.query.connect(self._daemon.endpoint) as connection:
+            for tensor in connection.tensors.list(name):
+                found[tensor.token, tensor.op, tensor.io].append(tensor.sequence)
+        return dict(found)
+
+    def _compare(self, golden: str, target: str, flags: Iterable[str]) -> Any:
+        args = ("compare", "run", golden, target, "--rows", "none", *flags)
+        return _parse(self._daemon.ctl("-o", "json", *args, expect=None))
+
+    def _fault(self, case: Case) -> Outcome:
+        golden = self._golden(case, case.precision, "")
+        setup = self._setup(case.model, case.precision, "")
+        draw = random.Random(f"{self._seed}/{case.name}")
+        body = Body(setup, draw.randrange(layers(case.model)), draw)
+        truth = FAULTS[case.kind][1](body)
+        target = self._name("target")
+        results = record(self._daemon.endpoint, target, setup, case.mode)
+        answer = self._compare(golden.run, target, ())
+        error, noise = distance(golden.results, results), noise_of(*_key(case))
+        return Outcome(
+            name=case.name,
+            precision=case.precision,
+            category="fault",
+            mode=case.mode,
+            outcome=judge_fault(answer, truth, golden.positions),
+            error=error,
+            noise=noise,
+            is_above_noise=error > ABOVE_NOISE * noise,
+            truth=[str(place) for place in truth],
+            header=header(answer),
+        )
+
+    def _healthy(self, case: Case) -> Outcome:
+        pair = PAIRS[case.kind]
+        golden = self._golden(
+            case, pair.golden_precision or case.precision, pair.variant
+        )
+        setup = self._setup(case.model, case.precision, pair.variant)
+        pair.way(setup)
+        target = self._name("target")
+        results = record(self._daemon.endpoint, target, setup, case.mode)
+        answer = self._compare(golden.run, target, pair.flags)
+        error, noise = distance(golden.results, results), noise_of(*_key(case))
+        return Outcome(
+            name=case.name,
+            precision=case.precision,
+            category="informational" if pair.is_informational else "healthy",
+            mode=case.mode,
+            outcome="passed" if answer["verdict"] == "PASS" else "failed",
+            error=error,
+            noise=noise,
+            is_above_noise=error > ABOVE_NOISE * noise,
+            truth=[],
+            header=header(answer),
+        )
+
+
+def _key(case: Case) -> tuple[str, str]:
+    return case.model, case.precision
+
+
+def _parse(result: Any) -> Any:
+    if result.returncode not in (0, 1, 4):
+        raise RuntimeError(f"msitctl: {result.returncode}: {result.stderr}")
+    return json.loads(result.stdout)

@@ -1,0 +1,62 @@
+"""Tables of outcomes."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from subjects import PRECISIONS
+
+_GROUPS = ("all", *PRECISIONS)
+
+
+def totals(outcomes: Iterable[dict[str, Any]]) -> dict[str, dict[str, int]]:
+    """Counts outcomes by precision and category; faults also those above the noise."""
+    counts: dict[str, Counter[str]] = {}
+    for one in outcomes:
+        names = [one["category"]]
+        if one["category"] == "fault" and one["is_above_noise"]:
+            names.append("fault above noise")
+        for name in names:
+            for group in ("all", one["precision"]):
+                counts.setdefault(f"{group}/{name}", Counter())[one["outcome"]] += 1
+    return {key: dict(sorted(count.items())) for key, count in sorted(counts.items())}
+
+
+def _row(group: str, name: str, counts: dict[str, int], columns: list[str]) -> str:
+    total = sum(counts.values())
+    shares = "".join(
+        f"{counts.get(column, 0):5} {100 * counts.get(column, 0) / total:3.0f}%"
+        for column in columns
+    )
+    return f"{group:10} {name:18} {total:5} {shares}"
+
+
+def text(counts: dict[str, dict[str, int]]) -> str:
+    """Returns the table that a reader sees."""
+    lines = []
+    for names, columns in (
+        (("healthy", "informational"), ["passed", "failed", "error"]),
+        (
+            ("fault", "fault above noise"),
+            ["right", "wrong", "not known", "drift", "unnoticed", "error"],
+        ),
+    ):
+        heads = "".join(f"{column:>10}" for column in columns)
+        lines.append(f"{'precision':10} {'category':18} {'cases':>5} {heads}")
+        for name in names:
+            for group in _GROUPS:
+                if f"{group}/{name}" in counts:
+                    found = counts[f"{group}/{name}"]
+                    lines.append(_row(group, name, found, columns))
+        lines.append("")
+    return "\n".join(lines)
+
+
+def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Returns the cases whose outcome differs between two runs."""
+    lines = []
+    for name in sorted(set(before) & set(after)):
+        old, new = before[name]["outcome"], after[name]["outcome"]
+        if old != new:
+            lines.append(f"{name}: {old} -> {new}")
+    return lines
