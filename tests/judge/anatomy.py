@@ -5,6 +5,7 @@ A place is what `made by` may name. Names have no `root.` in front.
 
 import dataclasses
 import random
+from typing import Any
 
 from subjects import Setup
 
@@ -25,6 +26,8 @@ class Place:
     io: str = ""
     # Only from this token on.
     token: int = 0
+    # Any code or function that runs behind the model in its step.
+    is_outside: bool = False
 
 
 Truth = list[Place]
@@ -163,8 +166,7 @@ class Body:
     def path(self, role: str, layer: int | None = None) -> str:
         return path(self.setup.name, role, self.layer if layer is None else layer)
 
-    def part(self, role: str, layer: int | None = None):  # type: ignore[no-untyped-def]
-        """Returns a module, whose attributes are those of its class."""
+    def part(self, role: str, layer: int | None = None) -> Any:
         return self.setup.at(self.path(role, layer))
 
     def attention_code(self) -> Place:
@@ -178,6 +180,13 @@ class Body:
             # The bias of positions is looked up behind the projections.
             return own(op, ("v", "relative_attention_bias"), "o")
         return own(op, "v_proj", "o_proj")
+
+    def attention_weights(self) -> Truth:
+        """The code of the attention, which may also return its weights."""
+        op, code = self.path("attention"), self.attention_code()
+        assert code.after is not None
+        # The weights leave the op behind its last part.
+        return [code, Place(op, (*code.after, "", self.path("o")), ("",))]
 
     def attention_residual(self) -> Truth:
         """Where the result of the attention is added."""

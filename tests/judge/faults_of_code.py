@@ -18,13 +18,13 @@ def attention_scale_missing(body: Body) -> Truth:
     attention = body.part("attention")
     # T5 has no scale, so there it is one too many.
     attention.scaling = 0.25 if body.setup.name == "t5" else 1.0
-    return [body.attention_code()]
+    return body.attention_weights()
 
 
 @fault(INFERRED)
 def attention_scale_of_the_hidden_size(body: Body) -> Truth:
     body.part("attention").scaling *= 0.5
-    return [body.attention_code()]
+    return body.attention_weights()
 
 
 @fault(("llama", "massive", "mixtral", "gpt2", "train"))
@@ -32,7 +32,7 @@ def causal_mask_forgotten(body: Body) -> Truth:
     attention = body.part("attention")
     attention.is_causal = False
     attention.mask_of = lambda mask: None
-    return [body.attention_code()]
+    return body.attention_weights()
 
 
 @fault(CAUSAL)
@@ -44,11 +44,11 @@ def causal_mask_off_by_one(body: Body) -> Truth:
         length, total = q.shape[2], k.shape[2]
         allowed = torch.ones(length, total, dtype=torch.bool).tril(total - length - 1)
         allowed[:, 0] = True
-        mask = torch.zeros(length, total, dtype=q.dtype)
+        mask = torch.zeros(1, 1, length, total, dtype=q.dtype)
         return plain(q, k, v, mask.masked_fill(~allowed, torch.finfo(q.dtype).min))
 
     attention.attend = attend
-    return [body.attention_code()]
+    return body.attention_weights()
 
 
 @fault(CAUSAL)
@@ -60,11 +60,11 @@ def sliding_window_of_4(body: Body) -> Truth:
         length, total = q.shape[2], k.shape[2]
         allowed = torch.ones(length, total, dtype=torch.bool).tril(total - length)
         allowed = allowed.triu(total - length - 3)
-        mask = torch.zeros(length, total, dtype=q.dtype)
+        mask = torch.zeros(1, 1, length, total, dtype=q.dtype)
         return plain(q, k, v, mask.masked_fill(~allowed, torch.finfo(q.dtype).min))
 
     attention.attend = attend
-    return [body.attention_code()]
+    return body.attention_weights()
 
 
 @fault(EAGER)
@@ -72,20 +72,20 @@ def softmax_over_another_dimension(body: Body) -> Truth:
     body.part("attention").softmax = lambda x: functional.softmax(
         x, dim=1, dtype=torch.float32
     )
-    return [body.attention_code()]
+    return body.attention_weights()
 
 
 @fault(EAGER)
 def softmax_in_bfloat16(body: Body) -> Truth:
     body.part("attention").softmax = lambda x: functional.softmax(x.bfloat16(), dim=-1)
-    return [body.attention_code()]
+    return body.attention_weights()
 
 
 @fault(LLAMAS)
 def groups_repeated_in_another_order(body: Body) -> Truth:
     attention = body.part("attention")
     attention.repeat = lambda x: x.repeat(1, attention.groups, 1, 1)
-    return [body.attention_code()]
+    return body.attention_weights()
 
 
 @fault(ROPE)
@@ -109,7 +109,7 @@ def rope_interleaved(body: Body) -> Truth:
         _interleaved(q, embeddings),
         _interleaved(k, embeddings),
     )
-    return [body.attention_code()]
+    return body.attention_weights()
 
 
 @fault(ROPE)
@@ -118,7 +118,7 @@ def rope_not_applied_to_keys(body: Body) -> Truth:
         apply_rope(q, embeddings),
         k,
     )
-    return [body.attention_code()]
+    return body.attention_weights()
 
 
 @fault(ROPE)
@@ -131,7 +131,7 @@ def rope_sign_wrong(body: Body) -> Truth:
         turn(q, embeddings),
         turn(k, embeddings),
     )
-    return [body.attention_code()]
+    return body.attention_weights()
 
 
 @fault(CAUSAL)
@@ -166,7 +166,7 @@ def queries_and_keys_swapped(body: Body) -> Truth:
     attention.attend = lambda q, k, v, mask: (
         plain(k, q, v, mask) if q.shape == k.shape else plain(q, k, v, mask)
     )
-    return [body.attention_code()]
+    return body.attention_weights()
 
 
 @fault(INFERRED)
@@ -190,7 +190,9 @@ def heads_merged_without_transpose(body: Body) -> Truth:
 def heads_split_in_another_order(body: Body) -> Truth:
     attention = body.part("attention")
     attention.heads = lambda x: x.view(*x.shape[:-1], -1, 4).permute(0, 3, 1, 2)
-    return [body.attention_code()]
+    # Keys are split before queries are made.
+    parts = ("key", "value", "query")
+    return [own(body.path("attention"), parts, (*parts[1:], ""))]
 
 
 @fault(("gpt2",))
@@ -203,7 +205,7 @@ def queries_keys_values_split_in_another_order(body: Body) -> Truth:
         return k, q, v
 
     attention.split = split
-    return [body.attention_code()]
+    return body.attention_weights()
 
 
 @fault(CAUSAL)
@@ -335,9 +337,9 @@ def router_does_not_normalise(body: Body) -> Truth:
 
 
 def _merging(body: Body) -> Truth:
-    """Behind the last expert that is called."""
+    """Behind the last expert; functions show the weights before the first one."""
     experts = tuple(f"experts.{number}" for number in range(4))
-    return [own(body.path("mlp"), experts, "")]
+    return [own(body.path("mlp"), ("gate", *experts), "")]
 
 
 @fault(("mixtral",))

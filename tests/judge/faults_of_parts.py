@@ -20,7 +20,7 @@ def _linear(body: Body, among: Iterable[str] = LINEARS) -> tuple[Any, Truth]:
     return body.part(role), [Place(body.path(role))]
 
 
-def _rows(body: Body, module: nn.Module) -> Tensor:
+def _rows(body: Body, module: Any) -> Tensor:
     """Returns the weight as [outputs, inputs]."""
     data = module.weight.data
     return data.t() if body.setup.name == "gpt2" else data

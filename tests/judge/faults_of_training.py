@@ -9,16 +9,23 @@ from torch import Tensor
 from torch.nn import functional
 
 TRAIN = ("train",)
-# The first op whose weight a wrong update has changed.
-FIRST = "model.embed_tokens"
+WEIGHTED = ("model.embed_tokens", "*_proj", "*norm", "lm_head")
 
 
 def _update(token: int) -> Truth:
-    """A wrong update shows in the first op of the next step."""
+    """A wrong update shows in the ops of the next step, all of whose weights differ."""
     return [
-        Place(FIRST, io="output", token=token),
-        Place("*", io="state", token=token - 1),
-        Place("", io="state", token=token - 1),
+        *(Place(name, io="output", token=token) for name in WEIGHTED),
+        *_optimizer(token - 1),
+    ]
+
+
+def _optimizer(token: int) -> Truth:
+    """What is recorded of the optimizer."""
+    return [
+        Place("*", io="state", token=token),
+        Place("", io="state", token=token),
+        Place("", token=token, is_outside=True),
     ]
 
 
@@ -43,13 +50,13 @@ def beta_wrong(body: Body) -> Truth:
 @fault(TRAIN)
 def gradients_not_zeroed(body: Body) -> Truth:
     body.setup.loop.forgets_gradients_at = 0
-    return [Place("*", io="state", token=1), Place("", io="state", token=1)]
+    return _optimizer(1)
 
 
 @fault(TRAIN)
 def gradients_not_clipped(body: Body) -> Truth:
     body.setup.loop.clip = None
-    return [Place("*", io="state"), Place("", io="state")]
+    return _optimizer(0)
 
 
 def _loss(body: Body, **options: Any) -> Truth:

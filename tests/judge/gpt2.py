@@ -1,6 +1,7 @@
 """GPT-2 as transformers writes it, with the same names."""
 
 import math
+from typing import Any
 
 import torch
 from attention import Cache, Core, add, causal_mask
@@ -130,7 +131,8 @@ class GPT2Model(nn.Module):
 
     def mask(self, x: Tensor, past: int, padding: Tensor | None) -> Tensor | None:
         """The mask of all layers; fused attention needs none without padding."""
-        if self.h[0].attn.is_fused and padding is None:
+        first: Any = self.h[0]
+        if first.attn.is_fused and padding is None:
             return None
         value = self.mask_value
         if value is None:

@@ -35,6 +35,7 @@ class Outcome:
     # "fault", "healthy" or "informational".
     category: str
     mode: str
+    setting: str
     outcome: str
     # The nl2 of the last results of the model, and that of other kernels.
     error: float
@@ -53,11 +54,19 @@ class Golden:
     positions: Positions
 
 
+OTHER_KERNELS = kernels("split_k_rounded", "softmax", "norm", "activation")
+
+
 @cache
-def noise_of(model: str, precision: str) -> float:
-    """Returns how far other kernels alone move the result of a model."""
+def noise_of(model: str, precision: str, setting: str) -> float:
+    """Returns how far a setting alone moves the result of a model.
+
+    Where nothing differs, it is that of other kernels.
+    """
     other = make(model, precision)
-    kernels("split_k_rounded", "softmax", "norm", "activation")(other)
+    if setting == "against float32":
+        return distance(run(make(model, "float32")), run(other))
+    OTHER_KERNELS(other)
     return distance(run(make(model, precision)), run(other))
 
 
@@ -88,6 +97,7 @@ class Judging:
                     precision=case.precision,
                     category="fault" if case.is_fault else "healthy",
                     mode=case.mode,
+                    setting=case.setting,
                     outcome="error",
                     error=0.0,
                     noise=0.0,
@@ -137,20 +147,24 @@ class Judging:
         return _parse(self._daemon.ctl("-o", "json", *args, expect=None))
 
     def _fault(self, case: Case) -> Outcome:
-        golden = self._golden(case, case.precision, "")
+        is_wide = case.setting == "against float32"
+        golden = self._golden(case, "float32" if is_wide else case.precision, "")
         setup = self._setup(case.model, case.precision, "")
+        if case.setting == "other kernels":
+            OTHER_KERNELS(setup)
         draw = random.Random(f"{self._seed}/{case.name}")
         body = Body(setup, draw.randrange(layers(case.model)), draw)
         truth = FAULTS[case.kind][1](body)
         target = self._name("target")
         results = record(self._daemon.endpoint, target, setup, case.mode)
         answer = self._compare(golden.run, target, ())
-        error, noise = distance(golden.results, results), noise_of(*_key(case))
+        error, noise = distance(golden.results, results), _noise(case)
         return Outcome(
             name=case.name,
             precision=case.precision,
             category="fault",
             mode=case.mode,
+            setting=case.setting,
             outcome=judge_fault(answer, truth, golden.positions),
             error=error,
             noise=noise,
@@ -169,12 +183,13 @@ class Judging:
         target = self._name("target")
         results = record(self._daemon.endpoint, target, setup, case.mode)
         answer = self._compare(golden.run, target, pair.flags)
-        error, noise = distance(golden.results, results), noise_of(*_key(case))
+        error, noise = distance(golden.results, results), _noise(case)
         return Outcome(
             name=case.name,
             precision=case.precision,
             category="informational" if pair.is_informational else "healthy",
             mode=case.mode,
+            setting=case.setting,
             outcome="passed" if answer["verdict"] == "PASS" else "failed",
             error=error,
             noise=noise,
@@ -184,8 +199,8 @@ class Judging:
         )
 
 
-def _key(case: Case) -> tuple[str, str]:
-    return case.model, case.precision
+def _noise(case: Case) -> float:
+    return noise_of(case.model, case.precision, case.setting)
 
 
 def _parse(result: Any) -> Any:

@@ -139,7 +139,7 @@ def split_sum(
 ) -> Tensor:
     """A sum that is made from blocks, the last one first."""
     if not dim or len(dim) != 1:
-        return x.sum(dim, keepdim)
+        return x.sum(list(dim or ()), keepdim)
     total: Any = 0.0
     for block in reversed(x.to(_wide(x.dtype)).split(8, dim[0])):
         total = total + block.sum(dim, keepdim)
@@ -152,8 +152,10 @@ def silu(x: Tensor) -> Tensor:
 
 
 def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
-    assert approximate == "none"
     wide = x.to(_wide(x.dtype))
+    if approximate == "tanh":
+        inner = 1.5957691216057308 * (wide + 0.044715 * wide**3)
+        return (wide * torch.sigmoid(inner)).to(x.dtype)
     return (wide * torch.special.ndtr(wide)).to(x.dtype)
 
 

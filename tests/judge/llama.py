@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from attention import (
@@ -248,7 +249,8 @@ class LlamaModel(nn.Module):
 
     def mask(self, x: Tensor, past: int, padding: Tensor | None) -> Tensor | None:
         """The mask of all layers; fused attention needs none without padding."""
-        if self.layers[0].self_attn.is_fused and padding is None:
+        first: Any = self.layers[0]
+        if first.self_attn.is_fused and padding is None:
             return None
         value = self.mask_value
         if value is None:

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from attention import Cache
@@ -52,7 +53,8 @@ class Setup:
 
     name: str
     precision: str
-    model: nn.Module
+    # A module, whose attributes are those of its class.
+    model: Any
     inputs: list[dict[str, Tensor]]
     uses_cache: bool = False
     loop: Loop = dataclasses.field(default_factory=Loop)
@@ -61,7 +63,8 @@ class Setup:
         contextlib.nullcontext
     )
 
-    def at(self, path: str) -> nn.Module:
+    def at(self, path: str) -> Any:
+        """Returns a module, whose attributes are those of its class."""
         return self.model.get_submodule(path)
 
 
@@ -88,7 +91,7 @@ def _initialise(model: nn.Module) -> None:
             nn.init.normal_(data, 0.0, data.shape[-1] ** -0.5)
 
 
-def _make_massive(model: nn.Module) -> None:
+def _make_massive(model: Any) -> None:
     """Makes some channels of the residual stream dwarf the others from layer 1 on.
 
     As in trained models, one neuron makes them out of a direction that all words
@@ -121,7 +124,7 @@ def _inputs_of(name: str) -> list[dict[str, Tensor]]:
     if name == "vit":
         return [{"pixel_values": torch.randn(2, 3, IMAGE, IMAGE)}]
     if name == "t5":
-        texts = torch.randint(WORDS, (2, 9)), torch.randint(WORDS, (2, 7))
+        texts = torch.randint(WORDS, (2, 8)), torch.randint(WORDS, (2, 8))
         return [{"input_ids": texts[0], "decoder_input_ids": texts[1]}]
     if name == "train":
         batches = [torch.randint(WORDS, (2, 10)) for _ in range(STEPS)]
@@ -132,7 +135,7 @@ def _inputs_of(name: str) -> list[dict[str, Tensor]]:
 
 def make(name: str, precision: str) -> Setup:
     """Returns the run that is taken as right."""
-    model = MODELS[name]()
+    model: Any = MODELS[name]()
     _initialise(model)
     if name == "massive":
         _make_massive(model)

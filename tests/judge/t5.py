@@ -192,6 +192,7 @@ class T5Block(nn.Module):
         x, bias = self.layer[0](hidden_states, attention_mask, position_bias)
         cross = None
         if self.is_decoder:
+            assert encoder_hidden_states is not None
             states = self.states_of(encoder_hidden_states, x)
             x, cross = self.layer[1](x, states, encoder_decoder_position_bias)
         x = self.layer[-1](x)

@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from cases import MODES, SETTINGS
 from subjects import PRECISIONS
 
-_GROUPS = ("all", *PRECISIONS)
+_GROUPS = ("all", *PRECISIONS, *SETTINGS, *MODES)
 
 
 def totals(outcomes: Iterable[dict[str, Any]]) -> dict[str, dict[str, int]]:
@@ -17,7 +18,10 @@ def totals(outcomes: Iterable[dict[str, Any]]) -> dict[str, dict[str, int]]:
         if one["category"] == "fault" and one["is_above_noise"]:
             names.append("fault above noise")
         for name in names:
-            for group in ("all", one["precision"]):
+            groups = ["all", one["precision"], one["mode"]]
+            if one["category"] == "fault":
+                groups.append(one["setting"])
+            for group in groups:
                 counts.setdefault(f"{group}/{name}", Counter())[one["outcome"]] += 1
     return {key: dict(sorted(count.items())) for key, count in sorted(counts.items())}
 
@@ -28,7 +32,7 @@ def _row(group: str, name: str, counts: dict[str, int], columns: list[str]) -> s
         f"{counts.get(column, 0):5} {100 * counts.get(column, 0) / total:3.0f}%"
         for column in columns
     )
-    return f"{group:10} {name:18} {total:5} {shares}"
+    return f"{group:15} {name:18} {total:5} {shares}"
 
 
 def text(counts: dict[str, dict[str, int]]) -> str:
@@ -42,7 +46,7 @@ def text(counts: dict[str, dict[str, int]]) -> str:
         ),
     ):
         heads = "".join(f"{column:>10}" for column in columns)
-        lines.append(f"{'precision':10} {'category':18} {'cases':>5} {heads}")
+        lines.append(f"{'group':15} {'category':18} {'cases':>5} {heads}")
         for name in names:
             for group in _GROUPS:
                 if f"{group}/{name}" in counts:

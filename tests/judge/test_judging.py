@@ -73,14 +73,14 @@ def test_halves_never_change_and_are_about_equal() -> None:
     assert 0.4 * len(cases) < seen < 0.6 * len(cases)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", sorted(set(MODELS) - {"deep"}))
 def test_other_kernels_are_called_and_differ_by_rounding_only(model: str) -> None:
     golden = run(make(model, "float32"))
     assert distance(golden, run(make(model, "float32"))) == 0
     for product in PRODUCTS:
         setup, kernels = make(model, "float32"), Kernels(product, tuple(OTHERS))
-        setup.kernels = lambda kernels=kernels: kernels
-        assert distance(golden, run(setup)) < 1e-4, product
+        with kernels:
+            assert distance(golden, run(setup)) < 1e-4, product
         assert kernels.count > 0
 
 
@@ -146,7 +146,13 @@ def test_a_comparison_has_an_outcome(
 
 
 def test_totals_count_each_case_once_per_group() -> None:
-    one = {"precision": "float32", "category": "fault", "is_above_noise": True}
+    one = {
+        "precision": "float32",
+        "category": "fault",
+        "is_above_noise": True,
+        "mode": "modules",
+        "setting": "same",
+    }
     counts = tables.totals([{**one, "outcome": "right"}, {**one, "outcome": "wrong"}])
     assert counts["all/fault"] == counts["float32/fault"] == {"right": 1, "wrong": 1}
     assert counts["all/fault above noise"] == {"right": 1, "wrong": 1}

@@ -9,6 +9,7 @@ from anatomy import Place
 HEALTHY = ("passed", "failed")
 FAULTY = ("right", "wrong", "not known", "drift", "unnoticed")
 INFORMATIONAL = ("passed", "failed")
+_END = 2**62
 # Position of the records of an op in the golden run: token, op, io.
 Positions = dict[tuple[int, str, str], list[int]]
 
@@ -24,6 +25,9 @@ def _span(place: Place, token: int, positions: Positions) -> tuple[int, int] | N
     def ends(op: str, io: str) -> list[int]:
         return positions.get((token, root(op), io), [])
 
+    if place.is_outside:
+        ended = ends("", "output")
+        return (max(ended), _END) if ended else None
     if place.after is None or place.before is None:
         begins, stops = ends(place.op, "input"), ends(place.op, "output")
     else:
@@ -45,14 +49,15 @@ def names(maker: dict[str, Any], place: Place) -> bool:
     if maker["kind"] not in ("OP", "WEIGHT", "OWN_CODE"):
         return False
     row = maker["row"]
-    if int(row["token"]) < place.token:
+    if int(row["token"]) < place.token or place.is_outside:
         return False
     if place.io and row["io"] != f"IO_{place.io.upper()}":
         return False
     if place.after is None or place.before is None:
-        if maker["kind"] == "OWN_CODE" and not place.io:
+        # With a pattern, code of an op within it is meant, too.
+        is_code = maker["kind"] == "OWN_CODE"
+        if is_code and not place.io and "*" not in place.op:
             return False
-        # A plain root is no pattern.
         return fnmatch.fnmatchcase(maker["op"], root(place.op))
     if maker["kind"] != "OWN_CODE" or maker["op"] != root(place.op):
         return False
@@ -66,6 +71,8 @@ def spans(maker: dict[str, Any], place: Place, positions: Positions) -> bool:
     if maker["kind"] not in ("OP", "WEIGHT", "OWN_CODE"):
         return False
     is_function = not maker["op"].startswith("root")
+    if "*" in place.op:
+        return False
     parts = [part for part in (maker["after"], maker["before"]) if part]
     is_beside_functions = maker["kind"] == "OWN_CODE" and any(
         not part.startswith("root") for part in parts
