@@ -121,9 +121,6 @@ class RunReader {
   // The name of the run.
   virtual const std::string& name() const = 0;
 
-  // True if places of parts of different ranks tell which of them came first.
-  virtual bool knows_arrival() const { return true; }
-
   // True if a scan waits for an answer from afar rather than for a disk or the
   // CPU: several at a time take no longer than one.
   virtual bool is_far() const { return false; }

@@ -70,8 +70,6 @@ class MergedRunReader final : public RunReader {
 
   const std::string& name() const override { return name_; }
 
-  bool knows_arrival() const override { return shares_.size() == 1; }
-
   bool is_far() const override { return AreFar(shares_); }
 
   absl::StatusOr<RunInfo> GetInfo() override {

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -33,16 +32,6 @@ std::string DifferenceOf(const v1::ComparisonRow& row,
     return row.reason().substr(0, row.reason().find(';'));
   }
   return measured;
-}
-
-// Grows with the time at which a daemon got a tensor of `run`; the largest if
-// that is not known.
-storage::PartPlace ReceivedOf(const storage::RunReader& run,
-                              const LogicalTensor& tensor) {
-  constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
-  return run.knows_arrival() && tensor.parts.size() == 1
-             ? tensor.parts[0].place
-             : storage::PartPlace{kMax, kMax};
 }
 
 }  // namespace
@@ -78,7 +67,6 @@ void ComparisonEngine::FindMaker(const TensorGroup& group,
   failure.position = static_cast<int32_t>(found->pair);
   failure.failed = static_cast<int32_t>(row_numbers_.size() - 1);
   const TensorPair& pair = group.pairs[found->pair];
-  failure.received = ReceivedOf(*golden_, *pair.golden);
   v1::ComparisonRow& shown = *failure.maker.mutable_row();
   if (failure.position == failure.failed) {
     MSITD_CHECK(shown.ParseFromString(bytes));

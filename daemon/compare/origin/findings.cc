@@ -157,7 +157,6 @@ std::vector<int32_t> Findings::FirstOf(const RankOrder& order,
                                        bool of_makers) const {
   struct Entry {
     RankOrder::Moment at;
-    storage::PartPlace received = {};
     bool is_known = true;
     std::map<int32_t, int32_t> behind;
   };
@@ -169,7 +168,6 @@ std::vector<int32_t> Findings::FirstOf(const RankOrder& order,
     const bool is_known = !of_makers || IsKnown(failure.maker);
     entries.push_back(
         {{rank, of_makers && is_known ? failure.position : failure.failed},
-         failure.received,
          is_known,
          {}});
     entries.back().behind = order.PositionsFrom(entries.back().at);
@@ -193,14 +191,12 @@ std::vector<int32_t> Findings::FirstOf(const RankOrder& order,
     if (!loses(entry)) first.push_back(&entry);
   }
   // The order of concurrent ones: known makers before others; then what comes
-  // first by its name where both ranks do the same; then what was received
-  // first.
+  // first by its name where both ranks do the same; then the lower rank.
   const auto leads = [&](const Entry* a, const Entry* b) {
     if (a->is_known != b->is_known) return a->is_known;
     const int32_t there = order.PositionOfName(a->at, b->at.rank);
     if (there >= 0 && there != b->at.position) return there < b->at.position;
-    return std::pair(a->received, a->at.rank) <
-           std::pair(b->received, b->at.rank);
+    return a->at.rank < b->at.rank;
   };
   std::vector<int32_t> ranks;
   while (!first.empty()) {

@@ -11,7 +11,6 @@
 
 #include "daemon/compare/origin/rank_order.h"
 #include "msitd/v1/comparison_service.pb.h"
-#include "storage/face/types.h"
 
 namespace msitd::compare {
 
@@ -59,12 +58,11 @@ class Findings {
 
   // Who made a failure, with the row of the maker. `position` is the position
   // of that row among the pairs of its group, `failed` that of the first
-  // failure. `received` tells which rank was first where nothing else does.
+  // failure.
   struct Failure {
     v1::Maker maker;
     int32_t position = 0;
     int32_t failed = 0;
-    storage::PartPlace received = {};
   };
   void SetMaker(const v1::ComparisonRow& row, Failure failure);
 

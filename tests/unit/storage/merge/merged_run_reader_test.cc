@@ -127,7 +127,6 @@ TEST_F(MergedRunReaderTest, WhatIsKnownOfTheRunIsAdded) {
   key.rank = 9;
   EXPECT_EQ((*run)->GetTensor(key).status().code(),
             absl::StatusCode::kNotFound);
-  EXPECT_FALSE((*run)->knows_arrival());
 }
 
 }  // namespace
