@@ -64,6 +64,7 @@ absl::Status ComparisonEngine::OpenRuns() {
 absl::Status ComparisonEngine::FindOrder() {
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run, golden_->GetInfo());
   if (HasKnownOrder(run.spec.labels)) return absl::OkStatus();
+  has_order_ = false;
   origins_.SetOrderUnknown();
   findings_.SetOrderUnknown(plan_.golden_run);
   return absl::OkStatus();
@@ -186,16 +187,25 @@ absl::Status ComparisonEngine::CompareNext(GroupLoader& loader) {
   return absl::OkStatus();
 }
 
+std::vector<PairBasis> ComparisonEngine::BasesOf(
+    const TensorGroup& group) const {
+  // Without an order it is not known what was computed from what.
+  return has_order_ ? FindBases(group.pairs) : std::vector<PairBasis>();
+}
+
 void ComparisonEngine::Plan(const TensorGroup& group) {
   const bool is_partial = partial_.contains({group.token, group.rank});
   Plans plans;
   plans.reserve(group.pairs.size());
   std::vector<PairTask> tasks;
   PairPlanner planner(plan_.policy, plan_.reading);
-  for (const TensorPair& pair : group.pairs) {
+  const std::vector<PairBasis> bases = BasesOf(group);
+  for (size_t i = 0; i < group.pairs.size(); ++i) {
+    const TensorPair& pair = group.pairs[i];
     const bool is_later = is_partial && !MayComeEarly(pair);
-    const PairPlan& plan =
-        plans.emplace_back(is_later ? PairPlan() : planner.Plan(pair));
+    const PairPlan& plan = plans.emplace_back(
+        is_later ? PairPlan()
+                 : planner.Plan(pair, bases.empty() ? PairBasis() : bases[i]));
     if (!plan.is_measured()) continue;
     tasks.push_back({&pair, plan.verification.request, plan.is_sampled()});
   }
@@ -331,6 +341,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     RowMetrics metrics;
     proven_metrics_.reset();
     difference_.clear();
+    is_by_basis_ = plan.verification.is_by_basis;
     if (plan.is_measured()) {
       MSITD_RETURN_IF_ERROR(Measure(pair, plan, row_, metrics));
     } else {
@@ -338,6 +349,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     }
     row_.set_unread(plan.is_unread);
     JudgeCopies(pair, row_);
+    if (is_by_basis_) AddBasis(group, plan.basis, row_);
     AddRemarks(pair, row_);
     // What is skipped on request lacks a side.
     row_.set_not_compared(row_.verdict() == v1::SKIPPED &&
@@ -347,7 +359,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
       absent_->Explain(pair, group.rank, row_);
     }
     if (row_.verdict() == v1::FAIL) required_tolerances_.AddFailure(row_count_);
-    JudgeOrigin(group, metrics);
+    JudgeOrigin(group, plan.basis, metrics);
     Watch(metrics, row_);
     row_numbers_.push_back(row_count_);
     if (is_partial) {
@@ -359,9 +371,11 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
 }
 
 void ComparisonEngine::JudgeOrigin(const TensorGroup& group,
+                                   const PairBasis& basis,
                                    const RowMetrics& metrics) {
   if (group.window == 0) {
-    origins_.Judge(proven_metrics_.value_or(metrics), row_);
+    origins_.Judge(proven_metrics_.value_or(metrics), basis.basis.computed_in,
+                   row_);
     return;
   }
   // What was compared in earlier windows is not held.

@@ -175,6 +175,7 @@ class ComparisonEngine {
   Readiness ReadinessOf(const GroupMatcher& matcher, const GroupKey& key);
   // Adds the numbers of the watches that hold.
   void Watch(const RowMetrics& metrics, v1::ComparisonRow& row) const;
+  std::vector<PairBasis> BasesOf(const TensorGroup& group) const;
   // Plans the pairs of a group and has those measured that must be, in their
   // order. Called on the thread that loaded it.
   void Plan(const TensorGroup& group);
@@ -199,11 +200,14 @@ class ComparisonEngine {
                         const Verification& verification,
                         v1::ComparisonRow& row);
   // Judges a pair of which a side is statistics.
-  void JudgeByStatistics(const TensorPair& pair, v1::ComparisonRow& row,
-                         RowMetrics& metrics);
+  void JudgeByStatistics(const TensorPair& pair, const PairPlan& plan,
+                         v1::ComparisonRow& row, RowMetrics& metrics);
   // Fails the row if shards that should be copies are not, whatever the first
   // of them is worth, and whether or not there is a counterpart.
   static void JudgeCopies(const TensorPair& pair, v1::ComparisonRow& row);
+  // Says by which type a pair was judged, where that is not its own.
+  static void AddBasis(const TensorGroup& group, const PairBasis& basis,
+                       v1::ComparisonRow& row);
   // Says what is odd about a row that passes.
   static void AddRemarks(const TensorPair& pair, v1::ComparisonRow& row);
   // If what the index knows of the whole tensors proves that the predicate does
@@ -221,7 +225,8 @@ class ComparisonEngine {
                        v1::ComparisonRow& row);
   // Finds out where the difference of row_ comes from, which is of the next
   // pair of the group.
-  void JudgeOrigin(const TensorGroup& group, const RowMetrics& metrics);
+  void JudgeOrigin(const TensorGroup& group, const PairBasis& basis,
+                   const RowMetrics& metrics);
   // Finds out who made the difference of a row that fails.
   void FindMaker(const TensorGroup& group, const v1::ComparisonRow& row,
                  const std::string& bytes);
@@ -236,6 +241,7 @@ class ComparisonEngine {
   std::unique_ptr<storage::RunReader> target_;
   IdleRules idle_rules_;
   RequiredTolerances required_tolerances_;
+  bool has_order_ = true;  // HasKnownOrder of the golden run.
   OriginFinder origins_;
   Findings findings_;
   // Of the pairs of the group at hand so far; -1 if there is none.
@@ -243,6 +249,8 @@ class ComparisonEngine {
   // The metrics of the row at hand as far as they are proven, if summaries show
   // that it fails.
   std::optional<RowMetrics> proven_metrics_;
+  // See Verification.
+  bool is_by_basis_ = false;
   // The largest difference of the row at hand between integers, in words.
   std::string difference_;
   bool waits_ = false;

@@ -93,6 +93,14 @@ std::string ComparisonEngine::EarlyName(const LogicalTensor& golden) {
 }
 
 bool ComparisonEngine::MayComeEarly(const TensorPair& pair) {
+  // What a parameter was computed in shows in the gradients behind it.
+  const bool is_of_training =
+      pair.golden != nullptr &&
+      (pair.golden->key.io == Io::kWeight || pair.golden->key.io == Io::kState);
+  if (is_of_training && pair.target != nullptr &&
+      !HashesAgree(*pair.golden, *pair.target)) {
+    return false;
+  }
   const auto is_whole = [](const LogicalTensor* tensor) {
     return tensor != nullptr && HasAllShards(*tensor) &&
            (tensor->assembly == nullptr || !tensor->assembly->is_open_ended);
@@ -117,7 +125,7 @@ absl::Status ComparisonEngine::PassOver(const TensorPair& pair,
   row_.set_verdict(row.verdict);
   row_.set_unread(plan.is_unread);
   // Whose outputs come behind it needs to know of it.
-  origins_.Judge(metrics, row_);
+  origins_.Judge(metrics, plan.basis.basis.computed_in, row_);
   row_numbers_.push_back(row.number);
   return absl::OkStatus();
 }

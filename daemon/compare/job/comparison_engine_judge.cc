@@ -128,7 +128,7 @@ void ComparisonEngine::Judge(const TensorPair& pair, const PairPlan& plan,
       }
       break;
     case Way::kStatistics:
-      JudgeByStatistics(pair, row, metrics);
+      JudgeByStatistics(pair, plan, row, metrics);
       break;
     case Way::kShapes:
       row.set_layout_hint(LayoutHint(golden, target, ranks_));
@@ -175,6 +175,7 @@ void ComparisonEngine::Judge(const TensorPair& pair, const PairPlan& plan,
 }
 
 void ComparisonEngine::JudgeByStatistics(const TensorPair& pair,
+                                         const PairPlan& plan,
                                          v1::ComparisonRow& row,
                                          RowMetrics& metrics) {
   for (const LogicalTensor* const tensor : {pair.target, pair.golden}) {
@@ -192,8 +193,8 @@ void ComparisonEngine::JudgeByStatistics(const TensorPair& pair,
       return;
     }
   }
-  StatisticsOutcome outcome =
-      JudgeStatistics(*pair.target, *pair.golden, plan_.policy);
+  StatisticsOutcome outcome = JudgeStatistics(
+      *pair.target, *pair.golden, plan_.policy, {plan.basis.basis.computed_in});
   row.set_bitwise_equal(outcome.is_bitwise_equal);
   row.set_statistics_in_part(outcome.is_in_part);
   for (const StatisticsOutcome::Part& part : outcome.parts) {
@@ -204,6 +205,7 @@ void ComparisonEngine::JudgeByStatistics(const TensorPair& pair,
   if (outcome.deciding_part >= 0) {
     const Verification& verification =
         outcome.parts[static_cast<size_t>(outcome.deciding_part)].verification;
+    is_by_basis_ = verification.is_by_basis;
     row.set_predicate(verification.predicate->text());
     if ((verification.request.sets & compute::kToleranceSet) != 0) {
       row.set_rtol(verification.request.rtol);
@@ -328,6 +330,23 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
   difference_ = IntegersOf(measurement->metrics);
   Decide(v1::FAIL, std::move(reason), row);
   return absl::OkStatus();
+}
+
+void ComparisonEngine::AddBasis(const TensorGroup& group,
+                                const PairBasis& basis,
+                                v1::ComparisonRow& row) {
+  // Equal bytes, or something else, have decided without it.
+  if (row.bitwise_equal() || row.predicate().empty()) return;
+  std::string reason = row.reason();
+  const auto add = [&reason](std::string_view text) {
+    if (!reason.empty() && !text.empty()) reason += "; ";
+    reason += text;
+  };
+  add(BasisText(group.pairs, basis));
+  if (row.verdict() == v1::FAIL && basis.basis.has_equal_inputs) {
+    add("all that it was computed from is equal");
+  }
+  row.set_reason(std::move(reason));
 }
 
 void ComparisonEngine::AddRemarks(const TensorPair& pair,

@@ -84,7 +84,7 @@ void Sample(const TensorGroup& group, const ComparisonPlan& comparison,
   out.sampled_pair_count += static_cast<int64_t>(group.pairs.size());
   PairPlanner planner(comparison.policy, comparison.reading);
   for (const TensorPair& pair : group.pairs) {
-    const PairPlan plan = planner.Plan(pair);
+    const PairPlan plan = planner.Plan(pair, PairBasis());
     if (!plan.is_measured()) continue;
     for (const LogicalTensor* const tensor : {pair.golden, pair.target}) {
       // A sample is taken from the bytes, if they are there.

@@ -127,13 +127,14 @@ std::string WhySamplesDoNotDecide(const TensorPair& pair) {
 
 }  // namespace
 
-PairPlan PairPlanner::Plan(const TensorPair& pair) {
+PairPlan PairPlanner::Plan(const TensorPair& pair, const PairBasis& basis) {
   PairPlan out;
+  out.basis = basis;
   out.way = WayWithoutPolicy(pair, policy_.shape_rule());
   if (out.way != Way::kEqualHashes && out.way != Way::kBytes) return out;
   const LogicalTensor& golden = *pair.golden;
-  out.verification =
-      policy_.VerificationFor(golden.key.op, pair.target->dtype, golden.dtype);
+  out.verification = policy_.VerificationFor(golden.key.op, pair.target->dtype,
+                                             golden.dtype, basis.basis);
   compute::ElementRequest& request = out.verification.request;
   request.row_elements = golden.shape.empty() ? 1 : golden.shape.back();
   if (out.way == Way::kEqualHashes) return out;

@@ -6,6 +6,7 @@
 
 #include "daemon/compare/judge/policy.h"
 #include "daemon/compare/match/tensor_group.h"
+#include "daemon/compare/origin/bases.h"
 
 namespace msitd::compare {
 
@@ -40,6 +41,7 @@ struct PairPlan {
   // What the policy asks of it; only of the ways from kEqualHashes on. Of
   // kStatistics, JudgeStatistics asks.
   Verification verification = {};
+  PairBasis basis = {};
   // Its bytes would decide it as well.
   bool is_unread = false;
 
@@ -54,9 +56,9 @@ class PairPlanner {
   PairPlanner(const Policy& policy, Reading reading)
       : policy_(policy), reading_(reading) {}
 
-  // Returns how to decide the next pair, which is complete. Lives as long as
-  // the policy.
-  PairPlan Plan(const TensorPair& pair);
+  // Returns how to decide the next pair, which is complete and was computed
+  // from `basis`. Lives as long as the policy.
+  PairPlan Plan(const TensorPair& pair, const PairBasis& basis);
 
  private:
   PairPlan::Way WayWithBytes(const TensorPair& pair,

@@ -158,7 +158,7 @@ std::string Policy::RuleText(size_t rule) const {
 }
 
 Verification Policy::VerificationFor(std::string_view op, DType target,
-                                     DType golden) const {
+                                     DType golden, const Basis& basis) const {
   for (size_t i = 0; i < rules_.size(); ++i) {
     const Rule& rule = rules_[i];
     if (!Matches(i, op)) continue;
@@ -170,18 +170,25 @@ Verification Policy::VerificationFor(std::string_view op, DType target,
       out.request.atol = rule.atol;
       out.request.top_k = top_k_;
     } else {
-      out = OfPreset(rule.preset, target, golden);
+      out = OfPreset(rule.preset, target, golden, basis);
     }
     out.rule = static_cast<int>(i);
     return out;
   }
-  return OfPreset(preset_, target, golden);
+  return OfPreset(preset_, target, golden, basis);
 }
 
-Verification Policy::OfPreset(Preset preset, DType target, DType golden) const {
-  const PresetTolerance tolerance = ToleranceOf(preset, target, golden);
+Verification Policy::OfPreset(Preset preset, DType target, DType golden,
+                              const Basis& basis) const {
+  const PresetTolerance tolerance = ToleranceOf(preset, target, golden, basis);
   Verification out;
   out.predicate = tolerance.predicate;
+  if (basis != Basis()) {
+    const PresetTolerance plain = ToleranceOf(preset, target, golden);
+    out.is_by_basis = tolerance.predicate != plain.predicate ||
+                      tolerance.rtol != plain.rtol ||
+                      tolerance.atol != plain.atol;
+  }
   out.request.sets = tolerance.sets | metric_sets_;
   out.request.rtol = tolerance.rtol;
   out.request.atol = tolerance.atol;

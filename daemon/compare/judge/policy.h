@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "daemon/compare/judge/basis.h"
 #include "daemon/compare/judge/preset.h"
 #include "daemon/compare/judge/unmatched_rules.h"
 #include "daemon/compute/element_metrics.h"
@@ -58,6 +59,8 @@ struct Verification {
   const predicate::Predicate* predicate = nullptr;
   // The metric sets of the pair, and the tolerance if kToleranceSet is one.
   compute::ElementRequest request;
+  // It is another one than that for the types of the pair alone.
+  bool is_by_basis = false;
   // True if hashes that differ decide without the bytes, for equal types.
   bool hash_decides = false;
 };
@@ -76,10 +79,11 @@ class Policy {
   static absl::StatusOr<Policy> Create(const PolicySpec& spec);
   static absl::StatusOr<Policy> Create(std::span<const PolicyRule> rules);
 
-  // Returns what a pair of tensors of `op` must satisfy. The values of the
-  // predicate are a RowMetrics. Lives as long as the policy.
-  Verification VerificationFor(std::string_view op, DType target,
-                               DType golden) const;
+  // Returns what a pair of tensors of `op` must satisfy. Presets are for the
+  // coarsest of both types and of `basis`. The values of the predicate are a
+  // RowMetrics. Lives as long as the policy.
+  Verification VerificationFor(std::string_view op, DType target, DType golden,
+                               const Basis& basis = {}) const;
 
   // The rules, in their order. Matches says whether a rule is for an op.
   // RuleText is the rule as the flag of msitctl takes it, such as
@@ -108,7 +112,8 @@ class Policy {
 
   static absl::StatusOr<Rule> MakeRule(const PolicyRule& rule,
                                        const std::string& field);
-  Verification OfPreset(Preset preset, DType target, DType golden) const;
+  Verification OfPreset(Preset preset, DType target, DType golden,
+                        const Basis& basis) const;
 
   std::vector<Rule> rules_;
   Preset preset_ = Preset::kDefault;

@@ -40,6 +40,14 @@ Looseness LoosenessOf(DType dtype) {
   return digits <= 24 ? Looseness::kFloat32 : Looseness::kFloat64;
 }
 
+// Of a tensor of that type. What is exact was not rounded.
+Looseness LoosenessOn(const Basis& basis, DType dtype) {
+  const Looseness own = LoosenessOf(dtype);
+  return own == Looseness::kExact
+             ? own
+             : std::max(own, LoosenessOf(basis.computed_in));
+}
+
 predicate::Predicate Trusted(const std::string& text) {
   auto predicate = predicate::Predicate::Parse(text, MetricNames());
   MSITD_CHECK(predicate.ok());
@@ -107,7 +115,16 @@ PresetTolerance BitwiseTolerance() {
   return OfPredicate(predicate, 0);
 }
 
-const predicate::Predicate& DefaultOf(Looseness looseness) {
+// `is_one_op`: the difference was made by one op alone, not by a network. One
+// op rounds to a narrow type a few times at most: its bounds are four times the
+// largest error of one rounding. In wide types the length of sums counts for
+// more than roundings do, so nothing is asked beyond what a network must
+// satisfy.
+const predicate::Predicate& DefaultOf(Looseness looseness, bool is_one_op) {
+  static const predicate::Predicate float16_op = Bounded("2e-3", "8e-3");
+  static const predicate::Predicate bfloat16_op = Bounded("1.6e-2", "6e-2");
+  if (is_one_op && looseness == Looseness::kFloat16) return float16_op;
+  if (is_one_op && looseness == Looseness::kBfloat16) return bfloat16_op;
   // In the order of Looseness.
   static const std::array<predicate::Predicate, kLoosenessCount> predicates = {
       Trusted("mismatch_count == 0"), Bounded("1e-7", "1e-7"),
@@ -126,13 +143,17 @@ uint32_t SetsOf(const predicate::Predicate& predicate) {
   return sets;
 }
 
-const predicate::Predicate& DefaultPredicate(DType target, DType golden) {
-  return DefaultOf(std::max(LoosenessOf(target), LoosenessOf(golden)));
+const predicate::Predicate& DefaultPredicate(DType target, DType golden,
+                                             const Basis& basis) {
+  return DefaultOf(
+      std::max(LoosenessOn(basis, target), LoosenessOn(basis, golden)),
+      basis.has_equal_inputs);
 }
 
-PresetTolerance ToleranceOf(Preset preset, DType target, DType golden) {
-  const Looseness target_looseness = LoosenessOf(target);
-  const Looseness golden_looseness = LoosenessOf(golden);
+PresetTolerance ToleranceOf(Preset preset, DType target, DType golden,
+                            const Basis& basis) {
+  const Looseness target_looseness = LoosenessOn(basis, target);
+  const Looseness golden_looseness = LoosenessOn(basis, golden);
   switch (preset) {
     case Preset::kTorch:
       return TorchTolerance(target_looseness, golden_looseness);
@@ -148,14 +169,15 @@ PresetTolerance ToleranceOf(Preset preset, DType target, DType golden) {
       return BitwiseTolerance();
     case Preset::kFp8: {
       const Looseness looser = std::max(golden_looseness, target_looseness);
-      return {looser == Looseness::kExact
-                  ? &DefaultOf(looser)
-                  : &DefaultOf(std::max(looser, Looseness::kFourDigits))};
+      return {
+          looser == Looseness::kExact
+              ? &DefaultOf(looser, false)
+              : &DefaultOf(std::max(looser, Looseness::kFourDigits), false)};
     }
     case Preset::kDefault:
       break;
   }
-  return {&DefaultPredicate(target, golden)};
+  return {&DefaultPredicate(target, golden, basis)};
 }
 
 }  // namespace msitd::compare

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "daemon/compare/judge/basis.h"
 #include "daemon/predicate/predicate.h"
 #include "protos/base/dtype.h"
 
@@ -31,11 +32,14 @@ struct PresetTolerance {
   bool either = false;
 };
 
-// Returns the tolerance for the looser of two valid element types.
-PresetTolerance ToleranceOf(Preset preset, DType target, DType golden);
+// Returns the tolerance for the loosest of two valid element types and of the
+// basis. Integers stay exact, whatever they were computed from.
+PresetTolerance ToleranceOf(Preset preset, DType target, DType golden,
+                            const Basis& basis = {});
 
 // The predicate of Preset::kDefault.
-const predicate::Predicate& DefaultPredicate(DType target, DType golden);
+const predicate::Predicate& DefaultPredicate(DType target, DType golden,
+                                             const Basis& basis = {});
 
 // The sets that the metrics of a predicate over MetricNames belong to.
 uint32_t SetsOf(const predicate::Predicate& predicate);

@@ -184,10 +184,11 @@ std::optional<bool> HoldsForOne(const predicate::Predicate& predicate,
 class Judge {
  public:
   Judge(const LogicalTensor& target, const LogicalTensor& golden,
-        const Policy& policy)
+        const Policy& policy, const Basis& basis)
       : target_(target),
         golden_(golden),
         policy_(policy),
+        basis_(basis),
         target_text_(TextOf(target)),
         golden_text_(TextOf(golden)) {}
 
@@ -235,6 +236,7 @@ class Judge {
   const LogicalTensor& target_;
   const LogicalTensor& golden_;
   const Policy& policy_;
+  const Basis basis_;
   const std::string target_text_;
   const std::string golden_text_;
   Statistics target_statistics_;
@@ -365,7 +367,8 @@ int Judge::PartFor(bool is_computed) {
     const DType target = is_lenient ? DType::kFloat32 : target_.dtype;
     const DType golden = is_lenient ? DType::kFloat32 : golden_.dtype;
     StatisticsOutcome::Part& made = out_.parts.emplace_back();
-    made.verification = policy_.VerificationFor(golden_.key.op, target, golden);
+    made.verification =
+        policy_.VerificationFor(golden_.key.op, target, golden, basis_);
     made.verification.request.row_elements = 1;
   }
   return part;
@@ -560,8 +563,8 @@ RowMetrics Worst(const RowMetrics& a, const RowMetrics& b) {
 
 StatisticsOutcome JudgeStatistics(const LogicalTensor& target,
                                   const LogicalTensor& golden,
-                                  const Policy& policy) {
-  return Judge(target, golden, policy).Run();
+                                  const Policy& policy, const Basis& basis) {
+  return Judge(target, golden, policy, basis).Run();
 }
 
 }  // namespace msitd::compare

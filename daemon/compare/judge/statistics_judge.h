@@ -41,7 +41,8 @@ struct StatisticsOutcome {
 // least one is statistics; the other may be a tensor, whose summary is taken.
 StatisticsOutcome JudgeStatistics(const LogicalTensor& target,
                                   const LogicalTensor& golden,
-                                  const Policy& policy);
+                                  const Policy& policy,
+                                  const Basis& basis = {});
 
 // Returns the summary as the text of statistics. Where an element is NaN, so
 // are its largest one, its mean and its norm, as tools say it.

@@ -47,7 +47,9 @@ void OriginFinder::StartGroup(const std::vector<TensorPair>& pairs) {
   makers_.clear();
 }
 
-void OriginFinder::Judge(const RowMetrics& metrics, v1::ComparisonRow& row) {
+void OriginFinder::Judge(const RowMetrics& metrics, DType computed_in,
+                         v1::ComparisonRow& row) {
+  computed_in_ = computed_in;
   const double error = ErrorOf(row, metrics);
   errors_.push_back(error);
   verdicts_.push_back(row.verdict());
@@ -67,7 +69,7 @@ void OriginFinder::Judge(const RowMetrics& metrics, v1::ComparisonRow& row) {
   if (!source.is_unread && (!source.is_unknown || source.error > 0)) {
     row.set_amplification(Ratio(error, source.error));
   }
-  row.set_origin(OriginOf(event, MakerOf(event, NoiseOf(event))));
+  row.set_origin(OriginOf(event, MakerOf(event, Noise())));
 }
 
 void OriginFinder::PassOver() {
@@ -121,7 +123,7 @@ OriginFinder::Source OriginFinder::SourceOf(int32_t event) {
                  around.has_unread);
   }
   const Scope own = GivenTo(event);
-  if (!call.has_input && !call.has_parts && !tree_->has_inputs()) {
+  if (!call.has_input && !call.has_parts) {
     // Inputs are not on record. Most likely they are what came before.
     return Worst({around.worst, own.worst_weight},
                  around.worst == kNone && around.has_unknown,
@@ -188,10 +190,11 @@ void OriginFinder::AddToScopes(int32_t event) {
   add(ScopeOf(tree_->calls()[of.call].parent), &Scope::worst);
 }
 
-double OriginFinder::NoiseOf(int32_t event) const {
-  const TensorPair& pair = (*pairs_)[event];
-  return std::max(RoundingErrorOf(TypeOf(*pair.golden)),
-                  RoundingErrorOf(TypeOf(*pair.target)));
+double OriginFinder::Noise() const {
+  const TensorPair& pair = (*pairs_)[errors_.size() - 1];
+  return std::max({RoundingErrorOf(TypeOf(*pair.golden)),
+                   RoundingErrorOf(TypeOf(*pair.target)),
+                   RoundingErrorOf(static_cast<v1::DType>(computed_in_))});
 }
 
 bool OriginFinder::IsMade(int32_t event, double noise) const {
@@ -259,7 +262,7 @@ std::optional<FoundMaker> OriginFinder::Maker() {
       static_cast<size_t>(event) >= sources_.size()) {
     return std::nullopt;
   }
-  const int32_t maker = MakerOf(event, NoiseOf(event));
+  const int32_t maker = MakerOf(event, Noise());
   FoundMaker found;
   v1::Maker& out = found.maker;
   found.pair = static_cast<size_t>(event);
@@ -371,8 +374,9 @@ std::string OriginFinder::NotesOf(int32_t event, int32_t scope,
           fmt::format("only {} calls {}", side, fmt::join(*names, ", ")));
     }
   }
-  if (of.role == Role::kOutput && !tree_->has_inputs()) {
-    notes.push_back("or the code before it: inputs are not on record");
+  if (of.role == Role::kOutput && !call.has_input &&
+      (!call.has_parts || !tree_->has_inputs())) {
+    notes.push_back("or the code before it: its inputs are not on record");
   }
   if (of.role != Role::kWeight &&
       wrong_weights_.contains(

@@ -48,8 +48,8 @@ struct FoundMaker {
 //    the code of the op has seen by then, which is what the op was given and
 //    what its parts have returned.
 //
-// An error no larger than the rounding of the type of the failing tensor is
-// noise, which nobody made.
+// An error no larger than the rounding of the types that the failing tensor
+// went through is noise, which nobody made.
 //
 // Thread-compatible. Holds two numbers for every tensor of a group, and some
 // 150 bytes once one fails.
@@ -64,10 +64,11 @@ class OriginFinder {
   // group has ended.
   void StartGroup(const std::vector<TensorPair>& pairs);
 
-  // Takes the row of the next pair, which has its verdict. Sets the origin and
-  // the amplification of a row that fails and was read. There is no
-  // amplification behind what was not read.
-  void Judge(const RowMetrics& metrics, v1::ComparisonRow& row);
+  // Takes the row of the next pair, which has its verdict; see
+  // Basis::computed_in. Sets the origin and the amplification of a row that
+  // fails and was read. There is no amplification behind what was not read.
+  void Judge(const RowMetrics& metrics, DType computed_in,
+             v1::ComparisonRow& row);
 
   // Passes over the next pair, which has no row yet.
   void PassOver();
@@ -122,14 +123,16 @@ class OriginFinder {
   void DescribeDrift(int32_t event, v1::Maker& maker) const;
   std::string NotesOf(int32_t event, int32_t scope, int32_t after) const;
   std::string WhyNotKnown(int32_t event) const;
-  double NoiseOf(int32_t event) const;
+  // Of the last row.
+  double Noise() const;
 
   bool has_order_ = true;
   const std::vector<TensorPair>* pairs_ = nullptr;
   // Of the pairs so far.
   std::vector<double> errors_;
   std::vector<v1::Verdict> verdicts_;
-  std::vector<bool> is_unread_;  // And the error is not known.
+  std::vector<bool> is_unread_;              // And the error is not known.
+  DType computed_in_ = DType::kUnspecified;  // The last one.
   std::optional<CallTree> tree_;
   std::vector<Source> sources_;
   std::vector<Scope> scopes_;

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "protos/base/dtype.h"
+
+namespace msitd::compare {
+
+// What is known of how the two tensors of a pair came about, beside their own
+// types.
+struct Basis {
+  // The type with the fewest digits that their values went through; never a
+  // type with more digits than their own. kUnspecified if that is their own.
+  DType computed_in = DType::kUnspecified;
+  // One op made both from inputs that are equal bit for bit, so that it alone
+  // made the difference.
+  bool has_equal_inputs = false;
+
+  friend bool operator==(const Basis&, const Basis&) = default;
+};
+
+}  // namespace msitd::compare

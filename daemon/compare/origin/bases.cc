@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/origin/bases.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "daemon/compare/origin/call_tree.h"
+#include "protos/base/dtype.h"
+#include "protos/base/tensor_key.h"
+
+namespace msitd::compare {
+namespace {
+
+using Role = CallTree::Role;
+
+// The digits of values that are rounded; 0 for all others, as for scales, which
+// are powers of two.
+int RoundedDigits(DType type) {
+  const int digits = InfoOf(type).digits;
+  return digits < 2 ? 0 : digits;
+}
+
+// A type that values went through, and the event that has it.
+struct Carried {
+  DType type = DType::kUnspecified;
+  int32_t from = CallTree::kNone;
+
+  void Take(const Carried& other) {
+    const int digits = RoundedDigits(other.type);
+    if (digits == 0) return;
+    const int own = RoundedDigits(type);
+    if (own == 0 || digits < own) *this = other;
+  }
+};
+
+bool IsEqual(const TensorPair& pair) {
+  return pair.golden != nullptr && pair.target != nullptr &&
+         pair.golden->shape == pair.target->shape &&
+         HashesAgree(*pair.golden, *pair.target);
+}
+
+Carried OwnType(const TensorPair& pair, int32_t position) {
+  Carried out;
+  for (const LogicalTensor* const tensor : {pair.golden, pair.target}) {
+    if (tensor != nullptr) out.Take({tensor->dtype, position});
+  }
+  return out;
+}
+
+// True if a pair that is not equal has more digits than one that may have
+// rounded it: only then anything has another basis than its own types.
+bool HasSeveralTypes(const std::vector<TensorPair>& pairs) {
+  int fewest = 0;
+  int most = 0;
+  for (const TensorPair& pair : pairs) {
+    const int digits = RoundedDigits(OwnType(pair, 0).type);
+    if (digits == 0) continue;
+    if (fewest == 0 || digits < fewest) fewest = digits;
+    if (digits > most && !IsEqual(pair)) most = digits;
+  }
+  return most > fewest;
+}
+
+// What is narrower than float32 rounds so coarsely that a bound for a single op
+// is another one than that for a network.
+bool HasNarrowDifference(const std::vector<TensorPair>& pairs) {
+  return std::any_of(pairs.begin(), pairs.end(), [](const TensorPair& pair) {
+    const int digits = RoundedDigits(OwnType(pair, 0).type);
+    return digits > 0 && digits < InfoOf(DType::kFloat32).digits &&
+           !IsEqual(pair);
+  });
+}
+
+class BasisFinder {
+ public:
+  explicit BasisFinder(const std::vector<TensorPair>& pairs)
+      : pairs_(pairs),
+        tree_(pairs),
+        scopes_(tree_.calls().size() + 1),
+        given_(tree_.calls().size()),
+        carried_(tree_.event_count()) {}
+
+  std::vector<PairBasis> Find() {
+    FindGiven();
+    Walk();
+    // What parameters carry is known once the gradients are.
+    if (FindOfParameters()) Walk();
+    std::vector<PairBasis> out(pairs_.size());
+    for (size_t i = 0; i < carried_.size(); ++i) {
+      const auto event = static_cast<int32_t>(i);
+      out[i].basis.has_equal_inputs = HasEqualInputs(event);
+      const Carried& carried = carried_[i];
+      const int own = RoundedDigits(OwnType(pairs_[i], event).type);
+      if (own == 0 || RoundedDigits(carried.type) >= own) continue;
+      out[i].basis.computed_in = carried.type;
+      out[i].from = carried.from;
+    }
+    return out;
+  }
+
+ private:
+  // What a call was given.
+  struct Given {
+    Carried coarsest = {};  // Of its inputs.
+    bool has_wide_input = false;
+    bool has_input = false;
+    bool is_equal = true;  // Inputs and weights.
+  };
+
+  Carried& ScopeOf(int32_t call) { return scopes_[call + 1]; }
+
+  void FindGiven() {
+    for (size_t i = 0; i < carried_.size(); ++i) {
+      const CallTree::Event& of = tree_.event(i);
+      if (of.role != Role::kInput && of.role != Role::kWeight) continue;
+      Given& given = given_[of.call];
+      const Carried own = OwnType(pairs_[i], static_cast<int32_t>(i));
+      given.is_equal = given.is_equal && IsEqual(pairs_[i]);
+      if (of.role == Role::kWeight) continue;
+      given.has_input = true;
+      given.coarsest.Take(own);
+      given.has_wide_input =
+          given.has_wide_input ||
+          RoundedDigits(own.type) >= InfoOf(DType::kFloat32).digits;
+    }
+    // What the target alone is given is an input that differs as well.
+    std::map<std::pair<std::string_view, int32_t>, bool> alone;
+    for (size_t i = carried_.size(); i < pairs_.size(); ++i) {
+      const TensorKey& key = pairs_[i].target->key;
+      if (key.io == Io::kInput || key.io == Io::kGradOutput) {
+        alone[{key.op, key.call}] = true;
+      }
+    }
+    for (size_t i = 0; i < given_.size() && !alone.empty(); ++i) {
+      const CallTree::Call& call = tree_.calls()[i];
+      if (alone.contains({call.op, call.number})) given_[i].is_equal = false;
+    }
+  }
+
+  void Walk() {
+    std::fill(scopes_.begin(), scopes_.end(), Carried());
+    for (size_t i = 0; i < carried_.size(); ++i) {
+      const auto event = static_cast<int32_t>(i);
+      carried_[i] = OwnType(pairs_[i], event);
+      // Integers are chosen, not rounded.
+      if (RoundedDigits(carried_[i].type) == 0) continue;
+      carried_[i].Take(MadeOf(event));
+      if (!IsEqual(pairs_[i])) AddToScopes(event);
+    }
+  }
+
+  Carried MadeOf(int32_t event) {
+    const CallTree::Event& of = tree_.event(event);
+    if (of.role == Role::kOther) return {};
+    const CallTree::Call& call = tree_.calls()[of.call];
+    if (of.role == Role::kWeight) {
+      const auto found = of_parameters_.find(call.op);
+      return found != of_parameters_.end() ? found->second : of_any_parameter_;
+    }
+    if (of.same != CallTree::kNone) return carried_[of.same];
+    if (of.role == Role::kInput) return ScopeOf(call.parent);
+    Carried out = ScopeOf(of.call);
+    const Given& given = given_[of.call];
+    if (!given.has_wide_input) out.Take(given.coarsest);
+    // Inputs are not on record. Most likely they are what came before.
+    if (!call.has_input && !call.has_parts) {
+      out.Take(ScopeOf(call.parent));
+    }
+    return out;
+  }
+
+  void AddToScopes(int32_t event) {
+    const CallTree::Event& of = tree_.event(event);
+    const Carried& carried = carried_[event];
+    if (of.role != Role::kOutput) ScopeOf(of.call).Take(carried);
+    if (of.role == Role::kInput || of.role == Role::kOutput) {
+      ScopeOf(tree_.calls()[of.call].parent).Take(carried);
+    }
+  }
+
+  // Returns true if a gradient of a parameter is coarser than the parameter.
+  bool FindOfParameters() {
+    for (size_t i = 0; i < carried_.size(); ++i) {
+      const TensorPair& pair = pairs_[i];
+      if (pair.golden->key.io != Io::kGradWeight || IsEqual(pair)) continue;
+      of_parameters_[tree_.calls()[tree_.event(i).call].op].Take(carried_[i]);
+      of_any_parameter_.Take(carried_[i]);
+    }
+    return !of_parameters_.empty();
+  }
+
+  bool HasEqualInputs(int32_t event) const {
+    const CallTree::Event& of = tree_.event(event);
+    const CallTree::Call& call = tree_.calls()[of.call];
+    const Given& given = given_[of.call];
+    return of.role == Role::kOutput && !call.has_parts && given.has_input &&
+           given.is_equal;
+  }
+
+  const std::vector<TensorPair>& pairs_;
+  const CallTree tree_;
+  // The coarsest type of what the code of a call has seen so far,
+  // CallTree::kNone first.
+  std::vector<Carried> scopes_;
+  std::vector<Given> given_;      // By call.
+  std::vector<Carried> carried_;  // By event.
+  // What gradients of parameters carry, by op.
+  std::map<std::string_view, Carried> of_parameters_;
+  Carried of_any_parameter_;
+};
+
+}  // namespace
+
+std::vector<PairBasis> FindBases(const std::vector<TensorPair>& pairs) {
+  if (!HasSeveralTypes(pairs) && !HasNarrowDifference(pairs)) return {};
+  return BasisFinder(pairs).Find();
+}
+
+std::string BasisText(const std::vector<TensorPair>& pairs,
+                      const PairBasis& basis) {
+  if (basis.from < 0) return "";
+  const TensorPair& from = pairs[static_cast<size_t>(basis.from)];
+  const TensorKey& key =
+      (from.golden != nullptr ? from.golden : from.target)->key;
+  return fmt::format("judged as {}: computed from {}@{}/{}",
+                     DTypeName(basis.basis.computed_in), key.op, IoName(key.io),
+                     key.index);
+}
+
+}  // namespace msitd::compare

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/compare/judge/basis.h"
+#include "daemon/compare/match/tensor_group.h"
+
+namespace msitd::compare {
+
+// What a pair was computed from.
+struct PairBasis {
+  Basis basis = {};
+  // The pair whose own type is `basis.computed_in`; -1 if there is none.
+  int32_t from = -1;
+
+  friend bool operator==(const PairBasis&, const PairBasis&) = default;
+};
+
+// Returns the basis of each pair of a group, or nothing if none differs from
+// the types of its pair: then all values have the same type.
+//
+// A rounding stays in all that is computed from a value. So a tensor carries
+// the coarsest type, of either run, of all that CallTree says it is made of,
+// back to tensors that are equal bit for bit on both sides: nothing that a
+// rounding did comes through these. An op of which all floating inputs are of
+// narrow types computes in the coarsest of them, equal or not. Parameters and
+// states of optimizers carry what the gradients of the same step do.
+std::vector<PairBasis> FindBases(const std::vector<TensorPair>& pairs);
+
+// Returns what is to be said of the pair at `position`, such as `judged as
+// bfloat16: computed from layers.0.q_proj@output/0`; empty if there is nothing.
+std::string BasisText(const std::vector<TensorPair>& pairs,
+                      const PairBasis& basis);
+
+}  // namespace msitd::compare

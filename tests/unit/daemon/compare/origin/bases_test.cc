@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/origin/bases.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protos/base/order_label.h"
+#include "tests/support/fake_store.h"
+#include "tests/unit/daemon/compare/row_observer.h"
+#include "tests/unit/daemon/compare/run_recorder.h"
+
+namespace msitd::compare {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A tensor in both runs: values around `value`, and those of the target
+// `error` times as large.
+struct Moment {
+  std::string op;
+  Io io = Io::kOutput;
+  float value = 1;
+  float error = 0;
+  DType golden = DType::kFloat32;
+  DType target = DType::kFloat32;
+  std::string index = "0";
+};
+
+constexpr DType kWide = DType::kFloat32;
+constexpr DType kNarrow = DType::kBfloat16;
+
+class BasesTest : public ::testing::Test {
+ protected:
+  // Compares the steps of one rank and token, in this order.
+  void Compare(const std::vector<Moment>& steps) {
+    for (const Moment& step : steps) {
+      golden_.Record(Tensor(step, step.golden, 0));
+      target_.Record(Tensor(step, step.target, step.error));
+    }
+    RowObserver observer;
+    const absl::Status status = ComparisonEngine(store_, plan_, observer).Run();
+    ASSERT_TRUE(status.ok()) << status;
+    for (const v1::ComparisonRow& row : observer.rows) {
+      rows_[row.op() + (row.io() == v1::IO_INPUT    ? ">"
+                        : row.io() == v1::IO_WEIGHT ? "#"
+                                                    : "")] = row;
+    }
+    comparison_ = observer.comparison;
+  }
+
+  static RecordedTensor Tensor(const Moment& step, DType dtype, float error) {
+    const std::vector<float> values = {step.value * (1 + error), step.value * 2,
+                                       step.value * -0.5F, step.value * 1.5F};
+    RecordedTensor out =
+        dtype == kNarrow ? Bfloats(step.op, values) : Floats(step.op, values);
+    out.io = step.io;
+    out.index = step.index;
+    return out;
+  }
+
+  v1::Verdict VerdictOf(const std::string& name) {
+    return rows_.at(name).verdict();
+  }
+  std::string ReasonOf(const std::string& name) {
+    return rows_.at(name).reason();
+  }
+
+  testing::FakeStore store_;
+  RunRecorder golden_{store_, "g"};
+  RunRecorder target_{store_, "t"};
+  ComparisonPlan plan_{"g", "t", {}, {}};
+  std::map<std::string, v1::ComparisonRow> rows_;
+  v1::Comparison comparison_;
+};
+
+TEST_F(BasesTest, WideResultOfNarrowValuesIsJudgedAsTheseAre) {
+  Compare({{"head", Io::kInput, 1, 0, kNarrow, kNarrow},
+           {"head", Io::kOutput, 4, 0.03F, kNarrow, kNarrow},
+           {"root", Io::kOutput, 4.1F, 0.01F}});
+  EXPECT_EQ(VerdictOf("root"), v1::PASS);
+  EXPECT_EQ(ReasonOf("root"),
+            "judged as bfloat16: computed from head@output/0");
+}
+
+TEST_F(BasesTest, NarrowValuesOfOneRunAreEnough) {
+  Compare({{"head", Io::kOutput, 4, 0.01F, kWide, kNarrow},
+           {"root", Io::kOutput, 4.1F, 0.01F}});
+  EXPECT_EQ(VerdictOf("root"), v1::PASS);
+}
+
+TEST_F(BasesTest, WideValuesAloneAreJudgedAsWide) {
+  Compare(
+      {{"head", Io::kOutput, 4, 0.001F}, {"root", Io::kOutput, 4.1F, 0.001F}});
+  EXPECT_EQ(VerdictOf("head"), v1::FAIL);
+  EXPECT_EQ(VerdictOf("root"), v1::FAIL);
+  EXPECT_THAT(ReasonOf("root"), Not(HasSubstr("judged as")));
+}
+
+TEST_F(BasesTest, EqualNarrowValueRoundsNothingBehindIt) {
+  // As a mask is that is added to wide scores.
+  Compare({{"add", Io::kInput, 7, 0, kNarrow, kNarrow},
+           {"add", Io::kInput, 3, 0.0001F, kWide, kWide, "1"},
+           {"add", Io::kOutput, 4, 0.001F}});
+  EXPECT_EQ(VerdictOf("add"), v1::FAIL);
+  EXPECT_THAT(ReasonOf("add"), Not(HasSubstr("judged as")));
+}
+
+TEST_F(BasesTest, OpThatIsGivenNarrowValuesAloneComputesInThem) {
+  Compare({{"head", Io::kInput, 1, 0, kNarrow, kNarrow},
+           {"head", Io::kOutput, 4, 0.005F}});
+  EXPECT_EQ(VerdictOf("head"), v1::PASS);
+  EXPECT_EQ(ReasonOf("head"), "judged as bfloat16: computed from head@input/0");
+}
+
+TEST_F(BasesTest, TensorThatWasThereBeforeTheNarrowOnesStaysWide) {
+  // `late` is given the very tensor that `early` made.
+  Compare({{"early", Io::kOutput, 3, 0.001F},
+           {"narrow", Io::kOutput, 5, 0.01F, kNarrow, kNarrow},
+           {"late", Io::kInput, 3, 0.001F},
+           {"late", Io::kOutput, 9, 0.001F}});
+  EXPECT_EQ(VerdictOf("late>"), v1::FAIL);
+  EXPECT_EQ(VerdictOf("late"), v1::FAIL);
+}
+
+TEST_F(BasesTest, BasisGoesThroughModulesAndTheirParts) {
+  Compare({{"block", Io::kInput, 1, 0},
+           {"block.up", Io::kInput, 1, 0},
+           {"block.up", Io::kOutput, 2, 0.01F, kNarrow, kNarrow},
+           {"block.norm", Io::kInput, 2.5F, 0.01F},
+           {"block.norm", Io::kOutput, 1.5F, 0.01F},
+           {"block", Io::kOutput, 3, 0.01F},
+           {"next", Io::kInput, 3.5F, 0.01F},
+           {"next", Io::kOutput, 6, 0.01F}});
+  for (const char* name :
+       {"block.norm>", "block.norm", "block", "next>", "next"}) {
+    EXPECT_EQ(VerdictOf(name), v1::PASS) << name << ": " << ReasonOf(name);
+  }
+}
+
+TEST_F(BasesTest, FaultBehindNarrowValuesIsStillFoundAndNotBlamedOnThem) {
+  Compare({{"embed", Io::kOutput, 1, 0.003F, kWide, kNarrow},
+           {"o_proj", Io::kInput, 1, 0.003F, kWide, kNarrow},
+           {"o_proj", Io::kOutput, 2, 2, kWide, kNarrow},
+           {"root", Io::kOutput, 2.5F, 2}});
+  EXPECT_EQ(VerdictOf("o_proj"), v1::FAIL);
+  EXPECT_EQ(VerdictOf("root"), v1::FAIL);
+  ASSERT_EQ(comparison_.makers_size(), 1);
+  EXPECT_EQ(comparison_.makers(0).op(), "o_proj");
+}
+
+TEST_F(BasesTest, ParameterCarriesWhatItsGradientsDo) {
+  Compare({{"fc", Io::kWeight, 1, 0.001F},
+           {"fc", Io::kInput, 1, 0},
+           {"fc", Io::kOutput, 2, 0.01F, kNarrow, kNarrow},
+           {"fc", Io::kGradOutput, 4, 0.01F, kNarrow, kNarrow},
+           {"fc", Io::kGradWeight, 5, 0.01F}});
+  EXPECT_EQ(VerdictOf("fc#"), v1::PASS) << ReasonOf("fc#");
+}
+
+TEST_F(BasesTest, OneOpMustBeMoreExactThanANetwork) {
+  const auto steps = [](float input_error) -> std::vector<Moment> {
+    return {{"op", Io::kInput, 1, input_error, kNarrow, kNarrow},
+            {"op", Io::kOutput, 2, 0.1F, kNarrow, kNarrow}};
+  };
+  Compare(steps(0));
+  EXPECT_EQ(VerdictOf("op"), v1::FAIL);
+  EXPECT_THAT(ReasonOf("op"),
+              HasSubstr("all that it was computed from is equal"));
+}
+
+TEST_F(BasesTest, NetworkMayAddUpWhatOneOpMayNot) {
+  Compare({{"op", Io::kInput, 1, 0.03F, kNarrow, kNarrow},
+           {"op", Io::kOutput, 2, 0.1F, kNarrow, kNarrow}});
+  EXPECT_EQ(VerdictOf("op"), v1::PASS) << ReasonOf("op");
+}
+
+TEST_F(BasesTest, InputOfOneRunAloneIsNoEqualInput) {
+  golden_.Record(
+      Tensor({"op", Io::kInput, 3, 0, kNarrow, kNarrow, "1"}, kNarrow, 0));
+  Compare({{"op", Io::kInput, 1, 0, kNarrow, kNarrow},
+           {"op", Io::kOutput, 2, 0.1F, kNarrow, kNarrow}});
+  EXPECT_EQ(VerdictOf("op"), v1::PASS) << ReasonOf("op");
+}
+
+TEST_F(BasesTest, RulesOfTheUserAskWhatTheyAsk) {
+  PolicySpec spec;
+  spec.rules = {{"root", "nl2 <= 1e-6"}};
+  plan_.policy = *Policy::Create(spec);
+  Compare({{"head", Io::kOutput, 4, 0.01F, kNarrow, kNarrow},
+           {"root", Io::kOutput, 4.1F, 0.001F}});
+  EXPECT_EQ(VerdictOf("root"), v1::FAIL);
+  EXPECT_THAT(ReasonOf("root"), Not(HasSubstr("judged as")));
+}
+
+TEST_F(BasesTest, ChosenIntegersStayExact) {
+  for (RunRecorder* const run : {&golden_, &target_}) {
+    run->Record(Tensor({"scores", Io::kOutput, 1, 0, kNarrow, kNarrow}, kNarrow,
+                       run == &target_ ? 0.01F : 0));
+    RecordedTensor chosen;
+    chosen.op = "topk";
+    chosen.dtype = DType::kInt64;
+    chosen.bytes = BytesOf<int64_t>({run == &target_ ? 1 : 2, 5});
+    chosen.shape = {2};
+    run->Record(chosen);
+  }
+  Compare({});
+  EXPECT_EQ(VerdictOf("topk"), v1::FAIL);
+}
+
+TEST_F(BasesTest, WithoutAnOrderNothingIsComputedFromAnything) {
+  RunRecorder golden(store_, "unordered",
+                     {{kOrderLabel, std::string(kUnknownOrder)}});
+  plan_.golden_run = "unordered";
+  for (const Moment& step :
+       {Moment{"head", Io::kOutput, 4, 0.01F, kNarrow, kNarrow},
+        Moment{"root", Io::kOutput, 4.1F, 0.001F}}) {
+    golden.Record(Tensor(step, step.golden, 0));
+    target_.Record(Tensor(step, step.target, step.error));
+  }
+  Compare({});
+  EXPECT_EQ(VerdictOf("root"), v1::FAIL);
+}
+
+}  // namespace
+}  // namespace msitd::compare
