@@ -34,9 +34,10 @@ bool IsBefore(const v1::ComparisonRow& a, const v1::ComparisonRow& b) {
 }
 
 // Fields whose first in execution order is kept.
-constexpr const char* kFirsts[] = {
-    "first_origin",  "first_non_finite",   "first_unmatched",
-    "first_skipped", "first_not_compared", "first_both_non_finite"};
+constexpr const char* kFirsts[] = {"first_origin",         "first_inequality",
+                                   "first_non_finite",     "first_unmatched",
+                                   "first_skipped",        "first_not_compared",
+                                   "first_both_non_finite"};
 
 // What is not counted up: numbers, and what AddCountsOfRun takes.
 constexpr const char* kNoCounts[] = {"first_hopeless_row"};

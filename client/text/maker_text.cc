@@ -104,6 +104,16 @@ std::string AmongText(const v1::Comparison& comparison) {
   return out + RowText(first);
 }
 
+// Where values first differ, and by how much.
+std::string InequalityText(const v1::ComparisonRow& row) {
+  std::string out = PlaceText(row);
+  for (const v1::MetricValue& metric : row.metrics()) {
+    if (metric.metric() != "nl2") continue;
+    out += fmt::format(": nl2 = {:.3g}", metric.value());
+  }
+  return Printable(out);
+}
+
 std::string FirstDivergenceText(const v1::Comparison& comparison) {
   // With only one failing tensor, there is nothing to put in order.
   if (!HasOrder(comparison) && comparison.concurrent_divergences_size() > 0) {
@@ -175,6 +185,10 @@ std::vector<Finding> FindingTexts(const v1::Comparison& comparison) {
     for (const v1::ComparisonRow& row : comparison.concurrent_divergences()) {
       add("concurrent", row);
     }
+  }
+  if (comparison.has_first_inequality()) {
+    const v1::ComparisonRow& row = comparison.first_inequality();
+    out.push_back({"equal up to", InequalityText(row), row.row()});
   }
   if (comparison.has_first_unmatched()) {
     add("first unmatched", comparison.first_unmatched());

@@ -33,6 +33,17 @@ bool TakesValues(const Selector& selector) {
   return std::any_of(selector.kinds.begin(), selector.kinds.end(), &IsValue);
 }
 
+namespace {
+
+bool HasEqualValues(const v1::ComparisonRow& row, const RowMetrics& metrics) {
+  constexpr auto kMismatches =
+      static_cast<size_t>(compute::Metric::kMismatchCount);
+  return row.bitwise_equal() || metrics[kMismatches] == 0.0 ||
+         (row.verdict() == v1::PASS && !metrics[kMismatches].has_value());
+}
+
+}  // namespace
+
 absl::Status ComparisonEngine::OpenRuns() {
   if (golden_ != nullptr) return absl::OkStatus();
   const bool is_golden_far = !plan_.golden_source.empty();
@@ -112,6 +123,7 @@ absl::Status ComparisonEngine::Run() {
   observer_.OnRanks(absent_->golden().ranks(), absent_->target().ranks());
   MSITD_RETURN_IF_ERROR(FindLosses(matcher));
   ranks_ = {matcher.golden_ranks(), matcher.target_ranks()};
+  if (ranks_.golden.count == ranks_.target.count) origins_.SetShapesCount();
   measurer_.emplace(*target_, *golden_, observer_,
                     [this](const PairTask& task, const PairAhead& ahead,
                            PairReader& reader, WorkObserver& reads) {
@@ -421,7 +433,7 @@ absl::Status ComparisonEngine::EmitRow(const RowMetrics& metrics,
   bytes.resize(metrics_bytes + row_bytes);
   row.SerializeWithCachedSizesToArray(
       reinterpret_cast<uint8_t*>(bytes.data() + metrics_bytes));
-  findings_.AddRow(row, bytes);
+  findings_.AddRow(row, bytes, HasEqualValues(row, metrics));
   if (group != nullptr && row.verdict() == v1::FAIL) {
     FindMaker(*group, row, bytes);
   }

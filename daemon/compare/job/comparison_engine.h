@@ -230,6 +230,10 @@ class ComparisonEngine {
   // Finds out who made the difference of a row that fails.
   void FindMaker(const TensorGroup& group, const v1::ComparisonRow& row,
                  const std::string& bytes);
+  // Adds in which arguments the call of a maker differs that are no tensors. If
+  // an op without parts is the maker, it is its caller then.
+  void BlameArguments(const TensorGroup& group, const FoundMaker& found,
+                      v1::Maker& maker);
   // Puts the ranks that fail first in order, if there are several.
   absl::Status OrderRanks(const GroupMatcher& matcher);
 

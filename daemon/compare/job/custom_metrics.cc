@@ -104,6 +104,9 @@ std::vector<v1::ComparisonRow*> ShownRows(v1::Comparison& comparison) {
   if (comparison.has_first_origin()) {
     rows.push_back(comparison.mutable_first_origin());
   }
+  if (comparison.has_first_inequality()) {
+    rows.push_back(comparison.mutable_first_inequality());
+  }
   if (comparison.has_first_non_finite()) {
     rows.push_back(comparison.mutable_first_non_finite());
   }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/compare/job/argument_difference.h"
 #include "daemon/compare/job/comparison_engine.h"
 #include "daemon/compare/judge/row_builder.h"
 #include "daemon/compare/origin/rank_order.h"
@@ -64,6 +65,7 @@ void ComparisonEngine::FindMaker(const TensorGroup& group,
   if (!found.has_value()) return;
   Findings::Failure failure;
   failure.maker = found->maker;
+  BlameArguments(group, *found, failure.maker);
   failure.position = static_cast<int32_t>(found->pair);
   failure.failed = static_cast<int32_t>(row_numbers_.size() - 1);
   const TensorPair& pair = group.pairs[found->pair];
@@ -76,6 +78,30 @@ void ComparisonEngine::FindMaker(const TensorGroup& group,
     shown.set_verdict(found->verdict);
   }
   findings_.SetMaker(row, std::move(failure));
+}
+
+void ComparisonEngine::BlameArguments(const TensorGroup& group,
+                                      const FoundMaker& found,
+                                      v1::Maker& maker) {
+  if (found.call_pair < 0) return;
+  const TensorPair& call = group.pairs[static_cast<size_t>(found.call_pair)];
+  const absl::StatusOr<std::string> difference =
+      ArgumentDifference(*golden_, call.golden->key, *target_, call.target->key,
+                         [this] { return observer_.Check(); });
+  std::string note = difference.ok()
+                         ? *difference
+                         : "its arguments could not be read: " +
+                               std::string(Message(difference.status()));
+  if (note.empty()) return;
+  if (!maker.note().empty()) note += "; " + maker.note();
+  // Code of the op may as well have gone wrong by itself.
+  if (difference.ok() && maker.kind() == v1::Maker::OP) {
+    v1::Maker caller = found.caller;
+    caller.set_input_error(maker.input_error());
+    caller.set_output_error(maker.output_error());
+    maker = std::move(caller);
+  }
+  maker.set_note(std::move(note));
 }
 
 absl::Status ComparisonEngine::OrderRanks(const GroupMatcher& matcher) {

@@ -218,6 +218,44 @@ int32_t CallTree::LastPartBefore(int32_t scope, int32_t event) const {
   return kNone;
 }
 
+bool CallTree::IsLoneInput(size_t event) const {
+  return events_[event].role == Role::kInput &&
+         pairs_[event].target == nullptr &&
+         calls_[events_[event].call].is_matched;
+}
+
+std::vector<std::string> CallTree::LoneGoldenInputs(int32_t call) const {
+  std::vector<std::string> names;
+  const Call& of = calls_[call];
+  for (int32_t i = of.first; i != kNone && i <= of.last; ++i) {
+    if (events_[i].call == call && IsLoneInput(i)) {
+      AddName(pairs_[i].golden->key.index, names);
+    }
+  }
+  return names;
+}
+
+std::vector<std::string> CallTree::LoneTargetInputs(int32_t call) const {
+  // The call has another number there, if its tensors have.
+  const TensorKey* there = nullptr;
+  const Call& of = calls_[call];
+  for (int32_t i = of.first; i != kNone && i <= of.last; ++i) {
+    if (events_[i].call == call && pairs_[i].target != nullptr) {
+      there = &pairs_[i].target->key;
+    }
+  }
+  std::vector<std::string> names;
+  for (size_t i = events_.size(); i < pairs_.size() && there; ++i) {
+    const TensorKey& key = pairs_[i].target->key;
+    if (key.op == there->op && key.call == there->call &&
+        IsBackward(key.io) == of.is_backward &&
+        RoleOf(key.io) == Role::kInput) {
+      AddName(key.index, names);
+    }
+  }
+  return names;
+}
+
 std::vector<std::string> CallTree::OnlyGolden(int32_t scope, int32_t after,
                                               int32_t event) const {
   std::vector<std::string> names;

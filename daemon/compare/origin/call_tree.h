@@ -72,6 +72,12 @@ class CallTree {
   // The part of `scope` that has ended last before `event`; kNone if there is
   // none that both runs called.
   int32_t LastPartBefore(int32_t scope, int32_t event) const;
+  // True if `event` is an input that only the golden run gives to a call that
+  // both runs make.
+  bool IsLoneInput(size_t event) const;
+  // What only one run gives to `call`, such as `attn_mask`; at most a few.
+  std::vector<std::string> LoneGoldenInputs(int32_t call) const;
+  std::vector<std::string> LoneTargetInputs(int32_t call) const;
   // Ops that only one run called in `scope`, between `after`, which may be
   // kNone, and `event`; at most a few.
   std::vector<std::string> OnlyGolden(int32_t scope, int32_t after,

@@ -63,7 +63,12 @@ void Findings::Offer(const v1::ComparisonRow& row, const std::string& bytes,
   changed_ = true;
 }
 
-void Findings::AddRow(const v1::ComparisonRow& row, const std::string& bytes) {
+void Findings::AddRow(const v1::ComparisonRow& row, const std::string& bytes,
+                      bool has_equal_values) {
+  const bool is_judged = row.verdict() == v1::PASS || row.verdict() == v1::FAIL;
+  if (is_judged && !has_equal_values && !unordered_run_.has_value()) {
+    Offer(row, bytes, inequality_);
+  }
   if (TurnsNonFinite(row)) Offer(row, bytes, non_finite_);
   if (IsNonFiniteOnBothSides(row)) Offer(row, bytes, both_non_finite_);
   if (row.verdict() == v1::SKIPPED && !IsAllowedUnmatched(row)) {
@@ -278,6 +283,7 @@ void Findings::Show(v1::Comparison& comparison) const {
       *comparison.add_concurrent_divergences() = row;
     }
   }
+  if (inequality_) *comparison.mutable_first_inequality() = *inequality_;
   if (non_finite_) *comparison.mutable_first_non_finite() = *non_finite_;
   if (both_non_finite_) {
     *comparison.mutable_first_both_non_finite() = *both_non_finite_;

@@ -50,7 +50,9 @@ class Findings {
   void SetOrderUnknown(std::string run) { unordered_run_ = std::move(run); }
 
   // Takes the next row. `bytes` is the serialised row, with everything in it.
-  void AddRow(const v1::ComparisonRow& row, const std::string& bytes);
+  // `has_equal_values`: as far as it was compared, no element differs.
+  void AddRow(const v1::ComparisonRow& row, const std::string& bytes,
+              bool has_equal_values);
 
   // True if SetMaker has not been called for the first failure of the rank and
   // token of `row`, which has been added.
@@ -114,6 +116,7 @@ class Findings {
   // The number of candidates that `ranking_` was made of.
   size_t ordered_count_ = 0;
   std::optional<Ranking> ranking_;
+  std::optional<v1::ComparisonRow> inequality_;
   std::optional<v1::ComparisonRow> non_finite_;
   std::optional<v1::ComparisonRow> both_non_finite_;
   std::optional<v1::ComparisonRow> unmatched_;

@@ -50,7 +50,7 @@ void OriginFinder::StartGroup(const std::vector<TensorPair>& pairs) {
 void OriginFinder::Judge(const RowMetrics& metrics, DType computed_in,
                          v1::ComparisonRow& row) {
   computed_in_ = computed_in;
-  const double error = ErrorOf(row, metrics);
+  const double error = ErrorOf(row, metrics, shapes_count_);
   errors_.push_back(error);
   verdicts_.push_back(row.verdict());
   is_unread_.push_back(row.unread() && std::isnan(error));
@@ -157,6 +157,9 @@ OriginFinder::Scope OriginFinder::GivenTo(int32_t event) {
 }
 
 void OriginFinder::AddToScopes(int32_t event) {
+  // It has no error of its own. If the output of its call fails for want of it,
+  // DescribeMade says so.
+  if (tree_->IsLoneInput(static_cast<size_t>(event))) return;
   const CallTree::Event& of = tree_->event(event);
   const bool is_known = !std::isnan(errors_[event]);
   // A tensor that one run may have alone leaves nothing unknown.
@@ -279,6 +282,7 @@ std::optional<FoundMaker> OriginFinder::Maker() {
     out.set_input_error(sources_[maker].error);
     out.set_output_error(errors_[maker]);
     DescribeMade(maker, out);
+    AddCall(maker, found);
   }
   found.verdict = verdicts_[found.pair];
   return found;
@@ -318,6 +322,11 @@ void OriginFinder::DescribeMade(int32_t event, v1::Maker& maker) const {
   const CallTree::Event& of = tree_->event(event);
   const std::vector<CallTree::Call>& calls = tree_->calls();
   const CallTree::Call& call = calls[of.call];
+  if (of.role == Role::kOutput && !LoneInputsOf(of.call).empty()) {
+    DescribeCaller(of.call, maker);
+    maker.set_note(LoneInputsOf(of.call));
+    return;
+  }
   if (of.role == Role::kWeight || of.role == Role::kOther ||
       (of.role == Role::kOutput && !call.has_parts)) {
     maker.set_kind(of.role == Role::kWeight ? v1::Maker::WEIGHT
@@ -338,6 +347,47 @@ void OriginFinder::DescribeMade(int32_t event, v1::Maker& maker) const {
   if (after != kNone) maker.set_after(std::string(calls[after].op));
   if (of.role == Role::kInput) maker.set_before(std::string(call.op));
   maker.set_note(NotesOf(event, scope, after));
+}
+
+void OriginFinder::DescribeCaller(int32_t call, v1::Maker& maker) const {
+  const std::vector<CallTree::Call>& calls = tree_->calls();
+  const int32_t scope = calls[call].parent;
+  const int32_t after = tree_->LastPartBefore(scope, calls[call].first);
+  maker.set_kind(scope == kNone && after == kNone ? v1::Maker::MODEL_INPUTS
+                                                  : v1::Maker::OWN_CODE);
+  if (scope != kNone) maker.set_op(std::string(calls[scope].op));
+  if (after != kNone) maker.set_after(std::string(calls[after].op));
+  maker.set_before(std::string(calls[call].op));
+}
+
+void OriginFinder::AddCall(int32_t event, FoundMaker& found) const {
+  const CallTree::Event& of = tree_->event(event);
+  if (of.role != Role::kInput && of.role != Role::kOutput) return;
+  // An input is made by the code of the call around it.
+  const int32_t call =
+      of.role == Role::kInput ? tree_->calls()[of.call].parent : of.call;
+  if (call == kNone) return;
+  const CallTree::Call& made_in = tree_->calls()[call];
+  for (int32_t i = made_in.first; i != kNone && i <= event; ++i) {
+    if (tree_->event(i).call != call || (*pairs_)[i].target == nullptr)
+      continue;
+    found.call_pair = i;
+    DescribeCaller(call, found.caller);
+    return;
+  }
+}
+
+std::string OriginFinder::LoneInputsOf(int32_t call) const {
+  const auto golden = tree_->LoneGoldenInputs(call);
+  const auto target = tree_->LoneTargetInputs(call);
+  std::vector<std::string> notes;
+  for (const auto& [side, names] :
+       {std::pair("golden", &golden), std::pair("target", &target)}) {
+    if (names->empty()) continue;
+    notes.push_back(
+        fmt::format("only {} gives it {}", side, fmt::join(*names, ", ")));
+  }
+  return fmt::format("{}", fmt::join(notes, "; "));
 }
 
 std::string OriginFinder::NotesOf(int32_t event, int32_t scope,

@@ -31,6 +31,10 @@ struct FoundMaker {
   v1::Maker maker;
   // The pair of the group whose row is that of the maker.
   size_t pair = 0;
+  // A pair of the call whose arguments may have made the difference, and who
+  // calls it, as a maker without its row; -1 if there is none.
+  int32_t call_pair = -1;
+  v1::Maker caller;
   v1::Verdict verdict = v1::VERDICT_UNSPECIFIED;
 };
 
@@ -44,9 +48,14 @@ struct FoundMaker {
 //  - An output of an op without parts: the inputs and weights of the op. If its
 //    tensors have several counterparts, those of the same call of the target,
 //    as far as it has any.
+//  - An output of a call without inputs on record, and without parts: what came
+//    before it.
 //  - An output of an op with parts, or an input of one of the parts: all that
 //    the code of the op has seen by then, which is what the op was given and
 //    what its parts have returned.
+//
+// If an op seems to have made the difference and only one run gave it some
+// input, the code that calls the op made it.
 //
 // An error no larger than the rounding of the types that the failing tensor
 // went through is noise, which nobody made.
@@ -63,6 +72,10 @@ class OriginFinder {
   // Begins a group: the rows of `pairs` are next. The pairs must live until the
   // group has ended.
   void StartGroup(const std::vector<TensorPair>& pairs);
+
+  // Sets that both runs have as many ranks: then tensors of other shapes are
+  // wrong, and not pieces of one another.
+  void SetShapesCount() { shapes_count_ = true; }
 
   // Takes the row of the next pair, which has its verdict; see
   // Basis::computed_in. Sets the origin and the amplification of a row that
@@ -120,6 +133,11 @@ class OriginFinder {
   v1::Origin OriginOf(int32_t event, int32_t maker) const;
   bool IsDrift(int32_t event, int32_t maker) const;
   void DescribeMade(int32_t event, v1::Maker& maker) const;
+  // Describes the code that calls `call`.
+  void DescribeCaller(int32_t call, v1::Maker& maker) const;
+  // Sets what is to be asked of the arguments of the call that made `event`.
+  void AddCall(int32_t event, FoundMaker& found) const;
+  std::string LoneInputsOf(int32_t call) const;
   void DescribeDrift(int32_t event, v1::Maker& maker) const;
   std::string NotesOf(int32_t event, int32_t scope, int32_t after) const;
   std::string WhyNotKnown(int32_t event) const;
@@ -127,6 +145,7 @@ class OriginFinder {
   double Noise() const;
 
   bool has_order_ = true;
+  bool shapes_count_ = false;
   const std::vector<TensorPair>* pairs_ = nullptr;
   // Of the pairs so far.
   std::vector<double> errors_;

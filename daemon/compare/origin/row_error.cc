@@ -32,6 +32,14 @@ bool IsDiscrete(v1::DType type) {
   }
 }
 
+bool IsComplexBesideReal(const v1::ComparisonRow& row) {
+  const auto is_complex = [](const v1::ComparedTensor& tensor) {
+    return IsComplex(static_cast<DType>(tensor.dtype()));
+  };
+  return row.has_golden() && row.has_target() &&
+         is_complex(row.golden()) != is_complex(row.target());
+}
+
 }  // namespace
 
 bool FailsByShape(const v1::ComparisonRow& row) {
@@ -40,13 +48,16 @@ bool FailsByShape(const v1::ComparisonRow& row) {
                      row.target().shape().begin(), row.target().shape().end());
 }
 
-double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics) {
+double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics,
+               bool shapes_count) {
+  if (IsComplexBesideReal(row)) return kInfinity;
   const bool fails = row.verdict() == v1::FAIL;
   if (!fails && row.verdict() != v1::PASS) return kUnknown;
   // Copies that differ fail without a counterpart.
   if (!row.has_golden() || !row.has_target()) return kUnknown;
   // A layout that is not right is nobody's fault.
   if (fails && !row.layout_hint().empty()) return kUnknown;
+  if (FailsByShape(row)) return shapes_count ? kInfinity : kUnknown;
   const std::optional<double> nl2 =
       metrics[static_cast<size_t>(compute::Metric::kNl2)];
   const std::optional<double> mismatches =
@@ -63,7 +74,7 @@ double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics) {
     // Shards that do not make up a tensor have no summary.
     const bool is_tensor =
         row.golden().has_nan_count() && row.target().has_nan_count();
-    return is_tensor && !FailsByShape(row) ? 1 : kUnknown;
+    return is_tensor ? 1 : kUnknown;
   }
   if (*mismatches == 0) return fails && !row.bitwise_equal() ? 1 : 0;
   if (is_all_wrong) return kInfinity;

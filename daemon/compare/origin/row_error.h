@@ -9,12 +9,14 @@ namespace msitd::compare {
 
 // Returns the error of the target of `row`, which has its verdict:
 //  - `nl2` as a rule;
-//  - +Inf if a NaN or an infinity has no counterpart, and for indices and masks
-//    that differ;
+//  - +Inf if a NaN or an infinity has no counterpart, for indices and masks
+//    that differ, and for complex beside real numbers;
+//  - +Inf if the shapes differ, provided that `shapes_count`: otherwise one may
+//    be a piece of the other, and the error is not known;
 //  - 1 if nothing is known but that the row fails;
-//  - NaN if the error is not known: for rows that were not compared, or that
-//    fail by their shape alone.
-double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics);
+//  - NaN if the error is not known, as for rows that were not compared.
+double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics,
+               bool shapes_count);
 
 // True if the row fails by its shape alone, as a shard does beside a whole.
 bool FailsByShape(const v1::ComparisonRow& row);

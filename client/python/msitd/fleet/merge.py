@@ -20,6 +20,7 @@ from msitd.query.messages import message_class
 
 # Fields of a Comparison that hold a row: the first one, by token and execution.
 _FIRSTS = (
+    "first_inequality",
     "first_non_finite",
     "first_unmatched",
     "first_skipped",

@@ -369,6 +369,8 @@ class Comparison:
     """What made the first divergence."""
     input_difference: InputDifference | None = None
     first_unmatched: ComparisonRow | None = None
+    first_inequality: ComparisonRow | None = None
+    """The first row whose values are not equal, whatever its verdict is."""
     allowed_unmatched_count: int = 0
     layout_hints: tuple[str, ...] = ()
     layout_hint_row_count: int = 0

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "tests/support/either_store.h"
@@ -214,7 +215,13 @@ TEST_P(FindingsTest, WeightThatFailsIsTheMaker) {
   EXPECT_EQ(rows_[2].origin(), v1::PASSED_ON);
 }
 
-TEST_P(FindingsTest, RowsThatFailByTheirShapeAreNobodysFault) {
+TEST_P(FindingsTest, PiecesOfTensorsAreNobodysFault) {
+  // The golden run has twice as many ranks.
+  golden_.Record([] {
+    RecordedTensor other = Tensor({"other", 1}, false);
+    other.rank = 1;
+    return other;
+  }());
   for (const bool is_target : {false, true}) {
     RunRecorder& run = is_target ? target_ : golden_;
     RecordedTensor shard = Tensor({"shard", 1}, is_target);
@@ -227,6 +234,117 @@ TEST_P(FindingsTest, RowsThatFailByTheirShapeAreNobodysFault) {
   EXPECT_EQ(comparison.first_divergence().op(), "shard");
   EXPECT_EQ(rows_[0].origin(), v1::ORIGIN_UNSPECIFIED);
   EXPECT_EQ(MakerOf(comparison), "OP b 0");
+}
+
+TEST_P(FindingsTest, OtherShapesOfAsManyRanksAreAnError) {
+  // As from another number of experts for each token.
+  for (const bool is_target : {false, true}) {
+    RunRecorder& run = is_target ? target_ : golden_;
+    run.Record(Tensor({">route", 1}, is_target));
+    for (const char* name : {"route", ">expert", "expert"}) {
+      RecordedTensor rows = Tensor({name, 2, 1}, is_target);
+      if (is_target) rows.shape = {1, 2};
+      run.Record(rows);
+    }
+  }
+  const v1::Comparison comparison = Compare();
+  EXPECT_EQ(comparison.first_divergence().op(), "route");
+  EXPECT_EQ(MakerOf(comparison), "OP route 0");
+  EXPECT_EQ(rows_[2].origin(), v1::PASSED_ON);
+  EXPECT_EQ(rows_[3].origin(), v1::PASSED_ON);
+}
+
+TEST_P(FindingsTest, WhoForgetsAnInputIsTheMaker) {
+  for (const bool golden_has_it : {false, true}) {
+    const std::string golden_name = golden_has_it ? "has" : "lacks";
+    RunRecorder golden(store_, "g " + golden_name);
+    RunRecorder target(store_, "t " + golden_name);
+    plan_.golden_run = "g " + golden_name;
+    plan_.target_run = "t " + golden_name;
+    for (const bool is_target : {false, true}) {
+      RunRecorder& run = is_target ? target : golden;
+      run.Record(Tensor({">m", 1}, is_target));
+      run.Record(Tensor({">m.attend", 1}, is_target));
+      if (is_target != golden_has_it) {
+        RecordedTensor mask = Tensor({">m.attend", 7}, is_target);
+        mask.index = "attn_mask";
+        run.Record(mask);
+      }
+      run.Record(Tensor({"m.attend", 3, 1}, is_target));
+      run.Record(Tensor({"m", 4, 1}, is_target));
+    }
+    const v1::Comparison comparison = Compare();
+    ASSERT_EQ(comparison.makers_size(), 1);
+    const v1::Maker& maker = comparison.makers(0);
+    EXPECT_EQ(maker.kind(), v1::Maker::OWN_CODE);
+    EXPECT_EQ(maker.op(), "m");
+    EXPECT_EQ(maker.before(), "m.attend");
+    EXPECT_EQ(maker.note(), golden_has_it ? "only golden gives it attn_mask"
+                                          : "only target gives it attn_mask");
+  }
+}
+
+TEST_P(FindingsTest, WhoGivesAnotherArgumentIsTheMaker) {
+  for (const bool is_target : {false, true}) {
+    RunRecorder& run = is_target ? target_ : golden_;
+    run.Record(Tensor({">m", 1}, is_target));
+    run.Record(Tensor({">m.attend", 1}, is_target));
+    for (const auto& [name, text, kind] :
+         {std::tuple("scale", is_target ? "1.0" : "0.125", RecordKind::kNumber),
+          std::tuple("where",
+                     is_target ? "device(type='npu')" : "device(type='cpu')",
+                     RecordKind::kOther),
+          std::tuple("mode", "causal", RecordKind::kText)}) {
+      RecordedTensor value;
+      value.op = "m.attend";
+      value.io = Io::kInput;
+      value.index = name;
+      value.kind = kind;
+      value.value = text;
+      value.dtype =
+          kind == RecordKind::kNumber ? DType::kFloat64 : DType::kUint8;
+      value.shape = {0};
+      if (kind == RecordKind::kNumber) {
+        value.shape = {};
+        value.bytes = BytesOf<double>({std::stod(text)});
+      }
+      run.Record(value);
+    }
+    run.Record(Tensor({"m.attend", 3, 1}, is_target));
+    run.Record(Tensor({"m", 4, 1}, is_target));
+  }
+  const v1::Comparison comparison = Compare();
+  ASSERT_EQ(comparison.makers_size(), 1);
+  const v1::Maker& maker = comparison.makers(0);
+  EXPECT_EQ(maker.kind(), v1::Maker::OWN_CODE);
+  EXPECT_EQ(maker.op(), "m");
+  EXPECT_EQ(maker.before(), "m.attend");
+  EXPECT_EQ(maker.note(), "other argument: scale: target 1.0, golden 0.125");
+  EXPECT_EQ(maker.row().op(), "m.attend");
+}
+
+TEST_P(FindingsTest, ValueThatWasRecordedByItselfHasItsErrorFromBefore) {
+  const v1::Comparison comparison = Compare(
+      {{{">a", 1}, {"a", 2, 1}, {">b", 2, 1}, {"b", 3, 1}, {"loss", 5, 1}}});
+  EXPECT_EQ(MakerOf(comparison), "OP a 0");
+  EXPECT_EQ(rows_[4].origin(), v1::PASSED_ON);
+}
+
+TEST_P(FindingsTest, FirstInequalityIsToldWhateverPasses) {
+  const v1::Comparison comparison = Compare({{{">a", 1},
+                                              {"a", 2},
+                                              {">b", 2},
+                                              {"b", 3, 1e-5F},
+                                              {">c", 3, 1e-5F},
+                                              {"c", 4, 2e-5F}}});
+  EXPECT_EQ(comparison.fail_count(), 0);
+  EXPECT_EQ(comparison.first_inequality().op(), "b");
+  EXPECT_EQ(comparison.first_inequality().io(), v1::IO_OUTPUT);
+  EXPECT_EQ(comparison.first_inequality().verdict(), v1::PASS);
+}
+
+TEST_P(FindingsTest, EqualRunsHaveNoInequality) {
+  EXPECT_FALSE(Compare({{{">a", 1}, {"a", 2}}}).has_first_inequality());
 }
 
 TEST_P(FindingsTest, TokensThatTheModelIsGivenAreSaidAndNobodyMadeThem) {
