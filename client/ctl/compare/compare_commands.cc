@@ -160,19 +160,12 @@ Seconds LengthOf(const v1::Comparison& comparison) {
 }
 
 // What the header of a comparison says in words.
-constexpr const char* kInHeader[] = {"makers",
-                                     "required_tolerances",
-                                     "concurrent_divergences",
-                                     "input_difference",
-                                     "first_divergence",
-                                     "first_origin",
-                                     "first_inequality",
-                                     "first_unmatched",
-                                     "first_non_finite",
-                                     "first_skipped",
-                                     "both_non_finite_count",
-                                     "first_both_non_finite",
-                                     "layout_hints"};
+constexpr const char* kInHeader[] = {
+    "makers",           "required_tolerances",   "concurrent_divergences",
+    "input_difference", "first_divergence",      "first_origin",
+    "first_inequality", "first_unmatched",       "first_non_finite",
+    "first_skipped",    "both_non_finite_count", "first_both_non_finite",
+    "layout_hints"};
 
 Outcome PrintOneComparison(Invocation& invocation,
                            const v1::Comparison& comparison,

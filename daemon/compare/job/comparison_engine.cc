@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/compare/job/coarsest_type.h"
 #include "daemon/compare/job/not_recorded.h"
 #include "daemon/compare/job/run_identity.h"
 #include "daemon/compare/judge/row_builder.h"
@@ -199,10 +200,30 @@ absl::Status ComparisonEngine::CompareNext(GroupLoader& loader) {
   return absl::OkStatus();
 }
 
-std::vector<PairBasis> ComparisonEngine::BasesOf(
-    const TensorGroup& group) const {
+DType ComparisonEngine::PastTypeOf(const TensorGroup& group) {
+  const auto [found, is_new] =
+      past_types_.try_emplace(group.rank, DType::kUnspecified);
+  if (!is_new) return found->second;
+  DType& coarsest = found->second;
+  // Check is for the thread of the comparison alone.
+  const auto stop = [this] {
+    return observer_.is_over() ? absl::CancelledError("cancelled")
+                               : absl::OkStatus();
+  };
+  for (const auto& [run, tensors] : {std::pair(golden_.get(), &group.golden),
+                                     std::pair(target_.get(), &group.target)}) {
+    if (tensors->empty()) continue;
+    const DType type = CoarsestType(*run, tensors->front().key.rank, stop);
+    coarsest = Coarser(coarsest, type);
+  }
+  return coarsest;
+}
+
+std::vector<PairBasis> ComparisonEngine::BasesOf(const TensorGroup& group) {
   // Without an order it is not known what was computed from what.
-  return has_order_ ? FindBases(group.pairs) : std::vector<PairBasis>();
+  if (!has_order_) return {};
+  if (group.token == 0) return FindBases(group.pairs);
+  return FindBases(group.pairs, [&] { return PastTypeOf(group); });
 }
 
 void ComparisonEngine::Plan(const TensorGroup& group) {

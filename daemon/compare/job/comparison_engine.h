@@ -175,7 +175,9 @@ class ComparisonEngine {
   Readiness ReadinessOf(const GroupMatcher& matcher, const GroupKey& key);
   // Adds the numbers of the watches that hold.
   void Watch(const RowMetrics& metrics, v1::ComparisonRow& row) const;
-  std::vector<PairBasis> BasesOf(const TensorGroup& group) const;
+  std::vector<PairBasis> BasesOf(const TensorGroup& group);
+  // The coarsest type of the first records of the rank, of both runs.
+  DType PastTypeOf(const TensorGroup& group);
   // Plans the pairs of a group and has those measured that must be, in their
   // order. Called on the thread that loaded it.
   void Plan(const TensorGroup& group);
@@ -279,6 +281,7 @@ class ComparisonEngine {
   std::set<GroupKey> settled_;
   std::pair<GroupMatcher::Closed, GroupMatcher::Closed> settled_for_;
   RankCounts ranks_;
+  std::map<int32_t, DType> past_types_;  // By rank; of Plan alone.
   int64_t row_count_ = 0;
   // One for all pairs: it keeps its memory. Without metrics: those of equal
   // bytes are the same for most pairs, and encoded once.

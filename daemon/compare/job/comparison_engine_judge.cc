@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/compare/job/comparison_engine.h"
+#include "daemon/compare/judge/equal_masks.h"
 #include "daemon/compare/judge/row_builder.h"
 #include "daemon/compare/judge/row_metrics.h"
 #include "daemon/compare/judge/statistics_judge.h"
@@ -85,6 +86,28 @@ RowMetrics Largest(const RowMetrics& a, const RowMetrics& b) {
     if (b[i].has_value()) out[i] = std::max(a[i].value_or(*b[i]), *b[i]);
   }
   return out;
+}
+
+bool IsEqualMask(const TensorPair& pair, const RowMetrics& metrics) {
+  const std::optional<double> mismatches =
+      metrics[static_cast<size_t>(compute::Metric::kMismatchCount)];
+  return mismatches.has_value() &&
+         AreEqualMasks(pair, static_cast<uint64_t>(*mismatches));
+}
+
+// Equal masks are equal tensors, as far as anything made of them goes.
+void DecideMask(const TensorPair& pair, v1::ComparisonRow& row,
+                RowMetrics& metrics) {
+  metrics = RowMetrics();
+  const auto text = [](const LogicalTensor& tensor) {
+    return tensor.dtype == DType::kBool
+               ? std::string("bool")
+               : fmt::format("0 and {:g}", tensor.summary.min);
+  };
+  Decide(v1::PASS,
+         fmt::format("equal as masks: target {}, golden {}", text(*pair.target),
+                     text(*pair.golden)),
+         row);
 }
 
 constexpr char kBySummaries[] = "; so the summaries of the whole tensors say";
@@ -296,6 +319,10 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
       ToRowMetrics(measurement->metrics,
                    measurement->golden_summary.value_or(pair.golden->summary));
   AddElementMetrics(measurement->elements, metrics);
+  if (verification.is_default && !is_sampled && IsEqualMask(pair, metrics)) {
+    DecideMask(pair, row, metrics);
+    return absl::OkStatus();
+  }
   if (is_sampled) ProveBySummaries(pair, verification, metrics);
   const RowMetrics& judged = proven_metrics_ ? *proven_metrics_ : metrics;
   required_tolerances_.Add(verification, judged, row_count_);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/compare/judge/equal_masks.h"
 #include "daemon/compare/judge/summary_bounds.h"
 #include "daemon/compare/shard/sample_places.h"
 #include "protos/base/dtype.h"
@@ -162,7 +163,9 @@ Way PairPlanner::WayWithBytes(const TensorPair& pair,
     const bool is_sampled = SampleStep(ElementCount(pair.golden->shape)) != 1;
     return is_sampled ? Way::kSamples : Way::kBytes;
   }
-  if (!is_proven_by_hash && !ProveFailure(pair, verification).has_value()) {
+  const bool is_mask = verification.is_default && MayBeEqualMasks(pair);
+  if (is_mask ||
+      (!is_proven_by_hash && !ProveFailure(pair, verification).has_value())) {
     return Way::kBytes;
   }
   if (proven_count_ < kProvenReadMax) {

@@ -5,6 +5,20 @@
 
 namespace msitd::compare {
 
+// The digits of values that are rounded; 0 for all others, as for scales, which
+// are powers of two.
+constexpr int RoundedDigits(DType type) {
+  const int digits = InfoOf(type).digits;
+  return digits < 2 ? 0 : digits;
+}
+
+// Returns the one of two types that rounds to fewer digits; `a` if neither
+// does.
+constexpr DType Coarser(DType a, DType b) {
+  if (RoundedDigits(b) == 0) return a;
+  return RoundedDigits(a) == 0 || RoundedDigits(b) < RoundedDigits(a) ? b : a;
+}
+
 // What is known of how the two tensors of a pair came about, beside their own
 // types.
 struct Basis {

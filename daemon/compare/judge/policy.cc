@@ -195,6 +195,7 @@ Verification Policy::OfPreset(Preset preset, DType target, DType golden,
   out.request.either = tolerance.either;
   out.request.top_k = top_k_;
   out.hash_decides = preset == Preset::kBitwise;
+  out.is_default = preset == Preset::kDefault;
   return out;
 }
 

@@ -59,6 +59,8 @@ struct Verification {
   const predicate::Predicate* predicate = nullptr;
   // The metric sets of the pair, and the tolerance if kToleranceSet is one.
   compute::ElementRequest request;
+  // The preset kDefault decides.
+  bool is_default = false;
   // It is another one than that for the types of the pair alone.
   bool is_by_basis = false;
   // True if hashes that differ decide without the bytes, for equal types.

@@ -17,23 +17,13 @@ namespace {
 
 using Role = CallTree::Role;
 
-// The digits of values that are rounded; 0 for all others, as for scales, which
-// are powers of two.
-int RoundedDigits(DType type) {
-  const int digits = InfoOf(type).digits;
-  return digits < 2 ? 0 : digits;
-}
-
 // A type that values went through, and the event that has it.
 struct Carried {
   DType type = DType::kUnspecified;
   int32_t from = CallTree::kNone;
 
   void Take(const Carried& other) {
-    const int digits = RoundedDigits(other.type);
-    if (digits == 0) return;
-    const int own = RoundedDigits(type);
-    if (own == 0 || digits < own) *this = other;
+    if (Coarser(type, other.type) != type) *this = other;
   }
 };
 
@@ -51,10 +41,11 @@ Carried OwnType(const TensorPair& pair, int32_t position) {
   return out;
 }
 
-// True if a pair that is not equal has more digits than one that may have
-// rounded it: only then anything has another basis than its own types.
-bool HasSeveralTypes(const std::vector<TensorPair>& pairs) {
-  int fewest = 0;
+// True if a pair that is not equal has more digits than one, or than the type
+// of earlier tokens, that may have rounded it: only then anything has another
+// basis than its own types.
+bool HasSeveralTypes(const std::vector<TensorPair>& pairs, DType past_type) {
+  int fewest = RoundedDigits(past_type);
   int most = 0;
   for (const TensorPair& pair : pairs) {
     const int digits = RoundedDigits(OwnType(pair, 0).type);
@@ -63,6 +54,14 @@ bool HasSeveralTypes(const std::vector<TensorPair>& pairs) {
     if (digits > most && !IsEqual(pair)) most = digits;
   }
   return most > fewest;
+}
+
+bool HasWideDifference(const std::vector<TensorPair>& pairs) {
+  return std::any_of(pairs.begin(), pairs.end(), [](const TensorPair& pair) {
+    return RoundedDigits(OwnType(pair, 0).type) >=
+               InfoOf(DType::kFloat32).digits &&
+           !IsEqual(pair);
+  });
 }
 
 // What is narrower than float32 rounds so coarsely that a bound for a single op
@@ -77,12 +76,15 @@ bool HasNarrowDifference(const std::vector<TensorPair>& pairs) {
 
 class BasisFinder {
  public:
-  explicit BasisFinder(const std::vector<TensorPair>& pairs)
+  BasisFinder(const std::vector<TensorPair>& pairs, bool has_past,
+              DType past_type)
       : pairs_(pairs),
+        has_past_(has_past),
         tree_(pairs),
         scopes_(tree_.calls().size() + 1),
         given_(tree_.calls().size()),
-        carried_(tree_.event_count()) {}
+        carried_(tree_.event_count()),
+        past_{past_type, CallTree::kNone} {}
 
   std::vector<PairBasis> Find() {
     FindGiven();
@@ -116,6 +118,9 @@ class BasisFinder {
   void FindGiven() {
     for (size_t i = 0; i < carried_.size(); ++i) {
       const CallTree::Event& of = tree_.event(i);
+      if (of.role != Role::kWeight && !IsEqual(pairs_[i])) {
+        past_.Take(OwnType(pairs_[i], static_cast<int32_t>(i)));
+      }
       if (of.role != Role::kInput && of.role != Role::kWeight) continue;
       Given& given = given_[of.call];
       const Carried own = OwnType(pairs_[i], static_cast<int32_t>(i));
@@ -143,6 +148,7 @@ class BasisFinder {
 
   void Walk() {
     std::fill(scopes_.begin(), scopes_.end(), Carried());
+    if (has_past_) ScopeOf(CallTree::kNone) = past_;
     for (size_t i = 0; i < carried_.size(); ++i) {
       const auto event = static_cast<int32_t>(i);
       carried_[i] = OwnType(pairs_[i], event);
@@ -166,6 +172,7 @@ class BasisFinder {
     Carried out = ScopeOf(of.call);
     const Given& given = given_[of.call];
     if (!given.has_wide_input) out.Take(given.coarsest);
+    if (has_past_ && !call.has_parts) out.Take(of_any_parameter_);
     // Inputs are not on record. Most likely they are what came before.
     if (!call.has_input && !call.has_parts) {
       out.Take(ScopeOf(call.parent));
@@ -202,6 +209,7 @@ class BasisFinder {
   }
 
   const std::vector<TensorPair>& pairs_;
+  const bool has_past_;
   const CallTree tree_;
   // The coarsest type of what the code of a call has seen so far,
   // CallTree::kNone first.
@@ -211,18 +219,28 @@ class BasisFinder {
   // What gradients of parameters carry, by op.
   std::map<std::string_view, Carried> of_parameters_;
   Carried of_any_parameter_;
+  // Of earlier tokens, and of all tensors that differ.
+  Carried past_;
 };
 
 }  // namespace
 
-std::vector<PairBasis> FindBases(const std::vector<TensorPair>& pairs) {
-  if (!HasSeveralTypes(pairs) && !HasNarrowDifference(pairs)) return {};
-  return BasisFinder(pairs).Find();
+std::vector<PairBasis> FindBases(const std::vector<TensorPair>& pairs,
+                                 const PastType& past_type) {
+  DType past = DType::kUnspecified;
+  if (past_type && HasWideDifference(pairs)) past = past_type();
+  if (!HasSeveralTypes(pairs, past) && !HasNarrowDifference(pairs)) return {};
+  return BasisFinder(pairs, past_type != nullptr, past).Find();
 }
 
 std::string BasisText(const std::vector<TensorPair>& pairs,
                       const PairBasis& basis) {
-  if (basis.from < 0) return "";
+  if (basis.from < 0) {
+    return basis.basis.computed_in == DType::kUnspecified
+               ? ""
+               : fmt::format("judged as {}: computed from an earlier token",
+                             DTypeName(basis.basis.computed_in));
+  }
   const TensorPair& from = pairs[static_cast<size_t>(basis.from)];
   const TensorKey& key =
       (from.golden != nullptr ? from.golden : from.target)->key;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,8 @@ namespace msitd::compare {
 // What a pair was computed from.
 struct PairBasis {
   Basis basis = {};
-  // The pair whose own type is `basis.computed_in`; -1 if there is none.
+  // The pair whose own type is `basis.computed_in`; -1 if there is none, or if
+  // it is of an earlier token.
   int32_t from = -1;
 
   friend bool operator==(const PairBasis&, const PairBasis&) = default;
@@ -28,7 +30,14 @@ struct PairBasis {
 // rounding did comes through these. An op of which all floating inputs are of
 // narrow types computes in the coarsest of them, equal or not. Parameters and
 // states of optimizers carry what the gradients of the same step do.
-std::vector<PairBasis> FindBases(const std::vector<TensorPair>& pairs);
+//
+// If there are tokens before this one, `past_type` returns the coarsest type of
+// what these computed; it is called once, if at all. What comes from them, such
+// as the last logits, carries that type or a coarser one of this token, and
+// what an op with parameters makes carries that of the gradients.
+using PastType = std::function<DType()>;  // Empty for a first token.
+std::vector<PairBasis> FindBases(const std::vector<TensorPair>& pairs,
+                                 const PastType& past_type = {});
 
 // Returns what is to be said of the pair at `position`, such as `judged as
 // bfloat16: computed from layers.0.q_proj@output/0`; empty if there is nothing.

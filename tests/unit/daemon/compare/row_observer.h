@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "daemon/compare/job/comparison_engine.h"
@@ -25,9 +26,11 @@ inline std::optional<double> MetricOf(const v1::ComparisonRow& row,
 }
 
 // Keeps the rows of a comparison, and the other results that come with them.
+// Expects that only the thread that made it asks.
 class RowObserver final : public ComparisonObserver {
  public:
   absl::Status Check() override {
+    EXPECT_EQ(std::this_thread::get_id(), thread_);
     return is_cancelled && is_cancelled() ? absl::CancelledError("cancelled")
                                           : absl::OkStatus();
   }
@@ -67,6 +70,9 @@ class RowObserver final : public ComparisonObserver {
   RunLosses target_losses;
   std::vector<v1::ComparisonRow> rows;
   v1::Comparison comparison;
+
+ private:
+  const std::thread::id thread_ = std::this_thread::get_id();
 };
 
 }  // namespace msitd::compare

@@ -163,6 +163,26 @@ TEST_F(BasesTest, ParameterCarriesWhatItsGradientsDo) {
   EXPECT_EQ(VerdictOf("fc#"), v1::PASS) << ReasonOf("fc#");
 }
 
+TEST_F(BasesTest, WhatComesFromEarlierTokensWasComputedAsTheyWere) {
+  const std::vector<Moment> moments = {
+      {"choose", Io::kInput, 4, 0.01F},
+      {"head", Io::kInput, 1, 0.01F, kNarrow, kNarrow},
+      {"head", Io::kOutput, 2, 0.01F, kNarrow, kNarrow}};
+  for (const Moment& moment : moments) {
+    for (const int64_t token : {0, 1}) {
+      RecordedTensor golden = Tensor(moment, moment.golden, 0);
+      RecordedTensor target = Tensor(moment, moment.target, moment.error);
+      golden.token = target.token = token;
+      golden.op = target.op = moment.op + std::to_string(token);
+      golden_.Record(golden);
+      target_.Record(target);
+    }
+  }
+  Compare({});
+  EXPECT_EQ(VerdictOf("choose0>"), v1::FAIL);
+  EXPECT_EQ(VerdictOf("choose1>"), v1::PASS) << ReasonOf("choose1>");
+}
+
 TEST_F(BasesTest, OneOpMustBeMoreExactThanANetwork) {
   const auto steps = [](float input_error) -> std::vector<Moment> {
     return {{"op", Io::kInput, 1, input_error, kNarrow, kNarrow},

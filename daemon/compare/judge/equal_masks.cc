@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/judge/equal_masks.h"
+
+#include <cmath>
+#include <optional>
+
+#include "protos/base/dtype.h"
+#include "protos/base/record_kind.h"
+
+namespace msitd::compare {
+namespace {
+
+// A tensor of two values, of which one is 0.
+struct MaskSide {
+  bool is_bool = false;
+  uint64_t count = 0;
+  uint64_t zero_count = 0;
+  double other = 0;  // Of an additive mask: what closes a place.
+};
+
+std::optional<MaskSide> MaskSideOf(const LogicalTensor& tensor) {
+  const Summary& summary = tensor.summary;
+  if (tensor.kind != RecordKind::kTensor || !tensor.knows_summary ||
+      summary.nan_count > 0 || summary.positive_infinity_count > 0 ||
+      summary.count == 0) {
+    return std::nullopt;
+  }
+  MaskSide out = {tensor.dtype == DType::kBool, summary.count,
+                  summary.zero_count, summary.min};
+  if (out.is_bool) return out;
+  if (!IsFloatingPoint(tensor.dtype) || summary.max != 0 ||
+      summary.min > kClosedMax) {
+    return std::nullopt;
+  }
+  // The largest magnitude is that of the minimum. So the others have it as well
+  // if their magnitudes add up to as many times that.
+  const uint64_t closed = summary.count - summary.zero_count;
+  if (summary.negative_infinity_count > 0) {
+    return summary.negative_infinity_count == closed ? std::optional(out)
+                                                     : std::nullopt;
+  }
+  const double all = static_cast<double>(closed) * std::fabs(summary.min);
+  // The sum is rounded once for each element at most.
+  const double rounding = static_cast<double>(closed) * 0x1p-52;
+  return std::fabs(summary.l1 - all) <= rounding * all ? std::optional(out)
+                                                       : std::nullopt;
+}
+
+}  // namespace
+
+bool MayBeEqualMasks(const TensorPair& pair) {
+  if (pair.golden == nullptr || pair.target == nullptr) return false;
+  const std::optional<MaskSide> golden = MaskSideOf(*pair.golden);
+  if (!golden.has_value()) return false;
+  const std::optional<MaskSide> target = MaskSideOf(*pair.target);
+  if (!target.has_value() || golden->count != target->count) return false;
+  if (golden->is_bool && target->is_bool) return false;
+  if (!golden->is_bool && !target->is_bool) {
+    return golden->zero_count == target->zero_count &&
+           golden->other != target->other;
+  }
+  return golden->zero_count == target->zero_count ||
+         golden->zero_count + target->zero_count == golden->count;
+}
+
+bool AreEqualMasks(const TensorPair& pair, uint64_t mismatch_count) {
+  if (!MayBeEqualMasks(pair)) return false;
+  const uint64_t count = pair.golden->summary.count;
+  const uint64_t golden = pair.golden->summary.zero_count;
+  const uint64_t target = pair.target->summary.zero_count;
+  // Values other than 0 differ wherever they meet, and 0 meets 0 only where
+  // both are alike. A bool that is 0 where the other side is not differs
+  // everywhere.
+  return (golden == target && mismatch_count == count - golden) ||
+         (golden + target == count && mismatch_count == count);
+}
+
+}  // namespace msitd::compare
