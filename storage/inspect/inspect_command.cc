@@ -10,8 +10,8 @@
 #include <string>
 
 #include "protos/status/status.h"
+#include "storage/check/store_check.h"
 #include "storage/env/env.h"
-#include "storage/inspect/store_check.h"
 #include "storage/inspect/store_dump.h"
 #include "storage/rebuild/index_rebuild.h"
 

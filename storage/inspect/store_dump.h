@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "storage/inspect/store_view.h"
+#include "storage/check/store_view.h"
 
 namespace msitd::storage {
 

@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "protos/status/status.h"
+#include "storage/check/store_view.h"
 #include "storage/env/directory_lock.h"
 #include "storage/index/db/log_position.h"
-#include "storage/inspect/store_view.h"
 #include "storage/log_replay.h"
 #include "storage/rebuild/index_salvage.h"
 #include "storage/rebuild/index_swap.h"

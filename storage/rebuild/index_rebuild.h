@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "storage/check/store_check.h"
 #include "storage/env/env.h"
-#include "storage/inspect/store_check.h"
 #include "storage/rebuild/index_import.h"
 #include "storage/rebuild/lost_marks.h"
 #include "storage/rebuild/old_entries.h"

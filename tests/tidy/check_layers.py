@@ -178,8 +178,18 @@ MODULES: dict[str, Module] = {
         ),
         (*COMMON, "curl"),
     ),
-    # The check of a store that was made again is that of msitd-inspect verify, and
-    # the command is one of msitd-inspect.
+    "storage/check": Module(
+        (
+            *PROTOS,
+            "storage",
+            "storage/face",
+            "storage/env",
+            "storage/segment",
+            *INDEX,
+        ),
+        COMMON,
+    ),
+    # An index that was made again is checked as msitd-inspect verify does.
     "storage/rebuild": Module(
         (
             *PROTOS,
@@ -188,8 +198,7 @@ MODULES: dict[str, Module] = {
             "storage/env",
             "storage/segment",
             *INDEX,
-            "storage/inspect/store_check.h",
-            "storage/inspect/store_view.h",
+            "storage/check",
         ),
         (*COMMON, "rocksdb"),
     ),
@@ -202,6 +211,7 @@ MODULES: dict[str, Module] = {
             "storage/env",
             "storage/segment",
             *INDEX,
+            "storage/check",
         ),
         (*COMMON, "rocksdb", "cli11", "json"),
     ),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
 
-#include "storage/inspect/store_check.h"
-#include "storage/inspect/store_view.h"
+#include "storage/check/store_check.h"
+#include "storage/check/store_view.h"
 #include "storage/rebuild/index_rebuild.h"
 #include "tests/support/fault_env.h"
 #include "tests/unit/storage/store_fixture.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
 
-#include "storage/inspect/store_check.h"
+#include "storage/check/store_check.h"
 #include "tests/support/either_store.h"
 #include "tests/unit/storage/store_fixture.h"
 

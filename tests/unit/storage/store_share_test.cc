@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <thread>
 
-#include "storage/inspect/store_check.h"
+#include "storage/check/store_check.h"
 #include "storage/segment/segment_reader.h"
 #include "storage/upkeep/copy_table.h"
 #include "storage/upkeep/sharer.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/inspect/attachment_check.h"
+#include "storage/check/attachment_check.h"
 
 #include <limits>
 #include <string_view>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/inspect/attachment_check.h"
+#include "storage/check/attachment_check.h"
 
 #include <rocksdb/iterator.h>
 #include <rocksdb/options.h>
 #include <rocksdb/write_batch.h>
 
-#include "storage/inspect/store_check.h"
+#include "storage/check/store_check.h"
 #include "tests/unit/storage/store_fixture.h"
 
 namespace msitd::storage {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/inspect/store_check.h"
+#include "storage/check/store_check.h"
 
 #include <atomic>
 #include <filesystem>
@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "storage/inspect/inspect_command.h"
-#include "storage/inspect/store_dump.h"
 #include "tests/unit/storage/store_fixture.h"
 
 namespace msitd::storage {
@@ -213,54 +212,6 @@ TEST_F(StoreCheckTest, EntriesOutliveTheSegmentWhoseBytesWereGivenUp) {
   EXPECT_EQ(report_.record_count, 1u);
   EXPECT_EQ(report_.entry_count, 5u);
   EXPECT_EQ(report_.recordless_count, 4u);
-}
-
-TEST_F(StoreCheckTest, DumpHasALineForEachFrameAndRecord) {
-  Fill();
-  ASSERT_TRUE(store_->Close().ok());
-  Drop();
-  const Output output = Inspect("dump");
-  EXPECT_EQ(output.exit, InspectExit::kOk);
-  EXPECT_EQ(std::count(output.out.begin(), output.out.end(), '\n'), 2 + 4 + 5);
-  EXPECT_THAT(output.out, HasSubstr("record offset=8192 bytes=4096 dtype=uint8 "
-                                    "shape=[4096] tensor_bytes=4096"));
-  EXPECT_THAT(output.out, HasSubstr("runs/r/ranks/0/devices/cpu:0/tokens/2/"
-                                    "ops/e/calls/0/output/0"));
-}
-
-TEST_F(StoreCheckTest, DumpHasThePlacementsOfShards) {
-  OpenWithRun("r");
-  TestTensor shard = MakeTensor("r", 0, "shard", 100);
-  shard.placement = "0+2x4/4x1:R,S(0)";
-  ASSERT_TRUE(Append({shard, MakeTensor("r", 0, "whole", 100)}).ok());
-  ASSERT_TRUE(store_->Close().ok());
-  Drop();
-  const Output output = Inspect("dump");
-  EXPECT_EQ(output.exit, InspectExit::kOk);
-  EXPECT_THAT(output.out, HasSubstr(" placement=0+2x4/4x1:R,S(0) runs/r/ranks/"
-                                    "0/devices/cpu:0/tokens/0/ops/shard/"));
-  EXPECT_EQ(output.out.find("placement="), output.out.rfind("placement="));
-}
-
-TEST_F(StoreCheckTest, RunsAreListedWithTheirCounters) {
-  Fill();
-  ASSERT_TRUE(store_->runs().SealRun("r").ok());
-  ASSERT_TRUE(store_->Close().ok());
-  Drop();
-  const Output output = Inspect("runs");
-  EXPECT_EQ(output.exit, InspectExit::kOk);
-  EXPECT_THAT(output.out, HasSubstr("run r id=1 state=sealed"));
-  EXPECT_THAT(output.out, HasSubstr("tensors=5"));
-}
-
-TEST_F(StoreCheckTest, ExitCodesTellUsageFromAStoreThatCannotBeOpened) {
-  EXPECT_EQ(Inspect("verify").exit, InspectExit::kCannotOpen);
-  EXPECT_EQ(Inspect("nonsense").exit, InspectExit::kUsage);
-  EXPECT_EQ(Inspect("--help").exit, InspectExit::kOk);
-  const Output version = Run({"--version"});
-  EXPECT_EQ(version.exit, InspectExit::kOk);
-  EXPECT_THAT(version.out, ::testing::MatchesRegex(
-                               "msitd-inspect [0-9]+\\.[0-9]+\\.[0-9]+\n"));
 }
 
 TEST_F(StoreCheckTest, LiveStoreIsReadBesideItsDaemon) {

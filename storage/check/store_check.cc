@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/inspect/store_check.h"
+#include "storage/check/store_check.h"
 
 #include <algorithm>
 #include <array>

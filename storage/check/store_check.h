@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "storage/inspect/attachment_check.h"
-#include "storage/inspect/store_view.h"
+#include "storage/check/attachment_check.h"
+#include "storage/check/store_view.h"
 
 namespace msitd::storage {
 
