@@ -9,6 +9,7 @@
 #include "protos/status/status.h"
 #include "storage/env/logger.h"
 #include "storage/store_impl.h"
+#include "storage/whole_index.h"
 
 namespace msitd::storage {
 namespace {
@@ -33,15 +34,25 @@ absl::Status CheckNoSegments(Env& env, const std::string& directory) {
   return absl::OkStatus();
 }
 
-// Refuses an index that RocksDB would take for a new one although it is not: a
-// new one would remove the files of the old one.
-absl::Status CheckIndexIsNew(Env& env, const std::string& index,
-                             const std::string& segments) {
+// Refuses an index that is not as it was left: one that RocksDB would take for
+// a new one, and one that has lost entries. It is read only, because RocksDB
+// removes files that such an index does not know once it opens it for writing,
+// and a rebuild may need them.
+absl::Status CheckIndex(Env& env, const std::string& index,
+                        const std::string& segments) {
   MSITD_ASSIGN_OR_RETURN(const std::vector<std::string> names, env.List(index));
-  if (std::find(names.begin(), names.end(), "CURRENT") != names.end()) {
-    return absl::OkStatus();
+  if (std::find(names.begin(), names.end(), "CURRENT") == names.end()) {
+    return CheckNoSegments(env, segments);
   }
-  return CheckNoSegments(env, segments);
+  const absl::StatusOr<std::unique_ptr<ChunkIndex>> opened =
+      ChunkIndex::Open({.directory = index, .read_only = true});
+  // Opening it for writing says what is wrong, or completes an index that a
+  // crash left half made.
+  if (!opened.ok()) return absl::OkStatus();
+  if ((*opened)->store_id() == 0) return CheckNoSegments(env, segments);
+  MSITD_ASSIGN_OR_RETURN(const std::vector<SegmentFile> files,
+                         ListSegments(env, segments));
+  return CheckIndexIsWhole(**opened, env, files);
 }
 
 // Adds what to do about a damaged index.
@@ -82,7 +93,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(const StoreOptions& options,
     MSITD_RETURN_IF_ERROR(
         env.CreateDirectory(IndexDirectory(options.directory)));
     MSITD_RETURN_IF_ERROR(
-        CheckIndexIsNew(env, IndexDirectory(options.directory), segments));
+        CheckIndex(env, IndexDirectory(options.directory), segments));
     std::unique_ptr<Ballast> ballast = MakeBallast(options, env);
     MSITD_ASSIGN_OR_RETURN(std::unique_ptr<ChunkIndex> index,
                            OpenIndex(options, env, *ballast, /*creates=*/true));

@@ -39,7 +39,7 @@ class Store {
   // Opens a store, or makes one, and reads the frames that the index lacks.
   //
   // Errors: FAILED_PRECONDITION if another process has it open; DATA_LOSS if
-  // what is there is no store of ours; those of the file system.
+  // the index is damaged or lacks durable entries; those of the file system.
   static absl::StatusOr<std::unique_ptr<Store>> Open(
       const StoreOptions& options, Env& env);
 

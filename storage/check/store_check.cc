@@ -16,6 +16,7 @@
 #include "storage/index/record_entry.h"
 #include "storage/log_replay.h"
 #include "storage/segment/segment_reader.h"
+#include "storage/whole_index.h"
 
 namespace msitd::storage {
 namespace {
@@ -74,6 +75,8 @@ class StoreCheck {
   absl::StatusOr<bool> IsAcknowledged(const chunk::Chunk& chunk,
                                       const RunBrief& run);
   absl::Status CheckEntry(const AuditedEntry& entry);
+  // Reports that the index has lost entries.
+  absl::Status CheckIsWhole();
   // Reports segments that the next start of the daemon would wait for.
   absl::Status CheckAwaited();
   // True if bytes with this fingerprint were found sound. Called once all
@@ -458,7 +461,18 @@ absl::Status StoreCheck::CheckAwaited() {
   return absl::OkStatus();
 }
 
+absl::Status StoreCheck::CheckIsWhole() {
+  // The daemon checked the index at its start, and has made runs since.
+  if (store_.is_live()) return absl::OkStatus();
+  const absl::Status status =
+      CheckIndexIsWhole(store_.index(), store_.env(), store_.segments());
+  if (!absl::IsDataLoss(status)) return status;
+  Report("index", {}, std::string(Message(status)));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<StoreCheckReport> StoreCheck::Run() {
+  MSITD_RETURN_IF_ERROR(CheckIsWhole());
   MSITD_RETURN_IF_ERROR(CheckAwaited());
   for (const SegmentFile& segment : store_.segments()) {
     if (absl::Status status = CheckSegment(segment); !status.ok()) {

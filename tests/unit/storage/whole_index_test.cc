@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/whole_index.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "storage/check/store_check.h"
+#include "storage/rebuild/index_rebuild.h"
+#include "tests/unit/storage/store_fixture.h"
+
+namespace msitd::storage {
+namespace {
+
+using ::testing::HasSubstr;
+
+namespace fs = std::filesystem;
+
+class WholeIndexTest : public StoreTest {
+ protected:
+  fs::path index() const { return options_.directory + "/index"; }
+
+  // A store that was closed with one run, and killed after two more were made.
+  // Returns a tensor of each run.
+  std::vector<TestTensor> Fill() {
+    std::vector<TestTensor> out;
+    const auto record = [&](const std::string& run) {
+      ASSERT_TRUE(store_->runs().CreateRun({run, 0, {}}).ok());
+      out.push_back(MakeTensor(run, 0, "op", 512, out.size() + 1));
+      ASSERT_TRUE(
+          store_->log()
+              .Append(TestChunks(kStream + out.size(), 0, {out.back()}).span())
+              .ok());
+    };
+    Open();
+    record("first");
+    EXPECT_TRUE(store_->Close().ok());
+    Drop();
+    fs::remove_all(dir_ / "older");
+    fs::copy(index(), dir_ / "older", fs::copy_options::recursive);
+    Open();
+    record("second");
+    record("third");
+    Drop();
+    return out;
+  }
+
+  // The log of the index that has entries.
+  fs::path Log() const {
+    fs::path log;
+    uint64_t size = 0;
+    for (const auto& entry : fs::directory_iterator(index())) {
+      if (entry.path().extension() != ".log" || entry.file_size() <= size) {
+        continue;
+      }
+      log = entry.path();
+      size = entry.file_size();
+    }
+    return log;
+  }
+
+  std::map<std::string, uint64_t> Files() const {
+    std::map<std::string, uint64_t> out;
+    for (const auto& entry : fs::directory_iterator(index())) {
+      out[entry.path().filename().string()] = entry.file_size();
+    }
+    return out;
+  }
+
+  void ExpectRefused() {
+    const auto before = Files();
+    const absl::Status status = TryOpen();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("lost its last"));
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("msitd-inspect rebuild --data-dir"));
+    EXPECT_EQ(Files(), before);
+    auto view = StoreView::Open(options_.directory, Env::Posix());
+    ASSERT_TRUE(view.ok()) << view.status();
+    std::vector<std::string> problems;
+    const auto report = CheckStore(*view, [&](const StoreProblem& problem) {
+      problems.push_back(problem.what);
+    });
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_THAT(problems, ::testing::Contains(HasSubstr("lost its last")));
+  }
+
+  void RebuildAndRead(const std::vector<TestTensor>& tensors) {
+    const auto report =
+        RebuildIndex({options_.directory, ""}, Env::Posix(),
+                     [](const StoreProblem& problem) { (void)problem; });
+    ASSERT_TRUE(report.ok()) << report.status();
+    Open();
+    for (const TestTensor& tensor : tensors) ExpectStored(tensor);
+  }
+};
+
+TEST_F(WholeIndexTest, IndexThatLostItsLogIsRefused) {
+  const std::vector<TestTensor> tensors = Fill();
+  fs::resize_file(Log(), 0);
+  ExpectRefused();
+  RebuildAndRead(tensors);
+}
+
+TEST_F(WholeIndexTest, CutLogIsRefusedUnlessItHasAllRuns) {
+  const std::vector<TestTensor> tensors = Fill();
+  const fs::path whole = dir_ / "whole";
+  fs::copy(options_.directory, whole, fs::copy_options::recursive);
+  const uint64_t size = fs::file_size(Log());
+  constexpr uint64_t kCuts = 12;
+  int refused = 0;
+  int opened = 0;
+  for (uint64_t cut = 0; cut <= kCuts; ++cut) {
+    Drop();
+    fs::remove_all(options_.directory);
+    fs::copy(whole, options_.directory, fs::copy_options::recursive);
+    fs::resize_file(Log(), size * cut / kCuts);
+    const absl::Status status = TryOpen();
+    if (!status.ok()) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+      ++refused;
+      continue;
+    }
+    ++opened;
+    for (const TestTensor& tensor : tensors) ExpectStored(tensor);
+  }
+  EXPECT_GT(refused, 2);
+  EXPECT_GT(opened, 0);
+}
+
+TEST_F(WholeIndexTest, OlderCopyOfTheIndexIsRefused) {
+  const std::vector<TestTensor> tensors = Fill();
+  fs::remove_all(index());
+  fs::copy(dir_ / "older", index(), fs::copy_options::recursive);
+  ExpectRefused();
+  RebuildAndRead(tensors);
+}
+
+TEST_F(WholeIndexTest, OlderManifestIsRefused) {
+  const std::vector<TestTensor> tensors = Fill();
+  Open();
+  ASSERT_TRUE(store_->Close().ok());
+  Drop();
+  for (const auto& entry : fs::directory_iterator(index())) {
+    const std::string name = entry.path().filename().string();
+    if (name == "CURRENT" || name.starts_with("MANIFEST")) {
+      fs::remove(entry.path());
+    }
+  }
+  fs::copy(dir_ / "older", index(),
+           fs::copy_options::recursive | fs::copy_options::skip_existing);
+  ExpectRefused();
+  RebuildAndRead(tensors);
+}
+
+TEST_F(WholeIndexTest, IndexWithoutItsNewestTableIsRefused) {
+  Fill();
+  Open();
+  ASSERT_TRUE(store_->Close().ok());
+  Drop();
+  std::set<fs::path> tables;
+  for (const auto& entry : fs::directory_iterator(index())) {
+    if (entry.path().extension() == ".sst") tables.insert(entry.path());
+  }
+  ASSERT_FALSE(tables.empty());
+  fs::remove(*tables.rbegin());
+  const absl::Status status = TryOpen();
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("msitd-inspect rebuild --data-dir"));
+}
+
+// No run is lost, but what was durable beside the frames may be.
+TEST_F(WholeIndexTest, AcknowledgedFramesAfterTheNewestSegmentAreRefused) {
+  OpenWithRun("r");
+  ASSERT_TRUE(Append({MakeTensor("r", 0, "op", 512)}).ok());
+  ASSERT_TRUE(store_->Close().ok());
+  Open();
+  ASSERT_TRUE(Append({MakeTensor("r", 1, "op", 512)}).ok());
+  ASSERT_TRUE(Append({MakeTensor("r", 2, "op", 512)}).ok());
+  Drop();
+  fs::resize_file(Log(), 0);
+  ExpectRefused();
+}
+
+// The segment is durable before the index names it.
+TEST_F(WholeIndexTest, OneAppendThatNobodyWasToldOfIsNoProof) {
+  OpenWithRun("r");
+  ASSERT_TRUE(Append({MakeTensor("r", 0, "op", 512)}).ok());
+  ASSERT_TRUE(store_->Close().ok());
+  Open();
+  const TestTensor tensor = MakeTensor("r", 1, "op", 512);
+  ASSERT_TRUE(Append({tensor}).ok());
+  Drop();
+  fs::resize_file(Log(), 0);
+  Open();
+  ExpectStored(tensor);
+}
+
+}  // namespace
+}  // namespace msitd::storage
