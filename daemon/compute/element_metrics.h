@@ -75,6 +75,9 @@ struct ElementRequest {
   // of logits, which is the last dimension.
   int top_k = 5;
   uint64_t row_elements = 1;
+  // The number of these rows; 0 if they are not whole, as in a sample. For the
+  // RowShape of the pair; the passes do not need it.
+  uint64_t row_count = 1;
 };
 
 struct ElementMetrics {

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/compute/pair_metrics.h"
 
+#include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "daemon/compute/kernel/pair_kernels.h"
 #include "daemon/compute/kernel/pair_state.h"
+#include "daemon/compute/kernel/row_kernels.h"
 #include "daemon/compute/kernel/wide_integer.h"
 #include "daemon/compute/pair_finish.h"
+#include "daemon/compute/row_errors.h"
 #include "protos/base/check.h"
 #include "protos/compute/number/element.h"
 
@@ -15,6 +19,22 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+// Elements that are still in a cache close by when their rows are summed up.
+constexpr size_t kStretch = PairAccumulator::kPairBlockElements;
+
+uint64_t KeptRows(const RowShape& rows) {
+  return rows.row_count <= kRowsMax ? rows.row_count : 0;
+}
+
+uint64_t KeptChannels(const RowShape& rows) {
+  return rows.row_elements <= kChannelsMax ? rows.row_elements : 0;
+}
+
+bool HasSums(const RowShape& rows) {
+  return rows.row_count > 1 && rows.row_elements > 0 &&
+         (KeptRows(rows) > 0 || KeptChannels(rows) > 0);
+}
+
 }  // namespace
 
 struct PairAccumulator::State {
@@ -22,15 +42,47 @@ struct PairAccumulator::State {
   size_t target_bytes;
   size_t golden_bytes;
   PairState pair;
+  RowShape shape;
+  // None if there is one row, or no sums are kept.
+  std::optional<RowState> rows = std::nullopt;
+
+  void Add(const std::byte* target, const std::byte* golden, size_t count) {
+    const PairKernel kernel = ChosenPairKernel();
+    if (IsWide(pair.target) || IsWide(pair.golden)) {
+      AddWidePairs(kernel, target, golden, count, pair);
+    } else {
+      kernel(target, golden, count, pair);
+    }
+  }
+
+  // Adds the pairs to the sums of rows as well, as long as these are in cache.
+  void AddByStretches(const std::byte* target, const std::byte* golden,
+                      size_t count) {
+    while (count > 0) {
+      const size_t now = std::min(count, kStretch);
+      pair.arithmetic = Arithmetic::kFloat;
+      Add(target, golden, now);
+      AddRows(ChosenRowKernel(), target, golden, now, pair.arithmetic, *rows);
+      target += now * ElementBytes(pair.target);
+      golden += now * ElementBytes(pair.golden);
+      count -= now;
+    }
+  }
 };
 
-PairAccumulator::PairAccumulator(DType target, DType golden) {
+PairAccumulator::PairAccumulator(DType target, DType golden,
+                                 const RowShape& rows) {
   MSITD_CHECK(IsValid(target) && IsValid(golden));
   MSITD_CHECK(IsComplex(target) == IsComplex(golden));
   state_ = std::make_unique<State>(
       State{IsComplex(target) ? size_t{2} : size_t{1}, ElementBytes(target),
             ElementBytes(golden),
-            PairState(ComponentOf(target), ComponentOf(golden))});
+            PairState(ComponentOf(target), ComponentOf(golden)), rows});
+  if (!HasSums(rows)) return;
+  const uint64_t components = state_->components;
+  state_->rows.emplace(ComponentOf(target), ComponentOf(golden),
+                       components * rows.row_elements, KeptRows(rows),
+                       components * KeptChannels(rows));
 }
 
 PairAccumulator::~PairAccumulator() = default;
@@ -44,18 +96,23 @@ void PairAccumulator::Update(std::span<const std::byte> target,
   MSITD_CHECK(golden.size() % state_->golden_bytes == 0);
   const size_t count = target.size() / state_->target_bytes;
   MSITD_CHECK(count == golden.size() / state_->golden_bytes);
-  const PairKernel kernel = ChosenPairKernel();
-  PairState& pair = state_->pair;
-  if (IsWide(pair.target) || IsWide(pair.golden)) {
-    AddWidePairs(kernel, target.data(), golden.data(), count, pair);
+  const size_t components = count * state_->components;
+  if (state_->rows.has_value()) {
+    state_->AddByStretches(target.data(), golden.data(), components);
   } else {
-    kernel(target.data(), golden.data(), count * state_->components, pair);
+    state_->Add(target.data(), golden.data(), components);
   }
 }
 
-PairMetrics PairAccumulator::Finish() const { return ToMetrics(state_->pair); }
+PairMetrics PairAccumulator::Finish() const {
+  PairMetrics out = ToMetrics(state_->pair);
+  AddRowErrors(state_->shape, state_->pair,
+               state_->rows.has_value() ? &*state_->rows : nullptr, out);
+  return out;
+}
 
-PairMetrics MetricsOfEqual(uint64_t count, uint64_t finite_count) {
+PairMetrics MetricsOfEqual(uint64_t count, uint64_t finite_count,
+                           const RowShape& rows) {
   PairMetrics out;
   const auto set = [&out](Metric metric, double value) {
     out.values[static_cast<int>(metric)] = value;
@@ -72,6 +129,16 @@ PairMetrics MetricsOfEqual(uint64_t count, uint64_t finite_count) {
     set(metric, 0);
   }
   set(Metric::kSqnrDb, kInfinity);
+  const bool has_rows =
+      rows.row_count == 1 || (HasSums(rows) && KeptRows(rows) > 0);
+  if (has_rows) {
+    set(Metric::kRowNl2Max, 0);
+    set(Metric::kRowNl2P50, 0);
+  }
+  if (HasSums(rows) && KeptChannels(rows) > 0) {
+    set(Metric::kChannelNl2Max, 0);
+    set(Metric::kChannelNl2P50, 0);
+  }
   if (finite_count == count) set(Metric::kKl, 0);
   return out;
 }

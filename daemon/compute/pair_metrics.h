@@ -32,8 +32,32 @@ enum class Metric : int {
   kInfMismatchCount,  // elements where an infinity meets anything else
   kRel,               // 1 - 2 sum(t g) / sum(t^2 + g^2)
   kL2Distance,        // |t - g|
+  kRowNl2Max,         // the largest nl2 of a row
+  kRowNl2P50,         // the median of the rows
+  kChannelNl2Max,     // the largest nl2 of a channel
+  kChannelNl2P50,     // the median of the channels
 };
-inline constexpr int kMetricCount = 14;
+inline constexpr int kMetricCount = 18;
+
+// A row is what lies along the last dimension of a tensor; a channel is what
+// has the same position in every row. One figure of the whole tensor hides an
+// error beside elements that are much larger; these do not.
+struct RowShape {
+  // 0 if rows are not whole, as in a sample: then there is no metric of rows or
+  // channels.
+  uint64_t row_count = 1;
+  uint64_t row_elements = 0;  // Void unless there are several rows.
+};
+
+// With more rows there are no metrics of rows, with more channels none of
+// channels. Sums of up to 40 bytes for each of them are kept.
+inline constexpr uint64_t kRowsMax = uint64_t{1} << 20;
+inline constexpr uint64_t kChannelsMax = uint64_t{1} << 16;
+
+// The nl2 of a row is relative to the norm of its golden elements, or to this
+// share of the norm that rows have on average, where that is more. So the dust
+// in a row of zeros is no large error.
+inline constexpr double kNl2Floor = 0x1p-20;
 
 struct PairMetrics {
   // A metric that is not defined for the pair is absent.
@@ -48,6 +72,10 @@ struct PairMetrics {
   // the double is exact.
   std::optional<absl::int128> max_abs_target_integer = std::nullopt;
   std::optional<absl::int128> max_abs_golden_integer = std::nullopt;
+  // The row of kRowNl2Max and the channel of kChannelNl2Max; void if these are
+  // absent. A channel of complex elements has both components.
+  uint64_t worst_row = 0;
+  uint64_t worst_channel = 0;
 
   std::optional<double> operator[](Metric metric) const {
     return values[static_cast<int>(metric)];
@@ -64,8 +92,9 @@ class PairAccumulator {
   static constexpr uint64_t kPairBlockElements = 4096;
 
   // Both dtypes are valid and both complex or neither; a complex element
-  // counts as its two components.
-  PairAccumulator(DType target, DType golden);
+  // counts as its two components. The metrics of rows and channels are absent
+  // unless the elements make up `rows`.
+  PairAccumulator(DType target, DType golden, const RowShape& rows = {});
   ~PairAccumulator();
   PairAccumulator(PairAccumulator&&) noexcept;
   PairAccumulator& operator=(PairAccumulator&&) noexcept;
@@ -83,6 +112,7 @@ class PairAccumulator {
 
 // Returns the metrics of two equal tensors of `count` elements, of which
 // `finite_count` are finite, without reading them.
-PairMetrics MetricsOfEqual(uint64_t count, uint64_t finite_count);
+PairMetrics MetricsOfEqual(uint64_t count, uint64_t finite_count,
+                           const RowShape& rows = {});
 
 }  // namespace msitd::compute

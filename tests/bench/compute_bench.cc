@@ -140,6 +140,31 @@ BENCHMARK_CAPTURE(BM_Pair, bfloat16_without_kl, DType::kBfloat16, false);
 BENCHMARK_CAPTURE(BM_Pair, float16, DType::kFloat16, true);
 BENCHMARK_CAPTURE(BM_Pair, float64, DType::kFloat64, true);
 
+// With the metrics of rows and channels, of rows with that many elements.
+void BM_PairRows(benchmark::State& state, DType dtype) {
+  const AlignedBuffer target = MakeTensor(dtype, 1);
+  const AlignedBuffer golden = MakeTensor(dtype, 2);
+  const auto row_elements = static_cast<uint64_t>(state.range(0));
+  const uint64_t rows = kTensorBytes / ElementBytes(dtype) / row_elements;
+  for (auto _ : state) {
+    PairAccumulator accumulator(dtype, dtype, {rows, row_elements});
+    accumulator.Update(target.span(), golden.span());
+    benchmark::DoNotOptimize(accumulator.Finish());
+  }
+  SetBytes(state, 2 * kTensorBytes);
+}
+BENCHMARK_CAPTURE(BM_PairRows, float32, DType::kFloat32)
+    ->Arg(64)
+    ->Arg(1024)
+    ->Arg(4096)
+    ->Arg(1 << 16);
+BENCHMARK_CAPTURE(BM_PairRows, bfloat16, DType::kBfloat16)
+    ->Arg(64)
+    ->Arg(1024)
+    ->Arg(4096)
+    ->Arg(1 << 16);
+BENCHMARK_CAPTURE(BM_PairRows, float64, DType::kFloat64)->Arg(4096);
+
 void BM_Histogram(benchmark::State& state, DType dtype) {
   const AlignedBuffer tensor = MakeTensor(dtype, 1);
   for (auto _ : state) {

@@ -19,6 +19,7 @@
 #include "hwy/highway.h"
 #include "protos/compute/kernel/fold-inl.h"
 #include "protos/compute/kernel/loaders-inl.h"
+#include "daemon/compute/kernel/decode-inl.h"
 #include "daemon/compute/kernel/softmax-inl.h"
 // clang-format on
 
@@ -36,55 +37,6 @@ namespace {
 // takes what was refused: it replaces elements that are not finite by zeros and
 // tries the fast path again, and as a last resort scales the block in double.
 // Elements behind the last whole block are scaled in double, too.
-
-template <typename T>
-using BlockTag = hn::CappedTag<T, kVirtualLanes>;
-
-// The elements of a block as T, which is double or exact for them.
-template <typename T>
-struct Decoded {
-  alignas(64) T element[kBlockElements];
-
-  const std::byte* bytes() const {
-    return reinterpret_cast<const std::byte*>(element);
-  }
-};
-
-template <typename T>
-HWY_NOINLINE void Decode(DType component, const std::byte* bytes,
-                         Decoded<T>& out) {
-  const BlockTag<T> d;
-  constexpr size_t kLanes = hn::MaxLanes(d);
-  WithLoader(component, [&](auto loader) HWY_ATTR {
-    using Loader = decltype(loader);
-    using From = typename Loader::Arithmetic;
-    if constexpr (sizeof(From) == sizeof(T)) {
-      for (size_t i = 0; i < kBlockElements; i += kLanes) {
-        hn::Store(Loader::Load(d, bytes + i * Loader::kBytes), d,
-                  out.element + i);
-      }
-    } else if constexpr (sizeof(From) < sizeof(T)) {
-      const hn::Rebind<From, BlockTag<T>> from;
-      for (size_t i = 0; i < kBlockElements; i += kLanes) {
-        hn::Store(
-            hn::PromoteTo(d, Loader::Load(from, bytes + i * Loader::kBytes)), d,
-            out.element + i);
-      }
-    }
-  });
-}
-
-// Returns one side of a block as T: where it lies if it has that type, else
-// decoded into `buffer`.
-template <typename T>
-HWY_INLINE const std::byte* BlockAs(DType component, const std::byte* bytes,
-                                    Decoded<T>& buffer) {
-  constexpr DType kOwn =
-      sizeof(T) == sizeof(float) ? DType::kFloat32 : DType::kFloat64;
-  if (component == kOwn) return bytes;
-  Decode(component, bytes, buffer);
-  return buffer.bytes();
-}
 
 // Loads elements of T as double.
 template <typename T, class D64>
@@ -107,7 +59,22 @@ struct ProductSums {
   bool larger;
   // True if the softmax can be taken in float.
   bool float_softmax;
+  // What serves for the sums of rows and channels.
+  Arithmetic arithmetic;
 };
+
+// Returns whether float serves for the sums of rows, from the largest sums of
+// squares of a block.
+template <class D64, class V = hn::Vec<D64>>
+HWY_INLINE Arithmetic RowArithmetic(D64 d64, bool float_softmax,
+                                    V golden_squares, V squares) {
+  const auto low = hn::Set(d64, kFloatRowSquaresMin);
+  static_assert(kFloatRowSquaresMax == kSoftmaxFloatSquaresMax);
+  const bool serves =
+      float_softmax && (!hn::AllFalse(d64, hn::Ge(golden_squares, low)) ||
+                        hn::AllTrue(d64, hn::Eq(squares, hn::Zero(d64))));
+  return serves ? Arithmetic::kFloat : Arithmetic::kDouble;
+}
 
 // Sums products and differences in double. Returns false if an element is not
 // finite, or if squares overflow or vanish.
@@ -125,7 +92,7 @@ HWY_INLINE bool SumProducts(const std::byte* target, const std::byte* golden,
   const auto none = hn::Lt(zero, zero);
   auto t_enough = none, g_enough = none, d_enough = none, d_some = none;
   auto t_any = zero, g_any = zero;
-  auto largest = zero;
+  auto largest = zero, squares_max = zero, golden_max = zero;
   for (size_t lane = 0; lane < kVirtualLanes; lane += kLanes) {
     auto tt = zero, gg = zero, tg = zero, dd = zero, ds = zero;
     for (size_t row = 0; row < kRowsPerBlock; ++row) {
@@ -147,6 +114,8 @@ HWY_INLINE bool SumProducts(const std::byte* target, const std::byte* golden,
     // The comparisons of tt and gg fail for NaN. Where they hold, dd is no NaN.
     within = hn::And(within, hn::And(hn::Le(tt, high), hn::Le(gg, high)));
     softmax = hn::And(softmax, hn::And(hn::Le(tt, soft), hn::Le(gg, soft)));
+    golden_max = hn::Max(golden_max, gg);
+    squares_max = hn::Max(squares_max, hn::Max(tt, gg));
     if constexpr (sizeof(T) == sizeof(double)) {
       within = hn::And(within, hn::Le(dd, high));
       t_enough = hn::Or(t_enough, hn::Ge(tt, low));
@@ -173,6 +142,10 @@ HWY_INLINE bool SumProducts(const std::byte* target, const std::byte* golden,
   }
   out.larger = !hn::AllFalse(d, hn::Gt(largest, hn::Set(d, max_difference)));
   out.float_softmax = hn::AllTrue(d, softmax);
+  out.arithmetic =
+      sizeof(T) == sizeof(double)
+          ? Arithmetic::kDouble
+          : RowArithmetic(d, out.float_softmax, golden_max, squares_max);
   return true;
 }
 
@@ -284,6 +257,7 @@ HWY_INLINE bool SumFloatPairs(D d, const std::byte* target,
   auto ratios_within = hn::Eq(largest, largest);
   auto squares = zero;
   auto squares_max = zero;
+  auto golden_max = zero;
   for (size_t lane = 0; lane < kVirtualLanes; lane += kLanes) {
     ProductLanes<decltype(hn::Zero(d64))> low = {zero, zero, zero, zero, zero};
     auto high = low;
@@ -308,8 +282,9 @@ HWY_INLINE bool SumFloatPairs(D d, const std::byte* target,
     // A sum keeps NaN, a maximum need not.
     squares = hn::Add(
         squares, hn::Add(hn::Add(low.tt, high.tt), hn::Add(low.gg, high.gg)));
-    squares_max = hn::Max(squares_max, hn::Max(hn::Max(low.tt, high.tt),
-                                               hn::Max(low.gg, high.gg)));
+    golden_max = hn::Max(golden_max, hn::Max(low.gg, high.gg));
+    squares_max =
+        hn::Max(squares_max, hn::Max(hn::Max(low.tt, high.tt), golden_max));
     const auto store = [&](auto v0, auto v1, double* lanes) HWY_ATTR {
       hn::Store(v0, d64, lanes + lane);
       hn::Store(v1, d64, lanes + lane + kHalf);
@@ -325,6 +300,8 @@ HWY_INLINE bool SumFloatPairs(D d, const std::byte* target,
   if (HWY_UNLIKELY(!hn::AllTrue(d64, finite))) return false;
   out.float_softmax = hn::AllTrue(
       d64, hn::Le(squares_max, hn::Set(d64, kSoftmaxFloatSquaresMax)));
+  out.arithmetic =
+      RowArithmetic(d64, out.float_softmax, golden_max, squares_max);
   out.larger = MaybeAbove(d, state.max_difference, largest) &&
                AnyDifferenceAbove(state.max_difference, target, golden);
   ratios_serve = hn::AllTrue(d, ratios_within);
@@ -410,6 +387,7 @@ HWY_INLINE bool AddPairBlock(D d, const std::byte* target,
   AddLanes(products.d, state.differences);
   AddLanes(ratios, state.ratios);
   if (HWY_UNLIKELY(products.larger)) OfferBlock<T>(target, golden, state);
+  state.NeedArithmetic(products.arithmetic);
   AddSoftmaxBlock<T>(target, golden, products.float_softmax, state);
   return true;
 }
@@ -419,6 +397,7 @@ template <typename T>
 HWY_NOINLINE void AddAnyBlock(Decoded<T>& target, Decoded<T>& golden,
                               PairRunning<BlockTag<T>>& running,
                               PairState& state) {
+  state.NeedArithmetic(Arithmetic::kCareful);
   if (ClearNonFinite(target.element, golden.element, state) &&
       AddPairBlock(BlockTag<T>(), target.bytes(), golden.bytes(), running,
                    state)) {
@@ -439,6 +418,7 @@ HWY_NOINLINE void AddAnyBlock(Decoded<T>& target, Decoded<T>& golden,
 // Takes the elements behind the last whole block, in double.
 HWY_NOINLINE void AddRest(const std::byte* target, const std::byte* golden,
                           size_t count, PairState& state) {
+  state.NeedArithmetic(Arithmetic::kCareful);
   Decoded<double> t = {};
   Decoded<double> g = {};
   ToDouble(state.target, target, count, t.element);

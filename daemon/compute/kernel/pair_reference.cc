@@ -109,6 +109,17 @@ bool FloatSoftmax(const VirtualLanes<double>& target_squares,
          std::fabs(state.target_exponent) <= kSoftmaxFloatExponentMax;
 }
 
+bool FloatRows(const VirtualLanes<double>& target_squares,
+               const VirtualLanes<double>& golden_squares) {
+  const auto all_zero = [](const VirtualLanes<double>& squares) {
+    return AllAtMost(squares, 0.0);
+  };
+  return AllAtMost(target_squares, kFloatRowSquaresMax) &&
+         AllAtMost(golden_squares, kFloatRowSquaresMax) &&
+         (AnyAtLeast(golden_squares, kFloatRowSquaresMin) ||
+          (all_zero(target_squares) && all_zero(golden_squares)));
+}
+
 template <typename To, typename From>
 std::array<To, kBlockElements> As(const std::array<From, kBlockElements>& in) {
   std::array<To, kBlockElements> out;
@@ -151,6 +162,9 @@ bool PairBlock(const std::array<double, kBlockElements>& t,
     if (t[i] != g[i]) ++state.mismatch_count;
     OfferDifference(t[i], g[i], state.count + i, state);
   }
+  state.NeedArithmetic(std::is_same_v<T, float> && FloatRows(tt, gg)
+                           ? Arithmetic::kFloat
+                           : Arithmetic::kDouble);
   if (!state.softmax.defined) return true;
   if (std::is_same_v<T, float> && FloatSoftmax(tt, gg, state.softmax)) {
     SoftmaxBlock(As<T>(t), As<T>(g), kBlockElements, state.softmax);
@@ -174,6 +188,7 @@ void Clear(std::array<double, kBlockElements>& target,
     const bool infinity = std::isinf(t) || std::isinf(g);
     state.infinity_mismatch_count += infinity && !agree ? 1 : 0;
     state.softmax.defined = false;
+    state.NeedArithmetic(Arithmetic::kCareful);
     t = 0;
     g = 0;
   }
@@ -192,6 +207,7 @@ void AnyPairs(const std::byte* target, const std::byte* golden, size_t count,
     if (state.as_float && PairBlock<float>(t, g, state)) return;
     if (!state.as_float && PairBlock<double>(t, g, state)) return;
   }
+  state.NeedArithmetic(Arithmetic::kCareful);
   double t_copy[kBlockElements];
   double g_copy[kBlockElements];
   std::copy(t.begin(), t.end(), t_copy);

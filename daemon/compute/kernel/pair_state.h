@@ -49,6 +49,16 @@ void MoveReferences(double golden_exponent, double target_exponent,
 // KL(softmax(g) || softmax(t)) in nats; NaN if it is not defined.
 double KlDivergence(const SoftmaxState& state);
 
+// What the squares of some elements can be summed up in, from the quickest to
+// the most careful: float, double, or double after what is not finite was left
+// out and magnitudes were scaled.
+enum class Arithmetic { kFloat, kDouble, kCareful };
+
+// Float serves for a block if no sum of squares of a virtual lane is above the
+// first, and one of golden is at least the second, or all elements are zero.
+inline constexpr double kFloatRowSquaresMax = kSoftmaxFloatSquaresMax;
+inline constexpr double kFloatRowSquaresMin = 0x1p-60;
+
 // An unfinished pair: what one call of a kernel hands to the next.
 struct PairState {
   PairState(DType target_component, DType golden_component);
@@ -88,6 +98,12 @@ struct PairState {
   std::optional<IntegerPair> max_integers;
 
   SoftmaxState softmax;
+
+  // What serves for all elements since this was last set to kFloat.
+  Arithmetic arithmetic = Arithmetic::kFloat;
+  void NeedArithmetic(Arithmetic least) {
+    if (least > arithmetic) arithmetic = least;
+  }
 };
 
 // Remembers the pair at `index` if its |t - g| is the largest so far.

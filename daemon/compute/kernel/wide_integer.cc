@@ -171,6 +171,7 @@ void AddWidePairs(PairKernel kernel, const std::byte* target,
     const uint64_t first = state.count;
     take(at + now);
     before.Restore(state);
+    state.NeedArithmetic(Arithmetic::kCareful);
     AddExactDifferences(t, g, now, first, state);
   }
   take(count);

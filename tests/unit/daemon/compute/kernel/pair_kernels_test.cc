@@ -24,9 +24,12 @@ void AppendBits(const LaneSum& sum, std::vector<uint64_t>& out) {
 }
 
 std::vector<uint64_t> Bits(const PairState& state) {
-  std::vector<uint64_t> out = {state.count, state.cleared_count,
-                               state.mismatch_count, state.nan_mismatch_count,
-                               state.infinity_mismatch_count};
+  std::vector<uint64_t> out = {state.count,
+                               state.cleared_count,
+                               state.mismatch_count,
+                               state.nan_mismatch_count,
+                               state.infinity_mismatch_count,
+                               static_cast<uint64_t>(state.arithmetic)};
   const PairMetrics metrics = ToMetrics(state);
   for (const auto& value : metrics.values) {
     out.push_back(value ? std::bit_cast<uint64_t>(*value) : ~uint64_t{0});

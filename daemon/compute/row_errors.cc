@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compute/row_errors.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "protos/compute/number/lane_sum.h"
+
+namespace msitd::compute {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// The square of kNl2Floor.
+constexpr double kFloorSquare = kNl2Floor * kNl2Floor;
+
+struct Spread {
+  double max = 0;
+  uint64_t place = 0;  // The first one with `max`.
+  double median = 0;
+};
+
+// More ratios than this are put into buckets before they are sorted.
+constexpr size_t kSortedMax = 4096;
+
+// Returns the lower median of numbers from 0 on. Changes their order.
+double MedianOf(std::vector<double>& numbers) {
+  size_t wanted = (numbers.size() - 1) / 2;
+  if (numbers.size() > kSortedMax) {
+    // The first bits of a double are in the order of the numbers: exponent and
+    // four bits of the mantissa.
+    constexpr int kDropped = 48;
+    const auto bucket_of = [](double x) {
+      return std::bit_cast<uint64_t>(x) >> kDropped;
+    };
+    std::vector<uint32_t> counts(size_t{1} << (63 - kDropped));
+    for (const double x : numbers) ++counts[bucket_of(x)];
+    uint64_t bucket = 0;
+    for (; counts[bucket] <= wanted; ++bucket) wanted -= counts[bucket];
+    const auto other = [&](double x) { return bucket_of(x) != bucket; };
+    numbers.erase(std::remove_if(numbers.begin(), numbers.end(), other),
+                  numbers.end());
+  }
+  const auto middle = numbers.begin() + static_cast<ptrdiff_t>(wanted);
+  std::nth_element(numbers.begin(), middle, numbers.end());
+  return *middle;
+}
+
+// Returns the largest of the ratios, its place, and their lower median. Changes
+// their order.
+Spread SpreadOf(std::vector<double>& ratios) {
+  Spread out;
+  const auto largest = std::max_element(ratios.begin(), ratios.end());
+  out.max = *largest;
+  out.place = static_cast<uint64_t>(largest - ratios.begin());
+  out.median = MedianOf(ratios);
+  return out;
+}
+
+// |d| / max(|g|, floor) of each sum, from the squares of these. Both squares
+// may be divided by powers of two; `shift` is the difference of the exponents.
+Spread RatiosOf(const SquareSums& sums, double floor_square, int64_t shift) {
+  const size_t count = sums.golden.size();
+  std::vector<double> ratios(count);
+  double largest = 0;
+  double smallest = kInfinity;
+  for (size_t i = 0; i < count; ++i) {
+    const double divisor = std::max(sums.golden[i], floor_square);
+    const double difference = sums.difference[i];
+    ratios[i] = difference == 0 ? 0 : difference / divisor;
+    largest = std::max(largest, ratios[i]);
+    smallest = std::min(smallest, difference == 0 ? kInfinity : ratios[i]);
+  }
+  // Roots are taken of two figures only, unless a quotient of squares is beyond
+  // double.
+  const bool are_roots = std::isinf(largest) || smallest == 0;
+  if (are_roots) {
+    for (size_t i = 0; i < count; ++i) {
+      const double divisor = std::max(sums.golden[i], floor_square);
+      if (ratios[i] == 0 && sums.difference[i] == 0) continue;
+      ratios[i] = std::sqrt(sums.difference[i]) / std::sqrt(divisor);
+    }
+  }
+  Spread out = SpreadOf(ratios);
+  for (double* const value : {&out.max, &out.median}) {
+    *value = Scale(are_roots ? *value : std::sqrt(*value), shift);
+  }
+  return out;
+}
+
+// Adds the components of each complex element to each other.
+SquareSums Joined(const SquareSums& sums) {
+  SquareSums out;
+  for (size_t i = 0; i + 1 < sums.golden.size(); i += 2) {
+    out.difference.push_back(sums.difference[i] + sums.difference[i + 1]);
+    out.golden.push_back(sums.golden[i] + sums.golden[i + 1]);
+  }
+  return out;
+}
+
+}  // namespace
+
+void AddRowErrors(const RowShape& shape, const PairState& pair, RowState* rows,
+                  PairMetrics& out) {
+  const auto set = [&out](Metric metric, double value) {
+    out.values[static_cast<int>(metric)] = value;
+  };
+  const std::optional<double> nl2 = out[Metric::kNl2];
+  if (!nl2.has_value() || shape.row_count == 0) return;
+  if (shape.row_count == 1) {
+    set(Metric::kRowNl2Max, *nl2);
+    set(Metric::kRowNl2P50, *nl2);
+    return;
+  }
+  // A tensor that ends within a row is not of this shape.
+  const uint64_t parts = rows == nullptr ? 1 : shape.row_elements;
+  if (rows == nullptr || parts == 0 || rows->at != 0 ||
+      pair.count != rows->row_elements * shape.row_count) {
+    return;
+  }
+  rows->FlushFloats();
+  const int64_t shift = rows->difference_exponent - rows->golden_exponent;
+  const auto add = [&](const SquareSums& sums, Metric max, Metric median,
+                       uint64_t of_largest, uint64_t& place) {
+    if (sums.golden.empty()) return;
+    const auto count = static_cast<double>(sums.golden.size());
+    const double floor_square =
+        kFloorSquare *
+        Scale(pair.golden_squares.Mantissa() / count,
+              pair.golden_squares.exponent - 2 * rows->golden_exponent);
+    Spread spread = RatiosOf(sums, floor_square, shift);
+    // No figure of the whole is above the worst of its parts. Differences that
+    // vanish beside others can make it seem so.
+    const double least = *nl2 * (1 - kFloorSquare);
+    if (spread.max < least / 2) spread.place = of_largest;
+    spread.max = std::max(spread.max, least);
+    set(max, spread.max);
+    set(median, spread.median);
+    place = spread.place;
+  };
+  const uint64_t largest = out.max_abs_index;
+  add(rows->rows, Metric::kRowNl2Max, Metric::kRowNl2P50,
+      largest / rows->row_elements, out.worst_row);
+  const bool is_complex = rows->row_elements != shape.row_elements;
+  const uint64_t component = largest % rows->row_elements;
+  add(is_complex ? Joined(rows->channels) : rows->channels,
+      Metric::kChannelNl2Max, Metric::kChannelNl2P50,
+      is_complex ? component / 2 : component, out.worst_channel);
+}
+
+}  // namespace msitd::compute
