@@ -2,6 +2,7 @@
 #include "daemon/compute/row_errors.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -25,27 +26,27 @@ struct Spread {
   double median = 0;
 };
 
-// More ratios than this are put into buckets before they are sorted.
-constexpr size_t kSortedMax = 4096;
-
-// Returns the lower median of numbers from 0 on. Changes their order.
-double MedianOf(std::vector<double>& numbers) {
+// Returns the lower median of numbers from 0 to `largest`. Changes their order.
+double MedianOf(std::vector<double>& numbers, double largest) {
+  // Numbers are put into buckets first, and only one of these is sorted. The
+  // bits of doubles from 0 on are in the order of the numbers: a bucket has one
+  // eighth of an octave, from the largest number downwards, and the last bucket
+  // has all that is below.
+  constexpr int kDropped = 52 - 3;
+  constexpr size_t kBuckets = 512;
+  const auto top = std::bit_cast<uint64_t>(largest);
+  const auto bucket_of = [top](double x) {
+    return std::min<uint64_t>((top - std::bit_cast<uint64_t>(x)) >> kDropped,
+                              kBuckets - 1);
+  };
+  std::array<uint32_t, kBuckets> counts = {};
+  for (const double x : numbers) ++counts[bucket_of(x)];
   size_t wanted = (numbers.size() - 1) / 2;
-  if (numbers.size() > kSortedMax) {
-    // The first bits of a double are in the order of the numbers: exponent and
-    // four bits of the mantissa.
-    constexpr int kDropped = 48;
-    const auto bucket_of = [](double x) {
-      return std::bit_cast<uint64_t>(x) >> kDropped;
-    };
-    std::vector<uint32_t> counts(size_t{1} << (63 - kDropped));
-    for (const double x : numbers) ++counts[bucket_of(x)];
-    uint64_t bucket = 0;
-    for (; counts[bucket] <= wanted; ++bucket) wanted -= counts[bucket];
-    const auto other = [&](double x) { return bucket_of(x) != bucket; };
-    numbers.erase(std::remove_if(numbers.begin(), numbers.end(), other),
-                  numbers.end());
-  }
+  uint64_t bucket = kBuckets - 1;
+  for (; counts[bucket] <= wanted; --bucket) wanted -= counts[bucket];
+  const auto is_other = [&](double x) { return bucket_of(x) != bucket; };
+  numbers.erase(std::remove_if(numbers.begin(), numbers.end(), is_other),
+                numbers.end());
   const auto middle = numbers.begin() + static_cast<ptrdiff_t>(wanted);
   std::nth_element(numbers.begin(), middle, numbers.end());
   return *middle;
@@ -58,7 +59,7 @@ Spread SpreadOf(std::vector<double>& ratios) {
   const auto largest = std::max_element(ratios.begin(), ratios.end());
   out.max = *largest;
   out.place = static_cast<uint64_t>(largest - ratios.begin());
-  out.median = MedianOf(ratios);
+  out.median = MedianOf(ratios, out.max);
   return out;
 }
 
