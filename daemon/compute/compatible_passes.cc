@@ -13,47 +13,12 @@
 #include <type_traits>
 
 #include "daemon/compute/kernel/msit_kernels.h"
+#include "daemon/compute/softmax_divergence.h"
 #include "protos/base/rounding.h"
 #include "protos/compute/number/element.h"
 
 namespace msitd::compute {
 namespace {
-
-// KL(softmax(g) || softmax(t)) of elements that come one by one. Sums are
-// relative to e^max of the largest element so far, and rescaled as it rises.
-class SoftmaxDivergence {
- public:
-  void Add(double t, double g) {
-    Raise(t, target_max_, target_sum_, nullptr);
-    Raise(g, golden_max_, golden_sum_, &moment_);
-    target_sum_ += std::exp(t - target_max_);
-    const double weight = std::exp(g - golden_max_);
-    golden_sum_ += weight;
-    moment_ += weight * (g - t);
-  }
-
-  double Value() const {
-    const double kl = moment_ / golden_sum_ -
-                      (std::log(golden_sum_) + golden_max_) +
-                      (std::log(target_sum_) + target_max_);
-    return kl < 0 ? 0 : kl;
-  }
-
- private:
-  static void Raise(double x, double& max, double& sum, double* moment) {
-    if (x <= max) return;
-    const double factor = std::exp(max - x);
-    sum *= factor;
-    if (moment != nullptr) *moment *= factor;
-    max = x;
-  }
-
-  double target_max_ = -std::numeric_limits<double>::infinity();
-  double golden_max_ = -std::numeric_limits<double>::infinity();
-  double target_sum_ = 0;
-  double golden_sum_ = 0;
-  double moment_ = 0;
-};
 
 double TotalOf(const MsitLanes<double>& lanes) {
   return std::accumulate(lanes.lane.begin(), lanes.lane.end(), 0.0);

@@ -146,6 +146,12 @@ ElementMetrics ElementMetricsOfEqual(DType dtype, const Summary& summary,
   if (asked(kTopKSet) && summary.count > 0 && !IsComplex(dtype)) {
     out.Set(M::kArgmaxAgreement, 1);
     out.Set(M::kTopKOverlap, 1);
+    if (request.row_count > 0) {
+      out.Set(M::kTop1MarginFlip, 0);
+      const uint64_t undefined =
+          summary.nan_count + summary.positive_infinity_count;
+      if (undefined == 0) out.Set(M::kRowKlMax, 0);
+    }
   }
   if (asked(kPearsonSet) && any_finite && std::isfinite(summary.min) &&
       std::isfinite(summary.max) && summary.min < summary.max) {

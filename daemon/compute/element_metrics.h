@@ -44,6 +44,8 @@ enum class ElementMetric : int {
   kBitMismatchCount,  // elements whose bytes differ
   kArgmaxAgreement,   // share of rows with the largest element in one place
   kTopKOverlap,       // mean share of the k largest that are the same
+  kRowKlMax,          // largest KL(softmax(g) || softmax(t)) of a row
+  kTop1MarginFlip,    // largest margin of golden where the argmax differs
   kMsitCosine,        // msit's formulas, in float
   kMsitMaxRel,        // see kMsitCosine
   kMsitMeanRel,       // see kMsitCosine
@@ -58,7 +60,7 @@ enum class ElementMetric : int {
   kMsprobeWithin1Permille,  // see kMsprobeCosine
   kMsprobeWithin5Permille,  // see kMsprobeCosine
 };
-inline constexpr int kElementMetricCount = 28;
+inline constexpr int kElementMetricCount = 30;
 
 inline constexpr int kTopKMax = 64;
 
@@ -75,14 +77,19 @@ struct ElementRequest {
   // of logits, which is the last dimension.
   int top_k = 5;
   uint64_t row_elements = 1;
-  // The number of these rows; 0 if they are not whole, as in a sample. For the
-  // RowShape of the pair; the passes do not need it.
+  // The number of these rows; 0 if they are not whole, as in a sample. That is
+  // the RowShape of the pair. Without rows, kRowKlMax and kTop1MarginFlip are
+  // absent; other metrics of kTopKSet take what they get as rows.
   uint64_t row_count = 1;
 };
 
 struct ElementMetrics {
   // A metric that is not defined for the pair, or not asked for, is absent.
   std::optional<double> values[kElementMetricCount];
+  // The rows of kRowKlMax and of kTop1MarginFlip; void if these are absent or
+  // 0.
+  uint64_t row_kl_max_row = 0;
+  uint64_t top1_flip_row = 0;
 
   std::optional<double> operator[](ElementMetric metric) const {
     return values[static_cast<int>(metric)];

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "daemon/compute/compatible_passes.h"
+#include "daemon/compute/logit_pass.h"
 #include "protos/compute/number/element.h"
 
 namespace msitd::compute {
@@ -447,6 +448,7 @@ std::vector<std::unique_ptr<ElementPass>> MakePasses(
   }
   if (asked(kTopKSet) && !IsComplex(golden)) {
     out.push_back(std::make_unique<TopKPass>(request));
+    if (request.row_count > 0) out.push_back(MakeLogitPass(request));
   }
   if (asked(kMsitSet)) out.push_back(MakeMsitPass(target, golden));
   if (asked(kMsprobeSet)) out.push_back(MakeMsprobePass(target, golden));

@@ -44,6 +44,8 @@ constexpr MetricInfo kTable[] = {
     {"bitwise_mismatch_count", false, "elements", kElement, kBitSet, false},
     {"argmax_agreement", true, "", kElement, kTopKSet, false, true},
     {"top_k_overlap", true, "", kElement, kTopKSet, false, true},
+    {"row_kl_max", false, "nats", kElement, kTopKSet, false, true},
+    {"top1_margin_flip", false, "", kElement, kTopKSet, false, true},
     {"msit_cosine", true, "", kElement, kMsitSet, false, true},
     {"msit_max_rel", false, "", kElement, kMsitSet, false},
     {"msit_mean_rel", false, "", kElement, kMsitSet, false},

@@ -74,6 +74,7 @@ TEST(StatisticsJudgeTest, MetricsOfManyElementsTellNothing) {
        {"cosine >= 0.999", "msit_cosine > 0.99", "kl < 0.005", "msit_kl < 1",
         "pearson > 0.9", "argmax_agreement == 1", "top_k_overlap >= 1",
         "msprobe_cosine >= 0.9 and kl < 1", "psnr_db >= 10",
+        "channel_nl2_max <= 0.1", "row_kl_max < 1", "top1_margin_flip == 0",
         "cosine >= 0.999 or max_abs <= 1e-3"}) {
     const StatisticsOutcome outcome =
         Under(predicate, "{\"max\": 5, \"min\": 0.02, \"mean\": 3.755}",
