@@ -3,6 +3,7 @@
 import shlex
 
 import numpy as np
+import pytest
 from chunk_bytes import INPUT, Chunk, Record
 from wire import write
 
@@ -120,6 +121,12 @@ def test_a_tampered_shard_is_found(daemon: Daemon) -> None:
     assert failed == {"l.up IO_OUTPUT", "l.down IO_OUTPUT"}
     # Column 3 of the second shard is column 9 of the whole.
     assert "largest difference at [2,9]" in rows["l.up IO_OUTPUT"]["reason"]
+    # Rows and channels are those of the whole as well.
+    metrics = rows["l.up IO_OUTPUT"]["metrics"]
+    got = {m["metric"]: float(m["value"]) for m in metrics}
+    row, channel = np.linalg.norm(HIDDEN[2]), np.linalg.norm(HIDDEN[:, 9])
+    assert got["row_nl2_max"] == pytest.approx(1 / row, rel=1e-5)
+    assert got["channel_nl2_max"] == pytest.approx(1 / channel, rel=1e-5)
     assert (
         "target replicated of ranks 0-1: rank 1 has other bytes than rank 0"
         in rows["l.down IO_OUTPUT"]["reason"]

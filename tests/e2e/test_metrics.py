@@ -127,6 +127,13 @@ def test_logits_agree_row_by_row(daemon: Daemon) -> None:
     top = [np.argsort(-x, 1)[:, :8] for x in (t, g)]
     shared = [len(set(a) & set(b)) / 8 for a, b in zip(*top, strict=True)]
     assert got["top_k_overlap"] == pytest.approx(np.mean(shared))
+    wide = [x.astype(np.float64) for x in (t, g)]
+    logs = [x - np.log(np.exp(x).sum(1, keepdims=True)) for x in wide]
+    divergences = (np.exp(logs[1]) * (logs[1] - logs[0])).sum(1)
+    assert got["row_kl_max"] == pytest.approx(divergences.max())
+    rows, chosen = np.arange(len(g)), t.argmax(1)
+    margins = (g.max(1) - g[rows, chosen]) / (g.max(1) - g.min(1))
+    assert got["top1_margin_flip"] == pytest.approx(margins.max())
     (needed, _) = daemon.ctl_json("compare", "get", "c-000001")["required_tolerances"]
     assert needed["metric"] == "argmax_agreement"
     assert needed["required"] == got["argmax_agreement"]
@@ -149,3 +156,88 @@ def test_presets_and_rules_of_the_command_line(daemon: Daemon) -> None:
     assert "did you mean torch?" in result.stderr
     result = daemon.ctl(*run, "--rule", "/layer(/: nl2 < 1", expect=2)
     assert "--rule '/layer(/: nl2 < 1': missing )" in result.stderr
+
+
+def spread(d: np.ndarray, g: np.ndarray, axis: int) -> tuple[float, int, float]:
+    """The worst nl2 along an axis, where it is, and the lower median."""
+    norms = np.linalg.norm(g, axis=axis)
+    floor = 2.0**-20 * np.linalg.norm(g) / math.sqrt(norms.size)
+    ratios = np.linalg.norm(d, axis=axis) / np.maximum(norms, floor)
+    median = np.sort(ratios)[(ratios.size - 1) // 2]
+    return ratios.max(), int(ratios.argmax()), median
+
+
+def rows_and_channels() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    rng = np.random.default_rng(11)
+    out = {}
+    for shape in ((64, 300), (3, 5, 128), (700, 8), (50, 1), (9, 5000)):
+        g = rng.standard_normal(shape).astype(np.float32)
+        t = g + rng.standard_normal(shape).astype(np.float32) * np.float32(0.01)
+        out[f"noise{shape}"] = (t, g)
+        padded = g.copy()
+        padded[-1] = 0
+        out[f"padded{shape}"] = (t, padded)
+        massive = g.copy()
+        massive[..., -1] = 1e4
+        wrong = massive.copy()
+        wrong[..., :-1] = 0
+        out[f"massive{shape}"] = (wrong, massive)
+    return out
+
+
+def test_rows_and_channels_agree_with_numpy(daemon: Daemon) -> None:
+    cases = rows_and_channels()
+    for side, run in enumerate(("t", "g")):
+        records = [
+            Record(op, pair[side].tobytes(), pair[side].shape, sequence=i)
+            for i, (op, pair) in enumerate(cases.items())
+        ]
+        write(daemon.channel(), run, [Chunk(run, records).pack()])
+    tolerance = "row_nl2_max <= 1e-9 and channel_nl2_max <= 1e-9"
+    daemon.ctl("compare", "run", "g", "t", "--tol", tolerance, expect=FAILED)
+    rows = daemon.ctl_json("compare", "rows", "c-000001")["rows"]
+    assert len(rows) == len(cases)
+    for row in rows:
+        got = {m["metric"]: float(m["value"]) for m in row["metrics"]}
+        t, g = (x.astype(np.float64) for x in cases[row["op"]])
+        flat = (-1, g.shape[-1])
+        d, g = (t - g).reshape(flat), g.reshape(flat)
+        for name, axis in (("row", 1), ("channel", 0)):
+            worst, place, median = spread(d, g, axis)
+            assert got[f"{name}_nl2_max"] == pytest.approx(worst, rel=1e-5)
+            assert got[f"{name}_nl2_p50"] == pytest.approx(median, rel=1e-5)
+            if worst <= 1e-9:
+                continue
+            assert f"worst {name} " in row["reason"]
+            if row["op"].startswith("noise") and t.ndim == 2:
+                assert f"worst {name} {place}: " in row["reason"]
+
+
+def test_rows_are_absent_of_one_row_and_of_samples(daemon: Daemon) -> None:
+    g = np.arange(1, 1 + 4 * 1000, dtype=np.float32)
+    arrays = {
+        "vector": (g * 2, g),
+        "matrix": ((g * 2).reshape(4, -1), g.reshape(4, -1)),
+    }
+    for side, run in enumerate(("t", "g")):
+        records = [
+            Record(op, pair[side].tobytes(), pair[side].shape, sequence=i)
+            for i, (op, pair) in enumerate(arrays.items())
+        ]
+        write(daemon.channel(), run, [Chunk(run, records).pack()])
+
+    def metrics(name: str, *flags: str) -> dict[str, dict[str, float]]:
+        daemon.ctl("compare", "run", "g", "t", *flags, expect=FAILED)
+        return {
+            row["op"]: {m["metric"]: float(m["value"]) for m in row["metrics"]}
+            for row in daemon.ctl_json("compare", "rows", name)["rows"]
+        }
+
+    whole = metrics("c-000001")
+    assert whole["vector"]["row_nl2_max"] == whole["vector"]["nl2"] == 1
+    assert "channel_nl2_max" not in whole["vector"]
+    assert whole["matrix"]["row_nl2_max"] == pytest.approx(1)
+    assert whole["matrix"]["channel_nl2_p50"] == pytest.approx(1)
+    sampled = metrics("c-000002", "--read", "samples")
+    for op in arrays:
+        assert not [name for name in sampled[op] if name.startswith(("row_", "chan"))]

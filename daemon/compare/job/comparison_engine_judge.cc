@@ -117,7 +117,9 @@ RowMetrics EqualMetrics(const TensorPair& pair,
                         const compute::ElementRequest& request) {
   const Summary& summary = pair.golden->summary;
   RowMetrics out = ToRowMetrics(
-      compute::MetricsOfEqual(summary.count, summary.finite_count()), summary);
+      compute::MetricsOfEqual(summary.count, summary.finite_count(),
+                              {request.row_count, request.row_elements}),
+      summary);
   AddElementMetrics(
       compute::ElementMetricsOfEqual(pair.golden->dtype, summary, request),
       out);
@@ -353,6 +355,8 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
       measurement->metrics, *pair.target, *pair.golden,
       is_sampled ? SampleStep(ElementCount(pair.golden->shape)) : 1);
   if (!where.empty()) reason += "; " + where;
+  reason += WorstPlaces(predicate, metrics, measurement->metrics,
+                        measurement->elements, pair.golden->shape);
   if (is_sampled) reason += "; " + SampleText(*pair.golden);
   difference_ = IntegersOf(measurement->metrics);
   Decide(v1::FAIL, std::move(reason), row);

@@ -138,6 +138,9 @@ PairPlan PairPlanner::Plan(const TensorPair& pair, const PairBasis& basis) {
                                              golden.dtype, basis.basis);
   compute::ElementRequest& request = out.verification.request;
   request.row_elements = golden.shape.empty() ? 1 : golden.shape.back();
+  const uint64_t count = ElementCount(golden.shape);
+  request.row_count =
+      request.row_elements == 0 ? 1 : count / request.row_elements;
   if (out.way == Way::kEqualHashes) return out;
   if (golden.has_bytes && pair.target->has_bytes) {
     out.way = WayWithBytes(pair, out.verification);
@@ -145,10 +148,10 @@ PairPlan PairPlanner::Plan(const TensorPair& pair, const PairBasis& basis) {
   } else {
     out.way = WayWithoutBytes(pair, out.verification.hash_decides);
   }
-  const uint64_t count = ElementCount(golden.shape);
   // Most rows of the tensor are not whole any more.
   if (out.is_sampled() && SampleStep(count) != 1) {
     request.row_elements = SampleCount(count);
+    request.row_count = 0;
   }
   return out;
 }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -84,6 +85,16 @@ ComparedTensorPtr Describe(const LogicalTensor& tensor, std::string_view run,
     out->set_hash(HashText(tensor.hash));
   }
   return out;
+}
+
+// True if `value` is above an upper bound of the predicate for its metric.
+bool FailsByBound(const predicate::Predicate& predicate, int metric,
+                  double value) {
+  const std::vector<predicate::Predicate::Bound> bounds = predicate.Bounds();
+  return std::any_of(bounds.begin(), bounds.end(), [&](const auto& bound) {
+    if (bound.name != metric || bound.at_least) return false;
+    return bound.is_strict ? value >= bound.number : value > bound.number;
+  });
 }
 
 // The position of element `index` of a row-major tensor.
@@ -208,6 +219,44 @@ std::string LargestDifference(const compute::PairMetrics& metrics,
     if (!rank.has_value()) continue;
     out += fmt::format(", in the shard of {} rank {}",
                        tensor == &target ? "target" : "golden", *rank);
+  }
+  return out;
+}
+
+std::string WorstPlaces(const predicate::Predicate& predicate,
+                        const RowMetrics& metrics,
+                        const compute::PairMetrics& pair,
+                        const compute::ElementMetrics& elements,
+                        std::span<const int64_t> shape) {
+  if (shape.empty()) return "";
+  const std::span<const int64_t> leading = shape.first(shape.size() - 1);
+  const auto row_text = [leading](uint64_t row) {
+    return leading.size() == 1 ? fmt::format("row {}", row)
+                               : "row " + PositionText(row, leading);
+  };
+  const auto at = [](compute::ElementMetric metric) {
+    return kFirstElementMetric + static_cast<int>(metric);
+  };
+  const struct {
+    int metric;
+    std::string place;
+  } entries[] = {
+      {static_cast<int>(compute::Metric::kRowNl2Max),
+       "worst " + row_text(pair.worst_row)},
+      {static_cast<int>(compute::Metric::kChannelNl2Max),
+       fmt::format("worst channel {}", pair.worst_channel)},
+      {at(compute::ElementMetric::kRowKlMax),
+       "largest KL in " + row_text(elements.row_kl_max_row)},
+      {at(compute::ElementMetric::kTop1MarginFlip),
+       "largest margin in " + row_text(elements.top1_flip_row)},
+  };
+  std::string out;
+  for (const auto& [metric, place] : entries) {
+    const std::optional<double> value = metrics[static_cast<size_t>(metric)];
+    // A single row has no place, and no channels.
+    if (leading.empty() || value.value_or(0) == 0) continue;
+    if (!FailsByBound(predicate, metric, *value)) continue;
+    out += fmt::format("; {}: {:.6g}", place, *value);
   }
   return out;
 }

@@ -8,6 +8,7 @@
 
 #include "daemon/compare/judge/row_metrics.h"
 #include "daemon/compare/match/tensor_group.h"
+#include "daemon/predicate/predicate.h"
 #include "msitd/v1/comparison_service.pb.h"
 
 // What a row says of its pair, apart from how it is judged.
@@ -25,6 +26,16 @@ void AddSummary(const Summary& summary, v1::ComparedTensor& out);
 std::string ShapeDifference(const LogicalTensor& target,
                             const LogicalTensor& golden,
                             std::string_view layout_hint);
+
+// Returns where the worst row and channel are, such as
+// `; worst channel 17: 1`, of the metrics that the predicate bounds and that
+// keep it from holding. Empty if there is none. `shape` is that of the golden
+// tensor.
+std::string WorstPlaces(const predicate::Predicate& predicate,
+                        const RowMetrics& metrics,
+                        const compute::PairMetrics& pair,
+                        const compute::ElementMetrics& elements,
+                        std::span<const int64_t> shape);
 
 // Returns the defined metrics in the wire format of a row. Overwrites the
 // metrics of `row`, which is there to be given again: its memory is reused.

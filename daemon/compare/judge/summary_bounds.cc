@@ -97,7 +97,12 @@ RowMetrics LeastMetrics(const Summary& target, const Summary& golden,
     Put((1 - kSumError) * max_abs / count, at(Metric::kMeanAbs));
     Put(distance, at(Metric::kL2Distance));
     Put(distance / std::sqrt(count), at(Metric::kRmse));
-    if (distance > 0) Put(distance / golden.l2_norm(), at(Metric::kNl2));
+    if (distance > 0) {
+      const double nl2 = distance / golden.l2_norm();
+      Put(nl2, at(Metric::kNl2));
+      // The worst row is no better than the whole.
+      Put(nl2, at(Metric::kRowNl2Max));
+    }
     if (golden.abs_max() > 0) {
       Put(max_abs / golden.abs_max(), at(Metric::kMaxRel));
     }

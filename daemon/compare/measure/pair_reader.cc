@@ -20,6 +20,10 @@ absl::Status NotEquallyMany(uint64_t targets, DType target_dtype,
                     DTypeName(golden_dtype));
 }
 
+compute::RowShape RowsOf(const compute::ElementRequest& request) {
+  return {request.row_count, request.row_elements};
+}
+
 absl::StatusOr<std::span<const std::byte>> ReadAhead(
     const storage::TensorInfo& tensor, std::string_view label,
     const PartsAhead& ahead, WorkObserver& observer) {
@@ -47,7 +51,8 @@ absl::StatusOr<PairMeasurement> PairReader::Measure(
     return NotEquallyMany(elements, targets->dtype(), goldens->element_count(),
                           goldens->dtype());
   }
-  compute::PairAccumulator accumulator(targets->dtype(), goldens->dtype());
+  compute::PairAccumulator accumulator(targets->dtype(), goldens->dtype(),
+                                       RowsOf(request));
   std::optional<compute::ElementAccumulator> element_accumulator;
   if (request.sets != 0) {
     element_accumulator.emplace(targets->dtype(), goldens->dtype(), request);
@@ -97,7 +102,8 @@ absl::StatusOr<PairMeasurement> PairReader::MeasureAhead(
     return NotEquallyMany(targets, target.dtype, goldens, golden.dtype);
   }
   PairMeasurement out;
-  compute::PairAccumulator accumulator(target.dtype, golden.dtype);
+  compute::PairAccumulator accumulator(target.dtype, golden.dtype,
+                                       RowsOf(request));
   accumulator.Update(target_bytes, golden_bytes);
   out.metrics = accumulator.Finish();
   if (request.sets != 0) {

@@ -21,6 +21,7 @@ namespace msitd::compare {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -119,6 +120,44 @@ TEST_F(ComparisonEngineTest, FailingRowSaysWhatWhereAndBothSides) {
   EXPECT_EQ(row.golden().max(), 6);
   EXPECT_EQ(row.golden().dtype(), v1::D_TYPE_FLOAT32);
   EXPECT_EQ(row.golden().shape_size(), 2);
+}
+
+class WorstPlacesTest : public ComparisonEngineTest {
+ protected:
+  // Twelve elements, of which one differs.
+  std::string ReasonOf(const std::string& predicate,
+                       const std::vector<int64_t>& shape) {
+    plan_.policy = *Policy::Create(std::vector<PolicyRule>{{"*", predicate}});
+    RecordedTensor golden = Floats("layer", std::vector<float>(12, 1));
+    RecordedTensor target =
+        Floats("layer", {1, 1, 1, 1, 1, 1, 1, 2, 1, 1, 1, 1});
+    golden.shape = target.shape = shape;
+    return RowOf(target, golden).reason();
+  }
+};
+
+TEST_F(WorstPlacesTest, AFailingRowNamesItsWorstRowAndChannel) {
+  const std::string reason =
+      ReasonOf("row_nl2_max <= 0.1 and channel_nl2_max <= 0.1", {4, 3});
+  EXPECT_THAT(reason, StartsWith("row_nl2_max = 0.57735"));
+  EXPECT_THAT(reason,
+              HasSubstr("; worst row 2: 0.57735; worst channel 1: 0.5"));
+}
+
+TEST_F(WorstPlacesTest, SeveralLeadingDimensionsGiveThePositionOfTheRow) {
+  EXPECT_THAT(ReasonOf("row_nl2_max <= 0.1", {2, 2, 3}),
+              HasSubstr("; worst row [1,0]: 0.57735"));
+}
+
+TEST_F(WorstPlacesTest, OnlyWhatFailsIsNamed) {
+  const std::string reason =
+      ReasonOf("row_nl2_max <= 0.6 and channel_nl2_max <= 0.1", {4, 3});
+  EXPECT_THAT(reason, HasSubstr("; worst channel 1: 0.5"));
+  EXPECT_THAT(reason, Not(HasSubstr("worst row")));
+}
+
+TEST_F(WorstPlacesTest, AMetricThatNoPredicateNamesIsNot) {
+  EXPECT_THAT(ReasonOf("max_abs <= 0.1", {4, 3}), Not(HasSubstr("worst")));
 }
 
 TEST_F(ComparisonEngineTest, ShapesThatDifferFailWithoutBeingRead) {
