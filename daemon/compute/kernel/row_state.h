@@ -26,7 +26,7 @@
 namespace msitd::compute {
 
 inline constexpr size_t kRowChunk = 1024;
-inline constexpr uint32_t kFloatRows = 32;
+inline constexpr uint32_t kFloatRows = 64;
 
 // Begins at a cache line, which vectors in it then do not cross.
 template <typename T>
