@@ -16,6 +16,7 @@
 // clang-format off
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "protos/compute/kernel/fold-inl.h"
 #include "protos/compute/kernel/loaders-inl.h"
 #include "daemon/compute/kernel/decode-inl.h"
 // clang-format on
@@ -40,13 +41,15 @@ struct ChannelSums {
 
 // The total of the lanes, in the order of LaneSum.
 template <typename T>
-HWY_INLINE double TotalOfLanes(const T* lane) {
-  const auto folded = [lane](size_t j) {
-    return static_cast<double>(lane[j] + lane[j + kFoldLanes]);
-  };
-  const double even = (folded(0) + folded(4)) + (folded(2) + folded(6));
-  const double odd = (folded(1) + folded(5)) + (folded(3) + folded(7));
-  return even + odd;
+HWY_INLINE double TotalOfLanes(const T* lanes) {
+  constexpr size_t kHalf = kFoldLanes / 2;
+  const hn::CappedTag<double, kHalf> d64;
+  alignas(64) double sums[kHalf];
+  for (size_t j = 0; j < kHalf; j += hn::MaxLanes(d64)) {
+    hn::Store(hn::Add(FoldAt(d64, lanes, j), FoldAt(d64, lanes, j + kHalf)),
+              d64, sums + j);
+  }
+  return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
 
 // Adds the elements behind the last whole round of the virtual lanes.
