@@ -8,11 +8,13 @@
 
 #include "storage/check/store_check.h"
 #include "storage/rebuild/index_rebuild.h"
+#include "tests/support/fault_env.h"
 #include "tests/unit/storage/store_fixture.h"
 
 namespace msitd::storage {
 namespace {
 
+using msitd::testing::FaultEnv;
 using ::testing::HasSubstr;
 
 namespace fs = std::filesystem;
@@ -182,6 +184,29 @@ TEST_F(WholeIndexTest, AcknowledgedFramesAfterTheNewestSegmentAreRefused) {
   Drop();
   fs::resize_file(Log(), 0);
   ExpectRefused();
+}
+
+// The start waits for a segment before it, or says itself what cannot be read.
+TEST_F(WholeIndexTest, SegmentThatCannotBeReadIsPassedOver) {
+  Fill();
+  const auto check = [this](uint64_t failing) {
+    const auto opened =
+        ChunkIndex::Open({.directory = index(), .read_only = true});
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    const auto files =
+        ListSegments(Env::Posix(), options_.directory + "/segments");
+    EXPECT_EQ(files->size(), 2u);
+    FaultEnv env(Env::Posix());
+    env.FailAt(failing, absl::UnavailableError("Input/output error"), false);
+    return CheckIndexIsWhole(**opened, env, *files);
+  };
+  // Opens each segment, then reads it.
+  for (uint64_t failing = 1; failing <= 4; ++failing) {
+    EXPECT_TRUE(check(failing).ok()) << failing;
+  }
+  fs::resize_file(Log(), 0);
+  EXPECT_TRUE(absl::IsDataLoss(check(1)));
+  EXPECT_TRUE(check(2).ok());
 }
 
 // The segment is durable before the index names it.
