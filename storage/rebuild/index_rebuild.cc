@@ -171,18 +171,43 @@ class IndexRebuild {
     }
     MSITD_ASSIGN_OR_RETURN(report_.old_entries,
                            TakeOldEntries(*old_, runs_, files_, *index));
+    MSITD_RETURN_IF_ERROR(PassLostFrames(replay, *index));
     MSITD_RETURN_IF_ERROR(index->db().Flush());
-    MSITD_RETURN_IF_ERROR(index->SetNewest(NewestOf(replay.reached())));
+    MSITD_RETURN_IF_ERROR(index->SetNewest(NewestOf(replay)));
     return index;
+  }
+
+  // A start would wait for frames that the header of a later segment knows of,
+  // although there is no file that has them.
+  static absl::Status PassLostFrames(const LogReplay& replay,
+                                     ChunkIndex& index) {
+    if (replay.known_ends().empty()) return absl::OkStatus();
+    const auto& [number, end] = *replay.known_ends().rbegin();
+    LogPosition position = replay.reached();
+    if (std::pair(number, end) <=
+        std::pair(position.segment_id, position.offset)) {
+      return absl::OkStatus();
+    }
+    position.segment_id = number;
+    position.offset = end;
+    return index.Advance(position);
   }
 
   // Numbers of segments that are lost are not used again, because their files
   // may be found later.
-  NewestSegment NewestOf(const LogPosition& reached) {
+  NewestSegment NewestOf(const LogReplay& replay) {
     NewestSegment newest;
     const auto old = old_->Get(Table::kMeta, "newest_segment");
     if (old.has_value()) DecodeNewestSegment(*old, newest);
-    newest.segment_id = std::max(newest.segment_id, reached.segment_id);
+    newest.segment_id =
+        std::max(newest.segment_id, replay.reached().segment_id);
+    for (const auto& [number, end] : replay.known_ends()) {
+      newest.segment_id = std::max(newest.segment_id, number);
+    }
+    for (const SegmentFile& file : files_) {
+      if (file.IsForeignTo(store_id_)) continue;
+      newest.segment_id = std::max(newest.segment_id, ToNumber(file.id));
+    }
     newest.is_indexed = true;
     return newest;
   }

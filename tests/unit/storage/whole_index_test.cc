@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -171,6 +172,53 @@ TEST_F(WholeIndexTest, IndexWithoutItsNewestTableIsRefused) {
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("msitd-inspect rebuild --data-dir"));
+}
+
+class RebuiltWithoutNewestTest : public WholeIndexTest {
+ protected:
+  // The index is gone, and so is what `lose` does to the last segment with
+  // frames. A segment without frames knows how long that was.
+  void Run(const std::function<void(const fs::path&)>& lose) {
+    OpenWithRun("r");
+    const TestTensor first = MakeTensor("r", 0, "op", 512);
+    ASSERT_TRUE(Append({first}).ok());
+    Open();
+    ASSERT_TRUE(Append({MakeTensor("r", 1, "op", 512)}).ok());
+    Open();
+    ASSERT_TRUE(store_->log().Probe().ok());
+    Drop();
+    ASSERT_EQ(fs::file_size(SegmentPath(3)), 4096u);
+    lose(SegmentPath(2));
+    fs::remove_all(index());
+    ASSERT_TRUE(absl::IsDataLoss(TryOpen()));
+    RebuildAndRead({first});
+    const TestTensor next = MakeTensor("r", 2, "op", 512);
+    ASSERT_TRUE(Append(TestChunks(kStream + 1, 0, {next})).ok());
+    ExpectStored(next);
+    Open();
+    ExpectStored(next);
+    EXPECT_FALSE(fs::exists(SegmentPath(3)));
+    EXPECT_TRUE(fs::exists(SegmentPath(4)));
+    ASSERT_TRUE(store_->Close().ok());
+    Drop();
+    RebuildAndRead({first, next});
+  }
+};
+
+TEST_F(RebuiltWithoutNewestTest, SegmentOfZeros) {
+  Run([](const fs::path& path) {
+    const uint64_t size = fs::file_size(path);
+    fs::resize_file(path, 0);
+    fs::resize_file(path, size);
+  });
+}
+
+TEST_F(RebuiltWithoutNewestTest, SegmentThatWasCut) {
+  Run([](const fs::path& path) { fs::resize_file(path, 4096); });
+}
+
+TEST_F(RebuiltWithoutNewestTest, SegmentThatIsGone) {
+  Run([](const fs::path& path) { fs::remove(path); });
 }
 
 // No run is lost, but what was durable beside the frames may be.
