@@ -34,27 +34,6 @@ absl::Status CheckNoSegments(Env& env, const std::string& directory) {
   return absl::OkStatus();
 }
 
-// Refuses an index that is not as it was left: one that RocksDB would take for
-// a new one, and one that has lost entries. It is read only, because RocksDB
-// removes files that such an index does not know once it opens it for writing,
-// and a rebuild may need them.
-absl::Status CheckIndex(Env& env, const std::string& index,
-                        const std::string& segments) {
-  MSITD_ASSIGN_OR_RETURN(const std::vector<std::string> names, env.List(index));
-  if (std::find(names.begin(), names.end(), "CURRENT") == names.end()) {
-    return CheckNoSegments(env, segments);
-  }
-  const absl::StatusOr<std::unique_ptr<ChunkIndex>> opened =
-      ChunkIndex::Open({.directory = index, .read_only = true});
-  // Opening it for writing says what is wrong, or completes an index that a
-  // crash left half made.
-  if (!opened.ok()) return absl::OkStatus();
-  if ((*opened)->store_id() == 0) return CheckNoSegments(env, segments);
-  MSITD_ASSIGN_OR_RETURN(const std::vector<SegmentFile> files,
-                         ListSegments(env, segments));
-  return CheckIndexIsWhole(**opened, env, files);
-}
-
 // Adds what to do about a damaged index.
 absl::Status WithRemedy(const absl::Status& status,
                         const std::string& directory) {
@@ -80,6 +59,26 @@ std::string IndexDirectory(const std::string& directory) {
   return directory + "/index";
 }
 
+// RocksDB removes files that an index which is not as it was left does not know
+// once it opens that for writing, and a rebuild may need them.
+absl::Status CheckIndex(const StoreOptions& options, Env& env) {
+  const std::string index = IndexDirectory(options.directory);
+  const std::string segments = SegmentDirectory(options.directory);
+  MSITD_ASSIGN_OR_RETURN(const std::vector<std::string> names, env.List(index));
+  if (std::find(names.begin(), names.end(), "CURRENT") == names.end()) {
+    return CheckNoSegments(env, segments);
+  }
+  const absl::StatusOr<std::unique_ptr<ChunkIndex>> opened =
+      ChunkIndex::Open({.directory = index, .read_only = true});
+  // Opening it for writing says what is wrong, or completes an index that a
+  // crash left half made.
+  if (!opened.ok()) return absl::OkStatus();
+  if ((*opened)->store_id() == 0) return CheckNoSegments(env, segments);
+  MSITD_ASSIGN_OR_RETURN(const std::vector<SegmentFile> files,
+                         ListSegments(env, segments));
+  return CheckIndexIsWhole(**opened, env, files);
+}
+
 absl::StatusOr<std::unique_ptr<Store>> Store::Open(const StoreOptions& options,
                                                    Env& env) {
   const auto open = [&]() -> absl::StatusOr<std::unique_ptr<Store>> {
@@ -92,8 +91,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(const StoreOptions& options,
     MSITD_RETURN_IF_ERROR(env.CreateDirectory(segments));
     MSITD_RETURN_IF_ERROR(
         env.CreateDirectory(IndexDirectory(options.directory)));
-    MSITD_RETURN_IF_ERROR(
-        CheckIndex(env, IndexDirectory(options.directory), segments));
+    MSITD_RETURN_IF_ERROR(CheckIndex(options, env));
     std::unique_ptr<Ballast> ballast = MakeBallast(options, env);
     MSITD_ASSIGN_OR_RETURN(std::unique_ptr<ChunkIndex> index,
                            OpenIndex(options, env, *ballast, /*creates=*/true));

@@ -44,6 +44,11 @@ namespace msitd::storage {
 std::string SegmentDirectory(const std::string& directory);
 std::string IndexDirectory(const std::string& directory);
 
+// Refuses an index that is not as it was left: DATA_LOSS if RocksDB would take
+// it for a new one, or if it has lost entries. Nobody may have it open; nothing
+// is written.
+absl::Status CheckIndex(const StoreOptions& options, Env& env);
+
 // Opens the index of a store whose directories exist. With `creates`, makes an
 // index that does not exist.
 absl::StatusOr<std::unique_ptr<ChunkIndex>> OpenIndex(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -38,7 +39,10 @@ absl::Status StoreImpl::ReopenLostIndex() {
     return absl::OkStatus();
   }
   EndSegment();
-  const auto open = [&] {
+  const auto open = [&]() -> absl::StatusOr<std::unique_ptr<ChunkIndex>> {
+    // The replay would take the position past the frames that show what the
+    // index has lost.
+    MSITD_RETURN_IF_ERROR(CheckIndex(options_, env_));
     return OpenIndex(options_, env_, *ballast_, /*creates=*/false);
   };
   const auto finish = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_,

@@ -174,6 +174,31 @@ TEST_F(WholeIndexTest, IndexWithoutItsNewestTableIsRefused) {
               HasSubstr("msitd-inspect rebuild --data-dir"));
 }
 
+// The process goes on, and opens the index anew by itself.
+TEST_F(WholeIndexTest, IndexThatLostItsLogIsNotOpenedAnew) {
+  const std::vector<TestTensor> tensors = Fill();
+  FaultEnv env(Env::Posix());
+  ASSERT_TRUE(TryOpen(env).ok());
+  ASSERT_TRUE(store_->runs().CreateRun({"fourth", 0, {}}).ok());
+  const TestTensor last = MakeTensor("fourth", 0, "op", 512, 9);
+  ASSERT_TRUE(Append({last}).ok());
+  env.CountIndex();
+  env.FailAt(1, absl::UnavailableError("too many open files"), true);
+  EXPECT_FALSE(store_->runs().CreateRun({"more", 0, {}}).ok());
+  for (int i = 0; i < 6; ++i) EXPECT_FALSE(store_->log().Probe().ok());
+  fs::resize_file(Log(), 0);
+  env.StopFailing();
+  for (int i = 0; i < 3; ++i) {
+    const absl::Status status = store_->log().Probe();
+    EXPECT_EQ(Reason(status), "STORAGE_FAILED") << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("lost its last"));
+    EXPECT_FALSE(store_->runs().CreateRun({"more", 0, {}}).ok());
+  }
+  ExpectRefused();
+  RebuildAndRead(tensors);
+  ExpectStored(last);
+}
+
 class RebuiltWithoutNewestTest : public WholeIndexTest {
  protected:
   // The index is gone, and so is what `lose` does to the last segment with
