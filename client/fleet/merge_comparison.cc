@@ -164,6 +164,7 @@ bool RemoveOrder(const std::vector<const v1::Comparison*>& parts,
   *out.add_makers() = (*part)->makers(0);
   *out.mutable_makers(0)->mutable_row() = out.first_divergence();
   out.clear_first_origin();
+  out.clear_first_inequality();
   auto& rows = *out.mutable_concurrent_divergences();
   rows.erase(std::remove_if(rows.begin(), rows.end(),
                             [&out](const v1::ComparisonRow& row) {

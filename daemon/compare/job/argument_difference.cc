@@ -3,12 +3,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+#include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "protos/base/record_kind.h"
 #include "protos/base/selector.h"
+#include "protos/base/utf8.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {
@@ -17,10 +24,56 @@ namespace {
 // Values by argument.
 using Arguments = std::map<std::string, std::string>;
 
-bool MayDiffer(const storage::TensorInfo& value) {
-  return value.kind == RecordKind::kNone ||
-         (value.kind == RecordKind::kOther &&
-          value.value.find("device(") != std::string::npos);
+// True for what may be another one on another machine.
+bool IsOfMachine(std::string_view value) {
+  static constexpr std::string_view kDevices[] = {"cpu", "cuda", "npu",  "xpu",
+                                                  "hpu", "mps",  "meta", "xla"};
+  if (value.find("device(") != std::string_view::npos ||
+      value.find("ProcessGroup") != std::string_view::npos) {
+    return true;
+  }
+  const std::string_view kind = value.substr(0, value.find(':'));
+  return std::find(std::begin(kDevices), std::end(kDevices), kind) !=
+         std::end(kDevices);
+}
+
+std::optional<double> NumberOf(const std::string& text) {
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return number;
+}
+
+bool AreEqual(const std::string& a, const std::string& b) {
+  if (a == b) return true;
+  const std::optional<double> number = NumberOf(a);
+  return number.has_value() && number == NumberOf(b);
+}
+
+// True if an argument that is not given may well be this.
+bool MayBeDefault(const std::string& value) {
+  return value.empty() || value == "False" || NumberOf(value) == 0.0;
+}
+
+// A position is a number, a keyword is not.
+bool IsKeyword(const std::string& argument) {
+  return argument.find_first_not_of("0123456789.") != std::string::npos;
+}
+
+// The first bytes of a value, whole characters, without control characters.
+std::string Shown(const std::string& value) {
+  size_t length = std::min(value.size(), kArgumentTextMax);
+  while (length > 0 && length < value.size() &&
+         (static_cast<unsigned char>(value[length]) & 0xC0) == 0x80) {
+    --length;
+  }
+  std::string out = value.substr(0, length);
+  for (char& c : out) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
+  }
+  if (!IsValidUtf8(out)) return "?";
+  return length < value.size() ? out + "..." : out;
 }
 
 absl::StatusOr<Arguments> ArgumentsOf(storage::RunReader& run,
@@ -44,48 +97,62 @@ absl::StatusOr<Arguments> ArgumentsOf(storage::RunReader& run,
     MSITD_ASSIGN_OR_RETURN(const bool more, scan->Next(value, stop));
     if (!more) return out;
     if (value.key.op != call.op || value.key.call != call.call ||
-        MayDiffer(value)) {
+        value.kind == RecordKind::kNone || IsOfMachine(value.value)) {
       continue;
     }
-    out[value.key.index] = value.value.substr(0, kArgumentTextMax);
+    out[value.key.index] = value.value;
   }
 }
 
 }  // namespace
 
-absl::StatusOr<std::string> ArgumentDifference(storage::RunReader& golden_run,
-                                               const TensorKey& golden,
-                                               storage::RunReader& target_run,
-                                               const TensorKey& target,
-                                               storage::StopCheck stop) {
+absl::StatusOr<ArgumentDifferences> FindArgumentDifferences(
+    storage::RunReader& golden_run, const TensorKey& golden,
+    storage::RunReader& target_run, const TensorKey& target,
+    storage::StopCheck stop) {
   MSITD_ASSIGN_OR_RETURN(const Arguments golden_arguments,
                          ArgumentsOf(golden_run, golden, stop));
   MSITD_ASSIGN_OR_RETURN(const Arguments target_arguments,
                          ArgumentsOf(target_run, target, stop));
-  std::vector<std::string> differences;
+  ArgumentDifferences out;
+  std::vector<std::string> texts;
+  bool only_golden = false;
+  bool only_target = false;
+  bool are_named = true;
+  const auto take_alone = [&](const std::string& name, const std::string& value,
+                              bool& only) {
+    only = true;
+    are_named = are_named && IsKeyword(name) && !MayBeDefault(value);
+  };
   for (const auto& [name, value] : golden_arguments) {
     const auto there = target_arguments.find(name);
     if (there == target_arguments.end()) {
-      differences.push_back(
-          fmt::format("{}: golden {}, not given by the target", name, value));
-    } else if (there->second != value) {
-      differences.push_back(
-          fmt::format("{}: target {}, golden {}", name, there->second, value));
+      take_alone(name, value, only_golden);
+      texts.push_back(fmt::format("{}: golden {}, not given by the target",
+                                  Shown(name), Shown(value)));
+    } else if (!AreEqual(there->second, value)) {
+      out.is_certain = true;
+      texts.push_back(fmt::format("{}: target {}, golden {}", Shown(name),
+                                  Shown(there->second), Shown(value)));
     }
   }
   for (const auto& [name, value] : target_arguments) {
     if (golden_arguments.contains(name)) continue;
-    differences.push_back(
-        fmt::format("{}: target {}, not given by golden", name, value));
+    take_alone(name, value, only_target);
+    texts.push_back(fmt::format("{}: target {}, not given by golden",
+                                Shown(name), Shown(value)));
   }
-  const size_t count = differences.size();
+  // One may give by position what the other gives by name.
+  if (only_golden != only_target && are_named) out.is_certain = true;
+  const size_t count = texts.size();
+  if (count == 0) return out;
   if (count > kArgumentsNamedMax) {
-    differences.resize(kArgumentsNamedMax);
-    differences.push_back("...");
+    texts.resize(kArgumentsNamedMax);
+    texts.emplace_back("...");
   }
-  if (count == 0) return "";
-  return fmt::format("other argument{}: {}", count == 1 ? "" : "s",
-                     fmt::join(differences, ", "));
+  out.text = fmt::format("other argument{}: {}", count == 1 ? "" : "s",
+                         fmt::join(texts, ", "));
+  return out;
 }
 
 }  // namespace msitd::compare

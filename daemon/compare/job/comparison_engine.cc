@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/compare/job/coarsest_type.h"
+#include "daemon/compare/job/coarsest_difference.h"
 #include "daemon/compare/job/not_recorded.h"
 #include "daemon/compare/job/run_identity.h"
 #include "daemon/compare/judge/row_builder.h"
@@ -36,11 +36,13 @@ bool TakesValues(const Selector& selector) {
 
 namespace {
 
+// A sample proves nothing of the elements between, and hashes have said that
+// some of these differ.
 bool HasEqualValues(const v1::ComparisonRow& row, const RowMetrics& metrics) {
   constexpr auto kMismatches =
       static_cast<size_t>(compute::Metric::kMismatchCount);
-  return row.bitwise_equal() || metrics[kMismatches] == 0.0 ||
-         (row.verdict() == v1::PASS && !metrics[kMismatches].has_value());
+  return row.bitwise_equal() || (row.verdict() == v1::PASS && !row.sampled() &&
+                                 metrics[kMismatches].value_or(0) == 0);
 }
 
 }  // namespace
@@ -124,7 +126,12 @@ absl::Status ComparisonEngine::Run() {
   observer_.OnRanks(absent_->golden().ranks(), absent_->target().ranks());
   MSITD_RETURN_IF_ERROR(FindLosses(matcher));
   ranks_ = {matcher.golden_ranks(), matcher.target_ranks()};
-  if (ranks_.golden.count == ranks_.target.count) origins_.SetShapesCount();
+  // Of a run that may still grow, more ranks may come.
+  const bool are_final = !plan_.follow ||
+                         (golden_mark_.sealed && target_mark_.sealed) ||
+                         (ranks_.golden.is_final && ranks_.target.is_final);
+  origins_.SetShapesCount(are_final &&
+                          ranks_.golden.count == ranks_.target.count);
   measurer_.emplace(*target_, *golden_, observer_,
                     [this](const PairTask& task, const PairAhead& ahead,
                            PairReader& reader, WorkObserver& reads) {
@@ -210,20 +217,21 @@ DType ComparisonEngine::PastTypeOf(const TensorGroup& group) {
     return observer_.is_over() ? absl::CancelledError("cancelled")
                                : absl::OkStatus();
   };
-  for (const auto& [run, tensors] : {std::pair(golden_.get(), &group.golden),
-                                     std::pair(target_.get(), &group.target)}) {
-    if (tensors->empty()) continue;
-    const DType type = CoarsestType(*run, tensors->front().key.rank, stop);
-    coarsest = Coarser(coarsest, type);
-  }
+  if (group.golden.empty() || group.target.empty()) return coarsest;
+  coarsest = CoarsestDifference({golden_.get(), group.golden.front().key.rank},
+                                {target_.get(), group.target.front().key.rank},
+                                group.token, stop);
   return coarsest;
 }
 
 std::vector<PairBasis> ComparisonEngine::BasesOf(const TensorGroup& group) {
   // Without an order it is not known what was computed from what.
-  if (!has_order_) return {};
-  if (group.token == 0) return FindBases(group.pairs);
-  return FindBases(group.pairs, [&] { return PastTypeOf(group); });
+  if (!has_order_ || group.window > 0 || !group.is_last_window) return {};
+  const bool is_whole = !partial_.contains({group.token, group.rank}) &&
+                        plan_.selector.op_patterns.empty() &&
+                        plan_.selector.ios.empty();
+  if (group.token == 0) return FindBases(group.pairs, is_whole);
+  return FindBases(group.pairs, is_whole, [&] { return PastTypeOf(group); });
 }
 
 void ComparisonEngine::Plan(const TensorGroup& group) {
@@ -235,10 +243,12 @@ void ComparisonEngine::Plan(const TensorGroup& group) {
   const std::vector<PairBasis> bases = BasesOf(group);
   for (size_t i = 0; i < group.pairs.size(); ++i) {
     const TensorPair& pair = group.pairs[i];
-    const bool is_later = is_partial && !MayComeEarly(pair);
-    const PairPlan& plan = plans.emplace_back(
-        is_later ? PairPlan()
-                 : planner.Plan(pair, bases.empty() ? PairBasis() : bases[i]));
+    const PairBasis basis = bases.empty() ? PairBasis() : bases[i];
+    // What is still to come may show that it was computed from something else.
+    const bool is_later =
+        is_partial && (!MayComeEarly(pair) || basis != PairBasis());
+    const PairPlan& plan =
+        plans.emplace_back(is_later ? PairPlan() : planner.Plan(pair, basis));
     if (!plan.is_measured()) continue;
     tasks.push_back({&pair, plan.verification.request, plan.is_sampled()});
   }
@@ -330,7 +340,12 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group,
                     group.too_large_run, kGroupTensorsMax));
     return EmitRow(RowMetrics(), nullptr, row);
   }
-  origins_.StartGroup(group.pairs);
+  const auto lacks = [](const RunLosses& losses) {
+    return losses != RunLosses();
+  };
+  origins_.StartGroup(group.pairs,
+                      partial_.contains({group.token, group.rank}) ||
+                          lacks(golden_losses_) || lacks(target_losses_));
   const absl::Status status = ComparePairs(group, plans);
   if (required_tolerances_.changed()) {
     observer_.OnRequiredTolerances(required_tolerances_);

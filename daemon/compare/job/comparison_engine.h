@@ -176,7 +176,7 @@ class ComparisonEngine {
   // Adds the numbers of the watches that hold.
   void Watch(const RowMetrics& metrics, v1::ComparisonRow& row) const;
   std::vector<PairBasis> BasesOf(const TensorGroup& group);
-  // The coarsest type of the first records of the rank, of both runs.
+  // See PastType.
   DType PastTypeOf(const TensorGroup& group);
   // Plans the pairs of a group and has those measured that must be, in their
   // order. Called on the thread that loaded it.
@@ -207,6 +207,9 @@ class ComparisonEngine {
   // Fails the row if shards that should be copies are not, whatever the first
   // of them is worth, and whether or not there is a counterpart.
   static void JudgeCopies(const TensorPair& pair, v1::ComparisonRow& row);
+  // True if the default policy takes a measured pair for equal masks.
+  static bool IsEqualMask(const TensorPair& pair, const PairPlan& plan,
+                          const RowMetrics& metrics);
   // Says by which type a pair was judged, where that is not its own.
   static void AddBasis(const TensorGroup& group, const PairBasis& basis,
                        v1::ComparisonRow& row);

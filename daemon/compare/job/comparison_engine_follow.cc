@@ -119,6 +119,8 @@ absl::Status ComparisonEngine::PassOver(const TensorPair& pair,
       metrics = ToRowMetrics(
           measurement->metrics,
           measurement->golden_summary.value_or(pair.golden->summary));
+      // As Measure does.
+      if (IsEqualMask(pair, plan, metrics)) metrics = RowMetrics();
     }
   }
   DescribePair(pair, plan_.golden_run, plan_.target_run, row_);

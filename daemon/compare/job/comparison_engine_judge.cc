@@ -88,13 +88,6 @@ RowMetrics Largest(const RowMetrics& a, const RowMetrics& b) {
   return out;
 }
 
-bool IsEqualMask(const TensorPair& pair, const RowMetrics& metrics) {
-  const std::optional<double> mismatches =
-      metrics[static_cast<size_t>(compute::Metric::kMismatchCount)];
-  return mismatches.has_value() &&
-         AreEqualMasks(pair, static_cast<uint64_t>(*mismatches));
-}
-
 // Equal masks are equal tensors, as far as anything made of them goes.
 void DecideMask(const TensorPair& pair, v1::ComparisonRow& row,
                 RowMetrics& metrics) {
@@ -127,6 +120,15 @@ RowMetrics EqualMetrics(const TensorPair& pair,
 }
 
 }  // namespace
+
+bool ComparisonEngine::IsEqualMask(const TensorPair& pair, const PairPlan& plan,
+                                   const RowMetrics& metrics) {
+  const std::optional<double> mismatches =
+      metrics[static_cast<size_t>(compute::Metric::kMismatchCount)];
+  return plan.verification.is_default && !plan.is_sampled() &&
+         mismatches.has_value() &&
+         AreEqualMasks(pair, static_cast<uint64_t>(*mismatches));
+}
 
 void ComparisonEngine::Judge(const TensorPair& pair, const PairPlan& plan,
                              v1::ComparisonRow& row, RowMetrics& metrics) {
@@ -321,7 +323,7 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
       ToRowMetrics(measurement->metrics,
                    measurement->golden_summary.value_or(pair.golden->summary));
   AddElementMetrics(measurement->elements, metrics);
-  if (verification.is_default && !is_sampled && IsEqualMask(pair, metrics)) {
+  if (IsEqualMask(pair, plan, metrics)) {
     DecideMask(pair, row, metrics);
     return absl::OkStatus();
   }

@@ -85,17 +85,19 @@ void ComparisonEngine::BlameArguments(const TensorGroup& group,
                                       v1::Maker& maker) {
   if (found.call_pair < 0) return;
   const TensorPair& call = group.pairs[static_cast<size_t>(found.call_pair)];
-  const absl::StatusOr<std::string> difference =
-      ArgumentDifference(*golden_, call.golden->key, *target_, call.target->key,
-                         [this] { return observer_.Check(); });
+  const absl::StatusOr<ArgumentDifferences> difference =
+      FindArgumentDifferences(*golden_, call.golden->key, *target_,
+                              call.target->key,
+                              [this] { return observer_.Check(); });
   std::string note = difference.ok()
-                         ? *difference
+                         ? difference->text
                          : "its arguments could not be read: " +
                                std::string(Message(difference.status()));
   if (note.empty()) return;
   if (!maker.note().empty()) note += "; " + maker.note();
   // Code of the op may as well have gone wrong by itself.
-  if (difference.ok() && maker.kind() == v1::Maker::OP) {
+  if (difference.ok() && difference->is_certain &&
+      maker.kind() == v1::Maker::OP) {
     v1::Maker caller = found.caller;
     caller.set_input_error(maker.input_error());
     caller.set_output_error(maker.output_error());

@@ -2,13 +2,33 @@
 #include "daemon/compare/judge/equal_masks.h"
 
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "protos/base/dtype.h"
 #include "protos/base/record_kind.h"
+#include "protos/base/tensor_key.h"
 
 namespace msitd::compare {
 namespace {
+
+bool IsClosing(double value) {
+  if (std::isinf(value)) return value < 0;
+  // The least values of float32 and bfloat16, and of float16 as bfloat16 has
+  // it.
+  const double magnitude = -value;
+  const auto is_nearly = [magnitude](double other) {
+    return std::fabs(magnitude - other) <= other * 0x1p-8;
+  };
+  if (is_nearly(65504) || is_nearly(0x1p128) ||
+      magnitude == -std::numeric_limits<double>::lowest()) {
+    return true;
+  }
+  for (double power = 1e4; power < 1e39; power *= 10) {
+    if (is_nearly(power)) return true;
+  }
+  return false;
+}
 
 // A tensor of two values, of which one is 0.
 struct MaskSide {
@@ -20,30 +40,31 @@ struct MaskSide {
 
 std::optional<MaskSide> MaskSideOf(const LogicalTensor& tensor) {
   const Summary& summary = tensor.summary;
-  if (tensor.kind != RecordKind::kTensor || !tensor.knows_summary ||
-      summary.nan_count > 0 || summary.positive_infinity_count > 0 ||
-      summary.count == 0) {
+  const bool is_of_op =
+      tensor.key.io == Io::kInput || tensor.key.io == Io::kOutput;
+  if (!is_of_op || tensor.kind != RecordKind::kTensor ||
+      !tensor.knows_summary || summary.nan_count > 0 ||
+      summary.positive_infinity_count > 0 || summary.count == 0) {
     return std::nullopt;
   }
   MaskSide out = {tensor.dtype == DType::kBool, summary.count,
                   summary.zero_count, summary.min};
   if (out.is_bool) return out;
+  const uint64_t closed = summary.count - summary.zero_count;
   if (!IsFloatingPoint(tensor.dtype) || summary.max != 0 ||
-      summary.min > kClosedMax) {
+      !IsClosing(summary.min) || closed > kClosedPlacesMax) {
     return std::nullopt;
   }
   // The largest magnitude is that of the minimum. So the others have it as well
   // if their magnitudes add up to as many times that.
-  const uint64_t closed = summary.count - summary.zero_count;
   if (summary.negative_infinity_count > 0) {
     return summary.negative_infinity_count == closed ? std::optional(out)
                                                      : std::nullopt;
   }
   const double all = static_cast<double>(closed) * std::fabs(summary.min);
-  // The sum is rounded once for each element at most.
-  const double rounding = static_cast<double>(closed) * 0x1p-52;
-  return std::fabs(summary.l1 - all) <= rounding * all ? std::optional(out)
-                                                       : std::nullopt;
+  return std::fabs(summary.l1 - all) <= 0.25 * std::fabs(summary.min)
+             ? std::optional(out)
+             : std::nullopt;
 }
 
 }  // namespace

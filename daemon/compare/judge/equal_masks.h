@@ -7,14 +7,17 @@
 
 namespace msitd::compare {
 
-// Additive masks close a place by a value of this or less, -Inf included:
-// -10000, -65504, -1e9 and the least value of a type are in use.
-inline constexpr double kClosedMax = -1e4;
+// More closed places are not taken for a mask: up to here, sums of equal floats
+// are exact in double, so that a summary shows that they are equal.
+inline constexpr uint64_t kClosedPlacesMax = uint64_t{1} << 28;
 
 // True if both sides of a pair look like masks by their summaries, of which at
 // least one is additive: each element is 0 or one closing value, or it is a
-// bool. They have as many open places, and their closing values differ. Their
-// bytes have to be read then, whatever else summaries prove.
+// bool. Closing values are -Inf, the least value of a float type, and what is
+// rounded to bfloat16 or better of -65504 and of -1e4, -1e5 and so on. Masks
+// are inputs and outputs of ops. They have as many open places, and their
+// closing values differ. Their bytes have to be read then, whatever else
+// summaries prove.
 bool MayBeEqualMasks(const TensorPair& pair);
 
 // True if such a pair has its open and its closed places where the other side

@@ -76,9 +76,10 @@ bool HasNarrowDifference(const std::vector<TensorPair>& pairs) {
 
 class BasisFinder {
  public:
-  BasisFinder(const std::vector<TensorPair>& pairs, bool has_past,
-              DType past_type)
+  BasisFinder(const std::vector<TensorPair>& pairs, bool is_whole,
+              bool has_past, DType past_type)
       : pairs_(pairs),
+        is_whole_(is_whole),
         has_past_(has_past),
         tree_(pairs),
         scopes_(tree_.calls().size() + 1),
@@ -118,8 +119,10 @@ class BasisFinder {
   void FindGiven() {
     for (size_t i = 0; i < carried_.size(); ++i) {
       const CallTree::Event& of = tree_.event(i);
-      if (of.role != Role::kWeight && !IsEqual(pairs_[i])) {
-        past_.Take(OwnType(pairs_[i], static_cast<int32_t>(i)));
+      has_parts_ = has_parts_ || tree_.calls()[of.call].has_parts;
+      const LogicalTensor* const target = pairs_[i].target;
+      if (target != nullptr) {
+        calls_there_[{target->key.op, target->key.call}] = of.call;
       }
       if (of.role != Role::kInput && of.role != Role::kWeight) continue;
       Given& given = given_[of.call];
@@ -127,22 +130,20 @@ class BasisFinder {
       given.is_equal = given.is_equal && IsEqual(pairs_[i]);
       if (of.role == Role::kWeight) continue;
       given.has_input = true;
-      given.coarsest.Take(own);
+      // What is coarser was put together from scales and codes.
+      if (RoundedDigits(own.type) >= InfoOf(DType::kBfloat16).digits) {
+        given.coarsest.Take(own);
+      }
       given.has_wide_input =
           given.has_wide_input ||
           RoundedDigits(own.type) >= InfoOf(DType::kFloat32).digits;
     }
     // What the target alone is given is an input that differs as well.
-    std::map<std::pair<std::string_view, int32_t>, bool> alone;
     for (size_t i = carried_.size(); i < pairs_.size(); ++i) {
       const TensorKey& key = pairs_[i].target->key;
-      if (key.io == Io::kInput || key.io == Io::kGradOutput) {
-        alone[{key.op, key.call}] = true;
-      }
-    }
-    for (size_t i = 0; i < given_.size() && !alone.empty(); ++i) {
-      const CallTree::Call& call = tree_.calls()[i];
-      if (alone.contains({call.op, call.number})) given_[i].is_equal = false;
+      if (key.io != Io::kInput) continue;
+      const auto call = calls_there_.find({key.op, key.call});
+      if (call != calls_there_.end()) given_[call->second].is_equal = false;
     }
   }
 
@@ -155,7 +156,10 @@ class BasisFinder {
       // Integers are chosen, not rounded.
       if (RoundedDigits(carried_[i].type) == 0) continue;
       carried_[i].Take(MadeOf(event));
-      if (!IsEqual(pairs_[i])) AddToScopes(event);
+      // What one run has alone is not known to differ.
+      if (pairs_[i].target != nullptr && !IsEqual(pairs_[i])) {
+        AddToScopes(event);
+      }
     }
   }
 
@@ -163,16 +167,17 @@ class BasisFinder {
     const CallTree::Event& of = tree_.event(event);
     if (of.role == Role::kOther) return {};
     const CallTree::Call& call = tree_.calls()[of.call];
+    const auto parameters = of_parameters_.find(call.op);
+    const bool is_trained = has_past_ && parameters != of_parameters_.end();
     if (of.role == Role::kWeight) {
-      const auto found = of_parameters_.find(call.op);
-      return found != of_parameters_.end() ? found->second : of_any_parameter_;
+      return is_trained ? parameters->second : Carried();
     }
     if (of.same != CallTree::kNone) return carried_[of.same];
     if (of.role == Role::kInput) return ScopeOf(call.parent);
     Carried out = ScopeOf(of.call);
     const Given& given = given_[of.call];
     if (!given.has_wide_input) out.Take(given.coarsest);
-    if (has_past_ && !call.has_parts) out.Take(of_any_parameter_);
+    if (is_trained) out.Take(parameters->second);
     // Inputs are not on record. Most likely they are what came before.
     if (!call.has_input && !call.has_parts) {
       out.Take(ScopeOf(call.parent));
@@ -189,13 +194,12 @@ class BasisFinder {
     }
   }
 
-  // Returns true if a gradient of a parameter is coarser than the parameter.
+  // Returns true if a gradient of a parameter differs.
   bool FindOfParameters() {
     for (size_t i = 0; i < carried_.size(); ++i) {
       const TensorPair& pair = pairs_[i];
       if (pair.golden->key.io != Io::kGradWeight || IsEqual(pair)) continue;
       of_parameters_[tree_.calls()[tree_.event(i).call].op].Take(carried_[i]);
-      of_any_parameter_.Take(carried_[i]);
     }
     return !of_parameters_.empty();
   }
@@ -204,11 +208,15 @@ class BasisFinder {
     const CallTree::Event& of = tree_.event(event);
     const CallTree::Call& call = tree_.calls()[of.call];
     const Given& given = given_[of.call];
-    return of.role == Role::kOutput && !call.has_parts && given.has_input &&
+    // With parts on record of none, a call may be a whole network. In a later
+    // step, parameters may differ that are not on record.
+    return is_whole_ && has_parts_ && !has_past_ && !call.is_backward &&
+           of.role == Role::kOutput && !call.has_parts && given.has_input &&
            given.is_equal;
   }
 
   const std::vector<TensorPair>& pairs_;
+  const bool is_whole_;
   const bool has_past_;
   const CallTree tree_;
   // The coarsest type of what the code of a call has seen so far,
@@ -218,19 +226,20 @@ class BasisFinder {
   std::vector<Carried> carried_;  // By event.
   // What gradients of parameters carry, by op.
   std::map<std::string_view, Carried> of_parameters_;
-  Carried of_any_parameter_;
-  // Of earlier tokens, and of all tensors that differ.
-  Carried past_;
+  // Golden calls by those of the target.
+  std::map<std::pair<std::string_view, int32_t>, int32_t> calls_there_;
+  bool has_parts_ = false;  // Some call has.
+  const Carried past_;      // Of earlier tokens.
 };
 
 }  // namespace
 
 std::vector<PairBasis> FindBases(const std::vector<TensorPair>& pairs,
-                                 const PastType& past_type) {
+                                 bool is_whole, const PastType& past_type) {
   DType past = DType::kUnspecified;
   if (past_type && HasWideDifference(pairs)) past = past_type();
   if (!HasSeveralTypes(pairs, past) && !HasNarrowDifference(pairs)) return {};
-  return BasisFinder(pairs, past_type != nullptr, past).Find();
+  return BasisFinder(pairs, is_whole, past_type != nullptr, past).Find();
 }
 
 std::string BasisText(const std::vector<TensorPair>& pairs,

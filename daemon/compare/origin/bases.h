@@ -27,17 +27,19 @@ struct PairBasis {
 // A rounding stays in all that is computed from a value. So a tensor carries
 // the coarsest type, of either run, of all that CallTree says it is made of,
 // back to tensors that are equal bit for bit on both sides: nothing that a
-// rounding did comes through these. An op of which all floating inputs are of
-// narrow types computes in the coarsest of them, equal or not. Parameters and
-// states of optimizers carry what the gradients of the same step do.
+// rounding did comes through these, nor through what one run has alone. An op
+// of which all floating inputs are float16 or bfloat16 computes in the coarsest
+// of them, equal or not.
+//
+// `is_whole`: all that the runs have of this rank and token is there.
 //
 // If there are tokens before this one, `past_type` returns the coarsest type of
-// what these computed; it is called once, if at all. What comes from them, such
-// as the last logits, carries that type or a coarser one of this token, and
-// what an op with parameters makes carries that of the gradients.
+// what differs there; it is called once, if at all. What comes from these
+// tokens, such as the last logits, carries it. Parameters, and what their ops
+// make, carry what their gradients do, as the steps before have changed them.
 using PastType = std::function<DType()>;  // Empty for a first token.
 std::vector<PairBasis> FindBases(const std::vector<TensorPair>& pairs,
-                                 const PastType& past_type = {});
+                                 bool is_whole, const PastType& past_type = {});
 
 // Returns what is to be said of the pair at `position`, such as `judged as
 // bfloat16: computed from layers.0.q_proj@output/0`; empty if there is nothing.

@@ -35,8 +35,11 @@ double Ratio(double error, double source) {
 
 }  // namespace
 
-void OriginFinder::StartGroup(const std::vector<TensorPair>& pairs) {
+void OriginFinder::StartGroup(const std::vector<TensorPair>& pairs,
+                              bool may_lack_inputs) {
   pairs_ = &pairs;
+  may_lack_inputs_ = may_lack_inputs;
+  is_lone_.clear();
   errors_.clear();
   verdicts_.clear();
   is_unread_.clear();
@@ -54,6 +57,8 @@ void OriginFinder::Judge(const RowMetrics& metrics, DType computed_in,
   errors_.push_back(error);
   verdicts_.push_back(row.verdict());
   is_unread_.push_back(row.unread() && std::isnan(error));
+  is_lone_.push_back(!may_lack_inputs_ && row.has_golden() &&
+                     !row.has_target() && !row.for_want_of_ranks());
   if (row.io() == v1::IO_WEIGHT && error > 0 &&
       wrong_weights_.size() < kWrongWeightsMax) {
     double& worst = wrong_weights_[{row.rank(), row.op()}];
@@ -76,6 +81,7 @@ void OriginFinder::PassOver() {
   errors_.push_back(std::numeric_limits<double>::quiet_NaN());
   verdicts_.push_back(v1::VERDICT_UNSPECIFIED);
   is_unread_.push_back(false);
+  is_lone_.push_back(false);
 }
 
 void OriginFinder::Advance() {
@@ -159,7 +165,7 @@ OriginFinder::Scope OriginFinder::GivenTo(int32_t event) {
 void OriginFinder::AddToScopes(int32_t event) {
   // It has no error of its own. If the output of its call fails for want of it,
   // DescribeMade says so.
-  if (tree_->IsLoneInput(static_cast<size_t>(event))) return;
+  if (IsLoneInput(event)) return;
   const CallTree::Event& of = tree_->event(event);
   const bool is_known = !std::isnan(errors_[event]);
   // A tensor that one run may have alone leaves nothing unknown.
@@ -368,7 +374,9 @@ void OriginFinder::AddCall(int32_t event, FoundMaker& found) const {
       of.role == Role::kInput ? tree_->calls()[of.call].parent : of.call;
   if (call == kNone) return;
   const CallTree::Call& made_in = tree_->calls()[call];
-  for (int32_t i = made_in.first; i != kNone && i <= event; ++i) {
+  // An output tells which call of the target it is.
+  const int32_t first = of.role == Role::kOutput ? event : made_in.first;
+  for (int32_t i = first; i != kNone && i <= event; ++i) {
     if (tree_->event(i).call != call || (*pairs_)[i].target == nullptr)
       continue;
     found.call_pair = i;
@@ -377,7 +385,12 @@ void OriginFinder::AddCall(int32_t event, FoundMaker& found) const {
   }
 }
 
+bool OriginFinder::IsLoneInput(int32_t event) const {
+  return is_lone_[event] && tree_->IsLoneInput(static_cast<size_t>(event));
+}
+
 std::string OriginFinder::LoneInputsOf(int32_t call) const {
+  if (may_lack_inputs_) return "";
   const auto golden = tree_->LoneGoldenInputs(call);
   const auto target = tree_->LoneTargetInputs(call);
   std::vector<std::string> notes;

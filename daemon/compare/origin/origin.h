@@ -70,12 +70,13 @@ class OriginFinder {
   void SetOrderUnknown() { has_order_ = false; }
 
   // Begins a group: the rows of `pairs` are next. The pairs must live until the
-  // group has ended.
-  void StartGroup(const std::vector<TensorPair>& pairs);
+  // group has ended. `may_lack_inputs`: what one run has alone may be lost, or
+  // on its way, in the other.
+  void StartGroup(const std::vector<TensorPair>& pairs, bool may_lack_inputs);
 
-  // Sets that both runs have as many ranks: then tensors of other shapes are
+  // Sets whether both runs have as many ranks: then tensors of other shapes are
   // wrong, and not pieces of one another.
-  void SetShapesCount() { shapes_count_ = true; }
+  void SetShapesCount(bool shapes_count) { shapes_count_ = shapes_count; }
 
   // Takes the row of the next pair, which has its verdict; see
   // Basis::computed_in. Sets the origin and the amplification of a row that
@@ -138,6 +139,7 @@ class OriginFinder {
   // Sets what is to be asked of the arguments of the call that made `event`.
   void AddCall(int32_t event, FoundMaker& found) const;
   std::string LoneInputsOf(int32_t call) const;
+  bool IsLoneInput(int32_t event) const;
   void DescribeDrift(int32_t event, v1::Maker& maker) const;
   std::string NotesOf(int32_t event, int32_t scope, int32_t after) const;
   std::string WhyNotKnown(int32_t event) const;
@@ -146,11 +148,13 @@ class OriginFinder {
 
   bool has_order_ = true;
   bool shapes_count_ = false;
+  bool may_lack_inputs_ = false;
   const std::vector<TensorPair>* pairs_ = nullptr;
   // Of the pairs so far.
   std::vector<double> errors_;
   std::vector<v1::Verdict> verdicts_;
   std::vector<bool> is_unread_;              // And the error is not known.
+  std::vector<bool> is_lone_;                // The target does not have it.
   DType computed_in_ = DType::kUnspecified;  // The last one.
   std::optional<CallTree> tree_;
   std::vector<Source> sources_;

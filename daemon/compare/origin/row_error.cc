@@ -57,7 +57,6 @@ double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics,
   if (!row.has_golden() || !row.has_target()) return kUnknown;
   // A layout that is not right is nobody's fault.
   if (fails && !row.layout_hint().empty()) return kUnknown;
-  if (FailsByShape(row)) return shapes_count ? kInfinity : kUnknown;
   const std::optional<double> nl2 =
       metrics[static_cast<size_t>(compute::Metric::kNl2)];
   const std::optional<double> mismatches =
@@ -74,7 +73,9 @@ double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics,
     // Shards that do not make up a tensor have no summary.
     const bool is_tensor =
         row.golden().has_nan_count() && row.target().has_nan_count();
-    return is_tensor ? 1 : kUnknown;
+    if (!is_tensor) return kUnknown;
+    if (!FailsByShape(row)) return 1;
+    return shapes_count ? kInfinity : kUnknown;
   }
   if (*mismatches == 0) return fails && !row.bitwise_equal() ? 1 : 0;
   if (is_all_wrong) return kInfinity;

@@ -325,7 +325,7 @@ TEST_F(ComparisonEngineTest, UnmatchedTensorsOfBothSidesHaveRows) {
 }
 
 TEST_F(ComparisonEngineTest,
-       FirstDivergenceIsTheFirstReceivedOfRanksThatShareNothing) {
+       FirstDivergenceIsThatOfTheLowestRankIfRanksShareNothing) {
   const auto record = [this](int32_t rank, int64_t token, int64_t sequence,
                              std::string op, float value) {
     RecordedTensor tensor = Floats(op, {1});
@@ -343,9 +343,9 @@ TEST_F(ComparisonEngineTest,
   record(0, 2, 3, "next", 2);  // Low sequence, later token.
   RowObserver observer;
   ASSERT_TRUE(Run(observer).ok());
-  EXPECT_EQ(observer.comparison.first_divergence().op(), "first");
+  EXPECT_EQ(observer.comparison.first_divergence().op(), "other");
   ASSERT_EQ(observer.comparison.concurrent_divergences_size(), 1);
-  EXPECT_EQ(observer.comparison.concurrent_divergences(0).op(), "other");
+  EXPECT_EQ(observer.comparison.concurrent_divergences(0).op(), "first");
   EXPECT_EQ(observer.comparison.fail_count(), 4);
   EXPECT_EQ(observer.comparison.pass_count(), 1);
 }

@@ -100,6 +100,22 @@ TEST(EqualMasksTest, OtherValuesAreNoMask) {
   EXPECT_EQ(Compare(Bools({1, 0}), Bools({0, 1})).verdict(), v1::FAIL);
 }
 
+TEST(EqualMasksTest, OtherTensorsOfTwoValuesAreNoMasks) {
+  // Gradients of a scaled loss, and values that close nothing.
+  for (const Io io : {Io::kGradInput, Io::kGradOutput, Io::kGradWeight,
+                      Io::kWeight, Io::kState}) {
+    RecordedTensor golden = Mask({0, -65504, 0});
+    RecordedTensor target = Mask({0, -1e9F, 0});
+    golden.io = target.io = io;
+    EXPECT_EQ(Compare(golden, target).verdict(), v1::FAIL);
+  }
+  for (const float other : {-9e3F, -3e4F, -32768.0F, -5e5F, -2e9F}) {
+    EXPECT_EQ(Compare(Mask({0, 0, -65504}), Mask({0, 0, other})).verdict(),
+              v1::FAIL)
+        << other;
+  }
+}
+
 TEST(EqualMasksTest, RulesOfTheUserAskWhatTheyAsk) {
   PolicySpec spec;
   spec.rules = {{"*", "max_abs <= 1"}};

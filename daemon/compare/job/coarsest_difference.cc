@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/job/coarsest_difference.h"
+
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "daemon/compare/judge/basis.h"
+#include "protos/base/selector.h"
+
+namespace msitd::compare {
+namespace {
+
+void ForEachOutput(const RunRank& of, int64_t token, storage::StopCheck stop,
+                   absl::FunctionRef<void(const storage::TensorInfo&)> take) {
+  Selector selector;
+  selector.ranks = {of.rank};
+  selector.tokens = {{0, token - 1}};
+  selector.ios = {Io::kOutput};
+  const auto scan = of.run->Scan(selector, "");
+  if (!scan.ok()) return;
+  storage::TensorInfo tensor;
+  for (int count = 0; count < kTypedRecordsMax; ++count) {
+    const absl::StatusOr<bool> more = (*scan)->Next(tensor, stop);
+    if (!more.ok() || !*more) return;
+    take(tensor);
+  }
+}
+
+}  // namespace
+
+DType CoarsestDifference(const RunRank& golden, const RunRank& target,
+                         int64_t token, storage::StopCheck stop) {
+  using Name = std::tuple<int64_t, std::string, int32_t, std::string>;
+  const auto name_of = [](const TensorKey& key) {
+    return Name(key.token, key.op, key.call, key.index);
+  };
+  struct Value {
+    DType dtype;
+    ContentHash hash;
+  };
+  std::map<Name, Value> values;
+  ForEachOutput(golden, token, stop, [&](const storage::TensorInfo& tensor) {
+    values[name_of(tensor.key)] = {tensor.dtype, tensor.hash};
+  });
+  DType out = DType::kUnspecified;
+  ForEachOutput(target, token, stop, [&](const storage::TensorInfo& tensor) {
+    const auto found = values.find(name_of(tensor.key));
+    if (found == values.end()) return;
+    const Value& value = found->second;
+    if (value.dtype == tensor.dtype && value.hash == tensor.hash) return;
+    out = Coarser(out, Coarser(value.dtype, tensor.dtype));
+  });
+  return out;
+}
+
+}  // namespace msitd::compare
