@@ -377,7 +377,7 @@ void ComparisonEngine::AddBasis(const TensorGroup& group,
   };
   add(BasisText(group.pairs, basis));
   if (row.verdict() == v1::FAIL && basis.basis.has_equal_inputs) {
-    add("all that it was computed from is equal");
+    add("its inputs are equal bit for bit");
   }
   row.set_reason(std::move(reason));
 }
