@@ -151,8 +151,13 @@ class OpenOnce:
         stops, self._stops = self._stops, []
         for reference in stops:
             stop = reference()
-            if stop is not None:
+            if stop is None:
+                continue
+            try:
                 stop()
+            except Exception:
+                # The stream would stay open, and the rank busy, for good.
+                _logger.exception("hooks of a client that is closed did not stop")
         return self.stream.leave()
 
     def _at_close(self, stop: Callable[[], None]) -> None:
