@@ -69,10 +69,12 @@ absl::Status CheckIndex(const StoreOptions& options, Env& env) {
     return CheckNoSegments(env, segments);
   }
   const absl::StatusOr<std::unique_ptr<ChunkIndex>> opened =
-      ChunkIndex::Open({.directory = index, .read_only = true});
-  // Opening it for writing says what is wrong, or completes an index that a
-  // crash left half made.
-  if (!opened.ok()) return absl::OkStatus();
+      ChunkIndex::Open({.directory = index, .read_only = true, .env = &env});
+  if (!opened.ok()) {
+    // Opening it for writing completes an index that a crash left half made.
+    const bool is_half_made = IndexDb::LacksTables(index).value_or(false);
+    return is_half_made ? CheckNoSegments(env, segments) : opened.status();
+  }
   if ((*opened)->store_id() == 0) return CheckNoSegments(env, segments);
   MSITD_ASSIGN_OR_RETURN(const std::vector<SegmentFile> files,
                          ListSegments(env, segments));

@@ -8,10 +8,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "protos/base/byte_codec.h"
 #include "protos/status/status.h"
 #include "storage/env/logger.h"
+#include "storage/log_replay.h"
 #include "storage/segment/segment_scanner.h"
 
 namespace msitd::storage {
@@ -49,14 +51,20 @@ class WholeIndexCheck {
         return NewerSegment(number, newest_);
       }
     }
+    LogReplay replay(index_, env_);
+    MSITD_RETURN_IF_ERROR(replay.Begin(files));
+    const std::vector<uint64_t> all_awaited = replay.Awaited(files, newest);
+    const uint64_t awaited =
+        all_awaited.empty() ? UINT64_MAX : all_awaited.front();
     for (const SegmentFile& file : files) {
       if (ToNumber(file.id) < position_.segment_id ||
           file.IsForeignTo(index_.store_id())) {
         continue;
       }
       const absl::Status status = CheckSegment(file);
-      if (absl::IsDataLoss(status)) return status;
       if (status.ok()) continue;
+      const bool is_needed = ToNumber(file.id) < awaited;
+      if (is_needed || absl::IsDataLoss(status)) return status;
       StorageLogger()->warn(
           "cannot tell whether the index has lost what {} shows: {}", file.path,
           Message(status));

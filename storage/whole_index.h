@@ -28,9 +28,9 @@ namespace msitd::storage {
 // no frame followed, such as a run without frames, cannot be found this way.
 //
 // Reads the heads of the frames after the position of the index; writes
-// nothing. A segment that cannot be read proves nothing and is passed over with
-// a warning: the log may not need it yet. Other errors: those of reading the
-// index.
+// nothing. Other errors: those of reading. If the log waits for a segment, that
+// one and those behind it are not needed yet: one of them that cannot be read
+// is passed over with a warning.
 absl::Status CheckIndexIsWhole(ChunkIndex& index, Env& env,
                                const std::vector<SegmentFile>& files);
 

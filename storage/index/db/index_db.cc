@@ -183,6 +183,14 @@ absl::StatusOr<std::unique_ptr<IndexDb>> IndexDb::Open(const Options& options) {
   return out;
 }
 
+absl::StatusOr<bool> IndexDb::LacksTables(const std::string& directory) {
+  std::vector<std::string> names;
+  MSITD_RETURN_IF_ERROR(ToStatus(
+      rocksdb::DB::ListColumnFamilies(rocksdb::DBOptions(), directory, &names),
+      "list the tables of " + directory));
+  return names.size() < kTableCount;
+}
+
 IndexDb::~IndexDb() { End(); }
 
 void IndexDb::End() {

@@ -75,6 +75,9 @@ class IndexDb {
 
   // Opens the database, or makes it unless it is read-only or told not to.
   static absl::StatusOr<std::unique_ptr<IndexDb>> Open(const Options& options);
+  // True if the process that made the database ended before it had all tables.
+  // Opening it for writing adds them.
+  static absl::StatusOr<bool> LacksTables(const std::string& directory);
   ~IndexDb();
 
   // Closes the database. Nobody may be using it; every later call returns

@@ -49,6 +49,21 @@ class WholeIndexTest : public StoreTest {
     return out;
   }
 
+  // Closes the store, and puts an older manifest beside its newer tables.
+  void TakeOlderManifest() {
+    Open();
+    ASSERT_TRUE(store_->Close().ok());
+    Drop();
+    for (const auto& entry : fs::directory_iterator(index())) {
+      const std::string name = entry.path().filename().string();
+      if (name == "CURRENT" || name.starts_with("MANIFEST")) {
+        fs::remove(entry.path());
+      }
+    }
+    fs::copy(dir_ / "older", index(),
+             fs::copy_options::recursive | fs::copy_options::skip_existing);
+  }
+
   // The log of the index that has entries.
   fs::path Log() const {
     fs::path log;
@@ -142,19 +157,50 @@ TEST_F(WholeIndexTest, OlderCopyOfTheIndexIsRefused) {
 
 TEST_F(WholeIndexTest, OlderManifestIsRefused) {
   const std::vector<TestTensor> tensors = Fill();
-  Open();
-  ASSERT_TRUE(store_->Close().ok());
-  Drop();
-  for (const auto& entry : fs::directory_iterator(index())) {
-    const std::string name = entry.path().filename().string();
-    if (name == "CURRENT" || name.starts_with("MANIFEST")) {
-      fs::remove(entry.path());
-    }
-  }
-  fs::copy(dir_ / "older", index(),
-           fs::copy_options::recursive | fs::copy_options::skip_existing);
+  TakeOlderManifest();
   ExpectRefused();
   RebuildAndRead(tensors);
+}
+
+// RocksDB would remove the tables that it does not name.
+TEST_F(WholeIndexTest, OlderManifestThatCannotBeReadIsNotOpenedForWriting) {
+  const std::vector<TestTensor> tensors = Fill();
+  TakeOlderManifest();
+  const auto before = Files();
+  int failed = 0;
+  absl::Status status;
+  for (uint64_t failing = 1; failing < 200; ++failing) {
+    FaultEnv env(Env::Posix());
+    env.CountIndex();
+    env.FailAt(failing, absl::UnavailableError("Input/output error"), false);
+    status = TryOpen(env);
+    ASSERT_FALSE(status.ok());
+    ASSERT_EQ(Files(), before) << failing;
+    failed += absl::IsDataLoss(status) ? 0 : 1;
+    if (env.operation_count() < failing) break;
+  }
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_GT(failed, 5);
+  RebuildAndRead(tensors);
+}
+
+// It left an index without some of its tables.
+TEST_F(WholeIndexTest, FirstStartThatWasKilledIsCompleted) {
+  int half_made = 0;
+  for (uint64_t failing = 1; failing < 200; ++failing) {
+    Drop();
+    fs::remove_all(options_.directory);
+    FaultEnv env(Env::Posix());
+    env.CountIndex();
+    env.FailAt(failing, absl::UnavailableError("killed"), true);
+    if (TryOpen(env).ok() && env.operation_count() < failing) break;
+    Drop();
+    half_made += IndexDb::LacksTables(index()).value_or(false) ? 1 : 0;
+    const absl::Status status = TryOpen();
+    ASSERT_TRUE(status.ok()) << failing << ": " << status;
+    EXPECT_FALSE(*IndexDb::LacksTables(index()));
+  }
+  EXPECT_GT(half_made, 5);
 }
 
 TEST_F(WholeIndexTest, IndexWithoutItsNewestTableIsRefused) {
@@ -259,10 +305,10 @@ TEST_F(WholeIndexTest, AcknowledgedFramesAfterTheNewestSegmentAreRefused) {
   ExpectRefused();
 }
 
-// The start waits for a segment before it, or says itself what cannot be read.
-TEST_F(WholeIndexTest, SegmentThatCannotBeReadIsPassedOver) {
+TEST_F(WholeIndexTest, SegmentsThatAreNotNeededYetMayBeUnreadable) {
   Fill();
-  const auto check = [this](uint64_t failing) {
+  uint64_t count = 0;
+  const auto check = [&](uint64_t failing) {
     const auto opened =
         ChunkIndex::Open({.directory = index(), .read_only = true});
     EXPECT_TRUE(opened.ok()) << opened.status();
@@ -271,15 +317,20 @@ TEST_F(WholeIndexTest, SegmentThatCannotBeReadIsPassedOver) {
     EXPECT_EQ(files->size(), 2u);
     FaultEnv env(Env::Posix());
     env.FailAt(failing, absl::UnavailableError("Input/output error"), false);
-    return CheckIndexIsWhole(**opened, env, *files);
+    const absl::Status status = CheckIndexIsWhole(**opened, env, *files);
+    count = env.operation_count();
+    return status;
   };
-  // Opens each segment, then reads it.
-  for (uint64_t failing = 1; failing <= 4; ++failing) {
-    EXPECT_TRUE(check(failing).ok()) << failing;
+  EXPECT_TRUE(check(UINT64_MAX).ok());
+  const uint64_t last = count;
+  for (uint64_t failing = 1; failing <= last; ++failing) {
+    EXPECT_TRUE(absl::IsUnavailable(check(failing))) << failing;
   }
-  fs::resize_file(Log(), 0);
-  EXPECT_TRUE(absl::IsDataLoss(check(1)));
-  EXPECT_TRUE(check(2).ok());
+  // The index does not have its frames yet, so the log waits for them.
+  fs::resize_file(SegmentPath(2), 0);
+  EXPECT_TRUE(check(UINT64_MAX).ok());
+  EXPECT_TRUE(check(count).ok());
+  EXPECT_TRUE(absl::IsUnavailable(check(1)));
 }
 
 // The segment is durable before the index names it.
