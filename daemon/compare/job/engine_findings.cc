@@ -37,6 +37,25 @@ std::string DifferenceOf(const v1::ComparisonRow& row,
 
 }  // namespace
 
+bool ComparisonEngine::HidesPartsOf(const v1::Maker& maker,
+                                    const TensorKey& row) const {
+  const Selector& selector = plan_.selector;
+  if (maker.kind() == v1::Maker::MODEL_INPUTS) return !selector.HasOp(".");
+  if (maker.kind() != v1::Maker::OWN_CODE) return false;
+  const bool is_backward = row.io == Io::kGradOutput ||
+                           row.io == Io::kGradInput ||
+                           row.io == Io::kGradWeight;
+  // An output that its caller made by what it gave the op.
+  const bool is_given = row.op == maker.before() && row.io == Io::kOutput;
+  if (is_given) return false;
+  if (!selector.HasIo(is_backward ? Io::kGradOutput : Io::kInput) ||
+      !selector.HasIo(is_backward ? Io::kGradInput : Io::kOutput)) {
+    return true;
+  }
+  // Its parts are taken if any name below it is.
+  return !selector.HasOp(maker.op() + ".");
+}
+
 void ComparisonEngine::FindMaker(const TensorGroup& group,
                                  const v1::ComparisonRow& row,
                                  const std::string& bytes) {
@@ -65,10 +84,20 @@ void ComparisonEngine::FindMaker(const TensorGroup& group,
   if (!found.has_value()) return;
   Findings::Failure failure;
   failure.maker = found->maker;
-  BlameArguments(group, *found, failure.maker);
+  const TensorPair& pair = group.pairs[found->pair];
+  if (HidesPartsOf(found->maker, pair.golden->key)) {
+    v1::Maker unknown;
+    unknown.set_kind(v1::Maker::NOT_KNOWN);
+    unknown.set_op(pair.golden->key.op);
+    unknown.set_input_error(found->maker.input_error());
+    unknown.set_output_error(found->maker.output_error());
+    unknown.set_note("the filter may leave out the op that made it");
+    failure.maker = std::move(unknown);
+  } else {
+    BlameArguments(group, *found, failure.maker);
+  }
   failure.position = static_cast<int32_t>(found->pair);
   failure.failed = static_cast<int32_t>(row_numbers_.size() - 1);
-  const TensorPair& pair = group.pairs[found->pair];
   v1::ComparisonRow& shown = *failure.maker.mutable_row();
   if (failure.position == failure.failed) {
     MSITD_CHECK(shown.ParseFromString(bytes));

@@ -162,6 +162,36 @@ TEST_P(FindingsTest, CodeBetweenPartsIsNamedWithBoth) {
   EXPECT_EQ(rows_[5].origin(), v1::INSIDE);
 }
 
+TEST_P(FindingsTest, OpThatTheFilterLeavesOutIsNotBlamedOnTheCodeAround) {
+  plan_.selector.ios = {Io::kInput};
+  const v1::Comparison comparison = Compare({{{">m", 1},
+                                              {">m.a", 1},
+                                              {"m.a", 2, 1},
+                                              {">m.b", 2, 1},
+                                              {"m.b", 4, 1},
+                                              {"m", 4, 1}}});
+  ASSERT_EQ(comparison.makers_size(), 1);
+  EXPECT_EQ(comparison.makers(0).kind(), v1::Maker::NOT_KNOWN);
+  EXPECT_EQ(comparison.makers(0).op(), "m.b");
+  EXPECT_EQ(comparison.makers(0).note(),
+            "the filter may leave out the op that made it");
+}
+
+TEST_P(FindingsTest, FilterThatTakesAllPartsOfAnOpHidesNothing) {
+  const std::vector<std::vector<Step>> steps = {{{">r", 1},
+                                                 {">r.m", 1},
+                                                 {">r.m.a", 1},
+                                                 {"r.m.a", 2},
+                                                 {">r.m.b", 3, 1},
+                                                 {"r.m.b", 4, 1},
+                                                 {"r.m", 4, 1},
+                                                 {"r", 4, 1}}};
+  plan_.selector.op_patterns = {"r.m*"};
+  EXPECT_EQ(MakerOf(Compare(steps)), "OWN_CODE r.m 0");
+  plan_.selector.op_patterns = {"r.m.b"};
+  EXPECT_EQ(MakerOf(Compare()), "NOT_KNOWN r.m.b 0");
+}
+
 TEST_P(FindingsTest, ErrorThatGrowsIsDrift) {
   plan_.policy =
       *Policy::Create(std::vector<PolicyRule>{{"*", "max_abs <= 1e-6"}});
