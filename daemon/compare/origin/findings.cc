@@ -66,7 +66,14 @@ void Findings::Offer(const v1::ComparisonRow& row, const std::string& bytes,
 void Findings::AddRow(const v1::ComparisonRow& row, const std::string& bytes,
                       bool has_equal_values) {
   const bool is_judged = row.verdict() == v1::PASS || row.verdict() == v1::FAIL;
-  if (is_judged && !has_equal_values && !unordered_run_.has_value()) {
+  // Bytes that are not kept differ all the same.
+  const bool has_other_hash = row.verdict() == v1::SKIPPED &&
+                              row.golden().dtype() == row.target().dtype() &&
+                              !row.golden().hash().empty() &&
+                              !row.target().hash().empty() &&
+                              row.golden().hash() != row.target().hash();
+  if (((is_judged && !has_equal_values) || has_other_hash) &&
+      !unordered_run_.has_value()) {
     Offer(row, bytes, inequality_);
   }
   if (TurnsNonFinite(row)) Offer(row, bytes, non_finite_);

@@ -66,6 +66,43 @@ class SampleRowsTest : public ::testing::Test {
   uint64_t read_bytes_ = 0;
 };
 
+TEST_F(SampleRowsTest, IntegersWithOtherHashesDifferWithoutAnyBytes) {
+  // In the same order of magnitude: no summary tells them apart.
+  std::vector<int64_t> up(kElements);
+  for (size_t i = 0; i < kElements; ++i) up[i] = static_cast<int64_t>(i);
+  std::vector<int64_t> down(up.rbegin(), up.rend());
+  for (const uint32_t flag : {chunk::kSummaryOnlyFlag, chunk::kSampleFlag}) {
+    RecordedTensor golden;
+    golden.op = "ids" + std::to_string(flag);
+    golden.dtype = DType::kInt64;
+    golden.shape = {static_cast<int64_t>(kElements)};
+    golden.chunk_flags = flag;
+    RecordedTensor target = golden;
+    golden.bytes = BytesOf(up);
+    target.bytes = BytesOf(down);
+    golden_.Record(golden);
+    target_.Record(target);
+  }
+  for (const v1::ComparisonRow& row : Run().rows) {
+    EXPECT_EQ(row.verdict(), v1::FAIL);
+    EXPECT_EQ(row.reason(), "the hashes differ; the bytes are not kept");
+  }
+}
+
+TEST_F(SampleRowsTest, HashesTellWhereValuesFirstDiffer) {
+  std::vector<float> other = Values();
+  std::swap(other[1], other[2]);
+  for (RunRecorder* const run : {&golden_, &target_}) {
+    RecordedTensor first = Floats("first", run == &golden_ ? Values() : other);
+    first.chunk_flags = chunk::kSummaryOnlyFlag;
+    run->Record(first);
+    run->Record(Floats("second", {run == &golden_ ? 1.0F : 2.0F}));
+  }
+  const RowObserver observer = Run();
+  EXPECT_EQ(observer.rows[0].verdict(), v1::SKIPPED);
+  EXPECT_EQ(observer.comparison.first_inequality().op(), "first");
+}
+
 TEST_F(SampleRowsTest, EqualHashesPassWithoutSamplesBeingRead) {
   const v1::ComparisonRow row =
       RowOf(Sampled(Floats("op", Values())), Floats("op", Values()));
