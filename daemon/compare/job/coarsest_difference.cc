@@ -45,15 +45,24 @@ DType CoarsestDifference(const RunRank& golden, const RunRank& target,
   ForEachOutput(golden, token, stop, [&](const storage::TensorInfo& tensor) {
     values[name_of(tensor.key)] = {tensor.dtype, tensor.hash};
   });
-  DType out = DType::kUnspecified;
+  DType common = DType::kUnspecified;  // Of what has one type in both runs.
+  DType other = DType::kUnspecified;
+  int64_t outputs = 0;
+  int64_t other_outputs = 0;
   ForEachOutput(target, token, stop, [&](const storage::TensorInfo& tensor) {
     const auto found = values.find(name_of(tensor.key));
     if (found == values.end()) return;
     const Value& value = found->second;
-    if (value.dtype == tensor.dtype && value.hash == tensor.hash) return;
-    out = Coarser(out, Coarser(value.dtype, tensor.dtype));
+    ++outputs;
+    if (value.dtype != tensor.dtype) {
+      ++other_outputs;
+      other = Coarser(other, Coarser(value.dtype, tensor.dtype));
+    } else if (value.hash != tensor.hash) {
+      common = Coarser(common, tensor.dtype);
+    }
   });
-  return out;
+  return other_outputs * kExceptionalShare <= outputs ? common
+                                                      : Coarser(common, other);
 }
 
 }  // namespace msitd::compare

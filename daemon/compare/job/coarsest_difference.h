@@ -19,7 +19,8 @@ struct RunRank {
 
 // Returns the coarsest type of the outputs before `token` that have one name in
 // both runs and differ, as far as they are among the first records of the rank:
-// kUnspecified if there are none, and if they cannot be read.
+// kUnspecified if there are none, and if they cannot be read. Types that one
+// run has as an exception (kExceptionalShare) do not count.
 DType CoarsestDifference(const RunRank& golden, const RunRank& target,
                          int64_t token, storage::StopCheck stop);
 

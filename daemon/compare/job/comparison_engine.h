@@ -232,8 +232,8 @@ class ComparisonEngine {
   // pair of the group.
   void JudgeOrigin(const TensorGroup& group, const PairBasis& basis,
                    const RowMetrics& metrics);
-  // True if the filter may leave out ops that the code of a maker calls, or what
-  // they return. `row` is the tensor that it made.
+  // True if the filter may leave out ops that the code of a maker calls, or
+  // what they return. `row` is the tensor that it made.
   bool HidesPartsOf(const v1::Maker& maker, const TensorKey& row) const;
   // Finds out who made the difference of a row that fails.
   void FindMaker(const TensorGroup& group, const v1::ComparisonRow& row,

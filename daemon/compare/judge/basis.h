@@ -19,6 +19,11 @@ constexpr DType Coarser(DType a, DType b) {
   return RoundedDigits(a) == 0 || RoundedDigits(b) < RoundedDigits(a) ? b : a;
 }
 
+// Of the outputs of a run that are narrower than those of the other run, one in
+// so many or fewer are exceptions: nothing is meant to be computed in their
+// type, so that it excuses nothing.
+inline constexpr int kExceptionalShare = 16;
+
 // What is known of how the two tensors of a pair came about, beside their own
 // types.
 struct Basis {

@@ -74,6 +74,13 @@ bool HasNarrowDifference(const std::vector<TensorPair>& pairs) {
   });
 }
 
+bool IsNarrowInOneRun(const TensorPair& pair) {
+  return pair.golden != nullptr && pair.target != nullptr &&
+         RoundedDigits(pair.golden->dtype) > 0 &&
+         RoundedDigits(pair.target->dtype) > 0 &&
+         RoundedDigits(pair.golden->dtype) != RoundedDigits(pair.target->dtype);
+}
+
 class BasisFinder {
  public:
   BasisFinder(const std::vector<TensorPair>& pairs, bool is_whole,
@@ -116,7 +123,24 @@ class BasisFinder {
 
   Carried& ScopeOf(int32_t call) { return scopes_[call + 1]; }
 
+  bool HasExceptionalTypes() const {
+    int64_t outputs = 0;
+    int64_t narrow_outputs = 0;
+    for (size_t i = 0; i < carried_.size(); ++i) {
+      if (tree_.event(i).role != Role::kOutput) continue;
+      outputs += pairs_[i].target != nullptr ? 1 : 0;
+      narrow_outputs += IsNarrowInOneRun(pairs_[i]) ? 1 : 0;
+    }
+    return narrow_outputs * kExceptionalShare <= outputs;
+  }
+
+  // A cast that only one run has is a difference, not a reason for one.
+  bool IsExceptional(const TensorPair& pair) const {
+    return is_exceptional_ && IsNarrowInOneRun(pair);
+  }
+
   void FindGiven() {
+    is_exceptional_ = HasExceptionalTypes();
     for (size_t i = 0; i < carried_.size(); ++i) {
       const CallTree::Event& of = tree_.event(i);
       has_parts_ = has_parts_ || tree_.calls()[of.call].has_parts;
@@ -131,7 +155,8 @@ class BasisFinder {
       if (of.role == Role::kWeight) continue;
       given.has_input = true;
       // What is coarser was put together from scales and codes.
-      if (RoundedDigits(own.type) >= InfoOf(DType::kBfloat16).digits) {
+      if (RoundedDigits(own.type) >= InfoOf(DType::kBfloat16).digits &&
+          !IsExceptional(pairs_[i])) {
         given.coarsest.Take(own);
       }
       given.has_wide_input =
@@ -155,6 +180,7 @@ class BasisFinder {
       carried_[i] = OwnType(pairs_[i], event);
       // Integers are chosen, not rounded.
       if (RoundedDigits(carried_[i].type) == 0) continue;
+      if (IsExceptional(pairs_[i])) carried_[i] = Carried();
       carried_[i].Take(MadeOf(event));
       // What one run has alone is not known to differ.
       if (pairs_[i].target != nullptr && !IsEqual(pairs_[i])) {
@@ -228,8 +254,9 @@ class BasisFinder {
   std::map<std::string_view, Carried> of_parameters_;
   // Golden calls by those of the target.
   std::map<std::pair<std::string_view, int32_t>, int32_t> calls_there_;
-  bool has_parts_ = false;  // Some call has.
-  const Carried past_;      // Of earlier tokens.
+  bool has_parts_ = false;       // Some call has.
+  bool is_exceptional_ = false;  // See kExceptionalShare.
+  const Carried past_;           // Of earlier tokens.
 };
 
 }  // namespace

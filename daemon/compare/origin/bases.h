@@ -31,6 +31,9 @@ struct PairBasis {
 // of which all floating inputs are float16 or bfloat16 computes in the coarsest
 // of them, equal or not.
 //
+// A type that only one run has is not passed on if it is an exception there
+// (kExceptionalShare): then it is the difference that is looked for.
+//
 // `is_whole`: all that the runs have of this rank and token is there.
 //
 // If there are tokens before this one, `past_type` returns the coarsest type of

@@ -256,6 +256,22 @@ TEST_F(BasesTest, TensorOfOneRunAloneRoundsNothing) {
   EXPECT_EQ(VerdictOf("op"), v1::FAIL);
 }
 
+TEST_F(BasesTest, CastInASinglePlaceExcusesNothing) {
+  std::vector<Moment> moments = {
+      {"cast", Io::kOutput, 4, 0.01F, kWide, kNarrow},
+      {"next", Io::kInput, 4, 0.01F, kWide, kNarrow},
+      {"next", Io::kOutput, 4.1F, 0.01F}};
+  for (int i = 0; i < 30; ++i) {
+    const float value = static_cast<float>(i) + 10;
+    moments.push_back({"op" + std::to_string(i), Io::kOutput, value});
+  }
+  Compare(moments);
+  EXPECT_EQ(VerdictOf("cast"), v1::PASS);
+  EXPECT_EQ(VerdictOf("next"), v1::FAIL);
+  ASSERT_EQ(comparison_.makers_size(), 1);
+  EXPECT_EQ(comparison_.makers(0).op(), "cast");
+}
+
 TEST_F(BasesTest, RulesOfTheUserAskWhatTheyAsk) {
   PolicySpec spec;
   spec.rules = {{"root", "nl2 <= 1e-6"}};
