@@ -692,6 +692,7 @@ SEE_NO_TENSORS = {
     "graph.sites",
     "interpreters",
     "module.copies",
+    "module.hook_life",
     "module.op_names",
     "open_clients",
     "module.registration",
@@ -700,6 +701,7 @@ SEE_NO_TENSORS = {
     "removable",
     "replacing",
     "seeding",
+    "tokens",
     "torch_version",
     "vocabulary",
 }

@@ -68,7 +68,6 @@ USED: list[tuple[Any, str]] = [
     (optimizers, "hold_of"),
     (walk, "_children_of"),
     (msitd.Client, "begin_call"),
-    (msitd.Client, "next_token"),
     (msitd.Client, "record"),
     (msitd.Client, "record_requests"),
     (msitd.Client, "record_value"),

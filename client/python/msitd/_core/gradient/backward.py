@@ -178,7 +178,11 @@ class Backward:
         if model is not None:
             self._parameters.record_step(model, optimizer, self._keeps_state)
 
-    def remove(self) -> None:
-        """Takes all hooks away."""
+    def remove(self, reason: str = "") -> None:
+        """Takes all hooks away.
+
+        Args:
+            reason: See Gradients.remove.
+        """
         self._parameters.remove()
-        self._gradients.remove()
+        self._gradients.remove(reason)

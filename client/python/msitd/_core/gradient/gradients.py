@@ -85,11 +85,18 @@ class Gradients:
         self.leaves = leaves
         self.skips = skips
         self._is_removed = False
+        self._why_removed = ""
         # By backward.
         self._tokens: dict[int, int] = {}
 
-    def remove(self) -> None:
-        """Records nothing from now on. The hooks end with the graphs they are in."""
+    def remove(self, reason: str = "") -> None:
+        """Records nothing from now on. The hooks end with the graphs they are in.
+
+        Args:
+            reason: For which gradients that still come are counted as not recorded;
+                none are if it is empty.
+        """
+        self._why_removed = reason
         self._is_removed = True
 
     def token_of_backward(self) -> int | None:
@@ -177,7 +184,12 @@ class Gradients:
         self, call: Call, io: str, indexes: Iterable[str], round: int, gradient: Any
     ) -> None:
         """Records one gradient, of the backward number `round` through the call."""
-        if self._is_removed or gradient is None:
+        if gradient is None:
+            return
+        if self._is_removed:
+            if self._why_removed:
+                for index in indexes:
+                    self.skips.count(call.op, index, self._why_removed)
             return
         try:
             if self._client.selects(call.op, io, call.token):

@@ -44,7 +44,7 @@ class HookLife:
         self._progress.is_over = True
         self.pause()
         if self._backward is not None:
-            self._backward.remove()
+            self._backward.remove(CLOSED)
 
     def _counts_as_closed(self, op: str) -> bool:
         """Returns whether the client is closed. Counts a pass that is lost so."""
