@@ -126,13 +126,20 @@ BYTES = {1: 1, 5: 8, 10: 2, 11: 2, 12: 4, 13: 8, 14: 1, 15: 1, 16: 8, 17: 16}
 
 
 def test_default_tolerances_are_those_of_the_table(daemon: Daemon) -> None:
+    # A rank each, so that none is computed from another.
+    names = [name for name in NUMBERS if name != "bool"]
     for run, byte in (("g", b"\1"), ("t", b"\2")):
-        records = [
-            Record(name, byte * BYTES[number] * 2, [2], number)
-            for name, number in NUMBERS.items()
-            if name != "bool"
-        ]
-        write(daemon.channel(), run, [Chunk(run, records).pack()])
+        for rank, name in enumerate(names):
+            number = NUMBERS[name]
+            record = Record(name, byte * BYTES[number] * 2, [2], number)
+            chunk = Chunk(run, [record], rank=rank)
+            write(
+                daemon.channel(),
+                run,
+                [chunk.pack()],
+                rank=rank,
+                world_size=len(names),
+            )
     daemon.ctl("compare", "run", "g", "t", expect=None)
     text = daemon.ctl("compare", "rows", "c-000001", "-o", "csv").stdout
     applied = {row["op"]: row["predicate"] for row in csv.DictReader(io.StringIO(text))}
