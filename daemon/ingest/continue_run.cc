@@ -13,6 +13,14 @@ auto FindJob(const storage::RunContinuations& continuations,
                       [job](const auto& each) { return each.job == job; });
 }
 
+uint64_t LastNumber(const storage::RunContinuations& continuations) {
+  uint64_t last = continuations.rank ? continuations.rank->number : 0;
+  if (!continuations.jobs.empty()) {
+    last = std::max(last, continuations.jobs.back().number);
+  }
+  return last;
+}
+
 }  // namespace
 
 Continued Continue(storage::RunContinuations& continuations,
@@ -30,8 +38,7 @@ Continued Continue(storage::RunContinuations& continuations,
     out.first_token = found->first_token;
     own.number = found->number;
   } else {
-    own.number =
-        continuations.jobs.empty() ? 1 : continuations.jobs.back().number + 1;
+    own.number = LastNumber(continuations) + 1;
     out.first_token = token_end;
     out.has_new_job = true;
     if (found != continuations.jobs.end()) {

@@ -100,6 +100,8 @@ class Import {
   }
 
   absl::Status CopyContinuations() {
+    // Numbers of ranks mean nothing without the numbers of the jobs.
+    std::set<uint64_t> runs;
     MSITD_RETURN_IF_ERROR(
         old_.ForEach(Table::kRun, std::string_view(&kContinuationsTag, 1),
                      [&](std::string_view key, std::string_view value) {
@@ -108,13 +110,14 @@ class Import {
                            !DecodeContinuations(value, jobs)) {
                          return absl::OkStatus();
                        }
+                       runs.insert(NumberAt(key, 1));
                        return Put(Table::kRun, key, value);
                      }));
     return old_.ForEach(Table::kRun, std::string_view(&kRankContinuationTag, 1),
                         [&](std::string_view key, std::string_view value) {
                           RankContinuation continuation;
                           if (key.size() != kNumberKeyBytes + 4 ||
-                              !IsOfRun(key) ||
+                              !runs.contains(NumberAt(key, 1)) ||
                               !DecodeRankContinuation(value, continuation)) {
                             return absl::OkStatus();
                           }

@@ -45,6 +45,16 @@ TEST(ContinueRunTest, RankThatComesAgainBeginsAnotherContinuation) {
   EXPECT_EQ(known.rank->number, 2u);
 }
 
+// The jobs may be lost where the index had to be made again.
+TEST(ContinueRunTest, RankWhoseJobsAreLostComesBehindWhatItTookPartIn) {
+  RunContinuations known{.jobs = {}, .rank = {{.number = 5, .stream_id = 10}}};
+  const Continued next = Continue(known, "job", 12, 7);
+  EXPECT_TRUE(next.has_new_job);
+  ASSERT_EQ(known.jobs.size(), 1u);
+  EXPECT_EQ(known.jobs[0].number, 6u);
+  EXPECT_EQ(known.rank->number, 6u);
+}
+
 TEST(ContinueRunTest, OldestJobIsForgotten) {
   RunContinuations known;
   for (size_t i = 0; i <= storage::kContinuationsMax; ++i) {

@@ -577,6 +577,33 @@ TEST_F(IndexRebuildTest, DamagedSegmentsAreReportedAndTheRestIsReadable) {
   EXPECT_EQ(found, tensors_.size() - 6);
 }
 
+// Their numbers would be compared with those of new continuations.
+TEST_F(IndexRebuildTest, RanksWhoseContinuationsAreLostAreLeftOut) {
+  Fill();
+  const RunContinuations continued{
+      .jobs = {{.job = "launch", .number = 5, .first_token = 3}},
+      .rank = RankContinuation{.number = 5, .stream_id = 9}};
+  for (const char* const run : {"golden", "target"}) {
+    ASSERT_TRUE(store_->runs().SetContinuations(run, 2, continued, true).ok());
+  }
+  const auto target = store_->runs().GetRun("target");
+  ASSERT_TRUE(target.ok());
+  Close();
+  {
+    auto db = IndexDb::Open({.directory = index()});
+    ASSERT_TRUE(db.ok()) << db.status();
+    rocksdb::WriteBatch batch;
+    (*db)->Delete(batch, Table::kRun,
+                  "j" + BigEndianKey(static_cast<uint64_t>(target->id)));
+    ASSERT_TRUE((*db)->WriteDurable(batch).ok());
+    ASSERT_TRUE((*db)->Flush().ok());
+  }
+  Rebuild();
+  Open();
+  EXPECT_FALSE(store_->runs().GetContinuations("target", 2)->rank.has_value());
+  EXPECT_EQ(store_->runs().GetContinuations("golden", 2)->rank, continued.rank);
+}
+
 TEST_F(IndexRebuildTest, DamagedAttachmentsAndRowsAreLeftOut) {
   Fill();
   Close();
