@@ -231,7 +231,18 @@ class IngestPipeline final : public ChunkSink {
   // Continue. 0 if it is the first stream of its rank in the job that made the
   // run: such a stream begins like the other ranks of the job. Durable before
   // the producer learns of it.
-  absl::StatusOr<int64_t> ContinueRun(const StreamSpec& spec);
+  //
+  // A stream that only connects again (`has_chunks` if it has recorded some)
+  // begins and joins nothing: 0 unless it took part in a continuation before.
+  absl::StatusOr<int64_t> ContinueRun(const StreamSpec& spec, bool has_chunks)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  // True if the last stream of the rank that this daemon knows is this one.
+  bool IsLastStream(const StreamSpec& spec) ABSL_LOCKS_EXCLUDED(mu_);
+  // Calls `write`, which writes to the index without a chunk. If that fails,
+  // asks the storage to resume, which else only chunks do, and calls it once
+  // more.
+  absl::Status WriteIndex(absl::FunctionRef<absl::Status()> write)
+      ABSL_LOCKS_EXCLUDED(mu_);
   // A token, at least `stored_end`, that no stream of the run is expected to
   // have begun when it hears of a policy.
   int64_t FirstTokenAhead(std::string_view run, int64_t stored_end)

@@ -237,7 +237,7 @@ absl::StatusOr<IngestPipeline::Opened> IngestPipeline::OpenHeld(
   MSITD_ASSIGN_OR_RETURN(storage::RunInfo run, JoinRun(spec));
   int64_t first_token = 0;
   if (spec.if_exists == IfExists::kAppend) {
-    MSITD_ASSIGN_OR_RETURN(first_token, ContinueRun(spec));
+    MSITD_ASSIGN_OR_RETURN(first_token, ContinueRun(spec, committed > 0));
   }
   auto stream = std::make_shared<IngestStream>(std::move(spec), peer);
   stream->share = std::move(share);
@@ -253,12 +253,16 @@ absl::StatusOr<IngestPipeline::Opened> IngestPipeline::OpenHeld(
                 std::move(run.capture_policy), first_token};
 }
 
-absl::StatusOr<int64_t> IngestPipeline::ContinueRun(const StreamSpec& spec) {
+absl::StatusOr<int64_t> IngestPipeline::ContinueRun(const StreamSpec& spec,
+                                                    bool has_chunks) {
   // Read again: earlier streams of the rank may have committed more since the
   // run was joined.
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run, runs_.GetRun(spec.run));
   MSITD_ASSIGN_OR_RETURN(storage::RunContinuations known,
                          runs_.GetContinuations(spec.run, spec.rank));
+  const bool takes_part =
+      known.rank.has_value() && known.rank->stream_id == spec.stream_id;
+  if (!takes_part && (has_chunks || IsLastStream(spec))) return 0;
   if (run.spec.job == spec.job && !HasContinued(known, spec.job)) {
     MSITD_ASSIGN_OR_RETURN(
         const bool is_recorded,
@@ -268,10 +272,28 @@ absl::StatusOr<int64_t> IngestPipeline::ContinueRun(const StreamSpec& spec) {
   const Continued continued =
       Continue(known, spec.job, spec.stream_id, run.counters.token_end);
   if (continued.has_changed) {
-    MSITD_RETURN_IF_ERROR(runs_.SetContinuations(spec.run, spec.rank, known,
-                                                 continued.has_new_job));
+    MSITD_RETURN_IF_ERROR(WriteIndex([&] {
+      return runs_.SetContinuations(spec.run, spec.rank, known,
+                                    continued.has_new_job);
+    }));
   }
   return continued.first_token;
+}
+
+bool IngestPipeline::IsLastStream(const StreamSpec& spec) {
+  MutexLock lock(mu_);
+  return history_.StreamOf(spec.run, spec.rank) == spec.stream_id;
+}
+
+absl::Status IngestPipeline::WriteIndex(
+    absl::FunctionRef<absl::Status()> write) {
+  absl::Status status = write();
+  if (!absl::IsUnavailable(status) && !absl::IsResourceExhausted(status)) {
+    return status;
+  }
+  ProbeStorage();
+  commit_ready_.NotifyOne();
+  return write();
 }
 
 absl::Status IngestPipeline::AwaitPredecessor(const StreamSpec& spec) {
@@ -290,13 +312,16 @@ absl::StatusOr<storage::RunInfo> IngestPipeline::CreateOrGetRun(
     const StreamSpec& spec) {
   absl::StatusOr<storage::RunInfo> found = runs_.GetRun(spec.run);
   if (found.status().code() == Code::kNotFound) {
-    found = runs_.CreateRun(
-        {.name = spec.run,
-         .world_size = spec.world_size,
-         .labels = {},
-         .job = spec.job,
-         .owner = spec.caller.name,
-         .is_for_admin = spec.caller.role == access::Role::kAdmin});
+    WriteIndex([&] {
+      found = runs_.CreateRun(
+          {.name = spec.run,
+           .world_size = spec.world_size,
+           .labels = {},
+           .job = spec.job,
+           .owner = spec.caller.name,
+           .is_for_admin = spec.caller.role == access::Role::kAdmin});
+      return found.status();
+    }).IgnoreError();
     // RunService may have made it in between.
     if (found.status().code() == Code::kAlreadyExists) {
       found = runs_.GetRun(spec.run);

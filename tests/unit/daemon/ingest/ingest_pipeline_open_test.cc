@@ -2,14 +2,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <deque>
 #include <string>
 
 #include "daemon/ingest/ingest_pipeline.h"
 #include "protos/base/stream_id.h"
 #include "protos/status/status.h"
+#include "storage/store.h"
 #include "tests/support/fake_store.h"
+#include "tests/support/fault_env.h"
 #include "tests/support/producer.h"
+#include "tests/support/temp_dir.h"
 #include "tests/unit/daemon/ingest/recording_peer.h"
 
 namespace msitd::ingest {
@@ -186,6 +190,77 @@ TEST_F(IngestPipelineOpenTest, RanksOfAJobThatAppendsContinueAtOneToken) {
   EXPECT_EQ(first_token(0, "e"), 28);
   EXPECT_EQ(first_token(0, "e / recording 2"), 32);
   EXPECT_EQ(first_token(1, "e / recording 2"), 32);
+}
+
+TEST_F(IngestPipelineOpenTest, StreamThatComesBackJoinsNoContinuation) {
+  for (const bool records : {true, false}) {
+    const std::string run = records ? "recorded" : "opened";
+    const auto open = [&](int32_t rank, uint32_t stream) {
+      StreamSpec spec{run, rank, 2, MakeStreamId(1, stream), "test"};
+      spec.if_exists = IfExists::kAppend;
+      spec.job = "job";
+      spec.caller = access::Daemon();
+      return *pipeline_->Open(spec, peers_.emplace_back());
+    };
+    const auto record = [&](const IngestPipeline::Opened& opened) {
+      const StreamSpec& spec = opened.stream->spec;
+      Producer producer(run, spec.rank, spec.stream_id);
+      const std::string chunk =
+          producer.Chunk(0, {{.token = 3, .values = {1}}});
+      auto lease = std::make_unique<CountedLease>(Aligned(chunk), leases_);
+      const auto bytes = lease->bytes(chunk.size());
+      pipeline_->Offer(opened.stream, bytes, std::move(lease));
+    };
+    const auto first = open(1, 7);
+    if (records) record(first);
+    Finish(first.stream);
+    const auto other = open(0, 8);
+    record(other);
+    Finish(other.stream);
+    // The other rank begins its second recording.
+    const auto again = open(0, 9);
+    EXPECT_EQ(again.first_token, 4);
+    Finish(again.stream);
+    const auto back = open(1, 7);
+    EXPECT_EQ(back.first_token, 0);
+    record(back);
+    Finish(back.stream);
+    // So does this one, and comes back.
+    for (int i = 0; i < 2; ++i) {
+      const auto second = open(1, 10);
+      EXPECT_EQ(second.first_token, 4);
+      Finish(second.stream);
+    }
+  }
+}
+
+TEST_F(IngestPipelineOpenTest, RunIsContinuedOnceTheIndexCanBeWrittenAgain) {
+  testing::TempDir dir;
+  testing::FaultEnv env(storage::Env::Posix());
+  storage::StoreOptions store_options;
+  store_options.directory = dir / "store";
+  const auto store = storage::Store::Open(store_options, env);
+  ASSERT_TRUE(store.ok()) << store.status();
+  IngestOptions options;
+  options.probe_interval = std::chrono::hours(1);
+  pipeline_ = std::make_unique<IngestPipeline>((*store)->runs(),
+                                               (*store)->log(), options);
+  const auto open = [this](const std::string& run) {
+    return Record({.if_exists = IfExists::kAppend, .job = "next", .run = run},
+                  /*records=*/false);
+  };
+  EXPECT_EQ(Record({.job = "job"}), "run");
+  env.CountIndex();
+  for (const std::string run : {"run", "other"}) {
+    env.FailAt(1, absl::UnavailableError("too many open files"), true);
+    EXPECT_NE(open(run), run);
+    env.StopFailing();
+    int tries = 1;
+    while (open(run) != run && tries < 6) ++tries;
+    EXPECT_LT(tries, 6);
+  }
+  EXPECT_EQ((*store)->runs().GetContinuations("run", 0)->jobs.size(), 1u);
+  pipeline_.reset();
 }
 
 TEST_F(IngestPipelineOpenTest, RefusedStreamChangesNothing) {
