@@ -183,6 +183,17 @@ def test_a_client_that_is_closed_before_the_backward(
     assert any("closed" in reason for reason in handles[0].skipped)
 
 
+def test_functions_of_a_client_that_is_closed_before_the_backward(
+    daemon: FakeDaemon, handles: list[Any]
+) -> None:
+    client = msitd.Client(run="run", endpoint=daemon.endpoint)
+    handles.append(msitd.register_api(client, gradients=True))
+    loss = torch.relu(torch.ones(2, requires_grad=True)).sum()
+    client.close()
+    loss.backward()
+    assert any("closed" in reason for reason in handles[0].skipped)
+
+
 def test_sparse_gradients_are_recorded_in_parts(
     client: msitd.Client, daemon: FakeDaemon, handles: list[Any]
 ) -> None:

@@ -150,7 +150,7 @@ class ApiCalls:
         self.is_over = True
         self.is_paused = True
         if self._gradients is not None:
-            self._gradients.remove()
+            self._gradients.remove(CLOSED)
 
     def remove(self) -> None:
         """Records nothing of a backward or a graph from now on."""
