@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "protos/base/utf8.h"
 
-#include <cstddef>
-
 namespace msitd {
 
 bool IsValidUtf8(std::string_view text) {
@@ -35,6 +33,15 @@ bool IsValidUtf8(std::string_view text) {
     }
   }
   return true;
+}
+
+std::string_view Utf8Prefix(std::string_view text, size_t bytes_max) {
+  if (text.size() <= bytes_max) return text;
+  size_t end = bytes_max;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) {
+    --end;
+  }
+  return text.substr(0, end);
 }
 
 }  // namespace msitd

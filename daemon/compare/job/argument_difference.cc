@@ -63,17 +63,13 @@ bool IsKeyword(const std::string& argument) {
 
 // The first bytes of a value, whole characters, without control characters.
 std::string Shown(const std::string& value) {
-  size_t length = std::min(value.size(), kArgumentTextMax);
-  while (length > 0 && length < value.size() &&
-         (static_cast<unsigned char>(value[length]) & 0xC0) == 0x80) {
-    --length;
-  }
-  std::string out = value.substr(0, length);
+  std::string out(Utf8Prefix(value, kArgumentTextMax));
+  const bool is_cut = out.size() < value.size();
   for (char& c : out) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
   }
   if (!IsValidUtf8(out)) return "?";
-  return length < value.size() ? out + "..." : out;
+  return is_cut ? out + "..." : out;
 }
 
 absl::StatusOr<Arguments> ArgumentsOf(storage::RunReader& run,

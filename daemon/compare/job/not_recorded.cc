@@ -28,23 +28,12 @@ int64_t Sum(int64_t a, int64_t b) {
   return a > kMax - b ? kMax : a + b;
 }
 
-std::string Shortened(std::string text) {
-  if (text.size() <= kNotRecordedTextBytesMax) return text;
-  // Not within a character.
-  size_t end = kNotRecordedTextBytesMax;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
-    --end;
-  }
-  text.resize(end);
-  return text;
-}
-
 // Adds `from` to the reasons of a rank.
 void Add(v1::NotRecorded from, NotRecorded& rank) {
   from.set_count(std::max<int64_t>(from.count(), 0));
   for (std::string* text :
        {from.mutable_reason(), from.mutable_op(), from.mutable_index()}) {
-    *text = Shortened(std::move(*text));
+    text->resize(Utf8Prefix(*text, kNotRecordedTextBytesMax).size());
   }
   if (!from.is_harmless()) rank.count = Sum(rank.count, from.count());
   auto& reasons = rank.reasons;

@@ -22,14 +22,7 @@ constexpr int kRetryDelayMs = 500;
 
 // Protobuf does not put text that is not UTF-8 into a string field.
 std::string Printable(std::string_view text, size_t bytes_max) {
-  if (text.size() > bytes_max) {
-    size_t end = bytes_max;
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) {
-      --end;
-    }
-    text = text.substr(0, end);
-  }
-  std::string out(text);
+  std::string out(Utf8Prefix(text, bytes_max));
   if (!IsValidUtf8(out)) {
     for (char& c : out) {
       if (static_cast<unsigned char>(c) >= 0x80) c = '?';

@@ -44,6 +44,16 @@ TEST(Utf8Test, RefusesSurrogatesAndWhatIsAboveTheLastPlane) {
   EXPECT_FALSE(IsValidUtf8("\xf5\x80\x80\x80"));
 }
 
+TEST(Utf8Test, PrefixHasWholeCharacters) {
+  const std::string whole = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80";
+  const size_t lengths[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 10};
+  for (size_t i = 0; i < 12; ++i) {
+    EXPECT_EQ(Utf8Prefix(whole, i), whole.substr(0, lengths[i])) << i;
+  }
+  EXPECT_EQ(Utf8Prefix("\x80\x80\x80", 2), "");
+  EXPECT_EQ(Utf8Prefix("", 0), "");
+}
+
 TEST(Utf8Test, RefusesCutAndStrayBytes) {
   const std::string whole = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80";
   ASSERT_TRUE(IsValidUtf8(whole));
