@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "protos/base/byte_codec.h"
 #include "protos/status/status.h"
 #include "storage/env/logger.h"
 #include "storage/log_replay.h"
@@ -18,9 +17,6 @@
 
 namespace msitd::storage {
 namespace {
-
-// docs/format/index.md has the key.
-constexpr std::string_view kNextRunKey = "next_run_id";
 
 constexpr std::string_view kLostEntries =
     "the index has lost its last entries: its log was cut, or it is an older "
@@ -39,7 +35,7 @@ class WholeIndexCheck {
 
   absl::Status Run(const std::vector<SegmentFile>& files) {
     MSITD_ASSIGN_OR_RETURN(position_, index_.Position());
-    MSITD_RETURN_IF_ERROR(LoadNextRun());
+    MSITD_ASSIGN_OR_RETURN(next_run_, index_.NextRunId());
     MSITD_ASSIGN_OR_RETURN(const NewestSegment newest, index_.Newest());
     // Earlier versions did not record the newest segment.
     newest_ = newest.segment_id == 0
@@ -73,15 +69,6 @@ class WholeIndexCheck {
   }
 
  private:
-  absl::Status LoadNextRun() {
-    MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> next,
-                           index_.db().Get(Table::kMeta, kNextRunKey));
-    if (!next.has_value()) return absl::OkStatus();
-    if (next->size() != 8) return IndexCorrupt("default");
-    next_run_ = GetBigEndian(next->data(), 8);
-    return absl::OkStatus();
-  }
-
   absl::Status CheckSegment(const SegmentFile& file) {
     const uint64_t number = ToNumber(file.id);
     MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<File> reader,

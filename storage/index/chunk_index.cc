@@ -19,7 +19,6 @@ namespace msitd::storage {
 namespace {
 
 constexpr std::string_view kStoreKey = "store";
-constexpr std::string_view kNextRunIdKey = "next_run_id";
 constexpr std::string_view kClockKey = "clock";
 constexpr std::string_view kNameSweepKey = "name_sweep";
 // Keys have four bytes for the id of a run.
@@ -105,6 +104,14 @@ absl::Status ChunkIndex::RaiseVersion() {
   return has_newest_version_ ? absl::OkStatus() : Initialise(store_id_);
 }
 
+absl::StatusOr<uint64_t> ChunkIndex::NextRunId() {
+  MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> next,
+                         db_->Get(Table::kMeta, kNextRunIdKey));
+  if (!next.has_value()) return 1;
+  if (next->size() != 8) return IndexCorrupt("default");
+  return GetBigEndian(next->data(), 8);
+}
+
 absl::StatusOr<RunInfo> ChunkIndex::CreateRun(const RunSpec& spec,
                                               int64_t now_ns) {
   const MutexLock lock(run_change_mu_);
@@ -117,13 +124,7 @@ absl::StatusOr<RunInfo> ChunkIndex::CreateRun(const RunSpec& spec,
   run.spec = spec;
   run.create_time_ns = now_ns;
   MSITD_RETURN_IF_ERROR(runs_.CheckRoomFor(run));
-  MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> next,
-                         db_->Get(Table::kMeta, kNextRunIdKey));
-  uint64_t id = 1;
-  if (next.has_value()) {
-    if (next->size() != 8) return IndexCorrupt("default");
-    id = GetBigEndian(next->data(), 8);
-  }
+  MSITD_ASSIGN_OR_RETURN(const uint64_t id, NextRunId());
   if (id > kRunIdMax) {
     return absl::ResourceExhaustedError("the store has no more run ids");
   }

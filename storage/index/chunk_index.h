@@ -134,6 +134,9 @@ class ChunkIndex {
 
   // How much of the log is in the index.
   absl::StatusOr<LogPosition> Position();
+
+  // The number that the next run gets; no run has had it or a higher one.
+  absl::StatusOr<uint64_t> NextRunId();
   // Moves the position past frames that add no entries.
   absl::Status Advance(const LogPosition& position);
   absl::StatusOr<NewestSegment> Newest();

@@ -79,7 +79,7 @@ class Import {
       MSITD_RETURN_IF_ERROR(
           Put(Table::kRun, RunPrefix('g', run), EncodeGoneStage(stage)));
     }
-    return Put(Table::kMeta, "next_run_id", BigEndianKey(runs_.next_run_id));
+    return Put(Table::kMeta, kNextRunIdKey, BigEndianKey(runs_.next_run_id));
   }
 
   // The key begins with a letter and the number of a run that is there.

@@ -20,7 +20,6 @@ constexpr std::string_view kGonePrefix = "g";
 constexpr size_t kGoneKeyBytes = 9;
 constexpr std::string_view kUsePrefix = "l";
 constexpr size_t kUseKeyBytes = 17;
-constexpr std::string_view kNextRunKey = "next_run_id";
 constexpr std::string_view kLogPositionKey = "log_position";
 constexpr uint8_t kHiddenStage = 0;
 
@@ -63,7 +62,7 @@ absl::StatusOr<OldRuns> ReadOldRuns(IndexSalvage& old) {
                     }
                     return absl::OkStatus();
                   }));
-  const auto next = old.Get(Table::kMeta, kNextRunKey);
+  const auto next = old.Get(Table::kMeta, kNextRunIdKey);
   if (next.has_value() && next->size() == 8) {
     out.next_run_id = GetBigEndian(next->data(), 8);
   }

@@ -96,6 +96,9 @@ int NewerStoreVersion(std::string_view bytes);
 // The version that this program writes.
 int StoreVersion();
 
+// Where the meta table has the number that the next run gets, in big endian.
+inline constexpr std::string_view kNextRunIdKey = "next_run_id";
+
 // A run without its counters and its name, which is the key.
 std::string EncodeRun(const RunInfo& run);
 bool DecodeRun(std::string_view bytes, RunInfo& out);
