@@ -61,8 +61,8 @@ DType CoarsestDifference(const RunRank& golden, const RunRank& target,
       common = Coarser(common, tensor.dtype);
     }
   });
-  return other_outputs * kExceptionalShare <= outputs ? common
-                                                      : Coarser(common, other);
+  return AreExceptions(other_outputs, outputs) ? common
+                                               : Coarser(common, other);
 }
 
 }  // namespace msitd::compare

@@ -47,14 +47,16 @@ bool HasEqualValues(const v1::ComparisonRow& row, const RowMetrics& metrics) {
 
 }  // namespace
 
+absl::Status ComparisonEngine::CheckFromAnyThread() const {
+  return observer_.is_over() ? absl::CancelledError("cancelled")
+                             : absl::OkStatus();
+}
+
 absl::Status ComparisonEngine::OpenRuns() {
   if (golden_ != nullptr) return absl::OkStatus();
   const bool is_golden_far = !plan_.golden_source.empty();
   const bool is_target_far = !plan_.target_source.empty();
-  const storage::WaitCheck wait = [&observer = observer_] {
-    return observer.is_over() ? absl::CancelledError("cancelled")
-                              : absl::OkStatus();
-  };
+  const storage::WaitCheck wait = [this] { return CheckFromAnyThread(); };
   std::unique_ptr<storage::RunReader> golden;
   std::unique_ptr<storage::RunReader> target;
   // A run that lies elsewhere is opened beside one that is at hand.
@@ -212,15 +214,11 @@ DType ComparisonEngine::PastTypeOf(const TensorGroup& group) {
       past_types_.try_emplace(group.rank, DType::kUnspecified);
   if (!is_new) return found->second;
   DType& coarsest = found->second;
-  // Check is for the thread of the comparison alone.
-  const auto stop = [this] {
-    return observer_.is_over() ? absl::CancelledError("cancelled")
-                               : absl::OkStatus();
-  };
   if (group.golden.empty() || group.target.empty()) return coarsest;
-  coarsest = CoarsestDifference({golden_.get(), group.golden.front().key.rank},
-                                {target_.get(), group.target.front().key.rank},
-                                group.token, stop);
+  coarsest =
+      CoarsestDifference({golden_.get(), group.golden.front().key.rank},
+                         {target_.get(), group.target.front().key.rank},
+                         group.token, [this] { return CheckFromAnyThread(); });
   return coarsest;
 }
 

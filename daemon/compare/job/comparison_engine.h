@@ -155,6 +155,8 @@ class ComparisonEngine {
     friend bool operator==(const RunMark&, const RunMark&) = default;
   };
 
+  // As Check of the observer, which is for the thread of the comparison alone.
+  absl::Status CheckFromAnyThread() const;
   absl::Status OpenRuns();
   // Finds out whether the golden run knows the order of its tensors.
   absl::Status FindOrder();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+
 #include "protos/base/dtype.h"
 
 namespace msitd::compare {
@@ -23,6 +25,9 @@ constexpr DType Coarser(DType a, DType b) {
 // so many or fewer are exceptions: nothing is meant to be computed in their
 // type, so that it excuses nothing.
 inline constexpr int kExceptionalShare = 16;
+constexpr bool AreExceptions(int64_t narrow_outputs, int64_t outputs) {
+  return narrow_outputs * kExceptionalShare <= outputs;
+}
 
 // What is known of how the two tensors of a pair came about, beside their own
 // types.

@@ -41,37 +41,27 @@ Carried OwnType(const TensorPair& pair, int32_t position) {
   return out;
 }
 
-// True if a pair that is not equal has more digits than one, or than the type
-// of earlier tokens, that may have rounded it: only then anything has another
-// basis than its own types.
-bool HasSeveralTypes(const std::vector<TensorPair>& pairs, DType past_type) {
-  int fewest = RoundedDigits(past_type);
-  int most = 0;
+// The digits of the pairs of a group; 0 where there are none.
+struct DigitsOfGroup {
+  int fewest = 0;            // Of all pairs.
+  int fewest_different = 0;  // Of those that are not equal.
+  int most_different = 0;
+};
+
+DigitsOfGroup DigitsOf(const std::vector<TensorPair>& pairs) {
+  DigitsOfGroup out;
+  const auto lower = [](int digits, int& fewest) {
+    if (fewest == 0 || digits < fewest) fewest = digits;
+  };
   for (const TensorPair& pair : pairs) {
     const int digits = RoundedDigits(OwnType(pair, 0).type);
     if (digits == 0) continue;
-    if (fewest == 0 || digits < fewest) fewest = digits;
-    if (digits > most && !IsEqual(pair)) most = digits;
+    lower(digits, out.fewest);
+    if (IsEqual(pair)) continue;
+    lower(digits, out.fewest_different);
+    out.most_different = std::max(out.most_different, digits);
   }
-  return most > fewest;
-}
-
-bool HasWideDifference(const std::vector<TensorPair>& pairs) {
-  return std::any_of(pairs.begin(), pairs.end(), [](const TensorPair& pair) {
-    return RoundedDigits(OwnType(pair, 0).type) >=
-               InfoOf(DType::kFloat32).digits &&
-           !IsEqual(pair);
-  });
-}
-
-// What is narrower than float32 rounds so coarsely that a bound for a single op
-// is another one than that for a network.
-bool HasNarrowDifference(const std::vector<TensorPair>& pairs) {
-  return std::any_of(pairs.begin(), pairs.end(), [](const TensorPair& pair) {
-    const int digits = RoundedDigits(OwnType(pair, 0).type);
-    return digits > 0 && digits < InfoOf(DType::kFloat32).digits &&
-           !IsEqual(pair);
-  });
+  return out;
 }
 
 bool IsNarrowInOneRun(const TensorPair& pair) {
@@ -131,7 +121,7 @@ class BasisFinder {
       outputs += pairs_[i].target != nullptr ? 1 : 0;
       narrow_outputs += IsNarrowInOneRun(pairs_[i]) ? 1 : 0;
     }
-    return narrow_outputs * kExceptionalShare <= outputs;
+    return AreExceptions(narrow_outputs, outputs);
   }
 
   // A cast that only one run has is a difference, not a reason for one.
@@ -263,9 +253,21 @@ class BasisFinder {
 
 std::vector<PairBasis> FindBases(const std::vector<TensorPair>& pairs,
                                  bool is_whole, const PastType& past_type) {
+  constexpr int kWideDigits = InfoOf(DType::kFloat32).digits;
+  const DigitsOfGroup digits = DigitsOf(pairs);
   DType past = DType::kUnspecified;
-  if (past_type && HasWideDifference(pairs)) past = past_type();
-  if (!HasSeveralTypes(pairs, past) && !HasNarrowDifference(pairs)) return {};
+  if (past_type && digits.most_different >= kWideDigits) past = past_type();
+  const int past_digits = RoundedDigits(past);
+  const int fewest =
+      past_digits > 0 ? std::min(digits.fewest, past_digits) : digits.fewest;
+  // Only what has more digits than something that may have rounded it has
+  // another basis than its own types.
+  const bool has_several = digits.most_different > fewest;
+  // What is narrower than float32 rounds so coarsely that a bound for a single
+  // op is another one than that for a network.
+  const bool has_narrow =
+      digits.fewest_different > 0 && digits.fewest_different < kWideDigits;
+  if (!has_several && !has_narrow) return {};
   return BasisFinder(pairs, is_whole, past_type != nullptr, past).Find();
 }
 

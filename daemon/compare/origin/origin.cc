@@ -27,6 +27,13 @@ bool HasTypesOf(const TensorPair& a, const TensorPair& b) {
          a.target->dtype == b.target->dtype;
 }
 
+// Adds what only one run does: `only golden calls A, B`.
+void AddOnly(const std::vector<std::string>& names, std::string_view does,
+             std::vector<std::string>& notes) {
+  if (names.empty()) return;
+  notes.push_back(fmt::format("only {} {}", does, fmt::join(names, ", ")));
+}
+
 // error / source. If the source is 0: infinite, or 1 if the error is 0 as well.
 double Ratio(double error, double source) {
   if (source > 0) return error / source;
@@ -341,29 +348,31 @@ void OriginFinder::DescribeMade(int32_t event, v1::Maker& maker) const {
     maker.set_note(NotesOf(event, of.call, kNone));
     return;
   }
-  const int32_t scope = of.role == Role::kInput ? call.parent : of.call;
+  const bool is_input = of.role == Role::kInput;
+  const int32_t scope = is_input ? call.parent : of.call;
+  const int32_t after =
+      DescribeCode(scope, event, is_input ? of.call : kNone, maker);
+  maker.set_note(NotesOf(event, scope, after));
+}
+
+int32_t OriginFinder::DescribeCode(int32_t scope, int32_t event, int32_t before,
+                                   v1::Maker& maker) const {
+  const std::vector<CallTree::Call>& calls = tree_->calls();
   const int32_t after = tree_->LastPartBefore(scope, event);
   if (scope == kNone && after == kNone) {
     maker.set_kind(v1::Maker::MODEL_INPUTS);
-    maker.set_note(NotesOf(event, scope, after));
-    return;
+    return after;
   }
   maker.set_kind(v1::Maker::OWN_CODE);
   if (scope != kNone) maker.set_op(std::string(calls[scope].op));
   if (after != kNone) maker.set_after(std::string(calls[after].op));
-  if (of.role == Role::kInput) maker.set_before(std::string(call.op));
-  maker.set_note(NotesOf(event, scope, after));
+  if (before != kNone) maker.set_before(std::string(calls[before].op));
+  return after;
 }
 
 void OriginFinder::DescribeCaller(int32_t call, v1::Maker& maker) const {
-  const std::vector<CallTree::Call>& calls = tree_->calls();
-  const int32_t scope = calls[call].parent;
-  const int32_t after = tree_->LastPartBefore(scope, calls[call].first);
-  maker.set_kind(scope == kNone && after == kNone ? v1::Maker::MODEL_INPUTS
-                                                  : v1::Maker::OWN_CODE);
-  if (scope != kNone) maker.set_op(std::string(calls[scope].op));
-  if (after != kNone) maker.set_after(std::string(calls[after].op));
-  maker.set_before(std::string(calls[call].op));
+  const CallTree::Call& of = tree_->calls()[call];
+  DescribeCode(of.parent, of.first, call, maker);
 }
 
 void OriginFinder::AddCall(int32_t event, FoundMaker& found) const {
@@ -391,15 +400,9 @@ bool OriginFinder::IsLoneInput(int32_t event) const {
 
 std::string OriginFinder::LoneInputsOf(int32_t call) const {
   if (may_lack_inputs_) return "";
-  const auto golden = tree_->LoneGoldenInputs(call);
-  const auto target = tree_->LoneTargetInputs(call);
   std::vector<std::string> notes;
-  for (const auto& [side, names] :
-       {std::pair("golden", &golden), std::pair("target", &target)}) {
-    if (names->empty()) continue;
-    notes.push_back(
-        fmt::format("only {} gives it {}", side, fmt::join(*names, ", ")));
-  }
+  AddOnly(tree_->LoneGoldenInputs(call), "golden gives it", notes);
+  AddOnly(tree_->LoneTargetInputs(call), "target gives it", notes);
   return fmt::format("{}", fmt::join(notes, "; "));
 }
 
@@ -428,14 +431,8 @@ std::string OriginFinder::NotesOf(int32_t event, int32_t scope,
     }
   }
   if (of.role != Role::kWeight && (of.role == Role::kInput || call.has_parts)) {
-    const auto golden = tree_->OnlyGolden(scope, after, event);
-    const auto target = tree_->OnlyTarget(scope, after, event);
-    for (const auto& [side, names] :
-         {std::pair("golden", &golden), std::pair("target", &target)}) {
-      if (names->empty()) continue;
-      notes.push_back(
-          fmt::format("only {} calls {}", side, fmt::join(*names, ", ")));
-    }
+    AddOnly(tree_->OnlyGolden(scope, after, event), "golden calls", notes);
+    AddOnly(tree_->OnlyTarget(scope, after, event), "target calls", notes);
   }
   if (of.role == Role::kOutput && !call.has_input &&
       (!call.has_parts || !tree_->has_inputs())) {

@@ -134,6 +134,10 @@ class OriginFinder {
   v1::Origin OriginOf(int32_t event, int32_t maker) const;
   bool IsDrift(int32_t event, int32_t maker) const;
   void DescribeMade(int32_t event, v1::Maker& maker) const;
+  // Describes the code of `scope` up to `event`, or up to its part `before`.
+  // Returns the part that was called last.
+  int32_t DescribeCode(int32_t scope, int32_t event, int32_t before,
+                       v1::Maker& maker) const;
   // Describes the code that calls `call`.
   void DescribeCaller(int32_t call, v1::Maker& maker) const;
   // Sets what is to be asked of the arguments of the call that made `event`.
