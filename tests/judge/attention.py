@@ -104,6 +104,21 @@ def causal_mask(
     return mask.masked_fill(~allowed, value)
 
 
+def mask_of_layers(
+    attention: Core, x: Tensor, past: int, padding: Tensor | None, value: float | None
+) -> Tensor | None:
+    """Returns the mask of layers with such an attention, by default the least value.
+
+    Fused attention needs none without padding.
+    """
+    if attention.is_fused and padding is None:
+        return None
+    if value is None:
+        value = torch.finfo(x.dtype).min
+    length = x.shape[1]
+    return causal_mask(length, past + length, x.dtype, padding, value)
+
+
 Residual = Callable[[Tensor, Tensor], Tensor]
 
 

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import torch
-from attention import Cache, Core, add, causal_mask
+from attention import Cache, Core, add, mask_of_layers
 from torch import Tensor, nn
 
 HIDDEN, HEADS, LAYERS, WORDS, POSITIONS = 64, 4, 3, 128, 64
@@ -130,15 +130,9 @@ class GPT2Model(nn.Module):
         return self.ln_f(x)
 
     def mask(self, x: Tensor, past: int, padding: Tensor | None) -> Tensor | None:
-        """The mask of all layers; fused attention needs none without padding."""
+        """The mask of all layers."""
         first: Any = self.h[0]
-        if first.attn.is_fused and padding is None:
-            return None
-        value = self.mask_value
-        if value is None:
-            value = torch.finfo(x.dtype).min
-        length = x.shape[1]
-        return causal_mask(length, past + length, x.dtype, padding, value)
+        return mask_of_layers(first.attn, x, past, padding, self.mask_value)
 
     def forward(
         self,

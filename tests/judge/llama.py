@@ -11,7 +11,7 @@ from attention import (
     Embeddings,
     add,
     apply_rope,
-    causal_mask,
+    mask_of_layers,
     repeat_kv,
 )
 from torch import Tensor, nn
@@ -248,15 +248,9 @@ class LlamaModel(nn.Module):
         return self.norm(x)
 
     def mask(self, x: Tensor, past: int, padding: Tensor | None) -> Tensor | None:
-        """The mask of all layers; fused attention needs none without padding."""
+        """The mask of all layers."""
         first: Any = self.layers[0]
-        if first.self_attn.is_fused and padding is None:
-            return None
-        value = self.mask_value
-        if value is None:
-            value = torch.finfo(x.dtype).min
-        length = x.shape[1]
-        return causal_mask(length, past + length, x.dtype, padding, value)
+        return mask_of_layers(first.self_attn, x, past, padding, self.mask_value)
 
     def forward(
         self,
