@@ -36,5 +36,5 @@ int main(int argc, char** argv) {
     fmt::print("{}", *command->text);
     return 0;
   }
-  return msitd::server::RunDaemon(command->config);
+  return msitd::server::RunDaemon(command->config, command->recovers);
 }

@@ -45,7 +45,8 @@ absl::Status WithRemedy(const absl::Status& status,
   return absl::Status(
       status.code(),
       fmt::format("{}. To make the index again from the segments, run: "
-                  "msitd-inspect rebuild --data-dir {}",
+                  "msitd-inspect rebuild --data-dir {}. To read the store "
+                  "first and change nothing, start msitd with --recover",
                   Message(status), directory));
 }
 

@@ -16,6 +16,7 @@ namespace {
 struct Flags {
   std::string config_file;
   bool print_config = false;
+  bool recovers = false;
   std::map<std::string_view, std::vector<std::string>> values;
 };
 
@@ -32,6 +33,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->option_text("FILE");
   app.add_flag("--print-config", flags.print_config,
                "Print the configuration as TOML and exit");
+  app.add_flag("--recover", flags.recovers,
+               "Open a store whose index is damaged, for reading only: nothing "
+               "in the data directory is changed. A temporary index is made "
+               "in $TMPDIR, or /tmp, from the segments and what is left of the "
+               "old index. To repair the store, run msitd-inspect rebuild");
   for (const KeyHelp& key : Keys()) {
     app.add_option(FlagOf(key.key), flags.values[key.key],
                    std::string(key.help))
@@ -88,6 +94,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc,
                       "{}; see msitd --help", error.what());
   }
   MSITD_RETURN_IF_ERROR(Apply(flags, out.config));
+  out.recovers = flags.recovers;
   if (flags.print_config) out.text = ToToml(out.config);
   return out;
 }

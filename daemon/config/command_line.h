@@ -17,6 +17,10 @@ struct CommandLine {
   // To be printed instead of running: help, version or configuration.
   std::optional<std::string> text;
   DaemonConfig config;
+  // True if the store is to be opened for reading only, through a temporary
+  // index. This is not a key of the configuration, so that no file makes every
+  // start one of these.
+  bool recovers = false;
 };
 
 // Reads flags and the file that --config names; flags win. The result is

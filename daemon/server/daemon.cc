@@ -27,6 +27,7 @@
 #include "daemon/server/socket_file.h"
 #include "daemon/server/systemd.h"
 #include "protos/status/status.h"
+#include "storage/rebuild/recovered_store.h"
 
 namespace msitd::server {
 namespace {
@@ -43,6 +44,44 @@ storage::StoreOptions ToStoreOptions(const config::DaemonConfig& config) {
       static_cast<uint64_t>(config.index_write_buffer_bytes);
   out.index_cache_bytes = static_cast<uint64_t>(config.index_cache_bytes);
   return out;
+}
+
+// A rebuilt run may lack what an archive of it already has.
+config::DaemonConfig WithoutArchiving(config::DaemonConfig config) {
+  if (config.archive_url.empty()) return config;
+  config.archives.push_back(std::exchange(config.archive_url, ""));
+  return config;
+}
+
+absl::StatusOr<std::unique_ptr<storage::Store>> OpenRecovered(
+    const config::DaemonConfig& config, storage::Env& env) {
+  const auto log = log::Get("server");
+  NotifyLongStart();
+  std::error_code error;
+  const auto parent = std::filesystem::temp_directory_path(error);
+  if (error) return ErrnoStatus(error.value(), "look for a place in TMPDIR");
+  log->info("recover data_dir={} temporary_index_in={}", config.data_dir,
+            parent.string());
+  MSITD_ASSIGN_OR_RETURN(
+      storage::RecoveredStore recovered,
+      storage::OpenRecovered(ToStoreOptions(config), parent, env));
+  const storage::RebuildReport& report = recovered.report;
+  for (const std::string& damage : report.damage) {
+    log->warn("index damage: {}", damage);
+  }
+  for (const std::string& note : report.notes) log->warn("{}", note);
+  for (const std::string& run : report.recovered_runs) {
+    log->warn("run known only from segments run={}", run);
+  }
+  if (report.corrupt_frame_count > 0) {
+    log->warn("durable frames cannot be read places={}",
+              report.corrupt_frame_count);
+  }
+  log->warn(
+      "the store is open for reading only; to repair it, stop this daemon "
+      "and run: msitd-inspect rebuild --data-dir {}",
+      config.data_dir);
+  return std::move(recovered.store);
 }
 
 std::string EndpointPath(const config::DaemonConfig& config) {
@@ -98,10 +137,14 @@ absl::Status WriteEndpoints(const config::DaemonConfig& config,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
-    const config::DaemonConfig& config, storage::Env& env) {
+    const config::DaemonConfig& given, storage::Env& env, bool recovers) {
+  const config::DaemonConfig config =
+      recovers ? WithoutArchiving(given) : given;
   auto out = std::unique_ptr<Daemon>(new Daemon(config));
-  MSITD_ASSIGN_OR_RETURN(out->store_,
-                         storage::Store::Open(ToStoreOptions(config), env));
+  MSITD_ASSIGN_OR_RETURN(
+      out->store_, recovers
+                       ? OpenRecovered(config, env)
+                       : storage::Store::Open(ToStoreOptions(config), env));
   const storage::StoreStats stats = out->store_->upkeep().Stats();
   log::Get("server")->info(
       "store open data_dir={} runs={} segments={} recovered_frames={} "
@@ -189,7 +232,7 @@ int WaitForStop(const config::DaemonConfig& config, StopSignals& signals,
 
 }  // namespace
 
-int RunDaemon(const config::DaemonConfig& config) {
+int RunDaemon(const config::DaemonConfig& config, bool recovers) {
   log::SetUp(config.log_level, config.log_format == "json"
                                    ? log::Format::kJson
                                    : log::Format::kText);
@@ -213,9 +256,9 @@ int RunDaemon(const config::DaemonConfig& config) {
   }
   log->info("start version={} files_max={}", config::Version(),
             RaiseFileLimit());
-  absl::StatusOr<std::unique_ptr<Daemon>> daemon =
-      Daemon::Start(config, config.durable ? storage::Env::Posix()
-                                           : storage::Env::Fleeting());
+  absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(
+      config, config.durable ? storage::Env::Posix() : storage::Env::Fleeting(),
+      recovers);
   if (!daemon.ok()) {
     log->error("start failed error='{}'", Message(daemon.status()));
     return EXIT_FAILURE;

@@ -18,9 +18,12 @@ class Daemon {
   // Opens the store, which reads back what the index misses, then serves and
   // writes `endpoint`, one address per line, into the socket directory.
   //
+  // With `recovers`, opens the store for reading only, through a temporary
+  // index (storage/rebuild/recovered_store.h). Runs are not archived then.
+  //
   // Errors: those of the store, the sockets and the TLS files.
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(
-      const config::DaemonConfig& config, storage::Env& env);
+      const config::DaemonConfig& config, storage::Env& env, bool recovers);
 
   // Stops in the reverse order within `drain_timeout_ms`, and closes the store
   // behind the last call that could read it.
@@ -48,8 +51,9 @@ class Daemon {
 };
 
 // Runs a daemon until SIGTERM or SIGINT, and keeps the service manager
-// informed. A second signal ends the process at once. Returns the exit code: 0,
-// or 1 after a message in the log. Called once, before any thread exists.
-int RunDaemon(const config::DaemonConfig& config);
+// informed. `recovers` is as in Daemon::Start. A second signal ends the process
+// at once. Returns the exit code: 0, or 1 after a message in the log. Called
+// once, before any thread exists.
+int RunDaemon(const config::DaemonConfig& config, bool recovers);
 
 }  // namespace msitd::server

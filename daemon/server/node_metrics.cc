@@ -29,9 +29,12 @@ static_assert(kStatusCodeNames.size() == service::TaskPool::kCodeCount);
 void AddState(ingest::StorageState state, const storage::StoreStats& store,
               MetricPage& page) {
   using State = ingest::StorageState;
-  if (state == State::kOk && !store.refusal.empty()) state = State::kFailed;
+  if (state == State::kOk && !store.refusal.empty() && !store.is_read_only) {
+    state = State::kFailed;
+  }
   const bool is_ok = state == State::kOk;
-  const bool is_degraded = is_ok && store.missing.count > 0;
+  const bool is_degraded =
+      is_ok && (store.missing.count > 0 || store.is_read_only);
   page.Add(kStorageState, "ok", is_ok && !is_degraded ? 1 : 0);
   page.Add(kStorageState, "full", state == State::kFull ? 1 : 0);
   page.Add(kStorageState, "failed", state == State::kFailed ? 1 : 0);

@@ -7,6 +7,10 @@
 // Messages to the service manager. They do nothing where there is none.
 namespace msitd::server {
 
+// The start takes longer than usual: kLongStart from now.
+inline constexpr std::chrono::hours kLongStart{24};
+void NotifyLongStart();
+
 void NotifyReady();
 void NotifyStopping();
 void NotifyWatchdog();

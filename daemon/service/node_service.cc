@@ -171,7 +171,8 @@ void SetStorageState(const ingest::IngestStats& ingest,
   out.set_storage_error(ingest.storage_error);
   if (out.storage_state() != v1::NodeStatus::OK) return;
   if (!store.refusal.empty()) {
-    out.set_storage_state(v1::NodeStatus::FAILED);
+    out.set_storage_state(store.is_read_only ? v1::NodeStatus::DEGRADED
+                                             : v1::NodeStatus::FAILED);
     out.set_storage_error(store.refusal);
   } else if (store.missing.count > 0) {
     out.set_storage_state(v1::NodeStatus::DEGRADED);

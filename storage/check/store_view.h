@@ -37,7 +37,7 @@ class StoreView {
   static absl::StatusOr<StoreView> Open(const std::string& directory, Env& env);
 
   // Views a store through another index than its own, one that may be written
-  // to. `lock` is an exclusive one of the store.
+  // to. `lock` keeps others from writing to the store.
   static absl::StatusOr<StoreView> Over(const std::string& directory, Env& env,
                                         DirectoryLock lock,
                                         std::unique_ptr<ChunkIndex> index);

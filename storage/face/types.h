@@ -330,9 +330,10 @@ struct StoreStats {
   // Includes segments whose frames the index does not have yet; their bytes and
   // runs are not known.
   MissingSegments missing;
-  // Why the store accepts no chunks until files of segments are back; empty if
-  // it waits for none.
+  // Why the store accepts no chunks: it waits for files of segments, or it is
+  // open for reading only. Empty if it accepts them.
   std::string refusal;
+  bool is_read_only = false;
   // Of index_bytes, those of comparisons. Retention does not count them.
   uint64_t comparison_disk_bytes = 0;
 };

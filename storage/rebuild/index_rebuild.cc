@@ -60,15 +60,15 @@ class IndexRebuild {
     MSITD_ASSIGN_OR_RETURN(
         DirectoryLock lock,
         DirectoryLock::Acquire(options_.directory,
-                               DirectoryLock::Mode::kExclusive));
-    MSITD_RETURN_IF_ERROR(swap_.Prepare());
+                               replaces() ? DirectoryLock::Mode::kExclusive
+                                          : DirectoryLock::Mode::kShared));
+    if (replaces()) MSITD_RETURN_IF_ERROR(swap_.Prepare());
     MSITD_ASSIGN_OR_RETURN(
         files_, ListSegments(env_, SegmentDirectory(options_.directory)));
     Unfinished unfinished(target_);
     MSITD_RETURN_IF_ERROR(env_.CreateDirectory(target_));
     MSITD_ASSIGN_OR_RETURN(
-        old_, IndexSalvage::Open(IndexDirectory(options_.directory),
-                                 target_ + "/salvage"));
+        old_, IndexSalvage::Open(swap_.current(), target_ + "/salvage"));
     MSITD_RETURN_IF_ERROR(FindStoreId());
     MSITD_RETURN_IF_ERROR(Build());
     MSITD_ASSIGN_OR_RETURN(std::unique_ptr<ChunkIndex> index, Fill());
@@ -81,8 +81,11 @@ class IndexRebuild {
   }
 
  private:
+  // True if the new index takes the place of the old one.
+  bool replaces() const { return options_.target.empty(); }
+
   absl::Status CheckTarget() {
-    if (options_.target.empty()) return absl::OkStatus();
+    if (replaces()) return absl::OkStatus();
     std::error_code error;
     const bool is_empty = fs::is_empty(options_.target, error);
     if (error == std::errc::no_such_file_or_directory || (!error && is_empty)) {
@@ -165,6 +168,7 @@ class IndexRebuild {
     }
     MSITD_RETURN_IF_ERROR(replay.Finish());
     report_.torn_frame_count = replay.counts().torn;
+    report_.corrupt_frame_count = replay.counts().corrupt;
     if (!old_->IsComplete(Table::kSegment)) {
       MSITD_ASSIGN_OR_RETURN(report_.lost_marks,
                              FindLostMarks(*index, env_, files_));
@@ -267,13 +271,15 @@ class IndexRebuild {
     MSITD_ASSIGN_OR_RETURN(StoreView view,
                            StoreView::Over(options_.directory, env_,
                                            std::move(lock), std::move(index)));
-    MSITD_ASSIGN_OR_RETURN(report_.check, CheckStore(view, on_problem_));
+    if (options_.checks_frames) {
+      MSITD_ASSIGN_OR_RETURN(report_.check, CheckStore(view, on_problem_));
+    }
     MSITD_RETURN_IF_ERROR(view.index().db().Flush());
     view.index().db().End();
     MSITD_RETURN_IF_ERROR(GiveToOwner());
     MSITD_RETURN_IF_ERROR(env_.SyncDirectory(target_));
     report_.index = options_.target;
-    if (!options_.target.empty()) return absl::OkStatus();
+    if (!replaces()) return absl::OkStatus();
     report_.index = IndexDirectory(options_.directory);
     MSITD_ASSIGN_OR_RETURN(report_.old_index, swap_.Swap());
     return absl::OkStatus();
@@ -286,7 +292,8 @@ class IndexRebuild {
     if (::stat(SegmentDirectory(options_.directory).c_str(), &owner) != 0) {
       return ErrnoStatus(errno, "look at the segments");
     }
-    std::vector<std::string> paths = {target_, options_.directory + "/LOCK"};
+    std::vector<std::string> paths = {target_};
+    if (replaces()) paths.push_back(options_.directory + "/LOCK");
     std::error_code error;
     for (fs::recursive_directory_iterator it(target_, error), end;
          !error && it != end; it.increment(error)) {

@@ -17,9 +17,12 @@ namespace msitd::storage {
 
 struct RebuildOptions {
   std::string directory;  // Of the store.
-  // Where the new index goes; it must not exist, or be empty. If none is given,
-  // the new index takes the place of the old one, which is kept.
+  // Where the new index goes; it must not exist, or be empty. Then the store is
+  // only read, and others may read it at the same time. If none is given, the
+  // new index takes the place of the old one, which is kept.
   std::string target;
+  // Reads every frame through the new index and compares it with its hash.
+  bool checks_frames = true;
 };
 
 struct RebuildReport {
@@ -32,9 +35,11 @@ struct RebuildReport {
   ImportCounts import;
   LostMarksCounts lost_marks;
   OldEntriesCounts old_entries;
-  // The check of the new index against all frames.
+  // The check of the new index against all frames, if one was asked for.
   StoreCheckReport check;
   uint64_t torn_frame_count = 0;
+  // Places where frames that had been durable cannot be read.
+  uint64_t corrupt_frame_count = 0;
   // What was lost or cannot be shown to be as it was, for people.
   std::vector<std::string> notes;
   std::string index;      // The new index.
@@ -45,8 +50,8 @@ struct RebuildReport {
 
 // Makes the index of a store from its segments and from what can be read of the
 // index that it has, and checks that every frame can be read through it. Blocks
-// as long as it takes to read all segments twice. No daemon can open the store
-// meanwhile.
+// as long as it takes to read all segments twice. Until then no daemon can open
+// the store.
 //
 // Segments are not written to. The old index is not changed until the new one
 // is complete and durable, and is never removed. After an error, or if the

@@ -41,6 +41,10 @@ absl::StatusOr<std::string> IndexSwap::Keep(const std::string& directory) {
   }
 }
 
+std::string IndexSwap::current() const {
+  return Exists(index()) || !Exists(built()) ? index() : built();
+}
+
 absl::Status IndexSwap::Prepare() {
   std::error_code error;
   fs::remove_all(building(), error);

@@ -30,6 +30,10 @@ class IndexSwap {
     return store_directory_ + "/index.rebuilding";
   }
 
+  // The index of the store: `index`, or the one that a rebuild which was killed
+  // had not yet renamed to that.
+  std::string current() const;
+
   // Tidies up after a rebuild that was killed.
   absl::Status Prepare();
   // Makes the new index in building(), which nobody has open, that of the

@@ -232,3 +232,46 @@ def test_nothing_is_lost_if_a_segment_is_missing_after_a_crash(daemon: Daemon) -
         assert read.stdout == payload(i)
     record = Record("op", payload(5), [32])
     write(daemon.channel(), "other", [Chunk("other", [record]).pack()])
+
+
+@pytest.mark.parametrize("damage", [lose_current, cut_manifest, lose_everything])
+def test_a_damaged_store_is_read_as_it_is(
+    daemon: Daemon, damage: Callable[[Path], None]
+) -> None:
+    two_runs(daemon)
+    daemon.ctl("compare", "run", "r", "other", expect=1)
+    before = verdicts(daemon, "c-000001")
+    assert daemon.stop() == 0
+    damage(daemon.data_dir / "index")
+    store = {
+        path: (path.stat().st_mtime_ns, path.read_bytes())
+        for path in daemon.data_dir.rglob("*")
+        if path.is_file()
+    }
+    daemon.start("--recover")
+    status = daemon.ctl_json("node", "status")
+    assert status["storage_state"] == "DEGRADED"
+    assert "--recover" in status["storage_error"]
+    for i in range(5):
+        args = ("tensor", "read", tensor_name("r", f"op.{i}"), "--out", "-")
+        read = daemon.ctl(*args, "--format", "raw", binary=True)
+        assert read.stdout == payload(i)
+    daemon.ctl("compare", "run", "r", "other", expect=1)
+    comparisons = daemon.ctl_json("compare", "list")["comparisons"]
+    newest = max(one["name"] for one in comparisons).removeprefix("comparisons/")
+    assert verdicts(daemon, newest) == before
+    for command in (["run", "seal", "r"], ["run", "delete", "r", "--yes"]):
+        result = daemon.ctl(*command, expect=None)
+        assert result.returncode != 0
+        assert "--recover" in result.stderr
+    with pytest.raises(grpc.RpcError, match="--recover"):
+        write(
+            daemon.channel(), "new", [Chunk("new", [Record("op", MARK, [16])]).pack()]
+        )
+    assert "msitd-inspect rebuild" in daemon.log()
+    assert daemon.stop() == 0
+    assert store == {
+        path: (path.stat().st_mtime_ns, path.read_bytes())
+        for path in daemon.data_dir.rglob("*")
+        if path.is_file()
+    }

@@ -101,7 +101,7 @@ class NodeStatus:
     version: str
     uptime: timedelta | None
     storage_state: str
-    """`ok`, `full`, `failed`, `degraded` or `read_only`."""
+    """`ok`, `full`, `failed` or `degraded`."""
     storage_error: str
     run_count: int
     open_stream_count: int

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "storage/env/env.h"
+#include "storage/rebuild/index_rebuild.h"
+#include "storage/store.h"
+
+namespace msitd::storage {
+
+// A store that is read through an index of its own, because the index that lies
+// in its directory is damaged or lost.
+struct RecoveredStore {
+  std::unique_ptr<Store> store;
+  RebuildReport report;  // How its index was made.
+};
+
+// Opens a store for reading and changes nothing in its directory. Somebody who
+// has to look at a run cannot always wait for a repair, and may want to see
+// what is left before the old index is replaced.
+//
+// The index is made from the segments and from what can be read of the old
+// index, as RebuildIndex does, but in a temporary directory below `parent` that
+// is removed with the store. Payloads are not checked first: reading a tensor
+// checks its bytes. Blocks as long as it takes to read the heads of all frames,
+// and all payloads if the old index does not say which bytes were given up.
+//
+// What such a store does:
+// - Runs, tensors, attachments and comparisons can be read.
+// - Comparisons can be added and deleted. These changes go with the store.
+// - Everything else that writes fails with UNAVAILABLE (STORAGE_FAILED), and
+//   the steps of Upkeep do nothing. Stats() says so in `refusal`.
+// - It looks for segment files only once, when it is opened.
+//
+// Other readers can have the store open at the same time.
+//
+// Errors: those of RebuildIndex; those of the temporary directory.
+absl::StatusOr<RecoveredStore> OpenRecovered(const StoreOptions& options,
+                                             const std::string& parent,
+                                             Env& env);
+
+}  // namespace msitd::storage
