@@ -174,6 +174,7 @@ absl::Status StoreImpl::CheckLogIsWhole() {
 
 void StoreImpl::PublishMissing() {
   MissingSegments missing = segment_watch_->Missing();
+  index_->runs().AcceptUnread(awaited_.size());
   std::string refusal;
   if (!awaited_.empty()) {
     // If the index has some frames of a segment, it is counted already.

@@ -52,11 +52,21 @@ std::string LossesLine(const std::string& run, const v1::RunLosses& losses) {
   add(losses.dropped_count(), "dropped");
   add(losses.truncated_count(), "truncated");
   add(losses.incomplete_count(), "incomplete");
-  if (counts.empty()) return "";
+  std::string out;
+  if (losses.unread_place_count() > 0) {
+    out = Printable(fmt::format(
+              "partial: run {} may lack tensors, because {} place{} of the "
+              "daemon's log could not be read; see msitctl node status",
+              run, losses.unread_place_count(),
+              losses.unread_place_count() == 1 ? "" : "s")) +
+          "\n";
+  }
+  if (counts.empty()) return out;
   const bool is_one = losses.dropped_count() + losses.truncated_count() +
                           losses.incomplete_count() ==
                       1;
-  return Printable(fmt::format("partial: run {} lacks {} record{}", run,
+  return out +
+         Printable(fmt::format("partial: run {} lacks {} record{}", run,
                                fmt::join(counts, ", "), is_one ? "" : "s")) +
          "\n";
 }

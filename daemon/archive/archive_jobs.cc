@@ -63,6 +63,12 @@ absl::StatusOr<ArchiveJob> ArchiveJobs::Archive(const std::string& run,
     return MakeStatus(absl::StatusCode::kFailedPrecondition,
                       "run '{}' is active: only a sealed run is archived", run);
   }
+  if (info.counters.unread_place_count > 0) {
+    return MakeStatus(absl::StatusCode::kFailedPrecondition,
+                      "{} places of the log cannot be read, so run '{}' may "
+                      "lack tensors: see msitctl node status",
+                      info.counters.unread_place_count, run);
+  }
   ArchiveJob job;
   job.run = run;
   job.run_id = info.id;

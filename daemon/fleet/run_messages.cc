@@ -52,6 +52,7 @@ absl::Status SetCounters(const v1::DescribeRunResponse& description,
       SetCount(from.truncated_count(), out.truncated_count) &&
       SetCount(from.expired_size_bytes(), out.expired_bytes) &&
       SetCount(from.missing_size_bytes(), out.missing_bytes) &&
+      SetCount(from.unread_place_count(), out.unread_place_count) &&
       SetCount(from.value_count(), out.value_count) &&
       SetCount(from.document_count(), out.document_count) &&
       SetCount(from.statistics_count(), out.statistics_count) &&

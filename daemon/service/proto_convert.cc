@@ -282,6 +282,8 @@ void ToProto(const storage::RunInfo& run, v1::Run& out) {
   counters.set_dropped_count(static_cast<int64_t>(from.dropped_count));
   counters.set_expired_size_bytes(static_cast<int64_t>(from.expired_bytes));
   counters.set_missing_size_bytes(static_cast<int64_t>(from.missing_bytes));
+  counters.set_unread_place_count(
+      static_cast<int64_t>(from.unread_place_count));
   counters.set_truncated_count(static_cast<int64_t>(from.truncated_count));
   counters.set_value_count(static_cast<int64_t>(from.value_count));
   counters.set_dangling_count(static_cast<int64_t>(from.dangling_count));

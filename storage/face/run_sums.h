@@ -19,6 +19,7 @@ inline RunCounters Sum(RunCounters a, const RunCounters& b) {
   a.token_end = std::max(a.token_end, b.token_end);
   a.expired_bytes += b.expired_bytes;
   a.missing_bytes += b.missing_bytes;
+  a.unread_place_count += b.unread_place_count;
   a.value_count += b.value_count;
   a.document_count += b.document_count;
   a.statistics_count += b.statistics_count;

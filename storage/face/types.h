@@ -57,6 +57,10 @@ struct RunCounters {
   uint64_t statistics_count = 0;
   // Of payload_bytes, those in segments whose files are not there.
   uint64_t missing_bytes = 0;
+  // Places in the log of the store whose frames the index does not have: a
+  // segment that is missing, or frames that are damaged. Nobody knows whether
+  // tensors of the run were in them.
+  uint64_t unread_place_count = 0;
   // Records that were to have the bytes of a record that is not there, and were
   // not kept.
   uint64_t dangling_count = 0;

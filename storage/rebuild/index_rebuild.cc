@@ -169,6 +169,7 @@ class IndexRebuild {
     MSITD_RETURN_IF_ERROR(replay.Finish());
     report_.torn_frame_count = replay.counts().torn;
     report_.corrupt_frame_count = replay.counts().corrupt;
+    report_.unread_segment_count = replay.Awaited(files_, OldNewest()).size();
     if (!old_->IsComplete(Table::kSegment)) {
       MSITD_ASSIGN_OR_RETURN(report_.lost_marks,
                              FindLostMarks(*index, env_, files_));
@@ -197,12 +198,17 @@ class IndexRebuild {
     return index.Advance(position);
   }
 
-  // Numbers of segments that are lost are not used again, because their files
-  // may be found later.
-  NewestSegment NewestOf(const LogReplay& replay) {
+  NewestSegment OldNewest() {
     NewestSegment newest;
     const auto old = old_->Get(Table::kMeta, "newest_segment");
     if (old.has_value()) DecodeNewestSegment(*old, newest);
+    return newest;
+  }
+
+  // Numbers of segments that are lost are not used again, because their files
+  // may be found later.
+  NewestSegment NewestOf(const LogReplay& replay) {
+    NewestSegment newest = OldNewest();
     newest.segment_id =
         std::max(newest.segment_id, replay.reached().segment_id);
     for (const auto& [number, end] : replay.known_ends()) {

@@ -40,6 +40,8 @@ struct RebuildReport {
   uint64_t torn_frame_count = 0;
   // Places where frames that had been durable cannot be read.
   uint64_t corrupt_frame_count = 0;
+  // Segments that are missing and of which the old index had nothing.
+  uint64_t unread_segment_count = 0;
   // What was lost or cannot be shown to be as it was, for people.
   std::vector<std::string> notes;
   std::string index;      // The new index.

@@ -213,6 +213,8 @@ class ReadOnlyStore final : public Store, private Upkeep {
     end = std::max(end, reached.offset);
     SegmentWatch watch(index_.get(), env_, segment_directory_);
     MSITD_RETURN_IF_ERROR(watch.Begin(files, ends));
+    index_->runs().AcceptUnread(report.unread_segment_count +
+                                report.corrupt_frame_count);
     stats_.missing = watch.Missing();
     stats_.segment_count = files.size();
     for (const SegmentFile& file : files) {

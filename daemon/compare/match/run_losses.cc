@@ -13,7 +13,9 @@ absl::StatusOr<RunLosses> FindReportedLosses(storage::RunReader& run,
                                              bool is_target) {
   MSITD_ASSIGN_OR_RETURN(const std::vector<storage::RankCoverage> coverage,
                          run.ListCoverage());
+  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, run.GetInfo());
   RunLosses out;
+  out.unread_place_count = info.counters.unread_place_count;
   for (const storage::RankCoverage& rank : coverage) {
     const uint64_t dropped =
         rank.total.dropped_count + rank.repeats.dangling_count;

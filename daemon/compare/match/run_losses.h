@@ -16,11 +16,13 @@ struct RunLosses {
   uint64_t dropped_count = 0;
   uint64_t truncated_count = 0;
   uint64_t incomplete_count = 0;
+  uint64_t unread_place_count = 0;
 
   friend bool operator==(const RunLosses&, const RunLosses&) = default;
 };
 
-// Returns what clients reported as lost of the ranks that the comparison takes.
+// Returns what clients reported as lost of the ranks that the comparison takes,
+// and how many places of the log the daemon of the run could not read.
 // A record whose bytes were to be those of another, which was dropped, counts
 // as dropped too. `incomplete_count` stays 0.
 //

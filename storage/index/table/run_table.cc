@@ -239,6 +239,7 @@ void RunTable::AcceptCounters(RunId id, const RunCounters& counters) {
   it->second->counters.truncated_count = before.truncated_count;
   it->second->counters.expired_bytes = before.expired_bytes;
   it->second->counters.missing_bytes = before.missing_bytes;
+  it->second->counters.unread_place_count = before.unread_place_count;
 }
 
 void RunTable::AcceptLoss(RunId id, const StreamCoverage& loss) {
@@ -263,6 +264,13 @@ void RunTable::AcceptMissing(RunId id, uint64_t missing_bytes) {
   const MutexLock lock(mu_);
   const auto it = by_id_.find(static_cast<uint64_t>(id));
   if (it != by_id_.end()) it->second->counters.missing_bytes = missing_bytes;
+}
+
+void RunTable::AcceptUnread(uint64_t place_count) {
+  const MutexLock lock(mu_);
+  for (const auto& [id, run] : by_id_) {
+    run->counters.unread_place_count = place_count;
+  }
 }
 
 }  // namespace msitd::storage

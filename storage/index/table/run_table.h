@@ -86,6 +86,9 @@ class RunTable {
   void AcceptExpired(RunId id, uint64_t expired_bytes);
   // Replaces the counter of bytes in segments whose files are not there.
   void AcceptMissing(RunId id, uint64_t missing_bytes);
+  // Replaces the counter of places in the log that cannot be read, of all runs
+  // that there are.
+  void AcceptUnread(uint64_t place_count);
 
  private:
   // What runs take of the limits.

@@ -216,6 +216,7 @@ class StoreAwaitsSegmentsTest : public StoreMissingTest {
 
   void ExpectRefused() {
     EXPECT_NE(store_->upkeep().Stats().refusal, "");
+    EXPECT_GT(store_->runs().GetRun("a")->counters.unread_place_count, 0u);
     const absl::Status appended = Append({Tensor("a", next_chunk_)});
     --next_chunk_;
     for (const absl::Status& status :
@@ -230,6 +231,7 @@ class StoreAwaitsSegmentsTest : public StoreMissingTest {
   // Expects all tensors, and room for more.
   void ExpectWhole(int64_t token_count = 6) {
     EXPECT_EQ(store_->upkeep().Stats().refusal, "");
+    EXPECT_EQ(store_->runs().GetRun("a")->counters.unread_place_count, 0u);
     EXPECT_EQ(Missing().count, 0u);
     const auto committed = store_->log().CommittedChunkCount("a", 0, kStream);
     ASSERT_TRUE(committed.ok()) << committed.status();

@@ -138,9 +138,16 @@ class Merge:
     def _add_losses(self, header: Any) -> None:
         """Adds what is lacking in a part; the frame has what clients reported."""
         for name in _LOSSES:
-            count = getattr(header, name).incomplete_count
-            if count > 0:
-                getattr(self._out, name).incomplete_count += count
+            losses = getattr(header, name)
+            if losses.incomplete_count > 0:
+                getattr(self._out, name).incomplete_count += losses.incomplete_count
+                self._out.partial = True
+            # Every part that reads the run finds the same places.
+            if losses.unread_place_count > 0:
+                out = getattr(self._out, name)
+                out.unread_place_count = max(
+                    out.unread_place_count, losses.unread_place_count
+                )
                 self._out.partial = True
         if header.not_compared_count > 0 or header.for_want_of_ranks_count > 0:
             self._out.partial = True

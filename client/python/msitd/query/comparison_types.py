@@ -312,6 +312,9 @@ class RunLosses:
     """Records that clients gave up after some parts were kept."""
     incomplete_count: int = 0
     """Tensors of which a part is missing."""
+    unread_place_count: int = 0
+    """Places in the log of the daemon that could not be read; tensors of the run
+    may have been in them."""
 
 
 @mirrors("Comparison")

@@ -203,6 +203,9 @@ class RunCounters:
     """Of `value_count`, the documents."""
     missing_size_bytes: int = 0
     """Of `size_bytes`, those in segments whose files are not there."""
+    unread_place_count: int = 0
+    """Places in the log of the daemon that could not be read; tensors of the run
+    may have been in them."""
 
 
 @mirrors("RunArchive")

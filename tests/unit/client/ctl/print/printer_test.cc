@@ -85,7 +85,7 @@ TEST(PrinterTest, CsvHasEveryFieldAndRawNumbers) {
       "counters.expired_size_bytes,"
       "counters.value_count,counters.dangling_count,"
       "counters.statistics_count,counters.document_count,"
-      "counters.missing_size_bytes,"
+      "counters.missing_size_bytes,counters.unread_place_count,"
       "retention.pinned,retention.size_bytes_max,retention.age_max,"
       "retention.token_count,ranks_held,ranks_lacking,partial,owner,"
       "archive.url,archive.state,archive.problem,archive.retry_time,"
@@ -194,6 +194,7 @@ TEST(PrinterTest, OneMessageIsALineForEachValueThatIsThere) {
             "counters.statistics_count    0\n"
             "counters.document_count      0\n"
             "counters.missing_size_bytes  0 B\n"
+            "counters.unread_place_count  0\n"
             "partial                      false\n");
 }
 
