@@ -43,11 +43,11 @@ HABITS = {
     "opener 'Of X, ...'": r"^Of (?!course\b)",
     "opener 'What ...'": r"^(?:What|Who|Whoever|Whose|Whom)\b(?!.*\?$).*[.:;]$",
     "behind, for after": r"\b(?<!fall )(?<!falls )(?<!fell )(?<!left )behind\b"
-    r"(?! (?:an? |the |its )?(?:proxy|firewall|NAT|load balancer|flag|switch)\b)",
+    r"(?! (?:an? |the |its |one )?(?:proxy|firewall|flag|interface|switch)\b)",
     "alone, for only": r"(?<!leave )(?<!leaves )(?<!left )(?<!let )(?<!stand)"
     r"(?<!stand )(?<!stands )\balone\b",
     "who, for a noun": r"\b(?:whoever|whatever|whom|somebody|nobody|everybody)\b"
-    r"|(?:[,;:]|\b(?:of|by|for|to|from|with|than|as|but|and|or|so|that)) who\b",
+    r"|\b(?:of|by|for|to|from|with|than|as|but|and|or|so|that) who\b",
     "what, for a noun": r"\b(?:of|by|for|to|from|with|than|as|but|beside|into) what\b"
     r"|, what\b",
     "tells, knows, hears, looks": r"\b(?:tells?|told|telling|knows|knew|hears?|heard|"
