@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from tree import CPP_SUFFIXES, project_files, python_files, read
+from tree import CPP_SUFFIXES, ROOT, project_files, python_files, read
 
 ALLOWED = Path(__file__).with_name("allowed_words.json")
 # An allowance may exceed its count by this, so that work side by side does not collide.
@@ -179,8 +179,16 @@ def files() -> list[str]:
     """Returns the files of the project that have prose."""
     suffixes = (".md", ".proto", ".pyi", *CPP_SUFFIXES, *_HASH_SUFFIXES)
     named = {f for f in project_files() if f.endswith(suffixes)}
-    cmake = {f for f in project_files() if f.endswith("CMakeLists.txt")}
-    return sorted((named | cmake | set(python_files())) - set(UNREAD))
+    others = {f for f in project_files() if _is_script(f)}
+    return sorted((named | others | set(python_files())) - set(UNREAD))
+
+
+def _is_script(file: str) -> bool:
+    """Returns whether a file is one of CMake, or of a shell, without a suffix."""
+    if "." in PurePosixPath(file).name:
+        return file.endswith("CMakeLists.txt")
+    with open(ROOT / file, "rb") as f:
+        return f.read(2) == b"#!"
 
 
 def count(hits: Iterable[tuple[str, Hit]]) -> dict[str, Counter[str]]:
