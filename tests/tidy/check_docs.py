@@ -86,3 +86,21 @@ def modules_without_readme(files: list[str], modules: list[str]) -> list[str]:
         )
         and f"{m}/README.md" not in files
     ]
+
+
+def unnamed_modules(text: str, modules: list[str]) -> list[str]:
+    """Returns the modules that a Markdown text does not name in backquotes."""
+    return [m for m in modules if f"`{m}`" not in text]
+
+
+def absent_paths(text: str, files: list[str]) -> list[str]:
+    """Returns the files and folders of our layers that a text names but we lack."""
+    named = re.findall(
+        r"`((?:protos|storage|daemon|client|tests|deploy|docs)/[\w/.-]+)`", text
+    )
+    known = set(files)
+    return [
+        path
+        for path in dict.fromkeys(named)
+        if path not in known and not any(f.startswith(path + "/") for f in files)
+    ]

@@ -105,3 +105,20 @@ def test_hex_reader_reads_offsets() -> None:
         16: 0x4D,
         17: 0x53,
     }
+
+
+def test_architecture_names_every_module() -> None:
+    missing = check_docs.unnamed_modules(read("docs/architecture.md"), MODULES)
+    assert missing == []
+
+
+def test_architecture_names_only_what_exists() -> None:
+    files = list(project_files())
+    assert check_docs.absent_paths(read("docs/architecture.md"), files) == []
+
+
+def test_path_checkers_find_a_gap() -> None:
+    text = "`daemon/a` and `daemon/b.h`, not `daemon/a/*` or `a b`\n"
+    assert check_docs.unnamed_modules(text, ["daemon/a", "daemon/c"]) == ["daemon/c"]
+    assert check_docs.absent_paths(text, ["daemon/a/x.h"]) == ["daemon/b.h"]
+    assert check_docs.absent_paths(text, ["daemon/a/x.h", "daemon/b.h"]) == []
