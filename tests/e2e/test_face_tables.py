@@ -15,9 +15,9 @@ WORDS = {
     "as the original",
     "better",
     "not supported",
-    "own",
-    "taken",
-    "told",
+    "msitd only",
+    "accepted",
+    "reported",
     "NaN and infinities",
 }
 
