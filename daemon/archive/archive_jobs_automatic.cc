@@ -67,7 +67,7 @@ void ArchiveJobs::LookForRuns() {
 }
 
 bool ArchiveJobs::LookFor(const storage::RunInfo& run) {
-  // Tensors of the run may come back with a missing segment.
+  // Tensors of the run may be in a missing segment that returns later.
   if (run.counters.unread_place_count > 0) return true;
   const auto store = world_.places.Open(options_.archive_url);
   if (!store.ok()) return false;

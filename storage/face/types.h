@@ -40,8 +40,9 @@ struct RunSpec {
 struct RunCounters {
   uint64_t tensor_count = 0;  // Those with missing parts included.
   uint64_t payload_bytes = 0;
-  uint64_t duplicate_count = 0;  // Records that came again, equal.
-  uint64_t conflict_count = 0;   // Records that came again, with other bytes.
+  uint64_t duplicate_count = 0;  // Records that were sent again, equal.
+  uint64_t conflict_count =
+      0;  // Records that were sent again with other bytes.
   // Records that producers gave up; see StreamCoverage.
   uint64_t dropped_count = 0;
   uint64_t truncated_count = 0;
@@ -58,7 +59,7 @@ struct RunCounters {
   // Of payload_bytes, those in segments whose files are not there.
   uint64_t missing_bytes = 0;
   // Places in the log of the store whose frames the index does not have: a
-  // segment that is missing, or frames that are damaged. Nobody knows whether
+  // segment that is missing, or frames that are damaged. It is unknown whether
   // tensors of the run were in them.
   uint64_t unread_place_count = 0;
   // Records that were to have the bytes of a record that is not there, and were

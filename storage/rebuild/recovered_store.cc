@@ -203,7 +203,7 @@ class ReadOnlyStore final : public Store, private Upkeep {
         comparisons_(index_, room_),
         readers_(index_, reader_) {}
 
-  // Finds out which segments are missing. Called once, before all else.
+  // Finds out which segments are missing. Called once, first.
   absl::Status Begin(const RebuildReport& report) {
     MSITD_ASSIGN_OR_RETURN(const std::vector<SegmentFile> files,
                            ListSegments(env_, segment_directory_));
@@ -276,7 +276,7 @@ class ReadOnlyStore final : public Store, private Upkeep {
   ReadOnlyAttachments attachments_;
   IndexedComparisons comparisons_;
   StoredRunReaders readers_;
-  StoreStats stats_;  // Written by Begin alone.
+  StoreStats stats_;  // Only Begin writes it.
 };
 
 absl::StatusOr<RecoveredStore> Open(const StoreOptions& options,

@@ -18,22 +18,23 @@ struct RecoveredStore {
   RebuildReport report;  // How its index was made.
 };
 
-// Opens a store for reading and changes nothing in its directory. Somebody who
-// has to look at a run cannot always wait for a repair, and may want to see
-// what is left before the old index is replaced.
+// Opens a store for reading and changes nothing in its directory. A user may
+// need a run before there is time for a repair, or may want to see the
+// remaining runs before the old index is replaced.
 //
-// The index is made from the segments and from what can be read of the old
-// index, as RebuildIndex does, but in a temporary directory below `parent` that
-// is removed with the store. Payloads are not checked first: reading a tensor
+// The index is built from the segments and the readable parts of the old index,
+// as by RebuildIndex, but in a temporary directory below `parent` that is
+// removed with the store. Payloads are not checked first: reading a tensor
 // checks its bytes. Blocks as long as it takes to read the heads of all frames,
-// and all payloads if the old index does not say which bytes were given up.
+// and all payloads if the old index does not record which bytes were given up.
 //
-// What such a store does:
+// The store behaves as follows:
 // - Runs, tensors, attachments and comparisons can be read.
-// - Comparisons can be added and deleted. These changes go with the store.
-// - Everything else that writes fails with UNAVAILABLE (STORAGE_FAILED), and
-//   the steps of Upkeep do nothing. Stats() says so in `refusal`.
-// - It looks for segment files only once, when it is opened.
+// - Comparisons can be added and deleted. These changes are lost with the
+// store.
+// - All other calls that write fail with UNAVAILABLE (STORAGE_FAILED), and the
+//   steps of Upkeep do nothing. `refusal` in Stats() gives the reason.
+// - Segment files are listed once, when the store is opened.
 //
 // Other readers can have the store open at the same time.
 //
