@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <set>
 #include <string>
 #include <string_view>
@@ -21,6 +22,8 @@ using google::protobuf::Message;
 
 // As many as one daemon gives.
 constexpr int kFindingsMax = 8;
+constexpr int kMakersMax = 5;
+constexpr int kAlikeRanksMax = 64;
 constexpr int kTextsMax = 64;
 constexpr int kSilentRanksMax = 16;
 constexpr int kTolerancesMax = 256;
@@ -34,13 +37,13 @@ bool IsBefore(const v1::ComparisonRow& a, const v1::ComparisonRow& b) {
 }
 
 // Fields whose first in execution order is kept.
-constexpr const char* kFirsts[] = {"first_origin",         "first_inequality",
-                                   "first_non_finite",     "first_unmatched",
-                                   "first_skipped",        "first_not_compared",
-                                   "first_both_non_finite"};
+constexpr const char* kFirsts[] = {
+    "first_inequality", "first_non_finite",   "first_unmatched",
+    "first_skipped",    "first_not_compared", "first_both_non_finite"};
 
-// What is not counted up: numbers, and what AddCountsOfRun takes.
-constexpr const char* kNoCounts[] = {"first_hopeless_row"};
+// What is not counted up: numbers, and what AddCountsOfRun and MergeMakers
+// take.
+constexpr const char* kNoCounts[] = {"first_hopeless_row", "more_makers_count"};
 
 // Counts of a run, by side.
 struct RunCount {
@@ -153,6 +156,81 @@ void KeepFirsts(const v1::Comparison& from, v1::Comparison& to) {
   }
 }
 
+bool IsKnownMaker(const v1::Maker& maker) {
+  return maker.kind() != v1::Maker::DRIFT &&
+         maker.kind() != v1::Maker::NOT_KNOWN &&
+         maker.kind() != v1::Maker::FLIP;
+}
+
+// As one daemon has it: known makers first, then the worst.
+bool IsShownBefore(const v1::Maker& a, const v1::Maker& b) {
+  return std::tuple(IsKnownMaker(a), a.output_error()) >
+         std::tuple(IsKnownMaker(b), b.output_error());
+}
+
+// True if both are the same maker, of different ranks.
+bool AreAlike(const v1::Maker& a, const v1::Maker& b) {
+  return a.kind() != v1::Maker::COPIES && a.kind() == b.kind() &&
+         a.op() == b.op() && a.after() == b.after() &&
+         a.before() == b.before() && a.row().io() == b.row().io() &&
+         a.row().index() == b.row().index() &&
+         a.row().call() == b.row().call() && a.row().rank() != b.row().rank();
+}
+
+void AddRanks(const v1::Maker& from, v1::Maker& to) {
+  std::set<int32_t> ranks(to.ranks().begin(), to.ranks().end());
+  ranks.insert(from.ranks().begin(), from.ranks().end());
+  ranks.insert(from.row().rank());
+  ranks.erase(to.row().rank());
+  to.clear_ranks();
+  for (const int32_t rank : ranks) {
+    if (to.ranks_size() < kAlikeRanksMax) to.add_ranks(rank);
+  }
+}
+
+// What a node found at a later token than another may follow from that. Of the
+// makers that nodes count and do not name, it is not known which are the same:
+// as many are counted as one node has.
+void MergeMakers(const std::vector<const v1::Comparison*>& parts,
+                 v1::Comparison& out) {
+  std::vector<v1::Maker> makers;
+  int64_t more = 0;
+  const auto token_of = [](const v1::Comparison& part) {
+    return part.makers(0).row().token();
+  };
+  int64_t token = std::numeric_limits<int64_t>::max();
+  for (const v1::Comparison* part : parts) {
+    if (part->makers_size() > 0) token = std::min(token, token_of(*part));
+  }
+  for (const v1::Comparison* part : parts) {
+    if (part->makers().empty() || token_of(*part) > token) continue;
+    makers.insert(makers.end(), part->makers().begin(), part->makers().end());
+    more = std::max(more, part->more_makers_count());
+  }
+  std::stable_sort(makers.begin(), makers.end(),
+                   [](const v1::Maker& a, const v1::Maker& b) {
+                     return IsBefore(a.row(), b.row());
+                   });
+  std::stable_sort(makers.begin(), makers.end(), IsShownBefore);
+  for (const v1::Maker& maker : makers) {
+    const auto alike = std::find_if(
+        out.mutable_makers()->begin(), out.mutable_makers()->end(),
+        [&maker](const v1::Maker& other) { return AreAlike(maker, other); });
+    if (alike != out.mutable_makers()->end()) {
+      AddRanks(maker, *alike);
+    } else if (out.makers_size() < kMakersMax) {
+      *out.add_makers() = maker;
+    } else {
+      ++more;
+    }
+  }
+  out.set_more_makers_count(more);
+  out.clear_first_origin();
+  if (out.makers_size() > 0 && IsKnownMaker(out.makers(0))) {
+    *out.mutable_first_origin() = out.makers(0).row();
+  }
+}
+
 // If the order of a part is not known, that of the whole is not either: then
 // all divergences of the first token are alike, and nothing has a maker.
 bool RemoveOrder(const std::vector<const v1::Comparison*>& parts,
@@ -180,16 +258,10 @@ bool RemoveOrder(const std::vector<const v1::Comparison*>& parts,
 void MergeDivergences(const std::vector<const v1::Comparison*>& parts,
                       v1::Comparison& out) {
   std::vector<v1::ComparisonRow> rows;
-  std::vector<v1::Maker> makers;
   for (const v1::Comparison* part : parts) {
     if (part->has_first_divergence()) rows.push_back(part->first_divergence());
-    makers.insert(makers.end(), part->makers().begin(), part->makers().end());
   }
   std::stable_sort(rows.begin(), rows.end(), IsBefore);
-  std::stable_sort(makers.begin(), makers.end(),
-                   [](const v1::Maker& a, const v1::Maker& b) {
-                     return IsBefore(a.row(), b.row());
-                   });
   out.clear_first_divergence();
   out.clear_concurrent_divergences();
   out.clear_makers();
@@ -205,11 +277,8 @@ void MergeDivergences(const std::vector<const v1::Comparison*>& parts,
       *out.add_concurrent_divergences() = row;
     }
   }
-  if (RemoveOrder(parts, out)) return;
-  for (const v1::Maker& maker : makers) {
-    if (out.makers_size() >= kFindingsMax) break;
-    *out.add_makers() = maker;
-  }
+  out.set_more_makers_count(0);
+  if (!RemoveOrder(parts, out)) MergeMakers(parts, out);
 }
 
 auto BoundOf(const v1::RequiredTolerance& needed) {

@@ -3,7 +3,19 @@
 
 namespace msitd::ctl {
 
-Conclusion ConclusionOf(const v1::Comparison& comparison, bool allows_partial) {
+namespace {
+
+// What is lacking of the runs, whatever became of the rows.
+bool LacksRecords(const v1::Comparison& comparison) {
+  return comparison.golden_ranks().partial() ||
+         comparison.target_ranks().partial() ||
+         comparison.has_golden_losses() || comparison.has_target_losses() ||
+         comparison.for_want_of_ranks_count() > 0;
+}
+
+}  // namespace
+
+Conclusion ConclusionOf(const v1::Comparison& comparison, Allowed allowed) {
   const int64_t proven = comparison.fail_count() +
                          comparison.unmatched_count() -
                          comparison.for_want_of_ranks_count();
@@ -16,7 +28,9 @@ Conclusion ConclusionOf(const v1::Comparison& comparison, bool allows_partial) {
   }
   const bool is_partial =
       comparison.partial() || comparison.for_want_of_ranks_count() > 0;
-  if (is_partial && !allows_partial) return Conclusion::kPartial;
+  const bool is_allowed =
+      allowed.partial || (allowed.undecided && !LacksRecords(comparison));
+  if (is_partial && !is_allowed) return Conclusion::kPartial;
   return comparison.pass_count() > 0 ? Conclusion::kPass : Conclusion::kFail;
 }
 
@@ -37,9 +51,9 @@ const char* WordOf(Conclusion conclusion) {
   return "FAIL";
 }
 
-const char* VerdictWord(const v1::Comparison& comparison, bool allows_partial) {
+const char* VerdictWord(const v1::Comparison& comparison, Allowed allowed) {
   return comparison.state() == v1::Comparison::DONE
-             ? WordOf(ConclusionOf(comparison, allows_partial))
+             ? WordOf(ConclusionOf(comparison, allowed))
              : "-";
 }
 

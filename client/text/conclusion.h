@@ -16,8 +16,19 @@ enum class Conclusion {
   kFail,  // All else.
 };
 
-// `allows_partial`: what is lacking makes no difference.
-Conclusion ConclusionOf(const v1::Comparison& comparison, bool allows_partial);
+// What makes no difference to a conclusion.
+struct Allowed {
+  // Converts, since most who ask allow for the one or nothing.
+  Allowed(bool partial, bool undecided = false)  // NOLINT
+      : partial(partial), undecided(undecided) {}
+
+  // Anything that is lacking: ranks, records, and rows as below.
+  bool partial;
+  // Rows of which both sides are there and that could not be compared.
+  bool undecided;
+};
+
+Conclusion ConclusionOf(const v1::Comparison& comparison, Allowed allowed);
 
 // Number of rows with any verdict.
 int64_t RowCountOf(const v1::Comparison& comparison);
@@ -26,6 +37,6 @@ int64_t RowCountOf(const v1::Comparison& comparison);
 const char* WordOf(Conclusion conclusion);
 
 // The same word for a comparison that is over; `-` for any other.
-const char* VerdictWord(const v1::Comparison& comparison, bool allows_partial);
+const char* VerdictWord(const v1::Comparison& comparison, Allowed allowed);
 
 }  // namespace msitd::ctl

@@ -83,6 +83,13 @@ std::string WhoText(const v1::Maker& maker, bool may_diverge_before) {
                  : "inputs of the model: ";
     case v1::Maker::DRIFT:
       return "drift, no op alone: ";
+    case v1::Maker::FLIP:
+      return "choices within the noise of their scores, no fault: ";
+    case v1::Maker::COPIES:
+      if (maker.ranks_size() == 0) return "copies that differ: ";
+      return fmt::format(
+          "the cop{} of rank{} {}: ", maker.ranks_size() == 1 ? "y" : "ies",
+          maker.ranks_size() == 1 ? "" : "s", RanksText(maker.ranks()));
     case v1::Maker::NOT_KNOWN:
       return "not known: ";
     default:
@@ -148,13 +155,17 @@ std::string MakerText(const v1::Maker& maker, bool may_diverge_before) {
   }
   std::string out = WhoText(maker, may_diverge_before) + PlaceText(maker.row());
   if (!maker.row().reason().empty()) out += ": " + maker.row().reason();
-  // Without a cause, the errors may not have been measured.
-  if (maker.kind() != v1::Maker::NOT_KNOWN || maker.output_error() != 0) {
+  // Without a cause, the errors may not have been measured; copies and choices
+  // are right or wrong.
+  const bool is_right_or_wrong =
+      maker.kind() == v1::Maker::COPIES || maker.kind() == v1::Maker::FLIP;
+  if (!is_right_or_wrong &&
+      (maker.kind() != v1::Maker::NOT_KNOWN || maker.output_error() != 0)) {
     out += fmt::format("; error {:.3g} from {:.3g}", maker.output_error(),
                        maker.input_error());
   }
   if (!maker.note().empty()) out += "; " + maker.note();
-  if (maker.ranks_size() > 0) {
+  if (maker.ranks_size() > 0 && maker.kind() != v1::Maker::COPIES) {
     out += fmt::format("; so {} {}",
                        maker.ranks_size() == 1 ? "does rank" : "do ranks",
                        fmt::join(maker.ranks(), ","));
@@ -198,6 +209,11 @@ std::vector<Finding> FindingTexts(const v1::Comparison& comparison) {
                    MakerText(maker, comparison.may_diverge_before()),
                    maker.row().row()});
   }
+  if (const int64_t more = comparison.more_makers_count(); more > 0) {
+    out.push_back({"and by",
+                   fmt::format("{} more that do not follow from these", more),
+                   comparison.makers(0).row().row()});
+  }
   if (comparison.has_first_skipped()) {
     add("first skipped", comparison.first_skipped());
   }
@@ -237,6 +253,10 @@ std::string RowCountsText(const v1::Comparison& comparison) {
       out += fmt::format(", {} of them in part",
                          comparison.statistics_in_part_count());
     }
+  }
+  if (comparison.flipped_count() > 0) {
+    out += fmt::format("; {} with choices that differ within the noise",
+                       comparison.flipped_count());
   }
   return out;
 }

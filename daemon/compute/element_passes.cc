@@ -50,10 +50,18 @@ class TolerancePass final : public ElementPass {
         atol_needed_ = rtol_needed_ = kInfinity;
         continue;
       }
-      const double d = Magnitude(block.difference + i);
+      double d = Magnitude(block.difference + i);
       if (d == 0) continue;
-      const double g = Magnitude(block.golden + i);
-      either_ ? AddEither(d, g) : AddSum(d, g);
+      double g = Magnitude(block.golden + i);
+      double unit = 1;
+      // The modulus of finite components may be beyond double; its half is not.
+      if (std::isinf(g)) {
+        unit = 0.5;
+        g = std::hypot(block.golden[i] * unit, block.golden[i + 1] * unit);
+        d = std::hypot(block.target[i] * unit - block.golden[i] * unit,
+                       block.target[i + 1] * unit - block.golden[i + 1] * unit);
+      }
+      either_ ? AddEither(d, g, unit) : AddSum(d, g, unit);
     }
   }
 
@@ -81,26 +89,28 @@ class TolerancePass final : public ElementPass {
                        : std::fabs(element[0]);
   }
 
-  void AddSum(double d, double g) {
-    if (d > atol_ + rtol_ * g) ++outliers_;
-    if (d > atol_needed_ + rtol_ * g) {
+  // `d` and `g` are so many times the moduli.
+  void AddSum(double d, double g, double unit) {
+    const double own_atol = atol_ * unit;
+    if (d > own_atol + rtol_ * g) ++outliers_;
+    if (d > atol_needed_ * unit + rtol_ * g) {
       atol_needed_ =
-          RaiseUntil(std::max(atol_needed_, d - rtol_ * g),
-                     [&](double atol) { return d <= atol + rtol_ * g; });
+          RaiseUntil(std::max(atol_needed_, (d - rtol_ * g) / unit),
+                     [&](double atol) { return d <= atol * unit + rtol_ * g; });
     }
-    if (d > atol_ && g == 0) rtol_needed_ = kInfinity;
-    if (d > atol_ + rtol_needed_ * g) {
+    if (d > own_atol && g == 0) rtol_needed_ = kInfinity;
+    if (d > own_atol + rtol_needed_ * g) {
       rtol_needed_ =
-          RaiseUntil(std::max(rtol_needed_, (d - atol_) / g),
-                     [&](double rtol) { return d <= atol_ + rtol * g; });
+          RaiseUntil(std::max(rtol_needed_, (d - own_atol) / g),
+                     [&](double rtol) { return d <= own_atol + rtol * g; });
     }
   }
 
-  void AddEither(double d, double g) {
-    const bool over_atol = d > atol_;
+  void AddEither(double d, double g, double unit) {
+    const bool over_atol = d > atol_ * unit;
     const bool over_rtol = d > rtol_ * g;
     if (over_atol && over_rtol) ++outliers_;
-    if (over_rtol) atol_needed_ = std::max(atol_needed_, d);
+    if (over_rtol) atol_needed_ = std::max(atol_needed_, d / unit);
     if (!over_atol) return;
     if (g == 0) rtol_needed_ = kInfinity;
     if (d > rtol_needed_ * g) {

@@ -340,6 +340,22 @@ CASES = [
         place="inputs of the model differ from token 2: ",
     ),
     Case(
+        name="two projections of one layer",
+        wrong=both(
+            add("layers.1.attn.v.weight", 0.1), add("layers.1.attn.q.weight", 1.0)
+        ),
+        **same(f"{L1}.attn.q output/0"),
+    ),
+    Case(
+        name="weights on record of two layers",
+        variant="weights",
+        hook={"weights": True},
+        wrong=both(
+            add("layers.1.attn.v.weight", 0.1), add("layers.2.mlp.up.weight", 1.0)
+        ),
+        **same("root.layers.2.mlp.up weight/weight"),
+    ),
+    Case(
         name="one call of two",
         variant="twice",
         make=Twice,

@@ -4,6 +4,8 @@ Real hooks, the real daemon and the real command line; one daemon for all.
 """
 
 import collections
+import pathlib
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -12,7 +14,16 @@ from crafted_cases import CASES, RANK_CASES, record, record_ranks
 from daemon import Daemon
 
 FAILED = 1
-RIGHT_MIN, UNKNOWN_MAX = 0.95, 0.10
+UNKNOWN_MAX = 0.10
+# What the header of each case says of its makers, word for word. Numbers that a machine
+# or a torch may compute otherwise are `#`.
+FINDINGS = pathlib.Path(__file__).with_name("crafted_findings.txt")
+LABELS = ("made by ", "and by ", "inputs of the model differ ")
+NUMBER = re.compile(
+    r"(?<=[ =x(])-?(?:\d+\.\d+(?:e[+-]\d+)?|\d+e[+-]\d+|inf)(?![\w.])"
+    r"|(?<=_count = )\d+|(?<=error )\S+(?= from)|(?<= from )[-\d.e+]+|(?<= at )\[[\d,]+\]"
+    r"|(?<=target )-?\d+(?=, golden)|(?<=, golden )-?\d+(?![\w.])"
+)
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +46,21 @@ def judge(header: str, culprit: str, place: str) -> str:
     return "right" if is_right else "wrong"
 
 
+def findings(header: str) -> list[str]:
+    """The lines that say who made a difference, without what machines differ in."""
+    return [
+        NUMBER.sub("#", line) for line in header.splitlines() if line.startswith(LABELS)
+    ]
+
+
 def compare(daemon: Daemon, golden: str, target: str, *flags: str) -> str:
     args = ("compare", "run", golden, target, "--rows", "none", *flags)
     return daemon.ctl(*args, expect=FAILED).stdout
 
 
-def test_most_culprits_are_named_and_few_are_named_wrongly(daemon: Daemon) -> None:
+def test_culprits_are_named_in_these_words_and_none_wrongly(
+    daemon: Daemon, tmp_path: pathlib.Path
+) -> None:
     goldens: set[str] = set()
     outcomes: dict[str, str] = {}
     headers: dict[str, str] = {}
@@ -88,8 +108,13 @@ def test_most_culprits_are_named_and_few_are_named_wrongly(daemon: Daemon) -> No
     print(counts, report, sep="\n")
     assert len(outcomes) >= 60
     assert counts["not known"] <= UNKNOWN_MAX * len(outcomes), report
-    named = len(outcomes) - counts["not known"]
-    assert counts["right"] >= RIGHT_MIN * named, report
+    assert counts["wrong"] == 0, report
+    said = "".join(
+        "\n".join([f"[{target}]", *findings(header), "", ""])
+        for target, header in headers.items()
+    )
+    (tmp_path / FINDINGS.name).write_text(said)
+    assert said == FINDINGS.read_text(), f"see {tmp_path / FINDINGS.name}"
 
 
 @pytest.mark.parametrize(

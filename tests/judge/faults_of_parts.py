@@ -305,7 +305,8 @@ def layers_swapped(body: Body) -> Truth:
         for module in part.modules():
             if hasattr(module, "layer") and isinstance(module.layer, int):
                 module.layer = at
-    return [Place(f"{body.path('layer', first)}.*")]
+    # Each has the weights of the other.
+    return [Place(f"{body.path('layer', at)}.*") for at in (first, first + 1)]
 
 
 @fault(("vit",))

@@ -99,7 +99,7 @@ def judge_fault(
     maker = makers[0]
     if maker["kind"] == "NOT_KNOWN":
         return "not known"
-    if maker["kind"] == "DRIFT":
+    if maker["kind"] in ("DRIFT", "FLIP"):
         return "drift"
     is_right = any(
         names(maker, place) or spans(maker, place, positions) for place in truth

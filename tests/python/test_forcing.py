@@ -101,6 +101,34 @@ def test_scores_that_are_no_numbers_choose_nothing(golden):
     assert torch.equal(target.generate(PROMPT, **forcing), golden)
 
 
+def greedy(model, logits_processor=(), **_):
+    """Chooses as generate of Hugging Face does."""
+    ids = PROMPT
+    while ids.shape[1] < 6:
+        scores = model(ids)
+        for process in logits_processor:
+            scores = process(ids, scores)
+        ids = torch.cat([ids, torch.argmax(scores, dim=-1)[:, None]], 1)
+    return ids
+
+
+def test_functions_are_recorded_as_without_forcing(client, daemon):
+    golden = greedy(Model(0))
+    with msitd.register_api(client, op_pattern="Torch.argmax"):
+        greedy(Model(0))
+        assert torch.equal(greedy(Model(0), **msitd.teacher_forcing(golden)), golden)
+        other = greedy(Model(1), **msitd.teacher_forcing(golden))
+    assert torch.equal(other, golden)
+    client.flush()
+    inputs = [bytes(r.data) for r in daemon.records if r.place[3:5] == ("input", "0")]
+    outputs = [bytes(r.data) for r in daemon.records if r.place[3] == "output"]
+    assert len(inputs) == len(outputs) == 9
+    assert inputs[:3] == inputs[3:6] != inputs[6:]
+    assert outputs[:3] == outputs[3:6] == outputs[6:]
+    own = Model(1)(PROMPT).detach().numpy().tobytes()
+    assert inputs[6] == own
+
+
 @pytest.mark.parametrize(
     ("prompt", "change", "problem"),
     [

@@ -34,7 +34,7 @@ PACKAGES: dict[str, Package] = {
     "msitd._core.seeding": Package((), ("numpy", "torch")),
     # A kernel is a function of a module that imports Triton.
     "msitd._core.devices.triton_kernel": Package((), (), ("triton",)),
-    "msitd.forcing": Package((), ("torch",)),
+    "msitd.forcing": Package(("msitd._core.leaf.stand_ins",), ("torch",)),
     # Reads files, and needs no daemon.
     "msitd.formats": Package(
         ("msitd._formats", "msitd.query.arrays"), ("numpy", "torch")

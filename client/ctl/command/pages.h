@@ -21,7 +21,8 @@ namespace msitd::ctl {
 struct ListFlags {
   int64_t limit = 0;
   std::string columns;
-  bool allow_partial = false;  // See AddPartialFlag.
+  bool allow_partial = false;    // See AddPartialFlag.
+  bool allow_undecided = false;  // See AddUndecidedFlag; of comparisons alone.
 };
 
 // Binds the name of a run, which may stand alone or behind --run. `name`

@@ -17,9 +17,16 @@ void AddPartialFlag(CLI::App& verb, bool& allows) {
                 "answer or rows could not be compared");
 }
 
+void AddUndecidedFlag(CLI::App& verb, bool& allows) {
+  verb.add_flag("--allow-undecided", allows,
+                "Exit as if there were no rows that could not be compared, "
+                "such as those of which too little is kept; missing ranks "
+                "and records still count");
+}
+
 void PartialNotice::See(const v1::Comparison& comparison) {
-  is_partial_ = ConclusionOf(comparison, /*allows_partial=*/false) ==
-                Conclusion::kPartial;
+  is_partial_ =
+      ConclusionOf(comparison, /*allowed=*/false) == Conclusion::kPartial;
   if (comparison.partial()) Tell(PartialLines(comparison));
 }
 

@@ -16,6 +16,9 @@ namespace msitd::ctl {
 // Binds --allow-partial. `allows` outlives `verb`.
 void AddPartialFlag(CLI::App& verb, bool& allows);
 
+// The same of --allow-undecided.
+void AddUndecidedFlag(CLI::App& verb, bool& allows);
+
 // Says once, before anything else is printed, that an answer is partial: a
 // table has it itself, for all else it is on stderr. Thread-compatible.
 class PartialNotice {

@@ -78,6 +78,7 @@ void AddRunFlags(CLI::App& verb, CompareFlags& flags) {
       ->check(OneOf({"fail", "all", "none"}))
       ->type_name("WHICH");
   AddPartialFlag(verb, flags.list.allow_partial);
+  AddUndecidedFlag(verb, flags.list.allow_undecided);
   AddListFlags(verb, flags.list, RowColumnWords(),
                "Most rows to print, 0 for all; default 20 in a table, all with "
                "--follow and elsewhere");
@@ -137,7 +138,7 @@ ListLayout ComparisonLayout() {
   layout.computed["verdict"] =
       [](const google::protobuf::Message& message) -> std::string {
     return VerdictWord(static_cast<const v1::Comparison&>(message),
-                       /*allows_partial=*/false);
+                       /*allowed=*/false);
   };
   return layout;
 }
@@ -146,6 +147,9 @@ struct GetFlags {
   std::string name;
   bool wait = false;
   bool allow_partial = false;
+  bool allow_undecided = false;
+
+  Allowed allowed() const { return {allow_partial, allow_undecided}; }
 };
 
 Seconds LengthOf(const v1::Comparison& comparison) {
@@ -168,12 +172,10 @@ constexpr const char* kInHeader[] = {
     "layout_hints"};
 
 Outcome PrintOneComparison(Invocation& invocation,
-                           const v1::Comparison& comparison,
-                           bool allows_partial) {
+                           const v1::Comparison& comparison, Allowed allowed) {
   if (!invocation.is_table()) return PrintOne(invocation, comparison, "name");
   invocation.out().Write(VerdictHeader(comparison, LengthOf(comparison),
-                                       invocation.options().color,
-                                       allows_partial));
+                                       invocation.options().color, allowed));
   invocation.out().Write("\n");
   return PrintOne(invocation, comparison, "name",
                   {std::begin(kInHeader), std::end(kInHeader)});
@@ -191,12 +193,12 @@ Outcome GetOne(Invocation& invocation, const GetFlags& flags) {
   PartialNotice partial(invocation);
   partial.See(comparison);
   MSITCTL_RETURN_IF_FAILED(
-      PrintOneComparison(invocation, comparison, flags.allow_partial));
+      PrintOneComparison(invocation, comparison, flags.allowed()));
   if (invocation.is_table()) {
     MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
     TellLayoutHints(comparison);
   }
-  return flags.wait ? OutcomeOf(comparison, flags.allow_partial)
+  return flags.wait ? OutcomeOf(comparison, flags.allowed())
                     : partial.End(flags.allow_partial);
 }
 
@@ -216,6 +218,7 @@ void AddGet(CommandLine& line, CLI::App& noun) {
                 "Wait for its end, and exit as compare run does: 1 if it does "
                 "not pass");
   AddPartialFlag(verb, flags->allow_partial);
+  AddUndecidedFlag(verb, flags->allow_undecided);
 }
 
 struct RowsFlags {

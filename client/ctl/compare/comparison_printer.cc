@@ -67,7 +67,7 @@ Outcome PrintTable(Invocation& invocation, const v1::Comparison& comparison,
                    Seconds elapsed, const std::vector<v1::Verdict>* verdicts,
                    const ListFlags& flags) {
   invocation.out().Write(VerdictHeader(
-      comparison, elapsed, invocation.options().color, flags.allow_partial));
+      comparison, elapsed, invocation.options().color, AllowedBy(flags)));
   const int64_t count =
       verdicts == nullptr ? 0 : RowCount(comparison, *verdicts);
   if (count == 0) return {};
@@ -188,10 +188,9 @@ v1::ListComparisonRowsRequest RowsRequest(
   return request;
 }
 
-std::string VerdictMember(const v1::Comparison& comparison,
-                          bool allows_partial) {
+std::string VerdictMember(const v1::Comparison& comparison, Allowed allowed) {
   return fmt::format("\"verdict\":\"{}\"",
-                     WordOf(ConclusionOf(comparison, allows_partial)));
+                     WordOf(ConclusionOf(comparison, allowed)));
 }
 
 void NoteRowsLeftOut(const v1::Comparison& comparison,
@@ -221,8 +220,8 @@ void TellIdleRules(const v1::Comparison& comparison) {
 }
 
 std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
-                          bool color, bool allows_partial) {
-  const Conclusion conclusion = ConclusionOf(comparison, allows_partial);
+                          bool color, Allowed allowed) {
+  const Conclusion conclusion = ConclusionOf(comparison, allowed);
   const int64_t row_count = RowCount(comparison, {});
   std::string out = fmt::format(
       "comparison        {}: golden {}, target {}\n",
@@ -233,10 +232,10 @@ std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
     out += fmt::format("restored from     {}\n",
                        Printable(comparison.restored_from()));
   }
-  out += fmt::format("verdict           {}{}\n",
-                     Colored(VerdictWord(comparison, allows_partial),
-                             ColorOf(conclusion), color),
-                     RemarkText(comparison, conclusion));
+  out += fmt::format(
+      "verdict           {}{}\n",
+      Colored(VerdictWord(comparison, allowed), ColorOf(conclusion), color),
+      RemarkText(comparison, conclusion));
   if (comparison.has_input_difference()) {
     out += InputDifferenceText(comparison.input_difference()) + "\n";
   }
@@ -364,7 +363,7 @@ Outcome PrintComparison(Invocation& invocation,
   }
   v1::StreamComparisonRowsResponse rest;
   *rest.mutable_comparison() = comparison;
-  printer->Finish(rest, VerdictMember(comparison, flags.allow_partial));
+  printer->Finish(rest, VerdictMember(comparison, AllowedBy(flags)));
   return {};
 }
 

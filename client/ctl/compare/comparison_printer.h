@@ -16,12 +16,16 @@
 
 namespace msitd::ctl {
 
+// What the flags of a command allow for.
+inline Allowed AllowedBy(const ListFlags& flags) {
+  return {flags.allow_partial, flags.allow_undecided};
+}
+
 // How long a user waited for a comparison.
 using Seconds = std::chrono::duration<double>;
 
 // `"verdict":"PASS"`, PARTIAL or FAIL: a member of the JSON of a comparison.
-std::string VerdictMember(const v1::Comparison& comparison,
-                          bool allows_partial);
+std::string VerdictMember(const v1::Comparison& comparison, Allowed allowed);
 
 // Asks for the rows with these verdicts; none stands for all.
 v1::ListComparisonRowsRequest RowsRequest(
@@ -40,7 +44,7 @@ void TellIdleRules(const v1::Comparison& comparison);
 // divergence, who made it, and the tolerances that would pass. Printable; in
 // colour if `color`.
 std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
-                          bool color, bool allows_partial);
+                          bool color, Allowed allowed);
 
 // Asks the daemon which metrics it has itself. Of one that does not tell more
 // than their names, that is all that is known.

@@ -76,6 +76,18 @@ std::vector<std::string> LayoutFlagsOf(const std::vector<std::string>& hints) {
   return out;
 }
 
+std::vector<std::string> FitFlagsOf(const std::vector<std::string>& hints) {
+  std::vector<std::string> out;
+  for (const std::string_view flag : {"--golden-layout", "--target-layout"}) {
+    if (std::any_of(hints.begin(), hints.end(), [flag](const auto& hint) {
+          return hint.starts_with(flag);
+        })) {
+      out.push_back(fmt::format("{} '*=fit'", flag));
+    }
+  }
+  return out;
+}
+
 std::string LayoutEffectText(const std::vector<std::string>& hints) {
   const auto is_sum = [](const std::string& hint) {
     return hint.ends_with("=sum'");
@@ -107,6 +119,19 @@ void TellLayoutHints(const v1::Comparison& comparison) {
                   has_sums ? "look like a whole beside pieces or terms of it"
                            : "have shapes of a whole and of a piece of it");
   // The last ones complete the others.
+  if (flags.size() > kFlagsShown && !has_sums) {
+    fmt::print(stderr,
+               "msitctl: note: {}; if ranks hold pieces of one tensor, add\n",
+               what);
+    for (const std::string& flag : FitFlagsOf(hints)) {
+      fmt::print(stderr, "  {}\n", flag);
+    }
+    fmt::print(
+        stderr,
+        "  fit finds out from the sizes of both sides how each tensor is "
+        "cut\n");
+    return;
+  }
   if (flags.size() > kFlagsShown) {
     fmt::print(
         stderr,

@@ -14,6 +14,10 @@ namespace msitd::ctl {
 // the same on all ranks: a last flag for each side says so.
 std::vector<std::string> LayoutFlagsOf(const std::vector<std::string>& hints);
 
+// The same as one flag for each side, if there are too many of those: the sizes
+// of the other side say how each tensor is cut.
+std::vector<std::string> FitFlagsOf(const std::vector<std::string>& hints);
+
 // Says what such flags would make comparable, and what would no longer be
 // checked: lines that end.
 std::string LayoutEffectText(const std::vector<std::string>& hints);

@@ -221,7 +221,7 @@ Outcome PrintParts(Invocation& invocation, const ComparedParts& compared,
                                    invocation.out()));
   if (invocation.is_table()) {
     invocation.out().Write(VerdictHeader(
-        comparison, elapsed, invocation.options().color, flags.allow_partial));
+        comparison, elapsed, invocation.options().color, AllowedBy(flags)));
     if (with_rows && !compared.rows.empty()) invocation.out().Write("\n");
   }
   int64_t printed_count = 0;
@@ -234,7 +234,7 @@ Outcome PrintParts(Invocation& invocation, const ComparedParts& compared,
   if (!has_no_rows) {
     v1::StreamComparisonRowsResponse rest;
     *rest.mutable_comparison() = comparison;
-    printer->Finish(rest, VerdictMember(comparison, flags.allow_partial));
+    printer->Finish(rest, VerdictMember(comparison, AllowedBy(flags)));
   }
   const int64_t failing =
       comparison.fail_count() + comparison.unmatched_count();

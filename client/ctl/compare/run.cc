@@ -70,15 +70,14 @@ Outcome MakeRequest(const CompareFlags& flags,
 
 // Ends what was followed: a table and JSON have the header behind the rows.
 void PrintEnd(Invocation& invocation, const v1::Comparison& comparison,
-              std::chrono::steady_clock::duration elapsed,
-              bool allows_partial) {
+              std::chrono::steady_clock::duration elapsed, Allowed allowed) {
   PartialNotice(invocation).See(comparison);
   if (invocation.is_table()) {
-    invocation.out().Write(VerdictHeader(
-        comparison, elapsed, invocation.options().color, allows_partial));
+    invocation.out().Write(VerdictHeader(comparison, elapsed,
+                                         invocation.options().color, allowed));
   } else if (invocation.options().format == Format::kJson) {
     invocation.out().Write(fmt::format(
-        "{{{},\"comparison\":{}}}\n", VerdictMember(comparison, allows_partial),
+        "{{{},\"comparison\":{}}}\n", VerdictMember(comparison, allowed),
         ToJson(comparison, /*indented=*/false, invocation.print_options())));
   }
 }
@@ -100,7 +99,7 @@ Outcome Follow(Invocation& invocation, const CompareFlags& flags,
   if (IsTimeout(outcome)) return CancelAfter(OutOfTime(name), invocation, name);
   if (!outcome.ok()) return TellWhetherItGoesOn(outcome, comparison);
   PrintEnd(invocation, comparison, std::chrono::steady_clock::now() - start,
-           flags.list.allow_partial);
+           AllowedBy(flags.list));
   if (invocation.is_table() && verdicts != nullptr) {
     MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
     NoteRowsLeftOut(comparison, *verdicts, lines.printed_count());
@@ -108,7 +107,7 @@ Outcome Follow(Invocation& invocation, const CompareFlags& flags,
   TellOfKept(invocation, flags.golden, flags.target);
   TellLayoutHints(comparison);
   TellIdleRules(comparison);
-  return OutcomeOf(comparison, flags.list.allow_partial);
+  return OutcomeOf(comparison, AllowedBy(flags.list));
 }
 
 // What works with one daemon alone.
@@ -394,7 +393,7 @@ Outcome Print(Invocation& invocation, const CompareFlags& flags,
   TellIdleRules(comparison);
   Outcome measured;
   if (!counts.empty()) measured = TellOfProblems(plugins, counts);
-  const Outcome outcome = OutcomeOf(comparison, list.allow_partial);
+  const Outcome outcome = OutcomeOf(comparison, AllowedBy(list));
   return outcome.ok() ? measured : outcome;
 }
 
@@ -416,7 +415,7 @@ Outcome RunInParts(Invocation& invocation, const CompareFlags& flags,
   MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
   TellLayoutHints(compared.comparison);
   TellIdleRules(compared.comparison);
-  return OutcomeOf(compared.comparison, list.allow_partial);
+  return OutcomeOf(compared.comparison, AllowedBy(list));
 }
 
 }  // namespace

@@ -38,9 +38,9 @@ std::string ProgressText(const v1::Comparison& comparison) {
                      HumanSize(comparison.read_bytes()));
 }
 
-Outcome OutcomeOfDone(const v1::Comparison& comparison, bool allows_partial) {
+Outcome OutcomeOfDone(const v1::Comparison& comparison, Allowed allowed) {
   if (comparison.watched_count() > 0) return {kExitPolicyFailed, ""};
-  switch (ConclusionOf(comparison, allows_partial)) {
+  switch (ConclusionOf(comparison, allowed)) {
     case Conclusion::kPass:
       return {};
     case Conclusion::kPartial:
@@ -159,10 +159,10 @@ Outcome WaitForComparison(Invocation& invocation, IfWaitEnds if_wait_ends,
   return {};
 }
 
-Outcome OutcomeOf(const v1::Comparison& comparison, bool allows_partial) {
+Outcome OutcomeOf(const v1::Comparison& comparison, Allowed allowed) {
   switch (comparison.state()) {
     case v1::Comparison::DONE:
-      return OutcomeOfDone(comparison, allows_partial);
+      return OutcomeOfDone(comparison, allowed);
     case v1::Comparison::CANCELLED:
       return DaemonError(
           grpc::Status(grpc::StatusCode::CANCELLED,

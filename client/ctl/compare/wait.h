@@ -5,6 +5,7 @@
 
 #include "client/ctl/invocation.h"
 #include "client/query/outcome.h"
+#include "client/text/conclusion.h"
 #include "msitd/v1/comparison_service.pb.h"
 
 // Waiting for a comparison, and what its end is to the caller of a command.
@@ -34,6 +35,6 @@ Outcome TellWhetherItGoesOn(Outcome outcome, const v1::Comparison& comparison);
 
 // The outcome of a command whose comparison is over: a failure if it does not
 // pass, was cancelled or failed itself.
-Outcome OutcomeOf(const v1::Comparison& comparison, bool allows_partial);
+Outcome OutcomeOf(const v1::Comparison& comparison, Allowed allowed);
 
 }  // namespace msitd::ctl

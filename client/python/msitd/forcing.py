@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msitd._core.leaf.stand_ins import record_instead
+
 if TYPE_CHECKING:
     import torch
 
@@ -19,7 +21,9 @@ def teacher_forcing(ids: Any) -> dict[str, Any]:
         ids = golden.generate(**prompt, max_new_tokens=64)
         target.generate(**prompt, **msitd.teacher_forcing(ids))
 
-    Hooks record what the model computes, not what it is made to choose. The
+    Hooks record what the model computes, not what it is made to choose. So do
+    functions of torch (`register_api`): what chooses the token is recorded with
+    the scores of the model, as in a run without these arguments. The
     golden run may be made in the same way; it returns the same. Its `ids` can
     be kept by `torch.save`, or as a tensor of the run.
 
@@ -86,7 +90,9 @@ class _Forcing:
             )
         # New scores, because NaN in the old ones must not decide.
         forced = scores.new_full(scores.shape, -float("inf"))
-        return forced.scatter_(1, tokens[:, None], 0)
+        forced.scatter_(1, tokens[:, None], 0)
+        record_instead(forced, scores)
+        return forced
 
     def _check(self, input_ids: torch.LongTensor, first: int) -> None:
         """Raises ValueError if the tokens from `first` on are not the given ones."""

@@ -229,8 +229,7 @@ class HtmlReport final : public ReportWriter {
 
  private:
   Json ComparisonJson(const v1::Comparison& comparison) const {
-    const Conclusion conclusion =
-        ConclusionOf(comparison, /*allows_partial=*/false);
+    const Conclusion conclusion = ConclusionOf(comparison, /*allowed=*/false);
     return {{"name", comparison.name()},
             {"passes", conclusion == Conclusion::kPass},
             {"partial", conclusion == Conclusion::kPartial},

@@ -34,18 +34,15 @@ bool TakesValues(const Selector& selector) {
   return std::any_of(selector.kinds.begin(), selector.kinds.end(), &IsValue);
 }
 
-namespace {
-
 // A sample proves nothing of the elements between, and hashes have said that
 // some of these differ.
-bool HasEqualValues(const v1::ComparisonRow& row, const RowMetrics& metrics) {
+bool ComparisonEngine::HasEqualValues(const v1::ComparisonRow& row,
+                                      const RowMetrics& metrics) {
   constexpr auto kMismatches =
       static_cast<size_t>(compute::Metric::kMismatchCount);
   return row.bitwise_equal() || (row.verdict() == v1::PASS && !row.sampled() &&
                                  metrics[kMismatches].value_or(0) == 0);
 }
-
-}  // namespace
 
 absl::Status ComparisonEngine::CheckFromAnyThread() const {
   return observer_.is_over() ? absl::CancelledError("cancelled")
@@ -361,6 +358,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
                                                      ? &found->second
                                                      : nullptr;
   row_numbers_.clear();
+  reasons_.clear();
   for (size_t i = 0; i < group.pairs.size(); ++i) {
     const TensorPair& pair = group.pairs[i];
     const PairPlan& plan = plans[i];
@@ -395,6 +393,9 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     }
     row_.set_unread(plan.is_unread);
     JudgeCopies(pair, row_);
+    MSITD_RETURN_IF_ERROR(JudgeChoice(group, i, plan, metrics, row_));
+    const bool has_equal_values = HasEqualValues(row_, metrics);
+    JudgeModelInput(group, i, plan.verification, has_equal_values, row_);
     if (is_by_basis_) AddBasis(group, plan.basis, row_);
     AddRemarks(pair, row_);
     // What is skipped on request lacks a side.
@@ -411,6 +412,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     if (is_partial) {
       early->emplace(std::move(name), EarlyRow{row_.verdict(), row_count_});
     }
+    has_other_integers_ = HasOtherIntegers(group, i, row_, has_equal_values);
     MSITD_RETURN_IF_ERROR(EmitRow(metrics, &group, row_));
   }
   return absl::OkStatus();
@@ -468,6 +470,9 @@ absl::Status ComparisonEngine::EmitRow(const RowMetrics& metrics,
   row.SerializeWithCachedSizesToArray(
       reinterpret_cast<uint8_t*>(bytes.data() + metrics_bytes));
   findings_.AddRow(row, bytes, HasEqualValues(row, metrics));
+  if (std::exchange(has_other_integers_, false)) {
+    findings_.SetInputDifference(row, bytes, DifferenceOf(row));
+  }
   if (group != nullptr && row.verdict() == v1::FAIL) {
     FindMaker(*group, row, bytes);
   }

@@ -230,6 +230,31 @@ class ComparisonEngine {
   // Numbers the row and hands it on. `group` is null if the row is of no pair.
   absl::Status EmitRow(const RowMetrics& metrics, const TensorGroup* group,
                        v1::ComparisonRow& row);
+  // True if no element of the pair differs, as far as it was compared.
+  static bool HasEqualValues(const v1::ComparisonRow& row,
+                             const RowMetrics& metrics);
+  // What integers of a row are that differ, in a few words.
+  std::string DifferenceOf(const v1::ComparisonRow& row) const;
+  // True if a row, with its verdict, is of integers that the model is given and
+  // that differ.
+  bool HasOtherIntegers(const TensorGroup& group, size_t pair,
+                        const v1::ComparisonRow& row, bool has_equal_values);
+  // Fails such a row whatever the tolerance is, unless a rule names its op.
+  void JudgeModelInput(const TensorGroup& group, size_t pair,
+                       const Verification& verification, bool has_equal_values,
+                       v1::ComparisonRow& row);
+  // Finds out whether integers that differ were chosen by scores. By default,
+  // the row passes if these explain it and pass.
+  absl::Status JudgeChoice(const TensorGroup& group, size_t pair,
+                           const PairPlan& plan, const RowMetrics& metrics,
+                           v1::ComparisonRow& row);
+  // The same of rows that code has selected for an op, as a router does for an
+  // expert. They fail all the same, as they have other values or shapes.
+  static bool MayBeSelection(const TensorGroup& group, size_t pair,
+                             const PairPlan& plan,
+                             const v1::ComparisonRow& row);
+  absl::Status JudgeSelection(const TensorGroup& group, size_t pair,
+                              v1::ComparisonRow& row);
   // Finds out where the difference of row_ comes from, which is of the next
   // pair of the group.
   void JudgeOrigin(const TensorGroup& group, const PairBasis& basis,
@@ -260,6 +285,8 @@ class ComparisonEngine {
   Findings findings_;
   // Of the pairs of the group at hand so far; -1 if there is none.
   std::vector<int64_t> row_numbers_;
+  // Reasons of rows that may be shown as those of makers, by pair.
+  std::map<size_t, std::string> reasons_;
   // The metrics of the row at hand as far as they are proven, if summaries show
   // that it fails.
   std::optional<RowMetrics> proven_metrics_;
@@ -267,6 +294,7 @@ class ComparisonEngine {
   bool is_by_basis_ = false;
   // The largest difference of the row at hand between integers, in words.
   std::string difference_;
+  bool has_other_integers_ = false;  // See HasOtherIntegers.
   bool waits_ = false;
   bool is_counted_ = false;
   RunMark golden_mark_;

@@ -26,13 +26,10 @@ bool IsInteger(const v1::ComparisonRow& row) {
   return is_integer(row.golden().dtype()) && is_integer(row.target().dtype());
 }
 
-// What integers of a failing row are, in a few words.
-std::string DifferenceOf(const v1::ComparisonRow& row,
-                         const std::string& measured) {
-  if (row.predicate().empty()) {
-    return row.reason().substr(0, row.reason().find(';'));
-  }
-  return measured;
+bool HasOtherHash(const v1::ComparisonRow& row) {
+  return row.golden().dtype() == row.target().dtype() &&
+         !row.golden().hash().empty() && !row.target().hash().empty() &&
+         row.golden().hash() != row.target().hash();
 }
 
 }  // namespace
@@ -76,14 +73,17 @@ void ComparisonEngine::FindMaker(const TensorGroup& group,
     findings_.SetMaker(row, std::move(failure));
     return;
   }
-  if (IsInteger(row) && origins_.IsModelInput()) {
-    findings_.SetInputDifference(row, bytes, DifferenceOf(row, difference_));
-  }
-  if (!findings_.WantsMaker(row)) return;
-  const std::optional<FoundMaker> found = origins_.Maker();
+  const bool is_further = findings_.WantsFurtherMaker(row);
+  if (!is_further && !findings_.WantsMaker(row)) return;
+  const std::optional<FoundMaker> found =
+      is_further ? origins_.FurtherMaker() : origins_.Maker();
   if (!found.has_value()) return;
   Findings::Failure failure;
   failure.maker = found->maker;
+  if (is_further &&
+      HidesPartsOf(found->maker, group.pairs[found->pair].golden->key)) {
+    return;
+  }
   const TensorPair& pair = group.pairs[found->pair];
   if (HidesPartsOf(found->maker, pair.golden->key)) {
     v1::Maker unknown;
@@ -105,8 +105,52 @@ void ComparisonEngine::FindMaker(const TensorGroup& group,
     DescribePair(pair, plan_.golden_run, plan_.target_run, shown);
     shown.set_row(row_numbers_[found->pair]);
     shown.set_verdict(found->verdict);
+    if (found->maker.kind() == v1::Maker::FLIP ||
+        found->maker.kind() == v1::Maker::COPIES) {
+      const auto reason = reasons_.find(found->pair);
+      if (reason != reasons_.end()) shown.set_reason(reason->second);
+    }
   }
-  findings_.SetMaker(row, std::move(failure));
+  if (is_further) {
+    findings_.AddMaker(row, std::move(failure));
+  } else {
+    findings_.SetMaker(row, std::move(failure));
+  }
+}
+
+std::string ComparisonEngine::DifferenceOf(const v1::ComparisonRow& row) const {
+  if (!difference_.empty()) return difference_;
+  return row.verdict() == v1::FAIL
+             ? row.reason().substr(0, row.reason().find(';'))
+             : "other bytes";
+}
+
+bool ComparisonEngine::HasOtherIntegers(const TensorGroup& group, size_t pair,
+                                        const v1::ComparisonRow& row,
+                                        bool has_equal_values) {
+  return group.window == 0 && row.has_golden() && row.has_target() &&
+         !has_equal_values && IsInteger(row) && origins_.IsModelInput(pair) &&
+         (row.verdict() == v1::FAIL || !difference_.empty() ||
+          HasOtherHash(row));
+}
+
+void ComparisonEngine::JudgeModelInput(const TensorGroup& group, size_t pair,
+                                       const Verification& verification,
+                                       bool has_equal_values,
+                                       v1::ComparisonRow& row) {
+  if (row.verdict() != v1::PASS ||
+      !HasOtherIntegers(group, pair, row, has_equal_values)) {
+    return;
+  }
+  // A rule that names the op says what it may be given.
+  const bool is_by_name =
+      verification.rule >= 0 &&
+      !plan_.policy.RuleText(static_cast<size_t>(verification.rule))
+           .starts_with("*: ");
+  if (is_by_name) return;
+  row.set_verdict(v1::FAIL);
+  row.set_reason("integers that the model is given count exactly: " +
+                 DifferenceOf(row));
 }
 
 void ComparisonEngine::BlameArguments(const TensorGroup& group,
@@ -130,6 +174,7 @@ void ComparisonEngine::BlameArguments(const TensorGroup& group,
     v1::Maker caller = found.caller;
     caller.set_input_error(maker.input_error());
     caller.set_output_error(maker.output_error());
+    if (maker.has_roundings()) caller.set_roundings(maker.roundings());
     maker = std::move(caller);
   }
   maker.set_note(std::move(note));
@@ -206,6 +251,9 @@ void AccountRow(const v1::ComparisonRow& row, v1::Comparison& comparison) {
   }
   if (row.sampled()) {
     comparison.set_sampled_count(comparison.sampled_count() + 1);
+  }
+  if (row.flipped_element_count() > 0) {
+    comparison.set_flipped_count(comparison.flipped_count() + 1);
   }
   if (row.unread()) comparison.set_unread_count(comparison.unread_count() + 1);
   if (IsOfStatistics(row) &&

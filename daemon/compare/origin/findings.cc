@@ -33,14 +33,28 @@ bool TurnsNonFinite(const v1::ComparisonRow& row) {
 
 bool IsKnown(const v1::Maker& maker) {
   return maker.kind() != v1::Maker::DRIFT &&
-         maker.kind() != v1::Maker::NOT_KNOWN;
+         maker.kind() != v1::Maker::NOT_KNOWN &&
+         maker.kind() != v1::Maker::FLIP;
+}
+
+// Who it is, whatever tensor shows it.
+std::string PlaceOf(const v1::Maker& maker) {
+  return fmt::format("{}{}{}{}{}{}{}", static_cast<int>(maker.kind()), '\0',
+                     maker.op(), '\0', maker.after(), '\0', maker.before());
+}
+
+// Known makers come before others, and the worst before the less bad.
+bool IsLess(const Findings::Failure& a, const Findings::Failure& b) {
+  return std::tuple(IsKnown(a.maker), a.maker.output_error()) <
+         std::tuple(IsKnown(b.maker), b.maker.output_error());
 }
 
 // True if both are the same maker, though maybe of different ranks.
 bool IsAlike(const v1::Maker& a, const v1::Maker& b) {
   return a.kind() == b.kind() && a.op() == b.op() && a.after() == b.after() &&
          a.before() == b.before() && a.row().io() == b.row().io() &&
-         a.row().index() == b.row().index() && a.row().call() == b.row().call();
+         a.row().index() == b.row().index() &&
+         a.row().call() == b.row().call() && a.kind() != v1::Maker::COPIES;
 }
 
 }  // namespace
@@ -89,6 +103,7 @@ void Findings::AddRow(const v1::ComparisonRow& row, const std::string& bytes,
   if (!candidates_.empty() && row.token() > token_) return;
   if (!candidates_.empty() && row.token() < token_) {
     candidates_.clear();
+    later_.clear();
     among_.clear();
     ranking_.reset();
   }
@@ -120,15 +135,70 @@ void Findings::AddAmong(const v1::ComparisonRow& row,
   changed_ = true;
 }
 
+const Findings::Candidate* Findings::Find(const v1::ComparisonRow& row) const {
+  if (unordered_run_.has_value()) return nullptr;
+  const auto& all = row.token() == token_ ? candidates_ : later_;
+  if (row.token() != token_ && row.token() != later_token_) return nullptr;
+  const auto found = all.find(row.rank());
+  return found == all.end() ? nullptr : &found->second;
+}
+
+bool Findings::HasMaker() const {
+  return std::any_of(
+      candidates_.begin(), candidates_.end(),
+      [](const auto& entry) { return !entry.second.failures.empty(); });
+}
+
 bool Findings::WantsMaker(const v1::ComparisonRow& row) const {
-  if (row.token() != token_ || unordered_run_.has_value()) return false;
-  const auto found = candidates_.find(row.rank());
-  return found != candidates_.end() && !found->second.failure.has_value();
+  if (unordered_run_.has_value()) return false;
+  if (row.token() == token_) {
+    const Candidate* const found = Find(row);
+    return found != nullptr && found->failures.empty();
+  }
+  if (HasMaker() || row.token() < token_) return false;
+  if (later_.empty() || row.token() < later_token_) return true;
+  return row.token() == later_token_ && Find(row) == nullptr &&
+         later_.size() < kFailingRanksMax;
+}
+
+bool Findings::WantsFurtherMaker(const v1::ComparisonRow& row) const {
+  const Candidate* const found = Find(row);
+  return found != nullptr && !found->failures.empty();
 }
 
 void Findings::SetMaker(const v1::ComparisonRow& row, Failure failure) {
-  candidates_[row.rank()].failure = std::move(failure);
   changed_ = true;
+  if (row.token() == token_) {
+    Keep(std::move(failure), candidates_[row.rank()]);
+    return;
+  }
+  if (row.token() != later_token_) later_.clear();
+  later_token_ = row.token();
+  Candidate& candidate = later_[row.rank()];
+  candidate.row = row;
+  Keep(std::move(failure), candidate);
+}
+
+void Findings::AddMaker(const v1::ComparisonRow& row, Failure failure) {
+  auto& all = row.token() == token_ ? candidates_ : later_;
+  changed_ = true;
+  Keep(std::move(failure), all[row.rank()]);
+}
+
+void Findings::Keep(Failure failure, Candidate& candidate) {
+  std::vector<Failure>& kept = candidate.failures;
+  if (IsKnown(failure.maker)) {
+    if (candidate.places.size() == kRankPlacesMax) return;
+    if (!candidate.places.insert(PlaceOf(failure.maker)).second) return;
+  }
+  if (kept.size() < kRankMakersMax) {
+    kept.push_back(std::move(failure));
+    return;
+  }
+  const auto least = std::min_element(
+      std::next(kept.begin()), kept.end(),
+      [](const Failure& a, const Failure& b) { return IsLess(a, b); });
+  if (IsLess(*least, failure)) *least = std::move(failure);
 }
 
 void Findings::SetInputDifference(const v1::ComparisonRow& row,
@@ -155,66 +225,63 @@ std::vector<int32_t> Findings::FailingRanks() const {
   return ranks;
 }
 
-bool Findings::MakesPartOf(int32_t rank, int32_t other) const {
-  const auto& part = candidates_.at(rank).failure;
-  const auto& whole = candidates_.at(other).failure;
-  if (!part.has_value() || !whole.has_value()) return false;
-  const std::string& op = whole->maker.op();
-  const std::string& inner = part->maker.op();
+namespace {
+
+// What happens at a rank, and what is certainly behind it.
+struct Entry {
+  RankOrder::Moment at;
+  std::map<int32_t, int32_t> behind;
+};
+
+Entry EntryOf(const RankOrder& order, int32_t rank, int32_t position) {
+  Entry out{{rank, position}, {}};
+  out.behind = order.PositionsFrom(out.at);
+  return out;
+}
+
+bool IsBefore(const Entry& a, const Entry& b) {
+  const auto there = a.behind.find(b.at.rank);
+  const auto back = b.behind.find(a.at.rank);
+  return there != a.behind.end() && there->second <= b.at.position &&
+         (back == b.behind.end() || back->second > a.at.position);
+}
+
+// Of concurrent ones: what comes first by its name where both ranks do the
+// same; then the lower rank.
+bool Leads(const RankOrder& order, const RankOrder::Moment& a,
+           const RankOrder::Moment& b) {
+  const int32_t there = order.PositionOfName(a, b.rank);
+  if (there >= 0 && there != b.position) return there < b.position;
+  return a.rank < b.rank;
+}
+
+bool IsInside(const std::string& inner, const std::string& op) {
   return !op.empty() && inner.size() > op.size() && inner[op.size()] == '.' &&
          inner.compare(0, op.size(), op) == 0;
 }
 
-std::vector<int32_t> Findings::FirstOf(const RankOrder& order,
-                                       bool of_makers) const {
-  struct Entry {
-    RankOrder::Moment at;
-    bool is_known = true;
-    std::map<int32_t, int32_t> behind;
-  };
+}  // namespace
+
+std::vector<int32_t> Findings::FirstDivergences(const RankOrder& order) const {
   std::vector<Entry> entries;
   for (const auto& [rank, candidate] : candidates_) {
-    if (of_makers && !candidate.failure.has_value()) continue;
-    const Failure none;
-    const Failure& failure = candidate.failure.value_or(none);
-    const bool is_known = !of_makers || IsKnown(failure.maker);
-    entries.push_back(
-        {{rank, of_makers && is_known ? failure.position : failure.failed},
-         is_known,
-         {}});
-    entries.back().behind = order.PositionsFrom(entries.back().at);
+    const int32_t failed =
+        candidate.failures.empty() ? 0 : candidate.failures.front().failed;
+    entries.push_back(EntryOf(order, rank, failed));
   }
-  const auto is_before = [](const Entry& a, const Entry& b) {
-    const auto there = a.behind.find(b.at.rank);
-    const auto back = b.behind.find(a.at.rank);
-    return there != a.behind.end() && there->second <= b.at.position &&
-           (back == b.behind.end() || back->second > a.at.position);
-  };
-  const auto loses = [&](const Entry& entry) {
-    return std::any_of(entries.begin(), entries.end(), [&](const Entry& other) {
-      if (&other == &entry) return false;
-      if (is_before(other, entry)) return true;
-      return of_makers && !is_before(entry, other) &&
-             MakesPartOf(other.at.rank, entry.at.rank);
-    });
-  };
   std::vector<const Entry*> first;
   for (const Entry& entry : entries) {
-    if (!loses(entry)) first.push_back(&entry);
+    const bool loses =
+        std::any_of(entries.begin(), entries.end(), [&](const Entry& other) {
+          return &other != &entry && IsBefore(other, entry);
+        });
+    if (!loses) first.push_back(&entry);
   }
-  // The order of concurrent ones: known makers before others; then what comes
-  // first by its name where both ranks do the same; then the lower rank.
-  const auto leads = [&](const Entry* a, const Entry* b) {
-    if (a->is_known != b->is_known) return a->is_known;
-    const int32_t there = order.PositionOfName(a->at, b->at.rank);
-    if (there >= 0 && there != b->at.position) return there < b->at.position;
-    return a->at.rank < b->at.rank;
-  };
   std::vector<int32_t> ranks;
   while (!first.empty()) {
     auto best = first.begin();
     for (auto it = first.begin(); it != first.end(); ++it) {
-      if (leads(*it, *best)) best = it;
+      if (Leads(order, (*it)->at, (*best)->at)) best = it;
     }
     ranks.push_back((*best)->at.rank);
     first.erase(best);
@@ -222,39 +289,119 @@ std::vector<int32_t> Findings::FirstOf(const RankOrder& order,
   return ranks;
 }
 
+std::vector<Findings::MakerNumber> Findings::FirstMakers(
+    const RankOrder& order) const {
+  struct Made {
+    Entry entry;
+    MakerNumber number;
+    const v1::Maker* maker = nullptr;
+  };
+  std::vector<Made> all;
+  for (const auto& [rank, candidate] : candidates_) {
+    for (size_t i = 0; i < candidate.failures.size(); ++i) {
+      const Failure& failure = candidate.failures[i];
+      all.push_back(
+          {EntryOf(order, rank,
+                   IsKnown(failure.maker) ? failure.position : failure.failed),
+           {rank, i},
+           &failure.maker});
+    }
+  }
+  // Those of its own rank do not make it, nor what both ranks make.
+  const auto loses_to = [this](const Made& one, const Made& other) {
+    if (one.number.rank == other.number.rank) return false;
+    const bool is_own =
+        candidates_.at(one.number.rank).places.contains(PlaceOf(*other.maker));
+    if (is_own && IsKnown(*one.maker)) return false;
+    if (IsBefore(other.entry, one.entry)) return true;
+    return !IsBefore(one.entry, other.entry) &&
+           IsInside(other.maker->op(), one.maker->op());
+  };
+  std::vector<Made> first;
+  for (const Made& one : all) {
+    const bool loses =
+        std::any_of(all.begin(), all.end(),
+                    [&](const Made& other) { return loses_to(one, other); });
+    if (!loses) first.push_back(one);
+  }
+  std::vector<MakerNumber> out;
+  while (!first.empty()) {
+    auto best = first.begin();
+    for (auto it = first.begin(); it != first.end(); ++it) {
+      if (Leads(order, it->entry.at, best->entry.at)) best = it;
+    }
+    out.push_back(best->number);
+    first.erase(best);
+  }
+  SortMakers(candidates_, out);
+  return out;
+}
+
+void Findings::SortMakers(const std::map<int32_t, Candidate>& candidates,
+                          std::vector<MakerNumber>& makers) {
+  const auto failure_of = [&](const MakerNumber& number) -> const Failure& {
+    return candidates.at(number.rank).failures[number.failure];
+  };
+  std::stable_sort(makers.begin(), makers.end(),
+                   [&](const MakerNumber& a, const MakerNumber& b) {
+                     return IsLess(failure_of(b), failure_of(a));
+                   });
+}
+
 void Findings::SetOrder(const RankOrder& order) {
-  ranking_ = Ranking{FirstOf(order, false), FirstOf(order, true)};
+  ranking_ = Ranking{FirstDivergences(order), FirstMakers(order)};
   ordered_count_ = candidates_.size();
   changed_ = true;
 }
 
-Findings::Ranking Findings::BySequence() const {
-  if (candidates_.empty()) return {};
+Findings::Ranking Findings::BySequence(
+    const std::map<int32_t, Candidate>& candidates) {
+  if (candidates.empty()) return {};
   const auto first = std::min_element(
-      candidates_.begin(), candidates_.end(), [](const auto& a, const auto& b) {
+      candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
         return OrderOf(a.second.row) < OrderOf(b.second.row);
       });
-  return {{first->first}, {first->first}};
+  Ranking out{{first->first}, {}};
+  for (size_t i = 0; i < first->second.failures.size(); ++i) {
+    out.makers.push_back({first->first, i});
+  }
+  SortMakers(candidates, out.makers);
+  return out;
 }
 
 void Findings::ShowMakers(v1::Comparison& comparison) const {
-  const Ranking ranking = ranking_.value_or(BySequence());
-  for (const int32_t rank : ranking.makers) {
-    const auto found = candidates_.find(rank);
-    if (found == candidates_.end() || !found->second.failure.has_value()) {
+  const bool is_later = IsOfLaterToken();
+  const auto& candidates = is_later ? later_ : candidates_;
+  const Ranking ranking = is_later ? BySequence(later_)
+                                   : ranking_.value_or(BySequence(candidates_));
+  auto& makers = *comparison.mutable_makers();
+  std::set<std::string> places;
+  std::set<std::string> shown;
+  for (const MakerNumber& number : ranking.makers) {
+    const auto found = candidates.find(number.rank);
+    if (found == candidates.end() ||
+        number.failure >= found->second.failures.size()) {
       continue;
     }
-    const v1::Maker& maker = found->second.failure->maker;
-    auto& makers = *comparison.mutable_makers();
+    const Candidate& candidate = found->second;
+    places.insert(candidate.places.begin(), candidate.places.end());
+    const v1::Maker& maker = candidate.failures[number.failure].maker;
     const auto alike = std::find_if(
         makers.begin(), makers.end(),
         [&maker](const v1::Maker& other) { return IsAlike(maker, other); });
     if (alike != makers.end()) {
-      if (alike->ranks_size() < kAlikeRanksMax) alike->add_ranks(rank);
-    } else if (makers.size() < kConcurrentMax) {
+      if (alike->ranks_size() < kAlikeRanksMax) {
+        alike->add_ranks(number.rank);
+      }
+    } else if (makers.size() < kMakersMax) {
       *makers.Add() = maker;
+      shown.insert(PlaceOf(maker));
+    } else {
+      places.insert(PlaceOf(maker));
     }
   }
+  for (const std::string& place : shown) places.erase(place);
+  comparison.set_more_makers_count(static_cast<int64_t>(places.size()));
   if (comparison.makers_size() > 0 && IsKnown(comparison.makers(0))) {
     *comparison.mutable_first_origin() = comparison.makers(0).row();
   }
@@ -280,8 +427,10 @@ void Findings::Show(v1::Comparison& comparison) const {
   comparison.clear_concurrent_divergences();
   comparison.clear_first_origin();
   comparison.clear_makers();
-  const Ranking ranking =
-      unordered_run_.has_value() ? Ranking() : ranking_.value_or(BySequence());
+  comparison.set_more_makers_count(0);
+  const Ranking ranking = unordered_run_.has_value()
+                              ? Ranking()
+                              : ranking_.value_or(BySequence(candidates_));
   for (const int32_t rank : ranking.divergences) {
     const v1::ComparisonRow& row = candidates_.at(rank).row;
     if (!comparison.has_first_divergence()) {
@@ -306,7 +455,8 @@ void Findings::Show(v1::Comparison& comparison) const {
   // Other inputs of the model make all that follows.
   if (unordered_run_.has_value()) {
     ShowAmong(comparison);
-  } else if (!input_difference_ || token_ < input_difference_->row().token()) {
+  } else if (!input_difference_ || (IsOfLaterToken() ? later_token_ : token_) <
+                                       input_difference_->row().token()) {
     ShowMakers(comparison);
   }
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,8 +18,16 @@ namespace msitd::compare {
 // Ranks whose first failing row is kept.
 inline constexpr size_t kFailingRanksMax = 1024;
 
-// First rows, or makers, of concurrent ranks that a comparison shows.
+// First rows of concurrent ranks that a comparison shows, beside the first.
 inline constexpr int kConcurrentMax = 8;
+
+// Makers that a comparison shows.
+inline constexpr int kMakersMax = 5;
+
+// Makers of a rank that are kept whole: the first, and the worst of the others.
+// So many are told apart to count them.
+inline constexpr size_t kRankMakersMax = 8;
+inline constexpr size_t kRankPlacesMax = 4096;
 
 // Ranks that a maker names beside that of its row.
 inline constexpr int kAlikeRanksMax = 64;
@@ -35,8 +44,15 @@ bool IsAllowedUnmatched(const v1::ComparisonRow& row);
 // could not be compared; and from where on the model is given other integers.
 //
 // Keeps the first failing row of every rank that fails at the first token at
-// which one does. Until the order of these ranks is known, the smallest
-// sequence counts.
+// which one does, and who made the differences there. Until the order of these
+// ranks is known, the smallest sequence counts. If nobody is known to have made
+// any of them, as where pieces of tensors fail by their shapes, the makers are
+// those of the next token with one.
+//
+// Makers of different ranks follow from each other as their order has it. Those
+// of one rank are independent when they come here. What is at the same place is
+// one maker, however many tensors show it. Known makers come before drift and
+// the like, and the worst before others.
 //
 // If the golden run does not know in which order its tensors were computed
 // (HasKnownOrder), any failing row of that token may be the first divergence:
@@ -57,6 +73,8 @@ class Findings {
   // True if SetMaker has not been called for the first failure of the rank and
   // token of `row`, which has been added.
   bool WantsMaker(const v1::ComparisonRow& row) const;
+  // True if it has been, so that AddMaker may be.
+  bool WantsFurtherMaker(const v1::ComparisonRow& row) const;
 
   // Who made a failure, with the row of the maker. `position` is the position
   // of that row among the pairs of its group, `failed` that of the first
@@ -67,6 +85,8 @@ class Findings {
     int32_t failed = 0;
   };
   void SetMaker(const v1::ComparisonRow& row, Failure failure);
+  // The same for one that does not follow from those so far of its rank.
+  void AddMaker(const v1::ComparisonRow& row, Failure failure);
 
   // Notes that the model is given other integers from the token of `row` on.
   void SetInputDifference(const v1::ComparisonRow& row,
@@ -88,22 +108,36 @@ class Findings {
  private:
   struct Candidate {
     v1::ComparisonRow row;
-    std::optional<Failure> failure;
+    // The first, then others.
+    std::vector<Failure> failures;
+    // Where the known ones are, also those that are not kept.
+    std::set<std::string> places;
   };
-  // Ranks whose divergence, or maker, comes after no other: the first one, then
-  // those that are concurrent with it.
+  // One of the failures of a rank.
+  struct MakerNumber {
+    int32_t rank = 0;
+    size_t failure = 0;
+  };
+  // Divergences, as ranks, and makers that come after no other: the first one,
+  // then those that are concurrent with it.
   struct Ranking {
     std::vector<int32_t> divergences;
-    std::vector<int32_t> makers;
+    std::vector<MakerNumber> makers;
   };
 
   void Offer(const v1::ComparisonRow& row, const std::string& bytes,
              std::optional<v1::ComparisonRow>& first);
-  Ranking BySequence() const;
+  static Ranking BySequence(const std::map<int32_t, Candidate>& candidates);
+  static void SortMakers(const std::map<int32_t, Candidate>& candidates,
+                         std::vector<MakerNumber>& makers);
+  static void Keep(Failure failure, Candidate& candidate);
+  const Candidate* Find(const v1::ComparisonRow& row) const;
+  bool HasMaker() const;
+  bool IsOfLaterToken() const { return !later_.empty() && !HasMaker(); }
   void AddAmong(const v1::ComparisonRow& row, const std::string& bytes);
   void ShowAmong(v1::Comparison& comparison) const;
-  std::vector<int32_t> FirstOf(const RankOrder& order, bool of_makers) const;
-  bool MakesPartOf(int32_t rank, int32_t other) const;
+  std::vector<int32_t> FirstDivergences(const RankOrder& order) const;
+  std::vector<MakerNumber> FirstMakers(const RankOrder& order) const;
   void ShowMakers(v1::Comparison& comparison) const;
 
   int64_t token_ = 0;
@@ -113,6 +147,9 @@ class Findings {
   std::optional<std::string> unordered_run_;
   std::vector<v1::ComparisonRow> among_;
   std::map<int32_t, Candidate> candidates_;
+  // The same of a later token, the first with a maker.
+  int64_t later_token_ = 0;
+  std::map<int32_t, Candidate> later_;
   // The number of candidates that `ranking_` was made of.
   size_t ordered_count_ = 0;
   std::optional<Ranking> ranking_;

@@ -34,6 +34,23 @@ void AddOnly(const std::vector<std::string>& names, std::string_view does,
   notes.push_back(fmt::format("only {} {}", does, fmt::join(names, ", ")));
 }
 
+const Assembly* CopiesThatDiffer(const TensorPair& pair) {
+  for (const LogicalTensor* const tensor : {pair.target, pair.golden}) {
+    if (tensor == nullptr || tensor->assembly == nullptr) continue;
+    if (!tensor->assembly->difference.empty()) return tensor->assembly.get();
+  }
+  return nullptr;
+}
+
+void DescribeCopies(const TensorPair& pair, v1::Maker& maker) {
+  const Assembly& assembly = *CopiesThatDiffer(pair);
+  constexpr size_t kRanksMax = 64;
+  for (const int32_t rank : assembly.odd_copies) {
+    if (static_cast<size_t>(maker.ranks_size()) == kRanksMax) break;
+    maker.add_ranks(rank);
+  }
+}
+
 // error / source. If the source is 0: infinite, or 1 if the error is 0 as well.
 double Ratio(double error, double source) {
   if (source > 0) return error / source;
@@ -55,13 +72,32 @@ void OriginFinder::StartGroup(const std::vector<TensorPair>& pairs,
   scopes_.clear();
   copies_.clear();
   makers_.clear();
+  noises_.clear();
+  computed_in_.clear();
+  choices_.clear();
+  is_tainted_.clear();
+  follows_.clear();
+  is_forward_tainted_ = false;
+  is_backward_different_ = false;
+  returned_.clear();
+  lone_ops_.reset();
+  if (rank_.has_value() && is_above_noise_) past_.insert(*rank_);
+  is_above_noise_ = false;
+  rank_.reset();
 }
 
 void OriginFinder::Judge(const RowMetrics& metrics, DType computed_in,
                          v1::ComparisonRow& row) {
-  computed_in_ = computed_in;
-  const double error = ErrorOf(row, metrics, shapes_count_);
+  computed_in_.push_back(computed_in);
+  const auto next = static_cast<int32_t>(errors_.size());
+  const double error = HasCopiesThatDiffer(next) && row.layout_hint().empty()
+                           ? std::numeric_limits<double>::infinity()
+                       : IsFlip(next) ? std::numeric_limits<double>::infinity()
+                                      : ErrorOf(row, metrics, shapes_count_);
   errors_.push_back(error);
+  rank_ = row.rank();
+  noises_.push_back(row.has_golden() && row.has_target() ? Noise() : 0);
+  is_above_noise_ = is_above_noise_ || error > noises_.back();
   verdicts_.push_back(row.verdict());
   is_unread_.push_back(row.unread() && std::isnan(error));
   is_lone_.push_back(!may_lack_inputs_ && row.has_golden() &&
@@ -80,31 +116,40 @@ void OriginFinder::Judge(const RowMetrics& metrics, DType computed_in,
   const Source& source = sources_[event];
   if (!source.is_unread && (!source.is_unknown || source.error > 0)) {
     row.set_amplification(Ratio(error, source.error));
+    if (const auto roundings = RoundingsOf(event)) {
+      row.set_roundings(*roundings);
+    }
   }
   row.set_origin(OriginOf(event, MakerOf(event, Noise())));
 }
 
 void OriginFinder::PassOver() {
   errors_.push_back(std::numeric_limits<double>::quiet_NaN());
+  noises_.push_back(0);
+  computed_in_.push_back(DType::kUnspecified);
   verdicts_.push_back(v1::VERDICT_UNSPECIFIED);
   is_unread_.push_back(false);
   is_lone_.push_back(false);
 }
 
+void OriginFinder::PlantTree() {
+  if (tree_.has_value()) return;
+  tree_.emplace(*pairs_);
+  scopes_.resize(tree_->calls().size() + 1);
+  // Those of one golden tensor are next to each other.
+  has_copies_ =
+      std::adjacent_find(pairs_->begin(), pairs_->end(),
+                         [](const TensorPair& a, const TensorPair& b) {
+                           return a.golden != nullptr && a.golden == b.golden;
+                         }) != pairs_->end();
+}
+
 void OriginFinder::Advance() {
-  if (!tree_.has_value()) {
-    tree_.emplace(*pairs_);
-    scopes_.resize(tree_->calls().size() + 1);
-    // Those of one golden tensor are next to each other.
-    has_copies_ =
-        std::adjacent_find(pairs_->begin(), pairs_->end(),
-                           [](const TensorPair& a, const TensorPair& b) {
-                             return a.golden != nullptr && a.golden == b.golden;
-                           }) != pairs_->end();
-  }
+  PlantTree();
   const size_t end = std::min(errors_.size(), tree_->event_count());
   for (size_t i = sources_.size(); i < end; ++i) {
     sources_.push_back(SourceOf(static_cast<int32_t>(i)));
+    AddTaint(static_cast<int32_t>(i));
     AddToScopes(static_cast<int32_t>(i));
   }
 }
@@ -127,6 +172,12 @@ OriginFinder::Source OriginFinder::Worst(std::initializer_list<int32_t> events,
 OriginFinder::Source OriginFinder::SourceOf(int32_t event) {
   const CallTree::Event& of = tree_->event(event);
   if (of.role == Role::kWeight || of.role == Role::kOther) return {};
+  // An explained choice has all of its error from the scores.
+  if (const auto choice = choices_.find(event);
+      choice != choices_.end() && !choice->second.is_flip &&
+      choice->second.choice == Choice::kExplained) {
+    return {choice->second.scores, std::numeric_limits<double>::infinity()};
+  }
   // The same bytes, recorded before at another place.
   if (of.same != kNone) return Worst({of.same}, false, is_unread_[of.same]);
   const CallTree::Call& call = tree_->calls()[of.call];
@@ -179,6 +230,9 @@ void OriginFinder::AddToScopes(int32_t event) {
   const bool is_allowed =
       (*pairs_)[event].target == nullptr && verdicts_[event] == v1::SKIPPED;
   const auto add = [&](Scope& scope, int32_t Scope::*worst) {
+    scope.is_tainted = scope.is_tainted || is_tainted_[event];
+    scope.has_failed = scope.has_failed || verdicts_[event] == v1::FAIL;
+    if (IsFlip(event)) scope.flip = event;
     if (is_unread_[event]) {
       scope.has_unread = true;
     } else if (!is_known) {
@@ -208,9 +262,10 @@ void OriginFinder::AddToScopes(int32_t event) {
 
 double OriginFinder::Noise() const {
   const TensorPair& pair = (*pairs_)[errors_.size() - 1];
-  return std::max({RoundingErrorOf(TypeOf(*pair.golden)),
-                   RoundingErrorOf(TypeOf(*pair.target)),
-                   RoundingErrorOf(static_cast<v1::DType>(computed_in_))});
+  return std::max(
+      {RoundingErrorOf(TypeOf(*pair.golden)),
+       RoundingErrorOf(TypeOf(*pair.target)),
+       RoundingErrorOf(static_cast<v1::DType>(computed_in_.back()))});
 }
 
 bool OriginFinder::IsMade(int32_t event, double noise) const {
@@ -231,8 +286,10 @@ int32_t OriginFinder::MakerOf(int32_t event, double noise) {
   for (auto i = static_cast<int32_t>(makers.size()); i <= event; ++i) {
     const Source& source = sources_[i];
     int32_t maker = kNobody;
-    if (IsMade(i, noise)) {
-      maker = source.is_unknown ? kNotKnown : i;
+    if (IsFlip(i)) {
+      maker = i;
+    } else if (IsMade(i, noise)) {
+      maker = source.is_unknown || IsUndecidedChoice(i) ? kNotKnown : i;
     } else if (errors_[i] > 0 && source.event != kNone) {
       maker = makers[source.event];
     }
@@ -243,6 +300,7 @@ int32_t OriginFinder::MakerOf(int32_t event, double noise) {
 
 bool OriginFinder::IsDrift(int32_t event, int32_t maker) const {
   if (maker == kNobody) return true;
+  if (IsFlip(maker)) return false;
   // The maker added to an error that was there, and others added more after it.
   return maker >= 0 && sources_[maker].error > 0 &&
          errors_[event] > kAmplificationMax * errors_[maker];
@@ -250,6 +308,7 @@ bool OriginFinder::IsDrift(int32_t event, int32_t maker) const {
 
 v1::Origin OriginFinder::OriginOf(int32_t event, int32_t maker) const {
   if (maker == kNotKnown) return v1::UNKNOWN_INPUTS;
+  if (IsFlip(maker)) return v1::FLIPPED;
   if (maker == event) return v1::CREATED;
   if (IsDrift(event, maker)) return v1::DRIFTED;
   const CallTree::Event& of = tree_->event(event);
@@ -260,12 +319,11 @@ v1::Origin OriginFinder::OriginOf(int32_t event, int32_t maker) const {
   return is_inside ? v1::INSIDE : v1::PASSED_ON;
 }
 
-bool OriginFinder::IsModelInput() {
+bool OriginFinder::IsModelInput(size_t pair) {
   if (!has_order_) return false;
-  const auto event = static_cast<int32_t>(errors_.size() - 1);
-  Advance();
-  if (static_cast<size_t>(event) >= tree_->event_count()) return false;
-  const CallTree::Event& of = tree_->event(event);
+  PlantTree();
+  if (pair >= tree_->event_count()) return false;
+  const CallTree::Event& of = tree_->event(pair);
   const CallTree::Call& call = tree_->calls()[of.call];
   return of.role == Role::kInput && of.call == tree_->first_call() &&
          !call.is_backward && call.parent == kNone;
@@ -279,6 +337,11 @@ std::optional<FoundMaker> OriginFinder::Maker() {
     return std::nullopt;
   }
   const int32_t maker = MakerOf(event, Noise());
+  if (maker >= 0) returned_.insert(maker);
+  return Describe(event, maker);
+}
+
+FoundMaker OriginFinder::Describe(int32_t event, int32_t maker) const {
   FoundMaker found;
   v1::Maker& out = found.maker;
   found.pair = static_cast<size_t>(event);
@@ -295,15 +358,27 @@ std::optional<FoundMaker> OriginFinder::Maker() {
     out.set_input_error(sources_[maker].error);
     out.set_output_error(errors_[maker]);
     DescribeMade(maker, out);
-    AddCall(maker, found);
+    if (out.kind() != v1::Maker::FLIP && out.kind() != v1::Maker::COPIES) {
+      AddCall(maker, found);
+    }
   }
   found.verdict = verdicts_[found.pair];
+  const auto roundings = RoundingsOf(static_cast<int32_t>(found.pair));
+  if (roundings.has_value()) out.set_roundings(*roundings);
   return found;
 }
 
 std::string OriginFinder::WhyNotKnown(int32_t event) const {
   const CallTree::Event& of = tree_->event(event);
   const CallTree::Call& call = tree_->calls()[of.call];
+  for (int32_t at = event; at != kNone; at = sources_[at].event) {
+    if (!IsUndecidedChoice(at)) continue;
+    const TensorKey& key = (*pairs_)[at].golden->key;
+    return fmt::format(
+        "{} {}/{} may have been chosen by scores that differ by rounding, and "
+        "these are not on record",
+        key.op, IoName(key.io), key.index);
+  }
   if (of.role != Role::kOutput || !call.has_parts || call.has_matched_parts) {
     return "what it is made of was not compared";
   }
@@ -335,6 +410,17 @@ void OriginFinder::DescribeMade(int32_t event, v1::Maker& maker) const {
   const CallTree::Event& of = tree_->event(event);
   const std::vector<CallTree::Call>& calls = tree_->calls();
   const CallTree::Call& call = calls[of.call];
+  if (IsFlip(event)) {
+    maker.set_kind(v1::Maker::FLIP);
+    maker.set_op(std::string(call.op));
+    return;
+  }
+  if (HasCopiesThatDiffer(event)) {
+    maker.set_kind(v1::Maker::COPIES);
+    maker.set_op(std::string(call.op));
+    DescribeCopies((*pairs_)[event], maker);
+    return;
+  }
   if (of.role == Role::kOutput && !LoneInputsOf(of.call).empty()) {
     DescribeCaller(of.call, maker);
     maker.set_note(LoneInputsOf(of.call));

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -60,6 +62,16 @@ struct FoundMaker {
 // An error no larger than the rounding of the types that the failing tensor
 // went through is noise, which nobody made.
 //
+// Integers are right or wrong, so their errors are infinite. If the scores
+// explain a choice (SetChoice), it was not made there: it follows from the
+// scores, or it is a flip, which nobody made. A choice that differs, computed
+// from something that differs within the noise, is not known to be a fault
+// unless its scores say so.
+//
+// A further maker is one that does not follow from another: nothing that it is
+// made of was made by someone, as far as calls, scopes and equal bytes show.
+// The backward pass follows from all of the forward pass.
+//
 // Thread-compatible. Holds two numbers for every tensor of a group, and some
 // 150 bytes once one fails.
 class OriginFinder {
@@ -91,8 +103,46 @@ class OriginFinder {
   // is known, which it is not if it fails by its shape alone.
   std::optional<FoundMaker> Maker();
 
-  // True if the last row is what the model itself is given.
-  bool IsModelInput();
+  // Returns the same, if it is a maker that Maker and FurtherMaker have not
+  // returned for the group, and that does not follow from another.
+  std::optional<FoundMaker> FurtherMaker();
+
+  // Of the next pair, which has integers: earlier pairs that may have the
+  // scores by which these were chosen, the likeliest first. Tensors of the same
+  // call come before those of the code around it.
+  std::vector<size_t> ScoresOfNext();
+
+  // Of the next pair, if code gave it to an op as rows that may have been
+  // selected from another tensor, as a router does: pairs with that tensor and
+  // with what may be the scores of its rows.
+  struct Selection {
+    size_t from = 0;
+    size_t scores = 0;
+  };
+  std::vector<Selection> SelectionsOfNext();
+
+  // Sets what was found out about the next pair, which Judge has not seen: its
+  // integers differ and were chosen by the scores of the pair `scores`.
+  enum class Choice : uint8_t {
+    kNotKnown,
+    kExplained,    // Each run chose by its scores.
+    kUnexplained,  // The scores do not explain the difference.
+  };
+  void SetChoice(Choice choice, size_t scores);
+
+  // Of the next pair, which has integers or truth values: a flip that it is a
+  // copy of; or one of those that an op made it of, if all else that this was
+  // given is equal; or one that the code had seen which made it, if nothing
+  // else that this has seen fails.
+  std::optional<size_t> FlipOfNext();
+  // Sets that the next pair follows from flips alone, as FlipOfNext has it.
+  void SetFollowsFromFlip();
+
+  // True if the row of the pair passes.
+  bool HasPassed(size_t pair) const { return verdicts_[pair] == v1::PASS; }
+
+  // True if a pair, up to the next one, is what the model itself is given.
+  bool IsModelInput(size_t pair);
 
  private:
   // What a tensor is made of.
@@ -111,13 +161,37 @@ class OriginFinder {
     bool has_unknown = false;
     bool has_unread = false;
     int32_t worst_weight = CallTree::kNone;
+    // Some of them was made by someone, or follows from that.
+    bool is_tainted = false;
+    // Some of them fails; and the last flip, if there is one.
+    bool has_failed = false;
+    int32_t flip = CallTree::kNone;
+  };
+  // What is known of the choice of a pair.
+  struct KnownChoice {
+    Choice choice = Choice::kNotKnown;
+    int32_t scores = CallTree::kNone;
+    bool is_flip = false;
   };
 
   static constexpr int32_t kNobody = -1;
   static constexpr int32_t kNotKnown = -2;
 
+  // Makes the tree of the group, if there is none yet.
+  void PlantTree();
   // Finds the sources of the events up to that of the last row.
   void Advance();
+  bool FollowsFromOthers(int32_t event);
+  void AddTaint(int32_t event);
+  bool HasCopiesThatDiffer(int32_t event) const;
+  bool HasFloatInput(int32_t event) const;
+  bool IsUndecidedChoice(int32_t event) const;
+  bool MayBeFurther(int32_t event) const;
+  bool IsFlip(int32_t event) const;
+  // Describes a maker of the last row, or that nobody made it.
+  FoundMaker Describe(int32_t event, int32_t maker) const;
+  // See v1.ComparisonRow.roundings.
+  std::optional<double> RoundingsOf(int32_t event) const;
   Source SourceOf(int32_t event);
   Source Worst(std::initializer_list<int32_t> events, bool is_unknown,
                bool is_unread) const;
@@ -157,9 +231,9 @@ class OriginFinder {
   // Of the pairs so far.
   std::vector<double> errors_;
   std::vector<v1::Verdict> verdicts_;
-  std::vector<bool> is_unread_;              // And the error is not known.
-  std::vector<bool> is_lone_;                // The target does not have it.
-  DType computed_in_ = DType::kUnspecified;  // The last one.
+  std::vector<bool> is_unread_;     // And the error is not known.
+  std::vector<bool> is_lone_;       // The target does not have it.
+  std::vector<DType> computed_in_;  // See Basis::computed_in.
   std::optional<CallTree> tree_;
   std::vector<Source> sources_;
   std::vector<Scope> scopes_;
@@ -171,6 +245,19 @@ class OriginFinder {
   std::map<double, std::vector<int32_t>> makers_;
   // Errors of weights of earlier tokens, by rank and op.
   std::map<std::pair<int32_t, std::string>, double> wrong_weights_;
+  std::vector<double> noises_;              // Of the pairs so far.
+  std::map<int32_t, KnownChoice> choices_;  // By pair.
+  std::vector<bool> is_tainted_;            // Of the events so far.
+  std::vector<bool> follows_;               // From what others made.
+  bool is_forward_tainted_ = false;
+  bool is_backward_different_ = false;
+  // Ops of which one run has tensors alone, once asked for.
+  mutable std::optional<std::set<std::string_view>> lone_ops_;
+  std::set<int32_t> returned_;   // Makers, as events.
+  std::optional<int32_t> rank_;  // Of the group.
+  bool is_above_noise_ = false;  // Some pair of the group.
+  // Ranks with an error above the noise at an earlier token.
+  std::set<int32_t> past_;
 };
 
 }  // namespace msitd::compare

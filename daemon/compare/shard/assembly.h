@@ -68,6 +68,9 @@ struct Assembly {
   // Of shards that should be copies: which one is not as the first, and how.
   // Empty if all are equal.
   std::string difference;
+  // The ranks with copies that are not as the most of them, ascending; empty if
+  // no form of the copies has more than half of them.
+  std::vector<int32_t> odd_copies = {};
 
   // What a row of it says that passes; empty for nothing.
   std::string remark;

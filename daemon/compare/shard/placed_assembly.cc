@@ -197,13 +197,13 @@ void Pick(int32_t rank, ShardJoiner& joiner) {
 // Puts each shard where it goes.
 void Arrange(const Arrangement& arrangement, const Mesh& mesh,
              ShardJoiner& joiner) {
-  std::map<size_t, const TensorInfo*> arranged;
+  std::map<size_t, std::vector<const TensorInfo*>> arranged;
   for (const TensorInfo& shard : joiner.shards()) {
-    const auto [first, is_new] = arranged.try_emplace(
-        arrangement.NumberOf(*mesh.IndexOf(shard.key.rank)), &shard);
-    // Those that are there may differ whatever is missing.
-    if (!is_new) joiner.Differ(CopyDifference(shard, *first->second));
+    arranged[arrangement.NumberOf(*mesh.IndexOf(shard.key.rank))].push_back(
+        &shard);
   }
+  // Those that are there may differ whatever is missing.
+  for (const auto& [number, copies] : arranged) joiner.CompareCopies(copies);
   if (!joiner.CheckMissing(MissingRanks(mesh, joiner.ranks())) ||
       !CheckKinds(arrangement, joiner)) {
     return;
@@ -211,7 +211,9 @@ void Arrange(const Arrangement& arrangement, const Mesh& mesh,
   // All ranks of the mesh have a shard, so every number is met.
   std::vector<TensorInfo> shards_of_grid;
   shards_of_grid.reserve(arranged.size());
-  for (const auto& [number, shard] : arranged) shards_of_grid.push_back(*shard);
+  for (const auto& [number, copies] : arranged) {
+    shards_of_grid.push_back(*copies.front());
+  }
   const size_t dim_count = shards_of_grid.front().shape.size();
   joiner.Keep(std::move(shards_of_grid));
   joiner.Join(arrangement.GridOf(dim_count));

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -101,8 +102,44 @@ void ShardJoiner::Differ(std::string difference) {
 }
 
 void ShardJoiner::CompareCopies() {
-  for (const TensorInfo& shard : out_.shards) {
-    Differ(CopyDifference(shard, out_.shards.front()));
+  std::vector<const TensorInfo*> copies;
+  copies.reserve(out_.shards.size());
+  for (const TensorInfo& shard : out_.shards) copies.push_back(&shard);
+  CompareCopies(copies);
+}
+
+void ShardJoiner::CompareCopies(const std::vector<const TensorInfo*>& copies) {
+  const auto is_like = [](const TensorInfo& a, const TensorInfo& b) {
+    return CopyDifference(a, b).empty();
+  };
+  const TensorInfo* most = copies.front();
+  const auto are_like = [&](const TensorInfo& one) {
+    return static_cast<size_t>(std::count_if(
+        copies.begin(), copies.end(),
+        [&](const TensorInfo* copy) { return is_like(*copy, one); }));
+  };
+  const size_t like_first = are_like(*most);
+  if (like_first == copies.size()) return;
+  // Who has more than half of the votes keeps the lead in a single pass.
+  size_t lead = 0;
+  for (const TensorInfo* const copy : copies) {
+    if (lead == 0) most = copy;
+    lead = is_like(*copy, *most) ? lead + 1 : lead - 1;
+  }
+  const bool is_most = are_like(*most) * 2 > copies.size();
+  most = is_most ? *std::find_if(copies.begin(), copies.end(),
+                                 [&](const TensorInfo* copy) {
+                                   return is_like(*copy, *most);
+                                 })
+                 : copies.front();
+  for (const TensorInfo* const copy : copies) {
+    std::string difference = CopyDifference(*copy, *most);
+    if (difference.empty()) continue;
+    std::vector<int32_t>& odd = out_.odd_copies;
+    const int32_t rank = copy->key.rank;
+    const auto at = std::lower_bound(odd.begin(), odd.end(), rank);
+    if (is_most && (at == odd.end() || *at != rank)) odd.insert(at, rank);
+    Differ(std::move(difference));
   }
 }
 

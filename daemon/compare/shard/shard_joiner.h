@@ -45,8 +45,10 @@ class ShardJoiner {
   // See Assembly::difference. The first that is said stays.
   void Differ(std::string difference);
 
-  // All of them should be the same.
+  // All of them should be the same, or those of `copies`, at least one. See
+  // Assembly::difference and odd_copies.
   void CompareCopies();
+  void CompareCopies(const std::vector<const storage::TensorInfo*>& copies);
   // See Assembly::sum_of_copies.
   void AddUpCopies();
 

@@ -38,8 +38,9 @@ _OF_RUNS = frozenset(
         "target_not_recorded_count",
     }
 )
-# Numbers that are no sums: of a row, and of a store that keeps no part.
-_NO_COUNTS = frozenset({"first_hopeless_row", "stored_size_bytes"})
+# Numbers that are no sums: of a row, of a store that keeps no part, and of makers, which
+# show only in all parts together.
+_NO_COUNTS = frozenset({"first_hopeless_row", "stored_size_bytes", "more_makers_count"})
 _TEXTS_MAX = 64
 _NONE = -1
 # States of a Comparison.
@@ -64,6 +65,20 @@ class _Ordered:
 
     header: Any
     places: Places
+
+
+def _first_made(part: _Ordered) -> tuple[int, int, int]:
+    """Where the first maker of a part is, by token and execution."""
+    return min((m.row.token, m.row.sequence, m.row.rank) for m in part.header.makers)
+
+
+def _maker_rows(part: _Ordered) -> Iterable[Any]:
+    """The rows of the makers of a part, to be numbered anew."""
+    for maker in part.header.makers:
+        if maker.HasField("row"):
+            yield maker.row
+    if part.header.HasField("first_origin"):
+        yield part.header.first_origin
 
 
 class Merge:
@@ -104,6 +119,8 @@ class Merge:
         self._failing_parts = 0
         self._wrong_weights: dict[int, set[int]] = {}
         self._ordered: _Ordered | None = None
+        # The part with the first makers.
+        self._made: _Ordered | None = None
 
     def add(self, part: Part) -> None:
         """Takes one part."""
@@ -134,6 +151,7 @@ class Merge:
         for (rank, _), token in part.wrong_weights.items():
             self._wrong_weights.setdefault(rank, set()).add(token)
         self._note_failing(part, _Ordered(header, places))
+        self._note_makers(_Ordered(header, places))
 
     def _add_losses(self, header: Any) -> None:
         """Adds what is lacking in a part; the frame has what clients reported."""
@@ -293,6 +311,26 @@ class Merge:
             # Of several, none knows all.
             self._ordered = ordered if self._failing_parts == 1 else None
 
+    def _note_makers(self, part: _Ordered) -> None:
+        if part.header.makers and (
+            self._made is None or _first_made(part) < _first_made(self._made)
+        ):
+            self._made = part
+
+    def _makers_from(self) -> _Ordered | None:
+        """Who says what made the differences.
+
+        If nobody made what fails first, as where it fails by its shape, that is the
+        part with the first makers, as one daemon has it.
+        """
+        if self._ordered is None or self._ordered.header.makers or self._made is None:
+            return self._ordered
+        difference = self._input_difference
+        token = _first_made(self._made)[0]
+        if difference is not None and difference[0].row.token <= token:
+            return self._ordered
+        return self._made
+
     def _order_rows(self) -> Iterable[Any]:
         """The rows of the header that says the order, to be numbered anew."""
         if self._ordered is None:
@@ -301,11 +339,6 @@ class Merge:
         if header.HasField("first_divergence"):
             yield header.first_divergence
         yield from header.concurrent_divergences
-        for maker in header.makers:
-            if maker.HasField("row"):
-                yield maker.row
-        if header.HasField("first_origin"):
-            yield header.first_origin
 
     def _places(self) -> list[Place]:
         """Every row that the result names."""
@@ -319,6 +352,9 @@ class Merge:
             out.append(self._input_difference[1])
         if self._ordered is not None:
             out += [self._ordered.places.of(row.row) for row in self._order_rows()]
+        made = self._makers_from()
+        if made is not None:
+            out += [made.places.of(row.row) for row in _maker_rows(made)]
         return out
 
     def _number(
@@ -347,16 +383,22 @@ class Merge:
             out.ClearField(name)
         del out.concurrent_divergences[:]
         del out.makers[:]
-        if self._ordered is None:
+        out.more_makers_count = 0
+        made = self._makers_from()
+        if self._ordered is None or made is None:
             return
         for row in self._order_rows():
             row.row = numbers.of(self._ordered.places.of(row.row))
+        for row in _maker_rows(made):
+            row.row = numbers.of(made.places.of(row.row))
         header = self._ordered.header
-        for name in ("first_divergence", "first_origin"):
-            if header.HasField(name):
-                getattr(out, name).CopyFrom(getattr(header, name))
+        if header.HasField("first_divergence"):
+            out.first_divergence.CopyFrom(header.first_divergence)
         out.concurrent_divergences.extend(header.concurrent_divergences)
-        out.makers.extend(header.makers)
+        if made.header.HasField("first_origin"):
+            out.first_origin.CopyFrom(made.header.first_origin)
+        out.makers.extend(made.header.makers)
+        out.more_makers_count = made.header.more_makers_count
 
     def _write_state(self) -> None:
         out = self._out

@@ -236,7 +236,7 @@ class ComparisonRow:
     atol: float | None
     origin: str
     """Where the failure of a failing row comes from: `created`, `passed_on`, `inside`,
-    `unknown_inputs` or `drifted`."""
+    `unknown_inputs`, `drifted` or `flipped`."""
     watches: tuple[int, ...]
     """Numbers of the watches whose conditions the row meets."""
     metrics: Mapping[str, float]
@@ -259,6 +259,10 @@ class ComparisonRow:
     """True if it fails by what is known without its bytes, which were not read."""
     not_compared: bool = False
     """True if a skipped row was to be compared: bytes are lost or cannot be read."""
+    roundings: float | None = None
+    """For a failing row: the error that was made here, over one rounding of its type."""
+    flipped_element_count: int = 0
+    """Choices, such as of experts, that differ within the noise of their scores."""
 
 
 @mirrors("InputDifference")
@@ -277,7 +281,8 @@ class Maker:
     """What made a difference."""
 
     kind: str
-    """`op`, `weight`, `own_code`, `model_inputs`, `drift` or `not_known`."""
+    """`op`, `weight`, `own_code`, `model_inputs`, `copies`, `drift`, `flip` or
+    `not_known`."""
     op: str
     after: str
     before: str
@@ -287,7 +292,10 @@ class Maker:
     output_error: float
     """Error of the outputs, as `nl2`."""
     ranks: tuple[int, ...]
+    """Other ranks for which the same holds; for `copies`, those whose copies differ."""
     note: str
+    roundings: float | None = None
+    """See `ComparisonRow.roundings`."""
 
 
 @mirrors("SilentRank")
@@ -369,7 +377,10 @@ class Comparison:
     may_diverge_before: bool = False
     concurrent_divergences: tuple[ComparisonRow, ...] = ()
     makers: tuple[Maker, ...] = ()
-    """What made the first divergence."""
+    """What made the differences: makers that do not follow from each other, the worst
+    first."""
+    more_makers_count: int = 0
+    """Makers as independent as those, which are not among them."""
     input_difference: InputDifference | None = None
     first_unmatched: ComparisonRow | None = None
     first_inequality: ComparisonRow | None = None
@@ -420,6 +431,8 @@ class Comparison:
     target_required_ranks: tuple[RankRange, ...] = ()
     stored_size_bytes: int = 0
     """What it takes in the store, before compression."""
+    flipped_count: int = 0
+    """Rows for which `flipped_element_count` is set."""
 
     @property
     def is_over(self) -> bool:

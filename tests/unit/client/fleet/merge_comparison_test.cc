@@ -124,6 +124,54 @@ TEST(MergeComparisonsTest, FirstDivergenceIsTheFirstOfAll) {
   }
 }
 
+void AddMaker(const std::string& op, double error, int64_t token, int32_t rank,
+              v1::Comparison& out) {
+  v1::Maker& maker = *out.add_makers();
+  maker.set_kind(v1::Maker::OP);
+  maker.set_op(op);
+  maker.set_output_error(error);
+  *maker.mutable_row() = RowAt(token, 0, rank);
+}
+
+TEST(MergeComparisonsTest, MakersOfNodesAreTheWorstAndTheOthersAreCounted) {
+  v1::Comparison a = OfRank(0);
+  *a.mutable_first_divergence() = RowAt(2, 0, 0);
+  v1::Comparison b = OfRank(1);
+  *b.mutable_first_divergence() = RowAt(2, 1, 1);
+  for (const int i : {5, 4, 3}) AddMaker("a" + std::to_string(i), i, 2, 0, a);
+  for (const int i : {7, 6, 1}) AddMaker("b" + std::to_string(i), i, 2, 1, b);
+  // What both have is one maker of two ranks.
+  AddMaker("both", 9, 2, 0, a);
+  AddMaker("both", 9, 2, 1, b);
+  a.set_more_makers_count(3);
+  b.set_more_makers_count(3);
+  const v1::Comparison all = Merged(a, b);
+  ASSERT_EQ(all.makers_size(), 5);
+  EXPECT_EQ(all.makers(0).op(), "both");
+  ASSERT_EQ(all.makers(0).ranks_size(), 1);
+  EXPECT_EQ(all.makers(0).ranks(0), 1);
+  EXPECT_EQ(all.makers(1).op(), "b7");
+  EXPECT_EQ(all.makers(4).op(), "a4");
+  EXPECT_EQ(all.more_makers_count(), 5);
+  EXPECT_EQ(all.first_origin().rank(), 0);
+  EXPECT_EQ(all.first_origin().token(), 2);
+}
+
+TEST(MergeComparisonsTest, WhatANodeFoundLaterIsNoMaker) {
+  v1::Comparison a = OfRank(0);
+  *a.mutable_first_divergence() = RowAt(2, 0, 0);
+  AddMaker("a", 0.5, 2, 0, a);
+  v1::Comparison b = OfRank(1);
+  *b.mutable_first_divergence() = RowAt(3, 0, 1);
+  AddMaker("b", 9, 3, 1, b);
+  b.set_more_makers_count(4);
+  for (const v1::Comparison& all : {Merged(a, b), Merged(b, a)}) {
+    ASSERT_EQ(all.makers_size(), 1);
+    EXPECT_EQ(all.makers(0).op(), "a");
+    EXPECT_EQ(all.more_makers_count(), 0);
+  }
+}
+
 TEST(MergeComparisonsTest, WithoutTheOrderOfAPartNothingHasAMaker) {
   v1::Comparison known = OfRank(0);
   *known.mutable_first_divergence() = RowAt(2, 0, 0);
@@ -256,12 +304,12 @@ TEST(MergeComparisonsTest, EveryWholeNumberIsKnownToAddUpOrNotTo) {
       "layout_hint_row_count", "sampled_count", "both_non_finite_count",
       "statistics_count", "statistics_in_part_count", "unread_count",
       // What each node stores, and has not compared.
-      "stored_size_bytes", "not_compared_count"};
+      "stored_size_bytes", "not_compared_count", "flipped_count"};
   const std::set<std::string> others = {
-      "first_hopeless_row",       "golden_conflict_count",
-      "target_conflict_count",    "golden_left_out_count",
-      "target_left_out_count",    "golden_not_recorded_count",
-      "target_not_recorded_count"};
+      "first_hopeless_row",        "golden_conflict_count",
+      "target_conflict_count",     "golden_left_out_count",
+      "target_left_out_count",     "golden_not_recorded_count",
+      "target_not_recorded_count", "more_makers_count"};
   v1::Comparison one = OfRank(0);
   const auto& type = *v1::Comparison::descriptor();
   for (int i = 0; i < type.field_count(); ++i) {

@@ -101,5 +101,20 @@ TEST(RequiredToleranceTextsTest, BesideZerosThereIsAnAlternative) {
                   "nl2 <= 0.0126624, is 0.005; row 7"));
 }
 
+TEST(RequiredToleranceTextsTest, BoundThatAnythingSatisfiesSaysSo) {
+  v1::Comparison comparison;
+  *comparison.add_required_tolerances() = Needed(false, 0.005, 1);
+  *comparison.add_required_tolerances() = Needed(false, 0.005, 0.99);
+  *comparison.add_required_tolerances() = Needed(true, 0.9, 0);
+  v1::RequiredTolerance& other = *comparison.add_required_tolerances();
+  other = Needed(false, 0.005, 3);
+  other.set_metric("max_abs");
+  EXPECT_THAT(RequiredToleranceTexts(comparison),
+              ::testing::ElementsAre(
+                  "nl2 <= 1, is 0.005; row 7; so loose that zeros would pass",
+                  "nl2 <= 0.99, is 0.005; row 7", "cosine >= 0, is 0.9; row 7",
+                  "max_abs <= 3, is 0.005; row 7"));
+}
+
 }  // namespace
 }  // namespace msitd::ctl

@@ -387,6 +387,29 @@ TEST(ToleranceTest, ComplexElementsAreJudgedByTheirModulus) {
   EXPECT_EQ(m[M::kOutlierCount], 1);
 }
 
+// The modulus of 1.5e308 (1 + i) is beyond double.
+TEST(ToleranceTest, ModulusBeyondDoubleIsStillCompared) {
+  constexpr double kLarge = 1.5e308;
+  for (const bool either : {false, true}) {
+    ElementRequest request = Ask(kToleranceSet);
+    request.rtol = 1e-7;
+    request.either = either;
+    const auto measure = [&](double share) {
+      return Measure({kLarge * share, kLarge * share}, {kLarge, kLarge},
+                     DType::kComplex128, DType::kComplex128, request);
+    };
+    EXPECT_EQ(measure(1 - 1e-9)[M::kOutlierCount], 0);
+    const ElementMetrics m = measure(0.75);
+    EXPECT_EQ(m[M::kOutlierCount], 1);
+    EXPECT_NEAR(*m[M::kRtolNeeded], 0.25, 1e-12);
+    request.rtol = *m[M::kRtolNeeded];
+    EXPECT_EQ(measure(0.75)[M::kOutlierCount], 0);
+    request.rtol = 1e-7;
+    // A difference that is as large.
+    EXPECT_EQ(measure(-1)[M::kOutlierCount], 1);
+  }
+}
+
 // Its NaN and its infinities have no distance, also to themselves.
 TEST(ToleranceTest, PolygraphyFailsWhatIsNotFinite) {
   ElementRequest request = Ask(kToleranceSet);

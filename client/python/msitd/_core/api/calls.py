@@ -15,6 +15,7 @@ from msitd._core.graph.sites import BEFORE, Caller
 from msitd._core.leaf.identities import Identities
 from msitd._core.leaf.leaves import Call, LeafRecorder
 from msitd._core.leaf.stacks import stack_of_caller, stack_of_graph
+from msitd._core.leaf.stand_ins import recorded_leaves
 from msitd._core.leaf.values import Described, Value
 from msitd._core.leaf.walk import walk_arguments, walk_result
 from msitd._core.module.hook_life import CLOSED
@@ -322,7 +323,8 @@ class ApiCalls:
                     function.removeprefix(DISTRIBUTED_PREFIX), args, kwargs
                 )
             tensor_type = self._torch.Tensor
-            self._record(walk_arguments(args, kwargs, tensor_type, True), "input", call)
+            leaves = walk_arguments(args, kwargs, tensor_type, True)
+            self._record(recorded_leaves(leaves), "input", call)
         return call
 
     def _end(

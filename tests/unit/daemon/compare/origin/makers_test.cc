@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tests/unit/daemon/compare/origin/steps_test.h"
+
+namespace msitd::compare {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Which makers a comparison names, and what it says of choices and copies.
+class MakersTest : public StepsTest {
+ protected:
+  static std::vector<std::string> OpsOf(const v1::Comparison& comparison) {
+    std::vector<std::string> out;
+    for (const v1::Maker& maker : comparison.makers()) {
+      out.push_back(v1::Maker::Kind_Name(maker.kind()) + " " + maker.op());
+    }
+    return out;
+  }
+
+  // Parts that are given the same, each with its own error.
+  static std::vector<Step> Branches(const std::vector<float>& errors) {
+    std::vector<Step> out = {{">m", 1}};
+    for (size_t i = 0; i < errors.size(); ++i) {
+      const std::string op = "m.b" + std::to_string(i);
+      out.push_back({">" + op, 1});
+      out.push_back({op, static_cast<float>(i) + 2, errors[i]});
+    }
+    out.push_back({"m", 50, 2});
+    return out;
+  }
+
+  RecordedTensor Integers(std::string op, Io io,
+                          const std::vector<int64_t>& values) {
+    RecordedTensor out;
+    out.op = std::move(op);
+    out.io = io;
+    out.dtype = DType::kInt64;
+    out.shape = {static_cast<int64_t>(values.size())};
+    out.bytes = BytesOf(values);
+    return out;
+  }
+
+  static RecordedTensor Of(std::string op, Io io, std::string index,
+                           std::vector<int64_t> shape,
+                           const std::vector<float>& values) {
+    RecordedTensor out = Floats(op, values);
+    out.io = io;
+    out.index = std::move(index);
+    out.shape = std::move(shape);
+    return out;
+  }
+
+  // A router that chooses one of three by scores, and an op that takes what it
+  // chose. `scores` and `choice` are those of the second row.
+  void RecordRouter(RunRecorder& run, const std::vector<float>& scores,
+                    int64_t choice, bool has_scores = true) {
+    run.Record(Of("m", Io::kInput, "0", {2, 1}, {1, scores[0]}));
+    if (has_scores) {
+      run.Record(Of("topk", Io::kInput, "0", {2, 3},
+                    {3, 2, 1, scores[0], scores[1], scores[2]}));
+    } else {
+      run.Record(Of("topk", Io::kInput, "0", {2, 1}, {1, scores[0]}));
+    }
+    RecordedTensor chosen = Integers("topk", Io::kOutput, {0, choice});
+    run.Record(chosen);
+    run.Record(Of("expert", Io::kInput, "0", {2}, {5, float(choice)}));
+    run.Record(Of("expert", Io::kOutput, "0", {2}, {6, float(3 * choice)}));
+  }
+};
+
+MSITD_ON_BOTH_STORES(MakersTest);
+
+TEST_P(MakersTest, FaultsOfPartsThatDoNotFeedEachOtherAreAllNamedWorstFirst) {
+  const v1::Comparison comparison = Compare({Branches({0.5F, 0, 4, 2})});
+  EXPECT_THAT(OpsOf(comparison), ElementsAre("OP m.b2", "OP m.b3", "OP m.b0"));
+  EXPECT_EQ(comparison.more_makers_count(), 0);
+  EXPECT_EQ(comparison.first_origin().op(), "m.b2");
+  EXPECT_EQ(comparison.first_divergence().op(), "m.b0");
+}
+
+TEST_P(MakersTest, FiveMakersAreNamedAndTheOthersCounted) {
+  const v1::Comparison comparison =
+      Compare({Branches({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})});
+  EXPECT_EQ(comparison.makers_size(), 5);
+  EXPECT_EQ(comparison.more_makers_count(), 7);
+}
+
+TEST_P(MakersTest, WhatFollowsFromAMakerIsNone) {
+  // `c` makes much of a small error that `a` has made, but it is given it.
+  const v1::Comparison comparison = Compare({{{">m", 1},
+                                              {">m.a", 1},
+                                              {"m.a", 2, 0.01F},
+                                              {">m.c", 2, 0.01F},
+                                              {"m.c", 3, 5},
+                                              {"m", 4, 5}}});
+  EXPECT_THAT(OpsOf(comparison), ElementsAre("OP m.a"));
+}
+
+TEST_P(MakersTest, ErrorThatHidesBesideLargeNumbersIsPassedOnAllTheSame) {
+  // The residual adds what `a` made to something much larger.
+  const v1::Comparison comparison = Compare({{{">m", 1},
+                                              {">m.a", 1},
+                                              {"m.a", 2, 1},
+                                              {">m.n", 1e5F, 0.05F},
+                                              {"m.n", 3, 2},
+                                              {"m", 4, 2}}});
+  EXPECT_THAT(OpsOf(comparison), ElementsAre("OP m.a"));
+}
+
+TEST_P(MakersTest, WithoutInputsOnRecordEveryOpMayFollow) {
+  EXPECT_THAT(
+      OpsOf(Compare(
+          {{{"m.a", 2, 1}, {"m.b.c", 3, 5}, {"m.b", 4, 5}, {"m", 5, 6}}})),
+      ElementsAre("OP m.a"));
+}
+
+TEST_P(MakersTest, OpWithSeveralWrongOutputsIsOneMaker) {
+  for (const bool is_target : {false, true}) {
+    RunRecorder& run = is_target ? target_ : golden_;
+    run.Record(Tensor({">a", 1}, is_target));
+    for (const char* index : {"0", "1"}) {
+      RecordedTensor out = Tensor({"a", 2, 1}, is_target);
+      out.index = index;
+      run.Record(out);
+    }
+  }
+  const v1::Comparison comparison = Compare();
+  EXPECT_THAT(OpsOf(comparison), ElementsAre("OP a"));
+  EXPECT_EQ(comparison.more_makers_count(), 0);
+}
+
+TEST_P(MakersTest, BackwardPassFollowsFromTheForwardPass) {
+  for (const bool is_target : {false, true}) {
+    RunRecorder& run = is_target ? target_ : golden_;
+    run.Record(Tensor({">a", 1}, is_target));
+    run.Record(Tensor({"a", 2, 1}, is_target));
+    RecordedTensor given = Tensor({"b", 7}, is_target);
+    given.io = Io::kGradOutput;
+    run.Record(given);
+    RecordedTensor made = Tensor({"b", 8, 3}, is_target);
+    made.io = Io::kGradInput;
+    run.Record(made);
+    RecordedTensor state = Tensor({"b", 9, 3}, is_target);
+    state.io = Io::kState;
+    run.Record(state);
+  }
+  EXPECT_THAT(OpsOf(Compare()), ElementsAre("OP a"));
+}
+
+TEST_P(MakersTest, WrongWeightsAreMakersOfTheirOwn) {
+  for (const bool is_target : {false, true}) {
+    RunRecorder& run = is_target ? target_ : golden_;
+    for (const char* op : {"a", "b"}) {
+      RecordedTensor weight = Tensor({op, 1, 1}, is_target);
+      weight.io = Io::kWeight;
+      run.Record(weight);
+    }
+    run.Record(Tensor({">a", 2}, is_target));
+    run.Record(Tensor({"a", 3, 1}, is_target));
+    run.Record(Tensor({">b", 3, 1}, is_target));
+    run.Record(Tensor({"b", 4, 1}, is_target));
+  }
+  EXPECT_THAT(OpsOf(Compare()), ElementsAre("WEIGHT a", "WEIGHT b"));
+}
+
+TEST_P(MakersTest, FaultsOfTwoRanksAreBothNamedWorstFirst) {
+  const v1::Comparison comparison = Compare({
+      {{">a", 1}, {"a", 2, 0.5F}},
+      {{">b", 11}, {"b", 2, 3}},
+  });
+  EXPECT_THAT(OpsOf(comparison), ElementsAre("OP b", "OP a"));
+  EXPECT_EQ(comparison.makers(0).row().rank(), 1);
+  EXPECT_EQ(comparison.first_divergence().rank(), 0);
+}
+
+TEST_P(MakersTest, RanksWithTheSameMakersShareThem) {
+  const std::vector<Step> steps = Branches({1, 2});
+  const v1::Comparison comparison = Compare({steps, steps});
+  EXPECT_THAT(OpsOf(comparison), ElementsAre("OP m.b1", "OP m.b0"));
+  EXPECT_THAT(comparison.makers(0).ranks(), ElementsAre(1));
+  EXPECT_EQ(comparison.more_makers_count(), 0);
+}
+
+TEST_P(MakersTest, TokenThatFailsByShapesDoesNotHideWhoFailsLater) {
+  // The golden run has twice as many ranks: one shape may be a piece of
+  // another.
+  RecordedTensor other = Tensor({"other", 1}, false);
+  other.rank = 1;
+  golden_.Record(other);
+  for (const bool is_target : {false, true}) {
+    RunRecorder& run = is_target ? target_ : golden_;
+    RecordedTensor piece = Tensor({"piece", 1}, is_target);
+    if (is_target) piece.shape = {1, 2};
+    run.Record(piece);
+    for (const char* name : {">a", "a"}) {
+      RecordedTensor later =
+          Tensor({name, 2, name[0] == 'a' ? 1.0F : 0}, is_target);
+      later.token = 1;
+      run.Record(later);
+    }
+  }
+  const v1::Comparison comparison = Compare();
+  EXPECT_EQ(comparison.first_divergence().op(), "piece");
+  EXPECT_THAT(OpsOf(comparison), ElementsAre("OP a"));
+}
+
+TEST_P(MakersTest, RoundingsCompareErrorsOfTypes) {
+  Compare({{{">a", 1}, {"a", 1, 0.25F}, {">b", 1, 0.25F}, {"b", 1, 0.25F}}});
+  // 0.25 beside the norm of [1, 3], over 2^-24.
+  EXPECT_NEAR(rows_[1].roundings(), 0.25 / std::sqrt(10) * 0x1p24, 1e3);
+  EXPECT_EQ(rows_[3].roundings(), 0);
+  EXPECT_FALSE(rows_[0].has_roundings());
+}
+
+TEST_P(MakersTest, IdsOfTheModelAreComparedExactlyWhateverTheTolerance) {
+  plan_.policy = *Policy::Create(std::vector<PolicyRule>{{"*", "nl2 <= 1"}});
+  golden_.Record(Integers("root", Io::kInput, {7, 8, 9}));
+  target_.Record(Integers("root", Io::kInput, {7, 8, 10}));
+  golden_.Record(Tensor({"root", 1}, false));
+  target_.Record(Tensor({"root", 1, 0.1F}, true));
+  v1::Comparison comparison = Compare();
+  EXPECT_EQ(comparison.input_difference().difference(),
+            "target 10, golden 9; 1 of 3 differ");
+  EXPECT_EQ(rows_[0].verdict(), v1::FAIL);
+  EXPECT_EQ(rows_[0].reason(),
+            "integers that the model is given count exactly: target 10, golden "
+            "9; 1 of 3 differ");
+  EXPECT_EQ(comparison.hopeless_count(), 1);
+  // Unless a rule says what the op may be given.
+  plan_.policy = *Policy::Create(std::vector<PolicyRule>{{"root", "nl2 <= 1"}});
+  comparison = Compare();
+  EXPECT_EQ(rows_[0].verdict(), v1::PASS);
+  EXPECT_EQ(comparison.input_difference().row().verdict(), v1::PASS);
+  EXPECT_THAT(comparison.makers(), IsEmpty());
+}
+
+TEST_P(MakersTest, ChoiceWithinTheNoiseOfItsScoresIsAFlip) {
+  RecordRouter(golden_, {1, 1.00001F, 0}, 1);
+  RecordRouter(target_, {1.00002F, 1.00001F, 0}, 0);
+  const v1::Comparison comparison = Compare();
+  EXPECT_EQ(rows_[2].verdict(), v1::PASS);
+  EXPECT_EQ(rows_[2].flipped_element_count(), 1);
+  EXPECT_THAT(rows_[2].reason(),
+              HasSubstr("1 of 2 choices differ within the noise of their "
+                        "scores, topk input/0"));
+  EXPECT_EQ(comparison.flipped_count(), 1);
+  EXPECT_EQ(rows_[3].origin(), v1::FLIPPED);
+  EXPECT_EQ(rows_[4].origin(), v1::FLIPPED);
+  ASSERT_THAT(OpsOf(comparison), ElementsAre("FLIP topk"));
+  EXPECT_EQ(comparison.makers(0).row().row(), 2);
+  EXPECT_EQ(comparison.makers(0).row().reason(), rows_[2].reason());
+  EXPECT_FALSE(comparison.has_first_origin());
+}
+
+TEST_P(MakersTest, IntegersMadeOfFlipsAndNothingElseFollowFromThem) {
+  for (const bool is_target : {false, true}) {
+    RunRecorder& run = is_target ? target_ : golden_;
+    const int64_t chosen = is_target ? 0 : 1;
+    run.Record(Of("topk", Io::kInput, "0", {2, 3},
+                  {3, 2, 1, is_target ? 1.00002F : 1, 1.00001F, 0}));
+    run.Record(Integers("topk", Io::kOutput, {0, chosen}));
+    run.Record(Integers("hot", Io::kInput, {0, chosen}));
+    run.Record(Integers("hot", Io::kOutput, {1, 0, 1 - chosen, chosen}));
+    // Code has made this one.
+    run.Record(Integers("where", Io::kInput, {7, chosen}));
+    // A fault beside it.
+    run.Record(Of("add", Io::kInput, "0", {1}, {is_target ? 1.5F : 1}));
+    run.Record(Integers("after", Io::kInput, {8, chosen}));
+  }
+  Compare();
+  for (const size_t i : {2, 3, 4}) {
+    EXPECT_EQ(rows_[i].verdict(), v1::PASS) << i;
+    EXPECT_THAT(rows_[i].reason(),
+                HasSubstr("follows from choices that differ within the noise "
+                          "of their scores: "));
+  }
+  EXPECT_EQ(rows_[3].flipped_element_count(), 2);
+  EXPECT_EQ(rows_[6].verdict(), v1::FAIL);
+}
+
+// A block gives some rows of its input to an expert, by the scores of a gate.
+TEST_P(MakersTest, RowsSelectedWithinTheNoiseOfTheirScoresAreAFlip) {
+  for (const float gap : {1e-5F, 0.5F}) {
+    const std::string name = gap < 0.1F ? " near" : " far";
+    RunRecorder golden(store_, "g" + name);
+    RunRecorder target(store_, "t" + name);
+    plan_.golden_run = "g" + name;
+    plan_.target_run = "t" + name;
+    for (const bool is_target : {false, true}) {
+      RunRecorder& run = is_target ? target : golden;
+      const float noise = is_target ? 1e-5F : 0;
+      const std::vector<float> rows = {1, 2, 3, 4, 5 + noise, 6};
+      run.Record(Of("block", Io::kInput, "0", {2, 3}, rows));
+      run.Record(Of("block.gate", Io::kInput, "0", {2, 3}, rows));
+      run.Record(Of("block.gate", Io::kOutput, "0", {2, 2},
+                    {9, 1, 1 + noise, 1 + gap / 2}));
+      run.Record(Of("block.expert", Io::kInput, "0", {is_target ? 2 : 1, 3},
+                    is_target ? rows : std::vector<float>{1, 2, 3}));
+      run.Record(
+          Of("block.expert", Io::kOutput, "0", {is_target ? 2 : 1, 1},
+             is_target ? std::vector<float>{1, 7} : std::vector<float>{1}));
+    }
+    const v1::Comparison comparison = Compare();
+    EXPECT_EQ(rows_[3].verdict(), v1::FAIL);
+    if (gap < 0.1F) {
+      EXPECT_THAT(OpsOf(comparison), ElementsAre("FLIP block.expert"));
+      EXPECT_EQ(rows_[3].flipped_element_count(), 1);
+      EXPECT_THAT(
+          rows_[3].reason(),
+          HasSubstr("; 1 row of block input/0 selected in one run only, "
+                    "within the noise of the scores, block.gate output/0"));
+      EXPECT_EQ(rows_[4].origin(), v1::FLIPPED);
+    } else {
+      EXPECT_THAT(OpsOf(comparison), ElementsAre("OWN_CODE block"));
+      EXPECT_EQ(rows_[3].flipped_element_count(), 0);
+    }
+  }
+}
+
+TEST_P(MakersTest, ChoiceBeyondTheNoiseOfItsScoresIsAFault) {
+  RecordRouter(golden_, {1, 1.5F, 0}, 1);
+  RecordRouter(target_, {1.00002F, 1.5F, 0}, 0);
+  const v1::Comparison comparison = Compare();
+  EXPECT_EQ(rows_[2].verdict(), v1::FAIL);
+  EXPECT_THAT(rows_[2].reason(),
+              HasSubstr("its scores, topk input/0, do not explain that"));
+  EXPECT_THAT(OpsOf(comparison), ElementsAre("OP topk"));
+}
+
+TEST_P(MakersTest, ChoiceByWrongScoresFollowsFromThem) {
+  RecordRouter(golden_, {1, 1.5F, 0}, 1);
+  RecordRouter(target_, {4, 1.5F, 0}, 0);
+  const v1::Comparison comparison = Compare();
+  EXPECT_EQ(rows_[2].verdict(), v1::FAIL);
+  EXPECT_EQ(rows_[2].origin(), v1::PASSED_ON);
+  EXPECT_THAT(OpsOf(comparison), ElementsAre("MODEL_INPUTS "));
+}
+
+TEST_P(MakersTest, ChoiceWithoutScoresOnRecordIsNotKnown) {
+  RecordRouter(golden_, {1, 0, 0}, 1, false);
+  RecordRouter(target_, {1.000001F, 0, 0}, 0, false);
+  const v1::Comparison comparison = Compare();
+  ASSERT_THAT(OpsOf(comparison), ElementsAre("NOT_KNOWN topk"));
+  EXPECT_EQ(comparison.makers(0).note(),
+            "topk output/0 may have been chosen by scores that differ by "
+            "rounding, and these are not on record");
+}
+
+TEST_P(MakersTest, ChoiceFromEqualTensorsIsAFaultEvenWithoutScores) {
+  RecordRouter(golden_, {1, 0, 0}, 1, false);
+  RecordRouter(target_, {1, 0, 0}, 0, false);
+  EXPECT_THAT(OpsOf(Compare()), ElementsAre("OP topk"));
+}
+
+TEST_P(MakersTest, RankWhoseCopyDiffersIsTheFinding) {
+  v1::Matching matching;
+  v1::Layout& layout = *matching.add_target_layouts();
+  layout.set_op_pattern("norm");
+  layout.set_kind(v1::Layout::REPLICATED);
+  plan_.matching = *MatchRules::Create(matching);
+  golden_.Record(Tensor({">norm", 1}, false));
+  golden_.Record(Tensor({"norm", 2}, false));
+  for (const int32_t rank : {0, 1, 2}) {
+    for (const char* name : {">norm", "norm"}) {
+      RecordedTensor tensor =
+          Tensor({name, name[0] == '>' ? 1.0F : 2.0F}, true);
+      if (rank == 0 && name[0] != '>') {
+        tensor = Tensor({name, 2, 1e-6F}, true);
+      }
+      tensor.rank = rank;
+      target_.Record(tensor);
+    }
+  }
+  const v1::Comparison comparison = Compare();
+  ASSERT_THAT(OpsOf(comparison), ElementsAre("COPIES norm"));
+  EXPECT_THAT(comparison.makers(0).ranks(), ElementsAre(0));
+  EXPECT_THAT(comparison.makers(0).row().reason(),
+              HasSubstr("rank 0 has other bytes than rank 1"));
+}
+
+}  // namespace
+}  // namespace msitd::compare
