@@ -103,6 +103,16 @@ void DecideMask(const TensorPair& pair, v1::ComparisonRow& row,
          row);
 }
 
+// `28 of 64 places are closed in both runs, target down to -65504, golden down
+// to -inf, and left out`.
+std::string ClosedText(const TensorPair& pair, uint64_t closed_count) {
+  return fmt::format(
+      "{} of {} places are closed in both runs, target down to {:g}, golden "
+      "down to {:g}, and left out",
+      closed_count, pair.golden->summary.count, pair.target->summary.min,
+      pair.golden->summary.min);
+}
+
 constexpr char kBySummaries[] = "; so the summaries of the whole tensors say";
 
 // Of two tensors with equal bytes.
@@ -319,13 +329,23 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
   if (measurement->golden_summary && !is_sampled) {
     AddSummary(*measurement->golden_summary, *row.mutable_golden());
   }
+  const compute::PairMetrics* pair_metrics = &measurement->metrics;
+  const compute::ElementMetrics* elements = &measurement->elements;
   metrics =
-      ToRowMetrics(measurement->metrics,
+      ToRowMetrics(*pair_metrics,
                    measurement->golden_summary.value_or(pair.golden->summary));
-  AddElementMetrics(measurement->elements, metrics);
+  AddElementMetrics(*elements, metrics);
   if (IsEqualMask(pair, plan, metrics)) {
     DecideMask(pair, row, metrics);
     return absl::OkStatus();
+  }
+  std::string remark = is_sampled ? SampleText(*pair.golden) : "";
+  if (measurement->open.has_value()) {
+    pair_metrics = &measurement->open->metrics;
+    elements = &measurement->open->elements;
+    metrics = ToRowMetrics(*pair_metrics, measurement->open->golden);
+    AddElementMetrics(*elements, metrics);
+    remark = ClosedText(pair, measurement->open->closed_count);
   }
   if (is_sampled) ProveBySummaries(pair, verification, metrics);
   const RowMetrics& judged = proven_metrics_ ? *proven_metrics_ : metrics;
@@ -339,28 +359,28 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
     row.set_atol(verification.request.atol);
   }
   if (predicate.Holds(judged)) {
-    Decide(v1::PASS, is_sampled ? SampleText(*pair.golden) : "", row);
+    Decide(v1::PASS, std::move(remark), row);
     return absl::OkStatus();
   }
   if (predicate.Holds(metrics)) {
     Decide(v1::FAIL,
            fmt::format("{}{}; {}", predicate.FirstFailure(judged), kBySummaries,
-                       SampleText(*pair.golden)),
+                       remark),
            row);
     return absl::OkStatus();
   }
   std::string reason = predicate.FirstFailure(metrics);
   if (has_tolerance) {
-    reason += ToleranceNeeded(verification.request, measurement->elements);
+    reason += ToleranceNeeded(verification.request, *elements);
   }
   const std::string where = LargestDifference(
-      measurement->metrics, *pair.target, *pair.golden,
+      *pair_metrics, *pair.target, *pair.golden,
       is_sampled ? SampleStep(ElementCount(pair.golden->shape)) : 1);
   if (!where.empty()) reason += "; " + where;
-  reason += WorstPlaces(predicate, metrics, measurement->metrics,
-                        measurement->elements, pair.golden->shape);
-  if (is_sampled) reason += "; " + SampleText(*pair.golden);
-  difference_ = IntegersOf(measurement->metrics);
+  reason += WorstPlaces(predicate, metrics, *pair_metrics, *elements,
+                        pair.golden->shape);
+  if (!remark.empty()) reason += "; " + remark;
+  difference_ = IntegersOf(*pair_metrics);
   Decide(v1::FAIL, std::move(reason), row);
   return absl::OkStatus();
 }
