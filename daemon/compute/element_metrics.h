@@ -64,8 +64,19 @@ inline constexpr int kElementMetricCount = 30;
 
 inline constexpr int kTopKMax = 64;
 
+// What closes a place of masked scores; both are negative.
+struct ClosingValues {
+  double target = 0;
+  double golden = 0;
+
+  friend bool operator==(const ClosingValues&, const ClosingValues&) = default;
+};
+
 struct ElementRequest {
   uint32_t sets = 0;
+
+  // If the sides look like masked scores: for OpenPairAccumulator.
+  std::optional<ClosingValues> closing = {};
 
   // For kToleranceSet. With `either`, an element is an outlier only if
   // |t - g| > atol and |t - g| > rtol |g|.

@@ -103,8 +103,8 @@ void DecideMask(const TensorPair& pair, v1::ComparisonRow& row,
          row);
 }
 
-// `target 403, golden 186; 3 of 8 differ`; empty if none does, and for numbers
-// that are no integers.
+// `target 403, golden 186; 3 of 8 differ`; empty if none differs, and for
+// numbers that are not integers.
 std::string IntegerDifference(const TensorPair& pair,
                               const compute::PairMetrics& metrics) {
   const auto is_integer = [](DType type) {
@@ -119,6 +119,16 @@ std::string IntegerDifference(const TensorPair& pair,
   std::string out = IntegersOf(metrics);
   if (count > 1) out += fmt::format("; {:.0f} of {} differ", differing, count);
   return out;
+}
+
+// `28 of 64 places are closed in both runs, target down to -65504, golden down
+// to -inf, and left out`.
+std::string ClosedText(const TensorPair& pair, uint64_t closed_count) {
+  return fmt::format(
+      "{} of {} places are closed in both runs, target down to {:g}, golden "
+      "down to {:g}, and left out",
+      closed_count, pair.golden->summary.count, pair.target->summary.min,
+      pair.golden->summary.min);
 }
 
 constexpr char kBySummaries[] = "; so the summaries of the whole tensors say";
@@ -337,14 +347,24 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
   if (measurement->golden_summary && !is_sampled) {
     AddSummary(*measurement->golden_summary, *row.mutable_golden());
   }
+  const compute::PairMetrics* pair_metrics = &measurement->metrics;
+  const compute::ElementMetrics* elements = &measurement->elements;
   metrics =
-      ToRowMetrics(measurement->metrics,
+      ToRowMetrics(*pair_metrics,
                    measurement->golden_summary.value_or(pair.golden->summary));
-  AddElementMetrics(measurement->elements, metrics);
-  difference_ = IntegerDifference(pair, measurement->metrics);
+  AddElementMetrics(*elements, metrics);
+  difference_ = IntegerDifference(pair, *pair_metrics);
   if (IsEqualMask(pair, plan, metrics)) {
     DecideMask(pair, row, metrics);
     return absl::OkStatus();
+  }
+  std::string remark = is_sampled ? SampleText(*pair.golden) : "";
+  if (measurement->open.has_value()) {
+    pair_metrics = &measurement->open->metrics;
+    elements = &measurement->open->elements;
+    metrics = ToRowMetrics(*pair_metrics, measurement->open->golden);
+    AddElementMetrics(*elements, metrics);
+    remark = ClosedText(pair, measurement->open->closed_count);
   }
   if (is_sampled) ProveBySummaries(pair, verification, metrics);
   const RowMetrics& judged = proven_metrics_ ? *proven_metrics_ : metrics;
@@ -358,27 +378,27 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
     row.set_atol(verification.request.atol);
   }
   if (predicate.Holds(judged)) {
-    Decide(v1::PASS, is_sampled ? SampleText(*pair.golden) : "", row);
+    Decide(v1::PASS, std::move(remark), row);
     return absl::OkStatus();
   }
   if (predicate.Holds(metrics)) {
     Decide(v1::FAIL,
            fmt::format("{}{}; {}", predicate.FirstFailure(judged), kBySummaries,
-                       SampleText(*pair.golden)),
+                       remark),
            row);
     return absl::OkStatus();
   }
   std::string reason = predicate.FirstFailure(metrics);
   if (has_tolerance) {
-    reason += ToleranceNeeded(verification.request, measurement->elements);
+    reason += ToleranceNeeded(verification.request, *elements);
   }
   const std::string where = LargestDifference(
-      measurement->metrics, *pair.target, *pair.golden,
+      *pair_metrics, *pair.target, *pair.golden,
       is_sampled ? SampleStep(ElementCount(pair.golden->shape)) : 1);
   if (!where.empty()) reason += "; " + where;
-  reason += WorstPlaces(predicate, metrics, measurement->metrics,
-                        measurement->elements, pair.golden->shape);
-  if (is_sampled) reason += "; " + SampleText(*pair.golden);
+  reason += WorstPlaces(predicate, metrics, *pair_metrics, *elements,
+                        pair.golden->shape);
+  if (!remark.empty()) reason += "; " + remark;
   Decide(v1::FAIL, std::move(reason), row);
   return absl::OkStatus();
 }

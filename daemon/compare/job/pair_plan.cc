@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/compare/judge/closing_value.h"
 #include "daemon/compare/judge/equal_masks.h"
 #include "daemon/compare/judge/summary_bounds.h"
 #include "daemon/compare/shard/sample_places.h"
@@ -142,6 +143,7 @@ PairPlan PairPlanner::Plan(const TensorPair& pair, const PairBasis& basis) {
   request.row_count =
       request.row_elements == 0 ? 1 : count / request.row_elements;
   if (out.way == Way::kEqualHashes) return out;
+  if (out.verification.is_default) request.closing = ClosingValuesOf(pair);
   if (golden.has_bytes && pair.target->has_bytes) {
     out.way = WayWithBytes(pair, out.verification);
     out.is_unread = !out.is_measured();
@@ -153,6 +155,8 @@ PairPlan PairPlanner::Plan(const TensorPair& pair, const PairBasis& basis) {
     request.row_elements = SampleCount(count);
     request.row_count = 0;
   }
+  // Summaries prove failures of samples, and they do not tell closed places.
+  if (out.is_sampled()) request.closing.reset();
   return out;
 }
 
@@ -166,7 +170,9 @@ Way PairPlanner::WayWithBytes(const TensorPair& pair,
     const bool is_sampled = SampleStep(ElementCount(pair.golden->shape)) != 1;
     return is_sampled ? Way::kSamples : Way::kBytes;
   }
-  const bool is_mask = verification.is_default && MayBeEqualMasks(pair);
+  const bool is_mask =
+      verification.is_default &&
+      (verification.request.closing.has_value() || MayBeEqualMasks(pair));
   if (is_mask ||
       (!is_proven_by_hash && !ProveFailure(pair, verification).has_value())) {
     return Way::kBytes;

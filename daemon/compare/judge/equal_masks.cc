@@ -2,33 +2,15 @@
 #include "daemon/compare/judge/equal_masks.h"
 
 #include <cmath>
-#include <limits>
 #include <optional>
 
+#include "daemon/compare/judge/closing_value.h"
 #include "protos/base/dtype.h"
 #include "protos/base/record_kind.h"
 #include "protos/base/tensor_key.h"
 
 namespace msitd::compare {
 namespace {
-
-bool IsClosing(double value) {
-  if (std::isinf(value)) return value < 0;
-  // The least values of float32 and bfloat16, and of float16 as bfloat16 has
-  // it.
-  const double magnitude = -value;
-  const auto is_nearly = [magnitude](double other) {
-    return std::fabs(magnitude - other) <= other * 0x1p-8;
-  };
-  if (is_nearly(65504) || is_nearly(0x1p128) ||
-      magnitude == -std::numeric_limits<double>::lowest()) {
-    return true;
-  }
-  for (double power = 1e4; power < 1e39; power *= 10) {
-    if (is_nearly(power)) return true;
-  }
-  return false;
-}
 
 // A tensor of two values, of which one is 0.
 struct MaskSide {

@@ -13,9 +13,8 @@ inline constexpr uint64_t kClosedPlacesMax = uint64_t{1} << 28;
 
 // True if both sides of a pair look like masks by their summaries, of which at
 // least one is additive: each element is 0 or one closing value, or it is a
-// bool. Closing values are -Inf, the least value of a float type, and what is
-// rounded to bfloat16 or better of -65504 and of -1e4, -1e5 and so on. Masks
-// are inputs and outputs of ops. They have as many open places, and their
+// bool. Closing values are those of IsClosing. Masks are inputs and outputs of
+// ops. They have as many open places, and their
 // closing values differ. Their bytes have to be read then, whatever else
 // summaries prove.
 bool MayBeEqualMasks(const TensorPair& pair);

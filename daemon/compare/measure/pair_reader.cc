@@ -20,9 +20,40 @@ absl::Status NotEquallyMany(uint64_t targets, DType target_dtype,
                     DTypeName(golden_dtype));
 }
 
-compute::RowShape RowsOf(const compute::ElementRequest& request) {
-  return {request.row_count, request.row_elements};
-}
+// All that is asked of a pair, in one pass.
+class PairPasses {
+ public:
+  PairPasses(DType target, DType golden, const compute::ElementRequest& request)
+      : pairs_(target, golden, {request.row_count, request.row_elements}) {
+    if (request.sets != 0) elements_.emplace(target, golden, request);
+    if (request.closing.has_value()) open_.emplace(target, golden, request);
+  }
+
+  void Update(std::span<const std::byte> target,
+              std::span<const std::byte> golden) {
+    pairs_.Update(target, golden);
+    if (elements_.has_value()) elements_->Update(target, golden);
+    if (open_.has_value()) open_->Update(target, golden);
+  }
+
+  PairMeasurement Finish() const {
+    PairMeasurement out;
+    out.metrics = pairs_.Finish();
+    if (elements_.has_value()) out.elements = elements_->Finish();
+    if (open_.has_value()) out.open = open_->Finish();
+    if (out.open.has_value()) {
+      // What is closed weighs nothing in a softmax.
+      constexpr auto kKl = static_cast<size_t>(compute::Metric::kKl);
+      out.open->metrics.values[kKl] = out.metrics.values[kKl];
+    }
+    return out;
+  }
+
+ private:
+  compute::PairAccumulator pairs_;
+  std::optional<compute::ElementAccumulator> elements_;
+  std::optional<compute::OpenPairAccumulator> open_;
+};
 
 absl::StatusOr<std::span<const std::byte>> ReadAhead(
     const storage::TensorInfo& tensor, std::string_view label,
@@ -51,12 +82,7 @@ absl::StatusOr<PairMeasurement> PairReader::Measure(
     return NotEquallyMany(elements, targets->dtype(), goldens->element_count(),
                           goldens->dtype());
   }
-  compute::PairAccumulator accumulator(targets->dtype(), goldens->dtype(),
-                                       RowsOf(request));
-  std::optional<compute::ElementAccumulator> element_accumulator;
-  if (request.sets != 0) {
-    element_accumulator.emplace(targets->dtype(), goldens->dtype(), request);
-  }
+  PairPasses passes(targets->dtype(), goldens->dtype(), request);
   while (elements > 0) {
     MSITD_RETURN_IF_ERROR(observer.Check());
     MSITD_RETURN_IF_ERROR(targets->Fill());
@@ -65,17 +91,10 @@ absl::StatusOr<PairMeasurement> PairReader::Measure(
         std::min(targets->rest_count(), goldens->rest_count());
     const auto target_piece = targets->Take(step);
     const auto golden_piece = goldens->Take(step);
-    accumulator.Update(target_piece, golden_piece);
-    if (element_accumulator.has_value()) {
-      element_accumulator->Update(target_piece, golden_piece);
-    }
+    passes.Update(target_piece, golden_piece);
     elements -= step;
   }
-  PairMeasurement out;
-  out.metrics = accumulator.Finish();
-  if (element_accumulator.has_value()) {
-    out.elements = element_accumulator->Finish();
-  }
+  PairMeasurement out = passes.Finish();
   if (target.grid.is_sum || target.is_sampled) {
     out.target_summary = targets->summary();
   }
@@ -101,17 +120,9 @@ absl::StatusOr<PairMeasurement> PairReader::MeasureAhead(
   if (targets != goldens) {
     return NotEquallyMany(targets, target.dtype, goldens, golden.dtype);
   }
-  PairMeasurement out;
-  compute::PairAccumulator accumulator(target.dtype, golden.dtype,
-                                       RowsOf(request));
-  accumulator.Update(target_bytes, golden_bytes);
-  out.metrics = accumulator.Finish();
-  if (request.sets != 0) {
-    compute::ElementAccumulator elements(target.dtype, golden.dtype, request);
-    elements.Update(target_bytes, golden_bytes);
-    out.elements = elements.Finish();
-  }
-  return out;
+  PairPasses passes(target.dtype, golden.dtype, request);
+  passes.Update(target_bytes, golden_bytes);
+  return passes.Finish();
 }
 
 }  // namespace msitd::compare

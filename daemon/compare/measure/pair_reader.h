@@ -7,6 +7,7 @@
 #include "daemon/compare/measure/tensor_stream.h"
 #include "daemon/compare/work_observer.h"
 #include "daemon/compute/element_metrics.h"
+#include "daemon/compute/open_pairs.h"
 #include "daemon/compute/pair_metrics.h"
 #include "protos/base/summary.h"
 
@@ -20,6 +21,9 @@ struct PairMeasurement {
   // that is a sample, of the sampled elements.
   std::optional<Summary> target_summary;
   std::optional<Summary> golden_summary;
+  // If the request has closing values, and the pair turns out to be masked
+  // scores.
+  std::optional<compute::OpenPairs> open;
 };
 
 // Measures pairs of tensors from their bytes, part by part: memory does not

@@ -87,7 +87,8 @@ TEST(EqualMasksTest, AdditiveMaskEqualsABooleanOne) {
 }
 
 TEST(EqualMasksTest, OtherValuesAreNoMask) {
-  for (const float other : {-1.0F, 1.0F, -9e3F, kInf, std::nanf("")}) {
+  // With small ones, they are scores that a mask was added to.
+  for (const float other : {-9e3F, 9e3F, kInf, std::nanf("")}) {
     EXPECT_EQ(
         Compare(Mask({0, -1e9F, other}), Mask({0, -65504, other})).verdict(),
         v1::FAIL)

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/judge/closing_value.h"
+
+#include <cmath>
+#include <limits>
+
+#include "daemon/compute/open_pairs.h"
+#include "protos/base/dtype.h"
+#include "protos/base/record_kind.h"
+#include "protos/base/tensor_key.h"
+
+namespace msitd::compare {
+namespace {
+
+// Returns the closing value that `value` is up to `error`; nothing if there is
+// none. `value` is finite.
+std::optional<double> NearestClosing(double value, double error) {
+  const double magnitude = -value;
+  const auto is_nearly = [&](double other) {
+    return std::fabs(magnitude - other) <= other * error;
+  };
+  constexpr double kLargest = std::numeric_limits<double>::max();
+  if (magnitude == kLargest) return -kLargest;
+  // The least values of float32 and bfloat16, and of float16 as bfloat16 has
+  // it.
+  for (const double other : {65504.0, 0x1p128}) {
+    if (is_nearly(other)) return -other;
+  }
+  for (double power = 1e4; power < 1e39; power *= 10) {
+    if (is_nearly(power)) return -power;
+  }
+  return std::nullopt;
+}
+
+double LeastOf(DType dtype) {
+  if (dtype == DType::kFloat16) return -65504;
+  return dtype == DType::kFloat64 ? std::numeric_limits<double>::lowest()
+                                  : -0x1p128;
+}
+
+std::optional<double> ClosingValueOf(const LogicalTensor& tensor) {
+  const Summary& summary = tensor.summary;
+  const bool is_of_op =
+      tensor.key.io == Io::kInput || tensor.key.io == Io::kOutput;
+  if (!is_of_op || tensor.kind != RecordKind::kTensor ||
+      !tensor.knows_summary || summary.nan_count > 0 ||
+      summary.positive_infinity_count > 0 ||
+      !compute::MayHaveClosedPlaces(tensor.dtype) || summary.count == 0) {
+    return std::nullopt;
+  }
+  if (summary.negative_infinity_count > 0) return LeastOf(tensor.dtype);
+  for (const double share : {1.0, 0.5}) {
+    const std::optional<double> found = NearestClosing(
+        share * summary.min, compute::OpenPairAccumulator::kClosingError);
+    if (found.has_value()) return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool IsClosing(double value) {
+  if (std::isinf(value)) return value < 0;
+  return NearestClosing(value, 0x1p-8).has_value();
+}
+
+std::optional<compute::ClosingValues> ClosingValuesOf(const TensorPair& pair) {
+  if (pair.golden == nullptr || pair.target == nullptr) return std::nullopt;
+  const std::optional<double> golden = ClosingValueOf(*pair.golden);
+  if (!golden.has_value()) return std::nullopt;
+  const std::optional<double> target = ClosingValueOf(*pair.target);
+  if (!target.has_value()) return std::nullopt;
+  return compute::ClosingValues{*target, *golden};
+}
+
+}  // namespace msitd::compare
