@@ -113,6 +113,27 @@ def test_tokens_of_hooks_count_from_the_first(daemon: Daemon, shm: bool) -> None
     assert tokens_of(daemon, io="output")["root"] == {0, 1, 3}
 
 
+@pytest.mark.parametrize("answered", [True, False])
+def test_tokens_of_hooks_are_the_steps_that_a_program_sets(
+    daemon: Daemon, answered: bool
+) -> None:
+    with open_client(daemon, True) as client:
+        forwards(client, 0)
+    hooked = model()
+    with (
+        torch.no_grad(),
+        open_client(daemon, True, open_timeout=0) as client,
+        msitd.register_hook(hooked, client, tokens=[61]),
+    ):
+        if answered:
+            client.flush()
+        for step in range(60, 63):
+            client.token = step
+            hooked(torch.ones(1, 4))
+        client.flush()
+    assert tokens_of(daemon, io="output")["root"] == {0, 1, 61}
+
+
 @pytest.mark.parametrize("shm", [True, False])
 def test_gradients_and_functions_continue_without_waiting(
     daemon: Daemon, shm: bool

@@ -22,6 +22,7 @@ from msitd._core.losses import Losses, close_forgotten
 from msitd._core.not_recorded import NotRecorded
 from msitd._core.open_clients import OpenOnce, rank_of, run_of
 from msitd._core.statistics_records import StatisticsRecords
+from msitd._core.tokens import Numbering
 from msitd._core.vocabulary import (
     CALL_AUTO,
     IF_EXISTS_NUMBERS,
@@ -215,6 +216,7 @@ class Client(OpenOnce, Documents, StatisticsRecords):
             raise_for(self._native.open_code)
             self._recording = _msit.Recording(self._native)
             super().__init__(self._native, is_appended=if_exists == "append")
+            self._numbering = Numbering()
             self._losses = Losses(self._native)
             self._not_recorded = NotRecorded(self._native)
             self._copies = DeviceCopies(
@@ -428,7 +430,12 @@ class Client(OpenOnce, Documents, StatisticsRecords):
     @token.setter
     def token(self, token: int) -> None:
         self._check_open()
-        raise_for(self._native.set_token(token))
+        raise_for(self._set_token(token))
+
+    def _set_token(self, token: int) -> int:
+        """Makes `token` the current one; returns a code of msit.h."""
+        self._numbering.is_by_program = True
+        return self._native.set_token(token)
 
     @property
     def run(self) -> str:

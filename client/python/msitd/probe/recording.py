@@ -211,7 +211,7 @@ class Recording:
     def begin_step(self, step: int) -> None:
         """Records at a step from now on."""
         self.listener.begin_step()
-        self.client._native.set_token(step)
+        self.client._set_token(step)
 
     def close(self, is_whole: bool) -> None:
         """Takes the hooks away, and ends the client.

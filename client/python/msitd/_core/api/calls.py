@@ -125,7 +125,7 @@ class ApiCalls:
         self._leaves = leaves
         self._collectives = collectives
         self._matches = matches
-        self._tokens = references(client._native, tokens)
+        self._tokens = references(client, tokens)
         self._inputs = inputs
         self._outputs = outputs
         self.stack_level = stack

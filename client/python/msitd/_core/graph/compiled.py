@@ -51,6 +51,7 @@ _GET_TENSORS = (
     "leaf.placement",
     "leaf.small_elements",
     "leaf.stacks",
+    "leaf.stand_ins",
     "leaf.statistics_text",
     "leaf.values",
     "listening",

@@ -102,7 +102,7 @@ class HookHandle(HookLife, GraphHooks):
         self._inputs, self._outputs = inputs, outputs
         self.stack_level = stack
         self._aliases = aliases
-        self._tokens = tokens = references(client._native, tokens)
+        self._tokens = tokens = references(client, tokens)
         self._requests = requests
         self._matches = compile_patterns(op_pattern)
         self._thread = Thread()
