@@ -91,7 +91,10 @@ std::optional<bool> Predicate::EvaluateAtBest(uint32_t node, bool wanted,
     const Comparison& comparison = comparisons_[at.left];
     const std::optional<Bound> bound = BoundOf(comparison, wanted);
     const std::optional<bool> as_it_is = Compare(comparison, values);
-    if (!bound.has_value() || !as_it_is.has_value()) return as_it_is;
+    if (!bound.has_value() || !as_it_is.has_value() ||
+        !values[bound->name].has_value()) {
+      return as_it_is;
+    }
     return bound->CanTake(*values[bound->name]) ? wanted : *as_it_is;
   }
   if (at.kind == Kind::kNot) {
@@ -110,7 +113,10 @@ std::optional<bool> Predicate::EvaluateFrom(uint32_t node,
                                             Values at_least) const {
   const Node& at = nodes_[node];
   if (at.kind == Kind::kComparison) {
-    return CompareFrom(comparisons_[at.left], at_least);
+    const Comparison& comparison = comparisons_[at.left];
+    const std::optional<bool> result = CompareFrom(comparison, at_least);
+    // A value that has a least one may be absent all the same.
+    return comparison.is_if_present && result == false ? std::nullopt : result;
   }
   const std::optional<bool> left = EvaluateFrom(at.left, at_least);
   if (at.kind == Kind::kNot) return Not(left);
@@ -180,6 +186,9 @@ std::optional<bool> Predicate::Compare(const Comparison& comparison,
                                        Values values) const {
   const std::optional<double> left = ValueOf(comparison.left, values);
   const std::optional<double> right = ValueOf(comparison.right, values);
+  if (comparison.is_if_present && (!left.has_value() || !right.has_value())) {
+    return true;
+  }
   if (!left.has_value() || !right.has_value() || std::isnan(*left) ||
       std::isnan(*right)) {
     return std::nullopt;

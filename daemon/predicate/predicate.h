@@ -24,7 +24,8 @@ inline constexpr size_t kPredicateComparisonsMax = 256;
 //
 // A comparison with a value that is absent or NaN is undefined, and so is its
 // negation. A predicate that comes out undefined does not hold, so what could
-// not be measured never passes.
+// not be measured never passes. Only a comparison that ends with `if present`
+// is true where a value is absent.
 //
 // Immutable, hence thread-safe.
 class Predicate {
@@ -109,6 +110,7 @@ class Predicate {
     Operand left;
     Operator op;
     Operand right;
+    bool is_if_present = false;
   };
 
   using Values = std::span<const std::optional<double>>;

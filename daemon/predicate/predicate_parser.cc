@@ -117,7 +117,14 @@ absl::StatusOr<uint32_t> PredicateParser::ParseComparison() {
   if (left.name < 0 && right.name < 0) {
     return ErrorAt(begin, "a comparison needs a name on at least one side");
   }
-  out_.comparisons_.push_back({left, op, right});
+  bool is_if_present = false;
+  if (AtWord("if")) {
+    Advance();
+    if (!AtWord("present")) return Expected("\"present\"");
+    Advance();
+    is_if_present = true;
+  }
+  out_.comparisons_.push_back({left, op, right, is_if_present});
   return AddNode({Predicate::Kind::kComparison,
                   static_cast<uint32_t>(out_.comparisons_.size() - 1), 0});
 }

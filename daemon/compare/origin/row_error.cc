@@ -32,6 +32,15 @@ bool IsDiscrete(v1::DType type) {
   }
 }
 
+// The nl2 of the row or of the channel in the middle, where the norm of the
+// whole hides it; else 0.
+double HiddenError(const RowMetrics& metrics, double nl2) {
+  const double median =
+      std::max(ValueOf(metrics, compute::Metric::kRowNl2P50),
+               ValueOf(metrics, compute::Metric::kChannelNl2P50));
+  return std::isfinite(median) && median > kHiddenMin * nl2 ? median : 0;
+}
+
 bool IsComplexBesideReal(const v1::ComparisonRow& row) {
   const auto is_complex = [](const v1::ComparedTensor& tensor) {
     return IsComplex(static_cast<DType>(tensor.dtype()));
@@ -79,7 +88,9 @@ double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics,
   }
   if (*mismatches == 0) return fails && !row.bitwise_equal() ? 1 : 0;
   if (is_all_wrong) return kInfinity;
-  if (nl2.has_value() && std::isfinite(*nl2)) return *nl2;
+  if (nl2.has_value() && std::isfinite(*nl2)) {
+    return std::max(*nl2, HiddenError(metrics, *nl2));
+  }
   // Next to zeros any difference is infinitely wrong, however small.
   return fails ? kInfinity : 0;
 }

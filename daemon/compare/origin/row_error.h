@@ -7,8 +7,12 @@
 // How wrong a tensor is, as one number that can be set against that of another.
 namespace msitd::compare {
 
+inline constexpr double kHiddenMin = 4;
+
 // Returns the error of the target of `row`, which has its verdict:
 //  - `nl2` as a rule;
+//  - the median `nl2` of the rows or of the channels where that is more than
+//    kHiddenMin times as much: then a few that are large hide the others;
 //  - +Inf if a NaN or an infinity has no counterpart, for indices and masks
 //    that differ, and for complex beside real numbers;
 //  - +Inf if the shapes differ, provided that `shapes_count`: otherwise one may

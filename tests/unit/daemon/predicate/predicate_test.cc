@@ -143,6 +143,34 @@ TEST(PredicateTest, AbsentValueDoesNotMatterWhereTheRestDecides) {
   EXPECT_FALSE(Holds("cosine > 0 and max_abs == 1", values));
 }
 
+TEST(PredicateTest, IfPresentIsTrueOfWhatIsAbsent) {
+  const Values values = {std::nullopt, 2.0, kNan, 1.0};
+  EXPECT_TRUE(Holds("cosine >= 0.9 if present", values));
+  EXPECT_TRUE(Holds("0.9 <= cosine if present", values));
+  EXPECT_TRUE(Holds("max_abs <= cosine if present and max_abs == 2", values));
+  EXPECT_TRUE(Holds("max_abs <= 2 if present", values));
+  EXPECT_FALSE(Holds("max_abs <= 1 if present", values));
+  EXPECT_FALSE(Holds("max_abs <= 1 if present or cosine > 0", values));
+  EXPECT_FALSE(Holds("nl2 <= 1 if present", values));
+  EXPECT_FALSE(Holds("not nl2 <= 1 if present", values));
+  EXPECT_FALSE(Holds("not cosine >= 0.9 if present", values));
+  EXPECT_EQ(Parsed("cosine > 0 if present and max_abs <= 1 if present")
+                .FirstFailure(values),
+            "max_abs = 2, needs <= 1");
+}
+
+TEST(PredicateTest, IfPresentHasBounds) {
+  const Values values = {std::nullopt, 2.0, kNan, 1.0};
+  const Predicate predicate =
+      Parsed("cosine <= 1 if present and max_abs <= 1 if present");
+  EXPECT_EQ(predicate.Bounds().size(), 2u);
+  EXPECT_TRUE(predicate.CanHold(values));
+  EXPECT_FALSE(Parsed("nl2 <= 1 if present").CanHold(values));
+  // What has a least value may be absent all the same.
+  EXPECT_FALSE(Parsed("max_abs <= 1 if present").CannotHold(values));
+  EXPECT_TRUE(Parsed("not max_abs >= 1 if present").CannotHold(values));
+}
+
 TEST(PredicateTest, NanComparesFalseWithEveryOperatorAndUnderNot) {
   const Values values = {kNan, {}, {}, {}};
   for (const std::string_view op : {"<", "<=", ">", ">=", "==", "!="}) {
@@ -252,9 +280,9 @@ TEST(PredicateTest, LengthDepthAndNumberOfComparisonsAreBounded) {
 // explain themselves consistently, or say a column inside the text.
 TEST(PredicateTest, RandomTextParsesOrNamesAColumn) {
   constexpr std::string_view kWords[] = {
-      "cosine", "nl2", "max_abs", "bogus", "and", "or",   "not",  "(",
-      ")",      "<",   "<=",      "==",    "!=",  "=",    "1e-3", "-2",
-      "inf",    "1e",  ".",       "&",     " ",   "\xc3", "+",    "0.5"};
+      "cosine", "nl2", "max_abs", "bogus", "and", "or",   "not", "(",      ")",
+      "<",      "<=",  "==",      "!=",    "=",   "1e-3", "-2",  "inf",    "1e",
+      ".",      "&",   " ",       "\xc3",  "+",   "0.5",  "if",  "present"};
   const unsigned seed = 20240501;
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);

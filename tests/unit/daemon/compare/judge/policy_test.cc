@@ -163,6 +163,52 @@ TEST(PolicyTest, HalfTypesPassTheirOwnRoundingAndFailTenTimesThat) {
   }
 }
 
+// Hidden states of one channel that is 1,000 times the others.
+std::vector<float> WithMassiveChannel(size_t rows, size_t channels) {
+  std::vector<float> out = Gaussian(rows * channels, 5);
+  for (size_t i = 17; i < out.size(); i += channels) out[i] = 5000;
+  return out;
+}
+
+bool RowsPassByDefault(const std::vector<float>& target,
+                       const std::vector<float>& golden, size_t channels,
+                       DType dtype) {
+  compute::PairAccumulator pair(DType::kFloat32, DType::kFloat32,
+                                {golden.size() / channels, channels});
+  pair.Update(Bytes(target), Bytes(golden));
+  return DefaultPredicate(dtype, dtype)
+      .Holds(ToRowMetrics(pair.Finish(),
+                          compute::Summarize(Bytes(golden), DType::kFloat32)));
+}
+
+TEST(PolicyTest, LargeChannelsDoNotHideTheOthers) {
+  constexpr size_t kChannels = 1024;
+  const std::vector<float> golden = WithMassiveChannel(32, kChannels);
+  std::vector<float> zeroed(golden.size());
+  for (size_t i = 17; i < golden.size(); i += kChannels) zeroed[i] = golden[i];
+  for (const DType dtype :
+       {DType::kFloat32, DType::kFloat16, DType::kBfloat16}) {
+    EXPECT_FALSE(RowsPassByDefault(zeroed, golden, kChannels, dtype))
+        << DTypeName(dtype);
+  }
+  // Whole rows beside a large one.
+  std::vector<float> rows = Gaussian(64 * 64, 6);
+  for (size_t i = 0; i < 64; ++i) rows[i] *= 1000;
+  std::vector<float> other = rows;
+  for (size_t i = 64; i < rows.size(); ++i) other[i] = 0;
+  EXPECT_FALSE(RowsPassByDefault(other, rows, 64, DType::kBfloat16));
+}
+
+TEST(PolicyTest, RoundingBesideLargeChannelsPasses) {
+  const std::vector<float> golden = WithMassiveChannel(32, 1024);
+  EXPECT_TRUE(RowsPassByDefault(WithRelativeNoise(golden, 2e-2f), golden, 1024,
+                                DType::kBfloat16));
+  // A few channels that are mostly noise are no reason to fail.
+  std::vector<float> noisy = golden;
+  for (size_t i = 3; i < golden.size(); i += 1024) noisy[i] *= 1.5F;
+  EXPECT_TRUE(RowsPassByDefault(noisy, golden, 1024, DType::kBfloat16));
+}
+
 TEST(PolicyTest, NanAndInfinityOnOneSideFail) {
   const std::vector<float> golden = {1, 2, 3, 4};
   EXPECT_FALSE(PassesByDefault({1, kNan, 3, 4}, golden));
