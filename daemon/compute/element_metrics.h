@@ -64,10 +64,12 @@ inline constexpr int kElementMetricCount = 30;
 
 inline constexpr int kTopKMax = 64;
 
-// What closes a place of masked scores; both are negative.
+// The values that close a place of masked scores; both are negative.
 struct ClosingValues {
   double target = 0;
   double golden = 0;
+  // The scores are the input of a softmax, which gives closed places no weight.
+  bool are_softmaxed = false;
 
   friend bool operator==(const ClosingValues&, const ClosingValues&) = default;
 };

@@ -43,8 +43,14 @@ bool OpenPairAccumulator::Side::IsClosed(double value) {
   const auto is_nearly = [value](double other) {
     return std::fabs(value - other) <= -other * kClosingError;
   };
-  if (value == kNegativeInfinity || is_nearly(closing)) {
+  if (value == kNegativeInfinity) {
+    has_single = has_infinity_in_row = true;
+    return true;
+  }
+  if (is_nearly(closing)) {
     has_single = true;
+    closed_min = std::min(closed_min, value);
+    closed_max = std::max(closed_max, value);
     return true;
   }
   if (!is_nearly(2 * closing)) return false;
@@ -56,6 +62,16 @@ bool OpenPairAccumulator::Side::IsStray(double value) const {
   return !(std::fabs(value) <= -closing * kOpenShare);
 }
 
+bool OpenPairAccumulator::Side::IsMaskOfScores() const {
+  if (!has_single) return !has_double;
+  // Scores of closed places may be a few times those of open ones.
+  constexpr double kScoreRange = 4;
+  const double rounding = dtype == DType::kBfloat16  ? 0x1p-7
+                          : dtype == DType::kFloat16 ? 0x1p-10
+                                                     : 0x1p-20;
+  return closed_max - closed_min <= kScoreRange * open_max - closing * rounding;
+}
+
 OpenPairAccumulator::OpenPairAccumulator(DType target, DType golden,
                                          const ElementRequest& request)
     : target_{target, request.closing.value_or(ClosingValues()).target},
@@ -64,7 +80,9 @@ OpenPairAccumulator::OpenPairAccumulator(DType target, DType golden,
       target_copy_(kPiece * ElementBytes(target)),
       golden_copy_(kPiece * ElementBytes(golden)),
       targets_(kPiece),
-      goldens_(kPiece) {
+      goldens_(kPiece),
+      row_elements_(request.row_elements),
+      are_softmaxed_(request.closing.value_or(ClosingValues()).are_softmaxed) {
   MSITD_CHECK(MayHaveClosedPlaces(target) && MayHaveClosedPlaces(golden));
   MSITD_CHECK(target_.closing < 0 && golden_.closing < 0);
   if (request.sets != 0) elements_.emplace(target, golden, request);
@@ -89,6 +107,21 @@ void OpenPairAccumulator::AddToSummary(double golden) {
   if (golden == 0) ++summary_.zero_count;
 }
 
+void OpenPairAccumulator::EndPlace(bool is_closed) {
+  ++place_count_;
+  if (is_closed) {
+    ++closed_count_;
+    ++closed_in_row_;
+  }
+  if (row_elements_ == 0 || place_count_ % row_elements_ != 0) return;
+  if (closed_in_row_ == row_elements_ &&
+      target_.has_infinity_in_row != golden_.has_infinity_in_row) {
+    has_other_rows_ = true;
+  }
+  closed_in_row_ = 0;
+  target_.has_infinity_in_row = golden_.has_infinity_in_row = false;
+}
+
 void OpenPairAccumulator::AddPiece(const std::byte* target,
                                    const std::byte* golden, size_t count) {
   const std::span target_piece(target, count * ElementBytes(target_.dtype));
@@ -102,11 +135,18 @@ void OpenPairAccumulator::AddPiece(const std::byte* target,
     const double g = goldens_[i];
     const bool is_target_closed = target_.IsClosed(t);
     const bool is_golden_closed = golden_.IsClosed(g);
-    if (is_target_closed && is_golden_closed) {
+    const bool is_closed = is_target_closed && is_golden_closed;
+    EndPlace(is_closed);
+    if (is_closed) {
       Close(target_.dtype, i, target_copy_);
       Close(golden_.dtype, i, golden_copy_);
-      ++closed_count_;
       continue;
+    }
+    if (!is_target_closed) {
+      target_.open_max = std::max(target_.open_max, std::fabs(t));
+    }
+    if (!is_golden_closed) {
+      golden_.open_max = std::max(golden_.open_max, std::fabs(g));
     }
     has_strays_ = has_strays_ || (!is_target_closed && target_.IsStray(t)) ||
                   (!is_golden_closed && golden_.IsStray(g));
@@ -120,11 +160,13 @@ void OpenPairAccumulator::AddPiece(const std::byte* target,
 }
 
 std::optional<OpenPairs> OpenPairAccumulator::Finish() const {
-  const auto is_mask = [](const Side& side) {
-    return side.has_single || !side.has_double;
-  };
-  if (has_strays_ || closed_count_ == 0 || !is_mask(target_) ||
-      !is_mask(golden_)) {
+  const double closed_count = static_cast<double>(closed_count_);
+  const bool are_many =
+      are_softmaxed_ ||
+      closed_count >= kClosedShare * static_cast<double>(place_count_);
+  if (has_strays_ || has_other_rows_ || closed_count_ == 0 ||
+      closed_count_ == place_count_ || !are_many || !target_.IsMaskOfScores() ||
+      !golden_.IsMaskOfScores()) {
     return std::nullopt;
   }
   OpenPairs out;

@@ -58,6 +58,10 @@ inline constexpr uint64_t kChannelsMax = uint64_t{1} << 16;
 // share of the norm that rows have on average, where that is more. So the dust
 // in a row of zeros is no large error.
 inline constexpr double kNl2Floor = 0x1p-20;
+// The same for the median. It is larger, because the default policy bounds the
+// median: more than half of the rows may be what cancellation left beside rows
+// of a usual size, and consist of rounding errors only.
+inline constexpr double kMedianNl2Floor = 0x1p-12;
 
 struct PairMetrics {
   // A metric that is not defined for the pair is absent.

@@ -130,11 +130,18 @@ void AddRowErrors(const RowShape& shape, const PairState& pair, RowState* rows,
                        uint64_t of_largest, uint64_t& place) {
     if (sums.golden.empty()) return;
     const auto count = static_cast<double>(sums.golden.size());
-    const double floor_square =
-        kFloorSquare *
+    const double mean_square =
         Scale(pair.golden_squares.Mantissa() / count,
               pair.golden_squares.exponent - 2 * rows->golden_exponent);
-    Spread spread = RatiosOf(sums, floor_square, shift);
+    Spread spread = RatiosOf(sums, kFloorSquare * mean_square, shift);
+    constexpr double kMedianFloorSquare = kMedianNl2Floor * kMedianNl2Floor;
+    const double median_floor_square = kMedianFloorSquare * mean_square;
+    const bool has_small =
+        std::any_of(sums.golden.begin(), sums.golden.end(),
+                    [&](double x) { return x < median_floor_square; });
+    if (has_small) {
+      spread.median = RatiosOf(sums, median_floor_square, shift).median;
+    }
     // No figure of the whole is above the worst of its parts. Differences that
     // vanish beside others can make it seem so.
     const double least = *nl2 * (1 - kFloorSquare);

@@ -120,7 +120,12 @@ absl::Status ComparisonEngine::PassOver(const TensorPair& pair,
           measurement->metrics,
           measurement->golden_summary.value_or(pair.golden->summary));
       // As Measure does.
-      if (IsEqualMask(pair, plan, metrics)) metrics = RowMetrics();
+      if (IsEqualMask(pair, plan, metrics)) {
+        metrics = RowMetrics();
+      } else if (measurement->open.has_value()) {
+        metrics =
+            ToRowMetrics(measurement->open->metrics, measurement->open->golden);
+      }
     }
   }
   DescribePair(pair, plan_.golden_run, plan_.target_run, row_);

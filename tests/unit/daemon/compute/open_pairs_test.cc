@@ -88,15 +88,37 @@ TEST(OpenPairsTest, OtherTensorsAreNotTaken) {
     EXPECT_FALSE(MeasureOpen({1, -1e4, 1}, {1, -1e4, stray}, request));
   }
   EXPECT_FALSE(MeasureOpen({1, -2e4}, {1, -1e4}, request).has_value());
-  EXPECT_TRUE(MeasureOpen({-1e4, -2e4}, {-1e4, -1e4}, request).has_value());
+  EXPECT_TRUE(
+      MeasureOpen({1, -1e4, -2e4}, {1, -1e4, -1e4}, request).has_value());
 }
 
-TEST(OpenPairsTest, WhereAllIsClosedNothingIsLeft) {
-  const auto open =
-      MeasureOpen({-1e4, -1e4}, {-1e9, -kInfinity}, RequestOf(-1e4, -1e9));
-  ASSERT_TRUE(open.has_value());
-  EXPECT_FALSE(open->metrics[Metric::kNl2].has_value());
-  EXPECT_EQ(open->metrics[Metric::kMismatchCount], 0);
+TEST(OpenPairsTest, ValuesWithoutEvidenceOfAMaskAreOrdinary) {
+  const ElementRequest request = RequestOf(-1e4, -1e4);
+  // All closed, or a single large activation.
+  EXPECT_FALSE(MeasureOpen({-1e4, -1e4}, {-10030, -1e4}, request).has_value());
+  std::vector<double> few(64, 1);
+  few[5] = -1e4;
+  EXPECT_FALSE(MeasureOpen(few, few, request).has_value());
+  ElementRequest softmax = request;
+  softmax.closing->are_softmaxed = true;
+  EXPECT_TRUE(MeasureOpen(few, few, softmax).has_value());
+  // Further apart than scores of about 1 can put them.
+  EXPECT_FALSE(
+      MeasureOpen({1, -1e4, -10060}, {1, -1e4, -1e4}, request).has_value());
+  EXPECT_TRUE(
+      MeasureOpen({30, -1e4, -10060}, {30, -1e4, -1e4}, request).has_value());
+}
+
+TEST(OpenPairsTest, AClosedRowHasInfinityOnBothSidesOrOnNone) {
+  ElementRequest request = RequestOf(-0x1p128, -1e9);
+  request.row_elements = 2;
+  request.row_count = 2;
+  const std::vector<double> finite = {1, 2, -1e9, -1e9};
+  const std::vector<double> infinite = {1, 2, -kInfinity, -kInfinity};
+  EXPECT_FALSE(MeasureOpen(infinite, finite, request).has_value());
+  EXPECT_TRUE(MeasureOpen(infinite, infinite, request).has_value());
+  EXPECT_TRUE(
+      MeasureOpen({1, -kInfinity, 2, 3}, {1, -1e9, 2, 3}, request).has_value());
 }
 
 }  // namespace

@@ -91,9 +91,9 @@ class Expected {
     to.golden += g * g;
   }
 
-  std::vector<long double> RatiosOf(const std::vector<Squares>& parts) const {
-    const long double floor =
-        0x1p-20L * std::sqrt(whole_.golden / parts.size());
+  std::vector<long double> RatiosOf(const std::vector<Squares>& parts,
+                                    long double share) const {
+    const long double floor = share * std::sqrt(whole_.golden / parts.size());
     std::vector<long double> out;
     for (const Squares& part : parts) {
       const long double divisor = std::max(std::sqrt(part.golden), floor);
@@ -119,11 +119,12 @@ class Expected {
   void CheckPart(const std::optional<double>& max,
                  const std::optional<double>& median, uint64_t place,
                  const std::vector<Squares>& parts, double tolerance) const {
-    std::vector<long double> ratios = RatiosOf(parts);
+    std::vector<long double> ratios = RatiosOf(parts, 0x1p-20L);
     const long double largest = *std::max_element(ratios.begin(), ratios.end());
     ExpectNear(max, largest, tolerance);
     ASSERT_LT(place, ratios.size());
     EXPECT_GE(ratios[place], largest * (1 - tolerance));
+    ratios = RatiosOf(parts, 0x1p-12L);
     std::sort(ratios.begin(), ratios.end());
     ExpectNear(median, ratios[(ratios.size() - 1) / 2], tolerance);
   }

@@ -125,6 +125,19 @@ TEST(ClosingValueTest, LargeActivationsAreNoMask) {
               v1::FAIL)
         << least;
   }
+  // An activation that overflows in a narrow type.
+  std::vector<float> golden(64, 1);
+  std::vector<float> target(64, 1);
+  golden[9] = -1e5F;
+  target[9] = -kInfinite;
+  EXPECT_EQ(CompareScores(Scores(golden), Scores(target)).verdict(), v1::FAIL);
+  golden[9] = target[9] = -65504;
+  target[9] = -kInfinite;
+  EXPECT_EQ(CompareScores(Scores(golden), Scores(target)).verdict(), v1::FAIL);
+  // Values that only look like closing ones have to be equal.
+  EXPECT_EQ(
+      CompareScores(Scores({1, -1e5F, 2}), Scores({1, -1e4F, 2})).verdict(),
+      v1::FAIL);
   for (const Io io : {Io::kGradInput, Io::kWeight, Io::kState}) {
     RecordedTensor golden = Scores({1, -65504, 2});
     RecordedTensor target = Scores({1, -1e9F, 2});
