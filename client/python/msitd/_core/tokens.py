@@ -1,8 +1,9 @@
-"""Which tokens the hooks of a client record.
+"""The tokens that the hooks of a client record.
 
-Code of this package names tokens by references, which `_msit.Client.token` returns: see
-msit_token_reference in msit.h. They are numbers, except for a client that appends and does
-not wait for the daemon, whose tokens get their numbers with the first answer.
+Code of this package names tokens by references, which `_msit.Client.token`
+returns; see msit_token_reference in msit.h. References are token numbers,
+except for a client that appends and does not wait for the daemon. The tokens of
+such a client get their numbers with the first answer of the daemon.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ FIRST_REFERENCE = 1 << 60
 
 
 class CountedTokens(Collection[int]):
-    """References to tokens that are given as counted from the first one of a client."""
+    """References to tokens that the user counted from the first token of a client."""
 
     def __init__(self, tokens: Collection[int]) -> None:
         self._tokens = tokens
@@ -36,10 +37,10 @@ class CountedTokens(Collection[int]):
 def references(
     native: _msit.Client, tokens: Collection[int] | None
 ) -> Collection[int] | None:
-    """Returns the tokens that a user asks for, as `_msit.Client.token` names them.
+    """Returns the tokens that a user selects, as `_msit.Client.token` names them.
 
-    The first token of a client that has not waited for the daemon is 0 here, because
-    nobody can know its number.
+    The first token of a client that has not waited for the daemon counts as 0
+    here, because its number is not known yet.
     """
     if tokens is None or native.token() < FIRST_REFERENCE:
         return tokens
