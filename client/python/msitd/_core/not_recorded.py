@@ -127,8 +127,9 @@ class NotRecorded:
             self._sources.append(weakref.WeakMethod(report))
 
     def finish(self) -> int:
-        """Lets all sources count, and reports to the daemon. Returns a code of
-        libmsit.
+        """Lets all sources count, and reports to the daemon.
+
+        Returns a code of libmsit.
         """
         with self._lock:
             sources = [source() for source in self._sources]

@@ -138,8 +138,9 @@ class OpenOnce:
         return not self._finalizer.alive
 
     def close_for_all(self) -> None:
-        """Closes all clients of the stream, which ends it. Losses raise no
-        exception.
+        """Closes all clients of the stream, which ends it.
+
+        Losses raise no exception.
         """
         for other in list(_open):
             if other is not self and other.stream is self.stream:

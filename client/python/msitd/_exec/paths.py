@@ -52,8 +52,9 @@ class _Mapping:
         )
 
     def __call__(self, path: Any) -> Any:
-        """Returns the mapped path. Values that are not text paths are returned
-        unchanged.
+        """Returns the mapped path.
+
+        Values that are not text paths are returned unchanged.
         """
         if isinstance(path, os.PathLike):
             path = os.fspath(path)

@@ -50,8 +50,9 @@ class Nothing:
 
 
 class _StandIn(ModuleType):
-    """A stand-in for a module. Functions that would compute raise; others have
-    no effect.
+    """A stand-in for a module.
+
+    Functions that would compute raise; others have no effect.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -109,8 +110,9 @@ _finder = _Finder()
 
 
 def stand_in(name: str, answers: dict[str, Any]) -> ModuleType:
-    """Returns a module of that name with the attributes `answers`. An existing
-    one stays.
+    """Returns a module of that name with the attributes `answers`.
+
+    An existing one stays.
     """
     there = sys.modules.get(name)
     if there is not None:

@@ -35,8 +35,9 @@ class Engine(Protocol):
     """
 
     def start(self, setup: Setup) -> int:
-        """Starts one more worker and returns its number. Does not wait until it
-        is ready.
+        """Starts one more worker and returns its number.
+
+        Does not wait until it is ready.
         """
 
     def give(self, worker: int, order: Order) -> None:

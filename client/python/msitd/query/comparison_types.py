@@ -53,8 +53,9 @@ class Rule:
 @mirrors("Policy")
 @dataclass(frozen=True)
 class Policy:
-    """Which pairs pass, and what is measured. The first rule that matches an op
-    decides.
+    """Which pairs pass, and what is measured.
+
+    The first rule that matches an op decides.
     """
 
     rules: Sequence[Rule] = ()

@@ -212,8 +212,9 @@ class Comparisons:
             delay = min(delay * 1.5, _SLOWEST_POLL_S)
 
     def get(self, comparison: Comparison | str) -> Comparison:
-        """Returns the current state of a comparison. Raises QueryError
-        `NOT_FOUND` if it does not exist.
+        """Returns the current state of a comparison.
+
+        Raises QueryError `NOT_FOUND` if it does not exist.
         """
         request = new("GetComparisonRequest", comparison=_name_of(comparison))
         return self._call("GetComparison", request)
@@ -369,8 +370,9 @@ def _name_of(comparison: Comparison | str) -> str:
 
 
 def _succeeded(comparison: Comparison) -> Comparison:
-    """Returns a comparison that is done. Raises QueryError if it failed or was
-    cancelled.
+    """Returns a comparison that is done.
+
+    Raises QueryError if it failed or was cancelled.
     """
     if comparison.state == "done":
         return comparison

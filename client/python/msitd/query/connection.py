@@ -206,8 +206,9 @@ class Caller:
         return self._one_answer(call, requests, STREAM_TIMEOUT_S)
 
     def _callable(self, shape: str, method: str, response: str) -> Any:
-        """Returns gRPC's callable for a method. `shape` is the name of the
-        channel method that creates it.
+        """Returns gRPC's callable for a method.
+
+        `shape` is the name of the channel method that creates it.
         """
         self._check_open()
         return getattr(self._channel, shape)(

@@ -29,8 +29,10 @@ CODES = (
 
 
 def code_name(number: int) -> str:
-    """Returns the name of a status code. A failure without an error code is a
-    bug in the daemon, and is named `INTERNAL`.
+    """Returns the name of a status code.
+
+    A failure without an error code is a bug in the daemon, and is named
+    `INTERNAL`.
     """
     return CODES[number] if 0 < number < len(CODES) else "INTERNAL"
 

@@ -88,8 +88,9 @@ class Nodes:
             return dict(self._unreachable)
 
     def at(self, node: str) -> Connection:
-        """Returns the connection to one node. Raises ValueError if the list has
-        no such node.
+        """Returns the connection to one node.
+
+        Raises ValueError if the list has no such node.
         """
         if node not in self._long:
             raise ValueError(f"{node!r} is none of {', '.join(self._long)}")
@@ -172,8 +173,9 @@ class Nodes:
         return out
 
     def fail(self, node: str, error: QueryError) -> None:
-        """Handles a node that failed after it had begun to answer. Raises as
-        `ask` does.
+        """Handles a node that failed after it had begun to answer.
+
+        Raises as `ask` does.
         """
         if error.code in _OF_REQUEST:
             raise error
@@ -190,8 +192,9 @@ class Nodes:
 
 
 class FleetListing(Generic[T]):
-    """Rows of all nodes, in the order of a single daemon. Each iteration
-    queries again.
+    """Rows of all nodes, in the order of a single daemon.
+
+    Each iteration queries again.
     """
 
     def __init__(
@@ -440,8 +443,9 @@ class Fleet:
 
     @property
     def unreachable(self) -> dict[str, str]:
-        """Nodes whose last call failed, with the reason. Results since then
-        lack them.
+        """Nodes whose last call failed, with the reason.
+
+        Results since then lack them.
         """
         return self._nodes.unreachable
 

@@ -77,8 +77,9 @@ def message_class(name: str) -> Any:
 
 
 def new(name: str, /, **fields: Any) -> Any:
-    """Creates a message of msitd.v1. `fields` have the types that `to_message`
-    accepts.
+    """Creates a message of msitd.v1.
+
+    `fields` have the types that `to_message` accepts.
     """
     message = message_class(f"msitd.v1.{name}")()
     _fill(message, fields)

@@ -105,8 +105,9 @@ class Runs:
         )
 
     def attachment(self, run: str, name: str) -> Attachment:
-        """Returns the metadata of one attachment. Raises `NOT_FOUND` if it does
-        not exist.
+        """Returns the metadata of one attachment.
+
+        Raises `NOT_FOUND` if it does not exist.
         """
         request = new("GetAttachmentRequest", run=run, name=name)
         answer = self._caller.unary(

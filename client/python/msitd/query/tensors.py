@@ -166,8 +166,9 @@ class Tensors:
         return self._list(run, select, arguments.text("where", where), limit, order)
 
     def get(self, name: str) -> Tensor:
-        """Returns one tensor without its bytes. Raises `NOT_FOUND` if it does
-        not exist.
+        """Returns one tensor without its bytes.
+
+        Raises `NOT_FOUND` if it does not exist.
 
         Args:
             name: Resource name: `Tensor.name` or `ComparedTensor.name`.

@@ -168,8 +168,9 @@ def _token_range(token: SupportsIndex | range | TokenRange) -> TokenRange:
 @mirrors("Retention")
 @dataclass(frozen=True)
 class Retention:
-    """How much of a run is kept. A field that is None follows the daemon's
-    configuration.
+    """How much of a run is kept.
+
+    A field that is None follows the daemon's configuration.
     """
 
     pinned: bool | None = None
@@ -430,8 +431,9 @@ class CaptureRule:
 @mirrors("CapturePolicy")
 @dataclass(frozen=True)
 class CapturePolicy:
-    """What the clients of a run record. The first rule that selects a tensor
-    decides.
+    """What the clients of a run record.
+
+    The first rule that selects a tensor decides.
     """
 
     revision: int = 0

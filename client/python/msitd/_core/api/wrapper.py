@@ -109,8 +109,9 @@ _installed: Calls | None = None
 
 
 def count_in_graph(op: str) -> None:
-    """Counts a call that becomes part of a graph. Dynamo runs it once, while
-    tracing.
+    """Counts a call that becomes part of a graph.
+
+    Dynamo runs it once, while tracing.
     """
     calls = _installed
     if calls is not None:

@@ -41,8 +41,9 @@ class _Watched(NamedTuple):
 
 
 class _CallNumbers:
-    """Numbers the calls of each token that one client has recorded. Any thread
-    may use it.
+    """Numbers the calls of each token that one client has recorded.
+
+    Any thread may use it.
 
     Models that are hooked one after the other may be recorded at the same
     tokens, so the numbers belong to the client and not to the hooks of a model.
