@@ -5,10 +5,10 @@ that copies a tensor cannot be traced into a graph, because tracing runs it
 once, with tensors that have no bytes. There are three ways to record
 nevertheless:
 
-- Break the graph at each hook. This is simple and works everywhere, but the
-  model then runs as many small graphs. Fusions across the hooks disappear, so
-  the program with hooks is slower, and may compute other numbers than the
-  program without them.
+- Break the graph at each hook. This is simple, but fullgraph=True forbids it,
+  and the model then runs as many small graphs. Fusions across the hooks
+  disappear, so the program with hooks is slower, and may compute other numbers
+  than the program without them.
 - Return the tensors as additional outputs of the graph. This keeps one graph,
   but all recorded tensors stay alive until the graph ends, which raises the
   peak memory.
