@@ -204,8 +204,7 @@ class Connection:
 
     @property
     def daemon_id(self) -> str:
-        """Id that the daemon reported in its last answer; empty before the
-        first answer.
+        """Id that the daemon reported in its last answer; empty before that.
 
         Connections with equal ids lead to the same daemon. A daemon has a new
         id after each start.
@@ -300,8 +299,7 @@ def connect_fleet(
         allow_partial: Whether to accept results that lack some of the nodes.
         node_timeout: Time limit of each call of each node, including the
             connection, in seconds or as a timedelta.
-        tls: See `connect`; applies to every node, as do the next four
-            arguments.
+        tls: See `connect`; applies to every node, as do the files below.
         ca_file: See `connect`.
         cert_file: See `connect`.
         key_file: See `connect`.
@@ -312,8 +310,8 @@ def connect_fleet(
     Raises:
         ImportError: grpcio or protobuf is not installed.
         OSError: A file cannot be read, or a name has no address.
-        ValueError: An argument is invalid, or neither `endpoints` nor
-            `endpoints_file` is given.
+        ValueError: An argument is invalid, or not exactly one of `endpoints`
+            and `endpoints_file` is given.
     """
     if endpoints is None and endpoints_file is None:
         endpoints = os.environ.get("MSITCTL_ENDPOINTS") or None
