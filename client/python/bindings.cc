@@ -64,8 +64,8 @@ void AddRecorders(nb::module_& m) {
 }  // namespace
 
 NB_MODULE(_msit, m) {
-  // Threads that outlive the interpreter keep clients. That is no leak to print
-  // in a process that is not ours.
+  // Threads that outlive the interpreter keep clients alive. nanobind must not
+  // report these as leaks in a process of another program.
   nb::set_leak_warnings(false);
   m.attr("OK") = static_cast<int>(MSIT_OK);
   m.attr("INVALID_ARGUMENT") = static_cast<int>(MSIT_ERROR_INVALID_ARGUMENT);

@@ -12,7 +12,7 @@ const SideRecorder* SideOf(nb::handle object) {
   return object.is_none() ? nullptr : &nb::cast<const SideRecorder&>(object);
 }
 
-// True if no backward runs the caller. False too if that is unknown.
+// Returns true if no backward runs the caller; false also if that is unknown.
 bool IsOutsideOfBackward(nb::handle backward_id) {
   const nb::object id = backward_id();
   return PyLong_Check(id.ptr()) && PyLong_AsLong(id.ptr()) == -1;
@@ -31,7 +31,6 @@ void Append(nb::handle calls, nb::handle call) {
   if (PyList_Append(calls.ptr(), call.ptr()) != 0) throw nb::python_error();
 }
 
-// The fields of a Call.
 enum Field { kOp, kToken, kNumber, kStack, kInputs, kIsAgain, kFieldCount };
 
 nb::handle FieldOf(const nb::tuple& call, Field field) {
@@ -42,7 +41,7 @@ nb::tuple MakeCall(nb::handle type, nb::handle op, nb::handle token,
                    int32_t number) {
   const nb::tuple fields =
       nb::make_tuple(op, token, number, nb::none(), nb::none(), false);
-  // What the class does itself, without its frame.
+  // The same as the class does, without its Python frame.
   static const auto make_tuple =
       reinterpret_cast<newfunc>(PyType_GetSlot(&PyTuple_Type, Py_tp_new));
   PyObject* const call = make_tuple(reinterpret_cast<PyTypeObject*>(type.ptr()),

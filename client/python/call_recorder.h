@@ -9,17 +9,18 @@
 
 namespace msitd::python {
 
-// Records the ordinary calls of one op of a model under hooks: those inside of
-// a pass, outside of any backward, of which only arguments and results are
-// recorded. It does for them what the hooks in Python do for all, without a
-// frame of Python. Any thread may use it that has the GIL.
+// Records the ordinary calls of one op of a model under hooks. A call is
+// ordinary if it is inside a pass, outside any backward, and only its arguments
+// and results are recorded. For such calls, this class does the same as the
+// Python hooks, without a Python frame. Any thread that holds the GIL may use
+// it.
 class CallRecorder {
  public:
-  // What all ops of one `HookHandle` share, by the names that they have there.
+  // State that all ops of one `HookHandle` share, under the names used there.
   struct Shared {
     nanobind::object client;
     nanobind::object thread;
-    // Null for a side that is not recorded. Objects of class SideRecorder.
+    // Objects of class SideRecorder. Null for a side that is not recorded.
     nanobind::object input_side;
     nanobind::object output_side;
     bool has_aliases;
@@ -30,20 +31,21 @@ class CallRecorder {
     nanobind::set backward_ops;
     // The class Call.
     nanobind::object call_type;
-    // Tells which backward of autograd runs; -1 for none.
+    // Returns the id of the running autograd backward; -1 for none.
     nanobind::object backward_id;
   };
 
-  // `shared` is a Shared. `off` stands for calls of `op` that are not recorded.
+  // `shared` is a Shared. `off` represents calls of `op` that are not recorded.
   CallRecorder(nanobind::object shared, nanobind::str op, nanobind::object off);
 
-  // Begins a call. False if it is no ordinary one, and nothing was done.
-  // `forward` is the Forward of this thread. Throws what SideRecorder does.
+  // Begins a call. Returns false, without any effect, if the call is not
+  // ordinary. `forward` is the Forward of this thread. Throws the exceptions of
+  // SideRecorder.
   bool Begin(nanobind::handle forward, const nanobind::tuple& args,
              const nanobind::dict& kwargs);
 
-  // Ends the innermost call; `result` is None if it raised. False if that is
-  // no ordinary one, and nothing was done.
+  // Ends the innermost call; `result` is None if it raised an exception.
+  // Returns false, without any effect, if the call is not ordinary.
   bool End(nanobind::handle forward, nanobind::handle result) const;
 
  private:

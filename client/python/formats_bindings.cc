@@ -17,8 +17,9 @@
 #include "client/import/formats/format_limits.h"
 #include "client/import/formats/tensor_file.h"
 
-// The extension module `_formats`: client/import/formats for Python. Apart from
-// `_msit`, so that a process that records loads none of its libraries.
+// The extension module `_formats`: client/import/formats for Python. It is
+// separate from `_msit`, so that a process that records does not load its
+// libraries.
 namespace nb = nanobind;
 
 namespace {
@@ -47,7 +48,7 @@ std::string MessageOf(const absl::Status& status) {
   throw nb::python_error();
 }
 
-// One file, read from its first tensor to its last one.
+// A file that is read from its first tensor to its last.
 class File {
  public:
   explicit File(const std::string& path) {
@@ -65,7 +66,7 @@ class File {
   }
   Attributes attributes() const { return file_->attributes(); }
 
-  // Goes to the next tensor; None behind the last one.
+  // Advances to the next tensor. Returns None after the last one.
   nb::object Next() {
     tensor_ = file_->Next();
     if (tensor_ == nullptr) return nb::none();
@@ -77,7 +78,7 @@ class File {
         MessageOf(tensor_->problem), tensor_->is_absent));
   }
 
-  // The elements of that tensor, all at once.
+  // Returns all elements of the current tensor at once.
   nb::object Read() {
     if (tensor_ == nullptr) throw nb::value_error("no tensor is open");
     if (!tensor_->problem.ok()) Throw(tensor_->problem);
@@ -113,7 +114,7 @@ class File {
   }
 
   std::unique_ptr<TensorFile> file_;
-  // Of `file_`.
+  // Owned by `file_`.
   const ForeignTensor* tensor_ = nullptr;
 };
 

@@ -16,9 +16,9 @@ GilReleased::~GilReleased() {
 }
 
 int32_t HasSignal(void* main_thread) {
-  // Python runs signal handlers in its main thread only. Other threads must not
-  // ask for the GIL while they wait in the library, since the main thread may
-  // be taking the interpreter down.
+  // Python runs signal handlers only in its main thread. Other threads must not
+  // acquire the GIL while they wait in the library, because the main thread may
+  // be shutting down the interpreter.
   if (PyThread_get_thread_ident() != *static_cast<uint64_t*>(main_thread)) {
     return 0;
   }
@@ -29,8 +29,9 @@ int32_t HasSignal(void* main_thread) {
 }
 
 int Checked(msit_code code) {
-  // An exception may be set with any code: the handler may have run just before
-  // the call ended. Python accepts no result beside an exception.
+  // An exception may be set with any code, because the handler may have run
+  // just before the call ended. Python accepts no result together with an
+  // exception.
   if (PyErr_Occurred() != nullptr) throw nanobind::python_error();
   return code;
 }

@@ -6,14 +6,14 @@
 
 #include <cstdint>
 
-// How calls of libmsit leave Python and come back.
+// Calls of libmsit from Python: releasing the GIL, and checking for signals.
 namespace msitd::python {
 
-// Releases the GIL, and takes it back at the end of the scope.
+// Releases the GIL, and acquires it again at the end of the scope.
 //
-// Once the interpreter is gone, Python unwinds a thread that wants the GIL, and
-// C++ frames answer that by ending the process. Nobody waits for such a thread
-// any more, so it sleeps until the process ends.
+// After the interpreter has ended, Python unwinds a thread that acquires the
+// GIL, and C++ frames respond to that by ending the process. Nothing waits for
+// such a thread any more, so it sleeps until the process ends.
 class GilReleased {
  public:
   GilReleased() : state_(PyEval_SaveThread()) {}
@@ -25,15 +25,16 @@ class GilReleased {
   PyThreadState* state_;
 };
 
-// What libmsit asks while it waits: returns 1 if a signal handler has raised.
-// `main_thread` points to a uint64_t, the identity of the main thread or 0.
+// Callback of libmsit during waits: returns 1 if a signal handler has raised an
+// exception. `main_thread` points to a uint64_t, the identity of the main
+// thread or 0.
 int32_t HasSignal(void* main_thread);
 
-// Returns `code`. Throws what a signal handler has raised.
+// Returns `code`. Throws the exception that a signal handler has raised.
 int Checked(msit_code code);
 
-// Returns the code of `call`, which runs without the GIL. Throws what a signal
-// handler has raised meanwhile.
+// Returns the code of `call`, which runs without the GIL. Throws the exception
+// that a signal handler has raised during the call.
 template <typename Call>
 int WithoutGil(Call call) {
   msit_code code = MSIT_OK;

@@ -68,14 +68,14 @@ const char* WithoutNul(const char* name, const std::string& text) {
   return text.c_str();
 }
 
-// Its dimensions are those of `shape`.
+// The result refers to the dimensions in `shape`.
 void SetShape(const Shape& shape, msit_tensor* tensor) {
   tensor->dim_count = static_cast<int32_t>(shape.count);
   tensor->dims = shape.dims.data();
   tensor->byte_strides = shape.byte_strides.data();
 }
 
-// Its texts are those of `place`.
+// The result refers to the texts in `place`.
 msit_tensor PlacedAt(const Place& place) {
   const auto& [device, token, op, call, io, index, placement] = place;
   msit_tensor tensor{};
@@ -258,7 +258,8 @@ std::tuple<int, std::optional<Reservation>> Client::Reserve(
   try {
     code = WithoutGil([&] { return msit_reserve(client_, &tensor, &handle); });
   } catch (...) {
-    // A signal handler has raised, perhaps after the call had succeeded.
+    // A signal handler has raised an exception, perhaps after the call
+    // succeeded.
     if (handle != nullptr) msit_publish(handle, 0);
     throw;
   }
@@ -378,7 +379,7 @@ int Client::Record(msit_tensor tensor, const Facts& facts) {
 }
 
 void Client::Free() {
-  // Nobody is there to raise to.
+  // There is no caller to which an exception could be thrown.
   main_thread_ = 0;
   const GilReleased released;
   msit_free(client_);

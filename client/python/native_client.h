@@ -18,17 +18,17 @@
 
 namespace msitd::python {
 
-// Where a record belongs: device, token, op, call, io, index, placement.
+// Location of a record: device, token, op, call, io, index, placement.
 using Place =
     std::tuple<std::optional<std::string>, int64_t, std::string, int32_t,
                int32_t, std::string, std::optional<std::string>>;
 
-// What is known of a tensor: requires_grad, stack, identity.
+// Known facts about a tensor: requires_grad, stack, identity.
 using Facts = std::tuple<int32_t, std::optional<std::string>, uint64_t>;
 
-// A reservation of libmsit that is published once. If that never happens, it is
-// given up where nobody knows its memory, and leaked where a device may write
-// to it.
+// A reservation of libmsit that is published once. If that never happens, the
+// destructor releases it, unless its spans were handed out: a device may then
+// still write to the memory, so it leaks.
 class Reservation {
  public:
   explicit Reservation(msit_reservation* handle) : handle_(handle) {}
@@ -37,10 +37,10 @@ class Reservation {
         is_known_(other.is_known_) {}
   ~Reservation();
 
-  // Address and length of each of its spans.
+  // Returns the address and length of each span.
   nanobind::list Spans();
 
-  // Returns a code.
+  // Returns an msit_code.
   int Publish(bool is_filled);
 
  private:
@@ -68,34 +68,34 @@ class Client {
 
   int open_code() const { return open_code_; }
 
-  // The client itself, for calls that no method has.
+  // Returns the underlying client, for calls that no method wraps.
   msit_client* get() const { return client_; }
 
-  // `stride_unit` is the length in bytes of what `strides` count.
+  // `stride_unit` is the length in bytes of one unit of `strides`.
   int RecordPointer(uintptr_t data, int32_t dtype, nanobind::handle dims,
                     nanobind::handle strides, int64_t stride_unit,
                     const Place& place, const Facts& facts);
 
-  // `dtype` says what the buffer holds; the format of the buffer is ignored.
+  // `dtype` is the type of the elements; the format of the buffer is ignored.
   int RecordBuffer(nanobind::handle object, int32_t dtype, const Place& place,
                    const Facts& facts);
 
   int RecordDlpack(const nanobind::ndarray<nanobind::ro>& array,
                    const Place& place, const Facts& facts);
 
-  // Records an ordinary tensor of torch. Nothing if it is none.
+  // Records an ordinary torch tensor. Returns nullopt for other tensors.
   std::optional<int> RecordTorch(const TorchReader& reader,
                                  nanobind::handle tensor, const Place& place,
                                  const Facts& facts);
 
-  // Reserves memory for the bytes of a tensor. Nothing if there are none to
-  // copy.
+  // Reserves memory for the bytes of a tensor. Returns no reservation if there
+  // are no bytes to copy.
   std::tuple<int, std::optional<Reservation>> Reserve(int32_t dtype,
                                                       nanobind::handle dims,
                                                       const Place& place,
                                                       const Facts& facts);
 
-  // Address and length of the memory that can be pinned.
+  // Returns the address and length of each piece of memory that can be pinned.
   nanobind::list Memory() const;
 
   // `number` is a bool, int, float or complex if `kind` is MSIT_KIND_NUMBER.
@@ -117,8 +117,9 @@ class Client {
     return msit_selection(client_, token);
   }
 
-  // References to the current token and to the one that becomes it: see
-  // msit_token_reference. Library code never needs numbers, which may change.
+  // Return references to the current token and to the next one, which becomes
+  // current: see msit_token_reference. Code of the package never needs token
+  // numbers, which may change.
   int64_t TokenReference() const { return msit_token_reference(client_); }
   int64_t NextToken() {
     msit_next_token(client_);
@@ -134,25 +135,25 @@ class Client {
   int Flush(int64_t timeout_us);
   int Close(int64_t timeout_us);
 
-  // In the order of the fields of msit_counters.
+  // Returns the counters in the order of the fields of msit_counters.
   nanobind::tuple Counters() const;
 
   std::string Run() const;
   std::string StreamError() const;
 
  private:
-  // Records what has a place and elements, with `facts`.
+  // Records a tensor that already has a location and elements, with `facts`.
   int Record(msit_tensor tensor, const Facts& facts);
   void Free();
 
-  // Identity of the main thread; 0 to look for no signals.
+  // Identity of the main thread; 0 disables checks for signals.
   uint64_t main_thread_;
   msit_client* client_ = nullptr;
   int open_code_ = MSIT_OK;
 };
 
-// Counts the time of a block of Python as spent recording; see msit_enter.
-// Blocks may nest. `with` and the two calls do the same.
+// Counts the time of a block of Python code as spent recording; see msit_enter.
+// Blocks may nest. `with` and explicit calls of both methods are equivalent.
 class Recording {
  public:
   explicit Recording(nanobind::object client)
@@ -163,12 +164,12 @@ class Recording {
   void Leave() { msit_leave(native_); }
 
  private:
-  // Keeps the client.
+  // Keeps the client alive.
   nanobind::object client_;
   msit_client* native_;
 };
 
-// Does so for its own life, in native code.
+// Counts the time of its own lifetime as spent recording, in native code.
 class RecordingScope {
  public:
   explicit RecordingScope(msit_client* client) : client_(client) {
@@ -182,13 +183,13 @@ class RecordingScope {
   msit_client* client_;
 };
 
-// A number of Python as libmsit takes it.
+// A Python number in the form that libmsit takes.
 struct Scalar {
   int32_t dtype = MSIT_DTYPE_UNSPECIFIED;
   alignas(16) std::array<std::byte, 16> bytes{};
 };
 
-// Throws nanobind::type_error if `number` is no bool, int, float or complex,
+// Throws nanobind::type_error if `number` is not a bool, int, float or complex,
 // and std::bad_cast if it is an int of more than 64 bits.
 Scalar ReadScalar(nanobind::handle number);
 

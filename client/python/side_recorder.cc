@@ -11,11 +11,12 @@ namespace nb = nanobind;
 namespace msitd::python {
 namespace {
 
-// Those of `walk` and `leaves` in Python, which know what to do beyond them.
+// The same as in `walk` and `leaves` in Python, which handle larger structures.
 constexpr int kDepthMax = 16;
 constexpr int kValuesMax = 256;
 
-// The text of a str without NUL that UTF-8 has; null for others.
+// Returns the text of a str that UTF-8 can encode and that has no NUL; null for
+// others.
 const char* TextOf(PyObject* text) {
   Py_ssize_t size = 0;
   const char* const bytes = PyUnicode_AsUTF8AndSize(text, &size);
@@ -25,8 +26,8 @@ const char* TextOf(PyObject* text) {
   return is_whole ? bytes : nullptr;
 }
 
-// Returns whether the index of what `key` leads to may be that of something
-// else in the same side of a call: Python finds that out.
+// Returns whether the index of the value at `key` may be equal to another index
+// on the same side of a call. Python code then resolves the conflict.
 bool MayRepeat(PyObject* key) {
   if (!PyUnicode_CheckExact(key)) return true;
   const char* const text = TextOf(key);
@@ -35,7 +36,7 @@ bool MayRepeat(PyObject* key) {
   return is_number || std::strchr(text, '.') != nullptr;
 }
 
-// The same of all keys of dicts in `value`.
+// Returns whether that holds for any key of a dict in `value`.
 bool HasKeyThatMayRepeat(PyObject* value, int depth) {
   if (depth >= kDepthMax) return false;
   if (PyTuple_CheckExact(value)) {
@@ -62,13 +63,13 @@ bool HasKeyThatMayRepeat(PyObject* value, int depth) {
 
 }  // namespace
 
-// One side of one call. The parts of its records that all leaves share are in
-// `record_`.
+// One side of one call. `record_` has the parts of a record that all leaves
+// share.
 class SideRecorder::Walk {
  public:
   Walk(const SideRecorder& side, const nb::tuple& call, nb::handle identities)
       : side_(side), call_(call), identities_(identities) {
-    // Op, token, number and stack come first in a Call.
+    // A Call starts with op, token, number and stack.
     constexpr size_t kFieldsMin = 4;
     if (nb::len(call) < kFieldsMin) throw nb::type_error("this is no Call");
     record_.struct_size = sizeof(record_);
@@ -86,7 +87,7 @@ class SideRecorder::Walk {
                0;
   }
 
-  // Records `value`, whose index is the path now.
+  // Records `value`, whose index is the current path.
   void Visit(PyObject* value, int depth) {
     if (side_.tensors_.IsTensor(value)) {
       VisitTensor(value, depth);
@@ -97,7 +98,7 @@ class SideRecorder::Walk {
       }
     } else if (PyList_CheckExact(value) && depth < kDepthMax &&
                PyList_Size(value) != 0) {
-      // Other threads may change a list meanwhile.
+      // Other threads may change a list at the same time.
       for (Py_ssize_t i = 0; i < PyList_Size(value); ++i) {
         const nb::object item = nb::borrow(PyList_GetItem(value, i));
         VisitAt(i, item.ptr(), depth + 1);
@@ -116,7 +117,7 @@ class SideRecorder::Walk {
     Leave(length);
   }
 
-  // Visits the values of a dict by their keys.
+  // Visits the values of a dict by key.
   void VisitItems(PyObject* dict, int depth) {
     const nb::list items = nb::steal<nb::list>(PyDict_Items(dict));
     for (nb::handle item : items) {
@@ -142,7 +143,7 @@ class SideRecorder::Walk {
   }
 
  private:
-  // Makes the path that of a child, and returns its length before.
+  // Appends a child to the path, and returns the path's earlier length.
   size_t Enter(std::string_view key) {
     const size_t length = path_.size();
     if (length != 0) path_ += '.';
@@ -175,7 +176,7 @@ class SideRecorder::Walk {
     });
   }
 
-  // False if Python has to say what is recorded of `value`.
+  // Returns false if Python must decide how `value` is recorded.
   bool VisitValue(PyObject* value) {
     msit_tensor record = record_;
     Scalar scalar;
@@ -213,8 +214,9 @@ class SideRecorder::Walk {
     return true;
   }
 
-  // Runs what records `leaf`. An Exception that it raises is noted of the leaf;
-  // all else, such as KeyboardInterrupt, goes on.
+  // Runs the function that records `leaf`. An Exception that it raises is
+  // counted for the leaf. Other exceptions, such as KeyboardInterrupt,
+  // propagate.
   template <typename Function>
   void Keep(PyObject* leaf, Function record) const {
     try {
@@ -239,7 +241,7 @@ class SideRecorder::Walk {
   const nb::tuple& call_;
   const nb::handle identities_;
   msit_tensor record_{};
-  // Keys and positions of the structures that are open now, with dots between.
+  // Keys and positions of the enclosing structures, separated by dots.
   std::string path_;
   int key_count_ = 0;
   int value_count_ = 0;

@@ -11,36 +11,37 @@
 
 namespace msitd::python {
 
-// Records one side of calls: what the modules of a model get, or what they
-// give. Ordinary tensors, numbers, texts and None, also in tuples, lists and
-// dicts, are recorded here. Python is asked for all else, with the functions
-// of a LeafRecorder:
+// Records one side of calls: either the inputs or the outputs of a model's
+// modules. Ordinary tensors, numbers, texts and None, also in tuples, lists and
+// dicts, are recorded here. All other leaves are passed to Python, to two
+// functions of a LeafRecorder:
 //
 //   record_other(value, path, depth, io, call, identities, value_count)
-//     records `value`, which may be a structure, and returns how many values
-//     the side has now;
+//     records `value`, which may be a structure, and returns the new number of
+//     values on the side.
 //   note_failure(leaf, index, io, call, problem)
-//     is told what came of a leaf that is not recorded: an exception, or a code
-//     of msit.h.
+//     counts a leaf that is not recorded, with an exception or a code of
+//     msit.h.
 //
-// Any thread may use it that has the GIL.
+// Any thread that holds the GIL may use it.
 class SideRecorder {
  public:
-  // `client`, a Client, and `reader` live as long as the recorder does.
-  // Numbers, texts and None are passed over unless `keeps_values`.
+  // `client`, a Client, and `reader` live as long as the recorder. Numbers,
+  // texts and None are skipped unless `keeps_values`.
   SideRecorder(nanobind::object client, nanobind::object reader,
                nanobind::str io, int32_t io_number, bool keeps_values,
                nanobind::object leaves);
 
   // Records the arguments of `call`, a Call of Python, if the capture policy
-  // asks for any of them. `identities` has the function `of(tensor)`, or is
-  // None. Throws what a signal handler has raised, and what is no Exception.
+  // selects any of them. `identities` has the function `of(tensor)`, or is
+  // None. Throws exceptions of signal handlers, and Python exceptions that do
+  // not derive from Exception.
   void RecordArguments(const nanobind::tuple& args,
                        const nanobind::dict& kwargs,
                        const nanobind::tuple& call,
                        nanobind::handle identities) const;
 
-  // The same of what the call gives.
+  // Records the result of a call in the same way.
   void RecordResult(nanobind::handle result, const nanobind::tuple& call,
                     nanobind::handle identities) const;
 

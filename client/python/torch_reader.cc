@@ -8,7 +8,7 @@ namespace nb = nanobind;
 
 namespace msitd::python {
 
-// Functions that a library of tensors shows in a capsule, as of DLPack 1.2.
+// Functions that a tensor library exposes in a capsule, as in DLPack 1.2.
 struct ExchangeApi {
   struct Header {
     uint32_t major;
@@ -21,7 +21,8 @@ struct ExchangeApi {
   Unused allocate;
   Unused managed_from_object;
   Unused managed_to_object;
-  // Lends what a tensor has; 0 if that is possible. Does not wait for devices.
+  // Fills `out` with borrowed memory of a tensor; returns 0 on success. Does
+  // not wait for devices.
   int (*look)(void* object, nb::dlpack::dltensor* out);
   Unused work_stream;
 };
@@ -31,8 +32,8 @@ namespace {
 constexpr char kCapsuleName[] = "dlpack_exchange_api";
 constexpr uint32_t kMajorVersion = 1;
 
-// Returns whether a method or an attribute of `object` is true. Where that
-// fails, the answer is true, too: the tensor then goes another way.
+// Returns whether a method or an attribute of `object` is true. If the call
+// fails, the result is also true, so that the tensor takes the slower path.
 bool IsTrue(PyObject* answer) {
   const bool is_true = answer != Py_False;
   if (answer == nullptr) PyErr_Clear();
@@ -138,7 +139,7 @@ bool TorchReader::Read(PyObject* object, Tensor* out) const {
     out->byte_strides[i] = seen.strides[i] * element_bytes;
     is_empty |= seen.shape[i] == 0;
   }
-  // Memory was taken away, or a wrapper has none.
+  // The memory was released, or the tensor is a wrapper without memory.
   if (seen.data == nullptr && !is_empty) return false;
   if (IsLazy(object, out->dtype)) return false;
   PyObject* const answer = PyObject_GetAttr(object, requires_grad_.ptr());

@@ -7,23 +7,25 @@
 
 #include <cstdint>
 
-// Sees where the elements of tensors of torch lie, without linking torch.
+// Reads the memory location of torch tensors without linking torch.
 namespace msitd::python {
 
 struct ExchangeApi;
 
-// The msit_dtype of a DLPack type; MSIT_DTYPE_UNSPECIFIED if there is none.
+// Returns the msit_dtype of a DLPack type; MSIT_DTYPE_UNSPECIFIED if there is
+// none.
 int32_t DTypeOf(nanobind::dlpack::dtype type);
 
 // Reads ordinary tensors: of the classes of torch itself, dense, in host
-// memory, of a dtype that records have. All others need more thought than fits
-// here. Called with the GIL held; throws nothing.
+// memory, and of a dtype that records support. All other tensors are handled in
+// Python. Must be called with the GIL held; throws nothing.
 class TorchReader {
  public:
-  // Dimensions of a tensor that is read here. Others take the slower way.
+  // Maximum number of dimensions of an ordinary tensor. Others take the slower
+  // path.
   static constexpr int kDimsMax = 16;
 
-  // What msit_tensor wants to know. `data` belongs to the tensor.
+  // The properties that msit_tensor needs. `data` belongs to the tensor.
   struct Tensor {
     const void* data = nullptr;
     int32_t dtype = MSIT_DTYPE_UNSPECIFIED;
@@ -32,7 +34,7 @@ class TorchReader {
     int64_t byte_strides[kDimsMax];
     int32_t requires_grad = MSIT_REQUIRES_GRAD_UNKNOWN;
 
-    // Sets all of these in `record`, which borrows the arrays.
+    // Copies the properties to `record`, which borrows the arrays.
     void Describe(msit_tensor* record) const;
   };
 
@@ -49,15 +51,16 @@ class TorchReader {
            reinterpret_cast<PyObject*>(type) == parameter_.ptr();
   }
 
-  // True if `object` is an ordinary tensor. No exception is set then.
+  // Returns true if `object` is an ordinary tensor. No exception is set in that
+  // case.
   bool Read(PyObject* object, Tensor* out) const;
 
  private:
-  // True if the elements have fewer bits than `dtype`, which DLPack gives for
-  // integers of 1 to 7 bits, too.
+  // Returns true if the elements have fewer bits than `dtype`. DLPack reports
+  // the type of a whole byte also for integers of 1 to 7 bits.
   bool IsNarrow(PyObject* object, int32_t dtype) const;
 
-  // True if the elements are not what their bytes say: those of a view of
+  // Returns true if the elements differ from their bytes, as in views of
   // negated or conjugated numbers.
   bool IsLazy(PyObject* object, int32_t dtype) const;
 

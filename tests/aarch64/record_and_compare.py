@@ -1,7 +1,7 @@
 """Records two runs with a Python for aarch64, under qemu-user, and compares them.
 
-The daemon and the command are of this machine: what the ranks fill in shared memory
-has one meaning on both.
+The daemon and the command are those of this machine: the contents of the shared
+memory have the same meaning on both architectures.
 """
 
 import argparse
@@ -30,7 +30,7 @@ DAEMON_START_S = 30
 
 
 def record(sysroot: Path, package: Path, endpoint: Path) -> None:
-    """Runs the script in the Python of the root."""
+    """Runs the script with the Python of the root."""
     subprocess.run(
         [
             *("qemu-aarch64-static", "-L", sysroot),
@@ -44,7 +44,7 @@ def record(sysroot: Path, package: Path, endpoint: Path) -> None:
 
 
 def compare(programs: Path, endpoint: Path, target: str) -> str:
-    """What the command says of the golden run and another one."""
+    """Returns the output of comparing the golden run with another one."""
     done = subprocess.run(
         [programs / "msitctl", "--endpoint", endpoint, "compare", "run"]
         + ["golden", target, "--rows", "none"],

@@ -1,4 +1,4 @@
-"""A daemon, and a device of torch that is really there."""
+"""A daemon, and a real device of torch."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ def daemon(endpoint: str) -> Iterator[query.Connection]:
 
 @pytest.fixture
 def run(request: pytest.FixtureRequest) -> str:
-    """Names a run of this test alone."""
+    """Returns a run name that only this test uses."""
     return request.node.name
 
 
@@ -47,7 +47,7 @@ def open_client(endpoint: str) -> Callable[..., msitd.Client]:
 
 @contextmanager
 def no_waiting() -> Iterator[None]:
-    """Lets torch raise where a function waits for the device."""
+    """Makes torch raise if a function waits for the device."""
     torch.cuda.set_sync_debug_mode("error")
     try:
         yield
@@ -56,5 +56,5 @@ def no_waiting() -> Iterator[None]:
 
 
 def leaves(daemon: query.Connection, run: str) -> dict[tuple[Any, ...], Any]:
-    """Returns what a run has, by token, op, call, io and index."""
+    """Returns the contents of a run by token, op, call, io and index."""
     return {(t.token, t.op, t.call, t.io, t.index): t for t in daemon.tensors.list(run)}

@@ -1,10 +1,11 @@
-"""Measures what recording costs a model on an accelerator.
+"""Measures the cost of recording a model on an accelerator.
 
 usage: MSITD_BIN_DIR=... python measure.py [--layers N] [--width N] [--rounds N]
 
-Prints a line for each way of recording: milliseconds of a step beyond those without
-hooks, which are timed in the same round, and GB/s of what came to the host. A step ends
-when the device is idle; `drained` adds the time until the daemon has all records.
+Prints a line for each way of recording: milliseconds that it adds to a step
+without hooks, which is timed in the same round, and GB/s of the data that
+reached the host. A step ends when the device is idle; `drained` adds the time
+until the daemon has all records.
 """
 
 import argparse
@@ -93,7 +94,7 @@ def measure(model: nn.Module, x: torch.Tensor, endpoint: str, rounds: int) -> No
                     took = timed(step)
                     client.flush(120)
                     whole = time.perf_counter() - begin
-                # The first pins memory.
+                # The first round pins memory.
                 if number:
                     without.append(base)
                     added.append(took - base)
@@ -125,7 +126,7 @@ def main() -> None:
         for shape in ((4, 512), (1, 1)):
             x = torch.randn(*shape, options.width, device="cuda").bfloat16()
             measure(model, x, endpoint, options.rounds)
-    # What the same bytes cost to copy to pinned memory of the host, at best.
+    # The minimum cost of copying the same bytes to pinned host memory.
     source = torch.empty(1 << 28, dtype=torch.uint8, device="cuda")
     to = torch.empty(1 << 28, dtype=torch.uint8, pin_memory=True)
     best = min(timed(lambda: to.copy_(source, non_blocking=True)) for _ in range(5))

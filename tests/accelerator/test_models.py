@@ -95,7 +95,7 @@ def test_graphs_of_the_device_are_counted(open_client, daemon, run, model, x):
         ((reason, count),) = handle.skipped.items()
         assert "a replay runs no Python" in reason
         assert count == 2 * len(list(model.modules())) - 2
-        # Without the graph, it goes on.
+        # Without the graph, it continues.
         with torch.no_grad():
             model(x)
     found = leaves(daemon, run)

@@ -1,4 +1,4 @@
-"""Tensors of a device come to the host behind the back of the model."""
+"""Tensors of a device are copied to the host without delaying the model."""
 
 import json
 import threading
@@ -12,7 +12,7 @@ from msitd import query
 from msitd._core.devices import reductions
 from torch import nn
 
-# Of the device's clock: longer than the hooks of a test need.
+# Clock cycles of the device: longer than the hooks of a test need.
 LONG = 4_000_000_000
 
 
@@ -31,7 +31,7 @@ def test_hooks_do_not_wait(open_client, daemon, run, capfd):
     with torch.no_grad():
         expected = model(x).cpu()
     with open_client(run) as client, msitd.register_hook(model, client):
-        # Memory is pinned by the first copy, which the device may wait for.
+        # The first copy pins memory, which the device may wait for.
         model(x)
         client.flush()
         torch.cuda._sleep(LONG)
@@ -46,7 +46,7 @@ def test_hooks_do_not_wait(open_client, daemon, run, capfd):
     output = found[(1, "root", 0, "output", "0")]
     assert output.device == "cuda:0"
     assert (daemon.tensors.read(output) == expected.numpy()).all()
-    # The linear's output, before the activation changed it in place.
+    # The output of the linear layer before the activation changed it in place.
     assert daemon.tensors.read(found[(1, "root.0.0", 0, "output", "0")]).min() < 0
     assert daemon.tensors.read(found[(1, "root.0.1", 0, "output", "0")]).min() == 0
 
@@ -109,7 +109,7 @@ def test_streams_of_the_model(open_client, daemon, run):
 
 
 def test_capture_beside_copies(open_client, daemon, run):
-    """A graph is captured while copies of before are under way."""
+    """A graph is captured while earlier copies are under way."""
     with open_client(run) as client:
         static = torch.ones(1000, device="cuda")
         torch.cuda._sleep(LONG // 4)

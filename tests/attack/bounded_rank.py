@@ -1,9 +1,9 @@
-"""A rank that says how long each call of its client took.
+"""A rank that measures how long each call of its client takes.
 
-Run by test_client_bounds.py as a process of its own, with an endpoint and an
-overflow mode. It prints `ready` when the daemon has its first record, waits for a
-line, then prints a JSON object: seconds by call. What is left to its exit is what
-the interpreter's exit does with a client that is open.
+test_client_bounds.py runs it as a separate process, with an endpoint and an
+overflow mode. It prints `ready` when the daemon has its first record, waits for
+a line, then prints a JSON object: seconds by call. The remaining time until it
+exits is the time that the interpreter's exit needs for a client that is open.
 """
 
 import json
@@ -16,7 +16,7 @@ import msitd
 import numpy as np
 
 RECORD_BYTES = 3 << 20
-# Each fills a chunk. They are more than the client has memory for, three per token.
+# Each record fills a chunk. They exceed the client's memory, three per token.
 RECORDS = 40
 BUFFER_BYTES = 9 << 20
 
@@ -27,7 +27,7 @@ OPEN_S = 0.2
 
 
 def new_client(endpoint: str, overflow: str, rank: int) -> msitd.Client:
-    """Opens the client of one rank of four. The last one opens when it is too late."""
+    """Opens the client of one of four ranks. The last one opens after the fault."""
     return msitd.Client(
         "bounds",
         rank=rank,
@@ -42,7 +42,7 @@ def new_client(endpoint: str, overflow: str, rank: int) -> msitd.Client:
 
 
 def record_all(client: msitd.Client) -> None:
-    """Records more than there is room for."""
+    """Records more than the client's memory can hold."""
     tensor = np.zeros(RECORD_BYTES, np.uint8)
     for number in range(RECORDS):
         if number % 3 == 0:
@@ -51,7 +51,7 @@ def record_all(client: msitd.Client) -> None:
 
 
 def measure(call: Callable[[], Any]) -> float:
-    """Returns how long a call took, whether it failed or not."""
+    """Returns how long a call took, whether or not it failed."""
     begin = time.monotonic()
     try:
         call()
@@ -61,11 +61,11 @@ def measure(call: Callable[[], Any]) -> float:
 
 
 def main() -> None:
-    """Makes every call of a client while its daemon does nothing."""
+    """Makes every call of a client while its daemon does not respond."""
     endpoint, overflow = sys.argv[1:]
     busy = new_client(endpoint, overflow, 0)
     idle = new_client(endpoint, overflow, 1)
-    # Never closed: the exit of the interpreter has to do that.
+    # Never closed, so that the exit of the interpreter must close it.
     left = new_client(endpoint, overflow, 2)
     for client in (busy, idle, left):
         client.record(np.zeros(8, np.uint8), op="first")

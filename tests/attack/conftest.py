@@ -1,4 +1,4 @@
-"""Daemons, stubs and fixtures are those of tests/e2e."""
+"""The daemons, stubs and fixtures are those of tests/e2e."""
 
 import sys
 import tempfile
@@ -11,7 +11,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the stubs before the test modules that import them are read."""
+    """Generates the stubs before the test modules that import them are loaded."""
     from stubs import make_stubs
 
     folder = tempfile.TemporaryDirectory(prefix="msitd-stubs-")

@@ -1,4 +1,4 @@
-"""An HTTP/2 client that obeys flow control only, for what gRPC would not send."""
+"""An HTTP/2 client that obeys only flow control, to send what gRPC would not send."""
 
 import selectors
 import socket
@@ -16,12 +16,12 @@ INITIAL_WINDOW_SIZE = 4
 
 FRAME_BYTES_MAX = 16384
 WINDOW_BYTES = 65535
-# Bytes handed to the kernel for one connection at a time.
+# Bytes passed to the kernel for one connection at a time.
 BATCH_BYTES = 1 << 20
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
-    """One frame."""
+    """Returns one frame."""
     return (
         struct.pack(">I", len(payload))[1:]
         + struct.pack(">BBI", kind, flags, stream)
@@ -30,7 +30,7 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 
 def header_block(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Encodes fields by HPACK without its tables and without Huffman codes."""
+    """Encodes fields with HPACK, without its tables and without Huffman codes."""
 
     def text(value: bytes) -> bytes:
         if len(value) < 127:
@@ -45,7 +45,7 @@ def header_block(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def call_headers(path: str, *more: tuple[bytes, bytes]) -> bytes:
-    """The header block of a call of gRPC."""
+    """Returns the header block of a gRPC call."""
     return header_block(
         [
             (b":method", b"POST"),
@@ -60,14 +60,14 @@ def call_headers(path: str, *more: tuple[bytes, bytes]) -> bytes:
 
 
 def message(payload: bytes, announced: int | None = None, flag: int = 0) -> bytes:
-    """A gRPC message, which may announce another length than it has."""
+    """Returns a gRPC message, which may announce a length other than its own."""
     length = len(payload) if announced is None else announced
     return struct.pack(">BI", flag, length) + payload
 
 
 @dataclass
 class Stream:
-    """One call: what it still has to send, and what the daemon allows."""
+    """One call: what remains to be sent, and what the daemon allows."""
 
     window: int
     header: bytes
@@ -89,7 +89,7 @@ class Stream:
 
 @dataclass
 class Connection:
-    """One connection. Nothing but connecting blocks."""
+    """One connection. Only connecting blocks."""
 
     address: tuple[str, int] | str
     sock: socket.socket = field(init=False)
@@ -110,7 +110,7 @@ class Connection:
         self._out += PREFACE + frame(SETTINGS, 0, 0)
 
     def send(self, data: bytes) -> None:
-        """Sends frames as they are."""
+        """Sends frames unchanged."""
         self._out += data
 
     def open(
@@ -121,14 +121,14 @@ class Connection:
         frame_bytes: int = FRAME_BYTES_MAX,
         more: Iterable[tuple[bytes, bytes]] = (),
     ) -> int:
-        """Begins a call that sends `header` and then `left` zeros, without an end."""
+        """Begins a call that sends `header` and then `left` zeros, and never ends."""
         number, self._next_id = self._next_id, self._next_id + 2
         self.streams[number] = Stream(self.stream_window, header, left, frame_bytes)
         self._out += frame(HEADERS, END_HEADERS, number, call_headers(path, *more))
         return number
 
     def step(self) -> None:
-        """Reads what has arrived, then writes what may be written."""
+        """Reads what has arrived, then writes as much as flow control allows."""
         if self.is_over:
             return
         try:
@@ -154,7 +154,7 @@ class Connection:
 
     @property
     def has_more(self) -> bool:
-        """True if there is something that may be sent now."""
+        """Returns true if something may be sent now."""
         return not self.is_over and bool(self._out)
 
     def _fill(self) -> None:

@@ -1,9 +1,10 @@
 """A rank that interrupts itself while its client waits for a daemon that hangs.
 
-Run by test_client_interrupt.py as a process of its own, with an endpoint and the
-name of a call. It prints `ready` when the daemon has its first record, waits for a
-line, then makes the call, which would take a minute, and interrupts itself. It
-prints when it did that, and, but for `exit`, when the call ended by it.
+test_client_interrupt.py runs it as a separate process, with an endpoint and the
+name of a call. It prints `ready` when the daemon has its first record, waits
+for a line, then makes the call, which would take a minute, and interrupts
+itself. It prints the time of the interrupt and, except for `exit`, the time at
+which the call ended as a result.
 """
 
 import os
@@ -16,12 +17,12 @@ import msitd
 import numpy as np
 
 LONG_S = 60.0
-# Time until the call waits.
+# Time in seconds until the call waits.
 BEFORE_S = 0.5
 
 
 def interrupt() -> None:
-    """Does what Ctrl-C does."""
+    """Has the effect of Ctrl-C."""
     print(time.monotonic(), flush=True)
     os.kill(os.getpid(), signal.SIGINT)
 
@@ -42,7 +43,7 @@ def wait_in(call: str, client: msitd.Client, endpoint: str) -> None:
 def main() -> None:
     """Makes one call."""
     endpoint, call = sys.argv[1:]
-    # Shells make background processes ignore it.
+    # Shells make background processes ignore the signal.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     client = msitd.Client(
         "interrupt",

@@ -1,4 +1,4 @@
-"""File systems for tests, small enough to be filled to the last byte."""
+"""File systems for tests that are small enough to be filled to the last byte."""
 
 import os
 import shutil
@@ -39,7 +39,7 @@ class SmallDisk:
             pytest.skip(f"no small disk: {done.stderr.strip()}")
 
     def fill(self, leave: int = 0) -> None:
-        """Takes all room but about `leave` bytes; with 0, to the last byte."""
+        """Takes all free space except about `leave` bytes; with 0, to the last byte."""
         with open(self._filler, "ab", buffering=0) as filler:
             step = MIB
             while step >= 1:
@@ -52,22 +52,25 @@ class SmallDisk:
                     step //= 16
 
     def empty(self) -> None:
-        """Releases the room that fill took."""
+        """Releases the space that `fill` took."""
         self._filler.unlink()
 
     def free(self) -> int:
-        """Returns the bytes that anybody may still take."""
+        """Returns the number of free bytes for any user."""
         info = os.statvfs(self.path)
         return info.f_bavail * info.f_frsize
 
     def after_power_loss(self, folder: Path) -> "SmallDisk":
-        """Returns a copy of this ext4 as a loss of power would leave it now."""
+        """Returns a copy of this ext4 in the state after a power loss at this
+        moment.
+        """
         copy = SmallDisk.__new__(SmallDisk)
         copy.path = folder / "after-power-loss"
         copy.path.mkdir()
         copy.image = folder / "after-power-loss.img"
         copy._filler = copy.path / "filler"
-        # The file of the disk lacks what the kernel has not written to the device.
+        # The image lacks the data that the kernel has not written to the device
+        # yet.
         shutil.copyfile(self.image, copy.image)
         self._run("mount", "-o", "loop", copy.image, copy.path)
         return copy

@@ -1,6 +1,6 @@
-"""Callers who want more than is theirs.
+"""Callers who try to access more than they may.
 
-Other users are processes with another user id, so these tests need root.
+Other users are processes with another user id, so these tests require root.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs other users")
 
 
 class User:
-    """Runs msitctl as somebody else."""
+    """Runs msitctl as another user."""
 
     def __init__(self, daemon: Daemon, folder: Path, uid: int, *groups: int) -> None:
         self.daemon = daemon
@@ -62,9 +62,9 @@ class User:
 
 
 def give_to_group(daemon: Daemon) -> None:
-    """Makes sockets that are for a group, in a folder that all may enter."""
+    """Gives the sockets to a group, in a folder that all users may enter."""
     os.chown(daemon.socket_dir, 0, GROUP)
-    # Sockets in it are of its group.
+    # New sockets in the folder belong to its group.
     daemon.socket_dir.chmod(0o2755)
     shutil.copy(BIN_DIR / "msitctl", daemon.socket_dir / "msitctl")
     np.save(daemon.socket_dir / "a.npy", np.arange(8, dtype=np.float32))
@@ -72,7 +72,9 @@ def give_to_group(daemon: Daemon) -> None:
 
 @pytest.fixture
 def shared(new_daemon: Callable[[], Daemon], tmp_path: Path) -> Iterator[Daemon]:
-    """A daemon whose sockets are for a group, and a folder that all may enter."""
+    """A daemon whose sockets belong to a group, in a folder that all users may
+    enter.
+    """
     daemon = new_daemon()
     give_to_group(daemon)
     daemon.start("--audit-file", str(tmp_path / "audit"))
@@ -90,7 +92,7 @@ def bob(shared: Daemon) -> User:
 
 
 def audit(shared: Daemon, tmp_path: Path, count: int) -> list[dict[str, str]]:
-    """Returns the last lines of the audit log once there are as many."""
+    """Returns the last `count` lines of the audit log once there are that many."""
     deadline = time.monotonic() + 10
     while True:
         lines = (tmp_path / "audit").read_text().splitlines()
@@ -105,11 +107,12 @@ def import_words(shared: Daemon, run: str) -> tuple[str, ...]:
 
 def test_the_unit_keeps_users_apart_and_the_group_out() -> None:
     unit = (ROOT / "deploy/systemd/msitd.service").read_text().splitlines()
-    # It would map all users but root and msitd to one number.
+    # With PrivateUsers, all users except root and msitd would have the same
+    # number.
     assert "PrivateUsers=no" in unit
-    # What it had to offer is had without it.
+    # The protection of PrivateUsers is achieved without it.
     assert {"CapabilityBoundingSet=", "NoNewPrivileges=yes"} <= set(unit)
-    # The group may use the sockets, and only these.
+    # The group may use only the sockets.
     assert {"StateDirectoryMode=0700", "RuntimeDirectoryMode=0750"} <= set(unit)
 
 
@@ -174,7 +177,7 @@ def test_comparisons_are_their_owners(shared: Daemon, alice: User, bob: User) ->
 def test_strangers_do_not_get_in(shared: Daemon) -> None:
     stranger = User(shared, shared.socket_dir, STRANGER)
     assert stranger("run", "list").returncode != 0
-    # Nor if somebody opens the files to all.
+    # Not even if the files are opened to all users.
     for name in ("msitd.sock", "ingest.sock"):
         (shared.socket_dir / name).chmod(0o666)
     assert stranger("run", "list").returncode != 0
@@ -224,7 +227,7 @@ def test_users_who_take_turns_are_not_confused(
 
 @needs_root
 def test_one_user_keeps_no_other_out(shared: Daemon, alice: User, bob: User) -> None:
-    """A user has one place, however many connections."""
+    """A user has one slot, however many connections it opens."""
     script = (
         "import os,socket,sys\n"
         f"os.setgroups([{GROUP}]); os.setgid({ALICE}); os.setuid({ALICE})\n"
@@ -253,7 +256,7 @@ def test_one_user_keeps_no_other_out(shared: Daemon, alice: User, bob: User) -> 
 def test_new_runs_are_not_kept_from_others(
     shared: Daemon, alice: User, bob: User
 ) -> None:
-    """Names that somebody takes first lead to the next one."""
+    """If another user has taken a name, the next name is used."""
     bob.may("run", "create", "r")
     bob.may("run", "create", "r-4294967295")
     script = (
@@ -368,12 +371,12 @@ def test_calls_are_bounded(new_daemon: Callable[[], Daemon]) -> None:
             assert "caller_calls_per_s" in error.details()
             refused += 1
     assert 0 < refused <= 90
-    # Nobody else has to wait for that.
+    # Other users do not have to wait for that.
     daemon.ctl("--endpoint", f"unix:{daemon.socket_dir}", "run", "list")
 
 
 def test_ten_thousand_silent_connections(new_daemon: Callable[[], Daemon]) -> None:
-    """They cost descriptors alone, and make way for who speaks."""
+    """They cost only descriptors, and are replaced by clients that send requests."""
     daemon = new_daemon()
     daemon.start()
     host, port = daemon.endpoint.rsplit(":", 1)
@@ -405,7 +408,7 @@ def test_names_do_not_lead_out_of_the_store(daemon: Daemon, tmp_path: Path) -> N
         )
         if done.returncode != 0:
             continue
-        # A name is text. What is exported of it stays in its folder.
+        # A name is text. Exports of the run stay in their folder.
         out = tmp_path / "out"
         daemon.ctl(
             "run", "export", name, "--format", "npy", "--out", str(out), expect=None

@@ -1,4 +1,6 @@
-"""Archives in need: no room, no archive any more, many tiny tensors, typing errors."""
+"""Archives in trouble: a full disk, a missing archive, many tiny tensors,
+typing errors.
+"""
 
 import shutil
 import time
@@ -58,7 +60,7 @@ def test_a_disk_that_gets_full_while_a_run_is_restored(
         refused = daemon.ctl("run", "restore", f"{url}/big", expect=None)
         assert refused.returncode != 0
         assert "DISK_FULL" in refused.stderr, refused.stderr
-        # Nothing half is left, or it is marked.
+        # No partial archive is left, or it is marked as such.
         runs = daemon.ctl_json("run", "list")["runs"]
         assert all(run["state"] == "RESTORING" for run in runs), runs
         disk.empty()
@@ -91,7 +93,7 @@ def test_an_archive_that_goes_while_it_is_read(
         restored = daemon.ctl(*words, expect=None)
         assert pattern[:-1] in restored.stderr + restored.stdout
         if pattern == "directory-*":
-            # It is rebuilt from the indexes.
+            # The directory is rebuilt from the indexes.
             assert compared.returncode == 1
             assert restored.returncode == 0
             daemon.ctl("run", "delete", "x", "--yes")
@@ -100,13 +102,13 @@ def test_an_archive_that_goes_while_it_is_read(
             assert pattern[:-1] in compared.stderr
             assert restored.returncode not in (0, 1)
         if restored.returncode == 4:
-            # What is known of tensors beside their bytes.
+            # Facts about tensors other than their bytes.
             assert "unreadable: 156 tensors" in restored.stdout
             daemon.ctl("run", "delete", "x", "--yes")
         assert [r["name"] for r in daemon.ctl_json("run", "list")["runs"]] == ["g", "t"]
         shutil.rmtree(place / "t")
         shutil.copytree(kept, place / "t")
-    # A folder that goes while the run is restored from it.
+    # The archive's folder disappears while the run is restored from it.
     record_large(daemon, "big", 48)
     daemon.ctl("run", "archive", "big", url)
     daemon.ctl("run", "restore", f"{url}/big", "--as", "back", "--detach")
@@ -135,7 +137,7 @@ def test_one_name_for_two_runs(new_daemon: Callable[[], Daemon], place: Path) ->
     refused = daemon.ctl("run", "archive", "t", url, expect=None)
     assert "RUN_EXISTS" in refused.stderr
     assert "RUN_EXISTS" in daemon.ctl("run", "restore", f"{url}/t", expect=None).stderr
-    # Two who restore one name at once: one of them does.
+    # Two processes restore the same name at once: one of them succeeds.
     words = ("run", "restore", f"{url}/t", "--as", "both")
     with ThreadPoolExecutor(4) as pool:
         tries = [pool.submit(daemon.ctl, *words, expect=None) for _ in range(4)]

@@ -1,4 +1,6 @@
-"""Every call of the client ends in its time, whatever became of the daemon."""
+"""Every call of the client ends within its time limit, whatever happens to the
+daemon.
+"""
 
 import json
 import signal
@@ -16,12 +18,12 @@ from daemon import Daemon
 
 MODES = ["block", "drop-newest", "drop-oldest-token", "degrade"]
 
-# A busy machine may not run a thread for this long. Without a bound a call takes ten
-# times as long, or for ever.
+# A busy machine may not run a thread for this long. Without a bound, a call
+# takes ten times as long, or forever.
 SLACK_S = 0.4
-# Time for a client whose records have all arrived to end its stream.
+# Time in seconds for a client whose records have all arrived to end its stream.
 FINISH_S = 1.0
-# Time for the interpreter to unload its own parts.
+# Time in seconds for the interpreter to unload its own modules.
 EXIT_S = 0.5
 PATIENCE_S = 90
 
@@ -30,7 +32,7 @@ Bounds = dict[str, float]
 
 @pytest.fixture
 def namespace() -> Iterator[Namespace]:
-    """A network to be dropped."""
+    """A network that can be interrupted."""
     if why_no_namespace():
         pytest.skip(why_no_namespace())
     namespace = Namespace()
@@ -43,7 +45,7 @@ def namespace() -> Iterator[Namespace]:
 def check_bounds(
     endpoint: str, overflow: str, fault: Callable[[], None], prefix: list[str]
 ) -> None:
-    """Runs a rank whose daemon meets with `fault`, and times its calls."""
+    """Runs a rank whose daemon suffers `fault`, and measures its calls."""
     process = subprocess.Popen(
         [*prefix, sys.executable, str(Path(rank.__file__)), endpoint, overflow],
         stdin=subprocess.PIPE,
@@ -89,7 +91,7 @@ def check_bounds(
 
 
 def endpoint_of(daemon: Daemon, transport: str) -> str:
-    """Returns how to reach the daemon over this transport."""
+    """Returns the endpoint of the daemon for this transport."""
     return str(daemon.socket_dir) if transport == "shm" else daemon.endpoint
 
 

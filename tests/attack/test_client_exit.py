@@ -1,4 +1,4 @@
-"""The interpreter's exit is its own, whoever still records."""
+"""The interpreter exits in time, even while threads are recording."""
 
 import signal
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 from daemon import Daemon
 
-# Threads that the interpreter does not wait for, and that wait for a daemon.
+# The interpreter does not wait for these threads, which wait for a daemon.
 RANK = """
 import sys
 import threading

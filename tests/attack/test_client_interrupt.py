@@ -14,7 +14,7 @@ from daemon import Daemon
 
 # 200 ms are promised; a busy machine may take as long again to run a thread.
 SOON_S = 0.5
-# What is left of the interpreter's exit.
+# The rest of the interpreter's exit.
 EXIT_S = 1.0
 PATIENCE_S = 30
 
@@ -35,7 +35,7 @@ def test_interrupt_ends_the_call(daemon: Daemon, transport: str, call: str) -> N
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n", process.communicate()
         daemon.process.send_signal(signal.SIGSTOP)
-        # Until then, a thread may still answer.
+        # Before that, a thread may still answer.
         os.waitpid(daemon.process.pid, os.WUNTRACED)
         out, error = process.communicate("go\n", timeout=PATIENCE_S)
         end = time.monotonic()

@@ -1,4 +1,4 @@
-"""libmsit prints nothing into the process that it is a guest of."""
+"""libmsit prints nothing in its host process."""
 
 import os
 import subprocess
@@ -11,7 +11,8 @@ import trustme
 
 from daemon import Daemon
 
-# A client whose daemon speaks another language, and that says what it was told.
+# A client whose daemon uses another protocol, and that prints the error it
+# received.
 RANK = """
 import sys
 import time

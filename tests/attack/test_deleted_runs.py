@@ -1,4 +1,4 @@
-"""What runs leave behind in the index once they are deleted."""
+"""What deleted runs leave in the index."""
 
 import time
 from collections.abc import Callable
@@ -26,7 +26,7 @@ def record_run(daemon: Daemon, run: str, value: float) -> None:
 
 
 def index_bytes(daemon: Daemon) -> int:
-    """What the tables of the index take; its log goes when they are written."""
+    """Size of the index tables; the index log shrinks when they are written."""
     return sum(f.stat().st_size for f in (daemon.data_dir / "index").glob("*.sst"))
 
 
@@ -51,9 +51,10 @@ def test_the_index_forgets_runs_that_were_deleted(daemon: Daemon) -> None:
     assert full > 1 << 20
     for run in ("g", "t"):
         daemon.ctl("run", "delete", run, "--yes")
-    # Names and comparisons go from memory's tables on; entries from the disk.
+    # Names and comparisons are deleted from the tables in memory onward,
+    # entries from those on disk.
     await_below(full // 2, lambda: index_bytes(daemon))
-    # A later start finishes what an earlier one did not.
+    # A later start completes an unfinished deletion.
     daemon.kill()
     daemon.start()
     await_below(full // 20, lambda: index_bytes(daemon))

@@ -1,4 +1,4 @@
-"""Digests that come in while the daemon lacks room."""
+"""Digests that arrive while the daemon has no space left."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,7 +30,7 @@ SHAPE = (64,)
 
 
 def constant(value: int) -> bytes:
-    """The digest of a tensor that has one value."""
+    """Returns the digest of a tensor whose elements all have one value."""
     values = np.full(SHAPE, value, np.int16)
     return digest(values, float(values.sum()))
 
@@ -56,7 +56,7 @@ def chunk(i: int) -> bytes:
 
 
 def check(daemon: Daemon, count: int) -> None:
-    """All of `count` chunks are there, with their sums."""
+    """Checks that all of `count` chunks are stored, with their sums."""
     counters = daemon.ctl_json("run", "get", "full")["counters"]
     assert int(counters["tensor_count"]) >= count * CHUNK_RECORDS
     for number in (0, 1, CHUNK_RECORDS - 1):
@@ -88,5 +88,5 @@ def test_a_full_disk_takes_whole_chunks_of_digests_or_none(
         daemon.start()
         check(daemon, committed)
     finally:
-        # Before the disk goes.
+        # Before the disk is removed.
         daemon.clean()

@@ -1,4 +1,4 @@
-"""Nodes that claim what others hold, are of another version, or are named twice."""
+"""Nodes that claim ranks of others, have another version, or are listed twice."""
 
 import json
 import subprocess
@@ -43,7 +43,7 @@ def ask(endpoints: list[str], *words: str) -> "subprocess.CompletedProcess[str]"
 
 @pytest.fixture
 def two(new_daemon: Callable[[], Daemon]) -> list[Daemon]:
-    """Two daemons that may read each other, by either of their addresses."""
+    """Two daemons that may read from each other, by either of their addresses."""
     daemons = [new_daemon(), new_daemon()]
     peers = [f"--peers={socket_of(daemon)}" for daemon in daemons]
     for daemon in daemons:
@@ -63,7 +63,7 @@ def test_a_rank_that_two_nodes_claim_is_compared_nowhere(two: list[Daemon]) -> N
     assert "rank 2" in done.stderr
     assert "local" in done.stderr or places[0] in done.stderr
     assert places[1] in done.stderr
-    # What is only listed and added shows both, and names them.
+    # Commands that only list and add show both nodes, and name them.
     stats = ask(places, "tensor", "stats", "--run", "g", "--by", "rank", "-o", "csv")
     assert "both hold rank 2 of run g: what both have counts twice" in stats.stderr
     assert stats.stdout.splitlines()[3].startswith("2,2,")
@@ -77,13 +77,13 @@ def test_a_daemon_that_is_named_by_many_addresses_counts_once(
     aliases = []
     for number in range(31):
         for daemon in two:
-            # The same socket file by another path.
+            # The same socket file under another path.
             folder = Path(daemon.socket_dir) / f"{number}"
             folder.symlink_to(daemon.socket_dir)
             aliases.append(f"unix:{folder}/msitd.sock")
     places = [socket_of(daemon) for daemon in two] + aliases
     assert len(places) == 64
-    # Spelled alike, a node counts once.
+    # A node that is listed twice with the same spelling counts once.
     done = ask([places[0], places[1], places[0]], "tensor", "stats", "--run", "g")
     assert (done.returncode, "note" in done.stderr) == (0, False)
     done = ask(places, "run", "get", "g", "-o", "json")
@@ -98,7 +98,7 @@ def test_a_daemon_that_is_named_by_many_addresses_counts_once(
 
 @contextmanager
 def older(place: str) -> Iterator[None]:
-    """A server that knows nothing but the ranks of a run."""
+    """A server that only implements the ranks of a run."""
 
     class Handler(grpc.GenericRpcHandler):
         def service(self, details: Any) -> Any:
@@ -135,7 +135,7 @@ def test_a_node_of_an_older_version_is_named(two: list[Daemon], tmp_path: Path) 
             assert f"no answer of {place}: UNIMPLEMENTED" in done.stderr, words
         top = ask(places, "node", "top", "--once", "--interval", "100ms")
         assert f"no answer of {place}: UNIMPLEMENTED" in top.stdout
-        # It is to be read, and lends nothing.
+        # The older node must be read as a peer, but offers nothing.
         two[0].stop()
         two[0].start("--peers", place, "--peer-timeout-ms", "2000")
         words = ("compare", "run", "g", "t", "--at", places[0])

@@ -1,4 +1,4 @@
-"""Comparisons that follow their runs: their clients die, or wait and wait."""
+"""Comparisons that follow their runs, with clients that die or keep waiting."""
 
 import json
 import os
@@ -12,10 +12,10 @@ import numpy as np
 
 from daemon import BIN_DIR, Daemon
 
-# A daemon compares this many runs at a time.
+# Number of runs that a daemon compares at a time.
 THREADS = 2
 SOON_S = 5
-# A follower without readers has 10 s; the rest is for a busy machine.
+# A follower without readers ends after 10 s; the rest is for a busy machine.
 FORSAKEN_S = 30
 
 
@@ -87,7 +87,7 @@ def test_followers_that_wait_leave_room_for_others(daemon: Daemon) -> None:
     followers = [follow(daemon) for _ in range(THREADS)]
     try:
         compare_at_once(daemon)
-        # And they go on.
+        # The other followers continue.
         record(daemon, "golden", 2)
         record(daemon, "target", 2)
         for process in followers:
@@ -106,7 +106,7 @@ def test_followers_whose_clients_are_killed_end_unless_detached(
 ) -> None:
     record(daemon, "golden", 0, 1)
     record(daemon, "target", 0, 1)
-    # Made before the others, so its time would be over first.
+    # Started before the others, so its time would be over first.
     detached = daemon.ctl(
         *("-o", "name", "compare", "run", "golden", "target"),
         *("--follow", "--detach"),

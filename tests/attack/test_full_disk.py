@@ -1,4 +1,4 @@
-"""A disk that runs full, to the last byte, below the real daemon."""
+"""A disk that becomes full, to the last byte, under the real daemon."""
 
 import threading
 import time
@@ -27,7 +27,7 @@ EXHAUSTED = 72
 
 @pytest.fixture
 def new_disk(tmp_path: Path) -> Iterator[Callable[..., SmallDisk]]:
-    """Returns a function that makes a disk, which goes with the test."""
+    """Returns a function that creates a disk, which is removed after the test."""
     made: list[SmallDisk] = []
 
     def make(kind: str, size: int = DISK_BYTES) -> SmallDisk:
@@ -48,22 +48,22 @@ def disk(
 
 @pytest.fixture
 def daemon_on(disk: SmallDisk, new_daemon: Callable[[], Daemon]) -> Iterator[Daemon]:
-    """A daemon that serves, with its data on the small disk."""
+    """A running daemon with its data on the small disk."""
     daemon = new_daemon()
     daemon.data_dir = disk.path / "data"
-    # All of the index waits in memory, or most of it is on the disk.
+    # Either the whole index stays in memory, or most of it is on the disk.
     buffer = 32 * MIB if disk.kind == "ext4" else MIB
-    # Runs share few segments, which go with the last of their runs.
+    # Runs share few segments, which are deleted with the last of their runs.
     daemon.start(
         "--index-write-buffer-bytes", str(buffer), "--segment-bytes", str(16 * MIB)
     )
     yield daemon
-    # Before the disk goes.
+    # Before the disk is removed.
     daemon.clean()
 
 
 def small_chunks(run: str) -> list[bytes]:
-    """SMALL_COUNT tensors of 64 bytes, whose bytes are their number."""
+    """Returns SMALL_COUNT tensors of 64 bytes, whose bytes are their number."""
     chunks = []
     for sequence in range(SMALL_COUNT // CHUNK_RECORDS):
         first = sequence * CHUNK_RECORDS
@@ -80,7 +80,7 @@ def small_bytes(i: int) -> bytes:
 
 
 def write_until_refused(daemon: Daemon, run: str) -> int:
-    """Sends large tensors until the daemon says that its disk is full."""
+    """Sends large tensors until the daemon reports that its disk is full."""
     stream = IngestStream(daemon.channel(), run)
     stream.opened()
     for i in range(DISK_BYTES // MIB):
@@ -142,16 +142,16 @@ def test_another_process_takes_the_last_byte(
     write(daemon.channel(), "small", small_chunks("small"))
     disk.fill()
     assert disk.free() == 0
-    # Nothing new is taken, and what is there can be asked for and sealed.
+    # New data is refused, but existing data can be queried and sealed.
     daemon.ctl("run", "create", "more", expect=EXHAUSTED)
     stream = IngestStream(
         daemon.channel(), "small", stream_id=1, if_exists=IF_EXISTS_APPEND
     )
-    # Where it continues the run could not be stored.
+    # The position at which it continues the run could not be stored.
     assert stream.refused().reason == "DISK_FULL"
     check_small(daemon, "small")
     daemon.ctl("run", "seal", "small")
-    # What waits in memory for the index goes to the disk all the same.
+    # Index data in memory is still written to the disk.
     assert daemon.stop() == 0
     disk.fill()
     daemon.start()
@@ -172,7 +172,8 @@ def test_a_client_that_opens_waits_for_room(daemon_on: Daemon, disk: SmallDisk) 
     daemon = daemon_on
     disk.fill()
     daemon.ctl("run", "create", "none", expect=EXHAUSTED)
-    # The daemon refuses at once; that may pass, so the client tries again.
+    # The daemon refuses at once; the state may be temporary, so the client
+    # retries.
     begin = time.monotonic()
     with pytest.raises(msitd.MsitError, match="DISK_FULL"):
         msitd.Client("run", endpoint=daemon.endpoint, open_timeout=2)

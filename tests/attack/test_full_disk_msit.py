@@ -1,4 +1,4 @@
-"""A disk that runs full below the daemon of one command msit."""
+"""A disk that becomes full under the daemon of an msit command."""
 
 import os
 import time
@@ -11,9 +11,9 @@ import torch
 from msit_command import msit
 from small_disk import MIB, SmallDisk
 
-# Of each side.
+# Bytes of each side.
 SIDE_BYTES = 96 * MIB
-# Less than the daemon may take nothing without a cause.
+# Less than the time for which a daemon may accept nothing without a reason.
 SOON_S = 20
 
 

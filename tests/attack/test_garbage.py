@@ -1,4 +1,4 @@
-"""Bytes that are no protocol of ours."""
+"""Bytes that do not belong to any protocol of msitd."""
 
 import random
 import socket

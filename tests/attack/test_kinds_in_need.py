@@ -1,4 +1,4 @@
-"""Values, statistics and aliases that come in while the daemon lacks room."""
+"""Values, statistics and aliases that arrive while the daemon has no space left."""
 
 import socket
 import subprocess
@@ -66,7 +66,9 @@ def chunk(run: str, i: int) -> bytes:
 
 
 def check(daemon: Daemon, run: str, count: int) -> None:
-    """Whatever was acknowledged of `count` chunks is there, and whole."""
+    """Checks that every acknowledged record of `count` chunks is stored, and
+    complete.
+    """
     counters = daemon.ctl_json("run", "get", run)["counters"]
     assert int(counters["tensor_count"]) >= 2 * count
     assert int(counters["value_count"]) >= count
@@ -101,7 +103,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 @pytest.fixture
 def daemon_on(disk: SmallDisk, new_daemon: Callable[[], Daemon]) -> Iterator[Daemon]:
-    """A daemon that serves, with its data on the small disk."""
+    """A running daemon with its data on the small disk."""
     daemon = new_daemon()
     daemon.data_dir = disk.path / "data"
     daemon.start("--segment-bytes", str(16 * MIB))
@@ -131,7 +133,7 @@ def test_a_full_disk_takes_whole_chunks_or_none(
     verify(daemon)
     disk.empty()
     daemon.start()
-    # The rest of a stream goes on where its aliases have their originals.
+    # The rest of a stream continues where its aliases have their originals.
     daemon.ctl("run", "retain", "full", "--bytes", str(8 * MIB))
     again = IngestStream(
         daemon.channel(), "after", stream_id=1, if_exists=IF_EXISTS_APPEND
@@ -150,7 +152,7 @@ def test_few_descriptors_leave_the_store_its_files(
 ) -> None:
     daemon = new_daemon()
     daemon.prefix = ["prlimit", f"--nofile={FILES_MAX}:{FILES_MAX}"]
-    # So that segments and tables of the index are opened all the time.
+    # Small segments, so that segments and index tables are opened all the time.
     daemon.start("--segment-bytes", str(16 * MIB))
     stream = IngestStream(daemon.channel(), "few")
     stream.opened()

@@ -1,4 +1,4 @@
-"""Thousands of runs with as many labels as they may have."""
+"""Thousands of runs with the maximum number of labels."""
 
 import os
 import threading
@@ -11,12 +11,12 @@ from msitd.v1 import run_service_pb2_grpc as run_grpc
 
 from daemon import Daemon
 
-# The short form; 4,000 for the whole attack.
+# A reduced number; 4,000 for the full attack.
 RUNS = int(os.environ.get("MSITD_ATTACK_RUNS", "1000"))
 LABELS = {f"label-{i:02}": "v" * 1000 for i in range(64)}
 IDLE_S = 5
 
-# What a store keeps of labels, and some more for what carries them.
+# Memory of a store for labels, plus some for the objects that hold them.
 RSS_BYTES_MAX = 128 << 20
 # An idle daemon wakes once a second; a core has 100 ticks a second.
 CPU_SHARE_MAX = 0.02
@@ -36,7 +36,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def create_runs(stub: run_grpc.RunServiceStub) -> tuple[int, list[grpc.RpcError]]:
-    """Makes runs until they are too many; how many, and what others were told."""
+    """Creates runs until they are refused; returns their number and the errors."""
     made = 0
     refusals: list[grpc.RpcError] = []
     pending = []
@@ -59,7 +59,7 @@ def test_labels_are_bounded_and_cost_nothing_when_idle(daemon: Daemon) -> None:
     before = rss_bytes(pid)
     stub = run_grpc.RunServiceStub(daemon.channel())
     made, refusals = create_runs(stub)
-    # Those without labels are no burden.
+    # Runs without labels cost little.
     for i in range(50):
         run = run_pb2.Run(name=f"bare-{i:05}")
         stub.CreateRun(run_pb2.CreateRunRequest(run=run), timeout=30)
@@ -70,7 +70,7 @@ def test_labels_are_bounded_and_cost_nothing_when_idle(daemon: Daemon) -> None:
     print(f"runs={made} rss={grown >> 20} MiB cpu={share:.3f}")
     assert share <= CPU_SHARE_MAX
     assert grown <= RSS_BYTES_MAX
-    # Of the room for labels, one caller gets eleven sixteenths.
+    # One caller gets eleven sixteenths of the space for labels.
     assert made >= 330
     assert all(e.code() == grpc.StatusCode.RESOURCE_EXHAUSTED for e in refusals)
     assert all(

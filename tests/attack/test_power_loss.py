@@ -1,4 +1,4 @@
-"""Power that goes: a copy of the block device, taken without a sync."""
+"""Power loss, simulated by a copy of the block device that is taken without a sync."""
 
 import os
 import subprocess
@@ -16,13 +16,13 @@ from daemon import Daemon
 DISK_BYTES = 64 * MIB
 CHUNKS = 5
 HEADER_BYTES = 4096
-# Sharing syncs what it looks at, a moment after the start.
+# Sharing would sync the files that it reads, a moment after the start.
 FLAGS = ("--direct-io=false", "--share-equal-bytes=false")
 
 
 @pytest.fixture
 def disks(tmp_path: Path) -> Iterator[list[SmallDisk]]:
-    """Disks that go with the test; the first one is there."""
+    """Disks that are removed after the test; the first one exists already."""
     disks = [SmallDisk(tmp_path, "ext4", DISK_BYTES)]
     yield disks
     for disk in disks:
@@ -39,9 +39,9 @@ def chunk(index: int) -> bytes:
 
 
 def forget_what_was_synced(segment: Path) -> None:
-    """Leaves the frames to the page cache alone, in room asked for ahead.
+    """Leaves the frames only in the page cache, in preallocated space.
 
-    As a daemon does that is killed between a write and its sync.
+    This is the state after a daemon was killed between a write and its sync.
     """
     with open(segment, "r+b") as file:
         file.seek(HEADER_BYTES)
@@ -64,7 +64,7 @@ def test_what_a_restarted_daemon_acknowledges_survives_power(
     daemon.kill()
     forget_what_was_synced(daemon.data_dir / "segments" / "00000001.seg")
     daemon.start(*FLAGS)
-    # The producer hears that it need not send them again.
+    # The producer learns that it need not send them again.
     assert IngestStream(daemon.channel(), "r").opened() == CHUNKS
     disks.append(disks[0].after_power_loss(tmp_path))
     daemon.kill()

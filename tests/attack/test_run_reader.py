@@ -1,4 +1,4 @@
-"""Peers that ask for much of a run, and read little of it."""
+"""Peers that request much of a run, and read little of it."""
 
 import time
 from collections.abc import Callable
@@ -17,7 +17,7 @@ TOKENS = 50_000
 CHUNK_RECORDS = 1000
 DEVICES = ("npu:1", "cpu:0")
 STREAMS = 64
-# Of gRPC, for one connection.
+# The limit of gRPC per connection.
 STREAMS_PER_CHANNEL = 16
 
 
@@ -46,7 +46,7 @@ def test_unread_coordinates_take_no_memory(new_daemon: Callable[[], Daemon]) -> 
         ]
         chunks.append(Chunk("r", records, sequence=sequence).pack())
     write(daemon.channel(), "r", chunks)
-    # Memory of recording is not measured.
+    # The memory used for recording is not measured.
     daemon.stop()
     daemon.start()
     stub = run_reader_grpc.RunReaderServiceStub(daemon.channel())
@@ -80,5 +80,5 @@ def test_unread_coordinates_take_no_memory(new_daemon: Callable[[], Daemon]) -> 
         call.cancel()
     for channel in channels:
         channel.close()
-    # All coordinates of all streams would be 300 MiB.
+    # The coordinates of all streams would take 300 MiB.
     assert most < 80 * MIB

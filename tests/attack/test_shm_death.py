@@ -1,4 +1,4 @@
-"""Ranks that die without a word: what Record has taken is the daemon's."""
+"""Ranks that die without notice: every record that returned is stored by the daemon."""
 
 import os
 import signal

@@ -1,4 +1,6 @@
-"""Strangers at the door of ranks: ingest.sock and the memory behind it."""
+"""Foreign processes that connect to ingest.sock, and the shared memory that it
+hands out.
+"""
 
 import array
 import fcntl
@@ -32,7 +34,8 @@ def connect(daemon: Daemon) -> socket.socket:
         try:
             door.connect(str(daemon.socket_dir / "ingest.sock"))
             return door
-        except BlockingIOError:  # More wait to be accepted than may.
+        # More connections are waiting than may be accepted.
+        except BlockingIOError:
             assert time.monotonic() < deadline
             time.sleep(0.001)
 
@@ -58,7 +61,7 @@ def cpu_seconds(daemon: Daemon) -> float:
 
 
 def seconds_to_store(daemon: Daemon, run: str = "good") -> float:
-    """Returns how long a rank takes from its start to its first acknowledgement."""
+    """Returns the time in seconds from a rank's start to its first acknowledgement."""
     start = time.monotonic()
     with msitd.Client(run, endpoint=str(daemon.socket_dir), open_timeout=30) as client:
         assert client.record(np.zeros(1000), op="op")
@@ -77,7 +80,7 @@ def wait_for_fds(daemon: Daemon, count: int) -> None:
 def test_silent_connections_keep_no_rank_out(daemon: Daemon) -> None:
     before = fd_count(daemon)
     silent = [connect(daemon) for _ in range(SILENT_CONNECTIONS)]
-    # They are turned away by themselves after five seconds, but never before.
+    # Such clients are disconnected after five seconds anyway, but never before.
     assert seconds_to_store(daemon) < 3
     assert seconds_to_store(daemon, "again") < 3
     for door in silent:
@@ -125,7 +128,7 @@ def test_descriptor_that_is_slow_to_close_stalls_nobody(daemon: Daemon) -> None:
             linger = struct.pack("ii", 1, 20)
             tcp.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
             door = connect(daemon)
-            # Stopped, so that the copy on its way is the last one.
+            # Stopped, so that the copy in transit is the last one.
             os.kill(pid_of(daemon), signal.SIGSTOP)
             send_fds(door, b"no hello", [tcp.fileno()])
         os.kill(pid_of(daemon), signal.SIGCONT)
@@ -187,7 +190,8 @@ def test_flood_of_wakeups_costs_others_little(daemon: Daemon) -> None:
         thread.join()
     share = (cpu_seconds(daemon) - before) / (time.monotonic() - start)
     producer.close()
-    # About as much as whoever floods spends itself, and no more than one.
+    # About as much CPU as the flooding client itself uses, and at most one
+    # core.
     assert share < 1
 
 
@@ -203,7 +207,7 @@ def test_links_in_the_socket_directory_are_not_followed(new_daemon) -> None:
 
 
 def test_arena_over_the_limit_keeps_what_it_holds(new_daemon) -> None:
-    """A restart with a smaller `ring_bytes_max` than a live rank was given."""
+    """A restart with a `ring_bytes_max` below the size that a live rank was given."""
     daemon = new_daemon()
     daemon.start()
     endpoint = str(daemon.socket_dir)

@@ -1,4 +1,4 @@
-"""Queries that look at every name with patterns that take long and match none."""
+"""Queries with slow patterns that scan every name and match none."""
 
 import threading
 import time
@@ -25,15 +25,15 @@ from daemon import Daemon
 RUN = "many-names"
 NAMES = 5000
 STEM = "a" * 400
-# Each takes some ten thousand steps for each name, and matches none.
+# Each pattern takes some ten thousand steps per name, and matches none.
 PATTERNS = [f"*{'a' * 60}b{i}" for i in range(64)]
 QUERIES = 4
-# Of a call; without a bound a query takes all names many times as long.
+# Limit of a call; without a bound, a query scans all names many times as long.
 SOON_S = 2.0
 
 
 def channel_to(daemon: Daemon) -> grpc.Channel:
-    """A connection that no other channel shares."""
+    """Returns a connection that no other channel shares."""
     return grpc.insecure_channel(
         daemon.endpoint, options=[("grpc.use_local_subchannel_pool", 1)]
     )
@@ -54,7 +54,9 @@ def hostile(*more: str) -> filter_pb2.TensorFilter:
 
 @contextmanager
 def slow_queries(daemon: Daemon) -> Iterator[Callable[[], int]]:
-    """Lists page after page in parallel; yields what counts the calls begun."""
+    """Lists page after page in parallel; yields a function that counts the
+    calls begun.
+    """
     done = threading.Event()
     begun = [0] * QUERIES
     channels = [channel_to(daemon) for _ in range(QUERIES)]
@@ -92,7 +94,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 def is_busy(stub: pb_grpc.TensorServiceStub, name: str) -> bool:
-    """True if no thread that reduces takes a call."""
+    """Returns true if no reduction thread accepts a call."""
     try:
         stub.ComputeHistogram(pb.ComputeHistogramRequest(name=name), timeout=0.3)
     except grpc.RpcError as error:

@@ -1,4 +1,4 @@
-"""Readers of whole runs that ask for much and take nothing."""
+"""Readers that request whole runs and read nothing."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -22,9 +22,10 @@ TOKENS, OPS = 60, 1000
 ENTRIES = TOKENS * OPS
 SOON_S = 2.0
 TIMEOUT_S = 60
-# Of a message that nobody takes.
+# Timeout of a message that the client does not read.
 TAKE_TIMEOUT_S = 5
-# What all streams together may take, which is 192 MiB, and what allocators keep.
+# Memory limit of all streams together, 192 MiB, plus the overhead of
+# allocators.
 GROWTH_MIB_MAX = 256
 
 
@@ -43,7 +44,7 @@ def record(daemon: Daemon, value: float = 1.0) -> None:
 
 
 def memory_mib(daemon: Daemon) -> float:
-    """The most memory so far."""
+    """Returns the peak memory so far."""
     assert daemon.process is not None
     with open(f"/proc/{daemon.process.pid}/status") as status:
         line = next(line for line in status if line.startswith("VmHWM:"))
@@ -51,7 +52,7 @@ def memory_mib(daemon: Daemon) -> float:
 
 
 class Stalled:
-    """Streams of strangers that take as much as a window has, and no more."""
+    """Streams of foreign clients that read one window and no more."""
 
     def __init__(self, daemon: Daemon) -> None:
         host, port = daemon.endpoint.rsplit(":", 1)
@@ -63,7 +64,7 @@ class Stalled:
         for connection in self.connections:
             for _ in range(READERS // CONNECTIONS):
                 connection.open(path, http2.message(request), 0)
-        # Until most are refused.
+        # Waits until most of them are refused.
         deadline = time.monotonic() + 20
         while self.live_count >= READERS / 2:
             assert time.monotonic() < deadline
@@ -90,7 +91,7 @@ def stalled(daemon: Daemon) -> Iterator[Stalled]:
 
 
 def read_all(channel: grpc.Channel) -> int:
-    """Reads all entries as a daemon does that compares: goes on where it was."""
+    """Reads all entries as a comparing daemon does, and resumes after interruptions."""
     request = pb.ScanTensorsRequest(run=RUN)
     stub = pb_grpc.RunReaderServiceStub(channel)
     count = 0
@@ -119,7 +120,7 @@ def test_stalled_readers_take_bounded_memory_and_are_ended(daemon: Daemon) -> No
         )
         assert read_all(local) == ENTRIES
         assert time.monotonic() - begin < SOON_S
-        # Strangers who do read get their turn.
+        # Foreign clients that do read are served in turn.
         assert read_all(daemon.channel()) == ENTRIES
         deadline = begin + TAKE_TIMEOUT_S + 5
         while streams.live_count > 0:
@@ -154,7 +155,7 @@ def test_a_reader_that_pauses_goes_on(new_daemon: Callable[[], Daemon]) -> None:
     flags = ("--golden-endpoint", far.endpoint, "--detach", "-o", "name")
     name = near.ctl("compare", "run", RUN, RUN, *flags).stdout.strip()
     with stopped(near):
-        # Its streams are ended meanwhile.
+        # The streams of the stalled client are ended during this time.
         time.sleep(TAKE_TIMEOUT_S + 2)
     done = near.ctl("compare", "get", name, "--wait", expect=1)
     assert f"{ENTRIES} fail" in done.stdout

@@ -1,4 +1,4 @@
-"""Strangers who take the daemon's descriptors."""
+"""Foreign clients that exhaust the daemon's descriptors."""
 
 import re
 import resource
@@ -34,7 +34,7 @@ with msitd.Client(run=sys.argv[2], endpoint=sys.argv[1]) as client:
 
 @pytest.fixture(autouse=True)
 def many_files() -> Iterator[None]:
-    """This process needs more descriptors than the daemon has."""
+    """Raises the limit: this process needs more descriptors than the daemon has."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     if before[1] != resource.RLIM_INFINITY and before[1] < 2 * FILES_MAX:
         pytest.skip("too few descriptors to take all of the daemon's")
@@ -45,7 +45,7 @@ def many_files() -> Iterator[None]:
 
 @pytest.fixture
 def few_files(new_daemon: Callable[[], Daemon]) -> Daemon:
-    """A daemon with 1024 descriptors and no way to more."""
+    """A daemon with 1024 descriptors that cannot raise the limit."""
     if shutil.which("prlimit") is None:
         pytest.skip("no prlimit")
     daemon = new_daemon()
@@ -55,7 +55,7 @@ def few_files(new_daemon: Callable[[], Daemon]) -> Daemon:
 
 
 def connect(address: tuple[str, int] | str, preface: bytes) -> socket.socket | None:
-    """A connection that says no more than `preface`; None if it is refused."""
+    """Opens a connection that only sends `preface`; returns None if it is refused."""
     family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
     sock = socket.socket(family)
     sock.settimeout(5)
@@ -88,7 +88,7 @@ def status_over(daemon: Daemon, endpoint: str) -> "subprocess.CompletedProcess[s
 
 
 def check_it_works(daemon: Daemon, run: str) -> None:
-    """Records over shared memory, and over the Unix socket of gRPC."""
+    """Records over shared memory, and over gRPC on the Unix socket."""
     for endpoint in (str(daemon.socket_dir), local(daemon)):
         name = f"{run}-{'grpc' if endpoint.startswith('unix:') else 'shm'}"
         subprocess.run(
@@ -113,7 +113,7 @@ def test_connections_over_tcp_leave_the_store_its_files(
     strangers = [connect(tcp(daemon), preface) for _ in range(CONNECTIONS)]
     check_it_works(daemon, "during")
     if not preface:
-        # Whoever speaks is preferred to whoever is silent.
+        # Clients that send requests are preferred to silent ones.
         assert status_over(daemon, daemon.endpoint).returncode == 0
     for stranger in strangers:
         if stranger is not None:
@@ -151,7 +151,7 @@ def test_silent_producers_leave_the_store_its_files(few_files: Daemon) -> None:
         strangers.append(stranger)
         deadline = time.monotonic() + 5
         while stranger.connect_ex(str(daemon.socket_dir / "ingest.sock")) != 0:
-            # The queue of those that wait is full.
+            # The queue of waiting connections is full.
             if time.monotonic() > deadline:
                 break
             time.sleep(0.001)

@@ -1,4 +1,4 @@
-"""Strangers who want the log to themselves."""
+"""Foreign clients that try to flood the log."""
 
 import re
 import socket
@@ -11,15 +11,15 @@ import trustme
 from daemon import Daemon
 
 CONNECTIONS = 1000
-# Lines that one kind of trouble may write in 10 s, and some periods of it.
+# Lines that one kind of problem may write in 10 s, for some of these periods.
 LINES_MAX = 5 * 64
-# What the daemon writes of the lines that were more in such a period.
+# The line that the daemon writes for suppressed lines in such a period.
 MORE = "lines were too many suppressed="
 
 
 @pytest.fixture
 def over_tls(new_daemon: Callable[[], Daemon], tmp_path: Path) -> Daemon:
-    """A daemon that speaks TLS."""
+    """A daemon with TLS."""
     issued = trustme.CA().issue_cert("127.0.0.1")
     issued.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
     issued.private_key_pem.write_to_path(tmp_path / "key.pem")
@@ -32,7 +32,7 @@ def over_tls(new_daemon: Callable[[], Daemon], tmp_path: Path) -> Daemon:
 
 
 def shout(daemon: Daemon, data: bytes) -> None:
-    """Sends `data` in many connections, each of which the daemon ends."""
+    """Sends `data` on many connections, each of which the daemon closes."""
     host, port = daemon.endpoint.rsplit(":", 1)
     for _ in range(CONNECTIONS):
         with socket.create_connection((host, int(port)), timeout=10) as stranger:
@@ -46,7 +46,7 @@ def shout(daemon: Daemon, data: bytes) -> None:
 
 
 def new_lines(daemon: Daemon, before: str) -> list[str]:
-    """Returns what the daemon has written since then, in its own words."""
+    """Returns the lines that the daemon has logged since then, in its own format."""
     lines = daemon.log()[len(before) :].splitlines()
     raw = [line for line in lines if re.match(r"[DIE]\d{4} ", line)]
     assert not raw, raw[:3]

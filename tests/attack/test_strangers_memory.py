@@ -1,4 +1,4 @@
-"""Strangers who want the daemon to remember: its peak stays near its buffers."""
+"""Foreign clients that make the daemon store data: its peak stays near its buffers."""
 
 import gzip
 import re
@@ -25,7 +25,7 @@ from daemon import Daemon
 
 MIB = 1 << 20
 BUFFERS_MIB = 64
-# What an attack may cost beyond the buffers.
+# Memory that an attack may cost in addition to the buffers.
 SLACK_MIB = 128
 LIMITS = (
     *("--ingest-buffer-bytes", str(BUFFERS_MIB * MIB)),
@@ -64,7 +64,7 @@ def address(daemon: Daemon) -> tuple[str, int]:
 
 @pytest.fixture
 def target(daemon: Daemon) -> Iterator[Daemon]:
-    """A daemon with small buffers, whose peak is checked behind the attack."""
+    """A daemon with small buffers, whose peak is checked after the attack."""
     assert daemon.stop() == 0
     daemon.start(*LIMITS)
     before = memory_mib(daemon, "VmHWM")
@@ -79,7 +79,8 @@ def chunk(run: str) -> bytes:
     return Chunk(run, [Record("op", float32(1, 2), (2,))]).pack()
 
 
-# Connections, streams of each, announced bytes, sent bytes, bytes of a frame.
+# Connections, streams per connection, announced bytes, sent bytes, bytes per
+# frame.
 UNFINISHED = [
     pytest.param(4, 250, MESSAGE_BYTES, MESSAGE_BYTES - 1, 16384, id="streams"),
     pytest.param(40, 32, MESSAGE_BYTES, MESSAGE_BYTES - 1, 16384, id="connections"),
@@ -121,7 +122,7 @@ def test_bombs_of_gzip(target: Daemon) -> None:
 
 
 def empty_patterns(count: int) -> bytes:
-    """A ListTensorsRequest of so many empty patterns, two bytes each."""
+    """Returns a ListTensorsRequest with that many empty patterns, two bytes each."""
     patterns = b"\x22\x00" * count
     length, rest = bytearray(), len(patterns)
     while rest >= 128:
@@ -130,7 +131,7 @@ def empty_patterns(count: int) -> bytes:
     return b"\x12" + bytes([*length, rest]) + patterns
 
 
-# Of an unknown field, and empty: protobuf reads on behind it.
+# An empty group of an unknown field; protobuf continues to parse after it.
 GROUP = b"\x9b\x3e\x9c\x3e"
 
 
@@ -152,7 +153,7 @@ def test_requests_of_empty_patterns(
         error = pending.exception()
         assert isinstance(error, grpc.RpcError)
         assert refusal(error).reason == reason
-    # The encoding above is that of the field.
+    # Proves that the encoding above is that of the field.
     with pytest.raises(grpc.RpcError) as caught:
         call(empty_patterns(65), timeout=60)
     assert "filter.op_patterns" in refusal(caught.value).message
@@ -163,7 +164,7 @@ def test_every_method_but_one_takes_small_requests_only(target: Daemon) -> None:
         for service in file.DESCRIPTOR.services_by_name.values():
             for method in service.methods:
                 path = f"/{service.full_name}/{method.name}"
-                # An unknown field, so that only the size can be wrong.
+                # An unknown field, so that only the size can be invalid.
                 request = b"\xfa\x3f\x81\x80\x80\x02" + bytes(4 * MIB + 1)
                 call = target.channel().stream_stream(path, lambda x: x, lambda x: x)
                 with pytest.raises(grpc.RpcError) as caught:
@@ -193,7 +194,7 @@ def test_calls_that_ask_for_nothing(target: Daemon) -> None:
         for _ in range(32):
             stranger.open(WRITE, b"", 0)
     http2.run(strangers, ATTACK_S)
-    # Whoever comes over the Unix socket is served meanwhile.
+    # Clients of the Unix socket are served in the meantime.
     local = f"unix:{target.socket_dir}/msitd.sock"
     target.ctl("--endpoint", local, "node", "status")
     for stranger in strangers:
@@ -201,7 +202,7 @@ def test_calls_that_ask_for_nothing(target: Daemon) -> None:
 
 
 def test_silent_calls_hurry_nobody_but_their_own(target: Daemon) -> None:
-    """Five of one connection, which may have four: no other is in their way."""
+    """Five calls on one connection, which may have four, affect no other connection."""
     stranger, slow = (http2.Connection(address(target)) for _ in range(2))
     for _ in range(5):
         stranger.open(LIST, http2.message(b"", 1000), 0)

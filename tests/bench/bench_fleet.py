@@ -1,5 +1,6 @@
-"""What it costs to ask many daemons at once, one that does not answer, and to compare
-with a run of another one."""
+"""The cost of querying many daemons at once, of one that does not answer, and
+of comparing with a run of another daemon.
+"""
 
 import json
 import signal
@@ -31,12 +32,12 @@ from daemon import Daemon
 
 OPS = 100
 NODE_TIMEOUT_S = 2.0
-FLEET_OPS = 2048  # Of each token in msitd_fleet_bench.
+FLEET_OPS = 2048  # Per token in msitd_fleet_bench.
 
 
 @contextmanager
 def fleet(bench: Bench) -> Iterator[list[Daemon]]:
-    """Daemons that hold a rank each of one run."""
+    """Daemons that each hold one rank of a run."""
     tensor = np.arange(16, dtype=np.float32)
     with ExitStack() as stack:
         daemons = []
@@ -57,7 +58,7 @@ def fleet(bench: Bench) -> Iterator[list[Daemon]]:
 
 
 def seconds_of_stats(bench: Bench, daemons: list[Daemon], expect: int = 0) -> float:
-    """How long `tensor stats` takes; checks that it takes all tensors."""
+    """Returns the time of `tensor stats`; checks that it covers all tensors."""
     places = ",".join(f"unix:{daemon.socket_dir}" for daemon in daemons)
     words = ["--endpoints", places, "--node-timeout", f"{NODE_TIMEOUT_S}s"]
     words += ["-o", "json", "tensor", "stats", "--run", "r"]
@@ -82,7 +83,7 @@ def seconds_of_stats(bench: Bench, daemons: list[Daemon], expect: int = 0) -> fl
 
 
 def fanout_overhead(bench: Bench) -> Result:
-    """`tensor stats` over all daemons / over the slowest one of them alone."""
+    """`tensor stats` over all daemons / over only the slowest of them."""
     rounds = max(3, bench.scale.repetitions)
     with fleet(bench) as daemons:
         alone = [
@@ -96,7 +97,7 @@ def fanout_overhead(bench: Bench) -> Result:
 
 
 def dead_node(bench: Bench) -> Result:
-    """`tensor stats` while one of the daemons is stopped, deadline 2 s."""
+    """`tensor stats` while one of the daemons is stopped, with a deadline of 2 s."""
     with fleet(bench) as daemons:
         whole = seconds_of_stats(bench, daemons)
         process = daemons[-1].process
@@ -110,7 +111,7 @@ def dead_node(bench: Bench) -> Result:
 
 
 def index_rate(bench: Bench) -> Result:
-    """Entries of the index that a peer gets in a second, over a Unix socket."""
+    """Index entries per second that a peer receives over a Unix socket."""
     tokens = max(1, bench.scale.equal_tensors // (2 * FLEET_OPS))
     remote, index = medians(
         google(
@@ -126,7 +127,7 @@ def index_rate(bench: Bench) -> Result:
 
 
 class Counter:
-    """Hands on the connections to a Unix socket, and counts their bytes."""
+    """Forwards the connections to a Unix socket, and counts their bytes."""
 
     def __init__(self, path: str, to: str) -> None:
         self.count = 0
@@ -158,7 +159,9 @@ class Counter:
 
 
 def record_nearly_equal(daemon: Daemon, run: str, count: int, changed: bool) -> None:
-    """Records tensors of 16 KiB, one of 100 of each token changed, and seals them."""
+    """Records tensors of 16 KiB, of which one in 100 of each token is changed;
+    seals the run.
+    """
     tensor = np.random.default_rng(0).standard_normal(4096, dtype=np.float32)
     with new_client(daemon, run) as client:
         for i in range(count):
@@ -171,7 +174,7 @@ def record_nearly_equal(daemon: Daemon, run: str, count: int, changed: bool) -> 
 
 
 def equal_bytes_ratio(bench: Bench) -> Result:
-    """Bytes between two daemons whose runs differ in a tensor of each token / payload."""
+    """Bytes between two daemons whose runs differ in one tensor per token / payload."""
     count = max(OPS, bench.scale.mid_tensors // OPS * OPS)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))

@@ -1,4 +1,4 @@
-"""How fast files of other tools come into a run."""
+"""Speed of importing files of other tools into a run."""
 
 import os
 import shutil
@@ -25,9 +25,10 @@ from measure import (
 
 FILE_BYTES = 4 * MIB
 SMALL_BYTES = 8192
-# Of a token in the trees that are compared: each op has two inputs and an output.
+# Per token in the trees that are compared: each op has two inputs and an
+# output.
 TOKEN_OPS = 100
-OP_SHAPE = (1, 4096)  # Of a decoding step.
+OP_SHAPE = (1, 4096)  # The shape in a decoding step.
 FIRST_US = 1_756_699_200_000_000
 
 
@@ -74,7 +75,7 @@ def write_arrays(folder: Path, count: int, size_bytes: int) -> list[Path]:
 
 
 def write_dumps(folder: Path, count: int) -> list[Path]:
-    """GE dumps of two tensors each."""
+    """Writes GE dumps of two tensors each."""
     folder.mkdir(parents=True)
     array = np.random.default_rng(1).standard_normal(FILE_BYTES // 8, dtype=np.float32)
     shape = array.shape
@@ -91,7 +92,7 @@ def write_dumps(folder: Path, count: int) -> list[Path]:
 
 
 def import_seconds(bench: Bench, *folders: Path) -> float:
-    """Returns how long imports into a store take that has nothing yet."""
+    """Returns the time of imports into an empty store, in seconds."""
     with new_daemon(bench) as daemon:
 
         def bring() -> None:
@@ -104,7 +105,7 @@ def import_seconds(bench: Bench, *folders: Path) -> float:
 
 
 def disk_ratio(bench: Bench) -> Result:
-    """Importing NumPy files and GE dumps against reading them, both from the disk."""
+    """Importing NumPy files and GE dumps, against reading them, both from the disk."""
     count = max(bench.scale.import_mib * MIB // FILE_BYTES // 2, 1)
     gigabytes = 2 * count * FILE_BYTES / 1e9
     import_s, read_s = [], []
@@ -151,7 +152,7 @@ def write_graph(file: Path) -> None:
 
 
 def write_trees(folder: Path, tokens: int) -> tuple[Path, Path]:
-    """What TorchAir dumps of a model in eager mode, and in graph mode."""
+    """Writes TorchAir's dumps of a model in eager mode, and in graph mode."""
     rank = "worldsize1_global_rank0"
     eager, graph = folder / "msit_fx_dump", folder / "msit_ge_dump"
     rng = np.random.default_rng(2)
@@ -194,7 +195,7 @@ def our_seconds(bench: Bench, trees: tuple[Path, Path], output: Path) -> float:
     eager, graph = trees
     paths = ("-gp", eager, "-mp", graph, "-o", output)
     words = [bench.binaries / "msit", "llm", "compare", *paths]
-    # Its daemon keeps its store on the disk that is measured.
+    # Its daemon stores its data on the disk that is measured.
     environment = {**os.environ, "TMPDIR": str(bench.folder)}
 
     def compare() -> None:

@@ -1,4 +1,4 @@
-"""What recording costs a rank, and how fast it becomes durable."""
+"""The cost of recording for a rank, and the time until records are durable."""
 
 import functools
 import os
@@ -67,15 +67,15 @@ def capture_python_us(bench: Bench) -> Result:
 
 
 def capture_off_ns(bench: Bench) -> Result:
-    """One record, in C, of an op that the capture policy does not ask for."""
+    """One record, in C, of an op that the capture policy does not select."""
     (seconds,) = medians(google(bench, "msitd_shm_bench", ("BM_RecordFiltered",), 3))
     return at_most(50.0, seconds * 1e9, "ns", "none", 0.0)
 
 
 def capture_off_hook_ns(bench: Bench) -> Result:
-    """One hook of an op that the capture policy does not ask for.
+    """One hook of an op that the capture policy does not select.
 
-    The time that torch itself takes to call such a hook is the baseline, and
+    The time that torch itself needs to call such a hook is the baseline, and
     subtracted.
     """
     modules = 64
@@ -116,7 +116,9 @@ def capture_off_hook_ns(bench: Bench) -> Result:
 
 
 def disk_ratio(bench: Bench) -> Result:
-    """Two producers of 1 MiB tensors against O_DIRECT writes of as many bytes."""
+    """Two producers of 1 MiB tensors, against O_DIRECT writes of the same
+    number of bytes.
+    """
     ingest_s, raw_s = medians(
         google(
             bench,
@@ -133,9 +135,9 @@ def disk_ratio(bench: Bench) -> Result:
 
 @functools.cache
 def file_seconds(bench: Bench) -> tuple[float, float, float]:
-    """Returns the seconds that 1 MiB tensors take until they are durable.
+    """Returns the seconds until 1 MiB tensors are durable.
 
-    Through msitd, and as files of numpy.save and of torch.save.
+    With msitd, and as files of numpy.save and of torch.save.
     """
     count = bench.scale.files
     array = np.random.default_rng(0).standard_normal(MIB // 4, dtype=np.float32)
@@ -227,7 +229,7 @@ def grpc_ratio(bench: Bench) -> Result:
 
 
 def rss_mib(bench: Bench) -> Result:
-    """The most memory of a daemon to which 16 ranks stream, rings left out."""
+    """The peak memory of a daemon to which 16 ranks stream, without rings."""
     (run,) = google(
         bench,
         "msitd_ingest_bench",

@@ -1,4 +1,4 @@
-"""What recording costs the steps of a model."""
+"""The cost of recording for the steps of a model."""
 
 import contextlib
 import functools
@@ -26,16 +26,16 @@ from measure import (
     seconds_of,
 )
 
-# Holds a whole prefill, so that a step does not wait for the disk.
+# Enough for a whole prefill, so that a step does not wait for the disk.
 BUFFER_BYTES = 768 * MIB
 
 
 @dataclass
 class Step:
-    """What one step of the model takes, in seconds, and how much it holds."""
+    """The time of one step of the model in seconds, and its amount of data."""
 
     plain: float
-    # Hooks are there, and the capture policy asks for nothing.
+    # With hooks for which the capture policy selects nothing.
     idle: float
     full: float
     tensors: int
@@ -44,18 +44,18 @@ class Step:
 
     @property
     def added(self) -> float:
-        """Seconds that recording in full adds."""
+        """Seconds that full recording adds."""
         return self.full - self.plain
 
 
 @dataclass
 class Leaves:
-    """All tensors that the modules of a step get and give."""
+    """All input and output tensors of the modules in a step."""
 
     tensors: list[torch.Tensor]
 
     def nbytes(self) -> int:
-        """Returns their bytes."""
+        """Returns the total size in bytes."""
         return sum(one.nbytes for one in self.tensors)
 
 
@@ -87,7 +87,7 @@ def leaves_of(model: torch.nn.Module, words: torch.Tensor) -> Leaves:
 def medians_in_turn(
     rounds: int, works: list[Callable[[], float]], between: Callable[[], object]
 ) -> list[float]:
-    """Returns the median of the seconds that each work tells; `between` runs unmeasured."""
+    """Returns the median seconds that each work reports; `between` runs unmeasured."""
     seconds: list[list[float]] = [[] for _ in works]
     for _ in range(rounds):
         for work, known in zip(works, seconds, strict=True):
@@ -103,7 +103,7 @@ class Way:
     is_prefill: bool = True
     # Forward and backward, with gradients.
     trains: bool = False
-    # Functions of torch in place of modules.
+    # Whether torch functions are recorded instead of modules.
     has_functions: bool = False
     has_aliases: bool = False
     level: str = "full"
@@ -127,7 +127,7 @@ def run_step(way: Way, model: torch.nn.Module, words: torch.Tensor) -> None:
 def seconds_of_step(
     way: Way, model: torch.nn.Module, words: torch.Tensor, functions: Any = None
 ) -> float:
-    """Returns how long a step takes, whose functions a client records if there is one."""
+    """Returns the time of a step. A client, if given, records its functions."""
     recorded = contextlib.nullcontext()
     if functions is not None:
         recorded = msitd.register_api(
@@ -138,7 +138,7 @@ def seconds_of_step(
 
 
 def put_hooks(way: Way, model: torch.nn.Module, client: msitd.Client) -> Any:
-    """Returns what takes the hooks off."""
+    """Returns an object that removes the hooks."""
     if way.has_functions:
         return contextlib.nullcontext()
     return msitd.register_hook(
@@ -148,7 +148,7 @@ def put_hooks(way: Way, model: torch.nn.Module, client: msitd.Client) -> Any:
 
 @functools.cache
 def step(bench: Bench, way: Way) -> Step:
-    """Measures a step of one thread of torch; the three ways take turns."""
+    """Measures a step with one thread of torch; the three ways take turns."""
     words = prefill_words() if way.is_prefill else decode_words()
     rounds = (2 if way.is_prefill else 12) * min(bench.scale.repetitions, 3)
     threads = torch.get_num_threads()
@@ -174,7 +174,7 @@ def step(bench: Bench, way: Way) -> Step:
                     lambda: seconds_of_step(way, idle, words),
                     lambda: seconds_of_step(way, full, words, functions),
                 ]
-                # Memory that is touched for the first time is not what a step costs.
+                # The first access to memory is not part of a step's cost.
                 medians_in_turn(2, works, lambda: client.flush(600))
                 before = client.counters()
                 works[-1]()
@@ -196,7 +196,7 @@ def step(bench: Bench, way: Way) -> Step:
 
 
 def tensor_us(bench: Bench) -> Result:
-    """What a tensor adds to a decode of one word, with all values beside it."""
+    """Time that a tensor, with the values next to it, adds to a decode of one word."""
     one = step(bench, DECODE)
     baseline = f"none; {one.tensors} tensors and {one.values} values a step"
     return at_most(5.0, one.added / one.tensors * 1e6, "us", baseline, 0.0)
@@ -210,14 +210,14 @@ def decode_overhead(bench: Bench) -> Result:
 
 
 def idle_overhead(bench: Bench) -> Result:
-    """A decode with hooks of which the policy asks for nothing."""
+    """A decode with hooks for which the policy selects nothing."""
     one = step(bench, DECODE)
     baseline = "the same model without hooks, s"
     return ratio("lower", 1.005, one.idle, baseline, one.plain)
 
 
 def _copies(leaves: Leaves) -> Callable[[], object]:
-    """Returns a copy of all leaves into memory that is touched."""
+    """Returns a function that copies all leaves into memory that is already in use."""
     arrays = [one.detach().contiguous().numpy() for one in leaves.tensors]
     room = [np.zeros_like(array) for array in arrays]
 
@@ -229,7 +229,9 @@ def _copies(leaves: Leaves) -> Callable[[], object]:
 
 
 def step_vs_memcpy(bench: Bench) -> Result:
-    """What a recorded prefill adds, with aliases, against copies of all leaves."""
+    """Time that recording adds to a prefill, with aliases, against copies of
+    all leaves.
+    """
     one = step(bench, WITH_ALIASES)
     with torch.no_grad():
         leaves = leaves_of(LlamaLike().eval(), prefill_words())
@@ -259,15 +261,15 @@ def _vs_save(
 
 
 def vs_torch_save(bench: Bench) -> Result:
-    """What a recorded prefill adds against torch.save of its leaves."""
+    """Time that recording adds to a prefill, against torch.save of its leaves."""
     return _vs_save(bench, 0.05, "torch.save", lambda path, t: torch.save(t, path))
 
 
 def vs_numpy_save(bench: Bench) -> Result:
-    """What a recorded prefill adds against numpy.save of its leaves."""
+    """Time that recording adds to a prefill, against numpy.save of its leaves."""
 
     def save(path: Path, tensor: torch.Tensor) -> None:
-        # Given a name, numpy would add a suffix.
+        # With a name instead of a file, numpy would add a suffix.
         with path.open("wb") as file:
             np.save(file, tensor.numpy())
 
@@ -289,7 +291,7 @@ def _probed(
     *tool: str,
     **env: str,
 ) -> tuple[float, float]:
-    """Returns the seconds of a step without a debugger, and with it."""
+    """Returns the seconds of a step without a debugger, and with one."""
     script = Path(__file__).with_name("msprobe_original.py")
     rounds = str(1 + min(bench.scale.repetitions, 4))
     out = subprocess.run(
@@ -305,7 +307,9 @@ def _probed(
 
 
 def _vs_msprobe(bench: Bench, target: float, way: Way, *how: str) -> Result:
-    """What a step adds against what it adds under msprobe; each to its own step."""
+    """Time added to a step, against the time that msprobe adds; each to its own
+    step.
+    """
     python = _msprobe_python()
     one = step(bench, way)
     plain_s, probed_s = _probed(bench, python, how, way.trains)
@@ -339,7 +343,9 @@ def train_vs_msprobe(bench: Bench, has_aliases: bool = False) -> Result:
 
 
 def probe_vs_msprobe(bench: Bench, level: str) -> Result:
-    """A training step under msitd.probe, with its folder, against one under msprobe."""
+    """A training step with msitd.probe, including its folder, against one with
+    msprobe.
+    """
     python = _msprobe_python()
     how = (level, "statistics")
     with new_daemon(bench) as daemon:
@@ -361,12 +367,12 @@ def probe_vs_msprobe(bench: Bench, level: str) -> Result:
 
 
 def at_level(level: str) -> Callable[[Bench], Result]:
-    """Returns what measures a step under our debugger."""
+    """Returns a function that measures a step with the debugger of msitd."""
     return functools.partial(probe_vs_msprobe, level=level)
 
 
 def with_aliases(function: Callable[..., Result]) -> Callable[[Bench], Result]:
-    """The same where each tensor is read once, however often it is recorded."""
+    """The same, but each tensor is read only once, however often it is recorded."""
     return functools.partial(function, has_aliases=True)
 
 

@@ -1,4 +1,4 @@
-"""What Ray costs a comparison in parts, beside plain processes that do the same."""
+"""The overhead of Ray for a comparison in parts, compared with plain processes."""
 
 import functools
 import json
@@ -21,7 +21,7 @@ TIMEOUT_S = 3600
 
 @functools.cache
 def answers(bench: Bench) -> dict[str, list[dict[str, Any]]]:
-    """Both engines, in turns."""
+    """Returns the answers of both engines, run in turns."""
     python = os.environ.get("MSITD_RAY_PYTHON")
     if python is None:
         raise NotMeasured("MSITD_RAY_PYTHON names no Python with msitd[ray]")
@@ -40,7 +40,7 @@ def answers(bench: Bench) -> dict[str, list[dict[str, Any]]]:
 
 
 def efficiency(bench: Bench) -> Result:
-    """Two processes that do a half each / two actors of a Ray that runs."""
+    """Two processes with half of the work each / two actors of a running Ray."""
     processes, ray = (
         statistics.median(answer["seconds"] for answer in engine)
         for engine in answers(bench).values()
@@ -49,7 +49,7 @@ def efficiency(bench: Bench) -> Result:
 
 
 def driver_mib(bench: Bench) -> Result:
-    """The most memory of the driver."""
+    """The peak memory of the driver."""
     kib = max(answer["driver_kib"] for answer in answers(bench)["ray"])
     alone = max(answer["driver_kib"] for answer in answers(bench)["processes"])
     return at_most(256, kib / 1024, "MiB", "driver of processes", alone / 1024)

@@ -1,4 +1,4 @@
-"""How long a daemon takes to come back after it was killed."""
+"""Time that a daemon needs to restart after it was killed."""
 
 import os
 import shutil
@@ -42,7 +42,7 @@ def start_s(daemon: Daemon) -> float:
 
 
 def recovered_frames(daemon: Daemon) -> int:
-    """Returns how many frames the last start read back."""
+    """Returns the number of frames that the last start recovered."""
     import_stubs()
     from msitd.v1 import node_service_pb2 as pb
     from msitd.v1.node_service_pb2_grpc import NodeServiceStub
@@ -52,15 +52,15 @@ def recovered_frames(daemon: Daemon) -> int:
 
 
 def replace(folder: Path, by: Path) -> None:
-    """Makes `folder` a copy of `by`."""
+    """Replaces `folder` by a copy of `by`."""
     shutil.rmtree(folder)
     shutil.copytree(by, folder)
 
 
 def seconds_per_gib(bench: Bench) -> Result:
-    """The time to read back what the index of a killed daemon lacks.
+    """The time to recover the data that is missing in the index of a killed daemon.
 
-    The time of a start that has nothing to read back is subtracted.
+    The time of a start without recovery is subtracted.
     """
     count = bench.scale.recover_mib
     gibibytes = count * MIB / GIB

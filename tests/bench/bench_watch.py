@@ -1,4 +1,4 @@
-"""How soon files are in a run that are written while it is watched."""
+"""Delay until files are in a run that are written while their folder is watched."""
 
 import json
 import os
@@ -19,7 +19,7 @@ SECONDS_MAX = 30
 
 
 def write_dumps(root: Path, count: int) -> float:
-    """Writes so many dumps at the rate; returns the rate that was reached."""
+    """Writes dumps at the rate; returns the rate that was reached."""
     raw = np.arange(ELEMENTS, dtype=np.float32).tobytes()
     tensor = ge_dump.Dumped(1, ge_dump.ND, (ELEMENTS,), (ELEMENTS,), raw)
     start = time.perf_counter()
@@ -38,8 +38,9 @@ def write_dumps(root: Path, count: int) -> float:
 
 
 def lag_p99_s(bench: Bench) -> Result:
-    """GE dumps of 8 KiB of eight ranks, 1,000 a second: from the last change of a
-    file until the daemon has acknowledged it."""
+    """GE dumps of 8 KiB of eight ranks, 1,000 per second: from the last change
+    of a file until the daemon has acknowledged it.
+    """
     count = min(bench.scale.import_files, SECONDS_MAX * FILES_PER_SECOND)
     with new_folder(bench) as folder, new_daemon(bench) as daemon:
         environment = {**os.environ, "MSITCTL_ENDPOINT": f"unix:{daemon.socket_dir}"}

@@ -1,7 +1,7 @@
-"""Measures msitd and what people use instead, in the same run.
+"""Measures msitd and its alternatives in the same run.
 
 Writes a list of {name, figure, unit, better, target, value, baseline,
-baseline_value}: `figure` is what the target is about. For a ratio it is the
+baseline_value}: `figure` is compared with the target. For a ratio it is the
 quotient of `value` and `baseline_value`, which are in GB/s of payload or in
 seconds per GB; for a time all three are in its unit, and there is no baseline.
 """
@@ -110,7 +110,7 @@ Measure = Callable[[Bench], Result]
 def against(
     target: float, name: str, baseline: str, measure: Callable[[Bench], float]
 ) -> Measure:
-    """A kernel against what people use instead."""
+    """A kernel compared with its usual alternative."""
 
     def run(bench: Bench) -> Result:
         baseline_value = measure(bench)
@@ -121,7 +121,7 @@ def against(
 
 
 def against_read(target: float, name: str) -> Measure:
-    """A kernel against reading the same bytes."""
+    """A kernel compared with reading the same bytes."""
 
     def run(bench: Bench) -> Result:
         value, read = kernels(bench, name, "BM_Read")

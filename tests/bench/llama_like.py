@@ -1,7 +1,7 @@
-"""A decoder like those of Llama, small, with random weights.
+"""A small decoder with the structure of Llama, and random weights.
 
-85 modules, called as Hugging Face calls theirs: layers get keyword arguments, most of
-them None, and a pair of tensors.
+It has 85 modules, called as in Hugging Face: layers receive keyword arguments,
+most of them None, and a pair of tensors.
 """
 
 import torch
@@ -18,7 +18,7 @@ Cache = list[tuple[torch.Tensor, torch.Tensor]]
 
 
 class Norm(nn.Module):
-    """The mean square brought to 1."""
+    """Normalizes the mean square to 1."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class Mlp(nn.Module):
 
 
 class Layer(nn.Module):
-    """Attention and a gated pair, each beside a shortcut."""
+    """Attention and a gated pair, each with a residual."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ class Decoder(nn.Module):
 
 
 class LlamaLike(nn.Module):
-    """Words in, logits out."""
+    """Words to logits."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -34,32 +34,32 @@ READ_BYTES = 4 * MIB
 
 @dataclass(frozen=True)
 class Scale:
-    """How much the benchmarks do."""
+    """The amount of work of the benchmarks."""
 
-    repetitions: int  # At most.
+    repetitions: int  # Maximum.
     kernel_time_s: float
     array_elements: int
-    files: int  # Of 1 MiB.
+    files: int  # Files of 1 MiB.
     ingest_mib: int
     many_producers_mib: int
     records: int
     recover_mib: int
-    compare_mib: int  # Of each run.
-    small_tensors: int  # Of each run, and so on.
+    compare_mib: int  # Per run.
+    small_tensors: int  # Per run, as in the following fields.
     mid_tensors: int
-    equal_tensors: int  # Of each run.
+    equal_tensors: int  # Per run.
     index_tensors: tuple[int, int]
     reduce_tensors: int
     names: int
     import_mib: int
-    import_files: int  # Of 8 KiB.
-    import_tokens: int  # Of 9.4 MiB in both runs.
-    nodes: int  # Daemons at a time.
-    node_tensors: int  # Of each of them.
+    import_files: int  # Files of 8 KiB.
+    import_tokens: int  # Tokens of 9.4 MiB, both runs together.
+    nodes: int  # Daemons running at the same time.
+    node_tensors: int  # Per daemon.
 
 
 SCALES = {
-    # Shows that everything runs, and measures nothing.
+    # Shows that every benchmark runs; its figures mean nothing.
     "smoke": Scale(
         repetitions=1,
         kernel_time_s=0.001,
@@ -131,7 +131,7 @@ SCALES = {
 
 @dataclass
 class Result:
-    """One benchmark as it is written."""
+    """The result of one benchmark, as it is written."""
 
     figure: float
     unit: str
@@ -143,13 +143,13 @@ class Result:
 
 
 class NotMeasured(Exception):
-    """Something is not there that a benchmark needs."""
+    """A benchmark lacks something that it requires."""
 
 
 def ratio(
     better: str, target: float, value: float, baseline: str, baseline_value: float
 ) -> Result:
-    """A figure that is the quotient of a value and its baseline."""
+    """Returns a result whose figure is the quotient of a value and its baseline."""
     figure = value / baseline_value
     return Result(figure, "x", better, target, value, baseline, baseline_value)
 
@@ -157,20 +157,20 @@ def ratio(
 def at_least(
     target: float, value: float, unit: str, baseline: str, baseline_value: float
 ) -> Result:
-    """A figure that is the value itself, in `unit`."""
+    """Returns a result whose figure is the value itself, in `unit`."""
     return Result(value, unit, "higher", target, value, baseline, baseline_value)
 
 
 def at_most(
     target: float, value: float, unit: str, baseline: str, baseline_value: float
 ) -> Result:
-    """A figure that is the value itself, in `unit`."""
+    """Returns a result whose figure is the value itself, in `unit`."""
     return Result(value, unit, "lower", target, value, baseline, baseline_value)
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Where the programs are, where to write, and how much to do."""
+    """Locations of programs and output, and the amount of work."""
 
     tests: Path
     binaries: Path
@@ -189,7 +189,7 @@ def best_of(count: int, work: Callable[[], int]) -> float:
 
 
 def seconds_of(work: Callable[[], object]) -> float:
-    """Returns how long `work` takes."""
+    """Returns the time that `work` takes, in seconds."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
@@ -200,7 +200,8 @@ def take_turns(
 ) -> list[float]:
     """Returns the median seconds of each of `works`.
 
-    They take turns, so that other load of the machine meets all alike.
+    They take turns, so that other load of the machine affects all of them
+    alike.
     """
     seconds: list[list[float]] = [[] for _ in works]
     for _ in range(min(repetitions, bench.scale.repetitions)):
@@ -216,9 +217,9 @@ def google(
     repetitions: int = 1,
     **environment: object,
 ) -> dict[str, list[dict[str, Any]]]:
-    """Runs benchmarks of a program of ours, and returns the runs of each.
+    """Runs benchmarks of one of msitd's programs, and returns the runs of each.
 
-    Their repetitions take turns too.
+    Their repetitions take turns, too.
     """
     repetitions = min(repetitions, bench.scale.repetitions)
     out = subprocess.run(
@@ -250,7 +251,7 @@ def google(
 
 
 def medians(runs: dict[str, list[dict[str, Any]]]) -> list[float]:
-    """Returns the median seconds of benchmarks that `google` ran."""
+    """Returns the median seconds of the benchmarks that `google` ran."""
     units = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
     return [
         statistics.median(run["real_time"] / units[run["time_unit"]] for run in one)
@@ -269,7 +270,7 @@ def import_stubs() -> None:
 
 @contextmanager
 def new_daemon(bench: Bench, *flags: str) -> Iterator[Daemon]:
-    """A daemon that serves, with a store of its own."""
+    """A running daemon with its own store."""
     folder = Path(tempfile.mkdtemp(prefix="daemon-", dir=bench.folder))
     daemon = Daemon(folder)
     try:
@@ -284,7 +285,7 @@ def new_daemon(bench: Bench, *flags: str) -> Iterator[Daemon]:
 
 @contextmanager
 def new_client(daemon: Daemon, run: str) -> Iterator[msitd.Client]:
-    """A client that waits for the daemon where it must, and loses nothing."""
+    """A client that waits for the daemon if necessary, and loses nothing."""
     endpoint = f"unix:{daemon.socket_dir}"
     with msitd.Client(run, endpoint=endpoint, max_block=60) as client:
         yield client
@@ -294,14 +295,16 @@ def new_client(daemon: Daemon, run: str) -> Iterator[msitd.Client]:
 
 
 def record_mebibytes(daemon: Daemon, run: str, count: int, seed: int) -> None:
-    """Records tensors of 1 MiB. Another seed gives slightly different ones."""
+    """Records tensors of 1 MiB. Another seed gives slightly different tensors."""
     record_different(daemon, run, count, seed, MIB, 64)
 
 
 def record_different(
     daemon: Daemon, run: str, count: int, seed: int, size_bytes: int, op_count: int
 ) -> None:
-    """Records tensors that all differ. Another seed gives slightly different ones."""
+    """Records tensors that all differ. Another seed gives slightly different
+    tensors.
+    """
     tensors = np.random.default_rng(0).standard_normal(
         (16, size_bytes // 4), dtype=np.float32
     )
@@ -315,7 +318,7 @@ def record_different(
 
 
 def record_small(daemon: Daemon, run: str, count: int) -> None:
-    """Records tensors of 64 bytes, OPS_PER_TOKEN of each token."""
+    """Records tensors of 64 bytes, OPS_PER_TOKEN per token."""
     ops = [f"op.{i}" for i in range(OPS_PER_TOKEN)]
     tensor = np.arange(16, dtype=np.float32)
     with new_client(daemon, run) as client:
@@ -325,7 +328,7 @@ def record_small(daemon: Daemon, run: str, count: int) -> None:
 
 
 def record_names(daemon: Daemon, run: str, count: int) -> None:
-    """Records tensors of 64 bytes, each of an op of its own."""
+    """Records tensors of 64 bytes, each with its own op."""
     tensor = np.arange(16, dtype=np.float32)
     with new_client(daemon, run) as client:
         for i in range(count):
@@ -357,7 +360,7 @@ def read_directly(files: list[Path], size_bytes: int) -> None:
 
 
 def memory_bytes(daemon: Daemon) -> int:
-    """Returns the memory of a daemon without what it shares with ranks."""
+    """Returns the memory of a daemon without the memory that it shares with ranks."""
     assert daemon.process is not None
     status = Path(f"/proc/{daemon.process.pid}/status").read_text()
     fields = dict(line.split(":", 1) for line in status.splitlines())

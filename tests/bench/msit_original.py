@@ -1,11 +1,11 @@
-"""Runs the comparison of msit itself, and tells how long it took.
+"""Runs the comparison of msit itself, and prints how long it took.
 
 usage: msit_original.py MSIT GOLDEN MY OUTPUT ELEMENTS
 
-MSIT is a checkout of msit that has components/llm. Nothing of it is changed. The parser
-of dumps, which belongs to CANN, is replaced by one that reads what bench_import.py
-writes, ELEMENTS in each tensor, and its time is taken off. Prints the seconds as the
-last line.
+MSIT is a checkout of msit that has components/llm. Nothing in it is changed.
+The parser of dumps, which belongs to CANN, is replaced by one that reads the
+files of bench_import.py, with ELEMENTS in each tensor, and its time is
+subtracted. Prints the seconds as the last line.
 """
 
 import importlib
@@ -20,7 +20,7 @@ import numpy as np
 
 
 class Parser:
-    """Reads dumps of float32 tensors: inputs of the shape of the one output."""
+    """Reads dumps of float32 tensors: the inputs have the shape of the only output."""
 
     def __init__(self, elements: int) -> None:
         self.elements = elements
@@ -37,7 +37,7 @@ class Parser:
 
 
 def use_sources(msit: Path) -> None:
-    """Makes the packages of msit importable without what they do when they start."""
+    """Makes the packages of msit importable without their start-up code."""
     components = msit / "components"
     llm = components / "llm" / "msit_llm"
     sys.path.insert(0, str(msit))

@@ -1,11 +1,11 @@
-"""Measures a step of a model without and with msprobe, unchanged, or our face of it.
+"""Measures a step of a model without and with unchanged msprobe, or with msitd.probe.
 
 usage: msprobe_original.py LEVEL TASK ROUNDS TRAINS [TOOL]
 
-LEVEL is L0, L1 or mix, TASK is statistics or tensor, TRAINS is 1 for a forward and a backward
-and 0 for a prefill. It runs with a Python that has msprobe (mindstudio-probe of PyPI)
-and torch, and prints the median seconds of a step without msprobe and with it. TOOL is
-msitd for msitd.probe in its place.
+LEVEL is L0, L1 or mix, TASK is statistics or tensor, TRAINS is 1 for a forward
+and a backward and 0 for a prefill. Requires a Python with msprobe
+(mindstudio-probe of PyPI) and torch, and prints the median seconds of a step
+without msprobe and with it. With TOOL msitd, msitd.probe replaces msprobe.
 """
 
 import json
@@ -25,7 +25,7 @@ else:
 
 
 def main() -> None:
-    """Takes turns between the two ways."""
+    """Alternates between the two ways."""
     level, task, rounds, trains = (
         sys.argv[1],
         sys.argv[2],

@@ -24,7 +24,7 @@ FIELDS = {
     "baseline": str,
     "baseline_value": float,
 }
-# Differences of two times. On a busy machine they may be below zero.
+# Differences of two times, which may be negative on a busy machine.
 DIFFERENCES = {
     "capture.off_hook_ns",
     "model.one_core",
@@ -58,7 +58,7 @@ def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
-    """The results of all benchmarks."""
+    """Returns the results of all benchmarks."""
     file = tmp_path_factory.mktemp("bench") / "results.json"
     done = run("--json", str(file))
     assert done.returncode == 0, done.stdout + done.stderr

@@ -193,7 +193,7 @@ static void RecordsWaitForADaemonThatIsNotThere(void) {
   EXPECT(msit_run_name(NULL, name, sizeof(name)) == 0 && name[0] == '\0');
 
   EXPECT(msit_token(client) == 0);
-  // No policy: the same is asked for at every token.
+  // Without a policy, the same tensors are selected at every token.
   EXPECT(msit_selection(client, MSIT_TOKEN_CURRENT) ==
          msit_selection(client, 7));
   EXPECT(msit_next_token(client) == 1);
@@ -241,7 +241,7 @@ static void DropNewestDoesNotWaitForADaemonThatIsNotThere(void) {
 static void AnOlderCallerKnowsFewerFields(void) {
   msit_options options = DefaultOptions();
   options.open_timeout_us = 0;
-  // Everything behind open_timeout_us is garbage of the caller.
+  // Everything after open_timeout_us is garbage of the caller.
   options.struct_size = offsetof(msit_options, device);
   options.device = (const char*)1;
   options.user_agent = (const char*)1;
@@ -299,7 +299,7 @@ static void ReservationsOutliveTheirClient(void) {
   EXPECT(msit_open(&options, &client) == MSIT_OK);
   const int64_t dims[1] = {4};
   msit_tensor tensor = SomeTensor(NULL, dims);
-  // Not looked at.
+  // These pointers must not be dereferenced.
   tensor.data = tensor.byte_strides = (const int64_t*)1;
   msit_reservation* reservation = (msit_reservation*)&client;
   EXPECT(msit_reserve(NULL, &tensor, &reservation) ==
@@ -318,7 +318,7 @@ static void ReservationsOutliveTheirClient(void) {
   EXPECT(msit_reserve(client, &tensor, &late) == MSIT_OK);
   EXPECT(msit_publish(reservation, 1) == MSIT_OK);
   EXPECT(Counters(client).recorded_count == 2);
-  // No daemon has shared memory, and no summary is asked for.
+  // No daemon has shared memory, and no summary was requested.
   EXPECT(msit_memory(client, NULL, 0) == 0);
   EXPECT(msit_memory(NULL, NULL, 0) == 0);
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compares what a shared library exports with its version script.
+"""Compares the exports of a shared library with its version script.
 
 usage: check_exports.py LIBRARY VERSION_SCRIPT [--allow-needed NAME ...]
 
-Fails if a symbol is exported that the script does not name, if one that it
-names is missing, or, with --allow-needed, if the library needs another
-library whose name begins with none of the names.
+Fails if a symbol is exported that the script does not name, if a symbol that it
+names is missing, or, with --allow-needed, if the library needs another library
+whose name starts with none of the names.
 """
 
 import argparse

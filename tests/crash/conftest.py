@@ -1,4 +1,4 @@
-"""Daemons, stubs and names are those of tests/e2e."""
+"""The daemons, stubs and names are those of tests/e2e."""
 
 import sys
 import tempfile
@@ -10,7 +10,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Lets the tests import what tests/e2e has, and makes the stubs."""
+    """Lets the tests import the modules of tests/e2e, and generates the stubs."""
     sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
     from stubs import make_stubs
 

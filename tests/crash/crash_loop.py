@@ -1,9 +1,9 @@
-"""Kills the daemon and its ranks, over and over, and has a judge look at it.
+"""Kills the daemon and its ranks repeatedly, and lets a judge check the store.
 
 usage: crash_loop.py [--rounds N] [--seed S] [--folder DIR]
 
-The seed is printed; with --seed the same kills are drawn again. Exits with 0 if
-every round was survived, with 1 and the folder kept if not.
+The seed is printed; with --seed the same kills are drawn again. The exit code
+is 0 if every round was survived; otherwise it is 1, and the folder is kept.
 """
 
 import argparse
@@ -31,15 +31,16 @@ from stubs import make_stubs
 
 from daemon import Daemon
 
-# Number of kills in one folder of data, so that damage adds up and shows.
+# Number of kills per data folder, so that damage accumulates and becomes
+# visible.
 ROUNDS_PER_STORE = 15
-# A point that is not reached in this time is replaced by a plain kill.
+# If a point is not reached in this time, a plain kill replaces it.
 POINT_PATIENCE_S = 1.5
 START_PATIENCE_S = 30
 PROGRESS_PATIENCE_S = 60
 # Longer than the patience of the ranks.
 END_PATIENCE_S = 200
-# Chances of a round.
+# Probabilities in a round.
 NAMED_CHANCE = 0.7
 SECOND_KILL_CHANCE = 0.25
 RANK_CHANCE = 0.25
@@ -51,7 +52,7 @@ FLAGS = ("--segment-bytes", str(16 << 20), "--index-write-buffer-bytes", str(1 <
 
 @dataclass(frozen=True)
 class RankPlan:
-    """One rank and how it reaches the daemon."""
+    """One rank, and how it connects to the daemon."""
 
     run: str
     rank: int
@@ -70,7 +71,7 @@ RANKS = (
 
 @dataclass
 class RankProcess:
-    """A rank that runs, and its ledger."""
+    """A running rank, and its ledger."""
 
     plan: RankPlan
     ledger: Ledger
@@ -78,7 +79,9 @@ class RankProcess:
     process: "subprocess.Popen[str]"
 
     def has_begun(self) -> bool:
-        """True once it records. From then on SIGTERM ends it in good order."""
+        """Returns true once the rank records. From then on, SIGTERM ends it in
+        an orderly way.
+        """
         return max(self.ledger.read().begun, default=-1) >= self.first_token
 
 
@@ -97,14 +100,14 @@ class Tally:
 
 
 def free_port() -> int:
-    """Returns a port that nobody listens on right now."""
+    """Returns a port on which nothing is listening now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 class Store:
-    """One folder of data, its daemons and its ranks."""
+    """One data folder, its daemons and its ranks."""
 
     def __init__(self, folder: Path, seed: int, tally: Tally) -> None:
         from judge import Judge, RankLedger
@@ -176,7 +179,7 @@ class Store:
         self._look(rng)
 
     def end(self) -> None:
-        """Ends ranks and daemon in good order, and checks everything."""
+        """Ends ranks and daemon in an orderly way, and checks everything."""
         self._await(lambda: all(rank.has_begun() for rank in self.ranks))
         self._signal_ranks(signal.SIGTERM)
         for rank in self.ranks:
@@ -200,7 +203,7 @@ class Store:
         self.tally.read_count += self.judge.read_count
 
     def clean(self) -> None:
-        """Ends all processes that still run."""
+        """Ends all processes that are still running."""
         for rank in self.ranks:
             rank.process.kill()
             rank.process.wait()
@@ -212,7 +215,7 @@ class Store:
     def _look(self, rng: random.Random) -> None:
         import remains
 
-        # Otherwise there would be more to read the longer the judge reads.
+        # Otherwise the amount to read would grow while the judge reads.
         self._signal_ranks(signal.SIGSTOP)
         try:
             self._judge(self.judge.check(self.daemon.channel(), rng))
@@ -239,7 +242,7 @@ class Store:
         self.tally.kills[name] += 1
 
     def _die_serving(self, point: KillPoint, rng: random.Random) -> None:
-        """Lets the daemon die at a point in its service or its stop."""
+        """Kills the daemon at a point during its service or its stop."""
         assert self.daemon.process is not None
         if point.when == When.STOPS:
             self._await_progress()
@@ -253,7 +256,7 @@ class Store:
         self._buried(point)
 
     def _die_starting(self, point: KillPoint, rng: random.Random) -> None:
-        """Starts the daemon, if it does not run, and lets it die at a point."""
+        """Starts the daemon, if it is not running, and kills it at a point."""
         if self.daemon.process is not None:
             self._kill("any moment")
         self.switch.arm(point, rng)
@@ -265,7 +268,7 @@ class Store:
         self._buried(point)
 
     def _buried(self, point: KillPoint) -> None:
-        """Counts how the daemon died; kills it if it lives."""
+        """Counts how the daemon died; kills it if it is alive."""
         assert self.daemon.process is not None
         self.switch.disarm()
         # A point with a delay may have fired just now.
@@ -316,7 +319,7 @@ class Store:
                 self.tally.kills["a rank"] += 1
 
     def _await_progress(self) -> None:
-        """Waits until some rank has written down an acknowledgement."""
+        """Waits until a rank has logged an acknowledgement."""
         before = self._acknowledged_count()
         self._await(lambda: self._acknowledged_count() > before)
 

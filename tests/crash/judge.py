@@ -1,4 +1,4 @@
-"""Checks that a store kept its promises, by the ledgers and the API alone."""
+"""Checks that a store kept its promises, using only the ledgers and the API."""
 
 import random
 from collections import Counter
@@ -20,17 +20,17 @@ from recorded import Entries, Key, Ledger, hash_of, ops_of, tensor_bytes
 
 TIMEOUT_S = 60
 PAGE = 1000
-# Bytes are given up in whole frames, until no more are left than asked for.
+# Bytes are deleted in whole frames, until no more than the limit are left.
 FRAME_BYTES_MAX = 4 << 20
-# Recorded tensors have at most two parts. The first has this size.
+# Recorded tensors have at most two parts. The first part has this size.
 PART_BYTES = 4 << 20
-# How many tensors that were right before each check reads again.
+# Number of tensors found correct before that each check reads again.
 SAMPLE = 20
 
 
 @dataclass(frozen=True)
 class RankLedger:
-    """The ledger of one rank, and which rank that is."""
+    """The ledger of one rank, and the identity of the rank."""
 
     run: str
     rank: int
@@ -38,35 +38,36 @@ class RankLedger:
 
 
 class Judge:
-    """Compares what the daemon shows with the ledgers.
+    """Compares the contents of the daemon with the ledgers.
 
-    The bytes of a tensor are read when it is first seen. Each check reads those of a
-    few tensors again; a check of everything reads them all.
+    The bytes of a tensor are read when it is first seen. Each check reads those
+    of a few tensors again; a full check reads them all.
     """
 
     def __init__(
         self, seed: int, ledgers: Iterable[RankLedger], expiring: dict[str, int]
     ) -> None:
-        """`expiring`: runs whose bytes are given up, and how many bytes stay."""
+        """`expiring`: runs whose bytes are deleted, and how many bytes are kept."""
         self._seed = seed
         self._ledgers = list(ledgers)
         self._expiring = expiring
-        # Answers of the daemon about tensors that were right.
+        # Answers of the daemon about tensors that were correct.
         self._known: dict[str, str] = {}
         self.acknowledged_count = 0
         self.read_count = 0
 
     def check(self, channel: grpc.Channel, rng: random.Random) -> list[str]:
-        """Returns what is wrong. Ranks may go on recording meanwhile."""
+        """Returns all violations. Ranks may continue to record in the meantime."""
         return self._check(channel, rng, is_all=False)
 
     def check_all(
         self, channel: grpc.Channel, torn_max: Mapping[str, int] | None = None
     ) -> list[str]:
-        """Returns what is wrong, reading all bytes. The ranks have ended.
+        """Returns all violations, reading all bytes. The ranks have ended.
 
-        `torn_max`: for each run, how many tensors may have lost their last part with
-        the rank that recorded them. Such tensors are counted, but not listed.
+        `torn_max`: for each run, how many tensors may have lost their last part
+        with the rank that recorded them. Such tensors are counted, but not
+        listed.
         """
         findings = self._check(channel, random.Random(0), is_all=True)
         for run in self._runs():
@@ -90,8 +91,8 @@ class Judge:
     def _check(
         self, channel: grpc.Channel, rng: random.Random, is_all: bool
     ) -> list[str]:
-        # Read before the tensors are listed: all that is acknowledged now must be
-        # there.
+        # Read before the tensors are listed: everything that is acknowledged
+        # now must be there.
         entries = {
             (ledger.run, ledger.rank): Ledger(ledger.path).read()
             for ledger in self._ledgers
@@ -100,8 +101,8 @@ class Judge:
         findings = self._check_node(channel)
         for run in self._runs():
             tensors = self._list(channel, run)
-            # Taken before the next reading: what a rank begins from now on is listed
-            # later.
+            # Copied before the next reading: what a rank begins from now on is
+            # listed later.
             begun = {
                 (ledger.run, ledger.rank): Ledger(ledger.path).read().begun
                 for ledger in self._ledgers
@@ -197,7 +198,7 @@ class Judge:
         try:
             pieces = [p.data for p in stub.ReadTensor(request, timeout=TIMEOUT_S)]
         except grpc.RpcError as error:
-            # It may have been given up since it was listed.
+            # Its bytes may have been deleted since it was listed.
             if tensor.run in self._expiring and not self._has_bytes(
                 channel, tensor.name
             ):
@@ -232,7 +233,7 @@ def duplicates(tensors: Iterable[Any]) -> list[str]:
 
 
 def check_summary(tensor: Any, expected: bytes) -> list[str]:
-    """Returns what is wrong with the summary of a tensor."""
+    """Returns the errors in the summary of a tensor."""
     summary = tensor.summary
     said = [tensor.size_bytes, *tensor.shape, summary.count]
     true = [len(expected)] * 3

@@ -34,14 +34,14 @@ enum call {
 enum phase { PHASE_BEFORE = 1, PHASE_TORN, PHASE_AFTER };
 
 struct control {
-  // The other fields are read only while this is 1. Set to 0 when the call
-  // comes.
+  // The other fields are read only while this is 1. Set to 0 when the chosen
+  // call is made.
   uint32_t is_armed;
   uint32_t call;
   uint32_t phase;
-  // With PHASE_AFTER: how long the process lives on, in microseconds.
+  // With PHASE_AFTER: how long the process continues to run, in microseconds.
   uint32_t delay_us;
-  // Number of matching calls up to the one that kills, that one included.
+  // Number of matching calls up to and including the one that kills.
   int32_t remaining;
   uint32_t has_fired;
   // Pattern of the path of the file, as for fnmatch(3). Sockets have paths
@@ -129,8 +129,8 @@ static void after(int due) {
   if (due && control->phase == PHASE_AFTER) fire();
 }
 
-// How many of `size` bytes a torn write leaves: half, and whole pages if there
-// are any, as O_DIRECT needs.
+// Returns how many of `size` bytes a torn write leaves: half, rounded to whole
+// pages if there are any, as O_DIRECT requires.
 static size_t torn_bytes(size_t size) {
   return size < kPageBytes ? size / 2 : size / 2 / kPageBytes * kPageBytes;
 }
@@ -199,7 +199,7 @@ CHECKED_WRITE(pwrite, (int fd, const void* data, size_t size, off_t at),
 CHECKED_WRITE(pwrite64, (int fd, const void* data, size_t size, off64_t at),
               (fd, data, torn_bytes(size), at), (fd, data, size, at))
 
-// Puts the pieces that a torn write leaves into `torn`; returns their count.
+// Stores the pieces that a torn write leaves in `torn`; returns their number.
 static int tear(const struct iovec* pieces, int count, struct iovec* torn) {
   size_t size = 0;
   for (int i = 0; i < count; ++i) size += pieces[i].iov_len;

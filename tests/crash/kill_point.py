@@ -1,4 +1,4 @@
-"""Points where a process is killed: each is a system call of msitd."""
+"""Points at which a process is killed, each at a system call of msitd."""
 
 import mmap
 import random
@@ -30,7 +30,7 @@ class Call(IntEnum):
 
 
 class Phase(IntEnum):
-    """Which side of the call; the numbers are those of kill_point.c."""
+    """Before or after the call; the numbers are those of kill_point.c."""
 
     BEFORE = 1
     TORN = 2
@@ -38,7 +38,7 @@ class Phase(IntEnum):
 
 
 class When(IntEnum):
-    """What msitd does when the point is armed."""
+    """The activity of msitd when the point is armed."""
 
     STARTS = 1
     SERVES = 2
@@ -47,7 +47,7 @@ class When(IntEnum):
 
 @dataclass(frozen=True)
 class KillPoint:
-    """The death of the daemon at the Nth call of a kind, N up to `count_max`."""
+    """The death of the daemon at the Nth call of a kind, with N up to `count_max`."""
 
     name: str
     when: When
@@ -64,7 +64,7 @@ _LOG = "*/index/*.log"
 _MANIFEST = "*/MANIFEST-*"
 
 POINTS = (
-    # The way of a batch from the producer to the acknowledgement.
+    # The path of a batch from the producer to the acknowledgement.
     KillPoint("frame not written", When.SERVES, Phase.BEFORE, Call.WRITE, _SEGMENT, 24),
     KillPoint("frame torn", When.SERVES, Phase.TORN, Call.WRITE, _SEGMENT, 24),
     KillPoint(
@@ -133,7 +133,7 @@ POINTS = (
     ),
     KillPoint("room not reserved", When.STARTS, Phase.BEFORE, Call.RESERVE, _SEGMENT),
     KillPoint("room reserved", When.STARTS, Phase.AFTER, Call.RESERVE, _SEGMENT),
-    # Reading the log back after a kill, and the checkpoint after that.
+    # Reading the log after a kill, and the checkpoint after that.
     KillPoint(
         "reading the log back", When.STARTS, Phase.BEFORE, Call.READ, _SEGMENT, 8
     ),
@@ -155,7 +155,7 @@ POINTS = (
     ),
     KillPoint("tail not cut", When.STARTS, Phase.BEFORE, Call.TRUNCATE, _SEGMENT),
     KillPoint("tail cut", When.STARTS, Phase.AFTER, Call.TRUNCATE, _SEGMENT),
-    # Bytes that are given up.
+    # Deletion of bytes.
     KillPoint("hole not punched", When.STARTS, Phase.BEFORE, Call.PUNCH, _SEGMENT, 3),
     KillPoint("hole punched", When.STARTS, Phase.AFTER, Call.PUNCH, _SEGMENT, 3),
     KillPoint(
@@ -177,7 +177,7 @@ POINTS = (
 
 
 class KillSwitch:
-    """The library that kills, and the file that tells it where."""
+    """The library that kills, and the file that sets the point."""
 
     def __init__(self, folder: Path) -> None:
         library = folder / "libkill_point.so"
@@ -211,7 +211,7 @@ class KillSwitch:
         }
 
     def arm(self, point: KillPoint, rng: random.Random) -> None:
-        """Makes the next matching calls count."""
+        """Starts counting matching calls."""
         self._memory[:] = _CONTROL.pack(
             0,
             point.call,
@@ -229,5 +229,5 @@ class KillSwitch:
 
     @property
     def has_fired(self) -> bool:
-        """True if the process was killed since the last arm()."""
+        """Returns true if the process was killed since the last arm()."""
         return self._memory[_FIRED_AT : _FIRED_AT + 4] != bytes(4)

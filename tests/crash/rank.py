@@ -1,7 +1,7 @@
-"""One rank: records tensors, and writes down what was acknowledged.
+"""One rank: records tensors, and logs what was acknowledged.
 
-SIGTERM ends it once all is acknowledged. Exits with 0 then, with 1 and a line
-on standard error if the client library broke a promise.
+SIGTERM ends it once everything is acknowledged. The exit code is then 0. It is
+1, with a line on standard error, if the client library broke a promise.
 """
 
 import argparse
@@ -14,12 +14,13 @@ from pathlib import Path
 import msitd
 from recorded import Key, Ledger, hash_of, ops_of, tensor_bytes
 
-# With daemons that others keep busy a rank may be late several times, and it stands
-# still while the judge reads.
+# With daemons that other processes keep busy, a rank may be late several times,
+# and it is stopped while the judge reads.
 PATIENCE_S = 180
 BUFFER_BYTES = 24 << 20
 TOKENS_UNACKNOWLEDGED_MAX = 8
-# Longest pause between two tokens, if not told otherwise. It stands for the computation.
+# Default maximum pause between two tokens, in seconds. It stands for the
+# computation.
 PAUSE_S_MAX = 0.06
 
 
@@ -40,7 +41,7 @@ class Rank:
             buffer_bytes=BUFFER_BYTES,
             open_timeout=PATIENCE_S,
             close_timeout=PATIENCE_S,
-            # A killed rank comes back as another process.
+            # A killed rank returns as another process.
             if_exists="append",
         )
 
@@ -55,7 +56,7 @@ class Rank:
     def _work(self, thread: int) -> None:
         o = self.options
         token = o.first_token + thread
-        # A rank that comes back after a kill draws other pauses.
+        # A rank that returns after a kill draws other pauses.
         rng = random.Random(f"{o.seed}/{o.run}/{o.rank}/{token}/pauses")
         recorded: list[tuple[int, str, str]] = []
         while not self.stopped.is_set():
@@ -107,7 +108,7 @@ def main() -> int:
     ]
     for thread in threads:
         thread.start()
-    # A signal interrupts waits of this thread only.
+    # A signal interrupts only waits of this thread.
     while not rank.stopped.wait(1):
         pass
     for thread in threads:

@@ -1,4 +1,4 @@
-"""The tensors of a rank: their bytes follow from where they belong."""
+"""The tensors of a rank, whose bytes are derived from their keys."""
 
 import hashlib
 import os
@@ -9,14 +9,14 @@ from pathlib import Path
 KIB = 1 << 10
 MIB = 1 << 20
 OPS_MAX = 5
-# Every so many tokens the first op has the same bytes again.
+# Interval in tokens at which the first op has the same bytes again.
 REPEAT_TOKENS = 4
 REPEATED_BYTES = 50_000
 
 
 @dataclass(frozen=True, order=True)
 class Key:
-    """One tensor of one seed."""
+    """The key of a tensor for one seed."""
 
     run: str
     rank: int
@@ -31,7 +31,7 @@ def ops_of(seed: int, run: str, rank: int, token: int) -> list[str]:
 
 
 def tensor_bytes(seed: int, key: Key) -> bytes:
-    """Returns the bytes of a tensor: mostly small, some of several parts."""
+    """Returns the bytes of a tensor: usually small, sometimes of several parts."""
     if key.op == "op.0" and key.token % REPEAT_TOKENS == 0:
         rng = random.Random(f"{seed}/{key.run}/repeated")
         return rng.randbytes(REPEATED_BYTES)
@@ -43,7 +43,7 @@ def tensor_bytes(seed: int, key: Key) -> bytes:
 
 
 def hash_of(data: bytes) -> str:
-    """Returns the hash that ledgers hold."""
+    """Returns the hash as ledgers store it."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
@@ -58,27 +58,27 @@ class Entries:
 
 
 class Ledger:
-    """The record of what one rank did, in a file that only grows.
+    """The log of what one rank did, in a file that only grows.
 
     `begin` is written before the first record of a token, `ack` after the
-    acknowledgement. Any thread may write, any number of readers read. An unfinished
-    line, of a rank that was killed while it wrote, does not count. The daemon does not
-    know of the file.
+    acknowledgement. Any thread may write, and any number of readers may read.
+    An unfinished line, from a rank that was killed while it wrote, does not
+    count. The daemon does not access the file.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def begin(self, token: int) -> None:
-        """Notes that tensors of the token may exist from now on."""
+        """Logs that tensors of the token may exist from now on."""
         self._append(f"begin {token}\n")
 
     def acknowledge(self, tensors: list[tuple[int, str, str]]) -> None:
-        """Notes that tensors (token, op, hash) are durable."""
+        """Logs that tensors (token, op, hash) are durable."""
         self._append("".join(f"ack {t} {op} {digest}\n" for t, op, digest in tensors))
 
     def read(self) -> Entries:
-        """Returns the content of all finished lines."""
+        """Returns the contents of all complete lines."""
         entries = Entries()
         if not self.path.exists():
             return entries
@@ -93,7 +93,7 @@ class Ledger:
         return entries
 
     def cut_torn_line(self) -> None:
-        """Removes an unfinished line, before another rank goes on."""
+        """Removes an unfinished line, before another rank continues the file."""
         if self.path.exists():
             data = self.path.read_bytes()
             os.truncate(self.path, data.rfind(b"\n") + 1)

@@ -1,4 +1,4 @@
-"""Finds what a daemon must not leave behind when it was killed or stopped."""
+"""Finds files and memory that a killed or stopped daemon must not leave."""
 
 import os
 import re
@@ -14,8 +14,8 @@ _INDEX_FILE = re.compile(
     r"(\d+\.(sst|log)|MANIFEST-\d+|OPTIONS-\d+|CURRENT|IDENTITY|LOCK|LOG(\.old\.\d+)?)"
 )
 _SEGMENT = re.compile(r"\d{8,}\.seg")
-# Files of RocksDB: the log in use, the manifest in use, the last two options, the last
-# notes and those before.
+# Files of RocksDB: the current log, the current manifest, the last two option
+# files, and the current and earlier info logs.
 _INDEX_COUNTS = {r"\d+\.log": 1, r"MANIFEST-\d+": 1, r"OPTIONS-\d+": 2, r"LOG.*": 2}
 
 
@@ -41,7 +41,7 @@ def in_store(data_dir: Path) -> list[str]:
 
 
 def of_sockets(socket_dir: Path, expected: set[str]) -> list[str]:
-    """Returns a line for each file that a stopped daemon left."""
+    """Returns a line for each file that a stopped daemon left behind."""
     return [
         f"left among the sockets: {path.name}"
         for path in socket_dir.iterdir()
@@ -74,7 +74,7 @@ def _memory_of(pid: int) -> list[str]:
 
 
 def inspect(daemon: Daemon, *, is_live: bool) -> list[str]:
-    """Returns what `msitd-inspect verify` finds, and records without an entry."""
+    """Returns the findings of `msitd-inspect verify`, and records without an entry."""
     result = subprocess.run(
         [BIN_DIR / "msitd-inspect", "--data-dir", str(daemon.data_dir), "verify"],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Some rounds of the crash loop, and what its parts expect of each other."""
+"""Some rounds of the crash loop, and tests of its parts."""
 
 import os
 import random
@@ -11,7 +11,8 @@ from crash_loop import run
 from kill_point import Call, KillPoint, KillSwitch, Phase, When
 
 ROUNDS = 52
-# Fixed, so that a failure is due to the change; `tests/nightly crash` draws one.
+# Fixed, so that a failure is caused by the change; `tests/nightly crash` draws
+# one.
 SEED = int(os.environ.get("MSITD_CRASH_SEED", "20261121"))
 
 
@@ -57,19 +58,19 @@ def test_process_dies_at_the_call_that_was_named(
     assert write(tmp_path / "a.seg", switch) == -9
     assert switch.has_fired
     assert (tmp_path / "a.seg").stat().st_size == size
-    # It kills only once.
+    # The switch kills only once.
     assert write(tmp_path / "b.seg", switch) == 0
 
 
 def draws_three(seed: int) -> bool:
-    """True if `arm` draws the third call with this seed."""
+    """Returns true if `arm` draws the third call with this seed."""
     rng = random.Random(seed)
     rng.randint(0, 0)
     return rng.randint(1, 3) == 3
 
 
 def write(path: Path, switch: KillSwitch) -> int:
-    """Runs a process that writes four blocks; returns its status."""
+    """Runs a process that writes four blocks; returns its exit status."""
     return subprocess.run(
         [sys.executable, "-c", WRITER, path],
         env={**os.environ, **switch.environment},

@@ -1,4 +1,4 @@
-"""The judge finds every kind of fault that it looks for."""
+"""The judge finds every kind of fault that it checks for."""
 
 import random
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ class Case:
         self.record(SEED, range(TOKENS))
 
     def record(self, seed: int, tokens: range) -> None:
-        """Records what the rank with this seed would."""
+        """Records the tensors of the rank with this seed."""
         acknowledged = []
         endpoint = str(self.daemon.socket_dir)
         with msitd.Client(RUN, endpoint=endpoint, if_exists="append") as client:
@@ -41,12 +41,12 @@ class Case:
                     data = tensor_bytes(seed, Key(RUN, 0, token, op))
                     assert client.record(data, op=op, token=token, call=0)
                     acknowledged.append((token, op, hash_of(data)))
-                # A frame for each token.
+                # One frame per token.
                 client.flush()
         self.ledger.acknowledge(acknowledged)
 
     def findings(self) -> list[str]:
-        """The findings of a judge that has not seen this before."""
+        """Returns the findings of a new judge."""
         return self.judge().check_all(self.daemon.channel())
 
     def judge(self) -> Judge:
@@ -93,7 +93,8 @@ def test_byte_that_changed_on_the_disk_is_found(case: Case) -> None:
 
 
 def test_tensor_that_the_index_lost_is_found(case: Case) -> None:
-    # After a kill the daemon builds the index from the log, which lacks a frame.
+    # After a kill, the daemon builds the index from the log, which lacks a
+    # frame.
     case.daemon.kill()
     case.daemon.spoil(b"op.0")
     case.daemon.start()

@@ -1,4 +1,4 @@
-"""One rank whose functions of torch are recorded.
+"""One rank whose torch functions are recorded.
 
 usage: api_rank.py ENDPOINT RUN RANK WORLD_SIZE RENDEZVOUS_FILE
 """
@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 
 def step(rank: int, world: int) -> None:
-    """Computes a little, and moves it between the ranks in every way."""
+    """Computes a little, and transfers the result between the ranks in every way."""
     x = torch.arange(6, dtype=torch.float32).reshape(2, 3) + rank
     total = F.relu(torch.matmul(x, x.T) - 3)
     total.mul_(2)

@@ -1,4 +1,6 @@
-"""Dumps of a model by several cards: of torch, and of the acceleration library."""
+"""Dumps of a model on several cards: those of torch, and of the acceleration
+library.
+"""
 
 import json
 from collections.abc import Callable, Sequence
@@ -7,16 +9,18 @@ from pathlib import Path
 import torch
 
 LAYERS = 11
-# What each layer has: the torch module, and the operation that it is.
+# The parts of each layer: the torch module, and the matching operation.
 PARTS = (("", ""), (".mlp", "/0_Mlp"), (".mlp.fc", "/0_Mlp/0_LinearOperation"))
 FC = PARTS[2][0]
 
-# Says what a card has of the output of a module: None is nothing.
+# Returns the share of a card in the output of a module; None: no output.
 Share = Callable[[str, torch.Tensor, int], torch.Tensor | None]
 
 
 def column_parallel(count: int) -> Share:
-    """Linear modules are cut along their last dimension, all else is copied."""
+    """Linear modules are split along their last dimension, all other tensors
+    are copied.
+    """
 
     def share(part: str, whole: torch.Tensor, card: int) -> torch.Tensor:
         return whole.chunk(count, -1)[card] if part == FC else whole
@@ -29,7 +33,7 @@ def copied(_part: str, whole: torch.Tensor, _card: int) -> torch.Tensor:
 
 
 def output_of(layer: int, part: str, token: int) -> torch.Tensor:
-    """Sizes tell modules apart, whatever the cards have of them."""
+    """Sizes differ between modules, whatever the shares of the cards."""
     generator = torch.Generator().manual_seed(1000 * token + 10 * layer + len(part))
     return torch.randn({"": 2, ".mlp": 3, FC: 5}[part], 12, generator=generator)
 
@@ -40,7 +44,7 @@ def write_torch(
     share: Share = copied,
     tokens: Sequence[int] = (0,),
 ) -> Path:
-    """Writes what msit dumps of a torch model. Returns the folder of the first card."""
+    """Writes msit's dump of a torch model. Returns the folder of the first card."""
 
     def module(name: str, kind: str, *children: object) -> dict[str, object]:
         return {"name": name, "type": kind, "children": list(children)}
@@ -73,13 +77,13 @@ def write_library(
     share: Share = copied,
     tokens: Sequence[int] = (0,),
 ) -> Path:
-    """Writes what the acceleration library dumps of the same model."""
+    """Writes the acceleration library's dump of the same model."""
     for card, name in enumerate(cards):
         nodes = []
         for i in range(LAYERS):
             linear = {"opName": f"LinearOperation_{i}_0_0", "opType": "LinearOperation"}
             mlp = {"opName": f"Mlp_{i}_0", "opType": "Mlp", "nodes": [linear]}
-            # Each card says its own rank.
+            # Each card has its own rank.
             nodes.append(
                 {
                     "opName": f"Layer_{i}",

@@ -42,7 +42,7 @@ class Record:
     tensor_bytes: int | None = None
     flags: int = 0
     placement: str | bytes = ""
-    # Of version 2, but for statistics, which are of version 3.
+    # Kinds exist since version 2; statistics since version 3.
     kind: int = TENSOR
     requires_grad: bool | None = None
     value: str | None = None
@@ -51,12 +51,12 @@ class Record:
 
     @property
     def has_extra(self) -> bool:
-        """True if an extra follows the dims."""
+        """Returns true if an extra follows the dims."""
         return bool(self.value is not None or self.stack or self.alias_of)
 
     @property
     def all_flags(self) -> int:
-        """The flags of the descriptor."""
+        """Returns the flags of the descriptor."""
         grad = 0 if self.requires_grad is None else 1 + self.requires_grad
         extra = HAS_EXTRA if self.has_extra else 0
         return self.flags | self.kind | grad << 3 | extra
@@ -64,7 +64,7 @@ class Record:
 
 @dataclass
 class Chunk:
-    """A chunk to write. Tests may spoil its attributes."""
+    """A chunk to write. Tests may corrupt its attributes."""
 
     run: str | bytes
     records: list[Record]
@@ -165,7 +165,9 @@ class Chunk:
 
 
 def stream_id_of(run: str | bytes, rank: int) -> int:
-    """Returns a stream id for tests that need no special one: one per rank of a run."""
+    """Returns a stream id for tests that need no particular one: one per rank
+    of a run.
+    """
     raw = run.encode() if isinstance(run, str) else run
     return (zlib.crc32(raw) << 24) + rank % (1 << 20) + 1
 

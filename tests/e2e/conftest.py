@@ -1,4 +1,4 @@
-"""Fixtures: stubs made from protos/, daemons of one's own."""
+"""Fixtures: stubs generated from protos/, and private daemons."""
 
 import tempfile
 from pathlib import Path
@@ -10,7 +10,7 @@ from stubs import make_stubs
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the stubs before the test modules that import them are read."""
+    """Generates the stubs before the test modules that import them are loaded."""
     folder = tempfile.TemporaryDirectory(prefix="msitd-stubs-")
     config.add_cleanup(folder.cleanup)
     make_stubs(Path(folder.name))

@@ -1,4 +1,4 @@
-"""Mistakes with a known culprit, for two models each, and how they are recorded."""
+"""Faults with a known cause, for two models each, and how they are recorded."""
 
 import dataclasses
 import threading
@@ -20,7 +20,7 @@ from crafted_models import (
 from torch import Tensor, nn
 
 Call = tuple[Tensor, Tensor]
-# Threads cost small models more than they gain.
+# Threads slow small models down.
 torch.set_num_threads(1)
 
 MODELS = {"encoder": encoder, "decoder": decoder}
@@ -28,11 +28,11 @@ MODELS = {"encoder": encoder, "decoder": decoder}
 
 @dataclasses.dataclass(kw_only=True)
 class Case:
-    """One mistake of the target run, and who made it.
+    """One fault of the target run, and its cause.
 
-    `encoder` and `decoder` are the beginnings that the line `made by` must have for
-    each model; `place` must be in it too. `wrong` changes the model and `wrong_calls`
-    its inputs, in the target run only.
+    `encoder` and `decoder` are the beginnings that the line `made by` must have
+    for each model; `place` must also be in the line. `wrong` changes the model
+    and `wrong_calls` its inputs, in the target run only.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Case:
     place: str = ""
     wrong: Callable[[nn.Module], object] | None = None
     wrong_calls: Callable[[list[Call]], object] | None = None
-    # What both runs share besides the models.
+    # A difference from the plain model that both runs share.
     variant: str = ""
     make: Callable[[nn.Module], nn.Module] = lambda model: model
     hook: dict[str, bool] = dataclasses.field(default_factory=dict)
@@ -50,7 +50,7 @@ class Case:
 
 @dataclasses.dataclass(kw_only=True)
 class RankCase:
-    """One mistake in a run of two ranks, again for two models."""
+    """One fault in a run of two ranks, also for two models."""
 
     name: str
     kinds: tuple[str, str]
@@ -60,7 +60,7 @@ class RankCase:
 
 
 def at(path: str, fault: str) -> Callable[[nn.Module], None]:
-    """Returns a function that gives the module at `path` a fault."""
+    """Returns a function that sets the fault of the module at `path`."""
 
     def change(model: nn.Module) -> None:
         model.get_submodule(path).fault = fault  # type: ignore[assignment]
@@ -73,7 +73,7 @@ def add(path: str, value: float, rows: int = 4) -> Callable[[nn.Module], None]:
 
     def change(model: nn.Module) -> None:
         data = model.get_parameter(path).data[:rows]
-        # Not constant: what a norm returns has a mean of 0.
+        # Not constant, because the result of a norm has a mean of 0.
         data += value * torch.cos(torch.arange(float(data.numel()))).view(data.shape)
 
     return change
@@ -104,7 +104,7 @@ def scale_attention(layer: int, factor: float) -> Callable[[nn.Module], None]:
 
 
 def own(op: str, after: str, before: str) -> str:
-    """The words for code between two parts of an op."""
+    """Returns the words for code between two parts of an op."""
     after, before = (f"{op}.{part}" if part else "" for part in (after, before))
     if not before:
         return f"own code of {op}, after {after};"
@@ -335,7 +335,7 @@ CASES = [
     Case(
         name="tokens",
         wrong_calls=wrong_tokens,
-        # Nothing made it, so the line is missing.
+        # Nothing in the model caused it, so the line is missing.
         **same(""),
         place="inputs of the model differ from token 2: ",
     ),
@@ -464,7 +464,7 @@ RANK_CASES = [
 
 
 def calls_of(kind: str) -> list[Call]:
-    """The inputs of the model: three tokens."""
+    """Returns the inputs of the model for three tokens."""
     torch.manual_seed(4)
     lengths = (6, 6, 6) if kind == "encoder" else (5, 1, 1)
     return [

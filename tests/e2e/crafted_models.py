@@ -1,8 +1,8 @@
-"""Two small models of different shape, with a place for every kind of mistake.
+"""Two small models of different structure, with a place for every kind of fault.
 
-`Encoder` is a transformer encoder with LayerNorm behind its residuals.
-`Decoder` is a decoder-only model with RMSNorm before them, a gated MLP and a
-cache of keys and values. A module whose `fault` is set does one thing wrong.
+`Encoder` is a transformer encoder with LayerNorm after its residuals. `Decoder`
+is a decoder-only model with RMSNorm before them, a gated MLP and a cache of
+keys and values. A module whose `fault` is set does one thing wrong.
 """
 
 import threading
@@ -16,13 +16,13 @@ DIM, HEADS, VOCABULARY, LAYERS = 32, 4, 64, 3
 
 
 class Faulty(nn.Module):
-    """A module with a `fault` that it can be given."""
+    """A module whose `fault` a test may set."""
 
     fault = ""
 
 
 class Linear(nn.Linear, Faulty):
-    """A Linear that may compute in another type."""
+    """A Linear that may compute in another dtype."""
 
     def forward(self, x: Tensor) -> Tensor:
         if self.fault == "computes in bfloat16":
@@ -34,7 +34,7 @@ class Linear(nn.Linear, Faulty):
         if self.fault == "overflows":
             return functional.linear(x, self.weight, self.bias) * 1e38 * 10
         y = functional.linear(x.to(self.weight.dtype), self.weight, self.bias)
-        # Other kernels round elsewhere.
+        # Other kernels round at other places.
         if self.fault == "rounds elsewhere":
             noise = torch.Generator().manual_seed(y.numel())
             y = y * (1 + 3e-7 * torch.randn(y.shape, generator=noise))
@@ -62,7 +62,7 @@ class LayerNorm(nn.LayerNorm, Faulty):
 
 
 class Attention(Faulty):
-    """Attention, written as own code between four Linears."""
+    """Attention, written as the module's own code between four Linears."""
 
     def __init__(self, causal: bool) -> None:
         super().__init__()
@@ -99,14 +99,14 @@ class Attention(Faulty):
 
 
 class Mix(nn.Module):
-    """A residual as a module with two inputs that differ in kind."""
+    """A residual as a module with two inputs of different kinds."""
 
     def forward(self, x: Tensor, change: Tensor) -> Tensor:
         return x + 0.7 * change
 
 
 class Mlp(Faulty):
-    """Two or three Linears and a choice of activation."""
+    """Two or three Linears with a choice of activation."""
 
     def __init__(self, gated: bool) -> None:
         super().__init__()
@@ -170,7 +170,7 @@ class DecoderLayer(Faulty):
 
 
 class Positions(nn.Module):
-    """A module that gets no tensor."""
+    """A module that receives no tensor."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -261,14 +261,14 @@ def decoder() -> Model:
 
 
 class Stage(nn.Module):
-    """Some layers of a model, as a stage of a pipeline has them."""
+    """Some layers of a model, as in a stage of a pipeline."""
 
     def __init__(self, model: Model, first: int, end: int) -> None:
         super().__init__()
         self.begin = [model.embed] if first == 0 else []
         if first == 0:
             self.embed = model.embed
-        # Each stage counts from 0, as those of some frameworks do.
+        # Each stage counts from 0, as in some frameworks.
         self.layers = nn.ModuleList(model.layers[first:end])
         self.last = end == LAYERS
         if self.last:
@@ -283,7 +283,7 @@ class Stage(nn.Module):
 
 
 class Group:
-    """Ranks that are threads, and the sums that they make together."""
+    """Ranks that run as threads, with sums over all of them."""
 
     def __init__(self, size: int) -> None:
         self.terms: list[Tensor] = [torch.empty(0)] * size
@@ -329,7 +329,7 @@ class ShardedLayer(nn.Module):
 
 
 class ExpertLayer(nn.Module):
-    """One expert on each rank, under a name of its own."""
+    """One expert on each rank, each with its own name."""
 
     def __init__(self, group: Group, rank: int) -> None:
         super().__init__()
@@ -337,7 +337,7 @@ class ExpertLayer(nn.Module):
         self.norm = RmsNorm()
         torch.manual_seed(200 + rank)
         self.experts = nn.ModuleDict({str(rank): Linear(DIM, DIM)})
-        # The expert of rank 1 is deeper.
+        # The expert of rank 1 has more layers.
         self.deep = nn.ModuleList(Linear(DIM, DIM) for _ in range(3 * rank))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -366,7 +366,9 @@ class ShardedModel(nn.Module):
 
 
 def sharded(kind: str) -> Sequence[ShardedModel]:
-    """The models of all ranks of a "tensor" or "expert" parallel model, in order."""
+    """Returns the models of all ranks of a "tensor" or "expert" parallel model,
+    in order.
+    """
     group = Group(2)
     layer = ShardedLayer if kind == "tensor" else ExpertLayer
     return [ShardedModel(layer, group, rank).eval() for rank in range(2)]

@@ -24,7 +24,7 @@ STOP_TIMEOUT_S = 40
 
 @cache
 def help_of(*words: str) -> str:
-    """Returns what `msitctl WORDS --help` prints."""
+    """Returns the output of `msitctl WORDS --help`."""
     result = subprocess.run(
         [BIN_DIR / "msitctl", *words, "--help"],
         capture_output=True,
@@ -42,7 +42,8 @@ class Daemon:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.data_dir = folder / "data"
-        # Paths of Unix sockets have to be short; those of pytest are not.
+        # The paths of Unix sockets must be short, and those of pytest are too
+        # long.
         self.socket_dir = Path(tempfile.mkdtemp(prefix="msitd-"))
         self.process: subprocess.Popen[bytes] | None = None
         self._channels: list[grpc.Channel] = []
@@ -52,7 +53,7 @@ class Daemon:
         self.prefix: list[str] = []
 
     def start(self, *flags: str) -> None:
-        """Starts the daemon and waits until it serves."""
+        """Starts the daemon and waits until it is serving."""
         assert self.process is None
         endpoint_file = self.socket_dir / "endpoint"
         endpoint_file.unlink(missing_ok=True)
@@ -64,7 +65,7 @@ class Daemon:
             time.sleep(0.01)
 
     def spawn(self, *flags: str) -> "subprocess.Popen[bytes]":
-        """Starts a daemon on this folder without waiting for anything."""
+        """Starts a daemon on this folder without waiting for it."""
         with open(self.folder / "msitd.log", "ab") as log:
             return subprocess.Popen(
                 [
@@ -109,7 +110,7 @@ class Daemon:
             self.process = None
 
     def clean(self) -> None:
-        """Ends the process, if any, and removes what only this class knows."""
+        """Ends the process, if any, and removes temporary files of this class."""
         if self.process is not None:
             self.kill()
         shutil.rmtree(self.socket_dir, ignore_errors=True)
@@ -121,11 +122,11 @@ class Daemon:
         return next(line for line in lines if not line.startswith("unix:"))
 
     def log(self) -> str:
-        """Everything that the daemon printed."""
+        """Returns all output of the daemon."""
         return (self.folder / "msitd.log").read_text()
 
     def spoil(self, at_bytes: bytes) -> Path:
-        """Flips one bit where `at_bytes` begins in a segment, which is returned."""
+        """Flips one bit where `at_bytes` begins in a segment; returns the segment."""
         for segment in sorted((self.data_dir / "segments").glob("*.seg")):
             data = bytearray(segment.read_bytes())
             at = data.find(at_bytes)
@@ -161,16 +162,16 @@ class Daemon:
         return result
 
     def ctl_json(self, *args: str, expect: int = 0) -> dict[str, Any]:
-        """Runs msitctl -o json and returns what it printed."""
+        """Runs msitctl -o json and returns its parsed output."""
         return json.loads(self.ctl("-o", "json", *args, expect=expect).stdout)
 
 
 @contextmanager
 def stopped(daemon: Daemon) -> Iterator[None]:
-    """Stops the process of a daemon for a while."""
+    """Stops the process of a daemon within the block, with SIGSTOP."""
     assert daemon.process is not None
     daemon.process.send_signal(signal.SIGSTOP)
-    # Until then, a thread may still answer.
+    # Before that, a thread may still answer.
     os.waitpid(daemon.process.pid, os.WUNTRACED)
     try:
         yield

@@ -1,9 +1,10 @@
 """One rank of a model that is sharded with DTensor, under hooks.
 
-usage: dtensor_rank.py ENDPOINT RUN RANK WORLD_SIZE RENDEZVOUS_FILE [TAMPERED_RANK]
+usage: dtensor_rank.py ENDPOINT RUN RANK WORLD_SIZE RENDEZVOUS_FILE
+[TAMPERED_RANK]
 
-A world of one rank runs the model unchanged. Two ranks shard it by tensors, four by
-data and tensors.
+A world of one rank runs the unchanged model. Two ranks use tensor parallelism,
+four data and tensor parallelism.
 """
 
 import sys
@@ -26,7 +27,7 @@ BATCH, WIDTH, HIDDEN = 6, 8, 12
 
 
 class Gather(nn.Module):
-    """Sums the terms of its input over the ranks, without waiting for the result."""
+    """Sums its input over the ranks, without waiting for the result."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if not isinstance(x, DTensor):
@@ -61,7 +62,7 @@ def shard(model: Net, mesh: DeviceMesh) -> None:
 
 
 def record_kinds(client: msitd.Client, whole: torch.Tensor, mesh: DeviceMesh) -> None:
-    """Records one tensor in every placement of a mesh of one dimension."""
+    """Records one tensor in every placement of a one-dimensional mesh."""
     for op, placement in (
         ("kind.rows", Shard(0)),
         ("kind.columns", Shard(1)),

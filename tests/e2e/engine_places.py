@@ -1,4 +1,4 @@
-"""What tests of engines ask of runs, and of functions."""
+"""Helpers of engine tests that query runs and functions."""
 
 import inspect
 from collections.abc import Callable
@@ -12,7 +12,9 @@ __all__ = ["places", "signature", "values"]
 
 
 def signature(function: Callable[..., Any]) -> list[str]:
-    """Returns the parameters as the golden files of tests/golden/engines have them."""
+    """Returns the parameters in the format of the golden files of
+    tests/golden/engines.
+    """
     out = []
     has_star = False
     for name, parameter in inspect.signature(function).parameters.items():

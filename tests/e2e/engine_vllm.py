@@ -1,6 +1,6 @@
-"""Stand-ins for the classes of vLLM that msitd.engines.vllm hooks, called as it calls them.
+"""Stand-ins for the classes of vLLM that msitd.engines.vllm hooks, called as in vLLM.
 
-tests/golden/engines/vllm.json has the signatures of the released ones.
+tests/golden/engines/vllm.json has the signatures of the released classes.
 """
 
 from types import SimpleNamespace
@@ -11,7 +11,7 @@ from torch import nn
 
 
 class Model(nn.Module):
-    """Is called with flat rows of all requests, as models of vLLM are."""
+    """Receives flat rows of all requests, as models of vLLM do."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class Model(nn.Module):
 
 
 class GPUModelRunner:
-    """Keeps requests in an order of its own."""
+    """Keeps requests in its own order."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -56,7 +56,7 @@ class GPUModelRunner:
 
 
 class GPUModelRunnerV2(GPUModelRunner):
-    """Has no batch that stays, and runs dummies by the same method."""
+    """Has no persistent batch, and runs dummy batches with the same method."""
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
@@ -107,7 +107,7 @@ class Worker:
 
 
 class WorkerWrapperBase:
-    """What executors of vLLM call."""
+    """The class that executors of vLLM call."""
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
@@ -120,14 +120,14 @@ class WorkerWrapperBase:
 
 
 def batch(**lengths: int) -> Any:
-    """Returns what a scheduler says of a step."""
+    """Returns a scheduler's output for a step."""
     return SimpleNamespace(
         num_scheduled_tokens=lengths, total_num_scheduled_tokens=sum(lengths.values())
     )
 
 
 def serve(wrapper: WorkerWrapperBase) -> list[torch.Tensor]:
-    """Profiles, prefills two requests, decodes, and has a step without any rows."""
+    """Profiles, prefills two requests, decodes, and runs a step without rows."""
     wrapper.worker.model_runner.profile_run()
     steps = (batch(a=3, b=2), batch(a=1, b=1), batch(b=1))
     results = [wrapper.execute_model(step) for step in steps]

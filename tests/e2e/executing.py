@@ -1,4 +1,4 @@
-"""Runs commands by msitctl exec, and asks what they have left."""
+"""Runs commands with msitctl exec, and queries their runs."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ FORWARD = "out = model(torch.ones(2, 4), scale=torch.full((1,), 2.0))\n"
 
 @pytest.fixture
 def place(user_place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The place of a user whose programs are told of no daemon, as exec tells them."""
+    """The folder of a user whose programs learn the endpoint only from exec."""
     monkeypatch.delenv("MSITD_ENDPOINT", raising=False)
     return user_place
 
@@ -62,7 +62,7 @@ def script(
 def places(
     daemon: Daemon, run: str = "r", *flags: str
 ) -> list[tuple[int, int, str, str]]:
-    """Returns token, call, op and `io index` of all that is in a run."""
+    """Returns token, call, op and `io index` of all records of a run."""
     found = daemon.ctl_json("tensor", "list", "--run", run, "--limit", "0", *flags)
     return [
         (

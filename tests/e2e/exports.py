@@ -1,4 +1,4 @@
-"""What tests of exports have in common."""
+"""Helpers of tests of exports."""
 
 import json
 from dataclasses import replace
@@ -48,7 +48,7 @@ def send(daemon: Daemon, run: str, records: list[Record], **chunk: Any) -> None:
 
 
 def export(daemon: Daemon, out: Path, *flags: str, expect: int = 0) -> dict[str, Any]:
-    """Exports the run `r` and returns the closing line."""
+    """Exports the run `r` and returns the final line."""
     line = daemon.ctl(
         "run", "export", "r", "--out", str(out), *flags, "-o", "json", expect=expect
     )
@@ -56,6 +56,6 @@ def export(daemon: Daemon, out: Path, *flags: str, expect: int = 0) -> dict[str,
 
 
 def index(out: Path) -> dict[str, dict[str, Any]]:
-    """The lines of tensors.jsonl by op."""
+    """Returns the lines of tensors.jsonl by op."""
     lines = (out / "tensors.jsonl").read_text().splitlines()
     return {line["op"]: line for line in map(json.loads, lines)}

@@ -1,4 +1,4 @@
-"""Fixtures of daemons, for all tests that start the real msitd."""
+"""Fixtures for all tests that start the real msitd."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from daemon import BIN_DIR, Daemon
 
 @pytest.fixture
 def new_daemon(tmp_path: Path) -> Iterator[Callable[[], Daemon]]:
-    """Returns a function that makes a daemon without starting it."""
+    """Returns a function that creates a daemon without starting it."""
     made: list[Daemon] = []
 
     def make() -> Daemon:
@@ -36,7 +36,7 @@ def daemon(new_daemon: Callable[[], Daemon]) -> Daemon:
 
 @pytest.fixture
 def user_place(daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, and a daemon and programs where a user has them."""
+    """An empty folder, with a daemon and programs at their usual locations."""
     folder = tmp_path / "work"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -48,7 +48,7 @@ def user_place(daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture
 def watches() -> Iterator[list[Watch]]:
-    """Those that are to be ended."""
+    """Watches to be ended after the test."""
     made: list[Watch] = []
     yield made
     for watch in made:

@@ -1,4 +1,4 @@
-"""Writes GE dumps, from the table of their fields."""
+"""Writes GE dumps from the table of their fields."""
 
 import struct
 from dataclasses import dataclass
@@ -12,7 +12,9 @@ HWCN, FRACTAL_NZ, NDC1HWC0 = 16, 29, 32
 
 @dataclass
 class Dumped:
-    """One input or output. `raw` is what lies in the file, `size` what the head says."""
+    """One input or output. `raw` is written to the file, `size` is stated in
+    the header.
+    """
 
     data_type: int
     form: int
@@ -93,7 +95,9 @@ def _nano_list(tag: int, tensors: list[Dumped]) -> bytes:
 
 
 def write_nano(path: Path, inputs: list[Dumped], outputs: list[Dumped]) -> None:
-    """Writes the dump of one task as CANN nano does, with the types of ACL."""
+    """Writes the dump of one task in the format of CANN nano, with the dtypes
+    of ACL.
+    """
     head = struct.pack("<II", 0x5A5A5A5A, 1)
     head += _nano_list(4, inputs) + _nano_list(5, outputs)
     raw = b"".join(t.raw for t in [*inputs, *outputs])

@@ -1,6 +1,6 @@
-"""Hosts of a network of one's own: namespaces on a bridge, whose links can be cut.
+"""Hosts of a private network: namespaces on a bridge, whose links can be cut.
 
-Works for root, and for others where the system lets them have namespaces of users.
+Works for root, and for other users if the system allows them user namespaces.
 """
 
 import os
@@ -11,16 +11,19 @@ from functools import cache
 from pathlib import Path
 
 PROGRAMS = ("unshare", "nsenter", "ip", "tc")
-# Of a packet between a host and the switch: two hosts have a round trip of four.
+# Delay of a packet between a host and the switch: a round trip between two
+# hosts takes four of these.
 DELAY_MS = 5
 MTU = "9000"
 
 
 class Namespace:
-    """A network namespace, at first with a loopback device only."""
+    """A network namespace, which initially has only a loopback device."""
 
     def __init__(self, inside: "Namespace | None" = None) -> None:
-        """Makes one; `inside` the users of another one, whose rights it needs."""
+        """Creates a namespace; `inside` is one whose user namespace has the
+        required rights.
+        """
         own = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
         unshare = [*inside.prefix, "unshare"] if inside else ["unshare", *own]
         self._is_of_users = bool(own)
@@ -41,12 +44,12 @@ class Namespace:
 
     @property
     def prefix(self) -> list[str]:
-        """The words before a command that run it in here."""
+        """The words before a command that run it in this namespace."""
         return [*(self.users_prefix or self._enter()), "--net"]
 
     @property
     def users_prefix(self) -> list[str]:
-        """The words before a command that has the rights of this namespace."""
+        """The words before a command that run it with the rights of this namespace."""
         if not self._is_of_users:
             return []
         return [*self._enter(), "--user", "--preserve-credentials"]
@@ -55,7 +58,7 @@ class Namespace:
         return ["nsenter", "--target", str(self.pid)]
 
     def run(self, *words: str) -> None:
-        """Runs a command that has to succeed."""
+        """Runs a command that must succeed."""
         done = self._run(words)
         assert done.returncode == 0, (words, done.stderr)
 
@@ -73,18 +76,18 @@ class Namespace:
         )
 
     def drop(self) -> None:
-        """Loses every packet of its loopback device from now on."""
+        """From now on, drops every packet of its loopback device."""
         self.run("ip", "link", "set", "lo", "down")
 
     def end(self) -> None:
-        """Ends the process that holds the namespace."""
+        """Ends the process that keeps the namespace alive."""
         self._holder.kill()
         self._holder.communicate()
 
 
 @cache
 def why_no_namespace() -> str:
-    """Returns why there can be no namespaces here; empty if there can."""
+    """Returns why namespaces are not available; empty if they are."""
     lacking = [program for program in PROGRAMS if not shutil.which(program)]
     if lacking:
         return f"no {', '.join(lacking)}"
@@ -124,7 +127,7 @@ class Network:
             host.run("ip", "link", "set", "eth0", "mtu", MTU, "up")
 
     def _connect(self) -> None:
-        """Makes a device `port<number>` of the switch for the eth0 of each host."""
+        """Creates a device `port<number>` of the switch for the eth0 of each host."""
         netem = ("root", "netem", "delay", f"{2 * DELAY_MS}ms")
         has_netem = self.switch.can("tc", "qdisc", "add", "dev", "bridge", *netem)
         if has_netem:
@@ -141,7 +144,7 @@ class Network:
                 self.delay_ms = DELAY_MS
 
     def _lay_wires(self) -> bool:
-        """Makes wires that delay; false where nobody may."""
+        """Creates links with a delay; returns false if that is not permitted."""
         ports = [f"port{i}={host.pid}" for i, host in enumerate(self.hosts)]
         self._wires = subprocess.Popen(
             [
@@ -165,14 +168,14 @@ class Network:
         return f"10.77.0.{number + 1}"
 
     def cut(self, number: int) -> None:
-        """Loses every packet to and from a host, without a word to anyone."""
+        """Drops every packet to and from a host, without any notification."""
         self.switch.run("ip", "link", "set", f"port{number}", "down")
 
     def heal(self, number: int) -> None:
         self.switch.run("ip", "link", "set", f"port{number}", "up")
 
     def received_bytes(self, number: int) -> int:
-        """Returns how much a host has sent so far."""
+        """Returns the number of bytes that a host has sent so far."""
         done = subprocess.run(
             [*self.switch.prefix, "cat", "/proc/net/dev"],
             capture_output=True,

@@ -1,4 +1,4 @@
-"""Installs what was built into a folder, as `cmake --install` and packages do."""
+"""Installs the build into a folder, as `cmake --install` and packages do."""
 
 import os
 import subprocess
@@ -8,12 +8,12 @@ from daemon import BIN_DIR, ROOT
 
 BUILD_DIR = BIN_DIR.parent
 COMPONENTS = ("daemon", "ctl", "lib", "dev", "compat")
-# The distribution's tools, whatever else the user's PATH has.
+# The tools of the distribution precede others in the user's PATH.
 ENVIRONMENT = {**os.environ, "PATH": f"/usr/bin:/bin:{os.environ['PATH']}"}
 
 
 def run(*words: str | Path, **environment: str) -> str:
-    """Runs a program that has to succeed and returns what it prints."""
+    """Runs a program that must succeed and returns its output."""
     done = subprocess.run(
         words,
         capture_output=True,
@@ -43,7 +43,7 @@ def install(root: Path, *components: str, prefix: str = "/usr") -> None:
 
 
 def files_below(root: Path) -> set[str]:
-    """The paths of all files and links below a folder."""
+    """Returns the paths of all files and links in a folder."""
     return {
         f"/{path.relative_to(root)}"
         for path in root.rglob("*")
@@ -52,7 +52,7 @@ def files_below(root: Path) -> set[str]:
 
 
 def library_dir(root: Path) -> Path:
-    """Where the installed libmsit is."""
+    """Returns the folder of the installed libmsit."""
     (library,) = root.rglob("libmsit.so.1")
     return library.parent
 

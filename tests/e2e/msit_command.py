@@ -1,4 +1,4 @@
-"""The command msit, run as a user runs it."""
+"""Runs the command msit as a user would."""
 
 import os
 import re
@@ -37,7 +37,7 @@ def msit(
 
 
 def log_of(text: str) -> list[tuple[str, str, str]]:
-    """Logger, level and message of each line."""
+    """Returns logger, level and message of each line."""
     found = [LINE.fullmatch(line) for line in text.splitlines()]
     assert all(found), text
     return [m.group(1, 2, 3) for m in found if m is not None]
@@ -49,7 +49,7 @@ def only_file(folder: Path) -> Path:
 
 
 def metrics_of(golden: torch.Tensor, my: torch.Tensor) -> dict[str, float]:
-    """What msit computes with torch."""
+    """Returns the metrics that msit computes with torch."""
     g, m = golden.reshape(-1).float(), my.reshape(-1).float()
     is_large = g.abs() > EPS
     relative = torch.where(is_large, (m / g - 1).abs(), 0)

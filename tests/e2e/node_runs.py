@@ -1,4 +1,4 @@
-"""Random runs, as a golden one and a target that is equal to it in parts."""
+"""Random runs: a golden one, and a target that is partly equal to it."""
 
 import copy
 import random
@@ -116,7 +116,7 @@ def golden(seed: int) -> Run:
 
 
 def target(of: Run, seed: int) -> Run:
-    """Returns a run of which some ranks and tokens equal those of another."""
+    """Returns a run with some ranks and tokens equal to those of another run."""
     rng = random.Random(seed)
     out = copy.deepcopy(of)
     for chunks in out.values():

@@ -1,4 +1,4 @@
-"""A real server of S3 on this machine, and one that misbehaves."""
+"""A real S3 server on this machine, and one that misbehaves."""
 
 import http.server
 import os
@@ -25,7 +25,7 @@ IDENTITIES = f"""{{"identities": [{{"name": "test", "credentials":
 
 
 def find_weed() -> str | None:
-    """The program of the server, if it is installed."""
+    """Returns the path of the server program, if it is installed."""
     beside = str(Path(sys.executable).parent)
     return os.environ.get("MSITD_WEED") or shutil.which(
         "weed", path=f"{beside}:{os.environ['PATH']}"
@@ -33,7 +33,7 @@ def find_weed() -> str | None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that are free, and of which those 10,000 higher are, too."""
+    """Returns free ports such that the ports 10,000 higher are also free."""
     ports: list[int] = []
     sockets: list[socket.socket] = []
     try:
@@ -57,7 +57,7 @@ def free_ports(count: int) -> list[int]:
 
 
 class Weed:
-    """A SeaweedFS that keeps its objects in a folder."""
+    """A SeaweedFS server that stores its objects in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -66,11 +66,11 @@ class Weed:
 
     @property
     def endpoint(self) -> str:
-        """Its URL."""
+        """The URL of the server."""
         return f"http://127.0.0.1:{self.ports[3]}"
 
     def start(self) -> None:
-        """Starts it, waits until it serves, and makes the bucket."""
+        """Starts the server, waits until it is serving, and creates the bucket."""
         program = find_weed()
         assert program is not None
         config = self.folder / "s3.json"
@@ -93,7 +93,7 @@ class Weed:
                     "-s3",
                     f"-s3.port={s3}",
                     f"-s3.config={config}",
-                    # By default, on ports that servers beside it have, too.
+                    # Their default ports may be used by other servers.
                     "-s3.port.iceberg=0",
                     "-s3.port.lance=0",
                     "-volume.max=20",
@@ -115,7 +115,7 @@ class Weed:
         return made.stdout.endswith("200") or made.stdout.endswith("409")
 
     def curl(self, *args: str) -> "subprocess.CompletedProcess[str]":
-        """Makes a signed request; the code of the answer ends stdout."""
+        """Makes a signed request; the status code is at the end of stdout."""
         return subprocess.run(
             [
                 "curl",
@@ -139,11 +139,11 @@ class Weed:
         )
 
     def log(self) -> str:
-        """Everything that it printed."""
+        """Returns all output of the server."""
         return (self.folder / "weed.log").read_text(errors="replace")
 
     def stop(self) -> None:
-        """Kills it."""
+        """Kills the server."""
         if self.process is not None:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
@@ -152,16 +152,17 @@ class Weed:
 
 @dataclass
 class Faults:
-    """What a BadServer does to its requests."""
+    """Faults that a BadServer applies to its requests."""
 
-    # Called with the method and the number of the request; returns a code to
-    # answer with, "cut" to break the answer off, or None to serve.
+    # Called with the method and the number of the request. Returns a status
+    # code to answer with, "cut" to truncate the answer, or None to serve the
+    # request.
     choose: Callable[[str, int], "int | str | None"] = lambda method, number: None
     delay_s: float = 0
     hold: Callable[[str], None] | None = None  # Called with the path; may wait.
     bytes_max: int | None = None  # That the bucket takes; then 507.
     ignores_absence: bool = False  # Puts an object although it is there.
-    # What becomes of the answer to a list.
+    # Changes the answer to a list request.
     rewrite_list: Callable[[bytes], bytes] = lambda body: body
     modified: str = "Sat, 01 Jan 2022 00:00:00 GMT"  # Of all objects.
     requests: list[tuple[str, str]] = field(default_factory=list)
@@ -169,7 +170,7 @@ class Faults:
 
 
 class BadServer:
-    """Keeps objects in memory, asks for no key, and fails as it is told."""
+    """Stores objects in memory, accepts any key, and fails as the test sets."""
 
     def __init__(self) -> None:
         faults = self.faults = Faults()
@@ -179,7 +180,7 @@ class BadServer:
             protocol_version = "HTTP/1.1"
 
             def log_message(self, *args: object) -> None:
-                """Says nothing."""
+                """Suppresses log output."""
 
             def answer(
                 self, code: int, body: bytes = b"", length: int | None = None
@@ -207,7 +208,7 @@ class BadServer:
                     return
                 if choice == "cut":
                     self.close_connection = True
-                    # The answer to a HEAD has nothing that could be cut off.
+                    # The answer to HEAD has no body that could be truncated.
                     if self.command != "HEAD":
                         self.answer(200, b"x", 1000)
                     return
@@ -283,10 +284,10 @@ class BadServer:
 
     @property
     def endpoint(self) -> str:
-        """Its URL."""
+        """The URL of the server."""
         return f"http://127.0.0.1:{self.server.server_port}"
 
     def stop(self) -> None:
-        """Ends it."""
+        """Stops the server."""
         self.server.shutdown()
         self.server.server_close()

@@ -1,6 +1,7 @@
-"""Small models whose steps two tools dump, and which leaves they find.
+"""Small models whose steps two tools dump, and the leaves that they find.
 
-As a program: `probe_models.py {msitd,msprobe} MODEL LEVEL FOLDER` dumps two steps.
+As a program: `probe_models.py {msitd,msprobe} MODEL LEVEL FOLDER` dumps two
+steps.
 """
 
 import json
@@ -17,7 +18,7 @@ Made = tuple[nn.Module, Callable[[], torch.Tensor], torch.optim.Optimizer]
 
 
 class Block(nn.Module):
-    """Attention and a feed-forward part, with a mask as keyword."""
+    """Attention and a feed-forward part, with a mask as keyword argument."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -63,7 +64,7 @@ class Transformer(nn.Module):
 
 
 def transformer() -> Made:
-    """Trains with AdamW."""
+    """Is trained with AdamW."""
     model = Transformer()
     ids = torch.randint(0, 17, (2, 5))
 
@@ -74,7 +75,7 @@ def transformer() -> Made:
 
 
 def conv() -> Made:
-    """Has an in-place activation behind a normalisation."""
+    """Has an in-place activation after a normalization."""
     model = nn.Sequential(
         nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True)),
         nn.MaxPool2d(2),
@@ -87,7 +88,7 @@ def conv() -> Made:
 
 
 def mlp() -> Made:
-    """Has a dropout that drops nothing."""
+    """Has a dropout with probability 0."""
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.0), nn.Linear(8, 2))
     x = torch.randn(3, 4)
     goal = torch.zeros(3, 2)
@@ -103,13 +104,13 @@ MODELS: dict[str, Callable[[], Made]] = {
 
 
 def make(name: str) -> Made:
-    """Returns a model, what computes its loss, and its optimizer."""
+    """Returns a model, the function that computes its loss, and its optimizer."""
     torch.manual_seed(0)
     return MODELS[name]()
 
 
 def train(debugger: Any, made: Made, level: str, steps: int) -> list[torch.Tensor]:
-    """Dumps steps as the documents of msprobe say. Returns the losses."""
+    """Dumps steps as the documentation of msprobe describes. Returns the losses."""
     model, loss_of, optimizer = made
     losses = []
     for _ in range(steps):
@@ -129,7 +130,7 @@ def train(debugger: Any, made: Made, level: str, steps: int) -> list[torch.Tenso
 
 
 def leaves(value: Any, path: str = "") -> Iterator[str]:
-    """Yields what a record has: the path, type, dtype and shape of each leaf."""
+    """Yields the contents of a record: path, type, dtype and shape of each leaf."""
     if isinstance(value, dict) and isinstance(value.get("type"), str):
         parts = [value["type"], value.get("dtype"), value.get("shape")]
         parts += [value.get("value"), value.get("requires_grad")]
@@ -147,7 +148,7 @@ def leaves(value: Any, path: str = "") -> Iterator[str]:
 
 
 def entries(folder: Path) -> dict[str, list[str]]:
-    """Returns the leaves of each entry of a dump, in its order."""
+    """Returns the leaves of each entry of a dump, in order."""
     data = json.loads((folder / "dump.json").read_text())["data"]
     return {entry: list(leaves(record)) for entry, record in data.items()}
 

@@ -1,4 +1,4 @@
-"""Asks a daemon for its metrics as Prometheus does, and reads them as it does."""
+"""Requests and parses a daemon's metrics as Prometheus does."""
 
 import re
 import socket
@@ -15,7 +15,7 @@ WAIT_S = 30
 
 @dataclass
 class Answer:
-    """What came over HTTP."""
+    """An HTTP response."""
 
     status: int
     headers: dict[str, str]
@@ -23,19 +23,19 @@ class Answer:
 
 
 def metrics_address(daemon: Daemon) -> tuple[str, int]:
-    """Host and port that the daemon logged last."""
+    """Returns the host and port that the daemon logged last."""
     found = re.findall(r"metrics endpoint=http://([^:]+):(\d+)/metrics", daemon.log())
     host, port = found[-1]
     return host, int(port)
 
 
 def connect(daemon: Daemon) -> socket.socket:
-    """A connection to the metrics of the daemon."""
+    """Opens a connection to the metrics of the daemon."""
     return socket.create_connection(metrics_address(daemon), timeout=WAIT_S)
 
 
 def answer_of(connection: socket.socket) -> Answer:
-    """Reads an answer up to its end."""
+    """Reads a response to its end."""
     data = b""
     while piece := connection.recv(65536):
         data += piece
@@ -46,14 +46,14 @@ def answer_of(connection: socket.socket) -> Answer:
 
 
 def ask(connection: socket.socket, request: str = "GET /metrics HTTP/1.1") -> Answer:
-    """Sends a request without a body and returns the answer."""
+    """Sends a request without a body and returns the response."""
     with connection:
         connection.sendall(f"{request}\r\nHost: msitd\r\n\r\n".encode())
         return answer_of(connection)
 
 
 def families(daemon: Daemon) -> dict[str, Metric]:
-    """The metrics of the daemon by their name, without `_total`."""
+    """Returns the metrics of the daemon by name, without `_total`."""
     answer = ask(connect(daemon))
     assert answer.status == 200
     return {
@@ -62,7 +62,7 @@ def families(daemon: Daemon) -> dict[str, Metric]:
 
 
 def values(daemon: Daemon) -> dict[str, float]:
-    """Every sample: `name` or `name{label="value"}`."""
+    """Returns every sample: `name` or `name{label="value"}`."""
     out = {}
     for family in families(daemon).values():
         for sample in family.samples:
@@ -74,7 +74,7 @@ def values(daemon: Daemon) -> dict[str, float]:
 
 
 def wait_for(daemon: Daemon, name: str, minimum: float) -> dict[str, float]:
-    """Waits until a sample is as large; returns all."""
+    """Waits until a sample is at least `minimum`; returns all samples."""
     deadline = time.monotonic() + WAIT_S
     while (found := values(daemon)).get(name, 0) < minimum:
         assert time.monotonic() < deadline, (name, found.get(name), daemon.log())

@@ -1,6 +1,6 @@
-"""A producer written from docs/format/session.md and ring.md alone.
+"""A producer written only from docs/format/session.md and ring.md.
 
-It does not use the library, and can do what the library never would.
+It does not use the library, and can do things that the library never does.
 """
 
 import array
@@ -27,7 +27,7 @@ TIMEOUT_S = 60
 
 
 def hello(run: str, rank: int = 0, stream_id: int = 7) -> bytes:
-    """The first packet of a rank."""
+    """Returns the first packet of a rank."""
     name, agent = run.encode(), b"test"
     return (
         struct.pack("<IHH", MAGIC, VERSION, HELLO)
@@ -78,9 +78,9 @@ class ShmProducer:
         self.publish_entry(self._published, offset, len(chunk))
 
     def publish_entry(self, sequence: int, offset: int, size: int) -> None:
-        """Publishes an entry, true or not."""
+        """Publishes an entry, whether or not it is valid."""
         at = ENTRIES_AT + self._published % ENTRY_COUNT * 32
-        # Not pack_into, which writes zeros first, and the daemon may look in between.
+        # Not pack_into, which writes zeros first that the daemon might read.
         self.table[at : at + 24] = struct.pack("<QQQ", sequence, offset, size)
         self._published += 1
         count = struct.pack("<Q", self._published)
@@ -105,7 +105,7 @@ class ShmProducer:
         self.socket.send(struct.pack("<IHH", MAGIC, VERSION, FINISH))
 
     def wait_end(self) -> tuple[int, str]:
-        """Waits for the end; returns its code and reason, or -1 if there was none."""
+        """Waits for the end; returns its code and reason, or -1 if none arrived."""
         while True:
             (kind, body), _ = self._receive()
             if kind == 0:

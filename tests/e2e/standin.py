@@ -1,4 +1,4 @@
-"""Builds the stand-ins for CANN and MindIE, and trees of dumps that they replay."""
+"""Builds the stand-ins for CANN and MindIE, and dump trees that they replay."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from daemon import BIN_DIR, ROOT
 
 LIB_DIR = BIN_DIR.parent / "lib"
 SHIM = LIB_DIR / "libmsit_acl.so"
-# The shim loads it from beside itself.
+# The shim loads the library from its own folder.
 FEED = LIB_DIR / "libmsit_acl_feed.so"
 
 TIME_US = 1759312800000000
@@ -20,11 +20,11 @@ TIME_US = 1759312800000000
 
 @dataclass
 class Standin:
-    """ASCEND_TOOLKIT_HOME, and programs that use its libascendcl.so."""
+    """A folder for ASCEND_TOOLKIT_HOME, and programs that use its libascendcl.so."""
 
     home: Path
     mindie: Path
-    # Loads what uses CANN while it runs.
+    # A program that loads users of CANN at run time.
     loader: Path
 
     def environment(self, **more: object) -> dict[str, str]:
@@ -67,7 +67,7 @@ def build(folder: Path, *, has_mindie_dump: bool = False) -> Standin:
 def write_tree(
     folder: Path, *, ops: int = 6, tokens: int = 2, device: int = 0, rank: str = ""
 ) -> Path:
-    """A tree of MindIE. Ops come twice; one is stored in blocks."""
+    """Writes a dump tree of MindIE. Each op occurs twice; one is stored in blocks."""
     for token in range(tokens):
         dumps = folder / rank / f"20251001120000/{device}/Graph/1/{token}"
         dumps.mkdir(parents=True)

@@ -84,7 +84,7 @@ static int by_path(const void* a, const void* b) {
   return strcmp(((const struct file*)a)->path, ((const struct file*)b)->path);
 }
 
-// The op of a file as it spells it: the second of its parts.
+// Returns whether the op of a file, the second part of its name, is listed.
 static int is_listed(const struct file* file) {
   if (layers[0] == '\0') return 1;
   const char* name = strrchr(file->path, '/') + 1;
@@ -214,7 +214,7 @@ static void send_hostile(void) {
     char small[200];
     snprintf(small, sizeof small, "20251001120000/0/Graph/1/0/A.s%d.1.1.%d", i,
              i);
-    // Of every second one nothing else comes.
+    // For every second one, no more data follows.
     give(NAME(small), -1, bytes, 8, i % 2, -1);
   }
   callback(NULL, 0);

@@ -1,4 +1,4 @@
-"""Stubs of the API, made from protos/."""
+"""Stubs of the API, generated from protos/."""
 
 import sys
 from pathlib import Path
@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def make_stubs(folder: Path) -> None:
-    """Makes the stubs in `folder` and lets this process import them."""
+    """Generates the stubs in `folder` and makes them importable."""
     protos = ROOT / "protos"
     files = [*protos.glob("msitd/v1/*.proto"), *protos.glob("google/rpc/*.proto")]
     well_known = Path(protoc.__file__).parent / "_proto"
@@ -25,7 +25,8 @@ def make_stubs(folder: Path) -> None:
     )
     assert status == 0
     sys.path.insert(0, str(folder))
-    # The stubs are msitd.v1 and the Python package is msitd; both must be importable.
+    # The stubs are msitd.v1 and the Python package is msitd; both must be
+    # importable.
     import msitd
 
     msitd.__path__.append(str(folder / "msitd"))

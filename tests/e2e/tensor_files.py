@@ -10,7 +10,7 @@ READER = BIN_DIR.parent / "tests" / "read_tensor_file"
 
 
 class Tensor(NamedTuple):
-    """A line of read_tensor_file."""
+    """A line of read_tensor_file's output."""
 
     name: str
     io: str

@@ -33,7 +33,7 @@ def job(
     program: Path | None = None,
     **environment: object,
 ) -> "subprocess.CompletedProcess[str]":
-    """Runs the stand-in of MindIE with the shim before it."""
+    """Runs the stand-in of MindIE with the shim preloaded."""
     done = subprocess.run(
         [program or cann.mindie, *words],
         cwd=tree.parent,
@@ -62,13 +62,13 @@ def said(done: "subprocess.CompletedProcess[str]") -> list[str]:
 
 
 def records(daemon: Daemon, run: str) -> list[str]:
-    """All that is known of each tensor of a run, but for the run.
+    """Returns all facts about each tensor of a run, except the run itself.
 
-    Also of inputs that a task did not have, of which there are no elements.
+    Includes inputs that a task did not have, which have no elements.
     """
     words = ("tensor", "list", "--run", run, "--limit", "100000")
     words += ("--kind", "tensor,statistics")
-    # A run may lack ranks.
+    # The run may lack ranks.
     listed = daemon.ctl_json(*words, expect=None)
     for one in listed["tensors"]:
         one["name"] = one["name"].removeprefix(f"runs/{run}/")
@@ -78,14 +78,14 @@ def records(daemon: Daemon, run: str) -> list[str]:
 
 
 def unordered(known: list[str]) -> set[str]:
-    """Records without their order in the run."""
+    """Returns the records without their order in the run."""
     return {re.sub(r'"sequence": "\d+", ', "", text) for text in known}
 
 
 def imported(daemon: Daemon, tree: Path) -> list[str]:
     words = ("run", "import", str(tree), "--source", "mindie", "--run", "imported")
     result = daemon.ctl(*words, expect=None)
-    # Inputs without bytes are problems.
+    # Inputs without bytes are reported as problems.
     assert result.returncode in (0, 4), result.stderr
     return records(daemon, "imported")
 
@@ -153,7 +153,7 @@ def test_library_that_is_loaded_late_is_found(
 def test_host_may_do_as_it_likes(
     daemon: Daemon, cann: Standin, tmp_path: Path, how: str
 ) -> None:
-    """It ends without aclFinalize, forks, or switches dumps on itself."""
+    """The host exits without aclFinalize, forks, or switches dumps on itself."""
     tree = write_tree(tmp_path / "tree")
     done = job(cann, daemon, tree, how)
     assert said(done)[-1].startswith("run streamed: 36 tensors of 12 files")
@@ -280,7 +280,7 @@ def test_file_without_an_end_is_incomplete(
     tree = write_tree(tmp_path / "tree", tokens=1)
     done = job(cann, daemon, tree, STANDIN_LEAVES_OPEN=1, STANDIN_SLICE_BYTES=300)
     assert "1 file is incomplete" in said(done)[-1]
-    # All of its tensors but the last one, which is cut off or not: what is there.
+    # All tensors except the last one, which may be cut off, match.
     whole = imported(daemon, tree)
     streamed = records(daemon, "streamed")
     assert unordered(streamed) < unordered(whole)
@@ -344,7 +344,7 @@ def test_hostile_slices_harm_nothing(
 def test_file_of_a_broken_slice_is_lost(
     daemon: Daemon, cann: Standin, tmp_path: Path
 ) -> None:
-    """What comes after it would lie where it should have been."""
+    """Data after it would be at the position of the missing slice."""
     tree = write_tree(tmp_path / "tree", tokens=1)
     # The second slice of the fourth file.
     done = job(cann, daemon, tree, STANDIN_SLICE_BYTES=300, STANDIN_BREAKS=9)

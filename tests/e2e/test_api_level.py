@@ -1,4 +1,4 @@
-"""Functions of torch in two ranks, from the call to a dump of msprobe and back."""
+"""torch functions in two ranks, from the call to a dump of msprobe and back."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from msitd import query
 
 from daemon import Daemon
 
-# Of two processes that import torch at the same time.
+# Timeout of two processes that import torch at the same time.
 TIMEOUT_S = 300
 
 

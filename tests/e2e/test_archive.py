@@ -1,4 +1,4 @@
-"""Archives: runs that outlive their store, in a directory."""
+"""Archives in a directory: runs that outlive their store."""
 
 import json
 import os
@@ -19,9 +19,9 @@ LOCAL, NOT_FOUND = 2, 5
 def record(
     daemon: Daemon, run: str, seed: int, ranks: int = 3, held: range = range(1024)
 ) -> None:
-    """Records a random run: the same of every seed, but for a few values.
+    """Records a random run, which is the same for every seed except for a few values.
 
-    The daemon gets the ranks of `held`.
+    The daemon gets only the ranks in `held`.
     """
     names = random.Random(7)
     values = random.Random(seed)
@@ -61,7 +61,7 @@ def record(
     daemon.ctl("run", "seal", run)
 
 
-# What is another one of each comparison.
+# Fields that differ between any two comparisons.
 OWN = (
     "name",
     "create_time",
@@ -78,7 +78,7 @@ OWN = (
 
 
 def rows_of(daemon: Daemon, golden: str, target: str) -> tuple[list[dict], dict]:
-    """Compares, and returns all rows, and what is said of them together."""
+    """Compares; returns all rows, and the comparison without such fields."""
     done = daemon.ctl("compare", "run", golden, target, "--rows", "none", expect=None)
     assert done.returncode in (0, 1, 4), done.stderr
     comparison = daemon.ctl_json("compare", "list")["comparisons"][-1]
@@ -94,7 +94,7 @@ def rows_of(daemon: Daemon, golden: str, target: str) -> tuple[list[dict], dict]
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """The directory of archives."""
+    """The directory for archives."""
     folder = tmp_path / "archives"
     folder.mkdir()
     return folder
@@ -102,7 +102,7 @@ def place(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def archiver(new_daemon: Callable[[], Daemon], place: Path) -> Daemon:
-    """A daemon with two runs that differ, which may use `place`."""
+    """A daemon with two different runs, which may use `place`."""
     daemon = new_daemon()
     daemon.start("--archives", f"file://{place}")
     record(daemon, "g", 1)
@@ -127,7 +127,7 @@ def test_rows_from_archives_are_those_of_the_store(
         "compare", "run", f"{url}/g", "t", "--rows", "none", expect=1
     ).stdout
     assert f"golden g at {url}, target t" in header
-    # Also without the runs, and by another daemon.
+    # Also without the runs, and from another daemon.
     archiver.ctl("run", "delete", "g", "--yes")
     archiver.ctl("run", "delete", "t", "--yes")
     assert rows_of(archiver, f"{url}/g", f"{url}/t") == expected
@@ -253,7 +253,7 @@ def test_damage_is_named(archiver: Daemon, place: Path) -> None:
                 path.write_bytes(bad)
             result = archiver.ctl("compare", "run", "g", f"{url}/t", expect=None)
             if path.name.startswith("directory-"):
-                # It is made again from the indexes.
+                # It is rebuilt from the indexes.
                 assert result.returncode == 1, (path.name, result.stderr)
                 continue
             said = result.stdout + result.stderr
@@ -293,7 +293,7 @@ def test_an_archive_goes_on_after_the_daemon_was_killed(
         time.sleep(0.002)
     daemon.kill()
     assert not (place / "big" / "manifest").exists()
-    # Nothing half is left.
+    # No partial archive is left.
     kept = {path.name for path in (place / "big").iterdir()}
     daemon.start("--archives", f"file://{place}")
     daemon.ctl("run", "archive", "big", f"file://{place}")
@@ -314,7 +314,7 @@ def test_sealed_runs_are_archived_by_themselves(
         assert time.monotonic() < deadline, daemon.log()
         time.sleep(0.05)
     daemon.ctl("compare", "run", "t", f"{url}/t", "--rows", "none")
-    # A daemon that starts again finds it there.
+    # A daemon that restarts finds the archive.
     changed = (place / "t" / "manifest").stat().st_mtime_ns
     daemon.stop()
     daemon.start("--archives", url, "--archive-url", url)
@@ -358,7 +358,7 @@ def test_how_a_run_is_archived_is_told(
     assert int(counts["archived_count"]) == 1
     assert int(counts["sent_size_bytes"]) > 0
     assert counts["error"] == ""
-    # Another run of a name that the archive has.
+    # Another run whose name is in the archive.
     daemon.ctl("run", "delete", "t", "--yes")
     (place / "auto").unlink()
     (place / "t").rename(place / "auto-t")

@@ -13,7 +13,7 @@ from daemon import Daemon
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """A directory of archives."""
+    """A directory for archives."""
     folder = tmp_path / "archives"
     folder.mkdir()
     return f"file://{folder}"
@@ -21,7 +21,7 @@ def url(tmp_path: Path) -> str:
 
 @pytest.fixture
 def archiver(new_daemon: Callable[[], Daemon], url: str) -> Daemon:
-    """A daemon with two runs and three comparisons, two of which have target t."""
+    """A daemon with two runs and three comparisons, two of them with target t."""
     daemon = new_daemon()
     daemon.start("--archives", url)
     record(daemon, "g", 1)
@@ -32,9 +32,9 @@ def archiver(new_daemon: Callable[[], Daemon], url: str) -> Daemon:
 
 
 def printed(daemon: Daemon, name: str) -> list[str]:
-    """What is printed of a comparison and of all its rows.
+    """Returns the output for a comparison and all of its rows.
 
-    How much it takes up is left out: that counts the text of where it is from.
+    Without its size in the store, which includes the text of its origin.
     """
     texts = [
         daemon.ctl("compare", verb, name, "--output", output).stdout
@@ -70,7 +70,8 @@ def test_comparisons_come_back_with_their_target(
     assert found[0]["golden_run"] == "g"
     for name, old in zip(("c-000001", "c-000003"), before, strict=True):
         new = printed(other, name)
-        # Rows to the byte; the rest but for where it comes from.
+        # The rows are equal byte by byte; the rest is equal except for the
+        # origin.
         assert new[2:] == old[2:]
         source = f"{url}/t {name}"
         lines = new[0].splitlines()
@@ -80,12 +81,12 @@ def test_comparisons_come_back_with_their_target(
         expected = json.loads(old[1])
         expected.pop("restored_from", None)
         assert after == expected
-    # The next one has a name that none of them has.
+    # The next comparison gets a name that none of these has.
     record(other, "g", 1)
     other.ctl("compare", "run", "g", "t", "--rows", "none", expect=1)
     names = [one["name"] for one in other.ctl_json("compare", "list")["comparisons"]]
     assert names == ["c-000001", "c-000003", "c-000004"]
-    # And they go with the run.
+    # The comparisons are deleted with the run.
     other.ctl("run", "delete", "t", "--yes")
     other.ctl("run", "delete", "g", "--yes")
 
@@ -123,7 +124,8 @@ def test_what_is_here_does_not_come_twice(archiver: Daemon, url: str) -> None:
     archiver.ctl("run", "delete", "t", "--yes")
     said = archiver.ctl("run", "restore", f"{url}/t").stdout
     assert "2 comparisons" in said
-    # c-000001 and c-000002 stayed with g; c-000003 goes with t, and comes back.
+    # c-000001 and c-000002 stayed with g; c-000003 is deleted with t, and
+    # restored.
     deadline = time.monotonic() + 30
     names: list[str] = []
     while names != ["c-000001", "c-000002", "c-000004"]:
@@ -174,7 +176,7 @@ def test_damaged_comparisons_are_named_and_left(
             said = other.ctl("run", "restore", f"{url}/t").stdout
             count = len(other.ctl_json("compare", "list")["comparisons"])
             if bad is None and path.name.startswith("comparison"):
-                # That it was there is written nowhere.
+                # Its earlier existence is recorded nowhere.
                 assert count == 1
             else:
                 assert "not restored" in said, path.name

@@ -1,4 +1,4 @@
-"""Archives keep what they have, whatever the server does, and say what they lack."""
+"""Archives keep their data, whatever the server does, and report missing data."""
 
 import json
 import os
@@ -19,7 +19,7 @@ URL = f"s3://{BUCKET}/x"
 
 @pytest.fixture
 def bad() -> Iterator[BadServer]:
-    """A server that fails as it is told."""
+    """A server that fails as the test sets."""
     server = BadServer()
     yield server
     server.stop()
@@ -32,7 +32,7 @@ def start(daemon: Daemon, bad: BadServer, *flags: str) -> None:
 
 
 def await_expiry(daemon: Daemon, run: str) -> None:
-    """Waits until bytes of the run were given up."""
+    """Waits until bytes of the run were deleted."""
     deadline = time.monotonic() + 30
     while "expired_size_bytes" not in json.dumps(daemon.ctl_json("run", "get", run)):
         assert time.monotonic() < deadline
@@ -40,7 +40,7 @@ def await_expiry(daemon: Daemon, run: str) -> None:
 
 
 def rot(daemon: Daemon, data: bytes) -> None:
-    """Flips a bit of these bytes in a segment of the store."""
+    """Flips one of these bits in a segment of the store."""
     found = 0
     for path in daemon.data_dir.rglob("*"):
         if not path.is_file():
@@ -85,7 +85,8 @@ def test_another_run_does_not_replace_an_archived_one(
     assert refused.returncode != 0
     assert "RUN_EXISTS" in refused.stderr
     assert bad.faults.objects == before
-    # What such a server has may be replaced by others, so it is not the only copy.
+    # Other clients may replace objects of such a server, so it is not the only
+    # copy.
     given = first.ctl("run", "archive", "t", URL, "--give-up", expect=None)
     assert (given.returncode == 0) != ignores_absence
     if ignores_absence:
@@ -93,7 +94,7 @@ def test_another_run_does_not_replace_an_archived_one(
         assert first.ctl_json("run", "get", "t")["retention"]["size_bytes_max"] == "0"
     else:
         await_expiry(first, "t")
-    # Once more destroys nothing, and adds what was attached.
+    # Archiving again destroys nothing, and adds new attachments.
     first.ctl("run", "archive", "t", URL)
     assert rows_of(first, "g", f"{URL}/t") == expected
     assert not [path for path in bad.faults.objects if "/probe-" in path]
@@ -131,7 +132,7 @@ def test_a_rotten_tensor_costs_only_itself(
     daemon = new_daemon()
     daemon.start("--archives", url, "--archive-url", f"{url}/auto")
     datas = record_random(daemon, "r")
-    # Within the tolerance, so that the bytes have to be read.
+    # Within the tolerance, so that the bytes must be read.
     others = [bytes([data[0] ^ 7]) + data[1:] for data in datas]
     records = [
         Record(f"op{i}", data, [1024], sequence=i) for i, data in enumerate(others)
@@ -147,12 +148,13 @@ def test_a_rotten_tensor_costs_only_itself(
     given = daemon.ctl("run", "archive", "r", url, "--give-up", expect=None)
     assert given.returncode == 73
     assert "not given up" in given.stderr
-    # A comparison that reads it cannot check that tensor, and does not pass.
+    # A comparison that reads the archive cannot check that tensor, and does not
+    # pass.
     rows, comparison = rows_of(daemon, f"{url}/r", "t")
     assert [row["verdict"] for row in rows].count("PASS") == 3, rows
     assert [row.get("not_compared", False) for row in rows].count(True) == 1
     assert int(comparison["fail_count"]) == 0
-    # The daemon's own archive is made once, and is not whole.
+    # The daemon's own archive is created once, and is incomplete.
     deadline = time.monotonic() + 30
     while True:
         counts = daemon.ctl_json("node", "status")["archives"]
@@ -203,7 +205,7 @@ def test_one_unreadable_folder_does_not_hide_the_others(
         ("b", True),
         ("t", False),
     ]
-    # A list that is cut off is not an empty archive.
+    # A truncated list does not count as an empty archive.
     daemon.ctl("run", "archive", "t", URL)
     for broken in (
         lambda body: body[: len(body) // 2],
@@ -236,7 +238,7 @@ def test_pruning_removes_what_nothing_names(
     assert bad.faults.objects.pop(f"/{BUCKET}/x/t/mine") == b"mine"
     assert bad.faults.objects == before
     assert rows_of(daemon, "g", f"{URL}/t") == expected
-    # What is young may belong to a run on its way.
+    # A recent object may belong to a run that is being archived.
     bad.faults.objects[f"/{BUCKET}/x/gone/{rest}"] = b"12345678"
     bad.faults.modified = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime())
     assert ": 0 objects" in daemon.ctl("run", "archive", URL, "--prune").stdout

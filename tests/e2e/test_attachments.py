@@ -1,4 +1,4 @@
-"""Attachments of runs: what msitctl and msitd.query do with them, and crashes."""
+"""Attachments of runs with msitctl and msitd.query, and after crashes."""
 
 import os
 import subprocess
@@ -161,7 +161,7 @@ def test_a_kill_in_the_middle_of_a_write_leaves_nothing(with_run: Daemon) -> Non
     with query.connect(with_run.endpoint) as asked:
         assert [a.name for a in asked.runs.attachments("r")] == ["kept"]
         assert asked.runs.read_attachment("r", "kept") == b"bytes"
-    # What the log brought back goes in the background.
+    # Attachments that the log brought back are removed in the background.
     deadline = time.monotonic() + GONE_TIMEOUT_S
     while index_bytes(with_run) > 10 * MIB:
         assert time.monotonic() < deadline, index_bytes(with_run)

@@ -1,6 +1,7 @@
-"""Crafted mistakes with a known culprit: who does `made by` name?
+"""Faults with a known cause: does `made by` name the cause?
 
-Real hooks, the real daemon and the real command line; one daemon for all.
+Uses real hooks, the real daemon and the real command line; all tests share one
+daemon.
 """
 
 import collections
@@ -35,7 +36,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 def judge(header: str, culprit: str, place: str) -> str:
-    """Says whether the header of a comparison names the culprit."""
+    """Returns whether the header of a comparison names the cause."""
     lines = [line for line in header.splitlines() if line.startswith("made by ")]
     made_by = lines[0].removeprefix("made by").strip() if lines else ""
     if not culprit:

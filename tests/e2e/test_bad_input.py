@@ -1,4 +1,4 @@
-"""Every kind of bad input gets a precise error, and harms nobody else."""
+"""Every kind of bad input causes a precise error, and affects no other client."""
 
 from collections.abc import Callable
 
@@ -86,7 +86,7 @@ BAD_CHUNKS: list[tuple[str, bytes, str]] = [
 
 
 def test_bad_chunks_are_refused_one_by_one(daemon: Daemon) -> None:
-    """One daemon meets all of them, and keeps what it had acknowledged."""
+    """One daemon receives all of them, and keeps the data that it has acknowledged."""
     acknowledged = Chunk("r", [record(op="good")], sequence=0).pack()
     write(daemon.channel(), "r", [acknowledged])
     wrong = {}
@@ -121,7 +121,7 @@ def test_chunk_that_skips_ahead_is_out_of_order(daemon: Daemon) -> None:
     assert refused.code == grpc.StatusCode.OUT_OF_RANGE
     assert refused.reason == "CHUNK_OUT_OF_ORDER"
     assert refused.metadata == {"expected": "1", "received": "2"}
-    # What came before it is acknowledged, and nothing else is there.
+    # The preceding chunk is acknowledged, and nothing else is stored.
     assert stream.committed == 1
 
 

@@ -1,4 +1,4 @@
-"""msitctl batch: commands that come by stdin."""
+"""msitctl batch: commands that arrive on stdin."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from daemon import BIN_DIR, Daemon
 def batch(
     daemon: Daemon, *lines: str, expect: int = 0
 ) -> tuple[list[dict[str, Any]], str]:
-    """Returns the answers, and what msitctl itself has said."""
+    """Returns the answers, and the messages of msitctl itself."""
     done = subprocess.run(
         [BIN_DIR / "msitctl", "batch"],
         input="".join(line + "\n" for line in lines),
@@ -101,7 +101,7 @@ def test_a_signal_ends_it_while_it_waits(daemon: Daemon) -> None:
 
 @pytest.fixture
 def msitctl(user_place: Path) -> Msitctl:
-    """What faces run commands by."""
+    """The class with which interfaces run commands."""
     return Msitctl(None)
 
 
@@ -114,7 +114,7 @@ def test_a_face_has_one_process_for_all_commands(
     assert msitctl._process is process
     with pytest.raises(RuntimeError, match="no run b"):
         msitctl.run(["run", "get", "b"])
-    # Its folder is that of the program.
+    # It uses the working directory of the program.
     other = user_place / "other"
     other.mkdir()
     os.chdir(other)
@@ -149,7 +149,7 @@ def test_a_forked_child_does_not_hold_the_process(msitctl: Msitctl) -> None:
     if child == 0:
         os.read(read, 1)
         os._exit(0 if msitctl._process is None else 1)
-    # The child still lives, and the process ends all the same.
+    # The child is still alive, but the process ends.
     process.stdin.close()
     assert process.wait(10) == 0
     os.write(write, b"x")

@@ -1,4 +1,4 @@
-"""What ranks record is said by the command line, while they go on."""
+"""The command line sets what ranks record, while they are running."""
 
 import json
 import os
@@ -77,7 +77,7 @@ def test_rules_are_taken_as_they_are_printed(daemon: Daemon, tmp_path: Path) -> 
     kept = daemon.ctl_json("tensor", "list", "--run", "r", "--limit", "0")["tensors"]
     assert {t["op"] for t in kept if t.get("has_bytes")} == set(OPS[:2])
     assert {t["op"] for t in kept} == set(OPS)
-    # What is printed is taken again, from a file, too.
+    # The output is accepted as input again, also from a file.
     printed = capture(daemon, "get")
     assert [rule["level"] for rule in printed["rules"]] == [
         rule["level"] for rule in rules
@@ -153,7 +153,8 @@ def test_policy_may_come_before_the_run_and_survives_the_daemon(
     assert {token for _, token, _, _ in recorded(daemon)} == {0, 1, 10}
     endpoint = str(daemon.socket_dir)
     with msitd.Client("r", endpoint=endpoint, if_exists="append") as client:
-        # A client that returns hears of what was said while it was away.
+        # A client that reconnects receives the policy that was set in the
+        # meantime.
         capture(daemon, "set", "--level", "off")
         wait_until(lambda: not client.selects("lm_head", token=11))
 
@@ -200,7 +201,9 @@ def test_bad_policy_is_refused_and_the_old_one_kept(daemon: Daemon) -> None:
 
 
 class Ranks:
-    """Two ranks of which one is always some tokens behind, at 250 a second."""
+    """Two ranks, one of which is always some tokens behind, at 250 tokens per
+    second.
+    """
 
     LAG = 9
 
@@ -227,7 +230,7 @@ class Ranks:
         while not self._stops.wait(0.004):
             for lag, client in zip((0, self.LAG), self.clients, strict=True):
                 client.token = max(token - lag, 0)
-                # As hooks do: what is off is not handed over.
+                # Like hooks, which do not pass tensors that are off.
                 if client.selects("op"):
                     client.record(DATA, op="op")
             token += 1
@@ -298,7 +301,7 @@ def test_coverage_counts_each_tensor_once(daemon: Daemon) -> None:
         record_token(client, 0)
         client.flush()
         wait_until(lambda: sum(rank["stream"] for rank in coverage(daemon)) == 2)
-        # The stream is opened again, and its totals are told again.
+        # The stream is opened again, and its totals are reported again.
         daemon.kill()
         daemon.start()
         client.flush(WAIT_S)
@@ -307,7 +310,7 @@ def test_coverage_counts_each_tensor_once(daemon: Daemon) -> None:
     first = row(0, stream=1, seen=16, filtered=2, asked=14, stored=14)
     assert coverage(daemon) == [first, row(1, stream=1)]
     with connect(0) as client:
-        # Token 1 is recorded once more, and stored once.
+        # Token 1 is recorded once more, but stored once.
         record_token(client, 1)
         record_token(client, 2)
         big = np.zeros(5 << 20, dtype=np.float32)
@@ -331,7 +334,7 @@ def test_coverage_counts_each_tensor_once(daemon: Daemon) -> None:
     ]
     all_of_it = ("capture", "coverage", "r", "--allow-partial")
     csv = daemon.ctl(*all_of_it, "-o", "csv").stdout
-    # Times come last.
+    # Times are the last column.
     assert [line.rsplit(",", 3)[0] for line in csv.splitlines()[1:]] == [
         "0,2,33,6,27,21,0,0,0,6,0,0,0,,,0,0,0,0,0,[]",
         "1,1,0,0,0,0,0,0,0,0,0,0,0,,,0,0,0,0,0,[]",
@@ -345,7 +348,7 @@ def test_coverage_adds_up_behind_a_seal(daemon: Daemon, transport: str) -> None:
     for token in range(4):
         record_token(client, token)
     client.flush()
-    # What lingers here when the run is sealed has nowhere to go.
+    # Records that are still buffered when the run is sealed are lost.
     for token in range(4, 7):
         record_token(client, token)
     wait_until(lambda: coverage(daemon)[0]["seen"] == 56)
@@ -375,7 +378,8 @@ def test_coverage_adds_up_behind_a_death(daemon: Daemon) -> None:
             subprocess.run(
                 [sys.executable, "-c", program, rank], env=environment, check=False
             )
-        # It was killed before it told anything; all that it began is taken.
+        # It was killed before it reported anything; everything that it began
+        # counts.
         wait_until(lambda: coverage(daemon)[1]["stored"] == 100)
         ranks = coverage(daemon)
         for rank in ranks[:2]:
@@ -390,7 +394,7 @@ def test_coverage_adds_up_behind_a_death(daemon: Daemon) -> None:
         assert "its client closed" in found.stderr.splitlines()[0]
         assert "broke off" in found.stderr.splitlines()[1]
         assert daemon.ctl("capture", "coverage", "r", "--allow-partial").stderr == ""
-    # Nobody streams any more: who has finished has done its part.
+    # No rank is streaming any more; a rank that has finished is complete.
     found = daemon.ctl(
         "capture", "coverage", "r", "--allow-partial", "--silent-after", "1ms"
     )

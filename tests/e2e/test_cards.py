@@ -1,4 +1,4 @@
-"""Several cards on a side of a comparison: copies and pieces are put together."""
+"""Several cards on a side of a comparison: copies and pieces are assembled."""
 
 import csv
 import os
@@ -41,7 +41,7 @@ def compare(
 
 
 def parts_of(rows: list[dict[str, str]]) -> dict[str, list[dict[str, str]]]:
-    """Rows by what the golden module is in its layer."""
+    """Returns rows by the role of the golden module in its layer."""
     out: dict[str, list[dict[str, str]]] = {}
     for row in rows:
         op = Path(row["golden_data_path"]).parts[-2]
@@ -74,11 +74,11 @@ def test_one_card_is_compared_with_several(
     rows, _ = compare(tmp_path, golden, my / "tensors" / cards[1])
     assert all(is_exact(row) for row in rows)
     assert all(f"/{cards[1]}/" in row["my_data_path"] for row in rows)
-    # Or a token.
+    # The path may name a token.
     rows, _ = compare(tmp_path, golden, my / "tensors" / cards[1] / "1")
     assert {row["token_id"] for row in rows} == {"1"}
     assert all(is_exact(row) for row in rows)
-    # And the original compares the same.
+    # The original compares the same.
     rows, _ = compare(tmp_path, golden, my, "--compat")
     assert len(parts_of(rows)[FC]) == 2 * LAYERS
     assert all(is_exact(row) for row in rows)
@@ -128,7 +128,7 @@ def test_a_card_that_is_wrong_is_found(tmp_path: Path) -> None:
     rows, _ = compare(tmp_path, golden, my, level="module")
     assert len(rows) == LAYERS
     for row in rows:
-        # The first card is right.
+        # The first card is correct.
         assert row["max_absolute_error"] == "0.0"
         assert "rank 1 has other bytes than rank 0" in row["cmp_fail_reason"]
     rows, _ = compare(tmp_path, golden, my, "--compat", level="module")
@@ -217,7 +217,7 @@ def test_imported_cards_are_put_together(daemon: Daemon, tmp_path: Path) -> None
     linear = [row for row in rows if row.get("op", "").endswith(FC)]
     assert len(linear) == LAYERS
     assert {row["target"]["layout"] for row in linear} == {"concat(1)"}
-    # Who asks for ranks gets ranks.
+    # With --ranks, ranks are compared as they are.
     done = daemon.ctl("compare", "run", "torch", "atb", "--ranks", "0", expect=None)
     assert "'*=fit'" not in done.stderr
 

@@ -1,4 +1,4 @@
-"""msitctl as a person and a script meet it."""
+"""msitctl, as used by people and by scripts."""
 
 import csv
 import io
@@ -127,7 +127,7 @@ def test_run_life_cycle(daemon: Daemon) -> None:
     daemon.ctl("run", "seal", "r")
     daemon.ctl("run", "seal", "r")
     assert daemon.ctl_json("run", "get", "r")["state"] == "SEALED"
-    # Deleting needs a yes where nobody can be asked.
+    # Without a terminal, deleting requires --yes.
     assert daemon.ctl("run", "delete", "r", expect=None).returncode in (USAGE, LOCAL)
     daemon.ctl("run", "delete", "r", "--yes")
     daemon.ctl("run", "get", "r", expect=NOT_FOUND)
@@ -205,7 +205,7 @@ def test_text_that_a_spreadsheet_would_run_is_guarded(
     report = ("compare", "report", "c-000001", "--guard-formulas")
     text = daemon.ctl(*report).stdout
     assert ops(text, "op") == guarded
-    # Numbers are none.
+    # Numbers are not included.
     assert ops(text, "golden_min") == {"-1.5"}
     text = daemon.ctl(*report, "--format", "msprobe").stdout
     assert "'=1+1.0.forward.output.0" in ops(text, "NPU Name")

@@ -1,4 +1,4 @@
-"""The C library and the Python package against the real daemon."""
+"""The C library and the Python package with the real daemon."""
 
 import os
 import struct
@@ -118,7 +118,7 @@ def test_python_records_any_cpu_tensor(daemon: Daemon) -> None:
 
 
 class Block(torch.nn.Module):
-    """Two layers, of which one is called twice."""
+    """Two layers, one of which is called twice."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -216,7 +216,7 @@ def test_ranks_are_processes(daemon: Daemon) -> None:
 
 def test_client_outlives_a_restart_of_the_daemon(new_daemon) -> None:
     daemon = new_daemon()
-    # The port has to be the same after the restart: a Unix socket is.
+    # The port must be the same after the restart, as a Unix socket is.
     daemon.start()
     socket = f"unix:{daemon.socket_dir}/msitd.sock"
     with msitd.Client("r", endpoint=socket, max_block=30) as client:

@@ -33,7 +33,7 @@ def test_equal_runs_pass(daemon: Daemon) -> None:
     assert comparison["state"] == "DONE"
     assert int(comparison["pass_count"]) == 3
     assert "first_divergence" not in comparison
-    # Equal hashes need no bytes.
+    # Pairs with equal hashes are decided without bytes.
     assert int(comparison.get("read_bytes", 0)) == 0
     rows = daemon.ctl_json("compare", "rows", "c-000001")["rows"]
     assert all(row["bitwise_equal"] for row in rows)
@@ -42,7 +42,7 @@ def test_equal_runs_pass(daemon: Daemon) -> None:
 def test_first_divergence_is_first_in_execution_order(daemon: Daemon) -> None:
     golden = layers(1, 2, 3, 4)
     record_run(daemon, "golden", [golden])
-    # Executed as 0, 3, 1, 2 would be in another order than by name.
+    # The execution order 0, 3, 1, 2 differs from the order of names.
     target = layers(1, 2, 30, 40)
     record_run(daemon, "target", [target])
     result = daemon.ctl("compare", "run", "golden", "target", expect=FAILED)

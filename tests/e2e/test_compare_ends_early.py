@@ -1,4 +1,4 @@
-"""A comparison that ends early: its name, why, and whether it goes on."""
+"""A comparison that ends early: its name, the reason, and whether it continues."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ DEADLINE, NOT_FOUND, UNAVAILABLE = 64 + 4, 64 + 5, 64 + 14
 
 @pytest.fixture
 def runs(daemon: Daemon) -> Daemon:
-    """A daemon with two active runs: whoever follows them waits for more."""
+    """A daemon with two active runs, so that followers wait for more."""
     for run in ("g", "t"):
         records = [Record("op", float32(1), [1], token=t, sequence=t) for t in (0, 1)]
         write(daemon.channel(), run, [Chunk(run, records).pack()])
@@ -26,7 +26,7 @@ def runs(daemon: Daemon) -> Daemon:
 
 
 class Follower:
-    """A msitctl that follows, and has printed its first row."""
+    """A following msitctl that has printed its first row."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
@@ -49,7 +49,7 @@ def following(daemon: Daemon, *flags: str) -> Iterator[Follower]:
         stderr=subprocess.PIPE,
         text=True,
     )
-    # A row that never comes ends the test instead of holding it.
+    # A missing row ends the test instead of blocking it.
     alarm = threading.Timer(60, process.kill)
     alarm.start()
     try:
@@ -143,7 +143,7 @@ def test_comparison_whose_name_never_came_is_68(
     assert daemon.process is not None
     daemon.process.send_signal(signal.SIGSTOP)
     try:
-        # Connections are taken by the kernel: the call itself gets no answer.
+        # The kernel accepts the connection, so the call itself gets no answer.
         result = daemon.ctl("--timeout", "2s", "compare", "run", "g", "t", expect=None)
     finally:
         daemon.process.send_signal(signal.SIGCONT)

@@ -1,4 +1,4 @@
-"""compare run --follow prints in every form that other lists have."""
+"""compare run --follow supports all output formats of other lists."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ TOKENS = 4
 
 @pytest.fixture
 def runs(daemon: Daemon) -> Daemon:
-    """A daemon with two sealed runs, of which every token fails."""
+    """A daemon with two sealed runs, in which every token fails."""
     for run, value in (("g", 1.0), ("t", 9.0)):
         records = [
             Record("op", float32(value), [1], token=token, sequence=token)
@@ -56,7 +56,7 @@ def test_limit_counts_rows(runs: Daemon, form: str) -> None:
     result = runs.ctl(*FOLLOW, *flags, expect=FAILED)
     lines = result.stdout.splitlines()
     if form == "table":
-        # The header of the comparison comes behind the rows.
+        # The header of the comparison follows the rows.
         assert [line.split() for line in lines[:3]] == [
             ["token", "verdict"],
             ["0", "fail"],
@@ -77,7 +77,7 @@ def test_json_ends_with_verdict_and_counts(runs: Daemon) -> None:
     assert end["verdict"] == "FAIL"
     assert end["comparison"]["state"] == "DONE"
     assert int(end["comparison"]["fail_count"]) == TOKENS
-    # A comparison that is not followed says it too.
+    # A comparison without --follow reports this, too.
     whole = runs.ctl_json(*FOLLOW[:-1], expect=FAILED)
     assert whole["verdict"] == "FAIL"
     passing = runs.ctl_json("compare", "run", "g", "g", "--rows", "none")

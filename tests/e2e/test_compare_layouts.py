@@ -11,7 +11,7 @@ from daemon import Daemon
 
 FAILED, USAGE = 1, 2
 RNG = np.random.default_rng(7)
-# What a layer of a model on one rank computes.
+# The output of a layer of a model on one rank.
 X = RNG.standard_normal((4, 8), dtype=np.float32)
 COLUMN = RNG.standard_normal((8, 12), dtype=np.float32)
 ROW = RNG.standard_normal((12, 8), dtype=np.float32)
@@ -87,9 +87,9 @@ def test_one_rank_is_compared_with_two_four_and_eight(daemon: Daemon) -> None:
         assert up["target"]["shape"] == ["4", "12"]
         assert rows["l.up IO_WEIGHT"]["verdict"] == "PASS"
         assert rows["l.down.partial IO_OUTPUT"]["target"]["layout"] == "sum"
-    # Without the layouts the ranks stand for themselves.
+    # Without layouts, ranks are compared separately.
     daemon.ctl("compare", "run", "tp1", "tp2", expect=FAILED)
-    # What was asked for is kept with the result.
+    # The request is stored with the result.
     stored = daemon.ctl_json("compare", "get", "c-000001")["matching"]
     assert [layout["kind"] for layout in stored["target_layouts"]] == [
         "CONCAT",
@@ -119,9 +119,9 @@ def test_a_tampered_shard_is_found(daemon: Daemon) -> None:
     rows = rows_of(daemon, 1)
     failed = {name for name, row in rows.items() if row["verdict"] == "FAIL"}
     assert failed == {"l.up IO_OUTPUT", "l.down IO_OUTPUT"}
-    # Column 3 of the second shard is column 9 of the whole.
+    # Column 3 of the second shard is column 9 of the whole tensor.
     assert "largest difference at [2,9]" in rows["l.up IO_OUTPUT"]["reason"]
-    # Rows and channels are those of the whole as well.
+    # Rows and channels also refer to the whole tensor.
     metrics = rows["l.up IO_OUTPUT"]["metrics"]
     got = {m["metric"]: float(m["value"]) for m in metrics}
     row, channel = np.linalg.norm(HIDDEN[2]), np.linalg.norm(HIDDEN[:, 9])
@@ -230,7 +230,7 @@ def test_pieces_without_a_layout_suggest_one(daemon: Daemon) -> None:
             "that all ranks hold the same"
         ),
     ]
-    # What is said is taken.
+    # The printed flags are accepted.
     flags = shlex.split(" ".join(note[1:3]))
     outcome = daemon.ctl("compare", "run", "tp1", "tp4", *flags)
     assert outcome.stderr == ""
@@ -249,7 +249,7 @@ def test_plain_tensors_beside_placed_ones_need_no_flag(daemon: Daemon) -> None:
     rows = rows_of(daemon, 1)
     assert len(rows) == 2
     assert rows["norm IO_OUTPUT"]["target"]["ranks"] == [0, 1]
-    # Another way to say it; DTensors keep their own.
+    # An equivalent flag; DTensors keep their own placement.
     flag = ("--target-layout", "*=replicated unless placed")
     daemon.ctl("compare", "run", "tp1", "tp2", *flag)
     daemon.ctl("compare", "run", "tp1", "tp2", flag[0], "*=replicated", expect=FAILED)

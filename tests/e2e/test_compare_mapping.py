@@ -1,4 +1,4 @@
-"""Comparisons by a mapping that one of the two runs has attached."""
+"""Comparisons with a mapping that is attached to one of the two runs."""
 
 import json
 from pathlib import Path
@@ -41,7 +41,7 @@ def record_run(daemon: Daemon, run: str, records: list[Record]) -> None:
 
 
 def record_both(daemon: Daemon, error: float = 0) -> None:
-    """Records a model and its graph, whose ops have nothing in common."""
+    """Records a model and its graph, whose ops have different names."""
     record_run(
         daemon,
         "model",
@@ -82,7 +82,7 @@ def test_runs_with_other_names_are_compared_by_a_mapping(
     assert rows[1]["pairing"] == "fused into Conv2D_3"
     assert rows[3]["pairing"] == "by the mapping"
 
-    # The same bytes are attached once, and may be named.
+    # Equal bytes are attached once, and may be referred to by name.
     daemon.ctl(*RUN, "--mapping-file", str(file))
     (name,) = daemon.ctl("run", "attachments", "graph", "-o", "name").stdout.split()
     daemon.ctl(*RUN, "--mapping", name)
@@ -148,7 +148,7 @@ def test_bad_mappings_are_refused_before_anything_runs(
     daemon.ctl(*RUN, "--mapping", "a", "--mapping-file", str(file), expect=USAGE)
     daemon.ctl(*RUN, "--mapping-file", str(tmp_path / "absent"), expect=3)
     assert daemon.ctl("compare", "list", "-o", "name").stdout == ""
-    # What was attached for a comparison that was refused is gone again.
+    # The attachment of a refused comparison is removed again.
     for bad in ("", "\n\n", "{\n", "\x00\x01\n", '{"target":{"op":"\udcff"}}\n'):
         file.write_bytes(bad.encode(errors="surrogateescape"))
         daemon.ctl(*RUN, "--mapping-file", str(file), expect=USAGE)
@@ -157,7 +157,7 @@ def test_bad_mappings_are_refused_before_anything_runs(
     daemon.ctl(*RUN, "--mapping-file", str(file), *bad_rule, expect=USAGE)
     listed = daemon.ctl("run", "attachments", "graph", "-o", "name").stdout
     assert listed == "text\n"
-    # What was there before stays.
+    # An earlier attachment stays.
     daemon.ctl(*RUN, "--mapping-file", str(file))
     daemon.ctl(*RUN, "--mapping-file", str(file), *bad_rule, expect=USAGE)
     daemon.ctl(*RUN, "--mapping-file", str(file))
@@ -195,7 +195,7 @@ def test_what_neither_side_has_is_counted_and_said(
 
 
 def test_mapping_is_followed(daemon: Daemon, tmp_path: Path) -> None:
-    """Tokens of the graph come while the comparison goes on."""
+    """Tokens of the graph arrive during the comparison."""
     file = tmp_path / "graph.jsonl"
     file.write_text(lines([pair(reference("A"), reference("a"), "same")]))
     tokens = range(3)

@@ -42,7 +42,7 @@ def test_names_are_rewritten_mapped_and_matched_loosely(
         *("--map", str(mapping), "--ignore-case", "--fuzzy"),
     )
     daemon.ctl(*run, *flags)
-    # What was asked for is kept with the result.
+    # The request is stored with the result.
     stored = daemon.ctl_json("compare", "get", "c-000002")["matching"]
     assert stored["fuzzy"] and stored["ops"][0]["target_op"] == "lm_head"
     daemon.ctl(*run, *flags[:-1], expect=FAILED)
@@ -127,12 +127,12 @@ def test_following_prints_rows_while_the_run_goes_on(daemon: Daemon) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    # A row that never comes ends the test instead of holding it.
+    # A missing row ends the test instead of blocking it.
     alarm = threading.Timer(60, process.kill)
     alarm.start()
     try:
         assert process.stdout is not None and process.stderr is not None
-        # Token 0 is complete once there is token 1.
+        # Token 0 is complete once token 1 has begun.
         record(1, 10)
         row = json.loads(process.stdout.readline())
         assert (int(row["token"]), row["verdict"]) == (0, "PASS")
@@ -182,7 +182,7 @@ def test_what_one_run_has_alone_is_named_and_may_be_allowed(daemon: Daemon) -> N
     assert reasons[1] == 'only in run t; allowed by "extra@output"'
     result = daemon.ctl(*run, "--allow-unmatched", "@nonsense", expect=USAGE)
     assert "--allow-unmatched '@nonsense': " in result.stderr
-    # Where everything is allowed to be alone, nothing is proven.
+    # If all tensors may be unmatched, nothing is proven.
     record_run(daemon, "other", ops("z"))
     run = ("compare", "run", "g", "other", "--allow-unmatched", "*")
     out = daemon.ctl(*run, expect=FAILED).stdout

@@ -1,4 +1,4 @@
-"""Metrics of one's own: plug-ins that msitctl runs beside a comparison."""
+"""Custom metrics: plug-ins that msitctl runs with a comparison."""
 
 import csv
 import html
@@ -146,7 +146,7 @@ def floats(*values: float) -> Record:
 
 
 def rows_of(daemon: Daemon, comparison: str = "c-000001") -> dict[str, dict]:
-    """Custom metrics by op and name."""
+    """Returns custom metrics by op and name."""
     rows = daemon.ctl_json("compare", "rows", comparison)["rows"]
     return {
         row["op"]: {m["metric"]: m for m in row.get("custom_metrics", [])}
@@ -193,7 +193,7 @@ def test_own_cosine_is_the_one_of_the_daemon(daemon: Daemon, plugin: str) -> Non
         ours = {m["metric"]: m["value"] for m in row["metrics"]}["cosine"]
         own = row["custom_metrics"][0]["value"]
         assert ours < 0.9999 and math.isclose(own, ours, rel_tol=1e-9)
-    # They stay.
+    # The metrics are kept.
     daemon.stop()
     daemon.start()
     assert daemon.ctl_json("compare", "rows", "c-000001")["rows"] == rows
@@ -231,7 +231,7 @@ def test_a_plugin_without_any_value_fails(daemon: Daemon, plugin: str) -> None:
     result = daemon.ctl("compare", "metric", "c-000001", *flags, expect=LOCAL)
     assert "--plugin fails: no row got a value" in result.stderr
     assert "ValueError: of this too" in result.stderr
-    # A comparison that fails says that first.
+    # A failed comparison takes precedence in the exit code.
     result = daemon.ctl("compare", "run", "g", "t", *flags, expect=FAILED)
     assert "fails: no value in 3 of 3 rows" in result.stderr
     daemon.ctl("compare", "run", "g", "g", *flags, expect=LOCAL)
@@ -320,7 +320,7 @@ def test_wrong_flags_are_told(daemon: Daemon, plugin: str) -> None:
     for flag in ("--detach", "--follow"):
         daemon.ctl("compare", "run", "g", "t", *own, flag, expect=USAGE)
     daemon.ctl("compare", "metric", "c-000009", *own, *PYTHON, expect=64 + 5)
-    # Told before anything is compared.
+    # Reported before anything is compared.
     record_pairs(daemon)
     wrong = (*own, *PYTHON, "--plugin-name", "golden_max")
     result = daemon.ctl("compare", "run", "g", "t", *wrong, expect=USAGE)

@@ -1,4 +1,4 @@
-"""What a comparison says beside its verdict: what it is about, and what is odd."""
+"""The notes of a comparison in addition to its verdict: its subject, and oddities."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A comparison cut into parts is the comparison, bit for bit."""
+"""A comparison that is split into parts equals the whole one, bit for bit."""
 
 import importlib.util
 import json
@@ -31,7 +31,7 @@ OF_ONE_DAEMON = ("name", "create_time", "end_time", "owner", "stored_size_bytes"
 
 
 class InlineEngine:
-    """An engine whose workers are objects of this process, and can be lost."""
+    """An engine whose workers are objects of this process, which can be lost."""
 
     def __init__(self, lose: Callable[[Order], bool] = lambda _: False) -> None:
         self._workers: list[Worker] = []
@@ -70,12 +70,13 @@ def inline(monkeypatch: pytest.MonkeyPatch) -> InlineEngine:
 
 
 def header_of(comparison: Any) -> dict[str, Any]:
-    """What is the same for one daemon and for many workers."""
+    """Returns the fields that are equal for one daemon and for many workers."""
     value = json_format.MessageToDict(comparison, preserving_proto_field_name=True)
     for name in OF_ONE_DAEMON:
         value.pop(name, None)
     needed = value.get("required_tolerances", [])
-    # One daemon has them by address. An alternative belongs to the one before it.
+    # One daemon orders them by address. An alternative belongs to the preceding
+    # entry.
     pairs: list[list[Any]] = []
     for one in needed:
         if one.get("bound") == "NaN":
@@ -88,7 +89,7 @@ def header_of(comparison: Any) -> dict[str, Any]:
 
 
 class Case:
-    """One daemon with two runs, and what it makes of them."""
+    """One daemon with two runs, and their comparisons."""
 
     def __init__(self, daemon: Daemon, folder: Path) -> None:
         self.daemon = daemon
@@ -96,7 +97,7 @@ class Case:
         self.asked = query.connect(daemon.endpoint)
 
     def whole(self, **how: Any) -> tuple[dict[str, Any], Any]:
-        """Header and rows of the comparison by one daemon."""
+        """Returns header and rows of the comparison by one daemon."""
         made = self.asked.comparisons.create("g", "t", **how)
         done = self.asked.comparisons.wait(made)
         message = self.asked._caller.unary(
@@ -109,7 +110,7 @@ class Case:
     def parts(
         self, task_groups: int, **how: Any
     ) -> tuple[dict[str, Any], Any, comparing.Outcome]:
-        """The same, of parts."""
+        """Returns the same of a comparison in parts."""
         comparison = new("Comparison", golden_run="g", target_run="t", **how)
         if "select" in how:
             raise AssertionError("a message has a filter")
@@ -126,7 +127,7 @@ class Case:
         return header_of(outcome.comparison), rows, outcome
 
     def check(self, task_groups: int, **how: Any) -> comparing.Outcome:
-        """Compares both ways; all must be equal."""
+        """Compares both ways, and checks that all results are equal."""
         whole = dict(how)
         if "filter" in whole:
             whole["select"] = whole.pop("filter")
@@ -165,7 +166,9 @@ def record_rank(
     change: Callable[[str, int, str], float | None],
     placement: str = "",
 ) -> None:
-    """Records a small model; `change` adds to a tensor, or leaves it out."""
+    """Records a small model; `change` returns an offset for a tensor, or None
+    to omit it.
+    """
     records: list[Record] = []
     sequence = 0
     for token in range(tokens):
@@ -198,7 +201,7 @@ def record_rank(
 
 
 def record_random(daemon: Daemon, seed: int) -> random.Random:
-    """Two runs that differ here and there."""
+    """Records two runs with random differences."""
     dice = random.Random(seed)
     world = dice.choice([1, 2, 4])
     lacking = set(range(world)[dice.choice([world, world, world - 1]) :])
@@ -274,7 +277,7 @@ def test_ranks_that_a_map_puts_together(case: Case) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_any_cut_of_random_meshes_is_the_whole(case: Case, seed: int) -> None:
-    """Shards, copies and tensors of a rank, of which some are lacking."""
+    """Covers shards, copies and tensors of a rank, some of which are missing."""
     dice = random.Random(seed)
     ways = ("0+2/1:S(0)", "2+2/1:S(0)"), ("0+4/1:R", "0+4/1:R"), ("", "")
     way_of = {op: dice.choice(ways) for op in OPS}
@@ -334,7 +337,7 @@ def test_layouts_are_compared_whole(case: Case) -> None:
     layout = query.Layout("*", "concat", dim=0)
     for groups in (1, 2):
         case.check(groups, matching=query.Matching(target_layouts=(layout,)))
-        # What is no tensor of the other side has a hint.
+        # A record that is not a tensor on the other side has a hint.
         case.check(groups)
 
 
@@ -512,7 +515,7 @@ def test_face_has_types(daemon: Daemon, tmp_path: Path) -> None:
 
 
 def ctl(case: Case, *words: str, expect: int = 0) -> "subprocess.CompletedProcess[str]":
-    """`compare run g t` in parts, by the Python of the tests."""
+    """Runs `compare run g t` in parts, with the Python of the tests."""
     return case.daemon.ctl(
         "compare", "run", "g", "t", "--python", sys.executable, *words, expect=expect
     )

@@ -1,4 +1,4 @@
-"""Runs whose tensors say how they lie on the ranks, compared without a flag."""
+"""Runs whose tensors have placements, compared without a flag."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ from wire import IngestStream, write
 from daemon import Daemon
 
 FAILED = 1
-# Of four processes that import torch at the same time.
+# Timeout of four processes that import torch at the same time.
 TIMEOUT_S = 400
 
 
@@ -86,12 +86,12 @@ def test_dtensors_are_compared_with_one_rank(daemon: Daemon, tmp_path: Path) -> 
         "kind.terms OUTPUT": "sum",
     }
     assert rows["root.up OUTPUT"]["target"]["ranks"] == [0, 1]
-    # The other way round, and without what the tensors say.
+    # In the reverse direction, and without the recorded placements.
     daemon.ctl("compare", "run", "two", "one")
     daemon.ctl("compare", "run", "one", "two", "--ignore-placements", expect=FAILED)
     stored = daemon.ctl_json("compare", "get", "c-000003")["matching"]
     assert stored["ignore_placements"]
-    # What was recorded is shown.
+    # The recorded placement is shown.
     name = tensor_name("two", "root.up", rank=1)
     assert daemon.ctl_json("tensor", "get", name)["placement"] == "0+2/1:S(1)"
     name = tensor_name("one", "root.up")
@@ -113,7 +113,7 @@ def test_two_dimensional_meshes_and_the_first_divergence(
     assert layouts["root.up OUTPUT"] == "concat(0) of concat(1)"
     assert layouts["root.down OUTPUT"] == "sum of concat(0)"
     assert layouts["root.gather OUTPUT"] == "concat(0)"
-    # Ranks 1 and 3 have the second half of `up`: rank 3 alone spoils it.
+    # Ranks 1 and 3 have the second half of `up`: only rank 3 is tampered with.
     run_ranks(daemon, tmp_path, "wrong", 4, "3")
     result = daemon.ctl("compare", "run", "one", "wrong", *ops, expect=FAILED)
     first = next(
@@ -127,7 +127,7 @@ def test_two_dimensional_meshes_and_the_first_divergence(
     line, column = map(int, place.split(","))
     assert line >= 3
     assert column == 6
-    # Runs that are sharded in other ways are compared as well.
+    # Runs with different sharding can also be compared.
     run_ranks(daemon, tmp_path, "two", 2)
     daemon.ctl("compare", "run", "two", "four", *ops)
 
@@ -182,7 +182,7 @@ def test_what_is_no_placement_is_refused(daemon: Daemon) -> None:
         pytest.raises(ValueError, match="placement"),
     ):
         client.record(np.zeros(1, np.float32), op="op", placement=bad)
-    # From a client that does not check.
+    # From a client that does not check placements.
     record = Record("op", float32(1), [1], placement=bad)
     stream = IngestStream(daemon.channel(), "raw")
     stream.opened()

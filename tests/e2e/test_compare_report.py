@@ -1,4 +1,4 @@
-"""Reports of a stored comparison: what they hold, and in which form."""
+"""Reports of a stored comparison: their contents and formats."""
 
 import csv
 import io
@@ -76,7 +76,7 @@ def test_msit_report_has_its_columns_and_numbers(daemon: Daemon) -> None:
     assert masked["max_absolute_error"] == "0.5"
     assert masked["max_relative_error"] == "0.25"
     assert masked["mean_relative_error"] == "0.125"
-    # Values of float32 as the double has them.
+    # Values of float32 as doubles.
     assert tenth["golden_min_value"] == "0.10000000149011612"
     assert tenth["cosine_similarity"] == "0.9486832981"
     assert nan["cosine_similarity"] == "" and nan["golden_max_value"] == ""
@@ -204,7 +204,7 @@ def test_msprobe_summary_and_md5_reports(daemon: Daemon) -> None:
     assert double["NPU MD5"] != double["BENCH MD5"] and double["Result"] == "error"
 
 
-# As msprobe 26.2.0 writes them where there is no stack file.
+# The output of msprobe 26.2.0 without a stack file.
 MSPROBE_STATISTICS = (
     "NPU max,NPU min,NPU mean,NPU l2norm,Bench max,Bench min,Bench mean,Bench l2norm"
 )
@@ -221,7 +221,7 @@ MSPROBE_HEADERS = {
 
 
 def first_row(book: Path) -> list[str]:
-    """The texts of the first row of a workbook."""
+    """Returns the texts of the first row of a workbook."""
     sheet = openpyxl.load_workbook(book)["rows"]
     return [str(cell.value) for cell in sheet[1]]
 
@@ -331,7 +331,7 @@ def test_html_report_needs_nothing_else(daemon: Daemon, tmp_path: Path) -> None:
     page = out.read_text()
     assert "default-src 'none'" in page
     assert not re.search(r"(src|href)\s*=|https?://|@import|url\(", page)
-    # The data and the program, and no third one from a name.
+    # The data and the program, and no third script injected by a name.
     assert page.count("<script") == 2 and page.count("</script>") == 2
     text = re.search(
         r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL

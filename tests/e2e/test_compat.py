@@ -1,4 +1,6 @@
-"""Packages msit_llm and msprobe of ours, with which `python script.py` is enough."""
+"""The packages msit_llm and msprobe of msitd, with which `python script.py` is
+enough.
+"""
 
 import os
 import subprocess

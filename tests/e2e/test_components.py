@@ -1,4 +1,4 @@
-"""Names that scripts import from msit, in an interpreter of their own."""
+"""Names that scripts import from msit, in separate interpreters."""
 
 import subprocess
 import sys
@@ -14,7 +14,8 @@ from msitd import formats
 
 FLOAT, BF16, E5M2, INT32, STRING = 1, 27, 34, 7, 13
 
-# What users let run beside a dump: all tensors become their extremes, in place.
+# A script that users run after a dump: all tensors become their extremes, in
+# place.
 CONVERT = """
 import os, sys
 import numpy as np
@@ -128,7 +129,7 @@ def test_optional_input_that_was_not_given_keeps_its_place(tmp_path: Path) -> No
 
 
 def test_what_is_no_whole_dump_is_refused(tmp_path: Path) -> None:
-    """So that a script does not delete what it has not read."""
+    """Otherwise a script would delete a file that it has not read."""
     array = np.ones((4, 4), np.float32)
     whole = tmp_path / "Add.add.1.2.3"
     ge_dump.write(whole, [dumped(FLOAT, array)], [])

@@ -1,4 +1,4 @@
-"""What the daemon and its ranks take of the processor and of the memory."""
+"""Processor time and memory that the daemon and its ranks use."""
 
 import signal
 import time
@@ -11,7 +11,7 @@ import numpy as np
 from daemon import Daemon
 
 MIB = 1 << 20
-# Threads that take chunks from ranks of the node.
+# Threads that accept chunks from local ranks.
 INGEST = {"shared-memory", "digest", "commit", "index"}
 
 
@@ -21,13 +21,14 @@ def niceness(daemon: Daemon) -> dict[str, int]:
     out = {}
     for task in Path(f"/proc/{daemon.process.pid}/task").iterdir():
         name, fields = (task / "stat").read_text().split("(")[1].rsplit(")", 1)
-        # The first of `fields` is the third of proc(5), where this is the 19th.
+        # The first of `fields` is the third field of proc(5), and this is field
+        # 19.
         out[name] = int(fields.split()[16])
     return out
 
 
 def switches(pid: int | str, names: set[str]) -> dict[str, int]:
-    """Returns how often threads of these names gave up a processor."""
+    """Returns how often threads of these names yielded a processor."""
     out = dict.fromkeys(names, 0)
     for task in Path(f"/proc/{pid}/task").iterdir():
         status = (task / "status").read_text()
@@ -39,7 +40,7 @@ def switches(pid: int | str, names: set[str]) -> dict[str, int]:
 
 
 def touched_bytes() -> int:
-    """Returns the bytes of the memory of clients that this process has touched."""
+    """Returns the bytes of client memory that this process has touched."""
     kibibytes = 0
     is_arena = False
     for line in Path("/proc/self/smaps").read_text().splitlines():
@@ -71,7 +72,7 @@ def test_nobody_wakes_while_nothing_is_recorded(daemon: Daemon) -> None:
     with msitd.Client("r", endpoint=str(daemon.socket_dir)) as client:
         client.record(np.zeros(1000), op="op")
         client.flush()
-        # Until the counts of what became of the record are reported.
+        # Until the counters of the record are reported.
         time.sleep(1.5)
         before = (switches("self", ours), switches(pid, INGEST))
         time.sleep(1.5)
@@ -88,7 +89,7 @@ def test_small_steps_touch_little_memory(daemon: Daemon) -> None:
 
 
 def test_a_first_step_is_held_as_a_whole(daemon: Daemon) -> None:
-    """More than 64 MiB, while the daemon takes nothing."""
+    """More than 64 MiB, while the daemon accepts nothing."""
     assert daemon.process is not None
     tensor = np.ones(MIB, np.float32)
     with msitd.Client("r", endpoint=str(daemon.socket_dir), max_block=0) as client:
@@ -98,7 +99,7 @@ def test_a_first_step_is_held_as_a_whole(daemon: Daemon) -> None:
         finally:
             daemon.process.send_signal(signal.SIGCONT)
         client.flush()
-    # 1/64 of the memory that is available, but 64 MiB at least.
+    # 1/64 of the available memory, but at least 64 MiB.
     available = next(
         int(line.split()[1]) << 10
         for line in Path("/proc/meminfo").read_text().splitlines()

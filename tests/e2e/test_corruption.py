@@ -1,4 +1,4 @@
-"""A damaged disk is noticed, named, and harms nothing beside it."""
+"""Disk corruption is detected, named, and affects no other data."""
 
 import shutil
 import signal
@@ -145,7 +145,7 @@ def test_a_damaged_index_is_rebuilt(
     assert daemon.stop() == 0
     index = daemon.data_dir / "index"
     damage(index)
-    # Cutting the manifest may also leave one that looks older but sound.
+    # A truncated manifest may also look like an older, valid one.
     if damage is not cut_manifest:
         process = daemon.spawn()
         assert process.wait(30) != 0
@@ -172,7 +172,7 @@ def test_a_damaged_index_is_rebuilt(
         assert verdicts(daemon, "c-000001") == before
     assert daemon.stop() == 0
     assert inspect(daemon, "verify").returncode == 0
-    # What is sound is rebuilt as it is.
+    # Intact data is rebuilt unchanged.
     assert inspect(daemon, "rebuild").returncode == 0
 
 

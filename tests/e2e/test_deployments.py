@@ -1,4 +1,6 @@
-"""What containers and schedulers name is installed, and their scripts work."""
+"""Files that containers and schedulers refer to are installed, and their
+scripts work.
+"""
 
 import os
 import re
@@ -15,7 +17,7 @@ from wire import write
 from daemon import BIN_DIR, ROOT, Daemon
 
 DEPLOY = ROOT / "deploy"
-# What Debian has without us.
+# Programs that Debian itself provides.
 OF_DEBIAN = {"/usr/bin/install", "/usr/sbin/nologin"}
 
 
@@ -66,7 +68,7 @@ def test_probes_and_flags_of_the_image_work(daemon: Daemon) -> None:
 def run(
     script: str, daemon: Daemon, **environment: str
 ) -> "subprocess.CompletedProcess[str]":
-    """Runs a script of Slurm with the programs that were built."""
+    """Runs a Slurm script with the programs of the build."""
     return subprocess.run(
         [DEPLOY / "slurm" / script],
         env={

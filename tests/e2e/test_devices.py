@@ -15,7 +15,7 @@ USAGE = 2
 
 
 def seed(place: int, token: int) -> int:
-    """Each device has values of its own."""
+    """Returns a seed, so that each device has different values."""
     return 100 * place + token
 
 
@@ -41,7 +41,9 @@ def write_ge(
 
 
 def write_fx(root: Path, count: int) -> Path:
-    """Writes what `count` processes dump, as their graphs were made: in a row."""
+    """Writes the dumps of `count` processes, one after the other, as their
+    graphs were built.
+    """
     for place in range(count):
         for token in TOKENS:
             folder = root / f"data_dump/{token + 1}/gm_2025090112000000000{place}_dump"
@@ -52,7 +54,7 @@ def write_fx(root: Path, count: int) -> Path:
 def compare(
     folder: Path, golden: Path, my: Path, *flags: str
 ) -> tuple[dict[str, list[dict[str, str]]], list[str]]:
-    """Returns the rows of each report, by what is before the time in its name."""
+    """Returns the rows of each report, by the part of its name before the time."""
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)
     done = msit(
@@ -76,7 +78,7 @@ def errors(rows: list[dict[str, str]]) -> set[str]:
 
 def test_devices_stand_beside_the_graphs_of_their_processes(tmp_path: Path) -> None:
     golden = write_fx(tmp_path / "fx", 2)
-    # Sorted as texts, 10 would be before 2.
+    # Sorted as texts, 10 would precede 2.
     my = write_ge(tmp_path, (2, 10), (0, 0.5))
     reports, log = compare(tmp_path, golden, my)
     assert set(reports) == {"rank0_", "rank1_"}
@@ -126,7 +128,7 @@ def test_imported_devices_are_ranks(daemon: Daemon, tmp_path: Path) -> None:
     assert {(int(row.get("rank", 0)), row["op"]) for row in listed["rows"]} == {
         (1, "add-aten.add.Tensor")
     }
-    # Without the flag all is of rank 0.
+    # Without the flag, everything belongs to rank 0.
     daemon.ctl("run", "import", str(my), "--run", "one")
     listed = daemon.ctl_json("tensor", "list", "--run", "one")["tensors"]
     assert {int(one.get("rank", 0)) for one in listed} == {0}

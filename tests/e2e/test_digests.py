@@ -1,4 +1,4 @@
-"""Level summary: ranks make summaries and hashes themselves."""
+"""Level summary: ranks compute summaries and hashes themselves."""
 
 import signal
 import subprocess
@@ -17,7 +17,7 @@ from daemon import BIN_DIR, Daemon
 
 
 def tensors() -> dict[str, torch.Tensor]:
-    """Every dtype of torch, strides, and sizes around the borders."""
+    """Returns tensors of every dtype of torch, with strides and boundary sizes."""
     torch.manual_seed(7)
     out = {"scalar": torch.tensor(2.5), "empty": torch.zeros(3, 0)}
     for size in (25, 26, 32, 33, 127, 128, 129, 5000):
@@ -105,7 +105,7 @@ def test_an_alias_of_a_claimed_tensor_is_claimed(daemon: Daemon) -> None:
     daemon.ctl("capture", "set", "--run", "r", "--level", "summary")
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Identity())
     with msitd.Client("r", endpoint=str(daemon.socket_dir)) as client:
-        # The first digest of a client comes with its bytes.
+        # The first digest of a client is sent with its bytes.
         client.record(torch.randn(100), op="first")
         with msitd.register_hook(model, client, aliases=True):
             model(torch.randn(4, 64))
@@ -126,7 +126,7 @@ def test_a_rank_that_is_killed_loses_none(daemon: Daemon) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], check=False)
     assert done.returncode == -signal.SIGKILL
-    # Opening for the rank again waits for what the first process left.
+    # Reopening the rank waits for the data that the first process left.
     with msitd.Client("killed", endpoint=str(daemon.socket_dir), if_exists="append"):
         pass
     found = listed(daemon, "killed")

@@ -1,4 +1,4 @@
-"""The documents and `--help` against what the programs print."""
+"""Compares the documents and `--help` with the output of the programs."""
 
 import csv
 import io
@@ -45,7 +45,7 @@ def verbs() -> list[tuple[str, ...]]:
 
 
 def table_of(text: str, heading: str) -> list[list[str]]:
-    """The cells of the table below this heading line."""
+    """Returns the cells of the table below this heading line."""
     lines = text[text.index(heading) :].splitlines()[2:]
     rows = []
     for line in lines:
@@ -126,7 +126,7 @@ BYTES = {1: 1, 5: 8, 10: 2, 11: 2, 12: 4, 13: 8, 14: 1, 15: 1, 16: 8, 17: 16}
 
 
 def test_default_tolerances_are_those_of_the_table(daemon: Daemon) -> None:
-    # A rank each, so that none is computed from another.
+    # One rank each, so that none is computed from another.
     names = [name for name in NUMBERS if name != "bool"]
     for run, byte in (("g", b"\1"), ("t", b"\2")):
         for rank, name in enumerate(names):
@@ -180,12 +180,12 @@ def test_reports_name_the_columns_that_they_have(daemon: Daemon, format_: str) -
             "Data_name",
         ):
             assert name in heading and name in page
-    # What the words of the table of formats say of this one.
+    # The table of formats describes this one.
     assert f"| `{format_}` |" in page
 
 
 def test_words_that_a_flag_takes_are_those_of_the_help(daemon: Daemon) -> None:
-    """A list of words in the help is what the flag takes, and nothing else."""
+    """A list of words in the help contains exactly the words that the flag accepts."""
     for run in ("g", "t"):
         chunk = Chunk(run, [Record("op", bytes(8), [2])])
         write(daemon.channel(), run, [chunk.pack()])
@@ -204,7 +204,7 @@ def test_words_that_a_flag_takes_are_those_of_the_help(daemon: Daemon) -> None:
 
 
 def entries_of(*words: str) -> dict[str, str]:
-    """What the help says of each flag of a verb."""
+    """Returns the help text of each flag of a verb."""
     _, _, text = help_of(*words).partition("\nOptions:\n")
     out: dict[str, str] = {}
     for entry in re.split(r"\n(?=  -)", text.partition("\n\n")[0]):
@@ -215,7 +215,9 @@ def entries_of(*words: str) -> dict[str, str]:
 
 
 def manual_of(words: tuple[str, ...], flag: str) -> str:
-    """The lines of the manual on a flag of a verb, which may send to another one."""
+    """Returns the manual's lines on a flag of a verb, which may refer to
+    another verb.
+    """
     page = text_of("cli.md")
     _, _, own = page.partition(f"\n### {' '.join(words)}\n")
     _, _, selection = page.partition("\n## Selecting tensors\n")
@@ -255,7 +257,8 @@ def test_defaults_of_the_help_are_those_of_the_manual() -> None:
 def test_words_of_a_flag_are_those_of_the_manual(
     verb: tuple[str, ...], flag: str
 ) -> None:
-    # An apposition, such as "Of msprobe: ", is no word that it takes.
+    # An apposition, such as "Of msprobe: ", is not a word that the flag
+    # accepts.
     _, _, said = entries_of(*verb)[flag].partition(" ")[2].partition(" ")
     said = re.sub(r"\([^)]*\)|^[A-Z][^:]*: ", "", said).split("; ")[0]
     listed = set(re.split(r", | or | and ", said.strip()))
@@ -271,12 +274,12 @@ FILE_TIME = re.compile(r"\d{14}")
 
 
 def without_times(text: str) -> str:
-    """A text without what differs from one call of msit to the next."""
+    """Returns a text without the parts that differ between two calls of msit."""
     return FILE_TIME.sub("TIME", TIME_AND_PROCESS.sub("TIME - ", text)).strip()
 
 
 def run_example(folder: Path, command: str, shown: str) -> None:
-    """Runs a command of an example; `cat` of a file that is not there makes it."""
+    """Runs a command of an example; `cat` of a missing file creates it."""
     words = shlex.split(command)
     if words[0] == "cat" and not FILE_TIME.search(words[1]):
         (folder / words[1]).write_text(shown)
@@ -299,7 +302,7 @@ def run_example(folder: Path, command: str, shown: str) -> None:
 
 
 def test_examples_of_msit_print_what_the_page_says(tmp_path: Path) -> None:
-    # Others need dumps.
+    # Other examples require dumps.
     blocks = re.findall(r"```\n(\$ cat .*?)```", text_of("msit.md"), re.DOTALL)
     assert len(blocks) > 2
     for number, block in enumerate(blocks):

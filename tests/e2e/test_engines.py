@@ -1,6 +1,6 @@
 """msitd.engines: Hugging Face, Megatron, TransformerEngine and launchers, by stand-ins.
 
-tests/engines has the packages themselves.
+tests/engines tests the real packages.
 """
 
 import doctest
@@ -35,7 +35,7 @@ from daemon import ROOT, Daemon
 def place(
     daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    """A daemon where a client looks for it."""
+    """A daemon at the default endpoint of clients."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MSITD_ENDPOINT", f"unix:{daemon.socket_dir}")
     monkeypatch.setenv("MSITD_RUN", "r")
@@ -49,7 +49,7 @@ def test_the_package_has_the_plugins() -> None:
     ):
         [entry] = metadata.entry_points(group=group, name="msitd")
         assert entry.load() is function
-        # Without MSITD_RUN it does not even look for the engine.
+        # Without MSITD_RUN, it does not even import the engine.
         script = f"import sys, {function.__module__} as m; m.register(); "
         script += "assert not {'vllm', 'sglang', 'torch'} & set(sys.modules)"
         done = subprocess.run(
@@ -61,7 +61,7 @@ def test_the_package_has_the_plugins() -> None:
 
 
 class TrainerCallback:
-    """As that of transformers, whose methods do nothing."""
+    """Like that of transformers, whose methods do nothing."""
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         raise AssertionError("ours is called")
@@ -72,7 +72,7 @@ class TrainerCallback:
 def train(
     callback: Any, steps: range, fails_at: int = -1, accumulation: int = 2
 ) -> list[torch.Tensor]:
-    """Trains and evaluates, and tells a callback, as Trainer does."""
+    """Trains and evaluates, and calls a callback, as Trainer does."""
     torch.manual_seed(0)
     model = nn.Linear(2, 1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
@@ -131,7 +131,7 @@ def test_a_training_step_is_a_token(transformers: None, daemon: Daemon) -> None:
         if what.endswith("weight.grad")
     }
     assert steps == {0, 1, 2}
-    # Another training is another run; this one goes on from a checkpoint.
+    # Another training is another run; this one continues from a checkpoint.
     train(callback, range(5, 7))
     tokens = {token for token, *_ in places(daemon, "r-2")}
     assert tokens == {5, 6}
@@ -242,7 +242,7 @@ def test_options_of_megatron_are_checked_before_anything_is_hooked() -> None:
 
 @pytest.fixture
 def feature(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The feature, registered where nvdlfw_inspect would."""
+    """The feature, registered as by nvdlfw_inspect."""
     registered: dict[str, Any] = {}
 
     class Registry:
@@ -278,7 +278,7 @@ def test_the_feature_has_the_signatures_of_the_released_ones(feature: Any) -> No
     for name, parameters in json.loads(path.read_text())["feature"].items():
         ours = signature(getattr(feature, name))
         assert getattr(feature, name).is_api
-        # It is called by keywords, of which it takes more.
+        # It is called with keywords, of which it accepts more.
         names = {each.partition("=")[0] for each in parameters}
         assert names - {each.partition("=")[0] for each in ours} <= {"tp_size"}
         assert ours[-1] == "**_" or names <= set(ours)

@@ -1,4 +1,4 @@
-"""msitctl exec: what a command that knows nothing of msitd leaves, and how it ends."""
+"""msitctl exec: records and exit codes of commands that do not use msitd themselves."""
 
 import contextlib
 import os
@@ -172,7 +172,7 @@ def test_what_calls_no_model_says_so(place: Path) -> None:
 def test_a_python_without_the_package_says_so(place: Path) -> None:
     text = "import sys; print(sys.version_info[0])"
     done = execute("/usr/bin/python3", "-S", "-c", text)
-    # Without its site, nothing runs first.
+    # Without site, nothing runs before the program.
     assert "no Python" in done.stderr
     done = execute("/usr/bin/python3", "-c", text)
     assert done.stdout == "3\n"
@@ -301,7 +301,7 @@ def test_functions_are_recorded_behind_a_fork(daemon: Daemon) -> None:
 def test_forked_workers_that_stream_lose_nothing(
     daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Such a client has no memory that outlives its process.
+    # A client over gRPC has no memory that outlives its process.
     monkeypatch.setenv("MSITCTL_ENDPOINT", daemon.endpoint)
     script(MULTI.format(how="fork", before="pass").replace("(2, 4)", "(999, 4)"))
     for run in runs(daemon):
@@ -504,9 +504,9 @@ def test_a_script_may_open_a_client_of_its_own_behind_a_model(daemon: Daemon) ->
         + FORWARD
     )
     found = {op for _, _, op, _ in places(daemon)}
-    # From then on the script says what is recorded.
+    # From then on, the script controls what is recorded.
     assert {"root.fc", "mine"} <= found
-    # Its client continues behind the model's token.
+    # Its client continues after the model's token.
     assert {(op, token) for token, _, op, _ in places(daemon)} >= {
         ("root.fc", 0),
         ("mine", 1),
@@ -534,7 +534,7 @@ def test_signals_are_the_scripts(
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     if number == signal.SIGINT:
-        # As a terminal does it: to all of the group.
+        # Like a terminal, which signals the whole process group.
         os.killpg(process.pid, number)
     else:
         process.send_signal(number)
@@ -560,7 +560,7 @@ def test_the_script_gets_an_interrupt_once(
         + "import time\n"
         + "print('ready', flush=True)\n"
         + "while not got:\n    time.sleep(0.01)\n"
-        # Longer than a signal to a group takes to be told from others.
+        # Long enough to distinguish a signal from one to a process group.
         + "end = time.monotonic() + 0.5\n"
         + "while time.monotonic() < end:\n    time.sleep(0.05)\n"
         + "print(len(got), flush=True)\nsys.exit(5)\n"

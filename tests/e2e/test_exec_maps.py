@@ -1,4 +1,6 @@
-"""msitctl exec --map-device and --map-path: scripts for what is not here."""
+"""msitctl exec --map-device and --map-path: scripts for unavailable devices and
+paths.
+"""
 
 import sys
 from pathlib import Path

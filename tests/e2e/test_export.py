@@ -1,4 +1,4 @@
-"""Exports of runs: numpy, torch and our own readers find what was recorded."""
+"""Exports of runs: numpy, torch and msitd's own readers read the recorded data."""
 
 import json
 import os
@@ -24,7 +24,7 @@ from daemon import BIN_DIR, ROOT, Daemon
 DOCS = ROOT / "docs"
 READER = BIN_DIR.parent / "tests" / "read_tensor_file"
 
-# Numbers of dtypes whose arrays numpy has, by themselves or with ml_dtypes.
+# Numbers of dtypes that numpy supports, by itself or with ml_dtypes.
 DTYPES = {
     1: np.bool_,
     2: np.int8,
@@ -48,7 +48,7 @@ DTYPES = {
 
 
 def arrays() -> dict[int, np.ndarray]:
-    """An array of each dtype, the last two without elements and dimensions."""
+    """Returns an array of each dtype, the last two without elements and dimensions."""
     rng = np.random.default_rng(1)
     out = {}
     for number, dtype in DTYPES.items():
@@ -58,7 +58,7 @@ def arrays() -> dict[int, np.ndarray]:
 
 
 def typed(daemon: Daemon) -> dict[str, np.ndarray]:
-    """Makes the run `r` with a tensor of each dtype, by op."""
+    """Records the run `r` with a tensor of each dtype; returns them by op."""
     made = {f"op.{number}": array for number, array in arrays().items()}
     made["empty"] = np.zeros((0, 3), np.float32)
     made["scalar"] = np.asarray(2.5, np.float64)
@@ -88,7 +88,7 @@ def test_numpy_reads_npy_and_npz(daemon: Daemon, tmp_path: Path) -> None:
             file = tmp_path / form / line["file"]
             read = np.load(file) if form == "npy" else archive[line["member"]]
             assert line["dtype"] == array.dtype.name
-            # numpy has no name for a type that ml_dtypes adds.
+            # numpy has no name for a dtype that ml_dtypes adds.
             assert ("stored_as" in line) == (read.dtype.kind == "V")
             assert read.dtype.itemsize == array.dtype.itemsize
             assert line["shape"] == list(array.shape) == list(read.shape)
@@ -167,7 +167,9 @@ def test_examples_of_the_documents(daemon: Daemon, tmp_path: Path) -> None:
 
 
 def safetensors(file: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """The head and the bytes of a file, by the format's own document."""
+    """Returns the header and the bytes of a file, read by the format's
+    specification.
+    """
     data = file.read_bytes()
     size = int.from_bytes(data[:8], "little")
     head = json.loads(data[8 : 8 + size])
@@ -204,7 +206,7 @@ def test_safetensors_have_all_of_a_token(daemon: Daemon, tmp_path: Path) -> None
         "shape": [2, 3, 2],
         "data_offsets": head["cpu:0/op.17/0/output/0"]["data_offsets"],
     }
-    # Our own reader takes it too.
+    # The reader of msitd accepts it, too.
     read = subprocess.run(
         [READER, file, "4096"], check=True, capture_output=True, text=True, timeout=60
     ).stdout.splitlines()
@@ -317,7 +319,7 @@ def test_a_folder_with_something_in_it_is_refused(
     export(daemon, out, "--format", "npy", "--overwrite")
     assert np.load(made) == 1
     assert other.read_text() == "kept"
-    # A link in it is not followed.
+    # A link in the folder is not followed.
     target = tmp_path / "target"
     target.mkdir()
     (out / "rank0").rename(tmp_path / "moved")
@@ -361,7 +363,8 @@ def test_what_cannot_be_read_is_counted(
     chunks = [Chunk("r", [part], sequence=i).pack() for i, part in enumerate(parts)]
     write(daemon.channel(), "r", chunks)
     daemon.stop()
-    # The second part: the first one is read before the damage shows.
+    # The second part, because the first one is read before the damage is
+    # detected.
     daemon.spoil(data["spoiled"][cb.PART : cb.PART + 64])
     daemon.start()
     counts = export(daemon, tmp_path / "out", "--format", form, expect=4)
@@ -428,8 +431,8 @@ def test_what_goes_while_it_is_exported_is_counted(
     daemon.ctl("run", "delete", "r", "--yes")
     process.send_signal(signal.SIGCONT)
     stdout, stderr = process.communicate(timeout=60)
-    # The next page of a run that is gone ends the export; if there is none, the
-    # tensors that are gone are counted.
+    # The next page of a deleted run ends the export; without one, the missing
+    # tensors are counted.
     assert process.returncode in (4, 64 + 5), (stdout, stderr)
     lines = index(out).values()
     written = [line for line in lines if "file" in line]
@@ -459,7 +462,7 @@ def test_a_daemon_that_dies_is_waited_for(daemon: Daemon, tmp_path: Path) -> Non
     daemon.start()
     process.send_signal(signal.SIGCONT)
     stdout, stderr = process.communicate(timeout=60)
-    # The list itself is not asked for again.
+    # The list itself is not requested again.
     if process.returncode != 0:
         assert process.returncode == 64 + 14, (stdout, stderr)
     for line in index(out).values():
@@ -479,7 +482,7 @@ def test_an_interrupt_leaves_whole_files(daemon: Daemon, tmp_path: Path) -> None
     )
     while not any(out.glob("rank0/token0/*/*.npy")):
         assert process.poll() is None
-    # A stopped daemon gives no more.
+    # A stopped daemon sends no more.
     assert daemon.process is not None
     daemon.process.send_signal(signal.SIGSTOP)
     try:
@@ -502,7 +505,7 @@ def test_a_full_disk_ends_it(daemon: Daemon, tmp_path: Path) -> None:
     records = [Record(f"op{i}", os.urandom(size // 4), [size // 16]) for i in range(8)]
     send(daemon, "r", records)
     out = tmp_path / "out"
-    # A limit on the size of a file stands for a disk without room.
+    # A file size limit simulates a full disk.
     command = f"{BIN_DIR}/msitctl run export r --format npz --out {out}"
     result = subprocess.run(
         ["sh", "-c", f"trap '' XFSZ; ulimit -f 1024; exec {command}"],

@@ -44,7 +44,7 @@ def document(name: str, data: bytes, token: int = 0) -> Record:
 
 
 def value(op: str, index: str, kind: int, text: str, **more: Any) -> Record:
-    """A record of a value that is an input."""
+    """Returns a record of a value that is an input."""
     return Record(
         op,
         more.pop("data", b""),
@@ -59,7 +59,7 @@ def value(op: str, index: str, kind: int, text: str, **more: Any) -> Record:
 
 
 def module_records() -> list[Record]:
-    """What hooks record of a token of a model: forward and backward."""
+    """Returns the records of hooks for a token of a model: forward and backward."""
     rng = np.random.default_rng(2)
     made = {}
 
@@ -116,7 +116,7 @@ def module_records() -> list[Record]:
 
 
 def leaf_of(record: Record, file: str) -> dict[str, Any]:
-    """What msprobe writes of a float32 tensor."""
+    """Returns msprobe's entry for a float32 tensor."""
     tensor = torch.frombuffer(bytearray(record.data), dtype=torch.float32)
     return {
         "type": "torch.Tensor",
@@ -241,14 +241,14 @@ def test_msprobe_gives_documents_back(daemon: Daemon, tmp_path: Path) -> None:
         assert (folder / str(record.op)).read_bytes() == record.data
     file = folder / "dump_tensor_data/Tensor.add.0.forward.input.0.pt"
     assert torch.equal(torch.load(file), torch.tensor([1.0, 2.0]))
-    # Documents tell of the whole token, not of a part.
+    # Documents describe the whole token, not a part of it.
     export(daemon, tmp_path / "some", "--format", "msprobe", "--ops", "Tensor.*")
     made = json.loads((tmp_path / "some/step3/rank0/dump.json").read_text())
     assert list(made["data"]) == ["Tensor.add.0.forward"]
 
 
 def strict(text: str) -> Any:
-    """Reads JSON as readers do that are not Python's."""
+    """Reads JSON as strictly as readers other than Python's."""
 
     def refuse(word: str) -> float:
         raise ValueError(word)
@@ -284,7 +284,7 @@ def test_json_of_msprobe_is_legal_on_request(daemon: Daemon, tmp_path: Path) -> 
         **others,
         "is_nan": ["NaN", "NaN"],
     }
-    # It is what the dump is.
+    # The imported dump is unchanged.
     daemon.ctl("run", "import", str(tmp_path / "legal"), "--run", "again")
     values = [
         [one["value"] for one in daemon.ctl_json(*words)["tensors"]]
@@ -296,7 +296,8 @@ def test_json_of_msprobe_is_legal_on_request(daemon: Daemon, tmp_path: Path) -> 
     assert (
         values[0] == values[1] == ['{"max": "nan", "min": "-inf", "mean": 1.5}', "inf"]
     )
-    # A document that is legal stays as it is, and others cannot without records.
+    # A valid document is unchanged, and others cannot be repaired without
+    # records.
     words = ("--format", "msprobe", "--kind", "document", "--legal-json")
     counts = export(daemon, tmp_path / "documents", *words, expect=PARTIAL)
     assert (counts["document_count"], counts["problem_count"]) == (2, 1)
@@ -306,7 +307,7 @@ def test_json_of_msprobe_is_legal_on_request(daemon: Daemon, tmp_path: Path) -> 
 
 
 def saved(folder: Path, name: str, array: np.ndarray) -> dict[str, Any]:
-    """Writes a file of a tensor; returns what msprobe says of it."""
+    """Writes a file of a tensor; returns msprobe's entry for it."""
     path = folder / "dump_tensor_data" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".npy":
@@ -533,7 +534,7 @@ VALUES = [
 
 
 def distributed_tree(folder: Path) -> dict[str, Any]:
-    """Writes a rank whose entries have all that no record has."""
+    """Writes a rank whose entries have everything that records lack."""
     statistics = {"Max": 2.5, "Min": -1.0, "Mean": 0.5, "Norm": 3.0}
     leaf = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2]}
     mesh = {"device_mesh": [0, 1], "placements": [{"Shard": {"dim": 0}}]}
@@ -593,7 +594,7 @@ def test_a_part_of_a_dump_says_what_the_whole_says(
     export(daemon, tmp_path / "out", *part)
     mine = "__main__.mine.0.forward"
     dump = json.loads((out / "dump.json").read_text())
-    # Names of files that are not there go.
+    # Names of missing files are removed.
     for leaf in (data[mine]["output"][2], data[mine]["output"][3]["value"]["in"]):
         del leaf["data_name"]
     assert dump["data"] == {mine: data[mine]}

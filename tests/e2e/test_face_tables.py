@@ -1,4 +1,4 @@
-"""The pages of the faces have a word about each parameter of each function."""
+"""The pages of the interfaces describe each parameter of each function."""
 
 import inspect
 import re
@@ -23,7 +23,7 @@ WORDS = {
 
 
 def method(name: str) -> Callable[..., Any]:
-    """Returns a method as it is defined: on the class, it needs a debugger."""
+    """Returns a method as defined, because reading it on the class needs a debugger."""
     defined = inspect.getattr_static(probe.PrecisionDebugger, name)
     return defined.__wrapped__  # type: ignore[no-any-return]
 

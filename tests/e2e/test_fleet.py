@@ -1,4 +1,4 @@
-"""Several daemons that are asked as if they were one."""
+"""Several daemons that are queried as if they were one."""
 
 import json
 import signal
@@ -82,7 +82,7 @@ def endpoints(two: tuple[Daemon, Daemon]) -> list[str]:
 
 @pytest.fixture
 def whole(new_daemon: Callable[[], Daemon]) -> Daemon:
-    """One daemon that holds all of it."""
+    """One daemon that holds all of these ranks."""
     daemon = new_daemon()
     daemon.start()
     record(daemon, "g", list(range(WORLD)))
@@ -108,7 +108,7 @@ def test_a_run_on_two_nodes_is_one_row(endpoints: list[str], two: Any) -> None:
 
 
 def what_counts(answer: dict[str, Any]) -> dict[str, Any]:
-    """Drops what only one of the two has; a norm is rounded once more."""
+    """Drops fields that only one of the two has; a norm is rounded once more."""
     for member in ("nodes", "held_by", "next_page_token"):
         answer.pop(member, None)
     for group in answer.get("groups", []):
@@ -133,7 +133,7 @@ def what_counts(answer: dict[str, Any]) -> dict[str, Any]:
 def test_answers_are_those_of_one_daemon(
     endpoints: list[str], whole: Daemon, verb: tuple[str, ...]
 ) -> None:
-    # The numbers are whole, so that sums are exact in any order.
+    # The numbers are integers, so that sums are exact in any order.
     answer = what_counts(ask_json(endpoints, *verb))
     expected = whole.ctl_json(*verb)
     expected.pop("next_page_token", None)
@@ -201,7 +201,7 @@ def test_what_no_node_has_is_not_found(endpoints: list[str]) -> None:
 
 @contextmanager
 def babbler() -> Iterator[str]:
-    """A server that answers whatever comes with noise."""
+    """A server that answers everything with random bytes."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -220,7 +220,7 @@ def babbler() -> Iterator[str]:
 
 
 def check_partial(endpoints: list[str], failed: str) -> None:
-    """Checks that one node is named, all others answer, and none waits long."""
+    """Checks that one node is named, all others answer, and no call waits long."""
     start = time.monotonic()
     nodes = [*endpoints, failed]
     options = ("--node-timeout", "2s")
@@ -328,7 +328,7 @@ def test_comparison_of_aligned_runs_is_that_of_one_daemon(
 def test_comparison_is_found_again_by_its_name(
     endpoints: list[str], two: tuple[Daemon, Daemon]
 ) -> None:
-    # So that their numbers differ.
+    # Makes their comparison numbers differ.
     two[1].ctl("compare", "run", "g", "g", "--ranks", "2")
     name = ask_json(endpoints, "compare", "run", "g", "t", expect=FAILED)["comparison"][
         "name"
@@ -471,7 +471,7 @@ def test_other_ranks_than_that_on_two_nodes_are_compared(
     comparison = result["comparison"]
     assert comparison["pass_count"] == "12"
     assert comparison["golden_ranks"]["ranks_lacking"] == [{"first": 0, "last": 0}]
-    # Each part says so, whoever reads it.
+    # Each part reports it, whichever daemon reads it.
     for daemon in empty:
         daemon.ctl("compare", "get", "c-000001", expect=PARTIAL)
     ask(places, "compare", "run", "g", "t", "--ranks", "1-3")
@@ -480,7 +480,7 @@ def test_other_ranks_than_that_on_two_nodes_are_compared(
 def test_ranks_that_no_node_has_are_named(
     endpoints: list[str], two: tuple[Daemon, Daemon], whole: Daemon
 ) -> None:
-    # So that the nodes do not hold the same ranks of both runs.
+    # The nodes then hold different ranks of the two runs.
     record(two[0], "g", [2])
     run = ("compare", "run", "g", "t", "--ranks", "7")
     expected = whole.ctl(*run, expect=None)
@@ -595,7 +595,7 @@ def test_a_comparison_is_deleted_on_all_nodes(
 
 @pytest.fixture
 def peers(new_daemon: Callable[[], Daemon]) -> list[str]:
-    """Two daemons that may read each other; ranks of `g` and `t` lie apart."""
+    """Two daemons that may read from each other; `g` and `t` have ranks on both."""
     daemons = new_daemon(), new_daemon()
     places = [socket_of(daemon) for daemon in daemons]
     held = {"g": ([0, 1, 2], [3]), "t": ([3], [0, 1, 2])}
@@ -650,7 +650,7 @@ def test_a_report_is_of_the_node_that_has_the_comparison(
     lost = ("compare", "report", name, "--at", peers[0], "--out", "-")
     assert f"is not of {peers[0]}" in ask(peers, *lost, expect=USAGE).stderr
 
-    # Now both have one of that name.
+    # Now both have a comparison with that name.
     ask(peers, *words[:-1], peers[0], expect=FAILED)
     both = ask(peers, "compare", "report", "c-000001", "--out", "-", expect=USAGE)
     assert all(f"c-000001@{place}" in both.stderr for place in peers)

@@ -15,7 +15,7 @@ from daemon import BIN_DIR, Daemon
 
 TIMEOUT_S = 60
 
-# Dies in the token with its first NaN, and tells nobody.
+# A rank that dies in the token with its first NaN, without any notification.
 RANK = """
 import os, sys
 import msitd
@@ -32,7 +32,7 @@ for token in range(2):
 
 @contextmanager
 def follower(daemon: Daemon, *flags: str) -> Iterator["subprocess.Popen[str]"]:
-    """A comparison of g and t that follows them; one that hangs is killed."""
+    """A comparison of g and t that follows them; it is killed if it hangs."""
     process = subprocess.Popen(
         [BIN_DIR / "msitctl", "-o", "json", "compare", "run", "g", "t", "--follow"]
         + list(flags),
@@ -86,7 +86,7 @@ def test_rank_that_dies_in_its_token_is_reported(daemon: Daemon) -> None:
         rows = [next_row(process) for _ in range(6)]
         assert rows[:4] == [(0, op, "PASS") for op in "abcd"]
         assert rows[4:] == [(1, "a", "PASS"), (1, "b", "FAIL")]
-        # What it had not come to is missing once nothing more can come.
+        # Tensors that it has not reached are missing once no more can arrive.
         daemon.ctl("run", "seal", "g")
         daemon.ctl("run", "seal", "t")
         rows = [next_row(process) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""Readers of files of other tools give what the tools' own readers give."""
+"""Readers of other tools' files return the same values as the tools' own readers."""
 
 import io
 import struct
@@ -13,7 +13,7 @@ from tensor_files import read, refusal
 
 
 def plain(array: np.ndarray) -> bytes:
-    """Returns what msitd holds of an array."""
+    """Returns the bytes that msitd holds of an array."""
     return array.astype(array.dtype.newbyteorder("<")).tobytes(order="C")
 
 
@@ -161,7 +161,9 @@ WIDTHS |= {"complex128": 16, "bfloat16": 2, "complex32": 4}
 
 
 def packed(values: np.ndarray, bits: int, dtype: str) -> bytes:
-    """Returns elements as CANN packs them: masks of one bit from the top."""
+    """Returns elements as CANN packs them: masks of one bit, from the highest
+    bit on.
+    """
     order = "big" if dtype == "uint1" else "little"
     split = values[:, None] >> np.arange(bits, dtype=np.uint8) & 1
     return np.packbits(split.astype(np.uint8).ravel(), bitorder=order).tobytes()
@@ -209,7 +211,7 @@ def test_ge_bytes_that_are_not_there(tmp_path: Path) -> None:
     inputs = [one(b"ab", 2, 1), one(b"", 2, 0), one(b"", 0, 5), one(b"cd", 2, 9)]
     ge_dump.write(path, inputs, [one(b"", 64, 0), one(b"ef??", 4, 7)])
     assert [t.data for t in read(path)] == [b"ab", b"", b"", b"cd", b"", b"ef"]
-    # Older editions write no address.
+    # Older versions write no address.
     ge_dump.write(path, [one(b"ab", 2, 0)], [one(b"cd", 2, 0)])
     assert [t.data for t in read(path)] == [b"ab", b"cd"]
     # The last byte is padding, the one before is not.
@@ -261,7 +263,7 @@ def test_reduced_dumps_have_a_tensor_for_each_row(
         assert [t.data for t in tensors] == expected
     save(path, inputs=np.array([]), outputs=np.ones((1, 2), dtype=bool))
     assert [(t.io, t.data) for t in read(path)] == [("output", b"\1\1")]
-    # Other arrays of these names are arrays.
+    # Other arrays with these names are ordinary arrays.
     save(path, inputs=np.ones((3, 4)), outputs=np.ones((3, 2)))
     assert [(t.name, t.shape) for t in read(path)] == [
         ("inputs", (3, 4)),
@@ -274,7 +276,7 @@ def test_npz_members_that_are_no_arrays(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("folder/", b"")
         archive.writestr("readme.txt", b"hello, world")
-        # A head of 120 bytes that promises 8 MB.
+        # A header of 120 bytes that declares 8 MB.
         array = io.BytesIO()
         np.save(array, np.zeros(1 << 20))
         archive.writestr("cut.npy", array.getvalue()[:128])

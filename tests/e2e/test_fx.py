@@ -20,14 +20,14 @@ from daemon import ROOT, Daemon
 
 @pytest.fixture(autouse=True)
 def place(user_place: Path) -> Iterator[None]:
-    """A daemon where a user has it, and no graph of another test."""
+    """A daemon at its usual location, and no graph of another test."""
     torch._dynamo.reset()
     yield
     torch._dynamo.reset()
 
 
 class Net(nn.Module):
-    """Gives two parts of a product."""
+    """Returns two parts of a product."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ def net() -> Net:
 
 
 def record(run: str, model: Any, *batches: torch.Tensor, **options: Any) -> list[Any]:
-    """Returns the results of a compiled model, whose nodes are in a run."""
+    """Returns the results of a compiled model, whose nodes are recorded in a run."""
     with msitd.Client(run) as client:
         compiled = torch.compile(
             model, backend=fx.backend(client, **options), fullgraph=True
@@ -226,7 +226,7 @@ def test_an_option_that_is_none_is_refused() -> None:
 
 
 class Calls(nn.Module):
-    """Takes a structure and a keyword, and gives a structure."""
+    """Takes a structure and a keyword argument, and returns a structure."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -264,7 +264,7 @@ def test_programs_of_export_are_recorded_node_by_node() -> None:
     assert np.array_equal(
         values("r", ops="add_1*", io="output", tokens=1), made["y"].detach().numpy()
     )
-    # The program computes, checks and learns as before.
+    # The program computes, checks and differentiates as before.
     made["y"].sum().backward()
     assert all(each.grad is not None for each in recorded.parameters())
     with pytest.raises((TypeError, ValueError), match="shift"):
@@ -310,7 +310,7 @@ def test_packages_of_aotinductor_are_refused_by_name() -> None:
 
 
 class Twice(nn.Module):
-    """Calls a module twice, inside of another one."""
+    """Calls a module twice, inside another module."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -332,7 +332,7 @@ def twice(error: float = 0.0) -> Twice:
 
 
 def record_as(kind: str, run: str, model: nn.Module) -> None:
-    """Records a run of a model by hooks, by a program, or inside of a backend."""
+    """Records a run of a model with hooks, as a program, or inside a backend."""
     batch = torch.linspace(-1, 1, 8).reshape(2, 4)
     torch._dynamo.reset()
     with msitd.Client(run) as client:
@@ -345,14 +345,14 @@ def record_as(kind: str, run: str, model: nn.Module) -> None:
             inner = None if kind == "aten" else kind
             chosen = fx.backend(client, inner=inner)
             compiled = torch.compile(model, backend=chosen, fullgraph=True)
-            # Of a training, a graph gives what the backward needs besides.
+            # In a training, a graph also returns what its backward needs.
             compiled(batch).sum().backward()
 
 
 @pytest.mark.parametrize(
     "golden, target, count",
     [
-        # A Sequential gives what its last module gives, which is one node.
+        # A Sequential returns the result of its last module, which is one node.
         ("hooks", "aten", 5),
         ("hooks", "inductor", 5),
         ("hooks", "export", 5),
@@ -372,7 +372,7 @@ def test_runs_are_paired_by_where_nodes_come_from(
     report = connection.comparisons.run("golden", "target", matching=matching)
     assert (report.pass_count, report.fail_count) == (count, 0)
     assert report.unmatched_count == 0
-    # A wrong module is named by the node that gives its result.
+    # A wrong module is named by the node that returns its result.
     record_as(target, "wrong", twice(error=0.5))
     matching = fx.pair_runs(connection, "golden", "wrong")
     report = connection.comparisons.run("golden", "wrong", matching=matching)

@@ -1,4 +1,4 @@
-"""Histograms against numpy, through the real daemon and the real CLI."""
+"""Histograms compared with numpy, through the real daemon and the real CLI."""
 
 import csv
 import io
@@ -41,7 +41,7 @@ LEAST = 5e-324
 
 
 def record(daemon: Daemon, tensors: dict[str, np.ndarray], run: str = "r") -> None:
-    """Writes tensors, each as an op of its own."""
+    """Writes tensors, each as a separate op."""
     numbers = {np.dtype(t): n for n, t in DTYPES.values()}
     records = [
         Record(op, a.tobytes(), a.shape, numbers[a.dtype], sequence=i)
@@ -55,7 +55,7 @@ def name_of(op: str, run: str = "r") -> str:
 
 
 def doubles(a: np.ndarray) -> np.ndarray:
-    """The elements that count, complex ones as two."""
+    """Returns the elements that count; a complex element is two of them."""
     if np.iscomplexobj(a):
         a = np.stack([a.real, a.imag])
     with np.errstate(invalid="ignore"):
@@ -99,7 +99,7 @@ def test_histograms_agree_with_numpy_for_all_dtypes(daemon: Daemon) -> None:
             request = pb.ComputeHistogramRequest(name=name_of(op), bin_count=bins)
             got = stub.ComputeHistogram(request)
             assert (got.low, got.high) == (finite.min(), finite.max()), op
-            # numpy's own arithmetic overflows with the whole range of doubles.
+            # numpy's own arithmetic overflows for the whole range of doubles.
             check(got, a, bins, exact=finite.max() / 2 - finite.min() / 2 < 1e300)
             request.low, request.high = -1, 2.5
             check(stub.ComputeHistogram(request), a, bins)
@@ -131,7 +131,7 @@ def test_adversarial_elements_agree_with_numpy(daemon: Daemon, bins: int) -> Non
             name=name_of(op.replace(" ", "%20")), bin_count=bins
         )
         got = stub.ComputeHistogram(request)
-        # numpy refuses bins that are narrower than doubles are apart.
+        # numpy refuses bins that are narrower than the spacing of doubles.
         check(got, a, bins, exact=op != "narrow")
         if not np.isfinite(a).any():
             assert (got.low, got.high) == (0, 0)
@@ -171,7 +171,7 @@ def test_histogram_of_the_command_line(daemon: Daemon) -> None:
 
 
 def histograms(page: Path) -> dict[str, dict[str, object]]:
-    """The histograms in a page of the HTML report, by row."""
+    """Returns the histograms in a page of the HTML report, by row."""
     text = re.search(
         r'<script type="application/json" id="data">(.*?)</script>',
         page.read_text(),

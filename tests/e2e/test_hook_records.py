@@ -1,4 +1,4 @@
-"""What hooks record besides tensors, from the model to the queries."""
+"""Other records of hooks than tensors, from the model to the queries."""
 
 import json
 
@@ -29,7 +29,7 @@ class Scaled(torch.nn.Module):
 
 
 class Model(torch.nn.Module):
-    """Hands the tensor that it gets to two modules."""
+    """Passes its input tensor to two modules."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Model(torch.nn.Module):
 def record(
     daemon: Daemon, run: str, endpoint: str, **options: object
 ) -> msitd.Counters:
-    """Records two tokens of the model, and says what the client counted."""
+    """Records two tokens of the model, and returns the client's counters."""
     torch.manual_seed(0)
     model = Model()
     with (
@@ -112,8 +112,9 @@ def query_kinds() -> tuple[str, ...]:
 def test_aliases_read_as_what_they_stand_for(daemon: Daemon) -> None:
     copied = record(daemon, "copied", daemon.endpoint)
     aliased = record(daemon, "aliased", daemon.endpoint, aliases=True)
-    # The input of the model, of two modules; the output of one module is the input of
-    # the next, and the last one that of the model.
+    # The input of the model and of two modules is the same tensor; the output
+    # of one module is the input of the next, and the last output is that of the
+    # model.
     assert aliased.aliased_count == 2 * 4
     assert aliased.acknowledged_count == copied.acknowledged_count
     assert aliased.acknowledged_bytes + aliased.aliased_bytes == (

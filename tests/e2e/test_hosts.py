@@ -1,4 +1,4 @@
-"""Daemons on hosts of a real network, one of which is lost and comes back."""
+"""Daemons on hosts of a real network, one of which is lost and returns."""
 
 import json
 import re
@@ -29,14 +29,14 @@ HOSTS = 3
 PORT = 7741
 PEER_TIMEOUT_S = 2.0
 NODE_TIMEOUT_S = 2.0
-# For a process to start and to end on a busy machine.
+# Time in seconds for a process to start and to end on a busy machine.
 SLACK_S = 4.0
 LONG_TOKENS, LONG_OPS = 16, 16
 MANY_TOKENS, MANY_OPS = 320, 12
 
 
 class HostDaemon(Daemon):
-    """A daemon of a host; the test reaches it by its socket, which is a file."""
+    """A daemon on a host; the test connects to its socket, which is a file."""
 
     def __init__(self, folder: Path, host: Namespace) -> None:
         super().__init__(folder)
@@ -44,7 +44,7 @@ class HostDaemon(Daemon):
         self.flags: list[str] = []
 
     def begin(self, *flags: str) -> None:
-        """Starts it with these flags, or again with those that it had."""
+        """Starts the daemon with these flags, or restarts it with the earlier ones."""
         self.flags = list(flags) or self.flags
         self.start(*self.flags)
 
@@ -55,7 +55,7 @@ class HostDaemon(Daemon):
 
 @dataclass
 class Cluster:
-    """Daemons of hosts, and one elsewhere that has all that they have."""
+    """Daemons on hosts, and one elsewhere that holds the same ranks as all of them."""
 
     network: Network
     daemons: list[HostDaemon]
@@ -70,7 +70,9 @@ class Cluster:
         return [self.place(number) for number in range(HOSTS)]
 
     def command(self, *words: str) -> list[str]:
-        """The words of a msitctl that is on the network and asks all hosts."""
+        """Returns the words of an msitctl that runs on the network and queries
+        all hosts.
+        """
         timeout = ["--node-timeout", f"{NODE_TIMEOUT_S:.0f}s"]
         return self._command("--endpoints", ",".join(self.places), *timeout, *words)
 
@@ -119,7 +121,7 @@ def certificates(folder: Path, network: Network) -> tuple[str, list[list[str]]]:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Hosts with daemons that may read each other."""
+    """Hosts with daemons that may read from each other."""
     folder = tmp_path_factory.mktemp("hosts")
     network = Network(HOSTS)
     made: list[Daemon] = []
@@ -155,7 +157,7 @@ def send_some(daemon: Daemon, name: str, run: node_runs.Run, ranks: list[int]) -
 
 
 def record(cluster: Cluster) -> None:
-    """Records runs whose ranks lie on all hosts, and two that lie on one each."""
+    """Records runs whose ranks are on all hosts, and two that are on one host each."""
     golden = node_runs.golden(7)
     target = node_runs.target(golden, 107)
     for name, run in (("g", golden), ("t", target)):
@@ -243,7 +245,7 @@ def test_a_connection_that_died_unseen_is_made_anew(cluster: Cluster) -> None:
     words = ("compare", "run", "g-at-0", "t-at-1", "--rows", "none")
     golden = ("--golden-endpoint", cluster.place(0))
     cluster.ask_one(1, *words, *golden, expect=FAILED)
-    # The end of its connections does not get through.
+    # The end of its connections does not reach the others.
     cluster.network.cut(0)
     cluster.daemons[0].kill()
     cluster.network.heal(0)
@@ -252,7 +254,7 @@ def test_a_connection_that_died_unseen_is_made_anew(cluster: Cluster) -> None:
 
 
 def record_long(cluster: Cluster) -> None:
-    """Records a run on all hosts and its target on the first: bytes all differ."""
+    """Records a run on all hosts and its target on the first; all bytes differ."""
     for name, fill, places in (
         ("long", b"\x01\x02\x03\x3f", range(HOSTS)),
         ("other", b"\x05\x06\x07\x3f", [0] * HOSTS),
@@ -306,7 +308,8 @@ def test_host_that_is_cut_off_is_named_and_comes_back(cluster: Cluster) -> None:
         assert re.search(rf"\(SOURCE_FAILED\): {made} failed: ", error), error
         assert f"peer {lost}: nothing has come from it for" in error
 
-        # Whoever asks all names it, in its time, and answers for the others.
+        # A query of all hosts names the lost one within its time limit, and
+        # answers for the others.
         begin = time.monotonic()
         done = cluster.ask(*stats, expect=PARTIAL)
         assert time.monotonic() - begin < NODE_TIMEOUT_S + SLACK_S

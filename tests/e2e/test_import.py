@@ -1,4 +1,4 @@
-"""Files of other tools, brought into a run by `msitctl run import`."""
+"""Files of other tools, imported by `msitctl run import`."""
 
 import json
 import os
@@ -158,7 +158,7 @@ def test_problems_are_listed_and_counted_by_reason(daemon: Daemon, tree: Path) -
     ]
     assert lines[20] == "31 problems in all:"
     assert sum(int(line.split()[0]) for line in lines[21:]) == 31
-    # None of them will ever be better.
+    # None of them can be repaired later.
     assert daemon.ctl_json("run", "get", "r")["state"] == "SEALED"
 
 
@@ -220,7 +220,7 @@ def test_ranks_come_one_by_one_into_one_run(daemon: Daemon, tree: Path) -> None:
 
 
 def write_ge(folder: Path, ops: int, tokens: int) -> None:
-    """A tree of TorchAir's graph mode, of two ranks."""
+    """Writes a tree of TorchAir's graph mode with two ranks."""
     for rank in range(2):
         for token in range(tokens):
             graph = folder / f"worldsize2_global_rank{rank}/20251001120000/{rank}"
@@ -242,7 +242,7 @@ def test_dumps_of_torchair_become_a_run_of_two_ranks(
     run = daemon.ctl_json("run", "get", "r")
     assert (run["world_size"], run["labels"]) == (2, {"source": "ge"})
     listed = daemon.ctl_json("tensor", "list", "--run", "r")["tensors"]
-    # All dumps that the writer makes have one op, so they are calls of it.
+    # All dumps of the writer have the same op, so they are calls of it.
     keys = {
         (int(t["rank"]), int(t["token"]), int(t.get("call", 0)), t["io"])
         for t in listed
@@ -268,7 +268,7 @@ def test_dump_that_became_another_call_is_a_problem(
     first.rename(tmp_path / first.name)
     run_import(daemon, tmp_path / "ge", "--keep-open")
     (tmp_path / first.name).rename(first)
-    # It comes before the other one now, which was the first call.
+    # This file now precedes the other one, which was the first call.
     for _ in range(2):
         words = ("run", "import", str(tmp_path / "ge"), "--run", "r")
         told = daemon.ctl(*words, expect=PARTIAL).stderr
@@ -277,7 +277,7 @@ def test_dump_that_became_another_call_is_a_problem(
 
 
 def write_ge_statistics(folder: Path, largest: float) -> Path:
-    """A tree of statistics that CANN wrote in place of dumps."""
+    """Writes a tree of statistics that CANN wrote instead of dumps."""
     dumps = folder / "worldsize1_global_rank0/20251001120000/0/graph_1/1/0"
     dumps.mkdir(parents=True)
     for op in range(3):
@@ -330,7 +330,7 @@ def test_tensors_that_a_task_did_not_have_let_the_run_seal(
 
 
 class Importer:
-    """An import that runs beside the test."""
+    """An import that runs in parallel with the test."""
 
     def __init__(self, daemon: Daemon, *args: object) -> None:
         self.process = subprocess.Popen(
@@ -364,7 +364,7 @@ def test_import_that_is_ended_goes_on(
     folder, names = many
     assert daemon.process is not None
     importer = Importer(daemon, folder)
-    # Somewhere in the middle: a stopped daemon takes no more.
+    # Somewhere in the middle: a stopped daemon accepts no more.
     wait_for_tensors(daemon, 1)
     daemon.process.send_signal(signal.SIGSTOP)
     try:
@@ -391,7 +391,7 @@ def wait_for_tensors(daemon: Daemon, count: int) -> None:
 
 
 def check_all(daemon: Daemon, names: list[str]) -> None:
-    """All files are there, once, with their bytes."""
+    """Checks that all files are in the run once, with their bytes."""
     run = daemon.ctl_json("run", "get", "r")
     assert int(run["counters"]["tensor_count"]) == len(names)
     assert int(run["counters"]["conflict_count"]) == 0
@@ -429,7 +429,7 @@ def test_daemon_that_takes_nothing_ends_the_import(daemon: Daemon, tree: Path) -
     finally:
         daemon.process.send_signal(signal.SIGCONT)
     assert code in (UNAVAILABLE, 64 + 4), error
-    # What it did not acknowledge is not in the ledger.
+    # Files that were not acknowledged are not in the ledger.
     assert run_import(daemon, tree)["file"] == 1
     assert read(daemon, "more") == bytes(64 * MIB)
 
@@ -451,7 +451,7 @@ def test_few_descriptors_are_enough(daemon: Daemon, tmp_path: Path) -> None:
 
 
 def blocks_of(page: str) -> list[tuple[str, str]]:
-    """The blocks of a page in their order: the language, and the text."""
+    """Returns the blocks of a page in order: the language, and the text."""
     return re.findall(r"^```(\w+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""`msitctl run import --keep`: how much of each tensor the run gets."""
+"""`msitctl run import --keep`: how much of each tensor is imported."""
 
 import json
 import sys
@@ -49,7 +49,7 @@ def test_level_is_the_policy_of_the_run(daemon: Daemon, tree: Path, level: str) 
     assert policy["rules"][0]["level"] == f"CAPTURE_LEVEL_{level.upper()}"
     found = listed(daemon)
     assert {one["summary"]["max"] for one in found} == {0.0, 1.0, 2.0}
-    # Again, though the run is sealed: it has all.
+    # Again, although the run is sealed: it has all files.
     again = bring(daemon, tree, "--keep", level)
     assert (int(again["skipped_file_count"]), int(again["file_count"])) == (3, 0)
     other = "sample" if level == "summary" else "summary"
@@ -141,5 +141,5 @@ def test_run_stays_open_if_a_function_hangs(
     keep = function(tmp_path, "import time; time.sleep(1000)")
     result = bring(daemon, tree, "--keep", keep, "--keep-timeout", "1s", expect=PARTIAL)
     assert "no answer within 1s" in result["stderr"]
-    # It may be tried again.
+    # The import may be repeated.
     assert daemon.ctl_json("run", "get", "r")["state"] == "ACTIVE"

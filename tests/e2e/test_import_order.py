@@ -1,4 +1,4 @@
-"""Imports know whether their files say in which order tensors were computed."""
+"""Imports detect whether their files state the order in which tensors were computed."""
 
 import json
 import shutil
@@ -21,7 +21,9 @@ OUTPUT = 2
 
 
 def activations(*, is_bad: bool) -> dict[str, np.ndarray]:
-    """Outputs of layers, of which the third makes an error that grows."""
+    """Returns outputs of layers; with `is_bad`, the third one makes an error
+    that grows.
+    """
     rng = np.random.default_rng(0)
     x = rng.standard_normal((4, 16)).astype(np.float32)
     out = {}
@@ -34,7 +36,7 @@ def activations(*, is_bad: bool) -> dict[str, np.ndarray]:
 
 
 def record_model(daemon: Daemon, run: str, *, is_bad: bool) -> None:
-    """Records a model of layers with a linear each, as hooks do."""
+    """Records a model of layers with one linear each, as hooks do."""
     values = activations(is_bad=is_bad)
     records = []
 
@@ -114,7 +116,7 @@ def test_files_have_no_order(own_daemon: Daemon, tmp_path: Path, kind: str) -> N
     ).stdout
     assert "among at least 9 failing tensors of token" in text
     assert "made by" in text and "does not record in which order" in text
-    # What the user says counts.
+    # The user's flag takes precedence.
     found = pair(own_daemon, folders, f"{kind}-ordered", "--order", "names")
     assert found["first_divergence"]["op"].endswith("layers.2")
     assert found["makers"][0]["op"].endswith("layers.2")
@@ -136,7 +138,7 @@ def test_exports_keep_the_order(own_daemon: Daemon, tmp_path: Path, form: str) -
     assert [maker["op"] for maker in found["makers"]] == [first["op"]]
     assert found["makers"][0]["kind"] == "OP"
     if form not in ("msit", "msprobe"):
-        # It is the run that was exported.
+        # It equals the exported run.
         again = own_daemon.ctl("compare", "run", "golden", f"export-{form}-golden")
         assert "verdict           PASS" in again.stdout
 
@@ -199,7 +201,7 @@ def test_a_run_with_an_order_gets_no_files_without_one(
 def test_files_of_a_run_without_the_label_have_no_order(
     own_daemon: Daemon, tmp_path: Path
 ) -> None:
-    """As an import made it that did not know of orders."""
+    """Like a run of an import that did not support orders."""
     for side, value in (("g", 1.0), ("t", 2.0)):
         run = f"early-{side}"
         own_daemon.ctl("run", "create", run, "--label", "source=files")

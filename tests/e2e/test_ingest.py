@@ -1,4 +1,4 @@
-"""Chunks over raw gRPC: acknowledged, found, read back, resumed."""
+"""Chunks over raw gRPC: acknowledged, listed, read back, resumed."""
 
 import hashlib
 import random
@@ -83,7 +83,7 @@ def test_cut_stream_goes_on_where_the_daemon_says(daemon: Daemon) -> None:
         first.send_chunk(small_chunk("r", i, stream_id=77))
     first.wait_committed(2)
     first.cut()
-    # The daemon may still be ending the first one.
+    # The daemon may still be ending the first stream.
     second = None
     for _ in range(200):
         second = IngestStream(daemon.channel(), "r", stream_id=77)

@@ -1,4 +1,4 @@
-"""Modules are given the inputs of another run."""
+"""Modules receive the inputs of another run."""
 
 import json
 import subprocess
@@ -17,12 +17,12 @@ from daemon import BIN_DIR
 
 @pytest.fixture(autouse=True)
 def place(user_place: Path) -> Path:
-    """A daemon where a user has it."""
+    """A daemon at its usual location."""
     return user_place
 
 
 class Scale(nn.Module):
-    """Takes a tuple and a keyword."""
+    """Takes a tuple and a keyword argument."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ def batches() -> torch.Tensor:
 
 
 def record(run: str, model: nn.Module, **options: Any) -> msitd.Injection | None:
-    """Records three forwards, with inputs of `golden` if that is asked for."""
+    """Records three forwards, optionally with inputs of `golden`."""
     injection = None
     with (
         msitd.Client(run) as client,
@@ -97,12 +97,13 @@ def test_only_the_module_that_is_wrong_differs(wrong: str) -> None:
     record("plain", model)
     injection = record("injected", model, ops="root.*")
     assert injection is not None
-    # Two calls of the first, a pair and a shift of the scale, and the last, thrice.
+    # Two calls of the first, a pair and a shift of the scale, and the last,
+    # three times.
     assert (injection.replaced_count, injection.kept_count) == (3 * 6, 0)
-    # The model has the result of its last layer.
+    # The result of the model is that of its last layer.
     assert failing("injected") - {"root"} == {f"root.{wrong}"}
     assert failing("plain") >= failing("injected")
-    # What is recorded is what modules get.
+    # The recorded inputs are those that modules receive.
     report = query.connect().comparisons.run(
         "golden", "injected", select=query.select(io="input")
     )
@@ -122,7 +123,7 @@ def test_what_is_behind_a_wrong_module_can_be_given_the_right_result(
     assert injection is not None
     count = 3 * (2 if wrong == "first" else 1)
     assert (injection.replaced_count, injection.kept_count) == (count, 0)
-    # It is recorded as it was made, and nothing else is wrong.
+    # Its own result is recorded, and no other module is wrong.
     assert failing("injected") == {f"root.{wrong}"}
 
 
@@ -259,7 +260,7 @@ def test_of_several_runs_the_first_that_has_a_tensor_counts() -> None:
     with msitd.inject(model, ["a", "b"], connection=query.connect(), rank=1):
         for _ in range(3):
             model(torch.zeros(2, 4))
-    # Nothing is of the rank of this process.
+    # Neither run has the rank of this process.
     with msitd.inject(model, ["a", "b"], connection=query.connect()) as injection:
         model(torch.zeros(2, 4))
     assert seen == [1.0, 2.0, 0.0, 0.0]
@@ -340,9 +341,9 @@ def test_exec_injects(place: Path) -> None:
     python = [sys.executable, "script.py"]
     execute("exec", "--run", "golden", "--", *python)
     done = execute("exec", "--run", "wrong", "--inject", "golden", "--", *python, "1.0")
-    # The first forward of the model has begun when it is found.
+    # The model is found during its first forward.
     assert "11 inputs are those of golden, 0 are not" in done.stderr
-    # What comes behind it has the right input again.
+    # The modules after it have the right input again.
     assert failing("wrong") == {"root.1.0"}
 
 

@@ -1,4 +1,4 @@
-"""`cmake --install`, and programs of others that use what it put there."""
+"""`cmake --install`, and other programs that use the installed files."""
 
 import shutil
 import subprocess
@@ -40,7 +40,7 @@ def recorded(
 def test_cmake_project_finds_and_uses_it(
     root: Path, daemon: Daemon, tmp_path: Path
 ) -> None:
-    # The package has to work where it was moved to.
+    # The package must work after it was moved.
     moved = tmp_path / "moved"
     shutil.copytree(root, moved, symlinks=True)
     run(
@@ -94,12 +94,12 @@ def test_pkg_config_finds_it(root: Path, daemon: Daemon, tmp_path: Path) -> None
 def test_programs_run_where_they_were_installed(root: Path, tmp_path: Path) -> None:
     bin_dir = root / "usr/bin"
     assert "msitd-inspect" in run(bin_dir / "msitd-inspect", "--version")
-    # The configuration has the defaults, all of them.
+    # The configuration file has all of the defaults.
     config = root / "etc/msitd/msitd.toml"
     by_file = run(bin_dir / "msitd", "--config", config, "--print-config")
     assert by_file == run(bin_dir / "msitd", "--print-config")
     assert "llm" in run(bin_dir / "msit", "--help")
-    # No folder of the build is left in what was installed.
+    # No folder of the build remains in the installed files.
     for program in ("msitd", "msitctl", "msitd-inspect"):
         assert "RUNPATH" not in run("readelf", "-d", bin_dir / program)
 

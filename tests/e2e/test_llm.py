@@ -1,4 +1,4 @@
-"""msitd.llm: the folders that a dump of a torch model leaves, parameter by parameter."""
+"""msitd.llm: the folders of a dump of a torch model, parameter by parameter."""
 
 import csv
 import doctest
@@ -27,7 +27,7 @@ from daemon import ROOT, Daemon
 
 
 class Block(nn.Module):
-    """Calls one module twice, and takes a keyword."""
+    """Calls one module twice, and takes a keyword argument."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    """Gives names to its results, as models of Hugging Face do."""
+    """Returns named results, as models of Hugging Face do."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ FOLDERS = MODULES | {"root.block.fc.1"}
 
 @pytest.fixture(autouse=True)
 def place(user_place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A daemon where a user has it, and no seeds of another test."""
+    """A daemon at its usual location, and no seeds of another test."""
     for name in ("PYTHONHASHSEED", *registration_variables()):
         monkeypatch.setenv(name, "5")
     yield user_place
@@ -121,9 +121,9 @@ def test_by_default_the_first_forward_lies_in_the_current_folder(place: Path) ->
     first = model.block.fc(batch)
     assert load(device / "0/root.block.fc/input_0.pth").equal(batch)
     assert load(device / "0/root.block.fc/output.pth").equal(first)
-    # A repeated call has a folder of its own, and does not lie over the first.
+    # A repeated call has its own folder, and does not overwrite the first.
     assert load(device / "0/root.block.fc.1/input_0.pth").equal(first)
-    # Nothing of how they were made is left.
+    # No intermediate files are left.
     assert files_of(device.parents[1]) == {"torch_tensors"}
     assert files_of(device) == {"0", "execution_order", "model_tree.json"}
 
@@ -257,7 +257,7 @@ def scaled(tensor: torch.Tensor, by: float) -> torch.Tensor:
 
 
 class Outer:
-    """A class of a user."""
+    """A user's class."""
 
     class Inner:
         """A nested one."""
@@ -273,7 +273,7 @@ class Outer:
 
 
 class UsesOthers(nn.Module):
-    """Calls what torch and the user have."""
+    """Calls functions of torch and of the user."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -313,7 +313,7 @@ def test_functions_of_tensors_and_users_are_found(
     }
     assert (load(device / "0/root.shift/input_1.pth") + 1).equal(first)
     assert load(device / "0/root.shift/output.pth").equal(first)
-    # All is as it was.
+    # All functions are restored.
     assert vars(Outer.Inner)["shift"] is shift
     assert scaled.__name__ == "scaled" and type(scaled).__name__ == "function"
     with torch.no_grad():
@@ -558,7 +558,7 @@ def test_what_could_not_be_written_is_written_at_the_end(
     with llm.register_hook(model, config) as handle:
         assert handle.folder is not None
         folder = Path(handle.folder)
-        # No export can make its folder here.
+        # No export can create its folder here.
         hidden = folder.rename(folder.with_name("hidden"))
         model(batches()[0])
         deadline = time.monotonic() + 20
@@ -604,7 +604,7 @@ def test_a_compiled_model_is_dumped_as_it_is(mode: list[str]) -> None:
     (device,) = (Path(handle.folder) / "torch_tensors").iterdir()
     found = folders_of(device)
     assert found & FOLDERS == (FOLDERS if "module" in mode else set())
-    # A graph does not tell which of its modules runs.
+    # A graph does not show which of its modules is running.
     functions = {"linear", "linear.1", "linear.2", "relu", "softmax"}
     in_graph = {f"root.{name}" for name in functions} if "api" in mode else set()
     assert found - FOLDERS == in_graph
@@ -643,9 +643,9 @@ def test_the_run_and_an_import_of_the_folder_have_the_same_tensors(
 
 
 def key_of(tensor: query.Tensor) -> tuple[object, ...]:
-    """What a tensor is, however it came."""
+    """Returns the identity of a tensor, independent of the way it was recorded."""
     op, call = tensor.op, tensor.call
-    # A folder does not tell the second call of an op from another op.
+    # A folder does not distinguish the second call of an op from another op.
     if call > 0:
         op, call = f"{op}.{call}", 0
     return tensor.token, op, call, tensor.io, tensor.index
@@ -704,7 +704,7 @@ def test_ranks_share_a_folder_and_a_run(daemon: Daemon, place: Path) -> None:
         assert tokens_of(device) == {"0", "1"}
         assert (device / "model_tree.json").exists()
     lines = (folder / "tensor_analyze.csv").read_text().splitlines()
-    # A header, and an input and an output of each token and rank.
+    # A header, and one input and one output of each token and rank.
     assert len(lines) == 1 + 2 * 2 * 2
     with query.connect() as connection:
         (run,) = connection.runs.list()
@@ -739,7 +739,7 @@ def test_ctrl_c_leaves_all_that_ran_by_then(place: Path) -> None:
     assert program.stdout is not None
     while program.stdout.readline() != "1\n":
         assert program.poll() is None
-    # As a terminal does, to all that the program has started, too.
+    # Like a terminal, which signals all processes that the program has started.
     os.killpg(program.pid, signal.SIGINT)
     _, said = program.communicate(timeout=100)
     assert program.returncode != 0
@@ -832,14 +832,14 @@ if __name__ == "__main__":
 
 
 class Tokens(dict[str, torch.Tensor]):
-    """What a tokenizer gives."""
+    """The output of a tokenizer."""
 
     def to(self, _device: str) -> "Tokens":
         return self
 
 
 class Llama(nn.Module):
-    """A language model as small as one can be, with the names of a large one."""
+    """A minimal language model with the names of a large one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -864,7 +864,7 @@ class Llama(nn.Module):
 
 
 class Tokenizer:
-    """Makes the same tokens of every text."""
+    """Returns the same tokens for every text."""
 
     @classmethod
     def from_pretrained(cls, _path: str, **_: object) -> "Tokenizer":

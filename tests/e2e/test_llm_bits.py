@@ -11,7 +11,7 @@ pytestmark = pytest.mark.usefixtures("user_place")
 
 
 def train(mode: list[str] | None) -> tuple[list[torch.Tensor], nn.Module]:
-    """Returns the losses and the model behind fifty steps, dumped if a mode says how."""
+    """Returns the losses and the model after fifty steps, dumped if `mode` is given."""
     torch.manual_seed(0)
     model = nn.Sequential(
         nn.Linear(4, 8), nn.GELU(), nn.Dropout(0.25), nn.LayerNorm(8), nn.Linear(8, 2)

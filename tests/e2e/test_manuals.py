@@ -1,4 +1,6 @@
-"""Manual pages, completions and the reference: what the programs say, and all of it."""
+"""Manual pages, completions and the reference contain everything that the
+programs print.
+"""
 
 import gzip
 import re
@@ -13,7 +15,7 @@ from daemon import BIN_DIR, ROOT, help_of
 SHARE = BIN_DIR.parent / "share"
 SCRIPT = ROOT / "deploy/manual/make_manuals.py"
 PAGES = ("man8/msitd.8.gz", "man1/msitctl.1.gz", "man1/msitd-inspect.1.gz")
-# What takes a script apart without running it.
+# Commands that check a script without running it.
 CHECKERS = {
     "bash": (["bash", "-n"], "bash-completion/completions/msitctl"),
     "zsh": (["zsh", "-n"], "zsh/vendor-completions/_msitctl"),
@@ -22,7 +24,7 @@ CHECKERS = {
 
 
 def text_of(page: str) -> str:
-    """A page without its markup."""
+    """Returns a page without its markup."""
     text = gzip.decompress((SHARE / "man" / page).read_bytes()).decode()
     return text.replace("\\-", "-").replace("\\(aq", "'").replace("\\fB", "")
 
@@ -97,7 +99,9 @@ def test_completions_are_scripts_of_their_shell(shell: str) -> None:
 
 
 def complete(*words: str) -> list[str]:
-    """What the installed script has bash offer behind these words."""
+    """Returns the completions that bash offers after these words with the
+    installed script.
+    """
     script = SHARE / CHECKERS["bash"][1]
     line = " ".join(f"'{word}'" for word in words)
     commands = (

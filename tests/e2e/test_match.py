@@ -1,4 +1,4 @@
-"""Comparisons of runs whose tools give the same tensors other names."""
+"""Comparisons of runs whose tools use different names for the same tensors."""
 
 import json
 from pathlib import Path
@@ -88,7 +88,7 @@ def test_graph_is_compared_with_what_it_was_made_of(
     comparison = daemon.ctl_json("compare", "get", "c-000001")
     assert comparison["pass_count"] == "6"
     assert comparison["unmatched_count"] == "0"
-    # Inside the fused op, and what GE put in.
+    # The tensors inside the fused op, and those that GE inserted.
     assert comparison["allowed_unmatched_count"] == "4"
     rows = daemon.ctl_json("compare", "rows", "c-000001")["rows"]
     reasons = {row["pairing"] for row in rows if row["verdict"] == "PASS"}
@@ -101,9 +101,9 @@ def test_graph_is_compared_with_what_it_was_made_of(
     assert any("inside a fused op: Mul_1Relu_2" in reason for reason in skipped)
     assert any("GE put it in" in reason for reason in skipped)
 
-    # By names nothing is equal.
+    # No names are equal.
     daemon.ctl("compare", "run", "eager", "graph", "--match", "none", expect=FAILED)
-    # The other way round, the same pairs.
+    # In the reverse direction, the pairs are the same.
     daemon.ctl("compare", "run", "graph", "eager")
 
 
@@ -190,7 +190,7 @@ def test_what_matchers_lack_is_said(daemon: Daemon, tmp_path: Path) -> None:
     assert "dynamo_original_graph_*.txt" in done.stderr
     both = ("eager", "graph", "--match", "ge-fx", "--fuzzy")
     assert "nothing else" in daemon.ctl("compare", "run", *both, expect=USAGE).stderr
-    # Of runs that need none, nobody speaks.
+    # Runs that need no matcher cause no note.
     record(daemon, "torch", "", {"root.a": ([1], 1)})
     assert "pairs" not in daemon.ctl("compare", "run", "torch", "torch").stderr
     assert "by names" in daemon.ctl("run", "match", "torch", "torch", expect=2).stderr
@@ -208,7 +208,7 @@ def test_fused_run_is_compared_with_one_without_fusion(
     )
     done = daemon.ctl("compare", "run", "unfused", "graph")
     assert "6 pairs of tensors by ge-ge" in done.stderr
-    # A part that is missing is missed.
+    # A missing part is reported.
     record(daemon, "less", "ge", {"Mul_1": ([2, 3], 6), "Sub": ([6, 2], 4)})
     done = daemon.ctl("compare", "run", "less", "graph", expect=FAILED)
     assert "1 lack theirs" in done.stderr

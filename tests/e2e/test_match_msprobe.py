@@ -1,4 +1,4 @@
-"""Comparisons of msprobe's runs whose names differ, by its mapping files."""
+"""Comparisons of msprobe's runs with different names, by its mapping files."""
 
 import json
 from pathlib import Path
@@ -81,7 +81,7 @@ def test_cells_and_apis_are_mapped(daemon: Daemon, tmp_path: Path) -> None:
     assert "the API mapping leaves it out" in left["reason"]
     # Either run may be the golden one.
     daemon.ctl("compare", "run", "t", "g", "--match", "msprobe", expect=FAILED)
-    # What is shown can be edited and used.
+    # The printed pairs can be edited and used.
     lines = tmp_path / "pairs.jsonl"
     daemon.ctl("run", "match", "g", "t", *flags, "--out", str(lines))
     daemon.ctl(*run, "--mapping-file", str(lines))
@@ -116,7 +116,7 @@ def test_leaves_are_mapped_call_by_call(daemon: Daemon, tmp_path: Path) -> None:
     daemon.ctl(*run, yaml(tmp_path, "".join(lines)))
     assert counts(daemon) == (6, 0, 0)
 
-    # What the mapping names and a run lacks is said, and is no pass.
+    # An entry of the mapping that a run lacks is reported, and does not pass.
     wrong = lines[:3] + [
         "Functional.flash.1.forward.output.0: NPU.no.0.forward.output.0"
     ]
@@ -135,7 +135,7 @@ def dump(
     calls: list[tuple[str, str | None]],
     rank_number: int = 0,
 ) -> Path:
-    """Writes what msprobe does of calls in modules, each with one output."""
+    """Writes msprobe's dump of calls in modules, each with one output."""
     rank = folder / framework / "step0" / f"rank{rank_number}"
     files = rank / "dump_tensor_data"
     files.mkdir(parents=True)
@@ -175,7 +175,7 @@ def test_layers_are_mapped(daemon: Daemon, tmp_path: Path) -> None:
     torch = [
         ("Torch.cos.0.forward", None),
         ("NPU.fusion.0.forward", core),
-        # A call that MindSpore has not shifts the numbers of the others.
+        # A call that MindSpore does not have shifts the numbers of the others.
         ("Torch.cos.1.forward", module),
         (module, None),
         ("Torch.cos.2.forward", core),
@@ -212,7 +212,7 @@ def test_layers_of_ranks_must_go_together(daemon: Daemon, tmp_path: Path) -> Non
         "run t: construct.json of rank 0, token 0 and of rank 1, token 0 differ in "
         f'where "{call}" is' in done.stderr
     )
-    # Without layers, nobody asks where calls are.
+    # Without layers, the places of calls do not matter.
     daemon.ctl("compare", "run", "g", "t", "--match", "msprobe")
 
 
@@ -228,7 +228,7 @@ def test_receive_buffers_are_ignored(daemon: Daemon, tmp_path: Path) -> None:
     rows = daemon.ctl_json("compare", "rows", "c-000002", "--verdict", "skipped")
     for row in rows["rows"]:
         assert "ignored: a receive buffer or scratch" in row["reason"]
-    # The user's table takes the place of ours.
+    # The user's table replaces the built-in one.
     table = yaml(tmp_path, "Torch: {add: {output: [0]}}\n")
     done = daemon.ctl(*run, "--ignore-table", table, expect=FAILED)
     assert counts(daemon, "c-000003") == (2, 0, 2)

@@ -101,7 +101,7 @@ def test_metrics_agree_with_numpy(daemon: Daemon, dtype: type, number: int) -> N
         got = {m["metric"]: float(m["value"]) for m in row["metrics"]}
         for name, value in expected(*cases[row["op"]]).items():
             assert name in got, (row["op"], name)
-            # Percentiles are of a sketch with this relative error.
+            # Percentiles are computed from a sketch with this relative error.
             tolerance = 1 / 128 if name.startswith("abs_p") else 1e-6
             assert got[name] == pytest.approx(value, rel=tolerance, abs=1e-300), (
                 row["op"],
@@ -159,7 +159,7 @@ def test_presets_and_rules_of_the_command_line(daemon: Daemon) -> None:
 
 
 def spread(d: np.ndarray, g: np.ndarray, axis: int) -> tuple[float, int, float]:
-    """The worst nl2 along an axis, where it is, and the lower median."""
+    """Returns the worst nl2 along an axis, its position, and the lower median."""
     norms = np.linalg.norm(g, axis=axis)
     floor = 2.0**-20 * np.linalg.norm(g) / math.sqrt(norms.size)
     ratios = np.linalg.norm(d, axis=axis) / np.maximum(norms, floor)

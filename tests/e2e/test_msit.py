@@ -1,4 +1,4 @@
-"""The command msit: the real binary by its other name."""
+"""The command msit, which is the real binary under another name."""
 
 import ast
 import csv
@@ -137,7 +137,7 @@ def test_installers_fetch_nothing_and_succeed(tmp_path: Path) -> None:
     assert level == "WARNING"
     ((_, level, _),) = log_of(msit(tmp_path, "check", "none").stderr)
     assert level == "WARNING"
-    # The words of the original.
+    # The wording of the original.
     log = log_of(msit(tmp_path, "check", "all").stderr)
     assert {level for _, level, _ in log} == {"INFO"}
     texts = [text for _, _, text in log]
@@ -154,7 +154,7 @@ def test_groups_print_their_help(tmp_path: Path) -> None:
 
 
 def write_bin(path: Path, dtype: int, dims: str, data: bytes) -> None:
-    """Writes a file of ATB with the shortest head."""
+    """Writes a file of ATB with the shortest possible header."""
     path.write_bytes(f"dtype={dtype}\ndims={dims}\n$End=1\n".encode() + data)
 
 
@@ -162,7 +162,7 @@ GRID = re.compile(r"\| (.*) \|\n\+[-+]*\n\| (.*) \|\n")
 
 
 def statistics_of(text: str) -> dict[str, float]:
-    """The grid that tensor-view logs."""
+    """Returns the grid that tensor-view logs."""
     found = GRID.search(text)
     assert found is not None, text
     names, values = (line.split("|") for line in found.groups())
@@ -198,7 +198,7 @@ def test_tensor_view_prints_what_torch_prints(tmp_path: Path, number: int) -> No
         name: getattr(as_float, name)().item()
         for name in ("min", "max", "mean", "std", "var")
     }
-    # The order of torch's sums is not ours.
+    # torch adds in another order.
     relative = torch.finfo(as_float.dtype).eps * 4
     assert statistics_of(done.stderr) == pytest.approx(
         wanted, rel=relative, nan_ok=True

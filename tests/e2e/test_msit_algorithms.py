@@ -1,4 +1,6 @@
-"""msit llm compare --custom-algorithms: functions of the user beside the metrics."""
+"""msit llm compare --custom-algorithms: functions of the user in addition to
+the metrics.
+"""
 
 import ast
 import csv
@@ -70,7 +72,7 @@ def folder(tmp_path: Path) -> Path:
 def compare(
     folder: Path, *functions: str
 ) -> tuple[dict[str, object], list[tuple[str, str, str]]]:
-    """Runs the verb with functions; the dictionary and the log."""
+    """Runs the verb with functions; returns the dictionary and the log."""
     done = msit(
         folder,
         *("llm", "compare", "-gp", "g.npy", "-mp", "m.pth", "-alg"),
@@ -167,7 +169,7 @@ def test_wrong_functions_are_refused(folder: Path, function: str, said: str) -> 
 
 
 def compare_folders(folder: Path, *words: str, below: str = "") -> list[dict[str, str]]:
-    """Compares `golden` with `my`. Returns the rows of the one report."""
+    """Compares `golden` with `my`. Returns the rows of the only report."""
     sides = ("-gp", f"golden/{below}", "-mp", f"my/{below}")
     msit(folder, "llm", "compare", *sides, "-o", "out", *words, environment=PYTHON)
     report = only_file(folder / "out")
@@ -189,7 +191,7 @@ def test_values_of_a_graph_are_columns(folder: Path) -> None:
     ]
     for row in rows:
         is_wrong = row["max_absolute_error"] != "0.0"
-        # Half of it: the function takes its share.
+        # Half of it: the function receives its share.
         assert float(row["difference"]) == pytest.approx(0.25 if is_wrong else 0)
         assert (row["count"], row["word"], row["raises"]) == ("16", '"it\'s"', "")
         reason = row["cmp_fail_reason"]

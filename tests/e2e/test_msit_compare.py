@@ -1,4 +1,4 @@
-"""`msit llm compare` of what TorchAir dumped."""
+"""`msit llm compare` of dumps of TorchAir."""
 
 import csv
 import os
@@ -23,8 +23,8 @@ HEADINGS = (
     "kl_divergence,relative_euclidean_distance,cmp_fail_reason"
 )
 
-# What belongs together, in the order of the report: a file without its time, and which
-# of its tensors. The numbers are those that msit gives.
+# The expected pairs in the order of the report: a file without its time, and
+# the tensor in it. The numbers are those of msit.
 PAIRS = [
     (4, "add-aten.add.Tensor.INPUT.0", "Add,inputs,0"),
     (5, "add-aten.add.Tensor.INPUT.1", "Add,inputs,1"),
@@ -43,7 +43,9 @@ PAIRS = [
 
 
 def short(path: str) -> str:
-    """`Add,inputs,0` of the path of a GE file, `NODE.INPUT.0` of one of FX."""
+    """Returns `Add,inputs,0` for the path of a GE file, `NODE.INPUT.0` for one
+    of FX.
+    """
     name, comma, tensor = Path(path).name.partition(",")
     if name.endswith(".npy"):
         return name.rsplit(".", 2)[0]
@@ -132,7 +134,7 @@ def test_graph_is_compared_with_its_fx_nodes(tmp_path: Path) -> None:
         f"Saved comparing results: {real}/out/{name}",
     ):
         assert text in infos
-    # What GE put in is compared with itself, and belongs to that.
+    # Ops that GE inserted are compared with themselves.
     assert infos[-1] == (
         "26 pairs compared, 0 tensors lack theirs, 4 belong to none, 0 rows left out"
     )
@@ -293,7 +295,7 @@ def test_each_graph_has_a_report(tmp_path: Path) -> None:
 def write_graphs(
     folder: Path, ge: dict[int, tuple[int, range]], fx: dict[int, range]
 ) -> None:
-    """Writes graphs whose values say graph and token. `ge` has ids of models."""
+    """Writes graphs whose values encode graph and token. `ge` has ids of models."""
     for graph, (model, tokens) in ge.items():
         torchair_dump.write_graph(folder / "my", graph)
         tokens_of_graph = ge_tokens(rank_folder(folder / "my", 0), graph, model)
@@ -306,7 +308,7 @@ def write_graphs(
 
 
 def graphs_of(reports: dict[str, list[dict[str, str]]]) -> set[str]:
-    """The graphs that are compared with FX, all without an error."""
+    """Returns the graphs that are compared with FX, all without an error."""
     rows = [r for rows in reports.values() for r in rows]
     compared = [r for r in rows if r["golden_data_path"].endswith(".npy")]
     assert {r["cosine_similarity"] for r in compared} == {"1.0"}
@@ -386,7 +388,7 @@ def test_what_the_original_drops_stays_with_a_reason(tmp_path: Path) -> None:
     assert any("sub-aten.sub.Tensor" in w for w in warnings)
     _, reports = compare(tmp_path, "--compat")
     ((_, rows),) = reports.items()
-    # Of rows with int8 it removes every second one.
+    # It removes every second row with int8.
     assert pairs_of(rows) == [PAIRS[1], *PAIRS[3:5], *PAIRS[6:10]]
 
 

@@ -18,7 +18,7 @@ MAPPINGS = ["mindie_rt_op_mapping.json", "mindie_torch_op_mapping.json"]
 def toolkit(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Standin:
-    """A toolkit without and with a library of its own for dumps of MindIE."""
+    """A toolkit without and with its own library for dumps of MindIE."""
     return standin.build(
         tmp_path_factory.mktemp("standin"),
         has_mindie_dump=request.param == "mindiedump",
@@ -178,7 +178,7 @@ def test_exit_code_is_that_of_the_command(plain: Standin, place: Place) -> None:
         environment=killed,
         expect=128 + 9,
     )
-    # Those of the first command stay: they are not of this one.
+    # The mappings of the first command stay: they do not belong to this one.
     assert sorted(p.name for p in place.work.iterdir() if p.is_file()) == MAPPINGS
     assert done.stderr.count("it has to call mindietorch.finalize") == 2
 

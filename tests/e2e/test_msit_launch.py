@@ -13,7 +13,7 @@ from msit_command import log_of, msit
 
 from daemon import BIN_DIR
 
-# Writes its environment and ends with 3.
+# Writes its environment and exits with code 3.
 CHILD = """
 import json, os, sys
 json.dump(dict(os.environ), open(sys.argv[1], "w"))
@@ -34,7 +34,7 @@ def library(path: Path, symbol: str) -> None:
 
 @pytest.fixture
 def toolkit(tmp_path: Path) -> dict[str, str]:
-    """Stands in for CANN and ATB; the environment that names them."""
+    """Stands in for CANN and ATB; returns the environment that names them."""
     probes = tmp_path / "cann/tools/ait_backend/dump"
     for abi in (0, 1):
         library(probes / f"libatb_probe_abi{abi}.so", f"probe{abi}")
@@ -47,7 +47,7 @@ def toolkit(tmp_path: Path) -> dict[str, str]:
 
 
 def dump(folder: Path, given: dict[str, str], *words: str) -> dict[str, str]:
-    """Runs `msit llm dump`; the environment of its child."""
+    """Runs `msit llm dump`; returns the environment of its child."""
     command = f"{sys.executable} child.py found.json"
     done = msit(
         folder,
@@ -68,7 +68,7 @@ def test_child_has_what_the_flags_say(tmp_path: Path, toolkit: dict[str, str]) -
     assert found["ATB_DUMP_TYPE"] == "tensor|model"
     assert "PYTHONHASHSEED" not in found and "ATB_SAVE_TENSOR_IDS" not in found
 
-    # What is in the environment gives way; what others preload stays.
+    # Variables in the environment are overridden, but other preloads are kept.
     other = {
         **toolkit,
         "LD_PRELOAD": str(probes / "libatb_probe_abi0.so"),

@@ -72,7 +72,7 @@ def write_torch(dump: Path, tokens: range, error: float = 0) -> Path:
 
 
 def write_library(dump: Path, golden: Path, token: int = 0) -> None:
-    """Writes what the acceleration library dumps of the same layers."""
+    """Writes the acceleration library's dump of the same layers."""
     nodes = []
     for i in range(LAYERS):
         node = {"opName": f"Layer_{i}", "opType": "Layer", "param": {}}
@@ -152,7 +152,7 @@ def test_modules_of_torch_come_as_msit_has_them(tmp_path: Path) -> None:
             kinds = [module(f"{at}.{part}", part) for part in parts]
             layers.append(module(at, "Layer", *kinds))
             ops += [at, f"{at}.mlp.softmax", *(f"{at}.{part}" for part in parts)]
-        # The last one first: the order is not that of the times.
+        # The last one first: the order differs from that of the times.
         for op in reversed(ops):
             folder = process / "0" / op
             folder.mkdir(parents=True)
@@ -226,7 +226,7 @@ def test_what_a_level_lacks_is_told(tmp_path: Path) -> None:
 
 
 def rename_layers(process: Path) -> None:
-    """Gives the layers of a dump another name, as another class of model has it."""
+    """Renames the layers of a dump, as in a model of another class."""
     tree = process / "model_tree.json"
     tree.write_text(tree.read_text().replace("root.layers", "root.model.h"))
     for folder in process.glob("*/root.layers*"):
@@ -283,7 +283,7 @@ def test_model_tree_that_is_none_is_a_warning(tmp_path: Path, text: str) -> None
     log, (report,) = run(tmp_path, *sides)
     (warning,) = messages(log, "WARNING")
     assert f"{os.path.realpath(my)}/model_tree.json: " in warning
-    # The other tree says what is of which level.
+    # The other tree determines the level of each module.
     book = openpyxl.load_workbook(report)
     assert [sheet.max_row for sheet in book] == [1 + LAYERS, 1 + LAYERS, 1 + 6 * LAYERS]
     report.unlink()
@@ -296,8 +296,11 @@ def test_model_tree_that_is_none_is_a_warning(tmp_path: Path, text: str) -> None
 
 
 def write_graphs(dump: Path, golden: Path, executions: dict[int, list[int]]) -> None:
-    """Writes what the library dumps of prefill and decode: an embedding, the layers
-    and a norm each. `executions`: the tokens of each."""
+    """Writes the library's dump of prefill and decode: an embedding, the layers
+    and a norm each.
+
+    `executions`: the tokens of each.
+    """
     size = LAYERS + 2
     for graph, first in (("B", 0), ("A", size)):
         kinds = ["WordEmbedding", *["Layer"] * LAYERS, "RmsNormOperation"]
@@ -332,7 +335,7 @@ def write_model(dump: Path, tokens: range) -> Path:
     ops = ["embed_tokens", *(f"layers.{i}" for i in range(LAYERS)), "norm"]
     for token in tokens:
         torch.manual_seed(token)
-        # The times tell nothing.
+        # The times carry no information.
         for op in reversed(ops):
             folder = process / str(token) / f"root.model.{op}"
             folder.mkdir(parents=True)
@@ -355,7 +358,7 @@ def write_model(dump: Path, tokens: range) -> Path:
 
 
 def layer_rows(folder: Path, golden: Path | str, my: Path | str) -> list[list[str]]:
-    """Returns token, golden and my op of each row, which has to be exact."""
+    """Returns token, golden and my op of each row; all values must be equal."""
     words = ("llm", "compare", "-gp", str(golden), "-mp", str(my), "-cl", "layer")
     _, (report,) = run(folder, *words)
     rows = list(csv.DictReader(report.read_text().splitlines()))
@@ -374,7 +377,7 @@ def layer_rows(folder: Path, golden: Path | str, my: Path | str) -> list[list[st
 def test_prefill_and_decode_are_compared_token_by_token(tmp_path: Path) -> None:
     golden = write_model(tmp_path / "msit_dump_1", range(3))
     my = tmp_path / "msit_dump_2"
-    # Of the warm-up only the files are there: it is no token.
+    # The warm-up has only files: it is not a token.
     write_graphs(my, golden, {0: [1, 1], 1: [0, 1], 2: [2, 2]})
     ops = ["embed_tokens", *(f"layers.{i}" for i in range(LAYERS)), "norm"]
     kinds = ["WordEmbedding", *["Layer"] * LAYERS, "RmsNormOperation"]
@@ -389,13 +392,13 @@ def test_prefill_and_decode_are_compared_token_by_token(tmp_path: Path) -> None:
                 for i, (op, kind) in enumerate(zip(ops, kinds, strict=True))
             ]
             if is_turned:
-                # As msit has modules of torch: the layers first.
+                # In msit's order of torch modules: the layers first.
                 turned = [*pairs[1:-1], pairs[0], pairs[-1]]
                 pairs = [[number, op, name] for number, name, op in turned]
             rows += pairs
         return rows
 
-    # What ran in the third execution of prefill is what a dump has, too.
+    # A dump may also contain the third execution of prefill.
     for path in (my / "tensors" / "0_4242" / "2").glob("[0-9]_*"):
         shutil.rmtree(path)
     for i in range(10, size):
@@ -405,10 +408,10 @@ def test_prefill_and_decode_are_compared_token_by_token(tmp_path: Path) -> None:
     execution = my / "tensors" / "0_4242" / "1"
     assert layer_rows(tmp_path, golden, execution) == expected([0, 1])
     assert layer_rows(tmp_path, f"{golden}/1", execution) == expected([1])
-    # Two dumps of the library have a warm-up each.
+    # Each of two dumps of the library has a warm-up.
     rows = layer_rows(tmp_path, my, my)
     assert len(rows) == 5 * LAYERS
-    # Alone it is compared if the user names it.
+    # It is compared by itself if the user names it.
     warm_up = my / "tensors" / "0_4242" / "0"
     rows = layer_rows(tmp_path, f"{golden}/1", warm_up)
     assert [row[0] for row in rows] == ["0"] * 2 * size

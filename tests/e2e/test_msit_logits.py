@@ -1,4 +1,6 @@
-"""msit llm logitscmp: logits of two folders, against torch and the formulas of msit."""
+"""msit llm logitscmp: logits of two folders, compared with torch and msit's
+formulas.
+"""
 
 import csv
 import os
@@ -32,7 +34,9 @@ def save(folder: Path, name: str, logits: torch.Tensor) -> None:
 
 
 def logitscmp(folder: Path, *words: str) -> Rows:
-    """Runs the verb on the folders `g` and `m`; the rows by the name of the file."""
+    """Runs the verb on the folders `g` and `m`; returns the rows by the name of
+    the file.
+    """
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)
     done = msit(
@@ -55,7 +59,7 @@ def logitscmp(folder: Path, *words: str) -> Rows:
 
 
 def wanted(golden: torch.Tensor, my: torch.Tensor, dtype: str) -> dict[str, float]:
-    """What msit computes with torch."""
+    """Returns the metrics that msit computes with torch."""
     g, m = golden.squeeze(0), my.squeeze(0)
     kl = torch.nn.functional.kl_div(
         m.double().log_softmax(-1), g.double().softmax(-1), reduction="sum"
@@ -111,7 +115,7 @@ def test_thresholds_and_ulp_decide(tmp_path: Path) -> None:
     assert logitscmp(tmp_path, *loose, "-cs", "1")["a_1_1.pth"]["passed"] == "False"
     assert logitscmp(tmp_path, *loose, "-kl", "0")["a_1_1.pth"]["passed"] == "False"
     assert logitscmp(tmp_path, *loose, "-l1", "0")["a_1_1.pth"]["passed"] == "False"
-    # The largest values are as near as neighbours are.
+    # The largest values differ as little as neighboring floats.
     save(tmp_path / "m", "a_1_1.pth", torch.tensor([4.0, 3.0, 2.0, 4.03125]))
     assert logitscmp(tmp_path, "-d", "bf16")["a_1_1.pth"]["passed"] == "True"
     assert logitscmp(tmp_path, "-d", "fp16")["a_1_1.pth"]["passed"] == "False"

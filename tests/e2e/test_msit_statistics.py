@@ -1,4 +1,4 @@
-"""`msit llm compare --stats`: what was recorded of tensors in place of tensors."""
+"""`msit llm compare --stats`: dumps that contain statistics instead of tensors."""
 
 import csv
 import json
@@ -33,7 +33,9 @@ def my_numbers(layer: int) -> Numbers:
 
 
 def errors_of(golden: Numbers, my: Numbers) -> list[str]:
-    """The cells of both errors of each, as the original writes float32."""
+    """Returns the cells of both errors of each, formatted as float32 like the
+    original.
+    """
     cells = []
     for g, m in zip(np.float32(golden), np.float32(my), strict=True):
         error = np.abs(m - g)
@@ -68,7 +70,7 @@ def write_torch(process: Path, rows: dict[str, list[tuple[str, int, Numbers]]]) 
 
 
 def write_library(dump: Path) -> Path:
-    """Writes statistics of a linear operation in each layer, as the library does."""
+    """Writes the library's statistics of a linear operation in each layer."""
     nodes = []
     ends: dict[str, object] = {"param": {}, "inTensors": [], "outTensors": []}
     for i in range(LAYERS):
@@ -83,7 +85,7 @@ def write_library(dump: Path) -> Path:
         folder.mkdir(parents=True)
         named = zip(STATISTICS, my_numbers(i), strict=True)
         head = "".join(f"{name}={number}\n" for name, number in named)
-        # Some probes leave lines out.
+        # Some probes omit lines.
         kind = "" if i % 2 else "format=2\ndtype=0\n"
         text = f"{kind}dims=2,3\n{head}$End=1\n"
         (folder / "outtensor0.bin").write_text(text)

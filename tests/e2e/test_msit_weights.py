@@ -1,4 +1,4 @@
-"""msit llm compare --weight: quantized weights against torch."""
+"""msit llm compare --weight: quantized weights, checked with torch."""
 
 import csv
 import json
@@ -47,7 +47,8 @@ def weights(
 ) -> tuple[list[dict[str, str]], list[tuple[str, str, str]], tuple[str, str]]:
     """Runs the verb on the folders `g` and `m`.
 
-    Returns the rows, the log, and its last line, which counts."""
+    Returns the rows, the log, and its last line, which has the counts.
+    """
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)
     verb = ("llm", "compare", "-gp", "g", "-mp", "m", "--weight", "-o", "out")
@@ -78,7 +79,7 @@ def quantized(
 
 F16, BF16, F32, F64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
 CASES = [
-    # The types of offset and scale, their shapes, the shape of the weight.
+    # The dtypes of offset and scale, their shapes, the shape of the weight.
     (F32, F32, (6, 1), (6, 1), (6, 9)),
     (F16, F16, (6, 1), (6, 1), (6, 9)),
     (BF16, BF16, (6, 1), (6, 1), (6, 9)),
@@ -180,7 +181,7 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     golden["h.weight"] = good["weight"]
     mine["i.weight"] = torch.zeros((0, 4), dtype=torch.int8)
     mine["i.weight_offset"] = mine["i.weight_scale"] = torch.ones(4)
-    # Golden has no such weights.
+    # The golden file has no such weights.
     for name in "pqrstuvw":
         mine[f"{name}.weight"] = good["weight"]
     mine["x.weight"] = torch.ones(2)

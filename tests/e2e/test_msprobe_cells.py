@@ -1,4 +1,6 @@
-"""The cells of msprobe's report, against what msprobe wrote of the same pairs."""
+"""The cells of msprobe's report, compared with msprobe's own output for the
+same pairs.
+"""
 
 import csv
 import io
@@ -39,9 +41,9 @@ STATISTICS = [
     "Bench l2norm",
 ]
 
-# What msprobe 26.2.0 wrote of an op with one output: dtype, shape and bytes of
+# msprobe 26.2.0's output for an op with one output: dtype, shape and bytes of
 # target and golden; metrics; differences of statistics; statistics; Result in
-# modes all and summary. Statistics of complex tensors are ours.
+# modes all and summary. Statistics of complex tensors are those of msitd.
 CASES = [
     (
         "inf_ratio",
@@ -519,7 +521,7 @@ def cells(row: dict[str, str], columns: list[str]) -> str:
 
 
 def rounded(text: str) -> list[str]:
-    """The cells but for the last bits of those that are sums."""
+    """Returns the cells, with sums rounded to ignore their last bits."""
     return [f"{float(c):.12g}" if c[-1:].isdigit() else c for c in text.split("|")]
 
 
@@ -574,7 +576,7 @@ def test_the_parts_of_a_container_do_not_cut_its_entry(daemon: Daemon) -> None:
         ],
     )
     rows = rows_of(daemon, "summary")
-    # A call stands where it ended, and its parameters before its outputs.
+    # A call is listed where it ended, with its parameters before its outputs.
     assert list(rows) == [
         "block.linear.0.forward.input.0",
         "block.linear.0.forward.parameters.0",
@@ -592,7 +594,8 @@ def test_forward_and_backward_of_a_call_are_judged_apart(daemon: Daemon) -> None
     write_runs(
         daemon,
         [
-            # The gradient is as far off as the output, which is no excuse.
+            # The error of the gradient equals that of the output, which does
+            # not excuse it.
             ("op", INPUT, 1.0, 1.0),
             ("op", OUTPUT, 1.0, 9.0),
             ("op", GRAD_OUTPUT, 1.0, 9.0),
@@ -610,7 +613,8 @@ def test_forward_and_backward_of_a_call_are_judged_apart(daemon: Daemon) -> None
 
 
 def test_a_row_that_is_left_out_is_judged_with_its_entry(daemon: Daemon) -> None:
-    # The norm of the input is off by 10 %, so that of the output may be by 52 %.
+    # The norm of the input differs by 10 %, so that of the output may differ by
+    # 52 %.
     write_runs(daemon, [("op", INPUT, 1.0, 1.2), ("op", OUTPUT, 1.0, 1.9)])
     whole = rows_of(daemon, "summary")
     assert [r["Result"] for r in whole.values()] == ["pass", "pass"]

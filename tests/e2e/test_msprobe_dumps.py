@@ -1,4 +1,4 @@
-"""Dumps of statistics that msprobe left: their pairs, and the report of them."""
+"""msprobe's dumps of statistics: their pairs, and the report."""
 
 import csv
 import io
@@ -68,7 +68,7 @@ def test_statistics_have_differences_and_are_judged(
     assert (off["Mean diff"], off["NPU mean"]) == ("Nan", "Nan")
     assert (off["L2norm diff"], off["NormRelativeErr"]) == ("9.0", "300.0%")
     assert off["Result"] == "error"
-    # msprobe's rules look at norms alone, and pass what has no counterpart.
+    # msprobe's rules use only norms, and pass rows without a counterpart.
     unseen, new = (rows[f"Torch.{op}.0.forward.output.0"] for op in ("exp", "new"))
     assert (unseen["Max diff"], unseen["Result"]) == ("0.5", "warning")
     assert "The comparison fails: statistics differ: max" in unseen["Err_message"]
@@ -76,14 +76,14 @@ def test_statistics_have_differences_and_are_judged(
     as_msprobe = rows_of(daemon, "--mode", "summary", "--compat")
     results = [row["Result"] for row in as_msprobe.values()]
     assert results == ["pass", "error", "pass", "pass"]
-    # There are no elements to have metrics of.
+    # There are no elements from which metrics could be computed.
     assert rows_of(daemon)[f"{LINEAR}.output.0"]["Cosine"] == "unsupported"
 
 
 def test_backward_calls_belong_together_by_their_order(
     daemon: Daemon, tmp_path: Path
 ) -> None:
-    """A model of two layers, and the same one that recomputes its activations."""
+    """A model of two layers, and the same model with recomputed activations."""
 
     def forward(call: int, value: float) -> tuple[str, dict[str, Any]]:
         name = f"Functional.linear.{call}.forward"
@@ -116,16 +116,16 @@ def test_backward_calls_belong_together_by_their_order(
     }
     why = "the same place among the backward calls of its op"
     assert {pairing for _, pairing in pairs.values()} == {why}
-    # Both are kept: the number is the call, and calls come in their order.
+    # Both are kept: the number is that of the call, and calls are in order.
     gradients = ("--run", "t", "--io", "grad_output", "--kind", "statistics")
     listed = daemon.ctl_json("tensor", "list", *gradients)
     order = sorted(listed["tensors"], key=lambda tensor: int(tensor["sequence"]))
     assert [tensor["call"] for tensor in order] == [2, 3]
-    # msprobe does not do that where pairs are fuzzy.
+    # msprobe does not do so for fuzzy pairs.
     daemon.ctl("compare", "run", "g", "t", "--fuzzy", *allowed)
     fuzzy = daemon.ctl_json("compare", "rows", "c-000002")["rows"]
     assert not [row for row in fuzzy if row["pairing"] == why]
-    # Nor do we where names and numbers are asked for.
+    # msitd does not either if names and numbers are requested.
     daemon.ctl("compare", "run", "g", "t", "--match", "none", *allowed, expect=1)
     plain = daemon.ctl_json("compare", "rows", "c-000003")["rows"]
     alone = [row for row in plain if row["io"].startswith("IO_GRAD")]

@@ -1,4 +1,4 @@
-"""The page of metrics says what happened, and nobody can hurt the daemon by it."""
+"""The metrics page reports events, and requests for it cannot harm the daemon."""
 
 import re
 import socket
@@ -18,13 +18,13 @@ from daemon import Daemon
 
 USAGE_EXIT = 2
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "monitoring.md"
-# What no daemon of this test has: it was never asked for, or it comes from a refusal.
+# Metrics that no daemon of this test has, because they count refusals.
 SELDOM = {"msitd_refused_chunks"}
 
 
 @pytest.fixture
 def measured(new_daemon: Callable[[], Daemon]) -> Daemon:
-    """A running daemon with a page of metrics."""
+    """A running daemon with a metrics page."""
     daemon = new_daemon()
     daemon.start("--metrics-listen", "127.0.0.1:0")
     return daemon
@@ -110,7 +110,7 @@ def test_strangers_cannot_keep_others_from_the_metrics(measured: Daemon) -> None
     begin = time.monotonic()
     assert ask(connect(measured)).status == 200
     assert time.monotonic() - begin < 5
-    # One that asks and never reads, again and again.
+    # A client that requests repeatedly and never reads.
     for _ in range(50):
         with connect(measured) as slow:
             slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
@@ -138,7 +138,7 @@ def test_a_unix_socket_is_for_the_owner_and_the_group(
             body = answer_of(connection).body
         names = {family.name for family in text_string_to_metric_families(body)}
         assert "msitd_ingest_bytes" in names
-        # Also over the file that a kill leaves.
+        # Even over the file that a killed daemon leaves.
         daemon.kill()
     daemon.start("--metrics-listen", str(path))
     assert daemon.stop() == 0

@@ -1,4 +1,4 @@
-"""Comparisons of a run here with a run of another daemon."""
+"""Comparisons of a local run with a run of another daemon."""
 
 import time
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def ended(daemon: Daemon, name: str) -> pb.Comparison:
 
 
 def rows(daemon: Daemon, name: str) -> list[bytes]:
-    """Returns the rows of a comparison, with all that they say."""
+    """Returns the rows of a comparison with all of their fields."""
     request = pb.StreamComparisonRowsRequest(comparison=name)
     out = []
     for message in service(daemon).StreamComparisonRows(request, timeout=TIMEOUT_S):
@@ -59,7 +59,7 @@ def rows(daemon: Daemon, name: str) -> list[bytes]:
 
 
 def header(comparison: pb.Comparison) -> pb.Comparison:
-    """Returns all that is said of a comparison but for where and when it was made."""
+    """Returns a comparison without the place and time of its creation."""
     out = pb.Comparison()
     out.CopyFrom(comparison)
     for field in ("name", "create_time", "end_time", "read_bytes", "golden_source"):
@@ -75,7 +75,7 @@ def start_node(daemon: Daemon, peer: Daemon, *flags: str) -> None:
 
 @pytest.fixture
 def nodes(new_daemon: Callable[[], Daemon]) -> Daemons:
-    """One daemon that has both runs, one that has the golden, one the target."""
+    """One daemon that has both runs, one that has the golden run, one the target."""
     whole, far, near = new_daemon(), new_daemon(), new_daemon()
     whole.start()
     far.start()
@@ -85,7 +85,7 @@ def nodes(new_daemon: Callable[[], Daemon]) -> Daemons:
 
 def record(nodes: Daemons, golden: node_runs.Run, target: node_runs.Run) -> None:
     whole, far, near = nodes
-    # Names have other numbers here than there.
+    # Names have other internal numbers on the two daemons.
     node_runs.send(near, "before", node_runs.golden(999))
     for daemon in (whole, far):
         node_runs.send(daemon, "g", golden)
@@ -102,7 +102,7 @@ CASES: dict[str, dict[str, Any]] = {
         )
     },
     "some ops": {"filter": filter_pb.TensorFilter(op_patterns=["layer.1.*", "sh*"])},
-    # Golden bytes of equal groups are needed.
+    # The golden bytes of equal groups are needed.
     "other pairs": {
         "matching": matching_pb.Matching(
             rewrites=[
@@ -142,7 +142,7 @@ def test_rows_are_those_of_one_store_without_bytes(nodes: Daemons) -> None:
     record(nodes, golden, node_runs.target(golden, 150))
     gone = []
     for daemon in (whole, far):
-        # Nothing is given up of the segment in use.
+        # Nothing in the current segment is deleted.
         daemon.stop()
         daemon.start()
         daemon.ctl("run", "retain", "g", "--bytes", "1")
@@ -181,7 +181,7 @@ def test_the_target_may_lie_elsewhere_or_both(nodes: Daemons) -> None:
         )
         assert rows(near, two.name) == expected
         assert ended(near, two.name).state == pb.Comparison.DONE
-    # Nothing of it is a run here, so nothing here takes it along.
+    # The comparison does not depend on a local run, so no deletion removes it.
     near.ctl("run", "delete", "before", "--yes")
     time.sleep(1)
     assert rows(near, two.name) == expected
@@ -223,7 +223,7 @@ def test_what_cannot_be_is_refused(nodes: Daemons) -> None:
     other = refused(near, golden_source="127.0.0.1:1")
     assert other.code == grpc.StatusCode.PERMISSION_DENIED
     assert "`peers`" in other.message
-    # No daemon names itself by default.
+    # A daemon does not list itself as a peer by default.
     assert "`peers`" in refused(far, golden_source=socket_of(far)).message
     unknown = refused(near, golden_source="elsewhere")
     assert unknown.reason == "FIELD_INVALID"
@@ -252,7 +252,7 @@ def test_what_cannot_be_is_refused(nodes: Daemons) -> None:
 
 
 def queue(near: Daemon, far: Daemon, count: int) -> list[str]:
-    """Starts comparisons of which only the first runs at once."""
+    """Starts comparisons, only the first of which runs at once."""
     return [
         create(near, golden_run="g", target_run="t", golden_source=socket_of(far)).name
         for _ in range(count)
@@ -261,7 +261,7 @@ def queue(near: Daemon, far: Daemon, count: int) -> list[str]:
 
 @pytest.fixture
 def slow(new_daemon: Callable[[], Daemon]) -> Daemons:
-    """As `nodes`, with one thread for comparisons, which take some time."""
+    """Like `nodes`, with one thread for comparisons, which take some time."""
     whole, far, near = new_daemon(), new_daemon(), new_daemon()
     whole.start()
     far.start()

@@ -1,4 +1,4 @@
-"""What `node top` and `node diag` show of a daemon that works."""
+"""The output of `node top` and `node diag` for a busy daemon."""
 
 import os
 import pty
@@ -20,7 +20,7 @@ SECRET = b"a secret of the model"
 
 
 def open_stream(daemon: Daemon, run: str, rank: int = 0) -> IngestStream:
-    """A stream that has written a chunk and stays open."""
+    """Opens a stream that has written a chunk and stays open."""
     stream = IngestStream(daemon.channel(), run, rank, world_size=2)
     stream.opened()
     record = Record("layer.0.secret_op", SECRET.ljust(4096, b"."), [1024])
@@ -44,7 +44,7 @@ def test_top_shows_each_stream_and_its_rate(daemon: Daemon) -> None:
         text=True,
     )
     assert process.stdout is not None
-    # At most 10 MiB a second, until the busiest comes first.
+    # At most 10 MiB per second, until the busiest stream is listed first.
     rate = None
     sequence = 1
     while rate is None:
@@ -145,7 +145,7 @@ def test_diag_holds_what_helps_and_no_payload(daemon: Daemon, tmp_path: Path) ->
     assert b"server: ready" in found["log.txt"]
     assert b"00000001.seg" in found["store.txt"]
     assert b'"user_agent"' in found["streams.json"]
-    # GNU tar reads it as well.
+    # GNU tar reads the archive, too.
     listed = subprocess.run(
         ["tar", "-tvf", out], capture_output=True, text=True, check=True
     ).stdout

@@ -1,4 +1,4 @@
-"""A daemon that is asked by two of its addresses counts once."""
+"""A daemon that is queried by two of its addresses counts once."""
 
 import json
 from collections.abc import Callable

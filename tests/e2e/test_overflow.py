@@ -1,4 +1,4 @@
-"""Ranks that are faster than the real daemon, and what each behaviour keeps."""
+"""Ranks that are faster than the real daemon, with each overflow behavior."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ from names import tensor_name
 
 from daemon import Daemon, stopped
 
-# Longer than any of these tests takes: nobody who waits is given up.
+# Longer than any of these tests takes, so that no waiting record is given up.
 MAX_BLOCK_S = 60
 CHUNK_BYTES = 9 << 19
 SLOTS = 8
@@ -20,7 +20,9 @@ EXPIRED_EXIT = 64 + 9
 
 
 def connect(daemon: Daemon, transport: str, overflow: str) -> msitd.Client:
-    """A client of eight slots that sends full chunks, whose stream is open."""
+    """Returns a client of eight slots that sends full chunks, and whose stream
+    is open.
+    """
     client = msitd.Client(
         "r",
         endpoint=str(daemon.socket_dir) if transport == "shm" else daemon.endpoint,
@@ -35,7 +37,7 @@ def connect(daemon: Daemon, transport: str, overflow: str) -> msitd.Client:
 
 
 def value(i: int) -> "np.ndarray[tuple[int], np.dtype[np.float32]]":
-    """One MiB: four of them fill a chunk."""
+    """Returns 1 MiB; four of these fill a chunk."""
     return np.full(1 << 18, i, np.float32)
 
 
@@ -59,7 +61,7 @@ def test_degrade_keeps_every_summary_and_the_bytes_that_had_room(
 ) -> None:
     client = connect(daemon, transport, "degrade")
     with stopped(daemon):
-        # All slots but one have bytes, and the last one summaries.
+        # All slots but one have bytes, and the last one has summaries.
         for i in range(28):
             assert client.record(value(i), op=f"op.{i}")
     client.flush(MAX_BLOCK_S)
@@ -89,14 +91,14 @@ def test_degrade_keeps_every_summary_and_the_bytes_that_had_room(
     csv = daemon.ctl("capture", "coverage", "r", "-o", "csv").stdout.splitlines()
     assert len(csv) == 2
     assert csv[1].startswith(f"0,1,30,0,30,30,0,0,{degraded},")
-    # The counts stay with the run.
+    # The counts are stored with the run.
     daemon.kill()
     daemon.start()
     assert coverage(daemon) == counts
 
 
 def test_degrade_goes_on_as_long_as_the_daemon_does(daemon: Daemon) -> None:
-    """A daemon that stops and goes on loses bytes only, whoever waits for it."""
+    """If a daemon stops and continues, only bytes are lost, no records."""
     client = connect(daemon, "shm", "degrade")
 
     def record(thread: int) -> None:

@@ -1,4 +1,4 @@
-"""What recording costs a rank, as the daemon tells it."""
+"""The overhead of recording for a rank, as reported by the daemon."""
 
 import time
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def seconds(duration: str) -> float:
 
 
 def record(daemon: Daemon, transport: str, first: int, **options: Any) -> float:
-    """Records with a client of its own; returns how long that existed."""
+    """Records with a new client; returns how long the client existed."""
     begin = time.monotonic()
     place = str(daemon.socket_dir) if transport == "shm" else daemon.endpoint
     with msitd.Client("r", endpoint=place, **options) as client:
@@ -42,7 +42,7 @@ def test_time_of_recording_is_told_and_kept(daemon: Daemon, transport: str) -> N
     first = rank_of(daemon)
     recording = seconds(first["recording_duration"])
     assert 0 < recording < seconds(first["open_duration"]) <= wall
-    # A nanosecond for each would be no time, a millisecond a lot.
+    # A nanosecond per record would be too little, a millisecond too much.
     assert COUNT * 1e-7 < recording < COUNT * 1e-3
 
     wall += record(daemon, transport, COUNT, if_exists="append")
@@ -80,7 +80,7 @@ def test_waits_for_room_and_hooks_count(new_daemon: Callable[[], Daemon]) -> Non
     hooks = client.counters().recording_ns
     assert hooks > 0
     with stopped(daemon):
-        # More than there is room for: one waits, and those behind it do not.
+        # More than the memory holds: one record waits, and later ones do not.
         for i in range(40):
             client.record(np.zeros(1 << 17), op=f"late.{i}")
     client.close(check=False)
@@ -97,8 +97,8 @@ def test_top_shows_the_share(daemon: Daemon) -> None:
     with msitd.Client("r", endpoint=str(daemon.socket_dir)) as client:
         deadline = time.monotonic() + 30
         share = 0.0
-        # The report of the opening says that nothing was recorded yet, and a later
-        # one may come before the call that it is about has returned.
+        # The report at the opening says that nothing was recorded yet, and a
+        # later report may arrive before the call that it covers has returned.
         while share == 0 and time.monotonic() < deadline:
             client.record(np.zeros(64), op="a")
             client.flush()

@@ -1,6 +1,6 @@
-"""The Debian packages that deploy/package makes of what was built.
+"""The Debian packages that deploy/package builds.
 
-tests/nightly packages installs, upgrades and purges them in a root of their own.
+tests/nightly packages installs, upgrades and purges them in a separate root.
 """
 
 import gzip
@@ -27,7 +27,7 @@ NAMES = {"msitd", "msitctl", "libmsit1", "libmsit-dev", "msit-compat"}
 
 @pytest.fixture(scope="module")
 def debs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The packages by their names."""
+    """Returns the packages by name."""
     out = tmp_path_factory.mktemp("debs")
     run(ROOT / "deploy/package", "--only", "debs", "--out", out)
     return {path.name.partition("_")[0]: path for path in out.glob("*.deb")}
@@ -66,7 +66,8 @@ def test_packages_carry_what_changed_for_users(unpacked: Path) -> None:
 def test_packages_ask_for_what_they_need(debs: dict[str, Path]) -> None:
     for name in ("msitd", "msitctl", "libmsit1"):
         assert "libgrpc++1.51 (" in field(debs[name], "Depends"), name
-        # By its own path a library of ours needs no other package of ours.
+        # Libraries find each other by path, so that packages do not depend on
+        # libmsit.
         assert "libmsit" not in field(debs[name], "Depends"), name
     assert "sysusers" in field(debs["msitd"], "Depends")
     assert "librocksdb" in field(debs["msitd"], "Depends")
@@ -81,7 +82,7 @@ def test_configuration_is_asked_about_and_scripts_are_scripts(
     assert (tmp_path / "conffiles").read_text() == "/etc/msitd/msitd.toml\n"
     for name in ("postinst", "prerm", "postrm"):
         run("dash", "-n", tmp_path / name)
-        # Nothing that a package of runs does may remove them.
+        # No script of a package may remove runs.
         assert not re.search(
             r"rm .*var/lib|deluser|userdel", (tmp_path / name).read_text()
         )
@@ -137,7 +138,8 @@ def test_unpacked_daemon_serves_the_unpacked_command(
 ) -> None:
     monkeypatch.setattr(programs, "BIN_DIR", unpacked / "usr/bin")
     daemon = new_daemon()
-    # Of the file alone: flags win over it, and so do those of the test.
+    # With the file only, because flags override it, including those of the
+    # test.
     daemon.start("--config", str(unpacked / "etc/msitd/msitd.toml"))
     record = (
         "import msitd, numpy as np\n"

@@ -1,4 +1,4 @@
-"""Half a run: answers say which ranks they are made of, and exit with 4."""
+"""Incomplete runs: results state which ranks they cover, and exit with 4."""
 
 import json
 
@@ -81,7 +81,7 @@ def test_ranks_that_are_not_asked_for_are_not_lacking(half: Daemon) -> None:
     half.ctl("tensor", "list", "--run", "t", "--ranks", "0,1")
     result = half.ctl("tensor", "list", "--run", "t", "--ranks", "1,2", expect=PARTIAL)
     assert result.stdout.startswith("partial: 1 of 2 ranks; run t lacks rank 2\n")
-    # Outside the world, nothing is to be had.
+    # Ranks outside the world size do not exist.
     half.ctl("tensor", "list", "--run", "t", "--ranks", "99")
 
 
@@ -133,7 +133,7 @@ def test_comparison_of_half_a_run_proves_nothing(half: Daemon) -> None:
     for form in ("csv", "name"):
         result = half.ctl(*run, "-o", form, expect=PARTIAL)
         assert result.stderr == f"msitctl: {LACKS}\n"
-    # A run under test that has ranks which the golden one lacks.
+    # The run under test has ranks that the golden run lacks.
     turned = half.ctl("compare", "run", "t", "g", expect=PARTIAL)
     assert turned.stdout.startswith(LACKS)
 
@@ -143,11 +143,11 @@ def test_failure_that_is_proven_wins(half: Daemon) -> None:
     result = half.ctl("compare", "run", "g", "bad", expect=FAILED)
     assert result.stdout.startswith("partial: 2 of 4 ranks")
     half.ctl("compare", "run", "g", "bad", "--allow-partial", expect=FAILED)
-    # So does a tensor that a rank which is there does not have.
+    # The same holds for a tensor that an existing rank lacks.
     chunk = Chunk("less", [Record("a", float32(0), [1])]).pack()
     write(half.channel(), "less", [chunk], world_size=WORLD)
     half.ctl("compare", "run", "g", "less", expect=FAILED)
-    # A watch does not take rows for failures that prove nothing.
+    # A watch does not treat rows that prove nothing as failures.
     half.ctl("compare", "run", "g", "t", "--watch", "fail", expect=PARTIAL)
 
 
@@ -180,7 +180,7 @@ def test_shards_of_absent_ranks_prove_nothing(daemon: Daemon) -> None:
     )
     assert {row["verdict"] for row in result["rows"]} <= {"UNMATCHED", "PASS"}
     pairs = ("--target-layout", "*=replicated/2")
-    # The ranks that lack are of the second pair.
+    # The missing ranks are those of the second pair.
     whole = daemon.ctl_json("compare", "run", "g", "t", *pairs, expect=PARTIAL)
     assert int(whole["comparison"]["pass_count"]) == 4
     daemon.ctl("compare", "run", "g", "t", *pairs, "--ranks", "0")
@@ -208,11 +208,11 @@ def op(name: str, value: float, token: int, sequence: int) -> Record:
 @pytest.mark.parametrize(
     ("token", "sequence", "absent_from", "is_final"),
     [
-        # Before whatever the absent rank does.
+        # Before anything that the absent rank does.
         (0, 1, 1, True),
         # The absent rank may have sent it.
         (0, 0, 0, False),
-        # The absent rank has something to compare at that token, or before.
+        # The absent rank has records to compare at that token or before.
         (0, 1, 0, False),
         (1, 2, 0, False),
         (1, 2, 1, False),
@@ -242,7 +242,7 @@ def test_first_divergence_is_final_only_if_no_absent_rank_may_precede_it(
     out = daemon.ctl("compare", "run", "g", "t", expect=FAILED).stdout
     (line,) = [line for line in out.splitlines() if line.startswith("first div")]
     assert line.startswith("first divergence  at or before ") is not is_final
-    # It shows what came out: a failure is no half answer.
+    # The result is shown: a failure is not a partial result.
     comparison = daemon.ctl_json("compare", "get", "c-000001")
     assert comparison["may_diverge_before"] is not is_final
 

@@ -1,4 +1,4 @@
-"""Comparisons in parts whose workers read both runs where they lie."""
+"""Comparisons in parts whose workers read both runs from their sources."""
 
 import os
 import subprocess
@@ -41,7 +41,7 @@ def record(daemon: Daemon, run: str, ranks: list[int], is_off: bool = False) -> 
         ]
         chunk = Chunk(run, records, rank=rank).pack()
         write(daemon.channel(), run, [chunk], rank=rank, world_size=4)
-    # Of a run that grows, parts would see different things.
+    # In a growing run, parts would read different states.
     daemon.ctl("run", "seal", run)
 
 

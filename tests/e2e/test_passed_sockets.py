@@ -1,4 +1,4 @@
-"""Sockets that a service manager listens on and passes to the daemon."""
+"""Sockets that a service manager opens and passes to the daemon."""
 
 import os
 import socket
@@ -15,8 +15,8 @@ import pytest
 
 from daemon import Daemon
 
-# What systemd does for a service, in its process: descriptors from 3 on, and how
-# many of them, for this process alone.
+# What systemd does for a service, in its process: it passes descriptors from 3
+# on, with their number, to this process only.
 PASS = (
     "import os, sys\n"
     "fds = [int(fd) for fd in sys.argv[1].split(',')]\n"
@@ -29,7 +29,7 @@ PASS = (
 
 
 class Manager:
-    """Listens for a daemon, and starts it with what it listens on."""
+    """Opens sockets for a daemon, and starts the daemon with them."""
 
     def __init__(self, daemon: Daemon) -> None:
         self.daemon = daemon
@@ -49,7 +49,8 @@ class Manager:
     def start(self, *flags: str) -> None:
         fds = ",".join(str(s.fileno()) for s in self.sockets)
         self.daemon.prefix = [sys.executable, "-c", PASS, fds]
-        # The descriptors of this process go to the daemon, as those of systemd do.
+        # The daemon inherits the descriptors of this process, as those of
+        # systemd.
         popen = subprocess.Popen
 
         def keeping(*args: object, **kwargs: object) -> "subprocess.Popen[bytes]":
@@ -74,7 +75,7 @@ def manager(new_daemon: Callable[[], Daemon]) -> Iterator[Manager]:
 
 
 def ask(endpoint: str, answers: list[bytes]) -> None:
-    """Asks for the health of the daemon and waits until somebody answers."""
+    """Requests the health of the daemon and waits for the answer."""
     with grpc.insecure_channel(endpoint) as channel:
         call = channel.unary_unary(
             "/grpc.health.v1.Health/Check", lambda b: b, lambda b: b
@@ -92,7 +93,7 @@ def test_who_comes_before_the_daemon_is_answered(manager: Manager) -> None:
     grpc_socket = manager.daemon.socket_dir / "msitd.sock"
     answers: list[bytes] = []
     caller = Thread(target=ask, args=(f"unix:{grpc_socket}", answers))
-    # Others have connected as well, and say nothing.
+    # Another client is connected, and sends nothing.
     early = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     early.connect(str(manager.daemon.socket_dir / "ingest.sock"))
     caller.start()
@@ -115,7 +116,7 @@ def test_files_of_passed_sockets_outlive_the_daemon(manager: Manager) -> None:
             manager.daemon.kill()
         else:
             assert manager.daemon.stop() == 0
-        # Nobody is refused while no daemon runs.
+        # No connection is refused while no daemon is running.
         waiting = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         waiting.connect(str(folder / "msitd.sock"))
         waiting.close()
@@ -131,7 +132,8 @@ def test_other_sockets_are_closed_and_named(manager: Manager) -> None:
     manager.start()
     assert f"path:{other}" in manager.daemon.log()
     assert manager.daemon.process is not None
-    # The daemon has let go of it: with ours, the last listener is gone.
+    # The daemon has closed its copy, so closing this one removes the last
+    # listener.
     manager.sockets.pop().close()
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with pytest.raises(ConnectionRefusedError):

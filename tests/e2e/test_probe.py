@@ -1,4 +1,4 @@
-"""msitd.probe: the folders that PrecisionDebugger leaves, parameter by parameter."""
+"""msitd.probe: the folders that PrecisionDebugger writes, parameter by parameter."""
 
 import doctest
 import json
@@ -28,8 +28,8 @@ GOLDEN = ROOT / "tests/golden/msprobe_names"
 
 @pytest.fixture(autouse=True)
 def place(user_place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A daemon where a user has it, and no debugger of another test."""
-    # What seeds change is for this test alone.
+    """A daemon at its usual location, and no debugger of another test."""
+    # Restores the variables that seeding changes.
     for name in ("PYTHONHASHSEED", "HCCL_DETERMINISTIC", "CUBLAS_WORKSPACE_CONFIG"):
         monkeypatch.setenv(name, "5")
     yield user_place
@@ -104,7 +104,7 @@ MODULES = {
 
 
 def frozen(model: str, level: str) -> dict[str, list[str]]:
-    """Returns the leaves that msprobe 26.2.0 has found with torch 2.13."""
+    """Returns the leaves that msprobe 26.2.0 found with torch 2.13."""
     found: dict[str, list[str]] = {}
     entry = ""
     for line in (GOLDEN / f"{model}.{level}.txt").read_text().splitlines():
@@ -116,14 +116,14 @@ def frozen(model: str, level: str) -> dict[str, list[str]]:
     return found
 
 
-# Entries that msprobe does not have, and why.
+# Entries that msprobe does not have, with the reason.
 MORE = {
-    # msprobe loses the backwards of what an in-place module is behind.
+    # msprobe loses backwards that follow an in-place module.
     ("conv", "L0"): {
         "Module.0.1.BatchNorm2d.backward.0",
         "Module.0.2.ReLU.backward.0",
     },
-    # A dropout that drops nothing has a backward here.
+    # A dropout with probability 0 has a backward here.
     ("mlp", "L1"): {"Functional.dropout.0.backward"},
 }
 
@@ -143,8 +143,8 @@ def test_leaves_are_those_of_msprobe(model: str, level: str) -> None:
         if entry.startswith("Module.") or not entry.endswith(".backward"):
             assert found[entry] == known
             continue
-        # The gradients of arguments are those of the arguments here, in their order;
-        # of msprobe, what the last node of autograd gives.
+        # msitd has the gradients of the arguments in their order, msprobe those
+        # that the last autograd node returns.
         assert sides(found[entry], "input") == sides(known, "input")
 
 
@@ -170,7 +170,7 @@ def test_each_tensor_has_its_file_and_its_values() -> None:
     said = json.loads((step / "rank/dump.json").read_text())
     assert said["dump_data_dir"] == "dump/step0/rank/dump_tensor_data"
     assert (said["task"], said["level"]) == ("tensor", "L0")
-    # Nothing of how they were made is left.
+    # No intermediate files are left.
     assert steps_of(Path("dump")) == {"step0"}
     assert {path.name for path in (step / "rank").iterdir()} == {
         "dump.json",
@@ -866,7 +866,7 @@ def test_the_file_is_looked_at_while_the_program_runs(
     run(debugger, model)
     config(place, level="L0", dump_enable=True, block_data_mode=["forward"])
     run(debugger, model)
-    # What is wrong changes nothing.
+    # An invalid file changes nothing.
     file.write_text("{")
     run(debugger, model)
     config(place, level="L1", dump_enable=True)
@@ -898,7 +898,7 @@ def test_overflows_are_dumped(place: Path, caplog: pytest.LogCaptureFixture) -> 
         torch.exp(torch.reciprocal(torch.tensor([number])))
         debugger.stop()
         debugger.step()
-    # The first one only, and not what is handed on.
+    # Only the first one, and no results that are passed on.
     assert steps_of(Path("dump")) == {"step1"}
     assert names(Path("dump/step1")) == {"Torch.reciprocal.0.forward"}
     assert (
@@ -917,7 +917,7 @@ def test_an_overflow_counts_once_though_its_step_is_written_twice(
         x = torch.full((1,), 3e38, requires_grad=True)
         loss = torch.mul(x, 3e38)
         debugger.stop()
-        # Its gradients come behind `stop`.
+        # Its gradients arrive after `stop`.
         loss.backward(torch.zeros(1))
         debugger.step()
     assert steps_of(Path("dump")) == {"step0", "step1"}
@@ -951,7 +951,7 @@ def test_keys_that_are_not_done_are_refused(
 
 
 def loaded(place: Path, begins_at: int = 0, **keys: Any) -> dict[str, torch.Tensor]:
-    """Runs a step of a disturbed model with inputs of a dump. Returns what it makes."""
+    """Runs a step of a disturbed model with inputs of a dump. Returns its tensors."""
     run(debugger_of("L0"), steps=2)
     debuggers.forget_all()
     said = {"path": "dump", "modules": ["Module.act.ReLU.forward.0"], **keys}
@@ -977,7 +977,7 @@ def loaded(place: Path, begins_at: int = 0, **keys: Any) -> dict[str, torch.Tens
 def test_inputs_of_a_dump_take_the_place_of_others(place: Path) -> None:
     found = loaded(place)
     torch.manual_seed(0)
-    # The disturbed layers do not matter any more, and get no gradients.
+    # The disturbed layers have no effect any more, and get no gradients.
     assert found["result"].equal(Net()(torch.ones(2, 4)))
     assert not found["gradient"].any()
     assert not Path("again").exists()
@@ -988,7 +988,7 @@ def test_gradients_may_go_on_behind_a_loaded_input(place: Path) -> None:
     torch.manual_seed(0)
     assert found["result"].equal(Net()(torch.ones(2, 4)))
     assert found["gradient"].any()
-    # What is dumped is what the module got.
+    # The dump has the inputs that the module received.
     name = "dump_tensor_data/Module.act.ReLU.forward.0.input.0.pt"
     again, before = (
         load(Path(root) / "step0/rank" / name) for root in ("again", "dump")
@@ -1174,7 +1174,7 @@ def test_a_folder_that_cannot_be_written_ends_no_program(
         debugger.stop()
         debugger.step()
     assert names(Path("dump/step0")) == names(Path("dump/step2"))
-    # It is tried again at the end.
+    # It is retried at the end.
     Path("dump/step1").unlink()
     debugger.close()
     assert names(Path("dump/step0")) == names(Path("dump/step1"))
@@ -1215,7 +1215,8 @@ def test_a_daemon_that_is_gone_delays_the_program_once(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    # A record waits longer than a step, so that each of them is known by its time.
+    # A record waits longer than a step, so the two waits can be told apart by
+    # time.
     monkeypatch.setattr("msitd._core.daemon.face_client.LONG_S", 20.0)
     monkeypatch.setattr("msitd.probe.step_writer._FLUSH_MAX_S", 1.5)
     other = Daemon(tmp_path)
@@ -1238,12 +1239,12 @@ def test_a_daemon_that_is_gone_delays_the_program_once(
     with torch.no_grad():
         plain = seconds_of_a_step()
         other.kill()
-        # 32 MB a step are more than the buffer has room for.
+        # 32 MB per step exceed the buffer.
         waits = [seconds_of_a_step() - plain for _ in range(12)]
         assert waits[0] > 1.0
         assert sum(waits[1:]) < 1.5
         assert "is not dumped" in caplog.text or "is not saved" in caplog.text
-        # A daemon that is there again is recorded into again.
+        # A daemon that is running again receives records again.
         other.start()
         deadline = time.monotonic() + 30
         last = ""

@@ -1,4 +1,6 @@
-"""msitd.probe: functions that a user adds and takes away, and what is written of them."""
+"""msitd.probe: functions that a user adds or removes, and the entries written
+for them.
+"""
 
 import csv
 import json
@@ -27,14 +29,14 @@ GROUPS = ("torch", "functional", "tensor", "vf", "distributed")
 
 @pytest.fixture(autouse=True)
 def place(user_place: Path) -> Iterator[Path]:
-    """A daemon where a user has it, and no debugger of another test."""
+    """A daemon at its usual location, and no debugger of another test."""
     yield user_place
     debuggers.forget_all()
     probe.random_save_end()
 
 
 def dump(text: str, folder: str = "dump", **keys: Any) -> set[str]:
-    """Dumps some functions, with those that a file names. Returns the ops."""
+    """Dumps some functions, including those named in a file. Returns the ops."""
     Path("support_wrap_ops.yaml").write_text(text)
     settings = {"dump_path": folder, "support_wrap_ops": "support_wrap_ops.yaml"}
     Path("config.json").write_text(json.dumps({**settings, **keys}))
@@ -59,7 +61,7 @@ EXP = "torch: [exp]\n"
 
 
 def test_functions_are_those_of_the_file() -> None:
-    # Both are named Torch.norm, and one of them alone is in the file.
+    # Both are named Torch.norm, but only one of them is in the file.
     assert dump("torch:\n  - exp\n  - linalg.norm\n") == {"Torch.exp", "Torch.norm"}
     data = json.loads(Path("dump/step0/rank/dump.json").read_text())["data"]
     assert list(data) == ["Torch.exp.0.forward", "Torch.norm.0.forward"]
@@ -113,7 +115,7 @@ def test_the_file_of_an_installed_msprobe_is_found(
     run()
     debugger.stop()
     assert list(entries(Path("dump/step0/rank"))) == ["Torch.exp.0.forward"]
-    # What cannot be read there is told, and ends no program.
+    # A module that cannot be imported is reported, and ends no program.
     debuggers.forget_all()
     file.write_text("[")
     monkeypatch.syspath_prepend(str(place))
@@ -159,7 +161,7 @@ def test_a_file_that_is_not_there_is_refused() -> None:
 
 
 def released() -> FunctionsFile:
-    """The functions that the release has, as our table has them."""
+    """Returns the functions of the release, according to our table."""
     names: dict[str, set[str]] = {group: set() for group in GROUPS}
     for line in (ROOT / "tests/golden/msprobe_names/functions.txt").read_text().split():
         group, _, name = line.partition(":")
@@ -210,7 +212,7 @@ def test_with_high_precision_mean_and_norm_are_null(
     assert (plain["Max"] is None, plain["Min"] is None) == (False, False)
     assert (plain["Mean"] is not None) == has_norms
     assert (plain["Norm"] is not None) == has_norms
-    # The only element is all four.
+    # All four statistics equal the only element.
     assert (scalar["Mean"], scalar["Norm"]) == (1.0, 1.0)
 
 

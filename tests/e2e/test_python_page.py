@@ -1,4 +1,4 @@
-"""docs/python.md and torch.md: every line runs, and prints what the page says."""
+"""docs/python.md and torch.md: every line runs, and prints the output on the page."""
 
 import doctest
 import gc
@@ -18,7 +18,9 @@ _BLOCK = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 def served(
     daemon: Daemon, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Iterator[Daemon]:
-    """A daemon where both sides of the package look for one, and an empty folder."""
+    """A daemon at the default endpoint of both sides of the package, and an
+    empty folder.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MSITD_ENDPOINT", f"unix:{daemon.socket_dir}")
     monkeypatch.setenv("MSITCTL_ENDPOINT", f"unix:{daemon.socket_dir}/msitd.sock")
@@ -31,7 +33,7 @@ def test_every_line_prints_what_the_page_says(name: str) -> None:
     pytest.importorskip("torch")
     path = ROOT / "docs" / name
     page = path.read_text()
-    # Blank lines keep the line numbers of the page.
+    # Blank lines preserve the line numbers of the page.
     lines = ["\n"] * page.count("\n")
     for block in _BLOCK.finditer(page):
         first = page.count("\n", 0, block.start(1))
@@ -41,6 +43,6 @@ def test_every_line_prints_what_the_page_says(name: str) -> None:
     assert len(test.examples) > 20
     told: list[str] = []
     result = doctest.DocTestRunner().run(test, out=told.append)
-    # Handles of hooks lie in circles, and hold their clients.
+    # Handles of hooks are in reference cycles, and keep their clients alive.
     gc.collect()
     assert result.failed == 0, "".join(told)

@@ -1,4 +1,4 @@
-"""msitd.query against the real daemon: the same answers as msitctl -o json."""
+"""msitd.query with the real daemon returns the same answers as msitctl -o json."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ OPS = [f"layer.{i}" for i in range(12)]
 
 
 def record(daemon: Daemon, run: str, dtype: Any, world_size: int = 1) -> None:
-    """12 ops and 2 tokens; of all runs but golden, layer.5 is off."""
+    """Records 12 ops and 2 tokens; in all runs except golden, layer.5 differs."""
     values = np.random.default_rng(1).standard_normal((4, 8)).astype(np.float32)
     with msitd.Client(run=run, world_size=world_size, endpoint=daemon.endpoint) as rank:
         for token in range(2):
@@ -50,7 +50,7 @@ def asked(recorded: Daemon) -> Iterator[query.Connection]:
 
 
 def parsed(message: str, value: dict[str, Any]) -> Any:
-    """What msitctl printed, as the dataclass of a message."""
+    """Parses the output of msitctl into the dataclass of a message."""
     return from_message(json_format.ParseDict(value, new(message)))
 
 
@@ -349,7 +349,7 @@ def test_tls(new_daemon: Callable[[], Daemon], tmp_path: Path) -> None:
 
 
 def test_what_msitctl_prints_is_json_of_these_messages(recorded: Daemon) -> None:
-    """The other tests read it with the code that they test; this one does not."""
+    """The other tests parse the output with the code under test; this one does not."""
     with query.connect(recorded.endpoint) as asked:
         done = asked.comparisons.run("golden", "target")
         row = list(asked.comparisons.rows(done))[5]

@@ -1,4 +1,4 @@
-"""msitd.query of several daemons gives what msitctl gives, and names who is lacking."""
+"""msitd.query of several daemons equals msitctl, and names missing nodes."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -28,7 +28,7 @@ def send(daemon: Daemon, name: str, run: node_runs.Run, ranks: list[int]) -> Non
 
 @pytest.fixture
 def whole(new_daemon: Callable[[], Daemon]) -> Daemon:
-    """One daemon that holds all of it."""
+    """One daemon that holds all ranks."""
     daemon = new_daemon()
     daemon.start()
     golden = node_runs.golden(3)
@@ -39,7 +39,7 @@ def whole(new_daemon: Callable[[], Daemon]) -> Daemon:
 
 @pytest.fixture
 def nodes(new_daemon: Callable[[], Daemon]) -> list[Daemon]:
-    """Daemons that may read each other; ranks of `g` and `t` lie apart."""
+    """Daemons that may read from each other; `g` and `t` have ranks on each."""
     daemons = [new_daemon() for _ in range(WORLD)]
     golden = node_runs.golden(3)
     target = node_runs.target(golden, 103)
@@ -60,7 +60,7 @@ def in_order(tensors: Iterable[query.Tensor]) -> list[query.Tensor]:
 
 
 def comparable(stats: query.Stats) -> list[tuple[Any, ...]]:
-    """Drops the last digits of what is added in another order."""
+    """Drops the last digits of sums that were added in another order."""
     out = []
     for group in stats.groups:
         values = dict(vars(group.summary))
@@ -79,7 +79,7 @@ def test_answers_are_those_of_one_daemon(nodes: list[Daemon], whole: Daemon) -> 
         assert run.ranks_held == expected.ranks_held
         assert (run.partial, run.state) == (False, "sealed")
         assert set(fleet.runs.holders("g")) == set(fleet.nodes)
-        # Ops are in the order in which a store got to know them.
+        # Ops are in the order in which a store first received them.
         tensors = list(fleet.tensors.list("t"))
         assert in_order(tensors) == in_order(one.tensors.list("t"))
         assert [tensor.rank for tensor in tensors] == sorted(t.rank for t in tensors)
@@ -128,7 +128,7 @@ def test_golden_run_of_another_daemon(nodes: list[Daemon]) -> None:
         assert (done.golden_source, done.target_source) == (source, "")
         assert done.pass_count + done.fail_count > 0
         both = near.run("g", "g", golden_source=source, target_source=source)
-        # One rank of three.
+        # One of three ranks.
         assert (both.verdict, both.fail_count) == ("partial", 0)
 
 
@@ -147,7 +147,8 @@ def test_a_node_that_is_lacking_is_named(nodes: list[Daemon], way: str) -> None:
             return
         with stopped(nodes[2]):
             check_partial(strict, lax, gone)
-        # It is asked again, and answers again, if slowly on a busy machine.
+        # The node is queried again, and answers, perhaps slowly on a busy
+        # machine.
         deadline = time.monotonic() + 30
         while list(lax.tensors.list("g")) != everything:
             assert time.monotonic() < deadline, lax.unreachable
@@ -175,7 +176,7 @@ def check_partial(strict: query.Fleet, lax: query.Fleet, gone: str) -> None:
     assert run.ranks_lacking == (query.RankRange(2, 2),)
     assert run.partial
     assert {tensor.rank for tensor in lax.tensors.list("g")} == {0, 1}
-    # What is there is whole.
+    # The available data is complete.
     first = next(iter(lax.tensors.list("g")))
     assert strict.tensors.get(first.name) == first
 

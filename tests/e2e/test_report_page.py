@@ -1,6 +1,6 @@
-"""The HTML report in a browser: what is on the page, and what clicks do.
+"""The HTML report in a browser: the contents of the page, and the effects of clicks.
 
-Needs chromium or chromium-headless-shell on the PATH; without one these tests
+Requires chromium or chromium-headless-shell in PATH; without one these tests
 are skipped.
 """
 
@@ -102,7 +102,7 @@ def page(rows: int) -> str:
 def run(
     tmp_path: Path, text: str, script: str, scheme: str = "light", width: int = 1280
 ) -> dict[str, object]:
-    """Opens a page; `script` leaves its findings in `found`."""
+    """Opens a page; `script` stores its results in `found`."""
     file = tmp_path / "page.html"
     script = (
         "const found={inner:innerWidth};onerror=m=>{found.error=m;};"
@@ -175,14 +175,14 @@ def test_the_page_shows_and_filters_and_sorts(tmp_path: Path) -> None:
     assert found["all"] == "1000 of 1000 rows"
     assert isinstance(found["shown"], int) and found["shown"] < 100
     assert found["worst"] == ["inf", "0.000999"]
-    # What fails, and what is skipped.
+    # Failing and skipped rows.
     assert found["fails"] == "110 of 1000 rows"
     # layers.7 and layers.70 to layers.79.
     assert found["one"] == "11 of 1000 rows"
     assert found["reason"] == "100 of 1000 rows"
     assert found["picked"] == "1 of 1000 rows"
     assert isinstance(found["colors"], int) and found["colors"] > 20
-    # All that was compared.
+    # All compared rows.
     assert found["points"] == 990
 
 
@@ -275,7 +275,7 @@ def test_a_telephone_shows_all_of_it(tmp_path: Path) -> None:
     for name in ("wide", "heat", "depth", "detail"):
         assert float(str(found[name])) <= PHONE_WIDTH, name
     assert found["reason"] == "nl2 = 1, needs <= 1e-4" and found["seen"] is True
-    # What the table counts with.
+    # The height with which the table computes.
     assert found["height"] == 45
 
 
@@ -419,7 +419,7 @@ def test_both_colour_schemes_can_be_read(tmp_path: Path) -> None:
         found = run(tmp_path, page(100), DETAIL + script, scheme)
         ratios = {k: float(str(v)) for k, v in found.items() if k != "inner"}
         assert (ratios.pop("page") > 0.5) == (scheme == "light")
-        # What WCAG 2 asks of text, and of what is drawn.
+        # The requirements of WCAG 2 for text and for graphics.
         for name in ("text", "dim", "fail"):
             assert ratios[name] >= 4.5, (scheme, ratios)
         for name in ("golden", "target"):

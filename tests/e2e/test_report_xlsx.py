@@ -14,7 +14,7 @@ from wire import write
 from daemon import Daemon
 
 NAN, INF = float("nan"), float("inf")
-# Names that a spreadsheet might take for something else.
+# Names that a spreadsheet might interpret as something else.
 PAIRS: dict[str, tuple[list[float], list[float]]] = {
     "exact": ([1.0, 2.0], [1.0, 2.0]),
     "tenth": ([0.1, 0.3], [0.2, 0.3]),
@@ -54,7 +54,8 @@ def test_workbook_holds_what_the_csv_does(daemon: Daemon, tmp_path: Path) -> Non
     lines = list(csv.DictReader(io.StringIO(text)))
     sheet = sheet_of(daemon, tmp_path / "report.xlsx")
     assert sheet.freeze_panes == "A2"
-    # Filters over the whole table, and columns that show their texts.
+    # The filter covers the whole table, and columns are wide enough for their
+    # texts.
     assert sheet.auto_filter.ref == sheet.dimensions
     widths = sheet.column_dimensions
     assert len('<a & "b", é>') <= widths["D"].width < widths["I"].width <= 61
@@ -71,7 +72,7 @@ def test_workbook_holds_what_the_csv_does(daemon: Daemon, tmp_path: Path) -> Non
             elif isinstance(cell, str):
                 assert cell == line[name], name
             else:
-                # What Excel keeps of a double.
+                # The digits of a double that Excel keeps.
                 assert float(f"{float(line[name]):.16g}") == cell, name
     by_op = {str(row["op"]): row for row in rows}
     assert by_op["exact"]["cosine"] == 1
@@ -129,7 +130,7 @@ def test_texts_that_look_like_escapes_come_back(daemon: Daemon, tmp_path: Path) 
         write(daemon.channel(), run, [Chunk(run, records).pack()])
     daemon.ctl("compare", "run", "g", "t")
     rows = table(sheet_of(daemon, tmp_path / "report.xlsx"))
-    # What a spreadsheet makes of it; openpyxl leaves that to its caller.
+    # Unescaped as a spreadsheet does; openpyxl leaves that to its caller.
     assert sorted(unescape(str(row["op"])) for row in rows) == sorted(names)
 
 
@@ -143,5 +144,5 @@ def test_truths_and_own_metrics_are_no_texts(daemon: Daemon, tmp_path: Path) -> 
     assert by_op["tenth"]["bitwise_equal"] is False
     assert by_op["exact"]["x_path"] == 0.5
     assert by_op["exact"]["x_path:text"] == "7"
-    # A name that is a number stays a name.
+    # A name that looks like a number stays a text.
     assert "12" in by_op

@@ -1,4 +1,4 @@
-"""What was acknowledged survives the end of the daemon, however it ends."""
+"""Acknowledged data survives the end of the daemon, however it ends."""
 
 import random
 import threading
@@ -38,7 +38,7 @@ def test_sigterm_ends_with_status_0_and_keeps_everything(daemon: Daemon) -> None
     daemon.start()
     assert [daemon.ctl_json(*command) for command in commands] == before
     status = daemon.ctl_json("node", "status")
-    # A clean stop leaves nothing to read back.
+    # After a clean stop, nothing must be recovered.
     assert int(status.get("recovered_frame_count", 0)) == 0
 
 
@@ -64,7 +64,7 @@ def test_sigterm_ends_open_streams_after_their_acknowledgements(
 class Producer(threading.Thread):
     """Streams chunks of random bytes until the daemon dies.
 
-    Keeps a ledger of its own: what was sent, and how much was acknowledged.
+    It logs what was sent, and how much was acknowledged.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ def test_kill_loses_nothing_that_was_acknowledged(new_daemon) -> None:
         data = b"".join(piece.data for piece in stub.ReadTensor(request, timeout=30))
         assert data == payloads[token], f"token {token} of {acknowledged}"
     assert acknowledged > KILLS
-    # What was on its way may be there or not, but never half.
+    # Records in flight may exist or not, but are never partial.
     listed = daemon.ctl_json("tensor", "list", "--run", "crash", "--limit", "0")
     for tensor in listed["tensors"]:
         assert int(tensor.get("size_bytes", 0)) == len(

@@ -1,4 +1,4 @@
-"""Bytes go as the configuration says; what was said about them stays."""
+"""Bytes are deleted as configured; facts about them stay."""
 
 import time
 from typing import Any
@@ -20,7 +20,7 @@ def payload(index: int) -> bytes:
 
 
 def fill(daemon: Daemon, run: str) -> None:
-    """Writes tensors of 1 MiB, three segments of the smallest size of them."""
+    """Writes tensors of 1 MiB, three segments of minimum size."""
     chunks = []
     for i in range(COUNT):
         record = Record(f"op.{i}", payload(i), [MIB // 4], sequence=i)
@@ -86,7 +86,7 @@ def test_limits_of_the_configuration_count_for_every_run(daemon: Daemon) -> None
     daemon.start("--retain-disk-bytes", str(10 * MIB))
     wait_for(daemon, "r", (COUNT - 9) * MIB)
     deadline = time.monotonic() + WAIT_S
-    # What is given up makes room a moment later.
+    # Deleted bytes free their space a moment later.
     while int((status := node_status(daemon))["segment_size_bytes"]) > 10 * MIB:
         assert time.monotonic() < deadline, status
         time.sleep(0.05)

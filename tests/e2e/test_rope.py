@@ -1,4 +1,4 @@
-"""`msit llm compare`: rope operations take a row of the table that torch has."""
+"""`msit llm compare`: rope operations use one row of the table that torch has."""
 
 import csv
 import json
@@ -113,7 +113,7 @@ def test_a_row_of_the_table_is_compared(tmp_path: Path, *, in_one: bool) -> None
     }
     count = len(rows) + LAYERS * len(TOKENS)
     assert f"api: {count} pairs compared" in log
-    # The other way round.
+    # In the reverse direction.
     rows, _ = compare(tmp_path, my, golden)
     assert len(rows) == 2 * LAYERS * len(TOKENS)
     assert {r["max_absolute_error"] for r in rows} == {"0.0"}

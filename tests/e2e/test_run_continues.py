@@ -1,4 +1,4 @@
-"""A run that is continued: every record of a recording moves to the same tokens."""
+"""A run that is continued: all records of one recording move to the same tokens."""
 
 import json
 import subprocess
@@ -28,7 +28,7 @@ def open_client(daemon: Daemon, shm: bool, **options: object) -> msitd.Client:
 
 
 def tokens_of(daemon: Daemon, **filters: object) -> dict[str, set[int]]:
-    """The tokens at which each op has records."""
+    """Returns the tokens at which each op has records."""
     out: dict[str, set[int]] = {}
     with query.connect(daemon.endpoint) as connection:
         for each in connection.tensors.list("run", query.select(**filters)):
@@ -37,7 +37,7 @@ def tokens_of(daemon: Daemon, **filters: object) -> dict[str, set[int]]:
 
 
 def values_of(daemon: Daemon, op: str) -> dict[int, float]:
-    """The first element of each output of `op`, by token."""
+    """Returns the first element of each output of `op`, by token."""
     with query.connect(daemon.endpoint) as connection:
         listed = connection.tensors.list("run", query.select(ops=op, io="output"))
         return {
@@ -62,7 +62,7 @@ def forwards(client: msitd.Client, first: int, count: int = 2) -> list[float]:
     return made
 
 
-# A daemon that starts again has another port.
+# A daemon that restarts has another port.
 @pytest.mark.parametrize(
     ("shm", "is_late"), [(True, False), (False, False), (True, True)]
 )
@@ -80,7 +80,7 @@ def test_hooks_continue_without_waiting(
         if is_late:
             daemon.start()
         client.flush()
-        # References from before the answer still hold.
+        # References from before the answer are still valid.
         made += forwards(client, first + 1, 1)
         client.flush()
         assert client.token == first + 2
@@ -162,7 +162,7 @@ def test_gradients_and_functions_continue_without_waiting(
     assert functions
 
 
-# One rank of a launch: waits for a line before it goes on.
+# One rank of a launch: waits for a line before it continues.
 RANK = """
 import json, sys
 import msitd
@@ -220,7 +220,8 @@ def test_ranks_of_a_launch_continue_alike_over_restarts(daemon: Daemon) -> None:
         ranks = []
         for rank in range(2):
             ranks.append(Rank(daemon, rank, f"launch{launch}"))
-            # Rank 1 comes when rank 0 has recorded, and the daemon has crashed.
+            # Rank 1 starts after rank 0 has recorded, and the daemon has
+            # crashed.
             assert ranks[rank].next() == (4 * launch, 0)
             daemon.kill()
             daemon.start()

@@ -1,4 +1,4 @@
-"""A run name that is used again: nothing of it is kept or lost in silence."""
+"""A run name that is used again: no data is kept or lost silently."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ from daemon import Daemon
 
 TIMEOUT_S = 60
 
-# One rank: what it prints is one line of JSON.
+# One rank, which prints one line of JSON.
 RANK = """
 import json, logging, sys
 import msitd
@@ -59,7 +59,7 @@ class Rank:
         self.stderr = ""
 
     def result(self) -> dict[str, object]:
-        """What the rank says at its end."""
+        """Returns the output of the rank when it ends."""
         stdout, self.stderr = self.process.communicate(timeout=TIMEOUT_S)
         assert self.process.returncode == 0, self.stderr
         return json.loads(stdout)
@@ -76,7 +76,7 @@ def launch(daemon: Daemon, **options: object) -> list[dict[str, object]]:
 
 
 def value_of(daemon: Daemon, run: str, rank: int = 0) -> float:
-    """The value that the one tensor of a rank is full of."""
+    """Returns the value of all elements of the rank's only tensor."""
     name = tensor_name(run, "op", rank=rank)
     args = ("tensor", "read", name, "--out", "-", "--format", "raw")
     return float(np.frombuffer(daemon.ctl(*args, binary=True).stdout, np.float32)[0])
@@ -95,7 +95,7 @@ def test_name_used_again_is_refused_unless_told_otherwise(
     assert "RUN_EXISTS" in again["error"]
     assert "if_exists" in again["error"]
     assert value_of(daemon, "run") == 1
-    # Another rank of the same run is no conflict, and neither is another run.
+    # Neither another rank of the same run nor another run is a conflict.
     assert "error" not in record(daemon, shm=shm, run="other", value=2)
 
 
@@ -233,7 +233,7 @@ def test_run_is_not_replaced_by_a_client_that_is_refused(
 
 
 def test_each_client_of_a_run_keeps_its_documents(daemon: Daemon) -> None:
-    """A later version has a higher number, whichever client has recorded it."""
+    """A later version has a higher number, whichever client recorded it."""
     texts = {"run": ["first", "second"], "golden": ["first"]}
     for run, contents in texts.items():
         for text in contents:
@@ -261,7 +261,7 @@ def test_client_that_is_open_is_named(daemon: Daemon) -> None:
     with msitd.Client("run", endpoint=endpoint) as client:
         with pytest.raises(msitd.MsitError, match=f"RANK_BUSY.*{__file__}"):
             msitd.Client("run", endpoint=endpoint)
-        # By another way to the same daemon, only the daemon knows.
+        # By another address of the same daemon, only the daemon detects it.
         with pytest.raises(msitd.MsitError, match="from this process"):
             msitd.Client("run", endpoint=daemon.endpoint, open_timeout=0.5)
         with msitd.Client("run", endpoint=endpoint, if_exists="new") as other:

@@ -1,6 +1,6 @@
-"""Programs that use a run name again as notebooks, tests and trainers do.
+"""Programs that reuse a run name, as notebooks, tests and trainers do.
 
-What arrives is compared with what was recorded.
+The records that arrive are compared with those that were made.
 """
 
 import gc
@@ -16,7 +16,8 @@ from msitd import query
 
 from daemon import Daemon
 
-# As a cell of a notebook: the names of the run before are there when it runs again.
+# Like a cell of a notebook: the names of the earlier run exist when it runs
+# again.
 CELL = """
 client = msitd.Client("run", endpoint=endpoint, if_exists=how)
 torch.manual_seed(0)
@@ -31,7 +32,7 @@ client.flush()
 
 
 def inputs_of(daemon: Daemon, run: str = "run", op: str = "root.0") -> dict[int, float]:
-    """The first element of what an op got, by token."""
+    """Returns the first element of an op's input, by token."""
     with query.connect(daemon.endpoint) as connection:
         listed = connection.tensors.list(run, query.select(ops=op, io="input"))
         return {
@@ -41,7 +42,7 @@ def inputs_of(daemon: Daemon, run: str = "run", op: str = "root.0") -> dict[int,
 
 
 def values_of(daemon: Daemon, run: str = "run") -> dict[tuple[str, int, int], float]:
-    """The first element of each tensor, by op, token and call."""
+    """Returns the first element of each tensor, by op, token and call."""
     with query.connect(daemon.endpoint) as connection:
         return {
             (each.op, each.token, each.call): float(
@@ -77,7 +78,8 @@ def test_cell_that_runs_again_fails(daemon: Daemon) -> None:
     with pytest.raises(msitd.MsitError, match="RANK_BUSY"):
         run_cell(names)
     assert inputs_of(daemon) == {0: 1, 1: 2}
-    # Without the client, whose hooks went with their model, the run is in the way.
+    # Without the client, whose hooks ended with their model, the run is in the
+    # way.
     names["client"].close()
     with pytest.raises(msitd.MsitError, match="RUN_EXISTS"):
         run_cell(names)
@@ -145,7 +147,7 @@ def test_clients_of_tests_that_nobody_closes_append(daemon: Daemon, wait: int) -
     for value in range(4):
         run_test(value)
         gc.collect()
-    # The token of a pass is over when the next record comes.
+    # The token of a pass has ended when the next record is made.
     values = values_of(daemon)
     own = {token: value for (op, token, _), value in values.items() if op == "own"}
     assert list(own.values()) == [0, 1, 2, 3]
@@ -310,7 +312,7 @@ def test_threads_record_before_the_daemon_is_there(daemon: Daemon) -> None:
     for step in range(6):
         go_on.wait(60)
         if step == 3:
-            # The answer comes while threads record.
+            # The answer arrives while threads record.
             daemon.start()
         go_on.wait(60)
         client.next_token()

@@ -1,4 +1,4 @@
-"""Capture level sample: what is kept of a tensor, read and compared."""
+"""Capture level sample: the stored part of a tensor is read and compared."""
 
 import csv
 import io
@@ -22,7 +22,9 @@ Array = np.ndarray[Any, Any]
 
 
 def sample_of(data: Array) -> Array:
-    """Every step-th element, the step being the smallest that leaves 1024."""
+    """Returns every step-th element, with the smallest step that leaves at most
+    1024.
+    """
     flat = data.reshape(-1)
     step = 1
     while -(-flat.size // step) > 1024:
@@ -44,7 +46,7 @@ def random_tensors() -> dict[str, Array]:
         "over": normal(25, 41).astype(np.float16),
         "bytes": random.integers(-128, 127, 70_001, dtype=np.int8),
         "complex": (normal(3000) + 1j * normal(3000)).astype(np.complex64),
-        # Three parts and a bit.
+        # Three parts and a small rest.
         "large": normal(3 * (1 << 20) + 77).astype(np.float32),
     }
 
@@ -171,7 +173,7 @@ def test_comparisons_compare_samples(daemon: Daemon, tmp_path: Path) -> None:
     for run in ("sampled-golden", "sampled-target"):
         daemon.ctl("capture", "set", "--run", run, "--level", "sample")
     target = dict(golden)
-    # An element that every sample has, and a byte that none has.
+    # An element that every sample contains, and a byte that none contains.
     target["large"] = golden["large"].copy()
     step = -(-target["large"].size // 1024)
     target["large"][500 * step] += 64
@@ -194,7 +196,7 @@ def test_comparisons_compare_samples(daemon: Daemon, tmp_path: Path) -> None:
         for op in golden.keys() - {"large", "bytes"}:
             assert rows[op]["verdict"] == "PASS"
             assert rows[op]["bitwise_equal"] and not rows[op].get("sampled", False)
-        # Integers differ where their hashes do, in the sample or not.
+        # Integers differ if their hashes do, whether or not in the sample.
         assert rows["bytes"]["verdict"] == "FAIL"
         assert rows["bytes"]["reason"] == "the hashes differ; the bytes are not kept"
         large = rows["large"]
@@ -215,7 +217,8 @@ def test_comparisons_compare_samples(daemon: Daemon, tmp_path: Path) -> None:
 
 
 def test_samples_of_shards_are_that_of_the_whole(daemon: Daemon) -> None:
-    # Of several parts; every 2048th element, and every 4096th of two of them.
+    # A tensor of several parts; every 2048th element, and every 4096th of two
+    # of them.
     whole = np.arange(2 << 21, dtype=np.float32).reshape(2048, 2048)
     shards = np.split(whole.copy(), 2)
     shards[1][2, 0] += 1000
@@ -249,7 +252,7 @@ def test_what_has_no_sample_is_skipped(daemon: Daemon) -> None:
     assert row["verdict"] == "SKIPPED" and not row.get("sampled", False)
     assert "are not kept" in row["reason"]
     assert "first skipped     op output/0, rank 0, token 0" in result.stdout
-    # What the summaries prove needs no bytes.
+    # A failure that the summaries prove needs no bytes.
     assert rows["other"]["verdict"] == "FAIL"
     assert "the summaries of the whole tensors" in rows["other"]["reason"]
 

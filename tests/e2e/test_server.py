@@ -55,7 +55,7 @@ def test_threads_have_the_names_of_the_documentation(daemon: Daemon) -> None:
     def lacking() -> set[str]:
         return wanted - {(t / "comm").read_text().strip() for t in tasks.iterdir()}
 
-    # A thread gives itself its name once it runs.
+    # A thread sets its name once it is running.
     deadline = time.monotonic() + 30
     while lacking() and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""msitd.engines.sglang: what a program dumps, and files that SGLang has written."""
+"""msitd.engines.sglang: dumps of a program, and files written by SGLang."""
 
 import importlib
 import json
@@ -23,7 +23,8 @@ from torch import nn
 from daemon import BIN_DIR, ROOT, Daemon
 
 GOLDEN = json.loads((ROOT / "tests/golden/engines/sglang.json").read_text())
-# Fields of theirs with another default, since nothing is written unless one says where.
+# Fields with other defaults than in SGLang, because files are written only on
+# request.
 OTHER_DEFAULTS = {"dir", "enable_output_console"}
 
 
@@ -31,7 +32,7 @@ OTHER_DEFAULTS = {"dir", "enable_output_console"}
 def place(
     daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    """A daemon where a client looks for it."""
+    """A daemon at the default endpoint of clients."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MSITD_ENDPOINT", f"unix:{daemon.socket_dir}")
     monkeypatch.delenv("MSITD_RUN", raising=False)
@@ -40,7 +41,7 @@ def place(
 
 @pytest.fixture
 def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Returns a function that makes a dumper which records into the run `r`."""
+    """Returns a function that creates a dumper which records into the run `r`."""
     made: list[Dumper] = []
 
     def dumper(**fields: Any) -> Dumper:
@@ -296,7 +297,7 @@ def test_whatever_is_dumped_is_recorded_or_counted(make: Any, daemon: Daemon) ->
     }.items():
         dumper.dump(name, value)
     (leaf * 2).sum().backward()
-    # These tags are the user's, whatever ours are called.
+    # These tags belong to the user, even if the recorder uses the same names.
     dumper.dump("tags", torch.ones(1), token=5, op="x", io="y", call=2)
     with torch.inference_mode():
         dumper.dump("inference", torch.ones(1))
@@ -368,7 +369,7 @@ def test_files_of_several_ranks_and_of_others_are_read_or_counted(
             write(head.format(rank, index, name, "disabled"), torch.ones(2) * rank)
     write(head.format(0, 10, "y", "original"), torch.ones(1))
     write(head.format(0, 11, "y", "recompute"), torch.ones(1))
-    # An older one has the tensor alone.
+    # An older file contains only the tensor.
     torch.save(torch.ones(3), folder / "step=1___rank=0___dump_index=12___name=z.pt")
     write(head.format(0, 13, "rids", "disabled"), ["a", "b"])
     write("step=x___rank=0___dump_index=1___name=q", torch.ones(1))
@@ -396,7 +397,7 @@ def test_files_of_several_ranks_and_of_others_are_read_or_counted(
 
 
 class Boom:
-    """Leaves a file where it is read by pickle."""
+    """Leaves a file if pickle loads it."""
 
     def __reduce__(self) -> Any:
         return (open, ("owned", "w"))
@@ -420,7 +421,7 @@ def test_no_file_runs_anything(daemon: Daemon) -> None:
 
 
 class Decoder(nn.Module):
-    """Is called by its forward, as models of SGLang are."""
+    """Is called through its forward, like models of SGLang."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -449,7 +450,7 @@ def batch_of(rids: list[str], lengths: list[int] | None) -> Any:
 
 
 def serve(model: Decoder, dumper: Dumper) -> list[torch.Tensor]:
-    """Runs a prefill and two decodes, as ModelRunner of SGLang does."""
+    """Runs a prefill and two decodes, as SGLang's ModelRunner does."""
     if dumper.may_enable:
         dumper.apply_source_patches()
         dumper.register_non_intrusive_dumper(model)
@@ -549,7 +550,7 @@ def test_without_a_daemon_one_of_the_process_keeps_what_it_recorded(
         assert [op for _, _, op, _ in places(later)] == ["x"]
     finally:
         later.clean()
-    # With files, nobody needs it.
+    # With files, the store is not needed.
     dumper.configure(dir="files")
     dumper.dump("x", torch.ones(2))
     dumper.close()

@@ -1,4 +1,4 @@
-"""Equal bytes of a run take the room of one copy, and nobody notices."""
+"""Equal bytes of a run take the space of one copy, without any visible difference."""
 
 import subprocess
 import time
@@ -54,7 +54,7 @@ def expired(daemon: Daemon, run: str) -> int:
 
 
 def expect_tensors(daemon: Daemon, run: str) -> None:
-    """Reads first, middle and last tokens back."""
+    """Reads tensors of the first, middle and last tokens."""
     for token in (0, TOKENS // 2, TOKENS - 1):
         for layer in range(LAYERS):
             name = tensor_name(run, f"layer.{layer}", token=token, io="weight")
@@ -93,7 +93,8 @@ def test_weights_of_all_tokens_take_the_room_of_one_copy(daemon: Daemon) -> None
     assert "shared_size_bytes" in shown
     daemon.kill()
     daemon.start(*SEGMENTS)
-    # Now the last segment takes no more chunks either. All may be shared already.
+    # The last segment accepts no more chunks now. Everything may be shared
+    # already.
     after = before - (TOKENS - 1) * LAYERS * MIB + MIB
     wait_until(daemon, lambda: status_of(daemon, "segment_size_bytes") <= after)
     expect_tensors(daemon, "r")
@@ -108,7 +109,7 @@ def test_nothing_is_shared_if_it_is_turned_off(daemon: Daemon) -> None:
     assert daemon.stop() == 0
     daemon.start(*SEGMENTS, "--share-equal-bytes", "false")
     fill(daemon, "r")
-    # What is shared would be so before the second time that bytes go.
+    # Shared bytes would already be shared before the second deletion.
     for limit, gone in (("50MB", 10 * MIB), ("45MB", 15 * MIB)):
         daemon.ctl("run", "retain", "r", "--bytes", limit)
         wait_until(daemon, lambda gone=gone: expired(daemon, "r") >= gone)

@@ -1,4 +1,4 @@
-"""Ranks that share memory with the real daemon, and what may befall both."""
+"""Ranks that share memory with the real daemon, and failures of both."""
 
 import os
 import random
@@ -76,7 +76,7 @@ def test_daemon_that_shares_no_memory_takes_grpc(new_daemon) -> None:
     daemon.start()
     assert (daemon.socket_dir / "ingest.sock").exists()
     daemon.kill()
-    # The socket of the daemon that was killed must not mislead anybody.
+    # The socket of the killed daemon must not mislead clients.
     daemon.start("--shared-memory", "false")
     assert not (daemon.socket_dir / "ingest.sock").exists()
     with msitd.Client("r", endpoint=str(daemon.socket_dir)) as client:
@@ -159,7 +159,8 @@ def test_what_a_killed_rank_published_is_stored(daemon: Daemon) -> None:
     time.sleep(0.05)
     rank.kill()
     rank.wait(60)
-    # The rank may come back at once, with its memory gone and its place free.
+    # The rank may reconnect at once, because its memory and its slot were
+    # released.
     with msitd.Client(
         "killed", endpoint=str(daemon.socket_dir), if_exists="append"
     ) as client:
@@ -253,7 +254,7 @@ def test_producer_that_knows_the_documents_only(daemon: Daemon) -> None:
 
 
 def test_conflicts_are_in_the_ring_with_their_commits(daemon: Daemon) -> None:
-    # It reads no packets, of which some find no room then.
+    # It does not read packets, so some of them cannot be delivered.
     producer = ShmProducer(daemon.socket_dir, "r", 0, STREAM)
     for i in range(600):
         record = Record("op", float32(i, 1), [2], sequence=i)
@@ -267,7 +268,7 @@ def test_conflicts_are_in_the_ring_with_their_commits(daemon: Daemon) -> None:
 
 
 def spoil(producer: ShmProducer, rng: random.Random) -> None:
-    """Overwrites chunks, entries and counts while the daemon looks at them."""
+    """Overwrites chunks, entries and counts while the daemon reads them."""
     for _ in range(rng.randrange(1, 300)):
         where = rng.randrange(3)
         if where == 0:
@@ -311,8 +312,8 @@ def test_garbage_in_a_live_ring_ends_that_stream_only(daemon: Daemon) -> None:
     for i in range(0, 150, 10):
         data = read_raw(daemon, tensor_name("good", f"op.{i}"))
         assert data == np.full(100, i).tobytes()
-    # What the others left is whole or gone, but for payload that changed under
-    # the daemon's hands, which fails its hash and nothing else.
+    # The data of the others is complete or absent, except for payload that was
+    # changed during the read, which fails its hash and affects nothing else.
     assert daemon.stop() == 0
     daemon.start()
     daemon.ctl("run", "list")

@@ -1,4 +1,4 @@
-"""Statistics of tensors whose bytes nobody kept: recorded, listed, counted."""
+"""Statistics of tensors without bytes: recorded, listed, counted."""
 
 import csv
 import subprocess
@@ -101,7 +101,7 @@ def test_runs_of_statistics_are_compared_without_being_asked(daemon: Daemon) -> 
     assert row["golden"]["kind"] == "RECORD_KIND_STATISTICS"
     assert row["golden"]["value"] == '{"max": 1.5, "nan_count": 0}'
     assert row["golden"]["max"] == 1.5
-    # Asked for tensors, there is nothing to compare.
+    # There are no tensors to compare.
     told = daemon.ctl(
         "compare", "run", "golden", "target", "--kind", "tensor", expect=1
     ).stdout

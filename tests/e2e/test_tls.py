@@ -92,7 +92,7 @@ def test_rank_and_tool_speak_tls(
 
 
 class Strangers:
-    """Connections of one address that begin with the same bytes, and no more."""
+    """Connections from one address that send the same bytes, and no more."""
 
     def __init__(self, daemon: Daemon, source: str, count: int, greeting: bytes):
         host, port = daemon.endpoint.rsplit(":", 1)
@@ -123,7 +123,7 @@ class Strangers:
     [
         ("127.0.0.2", b"\x16\x03\x01", 2),
         ("127.0.0.1", b"", 2),
-        # Clients that share the address wait for places of handshakes.
+        # Clients with the same address wait for free handshake slots.
         ("127.0.0.1", b"\x16\x03\x01", 7),
     ],
     ids=["other address", "silent", "same address"],
@@ -137,7 +137,7 @@ def test_handshakes_that_do_not_end_keep_nobody_out(
 ) -> None:
     daemon = new_daemon()
     daemon.start("--tls-cert", pem["daemon.pem"], "--tls-key", pem["daemon.key"])
-    # More than the daemon has connections.
+    # More connections than the daemon accepts.
     with Strangers(daemon, source, 2600, greeting):
         begin = time.monotonic()
         done = ctl(daemon, "--ca-file", pem["ca.pem"])
@@ -149,7 +149,7 @@ def test_handshakes_that_do_not_end_keep_nobody_out(
 def test_an_address_has_many_clients_at_once(
     new_daemon: Callable[[], Daemon], pem: dict[str, str]
 ) -> None:
-    """Handshakes that end make way at once for others of their address."""
+    """Finished handshakes free their slots at once for others with the same address."""
     daemon = new_daemon()
     daemon.start("--tls-cert", pem["daemon.pem"], "--tls-key", pem["daemon.key"])
     credentials = grpc.ssl_channel_credentials(Path(pem["ca.pem"]).read_bytes())
@@ -214,7 +214,7 @@ PLAIN = ("--connect-timeout", "10s")
 def issue(
     folder: Path, authority: trustme.CA, who: str, usage: x509.ObjectIdentifier
 ) -> None:
-    """Writes a certificate of 127.0.0.1 that is for one thing only."""
+    """Writes a certificate of 127.0.0.1 with only one usage."""
     issuer = x509.load_pem_x509_certificate(authority.cert_pem.bytes())
     issuer_key = serialization.load_pem_private_key(
         authority.private_key_pem.bytes(), None
@@ -252,7 +252,7 @@ def issue(
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Files of an authority, and certificates of it that something is wrong with."""
+    """Files of an authority, and invalid certificates that it signed."""
     folder = tmp_path_factory.mktemp("odd")
     authority = trustme.CA()
     authority.cert_pem.write_to_path(folder / "ca.pem")
@@ -321,7 +321,7 @@ def test_plain_text_and_tls_do_not_mix(
     result = ctl(plain, "--ca-file", odd["ca.pem"], *PLAIN)
     assert result.returncode == UNAVAILABLE
     assert "no TLS answer" in result.stderr
-    # Less security is never the advice.
+    # Errors never recommend less security.
     assert "leave" not in result.stderr
 
 
@@ -498,7 +498,8 @@ def test_client_that_cannot_be_trusted_is_refused(
     serve(daemon, odd, "good", "--tls-client-ca", odd["ca.pem"])
     trusts = ("--ca-file", odd["ca.pem"], "--connect-timeout", "5s")
     for cert, key in (
-        (pem["client.pem"], pem["client.key"]),  # Of another authority.
+        # A certificate of another authority.
+        (pem["client.pem"], pem["client.key"]),
         (odd["expired.pem"], odd["expired.key"]),
     ):
         result = ctl(daemon, *trusts, "--cert-file", cert, "--key-file", key)
@@ -510,7 +511,7 @@ def test_client_that_cannot_be_trusted_is_refused(
 def test_files_that_change_are_read_again(
     new_daemon: Callable[[], Daemon], tmp_path: Path
 ) -> None:
-    """A certificate is renewed under a daemon that goes on."""
+    """A certificate is renewed while the daemon is running."""
     authorities = [trustme.CA(), trustme.CA()]
     for i, authority in enumerate(authorities):
         authority.cert_pem.write_to_path(tmp_path / f"ca{i}.pem")
@@ -533,7 +534,7 @@ def test_files_that_change_are_read_again(
     )
     assert reaches(0)
     assert not reaches(1)
-    # One file of two: they do not fit, and the pair before stays.
+    # Only one of two files: they do not match, and the earlier pair stays.
     renew(1, "pem")
     deadline = time.monotonic() + 40
     while "those before stay in use" not in daemon.log():

@@ -1,4 +1,4 @@
-"""Files that torch.save writes give the tensors that torch.load gives."""
+"""Files of torch.save contain the same tensors as torch.load returns."""
 
 import collections
 import os
@@ -35,7 +35,7 @@ def random(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
 
 
 def plain(tensor: torch.Tensor) -> bytes:
-    """Returns what msitd holds of a tensor."""
+    """Returns the bytes that msitd holds of a tensor."""
     return bytes(tensor.detach().contiguous().view(-1).view(torch.uint8).tolist())
 
 
@@ -168,7 +168,7 @@ def test_old_files_and_programs_say_what_to_do(tmp_path: Path) -> None:
 
 
 def repack(path: Path, change: Callable[[str, bytes], bytes | None]) -> None:
-    """Changes members of an archive; None leaves one out."""
+    """Changes members of an archive; None removes a member."""
     with zipfile.ZipFile(path) as archive:
         members = [(name, archive.read(name)) for name in archive.namelist()]
     with zipfile.ZipFile(path, "w") as archive:
@@ -212,7 +212,7 @@ def save_pickle(path: Path, data: bytes) -> None:
 
 
 class Evil:
-    """Runs a command in whoever unpickles it."""
+    """Runs a command when it is unpickled."""
 
     def __init__(self, marker: Path) -> None:
         self.marker = marker
@@ -235,7 +235,7 @@ def test_nothing_that_a_pickle_names_is_called(tmp_path: Path, protocol: int) ->
 
 
 def laughs() -> bytes:
-    """Returns a list that has 2^40 values, since each list is twice in the next."""
+    """Returns a list of 2^40 values, since each list is twice in the next."""
     ops = b"]q\x000"
     for number in range(1, 41):
         before = b"h" + bytes([number - 1])
@@ -281,7 +281,7 @@ def test_hostile_pickles_are_refused(tmp_path: Path, data: bytes, word: str) -> 
 
 
 def described(*arguments: Any) -> bytes:
-    """Returns a pickle of a tensor with these arguments behind its storage."""
+    """Returns a pickle of a tensor with these arguments after its storage."""
     storage = b"((X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000"
     storage += b"X\x03\x00\x00\x00cpuK\x06tQ"
     rest = b"".join(pickle.dumps(a, protocol=2)[2:-1] for a in arguments)

@@ -10,7 +10,7 @@ from msitd import query
 
 from daemon import Daemon
 
-# Of two processes that import torch at the same time.
+# Timeout of two processes that import torch at the same time.
 TIMEOUT_S = 300
 # Token, op, call and index of a parameter.
 Place = tuple[int, str, int, str]

@@ -1,4 +1,4 @@
-"""docs/tutorial.md: every command runs, and prints what the page says."""
+"""docs/tutorial.md: every command runs, and prints the output on the page."""
 
 import tempfile
 from pathlib import Path
@@ -15,7 +15,7 @@ EXIT_CODES = {"msitctl compare run golden bf16-broken --rows none": 1}
 def test_every_command_prints_what_the_page_says() -> None:
     page = tutorial.PAGE.read_text()
     steps = tutorial.steps(page)
-    # A short path, since the sockets lie in it.
+    # A short path, because the sockets are in it.
     with tempfile.TemporaryDirectory(prefix="msitd-") as folder:
         results = tutorial.perform(page, Path(folder))
         assert (Path(folder) / "report.html").stat().st_size > 0

@@ -1,4 +1,4 @@
-"""The units of systemd: they are valid, they fit the daemon, and they are hardened."""
+"""The units of systemd: they are valid, match the daemon, and are hardened."""
 
 import re
 import shutil
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def units(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the installed units, with the program where it is now."""
+    """The folder of the installed units, with the current path of the program."""
     root = tmp_path_factory.mktemp("units")
     install(root, "daemon")
     folder = root / "usr/lib/systemd/system"
@@ -32,7 +32,7 @@ def units(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def verify(unit: Path) -> str:
-    """What systemd has to say against a unit."""
+    """Returns the errors that systemd reports for a unit."""
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", unit],
         capture_output=True,
@@ -40,13 +40,13 @@ def verify(unit: Path) -> str:
         timeout=60,
         check=False,
     )
-    # Other units of the machine may have mistakes of their own.
+    # Other units of the machine may have faults of their own.
     lines = (done.stdout + done.stderr).splitlines()
     return "\n".join(line for line in lines if "msitd" in line)
 
 
 def exposure(unit: Path) -> float:
-    """How far the service can reach, from 0 to 10, as systemd sees it."""
+    """Returns systemd's exposure score of the service, from 0 to 10."""
     said = run("systemd-analyze", "security", "--offline=true", "--no-pager", unit)
     found = re.search(r"exposure level for \S+: ([0-9.]+)", said)
     assert found is not None, said
@@ -78,7 +78,7 @@ def test_a_mistake_in_a_unit_is_found(
 def test_service_is_hardened(units: Path, tmp_path: Path) -> None:
     service = units / "msitd.service"
     assert exposure(service) <= EXPOSURE_MAX
-    # The score does see what is taken away.
+    # The score reflects removed hardening.
     bare = tmp_path / "msitd.service"
     text = service.read_text()
     bare.write_text(
@@ -94,7 +94,7 @@ def test_units_and_configuration_name_the_same_paths(
     (folder,) = re.findall(r'^socket_dir = "(.*)"', config, re.MULTILINE)
     socket = (units / "msitd.socket").read_text()
     listens = re.findall(r"^Listen(\w+)=(.*)$", socket, re.MULTILINE)
-    # Those that a daemon makes by itself in its folder.
+    # The sockets that a daemon creates by itself in its folder.
     made = {path.name for path in daemon.socket_dir.iterdir() if path.is_socket()}
     assert {path for _, path in listens} == {f"{folder}/{name}" for name in made}
     assert dict(listens) == {

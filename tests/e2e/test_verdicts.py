@@ -1,4 +1,4 @@
-"""What could not be checked is never PASS, by whatever route it is asked for."""
+"""Data that could not be checked never passes, whichever way it is compared."""
 
 import os
 import random
@@ -33,7 +33,7 @@ def verdict_of(lines: list[str]) -> str:
 
 
 def report(daemon: Daemon, run: str, rank: int, world: int, **counts: int) -> None:
-    """Reports what the client of a rank has lost, in its stream."""
+    """Reports the losses of a rank's client in its stream."""
     stream = IngestStream(daemon.channel(), run, rank=rank, world_size=world)
     stream.opened()
     coverage = ingest_service_pb2.CoverageReport(**counts)
@@ -42,7 +42,7 @@ def report(daemon: Daemon, run: str, rank: int, world: int, **counts: int) -> No
 
 
 def cut_tensor() -> Record:
-    """A tensor of which only the first part comes, which fills a chunk."""
+    """Returns a tensor of which only the first part arrives, which fills a chunk."""
     record = Record("cut", b"\x01" * PART, [PART // 4 + 1], sequence=99)
     record.tensor_bytes = PART + 4
     return record
@@ -59,7 +59,7 @@ def record_plain(daemon: Daemon, run: str, values: dict[str, float]) -> None:
 def test_bytes_that_cannot_be_read_are_no_pass(daemon: Daemon) -> None:
     golden = {f"op.{i}": 1000.0 + i for i in range(5)}
     record_plain(daemon, GOLDEN, golden)
-    # Within the tolerance, so that the bytes have to be read.
+    # Within the tolerance, so that the bytes must be read.
     target = {op: value * (1 + 1e-6) for op, value in golden.items()}
     record_plain(daemon, TARGET, target)
     header_of(daemon, GOLDEN, TARGET, expect=PASS)
@@ -80,14 +80,14 @@ def test_bytes_that_cannot_be_read_are_no_pass(daemon: Daemon) -> None:
         "compare", "report", "c-000002", "--format", "html", expect=PARTIAL
     ).stdout
     assert "could not be compared" in page
-    # A row that fails is proven.
+    # A failing row is proven.
     record_plain(daemon, "bad", {**target, "op.0": 7.0})
     header_of(daemon, GOLDEN, "bad", expect=FAILED)
 
 
 def test_a_segment_that_is_lost_is_not_expired(daemon: Daemon, tmp_path: Path) -> None:
     golden = {f"op.{i}": 1000.0 + i for i in range(3)}
-    # Equal hashes need no bytes.
+    # Pairs with equal hashes need no bytes.
     record_plain(daemon, GOLDEN, {"same": 7.0, **golden})
     target = {op: value * (1 + 1e-6) for op, value in golden.items()}
     record_plain(daemon, TARGET, {"same": 7.0, **target})
@@ -95,7 +95,7 @@ def test_a_segment_that_is_lost_is_not_expired(daemon: Daemon, tmp_path: Path) -
     elsewhere = tmp_path / "elsewhere"
     segments = daemon.data_dir / "segments"
     daemon.stop()
-    # As if the disk with them was not mounted.
+    # As if their disk was not mounted.
     segments.rename(elsewhere)
     segments.mkdir()
     daemon.start()
@@ -127,7 +127,7 @@ def test_tensor_that_both_runs_have_in_part_is_told(daemon: Daemon) -> None:
     lines = header_of(daemon, GOLDEN, TARGET, expect=PARTIAL)
     assert f"partial: run {GOLDEN} lacks 1 incomplete record" in lines
     assert f"partial: run {TARGET} lacks 1 incomplete record" in lines
-    # Not of what was not asked for.
+    # Not for tensors that were not selected.
     header_of(daemon, GOLDEN, TARGET, "--ops", "whole", expect=PASS)
 
 
@@ -152,12 +152,12 @@ def test_records_that_clients_lost_are_told(daemon: Daemon, run: str) -> None:
 
 @dataclass
 class Share:
-    """What a run has: records by rank, and what its clients lost."""
+    """The contents of a run: records by rank, and the losses of its clients."""
 
     records: dict[int, list[Record]] = field(default_factory=dict)
     dropped: set[int] = field(default_factory=set)
     incomplete: set[int] = field(default_factory=set)
-    # The node of the records of a rank and token.
+    # The node that has the records of a rank and token.
     places: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def nodes_of(self, rank: int) -> set[int]:
@@ -196,7 +196,7 @@ class Pair:
 
     @property
     def has_whole_ranks(self) -> bool:
-        """Whether each rank of a run lies on one node."""
+        """Whether each rank of a run is on only one node."""
         return all(
             len(share.nodes_of(rank)) <= 1
             for share in (self.golden, self.target)
@@ -205,7 +205,7 @@ class Pair:
 
     @property
     def is_aligned(self) -> bool:
-        """Whether each node can compare what it has by itself."""
+        """Whether each node can compare its ranks by itself."""
         return (
             self.has_whole_ranks
             and self.rank_map is None
@@ -240,7 +240,7 @@ PLACEMENTS = ("aligned", "aligned", "apart", "ranks", "tokens")
 
 
 def place(rng: random.Random, golden: Share, target: Share) -> None:
-    """Puts the ranks and tokens of both runs on nodes."""
+    """Distributes the ranks and tokens of both runs over nodes."""
     how = rng.choice(PLACEMENTS)
     for share in (golden, target):
         for rank in range(WORLD):
@@ -272,7 +272,7 @@ def with_loss(seed: int) -> Pair:
     is_sharded = rng.random() < 0.3
     pair = Pair(
         Share(whole_run(seed, 1, is_sharded)),
-        # Within the tolerance, so that the bytes have to be read.
+        # Within the tolerance, so that the bytes must be read.
         Share(whole_run(seed, 1 + 1e-6, is_sharded)),
         is_sharded=is_sharded,
     )
@@ -327,7 +327,7 @@ def send(
     ranks: list[int],
     node: int | None = None,
 ) -> None:
-    """Records what a run has, or what a node has of it."""
+    """Records the contents of a run, or the part of a node."""
     has_any = False
     for rank in ranks:
         records = share.records.get(rank, [])
@@ -337,7 +337,7 @@ def send(
             continue
         has_any = True
         chunks = [Chunk(run, records, rank=rank).pack()]
-        # What a client lost is reported where its last records are.
+        # Losses of a client are reported where its last records are.
         last = share.records[rank][-1]
         is_last = node is None or share.places[rank, last.token] == node
         if rank in share.incomplete and is_last:
@@ -401,8 +401,8 @@ def archived(daemon: Daemon, run: str, place: Path) -> str:
     return f"file://{place}/{run}"
 
 
-# Verdicts that a fan-out may give. It may know less than one daemon that holds
-# everything, but never says what that daemon does not.
+# Allowed verdicts of a fan-out. It may have less information than one daemon
+# that holds everything, but never contradicts that daemon.
 MAY_SAY = {
     "pass": {"pass", "partial"},
     "fail": {"fail", "partial"},
@@ -417,8 +417,8 @@ def test_every_route_gives_the_verdict_of_one_daemon(
     monkeypatch: pytest.MonkeyPatch,
     first_seed: int,
 ) -> None:
-    """Random runs with random losses, on three nodes and on one that holds the same."""
-    # Workers of a comparison in parts start a daemon of their own.
+    """Random runs with random losses, on three nodes and on one with the same data."""
+    # Workers of a comparison in parts start their own daemons.
     monkeypatch.setenv("PATH", f"{BIN_DIR}:{os.environ['PATH']}")
     archives = tmp_path / "archives"
     archives.mkdir()
@@ -435,7 +435,7 @@ def test_every_route_gives_the_verdict_of_one_daemon(
     for daemon in (*nodes, whole):
         daemon.stop()
         for data in (data for pair in pairs.values() for data in pair.spoiled):
-            # A record lies on one of the nodes.
+            # Each record is on one of the nodes.
             try:
                 daemon.spoil(data)
             except AssertionError:
@@ -475,7 +475,7 @@ def test_every_route_gives_the_verdict_of_one_daemon(
 
 
 def test_nodes_that_are_down_are_lost_ranks(new_daemon: Callable[[], Daemon]) -> None:
-    """The verdict is that of one daemon that never had the ranks of that node."""
+    """The verdict is that of one daemon without the ranks of that node."""
     nodes = [new_daemon() for _ in range(WORLD)]
     rest = new_daemon()
     for daemon in (*nodes, rest):
@@ -488,7 +488,7 @@ def test_nodes_that_are_down_are_lost_ranks(new_daemon: Callable[[], Daemon]) ->
             continue
         if not all(any(s.records.get(r) for r in range(WORLD - 1)) for s in shares):
             continue
-        # Every other pair differs in a rank that is still there.
+        # Every other pair differs in a rank that still exists.
         if len(names) % 2 == 0 and (records := pair.target.records.get(0)):
             records[0].data = float32(7.0, 2)
         names.append([f"{GOLDEN}{seed}", f"{TARGET}{seed}"])
@@ -543,7 +543,7 @@ def test_every_route_says_whether_a_loss_may_precede_the_first_divergence(
 def test_half_a_run_does_not_pass_over_nodes(
     new_daemon: Callable[[], Daemon],
 ) -> None:
-    """The rank that only one node holds is in nobody's request."""
+    """No request names the rank that only one node holds."""
     nodes = [new_daemon() for _ in range(WORLD)]
     for rank, node in enumerate(nodes):
         node.start()
@@ -551,11 +551,11 @@ def test_half_a_run_does_not_pass_over_nodes(
             if run == TARGET and rank == WORLD - 1:
                 continue
             chunk = Chunk(run, [Record("op", float32(rank), [1])], rank=rank).pack()
-            # No node but the last one has heard of its rank.
+            # Only the last node has information about its rank.
             write(node.channel(), run, [chunk], rank=rank, world_size=rank + 1)
     assert over(nodes, GOLDEN, TARGET) == "partial"
     assert over(nodes, TARGET, GOLDEN) == "partial"
-    # Each part says so as well, whoever reads it.
+    # Each part reports this, too, whichever client reads it.
     nodes[0].ctl("compare", "get", "c-000001", expect=PARTIAL)
-    # Ranks that were not asked for are not lacking.
+    # Ranks that were not selected are not missing.
     assert over(nodes, GOLDEN, TARGET, "--ranks", "0,1") == "pass"

@@ -1,4 +1,4 @@
-"""Bytes that go bad on the disk are found before anybody asks for them."""
+"""Corrupted bytes on the disk are found before they are read by a query."""
 
 import time
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-"""msitd.engines.vllm: workers of vLLM, by stand-ins that are called as it calls its own.
+"""msitd.engines.vllm: workers of vLLM, as stand-ins that are called as in vLLM.
 
-tests/engines has an engine of vLLM itself.
+tests/engines tests a real vLLM engine.
 """
 
 import json
@@ -31,14 +31,14 @@ RUNNERS = {"v1": GPUModelRunner, "v2": GPUModelRunnerV2}
 
 
 class ExtendedWorker(Worker, WorkerExtension):
-    """As vLLM makes it of `worker_extension_cls`."""
+    """The class that vLLM builds from `worker_extension_cls`."""
 
 
 @pytest.fixture(autouse=True)
 def place(
     daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    """A daemon where a client looks for it."""
+    """A daemon at the default endpoint of clients."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MSITD_ENDPOINT", f"unix:{daemon.socket_dir}")
     monkeypatch.delenv("MSITD_RUN", raising=False)
@@ -59,7 +59,7 @@ def test_stand_ins_and_uses_have_the_signatures_of_the_released_classes() -> Non
     assert {"num_scheduled_tokens", "total_num_scheduled_tokens"} <= set(
         GOLDEN["scheduler_output"]
     )
-    # vLLM refuses an extension with a name that a worker has.
+    # vLLM refuses an extension with a name that a worker already has.
     names = {name for name in vars(WorkerExtension) if not name.startswith("__")}
     assert names == {"msitd_start", "msitd_stop", "msitd_step", "msitd_status"}
     assert not names & set(GOLDEN["worker_names"])
@@ -94,7 +94,7 @@ def test_each_step_is_a_token_and_its_requests_have_their_rows(
         rows[request] = [
             (int(row.get("token", 0)), row["requests"][0].get("rows")) for row in listed
         ]
-    # b comes first in the batch.
+    # b precedes a in the batch.
     assert rows["a"] == [(0, "2:5"), (1, "1:2")]
     assert rows["b"] == [(0, "0:2"), (1, "0:1"), (2, "0:1")]
 
@@ -192,12 +192,12 @@ def test_the_plugin_records_in_each_process_if_a_run_is_named(
     wrapper.initialize_from_config([1])
     assert wrapper.configs == [1]
     first = recorder.of(wrapper.worker)
-    # vLLM wakes up in this way, too.
+    # vLLM also wakes up in this way.
     wrapper.initialize_from_config([1])
     assert recorder.of(wrapper.worker) is first
     serve(wrapper)
     wrapper.worker.msitd_stop()
-    # Who has stopped it has no other run of it.
+    # After a stop, vLLM does not restart the recording.
     wrapper.initialize_from_config([1])
     assert wrapper.worker.msitd_status() == {}
     wrapper.worker.shutdown()
@@ -250,7 +250,7 @@ def test_a_daemon_that_is_killed_ends_no_step(
     daemon.start()
     status = worker.msitd_stop()
     assert (status["token"], status["dropped"]) == (4, 0)
-    # What was recorded meanwhile came later.
+    # Records made while the daemon was down arrived later.
     assert {token for token, *_ in places(daemon)} == {0, 1, 2, 3}
 
 

@@ -1,4 +1,4 @@
-"""Folders of other tools, brought into a run by `msitctl watch` as they grow."""
+"""Folders of other tools, imported by `msitctl watch` as they grow."""
 
 import json
 import os
@@ -84,7 +84,7 @@ def test_file_that_is_never_whole_is_incomplete(
     assert int(result["incomplete_count"]) == 2
     assert "cut off" in " ".join(one["reason"] for one in result["incomplete"])
     assert not result["imported"].get("sealed", False)
-    # Its first tensor is whole.
+    # Its first tensor is complete.
     assert tensor_count(daemon) == 1
     cut.write_bytes(whole)
     (folder / "MatMul.MatMul_2.4.0.1735689600000002").unlink()
@@ -151,7 +151,7 @@ def test_folders_may_go_and_come_again(
     wait_for(daemon, 3)
     (root / "2").rename(root / "3")
     save_fx(root / "3/graph_1", 3)
-    # What was moved is there under another token, too.
+    # A moved file is also recorded under another token.
     wait_for(daemon, 5)
     (root / "1/graph_1/leads_out.npy").symlink_to("/etc/hostname")
     save_fx(root / "3/graph_1", 4)
@@ -228,7 +228,7 @@ def test_ten_thousand_files_of_one_folder(
 
 
 def made_by_the_document(path: Path) -> Any:
-    """What the script of the TorchAir document writes for an array."""
+    """Returns the output of the TorchAir document's script for an array."""
     data = np.load(path)
     return np.array([data.min(), data.max()])
 
@@ -260,7 +260,7 @@ def test_min_max_files_stand_where_the_dumps_were(
         got = np.load(path.with_name(path.stem + "_min_max.npy"))
         assert (got.dtype, got.shape) == (wanted.dtype, (2,))
         np.testing.assert_array_equal(got, wanted)
-    # They stand for what the run has.
+    # They represent the contents of the run.
     again = Watch(
         daemon, tmp_path / "fx", "--min-max", "--delete", "--until-idle", "1s"
     )
@@ -306,12 +306,12 @@ def test_dump_stays_if_its_min_max_file_finds_no_room(
     root = tmp_path / "fx"
     folder = root / "1/graph_1"
     path = save_fx(folder, 0)
-    # A folder of this name stands for a disk that takes no file.
+    # A folder with this name simulates a disk that refuses the file.
     blocked = path.with_name(path.stem + "_min_max.npy")
     blocked.mkdir()
     watches.append(Watch(daemon, root, "--min-max", "--delete"))
     wait_for(daemon, 1)
-    # It holds up no other.
+    # It does not delay other files.
     wait_until_gone(save_fx(folder, 1))
     assert path.exists()
     blocked.rmdir()
@@ -359,7 +359,7 @@ def test_file_that_was_left_out_is_not_deleted(daemon: Daemon, tmp_path: Path) -
     daemon.ctl("capture", "set", "--run", "r", *policy)
     daemon.ctl("run", "import", str(root), "--run", "r", "--keep-open")
     daemon.ctl("capture", "set", "--run", "r", "--level", "summary")
-    # The ledger has it, but the run does not.
+    # The file is in the ledger, but not in the run.
     Watch(daemon, root, *flags, "--delete").end(stop=False)
     assert path.exists()
 
@@ -427,7 +427,7 @@ def test_killed_watch_leaves_the_dump_or_what_stands_for_it(
 
 
 def save_min_max(path: Path) -> Path:
-    """Writes what the script of the TorchAir document makes of a GE dump."""
+    """Writes the output of the TorchAir document's script for a GE dump."""
     made = path.with_name(path.name + "_min_max.npz")
     rows = np.array([[0, 63]], np.float32)
     np.savez(made, inputs=rows, outputs=rows)
@@ -452,7 +452,7 @@ def test_dump_counts_though_another_program_has_converted_it(
     assert int(result["incomplete_count"]) == 0
     assert int(result["imported"]["problem_count"]) == 0
     assert tensor_count(daemon) == 4
-    # Of both dumps, whose op is one.
+    # The tokens of both dumps, which have the same op.
     assert {key[3] for key in keys(daemon, "r")} == {0, 1}
     assert made.exists()
     import_agrees(daemon, root, 1)
@@ -469,7 +469,7 @@ def test_converted_dump_that_is_gone_is_what_an_import_takes_it_for(
     cut.write_bytes(whole[:-100])
     made = save_min_max(cut)
     for number in range(2, 200):
-        # The script may be before the watch, or behind it.
+        # The script may run before or after the watch.
         dump = folder / f"MatMul.MatMul_{number}.3.0.{1735689600000000 + number}"
         (tmp_path / "made").write_bytes(whole)
         (tmp_path / "made").rename(dump)
@@ -499,7 +499,7 @@ def test_mappings_lie_where_the_user_says(
     watches.append(Watch(daemon, root, *flags))
     ge_bytes(folder / "MatMul.MatMul_1.3.0.1735689600000001")
     wait_for(daemon, 2)
-    # MindIE writes them at its end; a link is as good as a file.
+    # MindIE writes them at its end; links are accepted as files.
     for name in names:
         (tmp_path / f"real_{name}").write_text("[]")
         (elsewhere / name).symlink_to(tmp_path / f"real_{name}")

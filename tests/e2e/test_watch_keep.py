@@ -1,4 +1,6 @@
-"""`msitctl watch --keep FILE.py:FUNCTION`: a function says what is kept of tensors."""
+"""`msitctl watch --keep FILE.py:FUNCTION`: a function selects what is kept of
+tensors.
+"""
 
 import json
 import os
@@ -26,7 +28,7 @@ WatchOnce = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def watch(daemon: Daemon, tmp_path: Path) -> WatchOnce:
-    """Watches until all is idle, with a function that keeps.py gets."""
+    """Returns a function that watches until all is idle, with `source` as keeps.py."""
 
     def run(root: Path, source: str, *flags: str, **options: Any) -> dict[str, Any]:
         file = tmp_path / "keeps.py"
@@ -132,7 +134,7 @@ def test_file_of_which_nothing_is_kept_may_go(
     )
     result = watch(root, source)
     assert (derived(result), int(result["imported"]["unkept_count"])) == (1, 1)
-    # Another watch knows both from the ledger.
+    # Another watch finds both in the ledger.
     result = watch(root, source, "--delete")
     assert int(result["deleted_count"]) == 2
     assert int(result["imported"].get("file_count", 0)) == 0
@@ -140,7 +142,7 @@ def test_file_of_which_nothing_is_kept_may_go(
     assert set(indices(daemon)) == {("a", "0~keep")}
 
 
-# What a function does, and what is said of it.
+# Actions of a function, and the messages that they cause.
 FAILURES = (
     ("raise KeyError('nobody')", "KeyError: 'nobody'"),
     ("raise SystemExit(3)", "SystemExit: 3"),
@@ -213,7 +215,7 @@ def test_file_of_which_one_tensor_fails_stays(
         "    if where['io'] == 'output': raise ValueError('no')\n"
         "    return array\n"
     )
-    # The second one knows it from the ledger.
+    # The second one finds it in the ledger.
     for code in (PARTIAL, 0):
         root = tmp_path / "worldsize1_global_rank0"
         watch(root, source, "--delete", expect=code)
@@ -230,7 +232,7 @@ def test_function_that_never_answers_ends_the_watch(
     result = watch(root, source, "--delete", expect=LOCAL)
     assert "17 interpreters ended or took too long" in result["stderr"]
     assert all(path.exists() for path in paths)
-    # A function that works takes up all of them.
+    # A function that works imports all of them.
     source = "def keep(array, where):\n    return array\n"
     result = watch(root, source, "--delete", run="other")
     assert int(result["deleted_count"]) == 20
@@ -249,7 +251,7 @@ def test_runs_of_one_function_compare_as_derived(
     assert "both runs have what keep of keeps.py" in done.stderr
     assert "not the tensors themselves" in done.stderr
     daemon.ctl("compare", "run", "golden", "other", *exact, expect=1)
-    # Another function is another thing.
+    # Another function counts as another configuration.
     save(tmp_path / "third", "a", np.ones(4, np.float32))
     watch(tmp_path / "third", source + "# changed\n", run="third")
     done = daemon.ctl("compare", "run", "golden", "third", expect=None)

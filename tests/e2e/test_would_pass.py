@@ -1,4 +1,4 @@
-"""What a comparison says would pass does pass."""
+"""A comparison passes with the tolerances that it says would pass."""
 
 import random
 import re

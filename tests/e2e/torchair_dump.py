@@ -1,4 +1,4 @@
-"""Writes what TorchAir dumps of a small graph: Add, MatMul, Mul and Relu, Sub."""
+"""Writes TorchAir's dump of a small graph: Add, MatMul, Mul and Relu, Sub."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -42,7 +42,7 @@ def write_graph(folder: Path, number: int = 1, rank: int = 0) -> Path:
 
 
 def tensors(token: int = 0) -> dict[str, np.ndarray]:
-    """The values of the graph, in float32."""
+    """Returns the values of the graph in float32."""
     generator = np.random.default_rng(token)
     a, b = generator.standard_normal((2, 4, 4), dtype=np.float32)
     add = a + b
@@ -110,6 +110,6 @@ def rank_folder(dump: Path, rank: int, world_size: int = 2) -> Path:
 
 
 def ge_tokens(dump: Path, graph: int = 1, model: int | None = None) -> Path:
-    """The folder of the tokens of a graph, below that of a rank or a dump."""
+    """Returns the folder of a graph's tokens, below that of a rank or a dump."""
     name = str(graph if model is None else model)
     return dump / "20250901120005" / "0" / f"graph_{graph}" / name

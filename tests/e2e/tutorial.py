@@ -1,6 +1,6 @@
-"""The commands of docs/tutorial.md, what they print, and its program.
+"""The commands of docs/tutorial.md with their output, and its program.
 
-Run as a program, it writes what the commands print now into the page.
+Run as a program, it writes the current output of the commands to the page.
 """
 
 import os
@@ -18,13 +18,13 @@ TIMEOUT_S = 300
 
 _BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NUMBER = re.compile(r"-?\d[\d.:TZe+-]*")
-# Printed by the shell between two commands, before the exit code of the first.
+# The shell prints it between two commands, before the exit code of the first.
 _MARK = "tutorial-mark"
 
 
 @dataclass
 class Step:
-    """A command, and its output as the page has it."""
+    """A command, and its output on the page."""
 
     command: str
     output: str
@@ -37,7 +37,7 @@ def program(page: str) -> str:
 
 
 def steps(page: str) -> list[Step]:
-    """Returns the commands in their order."""
+    """Returns the commands in order."""
     found: list[Step] = []
     for kind, text in _BLOCK.findall(page):
         if kind != "console":
@@ -81,13 +81,13 @@ def perform(page: str, folder: Path) -> list[tuple[str, int]]:
 
 
 def shape(text: str) -> str:
-    """Removes from an output what differs between machines."""
+    """Removes the parts of an output that differ between machines."""
     return re.sub(r"[ ]+", " ", _NUMBER.sub("0", text))
 
 
 def main() -> None:
     page = PAGE.read_text()
-    # A short path, since the sockets lie in it.
+    # A short path, because the sockets are in it.
     with tempfile.TemporaryDirectory(prefix="msitd-") as folder:
         results = iter(perform(page, Path(folder)))
 

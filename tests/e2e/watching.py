@@ -1,4 +1,4 @@
-"""A running `msitctl watch`, and the files that it is given."""
+"""A running `msitctl watch`, and the files that it imports."""
 
 import json
 import os
@@ -32,7 +32,7 @@ class Watch:
         )
 
     def end(self, *, expect: int | None = 0, stop: bool = True) -> dict[str, Any]:
-        """Stops it in good order; returns what it printed."""
+        """Stops the watch in an orderly way; returns its output."""
         if stop:
             self.process.send_signal(signal.SIGTERM)
         out, err = self.process.communicate(timeout=WAIT_S)
@@ -81,7 +81,7 @@ def ge_folder(root: Path, token: int) -> Path:
 
 
 def import_agrees(daemon: Daemon, folder: Path, count: int) -> None:
-    """An import of the finished folder finds nothing to do, and nothing amiss."""
+    """Checks that an import of the finished folder finds no new or bad files."""
     result = daemon.ctl_json("run", "import", str(folder), "--run", "r")
     assert int(result["skipped_file_count"]) == count
     assert (int(result["file_count"]), int(result["problem_count"])) == (0, 0)

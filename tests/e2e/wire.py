@@ -82,7 +82,7 @@ class IngestStream:
         self.send(pb.WriteChunksRequest(chunk=chunk))
 
     def opened(self) -> int:
-        """Waits for the answer to the opening. Returns the committed count in it."""
+        """Waits for the response to the opening. Returns the committed count in it."""
         self.committed = next(self._call).committed_chunk_count
         return self.committed
 
@@ -100,7 +100,7 @@ class IngestStream:
             self.committed = response.committed_chunk_count
 
     def refused(self) -> Refusal:
-        """Waits until the daemon ends the stream, and returns how."""
+        """Waits until the daemon ends the stream, and returns the status."""
         try:
             for response in self._call:
                 self.committed = response.committed_chunk_count
@@ -110,7 +110,7 @@ class IngestStream:
         raise AssertionError("the stream ended well")
 
     def cut(self) -> None:
-        """Breaks the connection, as a dying client does."""
+        """Breaks the connection, like a client that dies."""
         self._call.cancel()
         self._requests.put(None)
 

@@ -1,10 +1,10 @@
-"""Wires from a switch to hosts, on which every frame takes a while.
+"""Links from a switch to hosts on which every frame is delayed.
 
 usage: wires.py DELAY_MS SWITCH_PID PORT=HOST_PID...
 
-Makes a device PORT in the network namespace of SWITCH_PID and a device eth0 in that of
-HOST_PID, says so with a line, and carries frames until its stdin ends. For kernels that
-cannot delay packets themselves.
+Creates a device PORT in the network namespace of SWITCH_PID and a device eth0
+in that of HOST_PID, prints a line, and forwards frames until its stdin ends.
+For kernels that cannot delay packets themselves.
 """
 
 import ctypes
@@ -25,7 +25,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def device(pid: int, name: str) -> int:
-    """Makes a device in the network namespace of a process; returns its frames."""
+    """Creates a device in the network namespace of a process; returns its frames."""
     namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
     if _libc.setns(namespace, CLONE_NEWNET) != 0:
         raise OSError(ctypes.get_errno(), "setns")
@@ -37,7 +37,7 @@ def device(pid: int, name: str) -> int:
 
 
 def carry(ends: dict[int, int], delay_s: float) -> None:
-    """Writes what comes from each end to the other one, later."""
+    """Forwards frames from each end to the other after a delay."""
     on_way: deque[tuple[float, int, bytes]] = deque()
     while True:
         wait = max(on_way[0][0] - time.monotonic(), 0) if on_way else None
@@ -60,7 +60,7 @@ def carry(ends: dict[int, int], delay_s: float) -> None:
 
 
 def main(delay_ms: str, switch_pid: str, *wires: str) -> None:
-    """Makes the devices, and carries."""
+    """Creates the devices, and forwards frames."""
     ends: dict[int, int] = {}
     for wire in wires:
         port, _, host_pid = wire.partition("=")

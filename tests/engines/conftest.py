@@ -1,4 +1,4 @@
-"""The fixtures of tests/e2e, for engines that are installed for the night alone."""
+"""The fixtures of tests/e2e, for engines that are installed only for nightly tests."""
 
 import sys
 from pathlib import Path

@@ -23,7 +23,7 @@ def main() -> None:
     dist.init_process_group(
         "gloo", init_method=f"file://{sys.argv[3]}", rank=rank, world_size=world_size
     )
-    # What it asks a device for that is not there.
+    # Megatron queries a device that does not exist here.
     torch.cuda.current_device = lambda: torch.device("cpu")
     from megatron.core import parallel_state
     from megatron.core.models.gpt import GPTModel
@@ -76,7 +76,8 @@ def main() -> None:
                 model.set_input_tensor(hidden)
             result = model(words, places, mask)
             if shares_layers:
-                # Of logits that ranks share, each has the gradients of its own.
+                # For logits that ranks share, each rank has the gradients of
+                # its own part.
                 (result.square().sum() / result.shape[0]).backward()
             if not is_last:
                 dist.send(result.contiguous(), rank + 1)

@@ -1,4 +1,4 @@
-"""Signatures in the source of a released package, which need not be importable."""
+"""Signatures from the source of a released package, which need not be importable."""
 
 import ast
 from pathlib import Path

@@ -21,7 +21,7 @@ STEPS, MICRO_BATCHES, WORDS = 4, 2, 64
 def place(
     daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    """A daemon where a client looks for it."""
+    """A daemon at the default endpoint of clients."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MSITD_ENDPOINT", f"unix:{daemon.socket_dir}")
     yield
@@ -76,7 +76,7 @@ def test_tokens_of_generate_are_those_of_its_requests(daemon: Daemon) -> None:
 def trained(
     *callbacks: Any, resumes_at: int | None = None, steps: int = STEPS
 ) -> tuple[list[float], dict[str, torch.Tensor]]:
-    """Trains, and evaluates behind each step."""
+    """Trains, and evaluates after each step."""
     torch.manual_seed(1)
     rows = torch.randint(0, WORDS, (STEPS * MICRO_BATCHES * 2, 6))
     data = [{"input_ids": row, "labels": row} for row in rows]
@@ -128,7 +128,7 @@ def test_steps_of_trainer_are_tokens_and_change_no_bit(daemon: Daemon) -> None:
     assert root_calls(daemon, "r") == expected
     grads = places(daemon, "r", "--io", "grad_weight", "--ops", "root.lm_head")
     assert {token for token, *_ in grads} == set(range(STEPS))
-    # The training goes on from a checkpoint, in a run of its own.
+    # The training continues from a checkpoint, in its own run.
     _, again = trained(huggingface.callback(run="on"), resumes_at=2)
     assert {token for token, _ in root_calls(daemon, "on")} == {2, 3}
     assert all(torch.equal(again[name], weights[name]) for name in weights)

@@ -1,4 +1,6 @@
-"""Ranks of Megatron-core name layers as the whole model, and say how they share them."""
+"""Ranks of Megatron-core name layers as in the whole model, and record their
+placements.
+"""
 
 import os
 import subprocess

@@ -1,7 +1,7 @@
 """Workers of Ray record into one run.
 
-Ray listens on all addresses, so it gets a network that has none but the loopback, and
-process ids of its own, with which its processes end.
+Ray listens on all addresses, so it runs in a network namespace with only the
+loopback, and in a process namespace, with which its processes end.
 """
 
 import os

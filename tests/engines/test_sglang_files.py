@@ -1,4 +1,4 @@
-"""Files that the dumper of SGLang itself writes, and its signatures."""
+"""Files that SGLang's own dumper writes, and its signatures."""
 
 import ast
 import importlib
@@ -19,7 +19,8 @@ from msitd.engines.sglang import Dumper, DumperConfig, import_dumps, register
 
 from daemon import ROOT, Daemon
 
-# What the dumper imports of SGLang, which needs packages for accelerators.
+# Modules of SGLang that the dumper imports, which need packages for
+# accelerators.
 AROUND = {
     "zmq": (),
     "sglang": (),
@@ -57,7 +58,7 @@ def theirs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def use(dumper: Any) -> None:
-    """Dumps what a small model computes."""
+    """Dumps the tensors of a small model."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2))
     for _ in range(2):

@@ -1,6 +1,7 @@
 """The feature MsitdRecord, as nvdlfw_inspect finds, configures and calls it.
 
-TransformerEngine needs an accelerator, but its namespace and its features do not.
+TransformerEngine requires an accelerator, but its namespace and its features do
+not.
 """
 
 import importlib
@@ -25,10 +26,10 @@ from msitd.engines.transformer_engine.feature import is_recorded, next_recorded
 
 from daemon import ROOT, Daemon
 
-# Where it is installed, apart from what would import it.
+# Its installation folder, without the code that would import it.
 FOLDER = Path(os.environ.get("MSITD_TRANSFORMER_ENGINE", ""))
 FEATURES = FOLDER / "transformer_engine/debug/features"
-# Modules that need the compiled part, and packages that import those.
+# Modules that need the compiled part, and packages that import these modules.
 AROUND: dict[str, dict[str, Any]] = {
     "transformer_engine": {},
     "transformer_engine.debug": {},
@@ -67,7 +68,9 @@ pytestmark = pytest.mark.skipif(
 def place(
     daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    """A daemon where a client looks for it, and what of TransformerEngine imports."""
+    """A daemon at the default endpoint of clients, and the importable part of
+    TransformerEngine.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MSITD_ENDPOINT", f"unix:{daemon.socket_dir}")
     monkeypatch.setenv("MSITD_RUN", "r")
@@ -134,7 +137,8 @@ def test_iterations_are_those_of_its_own_features() -> None:
             for iteration in range(12):
                 theirs = utils.next_enabled_iter(start, end, pairs, every, iteration)
                 ours = is_recorded(config, iteration), next_recorded(config, iteration)
-                # Theirs is None where it never comes again.
+                # TransformerEngine returns None if no later iteration is
+                # recorded.
                 assert ours == (theirs or (ours[0], None)), (config, iteration)
 
 

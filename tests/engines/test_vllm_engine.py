@@ -1,7 +1,7 @@
-"""An engine of vLLM on CPUs, of the Python that MSITD_VLLM_PYTHON names.
+"""A vLLM engine on CPUs, with the Python that MSITD_VLLM_PYTHON names.
 
-There is none on PyPI but builds of others, so nothing installs one. Its site-packages
-needs msitd, with the entry point.
+PyPI has only builds by third parties, so nothing installs one. Its
+site-packages must contain msitd with the entry point.
 """
 
 import json

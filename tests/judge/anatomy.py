@@ -1,6 +1,6 @@
-"""Where the parts of each model are, and the places where its code stands.
+"""The parts of each model, and the places where code of the model runs.
 
-A place is what `made by` may name. Names have no `root.` in front.
+A place is an answer that `made by` may give. Names have no leading `root.`.
 """
 
 import dataclasses
@@ -14,19 +14,19 @@ from subjects import Setup
 class Place:
     """One acceptable answer.
 
-    With `after` and `before`, it is code of `op` between any two of these parts; the
-    empty name stands for the begin or the end. Without, it is the op, and `*` in its
-    name stands for any text.
+    With `after` and `before`, the place is code of `op` between any two of
+    these parts; an empty name stands for the beginning or the end. Without
+    them, it is the op itself, and `*` in its name matches any text.
     """
 
     op: str
     after: tuple[str, ...] | None = None
     before: tuple[str, ...] | None = None
-    # Only records of this kind, such as "state".
+    # Only records with this io, such as "state".
     io: str = ""
-    # Only from this token on.
+    # Only tokens from this one on.
     token: int = 0
-    # Any code or function that runs behind the model in its step.
+    # Any code or function that runs after the model in its step.
     is_outside: bool = False
 
 
@@ -34,7 +34,9 @@ Truth = list[Place]
 
 
 def own(op: str, after: str | tuple[str, ...], before: str | tuple[str, ...]) -> Place:
-    """Code of an op between two of its parts, named relative to it."""
+    """Returns the code of an op between two of its parts, which are named
+    relative to it.
+    """
 
     def paths(names: str | tuple[str, ...]) -> tuple[str, ...]:
         names = (names,) if isinstance(names, str) else names
@@ -137,12 +139,14 @@ _LAYERS = {"t5": 6, "train": 2, "deep": 16}
 
 
 def roles(name: str) -> set[str]:
-    """Returns the parts that a model has."""
+    """Returns the roles of the parts that a model has."""
     return set(_PATHS[name])
 
 
 def layers(name: str) -> int:
-    """Returns the number of layers; those of the decoder of T5 follow its encoder's."""
+    """Returns the number of layers; those of T5's decoder follow those of its
+    encoder.
+    """
     return _LAYERS.get(name, 3)
 
 
@@ -157,7 +161,7 @@ def path(name: str, role: str, layer: int = 0) -> str:
 
 @dataclasses.dataclass
 class Body:
-    """A setup, and a layer of it that was drawn."""
+    """A setup, and a randomly chosen layer of it."""
 
     setup: Setup
     layer: int
@@ -170,26 +174,28 @@ class Body:
         return self.setup.at(self.path(role, layer))
 
     def attention_code(self) -> Place:
-        """Between the projections of queries, keys and values, and that of results."""
+        """The code between the projections of queries, keys and values, and
+        that of results.
+        """
         name, op = self.setup.name, self.path("attention")
         if name == "gpt2":
             return own(op, "c_attn", "c_proj")
         if name == "vit":
             return own(op, "query", "")
         if name == "t5":
-            # The bias of positions is looked up behind the projections.
+            # The bias of positions is looked up after the projections.
             return own(op, ("v", "relative_attention_bias"), "o")
         return own(op, "v_proj", "o_proj")
 
     def attention_weights(self) -> Truth:
-        """The code of the attention, which may also return its weights."""
+        """The attention code, which may also return its weights."""
         op, code = self.path("attention"), self.attention_code()
         assert code.after is not None
-        # The weights leave the op behind its last part.
+        # The weights leave the op after its last part.
         return [code, Place(op, (*code.after, "", self.path("o")), ("",))]
 
     def attention_residual(self) -> Truth:
-        """Where the result of the attention is added."""
+        """The place where the result of the attention is added."""
         name, op = self.setup.name, self.path("layer")
         if name == "gpt2":
             return [own(op, "attn", "ln_2")]
@@ -200,7 +206,7 @@ class Body:
         return [own(op, "self_attn", "post_attention_layernorm")]
 
     def feed_forward_residual(self) -> Truth:
-        """Where the result of the feed-forward part is added."""
+        """The place where the result of the feed-forward part is added."""
         name, op = self.setup.name, self.path("layer")
         if name == "vit":
             return [own(self.path("mlp"), "dropout", "")]

@@ -1,7 +1,7 @@
-"""Attention as transformers writes it: eager and fused, with a cache.
+"""Attention as in transformers: eager and fused, with a cache.
 
-Everything that a fault replaces is a method or an attribute of its module, so a fault
-is an assignment to one instance.
+Everything that a fault replaces is a method or an attribute of its module, so a
+fault is an assignment to one instance.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ Embeddings = tuple[Tensor, Tensor]
 
 
 class Cache:
-    """Keys and values of all layers so far."""
+    """Keys and values of all layers up to now."""
 
     def __init__(self) -> None:
         self.layers: dict[int, tuple[Tensor, Tensor]] = {}
@@ -45,15 +45,15 @@ def rotate_half(x: Tensor) -> Tensor:
 
 
 def apply_rope(x: Tensor, embeddings: Embeddings) -> Tensor:
-    """Turns pairs of channels by the angles of their positions."""
+    """Rotates pairs of channels by the angles of their positions."""
     cos, sin = (one.unsqueeze(1) for one in embeddings)
     return x * cos + rotate_half(x) * sin
 
 
 class Core(nn.Module):
-    """What all attentions share between their projections.
+    """The part that all attentions share between their projections.
 
-    A class derives from it, so its module has this code as code of its own.
+    Subclasses inherit this code, so it counts as the module's own code.
     """
 
     is_fused: bool
@@ -61,25 +61,27 @@ class Core(nn.Module):
     scaling: float
 
     def softmax(self, scores: Tensor) -> Tensor:
-        """Normalises the scores, in float32 as most models do."""
+        """Normalizes the scores, in float32 as in most models."""
         return functional.softmax(scores, dim=-1, dtype=torch.float32)
 
     def masked(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         return scores if mask is None else scores + mask
 
     def mask_of(self, mask: Tensor | None) -> Tensor | None:
-        """The mask that this layer uses."""
+        """Returns the mask that this layer uses."""
         return mask
 
     def merge(self, out: Tensor) -> Tensor:
-        """Brings [batch, heads, length, size] to [batch, length, channels]."""
+        """Reshapes [batch, heads, length, size] to [batch, length, channels]."""
         out = out.transpose(1, 2).contiguous()
         return out.reshape(*out.shape[:2], -1)
 
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        """Returns the merged result and, where there are any, the weights."""
+        """Returns the merged result and, if the attention computes them, the
+        weights.
+        """
         mask = self.mask_of(mask)
         if self.is_fused:
             is_causal = self.is_causal and mask is None and q.shape[2] > 1
@@ -107,9 +109,10 @@ def causal_mask(
 def mask_of_layers(
     attention: Core, x: Tensor, past: int, padding: Tensor | None, value: float | None
 ) -> Tensor | None:
-    """Returns the mask of layers with such an attention, by default the least value.
+    """Returns the mask for layers with this attention; `value` defaults to the
+    least one.
 
-    Fused attention needs none without padding.
+    Fused attention needs no mask without padding.
     """
     if attention.is_fused and padding is None:
         return None

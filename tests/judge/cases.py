@@ -1,9 +1,9 @@
-"""Which cases there are, and which half each belongs to."""
+"""The list of cases, and the half to which each belongs."""
 
 import dataclasses
 import hashlib
 
-# Registers them.
+# Imported to register their faults.
 import faults_of_code  # noqa: F401
 import faults_of_parts  # noqa: F401
 import faults_of_training  # noqa: F401
@@ -13,7 +13,7 @@ from subjects import NOT_JUDGED, PRECISIONS
 
 HALVES = ("seen", "unseen")
 MODES = ("modules", "functions")
-# What differs between the runs of a fault besides the fault.
+# The difference between the runs of a fault, in addition to the fault.
 SETTINGS = ("same", "other kernels", "against float32")
 
 
@@ -33,22 +33,26 @@ class Case:
 
     @property
     def half(self) -> str:
-        """Follows from the names alone, so that it is the same for ever."""
+        """The half of the case. It depends only on the names, so it never changes."""
         return HALVES[self._digest()[0] % 2]
 
     @property
     def mode(self) -> str:
-        """What is recorded: modules only or, in a quarter of the cases, functions too."""
+        """Whether only modules are recorded or, in a quarter of the cases,
+        functions too.
+        """
         if not self.is_fault and PAIRS[self.kind].is_for_modules:
             return "modules"
-        # Other kernels are functions themselves, which show in a backward.
+        # Other kernels consist of functions, which appear in a backward.
         if self.model == "train" and self.setting != "same":
             return "modules"
         return MODES[self._digest()[1] % 4 == 0]
 
     @property
     def setting(self) -> str:
-        """What differs besides the fault; healthy pairs have ways of their own."""
+        """The difference in addition to the fault; healthy pairs have their own
+        ways.
+        """
         if not self.is_fault:
             return "other kernels"
         setting = SETTINGS[self._digest()[2] % 3]
@@ -70,7 +74,7 @@ def _is_case(model: str, precision: str, kind: str) -> bool:
 
 
 def all_cases() -> list[Case]:
-    """Returns all cases; those that share a golden run follow each other."""
+    """Returns all cases; those that share a golden run are consecutive."""
     kinds = [(kind, models, True) for kind, (models, _) in FAULTS.items()]
     kinds += [(kind, pair.models, False) for kind, pair in PAIRS.items()]
     return sorted(

@@ -1,4 +1,4 @@
-"""Daemons are those of tests/e2e."""
+"""The daemons are those of tests/e2e."""
 
 import sys
 from pathlib import Path

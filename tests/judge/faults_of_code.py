@@ -1,4 +1,4 @@
-"""Faults of the code between modules: attention, residuals, routing, positions."""
+"""Faults in code between modules: attention, residuals, routing, positions."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ CAUSAL = ("llama", "massive", "mixtral", "gpt2")
 @fault(ALL)
 def attention_scale_missing(body: Body) -> Truth:
     attention = body.part("attention")
-    # T5 has no scale, so there it is one too many.
+    # T5 has no scale, so any scale is a fault there.
     attention.scaling = 0.25 if body.setup.name == "t5" else 1.0
     return body.attention_weights()
 
@@ -162,7 +162,8 @@ def positions_of_decodes_off_by_one(body: Body) -> Truth:
 def queries_and_keys_swapped(body: Body) -> Truth:
     attention = body.part("attention")
     plain = attention.attend
-    # With groups and caches, keys of other sizes cannot take the place of queries.
+    # With groups and caches, keys and queries differ in size and cannot be
+    # exchanged.
     attention.attend = lambda q, k, v, mask: (
         plain(k, q, v, mask) if q.shape == k.shape else plain(q, k, v, mask)
     )
@@ -182,7 +183,7 @@ def heads_merged_without_transpose(body: Body) -> Truth:
     body.part("attention").merge = lambda out: out.reshape(
         out.shape[0], out.shape[2], -1
     )
-    # One position has one order only.
+    # A single position has only one order.
     return [body.attention_code()]
 
 
@@ -190,7 +191,7 @@ def heads_merged_without_transpose(body: Body) -> Truth:
 def heads_split_in_another_order(body: Body) -> Truth:
     attention = body.part("attention")
     attention.heads = lambda x: x.view(*x.shape[:-1], -1, 4).permute(0, 3, 1, 2)
-    # Keys are split before queries are made.
+    # Keys are split before queries are computed.
     parts = ("key", "value", "query")
     return [own(body.path("attention"), parts, (*parts[1:], ""))]
 
@@ -210,7 +211,7 @@ def queries_keys_values_split_in_another_order(body: Body) -> Truth:
 
 @fault(CAUSAL)
 def cache_has_an_old_value(body: Body) -> Truth:
-    """A slot of the cache is written twice, as with a wrong position."""
+    """A slot of the cache is written twice, as a wrong position would cause."""
     attention = body.part("attention")
     plain = attention.remember
 
@@ -244,7 +245,7 @@ def cache_forgets_the_text(body: Body) -> Truth:
 
 
 def _residual_role(body: Body) -> tuple[Any, str, Truth]:
-    """Draws one of the residuals of the layer: holder, attribute, where it is."""
+    """Draws one of the residuals of the layer: holder, attribute, and place."""
     name = body.setup.name
     if body.draw.random() < 0.5:
         holder = body.part("self" if name == "t5" else "layer")
@@ -256,7 +257,7 @@ def _residual_role(body: Body) -> tuple[Any, str, Truth]:
 @fault(ALL)
 def residual_dropped(body: Body) -> Truth:
     holder, attribute, truth = _residual_role(body)
-    # The order of both arguments differs between models.
+    # The order of the two arguments differs between models.
     is_second = body.setup.name in ("gpt2", "vit") and not (
         body.setup.name == "gpt2" and attribute == "add_feed_forward"
     )
@@ -284,7 +285,7 @@ def residual_scaled_by_a_little(body: Body) -> Truth:
 
 @fault(INFERRED)
 def residual_of_the_norm(body: Body) -> Truth:
-    """The residual begins behind the norm, not before it."""
+    """The residual starts after the norm, not before it."""
     holder = body.part("self" if body.setup.name == "t5" else "layer")
     holder.residual_of = lambda hidden_states, normed: normed
     return body.attention_residual()
@@ -337,7 +338,9 @@ def router_does_not_normalise(body: Body) -> Truth:
 
 
 def _merging(body: Body) -> Truth:
-    """Behind the last expert; functions show the weights before the first one."""
+    """After the last expert; with functions, the weights appear before the
+    first one.
+    """
     experts = tuple(f"experts.{number}" for number in range(4))
     return [own(body.path("mlp"), ("gate", *experts), "")]
 
@@ -450,7 +453,7 @@ def pooled_by_the_mean(body: Body) -> Truth:
 
 @fault(("t5", "mixtral", "gpt2", "vit", "llama"))
 def rows_of_the_batch_mixed(body: Body) -> Truth:
-    """Some channels of the attention are those of another position."""
+    """Some channels of the attention belong to another position."""
     attention = body.part("attention")
     plain = attention.merge
 
@@ -465,7 +468,7 @@ def rows_of_the_batch_mixed(body: Body) -> Truth:
 
 @fault(INFERRED)
 def attention_result_rounded(body: Body) -> Truth:
-    """A quantised cache or a kernel with fewer bits."""
+    """Like a quantized cache or a kernel with fewer bits."""
     attention = body.part("attention")
     plain = attention.merge
     attention.merge = lambda out: (plain(out) * 16).round() / 16

@@ -1,4 +1,4 @@
-"""Faults of single modules: weights, norms, activations, and what a module returns."""
+"""Faults in single modules: weights, norms, activations, and results of a module."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -72,7 +72,7 @@ def weight_of_the_neighbour_layer(body: Body) -> Truth:
 
 @fault(ALL)
 def weight_rows_rolled(body: Body) -> Truth:
-    """As a shard that begins at the wrong row."""
+    """Like a shard that starts at the wrong row."""
     module, truth = _linear(body)
     rows = _rows(body, module)
     rows.copy_(rows.roll(rows.shape[0] // 4, 0))
@@ -137,7 +137,7 @@ def norm_does_nothing(body: Body) -> Truth:
 
 @fault(("gpt2", "vit"))
 def norm_without_mean(body: Body) -> Truth:
-    """RMSNorm in place of LayerNorm."""
+    """RMSNorm instead of LayerNorm."""
     module, truth = _norm(body)
 
     def forward(x: Tensor) -> Tensor:
@@ -192,7 +192,7 @@ def embedding_shifted_by_a_row(body: Body) -> Truth:
     weight = body.part("embed").weight
     weight.data = weight.data.roll(1, 0)
     if body.setup.name == "gpt2":
-        # The head keeps its weight.
+        # The head keeps its own weight.
         body.part("head").weight = nn.Parameter(weight.data.roll(-1, 0))
     return [Place(body.path("embed"))]
 
@@ -214,7 +214,7 @@ def dropout_active(body: Body) -> Truth:
 
 
 def _after(body: Body, change: Callable[[Tensor], Tensor]) -> Truth:
-    """Changes what a linear part returns."""
+    """Changes the result of a linear part."""
     module, truth = _linear(body)
     module.forward = _changed(module.forward, change)
     return truth
@@ -250,7 +250,7 @@ def one_channel_zeroed(body: Body) -> Truth:
 
 @fault(("massive", "llama", "gpt2"))
 def all_but_large_channels_zeroed(body: Body) -> Truth:
-    """What only tensors with huge channels hide."""
+    """A fault that only tensors with huge channels hide."""
     body.layer = 0
 
     def change(y: Tensor) -> Tensor:
@@ -318,7 +318,7 @@ def patches_flattened_in_columns(body: Body) -> Truth:
 
 @fault(("vit",))
 def channels_of_pixels_reversed(body: Body) -> Truth:
-    """BGR in place of RGB, inside of the model."""
+    """BGR instead of RGB, inside the model."""
     module = body.part("embed")
     module.weight.data = module.weight.data.flip(1)
     return [Place(body.path("embed"))]

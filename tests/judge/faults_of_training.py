@@ -1,4 +1,4 @@
-"""Faults of a training: its loss, its backward and its optimizer."""
+"""Faults in a training: its loss, its backward and its optimizer."""
 
 from typing import Any
 
@@ -13,7 +13,9 @@ WEIGHTED = ("model.embed_tokens", "*_proj", "*norm", "lm_head")
 
 
 def _update(token: int) -> Truth:
-    """A wrong update shows in the ops of the next step, all of whose weights differ."""
+    """A wrong update appears in the ops of the next step, all of whose weights
+    differ.
+    """
     return [
         *(Place(name, io="output", token=token) for name in WEIGHTED),
         *_optimizer(token - 1),
@@ -21,7 +23,7 @@ def _update(token: int) -> Truth:
 
 
 def _optimizer(token: int) -> Truth:
-    """What is recorded of the optimizer."""
+    """The records of the optimizer."""
     return [
         Place("*", io="state", token=token),
         Place("", io="state", token=token),
@@ -99,7 +101,7 @@ def loss_not_divided_by_the_steps(body: Body) -> Truth:
 
 
 class _Scaled(torch.autograd.Function):
-    """Computes nothing forward and a wrong gradient backward."""
+    """Is the identity in the forward and computes a wrong gradient in the backward."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -135,7 +137,7 @@ def gradient_of_a_weight_halved(body: Body) -> Truth:
 
 @fault(TRAIN)
 def residual_detached(body: Body) -> Truth:
-    """No gradient goes back through the attention."""
+    """No gradient flows back through the attention."""
     body.part("layer").add_attention = lambda x, change: x + change.detach()
     parts = ("", "self_attn", "input_layernorm", "post_attention_layernorm", "mlp")
     return [own(body.path("layer"), parts, parts)]

@@ -1,4 +1,4 @@
-"""GPT-2 as transformers writes it, with the same names."""
+"""GPT-2 as in transformers, with the same names."""
 
 import math
 from typing import Any
@@ -25,7 +25,7 @@ class Conv1D(nn.Module):
 
 
 class NewGELUActivation(nn.Module):
-    """The gelu by tanh, written out."""
+    """The tanh approximation of GELU, written out."""
 
     def forward(self, x: Tensor) -> Tensor:
         inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))
@@ -87,7 +87,7 @@ class GPT2MLP(nn.Module):
 
 
 class GPT2Block(nn.Module):
-    """Attention and a feed-forward part, each beside a residual."""
+    """Attention and a feed-forward part, each with a residual."""
 
     def __init__(self, layer: int) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class GPT2Block(nn.Module):
         self.add_attention = self.add_feed_forward = add
 
     def residual_of(self, hidden_states: Tensor, normed: Tensor) -> Tensor:
-        """What the result of the attention is added to."""
+        """Returns the tensor to which the result of the attention is added."""
         return hidden_states
 
     def forward(self, hidden_states: Tensor, **options: object) -> Tensor:
@@ -120,7 +120,7 @@ class GPT2Model(nn.Module):
         self.h = nn.ModuleList(GPT2Block(layer) for layer in range(LAYERS))
         self.ln_f = nn.LayerNorm(HIDDEN)
         self.mask_value: float | None = None
-        # Added to the embeddings: a mean that is far above the deviation.
+        # Added to the embeddings: a mean that is far larger than the deviation.
         self.offset = 0.0
 
     def positions(self, first: int, length: int) -> Tensor:
@@ -130,7 +130,7 @@ class GPT2Model(nn.Module):
         return self.ln_f(x)
 
     def mask(self, x: Tensor, past: int, padding: Tensor | None) -> Tensor | None:
-        """The mask of all layers."""
+        """Returns the mask of all layers."""
         first: Any = self.h[0]
         return mask_of_layers(first.attn, x, past, padding, self.mask_value)
 
@@ -153,7 +153,7 @@ class GPT2Model(nn.Module):
 
 
 class GPT2LMHeadModel(nn.Module):
-    """Words in, logits out; the head shares the weight of the embedding."""
+    """Words to logits; the head shares the weight of the embedding."""
 
     def __init__(self) -> None:
         super().__init__()

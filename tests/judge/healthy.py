@@ -1,6 +1,6 @@
-"""Pairs of runs that no one would call different: they should pass.
+"""Pairs of runs that everybody would call equal: they should pass.
 
-A variant changes both runs of a pair; a way changes the target only.
+A variant changes both runs of a pair; a way changes only the target.
 """
 
 import dataclasses
@@ -24,16 +24,16 @@ Change = Callable[[Setup], object]
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """What differs between two runs that are both right."""
+    """The difference between two runs that are both correct."""
 
     name: str
     models: tuple[str, ...]
     way: Change = lambda setup: None
     variant: str = ""
     flags: tuple[str, ...] = ()
-    # Other functions are called, so only modules can be compared.
+    # The runs call different functions, so only modules can be compared.
     is_for_modules: bool = False
-    # Is expected not to pass: shapes differ.
+    # The pair is not expected to pass, because shapes differ.
     is_informational: bool = False
     golden_precision: str = ""
     not_in: tuple[str, ...] = ()
@@ -54,14 +54,14 @@ def noise_in_one_product_per_layer(setup: Setup) -> None:
 
 
 def other_attention(setup: Setup) -> None:
-    """Eager attention in place of a fused one, or the reverse."""
+    """Eager attention instead of a fused one, or the reverse."""
     for layer in range(layers(setup.name)):
         attention = setup.at(path(setup.name, "attention", layer))
         attention.is_fused = not attention.is_fused
 
 
 def fused_projections(setup: Setup) -> None:
-    """One product for queries, keys and values."""
+    """A single product for queries, keys and values."""
     for layer in range(layers(setup.name)):
         parts = [setup.at(path(setup.name, role, layer)) for role in ("q", "k", "v")]
         whole = torch.cat([part.weight for part in parts])
@@ -83,7 +83,7 @@ def _slice(
 
 
 def fused_norms(setup: Setup) -> None:
-    """The norm gets the sum of the residual before it is rounded."""
+    """The norm receives the sum of the residual before it is rounded."""
     for layer in range(layers(setup.name)):
         holder = setup.at(path(setup.name, "layer", layer))
         _fuse_norm(holder, holder.post_attention_layernorm)
@@ -193,7 +193,7 @@ def large_mean(setup: Setup) -> None:
 
 
 def sums_near_zero(setup: Setup) -> None:
-    """What a norm returns has a mean of 0, which these weights multiply."""
+    """The result of a norm has a mean of 0, and is multiplied by these weights."""
     for layer in range(layers(setup.name)):
         for norm, role in (("norm1", None), ("norm2", "up")):
             module = setup.at(path(setup.name, norm, layer))

@@ -22,13 +22,14 @@ from verdicts import Positions, header, judge_fault
 
 from daemon import Daemon
 
-# A fault whose result differs less from the golden one may not be seen.
+# A fault may be missed if its result differs less than this multiple of the
+# noise.
 ABOVE_NOISE = 3.0
 
 
 @dataclasses.dataclass
 class Outcome:
-    """What became of a case."""
+    """The outcome of a case."""
 
     name: str
     precision: str
@@ -37,7 +38,7 @@ class Outcome:
     mode: str
     setting: str
     outcome: str
-    # The nl2 of the last results of the model, and that of other kernels.
+    # The nl2 of the model's last results, and that of other kernels.
     error: float
     noise: float
     is_above_noise: bool
@@ -47,7 +48,7 @@ class Outcome:
 
 @dataclasses.dataclass
 class Golden:
-    """A golden run on record."""
+    """A golden run that is recorded."""
 
     run: str
     results: list[Tensor]
@@ -59,9 +60,9 @@ OTHER_KERNELS = kernels("split_k_rounded", "softmax", "norm", "activation")
 
 @cache
 def noise_of(model: str, precision: str, setting: str) -> float:
-    """Returns how far a setting alone moves the result of a model.
+    """Returns how much a setting by itself changes the result of a model.
 
-    Where nothing differs, it is that of other kernels.
+    If nothing differs, returns the change by other kernels.
     """
     other = make(model, precision)
     if setting == "against float32":
@@ -91,7 +92,8 @@ class Judging:
                 TypeError,
                 ValueError,
             ):
-                # One that fails is a fault of the harness; the others go on.
+                # An exception is a fault of the harness; the other cases
+                # continue.
                 yield Outcome(
                     name=case.name,
                     precision=case.precision,
@@ -122,12 +124,13 @@ class Judging:
             positions: Positions = {}
             if case.mode == "functions":
                 positions = self._positions(name)
-            # Cases are in order, so the others are not needed again.
+            # Cases are in order, so earlier golden runs are not needed again.
             self._goldens[key] = Golden(name, results, positions)
         return self._goldens[key]
 
     def _setup(self, model: str, precision: str, variant: str) -> Setup:
-        # Variants set plain weights, which then get the type.
+        # Variants change the unconverted weights, which are converted
+        # afterwards.
         setup = make(model, "autocast" if precision == "autocast" else "float32")
         VARIANTS[variant](setup)
         setup.precision = precision

@@ -1,8 +1,8 @@
-"""Other kernels for the same arithmetic, as another device or library has them.
+"""Other kernels for the same arithmetic, as in another device or library.
 
-`Kernels` replaces operators below autograd and below the hooks of msitd, so a model that
-runs with it calls the same modules and functions. Only roundings and the order of sums
-differ.
+`Kernels` replaces operators below autograd and below the hooks of msitd, so a
+model that runs with it calls the same modules and functions. Only roundings and
+the order of sums differ.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ def _wide(dtype: torch.dtype) -> torch.dtype:
 
 
 def _chunks(a: Tensor, b: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Cuts the dimension that a product sums over."""
+    """Splits the dimension that a product sums over."""
     parts = min(PARTS, a.shape[-1])
     return list(zip(a.chunk(parts, -1), b.chunk(parts, -2), strict=True))
 
@@ -37,7 +37,7 @@ def split_k(a: Tensor, b: Tensor) -> Tensor:
 
 
 def split_k_rounded(a: Tensor, b: Tensor) -> Tensor:
-    """Adds partial products in the type of the model, as tensor parallelism does."""
+    """Adds partial products in the dtype of the model, as tensor parallelism does."""
     total: Any = 0.0
     for x, y in _chunks(a, b):
         total = total + torch.matmul(x, y)
@@ -56,13 +56,13 @@ def double(a: Tensor, b: Tensor) -> Tensor:
 
 
 def in_a_batch(a: Tensor, b: Tensor) -> Tensor:
-    """Computes the rows as some of four times as many."""
+    """Computes the rows as part of a batch that is four times as large."""
     tall = torch.cat([a, a.flip(-2), a, a * 0.5], -2)
     return torch.matmul(tall, b)[..., : a.shape[-2], :]
 
 
 def noisy(a: Tensor, b: Tensor) -> Tensor:
-    """Moves elements of the first factor by one unit in the last place."""
+    """Changes elements of the first factor by one unit in the last place."""
     generator = torch.Generator().manual_seed(a.numel())
     step = torch.randint(-1, 2, a.shape, generator=generator)
     ulp = torch.finfo(a.dtype).eps
@@ -91,7 +91,7 @@ PRODUCTS: dict[str, Product] = {
 
 
 def online_softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
-    """A softmax by blocks with powers of two, as fused attention computes it."""
+    """A softmax in blocks with powers of two, as fused attention computes it."""
     wide = x.to(_wide(x.dtype)).movedim(dim, -1) * 1.4426950408889634
     maximum = torch.full_like(wide[..., :1], -torch.inf)
     total = torch.zeros_like(maximum)
@@ -130,14 +130,14 @@ def one_pass_norm(
 def split_mean(
     x: Tensor, dim: Sequence[int], keepdim: bool = False, **_: Any
 ) -> Tensor:
-    """A mean whose sum is made from blocks."""
+    """A mean whose sum is computed in blocks."""
     return split_sum(x, dim, keepdim) / x.shape[dim[0]]
 
 
 def split_sum(
     x: Tensor, dim: Sequence[int] | None, keepdim: bool = False, **_: Any
 ) -> Tensor:
-    """A sum that is made from blocks, the last one first."""
+    """A sum that is computed in blocks, the last one first."""
     if not dim or len(dim) != 1:
         return x.sum(list(dim or ()), keepdim)
     total: Any = 0.0
@@ -182,8 +182,8 @@ OTHERS: dict[str, dict[Any, Callable[..., Any]]] = {
 class Kernels(TorchDispatchMode):
     """Replaces operators while it is entered.
 
-    `product` names one of PRODUCTS, `others` some of OTHERS. With `only`, products are
-    replaced whose second factor has this shape.
+    `product` names one of PRODUCTS, `others` some of OTHERS. With `only`, only
+    products whose second factor has this shape are replaced.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The register of faults: each has a name and the models that can have it."""
+"""The registry of faults: each has a name and the models in which it can occur."""
 
 from collections.abc import Callable, Iterable
 
@@ -8,7 +8,8 @@ from subjects import MODELS
 Fault = Callable[[Body], Truth]
 FAULTS: dict[str, tuple[tuple[str, ...], Fault]] = {}
 
-# Those whose attention keeps its scores apart from their normalisation.
+# Models whose attention computes its scores separately from their
+# normalization.
 EAGER = ("gpt2", "mixtral", "t5")
 LLAMAS = ("llama", "massive", "mixtral")
 INFERRED = ("llama", "massive", "mixtral", "gpt2", "vit", "t5")

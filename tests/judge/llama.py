@@ -1,4 +1,4 @@
-"""Llama and Mixtral as transformers writes them, with the same names."""
+"""Llama and Mixtral as in transformers, with the same names."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from torch.nn import functional
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
-    """Sizes, and which of the two models it is."""
+    """Sizes, and which of the two models to build."""
 
     hidden: int = 64
     inner: int = 128
@@ -33,7 +33,7 @@ class Config:
 
 
 class LlamaRMSNorm(nn.Module):
-    """Computes in float32 and returns the type of its input."""
+    """Computes in float32 and returns the dtype of its input."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ class LlamaMLP(nn.Module):
 
 
 class MixtralExpert(nn.Module):
-    """One expert, with the names of Mixtral."""
+    """One expert, with the names that Mixtral uses."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ class MixtralExpert(nn.Module):
 
 
 class MixtralSparseMoeBlock(nn.Module):
-    """Routes each position to some experts and adds what they return."""
+    """Routes each position to some experts and adds their results."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -169,7 +169,7 @@ class MixtralSparseMoeBlock(nn.Module):
         return torch.topk(scores, self.top_k, dim=-1)
 
     def order(self) -> Iterable[int]:
-        """Which expert is added when."""
+        """Returns the order in which experts are added."""
         return range(self.count)
 
     def weigh(self, out: Tensor, weight: Tensor) -> Tensor:
@@ -195,7 +195,7 @@ class MixtralSparseMoeBlock(nn.Module):
 
 
 class LlamaDecoderLayer(nn.Module):
-    """Attention and a feed-forward part, each beside a residual."""
+    """Attention and a feed-forward part, each with a residual."""
 
     def __init__(self, config: Config, layer: int) -> None:
         super().__init__()
@@ -210,7 +210,7 @@ class LlamaDecoderLayer(nn.Module):
         self.add_attention = self.add_feed_forward = add
 
     def residual_of(self, hidden_states: Tensor, normed: Tensor) -> Tensor:
-        """What the result of the attention is added to."""
+        """Returns the tensor to which the result of the attention is added."""
         return hidden_states
 
     def forward(self, hidden_states: Tensor, **options: object) -> Tensor:
@@ -248,7 +248,7 @@ class LlamaModel(nn.Module):
         return self.norm(x)
 
     def mask(self, x: Tensor, past: int, padding: Tensor | None) -> Tensor | None:
-        """The mask of all layers."""
+        """Returns the mask of all layers."""
         first: Any = self.layers[0]
         return mask_of_layers(first.self_attn, x, past, padding, self.mask_value)
 
@@ -275,7 +275,7 @@ class LlamaModel(nn.Module):
 
 
 class LlamaForCausalLM(nn.Module):
-    """Words in; logits out and, with labels, the loss."""
+    """Words to logits and, with labels, the loss."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -287,7 +287,7 @@ class LlamaForCausalLM(nn.Module):
         return logits.float()
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The loss of the next word, shifted as transformers does."""
+        """Returns the loss of the next word, shifted as in transformers."""
         words = logits.shape[-1]
         return functional.cross_entropy(
             logits[:, :-1].reshape(-1, words), labels[:, 1:].reshape(-1)

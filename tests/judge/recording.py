@@ -1,4 +1,4 @@
-"""Records a setup as users do."""
+"""Records a setup as users would."""
 
 import contextlib
 import logging
@@ -11,10 +11,11 @@ from torch import Tensor
 def record(endpoint: str, name: str, setup: Setup, mode: str) -> list[Tensor]:
     """Records a run of all steps and returns the last results of the model.
 
-    A token is a step. With the mode "functions", functions of torch are recorded beside
-    the modules.
+    A token is a step. With the mode "functions", torch functions are recorded
+    in addition to the modules.
     """
-    # A module that a fault leaves out is told of here; the comparison says it, too.
+    # Suppresses the warning about a module that a fault skips; the comparison
+    # reports it, too.
     logging.getLogger("msitd").setLevel(logging.ERROR)
     is_training = setup.name == "train"
     with (

@@ -1,4 +1,4 @@
-"""The models under judgement, their weights, their inputs, and how they run."""
+"""The models under test, their weights, their inputs, and how they run."""
 
 import contextlib
 import dataclasses
@@ -15,10 +15,10 @@ from vit import IMAGE, ViTForImageClassification
 
 WORDS, PREFILL, STEPS = 128, 8, 3
 PRECISIONS = ("float32", "bfloat16", "float16", "autocast")
-# Adam in float16 without a scaler trains nobody.
+# Adam in float16 does not train without a gradient scaler.
 NOT_JUDGED = (("train", "float16"),)
 MASSIVE_CHANNELS, MASSIVE_VALUE = (5, 23), 3000.0
-# What far positions and large means are in variants of models.
+# Values for far positions and large means in variants of models.
 FAR_POSITION, LARGE_MEAN = 100_000, 100.0
 
 MODELS: dict[str, Callable[[], nn.Module]] = {
@@ -43,17 +43,17 @@ class Loop:
     betas: tuple[float, float] = (0.9, 0.95)
     clip: float | None = 0.5
     forgets_gradients_at: int | None = None
-    # Whether the optimizer takes all parameters at once.
+    # Whether the optimizer updates all parameters in one call.
     foreach: bool = False
 
 
 @dataclasses.dataclass
 class Setup:
-    """One run: a model and everything around it, for a fault to change."""
+    """One run: a model and everything around it, which a fault may change."""
 
     name: str
     precision: str
-    # A module, whose attributes are those of its class.
+    # A module. Typed as Any, because its attributes depend on its class.
     model: Any
     inputs: list[dict[str, Tensor]]
     uses_cache: bool = False
@@ -64,12 +64,14 @@ class Setup:
     )
 
     def at(self, path: str) -> Any:
-        """Returns a module, whose attributes are those of its class."""
+        """Returns a module. Typed as Any, because its attributes depend on its
+        class.
+        """
         return self.model.get_submodule(path)
 
 
 def _initialise(model: nn.Module) -> None:
-    """Gives a model weights like those of a trained one: no part is idle."""
+    """Initializes weights like those of a trained model, so that no part is idle."""
     torch.manual_seed(1)
     seen: set[int] = set()
     for name, parameter in model.named_parameters():
@@ -94,8 +96,9 @@ def _initialise(model: nn.Module) -> None:
 def _make_massive(model: Any) -> None:
     """Makes some channels of the residual stream dwarf the others from layer 1 on.
 
-    As in trained models, one neuron makes them out of a direction that all words
-    share, they hardly differ from word to word, and norms scale the others up again.
+    As in trained models, one neuron derives them from a direction that all
+    words share, they hardly differ from word to word, and norms scale the other
+    channels up again.
     """
     channels = list(MASSIVE_CHANNELS)
     model.get_parameter("model.embed_tokens.weight").data[:, 0] = 6.0
@@ -105,21 +108,23 @@ def _make_massive(model: Any) -> None:
         projection.weight.data[0, 0] = 1.0
     mlp.down_proj.weight.data[channels] *= 1e-2
     values = torch.tensor([MASSIVE_VALUE, -MASSIVE_VALUE / 2])
-    # The neuron has the square of the shared direction behind the norm.
+    # After the norm, the neuron has the square of the shared direction.
     mlp.down_proj.weight.data[channels, 0] = values / 20
     share = (values.square().sum() / model.config.hidden).sqrt().item()
     for name, module in model.named_modules():
         if name.endswith("norm") and not name.startswith("model.layers.0."):
             module.weight.data *= 0.5 * share
             module.weight.data[channels] = 1e-3
-    # These norms do not hold the others back, so the layers have to.
+    # These norms do not keep the other channels small, so the layers must.
     for name, parameter in model.named_parameters():
         if name.endswith(("o_proj.weight", "down_proj.weight")) and ".0." not in name:
             parameter.data *= 0.2
 
 
 def _inputs_of(name: str) -> list[dict[str, Tensor]]:
-    """The inputs of each step. Decoders get a text, and then words one by one."""
+    """Returns the inputs of each step. Decoders get a text, and then words one
+    by one.
+    """
     torch.manual_seed(2)
     if name == "vit":
         return [{"pixel_values": torch.randn(2, 3, IMAGE, IMAGE)}]
@@ -134,7 +139,7 @@ def _inputs_of(name: str) -> list[dict[str, Tensor]]:
 
 
 def make(name: str, precision: str) -> Setup:
-    """Returns the run that is taken as right."""
+    """Returns the reference run."""
     model: Any = MODELS[name]()
     _initialise(model)
     if name == "massive":
@@ -151,7 +156,7 @@ def make(name: str, precision: str) -> Setup:
 
 
 def convert(setup: Setup, dtype: torch.dtype) -> None:
-    """Gives the model and its inputs another type."""
+    """Converts the model and its inputs to another dtype."""
     setup.model.to(dtype)
     for step in setup.inputs:
         for key, value in step.items():

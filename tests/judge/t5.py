@@ -1,4 +1,4 @@
-"""T5 as transformers writes it, with the same names."""
+"""T5 as in transformers, with the same names."""
 
 import math
 
@@ -10,7 +10,7 @@ HIDDEN, HEADS, INNER, LAYERS, WORDS, BUCKETS = 64, 4, 128, 3, 128, 8
 
 
 class T5LayerNorm(nn.Module):
-    """No mean and no bias; the variance is computed in float32."""
+    """Has no mean and no bias; the variance is computed in float32."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class T5Attention(Core):
         return result + torch.where(distance < exact, distance, far)
 
     def position_bias(self, queries: int, keys: int) -> Tensor:
-        """Returns a bias [1, heads, queries, keys]."""
+        """Returns the bias, [1, heads, queries, keys]."""
         distance = torch.arange(keys)[None, :] - torch.arange(queries)[:, None]
         values = self.relative_attention_bias(self.buckets(distance))
         return values.permute(2, 0, 1)[None]
@@ -99,11 +99,11 @@ class T5LayerSelfAttention(nn.Module):
         self.add_attention = add
 
     def residual_of(self, hidden_states: Tensor, normed: Tensor) -> Tensor:
-        """What the result of the attention is added to."""
+        """Returns the tensor to which the result of the attention is added."""
         return hidden_states
 
     def bias_of(self, bias: Tensor | None) -> Tensor | None:
-        """The bias that this layer uses."""
+        """Returns the bias that this layer uses."""
         return bias
 
     def forward(
@@ -118,7 +118,7 @@ class T5LayerSelfAttention(nn.Module):
 
 
 class T5LayerCrossAttention(nn.Module):
-    """The same with keys and values of the encoder."""
+    """The same with keys and values from the encoder."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -178,7 +178,7 @@ class T5Block(nn.Module):
         self.layer = nn.ModuleList([*parts, T5LayerFF()])
 
     def states_of(self, states: Tensor, x: Tensor) -> Tensor:
-        """What the cross attention looks at."""
+        """Returns the states that the cross attention attends to."""
         return states
 
     def forward(
@@ -197,7 +197,7 @@ class T5Block(nn.Module):
             x, cross = self.layer[1](x, states, encoder_decoder_position_bias)
         x = self.layer[-1](x)
         if x.dtype == torch.float16:
-            # As transformers does, so that nothing becomes infinite.
+            # As in transformers, so that nothing becomes infinite.
             limit = torch.finfo(x.dtype).max - 1000
             x = x.clamp(min=-limit, max=limit)
         return x, bias, cross
@@ -242,7 +242,7 @@ class T5Stack(nn.Module):
 
 
 class T5ForConditionalGeneration(nn.Module):
-    """Words of two texts in, logits out; all embeddings share a weight."""
+    """Words of two texts to logits; all embeddings share a weight."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -11,7 +11,9 @@ _GROUPS = ("all", *PRECISIONS, *SETTINGS, *MODES)
 
 
 def totals(outcomes: Iterable[dict[str, Any]]) -> dict[str, dict[str, int]]:
-    """Counts outcomes by precision and category; faults also those above the noise."""
+    """Counts outcomes by precision and category; for faults, also those above
+    the noise.
+    """
     counts: dict[str, Counter[str]] = {}
     for one in outcomes:
         names = [one["category"]]
@@ -36,7 +38,7 @@ def _row(group: str, name: str, counts: dict[str, int], columns: list[str]) -> s
 
 
 def text(counts: dict[str, dict[str, int]]) -> str:
-    """Returns the table that a reader sees."""
+    """Returns the table as text."""
     lines = []
     for names, columns in (
         (("healthy", "informational"), ["passed", "failed", "error"]),
@@ -57,7 +59,7 @@ def text(counts: dict[str, dict[str, int]]) -> str:
 
 
 def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """Returns the cases whose outcome differs between two runs."""
+    """Returns the cases whose outcomes differ between two runs."""
     lines = []
     for name in sorted(set(before) & set(after)):
         old, new = before[name]["outcome"], after[name]["outcome"]

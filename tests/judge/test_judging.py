@@ -1,4 +1,6 @@
-"""The harness itself: it finds what it must, and cannot pass by accident."""
+"""Tests of the harness itself: it finds what it must find, and cannot pass by
+accident.
+"""
 
 import json
 from collections.abc import Iterator
@@ -37,7 +39,7 @@ def judging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judging]:
         ("vit", "float32", "class_token_at_the_end", "right"),
         ("llama", "float32", "repeat", "passed"),
         ("gpt2", "float32", "products: split_k", "passed"),
-        # Tokens have other shapes without a cache.
+        # Tensors of a token have other shapes without a cache.
         ("llama", "float32", "no cache", "failed"),
     ],
 )
@@ -65,7 +67,7 @@ def test_there_are_enough_cases_of_all_models() -> None:
 
 def test_halves_never_change_and_are_about_equal() -> None:
     cases = all_cases()
-    # Whoever changes these has looked at cases that were not to be seen.
+    # A change of this line means that unseen cases have been looked at.
     assert Case("llama", "float32", "weight_times_3", True).half == "seen"
     assert Case("gpt2", "bfloat16", "residual_dropped", True).half == "seen"
     assert Case("t5", "float16", "products: noisy", False).half == "seen"
@@ -122,7 +124,7 @@ def test_a_function_is_within_a_place_or_not(sequence: str, is_it: bool) -> None
     }
     maker = _maker("OP", "Functional.linear", sequence=sequence)
     assert spans(maker, Place("a"), positions) == is_it
-    # Modules are judged by their names alone.
+    # Modules are judged by name only.
     module = _maker("OP", "root.b", sequence=sequence)
     assert not spans(module, Place("a"), positions)
 

@@ -1,4 +1,4 @@
-"""What a comparison said, and whether that is right."""
+"""The result of a comparison, and whether it is correct."""
 
 import fnmatch
 from collections.abc import Sequence
@@ -10,17 +10,17 @@ HEALTHY = ("passed", "failed")
 FAULTY = ("right", "wrong", "not known", "drift", "unnoticed")
 INFORMATIONAL = ("passed", "failed")
 _END = 2**62
-# Position of the records of an op in the golden run: token, op, io.
+# Positions of an op's records in the golden run, by token, op and io.
 Positions = dict[tuple[int, str, str], list[int]]
 
 
 def root(name: str) -> str:
-    """Returns the op that has a path of a model."""
+    """Returns the op for a path in a model."""
     return f"root.{name}" if name else "root"
 
 
 def _span(place: Place, token: int, positions: Positions) -> tuple[int, int] | None:
-    """Returns between which records of a token a place is."""
+    """Returns the records of a token between which a place lies."""
 
     def ends(op: str, io: str) -> list[int]:
         return positions.get((token, root(op), io), [])
@@ -45,7 +45,7 @@ def _span(place: Place, token: int, positions: Positions) -> tuple[int, int] | N
 
 
 def names(maker: dict[str, Any], place: Place) -> bool:
-    """Says whether a maker is this place, by the names of modules."""
+    """Returns whether a maker is this place, by the names of modules."""
     if maker["kind"] not in ("OP", "WEIGHT", "OWN_CODE"):
         return False
     row = maker["row"]
@@ -54,7 +54,7 @@ def names(maker: dict[str, Any], place: Place) -> bool:
     if place.io and row["io"] != f"IO_{place.io.upper()}":
         return False
     if place.after is None or place.before is None:
-        # With a pattern, code of an op within it is meant, too.
+        # With a pattern, code of any op that matches it also counts.
         is_code = maker["kind"] == "OWN_CODE"
         if is_code and not place.io and "*" not in place.op:
             return False
@@ -67,7 +67,7 @@ def names(maker: dict[str, Any], place: Place) -> bool:
 
 
 def spans(maker: dict[str, Any], place: Place, positions: Positions) -> bool:
-    """Says whether a maker that is a function is within this place."""
+    """Returns whether a maker that is a function lies within this place."""
     if maker["kind"] not in ("OP", "WEIGHT", "OWN_CODE"):
         return False
     is_function = not maker["op"].startswith("root")
@@ -88,12 +88,12 @@ def spans(maker: dict[str, Any], place: Place, positions: Positions) -> bool:
 def judge_fault(
     answer: dict[str, Any], truth: Sequence[Place], positions: Positions
 ) -> str:
-    """Returns one of FAULTY for the JSON of a comparison."""
+    """Returns the outcome, one of FAULTY, for the JSON of a comparison."""
     if answer["verdict"] == "PASS":
         return "unnoticed"
     makers = answer["comparison"]["makers"]
     if not makers:
-        # A difference that the caller of the model would have made.
+        # A difference that the caller of the model would have caused.
         is_blamed = answer["comparison"].get("input_difference") is not None
         return "wrong" if is_blamed else "not known"
     maker = makers[0]
@@ -108,7 +108,7 @@ def judge_fault(
 
 
 def header(answer: dict[str, Any]) -> str:
-    """Returns what a reader needs of a comparison, in a few lines."""
+    """Returns a summary of a comparison in a few lines."""
     comparison = answer["comparison"]
     lines = [
         (

@@ -1,4 +1,4 @@
-"""ViT as transformers writes it, with the same names."""
+"""ViT as in transformers, with the same names."""
 
 import torch
 from attention import Core, add
@@ -23,7 +23,7 @@ class ViTPatchEmbeddings(nn.Module):
 
 
 class ViTEmbeddings(nn.Module):
-    """Patches behind a token of the class, with positions."""
+    """Patches after a class token, with positions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class ViTEmbeddings(nn.Module):
         count = (IMAGE // PATCH) ** 2 + 1
         self.position_embeddings = nn.Parameter(torch.zeros(1, count, HIDDEN))
         self.dropout = nn.Dropout(0.1)
-        # Added to the embeddings: a mean that is far above the deviation.
+        # Added to the embeddings: a mean that is far larger than the deviation.
         self.offset = 0.0
 
     def join(self, cls_token: Tensor, x: Tensor) -> Tensor:
@@ -50,7 +50,7 @@ class ViTEmbeddings(nn.Module):
 
 
 class ViTSelfAttention(Core):
-    """Attention without its projection of the results."""
+    """Attention without the projection of its results."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ class ViTOutput(nn.Module):
 
 
 class ViTLayer(nn.Module):
-    """Attention and a feed-forward part, each beside a residual."""
+    """Attention and a feed-forward part, each with a residual."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ class ViTLayer(nn.Module):
         self.add_attention = add
 
     def residual_of(self, hidden_states: Tensor, normed: Tensor) -> Tensor:
-        """What the result of the attention is added to."""
+        """Returns the tensor to which the result of the attention is added."""
         return hidden_states
 
     def forward(self, hidden_states: Tensor) -> Tensor:
@@ -158,7 +158,7 @@ class ViTEncoder(nn.Module):
 
 
 class ViTModel(nn.Module):
-    """Pixels in, one vector for each patch out."""
+    """Pixels to one vector per patch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -174,7 +174,7 @@ class ViTModel(nn.Module):
 
 
 class ViTForImageClassification(nn.Module):
-    """Pixels in, logits of labels out."""
+    """Pixels to logits of labels."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A Debian in a folder that is booted: its systemd runs as in a machine of its own."""
+"""A booted Debian in a folder: its systemd runs as on a separate machine."""
 
 import shutil
 import subprocess
@@ -9,10 +9,10 @@ from pathlib import Path
 
 from debian_root import DebianRoot
 
-# Where version 2 of the control groups is: alone, or beside version 1.
+# Mount points of control groups version 2: by itself, or next to version 1.
 CGROUPS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
-# A root that is pivoted to and not chrooted to, since only then a unit has users of its
-# own. Devices are those that any program may have.
+# Uses pivot_root and not chroot, because only then a unit can have its own
+# users. The devices are those that any program may use.
 BOOT = """
 set -e
 echo $$ >"$1/cgroup.procs"
@@ -44,7 +44,7 @@ START_S = 60
 
 
 def cgroups() -> Path | None:
-    """The control groups that a booted root can have some of."""
+    """Returns control groups of which a booted root can have a part."""
     for folder in CGROUPS:
         if (folder / "cgroup.procs").exists() and shutil.which("pivot_root"):
             return folder
@@ -52,14 +52,14 @@ def cgroups() -> Path | None:
 
 
 class BootedRoot:
-    """A root whose systemd runs."""
+    """A root whose systemd is running."""
 
     def __init__(self, init: int) -> None:
         self._enter = ["nsenter", "-t", str(init), "-m", "-p", "-C", "-i", "-r", "-n"]
         self._init = init
 
     def run(self, *words: str, expect: int | None = 0) -> str:
-        """Runs a program in it and returns what it printed."""
+        """Runs a program in the root and returns its output."""
         done = subprocess.run(
             [*self._enter, *words],
             stdout=subprocess.PIPE,
@@ -73,7 +73,7 @@ class BootedRoot:
         return done.stdout
 
     def property_of(self, unit: str, name: str) -> str:
-        """A property of a unit, as systemd has it."""
+        """Returns a property of a unit, as systemd reports it."""
         return self.run("systemctl", "show", unit, "-P", name).strip()
 
     def wait_for(self, unit: str, name: str, value: str) -> None:
@@ -86,12 +86,12 @@ class BootedRoot:
             time.sleep(0.2)
 
     def path(self, inside: str) -> Path:
-        """Where a path of it is from outside."""
+        """Returns the outside path of a path in the root."""
         return Path(f"/proc/{self._init}/root") / inside.lstrip("/")
 
 
 def _init_of(process: subprocess.Popen[bytes], said: Path) -> int:
-    """The process that is the first one of the root, once its systemd answers."""
+    """Returns the first process of the root, once its systemd answers."""
     deadline = time.monotonic() + START_S
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     while time.monotonic() < deadline:
@@ -106,7 +106,7 @@ def _init_of(process: subprocess.Popen[bytes], said: Path) -> int:
 
 @contextmanager
 def booted(root: DebianRoot, groups: Path) -> Iterator[BootedRoot]:
-    """Boots a root, and ends all that runs in it."""
+    """Boots a root, and ends all processes in it."""
     group = groups / f"msitd-test-{root.folder.parent.name}"
     group.mkdir()
     said = root.folder.parent / "boot.log"

@@ -15,13 +15,13 @@ CACHE = ROOT / "build/packages"
 
 
 def pytest_configure() -> None:
-    """Says at once what this needs."""
+    """Reports missing requirements at once."""
     if os.geteuid() != 0 or shutil.which("debootstrap") is None:
         pytest.exit("tests/packages needs root and debootstrap", returncode=1)
 
 
 def package(out: Path, *flags: str) -> dict[str, Path]:
-    """Makes packages, and returns them by their names."""
+    """Builds packages, and returns them by name."""
     command = [ROOT / "deploy/package", "--only", "debs", "--out", out, *flags]
     subprocess.run(command, check=True, timeout=1800, stdout=subprocess.DEVNULL)
     return {path.name.partition("_")[0]: path for path in out.glob("*.deb")}
@@ -29,13 +29,13 @@ def package(out: Path, *flags: str) -> dict[str, Path]:
 
 @pytest.fixture(scope="session")
 def debs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """What is shipped."""
+    """The packages that are shipped."""
     return package(tmp_path_factory.mktemp("debs"))
 
 
 @pytest.fixture(scope="session")
 def next_debs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The same under a higher version."""
+    """The same packages with a higher version."""
     return package(tmp_path_factory.mktemp("next"), "--version", "0.2.0~next")
 
 

@@ -1,4 +1,4 @@
-"""A folder with a Debian in it, whose programs run as in a machine of their own."""
+"""A folder with a Debian whose programs run as on a separate machine."""
 
 import os
 import shutil
@@ -6,7 +6,8 @@ import subprocess
 from pathlib import Path
 
 MIRROR = "http://deb.debian.org/debian"
-# With what `dpkg` and systemd's tools look at; gone with the command.
+# Includes the mounts that `dpkg` and systemd's tools read; they end with the
+# command.
 ENTER = (
     'mount --rbind /dev "$0/dev" && mount -t proc proc "$0/proc" && '
     'exec chroot "$0" "$@"'
@@ -21,7 +22,7 @@ class DebianRoot:
 
     @classmethod
     def unpack(cls, suite: str, cache: Path, folder: Path) -> "DebianRoot":
-        """Makes one of a suite, and keeps what was fetched for the next one."""
+        """Creates a root of a suite, and caches the downloads for the next one."""
         archive = cache / f"{suite}.tar"
         if not archive.exists():
             cache.mkdir(parents=True, exist_ok=True)
@@ -44,14 +45,16 @@ class DebianRoot:
         return cls(folder)
 
     def command(self, *words: str, user: str = "root") -> list[str]:
-        """A command line that runs these words in the root, and is their process."""
+        """Returns a command line that runs these words in the root as its main
+        process.
+        """
         as_user = [] if user == "root" else ["setpriv", f"--reuid={user}"]
         as_user += [f"--regid={user}", "--init-groups"] if as_user else []
         enter = ["unshare", "--mount", "--propagation", "private", "sh", "-c", ENTER]
         return [*enter, str(self.folder), *as_user, *words]
 
     def run(self, *words: str, expect: int = 0) -> str:
-        """Runs a program in the root and returns what it printed."""
+        """Runs a program in the root and returns its output."""
         done = subprocess.run(
             self.command(*words),
             stdout=subprocess.PIPE,
@@ -71,12 +74,12 @@ class DebianRoot:
         return done.stdout
 
     def apt(self, *words: str) -> str:
-        """Runs apt-get, which asks nothing."""
+        """Runs apt-get without questions."""
         options = ("--yes", "--quiet", "--no-install-recommends")
         return self.run("apt-get", *options, *words)
 
     def install(self, *debs: Path) -> str:
-        """Installs packages of ours, and what they depend on."""
+        """Installs packages of msitd, and their dependencies."""
         shutil.rmtree(self.folder / "debs", ignore_errors=True)
         (self.folder / "debs").mkdir()
         for deb in debs:
@@ -84,5 +87,5 @@ class DebianRoot:
         return self.apt("install", *(f"/debs/{deb.name}" for deb in debs))
 
     def path(self, inside: str) -> Path:
-        """Where a path of the root is from outside."""
+        """Returns the outside path of a path in the root."""
         return self.folder / inside.lstrip("/")

@@ -1,4 +1,4 @@
-"""The unit of the package, started by a systemd that has booted a Debian 12."""
+"""The unit of the package, started by the systemd of a booted Debian 12."""
 
 from pathlib import Path
 
@@ -27,11 +27,11 @@ def test_the_unit_runs_under_systemd(
     bookworm.apt("install", "systemd-sysv")
     bookworm.install(debs["msitd"], debs["msitctl"])
     with booted(bookworm, groups) as machine:
-        # Enabled by the package, it is up once it has read its store back.
+        # The package enables it; it is active once it has read its store.
         machine.wait_for(UNIT, "ActiveState", "active")
         record(machine, "before")
 
-        # Killed, it is started again, and has what it had.
+        # After a kill it is restarted, and has its earlier data.
         first = machine.property_of(UNIT, "MainPID")
         machine.run("systemctl", "kill", "--signal=KILL", UNIT)
         machine.wait_for(UNIT, "NRestarts", "1")
@@ -41,7 +41,7 @@ def test_the_unit_runs_under_systemd(
         said = machine.run("msitctl", "run", "list", "-o", "name")
         assert set(said.split()) == {"before", "after"}
 
-        # The user of the package has the runs, with no rights beyond.
+        # The user of the package owns the runs, and has no other rights.
         pid = machine.property_of(UNIT, "MainPID")
         status = machine.run("cat", f"/proc/{pid}/status")
         uid = machine.run("id", "-u", "msitd").strip()

@@ -1,4 +1,4 @@
-"""The packages through their life in a clean Debian 12, by apt."""
+"""The life cycle of the packages in a clean Debian 12, with apt."""
 
 import csv
 import io
@@ -50,7 +50,7 @@ def record(root: DebianRoot, run: str) -> None:
 
 
 def sum_of(root: DebianRoot, run: str) -> str:
-    """The sum of what was recorded, asked for by the installed command."""
+    """Returns the sum of the recorded tensors, as queried by the installed command."""
     with running(root):
         table = root.run("msitctl", "tensor", "stats", "--run", run, "-o", "csv")
         (row,) = csv.DictReader(io.StringIO(table))
@@ -69,7 +69,8 @@ def test_life_of_the_packages(
     root.apt("update")
     root.install(*debs.values())
 
-    # Installed: a user, an enabled unit, programs that find all that they need.
+    # Installed: a user, an enabled unit, programs that find everything they
+    # need.
     assert "msitd:" in root.path("/etc/passwd").read_text()
     assert root.path(WANTED_BY).is_symlink()
     for program in ("msitd", "msitctl", "msitd-inspect", "msit"):
@@ -80,7 +81,8 @@ def test_life_of_the_packages(
     before = sum_of(root, "before")
     assert float(before) == 499500
 
-    # Upgraded: the configuration and the choice of the administrator stay, and runs.
+    # Upgraded: the administrator's configuration and choices are kept, and so
+    # are runs.
     config = root.path(CONFIG)
     config.write_text(config.read_text().replace("nice = 5", "nice = 7"))
     root.path(WANTED_BY).unlink()
@@ -91,21 +93,22 @@ def test_life_of_the_packages(
     assert sum_of(root, "before") == before
     record(root, "after")
 
-    # Downgraded, as after an upgrade that went wrong.
+    # Downgraded, as after a failed upgrade.
     old = [f"/debs/{deb.name}" for deb in debs.values()]
     for deb in debs.values():
         root.path(f"/debs/{deb.name}").write_bytes(deb.read_bytes())
     root.apt("install", "--allow-downgrades", *old)
     assert sum_of(root, "after") == before
 
-    # Removed: programs go; configuration, user and runs stay.
+    # Removed: programs are deleted; configuration, user and runs are kept.
     root.apt("remove", "msitd", "msitctl")
     assert not root.path("/usr/bin/msitd").exists()
     assert not root.path("/usr/bin/msit").exists()
     assert config.exists()
     assert root.path("/var/lib/msitd/segments").is_dir()
 
-    # Purged: the configuration goes too, and all that helpers keep of the unit.
+    # Purged: the configuration is deleted, too, and everything that helpers
+    # keep of the unit.
     said = root.apt("purge", "msitd")
     assert "the runs in /var/lib/msitd are kept" in said
     assert not config.parent.exists()
@@ -113,7 +116,7 @@ def test_life_of_the_packages(
     assert left == ""
     assert root.path("/var/lib/msitd/segments").is_dir()
 
-    # Installed again: enabled again, and the runs are there.
+    # Installed again: enabled again, with the earlier runs.
     root.install(*debs.values())
     assert root.path(WANTED_BY).is_symlink()
     assert sum_of(root, "before") == before
@@ -126,10 +129,10 @@ def test_library_alone_brings_no_daemon(
     root.apt("update")
     root.install(debs["libmsit1"], debs["libmsit-dev"])
     assert not root.path("/usr/bin/msitd").exists()
-    # A program that links it runs without a folder being named to anybody.
+    # A program that links it runs without any configured library path.
     cached = root.run("ldconfig", "-p")
     assert "libmsit.so.1 " in cached
-    # It is taken away without a trace.
+    # It is removed without a trace.
     root.apt("purge", "libmsit1")
     assert "libmsit" not in root.run("ldconfig", "-p")
     assert not list(root.path("/usr/lib").rglob("*msit*"))

@@ -1,4 +1,4 @@
-"""The wheel that carries everything, in a Debian that has none of it."""
+"""The wheel that contains everything, in a Debian without any of it."""
 
 import os
 import re
@@ -26,7 +26,7 @@ for run, last in (("golden", 3.0), ("target", 4.0)):
 
 
 def newer_python() -> str | None:
-    """A Python with headers that makes a wheel for the stable ABI."""
+    """Returns a Python with headers that builds a wheel for the stable ABI."""
     named = os.environ.get("MSITD_PYTHON_312")
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     found = [shutil.which("python3.12"), shutil.which("python3.13")]
@@ -40,8 +40,9 @@ def newer_python() -> str | None:
     return None
 
 
-# A Debian, the tags of a wheel that works there, and who makes it: for Debian 13
-# nothing of Debian 12 can, but any Python from 3.12 on.
+# A Debian, the tags of a wheel that works there, and the Python that builds it.
+# No Python of Debian 12 can build for Debian 13, but any Python from 3.12 on
+# can.
 DEBIANS = {
     "bookworm": ("cp311-cp311", "/usr/bin/python3"),
     "trixie": ("cp312-abi3", newer_python()),
@@ -56,7 +57,7 @@ def suite(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def wheel(suite: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel for its Python."""
+    """A wheel for the Python of that Debian."""
     tags, python = DEBIANS[suite]
     if python is None:
         pytest.skip(f"no Python for {tags} with headers; name it in MSITD_PYTHON_312")
@@ -70,7 +71,7 @@ def wheel(suite: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def root(suite: str) -> Iterator[DebianRoot]:
-    """Such a Debian, clean."""
+    """A clean Debian of the suite."""
     folder = Path(tempfile.mkdtemp(prefix="msitd-"))
     yield DebianRoot.unpack(suite, CACHE, folder / "r")
     shutil.rmtree(folder)
@@ -86,7 +87,7 @@ def test_wheel_is_small_and_says_for_whom_it_is(wheel: Path) -> None:
 
 def test_wheel_needs_nothing_but_python(root: DebianRoot, wheel: Path) -> None:
     root.apt("update")
-    # Python alone, and what installs a wheel.
+    # Only Python, and the module that installs a wheel.
     root.apt("install", "python3", "python3-venv")
     root.path("/w").mkdir()
     shutil.copy(wheel, root.path("/w"))

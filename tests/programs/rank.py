@@ -1,4 +1,4 @@
-"""One rank of a program with several, on gloo.
+"""One rank of a program with several ranks, on gloo.
 
 usage: rank.py WAY RANK WORLD_SIZE RENDEZVOUS_FILE
 """
@@ -110,7 +110,7 @@ def tensor_parallel(is_compiled: bool = False) -> None:
 
 
 def megatron() -> None:
-    # What it asks a device for that is not there.
+    # The program queries a device that does not exist here.
     torch.cuda.current_device = lambda: torch.device("cpu")
     from megatron.core import parallel_state
     from megatron.core.models.gpt import GPTModel

@@ -1,4 +1,6 @@
-"""Runs a program twice, under plain hooks of torch and under msitd, and compares."""
+"""Runs a program twice, with plain torch hooks and with msitd, and compares the
+results.
+"""
 
 import sys
 from collections import Counter
@@ -14,14 +16,14 @@ sys.path.append(str(Path(__file__).parents[1] / "python"))
 
 from fake_daemon import FakeDaemon
 
-# Makes a model, and what runs it and returns losses or results.
+# Returns a model, and a function that runs it and returns losses or results.
 Program = Callable[[], tuple[nn.Module, Callable[[], list[torch.Tensor]]]]
 # Op, io and index.
 Leaf = tuple[str, str, str]
 
 
 def tensors_of(value: Any, path: str = "") -> Iterator[str]:
-    """Yields the index of each tensor in what a module gets or gives."""
+    """Yields the index of each tensor in the inputs or outputs of a module."""
     if isinstance(value, torch.Tensor):
         yield path or "0"
     elif isinstance(value, Mapping):
@@ -32,7 +34,7 @@ def tensors_of(value: Any, path: str = "") -> Iterator[str]:
 
 
 class Reference:
-    """What plain hooks of torch see of a model."""
+    """The tensors that plain torch hooks see in a model."""
 
     def __init__(self, model: nn.Module) -> None:
         self.passes = 0
@@ -56,15 +58,16 @@ class Reference:
 def check(
     program: Program, steps: int | None = None, compiled: Program | None = None
 ) -> dict[str, int]:
-    """Raises AssertionError if the program runs or is recorded in another way.
+    """Raises AssertionError if the program computes or records something else.
 
     Args:
-        program: Makes the same model each time.
-        steps: How many tokens it has. Default: one for each forward.
-        compiled: The same program under torch.compile, which is recorded in its place.
+        program: Returns the same model each time.
+        steps: Number of tokens. Default: one per forward.
+        compiled: The same program under torch.compile, which is recorded
+            instead.
 
     Returns:
-        What is not recorded, by reason.
+        Number of leaves and calls that were not recorded, by reason.
     """
     model, run = program()
     reference = Reference(model)
@@ -77,7 +80,7 @@ def check(
     model, run = (compiled or program)()
     daemon = FakeDaemon()
     with (
-        # Each rank has a daemon of its own.
+        # Each rank has its own daemon.
         msitd.Client("run", 0, 1, daemon.endpoint) as client,
         msitd.register_hook(model, client) as handle,
     ):

@@ -1,4 +1,4 @@
-"""Trainings by accelerate and Lightning."""
+"""Trainings with accelerate and Lightning."""
 
 import lightning
 import torch

@@ -23,7 +23,7 @@ def client(daemon: FakeDaemon) -> Iterator[msitd.Client]:
 
 
 class Recorded:
-    """Records with `client` and returns what arrives."""
+    """Records with `client` and returns the records that arrive."""
 
     def __init__(self, client: msitd.Client, daemon: FakeDaemon) -> None:
         self.client = client

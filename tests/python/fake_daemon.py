@@ -97,7 +97,7 @@ def _read_varint(message: bytes, at: int) -> tuple[int, int]:
 
 
 def read_message(message: bytes) -> dict[int, Any]:
-    """Returns the fields of a protobuf message of numbers and bytes."""
+    """Returns the fields of a protobuf message that has only numbers and bytes."""
     fields: dict[int, Any] = {}
     at = 0
     while at < len(message):
@@ -160,14 +160,14 @@ def read_chunk(chunk: bytes) -> list[Record]:
 
 
 class FakeDaemon:
-    """Acknowledges every chunk unless it is told to hold them."""
+    """Acknowledges every chunk, unless a test holds them."""
 
     def __init__(self) -> None:
         self._lock = threading.Condition()
         self._chunks: list[bytes] = []
         self._holds = False
         self.opening: dict[int, Any] = {}
-        # Told when a stream opens.
+        # Sent when a stream opens.
         self.chunk_version = 3
         self.dropped_count = 0
         self.refusal: tuple[grpc.StatusCode, str] | None = None
@@ -188,7 +188,7 @@ class FakeDaemon:
         self._server.stop(None).wait()
 
     def hold(self) -> None:
-        """Takes no chunks until `release`."""
+        """Stops accepting chunks until `release`."""
         with self._lock:
             self._holds = True
 
@@ -220,7 +220,7 @@ class FakeDaemon:
 
     @property
     def all_records(self) -> list[Record]:
-        """Whatever has been acknowledged, in order."""
+        """All acknowledged records, in order."""
         with self._lock:
             return [r for chunk in self._chunks for r in read_chunk(chunk)]
 

@@ -1,4 +1,4 @@
-"""A device whose streams stand still until a test lets them run."""
+"""A device whose streams do not run until a test runs them."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class OnDevice(torch.Tensor):
-    """A tensor in host memory that says it is on a device."""
+    """A tensor in host memory that reports a device."""
 
     device = property(lambda self: torch.device("cuda:1"))
 
@@ -20,7 +20,7 @@ def on_device(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class Stream:
-    """Does its work when `FakeDevice.run` is called."""
+    """A stream that does its work when `FakeDevice.run` is called."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -36,7 +36,7 @@ class Stream:
 
 
 class Event:
-    """Comes when its stream gets there."""
+    """An event that occurs when its stream reaches it."""
 
     def __init__(self, *, blocking: bool) -> None:
         assert blocking
@@ -47,14 +47,14 @@ class Event:
         stream.work.append(self._came.set)
 
     def synchronize(self) -> None:
-        # Not for ever: a test that fails must end.
+        # With a timeout, because a failing test must end.
         self._came.wait(60)
         if self.error is not None:
             raise self.error
 
 
 class _Later(TorchDispatchMode):
-    """Leaves copies to a stream."""
+    """Defers copies to a stream."""
 
     def __init__(self, stream: Stream) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class _Later(TorchDispatchMode):
 
 
 class FakeDevice:
-    """What `torch.cuda` is to the client. Each test has its own."""
+    """Stands in for `torch.cuda`. Each test has its own."""
 
     __name__ = "torch.fake"
 
@@ -119,7 +119,7 @@ class FakeDevice:
         return 0
 
     def run(self, work_count: int | None = None) -> None:
-        """Does the work of all side streams, or so much of it."""
+        """Does the work of all side streams, or at most `work_count` pieces of it."""
         for stream in self.side:
             if work_count is None:
                 stream.synchronize()

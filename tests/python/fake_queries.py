@@ -1,4 +1,4 @@
-"""The services that msitd.query asks, in this process. Tests set the answers."""
+"""The services that msitd.query calls, in this process. Tests set the answers."""
 
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -26,7 +26,7 @@ def fail(
 
 
 class FakeQueries(grpc.GenericRpcHandler):
-    """Answers the methods that a test has set, and keeps their requests."""
+    """Answers the methods that a test has set, and stores their requests."""
 
     def __init__(self) -> None:
         self.requests: list[Any] = []

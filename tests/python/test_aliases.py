@@ -141,7 +141,7 @@ def test_tensors_whose_changes_nobody_counts_have_no_number():
     ],
 )
 def test_running_statistics_have_no_number(normalise):
-    """Not all that changes them counts that."""
+    """Not every change of running statistics increases their version."""
     identities = Identities()
     mean, var = torch.zeros(3), torch.ones(3)
     before = mean.clone()
@@ -154,7 +154,7 @@ def test_running_statistics_have_no_number(normalise):
 
 
 def test_collectives_in_place_are_seen():
-    """Torch counts no change of what they are given."""
+    """torch does not count changes of the tensors that a collective receives."""
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
         identities = Identities()

@@ -1,4 +1,4 @@
-"""register_api: the functions of torch themselves."""
+"""register_api records the functions of torch itself."""
 
 import copy
 import pickle
@@ -30,7 +30,7 @@ def array(record):
 
 @pytest.fixture
 def calls_of(client, daemon):
-    """Runs a function while functions of torch are recorded; returns all places."""
+    """Runs a function while torch functions are recorded; returns all places."""
 
     def calls_of(function, **options):
         with msitd.register_api(client, **options) as handle:
@@ -211,7 +211,8 @@ def test_only_what_may_be_recorded_has_a_stand_in(client):
     everything = stand_ins()
     assert stand_ins(op_pattern="none") == set()
     linear = stand_ins(op_pattern="Functional.linear")
-    # Written in Python, the one may call `linear`, which then is a part of it.
+    # `multi_head_attention_forward` is written in Python and may call `linear`,
+    # which is then a part of it.
     assert "Functional.multi_head_attention_forward" in linear
     assert "Tensor.__add__" not in linear
     assert stand_ins(op_pattern="*.linear", nested=True) == {"Functional.linear"}
@@ -269,7 +270,7 @@ def test_what_msitd_calls_is_not_recorded(calls_of, client):
 
 @pytest.mark.filterwarnings("ignore")
 def test_every_function_is_replaced_and_put_back(client):
-    """Those that the installed torch has, of all names that we have."""
+    """Checks those of our names that the installed torch has."""
     found = targets.targets(targets.GROUPS)
     assert len(found) > 1300
     before = {
@@ -298,7 +299,9 @@ def test_every_function_is_replaced_and_put_back(client):
     [("TORCH", 0.97), ("FUNCTIONAL", 0.97), ("TENSOR", 0.97), ("VF", 1), ("LINALG", 1)],
 )
 def test_names_are_those_of_torch(place, count):
-    """Nearly all are in the installed torch; others are of newer or older ones."""
+    """Nearly all are in the installed torch; the others belong to newer or
+    older ones.
+    """
     owner = {
         "TORCH": torch,
         "FUNCTIONAL": F,
@@ -417,7 +420,9 @@ MODES = {"imported": True, "operators": True}
 
 
 def modes_left():
-    """The modes of this thread, and what torch takes for granted because of them."""
+    """Returns the modes of this thread, and the flags that torch sets because
+    of them.
+    """
     return [
         *torch.overrides._get_current_function_mode_stack(),
         *_python_dispatch._get_current_dispatch_mode_stack(),
@@ -548,7 +553,7 @@ def test_fast_paths_of_torch_are_taken(client):
         expected = model(x, src_key_padding_mask=padding)
         with msitd.register_api(client):
             assert torch.equal(model(x, src_key_padding_mask=padding), expected)
-    # Else this model has no fast path.
+    # Otherwise this model has no fast path.
     assert not expected[:, 3:].any()
 
 

@@ -1,4 +1,4 @@
-"""register_api: functions in graphs of torch.compile."""
+"""register_api records functions in graphs of torch.compile."""
 
 import msitd
 import numpy as np
@@ -73,9 +73,9 @@ def test_a_graph_has_the_calls_of_eager(client, daemon, backend):
     eager = [leaf[1:5] for leaf in leaves(daemon) if leaf[0] == 0]
     graph = [leaf[1:5] for leaf in leaves(daemon) if leaf[0] == 1]
     assert len({op for op, *_ in eager}) > 12
-    # What Inductor logs, it iterates over.
+    # Inductor iterates over the values that it logs.
     graph = [p for p in graph if p[0] != "Tensor.unbind"]
-    # Arguments are where Dynamo puts them: all that nobody gave are there.
+    # Arguments are at the positions where Dynamo puts them, including defaults.
     assert [p for p in graph if p[2] == "output"] == [
         p for p in eager if p[2] == "output"
     ]
@@ -158,7 +158,8 @@ def test_nothing_is_recorded_twice(client, daemon, backend, imported):
     with msitd.register_api(client, imported=imported), torch.no_grad():
         whole(X)
     client.flush()
-    # With `imported`, so are operators that the graph finds in torch.ops.
+    # With `imported`, operators that the graph finds in torch.ops are recorded,
+    # too.
     got = [p for p in places(daemon) if p[2] == "output" and "Aten" not in p[0]]
     assert got == [
         ("Functional.linear", 0, "output", "0"),
@@ -202,7 +203,7 @@ def test_training_has_the_same_bits(client, daemon, backend):
         assert recorded_losses == losses
         assert all(map(torch.equal, recorded_parameters, parameters))
     else:
-        # Inductor fuses around the records, so last bits may differ.
+        # Inductor fuses around the records, so the last bits may differ.
         np.testing.assert_allclose(recorded_losses, losses, rtol=1e-5)
     client.flush()
     outputs = [p[:2] for p in places(daemon) if p[2] == "output"]

@@ -229,7 +229,7 @@ def test_degraded_records_are_counted(daemon):
 
 def test_waiting_releases_the_gil(daemon):
     # The fake daemon runs in this process: if record kept the GIL while it
-    # waits for room, nobody could make room.
+    # waits for memory, the daemon could not free any.
     client = msitd.Client(
         "run", endpoint=daemon.endpoint, max_block=60.0, buffer_bytes=0
     )

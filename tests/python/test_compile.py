@@ -1,4 +1,4 @@
-"""Hooks and records beside torch.compile."""
+"""Hooks and records together with torch.compile."""
 
 import importlib.util
 import logging
@@ -31,7 +31,7 @@ class Model(nn.Module):
     def __init__(self):
         super().__init__()
         self.blocks = nn.ModuleList([Block(), Block()])
-        # A class of torch itself: torch.compile wraps it in another way.
+        # A class of torch itself, which torch.compile wraps in another way.
         self.head = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
 
     def forward(self, x):
@@ -57,7 +57,7 @@ def fresh():
 
 @pytest.fixture(params=["in graphs", "between graphs"])
 def can_hold(request, monkeypatch):
-    """Whether graphs can hold records, as they can in all but old versions of torch."""
+    """Whether graphs can hold records, as in all but old versions of torch."""
     if request.param == "between graphs":
         monkeypatch.setattr(graphs, "operator", lambda: None)
     return request.param == "in graphs"
@@ -65,7 +65,7 @@ def can_hold(request, monkeypatch):
 
 @pytest.fixture
 def eager():
-    """Records of two forwards of a model without torch.compile."""
+    """Returns the records of two forwards of a model without torch.compile."""
     daemon = FakeDaemon()
     model = Model()
     with (
@@ -207,7 +207,7 @@ def places_and_values(daemon):
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 def test_whole_graph_records_what_the_eager_model_does(client, daemon, backend):
-    """Forward and backward; the second shape makes the graph again, dynamic."""
+    """Covers forward and backward; the second shape recompiles the graph as dynamic."""
     batches = [X.clone().requires_grad_(), torch.ones(3, 4), torch.ones(5, 4)]
 
     def run(call, model):
@@ -242,7 +242,7 @@ def test_whole_graph_records_what_the_eager_model_does(client, daemon, backend):
 
 
 class Odd(nn.Module):
-    """Has an argument of each kind, one that is no tensor at all, and no result."""
+    """Has arguments of each kind, including one that is not a tensor, and no result."""
 
     def forward(self, x, *args, **kwargs):
         return None
@@ -352,7 +352,7 @@ def test_any_constant_in_a_graph_is_what_it_is_in_the_eager_model(client, daemon
 
 
 class Branches(nn.Module):
-    """Runs a module in the graph and in what the graph can only hold as a body."""
+    """Runs a module both in the graph and in a body of an operator."""
 
     def __init__(self, kind):
         super().__init__()
@@ -491,7 +491,7 @@ def test_graph_that_outlives_its_hooks_records_nothing(client, daemon):
     handle = msitd.register_hook(model, client)
     torch.compile(model, backend=keep)(X)
     [graph] = kept
-    # Torch calls the two hooks of a compiled root outside of its graph.
+    # torch calls the two hooks of a compiled root outside its graph.
     notes = [n for n in graph.graph.nodes if "msitd" in str(n.target)]
     assert len(notes) == 2 * 9
     client.flush()
@@ -562,7 +562,9 @@ class Held:
 
 
 def test_what_is_skipped_does_not_end_a_whole_graph(client, daemon):
-    """Torch runs the hooks of the model itself outside of the graph, but watches."""
+    """torch runs the hooks of the model itself outside the graph, but guards on
+    them.
+    """
 
     class Takes(nn.Module):
         def __init__(self):
@@ -622,7 +624,7 @@ def test_what_catches_an_exception_in_a_graph_is_recorded(backend, gradients):
         ):
             for step in (1, 2):
                 call(X).sum().backward()
-                # A pass that seemed to last would end with the next one.
+                # A pass that seems to be running would end with the next one.
                 assert client.token == step
         assert handle.skipped == {}
         found.append(
@@ -669,7 +671,7 @@ def test_forwards_without_gradients_train_nothing_in_graphs(client, daemon, back
     assert passes == [(0, 0), (0, 1), (1, 0), (2, 0)]
 
 
-# They run where no graph is made, or are what Dynamo runs to make one.
+# These run outside graphs, or are run by Dynamo while it traces.
 SEE_NO_TENSORS = {
     "api.in_graphs",
     "api.names",
@@ -708,7 +710,7 @@ SEE_NO_TENSORS = {
 
 
 def test_every_module_of_the_core_is_in_graphs_or_kept_out():
-    """Dynamo looks into one that nobody has thought of, where a device is there."""
+    """Dynamo would trace a forgotten module on machines with a device."""
     core = Path(msitd._core.__file__).parent
     found = {
         ".".join(path.relative_to(core).with_suffix("").parts)
@@ -724,7 +726,7 @@ def test_what_is_kept_out_of_graphs_is_there(name):
 
 
 def test_inductor_knows_where_to_cut_cuda_graphs(client):
-    """Tests of accelerators show that it does."""
+    """Tests of accelerators check that Inductor does cut them."""
     config = importlib.import_module("torch._inductor.config")
     model = Model()
     with msitd.register_hook(model, client):

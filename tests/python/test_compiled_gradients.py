@@ -1,4 +1,4 @@
-"""Gradients in the graphs of torch.compile are those of the model without it."""
+"""Gradients in graphs of torch.compile equal those of the model without it."""
 
 import logging
 
@@ -19,7 +19,7 @@ def fresh():
 
 
 def without_chance(model):
-    """Backends draw other random numbers."""
+    """Backends draw different random numbers."""
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
@@ -27,7 +27,7 @@ def without_chance(model):
 
 
 def train(call, model, shapes=((2, 4), (2, 4), (3, 4), (5, 4))):
-    """The third shape makes the graph again, dynamic."""
+    """The third shape recompiles the graph as dynamic."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for shape in shapes:
         call(torch.randn(shape, requires_grad=True)).pow(2).sum().backward()
@@ -36,7 +36,7 @@ def train(call, model, shapes=((2, 4), (2, 4), (3, 4), (5, 4))):
 
 
 class Views(nn.Module):
-    """Changes in place what modules give, which are views."""
+    """Changes results of modules in place, which are views."""
 
     def __init__(self):
         super().__init__()
@@ -69,7 +69,7 @@ class Outer(nn.Module):
 
 
 class Heads(nn.Module):
-    """Gives views of one tensor, and gives an argument back as it is."""
+    """Returns views of one tensor, and returns an argument unchanged."""
 
     def __init__(self):
         super().__init__()
@@ -230,7 +230,7 @@ def test_a_graph_records_the_gradients_of_the_eager_model(case, backend):
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 def test_a_graph_records_in_the_order_of_the_eager_model(backend):
-    """Gradients of parameters come behind the backward of a graph."""
+    """Gradients of parameters follow the backward of a graph."""
 
     def order(records):
         return [p for p in records if p[1] != "root" and p[3] != "grad_weight"]
@@ -242,7 +242,7 @@ def test_a_graph_records_in_the_order_of_the_eager_model(backend):
 
 @pytest.mark.parametrize("gradients", [False, True])
 def test_inductor_keeps_the_order_of_records(client, daemon, gradients):
-    """It would let the second record run first, which needs less memory."""
+    """Inductor would run the second record first, which needs less memory."""
     model = Outer()
     with msitd.register_hook(model, client, gradients=gradients):
         compiled("inductor")(model)(torch.ones(2, 4)).backward()
@@ -254,7 +254,7 @@ def test_inductor_keeps_the_order_of_records(client, daemon, gradients):
 
 @pytest.mark.parametrize("gradients", [False, True])
 def test_inductor_runs_records_of_calls_without_tensors(client, daemon, gradients):
-    """It would call these before kernels that are to run first."""
+    """Inductor would call these before kernels that must run first."""
     model = Residuals()
     with msitd.register_hook(
         model, client, gradients=gradients, op_pattern="*.first", inputs=False

@@ -1,4 +1,4 @@
-"""Tensors of a device that go to the host together."""
+"""Tensors of a device that are copied to the host together."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ import torch
 from fake_device import FakeDevice, Stream, on_device
 from msitd._core.devices import batch, streams, underway
 
-# In which a record that must not be sent would have arrived.
+# Time in seconds in which a record that must not be sent would have arrived.
 SHORT = 0.2
 
 
@@ -17,7 +17,7 @@ SHORT = 0.2
 def device(monkeypatch):
     fake = FakeDevice()
     monkeypatch.setitem(streams._by_type, "cuda", streams.Accelerator(torch, fake))
-    # Only what a test does launches a batch.
+    # Only steps of a test launch a batch.
     monkeypatch.setattr(underway, "LINGER", 60)
     yield fake
     fake.run()
@@ -49,7 +49,7 @@ def test_many_bytes_are_a_batch(client, daemon, device):
         tensor = torch.full((batch.BYTES_MAX // 2,), number, dtype=torch.uint8)
         assert client.record(on_device(tensor), op=f"op{number}")
     assert len(device.events) == 1
-    # A flush launches what is open.
+    # A flush launches the open batch.
     with pytest.raises(TimeoutError):
         client.flush(SHORT)
     assert len(device.events) == 2
@@ -71,7 +71,7 @@ def test_another_stream_has_another_batch(client, daemon, device):
     record(client, [0, 1])
     main, device.main = device.main, Stream(torch.device("cuda:1"))
     record(client, [2])
-    # What the first stream had is on its way before.
+    # The copies of the first stream are already under way.
     assert len(device.events) == 1
     assert device.side[0].waited_for == [main]
     with pytest.raises(TimeoutError):

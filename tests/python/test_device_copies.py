@@ -1,4 +1,4 @@
-"""Tensors of devices, whose bytes come after the hook."""
+"""Tensors of devices, whose bytes arrive after the hook has returned."""
 
 import os
 import threading
@@ -12,14 +12,14 @@ from msitd._core.devices import batch, streams, underway
 from msitd._core.devices.pins import Pins
 from msitd._core.leaf import parts
 
-# In which a record that must not be sent would have arrived.
+# Time in seconds in which a record that must not be sent would have arrived.
 SHORT = 0.2
 
 
 @pytest.fixture
 def device(monkeypatch):
     fake = FakeDevice()
-    # A batch of its own for each tensor; test_device_batches has larger ones.
+    # One batch per tensor; test_device_batches has larger ones.
     monkeypatch.setattr(batch, "COUNT_MAX", 1)
     accelerator = streams.Accelerator(torch, fake)
     monkeypatch.setitem(streams._by_type, "cuda", accelerator)
@@ -51,7 +51,7 @@ def test_nothing_is_sent_before_the_event(client, daemon, device):
     with pytest.raises(TimeoutError):
         client.flush(SHORT)
     assert daemon.records == []
-    # The bytes are there, but the device has not said so.
+    # The bytes have arrived, but the device has not reported it.
     device.run(1)
     with pytest.raises(TimeoutError):
         client.flush(SHORT)
@@ -229,7 +229,7 @@ def test_record_is_dropped_if_the_device_is_behind(
             with pytest.raises(RuntimeError, match="within max_block"):
                 client.record(tensor, op="op")
         else:
-            # The memory of the client is full, too.
+            # The memory of the client is also full.
             assert client.record(tensor, op="op")
             assert not client.record(tensor, op="op")
         assert client.counters().dropped_count == 1
@@ -272,7 +272,7 @@ def test_device_that_fails_in_the_hook_is_counted(
             patch.setattr(streams.Accelerator, where, fail)
             model(on_device(torch.ones(3)))
         model(on_device(torch.ones(3)))
-        # A hook makes the snapshot; the copy may come later.
+        # A hook takes the snapshot; the copy may follow later.
         told = {"out of memory": 2} if where == "snapshot" else {}
         assert handle.skipped == told
     device.run()
@@ -290,7 +290,7 @@ def test_memory_is_given_back_when_the_device_is_done_with_it(
     tensor = on_device(torch.ones(3))
     assert client.record(tensor, op="a")
     with monkeypatch.context() as patch:
-        # The copy is under way by then.
+        # The copy is already under way.
         patch.setattr(device, "Event", lambda **_: pytest.fail("no events left"))
         with pytest.raises(pytest.fail.Exception):
             client.record(tensor, op="b")
@@ -311,7 +311,7 @@ def test_close_does_not_wait_for_ever(client, daemon, device):
         client.close(SHORT)
     assert time.monotonic() - begin < 20
     assert client.counters().dropped_count == 1
-    # It still has the memory.
+    # The device still has the memory.
     device.run()
     wait_until(lambda: client._copies.underway.collector is None)
     assert [r.op for r in daemon.records] == ["sent"]
@@ -414,7 +414,7 @@ def test_memory_that_is_not_shared_is_said_once(client, device, caplog):
 
 
 class TwoPieces:
-    """A native client with memory to pin."""
+    """A native client with memory that can be pinned."""
 
     def memory(self):
         return [(1000, 500), (2000, 500)]

@@ -1,4 +1,4 @@
-"""Tensors of devices of which the device itself makes statistics."""
+"""Tensors of devices that the device itself reduces to statistics."""
 
 import json
 import math
@@ -12,14 +12,14 @@ from fake_device import FakeDevice, on_device
 from msitd._core.devices import batch, reductions, streams
 from msitd._core.devices.copies import DeviceCopies
 
-# In which a record that must not be sent would have arrived.
+# Time in seconds in which a record that must not be sent would have arrived.
 SHORT = 0.2
 
 
 @pytest.fixture
 def device(monkeypatch):
     fake = FakeDevice()
-    # A batch of its own for each tensor; test_device_batches has larger ones.
+    # One batch per tensor; test_device_batches has larger ones.
     monkeypatch.setattr(batch, "COUNT_MAX", 1)
     monkeypatch.setattr(reductions, "BYTES_MIN", 0)
     monkeypatch.setitem(streams._by_type, "cuda", streams.Accelerator(torch, fake))
@@ -32,13 +32,13 @@ is_summary = DeviceCopies._is_summary
 
 @pytest.fixture(autouse=True)
 def summaries(monkeypatch):
-    """test_real_daemon has a real policy."""
+    """Replaces the policy; test_real_daemon has a real one."""
     monkeypatch.setattr(DeviceCopies, "_is_summary", lambda self, place: True)
 
 
 @pytest.fixture
 def reducing(daemon):
-    """A client whose policy asks for summaries alone."""
+    """A client whose policy selects only summaries."""
     with msitd.Client(
         "run", endpoint=daemon.endpoint, reduce_on_device=True, on_drop="warn"
     ) as client:
@@ -124,7 +124,7 @@ def test_other_tensors_are_not_reduced(tensor):
 def test_nothing_is_recorded_before_the_event(reducing, daemon, device):
     tensor = on_device(torch.arange(6.0).view(2, 3))
     assert reducing.record(tensor, op="op")
-    # What comes later is not what the hook has seen.
+    # Later changes must not affect what the hook has recorded.
     tensor.zero_()
     reducing.token = 5
     with pytest.raises(TimeoutError):

@@ -78,7 +78,7 @@ def test_torch(recorded, dtype):
 
 
 def small_values(dtype):
-    """Returns all bytes as elements of a dtype, and as what the format has."""
+    """Returns all bytes as elements of a dtype, and their values in the format."""
     raw = torch.arange(256, dtype=torch.uint8)
     bits = int(dtype[-1])
     low = raw & ((1 << bits) - 1)

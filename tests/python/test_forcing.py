@@ -1,4 +1,4 @@
-"""Teacher forcing, on the loop of Hugging Face's generate."""
+"""Teacher forcing, on the generation loop of Hugging Face."""
 
 import types
 
@@ -13,7 +13,7 @@ PROMPT = torch.tensor([[3, 1, 4], [1, 5, 9]])
 
 
 class Model(nn.Module):
-    """Generates as GenerationMixin is documented to do."""
+    """Generates as documented for GenerationMixin."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ def test_another_model_is_fed_the_same_tokens(client, daemon, golden):
     assert len(fed) == 6
     for token, record in enumerate(fed):
         assert bytes(record.data) == golden[:, : 3 + token].numpy().tobytes()
-    # The record has what the model computes.
+    # The record has the values that the model computes.
     own = next(r for r in daemon.records if r.place[3] == "output")
     assert bytes(own.data) == target(PROMPT).detach().numpy().tobytes()
 

@@ -1,4 +1,4 @@
-"""msitd.formats reads files of other tools, and writes what msit writes."""
+"""msitd.formats reads files of other tools, and writes the same files as msit."""
 
 import os
 import pickle
@@ -21,7 +21,7 @@ def write_atb(path: Path, dtype: int, array: np.ndarray) -> None:
 
 
 def write_nano(path: Path, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:
-    """Writes a dump of float32 arrays as CANN nano does."""
+    """Writes a dump of float32 arrays in the format of CANN nano."""
     head = struct.pack("<II", 0x5A5A5A5A, 1)
     for tag, arrays in ((4, inputs), (5, outputs)):
         out = struct.pack("<I", len(arrays))

@@ -1,4 +1,4 @@
-"""Gradients of calls and parameters, and what an optimizer does with them."""
+"""Gradients of calls and parameters, and their use by an optimizer."""
 
 import functools
 import gc
@@ -17,7 +17,7 @@ def as_tensor(record):
 
 
 class Residual(nn.Module):
-    """Uses its input three times, and its result is used beside it."""
+    """Uses its input three times, and its result is used twice."""
 
     def __init__(self):
         super().__init__()
@@ -48,7 +48,7 @@ class Model(nn.Module):
 
 @pytest.fixture
 def recorded(client, daemon):
-    """Runs a function under hooks; returns what it records by place, and the hooks."""
+    """Runs a function under hooks; returns its records by place, and the hooks."""
 
     def recorded(model, function, **options):
         with msitd.register_hook(model, client, gradients=True, **options) as handle:
@@ -71,7 +71,7 @@ def test_gradients_of_calls_are_those_of_hooks_of_torch(recorded):
     torch.manual_seed(0)
     model = Model()
     x = torch.randn(2, 4, requires_grad=True)
-    # The hooks of torch add nodes to the graph: this is a run of its own.
+    # The hooks of torch add nodes to the graph, so this is a separate run.
     expected = {}
     calls = {}
     handles = []
@@ -79,7 +79,7 @@ def test_gradients_of_calls_are_those_of_hooks_of_torch(recorded):
         op = f"root.{name}" if name else "root"
 
         def hook(module, grad_input, grad_output, op=op):
-            # The backward comes to the last call first.
+            # The backward reaches the last call first.
             count = 2 if op == "root.shared" else 1
             calls[op] = calls.get(op, count) - 1
             expected[0, op, calls[op], "grad_input", "0"] = grad_input[0].clone()
@@ -286,7 +286,7 @@ def test_checkpoints_have_the_records_of_a_model_without(client, daemon, mode, o
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         with handle_of() as handle:
             for _ in range(2):
-                # As pipelines do.
+                # As in pipelines.
                 losses = [
                     model(torch.randn(2, 4, requires_grad=True)).sum() for _ in range(2)
                 ]
@@ -316,13 +316,13 @@ def test_checkpoints_have_the_records_of_a_model_without(client, daemon, mode, o
     [(reason, count)] = handle.skipped.items()
     assert "checkpointing" in reason
     assert handle.skipped_count == 0
-    # Modules of three blocks, in two forwards and two steps. Some checkpoints stop
-    # before the last module.
+    # Modules of three blocks, in two forwards and two steps. Some checkpoints
+    # stop before the last module.
     assert 3 * 3 * 2 * 2 <= count <= 3 * 4 * 2 * 2
 
 
 class Inner(nn.Module):
-    """Changes what it gets before its only module sees it, in checkpoints."""
+    """Changes its input before its only module receives it, in checkpoints."""
 
     def __init__(self, depth):
         super().__init__()
@@ -465,7 +465,7 @@ def test_objects_in_arguments_and_results_disturb_nothing(recorded):
 
 
 def test_views_that_are_changed_in_place_keep_their_gradients(recorded):
-    """A linear layer gives a view where its input has three dimensions."""
+    """A linear layer returns a view if its input has three dimensions."""
 
     class Both(nn.Module):
         def forward(self, x):
@@ -501,7 +501,7 @@ def test_views_that_are_changed_in_place_keep_their_gradients(recorded):
         ("last", "grad_input", both),
         ("both", "grad_output", both),
         ("both", "grad_input", both * 5),
-        # Of the use before the change.
+        # The gradient for the use before the change.
         ("other", "grad_output", both * 3),
         ("other", "grad_input", relu),
         ("relu", "grad_output", relu),

@@ -1,4 +1,4 @@
-"""No hook raises into the program that runs it, whatever fails in it."""
+"""No hook raises an exception into the program, whatever fails in it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OPTIONS: dict[str, Any] = {
     "requests": lambda: ["a"],
 }
 
-# What hooks use, a class or module and the name of a function in it.
+# Functions that hooks use: a class or module, and the name of the function.
 USED: list[tuple[Any, str]] = [
     (Backward, "begin"),
     (Backward, "begin_pass"),
@@ -79,7 +79,7 @@ USED: list[tuple[Any, str]] = [
 
 
 class Twice(nn.Module):
-    """Uses its argument twice, and gives structures."""
+    """Uses its argument twice, and returns structures."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class Net(nn.Module):
 
 
 def train(hooked: Callable[[nn.Module], Any] = lambda _: None) -> list[torch.Tensor]:
-    """Returns what a training of three steps computes."""
+    """Returns the values that a training of three steps computes."""
     torch.manual_seed(0)
     model = Net()
     optimizer = torch.optim.Adam(model.parameters())
@@ -191,7 +191,7 @@ def test_functions_of_a_client_that_is_closed_before_the_backward(
     loss = torch.relu(torch.ones(2, requires_grad=True)).sum()
     client.close()
     loss.backward()
-    # The call of backward, and two gradients of each of both functions.
+    # The call of backward, and two gradients of each of the two functions.
     (count,) = handles[0].skipped.values()
     assert count == 1 + 4
 

@@ -1,4 +1,4 @@
-"""Hooks beside copies, files, processes, threads and errors, and their removal."""
+"""Hooks with copies, files, processes, threads and errors, and their removal."""
 
 import copy
 import gc
@@ -92,7 +92,7 @@ def test_a_forked_child_runs_the_model_and_records_nothing(client, daemon, hooke
     train(hooked)
     expected = [p.grad.clone() for p in hooked.parameters()]
     hooked.zero_grad()
-    # Threads of torch do not survive a fork.
+    # torch's threads do not survive a fork.
     count = torch.get_num_threads()
     torch.set_num_threads(1)
     child = os.fork()

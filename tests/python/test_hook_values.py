@@ -1,4 +1,4 @@
-"""What hooks record besides tensors: values, stacks, and how the model is built."""
+"""Other records of hooks: values, stacks, and the structure of the model."""
 
 import json
 

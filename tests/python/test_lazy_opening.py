@@ -23,14 +23,14 @@ from msitd.probe import PrecisionDebugger
 from torch import nn
 
 X = torch.ones(3)
-# Longer than a tensor takes, and shorter than a wait for a daemon.
+# Time in seconds: longer than a tensor takes, shorter than a wait for a daemon.
 SOON_S = 0.5
-# Of the opening of a stream.
+# Number of the field in the opening of a stream.
 JOB_FIELD = 7
 
 
 class Door:
-    """Opens, or not, at times of its own."""
+    """Opens, or fails to open, at times that the test sets."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0

@@ -1,4 +1,4 @@
-"""Hooks and functions that are paused, and what a listener chooses."""
+"""Pausing hooks and functions, and selecting records with a listener."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from torch import nn
 
 
 class Listener:
-    """Notes calls, and has only some sides recorded."""
+    """Logs calls, and accepts only some sides."""
 
     def __init__(self, *ios: str) -> None:
         self.ios = ios
@@ -79,7 +79,7 @@ def test_a_pause_records_only_gradients_of_what_was_recorded(
         loss = model(torch.ones(1, 2)).sum()
         handle.pause()
         if is_again:
-            # Hooks are taken off by now.
+            # The hooks were removed.
             model(torch.ones(1, 2)).sum().backward()
         loss.backward()
         handle.resume()

@@ -1,4 +1,4 @@
-"""Lost records are reported once, and never in the way of the program."""
+"""Lost records are reported once, and never disturb the program."""
 
 import gc
 import logging
@@ -17,7 +17,7 @@ BIG = np.zeros(4 << 20, np.uint8)
 
 
 def lossy_client(daemon: FakeDaemon, **options: object) -> msitd.Client:
-    """A client that has taken two records and dropped three."""
+    """Returns a client that has accepted two records and dropped three."""
     daemon.hold()
     client = msitd.Client(
         "run", endpoint=daemon.endpoint, max_block=0.0, buffer_bytes=0, **options
@@ -29,7 +29,7 @@ def lossy_client(daemon: FakeDaemon, **options: object) -> msitd.Client:
 
 
 def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Log lines about losses. The first drop has a line of its own."""
+    """Returns log lines about losses. The first drop has its own line."""
     return [m for m in caplog.messages if "were dropped and" in m]
 
 

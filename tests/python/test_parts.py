@@ -1,4 +1,4 @@
-"""How comparisons are cut into parts, and put together again; without a daemon."""
+"""Splitting comparisons into parts, and merging these, without a daemon."""
 
 import math
 import random
@@ -36,7 +36,7 @@ def random_outline(dice: random.Random) -> Outline:
 
 
 def covered(orders: list[CompareOrder], outline: Outline) -> Counter[tuple[int, int]]:
-    """How often each group is in a task."""
+    """Returns how many tasks contain each group."""
     out: Counter[tuple[int, int]] = Counter()
     for span in outline.spans:
         for token in range(span.first_token, span.last_token + 1):
@@ -84,7 +84,7 @@ def test_tasks_are_worth_handing_over() -> None:
         seconds = [o.group_count * pairs / plan.PAIRS_PER_S for o in orders]
         assert min(seconds) > plan.TASK_SECONDS_MIN * 0.9
         assert max(seconds) < plan.TASK_SECONDS_MAX * 1.1
-    # Few tensors are one task, of many ranks.
+    # Few tensors form a single task of many ranks.
     small = Outline(tuple(Span(rank, 0, 0, 1) for rank in range(32)), pairs, 0)
     assert len(plan.cut(small, workers=8)) == 1
 
@@ -176,7 +176,7 @@ def test_counts_add_up_and_runs_do_not() -> None:
     assert done.first_hopeless_row == -1
 
 
-# Add a new number of Comparison here once it is known how those of parts make one.
+# Add a new number of Comparison here once its merge rule is defined.
 ADDED = {
     "pass_count",
     "fail_count",
@@ -350,7 +350,7 @@ def test_loosest_tolerances_count_with_their_first_rows() -> None:
 
 
 class Told:
-    """An engine that does as it is told."""
+    """An engine that follows a script."""
 
     def __init__(self, events: dict[Order, list[object]]) -> None:
         self._told = events

@@ -13,14 +13,14 @@ from msitd.probe.step_writer import StepWriter
 
 
 class Away:
-    """A client whose daemon answers, or not."""
+    """A client whose daemon answers, or does not."""
 
     def __init__(self) -> None:
         self.waits: list[float] = []
         self.is_away = True
         self.recorded_count = 0
         self.acknowledged_count = 0
-        # What it acknowledges while it is waited for in vain.
+        # Number of records that it acknowledges during a failed wait.
         self.progress = 0
 
     def flush(self, timeout: float) -> None:
@@ -44,7 +44,7 @@ def flush_in_vain(patience: Patience, count: int) -> None:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """A clock that stands still at its only element."""
+    """A clock that shows its only element."""
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     return now
@@ -59,7 +59,7 @@ def test_waits_after_one_in_vain_are_short_and_rare(clock: list[float]) -> None:
     clock[0] += 30.0
     flush_in_vain(patience, 2)
     assert client.waits[4:] == [SHORT_S, 0.0]
-    # Other parts of the program know of it.
+    # All instances of the program share this state.
     assert Patience(client, 5.0).is_away
     assert not Patience(Away(), 5.0).is_away  # type: ignore[arg-type]
 
@@ -109,5 +109,5 @@ def test_later_steps_of_the_probe_wait_shortly(tmp_path: Path) -> None:
     assert not writer.is_whole
     with pytest.raises(TimeoutError):
         writer.write_again()
-    # The daemon may be just restarting, and no later attempt follows.
+    # The daemon may just be restarting, and no later attempt follows.
     assert client.waits[6:] == [60.0]

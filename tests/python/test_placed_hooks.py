@@ -1,4 +1,4 @@
-"""Hooks are on those modules alone of which something is recorded."""
+"""Only modules with selected records have hooks."""
 
 from types import SimpleNamespace
 
@@ -11,7 +11,7 @@ from torch import nn
 
 
 class Policy:
-    """Stands for the native client: asks for some ops from each of some tokens on."""
+    """Stands in for the native client: selects some ops from certain tokens on."""
 
     def __init__(self):
         self.ops_from = {0: set()}
@@ -227,7 +227,7 @@ def test_hooks_of_others_still_run_after_ours_when_a_module_is_added(client, dae
         model(torch.ones(1))
         model.append(nn.Identity())
         model(torch.ones(1))
-        # A module that others call by another path has another op.
+        # A module that is called by another path has another op.
         model[0] = nn.Sequential(model[0])
         model(torch.ones(1))
     client.flush()

@@ -76,7 +76,7 @@ def test_strided_shards_are_cut_in_their_own_order(recorded):
     strided = _StridedShard(0, split_factor=4)
     tensor = dtensor(mesh, [strided, Shard(0)])
     assert recorded(tensor).placement == "0+4x2/1x4:S(0),S(0)"
-    # Three rows on eight ranks are in the order of no cuts.
+    # No order of splits puts three rows on eight ranks.
     uneven = DTensor.from_local(
         torch.ones(1, 2),
         mesh,

@@ -1,4 +1,4 @@
-"""Plug-ins get the values of the small floats that other libraries read."""
+"""Plug-ins receive small floats with the values that other libraries read."""
 
 import importlib.util
 from pathlib import Path

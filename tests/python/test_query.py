@@ -178,7 +178,7 @@ def test_calls_have_the_deadlines_of_msitctl(
     fake.answer("TensorService/GetTensor", see)
     fake.answer("TensorService/ReadTensor", stream, streams=True)
     assert daemon.tensors.read_bytes("t") == b"\0"
-    # gRPC rounds what it sends.
+    # gRPC rounds the deadlines that it sends.
     assert left == [pytest.approx(60, abs=10), pytest.approx(24 * 3600, abs=600)]
 
 
@@ -288,7 +288,7 @@ def test_wrong_settings_are_refused(arguments: dict[str, Any]) -> None:
 
 
 class Runs:
-    """ListRuns of so many runs."""
+    """Answers ListRuns with that many runs."""
 
     def __init__(self, fake: FakeQueries, count: int) -> None:
         self.count = count
@@ -347,7 +347,7 @@ def test_a_list_that_does_not_go_on_ends(
 
 
 def answer_states(fake: FakeQueries, *states: str | grpc.StatusCode) -> None:
-    """GetComparison gives these states, then the last one."""
+    """Answers GetComparison with these states, then repeats the last one."""
     left = list(states)
 
     def get(request: Any, context: grpc.ServicerContext) -> Any:

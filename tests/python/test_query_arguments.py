@@ -149,7 +149,7 @@ def test_a_field_of_another_type_is_named(value: Any, words: str) -> None:
 
 
 class Listed:
-    """ListTensors of tensors in the order of an index, two to a page."""
+    """Answers ListTensors with tensors in index order, two per page."""
 
     def __init__(self, fake: FakeQueries, places: list[tuple[int, int, int]]) -> None:
         self.places = sorted(places)  # Rank, token, position in execution.
@@ -175,7 +175,7 @@ class Listed:
         return out
 
 
-# Ranks 0 and 1. On rank 1, something happens at an earlier token.
+# Ranks 0 and 1. On rank 1, some records belong to an earlier token.
 PLACES = [(0, 1, 9), (0, 1, 7), (0, 2, 30), (1, 0, 4), (1, 1, 8), (1, 2, 2)]
 
 

@@ -131,7 +131,9 @@ def daemon(fake: FakeQueries) -> Iterator[query.Connection]:
 
 
 def serve(fake: FakeQueries, shape: tuple[int, ...], read: Any) -> None:
-    """GetTensor gives a uint8 tensor, ReadTensor what `read` makes of requests."""
+    """Answers GetTensor with a uint8 tensor, and ReadTensor with the result of
+    `read`.
+    """
     tensor = new("Tensor", name="t", dtype="uint8", shape=shape)
     tensor.size_bytes = int(np.prod(shape))
     fake.answer("TensorService/GetTensor", lambda request, context: tensor)

@@ -1,4 +1,4 @@
-"""The package against a daemon that was built, if there is one."""
+"""The package with a real daemon, if one was built."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not MSITD.exists(), reason="no daemon is built")
 
 @pytest.fixture
 def endpoints(tmp_path):
-    """Starts a daemon and returns where it listens: a socket and a port."""
+    """Starts a daemon and returns its endpoints: a socket and a port."""
     with tempfile.TemporaryDirectory(prefix="msitd-") as sockets:
         process = subprocess.Popen(
             [

@@ -1,4 +1,4 @@
-"""Which requests a token works at."""
+"""Recording which requests are processed in a token."""
 
 import msitd
 import pytest
@@ -55,7 +55,7 @@ def test_ids_alone_and_tokens(client, requests_of):
     assert client.record_requests("long id", token=9)
     client.next_token()
     assert client.record_requests(["a"])
-    # Nothing is recorded twice, and what is new adds up.
+    # Nothing is recorded twice, and new requests are added.
     assert client.record_requests({"a": None, "d": (0, 1)})
     assert client.record_requests([])
     assert requests_of() == {
@@ -107,7 +107,7 @@ def test_hooks_ask_when_a_step_begins(client, requests_of, is_compiled):
         for _ in range(3):
             running(torch.ones(2, 3))
     assert handle.skipped == {}
-    # Of tokens that are not recorded, nobody asks.
+    # For tokens that are not recorded, the function is not called.
     assert requests_of() == {0: {"a": "0:1"}, 2: {"a": "0:1", "b": "1:2"}}
 
 

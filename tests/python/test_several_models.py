@@ -55,7 +55,7 @@ def test_a_second_model_is_not_root(client, daemon, caplog):
     assert {call for _, call in calls} == {0}
     for handle in handles:
         handle.remove()
-    # Names are free again with the hooks.
+    # Names become available again with the removal of the hooks.
     with msitd.register_hook(models[2], client) as handle:
         assert "root.0" in handle._hooks
 
@@ -66,7 +66,7 @@ def test_gradients_of_models_that_are_hooked_one_after_the_other_are_calls(
     expected = []
     for factor in (1.0, 2.0):
         model = new_model()
-        # A trainer that begins again has the tokens of the one before.
+        # A trainer that starts over uses the same tokens as before.
         client.token = 0
         with msitd.register_hook(model, client, gradients=True, time="step"):
             for _ in range(2):
@@ -87,7 +87,7 @@ def test_a_name_is_that_of_one_model(client):
     with msitd.register_hook(model, client, name="G"):
         with pytest.raises(ValueError, match="another model under the name 'G'"):
             msitd.register_hook(other, client, name="G")
-        # Two handles of one model may share it.
+        # Two handles of one model may share the name.
         with msitd.register_hook(model, client, name="G", op_pattern="G.0"):
             pass
     with msitd.register_hook(other, client, name="G"):
@@ -101,7 +101,7 @@ def test_hooks_that_were_left_on_are_not_unnoticed(caplog):
     model = new_model()
     caplog.set_level(logging.WARNING, "msitd")
     with contextlib.ExitStack() as ends:
-        # A fake daemon has one stream.
+        # A fake daemon has only one stream.
         daemons = [FakeDaemon() for _ in range(3)]
         for daemon in daemons:
             ends.callback(daemon.stop)
@@ -113,7 +113,7 @@ def test_hooks_that_were_left_on_are_not_unnoticed(caplog):
         msitd.register_hook(model, second).remove()
         assert "into run 'run0', too" in caplog.text
         caplog.clear()
-        # Hooks whose client is closed are taken away.
+        # Hooks whose client is closed are removed.
         first.close()
         with msitd.register_hook(model, third):
             assert left._hooks == {}
@@ -240,7 +240,7 @@ def test_clients_of_one_stream_are_closed_separately(daemon):
 
 
 def test_client_that_nobody_refers_to_leaves_the_stream(daemon):
-    # As a notebook cell that runs twice.
+    # As in a notebook cell that runs twice.
     for token in range(2):
         client = msitd.Client("run", endpoint=daemon.endpoint, if_exists="append")
         client.record(X, op="a", token=token)
@@ -295,7 +295,7 @@ def test_hooks_of_a_closed_client_record_into_no_other(daemon, caplog):
     second.flush()
     assert {record.op for record in daemon.records[count:]} == {"D", "D.0", "D.1"}
     (reason,) = (each for each in handle.skipped if "closed" in each)
-    # Four passes, and the gradients of the one that was recorded.
+    # Four passes, and the gradients of the pass that was recorded.
     assert handle.skipped[reason] == 4 + 4
     assert caplog.text.count("closed") <= 1
     second.close()

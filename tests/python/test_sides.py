@@ -1,4 +1,4 @@
-"""What native code records of a call is what Python records of it."""
+"""Native code records the same of a call as Python does."""
 
 import enum
 import gc
@@ -85,7 +85,7 @@ class Takes(nn.Module):
 
 @pytest.fixture
 def recorded(client, daemon):
-    """Returns what one call gives: records without their token, and what is skipped."""
+    """Returns the records of one call without their token, and what was skipped."""
 
     def recorded(*args, **kwargs):
         model = Takes()

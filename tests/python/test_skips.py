@@ -19,7 +19,7 @@ Pair = namedtuple("Pair", ["left", "right"])
 
 
 class Gives(nn.Module):
-    """Gives what it is told to."""
+    """Returns the values that it was created with."""
 
     def __init__(self, result):
         super().__init__()
@@ -30,7 +30,7 @@ class Gives(nn.Module):
 
 
 class Cache:
-    """Holds tensors as caches of keys and values do."""
+    """Holds tensors as a cache of keys and values does."""
 
     def __init__(self):
         self.name = "cache"
@@ -81,7 +81,9 @@ class Named(torch.Tensor):
 
 @pytest.fixture
 def outputs_of(client, daemon):
-    """Records what a module gives; returns what arrives by index, and what was skipped."""
+    """Records the result of a module; returns the records by index, and what
+    was skipped.
+    """
 
     def outputs_of(result, **options):
         handle = msitd.register_hook(Gives(result), client, inputs=False, **options)
@@ -169,7 +171,7 @@ def test_objects_without_tensors_are_no_loss(outputs_of):
 
 SPARSE = torch.tensor([[0.0, 2.0], [3.0, 0.0]])
 CSR = {"values": [2.0, 3.0]}
-# What is made of each tensor, as it is recorded.
+# How each tensor is recorded.
 TENSORS = {
     "coo": (
         SPARSE.to_sparse,
@@ -424,7 +426,7 @@ def test_exported_modules_are_recorded(client, daemon):
 
 
 def run_replicas(model, x):
-    """As DataParallel does: shallow copies, each in a thread of its own."""
+    """Like DataParallel: shallow copies, each in its own thread."""
     replicas = [model._replicate_for_data_parallel() for _ in range(2)]
     for replica in replicas:
         for name, child in model.named_children():
@@ -461,7 +463,7 @@ def test_replicas_record_beside_each_other(client, daemon, is_inside):
 
 
 class Lazy(Mapping):
-    """Makes what it holds when it is asked, and may fail."""
+    """Creates its elements when they are read, and may fail."""
 
     def __iter__(self):
         return iter(["first", "second", "third"])
@@ -509,7 +511,7 @@ def test_the_daemon_is_told_while_the_hooks_are_there(client, daemon):
     client.flush()
     [reason] = told(daemon)["skipped"]
     assert reason["count"] == 2000 == handle.skipped_count
-    # About as many as it takes to grow by a quarter each time.
+    # About as many documents as it takes to grow by a quarter each time.
     assert versions(daemon) == list(range(len(versions(daemon))))
     assert len(versions(daemon)) < 40
     handle.remove()
@@ -523,7 +525,7 @@ def test_a_new_reason_is_told_at_once(client, daemon):
         for _ in range(50):
             model(X.to("meta"))
         model(Cache())
-        # `Client.flush` would tell what was not told yet.
+        # `Client.flush` would also report the latest counts.
         client._native.flush(10_000_000)
         meta, other = told(daemon)["skipped"]
         assert meta["count"] == 50

@@ -23,7 +23,7 @@ class Model(nn.Module):
         return x
 
     def children_step(self, x):
-        """What Lightning does: nothing calls the module itself."""
+        """Like Lightning: nothing calls the module itself."""
         return self.layers[1](self.layers[0](self.body(x)))
 
 
@@ -263,7 +263,8 @@ def test_steps_of_the_user_are_the_only_ones_from_then_on(steps, model, client):
         for _ in range(3):
             model(X).sum().backward()
             optimizer.step()
-            # The first one finds that the optimizer has ended the step.
+            # The first call finds that the optimizer has already ended the
+            # step.
             handle.step()
         for _ in range(2):
             with torch.no_grad():
@@ -320,7 +321,7 @@ def test_an_unknown_time_is_refused(client, model):
 
 
 class Cache:
-    """As that of transformers."""
+    """Like the cache of transformers."""
 
     is_initialized = False
 

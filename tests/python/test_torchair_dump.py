@@ -1,4 +1,4 @@
-"""The configurations that TorchAir dumps by, beside a stand-in for TorchAir."""
+"""Configurations for dumps of TorchAir, tested with a stand-in for TorchAir."""
 
 import doctest
 import os
@@ -13,7 +13,7 @@ from msitd.llm import torchair_dump
 
 
 class Options:
-    """Takes those attributes alone that it was made with, as TorchAir does."""
+    """Accepts only the attributes that it was created with, as TorchAir does."""
 
     def __init__(self, **options: Any) -> None:
         self.__dict__.update(options)
@@ -43,7 +43,7 @@ def make_config_class(path_name: str, *, takes_fx_path: bool) -> type:
             self.fusion_config = Options(fusion_switch_file=None)
 
         def options(self) -> dict[str, str]:
-            """The options of GE that TorchAir makes of it."""
+            """Returns the options of GE that TorchAir derives."""
             dump = self.dump_config
             named = {
                 "ge.exec.enableDump": "1" if dump.enable_dump else None,
@@ -60,7 +60,7 @@ def make_config_class(path_name: str, *, takes_fx_path: bool) -> type:
 
 @pytest.fixture(params=["_path", "path"])
 def path_name(request: pytest.FixtureRequest) -> str:
-    """What TorchAir calls the folder of graphs, since a version or before."""
+    """TorchAir's name for the folder of graphs, in newer and older versions."""
     return str(request.param)
 
 
@@ -130,7 +130,7 @@ def test_fx_dumps_into_the_folder(torchair: types.ModuleType, tmp_path: Path) ->
     folder = str(tmp_path / "msit_fx_dump")
     assert vars(config.debug.data_dump) == {"type": "npy", "path": folder}
     assert os.path.isdir(folder)
-    # GE stays as it was.
+    # GE is unchanged.
     assert not config.dump_config.enable_dump
 
 
@@ -143,7 +143,7 @@ def test_a_torchair_that_takes_no_path_for_fx_says_where_files_lie(
         config = torchair_dump.get_fx_dump_config("dump")
     assert vars(config.debug.data_dump) == {"type": "npy"}
     assert os.listdir(tmp_path) == []
-    # Nobody asked for another folder.
+    # No other folder was requested.
     torchair_dump.get_fx_dump_config()
 
 

@@ -1,4 +1,4 @@
-"""Training under hooks computes the bits that it computes without."""
+"""Training with hooks computes the same bits as without."""
 
 import contextlib
 import functools
@@ -13,7 +13,7 @@ STEPS = 50
 
 
 class Attention(nn.Module):
-    """Uses what it gets three times, and so do other modules."""
+    """Uses its input three times, as do other modules."""
 
     def __init__(self):
         super().__init__()

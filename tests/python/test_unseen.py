@@ -1,4 +1,6 @@
-"""What hooks do not see is counted, and new modules have hooks in the next pass."""
+"""Modules that hooks do not see are counted, and new modules get hooks in the
+next pass.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ X = torch.ones(1, 4)
 
 
 class Mixer(nn.Module):
-    """Uses the weight of one part in a function, and calls the other."""
+    """Uses the weight of one part in a function, and calls the other part."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,7 +53,7 @@ class Experts(nn.Module):
 
 
 class Adapted(nn.Module):
-    """A layer with an adapter, as PEFT makes it."""
+    """A layer with an adapter, as PEFT creates it."""
 
     def __init__(self, base: nn.Module) -> None:
         super().__init__()
@@ -153,7 +155,7 @@ def test_modules_that_are_put_in_later_are_recorded(
         model(X).sum().backward()
         inner[0] = Adapted(inner[0])
         model(X).sum().backward()
-        # As some libraries do, of which torch tells nobody.
+        # Some libraries do this, which torch does not report.
         model._modules["0"] = nn.Linear(4, 4)
         inner._modules["last"] = nn.ReLU()
         model(X).sum().backward()
@@ -172,7 +174,7 @@ def test_modules_that_are_put_in_later_are_recorded(
     assert ops_of(daemon, 1, "grad_weight") == {"root.0", *adapted - first}
     assert handle.skipped == {}
     trees = [r for r in daemon.all_records if r.place[1] == "module_tree.json"]
-    # The last one is the second again, which is there already.
+    # The last tree equals the second one, which is already recorded.
     assert len(trees) == 3
 
 

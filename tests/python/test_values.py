@@ -1,4 +1,6 @@
-"""Values, documents and facts: what a record has besides the bytes of a tensor."""
+"""Values, documents and facts: contents of a record other than the bytes of a
+tensor.
+"""
 
 import decimal
 import enum

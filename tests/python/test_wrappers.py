@@ -19,7 +19,7 @@ X = torch.ones(2, 4)
 class Block(nn.Module):
     def __init__(self):
         super().__init__()
-        # A name that a wrapper has, too.
+        # A wrapper may have the same name.
         self.module = nn.Linear(4, 4)
 
     def forward(self, x):

@@ -1,7 +1,8 @@
-"""Runs commands in namespaces of their own, of network and of processes.
+"""Runs commands in separate network and process namespaces.
 
-Ray listens on all addresses and ends processes of the whole machine, so it gets a
-machine of its own: loopback alone, its own processes, its own home. Its tokens stay on.
+Ray listens on all addresses and ends processes of the whole machine, so it gets
+a machine of its own: only the loopback, its own processes, its own home. Its
+tokens stay enabled.
 """
 
 import os
@@ -16,7 +17,7 @@ _APART = ["unshare", "--net", "--pid", "--fork", "--mount-proc", "--kill-child"]
 
 
 def has_rights() -> bool:
-    """Whether this user may make namespaces."""
+    """Returns whether this user may create namespaces."""
     tried = subprocess.run([*_APART, "true"], capture_output=True, check=False)
     return tried.returncode == 0
 
@@ -24,7 +25,7 @@ def has_rights() -> bool:
 def run_apart(
     folder: Path, words: list[str], python: str, timeout_s: float = 300
 ) -> "subprocess.CompletedProcess[str]":
-    """Runs a command of `python`, whose home is in `folder`."""
+    """Runs a command with `python`, whose home is in `folder`."""
     place = tempfile.mkdtemp(prefix="msitd-ray-", dir="/tmp")
     home = folder / "home"
     home.mkdir(exist_ok=True)
@@ -32,7 +33,7 @@ def run_apart(
     environment = {
         "PATH": f"{programs}:/usr/bin:/bin:/usr/sbin:/sbin",
         "HOME": str(home),
-        # Paths of sockets have 107 bytes at most.
+        # The paths of sockets have at most 107 bytes.
         "RAY_TMPDIR": place,
         "TMPDIR": "/tmp",
         "RAY_USAGE_STATS_ENABLED": "0",

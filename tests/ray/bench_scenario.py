@@ -1,6 +1,6 @@
 """Compares tiny tensors on Ray and in plain processes, in turns.
 
-usage: bench_scenario.py turns FOLDER ROWS TURNS   leaves FOLDER/answer.json
+usage: bench_scenario.py turns FOLDER ROWS TURNS   writes FOLDER/answer.json
        bench_scenario.py one ENGINE FOLDER ENDPOINT GROUPS
 """
 
@@ -19,7 +19,7 @@ RANKS, OPS = 2, 1000
 
 
 def record(sockets: str, rows: int) -> None:
-    """Two runs of tensors of 64 bytes; one in a thousand differs."""
+    """Records two runs of tensors of 64 bytes; one in a thousand differs."""
     tensor = np.arange(16, dtype=np.float32)
     ops = [f"op.{op}" for op in range(OPS)]
     for run in ("g", "t"):
@@ -41,11 +41,11 @@ def record(sockets: str, rows: int) -> None:
 
 
 def one(engine: str, folder: str, endpoint: str, groups: int) -> None:
-    """Compares once: seconds, and the most memory that this process had, in KiB."""
+    """Compares once; reports seconds, and the peak memory of this process in KiB."""
     if engine == "ray":
         import ray
 
-        # One that runs is what its users have.
+        # Users have a running Ray as well.
         ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     start = time.perf_counter()
     done = fleet.compare(
@@ -74,7 +74,7 @@ def one(engine: str, folder: str, endpoint: str, groups: int) -> None:
 
 
 def turns(folder: Path, rows: int, count: int) -> None:
-    """Both engines in turns, each with the same two halves."""
+    """Runs both engines in turns, each with the same two halves."""
     groups = rows // OPS // 2
     answers: dict[str, list[object]] = {"processes": [], "ray": []}
     with daemon(folder) as sockets:

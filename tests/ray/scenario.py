@@ -1,6 +1,7 @@
 """One comparison on Ray, and the same by one daemon: FOLDER/answer.json has both.
 
-Runs in namespaces of its own, as test_ray.py starts it: Ray listens on all addresses.
+test_ray.py starts it in its own namespaces, because Ray listens on all
+addresses.
 
 usage: scenario.py whole|kill_worker|kill_node FOLDER
 """
@@ -30,7 +31,7 @@ TASK_GROUPS = 4
 
 @contextmanager
 def daemon(folder: Path) -> Iterator[str]:
-    """A daemon; yields the folder of its socket."""
+    """Starts a daemon; yields the folder of its socket."""
     sockets = tempfile.mkdtemp(prefix="msitd-")
     words = ["msitd", "--data-dir", str(folder / "data"), "--socket-dir", sockets]
     process = subprocess.Popen([*words, "--listen", "none"])
@@ -46,7 +47,7 @@ def daemon(folder: Path) -> Iterator[str]:
 
 
 def record(sockets: str) -> None:
-    """Two runs that differ from token 7 on, in two ranks."""
+    """Records two runs that differ from token 7 on, in two ranks."""
     tensor = np.arange(64, dtype=np.float32)
     for run in ("g", "t"):
         for rank in range(RANKS):
@@ -61,7 +62,7 @@ def record(sockets: str) -> None:
 
 
 def processes(name: str) -> list[int]:
-    """Processes of this namespace whose command begins so."""
+    """Returns the processes of this namespace whose command starts with `name`."""
     found = []
     for entry in os.listdir("/proc"):
         try:
@@ -74,7 +75,7 @@ def processes(name: str) -> list[int]:
 
 
 class Killer:
-    """Kills once, in the middle."""
+    """Kills once, in the middle of the comparison."""
 
     def __init__(self, kill: Callable[[], None] | None) -> None:
         self._kill = kill
@@ -87,7 +88,7 @@ class Killer:
 
 
 def kill_worker() -> None:
-    """Kills an actor that has a task at hand."""
+    """Kills an actor that has a task."""
     os.kill(processes("ray::_Actor")[0], signal.SIGKILL)
 
 
@@ -162,7 +163,7 @@ def main(what: str, folder: Path) -> None:
 
 
 def plain(comparison: query.Comparison) -> query.Comparison:
-    """What is the same for one daemon and for many workers."""
+    """Returns the fields that are equal for one daemon and for many workers."""
     return dataclasses.replace(
         comparison, name="", create_time=None, end_time=None, owner=""
     )

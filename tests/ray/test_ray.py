@@ -1,4 +1,4 @@
-"""Comparisons on Ray are those of one daemon, whatever is killed in between."""
+"""Comparisons on Ray equal those of one daemon, whatever is killed in between."""
 
 import importlib.util
 import json
@@ -56,5 +56,5 @@ def test_node_that_is_killed_loses_and_doubles_no_row(tmp_path: Path) -> None:
     value = run_scenario(tmp_path, "kill_node")
     check(value)
     assert value["killed"] == 1
-    # Both workers were on it.
+    # Both workers were on that node.
     assert value["lost"] == 2

@@ -1,26 +1,26 @@
-"""What a soak measures."""
+"""Measurements of a soak."""
 
 import threading
 import time
 from pathlib import Path
 
-# Growth that is none: caches fill, and producers come back.
+# Growth up to this ratio is normal: caches fill, and producers return.
 GROWTH_RATIO_MAX = 1.3
 GROWTH_MIB_MAX = 64
 DESCRIPTORS_MAX = 64
-# Fewer values say nothing.
+# Fewer values are not conclusive.
 VALUES_MIN = 6
 
 
 class Gauges:
-    """Memory and descriptors of one process, while it lives."""
+    """Memory and descriptors of one process while it is running."""
 
     def __init__(self, pid: int) -> None:
         self._process = Path(f"/proc/{pid}")
         self._values: list[tuple[float, int]] = []
 
     def rss_mib(self) -> float:
-        """Memory that no other process shares: the rings are the ranks' as well."""
+        """Returns the memory that no other process shares; ranks share the rings."""
         fields = dict(
             line.split(":", 1)
             for line in (self._process / "status").read_text().splitlines()
@@ -34,7 +34,7 @@ class Gauges:
         self._values.append((self.rss_mib(), self.descriptors()))
 
     def growth(self) -> list[str]:
-        """Returns what is more at the end than at the beginning."""
+        """Returns the names of the values that have grown from beginning to end."""
         third = len(self._values) // 3
         if third < VALUES_MIN // 3:
             return []
@@ -68,7 +68,7 @@ class Series:
             self.marks.append((round(time.monotonic() - self._begin, 3), what))
 
     def summary(self) -> dict[str, dict[str, float]]:
-        """Returns median, p99 and largest of each series."""
+        """Returns median, p99 and maximum of each series."""
         out = {}
         for name, points in sorted(self.points.items()):
             values = sorted(value for _, value in points)
@@ -81,7 +81,7 @@ class Series:
         return out
 
     def plot(self, file: Path) -> None:
-        """Draws all series, where matplotlib is there."""
+        """Plots all series, if matplotlib is installed."""
         try:
             from matplotlib.figure import Figure
         except ImportError:

@@ -1,4 +1,4 @@
-"""Asks a daemon all the time, and changes what it keeps."""
+"""Queries a daemon continuously, and changes what it keeps."""
 
 import random
 import threading
@@ -13,14 +13,15 @@ from gauges import Series
 from msitd import query
 
 PROBED_BYTES = 64 << 10
-# A question may meet a daemon that was killed: it is asked again for so long.
+# A query may hit a daemon that was killed; it is repeated for this many
+# seconds.
 PATIENCE_S = 60
 COMPARED_TOKENS = 4
 LEVELS = ("full", "summary", "sample", "off")
 
 
 class Load:
-    """Threads that ask. Their latencies go to a series, in milliseconds."""
+    """Threads that send queries. Latencies are added to a series, in milliseconds."""
 
     def __init__(
         self, socket_dir: Path, address: str, series: Series, seed: int
@@ -69,13 +70,13 @@ class Load:
                     break
 
     def _ask(self, name: str, done: Callable[[], None]) -> bool:
-        """Returns False if whoever is asked has to be called anew."""
+        """Returns False if the query must be made again with a new connection."""
         begin = time.monotonic()
         while True:
             try:
                 done()
             except Exception as error:  # noqa: BLE001 - it is counted
-                # Only a daemon that is away is asked again.
+                # Only queries to a daemon that is away are repeated.
                 is_away = isinstance(
                     error, (OSError, RuntimeError, query.QueryError, msitd.MsitError)
                 )
@@ -93,7 +94,7 @@ class Load:
         self.failures.append(f"{name}: {type(error).__name__}: {error}")
 
     def _record_pair(self) -> None:
-        """Two runs that differ in one tensor."""
+        """Records two runs that differ in one tensor."""
         rng = np.random.default_rng(0)
         for run in ("golden", "target"):
             with msitd.Client(run, 0, 1, self._endpoint) as client:

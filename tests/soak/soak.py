@@ -1,11 +1,12 @@
-"""Has a daemon serve producers, queries and comparisons for long, and kills it.
+"""Runs a daemon with producers, queries and comparisons for a long time, and kills it.
 
 usage: soak.py [--seconds N] [--seed S] [--producers N] [--folder DIR]
 
-A soak has phases: in some the daemon and its ranks are killed now and then, in others
-they are left alone, so that what grows shows. The seed is printed. Writes soak.json, and
-soak.svg where matplotlib is there, into the folder. Exits with 0 if nothing that was
-acknowledged is lost, every answer came, and memory and descriptors are flat.
+A soak has phases: in some of them the daemon and its ranks are killed now and
+then; in the others they run undisturbed, so that growth becomes visible. The
+seed is printed. Writes soak.json and, if matplotlib is installed, soak.svg to
+the folder. The exit code is 0 if no acknowledged data is lost, every query was
+answered, and memory and descriptors do not grow.
 """
 
 import argparse
@@ -36,9 +37,9 @@ FLAGS = ("--segment-bytes", str(16 << 20), "--index-write-buffer-bytes", str(1 <
 # Bytes that each run of producers keeps.
 KEPT_BYTES = 64 << 20
 RANKS_OF_A_RUN = 4
-# A producer pauses for up to so many seconds between tokens.
+# Maximum pause in seconds of a producer between tokens.
 PAUSE_S_MAX = 0.4
-# Of the time: in the rest nothing is killed.
+# Share of the time with kills; nothing is killed in the rest.
 KILL_SHARE = 0.5
 PHASES = 4
 KILL_PAUSES_S = (4, 20)
@@ -57,7 +58,7 @@ class Producer:
     def __init__(self, folder: Path, number: int, seed: int) -> None:
         self.run = f"run{number // RANKS_OF_A_RUN}"
         self.rank = number % RANKS_OF_A_RUN
-        # The last run goes by gRPC.
+        # The last run uses gRPC.
         self.shares_memory = number // RANKS_OF_A_RUN != 3
         self.seed = seed
         self.ledger = Ledger(folder / f"{self.run}-{self.rank}.ledger")
@@ -92,7 +93,7 @@ class Producer:
         return bool(self.ledger.read().begun)
 
     def end(self) -> None:
-        """Ends the rank in good order."""
+        """Ends the rank in an orderly way."""
         assert self.process is not None
         _, errors = self.process.communicate(timeout=END_PATIENCE_S)
         if self.process.returncode != 0:
@@ -107,7 +108,7 @@ class Producer:
 
 
 class Soak:
-    """One daemon, its producers, and what asks it."""
+    """One daemon, its producers, and the threads that query it."""
 
     def __init__(self, folder: Path, seed: int, producers: int) -> None:
         from crash_loop import free_port
@@ -150,7 +151,7 @@ class Soak:
                 time.sleep(min(pause, max(kill_until - time.monotonic(), 0)))
                 self._kill()
             self._check()
-            # The time that the check took is no part of it.
+            # The time that the check took does not count.
             begin = time.monotonic() + (1 - KILL_SHARE) * phase
             self._leave_alone(begin)
         self._end()
@@ -176,7 +177,7 @@ class Soak:
             victim.start(self.daemon, self.address)
 
     def _leave_alone(self, until: float) -> None:
-        """Watches memory and descriptors of one daemon that nobody kills."""
+        """Watches memory and descriptors of a daemon that runs undisturbed."""
         assert self.daemon.process is not None
         time.sleep(SETTLE_S)
         gauges = Gauges(self.daemon.process.pid)

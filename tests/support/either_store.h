@@ -17,7 +17,7 @@ enum class StoreKind { kFake, kReal };
 // Names a test of a suite that runs on both kinds of store.
 std::string StoreName(const ::testing::TestParamInfo<StoreKind>& info);
 
-// A store of either kind. A real one has a directory of its own, in memory.
+// A store of either kind. A real one has its own directory in memory.
 class EitherStore {
  public:
   explicit EitherStore(StoreKind kind);

@@ -15,11 +15,11 @@
 
 namespace msitd::testing {
 
-// Attachments in memory, with the promises of those of a real store; those of a
-// run that was deleted are not seen. Thread-safe.
+// Attachments in memory that keep the promises of a real store. Attachments of
+// deleted runs are not visible. Thread-safe.
 class FakeAttachments final : public storage::Attachments {
  public:
-  // Knows which runs there are, and outlives this.
+  // `runs` provides the existing runs, and must outlive this object.
   explicit FakeAttachments(storage::Runs& runs) : runs_(runs) {}
 
   absl::StatusOr<storage::AttachmentInfo> GetAttachment(

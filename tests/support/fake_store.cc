@@ -44,7 +44,7 @@ class FakeScan final : public storage::TensorScan {
     return true;
   }
   std::string position() const override { return std::to_string(next_); }
-  // Tensors come whole.
+  // All tensors arrive complete.
   uint64_t incomplete_count() const override { return 0; }
 
  private:
@@ -56,7 +56,7 @@ class FakeScan final : public storage::TensorScan {
 
 }  // namespace
 
-// Reads each part when it is asked for.
+// Reads each part when it is requested.
 class FakeStore::Batch final : public storage::PartBatch {
  public:
   Batch(FakeStore& store, std::span<const storage::PartInfo> parts)
@@ -641,7 +641,7 @@ absl::StatusOr<std::span<const std::byte>> FakeStore::ReadPart(
   if (buffer.size() < bytes.size()) buffer = AlignedBuffer(bytes.size());
   if (!bytes.empty()) std::memcpy(buffer.data(), bytes.data(), bytes.size());
   const std::span<const std::byte> out = buffer.span().first(bytes.size());
-  // The hash of a value that is its text is that of the text.
+  // The bytes of a value are its text, so they have the same hash.
   if (!out.empty() && !(chunk::HashBytes(out) == part.hash)) {
     return WithReason(MakeStatus(Code::kDataLoss, "a part fails its hash"),
                       ErrorReason::kFrameCorrupt);

@@ -19,8 +19,8 @@
 
 namespace msitd::testing {
 
-// A store in memory that keeps the promises of the real one and can be made to
-// fail and to stall. It implements each of its own faces. Thread-safe.
+// A store in memory that keeps the promises of the real one, and that tests can
+// make fail and stall. It implements all of its interfaces itself. Thread-safe.
 class FakeStore final : public storage::Store,
                         public storage::Runs,
                         public storage::ChunkLog,
@@ -30,17 +30,18 @@ class FakeStore final : public storage::Store,
  public:
   FakeStore() = default;
 
-  // Every Append from now on returns `status`; OK lets them through again.
-  // AwaitFailedAppend returns once one has failed.
+  // Makes every later Append return `status`; OK ends this. AwaitFailedAppend
+  // returns once an Append has failed.
   void FailAppends(absl::Status status);
   void AwaitFailedAppend();
 
-  // Appends block between these two. AwaitAppend returns once one is blocked.
+  // Blocks appends between these two calls. AwaitAppend returns once one is
+  // blocked.
   void BlockAppends();
   void AwaitAppend();
   void UnblockAppends();
 
-  // Batches take at most this many parts from now on.
+  // Limits later batches to this number of parts.
   void LimitBatches(size_t part_count);
 
   // Makes the part at `part_index` of the tensor fail its hash, or the tensor
@@ -48,23 +49,23 @@ class FakeStore final : public storage::Store,
   void Corrupt(const TensorKey& key, size_t part_index);
   void Expire(const TensorKey& key);
 
-  // Reads of parts block between these two. AwaitRead returns once one is
-  // blocked.
+  // Blocks reads of parts between these two calls. AwaitRead returns once one
+  // is blocked.
   void BlockReads();
   void AwaitRead();
   void UnblockReads();
 
-  // Number of parts read so far, and of tensors looked up by their keys.
+  // Return the number of parts read so far, and of tensors looked up by key.
   uint64_t read_part_count();
   uint64_t get_tensor_count();
 
-  // Every write of comparisons from now on returns `status`.
+  // Makes every later write of comparisons return `status`.
   void FailComparisonWrites(absl::Status status);
 
-  // `hook` runs in every DeleteComparison, before anything is deleted.
+  // Calls `hook` in every DeleteComparison, before anything is deleted.
   void OnDeleteComparison(std::function<void()> hook);
 
-  // Results of the next calls of Retain, one after another. Afterwards nothing
+  // Sets the results of the next calls of Retain, in order. After them, nothing
   // is due.
   void ScriptRetention(
       std::vector<absl::StatusOr<storage::RetentionStep>> steps);
@@ -72,19 +73,19 @@ class FakeStore final : public storage::Store,
   // Waits for the `count`th call of Retain, from 1, and returns its policy.
   storage::RetentionPolicy AwaitRetain(size_t count);
 
-  // Results of the next calls of Share, one after another. Afterwards nothing
+  // Sets the results of the next calls of Share, in order. After them, nothing
   // is left.
   void ScriptSharing(std::vector<absl::StatusOr<storage::ShareStep>> steps);
   size_t share_count();
   // Returns once Share was called `count` times.
   void AwaitShare(size_t count);
 
-  // Results of the next calls of Tidy, one after another. Afterwards nothing is
-  // left.
+  // Sets the results of the next calls of Tidy, in order. After them, nothing
+  // is left.
   void ScriptTidying(std::vector<absl::StatusOr<bool>> steps);
   // Returns once Tidy was called `count` times.
   void AwaitTidy(size_t count);
-  // Results of the next calls of Verify, one after another. Afterwards nothing
+  // Sets the results of the next calls of Verify, in order. After them, nothing
   // is left to do.
   void ScriptVerifying(std::vector<absl::StatusOr<storage::VerifyStep>> steps);
   // Returns once Verify was called `count` times.
@@ -131,7 +132,7 @@ class FakeStore final : public storage::Store,
   absl::StatusOr<storage::VerifyStep> Verify(
       const storage::VerifyPolicy& policy) override;
   absl::Status Append(std::span<chunk::Chunk> chunks) override;
-  // What Append would return.
+  // Returns the result that Append would return.
   absl::Status Probe() override;
   absl::StatusOr<uint64_t> CommittedChunkCount(std::string_view run,
                                                int32_t rank,
@@ -166,7 +167,7 @@ class FakeStore final : public storage::Store,
   class Batch;
 
   // Sorts like the primary index. Names are numbers, in the order of their
-  // first appearance.
+  // first use.
   using Key = std::tuple<int32_t, uint32_t, int64_t, uint32_t, int32_t, uint8_t,
                          uint32_t>;
 
@@ -200,7 +201,7 @@ class FakeStore final : public storage::Store,
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<std::span<const std::byte>> ReadPart(
       const storage::PartInfo& part, AlignedBuffer& buffer);
-  // What an alias takes from its original.
+  // The fields that an alias copies from its original.
   struct Original {
     storage::PartInfo part;
     Summary summary;
@@ -212,7 +213,8 @@ class FakeStore final : public storage::Store,
   static void SetExtras(const chunk::Chunk& chunk,
                         const chunk::RecordDescriptor& record,
                         storage::TensorInfo& out);
-  // True if the token of `key` works at one of `requests`, or there are none.
+  // Returns true if one of `requests` is processed in the token of `key`, or if
+  // `requests` is empty.
   bool HasRequest(const Run& run, const TensorKey& key,
                   const std::vector<std::string>& requests)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -3,7 +3,7 @@
 #include "protos/status/status.h"
 #include "tests/support/fake_store.h"
 
-// Where jobs continue runs, in memory.
+// The places where jobs continue runs, in memory.
 namespace msitd::testing {
 namespace {
 

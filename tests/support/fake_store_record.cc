@@ -7,7 +7,7 @@
 #include "protos/chunk/chunk.h"
 #include "tests/support/fake_store.h"
 
-// What the fake store makes of a record.
+// Conversion of records by the fake store.
 namespace msitd::testing {
 
 using storage::TensorInfo;

@@ -14,61 +14,63 @@
 
 namespace msitd::testing {
 
-// An Env over a real one that fails on demand, and loses what was not synced
-// when the power is cut. Thread-safe.
+// An Env on top of a real one that fails on demand, and that loses unsynced
+// data when the power is cut. Thread-safe.
 //
-// The database of the index has files of its own. Its operations fail too after
-// CountIndex, but its files lose nothing.
+// The database of the index has its own files. After CountIndex its operations
+// fail, too, but its files lose nothing.
 class FaultEnv final : public storage::Env {
  public:
   explicit FaultEnv(storage::Env& base) : base_(base) {}
 
-  // What happens to pages that were written and not synced.
+  // The fate of pages that were written but not synced.
   enum class PowerLoss {
     kLoseAll,    // The file ends where it was synced.
     kLoseSome,   // Each page stays or reads as zeros, by chance.
     kKeepSizes,  // All of them read as zeros.
   };
 
-  // The `number`th operation from now on, counted from 1, fails with `status`,
-  // and so do all that follow if `forever`. A write that fails has written the
-  // first half of its bytes.
+  // Makes the `number`th operation from now on, counted from 1, fail with
+  // `status`, and with `forever` all later ones. A failing write has written
+  // the first half of its bytes.
   void FailAt(uint64_t number, absl::Status status, bool forever);
   void StopFailing();
 
-  // Syncs of files hang between these two. AwaitHang returns once one does.
+  // Blocks syncs of files between these two calls. AwaitHang returns once one
+  // is blocked.
   void HangSyncs();
   void AwaitHang();
   void ReleaseSyncs();
 
-  // Lets time pass.
+  // Advances the wall clock and the boot clock.
   void AdvanceClock(int64_t ns) {
     clock_offset_ns_ += ns;
     boot_offset_ns_ += ns;
   }
   // Moves the wall clock by `ns`, forward or back.
   void SetClock(int64_t ns) { clock_offset_ns_ += ns; }
-  // Turns the machine off for `off_ns`, and starts it again.
+  // Turns the machine off for `off_ns`, and restarts it.
   void Reboot(int64_t off_ns) {
     clock_offset_ns_ += off_ns;
     boot_offset_ns_ = -base_.BootNs();
     ++boot_count_;
   }
 
-  // This file system has no holes from now on, as some have none.
+  // From now on, the file system does not support holes.
   void RefuseHoles() { refuses_holes_ = true; }
 
-  // Operations of the database of the index count too from now on.
+  // From now on, operations of the index database are counted, too.
   void CountIndex() { counts_index_ = true; }
 
-  // At most this many bytes are free from now on, whatever the disk says.
+  // From now on, at most this many bytes are free, whatever the disk reports.
   void LimitFreeBytes(uint64_t bytes) { free_bytes_max_ = bytes; }
 
-  // Number of operations since the last FailAt, or since the beginning.
+  // Returns the number of operations since the last FailAt, or since the
+  // beginning.
   uint64_t operation_count();
 
-  // Loses what is not synced, in the files themselves. Drop the store that used
-  // the Env before. Returns the number of pages lost.
+  // Removes unsynced data from the files themselves. The store that used the
+  // Env must have been destroyed. Returns the number of lost pages.
   uint64_t CutPower(PowerLoss mode, uint32_t seed);
 
   absl::StatusOr<std::unique_ptr<storage::File>> Create(const std::string& path,
@@ -97,7 +99,7 @@ class FaultEnv final : public storage::Env {
     uint64_t written_bytes = 0;
   };
 
-  // Returns the result that the present operation must have.
+  // Returns the result of the current operation.
   absl::Status Step();
   void HangIfToldTo();
   void OnWritten(const std::string& path, uint64_t end);

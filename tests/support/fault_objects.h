@@ -11,24 +11,25 @@
 
 namespace msitd::testing {
 
-// An object store that fails as it is told, and counts. Thread-safe; the store
-// behind it outlives it.
+// An object store that fails as the test sets, and counts its operations.
+// Thread-safe. The underlying store must outlive it.
 class FaultObjects final : public storage::ObjectStore {
  public:
   explicit FaultObjects(storage::ObjectStore& store) : store_(store) {}
 
-  // So many objects can be written before the next is refused; negative: all.
+  // Number of objects that can still be written before writes are refused;
+  // negative: unlimited.
   std::atomic<int> puts_left = -1;
-  // True: what is written is cut short in silence.
+  // Whether written objects are silently truncated.
   std::atomic<bool> truncates = false;
-  // True: PutIfAbsent replaces what is there, as servers do that ignore
+  // Whether PutIfAbsent replaces existing objects, like servers that ignore
   // `If-None-Match`.
   std::atomic<bool> ignores_absence = false;
   // Called with the key of an object before it is written, and before its size
   // and time are read. Set before the store is used.
   std::function<void(std::string_view key)> before_put = nullptr;
   std::function<void(std::string_view key)> before_stat = nullptr;
-  // How often something was asked for, and how many bytes were written.
+  // Number of read operations, and number of bytes written.
   std::atomic<int> reads = 0;
   std::atomic<uint64_t> put_bytes = 0;
 

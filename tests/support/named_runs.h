@@ -20,11 +20,11 @@
 
 namespace msitd::testing {
 
-// Asks runs by their names. Opens the run anew for each question and keeps the
-// readers, for scans and batches, until its own end. Thread-safe.
+// Queries runs by name. Opens the run again for each query and keeps the
+// readers, for scans and batches, until it is destroyed. Thread-safe.
 class NamedRuns {
  public:
-  // `readers` outlives this object.
+  // `readers` must outlive this object.
   explicit NamedRuns(storage::RunReaders& readers) : readers_(readers) {}
 
   absl::StatusOr<storage::RunReader*> Open(std::string_view run) {

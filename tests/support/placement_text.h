@@ -7,7 +7,8 @@
 
 namespace msitd {
 
-// The inverse of ParsePlacement, to find that a placement has one text.
+// The inverse of ParsePlacement, to check that each placement has only one
+// text.
 inline std::string FormatPlacement(const Placement& placement) {
   std::string sizes;
   std::string strides;

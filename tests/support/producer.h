@@ -23,14 +23,14 @@ struct ProducedTensor {
   std::vector<float> values;
   std::string device = "cpu:0";
   Io io = Io::kOutput;
-  // What the producer says of the values, if it does. They are not kept then,
-  // and are sent only if `is_sent`.
+  // The digest that the producer sends for the values, if any. The values are
+  // then not stored, and are sent only if `is_sent`.
   std::optional<Digest> digest = {};
   bool is_sent = true;
 };
 
-// Lays chunks out as a producer does. The results are bytes as they come over
-// the wire, not checked. Thread-compatible.
+// Builds chunks as a producer does. The results are the bytes sent over the
+// wire, not validated. Thread-compatible.
 class Producer {
  public:
   Producer(std::string run, int32_t rank, uint64_t stream_id);
@@ -39,11 +39,11 @@ class Producer {
   int32_t rank() const { return rank_; }
   uint64_t stream_id() const { return stream_id_; }
 
-  // Returns the chunk of this sequence number.
+  // Returns the chunk with this sequence number.
   std::string Chunk(uint64_t sequence,
                     const std::vector<ProducedTensor>& tensors);
 
-  // The same with one tensor, whose only value is `sequence`.
+  // Returns such a chunk with one tensor, whose only value is `sequence`.
   std::string Chunk(uint64_t sequence);
 
   // Returns a chunk with one part of a uint8 tensor of `tensor_bytes` bytes,

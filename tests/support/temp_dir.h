@@ -10,14 +10,14 @@
 
 namespace msitd::testing {
 
-// Owns a new directory below the one for temporary files and removes it with
-// all that is in it.
+// Owns a new directory in the folder for temporary files, and removes it with
+// its contents.
 class TempDir {
  public:
   TempDir() : TempDir(std::filesystem::temp_directory_path()) {}
 
-  // A directory in memory if there is such a file system, for tests that sync
-  // so often that a disk would make them slow.
+  // Returns a directory in memory if such a file system exists, for tests with
+  // so many syncs that a disk would make them slow.
   static TempDir InMemory() {
     const std::filesystem::path memory = "/dev/shm";
     return TempDir(std::filesystem::is_directory(memory)

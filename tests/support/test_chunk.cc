@@ -141,7 +141,7 @@ void TestChunks::Add(uint64_t stream_id, uint64_t chunk_sequence,
                       ? chunk::HashBytes(
                             std::as_bytes(std::span(chunk->Text(extra.value))))
                       : chunk::HashBytes(chunk->PayloadOf(record));
-    // Any numbers that differ from part to part will do.
+    // Any numbers that differ between parts are suitable.
     record.summary.count = record.payload_bytes;
     record.summary.sum = static_cast<double>(record.hash.low >> 40);
     if (record.payload_bytes > 0) record.summary.min = record.summary.max = 7;

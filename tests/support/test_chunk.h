@@ -28,21 +28,21 @@ struct TestTensor {
   std::optional<bool> requires_grad = {};
   std::optional<std::string> value = {};
   std::string stack = "";
-  // The key of its original, if it is an alias: `bytes` are not sent then.
+  // The key of its original, if it is an alias: `bytes` are then not sent.
   std::optional<TensorKey> original = {};
-  // What its producer makes of the part, if it does. Then the bytes are not
-  // kept, and are sent only if `is_sent`.
+  // The digest that the producer computes for the part, if any. The bytes are
+  // then not stored, and are sent only if `is_sent`.
   std::optional<Digest> digest = {};
   bool is_sent = true;
 };
 
-// Returns a digest that a part of `bytes` bytes of uint8 may have.
+// Returns a possible digest of a part with `bytes` bytes of uint8.
 Digest MakeDigest(uint64_t bytes, uint64_t hash);
 
 // Returns an alias of `original` with another op.
 TestTensor MakeAlias(const TestTensor& original, std::string op);
 
-// Returns a value; a number is 0.
+// Returns a value; a number is always 0.
 TestTensor MakeValue(std::string run, int64_t token, RecordKind kind,
                      std::string index, std::string value);
 
@@ -51,17 +51,17 @@ TestTensor MakeValue(std::string run, int64_t token, RecordKind kind,
 TestTensor MakeStatistics(std::string run, int64_t token, std::string op,
                           std::string text);
 
-// Makes a one-dimensional tensor of `byte_count` uint8 elements, which follow
-// from `seed`.
+// Returns a one-dimensional tensor of `byte_count` uint8 elements, which are
+// derived from `seed`.
 TestTensor MakeTensor(std::string run, int64_t token, std::string op,
                       uint64_t byte_count, uint32_t seed = 1);
 
-// Chunks as the store gets them: laid out by a producer, validated, with hashes
-// and summaries. Owns their memory.
+// Chunks as the store receives them: built by a producer, validated, with
+// hashes and summaries. Owns their memory.
 class TestChunks {
  public:
   TestChunks() = default;
-  // One chunk.
+  // Creates one chunk.
   TestChunks(uint64_t stream_id, uint64_t chunk_sequence,
              const std::vector<TestTensor>& records) {
     Add(stream_id, chunk_sequence, records);

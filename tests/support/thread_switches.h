@@ -9,8 +9,8 @@
 
 namespace msitd::testing {
 
-// Returns how often the threads of this process have given up a processor,
-// willingly or not, by their names. One that sleeps all the time never does.
+// Returns how often the threads of this process have yielded a processor,
+// voluntarily or not, by thread name. A thread that only sleeps never does.
 inline std::map<std::string, uint64_t> ThreadSwitches() {
   std::map<std::string, uint64_t> out;
   for (const auto& task :

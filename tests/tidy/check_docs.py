@@ -12,7 +12,7 @@ _HEX_LINE = re.compile(
 
 
 def anchors(text: str) -> set[str]:
-    """Returns the anchors that the headings of a Markdown text make."""
+    """Returns the anchors of the headings in a Markdown text."""
     out = set()
     for heading in _HEADING.findall(_FENCE.sub("", text)):
         plain = re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower())
@@ -21,7 +21,7 @@ def anchors(text: str) -> set[str]:
 
 
 def check_links(file: str, text: str, files: dict[str, str | None]) -> list[str]:
-    """Returns links of a Markdown text that lead nowhere.
+    """Returns the broken links of a Markdown text.
 
     `files` has every file of the project and, for Markdown, its text.
     """
@@ -50,12 +50,12 @@ def _resolve(file: str, path: str) -> str:
 
 
 def without_code(text: str) -> str:
-    """Returns a Markdown text with blocks of code emptied, line by line."""
+    """Returns a Markdown text with code blocks emptied, line by line."""
     return _FENCE.sub(lambda block: "\n" * block[0].count("\n"), text)
 
 
 def broken_tables(file: str, text: str) -> list[str]:
-    """Returns rows of tables that a blank line cuts off from their header."""
+    """Returns rows of tables that a blank line separates from their header."""
     lines = text.splitlines()
     findings = []
     for number, line in enumerate(lines):
@@ -68,7 +68,7 @@ def broken_tables(file: str, text: str) -> list[str]:
 
 
 def hex_example(text: str) -> dict[int, int]:
-    """Returns offset -> byte of all `xxd -g1` style lines of a Markdown text."""
+    """Returns offset -> byte for all `xxd -g1` style lines of a Markdown text."""
     out: dict[int, int] = {}
     for offset, row in _HEX_LINE.findall(text):
         for i, byte in enumerate(bytes.fromhex(row)):
@@ -94,7 +94,9 @@ def unnamed_modules(text: str, modules: list[str]) -> list[str]:
 
 
 def absent_paths(text: str, files: list[str]) -> list[str]:
-    """Returns the files and folders of our layers that a text names but we lack."""
+    """Returns the files and folders of our layers that a text names but that do
+    not exist.
+    """
     named = re.findall(
         r"`((?:protos|storage|daemon|client|tests|deploy|docs)/[\w/.-]+)`", text
     )

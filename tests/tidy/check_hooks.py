@@ -1,7 +1,8 @@
-"""Every function that the Python package has torch call raises nothing.
+"""Checks that functions which the Python package passes to torch raise nothing.
 
-What is given to a function of torch that registers hooks is made by `guarded` of
-`msitd._core.guard`, directly or by a name that the same function binds to it.
+Arguments of torch functions that register hooks must be made by `guarded` of
+`msitd._core.guard`, directly or through a name that the same function binds to
+it.
 """
 
 import ast
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 
 ROOT = "client/python/msitd/"
 
-# Functions that register what they are given first.
+# Functions that register their first argument.
 REGISTERING = frozenset(
     {
         "queue_callback",
@@ -36,19 +37,19 @@ REGISTERING = frozenset(
 
 GUARDS = frozenset({"GuardedHook", "_guarded", "guarded"})
 
-# Hooks that catch what they raise themselves, by file.
+# Hooks that catch their exceptions themselves, by file.
 THEMSELVES = {
-    # Others know it by its class.
+    # Other code recognizes it by its class.
     "_core/gradient/gradients.py": frozenset({"_OutputHook"}),
-    # Dynamo has to know the function.
+    # Dynamo must know the function.
     "_core/module/optimizers.py": frozenset({"_tell"}),
-    # One more frame for each call of each module would be slow.
+    # Another frame for each call of each module would be slow.
     "_core/module/placed_hooks.py": frozenset({"UncopiedHook"}),
 }
 
 
 def check(file: str, text: str) -> list[str]:
-    """Returns what is wrong in the source text of a file below ROOT."""
+    """Returns the violations in the source text of a file below ROOT."""
     tree = ast.parse(text)
     allowed = GUARDS | THEMSELVES.get(file.removeprefix(ROOT), frozenset())
     findings = []
@@ -65,7 +66,7 @@ def check(file: str, text: str) -> list[str]:
 
 
 def _registrations(tree: ast.AST) -> Iterator[tuple[ast.AST, ast.Call]]:
-    """Yields the calls that register hooks, each with the function that it is in."""
+    """Yields the calls that register hooks, each with the function that contains it."""
     functions: list[ast.AST] = [tree]
     functions += [
         node
@@ -76,7 +77,7 @@ def _registrations(tree: ast.AST) -> Iterator[tuple[ast.AST, ast.Call]]:
         for node in _own_nodes(function):
             if not isinstance(node, ast.Call) or not node.args:
                 continue
-            # register_hook(model, client) is ours.
+            # register_hook(model, client) is msitd's own function.
             is_ours = (
                 isinstance(node.func, ast.Name) and node.func.id == "register_hook"
             )
@@ -85,7 +86,7 @@ def _registrations(tree: ast.AST) -> Iterator[tuple[ast.AST, ast.Call]]:
 
 
 def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
-    """Yields the nodes in a function, without those of functions inside of it."""
+    """Yields the nodes of a function, without those of nested functions."""
     for child in ast.iter_child_nodes(function):
         yield child
         if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -95,7 +96,7 @@ def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
 def _bound_to(function: ast.AST, makers: frozenset[str]) -> set[str]:
     """Returns the names that a function binds to the result of one of `makers`.
 
-    An argument that is annotated with a class of them counts, too.
+    An argument that is annotated with such a class counts, too.
     """
     names = set()
     for node in _own_nodes(function):

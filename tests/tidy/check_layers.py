@@ -1,30 +1,32 @@
-"""Who may include whom.
+"""Checks which files include which.
 
-A module is a folder. MODULES names, for each one, our modules and the foreign libraries
-that its files may include. All other includes are refused. Layers are ordered: protos <
-storage < daemon, and protos < client. client and daemon never include each other, and
-nothing includes tests.
+A module is a folder. MODULES lists, for each module, our modules and the
+foreign libraries that its files may include. All other includes are refused.
+Layers are ordered: protos < storage < daemon, and protos < client. client and
+daemon never include each other, and nothing includes tests.
 """
 
 import re
 from dataclasses import dataclass
 
-# What libmsit carries into other processes, from the bottom.
+# The parts of libmsit that run in other processes, from the bottom up.
 LOWEST = ("protos/base", "protos/os")
 PROTOS = (*LOWEST, "protos/status", "protos/chunk")
 
-# Below the face of protos/compute. What works with single elements sees them too.
+# The parts below the public headers of protos/compute, for code that works with
+# single elements.
 COMPUTE_PARTS = ("protos/compute/number", "protos/compute/kernel")
 
-# What the rest of the program sees of the storage layer: its faces, and what stands on
-# them. Only code that opens a store and hands its faces out sees STORE.
+# The part of the storage layer that is visible to other layers: its interfaces,
+# and code on top of them. Only code that opens a store and passes these
+# interfaces on sees STORE.
 STORAGE_FACE = ("storage/face", "storage/run_ranks.h")
 STORE = ("storage/store.h", "storage/env/env.h", "storage/run_sources.h")
 
-# The only thing that the index knows of segments: their names.
+# The only part of segments that the index includes: their names.
 SEGMENT_ID = "storage/segment/segment_id.h"
 
-# The rooms of the index, from the bottom up.
+# The folders of the index, from the bottom up.
 INDEX = (
     "storage/index/db",
     "storage/index/name",
@@ -33,23 +35,24 @@ INDEX = (
     "storage/index",
 )
 
-# Logging, for all of the daemon.
+# Logging, for the whole daemon.
 LOG = "daemon/log"
 
-# Who calls, and what that caller may do.
+# The identity of a caller, and its permissions.
 ACCESS = "daemon/access"
 
-# How others than the page of metrics count durations.
+# The interface with which other code counts durations.
 LATENCIES = "daemon/metrics/latencies.h"
 
-# What producers include of the chunk format. The rest of protos/chunk needs Abseil.
+# The part of the chunk format that producers include. The rest of protos/chunk
+# needs Abseil.
 CHUNK_PRODUCER = (
     "protos/chunk/chunk_builder.h",
     "protos/chunk/chunk_draft.h",
     "protos/chunk/chunk_format.h",
 )
 
-# What producers include of protos/shm.
+# The part of protos/shm that producers include.
 SHM_PRODUCER = (
     "protos/shm/ring_abi.h",
     "protos/shm/ring_writer.h",
@@ -61,16 +64,16 @@ SHM_PRODUCER = (
 COMMON = ("absl", "fmt", "spdlog")
 RPC = ("grpc", "protobuf", "stubs")
 
-# The rooms of a comparison speak of runs and rows in messages.
+# The folders of a comparison pass runs and rows as messages.
 COMPARE_LIBRARIES = (*COMMON, "re2", "protobuf", "stubs")
 
-# The client library without its C face, and its way out.
+# The client library without its C interface, and its delivery.
 CLIENT_CORE = ("client/core", "client/core/delivery")
 
-# What all rooms of msitctl may include.
+# The modules that all folders of msitctl may include.
 CTL_BASE = ("client/text", "client/query")
 
-# What an import is told, and what it says.
+# The parameters and the results of an import.
 CTL_IMPORT = (
     "client/core",
     "client/include",
@@ -96,7 +99,7 @@ CTL_VERB = (
 
 @dataclass(frozen=True)
 class Module:
-    """Includes that one module is allowed."""
+    """The includes that one module is allowed."""
 
     ours: tuple[str, ...] = ()  # Folders (all their headers) or single headers.
     libraries: tuple[str, ...] = ()  # Keys of LIBRARIES.
@@ -189,7 +192,7 @@ MODULES: dict[str, Module] = {
         ),
         COMMON,
     ),
-    # An index that was made again is checked as msitd-inspect verify does.
+    # A rebuilt index is checked in the same way as by msitd-inspect verify.
     "storage/rebuild": Module(
         (
             *PROTOS,
@@ -261,7 +264,8 @@ MODULES: dict[str, Module] = {
         (*PROTOS, *STORAGE_FACE, "storage/batch", LOG, "daemon/compute"),
         (*COMMON, "re2", "xxhash"),
     ),
-    # Comparisons and their rows are stored as the messages they are sent as.
+    # Comparisons and their rows are stored in the messages in which they are
+    # sent.
     "daemon/compare": Module((), ("absl",)),
     "daemon/compare/shard": Module(
         (*PROTOS, "protos/compute", *STORAGE_FACE), COMPARE_LIBRARIES
@@ -406,7 +410,8 @@ MODULES: dict[str, Module] = {
             *CLIENT_CORE,
             "client/include",
             "client/shm",
-            # How libmsit finds the transport library at run time: plain C.
+            # The interface by which libmsit finds the transport library at run
+            # time: plain C.
             "client/grpc/grpc_transport_abi.h",
         )
     ),
@@ -433,12 +438,12 @@ MODULES: dict[str, Module] = {
     "client/import/formats": Module(
         (*PROTOS, "client/names/call_order.h"), (*COMMON, "json", "zip")
     ),
-    # What readers and writers of folders of other tools have to agree on.
+    # Rules on which readers and writers of folders of other tools must agree.
     "client/names": Module(("protos/base",)),
     "client/import/trees": Module(
         (*PROTOS, "client/import/formats", "client/names"), (*COMMON, "json")
     ),
-    # Documents of msprobe are read as an import reads them.
+    # Documents of msprobe are read in the same way as by an import.
     "client/export": Module(
         (
             *PROTOS,
@@ -460,7 +465,7 @@ MODULES: dict[str, Module] = {
         ),
         (*COMMON, "json"),
     ),
-    # libmsit_acl_feed.so; the shim itself is narrower.
+    # For libmsit_acl_feed.so; the shim itself may include less.
     "client/acl": Module(
         (
             *PROTOS,
@@ -542,7 +547,8 @@ MODULES: dict[str, Module] = {
         ),
         (*COMMON, *RPC, "cli11"),
     ),
-    # The command line names the commands; they work with the invocation it makes.
+    # The command line names the commands; they use the invocation that it
+    # creates.
     "client/ctl/command": Module(
         (*CTL_VERB, "client/names/call_order.h"), (*COMMON, *RPC, "cli11", "json")
     ),
@@ -552,10 +558,10 @@ MODULES: dict[str, Module] = {
     ),
 }
 
-# Files that may include less than their module: they are part of libmsit, which exposes
-# no foreign library.
+# Files that may include less than their module, because they are part of
+# libmsit, which exposes no foreign library.
 NARROWER: dict[str, Module] = {
-    # In every process of a job: the C library only.
+    # It runs in every process of a job: the C library only.
     "client/acl/acl_dump.h": Module(),
     "client/acl/dump_config.h": Module(),
     "client/acl/dump_config.cc": Module(("client/acl/dump_config.h",)),
@@ -607,12 +613,12 @@ LIBRARIES: dict[str, re.Pattern[str]] = {
     "systemd": re.compile(r"systemd/"),
     "nanobind": re.compile(r"nanobind/"),
     "python": re.compile(r"Python\.h$"),
-    # Part of the compiler: nothing to link.
+    # Part of the compiler, so nothing is linked.
     "sse2": re.compile(r"emmintrin\.h$"),
     "cpuid": re.compile(r"(cpuid|x86intrin)\.h$"),
 }
 
-# The C++ standard library, and the C library with the system's own headers.
+# The C++ standard library, and the C library with the headers of the system.
 STANDARD = re.compile(
     r"[a-z_0-9]+$|(arpa|linux|net|netinet|sys)/\w+\.h$"
     r"|(assert|cxxabi|dirent|dlfcn|elf|endian|errno|execinfo|fcntl|grp|inttypes|limits|locale"
@@ -625,11 +631,11 @@ _OURS = ("protos/", "storage/", "daemon/", "client/", "tests/", "deploy/", "docs
 
 
 def module_of(file: str) -> str | None:
-    """Returns the module that `file` belongs to."""
+    """Returns the module of `file`."""
     folder = file.rpartition("/")[0]
     if folder in MODULES:
         return folder
-    # Sub-folders belong to their module, but not to a whole layer.
+    # Subfolders belong to their module, but not to a whole layer.
     while "/" in folder:
         if folder in MODULES:
             return folder
@@ -648,7 +654,7 @@ def includes_of(text: str) -> list[tuple[int, str]]:
 
 
 def check(file: str, text: str) -> list[str]:
-    """Returns what is wrong with the includes of `file`."""
+    """Returns the violations in the includes of `file`."""
     module = module_of(file)
     if module is None:
         return [f"{file}: belongs to no module of tests/tidy/check_layers.py"]
@@ -686,7 +692,7 @@ def _refuse(module: str, rule: Module, path: str) -> str | None:
 
 
 def circle() -> list[str]:
-    """Returns modules that include each other in a circle; empty if none do."""
+    """Returns modules that include each other in a cycle; empty if there are none."""
     edges = {
         name: {o for o in rule.ours if o in MODULES} - {name}
         for name, rule in MODULES.items()

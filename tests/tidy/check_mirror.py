@@ -1,7 +1,7 @@
-"""Unit tests lie where their sources do, and no room goes without.
+"""Checks that unit tests mirror their sources, and that every folder has tests.
 
-tests/unit/PATH is for the room PATH. TESTED_ELSEWHERE names the rooms that are
-tested through another one, or through a program.
+tests/unit/PATH is for the folder PATH. TESTED_ELSEWHERE names the folders that
+are tested through another folder, or through a program.
 """
 
 import re
@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 UNIT = "tests/unit/"
 LAYERS = ("protos/", "storage/", "daemon/", "client/")
 
-# Where the tests are of a room that has none below tests/unit.
+# The location of the tests of a folder that has none below tests/unit.
 TESTED_ELSEWHERE = {
     "client/capi": "tests/capi",
     "client/include/msit": "tests/capi",
@@ -35,18 +35,18 @@ def _stem(file: str) -> str:
 
 
 def is_unit_test(file: str) -> bool:
-    """Says whether a file is a unit test in C++."""
+    """Returns whether a file is a unit test in C++."""
     return file.startswith(UNIT) and file.endswith("_test.cc")
 
 
 def check_places(
     files: Collection[str], texts: Mapping[str, str], elsewhere: Mapping[str, str]
 ) -> list[str]:
-    """Returns the unit tests that lie in the folder of another room.
+    """Returns the unit tests that are in the folder of another room.
 
     Args:
         files: All files of the project.
-        texts: Those of the unit tests.
+        texts: The texts of the unit tests.
         elsewhere: TESTED_ELSEWHERE.
     """
     rooms = {_folder(f) for f in files if f.startswith(LAYERS) and f.endswith(".h")}
@@ -77,7 +77,7 @@ def check_places(
 
 
 def check_rooms(files: Collection[str], elsewhere: Mapping[str, str]) -> list[str]:
-    """Returns the rooms that have no tests where they should have some."""
+    """Returns the folders that lack tests."""
     tested = {_folder(f) for f in files if _TEST.search(f)}
 
     def has_tests(folder: str) -> bool:

@@ -1,4 +1,6 @@
-"""Every element of our protos carries a comment, and error reasons are real."""
+"""Checks that every element of our protos has a comment, and that error reasons
+exist.
+"""
 
 import re
 from collections.abc import Container
@@ -18,7 +20,7 @@ _GIVEN_REASON = re.compile(r"ErrorReason::(k\w+)")
 
 
 def check_comments(file: str, text: str) -> list[str]:
-    """Returns the elements of a proto that have no comment right above them."""
+    """Returns the elements of a proto that have no comment directly above them."""
     findings = []
     before = ""
     for number, line in enumerate(text.splitlines(), 1):
@@ -31,7 +33,7 @@ def check_comments(file: str, text: str) -> list[str]:
 
 
 def reasons(error_reason_proto: str) -> dict[str, int]:
-    """Returns the number of each error reason of the API; 0 is none."""
+    """Returns the number of each error reason of the API; 0 is not a reason."""
     found = {name: int(number) for name, number in _REASON.findall(error_reason_proto)}
     return {name: number for name, number in found.items() if number}
 
@@ -47,7 +49,7 @@ def cpp_reasons(header: str, source: str) -> dict[str, tuple[str, int]]:
 def check_cpp_reasons(
     api: dict[str, int], cpp: dict[str, tuple[str, int]], texts: list[str]
 ) -> list[str]:
-    """Returns reasons that are not the same in C++, or that no source gives."""
+    """Returns reasons that differ in C++, or that no source uses."""
     given = {name for text in texts for name in _GIVEN_REASON.findall(text)}
     findings = [
         f"{name} is {api.get(name)} in the API and {cpp.get(name, ('', None))[1]} in C++"
@@ -62,7 +64,7 @@ def check_cpp_reasons(
 
 
 def check_documented_reasons(file: str, text: str, known: Container[str]) -> list[str]:
-    """Returns reasons that the comments of a proto promise and nobody defines."""
+    """Returns reasons that the comments of a proto mention but that are not defined."""
     codes = {
         "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED",
         "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED",

@@ -1,9 +1,10 @@
-"""Who may import whom in the Python package, and when.
+"""Checks which modules of the Python package import which, and when.
 
-Importing the package imports only itself and the standard library. Libraries that a
-caller may not have, or that are slow to import, are imported where they are used. A
-package is a folder, or a module at the top. PACKAGES names, for each one, what it may
-import of ours, and which libraries inside functions or for the type checker.
+Importing the package imports only itself and the standard library. Libraries
+that a caller may not have, or that are slow to import, are imported where they
+are used. A package is a folder, or a module at the top. PACKAGES lists, for
+each package, the parts of msitd that it may import, and the libraries that it
+may import inside functions or for the type checker.
 """
 
 import ast
@@ -17,11 +18,12 @@ LINES_MAX = 600
 
 @dataclass(frozen=True)
 class Package:
-    """Imports that one package is allowed, besides those of itself."""
+    """The imports that a package is allowed, in addition to its own modules."""
 
     ours: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
-    # Libraries at the top of a module that is itself imported by its name, late.
+    # Libraries at the top of a module that is itself imported late, by its
+    # name.
     at_top: tuple[str, ...] = ()
 
 
@@ -32,20 +34,21 @@ PACKAGES: dict[str, Package] = {
     # Used by everything that records.
     "msitd._core": Package(("msitd._msit",), ("torch",)),
     "msitd._core.seeding": Package((), ("numpy", "torch")),
-    # A kernel is a function of a module that imports Triton.
+    # A kernel must be a function of a module that imports Triton.
     "msitd._core.devices.triton_kernel": Package((), (), ("triton",)),
     "msitd.forcing": Package(("msitd._core.leaf.stand_ins",), ("torch",)),
     # Reads files, and needs no daemon.
     "msitd.formats": Package(
         ("msitd._formats", "msitd.query.arrays"), ("numpy", "torch")
     ),
-    # Names of msit, for its models in torch and TorchAir.
+    # The interface of msit, for models in torch and TorchAir.
     "msitd.llm": Package(
         ("msitd._core", "msitd._core.seeding"), ("numpy", "torch", "torchair")
     ),
-    # Names of msprobe.
+    # The interface of msprobe.
     "msitd.probe": Package(("msitd._core", "msitd._core.seeding"), ("torch", "yaml")),
-    # What `msitctl exec` has a command do, and the names of other tools there.
+    # Code that `msitctl exec` runs in a command, and the names of other tools
+    # there.
     "msitd._exec": Package(
         ("msitd._core", "msitd._compat", "msitd.injection", "msitd.query"),
         ("safetensors", "tokenizers", "torch"),
@@ -68,13 +71,13 @@ PACKAGES: dict[str, Package] = {
         ),
     ),
     "msitd.engines.sglang": Package(("msitd._core", "msitd.formats"), ("torch",)),
-    # Asks many daemons by what asks one.
+    # Queries several daemons with the code for one daemon.
     "msitd.fleet": Package(
         ("msitd._core.daemon", "msitd.query"), ("google", "pyarrow", "ray")
     ),
-    # Names of msit.
+    # The interface of msit.
     "components": Package(("msitd.formats",), ("numpy",)),
-    # Speaks to a daemon by gRPC alone, and needs nothing that records.
+    # Connects to a daemon only over gRPC, and needs no recording code.
     "msitd.query": Package(
         ("msitd._core.errors",),
         ("google", "grpc", "ml_dtypes", "numpy", "pandas", "pyarrow", "torch"),
@@ -87,7 +90,7 @@ _TYPING = ("typing_extensions",)
 
 @dataclass(frozen=True)
 class Import:
-    """One module, or a name of it, that a source imports."""
+    """A module, or a name of a module, that a source imports."""
 
     line: int
     module: str
@@ -101,7 +104,7 @@ def module_of(file: str) -> str:
 
 
 def package_of(module: str) -> str:
-    """Returns the entry of PACKAGES that a module belongs to, or its own name."""
+    """Returns the entry of PACKAGES for a module, or the module's own name."""
     name = module
     while name not in PACKAGES or (name == "msitd" and module != "msitd"):
         name, dot, _ = name.rpartition(".")
@@ -111,7 +114,7 @@ def package_of(module: str) -> str:
 
 
 def imports_of(tree: ast.Module) -> Iterator[Import]:
-    """Yields what a source imports; of `from a import b` both `a` and `a.b`."""
+    """Yields the imports of a source; for `from a import b` both `a` and `a.b`."""
 
     def walk(node: ast.AST, is_late: bool) -> Iterator[Import]:
         for child in ast.iter_child_nodes(node):
@@ -129,7 +132,7 @@ def imports_of(tree: ast.Module) -> Iterator[Import]:
 
 
 def check(file: str, text: str) -> list[str]:
-    """Returns what is wrong with the imports of one source of the package."""
+    """Returns the violations in the imports of one source of the package."""
     package = package_of(module_of(file))
     if package not in PACKAGES:
         return [f"{file}: in no package of tests/tidy/check_python_layers.py"]

@@ -1,4 +1,4 @@
-"""What every C++ source keeps to."""
+"""Rules for every C++ source."""
 
 import re
 
@@ -15,7 +15,7 @@ _BANNER = re.compile(r"^\s*//\s*([-=*/#~])\1{4,}")
 
 
 def check(file: str, text: str) -> list[str]:
-    """Returns what is wrong with one C or C++ source."""
+    """Returns the violations in one C or C++ source."""
     lines = text.splitlines()
     findings = [f"{file}: {what}" for what in _of_whole(file, text, lines)]
     for number, line in enumerate(lines, 1):
@@ -42,7 +42,7 @@ def _of_whole(file: str, text: str, lines: list[str]) -> list[str]:
             findings.append("has neither the guard of Highway nor #pragma once")
     elif file.endswith((".h", ".hpp")) and "#pragma once" not in lines:
         findings.append("#pragma once is missing")
-    # What people type comes in any script, and tests are full of it.
+    # User input may be in any script, so tests contain other characters.
     if not text.isascii() and not file.startswith("tests/"):
         findings.append("has bytes that are not ASCII")
     if not text.endswith("\n"):
@@ -70,7 +70,7 @@ def long_functions(lines: list[str]) -> list[tuple[int, int]]:
     """Returns (first line, lines) of functions that are too long.
 
     Relies on clang-format: a function at namespace scope begins in column 0 and
-    ends with a brace there; one in a class does so in column 2.
+    ends with a brace there; a function in a class does so in column 2.
     """
     found = []
     for indent in ("", "  "):

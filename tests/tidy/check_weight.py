@@ -1,8 +1,9 @@
-"""Which headers may bring heavy foreign headers into their includers.
+"""Checks which headers may pull heavy foreign headers into their includers.
 
-A header that a hundred sources include must not cost each of them seconds. RULES names
-the heavy headers and, for each, the folders whose headers may reach it, directly or
-through other headers of ours. Sources include what they need.
+A header that a hundred sources include must not cost each of them seconds.
+RULES names the heavy headers and, for each, the folders whose headers may
+include it, directly or through other headers of ours. Sources include what they
+need.
 """
 
 import re
@@ -15,11 +16,12 @@ class Rule:
     """One kind of heavy headers."""
 
     what: str
-    includes: str  # A pattern of what stands between the quotes.
-    folders: tuple[str, ...] = ()  # Theirs and of folders in them may reach it.
+    includes: str  # A pattern for the text between the quotes.
+    # Headers in these folders and their subfolders may include it.
+    folders: tuple[str, ...] = ()
 
 
-# Lines: a stub and what it needs 170,000, messages 130,000, gRPC 100,000.
+# Lines: a stub with its dependencies 170,000, messages 130,000, gRPC 100,000.
 SERVICES = (
     "client/ctl/command",
     "client/ctl/compare",
@@ -84,7 +86,7 @@ _INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
 
 
 def check(texts: Mapping[str, str]) -> list[str]:
-    """Returns which headers reach what they may not. `texts` maps names to texts."""
+    """Returns the headers that violate a rule. `texts` maps names to texts."""
     includes = {file: _INCLUDE.findall(text) for file, text in texts.items()}
     findings = []
     for rule in RULES:

@@ -30,8 +30,9 @@ SLACK = 0.05
 SLACK_MIN = 5
 
 UNREAD = (
-    "CHANGELOG.md",  # Tells of releases, which stay as they were told.
-    "docs/cli_reference.md",  # Made of help texts, which are counted where they are.
+    "CHANGELOG.md",  # Describes past releases, and is not rewritten.
+    # Generated from help texts, which are counted where they are.
+    "docs/cli_reference.md",
     "tests/tidy/check_words.py",
     "tests/tidy/test_words.py",
 )
@@ -66,7 +67,7 @@ _HABITS = {name: re.compile(pattern) for name, pattern in HABITS.items()}
 
 
 class Hit(NamedTuple):
-    """A habit, and the sentence that has it."""
+    """A habit, and the sentence in which it was found."""
 
     line: int
     habit: str
@@ -146,13 +147,13 @@ def _markdown(text: str) -> str:
 
 
 def _words(text: str) -> str:
-    """Replaces code in backquotes by one word, and drops the marks of links."""
+    """Replaces code in backquotes by one word, and removes the syntax of links."""
     code = _CODE_SPAN.sub(lambda span: "code" + "\n" * span[0].count("\n"), text)
     return re.sub(r"[\[\]*]", "", code)
 
 
 def sentences(text: str) -> Iterator[tuple[int, str]]:
-    """Yields the sentences of a prose with their lines."""
+    """Yields the sentences of a text with their lines."""
     end = 0
     line = 1
     for stop in re.finditer(r"(?<=[.!?])\s+(?=[A-Z0-9'\"(`c])|\n\s*\n|[\0]|$", text):
@@ -166,7 +167,7 @@ def sentences(text: str) -> Iterator[tuple[int, str]]:
 
 
 def folder_of(file: str) -> str:
-    """Returns the folder that a file counts for."""
+    """Returns the folder to which a file counts."""
     parts = file.split("/")
     if len(parts) == 1:
         return "."
@@ -176,7 +177,7 @@ def folder_of(file: str) -> str:
 
 
 def files() -> list[str]:
-    """Returns the files of the project that have prose."""
+    """Returns the files of the project that contain prose."""
     suffixes = (".md", ".proto", ".pyi", *CPP_SUFFIXES, *_HASH_SUFFIXES)
     named = {f for f in project_files() if f.endswith(suffixes)}
     others = {f for f in project_files() if _is_script(f)}
@@ -184,7 +185,7 @@ def files() -> list[str]:
 
 
 def _is_script(file: str) -> bool:
-    """Returns whether a file is one of CMake, or of a shell, without a suffix."""
+    """Returns whether a file without a suffix is a CMake or shell file."""
     if "." in PurePosixPath(file).name:
         return file.endswith("CMakeLists.txt")
     with open(ROOT / file, "rb") as f:

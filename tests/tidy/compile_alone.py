@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compiles each source alone, and thereby finds includes that it forgot.
+"""Compiles each source separately, which finds missing includes.
 
 usage: compile_alone.py BUILD
 
-BUILD was configured with MSITD_BATCHES=OFF: in a batch one source brings the
-headers of another. Only the syntax is checked, which takes a third of the time, and
-heavy headers of others are compiled beforehand (precompiled.py).
+BUILD must be configured with MSITD_BATCHES=OFF, because in a batch one source
+includes the headers of another. Only the syntax is checked, which takes a third
+of the time, and heavy foreign headers are compiled beforehand (precompiled.py).
 """
 
 import json
@@ -23,13 +23,13 @@ LINES_SHOWN_MAX = 20
 
 
 def is_ours(entry: dict[str, Any], build: Path) -> bool:
-    """Says whether people wrote this source."""
+    """Returns whether a source is handwritten."""
     file = Path(entry["file"])
     return not file.is_relative_to(build) and file.suffix in (".cc", ".c")
 
 
 def failures(build: Path) -> tuple[int, list[str]]:
-    """Returns how many sources there are, and what the compiler says."""
+    """Returns the number of sources, and the errors of the compiler."""
     build = build.resolve()
     entries = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
 
@@ -56,7 +56,7 @@ def failures(build: Path) -> tuple[int, list[str]]:
 
 
 def main() -> int:
-    """Prints what does not compile alone."""
+    """Prints the sources that do not compile separately."""
     if len(sys.argv) != 2:
         print(__doc__, file=sys.stderr)
         return 2

@@ -1,8 +1,9 @@
-"""Heavy headers of others, compiled once for all sources that include them.
+"""Heavy foreign headers, compiled once for all sources that include them.
 
-A source is given the headers of a set if it, with the headers of ours that it
-includes, names each header of the set. So it compiles with a set only if it would
-without one: nothing is there that it does not include itself.
+A source is compiled with a set of headers if it, together with the headers of
+ours that it includes, names each header of the set. It then compiles with the
+set only if it would also compile without it, because the set contains nothing
+that the source does not include itself.
 """
 
 import re
@@ -18,7 +19,7 @@ _SERVICES = ("attachment", "capture", "comparison", "node", "run", "tensor")
 _STATUS = ("absl/status/statusor.h", "fmt/format.h")
 _STUBS = tuple(f"msitd/v1/{name}_service.grpc.pb.h" for name in _SERVICES)
 
-# The first set that fits is taken.
+# The first matching set is used.
 SETS: tuple[tuple[str, ...], ...] = (
     (*_STATUS, *_STUBS, "CLI/CLI.hpp"),
     (*_STATUS, *_STUBS),
@@ -30,24 +31,24 @@ SETS: tuple[tuple[str, ...], ...] = (
     ("CLI/CLI.hpp",),
     ("fmt/format.h",),
 )
-# Fewer sources do not pay for a set.
+# A set is not worthwhile for fewer sources.
 SOURCES_MIN = 6
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
-# Options whose value is the next word, and that are about one source alone.
+# Options whose value is the next word, and that apply to one source only.
 _OF_ONE_SOURCE = ("-o", "-MT", "-MF")
 _ALONE = ("-c", "-MD")
 
 
 @dataclass
 class Includes:
-    """What the files below some folders include, through others of them too."""
+    """The headers that files below some folders include, directly and indirectly."""
 
     folders: list[Path]
     _known: dict[Path, tuple[list[Path], list[str]]] = field(default_factory=dict)
 
     def of(self, source: Path) -> set[str]:
-        """Returns the headers of others that a source reaches."""
+        """Returns the foreign headers that a source reaches."""
         seen = {source}
         open_files = [source]
         foreign: set[str] = set()
@@ -72,12 +73,12 @@ class Includes:
 
 
 def set_for(headers: set[str]) -> tuple[str, ...]:
-    """Returns the set for a source that reaches `headers`; empty if none fits."""
+    """Returns the set for a source that reaches `headers`; empty if none matches."""
     return next((s for s in SETS if headers.issuperset(s)), ())
 
 
 def without_source(command: list[str], source: str) -> list[str]:
-    """Returns a command of a compiler without what is about one source."""
+    """Returns a compiler command without the parts for one source."""
     words: list[str] = []
     rest = iter(command)
     for word in rest:
@@ -89,7 +90,7 @@ def without_source(command: list[str], source: str) -> list[str]:
 
 
 def _group(options: list[str]) -> tuple[str, ...]:
-    """Returns the options that a set is compiled for: folders do not count."""
+    """Returns the options for which a set is compiled; folders do not matter."""
     return tuple(w for w in options if not w.startswith(("-I", "-isystem", "/")))
 
 
@@ -98,13 +99,14 @@ _Key = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 class Precompiled:
-    """The sets that pay for the sources of one build.
+    """The worthwhile sets for the sources of one build.
 
     Args:
-        entries: Of compile_commands.json, with the words of each command.
+        entries: The entries of compile_commands.json, with the words of each
+            command.
         includes: See Includes.
-        folder: Where the sets are compiled to.
-        pool: Compiles them.
+        folder: Output folder of the sets.
+        pool: Compiles the sets.
     """
 
     def __init__(
@@ -115,7 +117,7 @@ class Precompiled:
         pool: Executor,
     ) -> None:
         self._keys: dict[str, _Key] = {}
-        # How one of the sources is compiled, and where.
+        # The command and the folder with which one of the sources is compiled.
         makers: dict[_Key, tuple[list[str], str]] = {}
         for entry, words in entries:
             headers = set_for(includes.of(Path(entry["file"])))
@@ -138,7 +140,7 @@ class Precompiled:
             job.result()
 
     def options(self, source: str) -> list[str]:
-        """Returns the options of the compiler for a source."""
+        """Returns the compiler options for a source."""
         key = self._keys.get(source)
         file = None if key is None else self._files.get(key)
         return [] if file is None else ["-include", str(file)]
@@ -149,7 +151,7 @@ def _make(
 ) -> None:
     text = "".join(f"#include <{header}>\n" for header in headers)
     file.write_text(text, encoding="utf-8")
-    # Where that fails, the compiler reads the headers themselves.
+    # If that fails, the compiler reads the headers themselves.
     command = [*options, "-w", "-x", "c++-header", str(file), "-o", f"{file}.gch"]
     subprocess.run(command, cwd=directory, capture_output=True, check=False)
 

@@ -1,4 +1,4 @@
-"""A source that forgot an include is found, as is a build without sources."""
+"""A source with a missing include is found, as is a build without sources."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ from precompiled import Includes, set_for
 CHECKER = Path(__file__).with_name("compile_alone.py")
 
 GOOD = "#include <string>\nstd::string F();\n"
-# Compiles after GOOD only.
+# Compiles only after GOOD.
 FORGETFUL = "std::string G();\n"
 
 

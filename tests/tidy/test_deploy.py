@@ -1,4 +1,4 @@
-"""What runs msitd elsewhere is well-formed, and agrees with itself and the daemon."""
+"""Files that run msitd elsewhere are well-formed, and consistent with the daemon."""
 
 import re
 import subprocess
@@ -13,7 +13,7 @@ SHELL_SCRIPTS = ("slurm/prolog", "slurm/epilog")
 
 
 def instructions(text: str) -> list[tuple[str, str]]:
-    """The instructions of a Dockerfile, each with its arguments on one line."""
+    """Returns the instructions of a Dockerfile, each with its arguments on one line."""
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     joined = re.sub(r"\\\n\s*", " ", "\n".join(lines))
     out = []
@@ -41,7 +41,7 @@ def test_the_image_runs_as_a_user_of_its_own() -> None:
     assert words[0] == "FROM"
     assert ("FROM", "debian:12-slim") in steps
     assert ("USER", "msitd") in steps
-    # Everything that needs root comes before.
+    # Everything that requires root comes before.
     assert "RUN" not in words[words.index("USER") :]
     made = next(rest for word, rest in steps if "useradd" in rest)
     assert f"--uid {UID}" in made and f"--gid {UID}" in made

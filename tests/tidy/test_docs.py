@@ -1,4 +1,4 @@
-"""Documents are true as far as a program can tell."""
+"""Checks the parts of the documents that a program can verify."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Formatters and linters have nothing to say."""
+"""Formatters and linters report nothing."""
 
 import subprocess
 import sys

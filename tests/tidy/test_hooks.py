@@ -1,4 +1,4 @@
-"""No hook of the Python package raises into the program."""
+"""No hook of the Python package raises an exception into the program."""
 
 import check_hooks
 import pytest

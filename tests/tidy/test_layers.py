@@ -1,4 +1,4 @@
-"""Includes point down the layers only."""
+"""Includes only point down the layers."""
 
 import check_layers
 import pytest

@@ -26,7 +26,7 @@ def test_every_room_has_tests() -> None:
     ("test", "text"),
     [
         ("daemon/a/thing_test.cc", OWN),
-        # Of a room as others see it: by its header, or by a fixture of its own.
+        # A test may include a room's header, or a fixture of its own.
         ("daemon/a/all_test.cc", SPDX + '#include <x>\n#include "daemon/a/thing.h"\n'),
         ("daemon/a/all_test.cc", SPDX + '#include "tests/unit/daemon/a/fixture.h"\n'),
     ],
@@ -67,7 +67,7 @@ def test_checker_finds_rooms_without_tests() -> None:
     assert len(check_mirror.check_rooms([*FILES, tests[0]], {})) == 2
     elsewhere = {"daemon/b": "tests/unit/daemon/a", "daemon/b/c": "tests/unit/daemon/a"}
     assert check_mirror.check_rooms([*FILES, tests[0]], elsewhere) == []
-    # Entries that are of no use, or that lead nowhere.
+    # Entries that are useless, or that refer to nothing.
     assert len(check_mirror.check_rooms([*FILES, *tests], elsewhere)) == 2
     elsewhere["daemon/b"] = "tests/none"
     assert len(check_mirror.check_rooms([*FILES, tests[0]], elsewhere)) == 1

@@ -1,4 +1,4 @@
-"""Alert rules and the dashboard use metrics that msitd has, with their labels."""
+"""Alert rules and the dashboard use existing metrics of msitd, with their labels."""
 
 import json
 import re
@@ -17,7 +17,7 @@ SELECTOR = re.compile(r"\b((?:msitd|process)_\w+)(?:\{([^}]*)\})?")
 
 
 def known() -> dict[str, set[str]]:
-    """Every name that can stand in a query, with its labels."""
+    """Returns every name that may be used in a query, with its labels."""
     out = {}
     for name, kind, label in ROW.findall((ROOT / "docs/monitoring.md").read_text()):
         labels = LABELS_OF_SCRAPE | ({label} if label else set())
@@ -28,7 +28,7 @@ def known() -> dict[str, set[str]]:
 
 
 def findings(query: str) -> list[str]:
-    """What is wrong with a query."""
+    """Returns the errors in a query."""
     metrics = known()
     out = []
     for name, selector in SELECTOR.findall(query):

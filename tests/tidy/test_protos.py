@@ -1,4 +1,4 @@
-"""The API says what every element means."""
+"""The API documents the meaning of every element."""
 
 import check_protos
 from tree import cpp_files, project_files, read
@@ -89,7 +89,7 @@ def test_checker_finds_reasons_that_differ_or_are_never_given() -> None:
     assert findings(header, source, givers) == 0
     assert findings(header, source, givers[:1]) == 1
     assert findings(header.replace("2", "3"), source, givers) == 1
-    # An enumerator without a name: the API has a name that C++ does not give.
+    # An enumerator without a name: the API has a name that C++ does not.
     assert findings(header, source.splitlines()[0], givers) == 2
     assert findings(header, source.replace("RUN_B", "RUN_L"), givers) == 2
 

@@ -1,4 +1,4 @@
-"""The Python package keeps to its layers."""
+"""The Python package follows its layers."""
 
 import check_python_layers as layers
 import pytest

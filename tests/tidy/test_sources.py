@@ -1,4 +1,4 @@
-"""C++ sources keep to the house rules."""
+"""C++ sources follow the rules of the project."""
 
 import check_sources
 import pytest

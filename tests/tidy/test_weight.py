@@ -1,4 +1,4 @@
-"""Headers do not bring heavy ones of others along."""
+"""Headers do not pull in heavy foreign headers."""
 
 import check_weight
 import pytest

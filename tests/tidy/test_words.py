@@ -1,4 +1,4 @@
-"""The habits that english.md lists become fewer, folder by folder."""
+"""The habits that make prose hard to read become fewer, folder by folder."""
 
 from collections import Counter
 

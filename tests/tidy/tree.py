@@ -1,4 +1,4 @@
-"""The files of the project, as the checks see them."""
+"""The files of the project, for use by the checks."""
 
 import subprocess
 from functools import cache
@@ -23,12 +23,12 @@ def project_files() -> tuple[str, ...]:
 
 
 def cpp_files() -> list[str]:
-    """Returns our C and C++ sources; generated code lies outside the tree."""
+    """Returns our C and C++ sources; generated code is outside the tree."""
     return [f for f in project_files() if f.endswith(CPP_SUFFIXES)]
 
 
 def python_files() -> list[str]:
-    """Returns our Python sources, scripts without a suffix included."""
+    """Returns our Python sources, including scripts without a suffix."""
     return [f for f in project_files() if f.endswith(".py") or _is_python_script(f)]
 
 

@@ -1,1 +1,1 @@
-"""Modules by the names that scripts import from msit."""
+"""Modules under the names that scripts import from msit."""

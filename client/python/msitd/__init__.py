@@ -1,8 +1,14 @@
-"""Records tensors of this process into a run of an msitd daemon.
+"""Records the tensors of a PyTorch program as a run of an msitd daemon.
 
-with msitd.Client(run="golden-fp32", rank=0, world_size=1) as client:
-    with msitd.register_hook(model, client):
-        model(batch)
+    with msitd.Client(run="golden-fp32", rank=0, world_size=1) as client:
+        with msitd.register_hook(model, client):
+            model(batch)
+
+`Client` connects this process to the daemon as one rank of a run.
+`register_hook` records the inputs and outputs of a model's modules, and
+`register_api` those of torch functions. `inject` and `teacher_forcing` make a
+model run on the recorded values of another run, so that the two runs stay
+comparable. The package `msitd.query` reads runs back and compares them.
 """
 
 from msitd._core.api.handle import ApiHandle, register_api

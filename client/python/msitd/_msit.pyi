@@ -12,9 +12,9 @@ TOO_LARGE: int
 CLOSED: int
 FORKED: int
 
-# device, token, op, call, io, index, placement
+# The location of a record: device, token, op, call, io, index, placement.
 Place: TypeAlias = tuple[str | None, int, str, int, int, str, str | None]
-# requires_grad, stack, identity
+# Facts about a tensor: requires_grad, stack, identity.
 Facts: TypeAlias = tuple[int, str | None, int]
 
 def last_error() -> str: ...
@@ -23,12 +23,14 @@ def dtype_from_name(name: str, /) -> int: ...
 def dtype_bytes(dtype: int, /) -> int: ...
 
 class TorchReader:
-    """Sees where ordinary tensors of torch lie."""
+    """Reads the memory location of ordinary torch tensors."""
 
     def __init__(self, exchange: object, tensor: type, parameter: type, /) -> None: ...
 
 class SideRecorder:
-    """See `msitd._core.leaf.leaves.Side`; `leaves` is asked for what is not ordinary."""
+    """See `msitd._core.leaf.leaves.Side`; `leaves` handles everything that is
+    not ordinary.
+    """
 
     def __init__(
         self,
@@ -57,7 +59,7 @@ class SideRecorder:
     ) -> None: ...
 
 class SharedByCalls:
-    """What the recorders of all ops of one handle share."""
+    """State that the recorders of all ops of one handle share."""
 
     def __init__(
         self,
@@ -82,10 +84,10 @@ class CallRecorder:
     def begin(
         self, forward: object, args: tuple[object, ...], kwargs: dict[str, object], /
     ) -> bool:
-        """Returns False if the call is not ordinary; then nothing was done."""
+        """Returns False, without any effect, if the call is not ordinary."""
 
     def end(self, forward: object, result: object, /) -> bool:
-        """Returns False if the call is not ordinary; then nothing was done."""
+        """Returns False, without any effect, if the call is not ordinary."""
 
 class Reservation:
     def spans(self) -> list[tuple[int, int]]: ...
@@ -162,7 +164,8 @@ class Client:
     def level_of(self, device: str | None, token: int, op: str, io: int, /) -> int: ...
     def selects(self, token: int, op: str, io: int, /) -> bool: ...
     def selection(self, token: int, /) -> int: ...
-    # References, as those of `next_token`: see msit_token_reference in msit.h.
+    # References, like those of `next_token`: see msit_token_reference in
+    # msit.h.
     def token(self) -> int: ...
     def token_number(self, token: int, /) -> int: ...
     def next_token(self) -> int: ...

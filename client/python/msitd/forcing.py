@@ -1,4 +1,4 @@
-"""Feeds a model the tokens that another run has generated."""
+"""Makes a model generate the same tokens as another run."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ if TYPE_CHECKING:
 
 
 def teacher_forcing(ids: Any) -> dict[str, Any]:
-    """Returns arguments with which `generate` of Hugging Face returns `ids`.
+    """Returns arguments that make Hugging Face's `generate` return `ids`.
 
-    Two models that compute almost the same choose different tokens sooner or
-    later. From there on their inputs differ, and so does everything else. With
-    these arguments each step is given the token of the golden run, whatever the
-    model computes, so that both runs can be compared to their ends:
+    Two models that compute almost the same values sooner or later choose
+    different tokens. From that token on their inputs differ, so nothing that
+    follows can be compared. With these arguments, each step receives the token
+    of the golden run whatever the model computes, and both runs can be compared
+    to the end:
 
         ids = golden.generate(**prompt, max_new_tokens=64)
         target.generate(**prompt, **msitd.teacher_forcing(ids))
@@ -28,19 +29,19 @@ def teacher_forcing(ids: Any) -> dict[str, Any]:
     be kept by `torch.save`, or as a tensor of the run.
 
     Args:
-        ids: What `generate` returned, or its `sequences`: a tensor, an array or
-            lists of integers of shape (sequences, length). It includes the
-            prompt if the model returns that, and the padding. Shape (length,)
-            stands for one sequence.
+        ids: The return value of `generate`, or its `sequences`: a tensor, an
+            array or lists of integers of shape (sequences, length). It includes
+            padding, and the prompt if the model returns the prompt. Shape
+            (length,) is one sequence.
 
     Returns:
-        `logits_processor`, `max_length`, `do_sample` and `num_beams`. Give
-        `generate` none of these beside them, nor `max_new_tokens`.
-        `logits_processor` is a list of one function in the form of
-        LogitsProcessor. It may stand before or behind others, and in other
-        programs that generate in this way. It raises ValueError if `generate`
-        departs from `ids`: another prompt, another number of sequences, or
-        beams.
+        `logits_processor`, `max_length`, `do_sample` and `num_beams`. Do not
+        pass these to `generate` a second time, and do not pass
+        `max_new_tokens`. `logits_processor` is a list of one function with the
+        signature of LogitsProcessor. It can be combined with other processors
+        in any order, and other programs that generate with such processors can
+        use it. It raises ValueError if `generate` departs from `ids`: a
+        different prompt, a different number of sequences, or beam search.
     """
     import torch
 
@@ -61,11 +62,12 @@ def teacher_forcing(ids: Any) -> dict[str, Any]:
 
 
 class _Forcing:
-    """Makes the scores of each step such that only the given token can be chosen."""
+    """Sets the scores of each step so that only the given token can be chosen."""
 
     def __init__(self, ids: torch.Tensor) -> None:
         self._ids = ids
-        # Length of the sequences at the next step if it follows on the last one.
+        # Length of the sequences at the next step if that step follows the last
+        # one.
         self._expected = -1
 
     def __call__(
@@ -88,14 +90,16 @@ class _Forcing:
             raise ValueError(
                 f"token {step} is not in the vocabulary of {scores.shape[1]}"
             )
-        # New scores, because NaN in the old ones must not decide.
+        # Fresh scores, because NaN in the old ones must not affect the choice.
         forced = scores.new_full(scores.shape, -float("inf"))
         forced.scatter_(1, tokens[:, None], 0)
         record_instead(forced, scores)
         return forced
 
     def _check(self, input_ids: torch.LongTensor, first: int) -> None:
-        """Raises ValueError if the tokens from `first` on are not the given ones."""
+        """Raises ValueError if the tokens from `first` on differ from the given
+        ones.
+        """
         given = self._ids[:, first : input_ids.shape[1]]
         fed = input_ids[:, first:].to(given.device)
         differing = (fed != given).nonzero()

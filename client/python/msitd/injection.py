@@ -1,4 +1,4 @@
-"""Gives the modules of a model what a run has of them."""
+"""Replaces the inputs or outputs of a model's modules by those of a recorded run."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("msitd")
 
-# Reasons that are told one by one.
+# Maximum number of failures that are logged one by one.
 _TOLD_MAX = 20
-# Errors after which it is asked again for what a run has of a token, and when.
+# Errors after which the request for a token's tensors is repeated, and the
+# pauses before each repetition.
 _OF_A_MOMENT = ("UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED")
 _PAUSES_S = (0.05, 0.2)
 _SIDES = {"inputs": "input", "outputs": "output"}
@@ -46,37 +47,45 @@ def inject(
     rank: int | None = None,
     name: str | None = None,
 ) -> Injection:
-    """Gives modules of `model` the inputs that `run` has of them, from now on.
+    """Replaces the inputs of the modules of `model` by those recorded in `run`.
 
-    So what a module makes of them does not depend on what came before: if it differs
-    from the run, the module itself is wrong. Arguments are replaced by op, call, index
-    and token; what the run lacks, or has with another shape or dtype, stays and is
-    counted. Put it on after `register_hook`: what is recorded is what modules get.
+    The outputs of a module then depend only on that module, not on the modules
+    before it: if they differ from the run, the module itself is wrong.
+    Arguments are matched by op, call, index and token. An argument that the run
+    does not have, or has with another shape or dtype, is left as it is and
+    counted. Call this after `register_hook`: the recorded inputs are those that
+    the modules receive.
 
-    With outputs, what modules have made is recorded, and what comes behind them gets
-    that of the run: so a part of a model can be left out as a reason.
+    With `what="outputs"`, the outputs that the modules compute are recorded,
+    and the modules after them receive the outputs of the run. This rules out a
+    part of a model as the cause of a difference.
 
     Args:
-        model: Its ops are those of `register_hook`; see `name`.
-        run: Such as one of the same model that is right. Of several runs, the first
-            that has a tensor counts.
-        connection: Where the run is, as `msitd.query.connect` returns it.
-        client: Says which token it is. None: forwards of `model` are counted.
-        ops: Patterns of the ops whose inputs are replaced; one must match the whole
-            op. Default: all.
-        keep_gradients: Whether gradients go on to what was replaced.
-        what: "inputs", or "outputs" for the results of modules.
-        rank: Of the run. None: that of this process, or 0 of a run with one rank.
-        name: What the ops of the model begin with, in the run. None: as the hooks of
-            `register_hook` that are on the model have it, or `root`.
+        model: The model. Its ops have the names that `register_hook` gives
+            them; see `name`.
+        run: Name of the run, usually a correct run of the same model. With
+            several names, the first run that has a tensor provides it.
+        connection: The daemon that has the run, as returned by
+            `msitd.query.connect`.
+        client: Client that counts the tokens. None: each forward of `model` is
+            a token.
+        ops: Patterns that select ops; a pattern must match the whole op.
+            Default: all ops.
+        keep_gradients: Whether gradients flow to the replaced tensors.
+        what: "inputs", or "outputs" to replace the results of modules.
+        rank: Rank of the run to read. None: the rank of this process, or rank 0
+            of a run that has only one rank.
+        name: First part of the model's ops in the run. None: the name that the
+            hooks of `register_hook` on the model use, or `root`.
 
     Returns:
-        A handle. Its `remove()` ends it, and so does leaving it as a context manager.
+        A handle that is also a context manager. `remove()`, or leaving the
+        context, ends the injection.
 
     Raises:
-        ValueError: `what` is neither, or there is no run. Also if `name` is None, and
-            hooks have given the model several names, or `client` records another
-            model as `root`.
+        ValueError: `what` has another value, or `run` is empty. Also if `name`
+            is None and the hooks on the model use several names, or `client`
+            records another model as `root`.
         QueryError: The daemon has no such run.
     """
     return Injection(
@@ -93,7 +102,7 @@ def inject(
 
 
 class Injection(Removable):
-    """The hooks of one `inject`. Any thread may run the model."""
+    """The hooks of one call of `inject`. The model may run on any thread."""
 
     def __init__(
         self,
@@ -110,14 +119,14 @@ class Injection(Removable):
     ) -> None:
         if what not in _SIDES:
             raise ValueError(f"what is {what!r}, and none of {list(_SIDES)}")
-        # Who has a model has torch.
+        # torch is installed, since there is a model.
         import torch
 
         self._tensor_type = torch.Tensor
         self._no_grad = torch.no_grad
         self._side = _SIDES[what]
         names = [run] if isinstance(run, str) else list(run)
-        # With their ranks.
+        # The names of the runs, each with the rank to read.
         self._runs = [(name, _rank_of(connection, name, rank)) for name in names]
         if not self._runs:
             raise ValueError("run has no name of a run")
@@ -128,10 +137,10 @@ class Injection(Removable):
         self._lock = threading.Lock()
         self._token = -1
         self._counts: dict[str, int] = {}
-        # What the runs have at the token, by op, call and index.
+        # The tensors of the runs at this token, by op, call and index.
         self._recorded: dict[tuple[str, int, str], Any] = {}
         self._told_count = 0
-        # How many tensors were replaced, and how many could not be.
+        # Number of tensors that were replaced, and that could not be replaced.
         self.replaced_count = 0
         self.kept_count = 0
         self._handles: list[Any] = []
@@ -143,7 +152,7 @@ class Injection(Removable):
             if not matches(op):
                 continue
             if what == "outputs":
-                # Behind those that record.
+                # Runs after the hooks that record.
                 handle: Any = module.register_forward_hook(
                     self._guarded(self._result_hook(op), op)
                 )
@@ -162,7 +171,7 @@ class Injection(Removable):
         )
 
     def remove(self) -> None:
-        """Takes the hooks away. Doing so again does nothing."""
+        """Removes the hooks. Further calls have no effect."""
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
@@ -170,13 +179,14 @@ class Injection(Removable):
     def _guarded(
         self, hook: Callable[..., Any], op: str, kind: type[GuardedHook] = GuardedHook
     ) -> GuardedHook:
-        """Returns a hook that replaces nothing if it fails, which is counted."""
+        """Returns a hook that, if it fails, replaces nothing and counts the failure."""
         return kind(hook, functools.partial(self._tell, op, ""))
 
     def _begin_forward(self, *_: Any) -> None:
         self._forward_count += 1
         if self._side == "output":
-            # The client may be at the next token when the model ends.
+            # The client may already have advanced to the next token when the
+            # model ends.
             with self._lock:
                 self._see_token(self._current_token())
 
@@ -207,7 +217,9 @@ class Injection(Removable):
         return replace
 
     def _begin(self, op: str) -> int:
-        """Returns which call of a token begins, or ends where results are replaced."""
+        """Returns the number of the call that begins, or ends if outputs are
+        replaced.
+        """
         with self._lock:
             if self._side == "input" or op != self._root or self._token < 0:
                 self._see_token(self._current_token())
@@ -223,7 +235,7 @@ class Injection(Removable):
             self._fetch(token)
 
     def _fetch(self, token: int) -> None:
-        """Finds out what the runs have of a token."""
+        """Lists the tensors that the runs have at a token."""
         from msitd import query
 
         self._token = token
@@ -235,7 +247,7 @@ class Injection(Removable):
                 self._recorded.setdefault((each.op, each.call, each.index), each)
 
     def _list(self, run: str, selected: TensorFilter) -> list[Tensor]:
-        """Lists tensors; without them, a whole token would keep what it has."""
+        """Lists tensors. Without the list, no argument of the token can be replaced."""
         from msitd.query import QueryError
 
         for pause_s in _PAUSES_S:
@@ -248,7 +260,7 @@ class Injection(Removable):
         return list(self._connection.tensors.list(run, selected))
 
     def _replaced(self, value: Any, op: str, call: int, index: str) -> Any:
-        """Returns a value with all tensors in it replaced that the runs have."""
+        """Returns a value in which the tensors that the runs have are replaced."""
         if isinstance(value, self._tensor_type):
             return self._replaced_tensor(value, op, call, index)
         if type(value) in (tuple, list):
@@ -271,7 +283,7 @@ class Injection(Removable):
             )
             return value
         try:
-            # Reading is no part of the model.
+            # Reading must not be recorded in the model's autograd graph.
             with self._no_grad():
                 tensor = self._connection.tensors.read_torch(recorded)
             result = replacement(value, tensor, self._keeps_gradients)
@@ -293,7 +305,7 @@ def _path(index: str, key: object) -> str:
 
 
 def _rank_of(connection: Connection, run: str, rank: int | None) -> int:
-    """Returns which rank of a run is that of this process."""
+    """Returns the rank of a run that corresponds to this process."""
     if rank is not None:
         return rank
     return 0 if connection.runs.get(run).world_size <= 1 else rank_of_process()[0]

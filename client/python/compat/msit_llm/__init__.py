@@ -1,3 +1,3 @@
-"""The names of msit_llm, of msitd.llm."""
+"""The interface of msit_llm, implemented by msitd.llm."""
 
 from msitd._compat.msit_llm import *

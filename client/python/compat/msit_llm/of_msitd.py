@@ -1,1 +1,1 @@
-"""Tells this package from that of the other tool."""
+"""Marks this package, to distinguish it from the package of the other tool."""

@@ -1,3 +1,3 @@
-"""The names of msprobe, of msitd.probe."""
+"""The interface of msprobe, implemented by msitd.probe."""
 
 from msitd._compat.msprobe import *

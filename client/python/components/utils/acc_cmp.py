@@ -1,4 +1,4 @@
-"""Reads dumps of TorchAir; neither CANN nor its parser is needed."""
+"""Reads dumps of TorchAir; neither CANN nor its parser is required."""
 
 from __future__ import annotations
 
@@ -24,23 +24,24 @@ _WIDENED = {
 def parse_torchair_dump_data(
     dump_file: str | os.PathLike[str],
 ) -> tuple[list[np.ndarray[Any, Any]], list[np.ndarray[Any, Any]]]:
-    """Returns the inputs and the outputs that a file of a dump has.
+    """Returns the inputs and the outputs in a dump file.
 
     Args:
-        dump_file: A dump that CANN writes of one task, or an `.npz` file with the
-            arrays `inputs` and `outputs`, which have a row for each tensor.
+        dump_file: A dump that CANN writes for one task, or an `.npz` file with
+            the arrays `inputs` and `outputs`, which have one row per tensor.
 
     Returns:
         Arrays in plain layout. bfloat16 becomes float32, smaller floating-point
-        numbers float64. A tensor that the task did not have, such as an optional
-        input, is one NaN: it keeps its place, and has a smallest element. Of an
-        `.npz` file its rows; none for an array that it lacks.
+        numbers float64. A tensor that the task did not have, such as an
+        optional input, is an array of one NaN, so that it keeps its position
+        and has a smallest element. For an `.npz` file, the rows of its arrays;
+        none for a missing array.
 
     Raises:
-        FileNotFoundError: There is no such file.
+        FileNotFoundError: The file does not exist.
         ImportError: numpy is not installed.
-        ValueError: It is no such file, it is not whole, or one of its tensors
-            cannot be read. A script that goes on to delete the file does not.
+        ValueError: The file is not a dump, is incomplete, or has a tensor that
+            cannot be read. The exception keeps scripts from deleting the file.
     """
     path = os.fspath(dump_file)
     if path.endswith(".npz"):

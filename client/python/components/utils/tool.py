@@ -1,4 +1,6 @@
-"""What msit has for reading and saving dumps; `msitd.formats` by another name."""
+"""The functions of msit for reading and saving dumps, implemented by
+`msitd.formats`.
+"""
 
 from msitd.formats import (
     convert_bin_data_to_npy,

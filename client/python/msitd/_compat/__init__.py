@@ -1,1 +1,1 @@
-"""What stands for modules of other tools; see msitd._exec.names."""
+"""Stand-ins for modules of other tools; see msitd._exec.names."""

@@ -1,4 +1,4 @@
-"""Stands for msit_llm, and for its modules that scripts import."""
+"""Stands in for msit_llm, and for those of its modules that scripts import."""
 
 from msitd.llm import DumpConfig, register_hook, seed_all, torchair_dump
 from msitd.llm.torchair_dump import get_fx_dump_config, get_ge_dump_config

@@ -1,4 +1,4 @@
-"""Stands for msprobe, and for its modules that scripts import."""
+"""Stands in for msprobe, and for those of its modules that scripts import."""
 
 from msitd.probe import (
     PrecisionDebugger,

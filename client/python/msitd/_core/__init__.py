@@ -1,15 +1,16 @@
-"""What every face of the package records with.
+"""The recording core, which every public part of the package uses. Not public itself.
 
-`recorder` has the client, `documents` and `requests` which texts it records,
-`patterns` which ops are meant, `skips` what is not recorded, `not_recorded` how the
-daemon learns it, `losses` who is told of what was lost, `counters` and `errors` what a
-caller gets, `arguments` what is wrong with a call, `vocabulary` the numbers of msit.h,
-`torch_version` which torch is too old, `interpreters` where none of it works.
+Modules: `recorder` has the client, `documents` and `requests` the texts that it
+records, `patterns` the patterns of ops, `skips` counts what is not recorded,
+`not_recorded` reports that to the daemon, `losses` reports lost records to the
+user, `counters` and `errors` are what callers receive, `arguments` explains
+invalid arguments, `vocabulary` has the numbers of msit.h, `torch_version`
+refuses versions of torch that are too old, and `interpreters` refuses
+subinterpreters.
 
-The rooms: `leaf` is about tensors and values, `devices` about those of accelerators,
-`module` about the modules of torch, `api` about its functions, `gradient` about
-autograd, `graph` about torch.compile.
-Nothing of it is public by itself.
+Packages: `leaf` handles tensors and values, `devices` tensors on accelerators,
+`module` the modules of torch, `api` its functions, `gradient` autograd, and
+`graph` torch.compile.
 """
 
 from msitd._core.interpreters import require_main_interpreter

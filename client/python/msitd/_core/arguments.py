@@ -1,4 +1,4 @@
-"""What the native client takes, and which argument it does not take, in one line."""
+"""Converts arguments for the native client, and names the first invalid one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msitd._core.vocabulary import CALL_AUTO, IO_NUMBERS, TOKEN_CURRENT
 
 _INT32 = range(-(1 << 31), 1 << 31)
 _INT64 = range(-(1 << 63), 1 << 63)
-# The number that has fewer bits than the others.
+# The argument whose range differs from that of the others.
 _RANGES = {
     "rank": _INT32,
     "world_size": _INT32,
@@ -21,7 +21,7 @@ _NEVER_NONE = ("run", "op", "index", "name", "text", "identity")
 
 
 def io_number(io: str) -> int:
-    """Returns the number of an io by its name. Raises ValueError for others."""
+    """Returns the number of an io name. Raises ValueError for unknown names."""
     try:
         return IO_NUMBERS[io]
     except KeyError:
@@ -37,7 +37,7 @@ def place_of(
     device: str | None,
     placement: str | None = None,
 ) -> tuple[str | None, int, str, int, int, str, str | None]:
-    """Returns where a record belongs, as the native client takes it."""
+    """Returns the location of a record in the form that the native client takes."""
     token = TOKEN_CURRENT if token is None else token
     call = CALL_AUTO if call is None else call
     return (device, token, op, call, io_number(io), index, placement)
@@ -70,7 +70,7 @@ def _number_problem(name: str, value: Any) -> Exception | None:
 def problem_of(
     error: TypeError, texts: dict[str, Any], numbers: dict[str, Any]
 ) -> Exception:
-    """Returns the exception for the first argument that is wrong, in place of `error`.
+    """Returns an exception for the first invalid argument, to replace `error`.
 
     Optional arguments may be None.
     """

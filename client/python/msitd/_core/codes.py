@@ -1,4 +1,4 @@
-"""What the codes of libmsit mean in Python."""
+"""Maps the return codes of libmsit to exceptions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from msitd._core.errors import MsitError
 
 
 def raise_for(code: int) -> None:
-    """Raises the exception for what the last call of libmsit returned, unless OK."""
+    """Raises the exception for the return code of the last call of libmsit,
+    unless it is OK.
+    """
     if code == _msit.OK:
         return
     message = _msit.last_error()

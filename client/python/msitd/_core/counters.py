@@ -1,4 +1,4 @@
-"""What a client did so far."""
+"""The counters of a client."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import NamedTuple
 
 
 class Counters(NamedTuple):
-    """What a client has done so far.
+    """Counters of a client since it was opened.
 
-    recorded = acknowledged + pending + those dropped and truncated records that had
-    been recorded.
+    recorded = acknowledged + pending + those dropped and truncated records that
+    had been recorded.
     """
 
     recorded_count: int
-    """Records that were taken."""
+    """Records that the client accepted."""
     recorded_bytes: int
-    """Their bytes."""
+    """Bytes of these records."""
     acknowledged_count: int
     """Records that are durable and visible in the daemon."""
     acknowledged_bytes: int
-    """Their bytes."""
+    """Bytes of these records."""
     dropped_count: int
     """Records that will never reach the daemon."""
     invalid_count: int
@@ -29,24 +29,30 @@ class Counters(NamedTuple):
     reconnect_count: int
     """Streams opened after the first one."""
     filtered_count: int
-    """Records that the capture policy of the run does not ask for. They count nowhere
-    else."""
+    """Records that the capture policy of the run does not select. The other
+    counters do not include them.
+    """
     truncated_count: int
-    """Records given up after some of their parts had been taken. They do not count as
-    dropped."""
+    """Records given up after some of their parts had been accepted. They do not
+    count as dropped.
+    """
     degraded_count: int
-    """Acknowledged records that are kept as summary and hash although the capture
-    policy asks for their bytes."""
+    """Acknowledged records of which only summary and hash are kept, although
+    the capture policy selects their bytes.
+    """
     conflict_count: int
-    """Acknowledged records that the run already had with other bytes. The first bytes
-    were kept."""
+    """Acknowledged records that the run already had with different bytes. The
+    first bytes were kept.
+    """
     aliased_count: int
-    """Recorded aliases: records whose bytes are those of an earlier one. They count as
-    recorded and acknowledged, with 0 bytes."""
+    """Recorded aliases: records that share the bytes of an earlier record. They
+    count as recorded and acknowledged, with 0 bytes.
+    """
     aliased_bytes: int
-    """The bytes that they would have taken."""
+    """Bytes that the aliases would have taken."""
     recording_ns: int
-    """Nanoseconds that threads of the program spent recording, hooks included, added
-    up over threads."""
+    """Nanoseconds that threads of the program spent recording, including hooks,
+    added up over all threads.
+    """
     open_ns: int
-    """How long the client exists, in nanoseconds."""
+    """Nanoseconds since the client was opened."""

@@ -1,4 +1,4 @@
-"""What a client records besides tensors and values: texts."""
+"""Texts that a client records in addition to tensors and values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from msitd._core.arguments import problem_of
 from msitd._core.requests import Requests, TokenRequests
 from msitd._core.vocabulary import CALL_AUTO, IO_NUMBERS
 
-# Versions of clients that add to a run count seconds since 2024. A version has 30 bits.
+# Clients that append to a run number their versions by the seconds since 2024.
+# A version has 30 bits.
 _EPOCH_S = 1_704_067_200
 
 _lock = threading.Lock()
@@ -19,7 +20,7 @@ _last_version = 0
 
 
 def _next_version() -> int:
-    """Returns a version that is higher than those of earlier clients of any process."""
+    """Returns a version that is higher than those of earlier clients in any process."""
     global _last_version
     with _lock:
         _last_version = max(_last_version + 1, int(time.time()) - _EPOCH_S)
@@ -30,30 +31,31 @@ class Documents:
     """The part of a client that records texts.
 
     Args:
-        is_appended: Whether the run may have documents of an earlier client. Its first
-            version has the number 0, which stays as it is.
+        is_appended: Whether the run may have documents of an earlier client.
+            The first version of a document has the number 0, which never
+            changes.
     """
 
     def __init__(self, native: _msit.Client, is_appended: bool) -> None:
         self._native = native
         self._is_appended = is_appended
-        # Names, tokens and hashes of those that were recorded.
+        # Names, tokens and hashes of the documents that were recorded.
         self._documents: set[tuple[str, int, int]] = set()
         self._requests = TokenRequests(native)
-        # The modules of each model that was hooked, by the op of the model.
+        # The modules of each hooked model, by the op of the model.
         self.module_trees: dict[str, list[dict[str, Any]]] = {}
 
     def record_document(self, name: str, text: str, token: int = 0) -> bool:
         """Records a text that describes this rank, such as its module tree.
 
-        It is taken whatever the capture policy says, once: the same text under
-        the same name and token is not recorded again. Another text is a later
-        version of the document.
+        The capture policy does not apply. The same text under the same name and
+        token is recorded only once. A different text is a later version of the
+        document.
 
         Args:
             name: 1 to 1024 bytes, such as `module_tree.json`.
-            text: Of any length.
-            token: The one that it tells of, 0 for the rank.
+            text: Text of any length.
+            token: Token that the text describes; 0 for the whole rank.
 
         Returns:
             See `record`.
@@ -79,19 +81,19 @@ class Documents:
         return code == _msit.OK or self._is_recorded(code)
 
     def record_requests(self, requests: Requests, token: int | None = None) -> bool:
-        """Says which requests a token works at, as an engine that batches them knows.
+        """Records which requests are processed in a token, for engines that
+        batch requests.
 
-        Call it once for each token, before or behind its records. It is taken
-        whatever the capture policy says. Daemons show it with the tensors of
-        the token, and select by it.
+        Call it once for each token, before or after the token's records. The
+        capture policy does not apply. Daemons show the requests with the
+        tensors of the token, and can select tensors by request.
 
         Args:
-            requests: Ids, or a mapping of ids to rows: `(first, end)`, a range,
-                a slice, a number, or None if that is not known. Rows are those
-                of the batch. An id has 1 to 128 bytes; there are at most 4096.
-                Those that are given for a token in several calls add up; the
-                first rows of an id stay.
-            token: Default: the current one.
+            requests: Ids, or a mapping of ids to their rows of the batch:
+                `(first, end)`, a range, a slice, a number, or None if unknown.
+                An id has 1 to 128 bytes; there are at most 4096. Several calls
+                for the same token add up; the first rows of an id are kept.
+            token: Default: the current token.
 
         Returns:
             See `record`.

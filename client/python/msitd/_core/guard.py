@@ -1,10 +1,11 @@
-"""Keeps the errors of hooks out of the program that runs them.
+"""Keeps exceptions of hooks away from the program that runs them.
 
-A hook runs inside of a forward, a backward, a step of an optimizer or a call of an
-engine. An exception of it would end that, and with it a training that has nothing to do
-with what was recorded. So everything that is given to torch or to an engine to be called
-is a `GuardedHook`, or catches exceptions itself where one more frame would cost too much.
-`tests/tidy` checks that.
+A hook runs inside a forward, a backward, an optimizer step or a call of an
+engine. If it raised an exception, it would end that call, and with it a
+training that does not depend on the recording. Therefore everything that is
+passed to torch or to an engine as a callback is a `GuardedHook`, or catches
+exceptions itself where one more frame would cost too much. `tests/tidy` checks
+this rule.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from msitd._core.not_recorded import reason_of
 
 _logger = logging.getLogger("msitd")
 
-# Different reasons that one Failures logs.
+# Maximum number of different reasons that one Failures logs.
 _LOGGED_MAX = 20
 
 Report = Callable[[Exception], None]
@@ -28,9 +29,10 @@ Report = Callable[[Exception], None]
 class GuardedHook:
     """A hook that raises no Exception. Any thread may call it.
 
-    If the hook raises, `report` is called with the exception, and the result is None,
-    which changes nothing for torch. KeyboardInterrupt and other exceptions that are not
-    an Exception belong to the program, and continue.
+    If the hook raises, `report` is called with the exception, and the hook
+    returns None, which torch treats as no change. KeyboardInterrupt and other
+    exceptions that do not derive from Exception belong to the program and
+    propagate.
     """
 
     __slots__ = ("__weakref__", "_hook", "_report")
@@ -48,13 +50,15 @@ class GuardedHook:
 
 
 class FirstHook(GuardedHook):
-    """A hook that changes what a module gets, before hooks that record it run."""
+    """A hook that changes the inputs of a module, before the hooks that record
+    them run.
+    """
 
     __slots__ = ()
 
 
 def report_safely(report: Report, error: Exception) -> None:
-    """Reports an exception. An exception of the report itself is lost."""
+    """Reports an exception. An exception that the report raises is lost."""
     try:
         report(error)
     except Exception:  # noqa: BLE001 - never the program's problem
@@ -62,10 +66,10 @@ def report_safely(report: Report, error: Exception) -> None:
 
 
 class Failures:
-    """Counts and logs what failed where no client counts it. Any thread may use it.
+    """Counts and logs failures that no client counts. Any thread may use it.
 
     Args:
-        what: What did not happen, such as `the dataloader is not followed`.
+        what: The effect of a failure, such as `the dataloader is not followed`.
     """
 
     def __init__(self, what: str) -> None:
@@ -74,7 +78,7 @@ class Failures:
         self._counts: dict[str, int] = {}
 
     def count(self, error: Exception) -> None:
-        """Counts an exception, and logs the first one of each reason."""
+        """Counts an exception, and logs the first one for each reason."""
         reason = reason_of(error)
         with self._lock:
             is_new = reason not in self._counts and len(self._counts) < _LOGGED_MAX
@@ -84,7 +88,7 @@ class Failures:
             _logger.warning("%s: %s (reported once)", self._what, reason)
 
     def by_reason(self) -> dict[str, int]:
-        """Returns the count of each reason."""
+        """Returns the number of failures by reason."""
         with self._lock:
             return dict(self._counts)
 
@@ -98,7 +102,7 @@ class Failures:
 
 
 def _plain(hook: GuardedHook) -> Callable[..., Any]:
-    """Returns a function, which becomes a method in a class."""
+    """Returns the hook as a function, which Python can bind as a method of a class."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return hook(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Refuses interpreters in which nothing of this package works."""
+"""Refuses interpreters in which this package cannot work."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 
 def require_main_interpreter() -> None:
-    """Checks that this is no subinterpreter.
+    """Checks that the caller does not run in a subinterpreter.
 
-    The library has one state for each process, and so have torch and numpy.
+    The native library has one state per process, as torch and numpy do.
 
     Raises:
-        ImportError: It is one.
+        ImportError: This is a subinterpreter.
     """
-    # Their names until Python 3.12, and from 3.13 on.
+    # The name of the module until Python 3.12, and from 3.13 on.
     for name in ("_xxsubinterpreters", "_interpreters"):
         try:
             interpreters: Any = importlib.import_module(name)

@@ -1,4 +1,4 @@
-"""Who is told of calls, and chooses what is recorded of each."""
+"""Listeners that are called for each call, and choose what is recorded of it."""
 
 from __future__ import annotations
 
@@ -15,30 +15,32 @@ if TYPE_CHECKING:
 
 
 class CallListener(Protocol):
-    """Looks at each call that hooks or wrapped functions would record.
+    """Receives each call that hooks or wrapped functions would record.
 
-    Any thread may call it, autograd's among them. What it raises is counted; what
-    it was asked about is not recorded then.
+    Any thread may call it, including those of autograd. An exception of a
+    listener is counted, and the call that it was asked about is not recorded.
     """
 
     def module_begins(self, call: Call) -> None:
-        """Is told that a call of a module has its number."""
+        """Called when a call of a module has its number."""
 
     def module_ends(self, call: Call) -> None:
-        """Is told that it has ended, also by an exception."""
+        """Called when the call has ended, even with an exception."""
 
     def function_begins(self, call: Call) -> None:
-        """Is told that a call of a function has its number."""
+        """Called when a call of a function has its number."""
 
     def accepts(self, call: Call, io: str) -> bool:
-        """Returns whether a side of a call is recorded."""
+        """Returns whether one side of a call is recorded."""
 
     def cut(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Returns what is recorded of a tensor: all of it, or a part."""
+        """Returns the part of a tensor that is recorded: all of it, or a slice."""
 
 
 def safe_listener(listener: CallListener | None, skips: Skips) -> CallListener | None:
-    """Returns a listener that raises nothing, and counts what `listener` raises."""
+    """Returns a listener that raises nothing and counts the exceptions of
+    `listener`.
+    """
     return None if listener is None else _SafeListener(listener, skips)
 
 
@@ -64,7 +66,7 @@ class _SafeListener:
             return False
 
     def cut(self, tensor: torch.Tensor) -> torch.Tensor:
-        # Who records the tensor counts what this raises.
+        # The code that records the tensor counts the exceptions of this call.
         return self._listener.cut(tensor)
 
     def _tell(self, listener: Callable[[Call], None], call: Call) -> None:

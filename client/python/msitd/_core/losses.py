@@ -1,4 +1,4 @@
-"""Tells the user of lost records, of each of them once."""
+"""Reports lost records to the user, each of them once."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ _logger = logging.getLogger("msitd")
 
 
 class Losses:
-    """What one client has lost. Tells of each record once."""
+    """The losses of one client. Reports each lost record once."""
 
     def __init__(self, native: _msit.Client) -> None:
         self._native = native
-        # Signal handlers may run inside take(), and may close the client.
+        # Reentrant: signal handlers may run inside take(), and may close the
+        # client.
         self._lock = threading.RLock()
         self._told = (0, 0)
         self._has_told_of_conflicts = False
 
     def warn_of_conflicts(self) -> None:
-        """Says once that tensors were in the run already."""
+        """Logs once that the run already had some of the tensors."""
         if self._has_told_of_conflicts:
             return
         count = Counters(*self._native.counters()).conflict_count
@@ -46,19 +47,19 @@ class Losses:
         )
 
     def take(self) -> tuple[int, int]:
-        """Returns how many were dropped and truncated since the last call."""
+        """Returns how many records were dropped and truncated since the last call."""
         with self._lock:
             counters = Counters(*self._native.counters())
             lost = (counters.dropped_count, counters.truncated_count)
             told = self._told
-            # A signal handler may have told of more meanwhile.
+            # A signal handler may have reported more in between.
             if lost <= told:
                 return (0, 0)
             self._told = lost
             return lost[0] - told[0], lost[1] - told[1]
 
     def warn(self, lost: tuple[int, int], reason: str) -> None:
-        """Logs losses where an exception would be in the way."""
+        """Logs losses in places where an exception would do harm."""
         _logger.warning(
             "%d records were dropped and %d truncated%s",
             *lost,
@@ -74,7 +75,7 @@ def close_forgotten(
     not_recorded: NotRecorded,
     timeout_us: int,
 ) -> None:
-    """Closes a client that nobody has closed. Raises nothing."""
+    """Closes a client that the program did not close. Raises nothing."""
     if not stream.leave():
         return
     try:

@@ -1,6 +1,6 @@
-"""Tells the daemon what a client does not record, while the run goes on.
+"""Reports to the daemon, during the run, what a client does not record.
 
-docs/format/not_recorded.md has the document.
+The document is specified in docs/format/not_recorded.md.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from msitd._core.vocabulary import IO_NUMBERS
 
 DOCUMENT_NAME = "not_recorded"
 
-# Reasons that are counted apart. Texts of errors may differ each time.
+# Maximum number of reasons with counts of their own. Texts of errors may differ
+# each time.
 _REASONS_MAX = 64
 _OTHER_REASONS = "other reasons"
 _REASON_CHARS_MAX = 256
 _NAME_CHARS_MAX = 256
 
-# Ops without a call that are named.
+# Maximum number of ops without a call that are named.
 _UNCALLED_MAX = 1024
 
 RECOMPUTED = "a forward that checkpointing runs again; the first one is recorded"
@@ -33,13 +34,13 @@ REPLICA = (
     "a forward of a replica ends no step: register hooks on DataParallel, not in it"
 )
 
-# Nothing is missing because of these.
+# Reasons for which no data is missing.
 HARMLESS = frozenset((RECOMPUTED, REPLICA))
 
 
 @dataclass
 class Skip:
-    """What is not recorded for one reason, and where that came first."""
+    """What is not recorded for one reason, and where that happened first."""
 
     reason: str
     count: int
@@ -48,14 +49,14 @@ class Skip:
 
 
 class Tally:
-    """Skips by reason. The caller has a lock."""
+    """Skips by reason. The caller holds a lock."""
 
     def __init__(self) -> None:
         self.by_reason: dict[str, Skip] = {}
         self.count = 0
 
     def add(self, op: str, index: str, reason: str) -> bool:
-        """Counts one. Returns whether the reason is new."""
+        """Counts one skip. Returns whether the reason is new."""
         skip = self.by_reason.get(reason)
         is_new = skip is None
         if skip is None:
@@ -70,7 +71,7 @@ class Tally:
 
 
 def reason_of(error: object) -> str:
-    """Returns the text of a reason, or of an exception, as it is counted."""
+    """Returns the text under which a reason or an exception is counted."""
     try:
         text = str(error)
     except Exception:  # noqa: BLE001 - an exception of the program may have any class
@@ -79,25 +80,26 @@ def reason_of(error: object) -> str:
 
 
 def _text(text: str, chars_max: int) -> str:
-    """Returns the beginning of a text as UTF-8 has it."""
+    """Returns the beginning of a text, encodable as UTF-8."""
     return text[:chars_max].encode(errors="replace").decode()
 
 
 class NotRecorded:
     """What one client does not record, over all its hooks. Any thread may count.
 
-    The daemon is told of each new reason at once, and of counts when they have grown
-    by a quarter: so it always has most of them, in few documents.
+    Each new reason is reported to the daemon at once, and counts are reported
+    when they have grown by a quarter. The daemon therefore always has most of
+    the count, from few documents.
     """
 
     def __init__(self, native: _msit.Client) -> None:
         self._native = native
-        # Signal handlers may count, too.
+        # Reentrant, because signal handlers may count, too.
         self._lock = threading.RLock()
         self._tally = Tally()
         self._uncalled: set[str] = set()
         self._sources: list[weakref.WeakMethod[Callable[[], None]]] = []
-        # Other clients of the rank have documents of their own.
+        # Random, because each client of the rank has a document of its own.
         self._name = f"{DOCUMENT_NAME}/{secrets.token_hex(8)}.json"
         self._version = 0
         self._due_count = 0
@@ -113,19 +115,22 @@ class NotRecorded:
             self.tell()
 
     def add_uncalled(self, ops: Collection[str]) -> None:
-        """Is told of ops of which no call was seen."""
+        """Adds ops for which no call was seen."""
         with self._lock:
             self._has_news = self._has_news or not self._uncalled.issuperset(ops)
             self._uncalled.update(ops)
 
     def add_source(self, report: Callable[[], None]) -> None:
-        """Adds a method that counts, at the end, what is known only then."""
+        """Adds a method that, at the end, counts skips that are only known then."""
         with self._lock:
             self._sources = [each for each in self._sources if each() is not None]
             self._sources.append(weakref.WeakMethod(report))
 
     def finish(self) -> int:
-        """Has all sources count, and tells the daemon. Returns a code of libmsit."""
+        """Lets all sources count, and reports to the daemon.
+
+        Returns a code of libmsit.
+        """
         with self._lock:
             sources = [source() for source in self._sources]
         for report in sources:
@@ -134,7 +139,7 @@ class NotRecorded:
         return self.tell()
 
     def tell(self) -> int:
-        """Tells the daemon what it has not been told. Returns a code of libmsit."""
+        """Reports new counts to the daemon. Returns a code of libmsit."""
         with self._lock:
             if not self._has_news:
                 return _msit.OK

@@ -1,12 +1,13 @@
-"""Knows the clients of this process that are open.
+"""Registry of the open clients of this process.
 
-A rank of a run has one stream at a time. A second client of the same process for it
-finds the first one here, so that it can share the stream, end it, or say where it was
-opened, without asking the daemon.
+A rank of a run has one stream at a time. When a process opens a second client
+for the same rank, the client finds the first one here. It can then share the
+stream, end it, or report where it was opened, without a call to the daemon.
 
-Clients that share a stream are separate objects, because each is closed separately. A
-client that nobody refers to any more, such as that of a notebook cell which ran twice,
-does not keep the stream open. The last client to be closed ends the stream.
+Clients that share a stream are separate objects, because each of them is closed
+separately. A client without references, such as that of a notebook cell that
+ran twice, does not keep the stream open. Closing the last client ends the
+stream.
 """
 
 from __future__ import annotations
@@ -30,13 +31,14 @@ _logger = logging.getLogger("msitd")
 _PACKAGE = __name__.partition(".")[0]
 
 _open: weakref.WeakSet[OpenOnce] = weakref.WeakSet()
-# By run, rank, endpoint and process: as many as threads are opening clients.
+# By run, rank, endpoint and process. Exists only while threads are opening
+# clients.
 _locks: dict[tuple[str, str, str, int], _OpeningLock] = {}
 _locks_lock = threading.RLock()
 
 
 class _OpeningLock:
-    """Held by the thread that opens a client; others of the same key wait for it."""
+    """Held by the thread that opens a client; others with the same key wait for it."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -47,13 +49,14 @@ class SharedStream:
     """Counts the open clients of one stream. Any thread may use it."""
 
     def __init__(self) -> None:
-        # Finalizers and signal handlers may run while the lock is held.
+        # Reentrant: finalizers and signal handlers may run while the lock is
+        # held.
         self._lock = threading.RLock()
         self._client_count = 1
 
     @property
     def client_count(self) -> int:
-        """How many clients are open; 0 if the stream is ending or has ended."""
+        """Number of open clients; 0 if the stream is ending or has ended."""
         return self._client_count
 
     def join(self) -> bool:
@@ -72,10 +75,10 @@ class SharedStream:
 
 
 class Opening:
-    """Where a client was opened.
+    """The arguments with which a client was opened, and the place in the source.
 
     Args:
-        endpoint: As of `Client`, like `rank` and `world_size`.
+        endpoint: The argument of `Client`, as are `rank` and `world_size`.
     """
 
     def __init__(self, endpoint: str | None, rank: int, world_size: int) -> None:
@@ -87,7 +90,7 @@ class Opening:
 
 
 class OpenOnce:
-    """The part of a client that knows the others of its process."""
+    """The part of a client that finds the other clients of its process."""
 
     _finalizer: weakref.finalize[..., Any]
     opening: Opening
@@ -103,14 +106,16 @@ class OpenOnce:
         endpoint: str | None,
         if_exists: str,
     ) -> OpenOnce | None:
-        """Returns the open client whose stream this one is to share, having joined it.
+        """Returns the open client whose stream this client will share, after
+        joining it.
 
-        Closes the open client if this one replaces it. The caller holds `opening_of`
-        the same rank.
+        If this client replaces the open client, closes that one. The caller
+        holds `opening_of` for the same rank.
 
         Raises:
             ValueError: The open client has another world size.
-            MsitError: There is an open client, and `if_exists` says nothing of it.
+            MsitError: There is an open client, and `if_exists` does not allow a
+                second one.
         """
         found = _find(run, rank, endpoint)
         if found is None or if_exists == "new":
@@ -133,7 +138,10 @@ class OpenOnce:
         return not self._finalizer.alive
 
     def close_for_all(self) -> None:
-        """Closes all clients of the stream, and so ends it. Losses are not raised."""
+        """Closes all clients of the stream, which ends it.
+
+        Losses raise no exception.
+        """
         for other in list(_open):
             if other is not self and other.stream is self.stream:
                 other._leave_stream()
@@ -142,7 +150,7 @@ class OpenOnce:
     def _leave_stream(self) -> bool | None:
         """Closes the client. Returns whether it was the last one of its stream.
 
-        None if it was closed before.
+        Returns None if the client was closed before.
         """
         if self._finalizer.detach() is None:
             return None
@@ -156,15 +164,18 @@ class OpenOnce:
             try:
                 stop()
             except Exception:
-                # The stream would stay open, and the rank busy, for good.
+                # Otherwise the stream would stay open, and the rank busy,
+                # forever.
                 _logger.exception("hooks of a client that is closed did not stop")
         return self.stream.leave()
 
     def _at_close(self, stop: Callable[[], None]) -> None:
-        """Has a method called when this client is closed, or now. It raises nothing.
+        """Registers a method that is called when this client is closed; it must
+        not raise.
 
-        Only a weak reference is kept. Other clients of the stream do not matter: what
-        the method stops belongs to this one.
+        If the client is already closed, the method is called at once. Only a
+        weak reference is kept. Other clients of the stream do not matter,
+        because the method stops something that belongs to this client.
         """
         if self._is_closed:
             stop()
@@ -173,9 +184,9 @@ class OpenOnce:
         self._stops.append(weakref.WeakMethod(stop))
 
     def _check_open(self) -> None:
-        """Raises an MsitError if the client is closed and its stream is not.
+        """Raises MsitError if the client is closed and its stream is not.
 
-        libmsit raises one if the stream is closed.
+        If the stream is closed, libmsit raises the exception.
         """
         if self._is_closed and self.stream.client_count > 0:
             raise MsitError("the client is closed")
@@ -190,7 +201,7 @@ class OpenOnce:
 
 @contextlib.contextmanager
 def opening_of(run: str, rank: int, endpoint: str | None) -> Iterator[None]:
-    """Lets one thread at a time look for an open client and open another one."""
+    """Lets only one thread at a time search for an open client and open another one."""
     key = (str(run), str(rank), _endpoint_of(endpoint), os.getpid())
     with _locks_lock:
         opening = _locks.setdefault(key, _OpeningLock())
@@ -206,28 +217,28 @@ def opening_of(run: str, rank: int, endpoint: str | None) -> Iterator[None]:
 
 
 def announce(run: str, rank: int) -> bool:
-    """Tells listeners that a client opens, who may close a client of theirs.
+    """Calls the listeners before a client opens; they may close clients of their own.
 
     Returns:
         Whether the new client continues the recording of such a client.
     """
-    # All are asked, whatever the first of them says.
+    # Calls all listeners, even if the first one returns True.
     answers = [listener(run, rank) for listener in openings.opening]
     return any(answers)
 
 
 def add(client: OpenOnce) -> None:
-    """Notes that a client is open, until it is closed."""
+    """Registers a client as open until it is closed."""
     _open.add(client)
 
 
 def run_of(run: str | None) -> str:
-    """Returns the run that a client is asked for."""
+    """Returns the run for the argument of a client."""
     return os.environ.get("MSITD_RUN", "") if run is None else run
 
 
 def rank_of(rank: int | None) -> int:
-    """Returns the rank that a client is asked for."""
+    """Returns the rank for the argument of a client."""
     return int(os.environ.get("RANK", "0")) if rank is None else rank
 
 
@@ -266,9 +277,11 @@ def _end(client: OpenOnce, run: str) -> None:
 
 
 def _endpoint_of(endpoint: str | None) -> str:
-    """Returns the socket directory of a daemon of this node, however it is named."""
+    """Returns the socket directory of a local daemon, for any spelling of its
+    endpoint.
+    """
     text = endpoint or os.environ.get("MSITD_ENDPOINT") or ""
-    # The client refuses what is no text.
+    # The client refuses values that are not text.
     path = str(text).removeprefix("unix:")
     if not path.startswith("/"):
         return str(text)

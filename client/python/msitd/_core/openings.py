@@ -1,11 +1,13 @@
-"""Who is told of the clients that a program opens."""
+"""Listeners that are called when a program opens a client."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-# Called with the run and the rank of a client before it opens its stream. Returns
-# whether the listener has closed a client whose recording this one continues.
+# Called with the run and the rank of a client before it opens its stream.
+# Returns whether the listener has closed a client whose recording this one
+# continues.
 opening: list[Callable[[str, int], bool]] = []
-# Called with run and endpoint that a client has asked for, and its run, once it is open.
+# Called once a client is open, with the requested run and endpoint and the
+# actual run.
 opened: list[Callable[[str, str | None, str], None]] = []

@@ -8,15 +8,15 @@ from typing import Any
 
 
 def compile_patterns(patterns: str | Iterable[str] | None) -> Any:
-    """Returns a function that says whether one of the patterns matches a whole op.
+    """Returns a function that tests whether one of the patterns matches a whole op.
 
-    `*` stands for any bytes, `?` for one. None matches all ops.
+    `*` matches any bytes, `?` matches one byte. None matches all ops.
     """
     if patterns is None:
         return lambda op: True
     if isinstance(patterns, str):
         patterns = [patterns]
-    # Of bytes, as GlobMatch of the capture policy.
+    # Matches bytes, as GlobMatch of the capture policy does.
     regex = b"|".join(
         re.escape(_bytes_of(pattern)).replace(rb"\*", b".*").replace(rb"\?", b".")
         for pattern in patterns
@@ -26,5 +26,5 @@ def compile_patterns(patterns: str | Iterable[str] | None) -> Any:
 
 
 def _bytes_of(name: str) -> bytes:
-    # A lone surrogate is refused where it is recorded, not here.
+    # An unpaired surrogate is refused when it is recorded, not here.
     return name.encode(errors="surrogatepass")

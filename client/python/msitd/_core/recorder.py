@@ -1,4 +1,19 @@
-"""The client: from the tensors of Python libraries to the library libmsit."""
+"""The client, which passes the tensors of Python libraries to libmsit.
+
+Recording must not change the program: it may neither hold the program up nor take all
+of its memory, and later changes in place must not reach the record. Keeping a reference
+to each tensor would be free, but modules overwrite tensors before they could be sent.
+Sending inside `record` would let every forward wait for the network.
+
+`record` therefore copies the bytes once, on the calling thread, into bounded memory,
+which a local daemon shares so that nothing is copied again. Threads of libmsit send
+them. Tensors of accelerators are copied on their device first, and reach the host in
+the background; see `devices`.
+
+The cost is one copy per tensor, and a choice once the memory is full: `overflow`
+decides whether the program waits, or which records are dropped or reduced to summary
+and hash. Every lost record is counted, and reported by `flush` and `close`.
+"""
 
 from __future__ import annotations
 
@@ -46,105 +61,98 @@ def _microseconds(seconds: float) -> int:
 
 
 class Client(OpenOnce, Documents, StatisticsRecords):
-    """One rank of one run.
+    """Records tensors as one rank of a run.
 
-    `record` copies a tensor into memory of the client and returns; threads of
-    libmsit send it. The memory is bounded. When it is full, `record` waits for
-    at most `max_block` seconds, then drops the record and counts it. `overflow`
-    selects other behaviours.
+    `record` copies a tensor into memory of the client and returns; threads of libmsit
+    send it. The memory is bounded. When it is full, `record` waits for at most
+    `max_block` seconds, then drops the record and counts it. `overflow` selects other
+    behaviors.
 
-    Any thread may use a client. Ctrl-C, like every other exception of a signal
-    handler, ends a call that waits: the record is then dropped, and `close`
-    drops what is not acknowledged. In a forked child the client is off:
-    `record` returns False. A client that nobody has closed is closed when the
-    interpreter exits.
+    Any thread may use a client. Ctrl-C, like any other exception of a signal handler,
+    ends a call that waits: the record is then dropped, and `close` drops the records
+    that are not acknowledged. In a forked child the client is off: `record` returns
+    False. A client that was not closed is closed when the interpreter exits.
 
     Args:
-        run: Name of the run, 1 to 128 bytes of UTF-8. The run is made if it
-            does not exist. Default: the environment variable MSITD_RUN.
-        rank: Rank of this process, 0 to `world_size` - 1. Default: the
-            environment variable RANK, or 0.
-        world_size: Ranks of the job. Default: WORLD_SIZE, or 1.
-        endpoint: Where the daemon is. `/path` or `unix:/path` for a daemon of
-            this node: its socket directory or a socket in it. The client shares
-            memory with a daemon that does so. `host:port` or `dns:///name:port`
-            for any other daemon. Default: MSITD_ENDPOINT, or /run/msitd if a
-            daemon shares memory there, or 127.0.0.1:7741. The environment
-            variables MSITD_TLS, MSITD_CA_FILE, MSITD_CERT_FILE and
-            MSITD_KEY_FILE turn on encryption: see msit.h.
-        max_block: Longest time in seconds that one `record` waits for room.
-            After one has waited in vain, later ones do not wait until the
-            daemon has taken something.
-        buffer_bytes: Memory in bytes for records that are not yet durable. Pages
-            are taken from the system when they are first needed. Default: the
-            records of the first token may take 1/64 of the memory that the node
-            has available and the control group of the process allows, later
-            ones twice what the largest token so far took; at least 64 MiB and
-            at most 1 GiB in both cases.
-        linger: A chunk that is not full is sent this many seconds after its
-            first record.
-        open_timeout: Longest time in seconds to wait for the daemon. 0: does
-            not wait, connects in the background. A refusal for good, such as a
-            run of another owner, ends the wait at once. A refusal that may
-            pass, such as a full disk or too many streams, is tried again until
-            the time is over; the error then has the last reason of the daemon.
-        close_timeout: Longest time in seconds to wait for the daemon at the end
-            of a `with` block, and at the interpreter's exit.
-        device: Device of tensors in host memory.
-        reduce_on_device: At level `summary`, an accelerator reduces its tensors
-            itself. Nothing but the result comes to the host: a record of kind
-            statistics, without a hash. It is recorded when it comes, behind
-            what is recorded of tensors and values of the host meanwhile.
-            Default: whether the environment variable MSITD_REDUCE_ON_DEVICE is
-            `1`.
-        on_drop: What `flush`, `close` and the end of a `with` block do about
-            lost records, and about a daemon that has ended the stream for good
-            or, at the end, not answered in time: `raise`, or `warn` with a line
-            of the logger `msitd` if records are lost. It is always a line at
-            the interpreter's exit, and where another exception is already on
-            its way.
-        overflow: What `record` does when tensors come faster than the daemon
-            takes them. `block` waits for room for at most `max_block`, then
-            drops the record. `drop-newest` drops it at once.
-            `drop-oldest-token` drops records of the oldest token that were not
-            sent yet; it waits only if no token lower than that of the record
-            can be dropped. `degrade` keeps summary and hash, but no bytes, of
-            tensors that come while memory is short; it waits if there is none.
-            The counters say what was dropped and degraded. See msit_overflow in
-            msit.h.
-        if_exists: What to do if the run already has tensors of this rank from
-            another client, of this process or of another one. A stream that
-            resumes after a broken connection does not count as another. `fail`
-            raises. `append` adds to them, as a restarted job wants: tokens
-            continue after the last one of the run, the same for all ranks of a
-            launch, unless the program names a token before the daemon answers.
-            What is recorded before the answer moves along, also by hooks.
-            Where the run already has a tensor, its first bytes stay; the logger
-            `msitd` says so once, and `Counters.conflict_count` counts later
-            records with other bytes.
-            `replace` deletes the run and makes it again: the first rank of a
-            launch does, and a rank that is opened again. `new` gives the launch
-            a run of its own, the same for all its ranks: `run-2` and so on, the
-            next one if a rank is opened again; see `Client.run`. The second
-            recordings of all ranks belong together, like the third ones; with
-            `replace`, a rank is refused if another one has replaced the run
-            with a later recording. Each
-            daemon chooses by itself: if ranks stream to several daemons, give
-            the launch a run name of its own. If a client of this process for
-            the same rank of the run is still open, `fail` raises at once and
-            says where it was opened; `append` shares the stream of that client and
-            its tokens, and does not use the other arguments: the stream ends
-            when all its clients are closed or no longer referred to; `replace`
-            closes them first;
-            `new` records into another run beside it.
-        job: A text that the ranks of this launch share and no other launch has,
-            for `replace` and `new`. Default: MSITD_JOB; with a `world_size` of
-            1, this process; what torchrun, Slurm, PMIx or MASTER_ADDR and
-            MASTER_PORT say; or the parent process.
+        run: Name of the run, 1 to 128 bytes of UTF-8. The run is created if it does not
+            exist. Default: the environment variable MSITD_RUN.
+        rank: Rank of this process, 0 to `world_size` - 1. Default: the environment
+            variable RANK, or 0.
+        world_size: Number of ranks of the job. Default: WORLD_SIZE, or 1.
+        endpoint: The daemon's address. For a local daemon, `/path` or `unix:/path`: its
+            socket directory or a socket in it; the client shares memory with a daemon
+            that supports it. For any other daemon, `host:port` or `dns:///name:port`.
+            Default: MSITD_ENDPOINT, or /run/msitd if a daemon shares memory there, or
+            127.0.0.1:7741. The environment variables MSITD_TLS, MSITD_CA_FILE,
+            MSITD_CERT_FILE and MSITD_KEY_FILE turn on encryption: see msit.h.
+        max_block: Maximum time in seconds that one `record` waits for free memory.
+            After a record has waited in vain, later ones do not wait until the daemon
+            has accepted something.
+        buffer_bytes: Memory in bytes for records that are not durable yet. Pages are
+            allocated when they are first needed. Default: the records of the first
+            token may take 1/64 of the memory that is available on the node and allowed
+            by the control group of the process; later records may take twice the size
+            of the largest token so far. Both limits are at least 64 MiB and at most 1
+            GiB.
+        linger: A chunk that is not full is sent this many seconds after its first
+            record.
+        open_timeout: Maximum time in seconds to wait for the daemon. 0: does not wait,
+            and connects in the background. A permanent refusal, such as a run of
+            another owner, ends the wait at once. A temporary refusal, such as a full
+            disk or too many streams, is retried until the time is over; the error then
+            has the daemon's last reason.
+        close_timeout: Maximum time in seconds to wait for the daemon at the end of a
+            `with` block, and when the interpreter exits.
+        device: Device name for tensors in host memory.
+        reduce_on_device: At level `summary`, accelerators reduce their tensors
+            themselves. Only the result is copied to the host: a record of kind
+            statistics, without a hash. It is recorded when it arrives, after tensors
+            and values of the host that were recorded in between. Default: whether the
+            environment variable MSITD_REDUCE_ON_DEVICE is `1`.
+        on_drop: How `flush`, `close` and the end of a `with` block report lost records,
+            and a daemon that has ended the stream permanently or, at the end, did not
+            answer in time: `raise` raises an exception; `warn` logs a line with the
+            logger `msitd` if records are lost. A line is always logged, instead of an
+            exception, when the interpreter exits and while another exception
+            propagates.
+        overflow: What `record` does when tensors arrive faster than the daemon accepts
+            them. `block` waits for free memory for at most `max_block`, then drops the
+            record. `drop-newest` drops it at once. `drop-oldest-token` drops records of
+            the oldest token that were not sent yet; it waits only if no token lower
+            than that of the record can be dropped. `degrade` keeps summary and hash,
+            but no bytes, of tensors that arrive while memory is short; it waits if
+            there is none. The counters report what was dropped and degraded. See
+            msit_overflow in msit.h.
+        if_exists: What to do if the run already has tensors of this rank from another
+            client, of this process or of another one. A stream that resumes after a
+            broken connection does not count as another client. `fail` raises. `append`
+            adds to the tensors, as a restarted job needs: tokens continue after the
+            last token of the run, with the same number on all ranks of a launch, unless
+            the program names a token before the daemon answers. Records made before the
+            answer, also by hooks, are renumbered. Where the run already has a tensor,
+            its first bytes are kept; the logger `msitd` reports this once, and
+            `Counters.conflict_count` counts later records with different bytes.
+            `replace` deletes the run and creates it again when the first rank of a
+            launch opens it, and when a rank is opened again. `new` gives the launch a
+            run of its own, the same for all its ranks: `run-2` and so on, and the next
+            one if a rank is opened again; see `Client.run`. The second recordings of
+            all ranks belong together, as do the third ones; with `replace`, a rank is
+            refused if another rank has replaced the run with a later recording. Each
+            daemon chooses on its own: if ranks stream to several daemons, give the
+            launch its own run name. If a client of this process for the same rank of
+            the run is still open, `fail` raises at once and names the place where it
+            was opened; `append` shares the stream and the tokens of that client and
+            ignores the other arguments, and the stream ends when all its clients are
+            closed or no longer referenced; `replace` closes those clients first; `new`
+            records into another run in parallel.
+        job: A text that all ranks of this launch, and no other launch, have, for
+            `replace` and `new`. Default: MSITD_JOB; with a `world_size` of 1, this
+            process; the values of torchrun, Slurm, PMIx or MASTER_ADDR and MASTER_PORT;
+            or the parent process.
 
     Raises:
         ValueError: An argument is out of its range.
-        MsitError: The daemon does not take the stream, or not in time. Also if
+        MsitError: The daemon refuses the stream, or does not accept it in time. Also if
             the run has tensors of this rank: see `if_exists`.
     """
 
@@ -228,7 +236,7 @@ class Client(OpenOnce, Documents, StatisticsRecords):
             tell(run, endpoint, self.run)
 
     def _share(self, other: OpenOnce, endpoint: str | None) -> None:
-        """Uses the stream of another client, which has joined it for this one."""
+        """Uses the stream of another client, which this client has joined."""
         own = {"_finalizer", "opening", "_is_closed", "_stops", *vars(self)}
         shared = {key: value for key, value in vars(other).items() if key not in own}
         vars(self).update(shared)
@@ -259,7 +267,7 @@ class Client(OpenOnce, Documents, StatisticsRecords):
         try:
             self.close()
         except (MsitError, TimeoutError) as problem:
-            # The error that is already on its way says more than this one.
+            # The exception that already propagates is more useful than this one.
             if error is None:
                 raise
             _logger.warning("%s", problem)
@@ -282,56 +290,53 @@ class Client(OpenOnce, Documents, StatisticsRecords):
     ) -> bool:
         """Copies a tensor into the client.
 
-        The caller may overwrite the tensor afterwards. A tensor on an
-        accelerator is copied on its device, and comes to the host in the
-        background.
+        The caller may overwrite the tensor afterwards. A tensor on an accelerator is
+        copied on its device, and reaches the host in the background.
 
         Args:
-            tensor: A numpy array or scalar, a torch tensor, or anything with
-                `__dlpack__` or the buffer protocol. Any shape of at most 32
-                dimensions. Views are recorded row-major, without gaps.
+            tensor: A numpy array or scalar, a torch tensor, or any object with
+                `__dlpack__` or the buffer protocol, of at most 32 dimensions. Views are
+                recorded row-major, without gaps.
             op: Name of the module, API, graph node or kernel, 1 to 1024 bytes.
-            io: `input`, `output`, `weight`, `grad_input`, `grad_output`,
-                `grad_weight` or `state`.
-            index: Which argument: `0`, `1.0`, a keyword; at most 128 bytes.
-            token: Generated token or step, 0 to 2^40 - 1. Default: the current
-                one, see `next_token`.
-            call: Which call of the op within the token, as `begin_call` numbers
-                them. Default: records of the same device, token, op, io and
+            io: `input`, `output`, `weight`, `grad_input`, `grad_output`, `grad_weight`
+                or `state`.
+            index: Identifies the argument: `0`, `1.0`, a keyword; at most 128 bytes.
+            token: Generated token or step, 0 to 2^40 - 1. Default: the current token,
+                see `next_token`.
+            call: Number of the call of the op within the token, as returned by
+                `begin_call`. Default: records of the same device, token, op, io and
                 index are counted.
-            device: Where the tensor lives, such as `npu:3`. Default: the device
+            device: Device that holds the tensor, such as `npu:3`. Default: the device
                 of the tensor; for host memory, that of the client.
-            dtype: Takes the elements as this dtype of the same size, such as
-                `float8_e4m3fn` for an array of uint8. Default: the dtype of the
-                tensor.
-            placement: For a shard, how the whole tensor lies on the ranks:
-                `first+shape/strides:placements`, such as `0+2x4/4x1:R,S(0)`;
-                see `msit_tensor` in msit.h. Default: that of a DTensor, whose
-                local shard is recorded.
-            requires_grad: Whether the tensor requires a gradient. Default: as a
-                torch tensor says; for others, it is unknown.
-            stack: Where in the source the tensor comes from: a line
-                `file:line function` for each frame, the innermost first. Of a
-                longer text, 8192 bytes are kept.
-            identity: A number below 2^64 that you give to equal bytes only, or
-                0. Two tensors of this client and token that have the same
-                identity, dtype, shape and device have equal bytes. The later
-                one may then be recorded as an *alias* of the earlier one,
-                whose bytes are neither copied nor sent. If the number is wrong,
-                the daemon shows wrong bytes.
+            dtype: Interprets the elements as this dtype of the same size, such as
+                `float8_e4m3fn` for an array of uint8. Default: the dtype of the tensor.
+            placement: For a shard, how the whole tensor is placed on the ranks:
+                `first+shape/strides:placements`, such as `0+2x4/4x1:R,S(0)`; see
+                `msit_tensor` in msit.h. Default: that of a DTensor, whose local shard
+                is recorded.
+            requires_grad: Whether the tensor requires a gradient. Default: that of a
+                torch tensor; unknown for other tensors.
+            stack: Place in the source that produced the tensor: one line `file:line
+                function` per frame, innermost first. Of a longer text, 8192 bytes are
+                kept.
+            identity: A number below 2^64 that is the same only for equal bytes, or 0.
+                Two tensors of this client and token that have the same identity, dtype,
+                shape and device must have equal bytes. The later one may then be
+                recorded as an *alias* of the earlier one, without copying or sending
+                its bytes. If the number is wrong, the daemon shows wrong bytes.
 
         Returns:
-            False if the record was dropped or truncated: there was no room in
-            time, or the daemon has refused the stream for good. True otherwise,
-            also if the capture policy does not ask for the tensor. True is no
-            promise: the record may still be dropped later.
+            False if the record was dropped or truncated: memory was not available in
+            time, or the daemon has refused the stream permanently. True otherwise, also
+            if the capture policy does not select the tensor. A record may still be
+            dropped after True was returned.
 
         Raises:
-            TypeError: `tensor` is no tensor, or its dtype has no name here.
+            TypeError: `tensor` is not a tensor, or its dtype is not supported.
             ValueError: An argument is out of its range.
             MsitError: The client is closed.
-            RuntimeError: An accelerator failed, or is `max_block` behind. The
-                record counts as dropped.
+            RuntimeError: An accelerator failed, or did not finish within `max_block`.
+                The record counts as dropped.
         """
         if self._is_closed:
             self._check_open()
@@ -371,16 +376,16 @@ class Client(OpenOnce, Documents, StatisticsRecords):
         device: str | None = None,
         stack: str | None = None,
     ) -> bool:
-        """Records an argument that is no tensor.
+        """Records an argument that is not a tensor.
 
-        Numbers, strings, None, dtypes and short objects such as a slice or a
-        device are kept as their repr writes them, strings as they are; numbers
-        can be compared like tensors of one element. Of an object of another
-        class, the name of the class is kept. 1024 bytes of a text are kept.
+        Numbers, strings, None, dtypes and short objects such as a slice or a device are
+        recorded as their repr, strings as they are. Numbers can be compared like
+        tensors of one element. For an object of another class, the name of the class is
+        recorded. Texts are cut to 1024 bytes.
 
         Args:
-            value: Anything but a tensor.
-            op: See `record`, and so for all others.
+            value: Any object except a tensor.
+            op: See `record`, as for all other arguments.
 
         Returns:
             See `record`.
@@ -404,14 +409,14 @@ class Client(OpenOnce, Documents, StatisticsRecords):
     def selects(
         self, op: str, io: str | None = "output", token: int | None = None
     ) -> bool:
-        """Returns whether the capture policy asks for such tensors.
+        """Returns whether the capture policy selects such tensors.
 
         `io` may be None for any side of the op.
 
-        False means that `record` would only count them as filtered, on any
-        device, so there is no use in bringing them to the host. The policy may
-        change at any time. In a forked child it is always False, and what is
-        not recorded for that reason is counted nowhere.
+        False means that `record` would only count the tensors as filtered, on any
+        device, so copying them to the host would be wasted. The policy may change at
+        any time. In a forked child the result is always False, and what is skipped for
+        that reason is not counted.
         """
         try:
             return self._native.selects(
@@ -424,7 +429,7 @@ class Client(OpenOnce, Documents, StatisticsRecords):
 
     @property
     def token(self) -> int:
-        """The current token: 0 at first."""
+        """The current token, which starts at 0."""
         return self._native.token_number(TOKEN_CURRENT)
 
     @token.setter
@@ -439,23 +444,24 @@ class Client(OpenOnce, Documents, StatisticsRecords):
 
     @property
     def run(self) -> str:
-        """Name of the run: the one asked for, or the one that `if_exists` chose."""
+        """Name of the run: the requested one, or the one that `if_exists` chose."""
         return self._native.run()
 
     def next_token(self) -> int:
-        """Makes the following token the current one and returns it."""
+        """Advances to the next token and returns it."""
         return self._native.token_number(self._advance())
 
     def _advance(self) -> int:
-        """Makes the following token the current one. Returns a reference to it."""
+        """Advances to the next token. Returns a reference to it."""
         self._check_open()
         self._losses.warn_of_conflicts()
         return self._native.next_token()
 
     def begin_call(self, op: str, token: int | None = None) -> int:
-        """Returns which call of `op` within the token begins now: 0, 1, 2, …
+        """Returns the number of the call of `op` that begins now in the token: 0, 1, 2,
+        …
 
-        Give this number to all records of the call.
+        Pass this number to all records of the call.
 
         Raises:
             ValueError: An argument is out of its range.
@@ -476,19 +482,18 @@ class Client(OpenOnce, Documents, StatisticsRecords):
         """Waits until all records so far are acknowledged or dropped.
 
         Args:
-            timeout: Longest time to wait, in seconds.
-            check: Whether losses raise what is marked with * below. Default:
-                as `on_drop` says.
+            timeout: Maximum time to wait, in seconds.
+            check: Whether losses raise the exceptions marked with * below. Default: as
+                set by `on_drop`.
 
         Returns:
-            Number of records lost since the last `flush`, if it raises nothing.
+            Number of records lost since the last `flush`, if no exception is raised.
 
         Raises:
             ValueError: `timeout` is negative.
-            TimeoutError: The time ran out. Nothing is lost by that.
-            DroppedError: * Records were dropped or truncated since the last
-                `flush`.
-            MsitError: * The daemon ended the stream for good. Or the client is
+            TimeoutError: The time ran out. No record is lost as a result.
+            DroppedError: * Records were dropped or truncated since the last `flush`.
+            MsitError: * The daemon ended the stream permanently. Or the client is
                 closed, or belongs to the parent process.
         """
         self._check_open()
@@ -505,37 +510,36 @@ class Client(OpenOnce, Documents, StatisticsRecords):
         return self._tell_losses(check)
 
     def counters(self) -> Counters:
-        """Returns what the client has done so far. It may be closed."""
+        """Returns the counters of the client, which may be closed."""
         return Counters(*self._native.counters())
 
     def stream_error(self) -> str:
-        """Returns why the stream is broken or ended; empty if all is well."""
+        """Returns why the stream is broken or ended; empty if there is no error."""
         return self._native.stream_error()
 
     def close(self, timeout: float | None = None, *, check: bool | None = None) -> int:
-        """Flushes and ends the stream. Closing again does nothing.
+        """Flushes and ends the stream. Further calls have no effect.
 
         While another client shares the stream, by `if_exists="append"`, the stream is
         flushed and stays open for that client.
 
         Args:
-            timeout: Longest time in seconds to wait for the daemon. What is not
-                acknowledged by then is dropped and counted. If everything is
-                acknowledged, up to one second more goes by to end the stream in
-                good order. Default: `close_timeout`.
-            check: Whether losses raise what is marked with * below. Default:
-                as `on_drop` says.
+            timeout: Maximum time in seconds to wait for the daemon. Records that are
+                not acknowledged by then are dropped and counted. If everything is
+                acknowledged, ending the stream in order may take up to one more second.
+                Default: `close_timeout`.
+            check: Whether losses raise the exceptions marked with * below. Default: as
+                set by `on_drop`.
 
         Returns:
-            Number of records lost since the last `flush`, if it raises nothing.
+            Number of records lost since the last `flush`, if no exception is raised.
 
         Raises:
             ValueError: `timeout` is negative. The client stays open.
-            TimeoutError: * Not everything was acknowledged in time. Unlike in
-                `flush`, what was not is lost.
-            DroppedError: * Records were dropped or truncated since the last
-                `flush`.
-            MsitError: * The daemon ended the stream for good.
+            TimeoutError: * Not everything was acknowledged in time. Unlike with
+                `flush`, the other records are lost.
+            DroppedError: * Records were dropped or truncated since the last `flush`.
+            MsitError: * The daemon ended the stream permanently.
         """
         if timeout is None:
             timeout = self._close_timeout
@@ -557,7 +561,8 @@ class Client(OpenOnce, Documents, StatisticsRecords):
         try:
             code = self._native.close(_microseconds(timeout))
         except BaseException:
-            # A signal handler has raised. The client is closed all the same.
+            # A signal handler has raised an exception. The client is closed in any
+            # case.
             self._copies.stop()
             raise
         if code == _msit.FORKED:
@@ -581,7 +586,7 @@ class Client(OpenOnce, Documents, StatisticsRecords):
         return sum(lost)
 
     def _is_recorded(self, code: int) -> bool:
-        """Returns False for a lost record. Raises for other failures."""
+        """Returns False for a lost record. Raises an exception for other failures."""
         if code in (_msit.DROPPED, _msit.FORKED):
             self._warn_once()
         else:

@@ -1,4 +1,4 @@
-"""What is ended by `remove`, or by leaving it as a context manager."""
+"""Handles that end by `remove`, or when the caller leaves them as a context manager."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class Removable:
-    """A handle that a caller ends in either way."""
+    """A handle that a caller ends in one of the two ways."""
 
     def remove(self) -> None:
-        """Ends it. Doing so again does nothing."""
+        """Ends the effect of the handle. Further calls have no effect."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

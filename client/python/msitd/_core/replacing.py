@@ -1,4 +1,4 @@
-"""Puts recorded tensors in the place of those that a program computes."""
+"""Replaces tensors that a program computes by recorded ones."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ from typing import Any
 
 
 class UnfitError(Exception):
-    """A tensor cannot stand for another one; the text says why."""
+    """A tensor cannot replace another one; the text states the reason."""
 
 
 def replacement(value: Any, recorded: Any, keeps_gradient: bool) -> Any:
-    """Returns `recorded` as what a module is given in place of `value`.
+    """Returns `recorded` in the form that a module receives instead of `value`.
 
     Args:
         value: A tensor of the program.
         recorded: A tensor on any device.
-        keeps_gradient: Whether the gradient of the result goes to `value`. If not,
-            the result is a leaf, and nothing before it has a gradient of it.
+        keeps_gradient: Whether the gradient of the result flows to `value`. If
+            not, the result is a leaf, and nothing before it receives a gradient
+            from it.
 
     Raises:
         UnfitError: The shapes or dtypes differ.
     """
-    # Who has a tensor has torch.
+    # torch is installed, since there is a tensor.
     import torch
 
     if recorded.shape != value.shape or recorded.dtype != value.dtype:

@@ -1,7 +1,7 @@
-"""Says which requests a token works at.
+"""Records which requests are processed in a token.
 
-A request is a document at the token, whose name has the id; the text has the rows.
-protos/base/request.h has the same place.
+A request is a document at the token: its name contains the id, its text the
+rows. protos/base/request.h defines the same format.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 from msitd import _msit
 from msitd._core.vocabulary import IO_NUMBERS
 
-# What `record_requests` takes: ids, or the rows of each id.
+# The argument of `record_requests`: ids, or a mapping of ids to rows.
 Requests = Mapping[Any, Any] | Iterable[Any]
 
-# As many as a daemon shows of a token.
+# The maximum that a daemon shows per token.
 _REQUESTS_MAX = 4096
 
 _DEVICE = "cpu:0"
@@ -24,20 +24,20 @@ _ID_BYTES_MAX = 128
 
 
 class TokenRequests:
-    """The requests of the tokens of one client. One thread at a time."""
+    """The requests of the tokens of one client. Not thread-safe."""
 
     def __init__(self, native: _msit.Client) -> None:
         self._native = native
-        # Of the last token, so that nothing is recorded twice.
+        # The last token and its requests, so that nothing is recorded twice.
         self._token = -1
         self._rows: dict[str, str] = {}
 
     def record(self, requests: Requests, token: int) -> int:
-        """Records those that are new at the token. Returns a code of libmsit.
+        """Records the requests that are new at the token. Returns a code of libmsit.
 
         Raises:
-            ValueError: There are too many, or rows are no range.
-            TypeError: One of the texts is none.
+            ValueError: There are too many requests, or rows are not a range.
+            TypeError: An id is not a str.
         """
         rows = _rows_by_id(requests)
         if token != self._token:
@@ -58,7 +58,7 @@ def _rows_by_id(requests: Requests) -> dict[str, str]:
     if isinstance(requests, Mapping):
         out = {str(request): _text_of(rows) for request, rows in requests.items()}
     else:
-        # The id is no list of its characters.
+        # A str is one id, not a list of characters.
         ids = [requests] if isinstance(requests, str) else requests
         out = {str(request): "" for request in ids}
     if len(out) > _REQUESTS_MAX:

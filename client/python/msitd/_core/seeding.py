@@ -1,18 +1,18 @@
-"""Seeds what a program draws random numbers from."""
+"""Seeds the random number generators of a program."""
 
 from __future__ import annotations
 
 import os
 import random
 
-# More is no seed of NumPy.
+# NumPy accepts no larger seed.
 SEED_MAX = 2**32 - 1
 
 
 def seed_generators(seed: int) -> None:
     """Seeds random, NumPy, torch and its accelerators.
 
-    `PYTHONHASHSEED` is set for processes that this one starts.
+    Sets `PYTHONHASHSEED` for the processes that this process starts.
 
     Args:
         seed: 0 to SEED_MAX.
@@ -27,7 +27,7 @@ def seed_generators(seed: int) -> None:
         pass
     else:
         np.random.seed(seed)
-    # The generators of all devices, but those of plugins of older versions.
+    # Seeds the generators of all devices, except those of older plugins.
     torch.manual_seed(seed)
     npu = getattr(torch, "npu", None)
     if npu is not None:

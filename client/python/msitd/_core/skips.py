@@ -43,8 +43,8 @@ class Skips:
         """Returns a hook that raises nothing: its exceptions are counted here.
 
         Args:
-            op: What the hook records.
-            what: What the reason begins with.
+            op: The op that the hook records.
+            what: First part of the reason.
         """
 
         def report(error: Exception) -> None:
@@ -68,22 +68,22 @@ class Skips:
                 )
 
     def by_reason(self) -> dict[str, int]:
-        """Returns the count of each reason."""
+        """Returns the number of skips by reason."""
         with self._lock:
             skips = list(self._tally.by_reason.values())
         return {skip.reason: skip.count for skip in skips}
 
     def lost_count(self) -> int:
-        """Returns the sum of those that should have been recorded."""
+        """Returns the number of skips that lose data."""
         counts = self.by_reason()
         return sum(counts[reason] for reason in counts if reason not in HARMLESS)
 
     def tell(self, client: Client, uncalled: Collection[str]) -> None:
-        """Tells the daemon all that it has not been told.
+        """Reports to the daemon everything that was not reported yet.
 
         Args:
-            client: That of the handle.
-            uncalled: Ops of which no call was seen.
+            client: The client of the handle.
+            uncalled: Ops for which no call was seen.
 
         Raises:
             MsitError: The client is closed.
@@ -93,7 +93,7 @@ class Skips:
 
 
 def is_in_backward() -> bool:
-    """Returns whether autograd runs the caller, as checkpoints make it run modules."""
+    """Returns whether autograd runs the caller, as it does for checkpointed modules."""
     import torch
 
     return torch._C._current_graph_task_id() != -1

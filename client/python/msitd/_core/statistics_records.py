@@ -1,4 +1,4 @@
-"""The part of a client that records what is known of tensors without bytes."""
+"""The part of a client that records statistics of tensors without bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class StatisticsRecords:
-    """Records of kind `statistics`. A client is one of these."""
+    """Records of kind `statistics`. `Client` derives from this class."""
 
     _native: _msit.Client
 
@@ -34,26 +34,26 @@ class StatisticsRecords:
         requires_grad: bool | None = None,
         stack: str | None = None,
     ) -> bool:
-        """Records what is known of a tensor whose bytes are not.
+        """Records statistics of a tensor whose bytes are not available.
 
-        Comparisons can set such records beside each other, and beside tensors.
+        Comparisons can pair such records with each other, and with tensors.
 
         Args:
-            shape: Lengths of the dimensions of the tensor.
-            dtype: Its dtype, such as `bfloat16`.
+            shape: Dimensions of the tensor.
+            dtype: Dtype of the tensor, such as `bfloat16`.
             statistics: Numbers by name; a bool for a tensor of bools. Known
                 names are `max`, `min`, `mean`, `l2_norm`, `count`, `nan_count`,
                 `pos_inf_count`, `neg_inf_count`, and the checksums `crc32` and
-                `xor`, which may be texts. Other names begin with a small
-                letter and have small letters, digits and `_`. All together may
-                take 1024 bytes.
-            op: See `record`, and so for all others.
+                `xor`, which may be texts. Other names start with a lowercase
+                letter and consist of lowercase letters, digits and `_`. All of
+                them together may take 1024 bytes.
+            op: See `record`, as for all other arguments.
 
         Returns:
             See `record`; also False if the daemon is too old for statistics.
 
         Raises:
-            TypeError: One of `statistics` is no number, bool or str.
+            TypeError: A value of `statistics` is not a number, bool or str.
             ValueError: An argument is out of its range.
             MsitError: The client is closed.
         """

@@ -1,8 +1,9 @@
-"""Which tokens the hooks of a client record.
+"""The tokens that the hooks of a client record.
 
-Code of this package names tokens by references, which `_msit.Client.token` returns: see
-msit_token_reference in msit.h. They are numbers, except for a client that appends and does
-not wait for the daemon, whose tokens get their numbers with the first answer.
+Code of this package names tokens by references, which `_msit.Client.token`
+returns; see msit_token_reference in msit.h. References are token numbers,
+except for a client that appends and does not wait for the daemon. The tokens of
+such a client get their numbers with the first answer of the daemon.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Says at once which version of torch is too old."""
+"""Refuses versions of torch that are too old, with a clear error."""
 
 from __future__ import annotations
 
 import re
 
-# The first one that has all that is used here without a question.
+# The first version that has everything that this package uses unconditionally.
 _TORCH_MIN = (2, 1)
 
 
@@ -12,7 +12,7 @@ def require_torch() -> None:
     """Imports torch.
 
     Raises:
-        RuntimeError: It is too old for hooks.
+        RuntimeError: This version of torch is too old for hooks.
     """
     import torch
 

@@ -1,6 +1,6 @@
-"""The words of the package and the numbers that msit.h has for them."""
+"""Words of the package, and the numbers that msit.h defines for them."""
 
-# The numbers of msit_io.
+# Numbers of msit_io.
 IO_NUMBERS = {
     "input": 1,
     "output": 2,
@@ -11,7 +11,7 @@ IO_NUMBERS = {
     "state": 7,
 }
 
-# The numbers of msit_overflow.
+# Numbers of msit_overflow.
 OVERFLOW_NUMBERS = {
     "block": 0,
     "drop-newest": 1,
@@ -19,10 +19,10 @@ OVERFLOW_NUMBERS = {
     "degrade": 3,
 }
 
-# The numbers of msit_if_exists.
+# Numbers of msit_if_exists.
 IF_EXISTS_NUMBERS = {"fail": 1, "append": 2, "replace": 3, "new": 4}
 
-# The numbers of msit_kind.
+# Numbers of msit_kind.
 KIND_NUMBERS = {
     "tensor": 0,
     "number": 1,
@@ -34,17 +34,17 @@ KIND_NUMBERS = {
     "statistics": 7,
 }
 
-# The numbers of msit_requires_grad.
+# Numbers of msit_requires_grad.
 REQUIRES_GRAD_NUMBERS = {None: 0, False: 1, True: 2}
 
-# The number of msit_level for summaries alone.
+# Number of the msit_level that keeps only summaries.
 LEVEL_SUMMARY = 1
 
 # The current token of the client.
 TOKEN_CURRENT = -1
 
-# Any side of an op, where a policy is asked.
+# Any side of an op, for queries of the capture policy.
 IO_ANY = 0
 
-# The next call of the op, as the client counts them.
+# The next call of the op, as counted by the client.
 CALL_AUTO = -1

@@ -1,7 +1,7 @@
-"""What `msitctl exec` has every Python of a command do: record its models.
+"""Records the models of every Python process that `msitctl exec` starts.
 
-`begin` is called before the program. Nothing here imports torch before the program
-does.
+`begin` is called before the program. Nothing here imports torch before the
+program does.
 """
 
 from msitd._exec.beginning import begin

@@ -1,4 +1,4 @@
-"""Prepares a Python of a command, before its program runs."""
+"""Prepares a Python process of a command before its program runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msitd._exec.settings import read_settings
 
 
 def begin() -> None:
-    """Does what exec was asked for, in this process. Raises nothing."""
+    """Applies the settings of exec to this process. Raises nothing."""
     try:
         settings = read_settings()
         if settings is None:

@@ -1,4 +1,4 @@
-"""Has a program that asks for a device that is not here take another one."""
+"""Redirects a program that uses an unavailable device to another device."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ from msitd._exec.wrapping import with_mapped
 if TYPE_CHECKING:
     import torch
 
-# Types that torch reads in a device; others get the place that it keeps for one.
+# Device types that torch can parse; others use the type that torch reserves for
+# them.
 _KNOWN = frozenset(("cpu", "cuda", "xpu", "mps", "meta", "hpu", "xla"))
 
-# What ranks on a type of device speak to each other with.
+# Communication backends of the ranks on a type of device.
 _BACKENDS = {"cpu": "gloo", "cuda": "nccl", "npu": "hccl", "xpu": "xccl"}
 
-# Functions of torch.cuda and its kind that have no meaning on another device.
+# Functions of torch.cuda and similar modules that mean nothing on another
+# device.
 _NO_OPS = ("set_device", "synchronize", "reset_peak_memory_stats")
 
-# Before those of torch, which look at names of devices too.
+# Before the functions of torch that also read device names.
 _RESTORE_PRIORITY = 5
 
 
 class _Types:
-    """Which type of device another one becomes."""
+    """Maps types of devices."""
 
     def __init__(self, types: dict[str, str]) -> None:
-        # The program has imported it.
+        # The program has imported torch.
         import torch
 
         self._device = torch.device
@@ -42,11 +44,13 @@ class _Types:
         self._types.setdefault(old, new)
 
     def method(self, name: str) -> str | None:
-        """Returns what the method of a type, such as `cuda`, brings a tensor to."""
+        """Returns the device to which the method of a type, such as `cuda`,
+        moves a tensor.
+        """
         return self._types.get(name)
 
     def of(self, value: Any) -> Any:
-        """Returns another device for one that is mapped; all else as it is."""
+        """Returns the new device for a mapped device, and any other value unchanged."""
         if isinstance(value, self._device):
             new = self._types.get(value.type)
             return value if new is None else self._numbered(new, value.index)
@@ -58,11 +62,11 @@ class _Types:
         return value
 
     def type_of(self, kind: Any) -> Any:
-        """Returns another type for one that is mapped; all else as it is."""
+        """Returns the new type for a mapped type, and any other type unchanged."""
         return self._types.get(kind, kind) if isinstance(kind, str) else kind
 
     def backend_of(self, backend: Any) -> Any:
-        """Returns what ranks speak with, for `hccl` or `cpu:gloo,npu:hccl`."""
+        """Returns the communication backend for `hccl` or `cpu:gloo,npu:hccl`."""
         if not isinstance(backend, str):
             return backend
         names = {
@@ -88,7 +92,7 @@ class _Types:
 
 
 def _mode(types: _Types) -> Any:
-    """Returns a mode that changes devices that functions are given, in a thread."""
+    """Returns a mode that maps the device arguments of functions in one thread."""
     import torch
     from torch.overrides import TorchFunctionMode
 
@@ -109,14 +113,14 @@ def _mode(types: _Types) -> Any:
 
 
 def install(pairs: tuple[tuple[str, str], ...]) -> None:
-    """Maps types of devices, and has modules and methods of those that are not here.
+    """Maps types of devices, and provides modules and methods of unavailable types.
 
     Raises:
-        ValueError: Torch does not take one of them.
+        ValueError: torch does not accept one of the types.
     """
     if not pairs:
         return
-    # The program has imported it.
+    # The program has imported torch.
     import torch
 
     types = _Types(dict(pairs))
@@ -164,7 +168,7 @@ def _stand_in_for(old: str, new: str, types: _Types) -> None:
     }
     module.amp = stand_in(f"torch.{old}.amp", amp)  # type: ignore[attr-defined]
     setattr(torch, old, module)
-    # Compilers ask it, and then the library of the device.
+    # Compilers query this, and then the library of the device.
     torch.accelerator.is_available = lambda: False
     package = {
         old: module,
@@ -174,7 +178,7 @@ def _stand_in_for(old: str, new: str, types: _Types) -> None:
     stand_in(f"torch_{old}", package)
     if old == "npu":
         torchair.install(f"torch_{old}")
-    # A package of Ascend's, whose import has CUDA mean NPU.
+    # A package of Ascend, whose import makes CUDA mean NPU.
     at_import(f"torch_{old}.contrib.transfer_to_{old}", lambda: _add_cuda(new, types))
     for kind in (torch.Tensor, torch.nn.Module):
         setattr(kind, old, functools.partialmethod(_to, new))
@@ -201,7 +205,7 @@ def _map_mixed_precision(types: _Types) -> None:
         (torch.autocast, "device_type"),
         (torch.amp.GradScaler, "device"),
     ):
-        # Itself is the first.
+        # The first argument is the object itself.
         call = with_mapped(kind.__init__, 1, name, types.type_of)
         kind.__init__ = call
 
@@ -234,17 +238,19 @@ def _map_checkpoints(types: _Types) -> None:
 
 
 def _map_replicas(types: _Types) -> None:
-    """Has DataParallel run its module itself where its devices are the CPU."""
+    """Makes DataParallel run its module directly if its devices are mapped to
+    the CPU.
+    """
     from torch.nn import parallel
 
-    # The package has a function of that name.
+    # The package has a function of the same name.
     module = importlib.import_module("torch.nn.parallel.data_parallel")
     find = module._get_available_device_type
     function = module.data_parallel
 
     def find_here() -> str | None:
         kind = find()
-        # Numbers of devices that are mapped are none of the CPU.
+        # Numbers of mapped devices do not exist on the CPU.
         return None if types.type_of(kind) == "cpu" else kind
 
     @functools.wraps(function)
@@ -252,7 +258,7 @@ def _map_replicas(types: _Types) -> None:
         if find_here() is not None:
             return function(model, inputs, *args, **kwargs)
         given = inspect.signature(function).bind(model, inputs, *args, **kwargs)
-        # As the original does with them.
+        # The same as in the original.
         inputs = inputs if isinstance(inputs, tuple) else (inputs,)
         return model(*inputs, **(given.arguments.get("module_kwargs") or {}))
 
@@ -261,7 +267,8 @@ def _map_replicas(types: _Types) -> None:
 
 
 def _map_later_threads(types: _Types) -> None:
-    # A mode is one thread's; what a program does first in a thread may be anything.
+    # A mode belongs to one thread, and a program may begin a thread with any
+    # call.
     inner = getattr(threading.Thread, "_bootstrap_inner", None)
     if inner is None:
         return

@@ -1,4 +1,4 @@
-"""Has the names of other tools mean msitd, while a command runs."""
+"""Replaces the modules of other tools by those of msitd while a command runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-# Modules of other tools that scripts import, and what stands for each.
+# Modules of other tools that scripts import, and their replacements.
 STAND_INS = {
     "msit_llm": "msitd._compat.msit_llm",
     "msit_llm.dump": "msitd._compat.msit_llm",
@@ -28,7 +28,9 @@ STAND_INS = {
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds stand-ins in front of what is installed, and says what that hides."""
+    """Finds stand-ins before installed modules, and reports which modules are
+    hidden.
+    """
 
     def find_spec(
         self,
@@ -64,6 +66,6 @@ class _Loader(importlib.abc.Loader):
 
 
 def install() -> None:
-    """Puts the stand-ins in front of all others."""
+    """Puts the finder of stand-ins before all others."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())

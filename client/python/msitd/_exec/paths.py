@@ -1,4 +1,4 @@
-"""Has a program find files elsewhere: below a folder that is here."""
+"""Redirects the file paths of a program to folders that exist on this machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 from msitd._core.daemon import msitctl
 from msitd._exec.wrapping import with_mapped
 
-# Functions of `os` whose first argument is a path, and those that take two.
+# Functions of `os` whose first argument is a path, and those that take two
+# paths.
 _ONE = (
     "access",
     "chdir",
@@ -38,20 +39,23 @@ _ONE = (
 )
 _TWO = ("link", "rename", "replace", "symlink")
 
-# Functions of safetensors that take a path, and which argument it is.
+# Functions of safetensors that take a path, and the position of that argument.
 _OF_SAFETENSORS = ((0, "safe_open"), (0, "_safe_open_handle"), (1, "serialize_file"))
 
 
 class _Mapping:
     def __init__(self, pairs: tuple[tuple[str, str], ...]) -> None:
-        # The longest one counts.
+        # The longest matching prefix counts.
         self._pairs = sorted(
             ((old.rstrip("/") or "/", new.rstrip("/") or "/") for old, new in pairs),
             key=lambda pair: -len(pair[0]),
         )
 
     def __call__(self, path: Any) -> Any:
-        """Returns where a path is; what is no path of a text stays."""
+        """Returns the mapped path.
+
+        Values that are not text paths are returned unchanged.
+        """
         if isinstance(path, os.PathLike):
             path = os.fspath(path)
         if not isinstance(path, str):
@@ -63,9 +67,9 @@ class _Mapping:
 
 
 def install(pairs: tuple[tuple[str, str], ...]) -> None:
-    """Maps paths that functions of Python are given.
+    """Maps the paths that Python functions receive.
 
-    Those that libraries of C open themselves are not.
+    Paths of files that C libraries open themselves are not mapped.
     """
     if not pairs:
         return
@@ -81,7 +85,8 @@ def install(pairs: tuple[tuple[str, str], ...]) -> None:
 
 def _replace(name: str, call: Callable[..., Any]) -> None:
     function = getattr(os, name)
-    # Where os says what its functions can do, by the functions themselves.
+    # Sets in which os lists functions by their capabilities, as function
+    # objects.
     for able in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks):
         if function in able:
             able.add(call)
@@ -89,10 +94,10 @@ def _replace(name: str, call: Callable[..., Any]) -> None:
 
 
 def install_in_torch(pairs: tuple[tuple[str, str], ...]) -> None:
-    """Maps what `torch.save` is given, which opens files without Python."""
+    """Maps the paths of `torch.save`, which opens files without Python."""
     if not pairs:
         return
-    # It is called once the program has it.
+    # Called once the program has imported torch.
     import torch
 
     torch.save = with_mapped(torch.save, 1, "f", _Mapping(pairs))
@@ -100,7 +105,7 @@ def install_in_torch(pairs: tuple[tuple[str, str], ...]) -> None:
 
 def install_in_safetensors(pairs: tuple[tuple[str, str], ...]) -> None:
     """Maps the files of weights that safetensors opens without Python."""
-    # The program has imported it.
+    # The program has imported safetensors.
     import safetensors
 
     mapped = _Mapping(pairs)
@@ -112,8 +117,8 @@ def install_in_safetensors(pairs: tuple[tuple[str, str], ...]) -> None:
 
 
 def install_in_tokenizers(pairs: tuple[tuple[str, str], ...]) -> None:
-    """Maps the files of vocabularies that tokenizers opens without Python."""
-    # The program has imported it.
+    """Maps the vocabulary files that tokenizers opens without Python."""
+    # The program has imported tokenizers.
     import tokenizers
 
     kind = tokenizers.Tokenizer

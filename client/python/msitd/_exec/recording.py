@@ -29,26 +29,26 @@ if TYPE_CHECKING:
     from msitd._exec.settings import ExecSettings
     from msitd.injection import Injection
 
-# Scripts that import one of these say themselves what is recorded.
+# Scripts that import one of these choose themselves what is recorded.
 _FACES = ("msitd.llm", "msitd.probe")
 
-# The program's own finalizers, which may call a model, come before it.
+# Low, so that finalizers of the program, which may call a model, run first.
 _END_PRIORITY = -100
 
 
 class _Models:
-    """The models of this process that have hooks. Any thread may call one."""
+    """The hooked models of this process. Any thread may call one."""
 
     def __init__(self, settings: ExecSettings) -> None:
         self._settings = settings
-        # The program has imported it.
+        # The program has imported torch.
         import torch
 
         self._lock = threading.RLock()
         self._register = torch.nn.modules.module.register_module_forward_pre_hook
         self._code = torch.nn.Module._call_impl.__code__
         self._script_kind = torch.jit.ScriptModule
-        # What is called then is no step of the program.
+        # Calls during tracing are not steps of the program.
         self._is_tracing = torch.jit.is_tracing
         openings.opening.append(self._make_room)
         openings.opened.append(self._see_client)
@@ -70,23 +70,25 @@ class _Models:
         self._hook_of_all = self._register(self.see)
 
     def _make_room(self, run: str, rank: int) -> bool:
-        """Closes the client that the program's own replaces: see openings.opening."""
+        """Closes the client that the program's own client replaces: see
+        openings.opening.
+        """
         client = self._client
         if client is None or self._is_opening or self._is_off:
             return False
         if (client.run, self._rank) != (run, rank):
             return False
-        # The program says itself what is recorded from now on.
+        # The program chooses itself what is recorded from now on.
         self.end()
         return True
 
     def _see_client(self, *_: str | None) -> None:
-        # The program says itself what is recorded.
+        # The program chooses itself what is recorded.
         if self._client is None and not self._is_opening:
             self._is_off = True
 
     def see(self, module: torch.nn.Module, args: tuple[Any, ...]) -> None:
-        """Is called before each call of any module. Raises nothing."""
+        """Called before each call of any module. Raises nothing."""
         if self._is_off or self._is_known(module) or self._is_tracing():
             return
         try:
@@ -100,7 +102,7 @@ class _Models:
         try:
             return module in self._known
         except TypeError:
-            # Without a hash, torch cannot name its modules either.
+            # torch cannot name the modules of an unhashable module either.
             return True
 
     def _see_new(self, module: torch.nn.Module, args: tuple[Any, ...]) -> None:
@@ -112,7 +114,7 @@ class _Models:
             if module in self._known:
                 return
             if is_inside:
-                # It was made on the way, by a model that has hooks.
+                # A hooked model has created this module while it runs.
                 self._known.add(module)
                 return
             for each in PLAIN.unwrap(module).modules():
@@ -122,15 +124,18 @@ class _Models:
                 raise TypeError("it is compiled to TorchScript")
             handle = self._hook(module)
         if PLAIN.unwrap(module) is module:
-            # Torch has chosen the hooks of this call already.
+            # torch has already selected the hooks of this call.
             kwargs = {} if call is None else call.f_locals.get("kwargs", {})
             handle.begin_call_of_model(module, args, kwargs)
         if any(map(_is_compiled, module.modules())):
-            # Graphs would end at it. Models that are called later are not seen.
+            # Graphs would break at the global hook. Models that are called
+            # later are not seen.
             self._hook_of_all.remove()
 
     def _calls(self, frame: FrameType | None) -> tuple[FrameType | None, bool]:
-        """Returns the frame of the call that begins, and whether it is in another."""
+        """Returns the frame of the call that begins, and whether it is nested
+        in another call.
+        """
         call: FrameType | None = None
         while frame is not None:
             if frame.f_code is self._code:
@@ -142,7 +147,7 @@ class _Models:
 
     def _hook(self, module: torch.nn.Module) -> HookHandle:
         settings = self._settings
-        # What has no parameters, such as a loss, is beside the model that counts.
+        # A module without parameters, such as a loss, is not the main model.
         is_main = not self._has_main and next(module.parameters(), None) is not None
         self._has_main = self._has_main or is_main
         client = self._open()
@@ -160,7 +165,7 @@ class _Models:
             objects=False,
             gradients=settings.gradients,
             optimizer_state=False,
-            # Where functions alone are recorded, the hooks count steps.
+            # If only functions are recorded, the hooks count steps.
             op_pattern=(settings.ops or None) if has_modules else [],
             tokens=None,
             time="auto" if is_main else "step",
@@ -173,7 +178,7 @@ class _Models:
         return handle
 
     def _inject(self, module: torch.nn.Module, client: recorder.Client) -> None:
-        # It needs gRPC, which recording does not.
+        # Requires gRPC, which recording does not.
         from msitd import query
         from msitd.injection import inject
 
@@ -218,9 +223,10 @@ class _Models:
         if settings.level in ("api", "mix"):
             self._record_functions()
             self._ends.callback(self._leave_functions)
-        # Behind that of the client, so it comes before it.
+        # Registered after the exit function of the client, so it runs first.
         atexit.register(self.end)
-        # A forked worker of multiprocessing leaves without a look at atexit.
+        # A forked worker of multiprocessing exits without running atexit
+        # functions.
         multiprocessing.util.Finalize(None, self.end, exitpriority=_END_PRIORITY)
         return client
 
@@ -242,7 +248,7 @@ class _Models:
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
-        """Has the functions of torch be its own for a while."""
+        """Restores the functions of torch within the block."""
         if self._functions is None:
             yield
             return
@@ -253,21 +259,22 @@ class _Models:
             self._record_functions()
 
     def end(self) -> None:
-        """Takes the hooks away, and sends what was recorded."""
+        """Removes the hooks, and sends the records."""
         self._is_off = True
         self._ends.close()
 
     def begin_again(self) -> None:
-        """Is called in a forked child, whose client is off."""
+        """Called in a forked child, whose client is off."""
         self._lock = threading.RLock()
-        # What the parent has is not closed here, but its wrappers would be in the way.
+        # The resources of the parent must not be closed here, but its wrappers
+        # would do harm.
         self._ends.pop_all()
         self._leave_functions()
         self._forget()
 
 
 def install(settings: ExecSettings) -> None:
-    """Has every model recorded that is called from now on."""
+    """Records every model that is called from now on."""
     models = _Models(settings)
     scripting.install(models.aside)
     os.register_at_fork(after_in_child=models.begin_again)

@@ -1,6 +1,7 @@
-"""Has torch.jit.script read a model as if nothing was recorded.
+"""Makes torch.jit.script compile a model as if nothing were recorded.
 
-It compiles hooks and functions that it finds, and cannot compile ours.
+It compiles all hooks and functions that it finds, and cannot compile those of
+msitd.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ from msitd._core.module.copies import UncopiedHook
 
 
 def install(aside: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
-    """Wraps it: within, `aside` has functions of torch be its own."""
-    # The program has imported it.
+    """Wraps torch.jit.script; while it runs, `aside` restores the functions of
+    torch.
+    """
+    # The program has imported torch.
     import torch
 
     script = torch.jit.script
 
     @functools.wraps(script)
     def call(obj: Any, *args: Any, **kwargs: Any) -> Any:
-        # It reads the names of the frame that calls it.
+        # torch.jit.script resolves names in the frame that calls it.
         if len(args) < 2:
             kwargs["_frames_up"] = kwargs.get("_frames_up", 0) + 1
         modules = list(obj.modules()) if isinstance(obj, torch.nn.Module) else []

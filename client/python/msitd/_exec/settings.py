@@ -1,4 +1,4 @@
-"""What `msitctl exec` was asked for, as client/ctl/command/exec_command.cc writes it."""
+"""The settings of `msitctl exec`, as client/ctl/command/exec_command.cc writes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VARIABLE = "MSITD_EXEC"
 
 @dataclass(frozen=True)
 class ExecSettings:
-    """Flags of exec, and its folder, in which it is told things."""
+    """Flags of exec, and the folder through which processes report to it."""
 
     folder: str
 
@@ -20,24 +20,24 @@ class ExecSettings:
     weights: bool
     gradients: bool
     aliases: bool
-    # The runs whose tensors modules are given; empty for none.
+    # The runs whose tensors replace those of modules; empty: no injection.
     inject: tuple[str, ...]
     # "inputs" or "outputs".
     inject_what: str
-    # Of those runs; None for that of this process.
+    # Rank of those runs; None: the rank of this process.
     inject_rank: int | None
-    # Empty for all.
+    # Patterns of ops; empty: all.
     ops: tuple[str, ...]
-    # What is looked for where: old, new.
+    # Mapped path prefixes: old, new.
     paths: tuple[tuple[str, str], ...]
     devices: tuple[tuple[str, str], ...]
 
 
 def read_settings() -> ExecSettings | None:
-    """Returns what the environment says; None if this is no part of an exec.
+    """Returns the settings in the environment; None if exec did not start this process.
 
     Raises:
-        ValueError: It says what exec does not write.
+        ValueError: The environment has a value that exec does not write.
     """
     text = os.environ.get(VARIABLE)
     if not text:

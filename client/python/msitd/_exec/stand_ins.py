@@ -1,4 +1,6 @@
-"""Modules of a type of device that is not here, such as torch.npu and torch_npu."""
+"""Stand-ins for the modules of an unavailable device type, such as torch.npu
+and torch_npu.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,14 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-# What is done when a module is imported.
+# Functions to call when a module is imported.
 _steps: dict[str, Callable[[], None]] = {}
 
 
 class Nothing:
-    """What a stand-in gives back: it can be called, entered and asked, to no effect."""
+    """Result of stand-ins that accepts calls, attributes and `with`, without
+    any effect.
+    """
 
     def __init__(self, *_: Any, **__: Any) -> None:
         pass
@@ -46,12 +50,15 @@ class Nothing:
 
 
 class _StandIn(ModuleType):
-    """Stands for a module. What would compute raises, and the rest does nothing."""
+    """A stand-in for a module.
+
+    Functions that would compute raise; others have no effect.
+    """
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        # What somebody asks for may be a module.
+        # The attribute may be a submodule.
         whole = f"{self.__name__}.{name}"
         if whole in _steps:
             return importlib.import_module(whole)
@@ -103,7 +110,10 @@ _finder = _Finder()
 
 
 def stand_in(name: str, answers: dict[str, Any]) -> ModuleType:
-    """Returns a module of that name, which has `answers`. One that is there stays."""
+    """Returns a module of that name with the attributes `answers`.
+
+    An existing one stays.
+    """
     there = sys.modules.get(name)
     if there is not None:
         return there
@@ -120,5 +130,5 @@ def stand_in(name: str, answers: dict[str, Any]) -> ModuleType:
 
 
 def at_import(name: str, step: Callable[[], None]) -> None:
-    """Has `step` done when a module below a stand-in is imported."""
+    """Calls `step` when a module below a stand-in is imported."""
     _steps[name] = step

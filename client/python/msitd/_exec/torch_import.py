@@ -1,4 +1,4 @@
-"""Notices that a program has imported torch, or another package that needs a step."""
+"""Runs a step when a program has imported torch or certain other packages."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from msitd._exec.settings import ExecSettings
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Lets others find packages, and does the step of each once it is whole.
+    """Lets other finders find a package, and runs its step once the package is loaded.
 
-    Programs ask whether torch is there long before they import it, so each answer
-    carries the step.
+    Programs query whether torch exists long before they import it, so each
+    module spec that is returned includes the step.
     """
 
     def __init__(self, steps: dict[str, Callable[[], None]]) -> None:
@@ -51,7 +51,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 class _Loader(importlib.abc.Loader):
-    """The loader of a package, with a step behind it."""
+    """The loader of a package, followed by a step."""
 
     def __init__(self, loader: Any, then: Callable[[str], None]) -> None:
         self._loader = loader
@@ -65,7 +65,7 @@ class _Loader(importlib.abc.Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # What asks the package for its loader gets its own.
+        # Code that reads the loader of the package gets the original one.
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader
@@ -74,10 +74,10 @@ class _Loader(importlib.abc.Loader):
 
 
 def install(settings: ExecSettings) -> None:
-    """Has models recorded once torch is there."""
+    """Starts recording models once torch is loaded."""
 
     def begin() -> None:
-        # They import torch.
+        # These modules import torch.
         from msitd._exec import devices, recording
 
         try:

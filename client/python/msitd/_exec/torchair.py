@@ -1,4 +1,4 @@
-"""Stands for TorchAir, which compiles for devices that are not here."""
+"""A stand-in for TorchAir, which compiles for devices that are not available."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msitd._exec.stand_ins import at_import, stand_in
 
 
 class _Options:
-    """Options of TorchAir, of any name; groups of them are made when they are asked for."""
+    """Options of TorchAir, of any name; groups of options are created on access."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -21,11 +21,11 @@ class _Options:
 
 
 class CompilerConfig(_Options):
-    """Takes every option, to no effect."""
+    """Accepts every option, without effect."""
 
 
 def get_npu_backend(*_: Any, **__: Any) -> Callable[..., Any]:
-    """Returns a backend that runs graphs as torch has them."""
+    """Returns a backend that runs graphs unchanged."""
     has_told = False
 
     def run_as_it_is(gm: Any, example_inputs: Any, **_: Any) -> Any:
@@ -42,7 +42,7 @@ def get_npu_backend(*_: Any, **__: Any) -> Callable[..., Any]:
 
 
 def install(package: str) -> None:
-    """Has scripts import it, by itself and below `package`: torch_npu."""
+    """Makes the stand-in importable, both directly and below `package`: torch_npu."""
     answers = {"CompilerConfig": CompilerConfig, "get_npu_backend": get_npu_backend}
     module = stand_in("torchair", answers)
     inner = f"{package}.dynamo"

@@ -1,4 +1,4 @@
-"""Wraps functions so that one of their arguments is another one."""
+"""Wraps functions so that one of their arguments is replaced."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Records what engines run that call their models themselves.
+"""Recording in engines that call their models themselves.
 
-A module for each: `sglang`, `vllm`, `huggingface`, `megatron`, `transformer_engine`
-and `ray`. None imports its engine before it is called.
+There is a module for each engine: `sglang`, `vllm`, `huggingface`, `megatron`,
+`transformer_engine` and `ray`. None of them imports its engine before it is
+called.
 """

@@ -1,11 +1,11 @@
 """Records trainings of Hugging Face's Trainer.
 
-from msitd.engines import huggingface
+    from msitd.engines import huggingface
 
-trainer = Trainer(model, args, ..., callbacks=[huggingface.callback(run="golden")])
-trainer.train()
+    trainer = Trainer(model, args, ..., callbacks=[huggingface.callback(run="golden")])
+    trainer.train()
 
-`generate` needs no more than `msitd.register_hook`.
+For `generate`, `msitd.register_hook` is sufficient.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ def callback(
 ) -> TrainerCallback:
     """Returns a callback that records each training of a Trainer.
 
-    The token of a step is the `global_step` that it begins with, also where a training
-    goes on from a checkpoint. Forwards that gradients are accumulated over are calls of
-    one token.
+    The token of a step is the `global_step` at its beginning, also if a
+    training continues from a checkpoint. Forwards of one gradient accumulation
+    are calls of one token.
 
     Args:
-        client: Where to record; it stays open. Default: one for each training, which
-            ends with it, of the rank and world size of the process.
-        run: Of such a client. Default: MSITD_RUN.
-        evaluation: Whether forwards of evaluations are recorded, as further calls of
-            the step that they follow.
-        gradients: As of `msitd.register_hook`, like `options`.
+        client: The client that records; it stays open. Default: one per
+            training, which ends with it, with the rank and world size of the
+            process.
+        run: Run of the default client. Default: MSITD_RUN.
+        evaluation: Whether forwards of evaluations are recorded, as further
+            calls of the preceding step.
+        gradients: See `msitd.register_hook`, as for `options`.
 
     Raises:
         ImportError: transformers is not installed.
@@ -52,9 +53,10 @@ def callback(
 
     recorder = _TrainingRecorder(client, run, evaluation, gradients, options)
 
-    # The class needs the installed one, which is imported late.
+    # The class derives from one of the installed package, which is imported
+    # late.
     class MsitdCallback(TrainerCallback):  # type: ignore[misc]
-        """Tells the recorder what the Trainer does."""
+        """Passes the Trainer's events to the recorder."""
 
         def on_train_begin(
             self, args: Any, state: Any, control: Any, model: Any = None, **_: Any
@@ -74,7 +76,7 @@ def callback(
 
 
 class _TrainingRecorder:
-    """Hooks for as long as a training lasts."""
+    """Hooks for the duration of a training."""
 
     def __init__(
         self,
@@ -92,7 +94,7 @@ class _TrainingRecorder:
         self._hooks: HookHandle | None = None
 
     def begin(self, model: Any, args: Any, step: int) -> None:
-        """Puts hooks on. A training before this one may have ended by an exception."""
+        """Registers the hooks. An earlier training may have ended with an exception."""
         self.end()
         world_size = int(args.world_size)
         if self._given is not None:
@@ -105,13 +107,13 @@ class _TrainingRecorder:
         self._hooks = register_hook(model, self._client, time="step", **self._options)
 
     def resume(self, step: int) -> None:
-        """Is told that a step begins."""
+        """Handles the beginning of a step."""
         if self._client is not None and self._hooks is not None:
             self._client.token = step
             self._hooks.resume()
 
     def end_step(self, step: int) -> None:
-        """Is told that the optimizer has stepped; evaluations may come."""
+        """Handles the end of an optimizer step; evaluations may follow."""
         if (
             self._client is not None
             and self._hooks is not None
@@ -121,7 +123,7 @@ class _TrainingRecorder:
             self._client.token = step
 
     def end(self) -> None:
-        """Takes hooks away, and closes a client of its own."""
+        """Removes the hooks, and closes a client of its own."""
         hooks, self._hooks = self._hooks, None
         client, self._client = self._client, None
         if hooks is not None:

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 _ROOT = "root"
 _LAYER = re.compile(r"(.*\blayers)\.\d+")
-# Wrappers of DDP, of Float16Module and the like have the model in this.
+# Attribute in which wrappers such as DDP and Float16Module keep the model.
 _INNER = "module"
 
-# Those of msitd.register_hook.
+# The defaults of msitd.register_hook.
 _DEFAULTS: dict[str, Any] = {
     name: parameter.default
     for name, parameter in inspect.signature(register_model).parameters.items()
@@ -58,7 +58,7 @@ class PartHandles(Removable):
         self._handles[0].step()
 
     def remove(self) -> None:
-        """Takes the hooks away. Doing so again does nothing."""
+        """Removes the hooks. Further calls have no effect."""
         for handle in self._handles:
             handle.remove()
 
@@ -66,20 +66,21 @@ class PartHandles(Removable):
 def register_hook(
     model: torch.nn.Module | Sequence[torch.nn.Module], client: Client, **options: Any
 ) -> PartHandles:
-    """Records what the modules of one rank get, give and compute in a backward.
+    """Records the inputs, outputs and gradients of the modules of one rank.
 
-    Ops are those of `msitd.register_hook`, but that a layer has its number in the whole
-    model: `root.decoder.layers.5` is the same layer on any stage of any pipeline.
-    Wrappers around the model are no part of a name.
+    Ops are those of `msitd.register_hook`, except that a layer has its number
+    in the whole model: `root.decoder.layers.5` is the same layer on any stage
+    of any pipeline. Wrappers around the model are not part of a name.
 
-    With tensor parallelism, parameters have the placement that they have on the ranks of
-    their group, and so has what parallel layers get and give: a comparison joins them.
-    Tensors of gated layers and of experts have none.
+    With tensor parallelism, parameters are recorded with their placement on the
+    ranks of their group, and so are the inputs and outputs of parallel layers.
+    Comparisons assemble them. Tensors of gated layers and of experts have no
+    placement.
 
     Args:
         model: The model, or the list of its parts with virtual pipeline stages.
-        client: Of the rank of torch.distributed.
-        options: As of `msitd.register_hook`.
+        client: The client of the rank of torch.distributed.
+        options: See `msitd.register_hook`.
 
     Raises:
         ValueError: There is no model.
@@ -113,7 +114,7 @@ def register_hook(
 
 
 def _unwrapped(model: Any) -> Any:
-    """Returns what DDP, Float16Module and others wrap."""
+    """Returns the model inside DDP, Float16Module and other wrappers."""
     model = PLAIN.unwrap(model)
     while not hasattr(model, "decoder") and hasattr(model, _INNER):
         model = PLAIN.unwrap(getattr(model, _INNER))
@@ -121,7 +122,7 @@ def _unwrapped(model: Any) -> Any:
 
 
 def _op_of(model: Any) -> Callable[[str], str]:
-    """Returns what names the modules of a part."""
+    """Returns a function that names the modules of a part."""
     renamed: dict[str, str] = {}
     for name, module in PLAIN.named_modules(model):
         number = getattr(module, "layer_number", None)

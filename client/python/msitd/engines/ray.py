@@ -1,4 +1,4 @@
-"""Has workers of Ray record into one run.
+"""Makes workers of Ray record into one run.
 
 import ray
 from msitd.engines.ray import runtime_env
@@ -13,7 +13,8 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-# What a client reads of the environment, and a worker on another node has not.
+# Environment variables that a client reads, and that a worker on another node
+# lacks.
 _NAMES = (
     "MSITD_RUN",
     "MSITD_ENDPOINT",
@@ -31,17 +32,18 @@ def runtime_env(
     *,
     base: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Returns a `runtime_env` that has workers record where this process would.
+    """Returns a `runtime_env` that makes workers record where this process would.
 
-    All workers share a MSITD_JOB, so that `if_exists="new"` and `"replace"` take them
-    for one launch. A worker gives `msitd.Client` its rank and world size, unless its
-    environment has RANK and WORLD_SIZE, as that of Ray Train has.
+    All workers share an MSITD_JOB, so that `if_exists="new"` and `"replace"`
+    treat them as one launch. A worker passes its rank and world size to
+    `msitd.Client`, unless its environment has RANK and WORLD_SIZE, as that of
+    Ray Train does.
 
     Args:
         run: Default: MSITD_RUN.
-        endpoint: As of `msitd.Client`, on the node of a worker. Default:
-            MSITD_ENDPOINT, or else the daemon of that node.
-        base: A `runtime_env` to add to. Its variables stay.
+        endpoint: See `msitd.Client`; resolved on the node of the worker.
+            Default: MSITD_ENDPOINT, or the daemon of that node.
+        base: A `runtime_env` to extend. Its variables take precedence.
     """
     variables = {name: os.environ[name] for name in _NAMES if os.environ.get(name)}
     if run is not None:

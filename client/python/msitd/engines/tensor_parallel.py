@@ -1,4 +1,4 @@
-"""How the tensors of Megatron-core's parallel layers lie on the ranks of a group."""
+"""How tensors of Megatron-core's parallel layers are placed on the ranks of a group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msitd._core.module.wrappers import PLAIN
 if TYPE_CHECKING:
     from msitd._core.leaf.leaves import Placements
 
-# Of a tensor that every rank of the group has.
+# Placement of a tensor that every rank of the group holds in full.
 _WHOLE = None
 _LAST = -1
 _FIRST = 0
@@ -23,11 +23,13 @@ _Place = tuple[str, str, str]
 
 
 def placements_of(model: Any, op_of: Callable[[str], str]) -> Placements | None:
-    """Returns what gives the placement of a tensor by op, io, index and itself.
+    """Returns a function that returns the placement of a tensor by op, io,
+    index and tensor.
 
-    None where no group of ranks shares a layer. It gives None for a tensor of which it
-    is not known how it lies: that of a gated layer, whose ranks have a piece of each
-    half; of experts; and all activations but those of the parallel layers.
+    Returns None if no group of ranks shares a layer. The function returns None
+    for tensors whose placement is unknown: those of gated layers, whose ranks
+    have a piece of each half; those of experts; and all activations except
+    those of the parallel layers.
     """
     found: dict[_Place, tuple[str, int | None]] = {}
     for name, module in PLAIN.named_modules(model):
@@ -37,12 +39,13 @@ def placements_of(model: Any, op_of: Callable[[str], str]) -> Placements | None:
         op = op_of(name)
         for side, cut in _cuts(module, name):
             found[(op, *side)] = (mesh, cut)
-        # What is of no parallel layer is whole on each of the ranks that run it.
+        # Parameters outside parallel layers are complete on each rank that runs
+        # them.
         for index, parameter in module.named_parameters(recurse=False):
             cut = _cut_of(parameter)
             if _is_uneven(module, name) and cut is not _WHOLE:
                 continue
-            # Of a part of an expert, the group is another one.
+            # Parts of an expert belong to another group.
             if getattr(parameter, "allreduce", True) is False:
                 continue
             found[op, "weight", index] = (mesh, cut)
@@ -72,7 +75,9 @@ def _placement(
 
 
 def _mesh_of(module: Any) -> str | None:
-    """Returns the ranks that share a module, as a placement begins; None if none do."""
+    """Returns the ranks that share a module, as the first part of a placement;
+    None if none do.
+    """
     group = getattr(module, "tp_group", None)
     if group is None:
         group = _default_group()
@@ -103,7 +108,7 @@ def _default_group() -> Any:
 
 
 def _cut_of(parameter: Any) -> int | None:
-    """Returns the dimension that a parameter is cut along."""
+    """Returns the dimension along which a parameter is split."""
     if not getattr(parameter, "tensor_model_parallel", False):
         return _WHOLE
     dim = int(getattr(parameter, "partition_dim", -1))
@@ -118,7 +123,7 @@ def _is_uneven(module: Any, name: str) -> bool:
 
 
 def _cuts(module: Any, name: str) -> list[tuple[tuple[str, str], int | None]]:
-    """Returns how the activations of a parallel layer are cut, by io and index."""
+    """Returns how the activations of a parallel layer are split, by io and index."""
     names = {kind.__name__ for kind in type(module).__mro__}
     whole = _FIRST if getattr(module, "sequence_parallel", False) else _WHOLE
     if "ColumnParallelLinear" in names:

@@ -1,17 +1,17 @@
-"""Compares runs in parts: on the processors of a machine, or on the nodes of Ray.
+"""Compares runs in parts, on the processors of a machine or on the nodes of Ray.
 
-from msitd import fleet
+    from msitd import fleet
 
-done = fleet.compare(golden="fp32", target="bf16", golden_source="file:///archive",
-                     target_source="node7:7741", out="/shared/fp32-bf16")
-print(done.comparison.verdict, done.comparison.first_divergence)
-rows = fleet.read_rows(done.folder)
+    done = fleet.compare(golden="fp32", target="bf16", golden_source="file:///archive",
+                         target_source="node7:7741", out="/shared/fp32-bf16")
+    print(done.comparison.verdict, done.comparison.first_divergence)
+    rows = fleet.read_rows(done.folder)
 
-Each worker starts an msitd of its own, which reads both runs where they lie, so the
-rows are those of one daemon. They stay in Parquet files; the caller gets counts and the
-rows that fail.
+Each worker starts its own msitd, which reads both runs from their sources. The
+rows are the same as those of a single daemon. They are written to Parquet
+files; the caller receives counts and the rows that fail.
 
-Needs pyarrow and, for `engine="ray"`, Ray: pip install 'msitd[ray]'.
+Requires pyarrow and, for `engine="ray"`, Ray: pip install 'msitd[ray]'.
 """
 
 from __future__ import annotations
@@ -38,19 +38,20 @@ __all__ = ["Compared", "Progress", "compare", "read_rows"]
 
 @dataclass(frozen=True)
 class Compared:
-    """A comparison in parts that is over."""
+    """The result of a comparison in parts."""
 
     comparison: Comparison
-    """Counts, first rows, and so on, as one daemon would have them. Its state is
-    `failed` if a part is lacking; `error` names it."""
+    """Counts, first rows and other results, as a single daemon would report
+    them. Its state is `failed` if a part is missing; `error` names the part.
+    """
     failing_rows: tuple[ComparisonRow, ...]
     """The first rows that fail or are unmatched."""
     folder: str
-    """Where the rows are: for `read_rows`, or any reader of Parquet."""
+    """The folder with the rows, for `read_rows` or any reader of Parquet."""
     paths: tuple[str, ...]
-    """The files with the rows; those of other machines may not be here."""
+    """The files with the rows. Files on other machines may not be accessible here."""
     tasks: tuple[dict[str, Any], ...]
-    """What the manifest says of each task."""
+    """The manifest's entry for each task."""
     lost_workers: tuple[str, ...]
     """Why workers were replaced."""
 
@@ -77,40 +78,45 @@ def compare(
     task_groups: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Compared:
-    """Compares two runs in parts, and waits for the end.
+    """Compares two runs in parts, and waits until the comparison is done.
 
     Args:
-        golden: The run taken as right.
+        golden: The reference run.
         target: The run under test.
-        golden_source: Where the golden run lies: `HOST:PORT` or `unix:PATH` of a
-            daemon, or the URL of an archive. Empty: the daemon at `endpoint`.
-        target_source: The same of the target run.
-        select: Which tensors of both; None: all.
-        policy: What passes; None: the defaults.
-        matching: Which tensors belong to each other, without a mapping; None: equal
+        golden_source: Location of the golden run: `HOST:PORT` or `unix:PATH` of
+            a daemon, or the URL of an archive. Empty: the daemon at `endpoint`.
+        target_source: Location of the target run, likewise.
+        select: Tensors to compare, in both runs; None: all.
+        policy: Which pairs pass; None: the defaults.
+        matching: How tensors are paired, without a mapping; None: by equal
             names.
         watches: Conditions on rows.
         reading: What is read of pairs whose hashes differ; None: the bytes.
-        engine: `ray`, or `processes` of this machine.
-        address: A Ray that runs; None: that of the process, of RAY_ADDRESS, or a new
-            one on this machine.
-        workers: How many; None: one for each processor.
-        out: The folder for the rows, shared by all nodes if there are several; one
-            that an earlier comparison made is replaced. None: a new temporary one.
-        endpoint: The daemon for a source that is empty; None: as msitctl finds it.
-        worker_config: TOML for the daemons of the workers, as msitd takes it in a
-            file: `archive_s3_endpoint`, `peer_ca_file` and so on.
-        failing_rows_max: Most rows in `failing_rows`.
-        passing_rows: Whether files have rows that pass. Without them, those of runs
-            that are mostly equal are written in a tenth of the time.
-        task_groups: Ranks and tokens of a task; None: some seconds of work.
-        on_progress: Called behind each task.
+        engine: `ray`, or `processes` for this machine.
+        address: Address of a running Ray; None: the Ray of the process, that of
+            RAY_ADDRESS, or a new one on this machine.
+        workers: Number of workers; None: one per processor.
+        out: Folder for the rows, shared by all nodes if there are several. A
+            folder of an earlier comparison is replaced. None: a new temporary
+            folder.
+        endpoint: The daemon for an empty source; None: the default of msitctl.
+        worker_config: TOML for the daemons of the workers, as in the
+            configuration file of msitd: `archive_s3_endpoint`, `peer_ca_file`
+            and so on.
+        failing_rows_max: Maximum number of rows in `failing_rows`.
+        passing_rows: Whether the files contain rows that pass. Without them,
+            the files of runs that are mostly equal are written in a tenth of
+            the time.
+        task_groups: Number of groups per task, each a rank and a token; None:
+            some seconds of work.
+        on_progress: Called after each task.
 
     Raises:
         ImportError: A package is not installed.
-        TypeError: An argument has the wrong type, such as a text for `select`.
-        QueryError: The runs cannot be read, or what is asked for is wrong.
-        ValueError: What is asked for has no parts, or `out` is no place for rows.
+        TypeError: An argument has the wrong type, such as a str for `select`.
+        QueryError: The runs cannot be read, or the request is invalid.
+        ValueError: The request cannot be split into parts, or `out` cannot hold
+            rows.
     """
     asked = Comparison(
         golden_run=golden,

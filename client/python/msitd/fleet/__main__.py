@@ -1,8 +1,9 @@
-"""What `msitctl compare run --engine` runs: `python -m msitd.fleet`.
+"""The program behind `msitctl compare run --engine`: `python -m msitd.fleet`.
 
-Reads a Comparison from one file and leaves a StreamComparisonRowsResponse in another.
-Exits with 0 if that is there, with 2 if what is asked for is wrong, and with 3 if
-something is lacking here; stderr says what.
+Reads a Comparison from one file and writes a StreamComparisonRowsResponse to
+another. The exit code is 0 if that file was written, 2 if the request is
+invalid, and 3 if something required is missing on this machine; stderr has the
+reason.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _FAILED = 5
 
 
 def main(words: list[str]) -> int:
-    """Compares as the words say; returns the exit code."""
+    """Runs the comparison that the arguments describe; returns the exit code."""
     flags = _parse(words)
     try:
         answer = _answer(flags)
@@ -79,7 +80,7 @@ def _answer(flags: argparse.Namespace) -> Any:
         with _limited(flags.timeout):
             outcome = run(wanted)
     except (QueryError, _OutOfTime) as error:
-        # Nothing was compared: it has no name.
+        # Nothing was compared, so the comparison has no name.
         code = error.code if isinstance(error, QueryError) else "DEADLINE_EXCEEDED"
         answer.comparison.state = _FAILED
         answer.comparison.error = str(getattr(error, "message", error))
@@ -96,12 +97,12 @@ def _answer(flags: argparse.Namespace) -> Any:
 
 
 class _OutOfTime(Exception):
-    """The comparison was not over in time."""
+    """The comparison did not finish in time."""
 
 
 @contextlib.contextmanager
 def _limited(seconds: float | None) -> Iterator[None]:
-    """Raises _OutOfTime in the block once time is up."""
+    """Raises _OutOfTime in the block once the time is up."""
     if seconds is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""The calls of one daemon that a comparison in parts makes, message by message."""
+"""The calls to one daemon that a comparison in parts makes, in protobuf messages."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from msitd.query.errors import QueryError
 from msitd.query.messages import new
 
 _SERVICE = "ComparisonService"
-# Streams without a row that may break one after the other.
+# Maximum number of consecutive streams that break without a row.
 _FRUITLESS_MAX = 10
 _RETRY_DELAY_S = 0.2
 
 
 class Asking:
-    """One daemon, asked for messages. Thread-safe."""
+    """Sends requests to one daemon, and returns messages. Thread-safe."""
 
     def __init__(self, endpoint: str, timeout: float | None = None) -> None:
-        # A socket has no TLS, whatever the variables of msitctl say.
+        # A Unix socket has no TLS, whatever the environment variables of
+        # msitctl request.
         tls = False if endpoint.startswith("unix:") else None
         settings = Settings(endpoint, tls, None, None, None)
         self._caller = Caller(settings, timeout, None)
@@ -30,7 +31,7 @@ class Asking:
         self._caller.close()
 
     def plan(self, comparison: Any) -> Any:
-        """Returns what a comparison would look at, a PlanComparisonResponse."""
+        """Returns the plan of a comparison, a PlanComparisonResponse."""
         request = new("PlanComparisonRequest", comparison=comparison)
         return self._caller.unary(
             f"{_SERVICE}/PlanComparison", request, "PlanComparisonResponse"
@@ -42,12 +43,12 @@ class Asking:
         return self._caller.unary(f"{_SERVICE}/CreateComparison", request, "Comparison")
 
     def get(self, name: str) -> Any:
-        """Returns a comparison as it is now."""
+        """Returns the current state of a comparison."""
         request = new("GetComparisonRequest", comparison=name)
         return self._caller.unary(f"{_SERVICE}/GetComparison", request, "Comparison")
 
     def delete(self, name: str) -> None:
-        """Ends a comparison and removes it."""
+        """Stops a comparison and removes it."""
         request = new("DeleteComparisonRequest", comparison=name)
         self._caller.unary(
             f"{_SERVICE}/DeleteComparison", request, "google.protobuf.Empty"
@@ -62,7 +63,7 @@ class Asking:
         return list(answer.metrics)
 
     def rows(self, name: str) -> Iterator[Any]:
-        """Yields the rows of a comparison until it is over, many at a time."""
+        """Yields the rows of a comparison in batches until it is over."""
         deadline = self._caller.stream_deadline()
         next_row = 0
         fruitless_count = 0

@@ -1,4 +1,4 @@
-"""Compares two runs in parts, on many processors or machines."""
+"""Compares two runs in parts, on several processors or machines."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from msitd.query.messages import message_class
 
 EngineName = Literal["ray", "processes"]
 
-# As a filter takes them; no run gets there.
+# The largest token of a filter; no run reaches it.
 _TOKEN_MAX = (1 << 40) - 1
 _FRAME = -2
 
-# Of sources: what stands between several, and what the daemon asked calls itself.
+# Separates several sources; and the name of the queried daemon among them.
 _SEPARATOR = ","
 _HERE = "local"
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a comparison in parts is."""
+    """Progress of a comparison in parts."""
 
     done: int
     tasks: int
@@ -69,7 +69,7 @@ class Wanted:
 
 @dataclass
 class Outcome:
-    """What came of it, in messages."""
+    """The result, in messages."""
 
     comparison: Any
     failing_rows: list[Any]
@@ -79,11 +79,11 @@ class Outcome:
 
 
 def run(wanted: Wanted) -> Outcome:
-    """Compares. A comparison that could not be finished has the state FAILED.
+    """Runs a comparison. If it could not be finished, its state is FAILED.
 
     Raises:
         QueryError: Nothing could be compared.
-        ValueError: Something is asked for that has no parts.
+        ValueError: The request has an option that is not supported in parts.
         ImportError: A package is not installed.
     """
     _check(wanted.comparison)
@@ -146,7 +146,7 @@ def _run(
 
 
 class _Teller:
-    """Tells how far the tasks are."""
+    """Reports the progress of the tasks."""
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class _Teller:
 
 
 def _frame(wanted: Wanted, schedule: Schedule, run_ids: tuple[str, str]) -> Any:
-    """Returns the comparison of no group: what it says of the runs as a whole."""
+    """Returns the comparison of no groups, which describes the runs as a whole."""
     order = CompareOrder(
         _FRAME,
         tokens=((_TOKEN_MAX, _TOKEN_MAX),),
@@ -217,7 +217,7 @@ def _setup(wanted: Wanted, folder: str) -> Setup:
     if any(_HERE in places for places in names):
         here = Settings(wanted.endpoint or None, None, None, None, None).endpoint
     if not any(given):
-        # Of two runs of one daemon it is asked itself.
+        # Both runs are on one daemon, which is queried directly.
         return _with(wanted, comparison, folder, endpoint=here)
     places = [[here if name == _HERE else name for name in of] for of in names]
     comparison.golden_source, comparison.target_source = map(_SEPARATOR.join, places)
@@ -244,7 +244,7 @@ def _with(wanted: Wanted, comparison: Any, folder: str, **more: Any) -> Setup:
 
 
 def _engine(wanted: Wanted) -> tuple[Engine, int]:
-    """Returns the engine, and how many workers it is to have."""
+    """Returns the engine, and the number of its workers."""
     if wanted.engine == "ray":
         from msitd.fleet.ray_engine import RayEngine
 

@@ -1,4 +1,4 @@
-"""How orders come to workers, and answers back."""
+"""Passes orders to workers, and answers back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msitd.fleet.orders import Answer, Order, Setup
 
 @dataclass(frozen=True)
 class Answered:
-    """A worker has carried out its order, or cannot."""
+    """A worker has carried out its order, or cannot carry it out."""
 
     worker: int
     answer: Answer
@@ -18,7 +18,7 @@ class Answered:
 
 @dataclass(frozen=True)
 class Lost:
-    """A worker is gone, with the order that it had."""
+    """A worker is gone, together with its order."""
 
     worker: int
     why: str
@@ -30,18 +30,21 @@ Event = Answered | Lost
 class Engine(Protocol):
     """Workers, each with at most one order at a time.
 
-    A worker is lost without an order as well: give it none, and no other worker has
-    its number.
+    A worker without an order can be lost, too. It then receives no further
+    orders, and its number is not used again.
     """
 
     def start(self, setup: Setup) -> int:
-        """Starts one more worker; returns its number. Does not wait for it."""
+        """Starts one more worker and returns its number.
+
+        Does not wait until it is ready.
+        """
 
     def give(self, worker: int, order: Order) -> None:
-        """Hands an order to a worker that has none."""
+        """Gives an order to a worker that has none."""
 
     def wait(self) -> Event:
-        """Returns the next thing that happens to a worker that has an order."""
+        """Returns the next event of a worker that has an order."""
 
     def close(self) -> None:
-        """Ends all workers, whatever they do."""
+        """Ends all workers, even busy ones."""

@@ -1,7 +1,8 @@
-"""Which groups a part of a comparison has, and how many rows each.
+"""The groups in a part of a comparison, with their numbers of rows.
 
-A group is a rank and a token. Its rows follow each other, and parts have whole groups,
-so a group and a row in it name a row whoever made it.
+A group is a rank and a token. Its rows are consecutive, and a part has only
+whole groups. A group and the position of a row in it therefore identify a row,
+whichever worker produced it.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ Group = tuple[int, int, int]
 """Token, rank, rows."""
 
 _GROUP_BYTES = 3 * array("q").itemsize
-# Read at a time; a multiple of the bytes of a group.
+# Bytes read at a time; a multiple of the size of a group.
 _PIECE_BYTES = 512 * _GROUP_BYTES
 
 
 class GroupKeys:
-    """Tells of a row which group it is in.
+    """Determines the group of a row.
 
-    A tensor that only the target has comes with its own rank and token, which the
-    matching puts beside others.
+    A tensor that exists only in the target has its own rank and token, which
+    the matching maps to those of the golden run.
     """
 
     def __init__(self, matching: Any) -> None:
@@ -63,12 +64,12 @@ class GroupTable:
         return 0
 
     def pack(self) -> bytes:
-        """Returns all as bytes, a few for each group."""
+        """Returns all groups as bytes, a few bytes per group."""
         return zlib.compress(self._numbers.tobytes(), 1)
 
 
 def unpack(packed: bytes) -> Iterator[Group]:
-    """Yields the groups of `GroupTable.pack`, a few in memory at a time."""
+    """Yields the groups of `GroupTable.pack`, with a few in memory at a time."""
     stream = zlib.decompressobj()
     left = packed
     rest = b""
@@ -84,7 +85,7 @@ def unpack(packed: bytes) -> Iterator[Group]:
 
 
 class Places:
-    """Places of the rows of one part by their numbers in it."""
+    """Maps the row numbers of one part to places."""
 
     def __init__(self, packed: bytes) -> None:
         self._keys: list[tuple[int, int]] = []
@@ -106,7 +107,9 @@ class Places:
 
 
 def merged(packed: Sequence[bytes]) -> Iterator[tuple[Group, int]]:
-    """Yields all groups of many parts in order, each with the index of its part."""
+    """Merges the groups of many parts in order; yields each with the index of
+    its part.
+    """
     return heapq.merge(*(_with_part(groups, i) for i, groups in enumerate(packed)))
 
 
@@ -116,12 +119,14 @@ def _with_part(packed: bytes, part: int) -> Iterator[tuple[Group, int]]:
 
 
 class Numbers:
-    """Numbers of rows of the whole comparison, by their places."""
+    """Maps places to row numbers of the whole comparison."""
 
     def __init__(self, first_rows: Mapping[tuple[int, int], int]) -> None:
         self._first_rows = first_rows
 
     def of(self, place: Place) -> int:
-        """Returns the number of the row at `place`, whose group was asked for."""
+        """Returns the number of the row at `place`, whose group must have been
+        requested.
+        """
         token, rank, row = place
         return self._first_rows[token, rank] + row

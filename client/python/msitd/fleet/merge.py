@@ -1,8 +1,9 @@
-"""Makes one comparison of its parts.
+"""Merges the parts of a comparison into one.
 
-Counts add up, the first of each kind of row is the first of all parts, and required
-tolerances are the loosest. What happened before what on several ranks shows only in all
-of them together: see `Merge.order_wanted`.
+Counts are added. The first row of each kind is the first one among all parts,
+and the required tolerances are the loosest ones. The order of events on
+different ranks can only be determined from all ranks together: see
+`Merge.order_wanted`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from msitd.fleet.tolerances import Tolerances
 from msitd.query.errors import code_number
 from msitd.query.messages import message_class
 
-# Fields of a Comparison that hold a row: the first one, by token and execution.
+# Fields of a Comparison that hold the first row of a kind, by token and
+# execution order.
 _FIRSTS = (
     "first_inequality",
     "first_non_finite",
@@ -27,7 +29,7 @@ _FIRSTS = (
     "first_not_compared",
     "first_both_non_finite",
 )
-# What the runs have as a whole, whichever part is compared.
+# Properties of the runs as a whole, which are the same in each part.
 _OF_RUNS = frozenset(
     {
         "golden_conflict_count",
@@ -46,7 +48,7 @@ _NONE = -1
 # States of a Comparison.
 _DONE = 3
 _FAILED = 5
-# Other codes are those of a task that may be done again.
+# Tasks that fail with other codes may be repeated.
 _ERROR_CODES = (
     "FAILED_PRECONDITION",
     "INVALID_ARGUMENT",
@@ -61,7 +63,7 @@ _Row = tuple[Any, Place]
 
 @dataclass
 class _Ordered:
-    """What the comparison of the ranks that fail first says of their order."""
+    """The order of the ranks that fail first, from their joint comparison."""
 
     header: Any
     places: Places
@@ -82,11 +84,12 @@ def _maker_rows(part: _Ordered) -> Iterable[Any]:
 
 
 class Merge:
-    """Takes parts in any order; see `finish`.
+    """Merges parts, which may be added in any order; see `finish`.
 
     Args:
-        frame: The comparison of no groups: what the runs are.
-        failing_rows_max: Rows that fail or are unmatched to keep.
+        frame: The comparison of no groups, which describes the runs.
+        failing_rows_max: Maximum number of kept rows that fail or are
+            unmatched.
     """
 
     def __init__(self, frame: Any, failing_rows_max: int) -> None:
@@ -109,11 +112,11 @@ class Merge:
         self._hopeless: Place | None = None
         self._hints: dict[str, Place] = {}
         self._idle: list[str] = list(frame.idle_rules)
-        # The failing rows that come first, the last of them on top.
+        # The first failing rows, as a heap with the last of them on top.
         self._failing: list[tuple[_Backwards, bytes]] = []
         self._failures: list[tuple[CompareOrder, Failure]] = []
         self._order_failure: Failure | None = None
-        # Of the first token at which a rank fails.
+        # The first token at which a rank fails.
         self._failing_token: int | None = None
         self._failing_groups: set[tuple[int, int]] = set()
         self._failing_parts = 0
@@ -123,7 +126,7 @@ class Merge:
         self._made: _Ordered | None = None
 
     def add(self, part: Part) -> None:
-        """Takes one part."""
+        """Adds one part."""
         header = message_class("msitd.v1.Comparison").FromString(part.header)
         places = Places(part.groups)
         if places.row_count != part.row_count:
@@ -154,7 +157,7 @@ class Merge:
         self._note_makers(_Ordered(header, places))
 
     def _add_losses(self, header: Any) -> None:
-        """Adds what is lacking in a part; the frame has what clients reported."""
+        """Adds the losses of a part; the frame has those that clients reported."""
         for name in _LOSSES:
             losses = getattr(header, name)
             if losses.incomplete_count > 0:
@@ -171,18 +174,20 @@ class Merge:
             self._out.partial = True
 
     def fail(self, order: CompareOrder, failure: Failure) -> None:
-        """Notes that a part is lacking."""
+        """Records that a part is missing."""
         self._failures.append((order, failure))
 
     def fail_order(self, failure: Failure) -> None:
-        """Notes that what `order_wanted` asked for is not known."""
+        """Records that the result of `order_wanted` is not known."""
         self._order_failure = failure
 
     def order_wanted(self) -> CompareOrder | None:
-        """Returns what to compare once more, together, once all parts are there.
+        """Returns what must be compared once more, together, after all parts
+        were added.
 
-        That is the first token at which ranks fail, and those that do; with it earlier
-        tokens at which their weights are not the same. None if one part says it all.
+        That is the first token at which ranks fail, with those ranks, and
+        earlier tokens at which their weights differ. None if a single part has
+        all the information.
         """
         if self._failing_token is None:
             return None
@@ -198,7 +203,8 @@ class Merge:
             return None
         self._ordered = None
         tokens = sorted(before | {token for token, _ in groups})[-_TOKENS_MAX:]
-        # A filter has no tokens before 0, which an offset makes; it takes all then.
+        # An offset may produce tokens below 0, which a filter cannot select; it
+        # then selects all.
         is_told = tokens[0] >= 0
         return CompareOrder(
             number=_NONE,
@@ -208,15 +214,15 @@ class Merge:
         )
 
     def set_order(self, part: Part) -> None:
-        """Takes what came of `order_wanted`."""
+        """Adds the result of `order_wanted`."""
         header = message_class("msitd.v1.Comparison").FromString(part.header)
         self._ordered = _Ordered(header, Places(part.groups))
 
     def finish(self, see_group: Callable[[int, int, int, int, int], None]) -> Any:
         """Returns the Comparison.
 
-        Calls `see_group` with each group in order: token, rank, number of its first
-        row, rows, task.
+        Calls `see_group` for each group in order, with token, rank, number of
+        its first row, number of rows, and task.
         """
         wanted = {place[:2] for place in self._places()}
         numbers = self._number(wanted, see_group)
@@ -241,7 +247,7 @@ class Merge:
         return out
 
     def _may_diverge_before(self) -> bool:
-        """Whether something that is missing may precede the first divergence."""
+        """Returns whether missing data may precede the first divergence."""
         out = self._out
         if not out.HasField("first_divergence"):
             return False
@@ -250,7 +256,8 @@ class Merge:
             and out.first_not_compared.token <= out.first_divergence.token
         ):
             return True
-        # At which token a record was lost, or an absent rank begins, is not known.
+        # The token of a lost record, or at which a missing rank begins, is
+        # unknown.
         return bool(
             out.golden_ranks.partial
             or out.target_ranks.partial
@@ -268,12 +275,12 @@ class Merge:
 
     @property
     def numbers(self) -> Numbers:
-        """Numbers of the rows that are named, behind `finish`."""
+        """Row numbers of the rows that the result names, after `finish`."""
         return self._numbers
 
     @property
     def failures(self) -> Sequence[tuple[CompareOrder, Failure]]:
-        """Parts that are lacking."""
+        """The parts that are missing."""
         return self._failures
 
     def _offer_first(self, name: str, row: Any, places: Places) -> None:
@@ -308,7 +315,7 @@ class Merge:
         if token == self._failing_token:
             self._failing_groups.update(part.failing_groups)
             self._failing_parts += 1
-            # Of several, none knows all.
+            # If there are several, none of them has all ranks.
             self._ordered = ordered if self._failing_parts == 1 else None
 
     def _note_makers(self, part: _Ordered) -> None:
@@ -332,7 +339,7 @@ class Merge:
         return self._made
 
     def _order_rows(self) -> Iterable[Any]:
-        """The rows of the header that says the order, to be numbered anew."""
+        """Returns the rows in the header of the joint comparison, to be renumbered."""
         if self._ordered is None:
             return
         header = self._ordered.header
@@ -341,7 +348,7 @@ class Merge:
         yield from header.concurrent_divergences
 
     def _places(self) -> list[Place]:
-        """Every row that the result names."""
+        """Returns the places of all rows that the result names."""
         out = [place for _, place in self._firsts.values()]
         out += self._hints.values()
         out += self._tolerances.places()
@@ -430,14 +437,14 @@ class Merge:
         )
 
 
-# As many as a comparison puts in order, and as a filter takes.
+# The limit of a comparison that orders ranks, and of a filter.
 _FAILING_RANKS_MAX = 1024
 _TOKENS_MAX = 256
 
 
 @dataclass(frozen=True)
 class _Backwards:
-    """A place that is less the later it is."""
+    """A place that compares as smaller the later it is."""
 
     place: Place
 

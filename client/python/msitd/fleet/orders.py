@@ -1,6 +1,6 @@
-"""What the driver asks of a worker, and what comes back.
+"""Messages between the driver and its workers.
 
-All of it is plain Python, so that any engine can carry it.
+They are plain Python objects, so that any engine can transport them.
 """
 
 from __future__ import annotations
@@ -8,36 +8,38 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 TokenRanges = tuple[tuple[int, int], ...]
-"""Inclusive ranges of tokens; none stands for all."""
+"""Inclusive ranges of tokens; empty: all tokens."""
 
 Place = tuple[int, int, int]
-"""Where a row is, whoever made it: token and rank of its group, row in the group."""
+"""Position of a row, whichever worker produced it: token and rank of its group,
+and the row in the group.
+"""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker needs to know before its first order."""
+    """What a worker needs before its first order."""
 
     comparison: bytes
-    """What to compare, as the user asks for it: a Comparison."""
+    """The comparison that the user requests: a Comparison."""
     folder: str
-    """Where rows go."""
+    """Folder for the rows."""
     endpoint: str = ""
-    """A daemon that is asked; empty: the worker starts one of its own."""
+    """A daemon to query; empty: the worker starts its own."""
     peers: tuple[str, ...] = ()
-    """Daemons that the worker's own one may read from."""
+    """Daemons from which the worker's own daemon may read."""
     archives: tuple[str, ...] = ()
-    """Archives that the worker's own one may read from."""
+    """Archives from which the worker's own daemon may read."""
     config: str = ""
-    """More of the configuration of that one, as TOML."""
+    """More configuration of that daemon, as TOML."""
     failing_rows_max: int = 1000
     passing_rows: bool = True
-    """Whether files have rows that pass."""
+    """Whether the files contain rows that pass."""
 
 
 @dataclass(frozen=True)
 class OutlineOrder:
-    """Asks what there is to compare."""
+    """Requests the extent of the comparison."""
 
 
 @dataclass(frozen=True)
@@ -49,40 +51,40 @@ class Span:
     last_token: int
     group_count: int
     is_whole: bool = False
-    """All tokens of the rank must be in one task."""
+    """Whether all tokens of the rank must be in one task."""
 
 
 @dataclass(frozen=True)
 class Outline:
-    """What there is to compare."""
+    """The extent of the comparison."""
 
     spans: tuple[Span, ...]
     pairs_per_group: float
     bytes_per_group: float
     run_ids: tuple[str, str] = ("", "")
-    """`Run.id` of the golden and of the target run."""
+    """`Run.id` of the golden run and of the target run."""
 
     @property
     def group_count(self) -> int:
-        """All groups."""
+        """Number of all groups."""
         return sum(span.group_count for span in self.spans)
 
 
 @dataclass(frozen=True)
 class CompareOrder:
-    """Asks to compare the groups of some ranks and tokens."""
+    """Requests the comparison of the groups of some ranks and tokens."""
 
     number: int
     ranks: tuple[int, ...] = ()
-    """Ranks, or numbers of meshes; none stands for those of the user."""
+    """Ranks, or numbers of meshes; empty: those that the user selected."""
     tokens: TokenRanges = ()
-    """Tokens; none stands for those of the user."""
+    """Tokens; empty: those that the user selected."""
     group_count: int = 0
     keeps_rows: bool = True
-    """False for what only the header is wanted of."""
+    """False if only the header is needed."""
     attempt: int = 1
     run_ids: tuple[str, str] = ("", "")
-    """Which runs are meant: those of the outline, whatever has their names later."""
+    """Ids of the runs in the outline, in case other runs get their names later."""
 
     def __str__(self) -> str:
         ranks = _ranges_text(self.ranks) or "all"
@@ -95,7 +97,7 @@ class CompareOrder:
 
 @dataclass
 class Part:
-    """What came of a CompareOrder."""
+    """The result of a CompareOrder."""
 
     order: CompareOrder
     header: bytes
@@ -112,7 +114,7 @@ class Part:
     failing_groups: tuple[tuple[int, int], ...] = ()
     """Token and rank of the groups that fail there."""
     wrong_weights: dict[tuple[int, str], int] = field(default_factory=dict)
-    """By rank and op: the first token at which a weight is not the same."""
+    """By rank and op: the first token at which a weight differs."""
     path: str = ""
     file_row_count: int = 0
     size_bytes: int = 0
@@ -122,7 +124,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why an order came to nothing."""
+    """Why an order failed."""
 
     code: str
     message: str
@@ -149,7 +151,7 @@ Answer = Outline | Part | Failure
 
 
 def _ranges_text(numbers: tuple[int, ...]) -> str:
-    """`0,2-3` of ascending numbers."""
+    """Formats ascending numbers as ranges, such as `0,2-3`."""
     texts: list[str] = []
     first = previous = None
     for number in (*numbers, None):

@@ -1,11 +1,11 @@
-"""What a comparison in parts leaves behind: a folder with rows, groups and a manifest.
+"""The output folder of a comparison in parts: rows, groups and a manifest.
 
     rows/task-000012.parquet   the rows of a task
     groups.parquet             token, rank, first_row, row_count, task of each group
     comparison.json            the comparison, as msitctl prints it with -o json
-    manifest.json              written last: the tasks, and where the rows of each lie
+    manifest.json              written last: the tasks, and the files of their rows
 
-The number of a row is `first_row` of its group and `row_in_group`.
+The number of a row is `first_row` of its group plus `row_in_group`.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _GROUP_FIELDS = ("token", "rank", "first_row", "row_count", "task")
 
 
 def prepare(out: str) -> str:
-    """Makes the folder, or empties one that such a comparison made.
+    """Creates the folder, or empties the folder of an earlier comparison.
 
     Returns its path.
 
     Raises:
-        ValueError: It is no place for rows, or has something else in it.
+        ValueError: The path cannot be such a folder, or has other contents.
     """
     folder = out.removeprefix("file://")
     if "://" in folder:
@@ -47,7 +47,7 @@ def prepare(out: str) -> str:
     others = sorted(set(os.listdir(folder)) - ours)
     if others:
         raise ValueError(f"{folder}: has {others[0]}, which is not of a comparison")
-    # What is there is not whole from now on.
+    # From now on, existing output is incomplete.
     for name in (MANIFEST, COMPARISON, GROUPS):
         _remove(os.path.join(folder, name))
     rows = os.path.join(folder, ROWS_FOLDER)
@@ -77,20 +77,20 @@ class GroupFile:
         self._columns = [array("q") for _ in _GROUP_FIELDS]
 
     def add(self, *group: int) -> None:
-        """Takes one group: its fields in order."""
+        """Adds one group: its fields in order."""
         for column, value in zip(self._columns, group, strict=True):
             column.append(value)
         if len(self._columns[0]) == _BATCH_GROUPS:
             self._write()
 
     def close(self) -> None:
-        """Ends the file, and gives it its name."""
+        """Completes the file and gives it its final name."""
         self._write()
         self._writer.close()
         os.replace(f"{self._path}.part", self._path)
 
     def drop(self) -> None:
-        """Removes what was written."""
+        """Removes the unfinished file."""
         self._writer.close()
         _remove(f"{self._path}.part")
 
@@ -107,7 +107,7 @@ class GroupFile:
 
 
 def task_entry(part: Part) -> dict[str, Any]:
-    """Returns what the manifest says of a part."""
+    """Returns the manifest's entry for a part."""
     return {
         **_order_entry(part.order),
         "state": "done",
@@ -123,7 +123,7 @@ def task_entry(part: Part) -> dict[str, Any]:
 
 
 def failed_entry(order: CompareOrder, failure: Failure) -> dict[str, Any]:
-    """Returns what the manifest says of a part that is lacking."""
+    """Returns the manifest's entry for a missing part."""
     return {**_order_entry(order), "state": "failed", "error": str(failure)}
 
 
@@ -141,15 +141,16 @@ def write_end(folder: str, comparison: Any, tasks: Sequence[dict[str, Any]]) -> 
 
 
 def read_rows(folder: str, columns: Sequence[str] | None = None) -> pyarrow.Table:
-    """Returns all rows of a folder in order, with `row`, the number of each.
+    """Returns all rows of a folder in order, with their numbers in the column `row`.
 
     Args:
-        folder: Where a comparison has written its rows.
-        columns: Those to read besides `row`; None: all.
+        folder: The output folder of a comparison.
+        columns: Columns to read in addition to `row`; None: all.
 
     Raises:
-        FileNotFoundError: The comparison has not ended, or a node kept its rows.
-        ValueError: A file is not the one that the manifest names.
+        FileNotFoundError: The comparison has not ended, or a node kept its
+            rows.
+        ValueError: A file differs from the one that the manifest names.
         ImportError: pyarrow is not installed.
     """
     try:
@@ -179,7 +180,8 @@ def read_rows(folder: str, columns: Sequence[str] | None = None) -> pyarrow.Tabl
     if not tables:
         return pa.table({"row": pa.array([], pa.int64())})
     joined = pa.concat_tables(tables)
-    # Tables of lists are not joined, so the numbers are, and put beside them.
+    # Arrow cannot join tables with lists, so the numbers are joined and added
+    # as a column.
     keys = joined.select(place).append_column(
         "at", pa.array(range(joined.num_rows), pa.int64())
     )

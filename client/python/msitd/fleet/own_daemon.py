@@ -1,4 +1,4 @@
-"""The daemon of one worker, and the folders of those whose workers were killed."""
+"""The daemon of one worker, and the cleanup of folders of killed workers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _LOCK = "lock"
 
 
 class OwnDaemon:
-    """A private daemon that may read from some other daemons and archives.
+    """A private daemon that may read from certain other daemons and archives.
 
-    `config` has more of what msitd is configured with, such as the server of archives,
-    as TOML. Its store is a folder below the temporary one of the machine, which a worker that
-    comes later removes if this process is killed.
+    `config` has more configuration of msitd as TOML, such as the server of
+    archives. The store is a folder in the temporary folder of the machine. If
+    this process is killed, a later worker removes it.
     """
 
     def __init__(
@@ -49,24 +49,24 @@ class OwnDaemon:
 
     @property
     def endpoint(self) -> str:
-        """As clients of gRPC take it."""
+        """The endpoint for gRPC clients."""
         return f"{self._daemon.endpoint}/msitd.sock"
 
     def stop(self) -> None:
-        """Ends it and removes what it has."""
+        """Stops the daemon and removes its data."""
         self._daemon.stop()
         self._lock.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def _make_folder(base: str) -> tuple[str, IO[bytes]]:
-    """Makes a folder that is held as long as its lock is open."""
+    """Creates a folder that is reserved as long as its lock is open."""
     while True:
         folder = tempfile.mkdtemp(prefix=_PREFIX, dir=base)
         path = os.path.join(folder, _LOCK)
         lock = open(path, "wb")  # noqa: SIM115
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # Somebody may have taken it for one that was left, just before.
+        # Another worker may just have removed it as an abandoned folder.
         if os.path.exists(path):
             return folder, lock
         lock.close()

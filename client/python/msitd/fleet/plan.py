@@ -1,8 +1,8 @@
-"""Cuts a comparison into tasks.
+"""Splits a comparison into tasks.
 
-A task is some ranks and a range of tokens. A rank may stand for a mesh, whose ranks are
-compared together. Ops are never cut apart: where a difference comes from shows only in
-all tensors of a rank and token.
+A task is a set of ranks and a range of tokens. A rank may stand for a mesh,
+whose ranks are compared together. The ops of a rank and token are never split,
+because the origin of a difference can only be found from all of its tensors.
 """
 
 from __future__ import annotations
@@ -12,25 +12,26 @@ from collections.abc import Iterator, Sequence
 
 from msitd.fleet.orders import CompareOrder, Outline, Span, TokenRanges
 
-# What a task should take at least, so that handing it over is a small part.
+# Target minimum time of a task, so that handing it over is a small part of it.
 TASK_SECONDS_MIN = 0.25
-# What a task should take at most, so that little is lost with a worker.
+# Target maximum time of a task, so that little is lost with a worker.
 TASK_SECONDS_MAX = 60.0
-# Tasks of each worker, so that all end at about the same time.
+# Tasks per worker, so that all workers end at about the same time.
 _TASKS_PER_WORKER = 8
 TASKS_MAX = 100_000
-# As the filter of a request takes them.
+# Limit of the filter of a request.
 _RANKS_PER_TASK_MAX = 256
 
-# What a worker does in a second: pairs that hashes decide, of which a daemon alone
-# does 120,000 and writing their rows takes the rest; and bytes that are read and
-# measured. Estimates, for tasks of some size.
+# Throughput of a worker per second, in pairs that are decided by hashes and in
+# bytes that are read and measured. A daemon alone decides 120,000 pairs;
+# writing their rows takes the rest of the time. Estimates for tasks of some
+# size.
 PAIRS_PER_S = 25_000.0
 BYTES_PER_S = 500e6
 
 
 def seconds_per_group(outline: Outline) -> float:
-    """Returns the estimated work of one group."""
+    """Returns the estimated time of one group."""
     return outline.pairs_per_group / PAIRS_PER_S + outline.bytes_per_group / BYTES_PER_S
 
 
@@ -40,16 +41,16 @@ def cut(
     workers: int = 1,
     task_groups: int | None = None,
 ) -> list[CompareOrder]:
-    """Returns tasks that have each group once.
+    """Returns tasks that together contain each group once.
 
     Args:
-        outline: What there is to compare.
-        tokens: Those that the user asks for; none stands for all.
-        workers: How many there will be.
-        task_groups: Groups of a task; None: as many as the estimate says.
+        outline: The extent of the comparison.
+        tokens: The tokens that the user selected; empty: all.
+        workers: Number of workers.
+        task_groups: Number of groups per task; None: from the estimate.
 
     Raises:
-        ValueError: There would be more than `TASKS_MAX`.
+        ValueError: There would be more than `TASKS_MAX` tasks.
     """
     wanted = task_groups or _groups_per_task(outline, workers)
     out: list[CompareOrder] = []
@@ -66,7 +67,7 @@ def cut(
 
     for spans in _by_rank(outline.spans):
         count = sum(span.group_count for span in spans)
-        # A filter has no tokens before 0, which an offset makes.
+        # An offset may produce tokens below 0, which a filter cannot select.
         is_whole = spans[0].is_whole or spans[0].first_token < 0
         if count < 2 * wanted or is_whole:
             few.append(spans)
@@ -77,7 +78,7 @@ def cut(
         join_few()
         for first, last, groups in _pieces(spans, math.ceil(count / wanted)):
             ranges = _within(tokens, first, last)
-            # No range would stand for all tokens.
+            # An empty list of ranges would select all tokens.
             if ranges:
                 rank = (spans[0].rank,)
                 out.append(CompareOrder(len(out), rank, ranges, groups))
@@ -109,7 +110,9 @@ def _by_rank(spans: Sequence[Span]) -> Iterator[list[Span]]:
 
 
 def _pieces(spans: Sequence[Span], count: int) -> Iterator[tuple[int, int, int]]:
-    """Yields first and last token and groups of `count` pieces of about one size."""
+    """Yields first and last token and number of groups of `count` pieces of
+    similar size.
+    """
     total = sum(span.group_count for span in spans)
     first = spans[0].first_token
     taken = in_piece = piece = 0
@@ -120,7 +123,7 @@ def _pieces(spans: Sequence[Span], count: int) -> Iterator[tuple[int, int, int]]
         while left > 0:
             room = (piece + 1) * total // count - taken
             step = min(left, room)
-            # Where spans were joined, tokens between groups are not known.
+            # Where spans were joined, the tokens between groups are not known.
             last = span.last_token if step == left else at + step - 1
             taken += step
             in_piece += step

@@ -20,14 +20,14 @@ _END_MAX_S = 30.0
 
 
 def send(pipe: IO[bytes], value: Any) -> None:
-    """Writes one value."""
+    """Writes one value to a pipe."""
     data = pickle.dumps(value)
     pipe.write(_SIZE.pack(len(data)) + data)
     pipe.flush()
 
 
 def receive(pipe: IO[bytes]) -> Any:
-    """Reads one value.
+    """Reads one value from a pipe.
 
     Raises:
         EOFError: The other side has closed the pipe.
@@ -71,7 +71,7 @@ class ProcessEngine:
 
     def give(self, worker: int, order: Order) -> None:
         """See Engine."""
-        # Of one that has gone, the listener tells.
+        # The listener reports a worker that is gone.
         with contextlib.suppress(BrokenPipeError):
             self._send(self._processes[worker], order)
 
@@ -99,7 +99,7 @@ class ProcessEngine:
                 process.wait()
 
     def pids(self) -> list[int]:
-        """Returns the processes of the workers."""
+        """Returns the process ids of the workers."""
         return [process.pid for process in self._processes.values()]
 
     def _send(self, process: subprocess.Popen[bytes], value: Any) -> None:
@@ -120,17 +120,17 @@ class ProcessEngine:
 
 
 def serve() -> None:
-    """Is a worker: reads a Setup and then orders from stdin, and answers each."""
+    """Runs a worker: reads a Setup and then orders from stdin, and answers each."""
     import signal
 
     from msitd.fleet.orders import Failure
     from msitd.fleet.worker import Worker
 
-    # Answers alone go there, whatever a library prints.
+    # Only answers are written there, whatever a library prints.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     orders = sys.stdin.buffer
-    # Its daemon ends with it.
+    # Exits in order, so that the worker's daemon ends with it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     worker: Worker | None = None
     try:

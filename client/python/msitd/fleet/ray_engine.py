@@ -13,7 +13,9 @@ _END_MAX_S = 30.0
 
 
 class _Actor:
-    """A Worker that is made with its first order, so that what is wrong is told."""
+    """Creates its Worker with the first order, so that errors of its setup are
+    reported.
+    """
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
@@ -37,8 +39,9 @@ class _Actor:
 class RayEngine:
     """An Engine whose workers are actors.
 
-    Connects to the Ray of the process, if it has one, else to that at `address`, else
-    to that of RAY_ADDRESS, else starts one on this machine, which ends with it.
+    Connects to the Ray of the process, if it has one; otherwise to the Ray at
+    `address`, or to that of RAY_ADDRESS. If there is none of these, it starts a
+    Ray on this machine, which ends with the engine.
 
     Raises:
         ImportError: Ray is not installed.
@@ -56,7 +59,8 @@ class RayEngine:
         if self._is_ours and address:
             ray.init(address=address, log_to_driver=False, logging_level="WARNING")
         elif self._is_ours:
-            # Not one that is there by chance, or that one left a note of.
+            # Does not use a Ray that is running by chance, or whose address was
+            # left in a file.
             ray.init(
                 address="local",
                 num_cpus=workers,
@@ -64,14 +68,15 @@ class RayEngine:
                 log_to_driver=False,
                 logging_level="WARNING",
             )
-        # An actor that died is replaced by the driver, which knows what it had.
+        # The driver replaces an actor that died, because it knows the actor's
+        # order.
         self._class = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(_Actor)
         self._actors: dict[int, Any] = {}
         self._answers: dict[Any, int] = {}
         self._count = 0
 
     def processor_count(self) -> int:
-        """Returns how many processors all nodes have together."""
+        """Returns the number of processors of all nodes together."""
         return int(self._ray.cluster_resources().get("CPU", 1))
 
     def start(self, setup: Setup) -> int:
@@ -93,7 +98,7 @@ class RayEngine:
         try:
             return Answered(worker, self._ray.get(ready[0]))
         except self._ray.exceptions.RayTaskError as error:
-            # A fault of the worker's code.
+            # An error in the worker's code.
             return Answered(worker, Failure("INTERNAL", str(error).strip()))
         except self._ray.exceptions.RayError as error:
             self._actors.pop(worker, None)

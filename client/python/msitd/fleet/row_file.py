@@ -1,8 +1,9 @@
-"""Rows of one task as a Parquet file.
+"""The rows of one task as a Parquet file.
 
-Columns are those of `msitd.query`, `golden.dtype` and `metrics.nl2` among them, and
-before them where a row is: `task`, `group_token`, `group_rank` and `row_in_group`. A
-file has its name once it is whole.
+The columns are those of `msitd.query`, such as `golden.dtype` and
+`metrics.nl2`. Before them are the columns that locate a row: `task`,
+`group_token`, `group_rank` and `row_in_group`. A file gets its final name once
+it is complete.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from msitd.query.messages import message_class, word_of
 from msitd.query.table import columns_of
 
 ROWS_FOLDER = "rows"
-# Rows that are made into columns at a time, and those of a group of a file.
+# Rows that are converted to columns at a time, and rows in a row group of the
+# file.
 _BATCH_ROWS = 8192
 
 
@@ -40,12 +42,12 @@ class _Field(NamedTuple):
     name: str
     kind: str
     words: dict[int, str] | None
-    """Of an enum: its values as users write them."""
+    """For an enum: its values as users write them."""
     is_optional: bool
 
 
 class RowFile:
-    """Writes rows; `commit` gives the file its name, `drop` removes it."""
+    """Writes rows; `commit` gives the file its final name, `drop` removes it."""
 
     def __init__(
         self, folder: str, task: int, attempt: int, metrics: Sequence[str]
@@ -59,7 +61,7 @@ class RowFile:
         rows_folder = os.path.join(folder, ROWS_FOLDER)
         os.makedirs(rows_folder, exist_ok=True)
         self.path = os.path.join(rows_folder, file_name(task))
-        # Of this process alone: an attempt that was given up may still write.
+        # Unique to this process: an abandoned attempt may still be writing.
         self._unnamed = f"{self.path}.attempt-{attempt}-{os.getpid()}"
         self._task = task
         self._fields = _Fields()
@@ -84,7 +86,9 @@ class RowFile:
         )
 
     def add(self, row: Any, place: tuple[int, int, int]) -> None:
-        """Takes one row and where it is: token and rank of its group, row in it."""
+        """Adds one row and its place: token and rank of its group, and the row
+        in the group.
+        """
         self.row_count += 1
         self._rows.append(row)
         self._places.append(place)
@@ -92,7 +96,7 @@ class RowFile:
             self._write()
 
     def commit(self) -> int:
-        """Makes the file whole; returns its bytes."""
+        """Completes the file; returns its size in bytes."""
         self._write()
         self._writer.close()
         with open(self._unnamed, "rb") as file:
@@ -102,7 +106,7 @@ class RowFile:
         return size
 
     def drop(self) -> None:
-        """Removes what was written, if it has no name yet."""
+        """Removes the file, unless it already has its final name."""
         self._writer.close()
         if os.path.exists(self._unnamed):
             os.remove(self._unnamed)
@@ -147,15 +151,16 @@ _ARROW: dict[str, Callable[[Any], Any]] = {
 
 
 class _Fields:
-    """The columns of a row, but for its number and its metrics.
+    """The columns of a row except its number and its metrics.
 
-    Takes all fields of a message at once: a call for each takes most of the time.
+    Reads all fields of a message at once, because a call for each would
+    dominate the time.
     """
 
     def __init__(self) -> None:
         row = message_class("msitd.v1.ComparisonRow").DESCRIPTOR
         side = row.fields_by_name["golden"].message_type
-        # Fields of the row, and what is left of the columns of a side, in order.
+        # Fields of the row and remaining columns of its sides, in order.
         self._parts: list[tuple[str, list[_Field]]] = []
         for column in columns_of(ComparisonRow, {}):
             first, dot, second = column.name.partition(".")
@@ -223,7 +228,7 @@ def _as_values(
         words = field.words
         return [words.get(number) or str(number or "") for number in cells]
     if field.is_optional and not all(cells):
-        # What is not zero is there.
+        # Fields that are not zero are present.
         return [
             value if value or message.HasField(name) else None
             for value, message in zip(cells, messages, strict=True)

@@ -1,4 +1,4 @@
-"""Has workers carry out orders, each once, and again if a worker is lost."""
+"""Assigns orders to workers, each once, and again if a worker is lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ATTEMPTS_MAX = 3
 
 
 class Schedule:
-    """Workers of an engine, and what each has at hand."""
+    """The workers of an engine, and the order of each."""
 
     def __init__(self, engine: Engine, setup: Setup, workers: int) -> None:
         self._engine = engine
@@ -36,17 +36,18 @@ class Schedule:
         return next(answer for _, answer in self.all([order]))
 
     def all(self, orders: Sequence[Order]) -> Iterator[tuple[Order, Answer]]:
-        """Yields each order with its answer, as they come.
+        """Yields each order with its answer, in the order of the answers.
 
-        An order whose worker is lost, or that fails in a way that may pass, is given
-        again, `ATTEMPTS_MAX` times in all. Its last Failure is its answer then.
+        An order whose worker is lost, or that fails temporarily, is repeated,
+        up to `ATTEMPTS_MAX` attempts in all. Its answer is then the last
+        Failure.
         """
         waiting: deque[tuple[Order, int]] = deque((order, 1) for order in orders)
         while waiting or self._at_hand:
             self._hand_out(waiting)
             event = self._engine.wait()
             if event.worker not in self._at_hand:
-                # It was lost while it had nothing to do.
+                # The worker was lost while it was idle.
                 self._idle = [w for w in self._idle if w != event.worker]
                 continue
             order, attempt = self._at_hand.pop(event.worker)

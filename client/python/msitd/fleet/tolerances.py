@@ -1,4 +1,4 @@
-"""The tolerances that all parts of a comparison need."""
+"""The tolerances that all parts of a comparison require."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from msitd.fleet.groups import Numbers, Places
 from msitd.fleet.orders import Place
 
-# As many as one daemon gives.
+# The maximum that one daemon returns.
 _TOLERANCES_MAX = 256
 
 _Bound = tuple[Any, ...]
@@ -24,20 +24,20 @@ class _Entry:
     row_count: int = 0
     required: float = 0.0
     place: Place | None = None
-    """The row that asks for `required`; None: no row asks for more than it has."""
+    """The row that requires `required`; None: no row requires more than the bound."""
     max_abs: float = 0.0
     max_abs_place: Place | None = None
-    """For rows that no bound serves: see RequiredTolerance.bound."""
+    """For rows that no bound could satisfy: see RequiredTolerance.bound."""
 
 
 class Tolerances:
-    """Required tolerances by their bounds: of each, the loosest one."""
+    """Required tolerances by their bounds, with the loosest one of each."""
 
     def __init__(self) -> None:
         self._entries: dict[_Bound, _Entry] = {}
 
     def add(self, tolerances: Sequence[Any], places: Places) -> None:
-        """Takes those of one part."""
+        """Adds the tolerances of one part."""
         seen: dict[_Bound, int] = {}
         at = 0
         while at < len(tolerances):
@@ -51,21 +51,21 @@ class Tolerances:
             seen[bound] = seen.get(bound, 0) + 1
             entry = self._entries.setdefault((*bound, seen[bound]), _Entry(needed))
             entry.row_count += needed.row_count
-            # The daemon names the row of `instead` where no row asks for more.
+            # The daemon puts the row of `instead` here if no row requires more.
             if instead is None or instead.row != needed.row:
                 _ask(entry, needed, places.of(needed.row))
             if instead is not None:
                 _ask_max_abs(entry, instead.required, places.of(instead.row))
 
     def places(self) -> list[Place]:
-        """Returns the rows that are named."""
+        """Returns the places of the rows that the tolerances name."""
         out: list[Place] = []
         for entry in self._entries.values():
             out += [p for p in (entry.place, entry.max_abs_place) if p is not None]
         return out
 
     def write(self, comparison: Any, numbers: Numbers) -> None:
-        """Puts them all into a Comparison."""
+        """Writes all tolerances to a Comparison."""
         del comparison.required_tolerances[:]
         for entry in sorted(self._entries.values(), key=_order_of):
             if len(comparison.required_tolerances) >= _TOLERANCES_MAX:
@@ -103,7 +103,7 @@ def _bound_of(needed: Any) -> _Bound:
 
 
 def _order_of(entry: _Entry) -> tuple[int, str, bool, int]:
-    """By rule and predicate, and there as a predicate has them."""
+    """Sorts by rule and predicate, and within a predicate in its own order."""
     message = entry.message
     return (
         message.rule,
@@ -114,7 +114,7 @@ def _order_of(entry: _Entry) -> tuple[int, str, bool, int]:
 
 
 def _ask(entry: _Entry, needed: Any, place: Place) -> None:
-    """Notes what a part needs; of equal ones, the row that comes first counts."""
+    """Adds a requirement of a part; among equal ones, the first row counts."""
     required = needed.required
     if entry.place is not None:
         asks_more = (

@@ -1,6 +1,6 @@
-"""Does the tasks of a comparison: one daemon, asked like by any client.
+"""Carries out the tasks of a comparison with one daemon, as an ordinary client.
 
-The same code runs in a process of the driver's machine and in an actor of Ray.
+The same code runs in a process on the driver's machine and in an actor of Ray.
 """
 
 from __future__ import annotations
@@ -28,21 +28,22 @@ from msitd.fleet.row_file import RowFile
 from msitd.query.errors import QueryError, code_name
 from msitd.query.messages import message_class
 
-# As in protos/msitd/v1/comparison_service.proto.
+# The same as in protos/msitd/v1/comparison_service.proto.
 _DONE = 3
 _PASS = 1
 _FAIL = 2
 _UNMATCHED = 3
 _IO_WEIGHT = 3
 
-# A comparison shows as many hints, and as many ranks that fail at a token.
+# The maximum number of hints of a comparison, and of ranks that fail at a
+# token.
 _HINTS_MAX = 64
 _FAILING_RANKS_MAX = 1024
 _WRONG_WEIGHTS_MAX = 4096
 
 
 class Worker:
-    """A daemon, and what it is asked to compare.
+    """A daemon, and the comparison that it works on.
 
     Raises:
         FileNotFoundError: There is no program `msitd`.
@@ -65,13 +66,13 @@ class Worker:
         self._metrics: list[str] | None = None
 
     def close(self) -> None:
-        """Ends the daemon, if it is the worker's own."""
+        """Stops the daemon, if it is the worker's own."""
         self._daemon.close()
         if self._own is not None:
             self._own.stop()
 
     def do(self, order: Order) -> Answer:
-        """Carries out one order. What goes wrong is the answer."""
+        """Carries out one order. Errors are returned as the answer."""
         try:
             if isinstance(order, OutlineOrder):
                 return self._outline()
@@ -124,7 +125,7 @@ class Worker:
                     file.drop()
                 raise
         finally:
-            # What it has is in the file, and its daemon may live for long.
+            # The result is in the file, and the daemon may live long.
             self._daemon.delete(made.name)
         part = taken.part(order, header.SerializeToString())
         part.size_bytes = size
@@ -151,7 +152,7 @@ def _is_no_pass(row: Any) -> bool:
 
 
 class _TakenRows:
-    """What is remembered of the rows of a part."""
+    """What is kept in memory of the rows of a part."""
 
     def __init__(self, failing_rows_max: int, keys: GroupKeys) -> None:
         self._failing_rows_max = failing_rows_max
@@ -165,7 +166,7 @@ class _TakenRows:
         self._wrong_weights: dict[tuple[int, str], int] = {}
 
     def add(self, row: Any) -> tuple[int, int, int]:
-        """Takes the next row; returns its place."""
+        """Adds the next row; returns its place."""
         token, rank = self._keys.of(row)
         in_group = self._groups.add((token, rank))
         verdict = row.verdict
@@ -182,7 +183,7 @@ class _TakenRows:
         return token, rank, in_group
 
     def part(self, order: CompareOrder, header: bytes) -> Part:
-        """Returns it all."""
+        """Returns the part."""
         return Part(
             order,
             header,
@@ -209,7 +210,7 @@ class _TakenRows:
 
 
 def _check_whole(header: Any, row_count: int) -> None:
-    """Raises QueryError unless the comparison is done and all rows have come."""
+    """Raises QueryError unless the comparison is done and all rows have arrived."""
     if header.state != _DONE:
         code = code_name(header.error_code)
         why = header.error or "it was cancelled by another"

@@ -1,16 +1,16 @@
-"""Reads files of other tools that hold tensors, with the functions that msit has for it.
+"""Reads tensor files of other tools, with the same functions as msit.
 
-from msitd import formats
+    from msitd import formats
 
-for tensor in formats.tensors_of("checkpoint.pth"):
-    print(tensor.name, tensor.dtype, tensor.shape)
+    for tensor in formats.tensors_of("checkpoint.pth"):
+        print(tensor.name, tensor.dtype, tensor.shape)
 
-dump = formats.read_dump_data("Add.add.1.2.1756699200000001")
-inputs, outputs = formats.convert_bin_data_to_npy(dump, dtype=None)
+    dump = formats.read_dump_data("Add.add.1.2.1756699200000001")
+    inputs, outputs = formats.convert_bin_data_to_npy(dump, dtype=None)
 
-Dumps of CANN and of ATB, .npy, .npz, .pt, .pth and .safetensors are read, whatever they
-are called. Nothing that a file holds is run. numpy and torch are imported only by what
-returns their objects.
+Supports dumps of CANN and of ATB, .npy, .npz, .pt, .pth and .safetensors, under
+any file name. No code in a file is executed. numpy and torch are imported only
+by functions that return their objects.
 """
 
 from msitd.formats.reading import (

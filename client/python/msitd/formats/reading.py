@@ -1,4 +1,4 @@
-"""Tensors of files of other tools."""
+"""Reads tensors from files of other tools."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ class DumpTensor:
     """One tensor of a file, with its elements.
 
     Attributes:
-        name: What the file calls it; empty if it has no names.
-        io: "input", "output" and so on; empty if the file does not say.
-        index: Which input or output.
-        dtype: Name as torch has it; "unspecified" if msitd has no such elements.
+        name: Name in the file; empty if the file has no names.
+        io: "input", "output" and so on; empty if the file does not state it.
+        index: Number of the input or output.
+        dtype: Name in torch; "unspecified" if msitd does not support the
+            elements.
         shape: Dimensions.
-        data: The elements, row-major and little-endian; empty if there is a problem.
+        data: The elements, row-major and little-endian; empty if there is a
+            problem.
         problem: Why there are no elements; empty if there are.
-        attributes: What else the file says of it, such as statistics.
-        is_absent: Whether the task did not have it, as an optional input. `problem`
-            is set too.
+        attributes: Other facts that the file states, such as statistics.
+        is_absent: Whether the task did not have the tensor, such as an optional
+            input. `problem` is also set.
     """
 
     name: str
@@ -66,7 +68,7 @@ class DumpTensor:
         return to_torch(self.data, self.dtype, self.shape)
 
     def get_data(self) -> torch.Tensor:
-        """Does what `torch` does, by the name that msit has for it."""
+        """Same as `torch`, under the name that msit uses."""
         return self.torch()
 
     def _need_elements(self) -> None:
@@ -76,12 +78,12 @@ class DumpTensor:
 
 @dataclass(frozen=True)
 class DumpData:
-    """A whole file.
+    """The contents of a file.
 
     Attributes:
-        kind: What it is, such as "ge_dump".
-        attributes: What it says beside its tensors, such as "op_name".
-        tensors: All of them, in their order.
+        kind: Kind of the file, such as "ge_dump".
+        attributes: Facts other than tensors, such as "op_name".
+        tensors: All tensors in the order of the file.
     """
 
     kind: str
@@ -100,29 +102,31 @@ class DumpData:
 
 
 def tensors_of(path: str | os.PathLike[str]) -> Iterator[DumpTensor]:
-    """Yields the tensors of a file, one in memory at a time.
+    """Yields the tensors of a file, with one in memory at a time.
 
     Args:
-        path: A file of any kind that is read; its name does not matter.
+        path: A file of any supported kind, under any name.
 
     Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: It is no such file, or its head is wrong.
+        FileNotFoundError: The file does not exist.
+        ValueError: The kind of the file is not supported, or its header is
+            invalid.
     """
     yield from _tensors(File(os.fspath(path)))
 
 
 def read_dump_data(dump_data_path: str | os.PathLike[str]) -> DumpData:
-    """Reads a whole file, such as a dump that CANN writes of one task.
+    """Reads a whole file, such as a dump that CANN writes for one task.
 
-    CANN's own tools are not needed.
+    CANN's own tools are not required.
 
     Args:
-        dump_data_path: A file of any kind that is read.
+        dump_data_path: A file of any supported kind.
 
     Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: It is no such file, or its head is wrong.
+        FileNotFoundError: The file does not exist.
+        ValueError: The kind of the file is not supported, or its header is
+            invalid.
     """
     file = File(os.fspath(dump_data_path))
     return DumpData(file.kind, file.attributes, tuple(_tensors(file)))
@@ -134,9 +138,9 @@ def convert_bin_data_to_npy(
     """Returns the inputs and the outputs of a dump as arrays.
 
     Args:
-        bin_dump_data: What `read_dump_data` returned.
-        dtype: A type of numpy, as which the elements are taken, flat, whatever they
-            are. None gives each array its own type and shape.
+        bin_dump_data: The result of `read_dump_data`.
+        dtype: A numpy dtype with which the bytes are reinterpreted as flat
+            arrays. None gives each array its own dtype and shape.
 
     Raises:
         ImportError: numpy is not installed.
@@ -151,8 +155,8 @@ def read_bin_data(bin_data_path: str | os.PathLike[str]) -> DumpTensor:
     """Reads the tensor of a `.bin` file of ATB.
 
     Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: Its name does not end in .bin, or it is no such file.
+        FileNotFoundError: The file does not exist.
+        ValueError: Its name does not end in .bin, or it is not a file of ATB.
     """
     path = os.fspath(bin_data_path)
     if not path.endswith(".bin"):
@@ -164,7 +168,7 @@ def read_bin_data(bin_data_path: str | os.PathLike[str]) -> DumpTensor:
 
 
 def convert_bin_data_to_pt(bin_tensor: DumpTensor) -> torch.Tensor:
-    """Returns what `read_bin_data` returned as a tensor of torch.
+    """Returns the result of `read_bin_data` as a torch tensor.
 
     Raises:
         ImportError: torch is not installed.
@@ -176,16 +180,16 @@ def convert_bin_data_to_pt(bin_tensor: DumpTensor) -> torch.Tensor:
 def get_bin_data_from_dir(
     dump_data_dir: str | os.PathLike[str], max_depth: int = _DEPTH_MAX
 ) -> list[str]:
-    """Returns the paths of all `.bin` files in a folder and the folders in it.
+    """Returns the paths of all `.bin` files in a folder and its subfolders.
 
     Links to folders are not followed. The paths are sorted.
 
     Args:
         dump_data_dir: The folder.
-        max_depth: How many folders deep, counting `dump_data_dir`.
+        max_depth: Maximum depth of folders, including `dump_data_dir`.
 
     Raises:
-        NotADirectoryError: It is no folder.
+        NotADirectoryError: The path is not a folder.
         RecursionError: There are folders deeper than `max_depth`.
     """
     top = os.path.realpath(dump_data_dir)

@@ -1,4 +1,4 @@
-"""Files for torch and numpy."""
+"""Writes files for torch and numpy."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 
 def save_torch_data(pt_data: Any, pt_file_path: str | os.PathLike[str]) -> None:
-    """Saves what torch.save takes, and makes the folder for it.
+    """Saves an object with torch.save, and creates the folder if necessary.
 
     Args:
-        pt_data: A tensor, or what has tensors.
+        pt_data: A tensor, or an object that contains tensors.
         pt_file_path: The new file, whose name ends in .pt or .pth.
 
     Raises:
         ImportError: torch is not installed.
-        ValueError: The name is another one.
+        ValueError: The name has another suffix.
     """
     path = _prepared(pt_file_path, (".pt", ".pth"))
     import torch
@@ -24,7 +24,7 @@ def save_torch_data(pt_data: Any, pt_file_path: str | os.PathLike[str]) -> None:
 
 
 def save_npy_data(npy_file_path: str | os.PathLike[str], npy_data: Any) -> None:
-    """Saves an array as numpy.save does, and makes the folder for it.
+    """Saves an array with numpy.save, and creates the folder if necessary.
 
     Args:
         npy_file_path: The new file, whose name ends in .npy.
@@ -32,7 +32,7 @@ def save_npy_data(npy_file_path: str | os.PathLike[str], npy_data: Any) -> None:
 
     Raises:
         ImportError: numpy is not installed.
-        ValueError: The name is another one, or the array is one of objects.
+        ValueError: The name has another suffix, or the array contains objects.
     """
     path = _prepared(npy_file_path, (".npy",))
     import numpy as np

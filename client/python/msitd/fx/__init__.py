@@ -1,4 +1,4 @@
-"""Records each node of graphs that torch has made of a program.
+"""Records each node of the graphs that torch builds from a program.
 
 import torch
 import msitd

@@ -1,4 +1,4 @@
-"""Compiles a graph of Dynamo to ATen, and runs that node by node."""
+"""Compiles a graph of Dynamo to ATen, and runs the result node by node."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def compile_by_node(
     recorder: NodeRecorder, gm: torch.fx.GraphModule, example_inputs: list[Any]
 ) -> Any:
-    """Returns what runs a graph of Dynamo, with its backward."""
-    # Who compiles has torch.
+    """Returns a callable that runs a graph of Dynamo, with its backward."""
+    # torch is installed, since there is a graph.
     from functorch.compile import make_boxed_func
     from torch._dynamo.backends.common import aot_autograd
 

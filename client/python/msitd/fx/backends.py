@@ -1,4 +1,4 @@
-"""The backend, as torch.compile takes it."""
+"""The backend for torch.compile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _Compiled = Callable[..., Any]
 
 _lock = threading.Lock()
-# Of programs that name the backend only.
+# The recorder of programs that only name the backend.
 _default: NodeRecorder | None = None
 
 
@@ -29,21 +29,23 @@ def backend(
 ) -> Callable[..., _Compiled]:
     """Returns a backend for `torch.compile` that records into `client`.
 
-    Each node of a graph is an op, `<node>-<target>`, as in the files that TorchAir
-    dumps: `mm-aten.mm.default`. Indexes are positions of arguments, and of tensors in
-    those that are lists; of results, positions. Nodes of a backward begin with
-    `backward/`, those of the second function that Dynamo compiles, as behind a graph
-    break, with `graph_1/`, and so on. Graphs that are made again for other shapes have
-    the names of the first one.
+    Each node of a graph is an op, `<node>-<target>`, as in the files that
+    TorchAir dumps: `mm-aten.mm.default`. Indexes are positions of arguments,
+    and of tensors in arguments that are lists; for results, positions. Nodes of
+    a backward start with `backward/`. Nodes of the second function that Dynamo
+    compiles, for example after a graph break, start with `graph_1/`, and so on.
+    Graphs that are recompiled for other shapes have the names of the first one.
 
-    A token ends when a function that has run in it runs again.
+    A token ends when a function that has already run in it runs again.
 
     Args:
-        client: Where to record. It must stay open as long as the model runs.
-        inner: None: graphs are those of ATen, and run node by node. Otherwise the
-            name of a backend, such as "inductor", or a backend: then nodes are those
-            that Dynamo finds, such as `linear-torch.nn.functional.linear`. They are
-            recorded in the graph that this backend makes, and gradients are not.
+        client: The client that records. It must stay open as long as the model
+            runs.
+        inner: None: graphs are ATen graphs, and run node by node. Otherwise the
+            name of a backend, such as "inductor", or a backend: nodes are then
+            those that Dynamo captures, such as
+            `linear-torch.nn.functional.linear`. They are recorded in the graph
+            that this backend compiles; gradients are not recorded.
         ops: Patterns of ops; one must match the whole op. Default: all.
     """
     return NodeRecorder(client, ops).backend(inner)
@@ -56,16 +58,16 @@ def compile_graph(
     options: dict[str, Any] | None = None,
     mode: str | None = None,
 ) -> _Compiled:
-    """Is the backend of the name `msitd`: `torch.compile(model, backend="msitd")`.
+    """The backend with the name `msitd`: `torch.compile(model, backend="msitd")`.
 
-    It records into the run of MSITD_RUN, or `fx`, by a client of its own that
-    `msitd.Client` finds a daemon for.
+    Records into the run of MSITD_RUN, or `fx`, with its own `msitd.Client`,
+    which finds a daemon in the usual way.
 
     Args:
         gm: The graph.
         example_inputs: As for every backend.
-        options: `inner` and `ops`, as of `backend`.
-        mode: Is not looked at.
+        options: `inner` and `ops`; see `backend`.
+        mode: Ignored.
 
     Raises:
         ValueError: There is no such option.

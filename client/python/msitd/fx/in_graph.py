@@ -1,4 +1,4 @@
-"""Has another backend compile a graph whose nodes are recorded."""
+"""Compiles a graph with another backend and records its nodes."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def compile_within(
     gm: torch.fx.GraphModule,
     example_inputs: list[Any],
 ) -> Any:
-    """Returns what `inner` makes of a graph, with a record of each node in it.
+    """Returns the graph as compiled by `inner`, with a record of each node in it.
 
     Raises:
-        RuntimeError: This version of torch has no means for it.
+        RuntimeError: This version of torch cannot record in graphs.
     """
     import torch
     from torch._dynamo.backends.registry import lookup_backend

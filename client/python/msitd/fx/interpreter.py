@@ -1,4 +1,4 @@
-"""Runs a graph node by node, and records each."""
+"""Runs a graph node by node, and records each node."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def recording_interpreter(
     number: int,
     is_backward: bool,
 ) -> torch.fx.Interpreter:
-    """Returns what runs a graph. One thread at a time may use it.
+    """Returns an interpreter that runs a graph. Not thread-safe.
 
     Args:
-        number: Of the function that the graph is of.
+        number: Number of the function to which the graph belongs.
     """
-    # Who has a graph has torch.
+    # torch is installed, since there is a graph.
     import torch
 
     class Recording(torch.fx.Interpreter):

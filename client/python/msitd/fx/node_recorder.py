@@ -23,14 +23,14 @@ _GUARDS = "_guards_fn"
 
 class _Thread(threading.local):
     def __init__(self) -> None:
-        # Of the node that has begun.
+        # The call of the node that has begun.
         self.call: Call | None = None
 
 
 class NodeRecorder:
-    """Gives calls of nodes to a client. Any thread may run a graph.
+    """Passes calls of nodes to a client. Any thread may run a graph.
 
-    It is a graphs.Recorder, too.
+    Also implements graphs.Recorder.
     """
 
     stack_level = "none"
@@ -44,19 +44,19 @@ class NodeRecorder:
         self._skips = Skips(client)
         self._leaves = LeafRecorder(client, self._skips, values=True, objects=False)
         self._lock = threading.Lock()
-        # Functions that Dynamo has compiled, by what it calls them, in their order.
+        # Functions that Dynamo has compiled, by Dynamo's key, in order.
         self._functions: dict[Any, int] = {}
-        # Those that have run in this token.
+        # Functions that have run in this token.
         self._ran: set[int] = set()
         self._thread = _Thread()
 
     def is_of(self, pid: int, ops: str | Iterable[str] | None) -> bool:
-        """Returns whether a process made it for these ops."""
+        """Returns whether this process created the recorder for these ops."""
         return self._pid == pid and self._ops == ops
 
     def backend(self, inner: Any) -> Callable[..., Any]:
         """Returns a backend; see `backends.backend`."""
-        # They import torch.
+        # These modules import torch.
         from msitd.fx.aten import compile_by_node
         from msitd.fx.in_graph import compile_within
 
@@ -65,12 +65,12 @@ class NodeRecorder:
                 return compile_by_node(self, gm, example_inputs)
             return compile_within(self, inner, gm, example_inputs)
 
-        # How Dynamo and its logs call it.
+        # The name that Dynamo and its logs show.
         compile_graph.__name__ = "msitd"
         return compile_graph
 
     def number_of_function(self) -> int:
-        """Returns which function of the program Dynamo compiles now, from 0."""
+        """Returns the number of the function that Dynamo compiles now, from 0."""
         from torch._guards import CompileContext
 
         known = CompileContext.current_compile_id()
@@ -79,7 +79,7 @@ class NodeRecorder:
             return self._functions.setdefault(key, len(self._functions))
 
     def begin_function(self, number: int) -> None:
-        """Is told that the graph of a function runs. Raises nothing."""
+        """Handles the start of a function's graph. Raises nothing."""
         try:
             with self._lock:
                 if number in self._ran:
@@ -90,7 +90,7 @@ class NodeRecorder:
             self._skips.count(f"graph_{number}", "", reason_of(error))
 
     def begin(self, op: str, leaves: Iterable[tuple[str, Any]]) -> Call | None:
-        """Records what a node gets. Raises nothing; returns None if that fails."""
+        """Records the inputs of a node. Raises nothing; returns None if that fails."""
         try:
             self.client._check_open()
             token = self.client._native.token()
@@ -102,7 +102,7 @@ class NodeRecorder:
         return call
 
     def end(self, call: Call | None, leaves: Iterable[tuple[str, Any]]) -> None:
-        """Records what the node of `call` gives. Raises nothing."""
+        """Records the outputs of the node of `call`. Raises nothing."""
         if call is None:
             return
         try:
@@ -131,10 +131,10 @@ class NodeRecorder:
 
 
 def op_of(node: Any, number: int, is_backward: bool) -> str | None:
-    """Returns the op of a node; None if it calls nothing.
+    """Returns the op of a node; None if the node calls nothing.
 
     Args:
-        number: Of the function that its graph is of.
+        number: Number of the function to which its graph belongs.
     """
     if node.op == "call_method":
         target = f"method.{node.target}"
@@ -151,7 +151,9 @@ def op_of(node: Any, number: int, is_backward: bool) -> str | None:
 
 
 def _text_of(function: Any) -> str:
-    """Returns `aten.mm.default` of an operator, and the dotted name of others."""
+    """Returns `aten.mm.default` for an operator, and the dotted name of other
+    functions.
+    """
     if type(function).__name__ in ("OpOverload", "OpOverloadPacket"):
         return str(function)
     name = getattr(function, "__name__", type(function).__name__)

@@ -15,38 +15,42 @@ if TYPE_CHECKING:
 
 _MEDIA_TYPE = "application/vnd.msitd.mapping+jsonl"
 _NAME_DIGITS = 16
-# As MappingLine has it.
+# The limit in MappingLine.
 _REASON_BYTES_MAX = 256
 
-# What gives a result: "module" or "origin", its name, its call.
+# The source of a result: "module" or "origin", its name, its call.
 _Key = tuple[str, str, int]
-# An op, how many tensors it gives, and its call in a token.
+# An op, the number of tensors that it returns, and its call in a token.
 _Result = tuple[str, int, int]
 
 
 def pair_runs(
     connection: Connection, golden: str, target: str, *, model: str = ""
 ) -> Matching:
-    """Returns which results belong together where one run or both have nodes of graphs.
+    """Returns a mapping between the results of two runs, of which at least one
+    has graph nodes.
 
-    Nodes of ATen and of Dynamo belong together by what Dynamo has made them of, nodes and
-    modules by the module that nodes are of. The pairs are attached to the target run as
-    a mapping. What lies in between, and inputs, are skipped with a reason.
+    ATen nodes are paired with Dynamo nodes by the Dynamo node that they were
+    made from. Nodes are paired with modules by the module that contains the
+    nodes. The pairs are attached to the target run as a mapping. Intermediate
+    results and inputs are skipped with a reason.
 
     Args:
-        connection: Of the daemon of both, as `msitd.query.connect` returns it.
+        connection: The daemon of both runs, as returned by
+            `msitd.query.connect`.
         golden: A run of `backend` or `record_program`, or of `register_hook`.
-        target: Such a run.
-        model: Where what was compiled is in the model that has the hooks: `layers.0`.
+        target: Another such run.
+        model: Path of the compiled part in the hooked model: `layers.0`.
 
     Returns:
-        What `connection.comparisons.run(golden, target, matching=...)` takes.
+        The `matching` for `connection.comparisons.run(golden, target,
+        matching=...)`.
 
     Raises:
-        ValueError: Neither run has nodes, or nothing belongs together.
+        ValueError: Neither run has nodes, or no results can be paired.
         QueryError: The daemon has no such run.
     """
-    # Who has a connection has it.
+    # The modules for queries are installed, since there is a connection.
     from msitd.query import Matching, TensorMapping
 
     sides = [_Side(connection, run, model) for run in (golden, target)]
@@ -62,7 +66,7 @@ def pair_runs(
 
 
 class _Side:
-    """What gives results in one run."""
+    """The sources of results in one run."""
 
     def __init__(self, connection: Connection, run: str, model: str) -> None:
         from msitd.query import select
@@ -96,7 +100,7 @@ class _Side:
             key = ("module", op, int(said["call"]))
             self.results[key] = (said["op"], int(said["outputs"]), 0)
         for said in document["origins"]:
-            # Functions have nodes of the same names.
+            # Different functions may have nodes of the same name.
             graph, slash, _ = said["op"].rpartition("/")
             key = ("origin", graph + slash + said["origin"], 0)
             self.results[key] = (said["op"], int(said["outputs"]), 0)
@@ -109,7 +113,8 @@ def _path(model: str) -> str:
 def _lines(golden: _Side, target: _Side) -> Iterator[dict[str, Any]]:
     """Yields lines of a mapping: see MappingLine."""
     taken = set()
-    # What Dynamo says is finer than modules, and the innermost module is the finest.
+    # Dynamo nodes are finer than modules, and the innermost module is the
+    # finest of these.
     for key in sorted(
         target.results, key=lambda key: (key[0] != "origin", -len(key[1]))
     ):

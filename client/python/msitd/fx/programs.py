@@ -1,4 +1,4 @@
-"""Records the nodes of programs that torch.export has made."""
+"""Records the nodes of programs that torch.export has created."""
 
 from __future__ import annotations
 
@@ -30,21 +30,22 @@ def record_program(
 ) -> torch.fx.GraphModule:
     """Returns a module that runs a program of torch.export and records each node.
 
-    Ops are those of `backend`, of which a program is the first function. A token ends
-    when the program runs again. Gradients come through it as through the module of the
-    program; its backward is not recorded.
+    Ops are those of `backend`, as if the program were the first function. A
+    token ends when the program runs again. Gradients flow through the module as
+    through the module of the program; its backward is not recorded.
 
     Args:
-        program: What `torch.export.export` or `torch.export.load` gives, what its
-            `module()` gives, or any graph of torch.fx.
-        client: Where to record. It must stay open as long as the module runs.
+        program: The result of `torch.export.export` or `torch.export.load`, the
+            result of its `module()`, or any graph of torch.fx.
+        client: The client that records. It must stay open as long as the module
+            runs.
         ops: Patterns of ops; one must match the whole op. Default: all.
 
     Raises:
-        TypeError: It is no such program. A package of AOTInductor is none, which the
-            text says.
+        TypeError: `program` is none of these. Packages of AOTInductor are not
+            supported, which the error states.
     """
-    # Who has a program has torch.
+    # torch is installed, since there is a program.
     import torch
 
     if type(program).__name__ == "AOTICompiledModel":
@@ -63,7 +64,7 @@ def record_program(
 
 
 class _Program:
-    """Runs a graph in the place of the code that torch.fx has made of it."""
+    """Runs a graph instead of the code that torch.fx generated from it."""
 
     def __init__(self, module: torch.fx.GraphModule, recorder: NodeRecorder) -> None:
         self._module = module
@@ -73,7 +74,7 @@ class _Program:
         record_graph(recorder, module.graph, number=0)
 
     def take_over(self) -> None:
-        """Has the module call this when it is called; its hooks stay."""
+        """Makes the module call this object when it is called; its hooks stay."""
         self._module.forward = self._run
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
@@ -151,7 +152,7 @@ def _bound(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> list[Any]:
-    """Returns arguments in the order of their names, as a function gets them."""
+    """Returns arguments in the order of their names, as Python binds them."""
     if len(args) > len(names):
         raise TypeError(
             f"the program takes {len(names)} arguments, and not {len(args)}"

@@ -1,4 +1,4 @@
-"""Says which module, and which node of Dynamo, the nodes of a graph come from."""
+"""Describes the module and the Dynamo node from which the nodes of a graph come."""
 
 from __future__ import annotations
 
@@ -13,28 +13,29 @@ from msitd.fx.node_recorder import NodeRecorder, op_of
 if TYPE_CHECKING:
     import torch
 
-# Of a graph, and the number of its function is behind.
+# Name of the document of a graph, followed by the number of its function.
 DOCUMENT_PREFIX = "fx_graph_"
 
-# How Dynamo says that a module is an argument or a global of the function.
+# Dynamo's notation for a module that is an argument or a global of the
+# function.
 _ROOT = re.compile(r"^[LG]\['\w+'\]\.?")
 _PARTS = re.compile(r"\._modules\['([^']+)'\]|\['([^']+)'\]|\[(\d+)\]")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (.+)')
 
-# A call of a module: its path, and which call of it.
+# A call of a module: its path, and the number of the call.
 _Module = tuple[str, int]
 
 
 def record_graph(recorder: NodeRecorder, graph: torch.fx.Graph, number: int) -> None:
     """Records a document that describes a graph. Raises nothing.
 
-    It has `nodes`: for each its op, the module that it is in, which call of that, its
-    node of Dynamo and its line of the source, where these are known. `modules` and
-    `origins` say which node gives the result of a call of a module, or of a node of
-    Dynamo.
+    `nodes` has for each node its op, the module that contains it, the number of
+    the module's call, its Dynamo node and its line in the source, where these
+    are known. `modules` and `origins` state which node returns the result of a
+    call of a module, or of a Dynamo node.
 
     Args:
-        number: Of the function that the graph is of.
+        number: Number of the function to which the graph belongs.
     """
     name = f"{DOCUMENT_PREFIX}{number}.json"
     try:
@@ -82,7 +83,7 @@ def _described(graph: torch.fx.Graph, number: int) -> dict[str, Any]:
 
 
 def _modules_of(node: torch.fx.Node) -> Iterator[_Module]:
-    """Yields the calls of modules that a node is in, the outermost first."""
+    """Yields the calls of modules that contain a node, outermost first."""
     for key, (path, _) in (node.meta.get("nn_module_stack") or {}).items():
         _, at, number = str(key).rpartition("@")
         name = _PARTS.sub(
@@ -93,7 +94,7 @@ def _modules_of(node: torch.fx.Node) -> Iterator[_Module]:
 
 
 def _origin_of(node: torch.fx.Node) -> str:
-    """Returns the name of the node of Dynamo that a node was made of."""
+    """Returns the name of the Dynamo node from which a node was made."""
     made_of = node.meta.get("from_node")
     return str(made_of[0].name) if made_of else node.name
 
@@ -106,9 +107,10 @@ def _source_of(node: torch.fx.Node) -> str:
 def _results_of(
     inside: list[torch.fx.Node],
 ) -> Iterator[tuple[torch.fx.Node, int]]:
-    """Yields the node that gives what others get of some nodes, if there is one.
+    """Yields the node whose result is used outside of some nodes, if there is
+    exactly one.
 
-    With it, how many tensors it gives.
+    Also yields the number of tensors that it returns.
     """
     members = set(inside)
     used = [
@@ -117,7 +119,8 @@ def _results_of(
         if any(user not in members and user.op != "output" for user in node.users)
     ]
     if not used:
-        # Behind the results of a function are those that its backward needs.
+        # The results of a function are followed by those that its backward
+        # needs.
         places = {
             result: place
             for node in inside
@@ -134,7 +137,7 @@ def _results_of(
 
 
 def _tensor_count(node: torch.fx.Node) -> int:
-    # Who has a graph has torch.
+    # torch is installed, since there is a graph.
     import torch
 
     value = node.meta.get("val", node.meta.get("example_value"))

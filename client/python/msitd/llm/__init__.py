@@ -1,4 +1,4 @@
-"""The Python names of msit's part for large models.
+"""The Python interface of msit for large models.
 
 from msitd.llm import DumpConfig, register_hook
 

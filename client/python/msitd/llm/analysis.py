@@ -1,4 +1,4 @@
-"""The file in which msit says of each tensor what is in it."""
+"""The file in which msit describes the contents of each tensor."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def analyze(
     """Returns a row for each tensor of one token.
 
     Args:
-        folder: Where the folders of its ops are.
-        place: Where they are for the reader of the rows.
-        type_of: Gives the class of an op.
-        has_tensors: Whether the files stay.
+        folder: Current location of the folders of its ops.
+        place: Location of these folders for the reader of the rows.
+        type_of: Returns the class of an op.
+        has_tensors: Whether the tensor files are kept.
     """
     rows = []
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
@@ -53,7 +53,9 @@ def analyze(
 
 
 def append(root: str, rows: list[tuple[str, ...]]) -> None:
-    """Adds rows to the file of all ranks, which others may do at the same time."""
+    """Appends rows to the file of all ranks, which other ranks may write at the
+    same time.
+    """
     text = io.StringIO()
     writer = csv.writer(text)
     with open(os.path.join(root, FILE_NAME), "a", encoding="utf-8", newline="") as file:
@@ -67,7 +69,7 @@ def append(root: str, rows: list[tuple[str, ...]]) -> None:
 
 
 def _facts(path: str) -> tuple[str, ...]:
-    # A model was dumped, so there is torch.
+    # torch is installed, since a model was dumped.
     import torch
 
     tensor = torch.load(path, weights_only=True, map_location="cpu")

@@ -1,4 +1,4 @@
-"""Finds where the functions are that a user wants dumped."""
+"""Locates the functions that a user wants to dump."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from msitd._core.api.targets import Target, targets
 
 _logger = logging.getLogger("msitd")
 
-# What is dumped of those who choose nothing.
+# Groups that are dumped by default.
 API_GROUPS = ("torch", "functional", "distributed", "npu")
-# Where torch has others that a user may choose.
+# Other groups of torch from which a user may choose.
 _OTHER_GROUPS = ("tensor", "vf")
 
 
 class Choice(NamedTuple):
-    """Which functions are dumped."""
+    """The functions that are dumped."""
 
-    # All that are looked at: what one of them calls is part of that.
+    # All functions that are watched: calls inside one of them are part of it.
     functions: list[Target]
-    # Ops of those that are dumped; None: all.
+    # Ops of the functions that are dumped; None: all.
     ops: list[str] | None
 
 
 def chosen_functions(functions: list[Callable[..., Any]]) -> Choice:
-    """Returns what of `functions` is dumped; none of them stands for API_GROUPS.
+    """Returns the functions to dump of `functions`; an empty list stands for
+    API_GROUPS.
 
-    Functions are those of torch, and those of Python that a module has by their
-    names: by themselves, or in a class. A line of the logger names the others.
+    Supports functions of torch, and Python functions that a module has under
+    their name, as such or in a class. The logger reports the others.
 
     Raises:
         ValueError: None of the functions is found.
@@ -42,7 +43,7 @@ def chosen_functions(functions: list[Callable[..., Any]]) -> Choice:
     found: list[Target] = []
     missing: list[str] = []
     for function in functions:
-        # While functions are recorded, stand-ins are equal to them.
+        # While functions are recorded, their stand-ins are equal to them.
         places = (
             _places(usual, function)
             or _places(targets(_OTHER_GROUPS), function)

@@ -1,4 +1,4 @@
-"""What a user of `register_hook` wants dumped, checked."""
+"""The configuration of `register_hook`, with checks."""
 
 from __future__ import annotations
 
@@ -19,35 +19,36 @@ _STATISTICS_MODES = (0, 1, 2)
 
 
 class DumpConfig:
-    """What `register_hook` dumps, and where. Each is an object of its own.
+    """The contents and the location of a dump by `register_hook`.
 
     Args:
-        dump_path: The folder in which `msit_dump_<time>` is made. It is made
-            itself if it is not there. Default: the current one.
-        token_range: Which forwards of the model to dump, counted from 0.
-            Default, and for an empty list: the first one.
-        analyze: Whether `tensor_analyze.csv` says of each tensor its extremes,
-            variance and mean. A whole number here is a `seed`: the document of
-            msit has that as the third parameter, its code has this one.
-        module_list: Classes of modules: others are not dumped. Default: all.
-        api_list: Functions, such as `torch.matmul`: others are not dumped.
-            Default: all. It needs the mode "api".
-        tensor_part: 0 dumps what goes in, 1 what comes out, 2 both.
-        device_id: Nothing is dumped if the model is on an accelerator of
+        dump_path: The folder in which `msit_dump_<time>` is created. It is
+            created if it does not exist. Default: the current folder.
+        token_range: Numbers of the forwards of the model to dump, counted from
+            0. Default, and for an empty list: the first one.
+        analyze: Whether to write the extremes, variance and mean of each tensor
+            to `tensor_analyze.csv`. An integer here is a `seed`: msit's
+            documentation has the seed as the third parameter, its code has this
+            one.
+        module_list: Classes of the modules to dump. Default: all.
+        api_list: Functions to dump, such as `torch.matmul`. Default: all.
+            Requires the mode "api".
+        tensor_part: 0 dumps inputs, 1 outputs, 2 both.
+        device_id: Nothing is dumped if the model is on an accelerator with
             another number. Default: any.
         dump_statistics_mode: 0 dumps tensors, 1 a `statistics.csv` for each
             module or function, 2 both.
-        dump_last_logits: Whether of the modules only the results of the last
-            one are dumped that gave a tensor.
+        dump_last_logits: Whether to dump, of the modules, only the results of
+            the last module that returned a tensor.
         mode: "module", "api", or a list of both.
         dump_weight: Whether to dump the parameters of the model once.
-        layer_name: A pattern of the whole name of what is dumped, such as
-            `root.model.layers.1.*`, where `*` stands for any text.
-        seed: Makes computations deterministic now; see `seed_all`.
+        layer_name: A pattern that must match the whole name of a dumped item,
+            such as `root.model.layers.1.*`, where `*` matches any text.
+        seed: Makes computations deterministic at once; see `seed_all`.
 
     Raises:
-        ValueError: A parameter is not what msit takes, or msit would take it
-            and dump nothing.
+        ValueError: msit does not accept a parameter, or would accept it and
+            dump nothing.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _is_module_class(value: Any) -> bool:
-    # Who has such a class has torch.
+    # torch is installed, since there is such a class.
     import torch
 
     return isinstance(value, type) and issubclass(value, torch.nn.Module)

@@ -1,4 +1,6 @@
-"""The folder that msit dumps a torch model into, and how pieces of it get there."""
+"""The folder into which msit dumps a torch model, and how parts of it are moved
+there.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,11 @@ _lock = threading.Lock()
 
 
 def new_root(dump_path: str, world_size: int) -> str:
-    """Returns the path `dump_path`/msit_dump_<time>, of which nothing is made.
+    """Returns the path `dump_path`/msit_dump_<time>. Creates nothing.
 
-    The time is UTC. Ranks that one launcher has started have the same one, if
-    they call this equally often. Of a process, no two are the same.
+    The time is UTC. Ranks that were started by the same launcher get the same
+    time, if they call this function equally often. Within a process, all times
+    are different.
     """
     start = _launch_time() if world_size > 1 else None
     when = start or datetime.datetime.now(datetime.timezone.utc)
@@ -31,7 +34,7 @@ def new_root(dump_path: str, world_size: int) -> str:
         while True:
             name = f"msit_dump_{when:%Y%m%d_%H%M%S}"
             path = os.path.join(parent, name)
-            # With one rank, what lies there is of another program.
+            # With one rank, an existing folder belongs to another program.
             if name not in _taken and not (world_size == 1 and os.path.exists(path)):
                 _taken.add(name)
                 return path
@@ -39,7 +42,7 @@ def new_root(dump_path: str, world_size: int) -> str:
 
 
 def device_folders(staging: str, rank: int) -> list[tuple[str, str]]:
-    """Returns the path and the device of each folder that an export has made."""
+    """Returns the path and the device of each folder that an export has created."""
     found = []
     for dump in _folders(staging):
         for folder in _folders(os.path.join(dump, TENSORS)):
@@ -50,10 +53,10 @@ def device_folders(staging: str, rank: int) -> list[tuple[str, str]]:
 
 
 def merge_orders(device_folder: str, target: str) -> None:
-    """Puts the modules that `target` has of a token before those of a later export.
+    """Orders the modules of a token in `target` before those of a later export.
 
-    The files of `device_folder` then say the order of both, and can replace those of
-    `target`.
+    The files of `device_folder` then contain the order of both, and can replace
+    those of `target`.
     """
     for name in _names(os.path.join(device_folder, ORDER)):
         written = os.path.join(target, ORDER, name)
@@ -69,7 +72,7 @@ def merge_orders(device_folder: str, target: str) -> None:
 
 
 def remove_tensors(device_folder: str) -> None:
-    """Leaves only statistics of the tokens."""
+    """Removes the tensor files of the tokens and keeps the statistics."""
     for folder, _, files in os.walk(device_folder):
         if os.path.basename(folder) == WEIGHTS:
             continue
@@ -93,10 +96,10 @@ def _folders(path: str) -> list[str]:
 
 
 def _launch_time() -> datetime.datetime | None:
-    """Returns when the parent process began: ranks of a node have it in common."""
+    """Returns the start time of the parent process, which the ranks of a node share."""
     try:
         with open(f"/proc/{os.getppid()}/stat", encoding="utf-8") as file:
-            # The name, in parentheses, may have blanks.
+            # The process name, in parentheses, may contain spaces.
             ticks = int(file.read().rpartition(")")[2].split()[19])
         with open("/proc/stat", encoding="utf-8") as file:
             boot = re.search(r"^btime (\d+)$", file.read(), re.MULTILINE)

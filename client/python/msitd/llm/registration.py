@@ -1,4 +1,4 @@
-"""The function that has msit's dump of a model written."""
+"""The public function that dumps a model in the format of msit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("msitd")
 
-# Handles of this process.
+# Number of handles that this process has created.
 _made_count = 0
 _lock = threading.Lock()
 
@@ -39,25 +39,25 @@ _lock = threading.Lock()
 def register_hook(
     model: torch.nn.Module, config: DumpConfig, hook_type: str = "dump_data"
 ) -> DumpHandle:
-    """Dumps what `config` says of `model`, and records it in a run.
+    """Dumps `model` as `config` describes, and records it in a run.
 
-    The run has the name of the folder msit_dump_<time>, or that of MSITD_RUN. It
-    goes to the daemon that `msitd.Client` finds. Where none runs and MSITD_ENDPOINT
-    names none, one is started for this process, which a line of the logger `msitd`
-    says.
+    The run has the name of the folder msit_dump_<time>, or that of MSITD_RUN.
+    It is recorded by the daemon that `msitd.Client` finds. If none is running
+    and MSITD_ENDPOINT is not set, a daemon is started for this process, which
+    the logger `msitd` reports.
 
-    The folder of a token appears soon after its end; everything is there when the
-    handle is removed, or the process ends.
+    The folder of a token appears soon after its end. The dump is complete when
+    the handle is removed, or the process ends.
 
     Raises:
-        ValueError: `model` is no module, `config` no DumpConfig, another
-            `hook_type` is asked for, or no function of `api_list` can be
-            dumped. A line of the logger names those that cannot be.
-        FileNotFoundError: There is no msitctl, which writes the folders.
+        ValueError: `model` is not a module, `config` is not a DumpConfig,
+            another `hook_type` is requested, or no function of `api_list` can
+            be dumped. The logger names the functions that cannot be dumped.
+        FileNotFoundError: msitctl, which writes the folders, is not installed.
         MsitError: The daemon does not answer.
-        RuntimeError: Functions are dumped already by another handle.
+        RuntimeError: Another handle is already dumping functions.
     """
-    # Who has a model has torch.
+    # torch is installed, since there is a model.
     import torch
 
     if not isinstance(model, torch.nn.Module):
@@ -72,8 +72,8 @@ def register_hook(
 class DumpHandle(Removable):
     """One dump of one model.
 
-    `remove()` ends it, and so does leaving it as a context manager, or the end of
-    the process.
+    It ends with `remove()`, when it is left as a context manager, or when the
+    process ends.
     """
 
     def __init__(self, model: torch.nn.Module, config: DumpConfig) -> None:
@@ -85,7 +85,7 @@ class DumpHandle(Removable):
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._writer: TreeWriter | None = None
-        # What ends, the last one first.
+        # Cleanup steps, run in reverse order.
         self._ends = contextlib.ExitStack()
         self._hooks = contextlib.ExitStack()
         if not _is_on_device(model, config.device_id):
@@ -95,7 +95,7 @@ class DumpHandle(Removable):
             return
         names = {m: _op_of(name) for name, m in PLAIN.named_modules(model)}
         choose = _chooser(model, names, config)
-        # Without it nothing is made.
+        # Without msitctl, nothing is created.
         find_program("msitctl")
         world_size = int(os.environ.get("WORLD_SIZE", "1"))
         with _lock:
@@ -116,15 +116,15 @@ class DumpHandle(Removable):
         except BaseException:
             self._hooks.close()
             self._ends.close()
-            # Only what is empty goes.
+            # Removes only empty folders.
             with contextlib.suppress(OSError):
                 os.rmdir(self.folder)
             raise
-        # Behind that of the client, so it comes before it.
+        # Registered after the exit function of the client, so it runs first.
         atexit.register(self.remove)
 
     def remove(self) -> None:
-        """Ends the dump: all of it lies in `folder` then. Doing so again does nothing."""
+        """Ends the dump: `folder` is then complete. Further calls have no effect."""
         atexit.unregister(self.remove)
         with self._lock:
             # A forked child has neither the threads nor the records.
@@ -185,7 +185,7 @@ class DumpHandle(Removable):
                     **sides,
                 )
             )
-        # Also where no module is dumped: it counts the forwards.
+        # Needed even if no module is dumped, because it counts the forwards.
         self._hooks.enter_context(
             record_modules(
                 model,
@@ -252,7 +252,9 @@ def _chooser(
 def _api_name(
     running: RunningModule, wants: Callable[[str], Any], op: str
 ) -> str | None:
-    """Returns the op of a function in the module that runs; None outside of any."""
+    """Returns the op of a function inside the running module; None outside of
+    modules.
+    """
     module = running.name()
     if module is None:
         return None
@@ -266,7 +268,7 @@ def _wanted(
     types = {op: type(module).__name__ for module, op in names.items()}
 
     def type_of(folder: str) -> str:
-        # A later call has its number behind the op.
+        # The number of a later call is at the end of the op.
         op, _, call = folder.rpartition(".")
         return types.get(folder) or (call.isdigit() and types.get(op)) or types["root"]
 

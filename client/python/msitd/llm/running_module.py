@@ -1,4 +1,4 @@
-"""Says which module of a model runs now."""
+"""Determines which module of a model is running."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
 
 class RunningModule:
-    """Knows the modules of a model by name. Any thread may ask.
+    """Maps the modules of a model to names. Any thread may call it.
 
-    It looks at the calls of modules that are on the stack, so nothing of the model
-    changes, and what raises leaves nothing behind. Modules in a graph of
-    torch.compile are not on it: there, the module that calls the graph is the one.
+    It inspects the calls of modules on the Python stack, so the model is not
+    changed, and exceptions leave no state. Modules inside a graph of
+    torch.compile are not on the stack; the result is then the module that calls
+    the graph.
     """
 
     def __init__(self, names: dict[torch.nn.Module, str]) -> None:
@@ -27,7 +28,9 @@ class RunningModule:
         self._code = torch.nn.Module._call_impl.__code__
 
     def name(self) -> str | None:
-        """Returns the name of the innermost one in this thread; None if none runs."""
+        """Returns the name of the innermost running module of this thread; None
+        if none runs.
+        """
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             if frame.f_code is self._code:

@@ -1,4 +1,4 @@
-"""Makes a program compute the same each time."""
+"""Makes the computations of a program reproducible."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 from msitd._core.seeding import SEED_MAX, seed_generators
 
-# What collectives and kernels of Ascend look at.
+# Environment variables for collectives and kernels of Ascend.
 _DETERMINISTIC = {
     "LCCL_DETERMINISTIC": "1",
     "HCCL_DETERMINISTIC": "true",
@@ -16,14 +16,14 @@ _DETERMINISTIC = {
 
 
 def seed_all(seed: int = 2024) -> None:
-    """Seeds random, NumPy and torch, and has torch compute deterministically.
+    """Seeds random, NumPy and torch, and makes torch compute deterministically.
 
-    Torch then raises where an operator has no deterministic form. The variables
-    that Ascend looks at are set, and `PYTHONHASHSEED` for processes that this one
-    starts.
+    torch then raises where an operator has no deterministic implementation.
+    Sets the environment variables of Ascend, and `PYTHONHASHSEED` for processes
+    that this one starts.
 
     Raises:
-        ValueError: `seed` is no whole number that all of them take.
+        ValueError: `seed` is not an integer that all of them accept.
     """
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise ValueError(f"seed is {seed!r}, and no int")  # noqa: TRY004 - as msit
@@ -31,7 +31,7 @@ def seed_all(seed: int = 2024) -> None:
         raise ValueError(f"seed is {seed}, and not from 0 to {SEED_MAX}")
     os.environ.update(_DETERMINISTIC)
     seed_generators(seed)
-    # It is a face of torch: who asks for it has torch.
+    # torch is installed, since this module belongs to its interface.
     import torch
 
     torch.use_deterministic_algorithms(True)

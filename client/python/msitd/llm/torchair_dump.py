@@ -1,7 +1,7 @@
-"""Has TorchAir dump the tensors of a graph, with the functions that msit has for it.
+"""Makes TorchAir dump the tensors of a graph, with the same functions as msit.
 
-What it dumps lies where `msit llm compare` and `msitctl run import` look for it.
-TorchAir reads a configuration once, when it compiles.
+The dumps are written to where `msit llm compare` and `msitctl run import`
+search for them. TorchAir reads a configuration only once, when it compiles.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from torchair import CompilerConfig
 
 _MODES = ("input", "output", "all")
-# A token, or the first and the last of several.
+# A token, or the first and the last token of a range.
 _STEP = re.compile(r"[0-9]+(-[0-9]+)?")
-# CANN takes no other names of layers; a space parts them.
+# CANN accepts no other names of layers; spaces separate them.
 _LAYER = re.compile(r'[A-Za-z0-9_"/\\.]+')
 
 
@@ -30,40 +30,42 @@ def get_ge_dump_config(
     dump_layer: Sequence[str] | None = None,
     compiler_config: CompilerConfig | None = None,
 ) -> CompilerConfig:
-    """Has GE dump what its ops get and give, into `dump_path`/msit_ge_dump.
+    """Makes GE dump the inputs and outputs of its ops into `dump_path`/msit_ge_dump.
 
     The graphs are written there as text, which a comparison with FX needs.
 
     Args:
-        dump_path: A folder, which is made if it is not there. Default: the
-            current one.
+        dump_path: A folder, which is created if it does not exist. Default: the
+            current folder.
         dump_mode: "input", "output" or "all".
-        fusion_switch_file: A file of JSON that switches the fusion of ops on and
+        fusion_switch_file: A JSON file that switches the fusion of ops on and
             off.
         dump_token: The tokens to dump, such as `[1, 2, "5-7"]`. Default: all.
         dump_layer: The ops to dump, such as `["Add", "Conv_1"]`. Default: all.
-        compiler_config: A configuration to add to. Default: a new one.
+        compiler_config: A configuration to extend. Default: a new one.
 
     Returns:
         The configuration, for `torchair.get_npu_backend`.
 
     Raises:
         ImportError: TorchAir is not installed.
-        TypeError: `compiler_config` is no CompilerConfig, or a list is a text.
-        ValueError: A mode, a token or a layer that GE does not take.
-        OSError: The folder cannot be made or used, or the file cannot be read.
+        TypeError: `compiler_config` is not a CompilerConfig, or a list is a
+            str.
+        ValueError: GE does not accept a mode, a token or a layer.
+        OSError: The folder cannot be created or used, or the file cannot be
+            read.
     """
     config = _config_of(compiler_config)
     if dump_mode not in _MODES:
         raise ValueError(f"dump_mode is {dump_mode!r}, not one of {', '.join(_MODES)}")
-    # All is checked before the first change.
+    # Checks everything before the first change.
     steps = None if dump_token is None else _joined("dump_token", dump_token, _STEP)
     layers = None if dump_layer is None else _joined("dump_layer", dump_layer, _LAYER)
     switches = None if fusion_switch_file is None else _file(fusion_switch_file)
     folder = _folder(dump_path, "msit_ge_dump")
     graph_dump = config.debug.graph_dump
     graph_dump.type = "txt"
-    # TorchAir has renamed it.
+    # TorchAir has renamed the attribute.
     setattr(graph_dump, "_path" if hasattr(graph_dump, "_path") else "path", folder)
     if switches is not None:
         config.fusion_config.fusion_switch_file = switches
@@ -82,24 +84,25 @@ def get_fx_dump_config(
     dump_path: str | os.PathLike[str] = "",
     compiler_config: CompilerConfig | None = None,
 ) -> CompilerConfig:
-    """Has TorchAir run the graph of FX op by op and dump what each gets and gives.
+    """Makes TorchAir run the FX graph op by op and dump the inputs and outputs
+    of each op.
 
-    The files lie in `dump_path`/msit_fx_dump, or, with a TorchAir from before May
-    2025, which takes no path, in `data_dump` in the current folder; a warning says
-    so.
+    The files are written to `dump_path`/msit_fx_dump. A TorchAir from before
+    May 2025, which takes no path, writes them to `data_dump` in the current
+    folder; a warning reports this.
 
     Args:
-        dump_path: A folder, which is made if it is not there. Default: the
-            current one.
-        compiler_config: A configuration to add to. Default: a new one.
+        dump_path: A folder, which is created if it does not exist. Default: the
+            current folder.
+        compiler_config: A configuration to extend. Default: a new one.
 
     Returns:
         The configuration, for `torchair.get_npu_backend`.
 
     Raises:
         ImportError: TorchAir is not installed.
-        TypeError: `compiler_config` is no CompilerConfig.
-        OSError: The folder cannot be made or used.
+        TypeError: `compiler_config` is not a CompilerConfig.
+        OSError: The folder cannot be created or used.
     """
     config = _config_of(compiler_config)
     data_dump = config.debug.data_dump
@@ -152,13 +155,13 @@ def _text(value: object) -> str:
 
 
 def _file(path: str | os.PathLike[str]) -> str:
-    """Returns the real path of a file that can be read."""
+    """Returns the real path of a readable file."""
     with open(path, "rb"):
         return os.path.realpath(path)
 
 
 def _folder(parent: str | os.PathLike[str], name: str) -> str:
-    """Makes a folder that can be read and written, and returns its real path."""
+    """Creates a folder that can be read and written, and returns its real path."""
     folder = os.path.realpath(os.path.join(parent or ".", name))
     os.makedirs(folder, mode=0o750, exist_ok=True)
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):

@@ -1,4 +1,6 @@
-"""Writes what is recorded into the folder of msit, token by token, while it runs."""
+"""Writes the records into the folder of msit, token by token, while the program
+runs.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +24,18 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("msitd")
 
-# A user who watches the folder sees a token this long after its end.
+# A user who watches the folder sees a token this many seconds after its end.
 _POLL_S = 0.25
-# Longest wait for a daemon.
+# Maximum wait for a daemon, in seconds.
 _FLUSH_MAX_S = 30.0
-# Of one export, since the system bounds an argument.
+# Maximum number of tokens per export, since the system limits the size of
+# arguments.
 _TOKENS_MAX = 1000
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is written of a run."""
+    """The parts of a run that are written."""
 
     root: str  # The folder msit_dump_<time>.
     rank: int
@@ -41,18 +44,18 @@ class Wanted:
     tensors: bool
     statistics: bool
     analysis: bool
-    # Of the modules, only the results of the last one; functions whose op
-    # matches nothing of the model are written all the same.
+    # Writes, of the modules, only the results of the last one. Functions whose
+    # op matches nothing of the model are written in any case.
     last_logits: bool
-    # Class of each module; of other ops, that of the model.
+    # Returns the class of a module, and the class of the model for other ops.
     type_of: Callable[[str], str]
     is_module: Callable[[str], bool]
 
 
 class TreeWriter:
-    """Exports the tokens of a run that have ended, in a thread of its own.
+    """Exports the completed tokens of a run, in its own thread.
 
-    A token's folder appears once it is whole.
+    The folder of a token appears once it is complete.
     """
 
     def __init__(self, client: Client, wanted: Wanted, msitctl: Msitctl) -> None:
@@ -60,10 +63,10 @@ class TreeWriter:
         self._patience = Patience(client, _FLUSH_MAX_S)
         self._wanted = wanted
         self._msitctl = msitctl
-        # Whether nothing failed that was to be written. Known at the end.
+        # Whether everything was written without failure. Known at the end.
         self.is_whole = True
         self._to_do = list(wanted.tokens)
-        # Tokens that could not be written, which are tried again at the end.
+        # Tokens that could not be written, and are retried at the end.
         self._failed: list[int] = []
         self._weights_failed = False
         self._weights = wanted.weights
@@ -75,13 +78,13 @@ class TreeWriter:
         self._thread.start()
 
     def finish(self) -> None:
-        """Writes all that is recorded by now. Logs what fails."""
+        """Writes everything that is recorded so far. Logs failures."""
         self.is_whole = False
         self._ended.set()
         self._thread.join()
         self._to_do = [*self._failed, *self._to_do]
         self._weights = self._weights or self._weights_failed
-        # A token that a forward has not ended has records, too.
+        # A token whose forward has not ended has records, too.
         self.is_whole = self._write_safely(
             self._client.token + 1, "%s lacks something: %s"
         )
@@ -131,7 +134,9 @@ class TreeWriter:
                 self._export([*sides, "--tokens", str(token), "--ops", ops])
 
     def _export(self, selection: list[str]) -> None:
-        """Exports into a folder beside the others, and moves it in place."""
+        """Exports into a temporary folder next to the others, and moves it into
+        place.
+        """
         wanted = self._wanted
         staging = tempfile.mkdtemp(prefix=".msitd-export-", dir=wanted.root)
         try:
@@ -167,14 +172,14 @@ class TreeWriter:
         move_into(folder, target)
 
     def _last_logits(self, token: int) -> list[str]:
-        """Returns patterns of what is exported of a token."""
+        """Returns patterns of the records of a token to export."""
         wanted = self._wanted
         text = self._run(
             ["tensor", "list", self._client.run, "-o", "json", "--io", "output"]
             + ["--tokens", str(token), "--ranks", str(wanted.rank), "--allow-partial"]
         )
         found: list[dict[str, Any]] = json.loads(text)["tensors"]
-        # A result with names is none that msit knows as a tensor.
+        # msit does not treat a result with named elements as a tensor.
         results = [
             tensor
             for tensor in found

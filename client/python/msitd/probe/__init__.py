@@ -1,4 +1,4 @@
-"""The Python names of msprobe for torch.
+"""The Python interface of msprobe for torch.
 
 from msitd.probe import PrecisionDebugger
 

@@ -1,4 +1,4 @@
-"""How much of each tensor a task needs, as rules of a capture policy."""
+"""Translates the level of detail that a task needs into rules of a capture policy."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def keeps_bytes(settings: Settings) -> bool:
 
 
 def capture_rules(settings: Settings) -> str:
-    """Returns the rules as JSON, the first that selects a tensor decides.
+    """Returns the rules as JSON; the first rule that selects a tensor decides.
 
-    Tensors of `tensor_list` are known by their ops, whatever the call and the
-    direction.
+    Tensors of `tensor_list` are identified by their ops, whatever the call and
+    the direction.
     """
     rules: list[dict[str, Any]] = []
     if not keeps_bytes(settings):

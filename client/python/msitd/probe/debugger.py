@@ -1,4 +1,4 @@
-"""`PrecisionDebugger`, as scripts for msprobe use it."""
+"""The class `PrecisionDebugger`, with the interface of msprobe."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 class _OfLatest(Generic[_Method]):
-    """A method that the class has, too: there it is that of the debugger made last."""
+    """A method that may be called on the class, too: it then applies to the
+    last debugger.
+    """
 
     def __init__(self, method: _Method) -> None:
         self._method = method
@@ -52,27 +54,29 @@ class _OfLatest(Generic[_Method]):
 
 
 class PrecisionDebugger:
-    """Dumps steps of a program into the folders of msprobe, and records them in a run.
+    """Dumps steps of a program into folders of msprobe's format, and records
+    them in a run.
 
-    Two debuggers with the same arguments are one, as a script may make it in several
-    files. `start`, `stop`, `step` and all others may be called on the class, too:
-    then they are those of the debugger made last.
+    Debuggers with the same arguments are the same object, because a script may
+    create it in several files. `start`, `stop`, `step` and all other methods
+    may also be called on the class; they then apply to the debugger that was
+    created last.
 
     Args:
         config_path: A config.json of msprobe.
-        task: "statistics", "tensor", "structure" or "overflow_check". It wins over the
-            file, as the next three do.
-        dump_path: The folder in which `step0/rank` and others are made.
-        level: "L0" for modules, "L1" for functions, "mix" for both, "debug" for what
-            `save` is given.
-        step: Which steps: numbers, and texts such as "4-6".
-        model: A module whose modules are dumped, or a list of such, if `start` is not
-            given one. Early releases of msprobe have it before `step`; both orders are
-            understood.
+        task: "statistics", "tensor", "structure" or "overflow_check". Overrides
+            the file, as do the next three arguments.
+        dump_path: The folder in which `step0/rank` and others are created.
+        level: "L0" for modules, "L1" for functions, "mix" for both, "debug" for
+            the arguments of `save`.
+        step: The steps to dump: numbers, and ranges such as "4-6".
+        model: A module whose modules are dumped, or a list of modules, if
+            `start` has no such argument. Early releases of msprobe have it
+            before `step`; both orders are supported.
 
     Raises:
-        ValueError: Something is not as it should be, or nothing that msitd does; the
-            text says what to use instead.
+        ValueError: An argument is invalid, or requests something that msitd
+            does not support; the text then names the alternative.
         OSError: The file cannot be read.
     """
 
@@ -97,7 +101,7 @@ class PrecisionDebugger:
         model: torch.nn.Module | Sequence[torch.nn.Module] | None = None,
         step: Sequence[int | str] | None = None,
     ) -> None:
-        # All was done when it was made.
+        # The object was initialized when it was created.
         pass
 
     def _set_up(self, given: _Given) -> None:
@@ -117,7 +121,7 @@ class PrecisionDebugger:
         self._window: TokenWindow | None = None
         self._loading: Loading | None = None
         self._custom = CustomFunctions()
-        # Whether something of this step may have to be written.
+        # Whether records of this step may still have to be written.
         self._has_begun = False
         if self._settings.seed is not None:
             seed_all(self._settings.seed, self._settings.is_deterministic)
@@ -138,21 +142,23 @@ class PrecisionDebugger:
         """Dumps from now on, if this step is one of those to dump.
 
         Args:
-            model: The modules to dump are inside of it, or of each of a list. Needed
-                at level L0 and mix, unless the constructor has it. The model of
-                an earlier call holds until another one is given.
-            token_range: `[first, last]`: only forwards of the model are dumped whose
-                number, from 0 since this call, is in it.
+            model: The model whose modules are dumped, or a list of models.
+                Required at level L0 and mix, unless the constructor has it. The
+                model of an earlier call stays valid until another one is given.
+            token_range: `[first, last]`: dumps only the forwards of the model
+                whose number, counted from 0 since this call, is in the range.
             rank_id: Names the folder of the rank, in the first call that dumps.
-            scheduled_tokens: How many rows of a batch each request has, in order:
-                with `request_id` in the file, only the rows of that one are dumped,
-                and nothing of steps that lack it.
+            scheduled_tokens: Number of rows of a batch for each request, in
+                order. With `request_id` in the file, only the rows of that
+                request are dumped, and nothing in steps without it.
 
         Raises:
-            ValueError: There is no model where one is needed, or an argument is wrong.
-            FileNotFoundError: There is no msitctl, which writes the folders.
+            ValueError: There is no model where one is required, or an argument
+                is invalid.
+            FileNotFoundError: msitctl, which writes the folders, is not
+                installed.
             MsitError: The daemon does not answer.
-            RuntimeError: Functions are dumped already by another debugger.
+            RuntimeError: Another debugger is already dumping functions.
         """
         with self._lock:
             if self._pid != os.getpid():
@@ -203,10 +209,11 @@ class PrecisionDebugger:
 
     @_OfLatest
     def stop(self) -> None:
-        """Dumps no more, and writes what was dumped. A backward may follow.
+        """Stops dumping, and writes what was dumped. A backward may follow.
 
-        The gradients of what was dumped are written by `step`, at the latest. What
-        cannot be written is logged as an error; the program goes on.
+        The gradients of the dumped calls are written by `step`, at the latest.
+        Data that cannot be written is logged as an error; the program
+        continues.
         """
         with self._lock:
             if self._pid == os.getpid():
@@ -218,7 +225,7 @@ class PrecisionDebugger:
 
     @_OfLatest
     def step(self) -> None:
-        """Ends a step, and writes what was not written of it, as `stop` does."""
+        """Ends a step, and writes the rest of it, as `stop` does."""
         with self._lock:
             if self._pid != os.getpid():
                 return
@@ -231,22 +238,24 @@ class PrecisionDebugger:
 
     @_OfLatest
     def save(self, variable: Any, name: str, save_backward: bool = True) -> None:
-        """Dumps a value of the program, at level debug, inside of `start` or not.
+        """Dumps a value of the program, at level debug, whether or not `start`
+        was called.
 
-        What cannot be dumped, for lack of a daemon or otherwise, is counted and logged
-        once.
+        Values that cannot be dumped, because there is no daemon or for other
+        reasons, are counted and logged once.
 
         Args:
-            variable: A tensor, an array of numpy, a number, a text, None, or a dict,
-                list or tuple of them. What cannot be recorded, such as a tensor on the
-                device `meta`, is counted and logged once.
-            name: 1 to 1000 bytes. A name that is used again in a step has the next
-                number.
-            save_backward: Whether the gradients that come back to its tensors are
-                dumped, too, as `<name>_grad`.
+            variable: A tensor, a numpy array, a number, a text, None, or a
+                dict, list or tuple of these. Values that cannot be recorded,
+                such as tensors on the device `meta`, are counted and logged
+                once.
+            name: 1 to 1000 bytes. A name that is used again in a step gets the
+                next number.
+            save_backward: Whether the gradients of its tensors are also dumped,
+                as `<name>_grad`.
 
         Raises:
-            ValueError: `name` is no name.
+            ValueError: `name` is invalid.
         """
         if not isinstance(name, str) or not name:
             raise ValueError(f"name is {name!r}, and no text")
@@ -268,16 +277,16 @@ class PrecisionDebugger:
 
     @_OfLatest
     def forward_backward_dump_end(self) -> None:
-        """Dumps no forward from now on, but the backwards of those that were."""
+        """Dumps no more forwards, but still the backwards of those that were dumped."""
         with self._lock:
             self._pause()
 
     @_OfLatest
     def set_init_step(self, step: int) -> None:
-        """Says which number the first step has, before any was dumped.
+        """Sets the number of the first step, before any step was dumped.
 
         Raises:
-            ValueError: It is no number from 0 to 1,000,000.
+            ValueError: The number is not from 0 to 1,000,000.
         """
         (number,) = numbers("step", [step])
         with self._lock:
@@ -288,11 +297,11 @@ class PrecisionDebugger:
     def register_custom_api(
         self, module: Any, api: str, api_prefix: str | None = None
     ) -> None:
-        """Has a function that is none of torch dumped, as `<prefix>.<api>`.
+        """Dumps a function that does not belong to torch, as `<prefix>.<api>`.
 
         Args:
-            module: The module or class that has it.
-            api: Its name there.
+            module: The module or class that contains the function.
+            api: Name of the function.
             api_prefix: Default: the name of the module.
 
         Raises:
@@ -303,16 +312,16 @@ class PrecisionDebugger:
 
     @_OfLatest
     def restore_custom_api(self, module: Any, api: str) -> None:
-        """Puts a function back that was registered."""
+        """Restores a function that was registered."""
         with self._lock:
             self._custom.restore(module, api)
 
     @_OfLatest
     def monitor(self, model: Any) -> None:
-        """Is refused: what it did belongs to the task grad_probe.
+        """Not supported: its function belongs to the task grad_probe.
 
         Raises:
-            ValueError: Always. The text says what to use.
+            ValueError: Always. The text names the alternative.
         """
         raise ValueError(
             "monitor is not done here: dump level L0, and look at the gradients of "
@@ -321,11 +330,13 @@ class PrecisionDebugger:
 
     @property
     def run(self) -> str | None:
-        """The run that this records, once something was dumped."""
+        """The name of the run, once something was dumped."""
         return None if self._recording is None else self._recording.client.run
 
     def close(self) -> None:
-        """Writes what was not written, and ends. The end of the process does so, too."""
+        """Writes the remaining data, and ends. Also called at the end of the
+        process.
+        """
         with self._lock:
             if self._pid != os.getpid():
                 return
@@ -350,10 +361,10 @@ class PrecisionDebugger:
             self._writer = self._saver = None
 
     def hook_module(self, module: torch.nn.Module, name: str) -> Callable[[], None]:
-        """Dumps one module under a name of its own; see `module_dump`.
+        """Dumps one module under its own name; see `module_dump`.
 
         Returns:
-            What ends it.
+            A function that ends the dump.
         """
         with self._lock:
             if not self._is_wanted() or not self._find_place(None):
@@ -380,7 +391,7 @@ class PrecisionDebugger:
             return end
 
     def _begin_load(self, rank_id: int | None) -> None:
-        """Replaces inputs from now on, if this step is one of those."""
+        """Starts replacing inputs, if this step is one of those to load."""
         assert self._settings.load is not None
         if not self._models:
             raise ValueError("load needs a model: start(model)")
@@ -402,7 +413,9 @@ class PrecisionDebugger:
         return not settings.steps or self._step in settings.steps
 
     def _find_place(self, rank_id: int | None) -> bool:
-        """Finds out which rank this is. Returns whether it is one of those to dump."""
+        """Determines the rank of this process. Returns whether it is one of
+        those to dump.
+        """
         if self._place is None:
             self._place = place_of(rank_id)
         ranks = self._settings.ranks
@@ -410,14 +423,14 @@ class PrecisionDebugger:
 
     @property
     def _recording(self) -> Recording | None:
-        """Where it records, once something was dumped."""
+        """The recording, once something was dumped."""
         return self._opening.opened
 
     def _open(self) -> Recording:
-        """Returns where it records. Opens it.
+        """Returns the recording, and opens it if necessary.
 
         Raises:
-            MsitError: The daemon does not answer, or did not a short while ago.
+            MsitError: The daemon does not answer, or did not shortly before.
         """
         return self._opening.get()
 
@@ -430,7 +443,7 @@ class PrecisionDebugger:
         self._writer = StepWriter(recording, place.rank)
         self._has_begun = False
         recording.begin_step(self._step)
-        # Behind that of the client, so it comes before it.
+        # Registered after the exit function of the client, so it runs first.
         atexit.register(self.close)
         return recording
 
@@ -472,7 +485,7 @@ class PrecisionDebugger:
             )
 
     def _reload(self) -> None:
-        """Follows the file of settings. A daemon that is gone changes nothing."""
+        """Applies changes of the settings file. A missing daemon has no effect here."""
         _failures.guarded(self._follow_file)()
 
     def _follow_file(self) -> None:
@@ -489,7 +502,7 @@ class PrecisionDebugger:
             self._recording.begin_step(self._step)
 
     def _next_batch(self) -> None:
-        """Is told that a loader gives the next batch."""
+        """Handles the next batch of a data loader."""
         if self._has_begun:
             self.stop()
             self.step()
@@ -497,7 +510,7 @@ class PrecisionDebugger:
 
 
 class _Given:
-    """The arguments of a debugger, in the order of early or current releases."""
+    """The arguments of a debugger, in the order of early or of current releases."""
 
     def __init__(
         self, config_path: str | None, arguments: dict[str, Any], model: Any
@@ -558,7 +571,7 @@ _order: list[PrecisionDebugger] = []
 
 
 def latest() -> PrecisionDebugger:
-    """Returns the debugger that was made last.
+    """Returns the debugger that was created last.
 
     Raises:
         RuntimeError: There is none.

@@ -1,4 +1,4 @@
-"""Changes the text of a dump, line by line, as msitctl writes it."""
+"""Edits the text of a dump line by line, in the format that msitctl writes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import IO, Any
 
-# What is before the records in a dump.
+# Maximum size of the part before the records of a dump.
 _HEAD_BYTES_MAX = 1 << 16
 _DATA = b'\n "data": '
 _COPY_BYTES = 1 << 20
@@ -20,12 +20,13 @@ def rewrite_dump(path: str, head: dict[str, Any], has_norms: bool) -> None:
     """Writes other members before `data` of a dump.
 
     Args:
-        has_norms: Whether mean and norm of tensors stay. Otherwise they are null, but
-            for tensors of no dimension, whose only element they are.
+        has_norms: Whether mean and norm of tensors are kept. Otherwise they
+            become null, except for tensors without dimensions, where they equal
+            the only element.
 
     Raises:
-        RuntimeError: The file is no dump.
-        OSError: It cannot be read or written.
+        RuntimeError: The file is not a dump.
+        OSError: The file cannot be read or written.
     """
     with open(path, "rb") as source:
         begin = source.read(_HEAD_BYTES_MAX)
@@ -49,14 +50,14 @@ def _pieces(source: IO[bytes]) -> Iterator[bytes]:
 
 def _without_norms(source: IO[bytes]) -> Iterator[bytes]:
     has_one = False
-    # A text in a dump has no line feed: each line is one member.
+    # A text in a dump contains no line feed, so each line is one member.
     for line in source:
         member = line.lstrip()
         if member.startswith(_SHAPE):
             has_one = b"[]" in member
         elif member.startswith(_NORMS) and not has_one:
             name, _, value = line.partition(b": ")
-            # An argument may have such a name; it is an object.
+            # An argument may have the same name, but its value is an object.
             if not value.startswith((b"{", b"[")):
                 end = b",\n" if value.endswith(b",\n") else b"\n"
                 line = name + b": null" + end

@@ -1,4 +1,4 @@
-"""Writes the frames of a stack as msprobe does."""
+"""Formats the frames of a stack as msprobe does."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import linecache
 
 
 def frames_of(stack: str) -> list[str]:
-    """Returns frames with the lines of the source; see `Client.record` for `stack`."""
+    """Returns frames with the source lines; see `Client.record` for `stack`."""
     found = []
     for line in stack.splitlines():
         place, _, function = line.rpartition(" ")
         file, _, number = place.rpartition(":")
         if not number.isdigit():
-            # It says how many frames there are more.
+            # The line states how many more frames there are.
             found.append(line)
             continue
         source = linecache.getline(file, int(number)).strip()

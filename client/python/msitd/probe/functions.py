@@ -1,7 +1,7 @@
-"""Which functions msprobe dumps where neither `scope` nor `list` says so.
+"""The functions that msprobe dumps if neither `scope` nor `list` selects them.
 
-The names are last components of ops. Functions of `torch_npu` and of collectives
-belong to the core.
+The names are last components of ops. Functions of `torch_npu` and of
+collectives belong to the level CORE.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 _PREFIXES = ("Distributed.", "Functional.", "NPU.", "Tensor.", "Torch.", "VF.")
 _CORE_PREFIXES = ("Distributed.", "NPU.", "MindSpeed.")
 
-# They multiply matrices, convolve, normalise or attend.
+# Functions that multiply matrices, convolve, normalize or attend.
 _CORE = frozenset(
     [
         "__matmul__",
@@ -63,7 +63,7 @@ _CORE = frozenset(
     ]
 )
 
-# They move, convert or make elements.
+# Functions that move, convert or create elements.
 _LOW = frozenset(
     [
         "align_as",
@@ -152,7 +152,7 @@ _LOW = frozenset(
 )
 
 
-# Functions that are recorded here and that msprobe does not know, by their whole ops.
+# Functions that msitd records and msprobe does not have, by their whole ops.
 _BEYOND = frozenset(
     [
         "Functional._threshold",
@@ -299,13 +299,13 @@ _BEYOND = frozenset(
 )
 _BEYOND_PREFIXES = ("Torch._foreach_", "Torch.fft.", "Torch.special.")
 _BEYOND_SUFFIX = "_copy"
-# These begin or end like others that msprobe does not know.
+# These start or end like functions that msprobe does not have.
 _KNOWN = frozenset(("Torch._foreach_norm", "Torch.index_copy", "Torch.narrow_copy"))
 _KNOWN_PREFIX = "Tensor."
 
 
 def is_beyond_msprobe(op: str) -> bool:
-    """Returns whether a function is recorded here that msprobe does not know."""
+    """Returns whether a function is recorded by msitd but unknown to msprobe."""
     if op in _BEYOND:
         return True
     if op in _KNOWN or op.startswith(_KNOWN_PREFIX):
@@ -317,11 +317,11 @@ def is_dumped(op: str, risk_level: str, is_added: bool = False) -> bool:
     """Returns whether a function is dumped at a risk level: ALL, FOCUS or CORE.
 
     Args:
-        is_added: Whether a file has added it to those that msprobe knows.
+        is_added: Whether a file adds the function to those of msprobe.
 
     Returns:
-        ALL is more than msprobe knows: all that is recorded. Functions that a program
-        has registered are dumped at every level.
+        True at ALL for every recorded function, which is more than msprobe has.
+        Functions that a program has registered are dumped at every level.
     """
     if risk_level == "ALL" or not op.startswith(_PREFIXES):
         return True

@@ -1,7 +1,8 @@
-"""Functions that a user's support_wrap_ops.yaml adds and takes away.
+"""Functions that a user's support_wrap_ops.yaml adds or removes.
 
-msprobe has that file, and custom_wrap_ops.yaml beside it, in its own folder, where its
-users change them. As it was released, the file says what is dumped here anyway.
+msprobe has that file, with custom_wrap_ops.yaml next to it, in its own folder,
+where its users edit it. The released version of the file lists what is dumped
+here by default.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from msitd.probe.functions import is_beyond_msprobe
 
 _logger = logging.getLogger("msitd")
 
-# Where releases of msprobe have it, below a folder of modules.
+# Locations of the file in releases of msprobe, relative to a folder of modules.
 _PLACES = (
     "msprobe/pytorch/dump/api_dump/support_wrap_ops.yaml",
     "msprobe/pytorch/hook_module/support_wrap_ops.yaml",
@@ -28,8 +29,8 @@ _PLACES = (
 _CUSTOM = "custom_wrap_ops.yaml"
 _BYTES_MAX = 1 << 20
 
-# What a key of the file is of: a group of functions here. The functions below `aten` are
-# recorded by no release, and those of mindspeed are not known here.
+# Groups of functions in msitd, by key of the file. No release records the
+# functions below `aten`, and those of mindspeed are unknown here.
 _GROUPS = {
     "functional": "functional",
     "tensor": "tensor",
@@ -41,8 +42,8 @@ _GROUPS = {
 _OWNERS = {"tensor": "Tensor", "torch": "torch"}
 _OTHER_KEYS = ("aten", "npu_distributed", "mindspeed")
 
-# What the released file names, and is not dumped here: it is gone from torch, gives no
-# tensor, or only says what a tensor is.
+# Functions in the released file that are not dumped here: torch has removed
+# them, they return no tensor, or they only describe a tensor.
 _LEFT_OUT = frozenset(
     [
         "Tensor.__nonzero__",
@@ -72,7 +73,8 @@ _LEFT_OUT = frozenset(
         "torch.symeig",
     ]
 )
-# What it does not name, but has a namesake that it does.
+# Functions that the file does not name, but that share their names with some it
+# does.
 _NAMESAKES = frozenset(
     [
         "torch.lu",
@@ -84,17 +86,17 @@ _NAMESAKES = frozenset(
 
 
 class Custom(NamedTuple):
-    """A function of a program, and the module that it is in."""
+    """A function of a program, and the module that contains it."""
 
     module: str
     name: str
 
 
 class FunctionsFile(NamedTuple):
-    """What the files of a user say."""
+    """The contents of a user's files."""
 
     path: str
-    # Names, by the group of functions here.
+    # Names, by the group of functions in msitd.
     names: Mapping[str, frozenset[str]]
     custom: tuple[Custom, ...] = ()
 
@@ -102,7 +104,7 @@ class FunctionsFile(NamedTuple):
         """Returns the functions to dump, and the ops of those that were added.
 
         Args:
-            known: Those that are dumped without a file.
+            known: The functions that are dumped without a file.
         """
         said: dict[str, Target] = {}
         for group, names in self.names.items():
@@ -149,13 +151,14 @@ class FunctionsFile(NamedTuple):
 
 
 def functions_file(path: str | None) -> FunctionsFile | None:
-    """Returns what a user says of functions; None if there is no file.
+    """Returns the contents of a user's files; None if there is no file.
 
     Args:
-        path: None: that of an installed msprobe.
+        path: None: the file of an installed msprobe.
 
     Raises:
-        ValueError: The file named is none, or there is no PyYAML to read it.
+        ValueError: The file is invalid, or PyYAML, which reads it, is not
+            installed.
     """
     if path is not None:
         return read_functions(path)
@@ -163,7 +166,7 @@ def functions_file(path: str | None) -> FunctionsFile | None:
 
 
 def read_functions(path: str) -> FunctionsFile:
-    """Reads support_wrap_ops.yaml, and custom_wrap_ops.yaml beside it.
+    """Reads support_wrap_ops.yaml, and custom_wrap_ops.yaml next to it.
 
     Raises:
         ValueError: See `functions_file`.
@@ -175,7 +178,7 @@ def read_functions(path: str) -> FunctionsFile:
     names = {
         group: frozenset(lists.get(key, ()))
         for key, group in _GROUPS.items()
-        # Of a file without that key, nothing is said of them.
+        # A file without the key leaves these functions unchanged.
         if key != "torch_npu" or key in lists
     }
     custom_path = os.path.join(os.path.dirname(path), _CUSTOM)
@@ -203,9 +206,9 @@ def _installed(folders: tuple[str, ...]) -> FunctionsFile | None:
 
 
 def _lists_of(path: str) -> dict[str, list[str]]:
-    """Returns the lists of names of a YAML file, by their keys."""
+    """Returns the lists of names in a YAML file, by their keys."""
     try:
-        # Who has msprobe has it.
+        # PyYAML is installed wherever msprobe is.
         import yaml
     except ImportError:
         raise ValueError(
@@ -216,7 +219,7 @@ def _lists_of(path: str) -> dict[str, list[str]]:
             text = file.read(_BYTES_MAX + 1)
         if len(text) > _BYTES_MAX:
             raise ValueError(f"{path} has more than {_BYTES_MAX} characters")
-        # An alias in an alias may stand for more than fits into memory.
+        # Nested aliases could expand to more than fits into memory.
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)):
             raise ValueError(f"{path} has an alias")
         said = yaml.safe_load(text)

@@ -1,4 +1,4 @@
-"""Looks at each call of a step: what of it is dumped, and what calls it."""
+"""Decides for each call of a step what is dumped, and records which module calls it."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
     from msitd._core.recorder import Client
     from msitd.probe.settings import Settings
 
-# What msprobe gives as the caller of functions outside of modules, by the file of it.
+# What msprobe reports as the caller of functions outside modules, by its file.
 _CALLERS = {
     "optimizer": f"{os.sep}torch{os.sep}optim{os.sep}",
     "clip_grad": f"{os.sep}torch{os.sep}nn{os.sep}utils{os.sep}clip_grad.py:",
 }
 
-# Entries of construct.json, as many as a dump of msprobe may have records.
+# Maximum number of entries in construct.json, the same as of records in a dump.
 _ENTRIES_MAX = 1 << 20
 
 
 class _Thread(threading.local):
     def __init__(self) -> None:
-        # Calls of modules that run now, the outermost first.
+        # Calls of modules that are running, outermost first.
         self.modules: list[Call] = []
-        # The step that they are of.
+        # The step of these calls.
         self.step = -1
 
 
 class StepListener:
-    """Hears of the calls of all hooks of one debugger. Any thread may call it."""
+    """Receives the calls of all hooks of one debugger. Any thread may call it."""
 
     def __init__(self, settings: Settings, client: Client) -> None:
-        # It has hooks on torch.
+        # torch is installed, since there are hooks.
         import torch
 
         self._no_grad = torch.no_grad
@@ -56,11 +56,11 @@ class StepListener:
         self._parents: dict[str, str | None] = {}
         # Forward entries by their stacks, of which there are few.
         self._stacks: dict[str, list[str]] = {}
-        # Of a batch, the rows that are recorded; None for all.
+        # The rows of a batch that are recorded; None for all.
         self.rows: tuple[int, int] | None = None
 
     def add_modules(self, modules: dict[str, torch.nn.Module]) -> None:
-        """Is told which modules have which ops."""
+        """Adds modules by their ops."""
         self._modules |= {op: weakref.ref(each) for op, each in modules.items()}
 
     def begin_step(self) -> None:
@@ -77,7 +77,7 @@ class StepListener:
             return json.dumps(self._parents, indent=1)
 
     def stacks(self) -> str:
-        """Returns stack.json of the step, with the lines of the source."""
+        """Returns stack.json of the step, with the source lines."""
         with self._lock:
             groups = [
                 [entries, frames_of(stack)] for stack, entries in self._stacks.items()
@@ -95,7 +95,7 @@ class StepListener:
         around = self._around()
         while around:
             known = around.pop()
-            # Others have ended without a word.
+            # The other calls have ended without a notification.
             if known.op == call.op and known.number == call.number:
                 break
         self.selection.end(call)
@@ -151,7 +151,7 @@ class StepListener:
                 self._stacks.setdefault(call.stack, []).append(entry)
 
     def _add_backward(self, call: Call) -> None:
-        """Says of a backward that it belongs to that of the module around the call."""
+        """Adds the backward of a call below that of the enclosing module."""
         forward = entry_of(call.op, call.number, "forward")
         with self._lock:
             if forward not in self._parents or len(self._parents) >= _ENTRIES_MAX:

@@ -1,4 +1,4 @@
-"""Tells a debugger that a loader of torch gives a batch."""
+"""Notifies a debugger when a data loader of torch returns a batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _original: Callable[..., Any] | None = None
 def watch(watcher: Callable[[], None]) -> None:
     """Calls `watcher` before each batch of any DataLoader."""
     global _original
-    # The file asks for it by a key that only programs with torch have.
+    # Only configuration files of programs with torch have the key that leads
+    # here.
     from torch.utils.data import dataloader
 
     _watchers.append(watcher)
@@ -43,7 +44,7 @@ def _tell() -> None:
 
 
 def unwatch(watcher: Callable[[], None]) -> None:
-    """Ends it."""
+    """Ends `watch`."""
     global _original
     if watcher in _watchers:
         _watchers.remove(watcher)

@@ -1,4 +1,4 @@
-"""Gives modules the inputs that a dump has of them."""
+"""Replaces the inputs of modules by those of a dump."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _failures = Failures("inputs of a module are not replaced")
 
 
 class Loading:
-    """Stands in front of modules, and replaces their arguments. Any thread may call.
+    """Intercepts calls of modules and replaces their arguments. Any thread may call.
 
     Args:
-        load: Which modules, and where the dump is.
-        folder_name: That of the rank in this program.
+        load: The modules, and the location of the dump.
+        folder_name: Name of the rank's folder in this program.
     """
 
     def __init__(self, load: Load, folder_name: str) -> None:
@@ -40,14 +40,14 @@ class Loading:
         self._is_on = False
         self._counts: dict[str, int] = {}
         self._missed: set[str] = set()
-        # Of one step, by file.
+        # Tensors of one step, by file.
         self._tensors: dict[str, torch.Tensor | None] = {}
 
     def watch(self, model: torch.nn.Module, prefix: str) -> None:
-        """Puts hooks on the modules of a model that are to be given something.
+        """Puts hooks on the modules of a model whose inputs are replaced.
 
         Args:
-            prefix: What names begin with: `Module.`, or `Module.0.`.
+            prefix: First part of the names: `Module.`, or `Module.0.`.
         """
         if id(model) in self._seen:
             return
@@ -71,14 +71,14 @@ class Loading:
         return self._is_on
 
     def end(self) -> None:
-        """Replaces nothing more, and tells what of the step was not met."""
+        """Stops replacing, and reports which inputs of the step were not used."""
         self._is_on = False
         for entry in sorted(self._missed):
             _logger.warning("step %d: %s has not run", self._step, entry)
         self._missed.clear()
 
     def remove(self) -> None:
-        """Takes the hooks away."""
+        """Removes the hooks."""
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
@@ -105,7 +105,7 @@ class Loading:
             }
             return given, named
 
-        # In front of those that record.
+        # Runs before the hooks that record.
         self._handles.append(
             module.register_forward_pre_hook(
                 _failures.guarded(replace), prepend=True, with_kwargs=True
@@ -113,8 +113,8 @@ class Loading:
         )
 
     def _replaced(self, value: Any, leaf: str) -> Any:
-        """Returns what the dump has in place of an argument, or the argument."""
-        # Who has a module has torch.
+        """Returns the dump's replacement for an argument, or the argument."""
+        # torch is installed, since there is a module.
         import torch
 
         if not isinstance(value, torch.Tensor):

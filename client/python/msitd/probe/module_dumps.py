@@ -1,4 +1,4 @@
-"""Dumps one module under a name of its own."""
+"""Dumps one module under its own name."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _ends: list[Callable[[], None]] = []
 def module_dump(module: torch.nn.Module, dump_name: str) -> None:
     """Dumps calls of `module` as `Module.<dump_name>.<class>`, until `module_dump_end`.
 
-    It needs a `PrecisionDebugger`, and no `start`.
+    Requires a `PrecisionDebugger`, but no call of `start`.
 
     Raises:
-        ValueError: An argument is none.
+        ValueError: An argument is invalid.
         RuntimeError: There is no debugger.
     """
-    # Who has a module has torch.
+    # torch is installed, since there is a module.
     import torch
 
     if not isinstance(module, torch.nn.Module):
@@ -33,6 +33,6 @@ def module_dump(module: torch.nn.Module, dump_name: str) -> None:
 
 
 def module_dump_end() -> None:
-    """Ends all that `module_dump` has begun."""
+    """Ends all dumps that `module_dump` has begun."""
     while _ends:
         _ends.pop()()

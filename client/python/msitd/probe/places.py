@@ -1,4 +1,4 @@
-"""Which rank a process is, for its run and for its folder."""
+"""Determines the rank of a process, for its run and for its folder."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from msitd._core.daemon.ranks import rank_of_group, rank_of_process
 class Place(NamedTuple):
     """A rank."""
 
-    # Of the run.
+    # Rank in the run.
     rank: int
     world_size: int
-    # What `start` was given, or None.
+    # The argument of `start`, or None.
     given: int | None
 
     @property
     def number(self) -> int:
-        """What `rank` in the file selects by."""
+        """The rank that `rank` in the file selects by."""
         return self.rank if self.given is None else self.given
 
     def folder(self) -> str:
-        """Returns the name of its folder: `rank3`, and `rank` of a single process.
+        """Returns the name of the rank's folder: `rank3`, or `rank` for a
+        single process.
 
-        A group of processes that has been made meanwhile decides.
+        A process group that was created in the meantime decides.
         """
         if self.given is not None:
             return f"rank{self.given}"
@@ -35,5 +36,7 @@ class Place(NamedTuple):
 
 
 def place_of(rank_id: int | None) -> Place:
-    """Returns which rank this process is: of torch.distributed, else of its launcher."""
+    """Returns the rank of this process from torch.distributed, or else from its
+    launcher.
+    """
     return Place(*rank_of_process(), rank_id)

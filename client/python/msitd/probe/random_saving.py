@@ -1,4 +1,4 @@
-"""Says where a program draws random numbers."""
+"""Records where a program draws random numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from msitd.probe.frames import frames_of
 
 _logger = logging.getLogger("msitd")
 
-# Functions of each place whose calls are told, as of msprobe 26.2.0.
+# Functions of each module whose calls are recorded, as in msprobe 26.2.0.
 _PYTHON = """
     betavariate choice choices expovariate gammavariate gauss getrandbits lognormvariate
     normalvariate paretovariate randbytes randint random randrange sample shuffle
@@ -46,10 +46,10 @@ _TENSOR = """
 
 
 class _Saving:
-    """Stands between those functions and their callers, until `remove`."""
+    """Intercepts the calls of these functions until `remove`."""
 
     def __init__(self, folder: str) -> None:
-        # It is a face of torch.
+        # torch is installed, since this module belongs to its interface.
         import torch
 
         os.makedirs(folder, 0o750, exist_ok=True)
@@ -73,7 +73,7 @@ class _Saving:
         _logger.info("where random numbers are drawn is written to %s", self._path)
 
     def remove(self) -> None:
-        """Puts the functions back."""
+        """Restores the functions."""
         for owner, name, original in reversed(self._originals):
             setattr(owner, name, original)
         self._originals.clear()
@@ -112,7 +112,7 @@ class _Saving:
         return call
 
     def _find_rank(self) -> None:
-        """Names the file by its rank, once there is a group of processes."""
+        """Renames the file by its rank, once there is a process group."""
         if self._has_rank:
             return
         group = rank_of_group()
@@ -128,7 +128,7 @@ class _Saving:
     def _write(self, row: list[str]) -> None:
         text = io.StringIO()
         csv.writer(text).writerow(row)
-        # In one piece: forked processes have the same file.
+        # In one write, because forked processes share the file.
         os.write(self._file, text.getvalue().encode(errors="replace"))
 
 
@@ -139,14 +139,15 @@ _lock = threading.Lock()
 def random_save(output_path: str = "./output") -> None:
     """Writes a line for each call that draws random numbers, with its stack.
 
-    The file is `random_rank3_<time>.csv` in the folder, and `random_proc<pid>_<time>.csv`
-    without a group of processes. It is there, line by line, while the program runs. Calls
-    are those of functions of `random`, `numpy.random` and torch, by these modules. Called
-    again, it does nothing.
+    The file is `random_rank3_<time>.csv` in the folder, or
+    `random_proc<pid>_<time>.csv` without a process group. It grows line by line
+    while the program runs. Recorded are calls of functions of `random`,
+    `numpy.random` and torch, through these modules. A second call has no
+    effect.
 
     Raises:
-        ValueError: `output_path` is no text.
-        OSError: The file cannot be made.
+        ValueError: `output_path` is not a text.
+        OSError: The file cannot be created.
     """
     global _saving
     if not isinstance(output_path, str) or not output_path:
@@ -157,7 +158,7 @@ def random_save(output_path: str = "./output") -> None:
 
 
 def random_save_end() -> None:
-    """Ends it, and puts the functions back."""
+    """Stops the recording, and restores the functions."""
     global _saving
     with _lock:
         saving, _saving = _saving, None

@@ -1,4 +1,4 @@
-"""Where one debugger records, and the hooks that do it."""
+"""The recording of one debugger, and its hooks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from msitd.probe.settings import Settings
 
-# Until a client has heard of its capture policy.
+# Maximum time in seconds until a client has received its capture policy.
 _POLICY_MAX_S = 10.0
 _POLL_S = 0.002
 _RUN_BYTES_MAX = 120
@@ -33,10 +33,10 @@ _ROOT = "root"
 
 
 class Recording:
-    """A client, its daemon if none runs, and hooks that are off until `resume`.
+    """A client, its daemon if none is running, and hooks that are off until `resume`.
 
     Args:
-        open_timeout: Longest time in seconds to wait for the daemon.
+        open_timeout: Maximum time in seconds to wait for the daemon.
     """
 
     def __init__(
@@ -69,14 +69,14 @@ class Recording:
 
     @property
     def is_daemon_away(self) -> bool:
-        """Whether records would fill the buffer, and then wait for room in vain."""
+        """Whether records would fill the buffer, and then wait for memory in vain."""
         return self._patience.is_away
 
     def watch_models(self, models: Sequence[torch.nn.Module], is_list: bool) -> None:
         """Puts hooks on the modules of models that have none.
 
         Args:
-            is_list: Whether names begin with the number of the model.
+            is_list: Whether names start with the number of the model.
         """
         for number, model in enumerate(models):
             if any(model is known for known in self._hooked):
@@ -89,10 +89,11 @@ class Recording:
     def _namer(
         self, model: torch.nn.Module, prefix: str
     ) -> tuple[Callable[[str], str], Callable[[], None]]:
-        """Returns what names the modules of a model, and what looks at these again.
+        """Returns a function that names the modules of a model, and one that
+        updates the names.
 
-        Looking gives the listener the modules. A module in the place of another one may
-        be of another class, and so have another op.
+        Updating passes the modules to the listener. A replaced module may have
+        another class, and therefore another op.
         """
         ops: dict[str, str] = {}
 
@@ -117,10 +118,10 @@ class Recording:
         op_of: Callable[[str], str],
         on_change: Callable[[], None] = lambda: None,
     ) -> HookHandle:
-        """Puts hooks on the modules of a model whose ops begin with `Module.`.
+        """Puts hooks on the modules of a model whose ops start with `Module.`.
 
         Args:
-            op_of: As of `HookHandle`, like `on_change`.
+            op_of: See `HookHandle`, as for `on_change`.
         """
         settings = self._settings
         handle = HookHandle(
@@ -141,7 +142,7 @@ class Recording:
             requests=None,
             op_of=op_of,
             on_change=on_change,
-            # As msprobe names them.
+            # The names that msprobe uses.
             names=AS_HELD,
             listener=self.listener,
             has_ties=True,
@@ -150,7 +151,7 @@ class Recording:
         return handle
 
     def watch_functions(self) -> ApiHandle:
-        """Has functions of torch recorded."""
+        """Starts recording torch functions."""
         if self._api is not None:
             return self._api
         functions = None
@@ -180,29 +181,29 @@ class Recording:
         return handle
 
     def remove(self, handle: HookHandle) -> None:
-        """Takes the hooks of `watch` away."""
+        """Removes the hooks of `watch`."""
         handle.remove()
         self._hooks.remove(handle)
 
     @property
     def is_on(self) -> bool:
-        """Whether calls are recorded that begin now."""
+        """Whether calls that begin now are recorded."""
         return self._is_on
 
     def resume(self) -> None:
-        """Records from now on."""
+        """Starts recording."""
         self._is_on = True
         for handle in self._hooks:
             handle.resume()
 
     def pause(self) -> None:
-        """Records only gradients of what was recorded."""
+        """Records only gradients of calls that were already recorded."""
         self._is_on = False
         for handle in self._hooks:
             handle.pause()
 
     def change(self, settings: Settings) -> None:
-        """Records as other settings say, which have the same folder."""
+        """Records with other settings, which have the same folder."""
         self._remove_hooks()
         self._settings = settings
         self.listener = StepListener(settings, self.client)
@@ -214,10 +215,10 @@ class Recording:
         self.client._set_token(step)
 
     def close(self, is_whole: bool) -> None:
-        """Takes the hooks away, and ends the client.
+        """Removes the hooks, and closes the client.
 
         Args:
-            is_whole: Whether nothing is needed any more of a daemon of our own.
+            is_whole: Whether nothing more is needed of a private daemon.
         """
         self._remove_hooks()
         self.msitctl.close()
@@ -240,7 +241,9 @@ class Recording:
         return "full" if self._settings.has_extra_info else "none"
 
     def _set_policy(self) -> None:
-        """Has the client keep as much of each tensor as is dumped of it."""
+        """Sets the capture policy so that the client keeps what is dumped of
+        each tensor.
+        """
         rules = capture_rules(self._settings)
         native = self.client._native
         known = native.selection(0)
@@ -263,12 +266,12 @@ def _run_name(folder: str) -> str:
 
 
 def models_of(model: Any) -> tuple[list[torch.nn.Module], bool]:
-    """Returns the models of an argument, and whether it is a list of them.
+    """Returns the models of an argument, and whether it is a list of models.
 
     Raises:
-        ValueError: It is neither.
+        ValueError: It is neither a model nor such a list.
     """
-    # Who has a model has torch.
+    # torch is installed, since there is a model.
     import torch
 
     models = list(model) if isinstance(model, (list, tuple)) else [model]

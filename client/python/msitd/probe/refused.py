@@ -1,4 +1,4 @@
-"""What msprobe does and msitd does not, and what to use instead."""
+"""Features of msprobe that msitd does not support, and their alternatives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks at the configuration file again while the program runs."""
+"""Reads the configuration file again while the program runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msitd.probe.settings import Settings, read_settings
 
 _logger = logging.getLogger("msitd")
 
-# As msprobe does: less often while nothing is dumped.
+# Intervals as in msprobe: checks are rarer while nothing is dumped.
 _ENABLED_S = 0.5
 _DISABLED_S = 3.0
 
@@ -30,10 +30,10 @@ class Reloading:
         self._looked = time.monotonic()
 
     def look(self, settings: Settings) -> Settings | None:
-        """Returns what the file says now; None if that is what it said before.
+        """Returns the new contents of the file; None if nothing has changed.
 
-        A file that cannot be read changes nothing, and is told of once. If it has no
-        `dump_enable` any more, that stays as it was.
+        A file that cannot be read changes nothing, which is logged once. If the
+        file no longer has `dump_enable`, the earlier value stays.
         """
         if not self._is_on:
             return None

@@ -1,4 +1,4 @@
-"""Dumps values that a program hands over by name."""
+"""Dumps values that a program passes by name."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from msitd._core.skips import Skips
 if TYPE_CHECKING:
     from msitd.probe.recording import Recording
 
-# Of containers in one another.
+# Maximum number of nested containers.
 _DEPTH_MAX = 32
 
 
 class Saver:
-    """Gives values to a recording, and counts the names of a step."""
+    """Passes values to a recording, and counts the names of a step."""
 
     def __init__(self, recording: Recording) -> None:
-        # A caller with tensors has torch.
+        # torch is installed, since there are tensors.
         import torch
 
         self._tensor_type = torch.Tensor

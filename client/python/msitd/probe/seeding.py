@@ -1,4 +1,4 @@
-"""Makes a program compute the same each time, as msprobe does."""
+"""Makes the computations of a program reproducible, as msprobe does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 from msitd._core.seeding import SEED_MAX, seed_generators
 
-# What collectives of Ascend look at, and what cuBLAS needs.
+# Environment variables for collectives of Ascend and for cuBLAS.
 _DETERMINISTIC = {"HCCL_DETERMINISTIC": "True", "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
 
 
@@ -20,10 +20,12 @@ def seed_all(
 
     Args:
         seed: 0 to 2^32 - 1.
-        mode: Whether torch computes deterministically, and raises where an operator
-            has no deterministic form.
-        rm_dropout: Whether dropout does nothing from now on, in the whole process.
-        is_enhanced: Is refused: what is drawn at each call would be the same.
+        mode: Whether torch computes deterministically, and raises where an
+            operator has no deterministic implementation.
+        rm_dropout: Whether dropout is disabled from now on, in the whole
+            process.
+        is_enhanced: Not supported, because each call would then draw the same
+            numbers.
 
     Raises:
         ValueError: An argument is out of its range, or is_enhanced is true.
@@ -37,7 +39,7 @@ def seed_all(
         raise ValueError(
             "is_enhanced is not done here: seed the program at each step instead"
         )
-    # It is a face of torch: who asks for it has torch.
+    # torch is installed, since this module belongs to its interface.
     import torch
 
     seed_generators(seed)

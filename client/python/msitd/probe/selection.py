@@ -1,4 +1,4 @@
-"""Which entries of a dump are written, by their names."""
+"""Selects the entries of a dump that are written, by their names."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from msitd._core.leaf.leaves import Call
     from msitd.probe.settings import Settings
 
-# What an io is of a call: the direction, and the side there. The gradient of an output
-# goes into a backward.
+# The direction and the side that an io means in a call. The gradient of an
+# output is an input of the backward.
 _PARTS = {
     "input": ("forward", ("input",)),
     "output": ("forward", ("output",)),
@@ -22,7 +22,7 @@ _PARTS = {
     "grad_input": ("backward", ("output",)),
     "grad_weight": ("backward", ("input", "output")),
 }
-# Decisions of one step, beyond which the earliest are forgotten.
+# Maximum number of decisions of one step; beyond it the earliest are forgotten.
 _DECISIONS_MAX = 1 << 20
 
 
@@ -32,19 +32,19 @@ def is_module(op: str) -> bool:
 
 
 def entry_of(op: str, number: int, direction: str) -> str:
-    """Returns the name that msprobe gives a call, forward or backward."""
+    """Returns the name of a call in msprobe, forward or backward."""
     if is_module(op):
         return f"{op}.{direction}.{number}"
     return f"{op}.{number}.{direction}"
 
 
 class Selection:
-    """Decides once for each entry, when it begins. Any thread may ask.
+    """Decides once for each entry, when it begins. Any thread may call it.
 
-    `scope` goes from the beginning of an entry to the end of another, in the order
-    in which they run, `list` is about names alone. At level mix, what a module of
-    the list calls is in it, too. Where both say nothing, the risk level does, of
-    functions.
+    `scope` extends from the beginning of one entry to the end of another, in
+    the order in which they run. `list` selects by name only. At level mix,
+    calls inside a module of the list are also selected. Where neither is given,
+    the risk level selects functions.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -57,13 +57,13 @@ class Selection:
         self._lock = threading.Lock()
         self._is_in_scope = False
         self._decisions: dict[str, bool] = {}
-        # Entries whose backward is chosen because of a module around them.
+        # Entries whose backward is selected because of an enclosing module.
         self._inherited: set[str] = set()
-        # Functions that a file has added to those that msprobe knows.
+        # Functions that a file has added to those of msprobe.
         self._added: frozenset[str] = frozenset()
 
     def add_functions(self, ops: frozenset[str]) -> None:
-        """Is told which functions a file has added."""
+        """Adds the functions of a file."""
         self._added = ops
 
     def reset(self) -> None:
@@ -77,7 +77,7 @@ class Selection:
         """Decides on the forward of a call.
 
         Args:
-            around: Calls of modules that it is in, the outermost first.
+            around: Calls of the enclosing modules, outermost first.
         """
         entry = entry_of(call.op, call.number, "forward")
         with self._lock:
@@ -90,7 +90,7 @@ class Selection:
             return self._decide(call, entry, is_inherited)
 
     def end(self, call: Call) -> None:
-        """Is told that the forward of a module has ended."""
+        """Handles the end of a module's forward."""
         entry = entry_of(call.op, call.number, "forward")
         if self._scope and entry == self._scope[1]:
             self._is_in_scope = False
@@ -125,7 +125,7 @@ class Selection:
         else:
             is_named = not self._names or is_inherited or self._has_name(entry)
             is_chosen = (not scope or self._is_in_scope) and is_named
-        # A module goes on until it ends.
+        # A module continues until its forward ends.
         if scope and entry == scope[1] and not is_module(call.op):
             self._is_in_scope = False
         if len(self._decisions) >= _DECISIONS_MAX:

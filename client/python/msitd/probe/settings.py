@@ -1,4 +1,4 @@
-"""What a user of `PrecisionDebugger` wants dumped: config.json and arguments, checked."""
+"""The settings of `PrecisionDebugger` from config.json and arguments, with checks."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _RISK_LEVELS = ("ALL", "FOCUS", "CORE")
 _PRECISIONS = ("low", "high")
 _NUMBER_MAX = 1_000_000
 _NUMBERS = re.compile(r"(\d+)(?:-(\d+))?")
-# What names are to be of: functions, and modules.
+# Forms of the names of functions and of modules.
 _FUNCTION_ENTRY = re.compile(r"\w[^.]*\..+\.\d+\.(forward|backward)")
 _MODULE_ENTRY = re.compile(r"(Module|Cell)\..+\.(forward|backward)\.\d+")
 
-# Keys that are known, and of which nothing has to be checked or done: records never
-# wait for a disk, and the last one says how a daemon of msprobe buffers.
+# Keys that are accepted and ignored: records never wait for a disk, and the
+# last one configures how a daemon of msprobe buffers.
 _IDLE_KEYS = ("async_dump", "custom_op_namespaces", "buffer_size", "framework")
 
 _COMMON_KEYS = (
@@ -65,13 +65,13 @@ _TASK_KEYS = (
     "request_id",
     "overflow_nums",
 )
-# A block of each of these may be there, whatever the task is.
+# The file may have a block for each of these, whatever the task is.
 _BLOCKS = (*_TASKS, *REFUSED_TASKS)
 
 
 @dataclass(frozen=True)
 class Slice:
-    """Of tensors whose dimension `dim` has `size` elements, some are recorded."""
+    """Records a part of the tensors whose dimension `dim` has `size` elements."""
 
     dim: int
     size: int
@@ -83,16 +83,16 @@ class Slice:
 class Load:
     """Modules whose inputs are replaced by those of a dump."""
 
-    # Holds `step0` and others.
+    # Folder that contains `step0` and others.
     path: str
     # Names of forward entries.
     modules: frozenset[str]
-    # Empty for all.
+    # Steps to load; empty for all.
     steps: tuple[int, ...]
     ranks: tuple[int, ...]
     # Whether such steps are dumped.
     dumps: bool
-    # Whether gradients go on to what would have been the input.
+    # Whether gradients flow to the original input.
     keeps_gradients: bool
 
 
@@ -103,30 +103,30 @@ class Settings:
     task: str = "statistics"
     dump_path: str = ""
     level: str = "L1"
-    # Empty for all.
+    # Ranks to dump; empty for all.
     ranks: tuple[int, ...] = ()
     steps: tuple[int, ...] = ()
     # From the first name to the second one; empty for all.
     scope: tuple[str, ...] = ()
     # Parts of names; empty for all.
     names: tuple[str, ...] = ()
-    # Parts of names whose tensors are kept, too.
+    # Parts of names whose tensors are also kept.
     tensor_names: tuple[str, ...] = ()
     data_mode: tuple[str, ...] = _SIDES
     summary_mode: str = "statistics"
     risk_level: str = "FOCUS"
     slices: tuple[Slice, ...] = ()
     request_id: str | None = None
-    # How many calls with NaN or infinities are dumped; -1 for all.
+    # Number of calls with NaN or infinities to dump; -1 for all.
     overflow_max: int = 1
     load: Load | None = None
-    # What a user says of the functions of torch; None for nothing.
+    # A user's list of torch functions; None if there is none.
     functions: FunctionsFile | None = None
     # Whether mean and norm are written: with high precision, they are not.
     has_norms: bool = True
-    # Whether the stacks of calls, and which module calls what, are written.
+    # Whether the stacks of calls, and the calling modules, are written.
     has_extra_info: bool = True
-    # None if the file does not say: then it is not looked at again.
+    # None if the file does not state it; the file is then not read again.
     is_enabled: bool | None = None
     seed: int | None = None
     is_deterministic: bool = False
@@ -144,17 +144,17 @@ class Settings:
 
 
 def read_settings(config_path: str | None, arguments: Mapping[str, Any]) -> Settings:
-    """Returns what a configuration file says, and arguments say instead.
+    """Returns the settings of a configuration file, overridden by arguments.
 
     Args:
-        config_path: A file in the form of msprobe's config.json. None: as if it
-            were empty.
-        arguments: `task`, `dump_path`, `level` and `step`; None for what is as in
-            the file.
+        config_path: A file in the format of msprobe's config.json. None: as if
+            it were empty.
+        arguments: `task`, `dump_path`, `level` and `step`; None keeps the value
+            of the file.
 
     Raises:
-        ValueError: Something is not as it should be, or nothing that msitd does;
-            the text says what to use instead.
+        ValueError: A setting is invalid, or requests something that msitd does
+            not support; the text then names the alternative.
         OSError: The file cannot be read.
     """
     config: dict[str, Any] = {}
@@ -268,7 +268,7 @@ def _look_for_others(
 ) -> None:
     for key, value in config.items():
         if key in REFUSED_KEYS:
-            # What says no is fine.
+            # A value that disables the feature is accepted.
             if value not in (None, False, "", []) and not _is_usual(key, value):
                 raise ValueError(f"{prefix}{key} is not done here: {REFUSED_KEYS[key]}")
         elif key not in known:
@@ -278,15 +278,15 @@ def _look_for_others(
 
 
 def _is_usual(key: str, value: Any) -> bool:
-    """Returns whether a key that is not known says what is done anyway."""
+    """Returns whether the value of an unsupported key requests the default behavior."""
     return (key, value) in (("file_format", "pt"), ("check_mode", "all"))
 
 
 def numbers(name: str, value: Any) -> tuple[int, ...]:
-    """Returns what a list of numbers and ranges such as `"4-6"` says, in order.
+    """Returns the numbers in a list of numbers and ranges such as `"4-6"`, in order.
 
     Raises:
-        ValueError: It is no such list.
+        ValueError: The value is not such a list.
     """
     if not isinstance(value, (list, tuple)):
         raise ValueError(f"{name} is {value!r}, and no list")  # noqa: TRY004 - as msprobe
@@ -407,12 +407,12 @@ def _seed(value: Any) -> int | None:
 
 
 def name_tests(names: tuple[str, ...]) -> Callable[[str], bool]:
-    """Returns what tells whether one of `names` is part of a name.
+    """Returns a function that tests whether one of `names` is part of a name.
 
-    `name-regex(P)` is a regular expression that has to be in it.
+    `name-regex(P)` is a regular expression that must match a part of the name.
 
     Raises:
-        ValueError: An expression is none.
+        ValueError: An expression is invalid.
     """
     texts = []
     patterns = []

@@ -1,4 +1,4 @@
-"""Writes a step into the folder of msprobe."""
+"""Writes a step into the folder of msprobe's format."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TENSORS = "dump_tensor_data"
 _EXTRA = ("stack.json", "construct.json")
 _DUMPS = ("dump.json", "debug.json")
 
-# What an io is of a call, as msitctl writes it.
+# The side of a call for each io, as msitctl writes it.
 _SIDES = {
     "IO_INPUT": ("forward", "input"),
     "IO_WEIGHT": ("forward", "input"),
@@ -32,44 +32,45 @@ _SIDES = {
     "IO_GRAD_INPUT": ("backward", "output"),
 }
 
-# Longest wait of one step for a daemon. One that is away longer may come back for a later
-# step, which then waits shortly.
+# Maximum time that one step waits for a daemon. If the daemon is away longer,
+# later steps wait briefly in case it has returned.
 _FLUSH_MAX_S = 60.0
 
 
 class StepWriter:
-    """Exports a step from the daemon, and puts it in its place.
+    """Exports a step from the daemon, and moves it into place.
 
     Args:
-        folder_name: Returns the name of the folder of the rank.
-        rank: That of the run.
+        folder_name: Returns the name of the rank's folder.
+        rank: Rank in the run.
     """
 
     def __init__(self, recording: Recording, rank: int) -> None:
         self._recording = recording
         self._patience = Patience(recording.client, _FLUSH_MAX_S)
         self._rank = rank
-        # Folders that were written here. Others there are of earlier programs.
+        # Folders that were written here. Other folders belong to earlier
+        # programs.
         self._written: set[str] = set()
-        # Records that there were when a step was written last.
+        # Number of records when a step was last written.
         self._known: tuple[int, int] | None = None
-        # Step, op, call and direction of what has overflowed. A step may be written
-        # twice.
+        # Step, op, call and direction of calls with overflows, because a step
+        # may be written twice.
         self._overflows: set[tuple[int, str, int, str]] = set()
-        # Steps that could not be written, with the folders and settings that they
-        # were to have. They are tried again at the end.
+        # Steps that could not be written, with their folders and settings. They
+        # are retried at the end.
         self._failed: dict[int, tuple[str, Settings]] = {}
 
     @property
     def is_whole(self) -> bool:
-        """Whether all that was to be written is."""
+        """Whether everything was written."""
         return not self._failed
 
     def write_again(self) -> None:
-        """Writes what could not be written before. The last attempt at it.
+        """Writes steps that could not be written before. This is the last attempt.
 
-        A daemon that is just restarting is waited for, even if earlier waits were in
-        vain: what is not written now is missing in the folder.
+        Waits for a daemon that may be restarting, even if earlier waits failed,
+        because steps that are not written now are missing in the folder.
 
         Raises:
             RuntimeError: msitctl failed, and others as in `write`.
@@ -80,10 +81,10 @@ class StepWriter:
             del self._failed[step]
 
     def write(self, step: int, folder_name: str, settings: Settings) -> None:
-        """Writes all that is recorded of a step, unless it was written already.
+        """Writes all records of a step, unless they were written already.
 
         Args:
-            folder_name: Of the rank: `rank` or `rank3`.
+            folder_name: Folder of the rank: `rank` or `rank3`.
 
         Raises:
             MsitError: The daemon does not answer.
@@ -119,9 +120,10 @@ class StepWriter:
             client.record_document("dump.json", json.dumps(dump, indent=1), step)
 
     def _overflowing(self, step: int, settings: Settings) -> list[str] | None:
-        """Returns ops whose results have NaN or infinities that they were not given.
+        """Returns ops whose results have NaN or infinities that their inputs do
+        not have.
 
-        None for all ops.
+        Returns None for all ops.
         """
         if settings.task != "overflow_check":
             return None
@@ -185,7 +187,7 @@ class StepWriter:
     def _finish(
         self, made: str, step: int, folder_name: str, settings: Settings
     ) -> None:
-        """Makes what was exported say what was asked for."""
+        """Edits the exported files to match the settings."""
         has_tensors = os.path.isdir(os.path.join(made, _TENSORS))
         data_dir = os.path.join(
             settings.dump_path, f"step{step}", folder_name, _TENSORS
@@ -227,7 +229,8 @@ class StepWriter:
         named = os.path.join(staged_step, folder_name)
         if named != made:
             os.rename(made, named)
-        # The whole step, if no other rank has made it: that is the cheapest.
+        # Moves the whole step if no other rank has created it, which is
+        # cheapest.
         step_folder = os.path.dirname(target)
         if not os.path.exists(step_folder):
             try:

@@ -1,4 +1,4 @@
-"""Which forwards and which rows of a batch are dumped."""
+"""Selects the forwards and the rows of a batch to dump."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _failures = Failures("token_range is not followed")
 
 
 class TokenWindow:
-    """Records only forwards of a model whose number, from 0, is in a range.
+    """Records only forwards of a model whose number, counted from 0, is in a range.
 
     Raises:
-        ValueError: The range is none.
+        ValueError: The range is invalid.
     """
 
     def __init__(
@@ -37,13 +37,14 @@ class TokenWindow:
         self._first, self._last = given
         self._recording = recording
         self._count = 0
-        # Before ours that record: these must be on when the model begins.
+        # Runs before the hooks that record, which must be on when the model
+        # begins.
         self._handle = model.register_forward_pre_hook(
             _failures.guarded(self._begin), prepend=True
         )
 
     def remove(self) -> None:
-        """Counts no more forwards."""
+        """Stops counting forwards."""
         self._handle.remove()
 
     def _begin(self, *_: Any) -> None:
@@ -57,10 +58,10 @@ class TokenWindow:
 def rows_of(
     request: str, scheduled: Mapping[str, int] | None
 ) -> tuple[int, int] | None:
-    """Returns the rows of a request: the first one, and that behind the last one.
+    """Returns the rows of a request: the first row, and the end after the last one.
 
-    None for all rows, if nothing says which are whose. `(0, 0)` if the request is not
-    there.
+    Returns None for all rows if the rows of requests are unknown, and `(0, 0)`
+    if the request does not exist.
     """
     if scheduled is None:
         return None

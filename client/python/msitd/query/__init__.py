@@ -1,18 +1,20 @@
-"""Asks a daemon what msitctl asks: runs, tensors, comparisons, captures.
+"""Queries a daemon from Python: runs, tensors, comparisons, captures, nodes.
 
-from msitd import query
+    from msitd import query
 
-with query.connect() as daemon:
-    golden = daemon.tensors.list("golden", query.select(ops="*.mlp"), limit=1)
-    for tensor in golden:
-        print(daemon.tensors.read(tensor).mean())
-    done = daemon.comparisons.run("golden", "bf16")
-    rows = daemon.comparisons.rows(done, verdicts="fail").to_pandas()
+    with query.connect() as daemon:
+        golden = daemon.tensors.list("golden", query.select(ops="*.mlp"), limit=1)
+        for tensor in golden:
+            print(daemon.tensors.read(tensor).mean())
+        done = daemon.comparisons.run("golden", "bf16")
+        rows = daemon.comparisons.rows(done, verdicts="fail").to_pandas()
 
-`connect_fleet` asks many daemons as if they were one.
+The methods correspond to the commands of msitctl. `connect_fleet` queries
+several daemons as if they were one.
 
-Needs grpcio and protobuf: pip install 'msitd[query]'. numpy, torch, ml_dtypes,
-pandas and pyarrow are imported only by the methods that return their objects.
+Requires grpcio and protobuf: pip install 'msitd[query]'. numpy, torch,
+ml_dtypes, pandas and pyarrow are imported only by the methods that return their
+objects.
 """
 
 from __future__ import annotations
@@ -180,10 +182,10 @@ __all__ = [
 
 
 class Connection:
-    """One daemon and its calls. Thread-safe.
+    """A connection to one daemon. Thread-safe.
 
-    Nothing is sent before the first call. After a fork the child has to make a
-    connection of its own.
+    Nothing is sent before the first call. After a fork, the child must create
+    its own connection.
     """
 
     runs: Runs
@@ -202,14 +204,15 @@ class Connection:
 
     @property
     def daemon_id(self) -> str:
-        """What the daemon said of itself in its last answer; empty before the first.
+        """Id that the daemon reported in its last answer; empty before that.
 
-        Connections with the same id are of one daemon. It has a new one with each start.
+        Connections with equal ids lead to the same daemon. A daemon has a new
+        id after each start.
         """
         return self._caller.daemon_id
 
     def close(self) -> None:
-        """Ends all calls. Doing so again does nothing."""
+        """Ends all calls. Further calls of `close` have no effect."""
         self._caller.close()
 
     def __enter__(self) -> Self:
@@ -234,31 +237,32 @@ def connect(
     timeout: float | timedelta | None = None,
     connect_timeout: float | timedelta | None = None,
 ) -> Connection:
-    """Names a daemon; the first call connects to it.
+    """Returns a connection to a daemon, which is established by the first call.
 
-    Arguments that are None come from the environment variables of msitctl, if
-    they are set: MSITCTL_ENDPOINT, MSITCTL_TLS, MSITCTL_CA_FILE,
-    MSITCTL_CERT_FILE, MSITCTL_KEY_FILE.
+    Arguments that are None default to the environment variables of msitctl:
+    MSITCTL_ENDPOINT, MSITCTL_TLS, MSITCTL_CA_FILE, MSITCTL_CERT_FILE,
+    MSITCTL_KEY_FILE.
 
     Args:
         endpoint: `HOST:PORT`, `[V6]:PORT` or `unix:PATH`. Default:
-            unix:/run/msitd/msitd.sock if that exists and TLS is not asked for,
-            else 127.0.0.1:7741.
-        tls: Whether to encrypt. Default: only if there is a `ca_file` or a
+            unix:/run/msitd/msitd.sock if that socket exists and TLS is not
+            requested, otherwise 127.0.0.1:7741.
+        tls: Whether to encrypt. Default: only with a `ca_file` or a
             `cert_file`.
-        ca_file: PEM file of certificates to trust. Default: those that gRPC
+        ca_file: PEM file of trusted certificates. Default: those that gRPC
             trusts.
-        cert_file: PEM file of the certificate to show to the daemon.
-        key_file: PEM file of its private key.
-        timeout: Longest time of each call, wait or stream, in seconds or as a
+        cert_file: PEM file of the certificate to present to the daemon.
+        key_file: PEM file of the certificate's private key.
+        timeout: Time limit of each call, wait or stream, in seconds or as a
             timedelta. Default: 60 s for a call, 24 h for a wait or a stream.
-        connect_timeout: Longest time to reach the daemon, in seconds or as a
+        connect_timeout: Time limit for reaching the daemon, in seconds or as a
             timedelta. Default: 5 s.
 
     Raises:
         ImportError: grpcio or protobuf is not installed.
         OSError: A file cannot be read.
-        ValueError: An argument is wrong, or TLS is asked of a `unix:` endpoint.
+        ValueError: An argument is invalid, or TLS is requested for a `unix:`
+            endpoint.
     """
     settings = Settings(endpoint, tls, ca_file, cert_file, key_file)
     return Connection(
@@ -279,33 +283,35 @@ def connect_fleet(
     timeout: float | timedelta | None = None,
     connect_timeout: float | timedelta | None = None,
 ) -> Fleet:
-    """Names many daemons, which are asked as if they were one.
+    """Returns a connection to several daemons, which are queried as if they were one.
 
-    All nodes are asked at the same time. One that does not answer makes the answer
-    partial: PartialError names it, or with `allow_partial` the answer is that of the
-    others and `Fleet.unreachable` names it.
+    All nodes are queried at the same time. If a node does not answer, the
+    result is partial: the call raises PartialError, which names the node. With
+    `allow_partial` it returns the results of the other nodes, and
+    `Fleet.unreachable` names the node.
 
     Args:
-        endpoints: What `msitctl --endpoints` takes: a list separated by commas of
-            endpoints, `dns:///HOST:PORT`, `slurm:` or `slurm:PORT`; or several such
-            lists. Default: MSITCTL_ENDPOINTS.
-        endpoints_file: A file with such a list in each line, `#` begins a comment.
-            Default: MSITCTL_ENDPOINTS_FILE.
-        allow_partial: Takes an answer that some nodes are lacking in.
-        node_timeout: Longest time of a call of each node, in seconds or as a
-            timedelta, with the connection.
-        tls: As `connect`, for every node; so are the four that follow.
+        endpoints: A list as `msitctl --endpoints` takes it, separated by
+            commas, of endpoints, `dns:///HOST:PORT`, `slurm:` or `slurm:PORT`;
+            or several such lists. Default: MSITCTL_ENDPOINTS.
+        endpoints_file: A file with one such list per line; `#` starts a
+            comment. Default: MSITCTL_ENDPOINTS_FILE.
+        allow_partial: Whether to accept results that lack some of the nodes.
+        node_timeout: Time limit of each call of each node, including the
+            connection, in seconds or as a timedelta.
+        tls: See `connect`; applies to every node, as do the files below.
         ca_file: See `connect`.
         cert_file: See `connect`.
         key_file: See `connect`.
-        timeout: Longest time of a call, wait or stream of one node alone, such as
-            those of `Fleet.at`; see `connect`.
-        connect_timeout: Longest time to reach a node; see `connect`.
+        timeout: Time limit of a call, wait or stream that involves only one
+            node, such as those of `Fleet.at`; see `connect`.
+        connect_timeout: Time limit for reaching a node; see `connect`.
 
     Raises:
         ImportError: grpcio or protobuf is not installed.
         OSError: A file cannot be read, or a name has no address.
-        ValueError: An argument is wrong, or there is none of the first two.
+        ValueError: An argument is invalid, or not exactly one of `endpoints`
+            and `endpoints_file` is given.
     """
     if endpoints is None and endpoints_file is None:
         endpoints = os.environ.get("MSITCTL_ENDPOINTS") or None

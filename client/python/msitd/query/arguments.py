@@ -1,7 +1,8 @@
-"""Checks of arguments, so that a wrong one is named where it is passed.
+"""Checks arguments, so that an error is raised where a wrong one is passed.
 
-An empty selection is refused: on the wire it would stand for everything, and a list
-that turned out empty is more often a mistake than a wish for all.
+Empty selections are refused. On the wire an empty list selects everything, and
+a list that turned out empty is more often a mistake than a request for
+everything.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ _T = TypeVar("_T")
 
 
 def number(name: str, value: SupportsIndex) -> int:
-    """Returns an integer of any type, such as that of numpy.
+    """Returns an integer of any integer type, such as those of numpy, as an int.
 
     Raises:
-        TypeError: It is not an integer; a bool counts as none.
+        TypeError: The value is not an integer, or is a bool.
     """
     if not isinstance(value, (bool, str)):
         try:
@@ -30,21 +31,21 @@ def number(name: str, value: SupportsIndex) -> int:
 def numbers(
     name: str, values: SupportsIndex | Iterable[SupportsIndex] | None
 ) -> tuple[int, ...]:
-    """Returns one integer or several as a tuple; None makes an empty one.
+    """Returns one or several integers as a tuple; None becomes an empty tuple.
 
     Raises:
-        TypeError: One of them is not an integer.
-        ValueError: There are none.
+        TypeError: A value is not an integer.
+        ValueError: `values` is empty.
     """
     return tuple(number(name, value) for value in several(name, values, "ints"))
 
 
 def texts(name: str, values: str | Iterable[str] | None) -> tuple[str, ...]:
-    """Returns one text or several as a tuple; None makes an empty one.
+    """Returns one or several strings as a tuple; None becomes an empty tuple.
 
     Raises:
-        TypeError: One of them is not a str.
-        ValueError: There are none, or one of them is empty.
+        TypeError: A value is not a str.
+        ValueError: `values` is empty, or one of its strings is.
     """
     out = (values,) if isinstance(values, str) else several(name, values, "strs")
     for value in out:
@@ -56,17 +57,18 @@ def texts(name: str, values: str | Iterable[str] | None) -> tuple[str, ...]:
 
 
 def several(name: str, values: Any, what: str) -> tuple[Any, ...]:
-    """Returns one value or several as a tuple; None makes an empty one.
+    """Returns one or several values as a tuple; None becomes an empty tuple.
 
     Raises:
-        TypeError: `values` is a text, of which each character would be a value.
-        ValueError: There are none.
+        TypeError: `values` is a string, whose characters would become the
+            values.
+        ValueError: `values` is empty.
     """
     if values is None:
         return ()
     if isinstance(values, (str, bytes, bytearray)):
         raise TypeError(f"{name}: expected {what}, got {named(values)}")
-    # Arrays of no dimension have __iter__ and cannot be iterated.
+    # Arrays without dimensions have __iter__ but cannot be iterated.
     if not isinstance(values, Iterable) or getattr(values, "shape", None) == ():
         return (values,)
     out = tuple(values)
@@ -76,10 +78,12 @@ def several(name: str, values: Any, what: str) -> tuple[Any, ...]:
 
 
 def instance(name: str, value: _T, kind: type[Any], how: str = "") -> _T:
-    """Returns `value`, which is None or of that class; `how` says how to make one.
+    """Returns `value` if it is None or an instance of `kind`.
+
+    `how` describes in the error how to create an instance.
 
     Raises:
-        TypeError: It is of another class.
+        TypeError: `value` is an instance of another class.
     """
     if value is None or isinstance(value, kind):
         return value
@@ -88,11 +92,11 @@ def instance(name: str, value: _T, kind: type[Any], how: str = "") -> _T:
 
 
 def text(name: str, value: str) -> str:
-    """Returns a text that says something.
+    """Returns a string that is not empty.
 
     Raises:
-        TypeError: It is not a str.
-        ValueError: It is empty.
+        TypeError: The value is not a str.
+        ValueError: The string is empty.
     """
     if not isinstance(value, str):
         raise TypeError(f"{name}: expected a str, got {named(value)}")
@@ -102,7 +106,7 @@ def text(name: str, value: str) -> str:
 
 
 def named(value: object) -> str:
-    """Returns the class of a value and the value itself, shortened."""
+    """Returns the name of a value's class and the shortened value, for errors."""
     shown = repr(value)
     if len(shown) > 60:
         shown = shown[:57] + "..."

@@ -1,4 +1,4 @@
-"""Makes numpy arrays and torch tensors from the bytes of tensors."""
+"""Converts the bytes of tensors to numpy arrays and torch tensors."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from msitd.query.messages import missing
 if TYPE_CHECKING:
     import torch
 
-# Element types that numpy has itself, by its type strings. Integers of fewer than 8
-# bits have one byte each, which holds their value.
+# numpy type strings of the dtypes that numpy supports. Integers of fewer than 8
+# bits are stored in one byte each, which holds their value.
 _NUMPY = {
     "bool": "|b1",
     "int8": "|i1",
@@ -40,7 +40,7 @@ _NUMPY = {
     "bits16": "<u2",
 }
 
-# Element types that ml_dtypes has under the same names.
+# Dtypes that ml_dtypes provides under the same names.
 _ML_DTYPES = (
     "bfloat16",
     "float8_e4m3fn",
@@ -53,8 +53,8 @@ _ML_DTYPES = (
     "float4_e2m1fn",
 )
 
-# Bits of exponent, bits of mantissa and bias of floats without infinities and NaN.
-# Those of fewer than 8 bits lie in the lower bits of a byte.
+# Exponent bits, mantissa bits and bias of float types without infinities and
+# NaN. Types of fewer than 8 bits occupy the lower bits of a byte.
 _FINITE_FLOATS = {
     "float4_e2m1fn": (2, 1, 1),
     "float4_e1m2": (1, 2, 1),
@@ -62,7 +62,7 @@ _FINITE_FLOATS = {
     "float6_e3m2fn": (3, 2, 3),
 }
 
-# The same of floats whose only NaN has the bits of a negative zero.
+# The same for float types whose only NaN has the bits of a negative zero.
 _FNUZ_FLOATS = {"float8_e4m3fnuz": (4, 3, 8), "float8_e5m2fnuz": (5, 2, 16)}
 
 
@@ -71,18 +71,19 @@ def to_numpy(data: bytes | bytearray, dtype: str, shape: Sequence[int]) -> Any:
 
     Args:
         data: The elements, row-major and little-endian.
-        dtype: Name as torch has it.
-        shape: The dimensions; `data` has as many elements.
+        dtype: Name of the dtype in torch.
+        shape: Dimensions, which must match the number of elements in `data`.
 
     Returns:
         An array of that shape and dtype, with these exceptions: integers of
-        fewer than 8 bits are int8 or uint8, bits are unsigned; complex32 is complex64; floats that
-        numpy lacks are those of ml_dtypes, or float32, which holds all their
-        values, if that is not installed or lacks them.
+        fewer than 8 bits are int8 or uint8; bits are unsigned; complex32 is
+        complex64; floats that numpy lacks use the types of ml_dtypes, or
+        float32, which holds all their values, if ml_dtypes is not installed or
+        lacks the type.
 
     Raises:
         ImportError: numpy is not installed.
-        ValueError: No dtype of that name is known here.
+        ValueError: The dtype is unknown.
     """
     np = _numpy()
     own = bytearray(data) if isinstance(data, bytes) else data
@@ -100,18 +101,18 @@ def to_torch(data: bytes | bytearray, dtype: str, shape: Sequence[int]) -> torch
     """Returns the elements of a tensor as a torch tensor on the CPU.
 
     Args:
-        data: The elements, as `to_numpy` takes them.
-        dtype: Name as torch has it.
+        data: The elements, as in `to_numpy`.
+        dtype: Name of the dtype in torch.
         shape: Dimensions.
 
     Returns:
         A tensor of that shape and dtype, with these exceptions: integers of
-        fewer than 8 bits are int8 or uint8, and a float that torch lacks is
+        fewer than 8 bits are int8 or uint8, and floats that torch lacks are
         float32.
 
     Raises:
         ImportError: torch is not installed.
-        ValueError: No dtype of that name is known here.
+        ValueError: The dtype is unknown.
     """
     try:
         import torch
@@ -139,7 +140,7 @@ def _numpy() -> Any:
 
 
 def _small_floats(np: Any, data: bytearray, dtype: str) -> Any:
-    """Returns floats of a dtype that numpy lacks."""
+    """Returns elements of a float dtype that numpy lacks."""
     if dtype in _ML_DTYPES:
         try:
             import ml_dtypes
@@ -156,10 +157,10 @@ def _small_floats(np: Any, data: bytearray, dtype: str) -> Any:
 
 @functools.cache
 def _values(dtype: str) -> Any:
-    """The value of each byte of a float of at most 8 bits, as float32.
+    """Returns the float32 value of each byte of a float type of at most 8 bits.
 
     Raises:
-        ValueError: There is no such float.
+        ValueError: The float type is unknown.
     """
     np = _numpy()
     codes = np.arange(256)
@@ -174,7 +175,7 @@ def _values(dtype: str) -> Any:
         values[[0x7F, 0xFF]] = np.nan, -np.nan
         return values
     if dtype == "float8_e5m2":
-        # The upper half of a binary16.
+        # The code is the upper half of a binary16.
         return (codes << 8).astype(np.uint16).view(np.float16).astype(np.float32)
     if dtype == "float8_e8m0fnu":
         values = np.ldexp(1.0, np.minimum(codes, 254) - 127).astype(np.float32)
@@ -186,8 +187,9 @@ def _values(dtype: str) -> Any:
 
 
 def _ieee_like(np: Any, codes: Any, exponent_bits: int, digits: int, bias: int) -> Any:
-    """Values of IEEE-like codes: sign, exponent, mantissa in the lower bits, all
-    finite."""
+    """Decodes IEEE-like codes, all of them finite: sign, exponent, and the
+    mantissa in the lowest bits.
+    """
     mantissas = codes & ((1 << digits) - 1)
     exponents = codes >> digits & ((1 << exponent_bits) - 1)
     signs = 1 - 2 * (codes >> (digits + exponent_bits) & 1)
@@ -199,12 +201,12 @@ def _ieee_like(np: Any, codes: Any, exponent_bits: int, digits: int, bias: int) 
 
 
 def _hifloat8(code: int) -> float:
-    """The value of a HiFloat8 (arXiv:2409.16626).
+    """Returns the value of a HiFloat8 (arXiv:2409.16626).
 
-    After the sign, a prefix says how many bits the exponent has. The exponent
-    is a sign and a magnitude whose leading one is not stored. The remaining
-    bits are the mantissa. A code without a prefix is a power of two below all
-    others.
+    After the sign bit, a prefix encodes the number of exponent bits. The
+    exponent consists of a sign and a magnitude whose leading one is not stored.
+    The remaining bits are the mantissa. A code without a prefix is a power of
+    two that is smaller than all other values.
     """
     special = {0x80: float("nan"), 0x6F: float("inf"), 0xEF: float("-inf")}
     if code in special:

@@ -1,4 +1,4 @@
-"""Captures: what the clients of a run record."""
+"""Capture policies, which decide what the clients of a run record."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from msitd.query.types import (
 
 
 class Captures:
-    """What `msitctl capture` does. Every method may raise QueryError."""
+    """The operations of `msitctl capture`. Every method may raise QueryError."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
     def get(self, run: str) -> CapturePolicy:
-        """Returns what the clients of a run record."""
+        """Returns the capture policy of a run."""
         request = new("GetCapturePolicyRequest", run=run)
         answer = self._caller.unary(
             "CaptureService/GetCapturePolicy", request, "CapturePolicy"
@@ -41,23 +41,24 @@ class Captures:
         rules: Sequence[CaptureRule] | None = None,
         first_token: int | None = None,
     ) -> CapturePolicy:
-        """Sets what the clients of a run record. Makes the run if it does not exist.
+        """Sets the capture policy of a run. Creates the run if it does not exist.
 
         Args:
             run: Name of the run.
-            select: Tensors to record; all others are off. None: all.
-            level: How much of it.
-            rules: Used in place of `select` and `level`: the first rule that
-                selects a tensor decides. Tensors that no rule selects are off.
-            first_token: First token for which the policy holds; None: a token
+            select: Tensors to record; all others are off. None: all tensors.
+            level: How much of each selected tensor is recorded.
+            rules: Used instead of `select` and `level`. The first rule that
+                selects a tensor decides; tensors that no rule selects are off.
+            first_token: First token to which the policy applies. None: a token
                 that no rank has begun.
 
         Returns:
-            The policy, with its revision and first token.
+            The policy with its revision and its first token.
 
         Raises:
-            TypeError: `select` is not a TensorFilter, or `rules` are not CaptureRules.
-            ValueError: `rules` are empty.
+            TypeError: `select` is not a TensorFilter, or `rules` are not
+                CaptureRules.
+            ValueError: `rules` is empty.
             QueryError: `FAILED_PRECONDITION` if the run is sealed.
         """
         if rules is None:
@@ -72,7 +73,9 @@ class Captures:
         return cast(CapturePolicy, from_message(answer))
 
     def coverage(self, run: str) -> CaptureCoverage:
-        """Returns what became of the tensors of a run, rank by rank."""
+        """Returns the coverage of a run: how many tensors of each rank were
+        stored, filtered or lost.
+        """
         request = new("GetCaptureCoverageRequest", run=run)
         answer = self._caller.unary(
             "CaptureService/GetCaptureCoverage", request, "CaptureCoverage"

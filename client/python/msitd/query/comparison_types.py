@@ -1,7 +1,7 @@
-"""The types of comparisons: what is asked of a daemon, and what it answers.
+"""Dataclasses of comparisons: requests to a daemon and their results.
 
-Every class mirrors a message, as in `types`. The comments of protos/msitd/v1 and
-docs/comparison.md say more of each field.
+Every class mirrors a message, as in `types`. For more on each field, see the
+comments of protos/msitd/v1 and docs/comparison.md.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ from msitd.query.messages import mirrors
 from msitd.query.types import Io, RankRange, RunRanks, TensorFilter
 
 Verdict = Literal["pass", "fail", "unmatched", "skipped"]
-"""The verdict of a row on its pair."""
+"""The verdict of a row."""
 
 Preset = Literal["torch", "polygraphy", "sglang", "msit", "msprobe", "bitwise", "fp8"]
-"""Tolerances by element type, as docs/predicates.md has them."""
+"""Tolerances by element type; see docs/predicates.md."""
 
 Reading = Literal["bytes", "unproven", "samples"]
-"""What is read of a pair whose hashes differ: all bytes; not those of pairs that
-summaries prove to fail; or at most 1024 elements of each side."""
+"""What is read of a pair whose hashes differ: all bytes; all bytes except those
+of pairs that the summaries prove to fail; or at most 1024 elements of each
+side.
+"""
 
 MetricSet = Literal[
     "ulp", "shares", "percentiles", "pearson", "bits", "top_k", "msit", "msprobe"
@@ -33,16 +35,16 @@ MetricSet = Literal[
 @mirrors("Policy.Rule")
 @dataclass(frozen=True)
 class Rule:
-    """A tolerance for some ops: a predicate, a preset, or rtol and atol."""
+    """A tolerance for some ops: a predicate, a preset, or `rtol` and `atol`."""
 
     op_pattern: str = ""
-    """Ops: `*` stands for any bytes, `?` for one."""
+    """Pattern of ops: `*` matches any bytes, `?` matches one byte."""
     predicate: str = ""
-    """What must hold, such as `cosine >= 0.999 and max_abs <= 1e-2`."""
+    """The condition to pass, such as `cosine >= 0.999 and max_abs <= 1e-2`."""
     op_regex: str = ""
-    """Used in place of `op_pattern`: an RE2 expression that matches the whole op."""
+    """Used instead of `op_pattern`: an RE2 expression that must match the whole op."""
     preset: Preset | Literal[""] = ""
-    """Used in place of `predicate`."""
+    """Used instead of `predicate`."""
     rtol: float | None = None
     """Used with `atol`: an element is an outlier if |t - g| > atol + rtol |g|."""
     atol: float | None = None
@@ -51,7 +53,10 @@ class Rule:
 @mirrors("Policy")
 @dataclass(frozen=True)
 class Policy:
-    """What passes, and what is measured. The first rule that matches an op decides."""
+    """Which pairs pass, and what is measured.
+
+    The first rule that matches an op decides.
+    """
 
     rules: Sequence[Rule] = ()
     preset: Preset | Literal[""] = ""
@@ -59,7 +64,7 @@ class Policy:
     metric_sets: Sequence[MetricSet] = ()
     shape_rule: Literal["", "exact", "squeeze", "count"] = ""
     top_k: int = 0
-    """Elements that `top_k_overlap` looks at, 1 to 64; 0 stands for 5."""
+    """Number of elements that `top_k_overlap` compares, 1 to 64; 0 means 5."""
     allow_unmatched: Sequence[str] = ()
     """Tensors that may be missing in either run: `PATTERN[@IO[/INDEX]]`."""
 
@@ -67,24 +72,24 @@ class Policy:
 @mirrors("Layout")
 @dataclass(frozen=True)
 class Layout:
-    """How the shards of some ops become one tensor."""
+    """How the shards of some ops are assembled into one tensor."""
 
     op_pattern: str
     kind: Literal["concat", "sum", "replicated", "pick", "zigzag", "fit"]
     io: Io | Literal[""] = ""
-    """Side of the ops; empty: all sides."""
+    """Side of the ops, such as `output`; empty: all sides."""
     index: str | None = None
-    """Index of the arguments; None: all."""
+    """Index of the argument; None: all arguments."""
     dim: int = 0
-    """Dimension of `concat` and `zigzag`; -1 is the last one."""
+    """Dimension of `concat` and `zigzag`; -1 is the last dimension."""
     rank: int = 0
-    """Rank of `pick`, counted from the first rank of the group."""
+    """Rank that `pick` uses, counted from the first rank of the group."""
     group_size: int = 0
     """Number of consecutive ranks that hold one tensor; 0: all ranks."""
     sections: Sequence[int] = ()
     """Lengths of the sections of each shard, for `concat`."""
     unless_placed: bool = False
-    """Excludes tensors that have a placement."""
+    """Excludes tensors whose placement was recorded."""
 
 
 @mirrors("Matching.Rewrite")
@@ -99,7 +104,7 @@ class Rewrite:
 @mirrors("Matching.OpPair")
 @dataclass(frozen=True)
 class OpPair:
-    """Two ops that belong to each other."""
+    """Two ops that are compared with each other."""
 
     golden_op: str
     target_op: str
@@ -108,7 +113,7 @@ class OpPair:
 @mirrors("Matching.RankPair")
 @dataclass(frozen=True)
 class RankPair:
-    """Two ranks that belong to each other."""
+    """Two ranks that are compared with each other."""
 
     golden_rank: int
     target_rank: int
@@ -117,18 +122,20 @@ class RankPair:
 @mirrors("Matching.Mapping")
 @dataclass(frozen=True)
 class TensorMapping:
-    """A list of pairs of tensors, kept as an attachment of one of the two runs.
+    """A list of pairs of tensors, stored as an attachment of one of the two runs.
 
-    Each line is a `MappingLine` of protos/msitd/v1/mapping.proto, and the media type
-    is `application/vnd.msitd.mapping+jsonl`.
+    Each line is a `MappingLine` of protos/msitd/v1/mapping.proto. The media
+    type is `application/vnd.msitd.mapping+jsonl`.
     """
 
     attachment: str
     """Name of the attachment."""
     side: Literal["golden", "target"] = "target"
-    """The run that has it."""
+    """The run that has the attachment."""
     pair_others: bool = False
-    """Pairs what the mapping does not name as the rest of the matching says."""
+    """Whether tensors that the mapping does not name are paired by the other
+    fields of the matching.
+    """
     hash: str = ""
     """Set by the daemon: hash of the attachment when the comparison was created."""
 
@@ -136,14 +143,16 @@ class TensorMapping:
 @mirrors("Matching")
 @dataclass(frozen=True)
 class Matching:
-    """Which tensor of the target run belongs to which of the golden run."""
+    """How tensors of the target run are paired with those of the golden run."""
 
     rewrites: Sequence[Rewrite] = ()
     ignore_case: bool = False
     ops: Sequence[OpPair] = ()
     fuzzy: bool = False
     token_offset: int = 0
-    """Token T of the golden run belongs to T + `token_offset` of the target."""
+    """Token T of the golden run is compared with T + `token_offset` of the
+    target run.
+    """
     ranks: Sequence[RankPair] = ()
     golden_layouts: Sequence[Layout] = ()
     target_layouts: Sequence[Layout] = ()
@@ -151,13 +160,13 @@ class Matching:
     mapping: TensorMapping | None = None
     """Takes precedence over the names of tensors."""
     backward_by_number: bool = False
-    """Backward calls of msprobe are paired by number only, never by their order."""
+    """Pairs backward calls of msprobe only by number, never by their order."""
 
 
 @mirrors("RequiredTolerance")
 @dataclass(frozen=True)
 class RequiredTolerance:
-    """The value that a bound of the policy needs so that all rows satisfy it."""
+    """The value that a bound of the policy would need for all rows to satisfy it."""
 
     rule: int
     """Number of the rule that has the bound; -1 for the preset."""
@@ -167,7 +176,7 @@ class RequiredTolerance:
     bound: float
     required: float
     row: int
-    """Number of the row that needs this value."""
+    """Number of the row that requires this value."""
     row_count: int
     strict: bool
     negated: bool
@@ -191,11 +200,11 @@ class ComparedTensor:
     l2_norm: float | None
     hash: str
     ranks: tuple[int, ...]
-    """With a layout: the ranks whose shards were put together."""
+    """With a layout: the ranks whose shards were assembled."""
     layout: str
     """The layout, such as `concat(0)`."""
     kind: str = "tensor"
-    """What was recorded; see `RecordKind`."""
+    """Kind of the record; see `RecordKind`."""
     value: str = ""
     """The text of a value or of statistics."""
 
@@ -203,7 +212,7 @@ class ComparedTensor:
 @mirrors("CustomMetric")
 @dataclass(frozen=True)
 class CustomMetric:
-    """A metric of a row that did not come from the daemon: a value, a text, or both."""
+    """A metric of a row that a user added: a value, a text, or both."""
 
     metric: str
     value: float | None = None
@@ -213,7 +222,9 @@ class CustomMetric:
 @mirrors("ComparisonRow")
 @dataclass(frozen=True)
 class ComparisonRow:
-    """A tensor of the golden run with its counterpart, or a tensor of one run alone."""
+    """A tensor of the golden run and its counterpart, or a tensor that exists
+    in only one run.
+    """
 
     row: int
     """Number of the row, from 0, in execution order."""
@@ -240,23 +251,30 @@ class ComparisonRow:
     watches: tuple[int, ...]
     """Numbers of the watches whose conditions the row meets."""
     metrics: Mapping[str, float]
-    """Values by name, of the metrics that are defined for the pair."""
+    """Values of the metrics that are defined for the pair, by name."""
     custom_metrics: tuple[CustomMetric, ...]
     sampled: bool
     """True if only samples were compared."""
     for_want_of_ranks: bool
-    """True if an unmatched row may only lack its counterpart for want of ranks."""
+    """True if an unmatched row may lack its counterpart only because ranks are
+    missing.
+    """
     amplification: float | None
-    """For a failing row: its error, divided by the error of what the tensor is made
-    of."""
+    """For a failing row: its error divided by the error of the tensors that it
+    was computed from.
+    """
     layout_hint: str
-    """Layout that would probably put the shards together; a guess."""
+    """Layout that would probably assemble the shards; a guess."""
     pairing: str
-    """Why the two belong together, as the mapping or fuzzy matching has it."""
+    """Why the two tensors were paired, as stated by the mapping or by fuzzy
+    matching.
+    """
     statistics_in_part: bool
-    """True if statistics agree, and some decided nothing: `reason` says which."""
+    """True if the statistics agree but some of them decided nothing; `reason`
+    names them.
+    """
     unread: bool
-    """True if it fails by what is known without its bytes, which were not read."""
+    """True if the row fails by its summaries, and its bytes were not read."""
     not_compared: bool = False
     """True if a skipped row was to be compared: bytes are lost or cannot be read."""
     roundings: float | None = None
@@ -268,7 +286,7 @@ class ComparisonRow:
 @mirrors("InputDifference")
 @dataclass(frozen=True)
 class InputDifference:
-    """The first row where both models are given different integers."""
+    """The first row in which the two models receive different integers."""
 
     row: ComparisonRow | None
     difference: str
@@ -278,7 +296,7 @@ class InputDifference:
 @mirrors("Maker")
 @dataclass(frozen=True)
 class Maker:
-    """What made a difference."""
+    """The cause of a difference."""
 
     kind: str
     """`op`, `weight`, `own_code`, `model_inputs`, `copies`, `drift`, `flip` or
@@ -312,12 +330,12 @@ class SilentRank:
 @mirrors("RunLosses")
 @dataclass(frozen=True)
 class RunLosses:
-    """What a run lacks of the tensors that its ranks recorded."""
+    """Records that are missing from a run."""
 
     dropped_count: int = 0
-    """Records that clients dropped before any part was kept."""
+    """Records that clients dropped before any part was stored."""
     truncated_count: int = 0
-    """Records that clients gave up after some parts were kept."""
+    """Records that clients gave up after some parts were stored."""
     incomplete_count: int = 0
     """Tensors of which a part is missing."""
     unread_place_count: int = 0
@@ -328,10 +346,10 @@ class RunLosses:
 @mirrors("Comparison")
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs set side by side: state, counts, and what they come to."""
+    """A comparison of two runs: its state, counts and results."""
 
     name: str = ""
-    """Name that the daemon has given, such as `c-000001`."""
+    """Name that the daemon assigned, such as `c-000001`."""
     golden_run: str = ""
     target_run: str = ""
     filter: TensorFilter | None = None
@@ -346,12 +364,12 @@ class Comparison:
     unmatched_count: int = 0
     skipped_count: int = 0
     total_count: int = 0
-    """Number of tensors to look at; 0 until it is known."""
+    """Number of tensors to compare; 0 until it is known."""
     read_bytes: int = 0
     first_divergence: ComparisonRow | None = None
-    """The first row in execution order that fails."""
+    """The first failing row in execution order."""
     required_tolerances: tuple[RequiredTolerance, ...] = ()
-    """The smallest tolerances that would pass."""
+    """The smallest tolerances with which the comparison would pass."""
     matching: Matching | None = None
     first_origin: ComparisonRow | None = None
     first_non_finite: ComparisonRow | None = None
@@ -384,7 +402,7 @@ class Comparison:
     input_difference: InputDifference | None = None
     first_unmatched: ComparisonRow | None = None
     first_inequality: ComparisonRow | None = None
-    """The first row whose values are not equal, whatever its verdict is."""
+    """The first row whose values are not equal, whatever its verdict."""
     allowed_unmatched_count: int = 0
     layout_hints: tuple[str, ...] = ()
     layout_hint_row_count: int = 0
@@ -393,41 +411,43 @@ class Comparison:
     both_non_finite_count: int = 0
     first_both_non_finite: ComparisonRow | None = None
     idle_rules: tuple[str, ...] = ()
-    """Parts of the policy that matched no op."""
+    """Rules of the policy that matched no op."""
     statistics_count: int = 0
-    """Rows of which statistics were compared, because a side has nothing else."""
+    """Rows whose statistics were compared because one side has nothing else."""
     golden_left_out_count: int = 0
-    """Values and statistics of the golden run that were not asked for."""
+    """Values and statistics of the golden run that the filter did not select."""
     target_left_out_count: int = 0
     golden_not_recorded_count: int = 0
-    """What the hooks of the golden run could not record; `Captures.coverage` says
-    why."""
+    """Tensors that the hooks of the golden run could not record; see
+    `Captures.coverage` for the reasons.
+    """
     target_not_recorded_count: int = 0
     statistics_in_part_count: int = 0
-    """Of `statistics_count`: rows of which some statistics decided nothing."""
+    """Number of rows in `statistics_count` in which some statistics decided nothing."""
     owner: str = ""
-    """Who made it, as in `Run.owner`."""
+    """The user who created the comparison, as in `Run.owner`."""
     golden_source: str = ""
-    """Where the golden run lies: empty for the daemon, else the endpoint of another
-    one or the URL of an archive."""
+    """Location of the golden run: empty for this daemon, otherwise the endpoint
+    of another daemon or the URL of an archive.
+    """
     target_source: str = ""
     reading: Reading | Literal[""] = ""
-    """What was read of pairs whose hashes differ; "": `bytes`."""
+    """What was read of pairs whose hashes differ; "" means `bytes`."""
     unread_count: int = 0
-    """Of `fail_count`: rows for which `unread` is set."""
+    """Number of rows in `fail_count` for which `unread` is set."""
     restored_from: str = ""
     """The archive and the name there, if it was restored with its target run."""
     not_compared_count: int = 0
-    """Of `skipped_count`: rows for which `not_compared` is set."""
+    """Number of rows in `skipped_count` for which `not_compared` is set."""
     first_not_compared: ComparisonRow | None = None
     golden_losses: RunLosses | None = None
-    """What the golden run lacks of its records; None if nothing."""
+    """Records that are missing from the golden run; None if nothing is missing."""
     target_losses: RunLosses | None = None
     golden_run_id: str = ""
     """`Run.id` of the run that was compared."""
     target_run_id: str = ""
     golden_required_ranks: tuple[RankRange, ...] = ()
-    """Ranks that the whole answer has to cover, of which this may be a part."""
+    """Ranks that the whole result must cover; this comparison may be a part of it."""
     target_required_ranks: tuple[RankRange, ...] = ()
     stored_size_bytes: int = 0
     """What it takes in the store, before compression."""
@@ -443,9 +463,9 @@ class Comparison:
     def verdict(self) -> str:
         """The result, as msitctl prints it: `pass`, `fail` or `partial`.
 
-        `partial` means that ranks or records are lacking, or rows could not be
-        compared, and what is there proves no failure. A comparison that is not done,
-        or in which nothing was compared, is `fail`.
+        `partial` means that ranks or records are missing, or that rows could
+        not be compared, and that the rest proves no failure. A comparison that
+        is not done, or in which nothing was compared, is `fail`.
         """
         rows = self.pass_count + self.fail_count
         rows += self.unmatched_count + self.skipped_count

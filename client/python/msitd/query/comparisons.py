@@ -1,4 +1,4 @@
-"""Comparisons: two runs set side by side."""
+"""Comparisons of two runs."""
 
 from __future__ import annotations
 
@@ -25,20 +25,21 @@ from msitd.query.messages import from_message, new, to_message
 from msitd.query.node import Node
 from msitd.query.types import TensorFilter, checked_filter
 
-# Short comparisons end at once, long ones are asked about twice a second.
+# Polling starts fast, for short comparisons, and slows to twice a second.
 _FIRST_POLL_S = 0.005
 _SLOWEST_POLL_S = 0.5
-# Polls, or streams without a row, that may fail in a row with UNAVAILABLE while the
-# daemon restarts.
+# Number of polls, or of streams without a row, that may fail with UNAVAILABLE
+# one after another while the daemon restarts.
 _LOST_MAX = 10
 _RETRY_DELAY_S = 0.2
 
-# Rows of one call that adds metrics. The daemon takes 1000 rows, and 4 MiB.
+# Rows per call that adds metrics. The daemon accepts 1000 rows and 4 MiB per
+# call.
 _ROWS_PER_CALL = 256
 
 
 class RowListing(Listing[ComparisonRow]):
-    """Rows of a comparison."""
+    """The rows of a comparison."""
 
     def _names(self, rows: Sequence[ComparisonRow]) -> Mapping[str, Sequence[str]]:
         custom = {metric.metric: None for row in rows for metric in row.custom_metrics}
@@ -47,7 +48,7 @@ class RowListing(Listing[ComparisonRow]):
 
 
 class Comparisons:
-    """What `msitctl compare` does. Every method may raise QueryError."""
+    """The operations of `msitctl compare`. Every method may raise QueryError."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
@@ -65,29 +66,29 @@ class Comparisons:
         golden_source: str = "",
         target_source: str = "",
     ) -> Comparison:
-        """Compares two runs and waits for the end.
+        """Compares two runs and waits until the comparison is done.
 
-        Cancels the comparison if the wait ends before it does, because time ran
-        out or by Ctrl-C.
+        If the wait ends first, by timeout or Ctrl-C, the comparison is
+        cancelled.
 
         Args:
-            golden_run: The run taken as right.
+            golden_run: The reference run.
             target_run: The run under test.
-            select: Which tensors of both; None: all.
-            policy: What passes; None: the defaults.
-            matching: Which tensors belong to each other; None: equal names.
-            timeout: Longest time to wait, in seconds; None: that of the
-                connection, else 24 hours.
-            reading: As `create`.
-            golden_source: As `create`.
-            target_source: As `create`.
+            select: Tensors to compare, in both runs; None: all.
+            policy: Which pairs pass; None: the defaults.
+            matching: How tensors are paired; None: by equal names.
+            timeout: Time limit of the wait, in seconds; None: that of the
+                connection, or 24 hours.
+            reading: See `create`.
+            golden_source: See `create`.
+            target_source: See `create`.
 
         Returns:
-            The comparison when it is done; its `verdict` is the result.
+            The comparison, which is done; its `verdict` is the result.
 
         Raises:
-            QueryError: It failed, or somebody else cancelled it;
-                `DEADLINE_EXCEEDED` if time ran out.
+            QueryError: The comparison failed, or another user cancelled it.
+                `DEADLINE_EXCEEDED` if the time limit was exceeded.
         """
         made = self.create(
             golden_run,
@@ -104,7 +105,8 @@ class Comparisons:
         except BaseException as error:
             code = error.code if isinstance(error, QueryError) else ""
             if code in ("", "DEADLINE_EXCEEDED"):
-                # The reason that ended the wait says more than a daemon that is gone.
+                # The error that ended the wait is more useful than that of a
+                # daemon that is gone.
                 with contextlib.suppress(QueryError):
                     self.cancel(made)
             raise
@@ -127,23 +129,25 @@ class Comparisons:
         """Starts a comparison and returns it at once.
 
         Args:
-            golden_run: The run taken as right.
+            golden_run: The reference run.
             target_run: The run under test.
-            select: Which tensors of both; None: all.
-            policy: What passes; None: the defaults.
-            matching: Which tensors belong to each other; None: equal names.
-            follow: Goes on as the runs grow, until both are sealed. Stops if
-                nobody reads it; see `follow`.
-            detach: With `follow`: goes on even if nobody reads it.
+            select: Tensors to compare, in both runs; None: all.
+            policy: Which pairs pass; None: the defaults.
+            matching: How tensors are paired; None: by equal names.
+            follow: Compares new tensors as the runs grow, until both are
+                sealed. Stops when no client reads the comparison; see `follow`.
+            detach: With `follow`: continues even if no client reads the
+                comparison.
             watches: Conditions on rows, such as `target_nan_count > 0`.
             reading: What is read of pairs whose hashes differ; None: the bytes.
-            golden_source: Where the golden run lies: a daemon that `peers` of this
-                one names, the URL of an archive, or several daemons and `local`,
-                separated by commas. Empty: here.
-            target_source: The same of the target.
+            golden_source: Location of the golden run: a daemon listed in this
+                daemon's `peers`, the URL of an archive, or several daemons and
+                `local`, separated by commas. Empty: this daemon.
+            target_source: Location of the target run, likewise.
 
         Raises:
-            TypeError: An argument has the wrong type, such as a text for `select`.
+            TypeError: An argument has the wrong type, such as a str for
+                `select`.
         """
         comparison = Comparison(
             golden_run=golden_run,
@@ -172,13 +176,14 @@ class Comparisons:
 
         Args:
             comparison: The comparison, or its name.
-            timeout: Longest time, in seconds; None: that of the connection, else
-                24 hours.
+            timeout: Time limit, in seconds; None: that of the connection, or 24
+                hours.
 
         Raises:
-            ValueError: `timeout` is not above zero.
-            QueryError: It failed or was cancelled. `DEADLINE_EXCEEDED` if time
-                ran out; the comparison then goes on.
+            ValueError: `timeout` is not positive.
+            QueryError: The comparison failed or was cancelled.
+                `DEADLINE_EXCEEDED` if the time limit was exceeded; the
+                comparison then continues.
         """
         name = _name_of(comparison)
         limit = seconds_of(timeout)
@@ -207,8 +212,10 @@ class Comparisons:
             delay = min(delay * 1.5, _SLOWEST_POLL_S)
 
     def get(self, comparison: Comparison | str) -> Comparison:
-        """Returns one comparison as it is now. QueryError `NOT_FOUND` if there is
-        none."""
+        """Returns the current state of a comparison.
+
+        Raises QueryError `NOT_FOUND` if it does not exist.
+        """
         request = new("GetComparisonRequest", comparison=_name_of(comparison))
         return self._call("GetComparison", request)
 
@@ -216,7 +223,7 @@ class Comparisons:
         """Lists comparisons, oldest first.
 
         Args:
-            limit: Most comparisons; None: all.
+            limit: Maximum number of comparisons; None: all.
         """
         return Listing(
             self._caller,
@@ -240,14 +247,15 @@ class Comparisons:
 
         Args:
             comparison: The comparison, or its name.
-            verdicts: Verdicts of the rows; None: all.
+            verdicts: Verdicts to list; None: all.
             ops: Patterns of ops, at most 64; None: all.
             rows: Numbers of rows, at most 1000; None: all.
-            limit: Most rows; None: all.
+            limit: Maximum number of rows; None: all.
 
         Raises:
             TypeError: An argument has the wrong type.
-            ValueError: An argument is an empty list, which would select nothing.
+            ValueError: An argument is an empty list, which would select
+                nothing.
         """
         return RowListing(
             self._caller,
@@ -266,14 +274,14 @@ class Comparisons:
     def follow(
         self, comparison: Comparison | str, *, first_row: int = 0
     ) -> Iterator[ComparisonRow]:
-        """Yields rows as they are made, until the comparison is over.
+        """Yields rows as they are produced, until the comparison is over.
 
-        If a stream breaks, it resumes behind the last row. `get` tells what
-        became of the comparison.
+        If a stream breaks, it resumes after the last row. To find out how the
+        comparison ended, call `get`.
 
         Args:
             comparison: The comparison, or its name.
-            first_row: Number of the row to begin with.
+            first_row: Number of the first row to return.
         """
         deadline = self._caller.stream_deadline()
         fruitless_count = 0
@@ -303,12 +311,12 @@ class Comparisons:
             time.sleep(_RETRY_DELAY_S)
 
     def cancel(self, comparison: Comparison | str) -> Comparison:
-        """Stops a comparison; its rows so far are kept."""
+        """Stops a comparison. The rows that exist are kept."""
         request = new("CancelComparisonRequest", comparison=_name_of(comparison))
         return self._call("CancelComparison", request)
 
     def delete(self, comparison: Comparison | str) -> None:
-        """Stops a comparison and removes it with its rows, without asking."""
+        """Stops a comparison and removes it with its rows, without confirmation."""
         request = new("DeleteComparisonRequest", comparison=_name_of(comparison))
         self._caller.unary(
             "ComparisonService/DeleteComparison", request, "google.protobuf.Empty"
@@ -319,14 +327,15 @@ class Comparisons:
         comparison: Comparison | str,
         metrics: Mapping[int, Iterable[CustomMetric]],
     ) -> Comparison:
-        """Adds metrics of one's own to rows of a comparison that has ended.
+        """Adds user-defined metrics to rows of a comparison that has ended.
 
-        The metrics are kept with the rows, and every report shows them. They
-        change no verdict. One with the same name in the same row is replaced.
+        The metrics are stored with the rows and appear in every report. They do
+        not change verdicts. A metric of the same name in the same row is
+        replaced.
 
         Args:
             comparison: The comparison, or its name.
-            metrics: Metrics by the number of the row, at most 16 for each.
+            metrics: Metrics by row number, at most 16 per row.
 
         Returns:
             The comparison, with the names of all its metrics in
@@ -334,8 +343,8 @@ class Comparisons:
 
         Raises:
             QueryError: `INVALID_ARGUMENT` for a row that does not exist or a
-                name that is taken. Rows are sent 256 at a time, in ascending
-                order; those sent before keep their metrics.
+                name that is reserved. Rows are sent 256 at a time in ascending
+                order; rows that were sent earlier keep their metrics.
         """
         name = _name_of(comparison)
         latest = None
@@ -361,8 +370,10 @@ def _name_of(comparison: Comparison | str) -> str:
 
 
 def _succeeded(comparison: Comparison) -> Comparison:
-    """Returns a comparison that is done. Raises QueryError if it failed or was
-    cancelled."""
+    """Returns a comparison that is done.
+
+    Raises QueryError if it failed or was cancelled.
+    """
     if comparison.state == "done":
         return comparison
     if comparison.state == "cancelled":

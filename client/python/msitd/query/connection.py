@@ -1,4 +1,6 @@
-"""One daemon: how to reach it, and its calls behind deadlines."""
+"""The connection to one daemon: its address, its credentials, and calls with
+deadlines.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +16,21 @@ from msitd.query import arguments
 from msitd.query.errors import QueryError
 from msitd.query.messages import message_class, missing
 
-# As in client/query, like the constants below.
+# The same as in client/query, like the constants below.
 DEFAULT_SOCKET = "/run/msitd/msitd.sock"
 DEFAULT_ADDRESS = "127.0.0.1:7741"
 UNARY_TIMEOUT_S = 60.0
 STREAM_TIMEOUT_S = 24 * 3600.0
 CONNECT_TIMEOUT_S = 5.0
 
-# Fits a page of 1000 rows with the longest names.
+# Large enough for a page of 1000 rows with the longest names.
 _MESSAGE_BYTES_MAX = 64 << 20
 _SOCKET_PATH_BYTES_MAX = 107
 _RECONNECT_MS_MAX = 1000
 
-# Metadata key of the details of a status.
+# Metadata key that carries the details of a status.
 _DETAILS_KEY = "grpc-status-details-bin"
-# As in protos/base/daemon_id.h.
+# The same as in protos/base/daemon_id.h.
 _DAEMON_ID_KEY = "msitd-daemon-id"
 
 _HOST_PORT = re.compile(r"(\[[^\[\]]+\]|[^:/\[\]]+):(\d{1,5})")
@@ -41,7 +43,7 @@ def target_of(endpoint: str) -> str:
         endpoint: `unix:PATH`, `HOST:PORT` or `[V6]:PORT`.
 
     Raises:
-        ValueError: It is none of these.
+        ValueError: The endpoint has none of these forms.
     """
     if endpoint.startswith("unix:"):
         path = endpoint.removeprefix("unix:")
@@ -57,7 +59,9 @@ def target_of(endpoint: str) -> str:
 
 
 class Settings:
-    """Which daemon, and how to reach it: arguments, else the variables of msitctl."""
+    """How to reach a daemon: from arguments, or from the environment variables
+    of msitctl.
+    """
 
     def __init__(
         self,
@@ -68,7 +72,9 @@ class Settings:
         key_file: str | None,
         tls_host: str = "",
     ) -> None:
-        """`tls_host`: what the certificate is for, if `endpoint` has an address."""
+        """`tls_host` is the host name in the certificate, for endpoints that
+        are addresses.
+        """
         self._tls_host = tls_host
         self.ca_file = ca_file or os.environ.get("MSITCTL_CA_FILE", "")
         self.cert_file = cert_file or os.environ.get("MSITCTL_CERT_FILE", "")
@@ -91,16 +97,17 @@ class Settings:
             raise ValueError(f"TLS does not go with {self.endpoint}: a socket has none")
 
     def channel(self, grpc: Any, connect_timeout: float) -> Any:
-        """Makes the channel; raises OSError for a file that cannot be read."""
+        """Creates the channel. Raises OSError for a file that cannot be read."""
         connect_ms = max(int(connect_timeout * 1000), 1)
         options: list[tuple[str, int | str]] = [
             ("grpc.max_receive_message_length", _MESSAGE_BYTES_MAX),
-            # A daemon is reached directly; a web proxy would be in the way.
+            # A daemon is reached directly, never through a web proxy.
             ("grpc.enable_http_proxy", 0),
-            # Bounds the time of one attempt, in spite of its name.
+            # Bounds the time of one connection attempt, despite its name.
             ("grpc.min_reconnect_backoff_ms", connect_ms),
             ("grpc.dns_ares_query_timeout", connect_ms),
-            # Finds a daemon at once that was started in between.
+            # Retries early, so that a daemon that was just started is found at
+            # once.
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", _RECONNECT_MS_MAX),
         ]
@@ -115,7 +122,7 @@ class Settings:
 
 
 class Caller:
-    """The calls of one daemon; connects with the first. Thread-safe."""
+    """Makes the calls to one daemon; connects on the first call. Thread-safe."""
 
     def __init__(
         self,
@@ -127,7 +134,7 @@ class Caller:
             import grpc
         except ImportError as error:
             raise missing("grpcio") from error
-        # Raises at once if the installation is wrong.
+        # Raises at once if the installation is incomplete.
         self._status_class = message_class("google.rpc.Status")
         self._info_class = message_class("google.rpc.ErrorInfo")
         self._grpc = grpc
@@ -136,21 +143,24 @@ class Caller:
         self._channel = settings.channel(
             grpc, CONNECT_TIMEOUT_S if connect_timeout is None else connect_timeout
         )
-        # True once the daemon has answered anything. Only the words of errors depend on
-        # it.
+        # True once the daemon has answered any call. Affects only the wording
+        # of errors.
         self._was_reached = False
         self.daemon_id = ""
-        """What the daemon said last of itself: a random text, a new one with each
-        start."""
+        """The last id that the daemon reported: a random string that changes
+        with each start.
+        """
         self._is_closed = False
 
     def close(self) -> None:
-        """Ends all calls. Doing so again does nothing."""
+        """Ends all calls. Further calls of `close` have no effect."""
         self._is_closed = True
         self._channel.close()
 
     def stream_deadline(self) -> float:
-        """Returns when a wait or a stream that begins now ends, in time.monotonic()."""
+        """Returns the deadline, in time.monotonic(), of a wait or stream that
+        starts now.
+        """
         return time.monotonic() + (
             STREAM_TIMEOUT_S if self._timeout is None else self._timeout
         )
@@ -160,12 +170,12 @@ class Caller:
 
         Args:
             method: `Service/Method` of msitd.v1.
-            request: A message.
-            response: Name of the message that comes back: of msitd.v1, or a
-                full one.
+            request: The request message.
+            response: Name of the response message, either within msitd.v1 or in
+                full.
 
         Raises:
-            QueryError: The daemon refuses, or does not answer in time.
+            QueryError: The daemon refuses the call, or does not answer in time.
         """
         call = self._callable("unary_unary", method, response)
         return self._one_answer(call, request, UNARY_TIMEOUT_S)
@@ -173,7 +183,7 @@ class Caller:
     def stream(
         self, method: str, request: Any, response: str, deadline: float
     ) -> Iterator[Any]:
-        """Makes a call with a stream of answers; see `unary`.
+        """Makes a call that returns a stream of messages; see `unary`.
 
         A caller that stops reading cancels the call.
         """
@@ -191,12 +201,15 @@ class Caller:
             call.cancel()
 
     def upload(self, method: str, requests: Iterator[Any], response: str) -> Any:
-        """Makes a call of many messages that one answers; see `unary`."""
+        """Makes a call that sends a stream of messages; see `unary`."""
         call = self._callable("stream_unary", method, response)
         return self._one_answer(call, requests, STREAM_TIMEOUT_S)
 
     def _callable(self, shape: str, method: str, response: str) -> Any:
-        """Returns gRPC's callable of a method; `shape` is what its channel calls it."""
+        """Returns gRPC's callable for a method.
+
+        `shape` is the name of the channel method that creates it.
+        """
         self._check_open()
         return getattr(self._channel, shape)(
             f"/msitd.v1.{method}",
@@ -215,7 +228,7 @@ class Caller:
         return answer
 
     def _note_daemon(self, made: Any) -> None:
-        """Takes the id of the daemon out of a call that it has answered."""
+        """Stores the daemon's id from the metadata of an answered call."""
         for key, value in made.initial_metadata() or ():
             if key == _DAEMON_ID_KEY:
                 self.daemon_id = str(value)
@@ -235,7 +248,9 @@ class Caller:
         return QueryError(code, reason, message)
 
     def _reason_of(self, error: Any) -> str:
-        """The reason in the details; empty if they are not those of a daemon."""
+        """Returns the reason in the error details; empty if a daemon did not
+        send them.
+        """
         from google.protobuf.message import DecodeError
 
         for key, value in error.trailing_metadata() or ():
@@ -259,8 +274,8 @@ def seconds_of(timeout: float | timedelta | None) -> float | None:
     """Returns a time limit in seconds.
 
     Raises:
-        TypeError: It is not a number or a timedelta.
-        ValueError: It is not above zero.
+        TypeError: The limit is not a number or a timedelta.
+        ValueError: The limit is not positive.
     """
     if isinstance(timeout, timedelta):
         timeout = timeout.total_seconds()

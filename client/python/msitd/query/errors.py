@@ -1,4 +1,4 @@
-"""The exception for calls that fail."""
+"""The exceptions for calls that fail."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ CODES = (
     "DATA_LOSS",
     "UNAUTHENTICATED",
 )
-"""gRPC's names of its codes, by number."""
+"""Names of the gRPC status codes, by number."""
 
 
 def code_name(number: int) -> str:
-    """Returns the name of the code that something failed with: `INTERNAL` for none,
-    since what tells no code has a fault of its own."""
+    """Returns the name of a status code.
+
+    A failure without an error code is a bug in the daemon, and is named
+    `INTERNAL`.
+    """
     return CODES[number] if 0 < number < len(CODES) else "INTERNAL"
 
 
@@ -43,13 +46,15 @@ class QueryError(MsitError):
     """A call failed: the daemon refused it, or was not reached in time."""
 
     code: str
-    """The gRPC code, such as `NOT_FOUND`. `UNAVAILABLE` if the daemon is not reached,
-    `DEADLINE_EXCEEDED` if the time ran out."""
+    """The gRPC code, such as `NOT_FOUND`. `UNAVAILABLE` if the daemon was not
+    reached, `DEADLINE_EXCEEDED` if the time limit was exceeded.
+    """
     reason: str
-    """The value of msitd.v1.ErrorReason, such as `RUN_NOT_FOUND`. Empty if the answer
-    has none, such as that of a proxy."""
+    """The value of msitd.v1.ErrorReason, such as `RUN_NOT_FOUND`. Empty if the
+    answer has no reason, such as the answer of a proxy.
+    """
     message: str
-    """What is wrong, in words."""
+    """The error message."""
 
     def __init__(self, code: str, reason: str, message: str) -> None:
         super().__init__(code, reason, message)
@@ -58,17 +63,17 @@ class QueryError(MsitError):
         self.message = message
 
     def __str__(self) -> str:
-        """The line that msitctl prints."""
+        """Returns the line that msitctl prints."""
         reason = f" ({self.reason})" if self.reason else ""
         message = f": {self.message}" if self.message else ""
         return f"{self.code}{reason}{message}"
 
 
 class PartialError(QueryError):
-    """Some of several daemons do not answer, so that the answer would lack them."""
+    """Some of several daemons do not answer, so that the result would be incomplete."""
 
     unreachable: dict[str, str]
-    """Why, by node."""
+    """Reasons, by node."""
 
     def __init__(self, unreachable: Mapping[str, str]) -> None:
         why = "; ".join(f"no answer of {n}: {e}" for n, e in unreachable.items())

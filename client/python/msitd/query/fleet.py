@@ -1,4 +1,4 @@
-"""Many daemons that are asked as if they were one."""
+"""Queries several daemons as if they were one."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Errors of the request, which every node would give.
+# Errors that are caused by the request, so that every node would return them.
 _OF_REQUEST = (
     "ALREADY_EXISTS",
     "CANCELLED",
@@ -60,7 +60,7 @@ _OF_REQUEST = (
 
 
 class Nodes:
-    """Asks all nodes at the same time, each within its own time. Thread-safe."""
+    """Calls all nodes at the same time, each with its own time limit. Thread-safe."""
 
     def __init__(
         self,
@@ -68,8 +68,9 @@ class Nodes:
         long: Mapping[str, Connection],
         allow_partial: bool,
     ) -> None:
-        """Takes two connections of each node: one whose calls end with the time of a
-        node, and one for whatever takes longer."""
+        """Takes two connections to each node: one whose calls have the time
+        limit of a node, and one for calls that take longer.
+        """
         self._short = dict(short)
         self._long = dict(long)
         self._allow_partial = allow_partial
@@ -87,7 +88,10 @@ class Nodes:
             return dict(self._unreachable)
 
     def at(self, node: str) -> Connection:
-        """Returns one node. ValueError if the list has no such node."""
+        """Returns the connection to one node.
+
+        Raises ValueError if the list has no such node.
+        """
         if node not in self._long:
             raise ValueError(f"{node!r} is none of {', '.join(self._long)}")
         return self._long[node]
@@ -103,15 +107,17 @@ class Nodes:
         needs_all: bool = True,
         of_daemons: bool = False,
     ) -> list[tuple[str, T]]:
-        """Returns the answers by node, without nodes that lack what is asked for.
+        """Returns the answers by node, without nodes that do not have the
+        requested object.
 
-        Of the addresses of one daemon the first counts, unless the answers are
-        `of_daemons` themselves.
+        If several addresses lead to the same daemon, only the first one counts,
+        unless the answers are about the daemons themselves (`of_daemons`).
 
         Raises:
-            PartialError: A node does not answer, which `needs_all` and nobody allows.
-            QueryError: The request is wrong, no node has what is asked for, or none
-                answers.
+            PartialError: A node does not answer, `needs_all` is set, and
+                partial results are not allowed.
+            QueryError: The request is invalid, no node has the requested
+                object, or no node answers.
         """
 
         def one(connection: Connection) -> T | QueryError:
@@ -147,16 +153,16 @@ class Nodes:
         return answers if of_daemons else self._once_each(answers)
 
     def are_one(self, node: str, other: str) -> bool:
-        """True if both are addresses of one daemon, as far as they have answered."""
+        """True if both addresses are known to lead to the same daemon."""
         one = self._short[node].daemon_id
         return node == other or (one != "" and one == self._short[other].daemon_id)
 
     def _once_each(self, answers: list[tuple[str, T]]) -> list[tuple[str, T]]:
-        """Keeps one answer of each daemon, whatever addresses of it are asked."""
+        """Keeps one answer per daemon, even if several of its addresses were called."""
         out: list[tuple[str, T]] = []
         kept: dict[str, str] = {}
         for node, answer in answers:
-            # Older daemons have no id.
+            # Older daemons do not report an id.
             first = kept.setdefault(self._short[node].daemon_id or node, node)
             if first == node:
                 out.append((node, answer))
@@ -167,7 +173,10 @@ class Nodes:
         return out
 
     def fail(self, node: str, error: QueryError) -> None:
-        """A node has failed that had begun to answer. Raises as `ask` does."""
+        """Handles a node that failed after it had begun to answer.
+
+        Raises as `ask` does.
+        """
         if error.code in _OF_REQUEST:
             raise error
         self._note(node, error)
@@ -183,7 +192,10 @@ class Nodes:
 
 
 class FleetListing(Generic[T]):
-    """Rows of all nodes in the order of one daemon. Each iteration asks anew."""
+    """Rows of all nodes, in the order of a single daemon.
+
+    Each iteration queries again.
+    """
 
     def __init__(
         self,
@@ -194,13 +206,14 @@ class FleetListing(Generic[T]):
         join: Callable[[Sequence[tuple[str, T]]], T] | None,
         limit: int | None,
     ) -> None:
-        """`join` makes one row of those with the same key; None leaves them apart.
+        """`join` merges rows with the same key into one; None keeps them separate.
 
         Raises:
-            TypeError: The list is asked for with an argument of the wrong type.
+            TypeError: The list is requested with an argument of the wrong type.
             ValueError: An argument has a value that is not allowed.
         """
-        # Makes the request of one node, which says at once what is wrong with it.
+        # Builds the request for one node, which raises at once if it is
+        # invalid.
         list_of(nodes.at(nodes.names[0]))
         self._nodes = nodes
         self._row_type = row_type
@@ -238,7 +251,7 @@ class FleetListing(Generic[T]):
                         break
                 except QueryError as error:
                     self._nodes.fail(node, error)
-            # Of equal rows, that of the first node comes first.
+            # Among equal rows, that of the first node is returned first.
             heads = {node: heads[node] for node in self._nodes.names if node in heads}
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -251,11 +264,13 @@ class FleetListing(Generic[T]):
 
 
 class FleetTensorListing(FleetListing[Tensor]):
-    """Tensors of a run on all nodes."""
+    """The tensors of a run on all nodes."""
 
     def ranks(self) -> RunRanks:
-        """Returns which ranks of the run the list covers; see `TensorListing.ranks`."""
-        # Every list of the class below is one of tensors.
+        """Returns the ranks of the run that the list covers; see
+        `TensorListing.ranks`.
+        """
+        # Every listing of this class is a list of tensors.
         asked: Any = self._list_of
         return merging.merge_ranks(
             ranks for _, ranks in self._nodes.ask(lambda node: asked(node).ranks())
@@ -263,13 +278,13 @@ class FleetTensorListing(FleetListing[Tensor]):
 
 
 class FleetRuns:
-    """Runs of all nodes. Every method may raise QueryError."""
+    """The runs of all nodes. Every method may raise QueryError."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
 
     def list(self, *, limit: int | None = None) -> FleetListing[Run]:
-        """Lists runs in the order of their names, each once; see `Runs.list`."""
+        """Lists runs by name, each of them once; see `Runs.list`."""
         return FleetListing(
             self._nodes,
             Run,
@@ -284,7 +299,9 @@ class FleetRuns:
         return _join_runs(self._nodes.ask(lambda node: node.runs.get(run)))
 
     def holders(self, run: str) -> dict[str, Run]:
-        """Returns what each node that has the run says of it, by node."""
+        """Returns the run as each node reports it, by node; nodes without the
+        run are absent.
+        """
         return dict(self._nodes.ask(lambda node: node.runs.get(run)))
 
     def seal(self, run: str) -> Run:
@@ -293,7 +310,7 @@ class FleetRuns:
 
 
 class FleetTensors:
-    """Tensors of all nodes. Every method may raise QueryError."""
+    """The tensors of all nodes. Every method may raise QueryError."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
@@ -306,7 +323,7 @@ class FleetTensors:
         limit: int | None = None,
         order: Order = "key",
     ) -> FleetTensorListing:
-        """Lists tensors in the order of one daemon; see `Tensors.list`."""
+        """Lists tensors in the order of a single daemon; see `Tensors.list`."""
         return self._list(
             lambda node: node.tensors.list(run, select, limit=limit, order=order),
             limit,
@@ -330,7 +347,7 @@ class FleetTensors:
         return self._list(list_of, limit, order)
 
     def get(self, name: str) -> Tensor:
-        """Returns one tensor, of the first node that has it; see `Tensors.get`."""
+        """Returns one tensor from the first node that has it; see `Tensors.get`."""
         return self._holder_of(name)[1]
 
     def stats(
@@ -342,8 +359,9 @@ class FleetTensors:
     ) -> Stats:
         """Returns statistics over the tensors of all nodes; see `Tensors.stats`.
 
-        Counts and extremes are exact. Sums and norms of a group that lies on several
-        nodes may differ from those of one daemon in the last digits.
+        Counts and extremes are exact. Sums and norms of a group that is spread
+        over several nodes may differ from those of a single daemon in the last
+        digits.
         """
         answers = self._nodes.ask(lambda node: node.tensors.stats(run, select, by=by))
         _warn_of_doubles(run, answers)
@@ -357,7 +375,7 @@ class FleetTensors:
         low: float | None = None,
         high: float | None = None,
     ) -> Histogram:
-        """Returns how the elements of a tensor spread; see `Tensors.histogram`."""
+        """Returns a histogram of a tensor's elements; see `Tensors.histogram`."""
         node, known = self._holder_of(tensor)
         return self._nodes.at(node).tensors.histogram(
             known, bins=bins, low=low, high=high
@@ -388,25 +406,25 @@ class FleetTensors:
 
     def _holder_of(self, tensor: Tensor | ComparedTensor | str) -> tuple[str, Tensor]:
         name = name_of(tensor)
-        # One is enough, whatever becomes of the others.
+        # One node with the tensor is enough, even if others fail.
         return self._nodes.ask(lambda node: node.tensors.get(name), needs_all=False)[0]
 
 
 class FleetCaptures:
-    """What the ranks of all nodes record."""
+    """The capture policies and the coverage of all nodes."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
 
     def coverage(self, run: str) -> CaptureCoverage:
-        """Returns what became of the tensors of a run; see `Captures.coverage`."""
+        """Returns the coverage of a run on all nodes; see `Captures.coverage`."""
         answers = self._nodes.ask(lambda node: node.captures.coverage(run))
         _warn_of_doubles(run, answers)
         return merging.merge_coverage([answer for _, answer in answers])
 
 
 class Fleet:
-    """Many daemons and their calls. Thread-safe; see `connect_fleet`."""
+    """A connection to several daemons. Thread-safe; see `connect_fleet`."""
 
     runs: FleetRuns
     tensors: FleetTensors
@@ -420,16 +438,19 @@ class Fleet:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The nodes that are asked, as their list spells them."""
+        """The nodes that are queried, as spelled in the list of endpoints."""
         return self._nodes.names
 
     @property
     def unreachable(self) -> dict[str, str]:
-        """Nodes whose last call has failed, with why: answers since then lack them."""
+        """Nodes whose last call failed, with the reason.
+
+        Results since then lack them.
+        """
         return self._nodes.unreachable
 
     def at(self, node: str) -> Connection:
-        """Returns the connection of one of `nodes`, for all that is asked of one.
+        """Returns the connection to one of `nodes`, for operations on a single daemon.
 
         Raises:
             ValueError: There is no such node.
@@ -453,31 +474,32 @@ class Fleet:
         reading: Reading | None = None,
         timeout: float | timedelta | None = None,
     ) -> Comparison:
-        """Has one node compare two runs, wherever they lie, and waits for the end.
+        """Compares two runs on one node, wherever the runs are, and waits until
+        it is done.
 
-        That node reads what it lacks from the others, which its `peers` have to name
-        as `nodes` does. Its rows are those of a single daemon that holds all:
-        `fleet.at(node).comparisons.rows(done)`. If a node does not answer, the result
-        is partial; see `unreachable`.
+        That node reads missing ranks from the other nodes, which its `peers`
+        must list with the same names as `nodes`. The rows are those of a single
+        daemon that holds everything: `fleet.at(node).comparisons.rows(done)`.
+        If a node does not answer, the result is partial; see `unreachable`.
 
         Args:
-            golden_run: The run taken as right.
+            golden_run: The reference run.
             target_run: The run under test.
-            select: Which tensors of both; None: all.
-            at: The node, one of `nodes`.
-            policy: What passes; None: the defaults.
-            matching: Which tensors belong to each other; None: equal names.
+            select: Tensors to compare, in both runs; None: all.
+            at: The node that compares, one of `nodes`.
+            policy: Which pairs pass; None: the defaults.
+            matching: How tensors are paired; None: by equal names.
             reading: What is read of pairs whose hashes differ; None: the bytes.
-            timeout: Longest time to wait, in seconds; None: 24 hours.
+            timeout: Time limit of the wait, in seconds; None: 24 hours.
 
         Raises:
             ValueError: There is no such node.
-            QueryError: As `Comparisons.run`.
+            QueryError: See `Comparisons.run`.
         """
         worker = self.at(at)
         golden_source = self._source_of(golden_run, at)
         target_source = self._source_of(target_run, at)
-        # A node that does not answer may hold ranks that nobody else knows of.
+        # A node that does not answer may hold ranks that no other node has.
         is_whole = not self.unreachable
         done = worker.comparisons.run(
             golden_run,
@@ -499,13 +521,15 @@ class Fleet:
         )
 
     def _source_of(self, run: str, at: str) -> str:
-        """Where a run lies, as the node that compares says it."""
+        """Returns the location of a run in the notation that the comparing node
+        uses.
+        """
         holders = list(self.runs.holders(run))
         names = ["local" if self._nodes.are_one(each, at) else each for each in holders]
         return "" if names == ["local"] else ",".join(names)
 
     def close(self) -> None:
-        """Ends all calls. Doing so again does nothing."""
+        """Ends all calls. Further calls of `close` have no effect."""
         self._nodes.close()
 
     def __enter__(self) -> Self:
@@ -532,7 +556,7 @@ def _join_runs(answers: Sequence[tuple[str, Run]]) -> Run:
 def _warn_of_doubles(
     run: str, answers: Sequence[tuple[str, Run | Stats | CaptureCoverage]]
 ) -> None:
-    """Warns of ranks that lie on two nodes."""
+    """Warns of ranks that exist on two nodes."""
     for number, (node, answer) in enumerate(answers):
         for other, before in answers[:number]:
             both = merging.common(before.ranks_held, answer.ranks_held)

@@ -1,4 +1,4 @@
-"""Lists of a daemon, page by page."""
+"""Lists of a daemon, read page by page."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Most rows that a daemon returns at a time.
+# Maximum number of rows that a daemon returns per page.
 PAGE_ROWS_MAX = 1000
 
 
 class Listing(Generic[T]):
-    """Iterates over rows of a daemon, with one page of at most 1000 in memory.
+    """Iterates over rows of a daemon and keeps one page of at most 1000 rows in memory.
 
-    A page is asked for only when its first row is wanted. Each iteration asks
-    anew. Iterating raises QueryError.
+    A page is requested when its first row is needed. Each iteration requests
+    the rows again. Iterating may raise QueryError.
     """
 
     def __init__(
@@ -38,11 +38,12 @@ class Listing(Generic[T]):
         request: Mapping[str, Any],
         limit: int | None,
     ) -> None:
-        """Names a list. `field` of the answer to `method` has its rows.
+        """Describes a list. `field` of the response to `method` holds its rows.
 
         Raises:
             TypeError: `limit`, or a field of the request, has the wrong type.
-            ValueError: `limit` is below 0, or a field has a value that is not allowed.
+            ValueError: `limit` is negative, or a field has a value that is not
+                allowed.
         """
         if limit is not None and arguments.number("limit", limit) < 0:
             raise ValueError(f"a limit of {limit} rows")
@@ -51,7 +52,7 @@ class Listing(Generic[T]):
         self._field = field
         self._row_type = row_type
         self._noun = method.partition("/")[2]
-        # Made at once, so that an error in it is raised where it was made.
+        # Built at once, so that an invalid argument raises where it was passed.
         self._request = new(f"{self._noun}Request", **request)
         self._limit = limit
 
@@ -81,7 +82,7 @@ class Listing(Generic[T]):
 
         Raises:
             ImportError: pandas is not installed.
-            QueryError: As iterating does.
+            QueryError: See the class.
         """
         rows = list(self)
         return to_pandas(rows, columns_of(self._row_type, self._names(rows)))
@@ -91,7 +92,7 @@ class Listing(Generic[T]):
 
         Raises:
             ImportError: pyarrow is not installed.
-            QueryError: As iterating does.
+            QueryError: See the class.
         """
         rows = list(self)
         return to_arrow(rows, columns_of(self._row_type, self._names(rows)))
@@ -104,5 +105,5 @@ class Listing(Generic[T]):
         return self._caller.unary(self._method, asked, f"{self._noun}Response")
 
     def _names(self, rows: Sequence[T]) -> Mapping[str, Sequence[str]]:
-        """For each field whose keys are columns, those keys."""
+        """Returns the keys of each field whose keys become columns."""
         return {}

@@ -1,4 +1,4 @@
-"""Makes one answer of those of several daemons, as client/fleet does."""
+"""Merges the answers of several daemons into one, by the rules of client/fleet."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def minus(ranges: Iterable[RankRange], others: Iterable[RankRange]) -> Ranges:
 
 
 def common(ranges: Iterable[RankRange], others: Iterable[RankRange]) -> Ranges:
-    """Returns the ranks that are in both."""
+    """Returns the ranks that are in both `ranges` and `others`."""
     ranges = tuple(ranges)
     return minus(ranges, minus(ranges, others))
 
 
 def text_of(ranges: Iterable[RankRange]) -> str:
-    """Writes ranks such as `0-3,7`."""
+    """Formats ranks as text, such as `0-3,7`."""
     return ",".join(
         str(r.first) if r.first == r.last else f"{r.first}-{r.last}" for r in ranges
     )
@@ -81,7 +81,7 @@ def text_of(ranges: Iterable[RankRange]) -> str:
 def merge_ranks(
     answers: Iterable[RunRanks | Run | Stats | CaptureCoverage],
 ) -> RunRanks:
-    """Merges what several nodes hold: what one holds is lacking nowhere."""
+    """Merges the ranks of several nodes. A rank that one node holds is not missing."""
     answers = tuple(answers)
     held = union(r for answer in answers for r in answer.ranks_held)
     lacking = minus((r for answer in answers for r in answer.ranks_lacking), held)
@@ -89,13 +89,15 @@ def merge_ranks(
 
 
 def _archive_order(archive: RunArchive | None) -> int:
-    """Puts first what lags behind most; None: nobody has asked for it."""
+    """Sorts the archive that is furthest behind first; None: the run is not
+    archived.
+    """
     order = ["failed", "", "pending", "running", "archived"]
     return order.index(archive.state if archive is not None else "")
 
 
 def merge_runs(runs: Sequence[Run]) -> Run:
-    """Merges what several nodes say of one run."""
+    """Merges one run as reported by several nodes."""
     runs = sorted(runs, key=_first_rank)
     if len(runs) == 1:
         return runs[0]
@@ -121,7 +123,10 @@ def merge_runs(runs: Sequence[Run]) -> Run:
 
 
 def disagreements(runs: Sequence[Run]) -> list[str]:
-    """Returns what several nodes say differently of one run, which is merged anyhow."""
+    """Returns descriptions of the fields in which the nodes disagree about a run.
+
+    The runs are merged in any case.
+    """
     out = []
     if len({run.world_size for run in runs} - {0}) > 1:
         out.append("the world size")
@@ -136,7 +141,7 @@ def disagreements(runs: Sequence[Run]) -> list[str]:
 
 
 def merge_stats(answers: Sequence[Stats]) -> Stats:
-    """Merges reductions, in the order of the first rank that each node holds."""
+    """Merges statistics, in the order of the first rank that each node holds."""
     answers = sorted(answers, key=_first_rank)
     groups: dict[str, StatsGroup] = {}
     for answer in answers:
@@ -147,7 +152,8 @@ def merge_stats(answers: Sequence[Stats]) -> Stats:
             elif group.tensor_count > 0:
                 groups[group.key] = _merge_groups(before, group)
     if all(key.isascii() and key.isdigit() for key in groups):
-        # Ranks and tokens ascend; only nodes know the order of the others.
+        # Ranks and tokens are sorted. The order of other keys is known only to
+        # the nodes.
         groups = {key: groups[key] for key in sorted(groups, key=int)}
     return Stats(groups=tuple(groups.values()), **vars(merge_ranks(answers)))
 
@@ -159,7 +165,7 @@ def merge_coverage(answers: Sequence[CaptureCoverage]) -> CaptureCoverage:
 
 
 def key_of_tensor(tensor: Tensor) -> tuple[object, ...]:
-    """The place of a tensor in a list."""
+    """Returns the sort key of a tensor in a list."""
     return (
         tensor.rank,
         tensor.device,
@@ -210,7 +216,7 @@ def _merge_summaries(a: Summary, b: Summary) -> Summary:
         sum=total,
         mean=total / finite if finite > 0 else a.mean,
         l1_norm=a.l1_norm + b.l1_norm,
-        # Squares of what a float holds may be beyond it.
+        # hypot, because the square of a float may overflow.
         l2_norm=math.hypot(a.l2_norm, b.l2_norm),
     )
 

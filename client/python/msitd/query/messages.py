@@ -1,10 +1,10 @@
 """Converts between messages of msitd.v1 and the dataclasses of this package.
 
-The messages are made from descriptors that the package carries, in a pool of
-their own. Nothing is generated, and no other msitd.v1 or google.rpc in the
-process gets in the way. A dataclass names its message, and its fields have the
-names of the fields. So the dataclasses are all that has to be written about a
-message.
+The message classes are created from descriptors that the package contains, in a
+descriptor pool of their own. No code is generated, and other copies of msitd.v1
+or google.rpc in the process do not conflict. A dataclass names its message, and
+its fields have the names of the message's fields. The dataclass is therefore
+the only code that a message needs.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _DESCRIPTORS = Path(__file__).with_name("protos.binpb")
 
 _T = TypeVar("_T")
 
-# Full name of a message -> its dataclass.
+# Dataclasses, by the full name of their message.
 _classes: dict[str, type[Any]] = {}
 _names: dict[type[Any], str] = {}
 
 
 def mirrors(message: str) -> Callable[[type[_T]], type[_T]]:
-    """Makes a dataclass the mirror of `message` of msitd.v1, such as `Policy.Rule`."""
+    """Makes a dataclass mirror `message` of msitd.v1, such as `Policy.Rule`."""
 
     def register(mirror: type[_T]) -> type[_T]:
         _classes[f"msitd.v1.{message}"] = mirror
@@ -77,17 +77,20 @@ def message_class(name: str) -> Any:
 
 
 def new(name: str, /, **fields: Any) -> Any:
-    """Makes a message of msitd.v1. `fields` are as `to_message` takes them."""
+    """Creates a message of msitd.v1.
+
+    `fields` have the types that `to_message` accepts.
+    """
     message = message_class(f"msitd.v1.{name}")()
     _fill(message, fields)
     return message
 
 
 def to_message(value: Any) -> Any:
-    """Makes the message of a dataclass. Fields that are None are left out.
+    """Converts a dataclass to its message. Fields that are None are omitted.
 
     Raises:
-        ValueError: A word is not in its enum, or a number is out of range.
+        ValueError: An enum has no such word, or a number is out of range.
         TypeError: A field has the wrong type.
     """
     if type(value) not in _names:
@@ -96,12 +99,12 @@ def to_message(value: Any) -> Any:
 
 
 def from_message(message: Any) -> Any:
-    """Makes the dataclass of a message."""
+    """Converts a message to its dataclass."""
     return _reader(message.DESCRIPTOR)(message)
 
 
 def word_of(name: str, first: str) -> str:
-    """Returns a value of an enum as users write it; empty if it is unspecified.
+    """Returns an enum value as users write it; empty if the value is unspecified.
 
     `first` is the name of the value 0. The other names may share its prefix.
     """
@@ -125,7 +128,8 @@ def _number(enum: Any, word: str) -> int:
         return 0
     words = {_word(enum, value.number): value.number for value in enum.values}
     wanted = word.replace("-", "_")
-    # As in msitctl: `msit` stands for `msit_metrics`, a set that a report needs.
+    # As in msitctl, `msit` is short for `msit_metrics`, a metric set that a
+    # report needs.
     for candidate in (wanted, f"{wanted}_metrics"):
         if candidate in words:
             return int(words[candidate])
@@ -139,7 +143,7 @@ def _is_map(field: Any) -> bool:
 
 
 def _is_repeated(field: Any) -> bool:
-    # Protobuf before 6.31 has only `label`; later versions warn of that.
+    # Protobuf before 6.31 has only `label`, and later versions warn about it.
     if hasattr(field, "is_repeated"):
         return bool(field.is_repeated)
     return bool(field.label == field.LABEL_REPEATED)
@@ -180,7 +184,7 @@ def _set(message: Any, field: Any, value: Any) -> None:
 
 
 def _elements(value: Any) -> Iterable[Any]:
-    """The elements for a repeated field; a single text is one element."""
+    """Returns the elements for a repeated field. A single string is one element."""
     if isinstance(value, (str, bytes)):
         return (value,)
     if not isinstance(value, Iterable):
@@ -201,13 +205,14 @@ def _as_message(descriptor: Any, value: Any) -> Any:
 
 
 def _scalar(field: Any, value: Any) -> Any:
-    """Returns `value` as protobuf takes it for this field."""
+    """Returns `value` in the type that protobuf accepts for this field."""
     is_text = isinstance(value, str)
     if field.enum_type is not None and is_text:
         return _number(field.enum_type, value)
     kind = field.cpp_type
     if kind == field.CPPTYPE_STRING:
-        # The type of bytes has the same kind; protobuf tells the two apart.
+        # Fields of type bytes have the same Python kind; protobuf distinguishes
+        # the two.
         if is_text or isinstance(value, (bytes, bytearray)):
             return value
         raise TypeError(f"expected a str, got {named(value)}")
@@ -229,7 +234,7 @@ _Reader = Callable[[Any], Any]
 
 @functools.cache
 def _reader(descriptor: Any) -> _Reader:
-    """Returns the function that reads messages of this type."""
+    """Returns the function that converts messages of this type."""
     if descriptor.full_name == "google.protobuf.Timestamp":
         return _datetime
     if descriptor.full_name == "google.protobuf.Duration":

@@ -1,4 +1,4 @@
-"""The daemon itself."""
+"""The daemon itself: status, capabilities and streams."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msitd.query.types import Capabilities
 
 
 class Node:
-    """What `msitctl node` does. Every method may raise QueryError."""
+    """The operations of `msitctl node`. Every method may raise QueryError."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
@@ -25,17 +25,17 @@ class Node:
         return cast(NodeStatus, from_message(answer))
 
     def capabilities(self) -> Capabilities:
-        """Returns what the daemon can do, and its limits."""
+        """Returns the capabilities and the limits of the daemon."""
         answer = self._caller.unary(
             "NodeService/GetCapabilities", new("GetCapabilitiesRequest"), "Capabilities"
         )
         return cast(Capabilities, from_message(answer))
 
     def streams(self, *, limit: int | None = None) -> Listing[Stream]:
-        """Returns the producers that are connected, by run and rank.
+        """Lists the connected producers by run and rank.
 
         Args:
-            limit: At most so many. None: all.
+            limit: Maximum number of producers; None: all.
         """
         return Listing(
             self._caller, "NodeService/ListStreams", "streams", Stream, {}, limit

@@ -1,4 +1,4 @@
-"""The types of the daemon itself; see msitd.query.types."""
+"""Dataclasses of the daemon itself; see msitd.query.types."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from msitd.query.messages import mirrors
 @mirrors("VerificationFinding")
 @dataclass(frozen=True)
 class VerificationFinding:
-    """A place in a segment that does not hold what was written."""
+    """A place in a segment whose bytes differ from those that were written."""
 
     segment: str
     offset_bytes: int
     run: str
-    """Empty if it cannot be told."""
+    """Empty if the run cannot be determined."""
     rank: int
     may_be_producer: bool
-    """Whether the rank could change the bytes after they were hashed."""
+    """Whether the rank could have changed the bytes after they were hashed."""
     problem: str
 
 
 @mirrors("Verification")
 @dataclass(frozen=True)
 class Verification:
-    """What the check of stored bytes has found; see docs/operations.md."""
+    """Result of verifying the stored bytes; see docs/operations.md."""
 
     frame_count: int
     size_bytes: int
@@ -41,13 +41,13 @@ class Verification:
 @mirrors("Stream")
 @dataclass(frozen=True)
 class Stream:
-    """A producer that is connected, and what came of it since it was opened."""
+    """A connected producer and its counters since the stream was opened."""
 
     run: str
     rank: int
     user_agent: str
     shares_memory: bool
-    """False if it came over gRPC."""
+    """False if the producer sends its data over gRPC."""
     age: timedelta | None
     committed_chunk_count: int
     committed_record_count: int
@@ -68,29 +68,29 @@ class Stream:
 @mirrors("ArchiveStatus")
 @dataclass(frozen=True)
 class ArchiveStatus:
-    """What becomes of the runs that are to be archived."""
+    """State of the runs that are to be archived."""
 
     pending_count: int = 0
     running_count: int = 0
     archived_count: int = 0
     failed_count: int = 0
     error: str = ""
-    """The last error of any of them, until that run is archived."""
+    """The last error of any of these runs; cleared once that run is archived."""
     sent_size_bytes: int = 0
     incomplete_count: int = 0
-    """Of `archived_count`, runs of which the archive lacks bytes."""
+    """Number of runs in `archived_count` of which the archive lacks bytes."""
 
 
 @mirrors("MissingSegment")
 @dataclass(frozen=True)
 class MissingSegment:
-    """A segment that the store needs and whose file is not there."""
+    """A segment that the store needs and whose file is missing."""
 
     segment: str
     size_bytes: int = 0
-    """Bytes of tensors in it that should be readable."""
+    """Bytes of tensors in the segment that should be readable."""
     runs: tuple[str, ...] = ()
-    """Names of the runs that these belong to; at most 16."""
+    """Names of the runs that these bytes belong to; at most 16."""
 
 
 @mirrors("NodeStatus")
@@ -141,7 +141,7 @@ class NodeStatus:
     missing_segment_count: int = 0
     missing_size_bytes: int = 0
     missing_segments: tuple[MissingSegment, ...] = ()
-    """The first 32 of them."""
+    """The first 32 missing segments."""
     comparison_size_bytes: int = 0
     comparison_size_bytes_max: int = 0
     """0 if there is no limit."""

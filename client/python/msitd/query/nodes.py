@@ -1,4 +1,4 @@
-"""Which daemons are asked: the lists that `msitctl --endpoints` takes."""
+"""Lists of daemons, in the syntax of `msitctl --endpoints`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msitd.query.connection import target_of
 
-# As in client/fleet: each has a thread and a channel.
+# The same as in client/fleet. Each node needs a thread and a channel.
 NODES_MAX = 1024
 NODE_PORT = 7741
 
@@ -25,20 +25,20 @@ _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 @dataclass(frozen=True)
 class NodeAddress:
-    """One daemon."""
+    """The address of one daemon."""
 
     endpoint: str
     host: str = ""
-    """Of a name with many addresses: what its certificate is for."""
+    """For a name with several addresses: the host name in the certificate."""
 
 
 def parse_nodes(lists: str | Iterable[str]) -> tuple[NodeAddress, ...]:
-    """Reads lists of endpoints, `dns:///HOST:PORT`, `slurm:` or `slurm:PORT`.
+    """Parses lists of endpoints, `dns:///HOST:PORT`, `slurm:` or `slurm:PORT`.
 
-    Each node is returned once, in the order of the lists.
+    Returns each node once, in the order of the lists.
 
     Raises:
-        ValueError: A list is wrong, or names no node or more than 1024.
+        ValueError: A list is invalid, or names no node or more than 1024.
         OSError: A name has no address.
     """
     found: dict[str, NodeAddress] = {}
@@ -53,11 +53,11 @@ def parse_nodes(lists: str | Iterable[str]) -> tuple[NodeAddress, ...]:
 
 
 def read_nodes(path: str | os.PathLike[str]) -> tuple[NodeAddress, ...]:
-    """Reads a file with a list in each line; `#` begins a comment.
+    """Reads a file with one list per line; `#` starts a comment.
 
     Raises:
-        ValueError: As `parse_nodes`, or the file is larger than 1 MiB.
-        OSError: The file cannot be read, or as `parse_nodes`.
+        ValueError: See `parse_nodes`; or the file is larger than 1 MiB.
+        OSError: The file cannot be read, or see `parse_nodes`.
     """
     with Path(path).open("rb") as file:
         data = file.read(_FILE_BYTES_MAX + 1)
@@ -68,10 +68,10 @@ def read_nodes(path: str | os.PathLike[str]) -> tuple[NodeAddress, ...]:
 
 
 def expand_hosts(text: str) -> list[str]:
-    """Expands `node[01-03,7],gpu5` to the names of hosts, as Slurm writes them.
+    """Expands `node[01-03,7],gpu5`, the notation of Slurm, to host names.
 
     Raises:
-        ValueError: It is no such list, or is empty or too long.
+        ValueError: `text` is not such a list, or is empty or too long.
     """
     out: list[str] = []
     for part in _split(text):
@@ -88,7 +88,7 @@ def expand_hosts(text: str) -> list[str]:
 
 
 def _split(text: str) -> Iterator[str]:
-    """Yields the parts between commas that are in no brackets."""
+    """Yields the parts between commas that are outside brackets."""
     if not re.fullmatch(r"[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*", text):
         raise ValueError(f"{text!r}: the brackets do not fit")
     for part in re.split(r",(?![^\[]*\])", text):
@@ -155,6 +155,6 @@ def _nodes_of_name(name: str) -> Iterator[NodeAddress]:
     ):
         form = "[{}]:{}" if family is socket.AF_INET6 else "{}:{}"
         found.add(form.format(address[0], port))
-    # The order of the answer changes from call to call.
+    # Sorted, because name servers return the addresses in varying order.
     for endpoint in sorted(found):
         yield NodeAddress(endpoint, host)

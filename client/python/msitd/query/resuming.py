@@ -1,4 +1,4 @@
-"""Streams of bytes that are taken up where they broke."""
+"""Streams of bytes that resume where they broke."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Callable
 
 from msitd.query.errors import QueryError
 
-# Reading is given up after this many streams in a row without a byte. With the delays
-# that is about 6 seconds, in which a daemon restarts.
+# Number of consecutive streams without a byte after which reading is given up.
+# With the delays this takes about 6 seconds, in which a daemon restarts.
 _FRUITLESS_STREAMS_MAX = 6
 _FIRST_DELAY_S = 0.1
 
 
 def read_to_the_end(data: bytearray, read: Callable[[], None]) -> None:
-    """Calls `read`, which appends to `data` what follows, until it returns.
+    """Calls `read`, which appends the following bytes to `data`, until it returns.
 
     Raises:
-        QueryError: What `read` raised, unless it is `UNAVAILABLE` and goes away.
+        QueryError: `read` raised an error other than a temporary `UNAVAILABLE`.
     """
     fruitless_count = 0
     while True:
@@ -32,10 +32,10 @@ def read_to_the_end(data: bytearray, read: Callable[[], None]) -> None:
 
 
 def take(data: bytearray, offset: int, piece: bytes, size: int) -> None:
-    """Appends a piece that stands at `offset` of `size` bytes.
+    """Appends a piece whose offset within the `size` bytes is `offset`.
 
     Raises:
-        QueryError: It is not what follows.
+        QueryError: The piece does not follow the bytes in `data`.
     """
     if offset != len(data) or len(piece) > size - len(data):
         raise QueryError(
@@ -48,7 +48,7 @@ def take(data: bytearray, offset: int, piece: bytes, size: int) -> None:
 
 
 def check_whole(data: bytearray, size: int) -> None:
-    """Raises QueryError, `UNAVAILABLE`, unless all bytes are there."""
+    """Raises QueryError `UNAVAILABLE` unless all bytes have arrived."""
     if len(data) != size:
         raise QueryError(
             "UNAVAILABLE",

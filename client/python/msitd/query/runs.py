@@ -1,4 +1,4 @@
-"""Runs: named captures of a job."""
+"""Runs, which are named captures of a job."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from msitd.query.messages import from_message, new
 from msitd.query.resuming import check_whole, read_to_the_end, take
 from msitd.query.types import Attachment, Retention, Run
 
-# As in protos/base/attachment_limits.h.
+# The same as in protos/base/attachment_limits.h.
 _PIECE_BYTES = 1 << 20
 
 
 class Runs:
-    """What `msitctl run` does. Every method may raise QueryError."""
+    """The operations of `msitctl run`. Every method may raise QueryError."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
     def list(self, *, limit: int | None = None) -> Listing[Run]:
-        """Lists runs in the order of their names.
+        """Lists runs by name.
 
         Args:
-            limit: Most runs; None: all.
+            limit: Maximum number of runs; None: all.
         """
         return Listing(self._caller, "RunService/ListRuns", "runs", Run, {}, limit)
 
     def get(self, run: str) -> Run:
-        """Returns one run. QueryError `NOT_FOUND` if there is none of that name."""
+        """Returns one run. Raises QueryError `NOT_FOUND` if no run has that name."""
         return self._call("GetRun", new("GetRunRequest", run=run))
 
     def create(
@@ -41,22 +41,22 @@ class Runs:
         world_size: int = 0,
         labels: Mapping[str, str] | None = None,
     ) -> Run:
-        """Makes an empty run, so that it has labels before it gets tensors.
+        """Creates an empty run, so that it has labels before it receives tensors.
 
         Args:
             run: Name, 1 to 128 bytes of UTF-8.
-            world_size: Number of ranks of the job; 0: what the first producer
-                says.
-            labels: Any texts to keep with the run, at most 64.
+            world_size: Number of ranks of the job; 0: the number that the first
+                producer reports.
+            labels: Labels to store with the run, at most 64.
 
         Raises:
-            QueryError: `ALREADY_EXISTS`, or `INVALID_ARGUMENT`.
+            QueryError: `ALREADY_EXISTS` or `INVALID_ARGUMENT`.
         """
         made = new("Run", name=run, world_size=world_size, labels=labels or {})
         return self._call("CreateRun", new("CreateRunRequest", run=made))
 
     def seal(self, run: str) -> Run:
-        """Ends the capture of a run: it takes no more tensors."""
+        """Ends the capture of a run. It then accepts no more tensors."""
         return self._call("SealRun", new("SealRunRequest", run=run))
 
     def retain(
@@ -68,15 +68,15 @@ class Runs:
         token_count: int | None = None,
         pinned: bool | None = None,
     ) -> Run:
-        """Sets how much of a run is kept. Arguments that are None leave it as it is.
+        """Sets how much of a run is kept. Arguments that are None change nothing.
 
         Args:
             run: Name of the run.
-            size_bytes_max: Most bytes of tensors to keep; 0: the limit of the
-                daemon.
-            age_max: How long bytes are kept; zero: the limit of the daemon.
-            token_count: How many tokens to keep, from the highest down; 0: the
-                limit of the daemon.
+            size_bytes_max: Maximum number of tensor bytes to keep; 0: the limit
+                of the daemon.
+            age_max: Maximum age of the bytes; zero: the limit of the daemon.
+            token_count: Number of tokens to keep, counted from the highest; 0:
+                the limit of the daemon.
             pinned: True keeps all bytes, whatever the limits.
         """
         retention = Retention(pinned, size_bytes_max, age_max, token_count)
@@ -84,16 +84,16 @@ class Runs:
         return self._call("SetRunRetention", request)
 
     def delete(self, run: str) -> None:
-        """Removes a run with its tensors and their bytes, without asking."""
+        """Removes a run with its tensors and their bytes, without confirmation."""
         request = new("DeleteRunRequest", run=run)
         self._caller.unary("RunService/DeleteRun", request, "google.protobuf.Empty")
 
     def attachments(self, run: str, *, limit: int | None = None) -> Listing[Attachment]:
-        """Lists what is kept with a run, in the order of names.
+        """Lists the attachments of a run by name.
 
         Args:
             run: Name of the run.
-            limit: Most attachments; None: all.
+            limit: Maximum number of attachments; None: all.
         """
         return Listing(
             self._caller,
@@ -105,7 +105,10 @@ class Runs:
         )
 
     def attachment(self, run: str, name: str) -> Attachment:
-        """Returns what is known of one attachment; `NOT_FOUND` if there is none."""
+        """Returns the metadata of one attachment.
+
+        Raises `NOT_FOUND` if it does not exist.
+        """
         request = new("GetAttachmentRequest", run=run, name=name)
         answer = self._caller.unary(
             "AttachmentService/GetAttachment", request, "Attachment"
@@ -121,18 +124,18 @@ class Runs:
         media_type: str = "application/octet-stream",
         replace: bool = False,
     ) -> Attachment:
-        """Keeps bytes with a run; they are there whole or not at all.
+        """Stores bytes as an attachment of a run, atomically.
 
         Args:
-            run: Name of the run; it may be sealed.
-            name: Of the attachment, 1 to 128 bytes of UTF-8.
+            run: Name of the run, which may be sealed.
+            name: Name of the attachment, 1 to 128 bytes of UTF-8.
             data: At most 64 MiB.
-            media_type: What they are, such as `application/json`.
-            replace: One of that name goes, if there is one.
+            media_type: Media type of the bytes, such as `application/json`.
+            replace: Whether to replace an existing attachment of that name.
 
         Raises:
-            QueryError: `ALREADY_EXISTS`; `RESOURCE_EXHAUSTED` if it is too large,
-                or the run or the daemon has too many.
+            QueryError: `ALREADY_EXISTS`; `RESOURCE_EXHAUSTED` if the attachment
+                is too large, or the run or the daemon has too many.
         """
         opening = new(
             "WriteAttachmentRequest.Open",
@@ -148,7 +151,7 @@ class Runs:
         return cast(Attachment, from_message(answer))
 
     def read_attachment(self, run: str, name: str) -> bytes:
-        """Reads all bytes of an attachment; `NOT_FOUND` if there is none."""
+        """Reads all bytes of an attachment. Raises `NOT_FOUND` if it does not exist."""
         data = bytearray()
         request = new("ReadAttachmentRequest", run=run, name=name)
         deadline = self._caller.stream_deadline()
@@ -165,7 +168,8 @@ class Runs:
             ):
                 if piece.HasField("attachment"):
                     size = piece.attachment.size_bytes
-                    # What is read on must be of the same bytes.
+                    # The rest must be read from the same version of the
+                    # attachment.
                     request.hash = piece.attachment.hash
                 take(data, piece.offset_bytes, piece.data, size)
             check_whole(data, size)
@@ -174,7 +178,7 @@ class Runs:
         return bytes(data)
 
     def detach(self, run: str, name: str) -> None:
-        """Removes an attachment. Asks nobody."""
+        """Removes an attachment, without confirmation."""
         request = new("DeleteAttachmentRequest", run=run, name=name)
         self._caller.unary(
             "AttachmentService/DeleteAttachment", request, "google.protobuf.Empty"
@@ -186,7 +190,7 @@ class Runs:
 
 
 def _pieces(opening: Any, data: bytes) -> Iterator[Any]:
-    """The messages that write an attachment."""
+    """Yields the messages that write an attachment."""
     yield new("WriteAttachmentRequest", open=opening)
     for at in range(0, len(data), _PIECE_BYTES):
         yield new("WriteAttachmentRequest", data=data[at : at + _PIECE_BYTES])

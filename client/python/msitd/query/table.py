@@ -1,9 +1,8 @@
 """Rows as columns, for pandas and Arrow.
 
-A column is a field. Nested fields have dots in their names, as in the CSV of
+Each field is a column. Nested fields have dots in their names, as in the CSV of
 msitctl: `summary.min`, `golden.dtype`, `metrics.cosine`. The type of a column
-depends on the field alone, so an empty table has the same columns as a full
-one.
+depends only on the field, so an empty table has the same columns as a full one.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from msitd.query.comparison_types import CustomMetric
 from msitd.query.messages import missing
 from msitd.query.types import RankRange, TokenRequest
 
-# Kind of a column -> its type in pyarrow and pandas. Columns without a type in pandas
-# hold Python objects.
+# Types in pyarrow and pandas, by the kind of the column. Columns without a
+# pandas type hold Python objects.
 _ARROW: dict[str, Callable[[Any], Any]] = {
     "int": lambda pa: pa.int64(),
     "float": lambda pa: pa.float64(),
@@ -57,7 +56,7 @@ _KINDS: dict[Any, str] = {
 
 
 class Column(NamedTuple):
-    """One column: its name, its kind, and how a row gives it."""
+    """A column: its name, its kind, and a function that reads it from a row."""
 
     name: str
     kind: str
@@ -66,7 +65,7 @@ class Column(NamedTuple):
 
 @functools.cache
 def _fixed_columns(row_type: Any) -> tuple[Column, ...]:
-    """The columns of a dataclass, except those that depend on its rows."""
+    """Returns the columns of a dataclass, except those that depend on the rows."""
     columns: list[Column] = []
     hints = typing.get_type_hints(row_type)
     for field in dataclasses.fields(row_type):
@@ -86,7 +85,7 @@ def _fixed_columns(row_type: Any) -> tuple[Column, ...]:
         elif hint in _KINDS:
             columns.append(Column(field.name, _KINDS[hint], get))
         elif hint in (Mapping[str, float], tuple[CustomMetric, ...]):
-            # `columns_of` replaces this one by a column for each name.
+            # Placeholder that `columns_of` replaces with one column per name.
             columns.append(Column(field.name, "names", get))
     return tuple(columns)
 
@@ -96,7 +95,7 @@ def columns_of(row_type: Any, names: Mapping[str, Sequence[str]]) -> list[Column
 
     Args:
         row_type: The dataclass of the rows.
-        names: For each field whose keys are columns, the keys.
+        names: The keys of each field whose keys become columns.
     """
     columns: list[Column] = []
     for column in _fixed_columns(row_type):
@@ -111,7 +110,7 @@ def columns_of(row_type: Any, names: Mapping[str, Sequence[str]]) -> list[Column
 
 
 def to_arrow(rows: Iterable[Any], columns: Sequence[Column]) -> Any:
-    """Makes a pyarrow.Table.
+    """Creates a pyarrow.Table.
 
     Raises:
         ImportError: pyarrow is not installed.
@@ -194,7 +193,7 @@ def _ids_of(get: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _range_text_of(get: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Ranges of ranks as msitctl has them: `0,2-3`."""
+    """Formats ranges of ranks as msitctl does: `0,2-3`."""
     return lambda row: ",".join(
         str(r.first) if r.first == r.last else f"{r.first}-{r.last}" for r in get(row)
     )

@@ -1,4 +1,4 @@
-"""Tensors: the recorded values."""
+"""Tensors, which are the recorded values."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
     import numpy
     import torch
 
-# As in protos/base/sample.h.
+# The same as in protos/base/sample.h.
 _SAMPLE_ELEMENTS_MAX = 1024
 
 
-# Tensors that are put in order when no limit says fewer.
+# Maximum number of tensors that are sorted, if `limit` is not lower.
 _ORDERED_MAX = 200_000
 
 
 class TensorListing(Listing[Tensor]):
-    """Tensors of a run."""
+    """The tensors of a run."""
 
     def ranks(self) -> RunRanks:
-        """Returns which ranks of the run the list covers.
+        """Returns the ranks of the run that the list covers.
 
-        Of an active run: those so far. If the result is `partial`, the list
-        covers only a part of the run.
+        For an active run, these are the ranks so far. If the result is
+        `partial`, the list covers only a part of the run.
         """
         page = self._page(self._request, 1, "")
         lacking = tuple(from_message(r) for r in page.ranks_lacking)
@@ -54,10 +54,10 @@ class TensorListing(Listing[Tensor]):
 
 
 class OrderedTensorListing(TensorListing):
-    """Tensors of a run in execution order.
+    """The tensors of a run in execution order.
 
-    Each iteration reads the whole list before its first row, of which it keeps `limit`,
-    or 200,000.
+    Each iteration reads the whole list before it yields the first row. It keeps
+    `limit` rows of the list, or 200,000.
     """
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -78,7 +78,7 @@ class OrderedTensorListing(TensorListing):
             if len(some) < self._limit:
                 rows = some
             else:
-                # No tensor of a later token can be among the first.
+                # No tensor of a later token can be among the first rows.
                 last = max(row.token for row in some)
                 rows = self._rows(_up_to_token(self._request, last), None)
             first = nsmallest(self._limit, rows, key=execution_order)
@@ -86,16 +86,16 @@ class OrderedTensorListing(TensorListing):
 
 
 def execution_order(tensor: Any) -> tuple[int, int, int, str]:
-    """The key of a Tensor, or of its message, in execution order.
+    """Returns the sort key, in execution order, of a Tensor or of its message.
 
-    An output stands at the end of its call, so a container comes after what is inside
-    it. Ranks run the same program side by side.
+    An output is sorted at the end of its call, so that a container follows the
+    modules inside it. Ranks are interleaved because they run the same program.
     """
     return tensor.token, tensor.sequence, tensor.rank, tensor.name
 
 
 def _up_to_token(request: Any, last: int) -> Any:
-    """Returns `request` without tokens after `last`, which is one of its own."""
+    """Returns `request` without tokens after `last`, a token that it selects."""
     out = type(request)()
     out.CopyFrom(request)
     ranges = [(r.first, min(r.last, last)) for r in out.filter.tokens]
@@ -107,7 +107,7 @@ def _up_to_token(request: Any, last: int) -> Any:
 
 
 class Tensors:
-    """What `msitctl tensor` does. Every method may raise QueryError."""
+    """The operations of `msitctl tensor`. Every method may raise QueryError."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
@@ -124,14 +124,15 @@ class Tensors:
 
         Args:
             run: Name of the run.
-            select: Which tensors, as `select` makes it; None: all.
-            limit: Most tensors; None: all.
-            order: `key`: by rank, device, token, op, call, io and index, page by page;
-                or `execution`: see `find`.
+            select: Tensors to list, as `select` returns it; None: all.
+            limit: Maximum number of tensors; None: all.
+            order: `key`: by rank, device, token, op, call, io and index, page
+                by page. `execution`: see `find`.
 
         Raises:
-            TypeError: An argument has the wrong type, such as a text for `select`.
-            ValueError: `order` is neither.
+            TypeError: An argument has the wrong type, such as a str for
+                `select`.
+            ValueError: `order` has another value.
         """
         return self._list(run, select, "", limit, order)
 
@@ -150,23 +151,27 @@ class Tensors:
             run: Name of the run.
             where: The condition, such as `nan_count > 0 or abs_max >= 1e4`; see
                 docs/predicates.md.
-            select: Which tensors; None: all.
-            limit: Most tensors; None: all.
-            order: `execution`: by token, then as the program made them, so that the
-                output of a module comes after all that was computed inside it; the
-                whole list is read before its first row. `key`: as `list`.
+            select: Tensors to search; None: all.
+            limit: Maximum number of tensors; None: all.
+            order: `execution`: by token, then in the order in which the program
+                computed them, so that the output of a module follows everything
+                that was computed inside it. The whole list is read before the
+                first row. `key`: see `list`.
 
         Raises:
-            TypeError: An argument has the wrong type, such as a text for `select`.
-            ValueError: `where` is empty, or `order` is neither.
+            TypeError: An argument has the wrong type, such as a str for
+                `select`.
+            ValueError: `where` is empty, or `order` has another value.
         """
         return self._list(run, select, arguments.text("where", where), limit, order)
 
     def get(self, name: str) -> Tensor:
-        """Returns one tensor without its bytes; `NOT_FOUND` if it is not there.
+        """Returns one tensor without its bytes.
+
+        Raises `NOT_FOUND` if it does not exist.
 
         Args:
-            name: Its resource name: `Tensor.name` or `ComparedTensor.name`.
+            name: Resource name: `Tensor.name` or `ComparedTensor.name`.
         """
         request = new("GetTensorRequest", name=name)
         answer = self._caller.unary("TensorService/GetTensor", request, "Tensor")
@@ -179,16 +184,16 @@ class Tensors:
         *,
         by: GroupBy | None = None,
     ) -> Stats:
-        """Returns statistics of sets of tensors, from their summaries. Reads no bytes.
+        """Returns statistics of sets of tensors, computed from their summaries only.
 
         Args:
             run: Name of the run.
-            select: Which tensors; None: all.
-            by: What to group by; None: all tensors are one group.
+            select: Tensors to include; None: all.
+            by: Attribute to group by; None: all tensors form one group.
 
         Raises:
             TypeError: `select` is not a TensorFilter.
-            ValueError: `by` is an empty text.
+            ValueError: `by` is an empty str.
         """
         request = new(
             "SummarizeTensorsRequest",
@@ -209,21 +214,21 @@ class Tensors:
         low: float | None = None,
         high: float | None = None,
     ) -> Histogram:
-        """Returns how the elements of a tensor spread. Reads its bytes.
+        """Returns a histogram of a tensor's elements. Reads its bytes.
 
         Args:
             tensor: The tensor, or its name.
-            bins: Bins of equal width, 1 to 1024.
+            bins: Number of bins of equal width, 1 to 1024.
             low: Lower edge of the first bin; None: the smallest finite element.
             high: Upper edge of the last bin; None: the largest finite element.
 
         Raises:
             TypeError: `bins` is not an int.
             ValueError: `bins` is below 1.
-            QueryError: `FAILED_PRECONDITION` (`TENSOR_EXPIRED`) if the bytes are
-                not kept.
+            QueryError: `FAILED_PRECONDITION` (`TENSOR_EXPIRED`) if the bytes
+                are not kept.
         """
-        # 0 would stand for the daemon's default.
+        # On the wire, 0 selects the daemon's default.
         if arguments.number("bins", bins) < 1:
             raise ValueError(f"bins: {bins} is not in 1..1024")
         request = new(
@@ -246,21 +251,22 @@ class Tensors:
         Args:
             tensor: The tensor, or its name.
             sample: Reads only the sample: every step-th element, at most 1024
-                in all. For a tensor captured at level `sample` that is all that
-                is kept.
+                in all. A tensor that was captured at level `sample` has no
+                other elements.
 
         Returns:
-            An array of the shape of the tensor, or (n,) for a sample. Its dtype
-            is that of the tensor, with these exceptions: integers of fewer than
-            8 bits are int8 or uint8; complex32 is complex64; bfloat16 and
-            smaller floats are those of ml_dtypes, or float32 if that is not
-            installed or lacks them.
+            An array of the shape of the tensor, or of shape (n,) for a sample.
+            Its dtype is that of the tensor, with these exceptions: integers of
+            fewer than 8 bits are int8 or uint8; complex32 is complex64;
+            bfloat16 and smaller floats use the types of ml_dtypes, or float32
+            if ml_dtypes is not installed or lacks the type.
 
         Raises:
             ImportError: numpy is not installed.
-            ValueError: The dtype is unknown here: the daemon is newer.
+            ValueError: The dtype is unknown because the daemon is newer.
             QueryError: `NOT_FOUND`; `FAILED_PRECONDITION` (`TENSOR_EXPIRED`) if
-                the bytes are not kept; `DATA_LOSS` if they fail their hash.
+                the bytes are not kept; `DATA_LOSS` if they do not match their
+                hash.
         """
         known = self._known(tensor)
         data = self._read_bytes(known, sample)
@@ -280,8 +286,8 @@ class Tensors:
 
         Raises:
             ImportError: torch is not installed.
-            ValueError: As `read`.
-            QueryError: As `read`.
+            ValueError: See `read`.
+            QueryError: See `read`.
         """
         known = self._known(tensor)
         data = self._read_bytes(known, sample)
@@ -314,11 +320,11 @@ class Tensors:
         )
 
     def _known(self, tensor: Tensor | ComparedTensor | str) -> Tensor:
-        # The name in a row may be that of one shard of the whole tensor.
+        # The name in a row may be that of only one shard of the whole tensor.
         return tensor if isinstance(tensor, Tensor) else self.get(name_of(tensor))
 
     def _read_bytes(self, tensor: Tensor, sample: bool) -> bytearray:
-        """Reads all bytes, over as many streams as it takes, within one deadline."""
+        """Reads all bytes within one deadline, over as many streams as necessary."""
         size = tensor.size_bytes
         if sample:
             count = math.prod(tensor.shape)
@@ -333,7 +339,7 @@ class Tensors:
     def _read_stream(
         self, name: str, sample: bool, size: int, data: bytearray, deadline: float
     ) -> None:
-        """Appends what follows on `data`; returns once it has `size` bytes."""
+        """Appends the following bytes to `data`; returns once it has `size` bytes."""
         request = new(
             "ReadTensorRequest", name=name, offset_bytes=len(data), sample=sample
         )
@@ -348,8 +354,8 @@ def name_of(tensor: Tensor | ComparedTensor | str) -> str:
     """Returns the resource name of a tensor.
 
     Raises:
-        TypeError: It is neither a tensor nor a text.
-        ValueError: The text is empty.
+        TypeError: The argument is neither a tensor nor a str.
+        ValueError: The str is empty.
     """
     if isinstance(tensor, (Tensor, ComparedTensor)):
         return tensor.name
@@ -357,7 +363,9 @@ def name_of(tensor: Tensor | ComparedTensor | str) -> str:
 
 
 def _sample_count(element_count: int) -> int:
-    """Number of elements in the sample of a tensor with so many elements."""
+    """Returns the number of elements in the sample of a tensor of that many
+    elements.
+    """
     step = max(1, -(-element_count // _SAMPLE_ELEMENTS_MAX))
     return -(-element_count // step)
 

@@ -1,8 +1,8 @@
-"""The types of runs, tensors and captures; those of the daemon are in node_types.
+"""Dataclasses of runs, tensors and captures; those of the daemon are in node_types.
 
 Every class mirrors a message of protos/msitd/v1 field by field. Enums are
 words: `sealed`, `float32`, `output`. A field that is None is absent. A word or
-a number that is unknown here comes from a newer daemon.
+a number that this package does not define was sent by a newer daemon.
 """
 
 from __future__ import annotations
@@ -24,21 +24,23 @@ Io = Literal[
     "grad_weight",
     "state",
 ]
-"""Which side of an op a tensor is."""
+"""Side of an op, such as `input` or `grad_output`."""
 
 RecordKind = Literal[
     "tensor", "number", "text", "none", "dtype", "other", "document", "statistics"
 ]
-"""What a record has: a tensor, a value, a document, or statistics of a tensor."""
+"""Type of a record: a tensor, a value, a document, or statistics of a tensor."""
 
 CaptureLevel = Literal["off", "summary", "sample", "full"]
 """How much of a tensor is recorded."""
 
 Order = Literal["execution", "key"]
-"""How tensors are listed: as the program made them, or by rank, device, token, op."""
+"""Order of listed tensors: as the program computed them, or by rank, device,
+token, op.
+"""
 
 GroupBy = Literal["rank", "token", "op", "device"]
-"""What the members of one group have in common."""
+"""The attribute that the members of a group share."""
 
 
 @mirrors("TokenRange")
@@ -62,14 +64,16 @@ class RankRange:
 @mirrors("RunRanks")
 @dataclass(frozen=True)
 class RunRanks:
-    """Which ranks of a run an answer covers."""
+    """The ranks of a run that a result covers."""
 
     ranks_held: tuple[RankRange, ...] = ()
     """Ranks that the daemon holds, ascending."""
     ranks_lacking: tuple[RankRange, ...] = ()
     """The other ranks of the world size."""
     partial: bool = False
-    """True if there are `ranks_lacking`: the answer covers only a part of the run."""
+    """True if `ranks_lacking` is not empty: the result covers only a part of
+    the run.
+    """
 
 
 @mirrors("TensorFilter")
@@ -77,7 +81,8 @@ class RunRanks:
 class TensorFilter:
     """Selects the tensors that match every field that is set.
 
-    An empty field is not set. `select` makes one from lists, and refuses empty ones.
+    An empty field is not set. `select` builds a filter from lists, and refuses
+    empty lists.
     """
 
     ranks: tuple[int, ...] = ()
@@ -86,9 +91,9 @@ class TensorFilter:
     op_patterns: tuple[str, ...] = ()
     ios: tuple[Io, ...] = ()
     kinds: tuple[RecordKind, ...] = ()
-    """Empty stands for tensors alone."""
+    """Kinds of records; empty: only tensors."""
     requests: tuple[str, ...] = ()
-    """Tokens of a rank that work at one of these."""
+    """Selects the tokens in which a rank works on one of these requests."""
 
 
 def select(
@@ -105,22 +110,22 @@ def select(
     kinds: RecordKind | Iterable[RecordKind] | None = None,
     requests: str | Iterable[str] | None = None,
 ) -> TensorFilter:
-    """Makes a filter of records. Arguments that are not given, or are None, match all.
+    """Builds a filter of records. Arguments that are omitted or None match everything.
 
     Args:
-        ops: Patterns of ops: `*` stands for any bytes, `?` for one.
-        io: Sides of ops.
-        tokens: Tokens, or ranges of them in steps of one.
+        ops: Patterns of ops: `*` matches any bytes, `?` matches one byte.
+        io: Sides of ops, such as `output`.
+        tokens: Tokens, or ranges of tokens with step 1.
         ranks: Ranks.
         devices: Devices, such as `npu:0`.
-        kinds: Kinds of records; tensors alone if this is not given.
-        requests: Ids of requests: tokens of a rank that work at one of them, as
-            `Client.record_requests` says.
+        kinds: Kinds of records; default: only tensors.
+        requests: Ids of requests: selects the tokens in which a rank works on
+            one of them, as reported by `Client.record_requests`.
 
     Raises:
-        TypeError: An argument has the wrong type, such as a text for tokens.
-        ValueError: An argument is an empty list, which would select nothing; or a
-            range of tokens is empty or has another step.
+        TypeError: An argument has the wrong type, such as a str for `tokens`.
+        ValueError: An argument is an empty list, which would select nothing; or
+            a range of tokens is empty or has another step.
     """
     return TensorFilter(
         ranks=arguments.numbers("ranks", ranks),
@@ -134,10 +139,10 @@ def select(
 
 
 def checked_filter(select: TensorFilter | None) -> TensorFilter | None:
-    """Returns the filter that a call was given as `select`.
+    """Returns the filter that a caller passed as `select`.
 
     Raises:
-        TypeError: It is something else, such as a pattern of ops.
+        TypeError: The argument is not a filter, for example a pattern of ops.
     """
     return arguments.instance("select", select, TensorFilter, "query.select(...)")
 
@@ -163,44 +168,47 @@ def _token_range(token: SupportsIndex | range | TokenRange) -> TokenRange:
 @mirrors("Retention")
 @dataclass(frozen=True)
 class Retention:
-    """How much of a run is kept. None: as the daemon is configured."""
+    """How much of a run is kept.
+
+    A field that is None follows the daemon's configuration.
+    """
 
     pinned: bool | None = None
     """True: all bytes are kept."""
     size_bytes_max: int | None = None
-    """Most bytes of tensors to keep."""
+    """Maximum number of tensor bytes to keep."""
     age_max: timedelta | None = None
-    """Bytes older than this are given up."""
+    """Bytes older than this are deleted."""
     token_count: int | None = None
-    """Number of tokens to keep, from the highest down."""
+    """Number of tokens to keep, counted from the highest."""
 
 
 @mirrors("RunCounters")
 @dataclass(frozen=True)
 class RunCounters:
-    """Counts of what a run holds, had to refuse and lost."""
+    """Counts of the records that a run holds, refused and lost."""
 
     tensor_count: int = 0
     size_bytes: int = 0
-    """Bytes of all tensors; those recorded once for several count once."""
+    """Bytes of all tensors. Bytes that several tensors share count once."""
     duplicate_count: int = 0
-    """Records that came again with equal bytes."""
+    """Records that arrived again with equal bytes."""
     conflict_count: int = 0
-    """Records that came again with other bytes; the first ones stay."""
+    """Records that arrived again with different bytes; the first ones are kept."""
     dropped_count: int = 0
     """Records that producers dropped."""
     truncated_count: int = 0
-    """Records given up after some of their parts were kept."""
+    """Records that were given up after some of their parts were stored."""
     expired_size_bytes: int = 0
-    """How many of `size_bytes` were given up."""
+    """The part of `size_bytes` that retention deleted."""
     value_count: int = 0
-    """Values and documents; `tensor_count` does not count them."""
+    """Values and documents; `tensor_count` does not include them."""
     dangling_count: int = 0
-    """Records whose bytes should be those of a record that is not there."""
+    """Records that refer to the bytes of a record that does not exist."""
     statistics_count: int = 0
-    """Statistics of tensors that have no bytes; the other counts leave them out."""
+    """Statistics of tensors without bytes; the other counts do not include them."""
     document_count: int = 0
-    """Of `value_count`, the documents."""
+    """The documents in `value_count`."""
     missing_size_bytes: int = 0
     """Of `size_bytes`, those in segments whose files are not there."""
     unread_place_count: int = 0
@@ -211,28 +219,28 @@ class RunCounters:
 @mirrors("RunArchive")
 @dataclass(frozen=True)
 class RunArchive:
-    """How a run is archived."""
+    """State of a run's archiving."""
 
     url: str = ""
-    """The archive, without the run."""
+    """URL of the archive, without the run."""
     state: str = ""
     """`pending`, `running`, `archived` or `failed`."""
     problem: str = ""
-    """Why the last try failed; empty if it did not."""
+    """Why the last attempt failed; empty if it succeeded."""
     retry_time: datetime | None = None
-    """When the next try begins at the earliest; None if no try follows."""
+    """Earliest time of the next attempt; None if there is no further attempt."""
     unreadable_tensor_count: int = 0
-    """Tensors of which the archive lacks bytes because these could not be read."""
+    """Tensors whose bytes are missing in the archive because they could not be read."""
 
 
 @mirrors("Run")
 @dataclass(frozen=True)
 class Run:
-    """One named capture of a job."""
+    """A run, which is a named capture of a job."""
 
     name: str
     world_size: int = 0
-    """Number of ranks of the job; 0 until a producer has told."""
+    """Number of ranks of the job; 0 until a producer has reported it."""
     labels: Mapping[str, str] = field(default_factory=dict)
     state: str = ""
     """`active`, `sealed` or `restoring`."""
@@ -242,31 +250,35 @@ class Run:
     counters: RunCounters | None = None
     retention: Retention | None = None
     ranks_held: tuple[RankRange, ...] = ()
-    """Ranks that have come so far; see `RunRanks`."""
+    """Ranks that have recorded so far; see `RunRanks`."""
     ranks_lacking: tuple[RankRange, ...] = ()
-    """The other ranks of the world size. An active run may still get them."""
+    """The other ranks of the world size. They may still arrive while the run is
+    active.
+    """
     partial: bool = False
-    """True if there are `ranks_lacking`."""
+    """True if `ranks_lacking` is not empty."""
     owner: str = ""
-    """Who made it, such as `uid:1000`; empty for a run of an older store."""
+    """The user who created the run, such as `uid:1000`; empty for a run of an
+    older store.
+    """
     archive: RunArchive | None = None
-    """How it is archived; None if nobody has asked for it."""
+    """State of archiving; None if archiving was not requested."""
     id: str = ""
-    """Stands for this run for good, unlike its name."""
+    """Permanent id of this run. The name may be reused, the id is not."""
 
 
 @mirrors("Attachment")
 @dataclass(frozen=True)
 class Attachment:
-    """Named bytes of a run."""
+    """Named bytes that are stored with a run."""
 
     run: str
     name: str
     media_type: str = ""
-    """What the bytes are, such as `application/json`."""
+    """Media type of the bytes, such as `application/json`."""
     size_bytes: int = 0
     hash: str = ""
-    """XXH3-128 of them as 32 hexadecimal digits."""
+    """XXH3-128 of the bytes as 32 hexadecimal digits."""
     create_time: datetime | None = None
 
 
@@ -297,15 +309,15 @@ class Summary:
 @mirrors("TokenRequest")
 @dataclass(frozen=True)
 class TokenRequest:
-    """A request that a token works at."""
+    """A request that is processed in a token."""
 
     id: str
     rows: str
-    """Its rows of the batch, such as `0:128`; empty if they are not known."""
+    """The request's rows of the batch, such as `0:128`; empty if unknown."""
 
     @property
     def row_slice(self) -> slice:
-        """Its rows, to index a tensor with; all rows if they are not known."""
+        """The request's rows as an index into a tensor; all rows if unknown."""
         first, _, end = self.rows.partition(":")
         if not (first.isdecimal() and end.isdecimal()):
             return slice(None)
@@ -315,7 +327,7 @@ class TokenRequest:
 @mirrors("Tensor")
 @dataclass(frozen=True)
 class Tensor:
-    """One recorded value, without its bytes."""
+    """A recorded tensor or value, without its bytes."""
 
     name: str
     """Resource name, for `tensors.read` and `tensors.get`."""
@@ -328,37 +340,41 @@ class Tensor:
     io: str
     index: str
     dtype: str
-    """Name as in torch: `float32`, `bfloat16`, `float8_e4m3fn`."""
+    """Name in torch: `float32`, `bfloat16`, `float8_e4m3fn`."""
     shape: tuple[int, ...]
-    """Lengths of the dimensions; empty for a scalar."""
+    """Dimensions; empty for a scalar."""
     size_bytes: int
     sequence: int
     """Position in the execution order of the rank."""
     summary: Summary | None
     hash: str
-    """XXH3-128 of the bytes, in hexadecimal digits."""
+    """XXH3-128 of the bytes in hexadecimal digits."""
     has_bytes: bool
-    """False if the bytes were not kept, or were given up."""
+    """False if the bytes were not recorded or have been deleted."""
     placement: str
-    """How a shard lies on the ranks, such as `0+2x4/4x1:R,S(0)`."""
+    """How a shard is placed on the ranks, such as `0+2x4/4x1:R,S(0)`."""
     has_sample: bool
-    """True if a sample is kept in place of all elements."""
+    """True if only a sample of the elements is stored."""
     kind: str = "tensor"
-    """`tensor`, unless others were asked for; see `RecordKind`."""
+    """`tensor`, unless other kinds were requested; see `RecordKind`."""
     requires_grad: bool | None = None
-    """None if it is not known."""
+    """None if unknown."""
     value: str = ""
-    """A value as Python's repr writes it; of a text, the text itself; of
-    statistics, a JSON object."""
+    """The repr of a Python value; the text itself for a text; a JSON object for
+    statistics.
+    """
     stack: str = ""
-    """Where it was recorded: `file:line function` a line, innermost first."""
+    """Stack where the tensor was recorded: one `file:line function` per line,
+    innermost first.
+    """
     alias_of: str = ""
     """Name of the tensor that has the bytes, if they were recorded only once."""
     claimed: bool = False
-    """True if summary and hash are the word of the rank, which sent no bytes."""
+    """True if the rank computed summary and hash and sent no bytes."""
     requests: tuple[TokenRequest, ...] = ()
-    """Requests that the token works at: of `tensors.get` all, of a list those that
-    are selected."""
+    """Requests that are processed in the token: all of them from `tensors.get`,
+    only the selected ones from a list.
+    """
 
 
 @mirrors("SummarizeTensorsResponse.Group")
@@ -367,7 +383,7 @@ class StatsGroup:
     """Statistics of one group of tensors."""
 
     key: str
-    """The rank, token, op or device; empty if not grouped."""
+    """The rank, token, op or device; empty without grouping."""
     tensor_count: int
     size_bytes: int
     summary: Summary | None
@@ -382,25 +398,26 @@ class Stats:
     ranks_held: tuple[RankRange, ...]
     ranks_lacking: tuple[RankRange, ...]
     partial: bool
-    """True if there are `ranks_lacking`."""
+    """True if `ranks_lacking` is not empty."""
 
 
 @mirrors("Histogram")
 @dataclass(frozen=True)
 class Histogram:
-    """How the elements of a tensor spread over bins of equal width."""
+    """Distribution of a tensor's elements over bins of equal width."""
 
     low: float
     """Lower edge of the first bin."""
     high: float
     """Upper edge of the last bin."""
     counts: tuple[int, ...]
-    """Elements in each bin. A bin includes its lower edge; the last one includes
-    both."""
+    """Number of elements in each bin. A bin includes its lower edge; the last
+    bin includes both edges.
+    """
     below_count: int
-    """Elements below the first bin, -Inf included."""
+    """Number of elements below the first bin, including -Inf."""
     above_count: int
-    """Elements above the last bin, +Inf included."""
+    """Number of elements above the last bin, including +Inf."""
     nan_count: int
 
 
@@ -417,36 +434,40 @@ class CaptureRule:
 @mirrors("CapturePolicy")
 @dataclass(frozen=True)
 class CapturePolicy:
-    """What the clients of a run record: the first rule that selects decides."""
+    """What the clients of a run record.
+
+    The first rule that selects a tensor decides.
+    """
 
     revision: int = 0
-    """Number of the policy, counted within its run. 0: there is none; all is
-    recorded."""
+    """Number of the policy within its run. 0: the run has no policy, and
+    everything is recorded.
+    """
     first_token: int | None = None
-    """First token for which the policy holds."""
+    """First token to which the policy applies."""
     rules: Sequence[CaptureRule] = ()
 
 
 @mirrors("NotRecorded")
 @dataclass(frozen=True)
 class NotRecorded:
-    """What hooks of a rank do not record for one reason."""
+    """Values that the hooks of a rank do not record for one reason."""
 
     reason: str
     count: int
-    """Tensors, values and calls; 0: not known."""
+    """Number of tensors, values and calls; 0 if unknown."""
     op: str
-    """Where it came first."""
+    """The op where this first happened."""
     index: str
-    """The argument there; empty for a whole call."""
+    """The argument of that op; empty for a whole call."""
     is_harmless: bool
-    """True if nothing is missing because of it."""
+    """True if no data is missing as a result."""
 
 
 @mirrors("RankCoverage")
 @dataclass(frozen=True)
 class RankCoverage:
-    """What became of the tensors that one rank was handed.
+    """How many tensors one rank passed to its clients, and what happened to them.
 
     seen = filtered + asked;
     asked = stored + repeated + dangling + dropped + truncated + pending + lost.
@@ -470,48 +491,51 @@ class RankCoverage:
     streamless_duration: timedelta | None
     """How long the rank has had no stream; None while it has one."""
     dangling_count: int = 0
-    """Those whose bytes should be those of a tensor that is not there."""
+    """Tensors that refer to the bytes of a tensor that does not exist."""
     claimed_count: int = 0
-    """Of those stored: the rank made summary and hash itself."""
+    """Stored tensors whose summary and hash the rank itself computed."""
     checked_count: int = 0
-    """Parts of those claimed that the daemon checked."""
+    """Parts of the claimed tensors that the daemon checked."""
     false_count: int = 0
-    """Of those checked: what the rank said is not true."""
+    """Checked parts for which the claim of the rank is false."""
     not_recorded_count: int = 0
-    """What hooks could not record, such as tensors on `meta`; not among those
-    seen."""
+    """Tensors that hooks could not record, such as tensors on `meta`.
+    `seen_count` does not include them.
+    """
     not_recorded: tuple[NotRecorded, ...] = ()
-    """The same by reason, and what is harmless."""
+    """The same by reason, including harmless ones."""
     recording_duration: timedelta | None = None
-    """Time that threads of the rank spent recording; None if nobody measures it."""
+    """Time that threads of the rank spent recording; None if it is not measured."""
     open_duration: timedelta | None = None
-    """How long the clients of the rank existed meanwhile."""
+    """How long the clients of the rank existed during the measurement."""
     overhead: float = 0
-    """The first by the second: the share of the rank's time that recording costs."""
+    """`recording_duration` / `open_duration`: the share of the rank's time
+    spent recording.
+    """
 
 
 @mirrors("CaptureCoverage")
 @dataclass(frozen=True)
 class CaptureCoverage:
-    """What became of the tensors of a run, rank by rank."""
+    """How many tensors of a run were recorded or lost, rank by rank."""
 
     ranks: tuple[RankCoverage, ...]
     ranks_held: tuple[RankRange, ...]
     ranks_lacking: tuple[RankRange, ...]
     partial: bool
-    """True if there are `ranks_lacking`."""
+    """True if `ranks_lacking` is not empty."""
 
 
 @mirrors("Metric")
 @dataclass(frozen=True)
 class Metric:
-    """One metric that a daemon measures."""
+    """A metric that a daemon measures."""
 
     name: str
     direction: str
     """`lower_is_better` or `higher_is_better`."""
     unit: str
-    """Unit, such as `elements` or `ulp`; empty if the number has none."""
+    """Unit, such as `elements` or `ulp`; empty for a number without a unit."""
     family: str
     """`fused`, `derived` or `element`."""
     in_default_columns: bool
@@ -527,7 +551,7 @@ class Capabilities:
     chunk_size_bytes_max: int
     read_piece_bytes_max: int
     metrics: tuple[str, ...]
-    """Names of the metrics, in the order in which rows have them."""
+    """Names of the metrics, in the order of the metrics of a row."""
     simd_target: str
     metric_table: tuple[Metric, ...]
     """One entry for each of `metrics`."""

@@ -1,7 +1,7 @@
-"""Records the calls of torch's own functions, below the level of modules.
+"""Recording of the calls of torch's own functions, below the level of modules.
 
-`names` says which functions, `targets` where the installed torch has them and what
-their ops are called, `wrapper` stands in their place, `modes` sees those that were
-imported before, `calls` records a call, `collectives` those of torch.distributed,
-`handle` is what a user gets.
+`names` lists the functions, `targets` finds them in the installed torch and
+names their ops, `wrapper` replaces them by stand-ins, `modes` sees those that
+were imported before, `calls` records a call, `collectives` those of
+torch.distributed, and `handle` is what the user receives.
 """

@@ -1,4 +1,4 @@
-"""Records one call of a function of torch."""
+"""Records one call of a torch function."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _IN_GRAPH = "calls in graphs of torch.compile, counted when a graph is made"
 _NO_BYTES = "calls with what stands for tensors while a graph is made, or is fake"
 _NEVER_WAITED = "a collective that was never waited for"
 
-# These stand between a function and its caller. Of torch, it is what keeps Dynamo away
-# from modes, and what runs functions that it is given.
+# Modules whose frames may lie between a function and its caller. In torch,
+# these keep Dynamo away from modes, or run functions that they receive.
 _BETWEEN = (
     "msitd._core.api.",
     "torch._compile",
@@ -53,7 +53,8 @@ _BETWEEN = (
     "torch.utils._python_dispatch",
 )
 
-# What these call, the program does not: they record, or make graphs.
+# Calls from these modules are not calls of the program: they record, or trace
+# graphs.
 _CALLERS_PASSED_OVER = (
     "msitd.",
     "torch._decomp",
@@ -68,21 +69,21 @@ _CALLERS_PASSED_OVER = (
     "torch.fx.",
 )
 
-# Outer frames that are looked at for a checkpoint.
+# Number of outer frames that are searched for a checkpoint.
 _FRAMES_MAX = 64
 _CHECKPOINT = "torch.utils.checkpoint"
 
-# Tensors that stand for others while torch makes a graph.
+# Tensors that stand in for others while torch traces a graph.
 _SYMBOLIC = ("FakeTensor", "FunctionalTensor", "ProxyTensor")
 
 
 class _Thread(threading.local):
-    """What each thread has for itself."""
+    """The state of each thread."""
 
     def __init__(self) -> None:
-        # Recorded functions that call each other now.
+        # Number of recorded functions that are nested now.
         self.depth = 0
-        # Whether msitd itself uses torch.
+        # Whether msitd itself is using torch.
         self.is_ours = False
         self.known: Identities | None = None
         self.token = -1
@@ -140,31 +141,31 @@ class ApiCalls:
         self._current_token = client._native.token
         self._gradients = Gradients(client, leaves, skips) if gradients else None
         self._thread = _Thread()
-        # Whether graphs can hold no notes.
+        # Whether graphs cannot hold notes.
         self.counts_graphs = True
         self._is_removed = False
-        # Whether an op is asked for. Names are few.
+        # Whether an op is selected. There are few names.
         self._wanted: dict[str, bool] = {}
 
     def stop(self) -> None:
-        """Ends the records, because the client is closed; see HookLife."""
+        """Stops recording because the client is closed; see HookLife."""
         self.is_over = True
         self.is_paused = True
         if self._gradients is not None:
             self._gradients.remove(CLOSED)
 
     def remove(self) -> None:
-        """Records nothing of a backward or a graph from now on."""
+        """Records nothing more of backwards and graphs."""
         self._is_removed = True
         if self._gradients is not None:
             self._gradients.remove()
 
     def may_be_needed(self, target: Target) -> bool:
-        """Returns whether calls of a function are recorded, or hide others."""
+        """Returns whether calls of a function are recorded, or hide other calls."""
         return bool(self._matches(target.op)) or self._hides(target.original)
 
     def is_inside(self) -> bool:
-        """Returns whether calls of this thread are parts of one that is recorded."""
+        """Returns whether the calls of this thread are parts of a recorded call."""
         thread = self._thread
         return thread.is_ours or (thread.depth > 0 and not self._nested)
 
@@ -175,8 +176,8 @@ class ApiCalls:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Calls `function` and records that. See wrapper.Calls."""
-        # Of a token that nobody asked for, a call costs no more than this.
+        """Calls `function` and records the call. See wrapper.Calls."""
+        # Fast path: this token is not recorded.
         tokens = self._tokens
         if self.is_paused or (
             tokens is not None and self._current_token() not in tokens
@@ -191,7 +192,7 @@ class ApiCalls:
             return function(*args, **kwargs)
         caller = _caller_of(sys._getframe(1))
         if caller == "" and thread.in_graph is not None:
-            # The graph runs what it has a note of.
+            # The note in the graph records this call.
             thread.depth += 1
             try:
                 return function(*args, **kwargs)
@@ -214,17 +215,17 @@ class ApiCalls:
         return result
 
     def _is_idle(self, function: Callable[..., Any], op: str) -> bool:
-        """Returns whether nothing that a call of `function` makes is recorded."""
+        """Returns whether nothing in a call of `function` is recorded."""
         try:
             return not (self._hides(function) or self._wants(op, self._current_token()))
         except Exception:  # noqa: BLE001 - who records finds the same, and counts it
             return False
 
     def _hides(self, function: Callable[..., Any]) -> bool:
-        """Returns whether a call may have parts that are recorded if it is none."""
+        """Returns whether parts of a call may be recorded if the call itself is not."""
         if self._nested:
             return False
-        # Functions of C call no stand-ins.
+        # C functions do not call stand-ins.
         return self._operators or isinstance(function, FunctionType)
 
     def count_in_graph(self, op: str, reason: str = _IN_GRAPH) -> None:
@@ -275,12 +276,13 @@ class ApiCalls:
         return call
 
     def _record_in_graph(self, call: Call, leaves: dict[str, Any], io: str) -> None:
-        # Torch does not count what the kernels of a graph change: nothing is an alias.
+        # torch does not count changes by the kernels of a graph, so nothing is
+        # an alias.
         if self._client.selects(call.op, io, call.token):
             self._leaves.record(leaves.items(), io, call, None)
 
     def _quietly(self, record: Callable[..., Any], op: Any, *arguments: Any) -> Any:
-        """Records, and lets no error through. What it calls of torch is not recorded."""
+        """Records, and catches all exceptions. Its own torch calls are not recorded."""
         thread = self._thread
         thread.is_ours = True
         try:
@@ -351,14 +353,14 @@ class ApiCalls:
             self._collectives.when_complete(result, finish)
             return
         if result is None:
-            # It was done in place.
+            # The function worked in place.
             result = (*args, *kwargs.values())
         self._record(walk_result(result, self._torch.Tensor, True), "output", call)
 
     def _finish(self, call: Call, given: list[Any], was_waited: bool) -> None:
-        """Records a collective, of which the arguments are the result."""
+        """Records a collective whose arguments are its result."""
         if self._thread.known is not None:
-            # They may be known as they were before it was complete.
+            # Their identities may date from before its completion.
             self._thread.known.clear()
         if was_waited:
             leaves = walk_result(given, self._torch.Tensor, True)
@@ -393,13 +395,16 @@ class ApiCalls:
             is_wanted = self._wanted[op] = bool(self._matches(op))
         if not is_wanted:
             return False
-        # Of another name, who records asks by that.
+        # With renaming, the code that records checks the policy for the new
+        # name.
         return self._name_of is not None or self._client._native.selects(
             token, op, IO_ANY
         )
 
     def _named(self, op: str) -> str | None:
-        """Returns the op that is recorded for a function; None for nothing."""
+        """Returns the op under which a function is recorded; None if it is not
+        recorded.
+        """
         return op if self._name_of is None else self._name_of(op)
 
     def _count_symbolic(self, op: str) -> None:
@@ -419,7 +424,7 @@ class ApiCalls:
 
 
 def _all_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """Returns the arguments, and what is in those that are lists or tuples."""
+    """Returns the arguments, and the elements of those that are lists or tuples."""
     found: list[Any] = []
     for value in (*args, *kwargs.values()):
         if isinstance(value, (list, tuple)):
@@ -430,7 +435,7 @@ def _all_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
 
 
 def _caller_of(frame: FrameType | None) -> str:
-    """Returns the name of the module that calls; "" for the code of a graph."""
+    """Returns the name of the calling module; "" for the code of a graph."""
     name = ""
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))

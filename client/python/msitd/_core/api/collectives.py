@@ -9,7 +9,7 @@ from typing import Any
 
 from msitd._core.guard import Failures
 
-# Arguments that a function only writes to: what they hold before says nothing.
+# Arguments that a function only writes to; their earlier contents mean nothing.
 _RECEIVED: dict[str, tuple[int, tuple[str, ...]]] = {
     "recv": (0, ("tensor",)),
     "irecv": (0, ("tensor",)),
@@ -26,7 +26,8 @@ _RECEIVED: dict[str, tuple[int, tuple[str, ...]]] = {
     "all_to_all_single": (0, ("output",)),
 }
 
-# Calls that wait for their end. Of an older one the result is given up.
+# Maximum number of calls that wait for completion. Results of older ones are
+# given up.
 _PENDING_MAX = 4096
 
 Finish = Callable[[bool], None]
@@ -37,7 +38,7 @@ _failures = Failures("a collective is not recorded")
 def sent(
     name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Returns the arguments that a function reads. A None stands for each other."""
+    """Returns the arguments that a function reads, with None in place of the others."""
     position, words = _RECEIVED.get(name, (len(args), ()))
     return (
         tuple(None if i == position else open_p2p(a) for i, a in enumerate(args)),
@@ -46,7 +47,7 @@ def sent(
 
 
 def open_p2p(value: Any) -> Any:
-    """Returns P2POps as mappings of what they have, and all else as it is."""
+    """Returns P2POps as mappings of their fields, and other values unchanged."""
     if isinstance(value, (list, tuple)):
         return [open_p2p(each) for each in value]
     if type(value).__name__ != "P2POp":
@@ -60,20 +61,20 @@ def open_p2p(value: Any) -> Any:
 
 
 class Collectives:
-    """Functions that go on after they returned. Any thread may use it.
+    """Functions that continue after they have returned. Any thread may use it.
 
-    While it is installed, `wait` of every Work tells it of their end.
+    While it is installed, it is called when `wait` of any Work returns.
     """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        # By the id of a Work, as long as it lives.
+        # By the id of a Work, as long as the Work is alive.
         self._pending: dict[int, tuple[Any, Finish]] = {}
         self._original: Any = None
         self._wait: Any = None
 
     def install(self) -> None:
-        """Replaces `Work.wait`, if there is torch.distributed."""
+        """Replaces `Work.wait`, if torch.distributed is available."""
         kind = _work_type()
         if kind is None:
             return
@@ -92,14 +93,14 @@ class Collectives:
         wait.__wrapped__ = original  # type: ignore[attr-defined]
 
     def remove(self) -> None:
-        """Puts `Work.wait` back, and gives up what is pending.
+        """Restores `Work.wait`, and gives up pending calls.
 
-        What somebody else has put in its place stays.
+        If other code has replaced `Work.wait` since, that replacement stays.
         """
         kind = _work_type()
         if kind is not None and vars(kind)["wait"] is self._wait:
             kind.wait = self._original  # type: ignore[method-assign]
-        # It holds this object.
+        # The function keeps this object alive.
         self._wait = None
         with self._lock:
             pending, self._pending = self._pending, {}
@@ -107,9 +108,10 @@ class Collectives:
             finish(False)
 
     def when_complete(self, result: Any, finish: Finish) -> None:
-        """Calls `finish`: with True when all works in `result` were waited for.
+        """Calls `finish` with True when all works in `result` were waited for.
 
-        At once if there are none; with False if one of them never was.
+        Calls it at once if there are none, and with False if one of them never
+        is.
         """
         works = list(_works_in(result))
         if not works:

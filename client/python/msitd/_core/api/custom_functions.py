@@ -1,4 +1,4 @@
-"""Functions of a program that are dumped like those of torch."""
+"""Functions of a program that are recorded like those of torch."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ if TYPE_CHECKING:
 
 
 class CustomFunctions:
-    """Stands between registered functions and their callers."""
+    """Places itself between registered functions and their callers."""
 
     def __init__(self) -> None:
         self._api: ApiHandle | None = None
         self._originals: dict[tuple[int, str], tuple[Any, Callable[..., Any]]] = {}
 
     def use(self, api: ApiHandle) -> None:
-        """Records by `api` from now on."""
+        """Records with `api` from now on."""
         self._api = api
 
     def register(self, owner: Any, name: str, prefix: str | None) -> None:
-        """Has calls of a function recorded.
+        """Registers a function whose calls are recorded.
 
         Raises:
-            ValueError: There is none.
+            ValueError: There is no such function.
         """
         original = getattr(owner, name, None)
         if not callable(original):
@@ -45,13 +45,13 @@ class CustomFunctions:
         setattr(owner, name, call)
 
     def restore(self, owner: Any, name: str) -> None:
-        """Puts a function back, if it was registered."""
+        """Restores a function, if it was registered."""
         known = self._originals.pop((id(owner), name), None)
         if known is not None:
             setattr(owner, name, known[1])
 
     def restore_all(self) -> None:
-        """Puts all functions back."""
+        """Restores all functions."""
         for owner, name in [(o, n) for (_, n), (o, _) in self._originals.items()]:
             self.restore(owner, name)
         self._api = None

@@ -1,4 +1,4 @@
-"""What a user gets of the level of functions."""
+"""The public interface for recording torch functions."""
 
 from __future__ import annotations
 
@@ -43,63 +43,66 @@ def register_api(
     tokens: Collection[int] | None = None,
     name_of: Callable[[str], str | None] | None = None,
 ) -> ApiHandle:
-    """Records inputs and outputs of every call of a function of torch.
+    """Records inputs and outputs of every call of a torch function.
 
-    The op is the one of msprobe: `Functional.linear`, `Torch.matmul`,
+    The op has the name that msprobe uses: `Functional.linear`, `Torch.matmul`,
     `Tensor.add_`, `VF.lstm`, `Aten.relu`, `Distributed.all_reduce`,
-    `NPU.npu_rms_norm`, by where the caller found the function. Calls count from
-    0 in every token; see `Client.next_token`. Indexes are those of
-    `register_hook`. A function that another one calls is part of that, and not
-    recorded by itself.
+    `NPU.npu_rms_norm`, depending on where the caller found the function. Calls
+    are counted from 0 in every token; see `Client.next_token`. Indexes are
+    those of `register_hook`. A function that another function calls is part of
+    that call, and not recorded separately.
 
-    Inputs are copied before the call and outputs behind it, so of what is
-    changed in place, and of `out=`, both are recorded. If the result is None,
-    as of `Tensor.__setitem__`, the arguments are the output.
+    Inputs are copied before the call and outputs after it, so that both states
+    of a tensor that is changed in place, or passed as `out=`, are recorded. If
+    the result is None, as for `Tensor.__setitem__`, the arguments are the
+    output.
 
-    Of `torch.distributed`, the output is all arguments, when the call is
-    complete: of one with `async_op=True`, and of `isend` and `irecv`, when its
-    Work is waited for. One that is never waited for is counted in
-    `ApiHandle.skipped`, and a value says so. Buffers that are only written to
-    are no inputs.
+    For `torch.distributed`, the output consists of all arguments when the call
+    is complete. With `async_op=True`, and for `isend` and `irecv`, that is when
+    its Work has been waited for. A call that is never waited for is counted in
+    `ApiHandle.skipped`, and a value is recorded that states this. Buffers that
+    are only written to are not inputs.
 
-    While functions are recorded, those of the module torch are stand-ins. They
-    are equal to the functions, but not identical, and TorchScript does not
-    compile them. In graphs of `torch.compile` the functions are recorded that
-    Dynamo puts there, and end none of them, but for their gradients, for those
-    of `torch.distributed`, and for those in bodies of operators and in
-    `torch.func`: these are counted when a graph is made. Where a function has
-    two places, a graph does not tell which one it was found in.
+    While functions are recorded, stand-ins replace them in the module torch.
+    They are equal to the functions, but not identical, and TorchScript does not
+    compile them. In graphs of `torch.compile`, the functions that Dynamo puts
+    there are recorded without graph breaks. Exceptions are gradients, functions
+    of `torch.distributed`, and functions in bodies of operators and in
+    `torch.func`: these are counted when a graph is traced. If a function has
+    two places, a graph does not show in which one the caller found it.
 
     Args:
-        client: Where to record. It must stay open until `remove`.
-        groups: Which functions: `torch`, `functional`, `tensor`, `vf`, `aten`
-            (those of `torch.ops`, if `imported`), `distributed` and `npu`, of
-            torch_npu, if it is imported.
-        imported: Whether functions are recorded that were imported before, as
-            by `from torch import relu`, and those of `torch.ops`. They are in
-            this thread alone. Torch then takes no fast paths, as that of
-            `nn.TransformerEncoder`, so that results may have other bits.
-        operators: Whether every operator is recorded that torch runs in this
-            thread and that no recorded function calls, those of the backward
-            among them.
-        nested: Whether functions and operators that recorded functions call
-            are recorded, too.
+        client: The client that records. It must stay open until `remove`.
+        groups: Functions to record: `torch`, `functional`, `tensor`, `vf`,
+            `aten` (those of `torch.ops`, with `imported`), `distributed`, and
+            `npu`, those of torch_npu if it is imported.
+        imported: Whether to record functions that were imported earlier, as by
+            `from torch import relu`, and those of `torch.ops`. Only this thread
+            is covered. torch then skips its fast paths, such as that of
+            `nn.TransformerEncoder`, so results may differ in some bits.
+        operators: Whether to record every operator that torch runs in this
+            thread and that no recorded function calls, including those of the
+            backward.
+        nested: Whether to record also functions and operators that recorded
+            functions call.
         gradients: Whether to record the gradients of results (`grad_output`)
             and of arguments (`grad_input`) of each call, as `register_hook`
             does.
         inputs: Whether to record arguments.
         outputs: Whether to record results.
-        values: As in `register_hook`, and so for all others, but `name_of`.
-        name_of: Is given the op of a call that begins, in its thread, and
-            returns the op to record instead, or None to record nothing.
-            `op_pattern` is about the op that it is given.
+        values: See `register_hook`, as for all other arguments except
+            `name_of`.
+        name_of: Called with the op of each call that begins, in its thread.
+            Returns the op to record instead, or None to record nothing.
+            `op_pattern` is matched with the op that it receives.
 
     Returns:
-        A handle. Its `remove()` puts all functions back, and so does leaving it
-        as a context manager.
+        A handle that is also a context manager. `remove()`, or leaving the
+        context, restores all functions.
 
     Raises:
-        RuntimeError: Functions are recorded already, or this torch is too old.
+        RuntimeError: Functions are already being recorded, or this torch is too
+            old.
         ValueError: An argument is out of its range.
     """
     return ApiHandle(
@@ -122,11 +125,11 @@ def register_api(
 
 
 class ApiHandle(Removable):
-    """The functions of one `register_api`. Any thread may call them.
+    """The functions of one call of `register_api`. Any thread may call them.
 
     Args:
-        listener: Is told of the calls, and chooses among them.
-        functions: The functions to record, of `groups`. Default: all.
+        listener: Receives the calls and chooses which of them are recorded.
+        functions: The functions of `groups` to record. Default: all.
     """
 
     def __init__(
@@ -209,7 +212,7 @@ class ApiHandle(Removable):
                 in_graphs.install(self._notes)
             if needed and imported:
                 self._enter(modes.function_mode(calls, found, has_aten, is_tracing))
-            # Existing graphs do not know of the stand-ins.
+            # Existing graphs do not contain the stand-ins.
             compiled.forget_graphs()
         except BaseException:
             self.remove()
@@ -217,24 +220,24 @@ class ApiHandle(Removable):
 
     @property
     def skipped_count(self) -> int:
-        """Leaves and calls that could not be recorded."""
+        """Number of leaves and calls that could not be recorded."""
         return self._skips.lost_count()
 
     @property
     def skipped(self) -> dict[str, int]:
-        """How many leaves and calls were not recorded, by reason."""
+        """Number of leaves and calls that were not recorded, by reason."""
         return self._skips.by_reason()
 
     def pause(self) -> None:
-        """Records no call that begins from now on, until `resume`.
+        """Records no call that begins before `resume`.
 
-        Gradients of calls that were recorded still are. Calls have no numbers
-        meanwhile.
+        Gradients of calls that were recorded earlier are still recorded. Calls
+        during the pause are not numbered.
         """
         self._calls.is_paused = True
 
     def resume(self) -> None:
-        """Ends a pause. Does nothing if the client is closed."""
+        """Ends a pause. Has no effect if the client is closed."""
         self._calls.is_paused = self._calls.is_over
 
     def call(
@@ -244,19 +247,20 @@ class ApiHandle(Removable):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Calls a function that is none of torch, and records that as `op`.
+        """Calls a function that does not belong to torch, and records the call as `op`.
 
         Raises:
-            Exception: What the function raises.
+            Exception: Any exception of the function.
         """
         return self._calls.call(function, op, args, kwargs)
 
     def remove(self) -> None:
-        """Puts all functions back. Doing so again does nothing.
+        """Restores all functions. Further calls have no effect.
 
-        The daemon is told what was not recorded. With `imported` or `operators`, call it in the thread that
-        registered. Called in another one, it stops the records; torch goes on to
-        ask us there, until it is called there, too.
+        Reports to the daemon what was not recorded. With `imported` or
+        `operators`, call it in the thread that registered. In another thread it
+        stops the recording, but torch still calls the mode in the first thread
+        until `remove` is called there, too.
         """
         self._modes = [mode for mode in self._modes if not modes.leave(mode)]
         installation, self._installation = self._installation, None

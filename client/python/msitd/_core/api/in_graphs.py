@@ -1,7 +1,8 @@
-"""Records functions of torch in the graphs of torch.compile.
+"""Records torch functions in the graphs of torch.compile.
 
-What Dynamo gives to a backend is made of calls of functions, one node for each. So the
-operator that records is put around those that are wanted.
+The graph that Dynamo passes to a backend consists of calls of functions, one
+node each. The operator that records is therefore inserted around the selected
+nodes.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ _IN_A_TRANSFORM = (
     "a function in torch.func of a compiled model: no record is possible there"
 )
 
-# What Dynamo writes for operators of Python, and for those that come with the other
-# operand first.
+# Functions that Dynamo writes for Python operators, and for those with reversed
+# operands.
 _OPERATORS = (
     "add and eq floordiv ge gt iadd iand ifloordiv ilshift imod imul invert ior ipow "
     "irshift isub ixor le lshift lt matmul mod mul ne or pow rshift setitem sub "
@@ -55,12 +56,12 @@ _OURS = str(Path(__file__).parents[2]) + os.sep
 
 
 class Notes:
-    """Puts notes of the functions that are wanted into graphs.
+    """Inserts notes of the selected functions into graphs.
 
     Args:
         recorder: See graphs.Recorder.
         targets: The functions.
-        wants: Says whether an op is recorded.
+        wants: Returns whether an op is recorded.
         inputs: Whether arguments are recorded.
         outputs: Whether results are recorded.
         gradients: Whether gradients should be recorded.
@@ -107,13 +108,13 @@ class Notes:
                 self._ops.setdefault(function, method)
 
     def put_into(self, gm: torch.fx.GraphModule, runs_bodies: bool) -> None:
-        """Changes a graph that a backend is given next. Raises nothing.
+        """Changes a graph before it is passed to a backend. Raises nothing.
 
         Args:
-            runs_bodies: Whether the backend runs bodies of operators, and what is in
-                torch.func, as they are: stand-ins record there.
+            runs_bodies: Whether the backend runs bodies of operators, and code
+                in torch.func, unchanged; stand-ins then record there.
         """
-        # A graph that is specialized comes again.
+        # A graph that is specialized is passed again.
         if _MARK in gm.meta:
             return
         gm.meta[_MARK] = True
@@ -145,7 +146,7 @@ class Notes:
     def _look_into(
         self, gm: torch.fx.GraphModule, node: torch.fx.Node, runs_bodies: bool
     ) -> None:
-        """Does the same for the body of an operator, where a record is possible."""
+        """Does the same for the body of an operator, if recording is possible there."""
         body = getattr(gm, str(node.target), None)
         if not isinstance(body, self._graph_type):
             return
@@ -174,7 +175,7 @@ class Notes:
             return None
         if op is None or getattr(node.target, "__module__", "") != "_operator":
             return op
-        # Sizes are numbers of Python.
+        # Sizes are Python numbers.
         if not any(map(self._is_tensor, node.args)):
             return None
         word = op.removeprefix("Tensor.__").removesuffix("__")
@@ -190,7 +191,7 @@ class Notes:
     def _put_around(self, graph: torch.fx.Graph, node: torch.fx.Node, op: str) -> None:
         args, kwargs = node.args, node.kwargs
         if op in _REFLECTED_OPS:
-            # As the method of the second operand gets them.
+            # The order in which the method of the second operand receives them.
             args = args[::-1]
         with graph.inserting_before(node):
             args = tuple(self._opened(graph, arg) for arg in args)
@@ -198,10 +199,10 @@ class Notes:
             given = list(walk_arguments(args, kwargs, self._node_type, True))
             self._put(graph, BEFORE, op, given if self._inputs else [], node)
         result = _example(node)
-        # What is inserted behind a node comes in reverse order.
+        # Nodes that are inserted after the same node end up in reverse order.
         with graph.inserting_before(node.next):
             if result is None:
-                # It was done in place.
+                # The function worked in place.
                 made = walk_result((*args, *kwargs.values()), self._node_type, True)
             else:
                 opened = self._opened(graph, node)
@@ -209,7 +210,9 @@ class Notes:
             self._put(graph, AFTER, op, list(made) if self._outputs else [], node)
 
     def _opened(self, graph: torch.fx.Graph, value: Any) -> Any:
-        """Returns the elements of what is several tensors, each as a node."""
+        """Returns the elements of a value that consists of several tensors,
+        each as a node.
+        """
         if not isinstance(value, self._node_type):
             return value
         example = _example(value)
@@ -240,15 +243,15 @@ class Notes:
             note.meta["stack_trace"] = node.meta["stack_trace"]
 
     def _likeness(self, leaf: Any) -> Any:
-        """Returns what a leaf in a graph is like, as sites.writer wants it."""
+        """Returns the properties of a leaf in a graph, as sites.writer takes them."""
         if not isinstance(leaf, self._node_type):
             return leaf
         example = _example(leaf)
-        # A size is any number: to ask which one would make it a constant.
+        # A size may be any number; reading it would turn it into a constant.
         return 0 if isinstance(example, self._symbol_type) else example
 
     def _lines_of(self, node: torch.fx.Node) -> str:
-        """Returns the frames of the caller as stacks.stack_of_dynamo does."""
+        """Returns the frames of the caller in the format of stacks.stack_of_dynamo."""
         if self._stack == "none":
             return ""
         frames = _FRAME.findall(node.stack_trace or "")
@@ -265,7 +268,7 @@ class Notes:
 
 
 def are_possible() -> bool:
-    """Returns whether graphs of this torch can hold notes."""
+    """Returns whether graphs of this version of torch can hold notes."""
     return graphs.operator() is not None
 
 
@@ -274,25 +277,25 @@ def _example(node: Any) -> Any:
 
 
 class _Installed:
-    """The notes that are put into graphs now, and what Dynamo had before."""
+    """The notes that are inserted into graphs now, and Dynamo's original function."""
 
     notes: Notes | None = None
 
 
 def install(notes: Notes) -> None:
-    """Puts `notes` into all graphs that are made from now on, until `uninstall`."""
+    """Inserts `notes` into all graphs that are compiled until `uninstall`."""
     _Installed.notes = notes
     _patch()
 
 
 def uninstall(notes: Notes | None) -> None:
-    """Ends `install`. Doing so again does nothing."""
+    """Ends `install`. Further calls have no effect."""
     if notes is not None and _Installed.notes is notes:
         _Installed.notes = None
 
 
 def _patch() -> None:
-    """Has Dynamo show us each graph before a backend gets it."""
+    """Makes Dynamo pass each graph to this module before a backend receives it."""
     from torch._dynamo.output_graph import OutputGraph
 
     original = OutputGraph.call_user_compiler
@@ -302,7 +305,7 @@ def _patch() -> None:
     def call_user_compiler(self: Any, gm: Any, *args: Any, **kwargs: Any) -> Any:
         notes = _Installed.notes
         if notes is not None and _takes_notes(self):
-            # What it runs as it is, it runs with stand-ins.
+            # Backends that run the graph unchanged also run the stand-ins.
             name = getattr(self.compiler_fn, "compiler_name", "")
             notes.put_into(gm, runs_bodies=name == "eager")
         return original(self, gm, *args, **kwargs)
@@ -312,7 +315,7 @@ def _patch() -> None:
 
 
 def _takes_notes(output: Any) -> bool:
-    # An exported program is for other processes too.
+    # An exported program also runs in other processes.
     return not (
         getattr(output, "export", False) or compiled.exporter()._is_exporting_flag
     )

@@ -1,7 +1,8 @@
-"""Sees functions of torch wherever they were imported, in one thread.
+"""Sees torch functions wherever they were imported, in one thread.
 
-A mode of torch is told of every function that a thread calls. One that was imported
-before its place was taken, as by `from torch import relu`, is told by a mode alone.
+torch calls a mode for every function that a thread calls. Only a mode sees a
+function that was imported before it was replaced, as by `from torch import
+relu`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from msitd._core.api.targets import Target, aten_op
 from msitd._core.api.wrapper import Wrapped
 from msitd._core.graph import compiled
 
-# Operators that only make another tensor of the same bytes.
+# Operators that only create another tensor with the same bytes.
 _PASSED_OVER = ("Aten.detach", "Aten.alias", "Aten.lift_fresh")
 
 
@@ -24,8 +25,9 @@ def function_mode(
     has_aten: bool,
     is_tracing: Callable[[], bool],
 ) -> Any:
-    """Returns a mode that records calls of functions in `targets`, wherever they
-    were imported, and if `has_aten` those of `torch.ops`."""
+    """Returns a mode that records calls of functions in `targets`, wherever
+    they were imported from, and with `has_aten` also those of `torch.ops`.
+    """
     from torch.overrides import TorchFunctionMode
 
     ops: dict[Any, str] = {}
@@ -36,14 +38,15 @@ def function_mode(
         try:
             op = ops.get(function)
         except TypeError:
-            # A callable that has no hash is no function of torch.
+            # An unhashable callable is not a torch function.
             return None
         return aten_op(function) if op is None and has_aten else op
 
     class ApiFunctionMode(TorchFunctionMode):
-        # Until it is left. A class lies in a circle, so its functions do not hold it.
+        # None after the mode was left. A class is part of a reference cycle, so
+        # its functions must not keep the calls alive.
         calls: ApiCalls | None = None
-        # To compiled.make_modes_transparent: stand-ins count calls in graphs.
+        # For compiled.make_modes_transparent: stand-ins count calls in graphs.
         is_transparent = True
 
         def __torch_function__(
@@ -103,9 +106,9 @@ def dispatch_mode(calls: ApiCalls) -> Any:
 
 
 def enter(mode: Any) -> None:
-    """Enters a mode, below those of others that this thread is in already.
+    """Enters a mode, below the modes of others that this thread has already entered.
 
-    They take what lies on top for theirs when they are left.
+    On exit, those modes assume that the topmost mode is their own.
     """
     stack = _stack_of(mode)
     others = [each for each in stack.modes() if not _stays_lowest(each)]
@@ -122,9 +125,10 @@ def enter(mode: Any) -> None:
 
 
 def leave(mode: Any) -> bool:
-    """Takes a mode out of those of this thread, also from below modes of others.
+    """Removes a mode from those of this thread, even from below modes of others.
 
-    Returns whether it was there. One of another thread stays, and lets all through.
+    Returns whether it was there. A mode of another thread stays, and records
+    nothing.
     """
     mode.calls = None
     stack = _stack_of(mode)
@@ -145,7 +149,7 @@ def leave(mode: Any) -> bool:
 
 
 class _Stack(NamedTuple):
-    """The modes of one kind that this thread is in."""
+    """The modes of one kind that this thread has entered."""
 
     modes: Callable[[], list[Any]]
     pop: Callable[[], Any]
@@ -174,15 +178,16 @@ def _stays_lowest(mode: Any) -> bool:
     from torch.utils import _device
 
     if isinstance(mode, _device.DeviceContext):
-        # One of `with torch.device(...)` and one of an older torch lie as others do.
+        # Modes of `with torch.device(...)`, and those of older versions of
+        # torch, are ordered like other modes.
         return hasattr(_device, "_push_mode") and hasattr(mode, "old_device")
     return getattr(mode, "_mode_key", None) is not None
 
 
 def _flags_of(*modes: Any) -> Iterator[list[Any]]:
-    """Returns, for each flag of torch, where each mode keeps what it was before.
+    """Returns, for each flag of torch, where each mode keeps the flag's earlier value.
 
-    Modes give the flag back what they keep when they are left.
+    Modes restore that value when they are left.
     """
     for name in (
         "old_dispatch_mode_flags",

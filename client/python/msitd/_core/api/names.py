@@ -1,13 +1,14 @@
-"""The functions of torch whose calls are recorded, by the place where they are found.
+"""The torch functions whose calls are recorded, by the place where they are found.
 
-Names are separated by white space. Those that the installed torch does not have are
-left out where they are wrapped. Not here is what only asks a tensor for something or
-opens a view without a function in `torch`, and what gives memory that nobody has
-written to. Nor what msprobe passes over and is written in Python, since that would hide
-what it calls.
+Names are separated by white space. Names that the installed torch does not have
+are skipped when functions are wrapped. The lists omit functions that only query
+a tensor, open a view without a function in `torch`, or return memory that was
+not written yet. They also omit functions that msprobe ignores and that are
+written in Python, because recording them would hide the functions that they
+call.
 """
 
-# Of the module `torch`.
+# Functions of the module `torch`.
 TORCH = """
     _adaptive_avg_pool2d _add_relu _add_relu_ _aminmax
     _amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_
@@ -114,7 +115,7 @@ TORCH = """
     zeros_like
 """
 
-# Of `torch.nn.functional`.
+# Functions of `torch.nn.functional`.
 FUNCTIONAL = """
     _threshold adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
     adaptive_max_pool1d adaptive_max_pool1d_with_indices adaptive_max_pool2d
@@ -202,7 +203,7 @@ TENSOR = """
     zero_
 """
 
-# Of `torch.linalg`.
+# Functions of `torch.linalg`.
 LINALG = """
     cholesky cholesky_ex cond cross det diagonal eig eigh eigvals eigvalsh
     householder_product inv inv_ex ldl_factor ldl_factor_ex ldl_solve lstsq lu
@@ -211,13 +212,13 @@ LINALG = """
     svdvals tensorinv tensorsolve vander vecdot vector_norm
 """
 
-# Of `torch.fft`.
+# Functions of `torch.fft`.
 FFT = """
     fft fft2 fftn fftshift hfft hfft2 hfftn ifft ifft2 ifftn ifftshift ihfft ihfft2
     ihfftn irfft irfft2 irfftn rfft rfft2 rfftn
 """
 
-# Of `torch.special`.
+# Functions of `torch.special`.
 SPECIAL = """
     airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 chebyshev_polynomial_t
     chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w digamma
@@ -232,12 +233,12 @@ SPECIAL = """
     zeta
 """
 
-# Of `torch._VF`, by which modules of torch call them.
+# Functions of `torch._VF`, where modules of torch call them.
 VF = """
     gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell
 """
 
-# Of `torch.distributed`.
+# Functions of `torch.distributed`.
 DISTRIBUTED = """
     _all_gather_base _reduce_scatter_base all_gather all_gather_coalesced
     all_gather_into_tensor all_reduce all_reduce_coalesced all_to_all

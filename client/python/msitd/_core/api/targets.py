@@ -1,7 +1,8 @@
-"""Finds the functions that are recorded in the installed torch, and names their ops.
+"""Finds the recorded functions in the installed torch, and names their ops.
 
-An op is named as msprobe names it: a prefix, which says where the function was found,
-and the last part of its name. Functions of the same op share its calls.
+An op has the name that msprobe uses: a prefix for the place where the function
+was found, and the last part of its name. Functions with the same op share its
+calls.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 
 from msitd._core.api import names
 
-# What the user may choose from.
+# The groups that users may select.
 GROUPS = ("torch", "functional", "tensor", "vf", "aten", "distributed", "npu")
 
 DISTRIBUTED_PREFIX = "Distributed."
@@ -24,7 +25,7 @@ _BOOKKEEPING = ("msitd", "prim", "profiler")
 
 
 class Target(NamedTuple):
-    """One function in one place."""
+    """A function in one place."""
 
     owner: Any
     name: str
@@ -33,18 +34,18 @@ class Target(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where functions of a group are."""
+    """A place that has functions of a group."""
 
     group: str
     # Dotted path of the module or class.
     path: str
-    # Separated by white space.
+    # Names of functions, separated by white space.
     names: str
     prefix: str
 
 
-# The first op of a function that is in several places is the one that it has where
-# nothing says which place a caller took it from.
+# A function in several places has the op of the first one if it is unknown from
+# which place the caller took it.
 _PLACES = (
     _Place("functional", "torch.nn.functional", names.FUNCTIONAL, "Functional."),
     _Place("torch", "torch", names.TORCH, "Torch."),
@@ -65,7 +66,7 @@ _PLACES = (
 
 
 def targets(groups: Iterable[str]) -> list[Target]:
-    """Returns all functions of `groups` that are there.
+    """Returns all existing functions of `groups`.
 
     Raises:
         ValueError: There is no such group.
@@ -81,20 +82,22 @@ def targets(groups: Iterable[str]) -> list[Target]:
 
 
 def target_in(group: str, name: str) -> list[Target]:
-    """Returns one function of a group, whether its table has it or not.
+    """Returns one function of a group, even if the group's table does not list it.
 
     Args:
-        group: One of GROUPS, but `aten`.
-        name: A name in the first place of the group, or a path such as `linalg.norm`.
+        group: One of GROUPS except `aten`.
+        name: A name in the first place of the group, or a path such as
+            `linalg.norm`.
 
     Returns:
-        As many as there are places that have it; none if it is no function.
+        One target for each place that has the function; none if it does not
+        exist.
     """
     above, _, name = name.rpartition(".")
     places = [place for place in _PLACES if place.group == group]
     if group == "npu":
         places = [_Place("npu", "torch_npu", "", "NPU.")]
-    # Others of torch are inside of the first one.
+    # The other places of torch are inside the first one.
     paths = {"distributed": 2}.get(group, 1)
     found: list[Target] = []
     for place in places[:paths]:
@@ -114,7 +117,9 @@ def _targets_of(place: _Place) -> Iterator[Target]:
 
 
 def _npu_places() -> Iterator[_Place]:
-    """Functions of torch_npu, where the caller has it: all that begin with `npu_`."""
+    """Functions of torch_npu, if the caller has loaded it: all that start with
+    `npu_`.
+    """
     module = sys.modules.get("torch_npu")
     if module is not None:
         found = [name for name in dir(module) if name.startswith("npu_")]
@@ -122,7 +127,7 @@ def _npu_places() -> Iterator[_Place]:
 
 
 def _find(path: str) -> Any:
-    """Returns a module or class that is there; None if it is not."""
+    """Returns a loaded module or class; None if it does not exist."""
     module, _, rest = path.partition(".")
     found: Any = sys.modules.get(module)
     for name in rest.split(".") if rest else ():
@@ -132,7 +137,7 @@ def _find(path: str) -> Any:
 
 @functools.lru_cache(maxsize=4096)
 def aten_op(function: Any) -> str | None:
-    """Returns the op of an operator of torch.ops; None if `function` is none."""
+    """Returns the op of an operator of torch.ops; None for other functions."""
     kind = type(function).__name__
     if kind == "OpOverload":
         name = str(function._schema.name)

@@ -1,4 +1,4 @@
-"""Stands in the place of functions of torch."""
+"""Stand-ins that replace torch functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msitd._core.api.targets import Target
 
 
 class Calls(Protocol):
-    """What a function of torch that is called tells."""
+    """Called by the stand-ins of torch functions."""
 
     def call(
         self,
@@ -22,10 +22,10 @@ class Calls(Protocol):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Calls `function`, and returns or raises what it does."""
+        """Calls `function`, and returns its result or raises its exception."""
 
     def count_in_graph(self, op: str) -> None:
-        """Is told of a call that becomes part of a graph of torch.compile."""
+        """Counts a call that becomes part of a graph of torch.compile."""
 
 
 def _no() -> bool:
@@ -33,10 +33,11 @@ def _no() -> bool:
 
 
 class Wrapped:
-    """A function of torch, whose calls are recorded while it is in its place.
+    """A stand-in for a torch function that records its calls while it is installed.
 
-    It is equal to the function and has its hash, so that tables of functions
-    find it. Kept by somebody when it is out of its place, it is the function.
+    It is equal to the function and has the same hash, so that lookups in tables
+    of functions succeed. After it was uninstalled, references to it act as the
+    function.
     """
 
     def __init__(
@@ -88,13 +89,13 @@ class Wrapped:
         return self
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        # By name, so that it is the function where it is read.
+        # By name, so that unpickling returns the function.
         owner, name = self._msitd_target[:2]
         return getattr, (owner if isinstance(owner, type) else _Module(owner), name)
 
 
 class _Module:
-    """A module that is imported where its pickle is read."""
+    """A module that is imported when its pickle is loaded."""
 
     def __init__(self, module: Any) -> None:
         self._name = module.__name__
@@ -108,18 +109,21 @@ _installed: Calls | None = None
 
 
 def count_in_graph(op: str) -> None:
-    """Tells of a call that becomes part of a graph. Dynamo runs it once, for that."""
+    """Counts a call that becomes part of a graph.
+
+    Dynamo runs it once, while tracing.
+    """
     calls = _installed
     if calls is not None:
         calls.count_in_graph(op)
 
 
-# As torch.compiler.assume_constant_result does.
+# Equivalent to torch.compiler.assume_constant_result.
 count_in_graph._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 class Installation:
-    """All functions that are replaced. There is one at a time in a process."""
+    """All functions that are replaced. A process has at most one installation."""
 
     def __init__(
         self, targets: Iterable[Target], calls: Calls, is_tracing: Callable[[], bool]
@@ -127,7 +131,7 @@ class Installation:
         """Replaces the functions.
 
         Raises:
-            RuntimeError: Functions are replaced already.
+            RuntimeError: Functions are already replaced.
         """
         global _installed
         with _lock:
@@ -139,7 +143,8 @@ class Installation:
             _installed = calls
         self._calls = calls
         self._places: list[tuple[Any, str, Wrapped, bool]] = []
-        # One function is one stand-in, wherever it is: torch compares some with `is`.
+        # Each function has only one stand-in, because torch compares some with
+        # `is`.
         known: dict[tuple[int, str], Wrapped] = {}
         try:
             for target in targets:
@@ -155,9 +160,9 @@ class Installation:
             raise
 
     def remove(self) -> None:
-        """Puts all functions back. Doing so again does nothing.
+        """Restores all functions. Further calls have no effect.
 
-        What somebody else has put in the place of ours stays.
+        A function that other code has put in place of a stand-in stays.
         """
         global _installed
         with _lock:
@@ -169,7 +174,8 @@ class Installation:
                 if is_own:
                     setattr(owner, name, wrapped._msitd_target.original)
                 else:
-                    # A base class or a fallback of the module has it.
+                    # A base class, or a fallback of the module, has the
+                    # function.
                     delattr(owner, name)
             if _installed is self._calls:
                 _installed = None

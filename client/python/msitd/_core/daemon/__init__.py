@@ -1,4 +1,5 @@
-"""What a face needs of the daemon and its programs: where they are, and one of its own.
+"""Access to a daemon and its programs for the interfaces of other tools.
 
-Faces that write folders of other tools export them by `msitctl`.
+Interfaces that write folders of other tools start a daemon if none is running,
+and export the folders with `msitctl`.
 """

@@ -1,4 +1,4 @@
-"""The client of a face, with a daemon of its own where none runs."""
+"""The client of an interface, with a private daemon if none is running."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ _logger = logging.getLogger("msitd")
 
 
 class FaceClient:
-    """Records what is written into the folder of another tool.
+    """Records data that is written into the folder of another tool.
 
-    It goes to the daemon that `msitd.Client` finds. Where none runs and MSITD_ENDPOINT
-    names none, one is started for this process, which a line of the logger says.
+    It uses the daemon that `msitd.Client` finds. If none is running and
+    MSITD_ENDPOINT is not set, it starts one for this process, which the logger
+    reports.
 
     Args:
-        folder: Where the store of such a daemon is.
-        run: Its name; one that is there gets a number, unless `if_exists` says else.
-        rank: As of `msitd.Client`, like `world_size`.
-        if_exists: As of `msitd.Client`, like `open_timeout`.
+        folder: Folder for the store of such a daemon.
+        run: Name of the run. If the run exists, the name gets a number, unless
+            `if_exists` says otherwise.
+        rank: See `msitd.Client`, as for `world_size`.
+        if_exists: See `msitd.Client`, as for `open_timeout`.
 
     Raises:
         MsitError: The daemon does not answer.
@@ -40,7 +42,7 @@ class FaceClient:
         open_timeout: float = FIRST_TRY_S,
     ) -> None:
         self._daemon: PrivateDaemon | None = None
-        # As `msitd.Client` takes it.
+        # The value for `msitd.Client`.
         self.endpoint: str | None = None
         if not os.environ.get("MSITD_ENDPOINT") and not is_daemon_there():
             self._daemon = PrivateDaemon(folder)
@@ -66,11 +68,11 @@ class FaceClient:
             raise
 
     def close(self, lacking: str) -> None:
-        """Ends the client, and the daemon if it is of this process.
+        """Closes the client, and stops the daemon if it belongs to this process.
 
         Args:
-            lacking: The folder that lacks something, for which the store is kept;
-                empty if nothing lacks.
+            lacking: The folder that is incomplete, for which the store is kept;
+                empty if nothing is missing.
         """
         try:
             self.client.close()

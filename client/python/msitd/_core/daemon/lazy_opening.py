@@ -1,9 +1,10 @@
-"""Opens what records when it is first needed, inside of the program that is recorded.
+"""Opens a recorder on first use, inside the program that is recorded.
 
-An engine has no place of its own where a client could be opened: its first tensor opens
-one. If no daemon answers, that takes seconds, and the next tensor would take as long. So
-a failure is remembered. Later tensors get the same error at once, and only some of them
-try again, for a shorter time.
+An engine has no place of its own where a client could be opened, so its first
+tensor opens one. If no daemon answers, that takes seconds, and the next tensor
+would take as long again. A failure is therefore remembered. Later tensors
+receive the same error at once, and only some of them try again, with a shorter
+wait.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import Generic, TypeVar
 
 from msitd._core.daemon.patience import SHORT_S
 
-# How long the first try waits for a daemon.
+# How long the first attempt waits for a daemon.
 FIRST_TRY_S = 5.0
-# Pauses between tries. Each one is twice as long as the one before.
+# Pauses between attempts. Each is twice as long as the one before.
 _FIRST_PAUSE_S = 30.0
 _PAUSE_MAX_S = 960.0
 
@@ -25,11 +26,11 @@ _T = TypeVar("_T")
 
 
 class LazyOpening(Generic[_T]):
-    """What is opened at the first use. Any thread may use it.
+    """An object that is opened on first use. Any thread may use it.
 
     Args:
-        open_within: Opens it. The argument is how long it may wait for a daemon, in
-            seconds.
+        open_within: Opens the object. The argument is the maximum time in
+            seconds to wait for a daemon.
     """
 
     def __init__(self, open_within: Callable[[float], _T]) -> None:
@@ -42,14 +43,15 @@ class LazyOpening(Generic[_T]):
 
     @property
     def opened(self) -> _T | None:
-        """What is open; None if nothing is."""
+        """The open object; None if nothing is open."""
         return self._opened
 
     def get(self) -> _T:
-        """Returns what is open, and opens it if nothing is.
+        """Returns the open object, and opens it if necessary.
 
         Raises:
-            Exception: It cannot be opened, or could not be a short while ago.
+            Exception: It cannot be opened, or could not be opened shortly
+                before.
         """
         opened = self._opened
         if opened is not None:
@@ -60,9 +62,9 @@ class LazyOpening(Generic[_T]):
             return self._opened
 
     def take(self) -> _T | None:
-        """Forgets what is open, and returns it for the caller to close.
+        """Forgets the open object, and returns it for the caller to close.
 
-        The next use opens another one, also after a failure.
+        The next use opens another one, even after a failure.
         """
         with self._lock:
             opened, self._opened = self._opened, None
@@ -74,7 +76,7 @@ class LazyOpening(Generic[_T]):
         if self._error is None:
             wait_s = FIRST_TRY_S
         elif time.monotonic() < self._next_try:
-            # Without the frames of the earlier callers.
+            # Drops the frames of earlier callers.
             raise self._error.with_traceback(None)
         else:
             wait_s = SHORT_S

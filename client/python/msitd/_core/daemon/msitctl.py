@@ -1,4 +1,4 @@
-"""Runs msitctl for a face."""
+"""Runs msitctl for the interfaces of other tools."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from typing import Any
 
 from msitd._core.daemon.programs import find_program, query_endpoint, query_environment
 
-# Where a path is that the program has named. exec may map it, and msitctl is no Python.
+# Functions that map a path of the program to its real location. `msitctl exec`
+# may map paths, and msitctl is not a Python program that it could patch.
 mapped_paths: list[Callable[[str], str]] = []
 
-# What msitctl exits with if some of what was asked for is not there.
+# Exit code of msitctl if some of the requested data is missing.
 _EXIT_PARTIAL = 4
 _MESSAGE_CHARS = 2000
 _PIECE_BYTES = 1 << 16
-# A process of msitctl that has nothing to do ends at once.
+# An idle msitctl process ends at once.
 _END_MAX_S = 5.0
 
 
@@ -32,23 +33,24 @@ def _mapped(word: str) -> str:
 
 @dataclass(frozen=True)
 class Answer:
-    """What msitctl has printed."""
+    """The output of msitctl."""
 
     text: str
-    # What is lacking; empty if nothing is.
+    # What is missing; empty if nothing is.
     lack: str
 
 
 class Msitctl:
-    """The program, and the daemon that it asks. Any thread may use it.
+    """The program, and the daemon that it queries. Any thread may use it.
 
-    One process of it runs all commands, from `begin` or the first one on, until `close`.
+    One process runs all commands, from `begin` or the first command until
+    `close`.
 
     Args:
-        endpoint: As `msitd.Client` takes it.
+        endpoint: The value for `msitd.Client`.
 
     Raises:
-        FileNotFoundError: It is not installed.
+        FileNotFoundError: msitctl is not installed.
     """
 
     def __init__(self, endpoint: str | None) -> None:
@@ -69,7 +71,7 @@ class Msitctl:
         """Runs one command.
 
         Raises:
-            RuntimeError: It failed; the text has what it said last.
+            RuntimeError: The command failed; the text has its last output.
         """
         line = json.dumps([*self._flags, *map(_mapped, words)])
         with self._lock:
@@ -86,13 +88,13 @@ class Msitctl:
             self._end()
 
     def forget(self) -> None:
-        """Gives the process up in a forked child: it is that of the parent."""
+        """Forgets the process in a forked child, because it belongs to the parent."""
         process, self._process = self._process, None
         self._lock = threading.Lock()
         if process is None:
             return
         _close_pipes(process)
-        # Nobody waits for what is no child.
+        # Prevents a wait for a process that is not a child.
         process.returncode = 0
 
     def _ask(self, line: str) -> dict[str, Any]:
@@ -113,7 +115,7 @@ class Msitctl:
         raise RuntimeError(why[-_MESSAGE_CHARS:] or f"msitctl has ended with {code}")
 
     def _running(self) -> subprocess.Popen[bytes]:
-        """Returns the process, which has the folder of this one."""
+        """Returns the process, which has the working directory of this process."""
         folder = os.getcwd()
         if self._process is not None and self._folder != folder:
             self._end()
@@ -124,10 +126,12 @@ class Msitctl:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                # A forked child closes them, and has nothing to write out then.
+                # Unbuffered: a forked child closes the pipes and must have
+                # nothing to flush.
                 bufsize=0,
                 env=query_environment(),
-                # Ctrl-C is for the program, whose end still writes what it has.
+                # Ctrl-C is for the program, which still writes its data when it
+                # ends.
                 start_new_session=True,
             )
         return self._process
@@ -147,7 +151,7 @@ class Msitctl:
 
 
 def _exchange(process: subprocess.Popen[bytes], line: bytes) -> bytes:
-    """Returns the line that answers another one; nothing if the process has ended."""
+    """Returns the line that answers a command; nothing if the process has ended."""
     assert process.stdin is not None
     assert process.stdout is not None
     while line:
@@ -175,5 +179,5 @@ def _forget_all() -> None:
         each.forget()
 
 
-# A child that lives on would hold the pipe, by whose end the process ends.
+# A surviving child would keep the pipe open, whose end is the signal to exit.
 os.register_at_fork(after_in_child=_forget_all)

@@ -1,10 +1,11 @@
-"""How long a face waits for a daemon.
+"""Limits how long a recorded program waits for a daemon.
 
-A program that is recorded shares two waits with its daemon. A record waits for room in
-the buffer of the client, and the end of a step waits until the daemon has all records of
-the step. A daemon that is slow is worth both, as a slow disk would be for a program that
-writes files itself. A daemon that is gone is not. The difference is progress: a daemon
-that has acknowledged nothing during a whole wait is away until it acknowledges something.
+A recorded program waits for its daemon in two places. A record waits for free
+memory in the client's buffer, and the end of a step waits until the daemon has
+all records of the step. A slow daemon is worth both waits, as a slow disk would
+be if the program wrote files itself. A daemon that is gone is not. Progress
+distinguishes the two: a daemon that has acknowledged nothing during a whole
+wait counts as away until it acknowledges something.
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from msitd._core.recorder import Client
 
-# Longest time in seconds that one record, or one step, waits for a daemon.
+# Maximum time in seconds that one record, or one step, waits for a daemon.
 LONG_S = 60.0
 # The same for a daemon that is away.
 SHORT_S = 1.0
-# After a short wait in vain, there is none for so many seconds.
+# After a short wait without success, there are no waits for this many seconds.
 _PAUSE_S = 30.0
 
 
 @dataclass
 class _Absence:
-    """A daemon is away since a wait in vain."""
+    """A daemon that is away since a wait without success."""
 
-    # Records that it had acknowledged then.
+    # Number of records that it had acknowledged then.
     acknowledged_count: int
-    # When it may be waited for again.
+    # Earliest time of the next wait.
     next_wait: float
 
 
@@ -39,16 +40,17 @@ _absences: weakref.WeakKeyDictionary[Client, _Absence] = weakref.WeakKeyDictiona
 
 
 class Patience:
-    """Waits long for a daemon that is slow, and shortly for one that is gone.
+    """Waits long for a slow daemon, and briefly for one that is gone.
 
-    A face waits for the daemon in each step of a program. Once a daemon is away, a later
-    wait is short, and most are none at all, so that a daemon that is gone delays the
-    program once and not in each step. All instances with the same client share what they
-    know. One thread at a time may use a client in this way.
+    A step of a program ends with a wait for the daemon. Once the daemon is
+    away, later waits are short, and most are skipped, so that a missing daemon
+    delays the program once and not in each step. All instances with the same
+    client share this state. Only one thread at a time may use a client in this
+    way.
 
     Args:
-        client: Whose records are waited for.
-        long_s: Longest time in seconds to wait while the daemon answers.
+        client: The client whose records are waited for.
+        long_s: Maximum time in seconds to wait while the daemon answers.
     """
 
     def __init__(self, client: Client, long_s: float) -> None:
@@ -57,7 +59,7 @@ class Patience:
 
     @property
     def is_away(self) -> bool:
-        """Whether the daemon has acknowledged nothing since a wait in vain."""
+        """Whether the daemon has acknowledged nothing since a wait without success."""
         absence = _absences.get(self._client)
         if absence is None:
             return False
@@ -70,12 +72,13 @@ class Patience:
         """Waits until all records so far are acknowledged or dropped.
 
         Args:
-            is_last: Whether no later wait follows that could still succeed. Such a
-                wait is long, also if the one before was in vain.
+            is_last: Whether no later wait follows that could still succeed.
+                Such a wait is long, even if the one before failed.
 
         Raises:
-            TimeoutError: They are not, in time.
-            MsitError: The client is closed, or the daemon ended the stream for good.
+            TimeoutError: Some records are neither, in time.
+            MsitError: The client is closed, or the daemon ended the stream
+                permanently.
         """
         acknowledged_count = self._acknowledged_count()
         try:
@@ -90,7 +93,7 @@ class Patience:
         now = time.monotonic()
         absence = _absences.get(self._client)
         if absence is None:
-            # The daemon may be starting again, so the next wait is a short one.
+            # The daemon may be restarting, so the next wait is a short one.
             _absences[self._client] = _Absence(acknowledged_count, now)
         elif now >= absence.next_wait:
             absence.next_wait = now + _PAUSE_S

@@ -1,4 +1,4 @@
-"""A daemon for one program, where none runs."""
+"""A daemon for one program, used if none is running."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from msitd._core.daemon.programs import find_program
 
-# A daemon that ends is known at once, so one that is only slow is waited for.
+# A daemon that exits is detected at once, so a slow start is waited for.
 _START_MAX_S = 60.0
 _STOP_MAX_S = 30.0
 _POLL_S = 0.05
@@ -22,22 +22,22 @@ _LAST_WORDS_BYTES = 2048
 
 
 class PrivateDaemon:
-    """A daemon that listens on a Unix socket of its own alone.
+    """A daemon that listens only on its own Unix socket.
 
-    It ends with `stop`, or with this process where the system has `setpriv` and the
-    main thread starts it. Its store is a hidden folder of `folder`. `flags` are more of
-    those that msitd takes.
+    It ends with `stop`. If the system has `setpriv` and the main thread starts
+    it, it also ends with this process. Its store is a hidden folder in
+    `folder`. `flags` are additional flags of msitd.
 
     Raises:
         FileNotFoundError: There is no program `msitd`.
-        RuntimeError: It did not start; the text has what it said last.
+        RuntimeError: The daemon did not start; the text has its last output.
     """
 
     def __init__(self, folder: str, flags: Sequence[str] = ()) -> None:
         program = find_program("msitd")
         self._flags = list(flags)
         self._data_dir = tempfile.mkdtemp(prefix=".msitd-", dir=folder)
-        # The path of a Unix socket has 107 bytes at most.
+        # In /tmp, because the path of a Unix socket has at most 107 bytes.
         self._socket_dir = tempfile.mkdtemp(prefix="msitd-", dir="/tmp")
         self._process: subprocess.Popen[bytes] | None = None
         try:
@@ -48,16 +48,16 @@ class PrivateDaemon:
 
     @property
     def endpoint(self) -> str:
-        """As `msitd.Client` takes it."""
+        """The value for `msitd.Client`."""
         return f"unix:{self._socket_dir}"
 
     @property
     def store(self) -> str:
-        """The folder of its store, for `msitd --data-dir`."""
+        """The folder of the store, for `msitd --data-dir`."""
         return os.path.join(self._data_dir, "data")
 
     def stop(self, keeps_store: bool = False) -> None:
-        """Ends it, and removes its store unless that is to be kept."""
+        """Stops the daemon, and removes its store unless `keeps_store` is set."""
         process, self._process = self._process, None
         if process is not None:
             process.terminate()
@@ -73,15 +73,15 @@ class PrivateDaemon:
     def _start(self, program: str) -> None:
         command = [program, "--data-dir", os.path.join(self._data_dir, "data")]
         command += ["--socket-dir", self._socket_dir, "--listen", "none"]
-        # Its store goes with it.
+        # The store is removed with the daemon.
         command += ["--durable", "false", "--share-equal-bytes", "false"]
         command += self._flags
         setpriv = shutil.which("setpriv")
-        # It would end with another thread that started it.
+        # Otherwise the daemon would end with the thread that started it.
         is_main = threading.current_thread() is threading.main_thread()
         if setpriv is not None and is_main:
             command = [setpriv, "--pdeathsig", "TERM", *command]
-        # Not of a service that this program may be part of.
+        # Without the variables of a service that this program may be part of.
         environment = {
             name: value
             for name, value in os.environ.items()
@@ -98,7 +98,8 @@ class PrivateDaemon:
                     stdout=log,
                     stderr=log,
                     env={**environment, "NOTIFY_SOCKET": path},
-                    # Ctrl-C is for the program, which still writes then.
+                    # Ctrl-C is for the program, which still writes its data
+                    # then.
                     start_new_session=True,
                 )
             self._wait_until_ready(ready)

@@ -1,4 +1,4 @@
-"""Finds the programs of msitd, and says how to reach a daemon with them."""
+"""Finds the programs of msitd, and the endpoint for queries of a daemon."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 import socket
 import sys
 
-# Where a daemon is if nobody says so.
+# The default location of a daemon.
 _NODE_SOCKETS = "/run/msitd"
 _SOCKET = "msitd.sock"
 _DEFAULT_ADDRESS = ("127.0.0.1", 7741)
@@ -15,10 +15,10 @@ _PROBE_TIMEOUT_S = 1.0
 
 
 def find_program(name: str) -> str:
-    """Returns the path of `msitctl` or `msitd`: beside Python, else in PATH.
+    """Returns the path of `msitctl` or `msitd`: next to Python, otherwise in PATH.
 
     Raises:
-        FileNotFoundError: It is in neither.
+        FileNotFoundError: The program is in neither place.
     """
     beside = os.path.dirname(sys.executable)
     found = shutil.which(name, path=beside) or shutil.which(name)
@@ -31,7 +31,7 @@ def find_program(name: str) -> str:
 
 
 def is_daemon_there() -> bool:
-    """Returns whether a daemon is where a client without an endpoint looks."""
+    """Returns whether a daemon is where a client without an endpoint connects."""
     if os.path.exists(os.path.join(_NODE_SOCKETS, _SOCKET)):
         return True
     try:
@@ -42,12 +42,13 @@ def is_daemon_there() -> bool:
 
 
 def query_endpoint(endpoint: str | None) -> str | None:
-    """Returns where msitctl reaches the daemon that a client records to.
+    """Returns the endpoint at which msitctl reaches the daemon that a client
+    records to.
 
-    None where it looks by itself.
+    Returns None if that is msitctl's default.
 
     Args:
-        endpoint: As `msitd.Client` takes it.
+        endpoint: The value for `msitd.Client`.
     """
     endpoint = endpoint or os.environ.get("MSITD_ENDPOINT")
     if not endpoint:
@@ -61,13 +62,13 @@ def query_endpoint(endpoint: str | None) -> str | None:
 
 
 def query_environment() -> dict[str, str]:
-    """Returns variables for msitctl that encrypt as the client does."""
+    """Returns environment variables that make msitctl encrypt as the client does."""
     environment = dict(os.environ)
     for name in ("TLS", "CA_FILE", "CERT_FILE", "KEY_FILE"):
         value = os.environ.get(f"MSITD_{name}")
         if value is not None:
             environment[f"MSITCTL_{name}"] = value
-    # They would change what it prints, and how long it may take.
+    # These variables would change its output, or limit its time.
     for name in ("OUTPUT", "TIMEOUT", "PROGRESS"):
         environment.pop(f"MSITCTL_{name}", None)
     return environment

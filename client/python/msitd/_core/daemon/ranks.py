@@ -1,4 +1,4 @@
-"""Which rank a process is."""
+"""Determines the rank of a process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import sys
 
 
 def rank_of_group() -> tuple[int, int] | None:
-    """Returns rank and world size of torch.distributed; None without a group."""
+    """Returns rank and world size of torch.distributed; None without a process
+    group.
+    """
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available():
         return None
@@ -17,7 +19,7 @@ def rank_of_group() -> tuple[int, int] | None:
 
 
 def rank_of_process() -> tuple[int, int]:
-    """Returns rank and world size: of torch.distributed, else of the launcher."""
+    """Returns rank and world size from torch.distributed, or else from the launcher."""
     group = rank_of_group()
     if group is not None:
         return group

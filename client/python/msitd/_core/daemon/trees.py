@@ -1,4 +1,4 @@
-"""Brings trees of files from one folder into another."""
+"""Moves and removes trees of files."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import shutil
 
 
 def move_into(source: str, target: str) -> None:
-    """Moves a tree into another one, each file and new folder at once.
+    """Merges a tree into another one; each file and new folder is moved atomically.
 
-    Folders that are in both become one; of files that are, that of `source`
-    stays.
+    Folders that exist in both are merged. For files that exist in both, that of
+    `source` is kept.
     """
     try:
         os.mkdir(target, 0o755)
@@ -25,5 +25,5 @@ def move_into(source: str, target: str) -> None:
 
 
 def remove_all(folder: str) -> None:
-    """Removes a folder, if it is there."""
+    """Removes a folder, if it exists."""
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,1 +1,1 @@
-"""Brings tensors of accelerators to the host while the model goes on."""
+"""Copies tensors of accelerators to the host while the model continues."""

@@ -1,4 +1,4 @@
-"""Tensors of one stream of a device that go to the host together."""
+"""Tensors of one device stream that are copied to the host together."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from msitd._core.devices.streams import DeviceStreams, Done
 
-# A batch takes no more behind one of these. Each batch waits for the model, switches
-# streams and has an event once.
+# Limits of a batch, after which it takes no more tensors. Each batch waits for
+# the model, switches streams and records an event only once.
 COUNT_MAX = 32
 BYTES_MAX = 8 << 20
 
@@ -17,22 +17,22 @@ BYTES_MAX = 8 << 20
 class Item(NamedTuple):
     """One tensor of a batch."""
 
-    # Bytes in memory of the device, which live until they are on the host.
+    # Bytes in device memory, which are kept alive until they are on the host.
     source: Any
-    # Where they go, one piece behind the other.
+    # Destination in host memory, one piece after the other.
     to: Sequence[Any]
-    # Bytes that are kept in memory of the device for it.
+    # Device memory in bytes that is kept for the tensor.
     device_bytes: int
-    # Is called when they are there, or with why they are not. Raises nothing.
+    # Called when the bytes have arrived, or with the error. Raises nothing.
     end: Callable[[Exception | None], None]
 
 
 class CopyBatch:
-    """See underway.Batch. Its owner keeps others out.
+    """See underway.Batch. The owner serializes access.
 
     Args:
-        streams: Those of the device.
-        stream: On which the sources are made.
+        streams: The streams of the device.
+        stream: The stream that computes the sources.
     """
 
     def __init__(self, streams: DeviceStreams, stream: Any) -> None:
@@ -45,7 +45,7 @@ class CopyBatch:
         self._error: Exception | None = None
 
     def takes(self, streams: DeviceStreams, stream: Any) -> bool:
-        """Returns whether what is made on a stream can be added."""
+        """Returns whether tensors of a stream can be added."""
         return self._streams is streams and bool(self._stream == stream)
 
     def add(self, item: Item) -> None:
@@ -64,7 +64,7 @@ class CopyBatch:
             copies = [(item.source, item.to) for item in self._items]
             self._done = self._streams.copy(self._stream, copies)
         except BaseException as error:
-            # Nobody may write to the memory once it is given back.
+            # Nothing may write to the memory after it was returned.
             self._streams.settle(self._stream.device)
             self._error = RuntimeError(str(error) or type(error).__name__)
             if not isinstance(error, Exception):

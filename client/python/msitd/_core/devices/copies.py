@@ -1,4 +1,4 @@
-"""Brings tensors of devices, or what is asked of them, to the host."""
+"""Copies tensors of devices, or statistics of them, to the host."""
 
 from __future__ import annotations
 
@@ -25,15 +25,17 @@ _logger = logging.getLogger("msitd")
 
 
 class DeviceCopies:
-    """The copies of one client. Any thread may use it.
+    """The device copies of one client. Any thread may use it.
 
-    A hook takes a snapshot of the tensor on the device, adds it to the open batch, and
-    goes on. Batches are copied into memory that the client reserved. A thread waits for
-    the oldest and publishes it, so nothing that is not there yet is sent.
+    A hook takes a snapshot of the tensor on the device, adds it to the open
+    batch, and continues. Batches are copied into memory that the client has
+    reserved. A thread waits for the oldest batch and publishes it, so nothing
+    is sent before it has arrived.
 
     Args:
-        reduces: Whether the device reduces tensors of which only the summary is asked
-            for. They are recorded as statistics, when these have come to the host.
+        reduces: Whether the device itself reduces tensors of which only the
+            summary is selected. They are recorded as statistics once the result
+            is on the host.
     """
 
     def __init__(
@@ -58,15 +60,15 @@ class DeviceCopies:
         place: _msit.Place,
         facts: _msit.Facts,
     ) -> int | None:
-        """Records a tensor of a device without waiting for it.
+        """Records a tensor of a device without waiting for the device.
 
         Returns:
-            A code of msit.h. None if its device has no streams, the tensor no
-            memory of its own, or the client not enough for it: then nothing was
-            done.
+            A code of msit.h. None if the device has no streams, the tensor has
+            no memory of its own, or the client has not enough memory for it. In
+            these cases nothing was done.
 
         Raises:
-            RuntimeError: The device failed, or has not done earlier copies in
+            RuntimeError: The device failed, or did not finish earlier copies in
                 time. The record counts as dropped.
         """
         streams = streams_of(torch, tensor.device.type)
@@ -90,12 +92,12 @@ class DeviceCopies:
         return code
 
     def wait(self, timeout: float) -> float:
-        """Waits until all that has begun is recorded.
+        """Waits until everything that has begun is recorded.
 
-        Copies have their place in the client, which waits for them itself.
+        Copies have reservations in the client, which waits for them itself.
 
         Returns:
-            The time left, below 0 if not all is recorded.
+            The remaining time; negative if not everything is recorded.
         """
         if not self._reduces:
             self.underway.launch()
@@ -110,7 +112,7 @@ class DeviceCopies:
         self.underway.stop()
 
     def _is_summary(self, place: _msit.Place) -> bool:
-        """Returns whether no more is asked for."""
+        """Returns whether only the summary is selected."""
         device, token, op, _, io, _, _ = place
         return self._native.level_of(device, token, op, io) == LEVEL_SUMMARY
 
@@ -122,7 +124,7 @@ class DeviceCopies:
         reservation: _msit.Reservation,
         place: _msit.Place,
     ) -> None:
-        """Begins a copy."""
+        """Starts a copy."""
 
         def end(error: Exception | None) -> None:
             if error is not None:
@@ -161,7 +163,7 @@ class DeviceCopies:
         place: _msit.Place,
         facts: _msit.Facts,
     ) -> None:
-        """Begins a reduction."""
+        """Starts a reduction."""
         requires_grad, stack, _ = facts
         facts = (requires_grad, stack, 0)
         if place[1] == TOKEN_CURRENT:
@@ -203,7 +205,7 @@ class DeviceCopies:
     ) -> None:
         text = statistics_text.text_of(statistics)
         code = self._native.record_statistics(dtype, shape, text, place, facts)
-        # What is dropped is counted there.
+        # The client has already counted a dropped record.
         if code not in (_msit.OK, _msit.DROPPED, _msit.CLOSED, _msit.FORKED):
             raise RuntimeError(_msit.last_error())
 
@@ -228,7 +230,7 @@ class DeviceCopies:
 
 
 def _has_memory(tensor: Any) -> bool:
-    """Returns False for wrappers of functorch and the like."""
+    """Returns False for wrappers without memory, such as those of functorch."""
     try:
         return tensor.data_ptr() != 0 or tensor.numel() == 0
     except RuntimeError:
@@ -236,6 +238,6 @@ def _has_memory(tensor: Any) -> bool:
 
 
 def _host_bytes(torch: Any, address: int, size: int) -> Any:
-    """Returns memory as a tensor, which does not own it."""
+    """Returns a tensor over the memory, which it does not own."""
     memory = (ctypes.c_ubyte * size).from_address(address)
     return torch.frombuffer(memory, dtype=torch.uint8)

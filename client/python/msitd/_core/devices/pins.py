@@ -1,4 +1,4 @@
-"""Pins the memory that tensors of devices are copied to."""
+"""Pins the host memory that tensors of devices are copied to."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _logger = logging.getLogger("msitd")
 class _Pin(NamedTuple):
     address: int
     end: int
-    # None if it was refused.
+    # None if pinning was refused.
     streams: DeviceStreams | None
 
 
 class Pins:
     """The pinned memory of one client. Any thread may use it.
 
-    Memory is pinned when the first copy goes there. Where that is refused, copies
-    work all the same, but make the model wait; this is said once.
+    Memory is pinned before the first copy to it. If that is refused, copies
+    still work, but they make the model wait; this is logged once.
     """
 
     def __init__(self, native: _msit.Client) -> None:
@@ -48,7 +48,7 @@ class Pins:
         self._warn("it is not shared with a daemon")
 
     def remove(self) -> None:
-        """Unpins everything. No copy is under way."""
+        """Unpins all memory. No copy may be under way."""
         with self._lock:
             for pin in self._pins:
                 if pin.streams is not None:

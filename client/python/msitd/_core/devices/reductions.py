@@ -1,8 +1,9 @@
-"""Reduces tensors on the device that has them.
+"""Computes statistics of tensors on their device.
 
-Extremes, counts and sums of integers are exact. Sums of floats and norms are taken in
-double on devices of CUDA and of tensors of float64, else in float32: their order is that
-of the device, and so are their last digits.
+Extremes, counts and sums of integers are exact. Sums of floats and norms are
+computed in double on CUDA devices and for tensors of float64, otherwise in
+float32. The device chooses the order of the additions, so the last digits may
+differ from those of the host.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("msitd")
 
-# Smaller tensors are as soon on the host.
+# Smaller tensors can be copied to the host in the same time.
 BYTES_MIN = 64 << 10
 
-# Of torch. The extremes of integers of 64 bits need not be numbers of double.
+# Dtypes of torch. Extremes of 64-bit integers may not be representable as
+# double.
 _DTYPES = (
     "bool",
     "int8",
@@ -41,14 +43,15 @@ _COUNTS = ("nan_count", "pos_inf_count", "neg_inf_count")
 
 
 class Reduction(Protocol):
-    """What the bytes of a reduction on the host are."""
+    """The layout of a reduction's bytes on the host."""
 
     def statistics(self, reduced: Any) -> Mapping[str, float | bool | int]:
-        """Returns the statistics by name, of a tensor of uint8 on the host."""
+        """Returns the statistics by name, from a tensor of uint8 on the host."""
 
 
 class _Scalars(NamedTuple):
-    # As `struct` has it: largest, smallest, sum; the norm; of floats, the counts.
+    # Format of `struct`: largest, smallest, sum; the norm; for floats, the
+    # counts.
     form: str
     element_count: int
     is_bool: bool
@@ -67,9 +70,9 @@ class _Scalars(NamedTuple):
 
 
 class _Parts(NamedTuple):
-    """Rows of triton_kernel."""
+    """The rows that triton_kernel returns."""
 
-    # Of torch.
+    # The double dtype of torch.
     double: Any
     field_count: int
     element_count: int
@@ -89,7 +92,7 @@ class _Parts(NamedTuple):
 
 
 def is_reducible(torch: Any, tensor: Any) -> bool:
-    """Returns whether `reduce` takes the tensor, and is of use."""
+    """Returns whether `reduce` accepts the tensor and is worthwhile."""
     return (
         tensor.dtype in _reducible_dtypes(torch)
         and tensor.nbytes >= BYTES_MIN
@@ -103,10 +106,10 @@ def _reducible_dtypes(torch: Any) -> frozenset[Any]:
 
 
 def reduce(torch: Any, tensor: Any) -> tuple[Any, Reduction]:
-    """Lets the current stream reduce a tensor. Does not wait for it.
+    """Makes the current stream reduce a tensor. Does not wait for the result.
 
     Returns:
-        A tensor of uint8 on the device, and what its bytes are.
+        A tensor of uint8 on the device, and the layout of its bytes.
     """
     kernel = _triton_kernel() if tensor.is_cuda else None
     is_float = tensor.dtype.is_floating_point
@@ -134,7 +137,7 @@ def _reduce_by_torch(torch: Any, tensor: Any) -> tuple[Any, Reduction]:
     form = f"=4{letter}3q" if is_float else f"=3q{letter}"
     told = _Scalars(form, tensor.numel(), tensor.dtype == torch.bool)
     element_type = norm_type if is_float else torch.int64
-    # Torch has no extremes of these.
+    # torch has no extremes of bools.
     if told.is_bool:
         tensor = tensor.to(torch.uint8)
     elif is_float and tensor.dtype.itemsize == 1:
@@ -151,13 +154,13 @@ def _reduce_by_torch(torch: Any, tensor: Any) -> tuple[Any, Reduction]:
     return torch.cat([part.view(-1).view(torch.uint8) for part in parts]), told
 
 
-# The first is the module triton_kernel, None before it is needed; the second says why
-# there is none.
+# The module triton_kernel, None before it is needed; and the reason why there
+# is none.
 _triton: list[Any] = [None, ""]
 
 
 def _triton_kernel() -> ModuleType | None:
-    """Returns the module of the kernel; None if it cannot be had."""
+    """Returns the module of the kernel; None if it is not available."""
     if _triton[0] is None and not _triton[1]:
         try:
             _triton[0] = importlib.import_module("msitd._core.devices.triton_kernel")

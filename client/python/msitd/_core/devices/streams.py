@@ -1,4 +1,4 @@
-"""What a device does so that its tensors come to the host in the background."""
+"""Device operations for copies to the host in the background."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-# Of cudaHostRegister: every context of the process sees the memory as pinned.
+# Flag of cudaHostRegister: the memory is pinned for every context of the
+# process.
 _PORTABLE = 1
 # CU_STREAM_CAPTURE_MODE_RELAXED.
 _RELAXED = 2
@@ -17,56 +18,57 @@ class Done(Protocol):
     """An event of a device."""
 
     def synchronize(self) -> None:
-        """Waits until it has come, without the GIL. Raises if the device failed."""
+        """Waits for the event without the GIL. Raises if the device failed."""
 
 
 class DeviceStreams(Protocol):
     """The devices of one type. Any thread may use it."""
 
     def snapshot(self, tensor: Any) -> Any:
-        """Returns the bytes of a tensor, in memory of its device that nobody changes.
+        """Returns the bytes of a tensor, in device memory that nothing changes.
 
-        They are those that the tensor has when the current stream gets there:
-        row-major and resolved, as a tensor of one dimension of uint8.
+        These are the bytes at the current position of the stream: row-major and
+        resolved, as a one-dimensional tensor of uint8.
         """
 
     def host_bytes(self, size: int) -> Any:
-        """Returns memory of the host, pinned if it can be: a tensor of uint8."""
+        """Returns host memory, pinned if possible, as a tensor of uint8."""
 
     def current_stream(self, device: Any) -> Any:
         """Returns the stream of `device` that the calling thread uses."""
 
     def copy(self, stream: Any, copies: Iterable[tuple[Any, Sequence[Any]]]) -> Done:
-        """Begins to copy snapshots to the host. Does not wait for the device.
+        """Starts to copy snapshots to the host. Does not wait for the device.
 
         Args:
-            stream: On which the snapshots were taken.
-            copies: Snapshots, which must live until the copy is done, each with
-                tensors of uint8 in host memory: they take one piece of it behind
-                the other.
+            stream: The stream on which the snapshots were taken.
+            copies: Snapshots, which must stay alive until the copy is done,
+                each with tensors of uint8 in host memory that it fills one
+                after the other.
 
         Returns:
-            What comes when all bytes are there.
+            An event that occurs when all bytes have arrived.
         """
 
     def enter(self) -> None:
-        """Is called first in a thread of ours.
+        """Must be called first in each thread of msitd.
 
-        Then it may wait while another one captures a graph of the device.
+        The thread may then wait while another one captures a graph of the
+        device.
         """
 
     def settle(self, device: Any) -> None:
         """Waits until no copy from the device is under way."""
 
     def pin(self, address: int, size: int) -> None:
-        """Pins host memory, so that copies to it do not make anybody wait.
+        """Pins host memory, so that copies to it are asynchronous.
 
         Raises:
-            RuntimeError: The device does not pin it.
+            RuntimeError: The device does not pin the memory.
         """
 
     def unpin(self, address: int) -> None:
-        """Ends what `pin` did. Raises nothing."""
+        """Undoes `pin`. Raises nothing."""
 
 
 class _Thread(threading.local):
@@ -81,7 +83,7 @@ class Accelerator:
         self._module = module
         self._lock = threading.Lock()
         self._thread = _Thread()
-        # By device: apart from the streams of the model.
+        # By device; separate from the streams of the model.
         self._side_streams: dict[Any, Any] = {}
 
     def snapshot(self, tensor: Any) -> Any:
@@ -128,8 +130,8 @@ class Accelerator:
         error = self._module.cudart().cudaHostRegister(address, size, _PORTABLE)
         if int(error) == 0:
             return
-        # The runtime keeps the error for the next launch, where the model would
-        # get it.
+        # The runtime reports the error again at the next launch, which would be
+        # one of the model.
         try:
             self._torch.zeros(1, device=self._module.current_device())
         except RuntimeError:
@@ -140,10 +142,10 @@ class Accelerator:
         self._module.cudart().cudaHostUnregister(address)
 
     def _relax(self) -> None:
-        """Lets this thread wait while another one captures a graph of CUDA.
+        """Lets this thread wait while another one captures a CUDA graph.
 
-        The wait would end the capture, and fail: CUDA cannot know that it has nothing
-        to do with it.
+        Otherwise the wait would fail and end the capture, because CUDA cannot
+        know that the two are unrelated.
         """
         if self._module is not getattr(self._torch, "cuda", None):
             return

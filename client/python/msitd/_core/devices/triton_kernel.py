@@ -1,4 +1,4 @@
-"""Reduces a tensor of CUDA in one pass. Imported where Triton is there."""
+"""Reduces a CUDA tensor in one pass. Imported only if Triton is available."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 import triton
 import triton.language as tl
 
-# What each program of the kernel writes: largest, smallest, sum, sum of squares, NaN,
-# +Inf, -Inf, zero.
+# Results of each program of the kernel: largest, smallest, sum, sum of squares,
+# NaN, +Inf, -Inf, zero.
 FIELDS = tl.constexpr(8)
 FIELD_COUNT = 8
 
 _BLOCK = 1024
 _PROGRAMS_MAX = 1024
-# A program for fewer elements does not pay.
+# A program for fewer elements is not worthwhile.
 _ELEMENTS_MIN = 8 * _BLOCK
 
 
@@ -58,10 +58,11 @@ def _reduce(  # type: ignore[no-untyped-def]
 
 
 def reduce_parts(torch: Any, tensor: Any) -> Any:
-    """Lets the current stream reduce a contiguous tensor of floats.
+    """Makes the current stream reduce a contiguous tensor of floats.
 
     Returns:
-        A row of FIELD_COUNT doubles for each part of the tensor, on the device.
+        One row of FIELD_COUNT doubles for each part of the tensor, on the
+        device.
     """
     count = tensor.numel()
     programs = min(-(-count // _ELEMENTS_MIN), _PROGRAMS_MAX)

@@ -1,4 +1,4 @@
-"""What devices still do for one client."""
+"""Work that devices still have to do for one client."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-# Tensors that one client has under way at a time, and the bytes that are kept in memory
-# of the device for them.
+# Maximum number of tensors that one client has under way, and of the bytes in
+# device memory that are kept for them.
 PENDING_MAX = 1024
 PENDING_BYTES_MAX = 256 << 20
 
-# An open batch begins its way to the host this many seconds after its first tensor.
+# An open batch is launched at most this many seconds after its first tensor.
 LINGER = 0.002
 
 
 class Batch(Protocol):
-    """Tensors of one stream of a device that go to the host together."""
+    """Tensors of one device stream that are copied to the host together."""
 
-    # Tensors, and the bytes that are kept in memory of the device for them.
+    # Number of tensors, and the bytes in device memory that are kept for them.
     count: int
     device_bytes: int
 
     def launch(self, is_own_thread: bool) -> None:
-        """Lets the device begin. Does not wait.
+        """Starts the work of the device. Does not wait.
 
-        Raises no Exception; that comes out in `finish`.
+        Raises no Exception; `finish` reports the error.
 
         Args:
-            is_own_thread: Whether the thread is one of ours.
+            is_own_thread: Whether the calling thread belongs to msitd.
         """
 
     def finish(self) -> None:
@@ -40,43 +40,43 @@ class Batch(Protocol):
 
 
 class Underway:
-    """The batches of one client, in the order of their beginning. Any thread may use it.
+    """The batches of one client, in the order of their start. Any thread may use it.
 
-    One batch is open: tensors are added to it until it is launched. A thread launches
-    what has been open for too long, and finishes the oldest first. It is there while
-    there is a client.
+    One batch is open: tensors are added to it until it is launched. A thread
+    launches batches that have been open for too long, and finishes the oldest
+    batch first. The thread lives as long as the client.
 
     Args:
-        max_block: Longest time in seconds that `begin` waits for room.
-        at_end: Is called by the thread before it ends.
+        max_block: Maximum time in seconds that `begin` waits for memory.
+        at_end: Called by the thread before it ends.
     """
 
     def __init__(self, max_block: float, at_end: Callable[[], None]) -> None:
         self._process = os.getpid()
         self._max_block = max_block
         self._at_end = at_end
-        # Signal handlers may record, too.
+        # Reentrant, because signal handlers may record, too.
         self.lock = threading.RLock()
         self._changed = threading.Condition(self.lock)
         self._open: Batch | None = None
         self._open_since = 0.0
         self._launched: deque[Batch] = deque()
-        # Of all that have begun and are not finished.
+        # Tensors that have begun and are not finished.
         self._count = 0
         self._bytes = 0
-        # Of those, what hooks are about to add to a batch.
+        # Those of them that hooks are about to add to a batch.
         self._begun_count = 0
         self.collector: threading.Thread | None = None
         self._is_over = False
 
     def begin(self, size: int) -> None:
-        """Waits for room for one more tensor. Then comes `add` or `give_up`.
+        """Waits for memory for one more tensor. `add` or `give_up` must follow.
 
         Args:
-            size: Bytes that are kept in memory of the device for it.
+            size: Device memory in bytes that is kept for the tensor.
 
         Raises:
-            RuntimeError: The device has not done earlier work in time.
+            RuntimeError: The device did not finish earlier work in time.
         """
         with self._changed:
             if not self._has_room(size):
@@ -99,28 +99,28 @@ class Underway:
             self._begun_count += 1
 
     def give_up(self, size: int) -> None:
-        """Takes back what `begin` did."""
+        """Undoes `begin`."""
         with self._changed:
             self._begun_count -= 1
             self._end(1, size)
 
     def add(self, batch: Batch, is_full: bool) -> None:
-        """Is told, under `lock`, that the tensor of `begin` is in `batch` now.
+        """Called under `lock` after the tensor of `begin` was added to `batch`.
 
-        It is the open batch from now on, or is launched if `is_full`.
+        The batch becomes the open batch, or is launched if `is_full`.
         """
         self._begun_count -= 1
         if batch is not self._open:
             self._launch()
             self._open = batch
             self._open_since = time.monotonic()
-            # The thread launches it in time.
+            # Wakes the thread, which launches the batch in time.
             self._changed.notify_all()
         if is_full:
             self._launch()
 
     def open_batch(self) -> Batch | None:
-        """Returns the batch that takes more. The caller has `lock`."""
+        """Returns the batch that accepts more tensors. The caller holds `lock`."""
         return self._open
 
     def launch(self) -> None:
@@ -131,9 +131,9 @@ class Underway:
             self._launch()
 
     def wait(self, timeout: float) -> bool:
-        """Waits for all that has begun. Returns whether it is finished.
+        """Waits for everything that has begun. Returns whether it is finished.
 
-        The work of a parent is none in a forked child.
+        A forked child does not wait for work of its parent.
         """
         if os.getpid() != self._process:
             return True
@@ -171,7 +171,7 @@ class Underway:
         self._changed.notify_all()
 
     def _next(self) -> Batch | None:
-        """Waits for the oldest batch that is launched; None at the end."""
+        """Waits for the oldest launched batch; returns None at the end."""
         while True:
             if self._launched:
                 return self._launched[0]
@@ -198,5 +198,6 @@ class Underway:
             with self._changed:
                 self._launched.popleft()
                 self._end(batch.count, batch.device_bytes)
-            # Its memory on the device must not wait for the next one.
+            # The batch's device memory must be freed before the wait for the
+            # next one.
             del batch

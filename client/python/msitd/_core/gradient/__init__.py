@@ -1,5 +1,6 @@
-"""What autograd computes.
+"""Recording of the gradients that autograd computes.
 
-`backward` is for a hooked model, with `gradients` of what modules get and give and
-`parameters` of what they own; `graph_gradients` is for the graphs of torch.compile.
+`backward` handles one hooked model, with `gradients` for the inputs and outputs
+of modules and `parameters` for their parameters. `graph_gradients` handles
+graphs of torch.compile.
 """

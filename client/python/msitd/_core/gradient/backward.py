@@ -31,8 +31,8 @@ class Backward:
     Args:
         op_of: See Parameters.
         token: See Parameters.
-        keeps_state: Whether to record what optimizers keep.
-        thread: Where each thread is.
+        keeps_state: Whether to record the state of optimizers.
+        thread: The state of each thread in the model.
         has_ties: See Parameters.
         names: See Parameters.
     """
@@ -51,7 +51,7 @@ class Backward:
         has_ties: bool,
         names: ModuleNames,
     ) -> None:
-        # A caller with a module has torch.
+        # torch is installed, since there is a module.
         import torch
 
         self._is_enabled = torch.is_grad_enabled
@@ -68,7 +68,7 @@ class Backward:
         self._token = token
         gradients, in_graphs = self._gradients, self.in_graphs
 
-        # No method: it would hold this object in a circle.
+        # Not a method, which would keep this object alive in a reference cycle.
         def token_of_backward() -> int | None:
             of_call = gradients.token_of_backward()
             if of_call is None:
@@ -81,15 +81,17 @@ class Backward:
         )
 
     def follow(self, model: torch.nn.Module) -> None:
-        """Is told that the model has other modules now."""
+        """Handles a change of the model's modules."""
         self._modules = self._modules_of(model)
-        # A parameter may have moved to another op.
+        # A parameter may now belong to another op.
         self._parameters.follow(model)
 
     def _modules_of(
         self, model: torch.nn.Module
     ) -> dict[str, weakref.ref[torch.nn.Module]]:
-        """Returns modules by op, for calls in graphs, which do not tell theirs."""
+        """Returns modules by op, for calls in graphs, which do not provide
+        their modules.
+        """
         return {
             op: weakref.ref(module)
             for name, module in self._names.named_modules(model)
@@ -97,7 +99,7 @@ class Backward:
         }
 
     def begin_pass(self, has_gradients: bool) -> None:
-        """Is told that a pass begins, and whether gradients are enabled there."""
+        """Handles the beginning of a pass, with whether gradients are enabled."""
         model = self._model()
         if model is not None and has_gradients:
             self._parameters.watch(model)
@@ -110,11 +112,12 @@ class Backward:
         kwargs: dict[str, Any],
         has_gradients: bool,
     ) -> Call:
-        """Returns `call`, with what `end` needs, if it has a backward.
+        """Returns `call` with the state that `end` needs, if the call has a backward.
 
         Args:
             module: None in a graph.
-            has_gradients: See `begin_pass`, of the pass that it is part of.
+            has_gradients: See `begin_pass`; that of the pass that contains the
+                call.
         """
         if self._is_enabled():
             self._watch_own(module, call.op)
@@ -132,7 +135,9 @@ class Backward:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Call | None:
-        """Returns the first run of a call, if this one has its gradients."""
+        """Returns the first run of a repeated call, if the repetition has its
+        gradients.
+        """
         call = self._first_runs.take(op)
         if call is None:
             if self._first_runs.is_lost():
@@ -142,16 +147,16 @@ class Backward:
         if self._is_enabled():
             inputs = self._gradients.begin(call, args, kwargs)
         elif not self._is_enabled_around():
-            # A checkpoint in a checkpoint runs it once more.
+            # A nested checkpoint repeats the call once more.
             self._first_runs.add(call)
             return None
         self._watch_own(module, op)
         return call._replace(inputs=inputs, is_again=True)
 
     def _is_enabled_around(self) -> bool:
-        """Returns whether gradients are enabled around the graph that runs.
+        """Returns whether gradients are enabled around the graph that is running.
 
-        A function of autograd runs it, so they are not inside.
+        An autograd function runs the graph, so they are disabled inside it.
         """
         caller = self._thread.caller
         return caller is not None and caller.is_grad_enabled
@@ -163,23 +168,23 @@ class Backward:
             self._parameters.watch_own(module, op)
 
     def end(self, call: Call, inputs: Inputs, result: Any) -> None:
-        """Is told what a call has given. The call of a graph must not hold it."""
+        """Handles the result of a call. The call of a graph must not keep it alive."""
         self._gradients.end(call._replace(inputs=None), inputs, result)
 
     def end_in_graph(self, call: Call) -> None:
-        """Is told that the last call of this thread ends, which is in a graph."""
+        """Ends the last call of this thread, which is in a graph."""
         caller = self._thread.caller
         if caller is not None and caller.is_grad_enabled and not self._is_enabled():
             self.in_graphs.end(call._replace(inputs=None), caller.number)
 
     def record_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Records what a step of an optimizer has used."""
+        """Records the gradients that an optimizer step used."""
         model = self._model()
         if model is not None:
             self._parameters.record_step(model, optimizer, self._keeps_state)
 
     def remove(self, reason: str = "") -> None:
-        """Takes all hooks away.
+        """Removes all hooks.
 
         Args:
             reason: See Gradients.remove.

@@ -1,8 +1,8 @@
-"""Records the gradients of what the modules of a torch model get and give.
+"""Records the gradients of the inputs and outputs of the modules of a torch model.
 
-Nothing is added to the graph of autograd, so the backward computes what it computes
-without: a hook looks at the gradient of each output, and hooks of the nodes that have
-used an input look at what they add to its gradient.
+Nothing is added to the autograd graph, so the backward computes the same as
+without recording. A hook reads the gradient of each output, and hooks of the
+nodes that have used an input read what they add to its gradient.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from msitd._core.recorder import Client
     from msitd._core.skips import Skips
 
-# The input of a node of a graph: the node that made it, and which of its results it is.
+# An edge of the graph: the node that made a tensor, and the number of its
+# result.
 _Edge = tuple[Any, int]
 
-# Backwards that run at once, one in another or in several threads.
+# Maximum number of backwards that run at once, nested or in several threads.
 _TASKS_MAX = 256
 
 _PREFIX = "gradients: "
@@ -32,7 +33,7 @@ _LEAF = "the gradient of a result that no operation has made"
 
 
 class _View(NamedTuple):
-    """Where a view lies in its base."""
+    """Position of a view in its base."""
 
     base_shape: tuple[int, ...]
     base_stride: tuple[int, ...]
@@ -41,7 +42,7 @@ class _View(NamedTuple):
     offset: int
 
     def of(self, gradient: torch.Tensor) -> torch.Tensor:
-        """Returns the gradient of the view, from that of its base."""
+        """Returns the gradient of the view, from the gradient of its base."""
         gradient = gradient.detach()
         if gradient.stride() != self.base_stride:
             other = gradient.new_empty_strided(self.base_shape, self.base_stride)
@@ -52,21 +53,21 @@ class _View(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """What autograd knows of the tensors that a call gets."""
+    """What autograd knows about the input tensors of a call."""
 
-    # Nodes that the call makes have this number or a higher one.
+    # Nodes that the call creates have this number or a higher one.
     first_number: int
     # Indexes of each tensor.
     indexes: list[list[str]]
-    # Positions in `indexes`, by the edge through which gradients come. A view that is
-    # changed in place has that of its base.
+    # Positions in `indexes`, by the edge through which gradients arrive. A view
+    # that is changed in place has the edge of its base.
     edges: dict[_Edge, list[tuple[int, _View | None]]]
 
 
 class Gradients:
     """Records `grad_output` and `grad_input` of calls. Any thread may use it.
 
-    Autograd calls it in threads of its own, after the call.
+    Autograd calls it in its own threads, after the call.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Gradients:
         leaves: LeafRecorder,
         skips: Skips,
     ) -> None:
-        # A caller with a module has torch.
+        # torch is installed, since there is a module.
         import torch
 
         self._torch = torch
@@ -86,28 +87,29 @@ class Gradients:
         self.skips = skips
         self._is_removed = False
         self._why_removed = ""
-        # By backward.
+        # Tokens, by the id of the backward.
         self._tokens: dict[int, int] = {}
 
     def remove(self, reason: str = "") -> None:
-        """Records nothing from now on. The hooks end with the graphs they are in.
+        """Records nothing from now on. The hooks end with the graphs that contain them.
 
         Args:
-            reason: For which gradients that still come are counted as not recorded;
-                none are if it is empty.
+            reason: Reason under which gradients that arrive later are counted
+                as not recorded; empty: they are not counted.
         """
         self._why_removed = reason
         self._is_removed = True
 
     def token_of_backward(self) -> int | None:
-        """Returns the token of the call that the backward of this thread began with.
+        """Returns the token of the first call that the backward of this thread reached.
 
-        None if no call of which gradients are recorded was in it yet.
+        Returns None if the backward has not reached a call with recorded
+        gradients yet.
         """
         return self._tokens.get(self._torch._C._current_graph_task_id())
 
     def arrive(self, task: int, call: Call) -> None:
-        """Is told that the gradient of an output has come, in the backward `task`."""
+        """Handles the arrival of an output's gradient in the backward `task`."""
         if task not in self._tokens:
             for old in list(self._tokens)[: 1 - _TASKS_MAX]:
                 self._tokens.pop(old, None)
@@ -116,7 +118,7 @@ class Gradients:
     def begin(
         self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Inputs | None:
-        """Returns what `end` needs; None if there is nothing to record."""
+        """Returns the state that `end` needs; None if there is nothing to record."""
         if call.number < 0:
             return None
         selects = self._client.selects
@@ -131,7 +133,9 @@ class Gradients:
             return None
 
     def inputs_of(self, given: Iterable[tuple[str, torch.Tensor]]) -> Inputs:
-        """Returns what autograd knows of the tensors that a call gets now."""
+        """Returns what autograd knows about the input tensors of a call that
+        begins now.
+        """
         inputs = Inputs(0, [], {})
         for index, tensor in given:
             if tensor.requires_grad:
@@ -139,7 +143,7 @@ class Gradients:
         return inputs._replace(first_number=self._next_number())
 
     def end(self, call: Call, inputs: Inputs, result: Any) -> None:
-        """Watches the graph that a call has made. Raises nothing."""
+        """Watches the graph that a call has created. Raises nothing."""
         self.watch(call, inputs, tensors_returned(result, self._tensor_type))
 
     def watch(
@@ -148,7 +152,7 @@ class Gradients:
         inputs: Inputs,
         returned: Iterable[tuple[str, torch.Tensor]],
     ) -> None:
-        """Does so for the tensors that it gives, by index."""
+        """Watches the graph for the tensors that the call returns, by index."""
         try:
             made = []
             bases = set()
@@ -156,12 +160,12 @@ class Gradients:
                 if not tensor.requires_grad:
                     continue
                 node = tensor.grad_fn
-                # A hook of such a tensor would stay when the graph ends.
+                # A hook on such a tensor would outlive the graph.
                 if node is None:
                     self.skips.count(call.op, index, _LEAF)
                     continue
                 made.append(node)
-                # What a module gets it may give, as it is.
+                # A module may return an input unchanged.
                 given = []
                 for position, view in inputs.edges.get((node, tensor.output_nr), ()):
                     if view is None:
@@ -183,7 +187,9 @@ class Gradients:
     def record(
         self, call: Call, io: str, indexes: Iterable[str], round: int, gradient: Any
     ) -> None:
-        """Records one gradient, of the backward number `round` through the call."""
+        """Records one gradient of pass number `round` of a backward through the
+        call.
+        """
         if gradient is None:
             return
         if self._is_removed:
@@ -200,10 +206,10 @@ class Gradients:
             self._count(call, "", error)
 
     def sum(self, call: Call, total: torch.Tensor, share: torch.Tensor) -> Any:
-        """Adds in the order of autograd; None if these two cannot be added."""
+        """Adds in the order of autograd; None if the two tensors cannot be added."""
         try:
             with self._torch.no_grad():
-                # A sparse tensor can be added to a dense one alone.
+                # A sparse tensor can only be added to a dense one.
                 if total.layout != share.layout and share.layout is self._torch.strided:
                     return share + total
                 return total + share
@@ -239,22 +245,22 @@ class Gradients:
 
 
 def _edge_of(tensor: torch.Tensor) -> _Edge:
-    """Returns where the gradient of a tensor goes. torch 2.1 has no function for it."""
+    """Returns the edge of a tensor's gradient. torch 2.1 has no function for it."""
     node = tensor.grad_fn
     if node is None:
-        # A leaf does not tell its node, but what uses it does.
+        # A leaf does not provide its node, but an operation that uses it does.
         node = tensor.view_as(tensor).grad_fn.next_functions[0][0]
     return node, tensor.output_nr
 
 
 def _watch(tensor: torch.Tensor, hook: _OutputHook) -> None:
-    """Puts a hook on a tensor, before those of the modules inside."""
+    """Puts a hook on a tensor, before the hooks of the modules inside."""
     handle = tensor.register_hook(hook)
     hooks = tensor._backward_hooks or {}
-    # Hooks of others may change the gradient: what they give is looked at.
+    # Hooks of others may change the gradient, so it is read after them.
     others = [known for known in hooks.values() if not isinstance(known, _OutputHook)]
     if not others and len(hooks) > 1:
-        # Autograd does not see the order that `move_to_end` makes.
+        # Autograd ignores the order that `move_to_end` creates.
         inner = [(key, known) for key, known in hooks.items() if key != handle.id]
         hooks.clear()
         hooks[handle.id] = hook
@@ -313,7 +319,7 @@ class _OutputHook:
         self._last_task = -1
 
     def __call__(self, gradient: torch.Tensor) -> None:
-        # No GuardedHook: others know it by its class.
+        # Not a GuardedHook, because other code recognizes it by its class.
         try:
             self._record(gradient)
         except Exception as error:  # noqa: BLE001 - never the model's problem
@@ -329,9 +335,10 @@ class _OutputHook:
         record(self._call, "grad_input", self._given, round, gradient)
 
     def watch_base(self, node: Any, output_nr: int, view: _View) -> None:
-        """Looks at the base of an output that is a view.
+        """Watches the base of an output that is a view.
 
-        If the view is changed in place later, its gradient comes no other way.
+        If the view is changed in place later, its gradient arrives only through
+        the base.
         """
 
         def hook(gradients: Any) -> None:
@@ -344,7 +351,7 @@ class _OutputHook:
 
 
 class _Sum:
-    """The gradient of one input of a call, of which each use adds a share."""
+    """The gradient of one input of a call, to which each use adds a share."""
 
     def __init__(self, gradients: Gradients, call: Call, indexes: list[str]) -> None:
         import torch
@@ -355,25 +362,25 @@ class _Sum:
         self._indexes = indexes
         self.share_count = 0
         self._round = 0
-        # The backward that the shares so far are of.
+        # The backward to which the shares so far belong.
         self._task = -1
         self._arrived_count = 0
         self._total: Any = None
 
     def add(self, share: Any, view: _View | None) -> None:
-        """Is given the share of one use, None for nothing.
+        """Adds the share of one use, or None for no share.
 
         Args:
-            view: Where the input lies in what the share is of.
+            view: Position of the input in the tensor of the share.
         """
         if view is not None and share is not None:
             share = view.of(share)
         task = self._torch._C._current_graph_task_id()
         if task != self._task:
-            # A backward may have ended by an exception.
+            # An earlier backward may have ended with an exception.
             self._task, self._arrived_count, self._total = task, 0, None
         if self._arrived_count == 0 and self.share_count > 1:
-            # A backward of a part of the graph does not come to all uses.
+            # A backward of a part of the graph does not reach all uses.
             engine = self._torch.autograd.Variable._execution_engine
             guarded = self._gradients.skips.guarded
             engine.queue_callback(guarded(self._end, self._call.op, what=_PREFIX))

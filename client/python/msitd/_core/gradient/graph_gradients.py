@@ -1,9 +1,10 @@
 """Records gradients in the graphs of torch.compile.
 
-Torch makes the backward of a graph by autograd: it runs the graph with tensors that
-have no bytes, and keeps the operators that autograd runs. So the hooks on nodes that an
-eager model has leave an operator in the backward here, which records. When that runs,
-its node of autograd tells which calls the forward was.
+torch builds the backward of a graph with autograd: it runs the graph with
+tensors that have no bytes, and keeps the operators that autograd runs. The node
+hooks that record in an eager model therefore leave an operator in the backward
+graph, which records when that graph runs. Its autograd node identifies the
+calls of the forward.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
     from msitd._core.recorder import Client
     from msitd._core.skips import Skips
 
-# Leaves in the backward an operator that records a gradient: the io, the indexes.
+# Leaves an operator in the backward that records a gradient with this io and
+# indexes.
 Emit = Callable[[str, list[str], "torch.Tensor"], None]
 
-# Behind the number of a call of which an argument needs a gradient.
+# Follows the number of a call of which an argument needs a gradient.
 _NEEDED = "+"
 
 _APART = "gradients: grad_input of a call that begins in one graph and ends in another"
@@ -38,7 +40,7 @@ _UNKNOWN = "gradients: the backward of a graph of which the forward is not known
 
 
 class _Numbers:
-    """Numbers the calls in a graph that Dynamo makes."""
+    """Numbers the calls in a graph that Dynamo is tracing."""
 
     def __init__(self) -> None:
         self._next = itertools.count().__next__
@@ -53,18 +55,18 @@ class _Numbers:
         for place in reversed(range(len(self._open))):
             if self._open[place][0] == op:
                 number = self._open[place][1]
-                # Calls that have raised do not end.
+                # Calls that raised an exception do not end.
                 del self._open[place:]
                 return number
         return str(self._next()) + (_NEEDED if needs_gradient else "")
 
 
 class _Making(threading.local):
-    """The graph that Dynamo makes in this thread, which makes one at a time."""
+    """The graph that Dynamo traces in this thread, one at a time."""
 
     def __init__(self) -> None:
         self.graph: Callable[[], Any] = lambda: None
-        # By recorder.
+        # By the name of the recorder.
         self.numbers: dict[str, _Numbers] = {}
 
 
@@ -72,14 +74,15 @@ _making = _Making()
 
 
 def number_in_dynamo(name: str, op: str, begins: bool, needs_gradient: bool) -> str:
-    """Returns what tells a call from others of the graph that Dynamo makes now.
+    """Returns a number that identifies a call in the graph that Dynamo is tracing.
 
-    Other processes give the same call the same number: they may share their graphs.
+    Other processes give the same number to the same call, because they may
+    share graphs.
 
     Args:
-        name: Of the recorder.
-        begins: Whether the call begins, or ends.
-        needs_gradient: Whether one of its arguments does.
+        name: Name of the recorder.
+        begins: Whether the call begins; otherwise it ends.
+        needs_gradient: Whether an argument of the call needs a gradient.
     """
     from torch._dynamo.symbolic_convert import InstructionTranslator
 
@@ -92,12 +95,12 @@ def number_in_dynamo(name: str, op: str, begins: bool, needs_gradient: bool) -> 
 
 
 class _Traced(Gradients):
-    """Leaves operators in a backward, in place of records."""
+    """Leaves operators in a backward instead of recording."""
 
     emit: Emit
 
     def arrive(self, task: int, call: Call) -> None:
-        """Does nothing: no backward runs."""
+        """Has no effect, because no backward runs."""
 
     def record(
         self, call: Call, io: str, indexes: Iterable[str], round: int, gradient: Any
@@ -116,7 +119,7 @@ class _Run(NamedTuple):
     """A call in a graph that has run."""
 
     call: Call
-    # By io and index: how many backwards came there.
+    # Number of backwards that arrived, by io and index.
     rounds: dict[tuple[str, str], int]
 
 
@@ -124,21 +127,21 @@ class GraphGradients:
     """Gradients of one model in graphs. Any thread may use it; nothing raises."""
 
     def __init__(self, gradients: Gradients, client: Client, skips: Skips) -> None:
-        # A caller with a module has torch.
+        # torch is installed, since there is a module.
         import torch
 
         self._torch = torch
-        # Old versions of torch do not tell.
+        # Older versions of torch do not provide it.
         self._node = getattr(torch._C, "_current_autograd_node", lambda: None)
         self._gradients = gradients
         self._client = client
         self._skips = skips
         self._lock = threading.Lock()
-        # By what traces a graph, and by number: the arguments of calls.
+        # Arguments of calls, by the tracer of the graph and by number.
         self._begun: weakref.WeakKeyDictionary[Any, dict[str, Inputs]] = (
             weakref.WeakKeyDictionary()
         )
-        # By the function of autograd that runs a graph, and by number.
+        # By the autograd function that runs a graph, and by number.
         self._runs: weakref.WeakKeyDictionary[Any, dict[str, _Run]] = (
             weakref.WeakKeyDictionary()
         )
@@ -150,7 +153,9 @@ class GraphGradients:
         number: str,
         given: list[tuple[str, torch.Tensor]],
     ) -> None:
-        """Is told that a call begins in a graph of which `tracer` makes a backward."""
+        """Handles the beginning of a call in a graph for which `tracer` builds
+        a backward.
+        """
         if not self._torch.is_grad_enabled():
             return
         try:
@@ -168,7 +173,7 @@ class GraphGradients:
         returned: list[tuple[str, torch.Tensor]],
         emit: Emit,
     ) -> None:
-        """Is told that it ends. Puts hooks on the nodes of autograd."""
+        """Handles the end of the call. Puts hooks on the autograd nodes."""
         if not self._torch.is_grad_enabled():
             return
         with self._lock:
@@ -182,7 +187,7 @@ class GraphGradients:
         traced.watch(Call(op, 0, 0, None), inputs, returned)
 
     def end(self, call: Call, number: str) -> None:
-        """Is told that a call in a graph ends, which autograd will go back through."""
+        """Handles the end of a call in a graph through which a backward may run."""
         function = innermost_function()
         if function is None:
             # Nothing in the graph needs a gradient.
@@ -191,7 +196,7 @@ class GraphGradients:
             self._runs.setdefault(function, {})[number] = _Run(call, {})
 
     def count_if_compiled(self) -> None:
-        """Is told of a backward that has come to a parameter, and to no call."""
+        """Counts a backward that reached a parameter, but no call."""
         module = sys.modules.get("torch._dynamo.compiled_autograd")
         if getattr(module, "in_compiled_autograd_region", False):
             self._skips.count("root", "", _COMPILED)
@@ -199,7 +204,7 @@ class GraphGradients:
     def record(
         self, op: str, number: str, io: str, leaves: list[tuple[str, torch.Tensor]]
     ) -> None:
-        """Records gradients in a backward that runs."""
+        """Records gradients in a backward that is running."""
         node = self._node()
         run = None
         if isinstance(node, self._torch._C._FunctionBase):

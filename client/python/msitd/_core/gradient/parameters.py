@@ -1,4 +1,4 @@
-"""Records the gradients of parameters, and what an optimizer knows of them."""
+"""Records the gradients of parameters, and the optimizer's state for them."""
 
 from __future__ import annotations
 
@@ -21,38 +21,41 @@ if TYPE_CHECKING:
 
 _SWAPPED = "gradients: torch has swapped a parameter that has hooks of others"
 
-# Tokens with backwards that take turns.
+# Maximum number of tokens whose backwards alternate.
 _TOKENS_MAX = 64
 
 
 class _Watched(NamedTuple):
     """A parameter that has a hook.
 
-    No weak reference to it: torch would not let it swap its memory with another.
+    It has no weak reference to the parameter, because torch would then refuse
+    to swap the parameter's memory with another tensor.
     """
 
     hook: Callable[[torch.Tensor], None]
     torch_handle: Any
-    # Of what torch swaps.
+    # Address of the object whose memory torch swaps.
     address: int
-    # The ops and names that it has.
+    # The ops and names of the parameter.
     places: list[tuple[str, str]]
 
 
 class _CallNumbers:
-    """The calls of each token that one client has recorded. Any thread may use it.
+    """Numbers the calls of each token that one client has recorded.
 
-    Models that are hooked one after the other may be recorded at the same tokens, so
-    numbers belong to the client and not to the hooks of a model.
+    Any thread may use it.
+
+    Models that are hooked one after the other may be recorded at the same
+    tokens, so the numbers belong to the client and not to the hooks of a model.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # By op, index and io: the numbers of the last calls by token.
+        # By op, index and io: the numbers of the last calls, by token.
         self._last: dict[tuple[str, str, str], dict[int, int]] = {}
 
     def next(self, place: tuple[str, str, str], token: int) -> int:
-        """Returns the number of a call that begins at a place: op, index and io."""
+        """Returns the number of a call that begins for an op, index and io."""
         with self._lock:
             numbers = self._last.setdefault(place, {})
             number = numbers.pop(token, -1) + 1
@@ -74,20 +77,21 @@ def _numbers_of(client: Client) -> _CallNumbers:
 
 
 class Parameters:
-    """Records of the parameters of one model. Any thread may use it.
+    """Records the parameters of one model. Any thread may use it.
 
-    `grad_weight` is what one backward adds to a gradient, before it is added. The
-    calls of a token count these. At a step of an optimizer, `state` with the index
-    `NAME.grad` is the gradient that it has used, and `NAME.KEY` what it keeps.
+    `grad_weight` is what one backward adds to a gradient, read before it is
+    added. These records are numbered as calls of the token. At an optimizer
+    step, `state` with the index `NAME.grad` is the gradient that the step used,
+    and `NAME.KEY` is the optimizer's state.
 
     Args:
-        op_of: Gives the op of a dotted name of a module; None if it is not
+        op_of: Maps the dotted name of a module to its op; None if it is not
             recorded.
-        token: Gives the token of the last pass.
-        token_of_backward: Gives that of the backward of this thread.
-        has_ties: Whether a parameter of several modules is recorded with each of
-            them, not only with the first.
-        names: Gives the dotted names of modules.
+        token: Returns the token of the last pass.
+        token_of_backward: Returns the token of the backward of this thread.
+        has_ties: Whether a parameter that several modules share is recorded
+            with each of them, not only with the first.
+        names: Provides the dotted names of modules.
     """
 
     def __init__(
@@ -101,7 +105,7 @@ class Parameters:
         has_ties: bool,
         names: ModuleNames,
     ) -> None:
-        # A caller with a module has torch.
+        # torch is installed, since there is a module.
         import torch
 
         self._tensor_type = torch.Tensor
@@ -115,21 +119,21 @@ class Parameters:
         self._names = names
         # By id, which another parameter may have later.
         self._watched: dict[int, _Watched] = {}
-        # How many of them there were when those that have gone were left out last.
+        # Number of entries when those of deleted parameters were last removed.
         self._kept_count = 0
         self._numbers = _numbers_of(client)
 
     def watch(self, model: torch.nn.Module) -> None:
-        """Puts hooks on all parameters that have none. Raises nothing."""
+        """Puts hooks on all parameters without hooks. Raises nothing."""
         for parameter, op, name in self._named(model):
             self._watch_one(parameter, op, name)
         if len(self._watched) > 2 * self._kept_count:
             self._forget_gone()
 
     def watch_own(self, module: torch.nn.Module, op: str) -> None:
-        """Does the same for what a module has while it runs.
+        """Puts hooks on the parameters that a module has while it runs.
 
-        FSDP puts whole parameters in the place of shards then.
+        FSDP replaces shards by whole parameters during that time.
         """
         for name, parameter in module._parameters.items():
             if parameter is not None:
@@ -153,7 +157,8 @@ class Parameters:
                     if self._has_ties and (op, name) not in known.places:
                         known.places.append((op, name))
                     return
-                # Torch knows of no hooks behind a swap, and would add none.
+                # After a swap, torch does not know the hooks and would not add
+                # new ones.
                 known.torch_handle.remove()
                 if hooks:
                     self._skips.count(op, name, _SWAPPED)
@@ -171,10 +176,10 @@ class Parameters:
         self._watched[key] = _Watched(hook, handle, parameter._cdata, places)
 
     def follow(self, model: torch.nn.Module) -> None:
-        """Gives parameters the ops that they have now. Raises nothing.
+        """Assigns the current ops to the parameters. Raises nothing.
 
-        A hook stays where it is among those of others. Parameters that have left the
-        model lose theirs, and the next pass watches those that are new.
+        A hook keeps its position among other hooks. Parameters that have left
+        the model lose their hooks, and the next pass watches new ones.
         """
         places: dict[int, list[tuple[str, str]]] = {}
         for parameter, op, name in self._named(model):
@@ -187,7 +192,7 @@ class Parameters:
                 del self._watched[key]
 
     def remove(self) -> None:
-        """Takes the hooks away."""
+        """Removes the hooks."""
         for watched in list(self._watched.values()):
             watched.torch_handle.remove()
         self._watched.clear()
@@ -198,7 +203,9 @@ class Parameters:
         optimizer: torch.optim.Optimizer,
         keeps_state: bool,
     ) -> None:
-        """Records what an optimizer has used, and what it keeps if `keeps_state`."""
+        """Records the gradients that an optimizer step used, and its state if
+        `keeps_state`.
+        """
         names = {id(p): (op, name) for p, op, name in self._named(model)}
         for group in optimizer.param_groups:
             for parameter in group["params"]:
@@ -218,7 +225,7 @@ class Parameters:
 
     def _forget_gone(self) -> None:
         for key, watched in list(self._watched.items()):
-            # The hooks of a parameter go with it.
+            # The hooks of a parameter are deleted with it.
             if watched.torch_handle.hooks_dict_ref() is None:
                 self._watched.pop(key, None)
         self._kept_count = len(self._watched)

@@ -1,6 +1,6 @@
-"""What the graphs of torch.compile hold.
+"""Recording in the graphs of torch.compile.
 
-`graphs` puts operators that record into them, `sites` says what each is there for,
-`effect_order` keeps their order in inductor. `compiled` keeps all else of the package
-out of them.
+`graphs` inserts operators that record into graphs. `sites` encodes what each of
+these operators records. `effect_order` keeps their order in Inductor.
+`compiled` keeps all other code of this package out of the graphs.
 """

@@ -1,9 +1,10 @@
 """Keeps this package out of the graphs of torch.compile.
 
-A record copies bytes at the moment it is made. Python code that becomes part of a
-graph runs once, while the graph is made, with tensors that have no bytes. So the
-functions here are opaque to Dynamo: a graph ends before them, and another begins
-behind them. Hooks alone are in graphs, in the form that `graphs` gives them.
+A record copies bytes at the moment when it is made. Python code that becomes
+part of a graph runs only once, while Dynamo traces the graph, with tensors that
+have no bytes. The functions here are therefore opaque to Dynamo: a graph ends
+before them, and another graph begins after them. Only hooks are part of graphs,
+in the form that `graphs` gives them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-# Modules of the core whose functions get tensors, and those that graphs call, too.
+# Modules of the core whose functions receive tensors, and those that graphs
+# also call.
 _GET_TENSORS = (
     "api.calls",
     "api.collectives",
@@ -80,7 +82,7 @@ _GET_TENSORS = (
 )
 _ALSO_IN_GRAPHS = ("api.modes", "api.wrapper", "leaf.walk")
 
-# What Dynamo shows if fullgraph=True forbids a graph to end here.
+# The reason that Dynamo reports if fullgraph=True forbids this graph break.
 _REASON = (
     "msitd records here, which no graph can hold: compile without "
     "fullgraph=True, or remove the hooks of msitd"
@@ -90,17 +92,17 @@ _FLAG = "_is_exporting_flag"
 
 
 def is_loaded() -> bool:
-    """Returns whether anything can have been compiled yet."""
+    """Returns whether any code of this process may have been compiled."""
     return "torch._dynamo" in sys.modules
 
 
 def make_opaque(function: _Function) -> _Function:
-    """Keeps Dynamo from ever looking into `function`. Imports Dynamo.
+    """Prevents Dynamo from ever tracing `function`. Imports Dynamo.
 
-    Returns the function itself, without a frame around it.
+    Returns the function itself, without a wrapper that would cost a frame.
 
     Raises:
-        RuntimeError: This version of torch has no means for it.
+        RuntimeError: This version of torch cannot do this.
     """
     try:
         from torch._dynamo.decorators import skip
@@ -110,13 +112,15 @@ def make_opaque(function: _Function) -> _Function:
         ) from error
     skip(function)
     _skip_inner(function)
-    # torch.compiler.disable(reason=...) does the same.
+    # Equivalent to torch.compiler.disable(reason=...).
     function._torchdynamo_disable_msg = _REASON  # type: ignore[attr-defined]
     return function
 
 
 def _skip_inner(function: Callable[..., Any]) -> None:
-    """Does not let Dynamo begin with a generator expression or the like inside."""
+    """Prevents Dynamo from starting at a generator expression or similar code
+    inside.
+    """
     from torch._dynamo.eval_frame import skip_code
 
     codes = [getattr(function, "__code__", None)]
@@ -128,9 +132,9 @@ def _skip_inner(function: Callable[..., Any]) -> None:
 
 
 def make_no_frame(function: Callable[..., Any]) -> None:
-    """Lets Dynamo look into `function` where it is called by what Dynamo compiles.
+    """Lets Dynamo trace `function` only where compiled code calls it.
 
-    Called by anything else, it is not compiled by itself.
+    Called from other code, the function is not compiled on its own.
     """
     from torch._dynamo.eval_frame import skip_code
 
@@ -139,9 +143,10 @@ def make_no_frame(function: Callable[..., Any]) -> None:
 
 @functools.cache
 def make_modes_transparent() -> None:
-    """Makes graphs as if no mode with the attribute `is_transparent` was there.
+    """Makes Dynamo trace graphs as if modes with the attribute `is_transparent`
+    were absent.
 
-    Older versions of torch make no graphs while a mode is active.
+    Older versions of torch build no graphs while a mode is active.
     """
     try:
         from torch._dynamo.variables.torch_function import SymbolicTorchFunctionState
@@ -165,7 +170,7 @@ def make_modes_transparent() -> None:
 
 
 def _learn_operators() -> None:
-    """Lets Dynamo see which functions of torch the operators of Python call."""
+    """Lets Dynamo find out which torch functions the operators of Python call."""
     try:
         from torch._dynamo.variables.builtin import populate_builtin_to_tensor_fn_map
     except ImportError:
@@ -173,7 +178,7 @@ def _learn_operators() -> None:
     from torch import overrides
     from torch.utils._python_dispatch import _disable_current_modes
 
-    # It calls all of them, with tensors that it makes.
+    # This calls all operators, with tensors that it creates.
     modes = overrides._get_current_function_mode_stack()
     with _disable_current_modes():
         for _ in modes:
@@ -186,7 +191,9 @@ def _learn_operators() -> None:
 
 
 def show_as(kind: type, original_of: Callable[[Any], Any]) -> None:
-    """Lets Dynamo take an object of class `kind` for another, under modes of others."""
+    """Makes Dynamo treat an object of class `kind` as another one, under modes
+    of others.
+    """
     with contextlib.suppress(ImportError, AttributeError):
         builder: Any = importlib.import_module("torch._dynamo.variables.builder")
         create = builder.SourcelessBuilder.create
@@ -196,49 +203,51 @@ def show_as(kind: type, original_of: Callable[[Any], Any]) -> None:
 
 
 def fill_tables() -> None:
-    """Makes torch fill now what it fills with its functions when that is first needed.
+    """Makes torch fill the tables now that it otherwise fills with functions on
+    first use.
 
-    It does so once, and keeps what it finds: no stand-in may be there by then.
+    torch fills them once and keeps the functions that it finds. No stand-in may
+    be installed by then.
     """
     _learn_operators()
     for module, name in (
-        # What a default device is for.
+        # The functions that a default device affects.
         ("torch.utils._device", "_device_constructors"),
-        # What Dynamo knows.
+        # The functions that Dynamo supports.
         ("torch._dynamo.trace_rules", "get_tensor_method"),
         ("torch._dynamo.trace_rules", "get_torch_obj_rule_map"),
     ):
         with contextlib.suppress(ImportError, AttributeError):
             getattr(importlib.import_module(module), name)()
     with contextlib.suppress(ImportError), warnings.catch_warnings():
-        # TorchScript is deprecated, which is nothing that the caller can change.
+        # The warning that TorchScript is deprecated does not help the caller.
         warnings.simplefilter("ignore")
         importlib.import_module("torch._decomp.decompositions_for_jvp")
 
 
 def tracing_test(is_possible: bool) -> Callable[[], bool]:
-    """Returns a function that says whether Dynamo runs it, to make a graph.
+    """Returns a function that reports whether Dynamo is tracing it.
 
     Args:
-        is_possible: Whether Dynamo may run what asks.
+        is_possible: Whether Dynamo can trace the caller at all.
     """
     import torch
 
-    # Dynamo knows this function of torch as a constant.
+    # Dynamo treats this function of torch as a constant.
     test = getattr(torch.compiler, "is_dynamo_compiling", None)
     return test if is_possible and test is not None else _no
 
 
 class _NoExporter:
-    """Stands for torch.compiler where that does not tell."""
+    """Stands in for torch.compiler in versions that do not report exports."""
 
     _is_exporting_flag = False
 
 
 def exporter() -> Any:
-    """Returns what has `_is_exporting_flag`: whether torch.export runs a model.
+    """Returns the object with `_is_exporting_flag`: whether torch.export runs a model.
 
-    The function of torch for it would be a frame more in each hook.
+    Calling torch's own function would cost another frame in each hook.
     """
     import torch
 
@@ -251,7 +260,7 @@ def _no() -> bool:
 
 @functools.cache
 def make_package_opaque() -> None:
-    """Does the same for all functions of the core that get tensors."""
+    """Makes all functions of the core that receive tensors opaque."""
     for name in _GET_TENSORS:
         module = sys.modules.get(f"msitd._core.{name}")
         if module is not None:
@@ -266,9 +275,9 @@ def make_package_opaque() -> None:
 
 
 def _leave_out_files() -> None:
-    """Does the same for all of this package, where Dynamo looks into hooks anyway.
+    """Makes all files of this package opaque where Dynamo traces hooks in any case.
 
-    Up to torch 2.2 it does, if they are no functions of their own.
+    Up to torch 2.2, Dynamo traces hooks that are not plain functions.
     """
     try:
         from torch._dynamo import skipfiles
@@ -278,26 +287,26 @@ def _leave_out_files() -> None:
 
 
 def forget_graphs() -> None:
-    """Makes Dynamo compile all graphs of the process again.
+    """Makes Dynamo recompile all graphs of the process.
 
-    Dynamo does not notice hooks that are added to, or removed from, a module in
-    a graph.
+    Dynamo does not notice hooks that are added to, or removed from, a module
+    whose graph is already compiled.
     """
     if is_loaded():
         sys.modules["torch"].compiler.reset()
 
 
 def compiles_backwards() -> bool:
-    """Returns whether torch compiles backwards as graphs of their own.
+    """Returns whether torch compiles backwards as separate graphs.
 
-    Inductor fails at operators with effects in these.
+    Inductor fails on operators with effects in such graphs.
     """
     config = sys.modules.get("torch._dynamo.config")
     return bool(getattr(config, "compiled_autograd", False))
 
 
 def is_running() -> bool:
-    """Returns whether the caller is part of something compiled."""
+    """Returns whether the caller is part of compiled code."""
     native = sys.modules.get("torch._C._dynamo.eval_frame")
     callback = getattr(native, "get_eval_frame_callback", lambda: None)
     return callable(callback())

@@ -1,10 +1,11 @@
-"""Mends what inductor does to operators that have effects.
+"""Works around faults of Inductor in the handling of operators with effects.
 
-Torch 2.13 notes which one comes before which under names that its scheduler does not
-look for, so it moves them. It calls one that is given no tensors, which has no
-device, before kernels that are to run first. And it fails at a backward that is
-compiled by itself, of a graph with such operators: that gives the token of their order
-as a result, which inductor takes for nothing.
+Torch 2.13 stores the order of such operators under names that its scheduler
+does not use, so the scheduler moves them. An operator without tensor arguments,
+which has no device, is called before kernels that must run first. Inductor also
+fails on a separately compiled backward of a graph with such operators: the
+graph returns the token of their order as a result, and Inductor takes it for
+None.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 
 def keep_order(operator: Any) -> None:
-    """Lets inductor run calls of `operator` in their order, if inductor is there."""
+    """Makes Inductor run calls of `operator` in order, if Inductor is loaded."""
     lowering = sys.modules.get("torch._inductor.lowering")
     lowerings = getattr(lowering, "lowerings", None)
     if lowerings is None or operator in lowerings:
@@ -33,7 +34,7 @@ def keep_order(operator: Any) -> None:
         kernel = graph.operations[-1]
         if kernel.get_device() is None:
             kernel.layout = ir.NoneLayout(device=torch.device("cpu"))
-        # Other versions have other means.
+        # Other versions keep the order in other ways.
         earlier = getattr(graph, "additional_star_deps", None)
         if previous is not None and earlier is not None:
             earlier[kernel.get_operation_name()].add(previous.get_name())
@@ -47,7 +48,7 @@ def _let_tokens_be_results(lowerings: dict[Any, Any]) -> None:
     operator = getattr(torch.ops.prims, "_make_token", None)
     original = None if operator is None else lowerings.get(operator.default)
     if original is None:
-        # Other versions have other means.
+        # Other versions keep the order in other ways.
         return
 
     def lower() -> Any:

@@ -1,11 +1,39 @@
-"""Lets the graphs of torch.compile hold what hooks record.
+"""Records inside the graphs of torch.compile.
 
-A graph holds operators of torch alone. So there is one that records: Dynamo runs the
-hooks while it makes a graph, and they leave that operator in it, with the tensors, the
-numbers, and a text that says what they are. It has an ordered effect: no pass removes
-it, and all of them run in the order of the hooks. Where autograd makes a backward of
-the graph, the operator puts hooks on the nodes of autograd that leave it there too; see
-`graph_gradients`.
+The problem: torch.compile replaces the Python code of a model by graphs. A hook
+that copies a tensor cannot be traced into a graph, because tracing runs it
+once, with tensors that have no bytes. There are three ways to record
+nevertheless:
+
+- Break the graph at each hook. This is simple, but fullgraph=True forbids it,
+  and the model then runs as many small graphs. Fusions across the hooks
+  disappear, so the program with hooks is slower, and may compute other numbers
+  than the program without them.
+- Return the tensors as additional outputs of the graph. This keeps one graph,
+  but all recorded tensors stay alive until the graph ends, which raises the
+  peak memory.
+- Put an operator that records into the graph. The tensors are copied where the
+  operator runs, and the graph stays whole.
+
+This module does the third. Dynamo runs the hooks while it traces the graph, and
+each hook leaves a call of the operator `msitd::note` there. The operator
+receives the tensors, the numbers, and a text, the site, that describes them;
+see `sites`. When the compiled graph runs, the operator finds its recorder by
+the name in the site.
+
+The operator is registered with an ordered effect. No pass removes it as dead
+code, and the calls run in the order of the hooks; `effect_order` repairs the
+cases in which Inductor does not comply. Where autograd builds a backward of the
+graph, the operator attaches hooks to the autograd nodes, and these hooks leave
+the operator in the backward graph too; see `graph_gradients`.
+
+The costs: a recorded tensor must be written to memory, so Inductor cannot fuse
+it away. CUDA graphs are split at the operator, because it copies to the host
+and a replay would not repeat the copy. Where the graph cannot hold the
+operator, such as in the bodies of most higher-order operators or inside
+functorch transforms, the call is not recorded but counted with its reason.
+Versions of torch without effects for Python operators fall back to graph
+breaks.
 """
 
 from __future__ import annotations
@@ -34,7 +62,7 @@ if TYPE_CHECKING:
 
 
 class Recorder(Protocol):
-    """What the operator calls when the graph runs."""
+    """The object that the operator calls when the graph runs."""
 
     # One of stacks.STACK_LEVELS.
     stack_level: str
@@ -47,16 +75,16 @@ class Recorder(Protocol):
         """Runs the hook `side` of `op`, with the leaves by index. Raises nothing."""
 
     def count_in_graph(self, op: str, reason: str) -> None:
-        """Is told of a call that no graph can record, when the graph is made."""
+        """Called during tracing for a call that no graph can record."""
 
 
-# By the name that is in the text of a site.
+# By the name in the text of a site.
 _recorders: weakref.WeakValueDictionary[str, Recorder] = weakref.WeakValueDictionary()
 _next_number = itertools.count(1).__next__
 
 
 def enlist(recorder: Recorder) -> str:
-    """Returns the name by which sites call `recorder`, as long as it lives."""
+    """Returns the name by which sites refer to `recorder` while it is alive."""
     name = str(_next_number())
     _recorders[name] = recorder
     return name
@@ -72,14 +100,15 @@ _IN_A_TRANSFORM = (
     "a module in torch.func of a compiled model: no record is possible there"
 )
 
-# Operators of which a body may have effects.
+# Operators whose bodies may have effects.
 BODIES = frozenset(("invoke_subgraph", "tag_activation_checkpoint", "wrap"))
 
 
 def _head(name: str, side: str, op: str) -> str:
-    """Returns how the text of a site begins; "" if the graph can have none here.
+    """Returns the beginning of a site's text; "" if the graph cannot record here.
 
-    The number of the call is not in it. Dynamo runs it once, while it makes the graph.
+    It does not include the number of the call. Dynamo runs this function once,
+    while it traces the graph.
     """
     import torch
 
@@ -94,7 +123,7 @@ def _head(name: str, side: str, op: str) -> str:
     caller = Caller(
         stacks.stack_of_dynamo(recorder.stack_level),
         stacks.is_recursive_in_dynamo(),
-        # Dynamo makes another graph where this differs.
+        # Dynamo traces a separate graph for each value of this flag.
         torch.is_grad_enabled(),
         number="",
     )
@@ -102,9 +131,9 @@ def _head(name: str, side: str, op: str) -> str:
 
 
 def _number(name: str, side: str, op: str, needs_gradient: bool) -> str:
-    """Returns what ends the head of a site: which call it is; "" without gradients.
+    """Returns the end of a site's head, the number of the call; "" without gradients.
 
-    Dynamo runs it like `_head`.
+    Dynamo runs this function as it does `_head`.
     """
     recorder = _recorders.get(name)
     if recorder is None or recorder.graph_gradients is None:
@@ -120,7 +149,7 @@ def _problem() -> str:
         return _IN_A_TRANSFORM
     output = InstructionTranslator.current_tx().output
     if getattr(output.compiler_fn, "compiler_name", "") == "eager":
-        # It runs the bodies as they are.
+        # The eager backend runs the bodies unchanged.
         return ""
     for tracer in output.tracers[1:]:
         name = getattr(tracer.source_target, "__name__", str(tracer.source_target))
@@ -130,15 +159,15 @@ def _problem() -> str:
 
 
 for _constant in (_head, _number):
-    # As torch.compiler.assume_constant_result does.
+    # Equivalent to torch.compiler.assume_constant_result.
     _constant._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def note_of(recorder: Recorder) -> Note | None:
-    """Returns the function by which hooks of `recorder` record into a graph.
+    """Returns the function with which hooks of `recorder` record into a graph.
 
-    Dynamo runs it, while it makes the graph. None if this torch has no means
-    for it.
+    Dynamo runs that function while it traces the graph. None if this version of
+    torch cannot record in graphs.
     """
     record = operator()
     if record is None:
@@ -160,9 +189,9 @@ def note_of(recorder: Recorder) -> Note | None:
 
 @functools.cache
 def operator() -> Any:
-    """Returns the operator that records; None if this torch has no means for it.
+    """Returns the operator that records; None if this version of torch has no support.
 
-    Operators in Python came with torch 2.4, their effects later.
+    Operators in Python appeared in torch 2.4, their effects later.
     """
     import torch
 
@@ -170,7 +199,8 @@ def operator() -> Any:
         from torch._library.effects import EffectType
 
         library = torch.library.Library("msitd", "FRAGMENT")
-        # It copies to the host, which no replay of a CUDA graph would do again.
+        # The operator copies to the host, which the replay of a CUDA graph
+        # would not repeat.
         tag = getattr(torch.Tag, "cudagraph_unsafe", None)
         library.define(_SCHEMA, tags=() if tag is None else (tag,))
         library.impl("note", _note, "CompositeExplicitAutograd")
@@ -181,15 +211,15 @@ def operator() -> Any:
         return None
     for function in (_note, _note_above_autograd, _no_note):
         make_opaque(function)
-    # The operator goes with its library.
+    # The operator is removed together with its library.
     _libraries.append(library)
     return torch.ops.msitd.note.default
 
 
 def _keep_out_of_cuda_graphs() -> None:
-    """Lets Inductor cut its CUDA graphs at the operator.
+    """Makes Inductor split its CUDA graphs at the operator.
 
-    It looks for the tag in operators that have no effects alone.
+    Inductor checks the tag only for operators without effects.
     """
     config = sys.modules.get("torch._inductor.config")
     names = getattr(config, "custom_should_partition_ops", None)
@@ -204,7 +234,7 @@ _libraries: list[Any] = []
 
 
 class HooksInGraph(NamedTuple):
-    """What Dynamo runs in place of the two hooks of one module."""
+    """The hooks that Dynamo runs instead of the two hooks of one module."""
 
     before: Callable[[Any, tuple[Any, ...], dict[str, Any]], None]
     after: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]
@@ -223,8 +253,8 @@ def hooks_of(op: str, note: Note | None, inputs: bool, outputs: bool) -> HooksIn
 
     tensor_type = torch.Tensor
 
-    # An exported program is for other processes too. Of the function of torch for it,
-    # Dynamo says True in every graph, up to torch 2.12.
+    # An exported program also runs in other processes. torch's own function for
+    # this test returns True in every graph, up to torch 2.12.
     exporter = compiled.exporter()
 
     def before(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -248,7 +278,7 @@ def hooks_of(op: str, note: Note | None, inputs: bool, outputs: bool) -> HooksIn
 def _note(
     tensors: list[torch.Tensor], ints: list[int], floats: list[float], site: str
 ) -> None:
-    """Is the operator."""
+    """Implements the operator for tensors with bytes."""
     place = sites.read_site(site)
     recorder = _recorders.get(place.recorder)
     if recorder is None:
@@ -260,7 +290,7 @@ def _note(
         leaves: dict[str, Any] = {}
         try:
             for index, leaf in sites.read_leaves(place, tensors, ints, floats):
-                # The first one counts, as without a graph.
+                # The first leaf with an index counts, as without a graph.
                 if index in leaves:
                     recorder.count_in_graph(place.op, SAME_INDEX)
                 else:
@@ -289,9 +319,9 @@ def _note_above_autograd(
     floats: list[float],
     site: str,
 ) -> None:
-    """Is the operator where autograd sees it.
+    """Implements the operator above autograd.
 
-    In what traces a graph, it puts hooks on the nodes of autograd.
+    During tracing, it attaches hooks to the autograd nodes.
     """
     import torch
 
@@ -331,6 +361,6 @@ def _watch(tracer: Any, place: Site, tensors: list[torch.Tensor]) -> None:
 def _no_note(
     tensors: list[torch.Tensor], ints: list[int], floats: list[float], site: str
 ) -> None:
-    """Is the operator for tensors without bytes, as in what makes a graph."""
+    """Implements the operator for tensors without bytes, as during tracing."""
     _keep_out_of_cuda_graphs()
     keep_order(operator())

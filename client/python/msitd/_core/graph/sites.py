@@ -1,8 +1,10 @@
-"""Says in a text what an operator that records in a graph is there for.
+"""Encodes as text what an operator that records in a graph is there for.
 
-A graph holds tensors, numbers and texts. So the operator gets the leaves of a call by
-their kinds, and a text, its site: whose call it is, which side of it, and what each
-leaf is. What makes a graph writes it; the operator reads it when the graph runs.
+A graph holds tensors, numbers and texts. The operator therefore receives the
+leaves of a call sorted by their kinds, and a text, called its site. The site
+states the call, the side of the call, and the meaning of each leaf. It is
+written while the graph is traced, and the operator reads it when the graph
+runs.
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ from msitd._core.vocabulary import KIND_NUMBERS
 if TYPE_CHECKING:
     import torch
 
-# Between the parts of a site, and between the words of one leaf. No name of a module
-# has them.
+# Separates the parts of a site, and the words of one leaf. No name of a module
+# contains it.
 _PART = "\x1e"
 _WORD = "\x1f"
-# Of texts in a site that have these. A digit follows.
+# Escapes these characters in texts of a site. A digit follows.
 _ESCAPE = "\x1d"
 
 BEFORE = "before"
@@ -32,16 +34,17 @@ GRADIENT = "gradient"
 _INT64_MIN = -(1 << 63)
 _INT64_MAX = (1 << 63) - 1
 
-# By its number.
+# Names of the kinds, by number.
 _KINDS = {number: name for name, number in KIND_NUMBERS.items()}
 
-# Sites of which the meaning is remembered. More are read again.
+# Maximum number of sites whose parsed form is cached. Other sites are parsed
+# again.
 _SITES_MAX = 65536
 
 # Words of leaves that are tensors of the operator.
 TENSOR_WORDS = ("tensor", "trained")
 
-# Why what has such a word is not recorded.
+# Why a leaf with such a word is not recorded.
 _LACKS = {
     "meta": "a tensor on the device `meta` has no bytes",
     "object": "what is in an object that becomes part of a graph",
@@ -51,9 +54,9 @@ _CONSTANTS = {"none": None, "true": True, "false": False}
 
 
 class Caller(NamedTuple):
-    """Where a call was seen when its graph was made."""
+    """Where a call was seen while its graph was traced."""
 
-    # As `stacks.stack_of_dynamo` gives it.
+    # The stack, as returned by `stacks.stack_of_dynamo`.
     lines: str
     # Whether the module calls itself there.
     is_recursive: bool
@@ -63,7 +66,7 @@ class Caller(NamedTuple):
 
 
 class Site(NamedTuple):
-    """What one operator of a graph is there for."""
+    """What one operator of a graph records."""
 
     # See graphs.enlist.
     recorder: str
@@ -76,7 +79,7 @@ class Site(NamedTuple):
 
 
 def head_of(recorder: str, side: str, op: str, caller: Caller) -> str:
-    """Returns how the text of a site begins: all but its leaves."""
+    """Returns the beginning of a site's text: everything except its leaves."""
     recursive = "recursive" if caller.is_recursive else ""
     grad = "grad" if caller.is_grad_enabled else ""
     lines = _escaped(caller.lines)
@@ -88,8 +91,8 @@ def gradient_site(recorder: str, op: str, number: str, leaves: Iterable[str]) ->
 
     Args:
         recorder: See graphs.enlist.
-        op: Of the call.
-        number: Of the call.
+        op: Op of the call.
+        number: Number of the call.
         leaves: See `gradient_leaf`.
     """
     head = head_of(recorder, GRADIENT, op, Caller("", False, False, number))
@@ -97,12 +100,12 @@ def gradient_site(recorder: str, op: str, number: str, leaves: Iterable[str]) ->
 
 
 def gradient_leaf(index: str, io: str) -> str:
-    """Returns what such a site says of a leaf."""
+    """Returns the part of such a site that describes one leaf."""
     return _escaped(index) + _WORD + io
 
 
 def _escaped(text: str) -> str:
-    """Returns text that UTF-8 has, without what ends a part."""
+    """Returns the text, encodable as UTF-8, without characters that end a part."""
     for number, mark in enumerate((_ESCAPE, _PART, _WORD)):
         text = text.replace(mark, _ESCAPE + str(number))
     return text.encode(errors="backslashreplace").decode()
@@ -123,20 +126,21 @@ def _word_of_constant(leaf: Any) -> str:
 
 
 for _constant in (_escaped, _word_of_constant):
-    # As torch.compiler.assume_constant_result does.
+    # Equivalent to torch.compiler.assume_constant_result.
     _constant._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
-# Tensors, whole numbers and fractions of the operator; how its site goes on; and
+# Tensors, integers and floats of the operator; the rest of its site; and
 # whether one of the tensors requires a gradient.
 Written = tuple[list[Any], list[Any], list[Any], str, bool]
 
 
 def writer() -> Callable[[Iterable[tuple[str, Any]], Callable[[Any], Any]], Written]:
-    """Returns the function that writes leaves of a site.
+    """Returns the function that writes the leaves of a site.
 
-    Dynamo may run it. Its arguments are the leaves by index, and a function that
-    returns what a leaf is like, where the leaf stands for it in a graph.
+    Dynamo may trace it. It takes the leaves by index, and a function that
+    returns the properties of a leaf for which the leaf is a placeholder in a
+    graph.
     """
     import torch
 
@@ -163,7 +167,8 @@ def writer() -> Callable[[Iterable[tuple[str, Any]], Callable[[Any], Any]], Writ
         for index, leaf in leaves:
             seen = likeness(leaf)
             if isinstance(seen, tensor_type):
-                # With one on `meta` among its tensors, torch would not run the operator.
+                # If one of its tensors were on `meta`, torch would not run the
+                # operator.
                 if seen.is_meta:
                     word = "meta" + _WORD + "<torch.Tensor " + str(seen.dtype) + ">"
                 else:
@@ -176,7 +181,7 @@ def writer() -> Callable[[Iterable[tuple[str, Any]], Callable[[Any], Any]], Writ
                 word = "true" if seen else "false"
             elif isinstance(seen, constant_types):
                 word = _word_of_constant(seen)
-            # Dynamo may have made a symbol of a number.
+            # Dynamo may have turned a number into a symbol.
             elif isinstance(seen, int):
                 if _INT64_MIN <= seen <= _INT64_MAX:
                     ints.append(leaf)
@@ -202,13 +207,13 @@ def writer() -> Callable[[Iterable[tuple[str, Any]], Callable[[Any], Any]], Writ
 
 
 def itself(leaf: Any) -> Any:
-    """Returns a leaf that stands for nothing else."""
+    """Returns the leaf itself, for leaves that are not placeholders."""
     return leaf
 
 
 @functools.lru_cache(maxsize=_SITES_MAX)
 def read_site(text: str) -> Site:
-    """Returns what a site says."""
+    """Parses a site."""
     recorder, side, op, recursive, grad, lines, number, *leaves = text.split(_PART)
     caller = Caller(_plain(lines), bool(recursive), bool(grad), number)
     return Site(recorder, side, op, caller, tuple(map(_read_leaf, leaves)))
@@ -223,7 +228,7 @@ def _read_leaf(text: str) -> tuple[str, str, str]:
 def read_leaves(
     site: Site, tensors: list[torch.Tensor], ints: list[int], floats: list[float]
 ) -> Iterator[tuple[str, Any]]:
-    """Yields the leaves of a call, from what the operator gets."""
+    """Yields the leaves of a call from the arguments of the operator."""
     given = (iter(tensors), iter(ints), iter(floats))
     for index, word, text in site.leaves:
         yield index, _leaf_of(word, text, *given)

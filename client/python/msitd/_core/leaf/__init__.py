@@ -1,7 +1,9 @@
-"""What is recorded of the tensors and values of one side of a call.
+"""Recording of the tensors and values on one side of a call.
 
-`walk` finds them in arguments and results, `parts` and `objects` inside of them,
-`leaves` records them. `memory` finds the bytes behind a tensor, `small_elements` gives those below 8 bits a byte, `identities` says
-which tensors have the same ones, `placement` how a DTensor lies on the ranks, `values`
-what a value is, `stacks` who called, `statistics_text` what another tool found out.
+`walk` finds them in arguments and results, `parts` and `objects` inside other
+tensors and objects, and `leaves` records them. `memory` finds the bytes of a
+tensor, `small_elements` expands elements below 8 bits to one byte each,
+`identities` finds tensors with the same bytes, `placement` describes how a
+DTensor is placed on the ranks, `values` describes a value, `stacks` the
+callers, and `statistics_text` statistics of other tools.
 """

@@ -1,4 +1,4 @@
-"""Numbers that stand for the bytes of torch tensors, for as long as one token lasts."""
+"""Numbers that identify the bytes of torch tensors within one token."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-# Tensors remembered. The native client remembers no more.
+# Number of tensors remembered. The native client remembers no more.
 _TENSORS_MAX = 16384
 
-# Never given twice in the process, whichever model or thread asks.
+# Each number is given once per process, across models and threads.
 _next_number = itertools.count(1).__next__
 
 
 class Identities:
     """The numbers of one thread.
 
-    A tensor keeps its number while torch counts no change of its bytes, and there is
-    no collective, which may change them.
+    A tensor keeps its number while torch counts no change of its bytes, and
+    while there is no collective, which may change them.
     """
 
     def __init__(self) -> None:
-        # A caller with a tensor has torch.
+        # torch is installed, since there is a tensor.
         import torch
         from torch.multiprocessing.reductions import StorageWeakRef
 
@@ -32,25 +32,25 @@ class Identities:
         self._strided = torch.strided
         self._weak_reference = StorageWeakRef
         self._numbers: dict[tuple[Any, ...], int] = {}
-        # While there is a weak reference to a storage, no other storage gets its
+        # While a weak reference to a storage exists, no other storage gets its
         # address.
         self._storages: dict[int, Any] = {}
 
     def of(self, tensor: torch.Tensor) -> int:
-        """Returns the number of the tensor; 0 if nothing tells of its changes."""
+        """Returns the number of the tensor; 0 if its changes cannot be detected."""
         try:
             return self._number_of(tensor)
         except RuntimeError:
-            # Wrappers of functorch and the like have no storage.
+            # Wrappers such as those of functorch have no storage.
             return 0
 
     def _number_of(self, tensor: torch.Tensor) -> int:
         if (
             type(tensor) not in self._types
             or tensor.layout is not self._strided
-            # It has no version.
+            # It has no version counter.
             or tensor.is_inference()
-            # A view of the same bytes that has other values.
+            # A view of the same bytes with different values.
             or tensor.is_neg()
             or tensor.is_conj()
             or (type(tensor) is self._types[0] and _may_be_statistics(tensor))
@@ -83,9 +83,9 @@ class Identities:
 
 
 def _may_be_statistics(tensor: torch.Tensor) -> bool:
-    """Returns whether a normalisation may change the tensor, or what it is a view of.
+    """Returns whether a normalization may change the tensor or its base.
 
-    Torch counts no change of running statistics of batches.
+    torch does not count changes of running statistics of batches.
     """
     whole = tensor if tensor._base is None else tensor._base
     return (
@@ -97,12 +97,12 @@ def _may_be_statistics(tensor: torch.Tensor) -> bool:
 
 
 def _collective_counts() -> tuple[int, ...]:
-    """Returns how many collectives of each group there were.
+    """Returns the number of collectives of each group so far.
 
-    Torch counts no change that they make in place.
+    torch does not count changes that collectives make in place.
 
     Raises:
-        RuntimeError: A group does not tell.
+        RuntimeError: A group does not provide its count.
     """
     distributed = sys.modules.get("torch.distributed")
     if (

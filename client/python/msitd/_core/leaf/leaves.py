@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from msitd._core.recorder import Client
     from msitd._core.skips import Skips
 
-# Values recorded of one side of one call. A list of a million numbers is no argument
-# that anybody looks at.
+# Maximum number of values recorded for one side of a call. An argument with a
+# million numbers is of no use in a comparison.
 _VALUES_MAX = 256
 
 SAME_INDEX = "parts of a call that have the same index as another part"
@@ -28,10 +28,12 @@ _USED_UP = "what a generator or an iterator yields: recording would use it up"
 
 
 class Placements(Protocol):
-    """Says how tensors lie on the ranks of a job."""
+    """Provides how tensors are placed on the ranks of a job."""
 
     def __call__(self, op: str, io: str, index: str, tensor: Any, /) -> str | None:
-        """Returns a placement, as `Client.record` takes it; None if it has none."""
+        """Returns a placement in the format of `Client.record`; None if there
+        is none.
+        """
 
 
 class Call(NamedTuple):
@@ -41,19 +43,19 @@ class Call(NamedTuple):
     token: int
     # -1 if the call is not recorded.
     number: int
-    # Where it comes from, if that is recorded.
+    # The stack of the caller, if it is recorded.
     stack: str | None
-    # What its backward needs, if that is recorded.
+    # State for the backward of the call, if it is recorded.
     inputs: Inputs | None = None
-    # Whether a checkpoint runs it again.
+    # Whether a checkpoint repeats the call.
     is_again: bool = False
 
 
 class Side(Protocol):
-    """Records what the modules of a model get, or what they give.
+    """Records either the inputs or the outputs of modules.
 
-    `call` says for which call. If the capture policy asks for nothing of that side
-    of the op, nothing is recorded. Any thread may use it.
+    `call` identifies the call. If the capture policy selects nothing on that
+    side of the op, nothing is recorded. Any thread may use it.
     """
 
     def record_arguments(
@@ -68,14 +70,14 @@ class Side(Protocol):
     def record_result(
         self, result: Any, call: Call, identities: Identities | None
     ) -> None:
-        """Records what a call gives."""
+        """Records the result of a call."""
 
 
 class LeafRecorder:
-    """Records leaves, and counts those that cannot be. Any thread may use it.
+    """Records leaves, and counts those that cannot be recorded. Any thread may use it.
 
-    A tensor that does not lie in one piece of memory is recorded in parts. In
-    place of one that has no bytes, a value says so.
+    A tensor that does not lie in one piece of memory is recorded in parts. For
+    a tensor without bytes, a value is recorded that states this.
     """
 
     def __init__(
@@ -88,7 +90,7 @@ class LeafRecorder:
         listener: CallListener | None = None,
         placements: Placements | None = None,
     ) -> None:
-        # A caller with a tensor has torch.
+        # torch is installed, since there is a tensor.
         import torch
 
         self._tensor_type = torch.Tensor
@@ -110,7 +112,7 @@ class LeafRecorder:
             return -1
 
     def side(self, io: str) -> Side:
-        """Returns what records the arguments or the results of calls."""
+        """Returns the recorder for the arguments or for the results of calls."""
         reader = memory.torch_reader()
         is_native = self._listener is None and self._placements is None
         if reader is None or not is_native:
@@ -130,10 +132,11 @@ class LeafRecorder:
         """Records all of `leaves`, which are named by their index. Raises nothing.
 
         Args:
-            value_count: How many values this side of the call has already.
+            value_count: Number of values that this side of the call already
+                has.
 
         Returns:
-            How many it has then.
+            The new number of values.
         """
         with self._recording:
             return self._record(leaves, io, call, identities, value_count)
@@ -206,12 +209,12 @@ class LeafRecorder:
         identities: Identities | None,
         value_count: int,
     ) -> int:
-        """Records what is not as simple as `_msit.SideRecorder` has it.
+        """Records a leaf that is not simple enough for `_msit.SideRecorder`.
 
         Args:
             value: A tensor, a value, or a structure.
             path: Its index; empty for a whole result.
-            depth: How many structures it is in.
+            depth: Number of structures around it.
 
         Returns:
             See `record`.
@@ -227,14 +230,16 @@ class LeafRecorder:
         call: Call,
         identities: Identities | None,
     ) -> None:
-        """Records arguments of which `_msit.SideRecorder` sees that indexes may repeat."""
+        """Records arguments for which `_msit.SideRecorder` finds that indexes
+        may repeat.
+        """
         leaves = walk_arguments(args, kwargs, self._tensor_type, True)
         self.record(leaves, io, call, identities)
 
     def note_failure(
         self, leaf: Any, index: str, io: str, call: Call, problem: Exception | int
     ) -> None:
-        """Is told what came of a leaf that is not recorded: an error or a code."""
+        """Counts a leaf that was not recorded, with an exception or a code."""
         try:
             if not isinstance(problem, Exception):
                 self._client._is_recorded(problem)
@@ -246,7 +251,7 @@ class LeafRecorder:
     def _all_of(
         self, leaves: Iterable[tuple[str, Any]], call: Call
     ) -> Iterator[tuple[str, Any]]:
-        """Returns the leaves up to where a structure of the caller raises."""
+        """Yields the leaves up to the point where a structure of the caller raises."""
         try:
             yield from leaves
         except Exception as error:  # noqa: BLE001 - never the model's problem
@@ -289,7 +294,7 @@ class LeafRecorder:
     def _record_otherwise(
         self, leaf: Any, io: str, index: str, call: Call, error: Exception
     ) -> None:
-        """Records the parts of a tensor that is not one piece of memory."""
+        """Records the parts of a tensor that does not lie in one piece of memory."""
         try:
             pieces = (
                 parts.parts_of(leaf) if isinstance(leaf, self._tensor_type) else None
@@ -344,18 +349,18 @@ class LeafRecorder:
 
 
 def _name_of(tensor: Any) -> str:
-    """Returns class, dtype and shape."""
+    """Returns the class, dtype and shape of a tensor."""
     kind = type(tensor)
     text = f"{kind.__module__}.{kind.__qualname__} {str(tensor.dtype).removeprefix('torch.')}"
     try:
         return f"{text} {tuple(tensor.shape)}"
     except RuntimeError:
-        # Some nested tensors have none.
+        # Some nested tensors have no shape.
         return text
 
 
 class _Side:
-    """A side where torch does not show its tensors to native code."""
+    """A side in versions of torch that do not expose tensors to native code."""
 
     def __init__(
         self, leaves: LeafRecorder, client: Client, tensor_type: type, io: str

@@ -1,6 +1,6 @@
-"""Finds the memory behind the tensors of Python libraries.
+"""Finds the memory of tensors of Python libraries.
 
-torch and numpy are used where the caller has them, and never imported.
+torch and numpy are used if the caller has loaded them, and never imported.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from msitd._core.vocabulary import REQUIRES_GRAD_NUMBERS
 if TYPE_CHECKING:
     from msitd._core.devices.copies import DeviceCopies
 
-# Format characters of the buffer protocol whose size does not depend on the platform.
-# `l`, `L`, `n` and `N` are looked up by their size.
+# Format characters of the buffer protocol whose size is the same on all
+# platforms. `l`, `L`, `n` and `N` are looked up by their size.
 _BUFFER_DTYPES = {
     "?": "bool",
     "b": "int8",
@@ -54,26 +54,26 @@ def record(
     facts: _msit.Facts,
     copies: DeviceCopies,
 ) -> int:
-    """Hands the bytes of a tensor to the native client, which copies them.
+    """Passes the bytes of a tensor to the native client, which copies them.
 
     Args:
         native: The client of libmsit.
-        tensor: As `Client.record` takes it: of torch, of numpy, or with
+        tensor: A tensor as in `Client.record`: of torch, of numpy, or with
             `__dlpack__` or the buffer protocol.
-        dtype: Takes the elements as this dtype, which has the same size.
-        place: Where the record belongs. If it names no device or placement,
-            those of the tensor are used.
-        facts: What is known of the tensor. If that is not whether it requires a
-            gradient, a torch tensor says so.
-        copies: Those of the client.
+        dtype: Interprets the elements as this dtype, which has the same size.
+        place: Location of the record. Device and placement default to those of
+            the tensor.
+        facts: Known facts about the tensor. Whether it requires a gradient
+            defaults to the value of a torch tensor.
+        copies: The device copies of the client.
 
     Returns:
         A code of msit.h.
 
     Raises:
-        TypeError: `tensor` is no tensor, or its dtype has no name here.
-        ValueError: `dtype` has another size, or elements that are smaller than a byte
-            are to be taken as another dtype.
+        TypeError: `tensor` is not a tensor, or its dtype is not supported.
+        ValueError: `dtype` has another size, or elements smaller than a byte
+            are to be interpreted as another dtype.
     """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(tensor, torch.Tensor):
@@ -88,7 +88,7 @@ def record(
 
 @functools.cache
 def torch_reader() -> _msit.TorchReader | None:
-    """Returns what sees where tensors of torch lie; None if this torch has no means."""
+    """Returns the native reader of torch tensors; None if torch does not support it."""
     import torch
 
     exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
@@ -101,7 +101,7 @@ def torch_reader() -> _msit.TorchReader | None:
 
 
 def _is_captured(torch: Any, device_type: str) -> bool:
-    """Returns whether a graph of the device captures what this thread does."""
+    """Returns whether the work of this thread is being captured into a device graph."""
     module = getattr(torch, device_type, None)
     test = getattr(module, "is_current_stream_capturing", None)
     try:
@@ -141,7 +141,7 @@ def _record_torch(
             place = (*place[:-1], placement_of(tensor))
         tensor = tensor.to_local()
     name = type(tensor).__name__
-    # The result of a collective has no bytes before it is waited for.
+    # The result of a collective has no bytes until it is waited for.
     if name == "AsyncCollectiveTensor":
         tensor = tensor.wait()
     elif name == "FakeTensor":
@@ -164,7 +164,7 @@ def _record_torch(
         if code is not None:
             return code
         if identity != 0:
-            # Bytes that are known need not come to the host.
+            # Bytes that were already recorded need not be copied to the host.
             code = native.record_pointer(
                 0, number, tensor.shape, tensor.stride(), 1, place, facts
             )
@@ -202,10 +202,11 @@ def _record_numpy(
         raise ValueError(f"{dtype} is not as long as {name}")
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    # ml_dtypes leaves the upper bits 0; the format extends the sign to them.
+    # ml_dtypes leaves the upper bits 0, but the format extends the sign to
+    # them.
     if name in ("int2", "int4"):
         array = array.astype(numpy.int8)
-    # Types registered with numpy by others have no buffer protocol.
+    # Types that others registered with numpy have no buffer protocol.
     elif array.dtype.isbuiltin == 2:
         array = array.view(f"u{array.dtype.itemsize}")
     return native.record_buffer(array, number, place, facts)

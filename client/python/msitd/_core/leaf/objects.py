@@ -1,4 +1,4 @@
-"""Finds the tensors in objects that are no containers of Python."""
+"""Finds tensors in objects other than Python containers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import types
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping
 from typing import Any
 
-# Objects looked at inside of one argument, and how deep.
+# Limits for the number of objects searched in one argument, and for their
+# depth.
 _OBJECTS_MAX = 4096
 _DEPTH_MAX = 16
 
@@ -25,21 +26,21 @@ _CLOSED = (
     complex,
 )
 
-# Classes of which an object held a tensor once.
+# Classes of objects in which a tensor was found.
 _holders: set[type] = set()
 
 
 def is_used_up(value: Any) -> bool:
-    """Returns whether looking at what `value` holds would take that from the program."""
+    """Returns whether iterating over `value` would consume it."""
     return isinstance(value, (Iterator, AsyncIterator, Awaitable)) and not isinstance(
         value, io.IOBase
     )
 
 
 def holds_tensors(value: Any, tensor_type: type) -> bool:
-    """Returns whether objects of the class of `value` hold tensors, or this one does.
+    """Returns whether `value` holds tensors, or an object of its class did earlier.
 
-    The answer is quick where one of the class did before.
+    The answer is fast if an object of the class held tensors before.
     """
     kind = type(value)
     if kind in _holders:
@@ -51,9 +52,10 @@ def holds_tensors(value: Any, tensor_type: type) -> bool:
 
 
 def tensors_in(value: Any, tensor_type: type) -> Iterator[tuple[str, Any]]:
-    """Names the tensors in an object by the attributes and keys that lead to them.
+    """Yields the tensors in an object, named by the attributes and keys that
+    lead to them.
 
-    An object that pytree of torch knows is opened as pytree does.
+    Objects that torch's pytree knows are flattened as pytree does.
     """
     seen: set[int] = set()
     yield from _search(value, "", 0, tensor_type, seen)
@@ -82,8 +84,8 @@ def _children_of(value: Any) -> Iterable[tuple[Any, Any]]:
         return enumerate(list(value))
     torch = sys.modules.get("torch")
     if torch is not None:
-        # Its tensors are parameters, not data, and those of a proxy become part of
-        # the graph that is traced if somebody looks at them.
+        # The tensors of a module are parameters, not data. Accessing those of a
+        # proxy would add the access to the graph that is traced.
         if isinstance(value, (torch.nn.Module, torch.fx.Proxy)):
             return ()
         node = torch.utils._pytree.SUPPORTED_NODES.get(type(value))

@@ -1,4 +1,4 @@
-"""Takes tensors apart whose bytes do not lie in one piece of memory."""
+"""Splits tensors whose bytes do not lie in one piece of memory."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-# Wrappers of wrappers end here.
+# Maximum number of nested wrappers.
 _DEPTH_MAX = 8
 
 
 class NoBytesError(TypeError):
-    """The tensor has no bytes at all, and this is why."""
+    """The tensor has no bytes; the text states the reason."""
 
 
 def parts_of(tensor: Any) -> list[tuple[str, Any]] | None:
-    """Returns the tensors and values that `tensor` is made of, by name.
+    """Returns the tensors and values that `tensor` consists of, by name.
 
-    The name is empty where one tensor is all there is behind a wrapper. None if
-    the tensor is not made of others.
+    The name is empty if a wrapper holds only one tensor. Returns None if the
+    tensor does not consist of others.
 
     Raises:
-        NoBytesError: There are no bytes, or not as long as a graph is made.
+        NoBytesError: The tensor has no bytes, or none while a graph is traced.
     """
     parts = _direct_parts_of(tensor)
     return None if parts is None else list(_flattened(parts, 0))
@@ -75,7 +75,8 @@ def _wrapped(torch: Any, tensor: Any) -> list[tuple[str, Any]] | None:
         raise NoBytesError("a fake tensor has no bytes")
     if kind.__name__ == "FunctionalTensor":
         return [("", tensor.elem)]
-    # Jagged tensors have names of their own below, and a DTensor its local shard.
+    # Jagged tensors have their own names below, and a DTensor has its local
+    # shard.
     flatten = getattr(tensor, "__tensor_flatten__", None)
     if flatten is None or tensor.is_nested or hasattr(tensor, "to_local"):
         return None

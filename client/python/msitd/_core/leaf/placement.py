@@ -1,4 +1,4 @@
-"""How a DTensor of torch lies on the ranks of its job."""
+"""Describes how a DTensor of torch is placed on the ranks of its job."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import itertools
 import re
 from typing import Any
 
-# As in protos/base/limits.h.
+# The same as in protos/base/limits.h.
 _MESH_DIMS_MAX = 8
 _TEXT_BYTES_MAX = 256
 
@@ -15,11 +15,10 @@ _REDUCTION = re.compile("[a-z_]{1,16}")
 
 
 def placement_of(tensor: Any) -> str | None:
-    """Returns the placement of a DTensor, as `Client.record` takes it.
+    """Returns the placement of a DTensor in the format of `Client.record`.
 
-    None if it cannot be written: the ranks of its mesh are not evenly spaced,
-    the tensor is sharded in a way that is not known here, or this process is
-    not in the mesh.
+    Returns None if it has no such format: the ranks of its mesh are not evenly
+    spaced, the kind of sharding is unknown, or this process is not in the mesh.
     """
     mesh = getattr(tensor, "device_mesh", None)
     placements = getattr(tensor, "placements", None)
@@ -30,8 +29,8 @@ def placement_of(tensor: Any) -> str | None:
             return None
         return _text(mesh, tuple(placements), tuple(tensor.shape))
     except (AttributeError, TypeError, ValueError, RuntimeError):
-        # The classes are not public in every version of torch, and the record
-        # is worth more than the placement.
+        # The classes are not public in every version of torch, and losing the
+        # placement is better than losing the record.
         return None
 
 
@@ -60,7 +59,9 @@ def _text(mesh: Any, placements: tuple[Any, ...], shape: tuple[int, ...]) -> str
 def describe_mesh(
     sizes: tuple[int, ...], ranks: list[int]
 ) -> tuple[int, list[int]] | None:
-    """Returns the first rank and the strides, if all strides are even."""
+    """Returns the first rank and the strides of a mesh, or None if a stride is
+    uneven.
+    """
     if not ranks or not 1 <= len(sizes) <= _MESH_DIMS_MAX:
         return None
     strides = []
@@ -68,8 +69,8 @@ def describe_mesh(
     for size in sizes:
         step //= size
         strides.append(ranks[step] - ranks[0] if size > 1 else 1)
-    # Each stride must reach past all ranks that the smaller ones reach, so that no two
-    # places of the mesh are one rank.
+    # Each stride must be larger than the reach of all smaller strides together,
+    # so that no two positions of the mesh are the same rank.
     reach = 0
     for stride, size in sorted(zip(strides, sizes, strict=True)):
         if stride <= (reach if size > 1 else 0):
@@ -84,12 +85,12 @@ def describe_mesh(
 def _order_of_cuts(
     placements: tuple[Any, ...], sizes: tuple[int, ...], shape: tuple[int, ...]
 ) -> list[int] | None:
-    """Returns the dimensions of the mesh in the order in which they cut.
+    """Returns the dimensions of the mesh in the order in which they split the tensor.
 
-    Usually this is their own order. A strided dimension (`split_factor`) cuts
-    after later dimensions that shard the same dimension of the tensor, so it
-    moves behind the last of them. None if the cuts are uneven, since then no
-    order describes the pieces.
+    Usually this is their own order. A strided dimension (`split_factor`) splits
+    after later dimensions that shard the same dimension of the tensor, so it is
+    moved after the last of them. Returns None if the pieces are uneven, because
+    then no order describes them.
     """
     strided = [i for i, p in enumerate(placements) if hasattr(p, "split_factor")]
     order = list(range(len(placements)))
@@ -105,7 +106,7 @@ def _order_of_cuts(
     pieces = 1
     for i in later:
         pieces *= sizes[i]
-    # Uneven pieces are in the order of no cuts.
+    # No order of splits produces uneven pieces.
     if pieces != placements[moved].split_factor or shape[dim] % (pieces * sizes[moved]):
         return None
     order.remove(moved)
@@ -118,7 +119,8 @@ def _word(placement: Any, dim_count: int) -> str | None:
     if placement.is_replicate():
         return "R"
     if placement.is_partial():
-        # Sub-classes need more than the reduction to become one tensor.
+        # Subclasses need more than the reduction to be assembled into one
+        # tensor.
         if type(placement).__name__ not in ("Partial", "_Partial"):
             return "P(masked)"
         reduction = str(placement.reduce_op).rpartition(".")[2].lower()

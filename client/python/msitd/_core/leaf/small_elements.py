@@ -1,8 +1,9 @@
-"""Gives elements of torch that are smaller than a byte a byte each.
+"""Expands torch elements that are smaller than a byte to one byte each.
 
-Torch has integers of 1 to 7 bits, which take a byte whose upper bits mean nothing, and
-floats of 4 bits, two in a byte. The format of msitd has a byte for each of them: an
-integer is extended to all of its bits, and a float has its lower ones.
+torch has integers of 1 to 7 bits, which occupy a byte with unspecified upper
+bits, and floats of 4 bits, two per byte. The format of msitd uses one byte for
+each: an integer is extended to all bits of the byte, and a float occupies the
+lower bits.
 """
 
 from __future__ import annotations
@@ -11,27 +12,29 @@ import re
 from typing import Any
 
 _INTEGER = re.compile(r"(u?)int([1-7])")
-# Two floats in a byte, the first one in the lower bits.
+# Two floats per byte, the first one in the lower bits.
 _PACKED_FLOAT = "float4_e2m1fn_x2"
 _FLOAT = "float4_e2m1fn"
 
 
 def name_of(torch_dtype: Any) -> str:
-    """Returns the name that the elements of a dtype of torch have in the format."""
+    """Returns the name that the elements of a torch dtype have in the format."""
     name = str(torch_dtype).removeprefix("torch.")
     return _FLOAT if name == _PACKED_FLOAT else name
 
 
 def is_small(torch_dtype: Any) -> bool:
-    """Returns whether elements of a dtype of torch are smaller than a byte."""
+    """Returns whether the elements of a torch dtype are smaller than a byte."""
     name = str(torch_dtype).removeprefix("torch.")
     return name == _PACKED_FLOAT or _INTEGER.fullmatch(name) is not None
 
 
 def in_whole_bytes(torch: Any, tensor: Any) -> Any:
-    """Returns a tensor of bytes, if the elements of `tensor` are smaller; else `tensor`.
+    """Returns a tensor with one byte per element if the elements of `tensor`
+    are smaller.
 
-    The last dimension of a tensor with two elements in a byte is twice as long.
+    Other tensors are returned unchanged. The last dimension of a tensor with
+    two elements per byte becomes twice as long.
     """
     if tensor.dtype.itemsize != 1:
         return tensor

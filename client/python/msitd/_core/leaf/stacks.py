@@ -1,4 +1,4 @@
-"""Says where in the source a record comes from."""
+"""Describes where in the source a record was made."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from typing import Any
 
 STACK_LEVELS = ("none", "caller", "full")
 
-# The native client cuts what is longer than 8192 bytes. Deeper frames are not even
-# looked at.
+# Maximum number of frames. The native client cuts stacks at 8192 bytes, so
+# deeper frames are not read.
 _FRAMES_MAX = 256
 
 
 def stack_of_caller(level: str) -> str | None:
-    """Returns the Python frames of the caller, the innermost first.
+    """Returns the Python frames of the caller, innermost first.
 
-    Each is a line `file:line function`. Frames of this package are left out.
+    Each frame is a line `file:line function`. Frames of this package are
+    omitted.
 
     Args:
-        level: `none` for no text at all, `caller` for the innermost frame outside
-            of torch, `full` for all of them.
+        level: `none` for no text, `caller` for the innermost frame outside
+            torch, `full` for all frames.
     """
     if level == "none":
         return None
@@ -35,9 +36,10 @@ def stack_of_caller(level: str) -> str | None:
 
 
 def stack_of_dynamo(level: str) -> str:
-    """Returns such frames of what Dynamo makes a graph of now; "" if there are none.
+    """Returns the frames of the code that Dynamo is tracing; "" if there are none.
 
-    For `full` these are not all: `stack_of_graph` adds the others.
+    For `full` the list is incomplete, and `stack_of_graph` adds the other
+    frames.
     """
     if level == "none":
         return ""
@@ -53,7 +55,9 @@ def stack_of_dynamo(level: str) -> str:
 
 
 def is_recursive_in_dynamo() -> bool:
-    """Returns whether Dynamo is in a call of a module that another call of it makes."""
+    """Returns whether Dynamo traces a call of a module inside another call of
+    the module.
+    """
     import torch
 
     code = torch.nn.Module._wrapped_call_impl.__code__
@@ -66,7 +70,9 @@ def is_recursive_in_dynamo() -> bool:
 
 
 def _translators() -> Iterator[Any]:
-    """Yields what Dynamo knows of each function that it looks into, innermost first."""
+    """Yields Dynamo's translators of the functions that it is tracing,
+    innermost first.
+    """
     last = None
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -79,17 +85,17 @@ def _translators() -> Iterator[Any]:
 
 
 def stack_of_graph(level: str, lines: str) -> str | None:
-    """Returns the frames of a caller in a graph that runs now.
+    """Returns the frames of a caller in a graph that is running.
 
     Args:
         level: See `stack_of_caller`.
-        lines: What `stack_of_dynamo` gave when the graph was made.
+        lines: The result of `stack_of_dynamo` when the graph was traced.
     """
     if level == "caller":
         if lines:
             return lines
         for frame in _frames(sys._getframe(1)):
-            # The code of a graph is in no module.
+            # The code of a graph does not belong to a module.
             if _package_of(frame) not in ("", "torch"):
                 return _line(frame)
         return None
@@ -104,7 +110,7 @@ def stack_of_graph(level: str, lines: str) -> str | None:
 
 
 def _place_of(line: str) -> tuple[str, str]:
-    """Returns file and function of a line."""
+    """Returns the file and the function of a line."""
     place, _, name = line.rpartition(" ")
     return place.rpartition(":")[0], name
 
@@ -127,6 +133,6 @@ def _line(frame: FrameType) -> str:
 
 
 def _text(code: CodeType, line: int) -> str:
-    # Python 3.10 knows no qualified names.
+    # Python 3.10 has no qualified names of code objects.
     name = getattr(code, "co_qualname", code.co_name)
     return f"{code.co_filename}:{line} {name}"

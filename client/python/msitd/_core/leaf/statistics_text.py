@@ -1,4 +1,4 @@
-"""Writes what another tool found out about a tensor."""
+"""Formats statistics of a tensor that another tool computed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def text_of(statistics: Mapping[str, Any]) -> str:
     The native client checks names and texts.
 
     Raises:
-        TypeError: A value is no number, bool or str.
+        TypeError: A value is not a number, bool or str.
     """
     parts = (f'"{name}": {_scalar(name, value)}' for name, value in statistics.items())
     return "{" + ", ".join(parts) + "}"
@@ -23,7 +23,7 @@ def text_of(statistics: Mapping[str, Any]) -> str:
 def _scalar(name: str, value: Any) -> str:
     if isinstance(value, str):
         return f'"{value}"'
-    # Of numpy and torch.
+    # Scalars of numpy and torch.
     if hasattr(value, "item"):
         value = value.item()
     if isinstance(value, bool):

@@ -1,6 +1,6 @@
-"""Says what a value is: an argument of an op that is no tensor.
+"""Describes values, which are arguments of an op other than tensors.
 
-torch and numpy are used where the caller has them, and never imported.
+torch and numpy are used if the caller has loaded them, and never imported.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _OTHER = KIND_NUMBERS["other"]
 
 _INT64 = range(-(1 << 63), 1 << 63)
 
-# Longer texts are cut by the native client, which says how long they were and gives a
-# hash of them. Of a bytes object nothing longer is written out.
+# The native client cuts longer texts, and adds their length and a hash. Longer
+# bytes objects are not written out.
 _BYTES_MAX = 256
 
-# Types whose repr is short and calls nothing of the user.
+# Types whose repr is short and calls no code of the user.
 _PLAIN_TYPES = (
     slice,
     range,
@@ -50,27 +50,28 @@ _PLAIN_TYPES = (
 )
 _PLAIN_TYPES_OF_TORCH = ("device", "dtype", "layout", "memory_format", "qscheme")
 
-# Differs from process to process.
+# Addresses differ from process to process.
 _ADDRESS = re.compile(" at 0x[0-9a-fA-F]+")
 
 
 class Value(NamedTuple):
-    """What the native client is given of a value."""
+    """The form in which the native client takes a value."""
 
     kind: int
-    # A bool, int, float or complex; None if the kind is another.
+    # A bool, int, float or complex; None for other kinds.
     number: Any
     text: str
 
 
 class Described:
-    """Stands for a value that is not there, but of which all is known."""
+    """Stands in for a value that is not available but fully described."""
 
     __slots__ = ("lack", "value")
 
     def __init__(self, value: Value, lack: str = "") -> None:
         self.value = value
-        # Why there is more to record that cannot be; empty if there is not.
+        # Why more should have been recorded but could not be; empty if nothing
+        # is missing.
         self.lack = lack
 
 
@@ -79,9 +80,9 @@ _BOOLS = (Value(_NUMBER, False, "False"), Value(_NUMBER, True, "True"))
 
 
 def describe(value: Any) -> Value:
-    """Returns what is recorded of `value`.
+    """Returns the recorded form of `value`.
 
-    An object of a class that is not known here is `<package.module.Class>`: its
+    An object of an unknown class becomes `<package.module.Class>`, because its
     repr may be long, take long, or differ from run to run.
 
     Raises:
@@ -102,13 +103,13 @@ def describe(value: Any) -> Value:
 
 
 def is_array(value: Any) -> bool:
-    """Returns whether `value` is an array of numpy, which is recorded as a tensor."""
+    """Returns whether `value` is a numpy array, which is recorded as a tensor."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, numpy.ndarray)
 
 
 def is_plain(value: Any) -> bool:
-    """Returns whether `value` is known to hold no tensors."""
+    """Returns whether `value` certainly holds no tensors."""
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
         return True
     if isinstance(value, (tuple, list, dict)):
@@ -126,7 +127,7 @@ def _describe_int(value: int) -> Value:
     try:
         return Value(kind, number, repr(value))
     except ValueError:
-        # Python writes no number of thousands of digits.
+        # Python refuses to write decimal numbers with thousands of digits.
         return Value(kind, number, hex(value))
 
 
@@ -173,7 +174,7 @@ def _other_text(value: Any) -> str:
         text = repr(bytes(value[:_BYTES_MAX]))
         if len(value) <= _BYTES_MAX:
             return text
-        # Different objects that begin alike stay different.
+        # Keeps objects apart that begin with the same bytes.
         digest = hashlib.blake2b(value, digest_size=8).hexdigest()
         return f"{text}… ({len(value)} bytes, hash {digest})"
     is_empty = isinstance(value, (tuple, list, dict, set, frozenset)) and not value
@@ -187,7 +188,7 @@ def _other_text(value: Any) -> str:
 
 
 def _distributed_text(value: Any) -> str | None:
-    """Returns what msprobe tells of a reduction or of a group of processes."""
+    """Returns the text that msprobe writes for a reduction or a process group."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available():
         return None
@@ -198,9 +199,9 @@ def _distributed_text(value: Any) -> str | None:
     try:
         ranks = distributed.get_process_group_ranks(value)
     except (KeyError, RuntimeError, ValueError):
-        # It was destroyed, or is none of the process.
+        # The group was destroyed, or this process is not a member.
         return None
-    # msprobe knows groups by the checksum of this text.
+    # msprobe identifies groups by the checksum of this text.
     group_id = f"{zlib.crc32(str(ranks).encode()):08x}"
     return repr(
         {"type": "torch.ProcessGroup", "group_ranks": ranks, "group_id": group_id}
@@ -219,7 +220,7 @@ def _is_plain_of_torch(value: Any) -> bool:
 
 
 def _clean(text: str) -> str:
-    """Returns text that UTF-8 has, without NUL."""
+    """Returns the text, encodable as UTF-8, without NUL characters."""
     if "\0" in text:
         text = text.replace("\0", "\\x00")
     if text.isascii():

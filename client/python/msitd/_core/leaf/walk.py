@@ -1,9 +1,9 @@
-"""Finds the tensors and values in what a module gets and gives.
+"""Finds the tensors and values in the arguments and results of a module.
 
-The index of a tensor is the position of an argument or of an element, the name of
-a keyword or of a key, or a dotted path of these where tensors are nested. Mappings,
-tuples, lists, dataclasses and classes of attrs are opened. Values, which are all else,
-have an index of the same kind.
+The index of a tensor is the position of an argument or of an element, the name
+of a keyword or of a key, or a dotted path of these where tensors are nested.
+Mappings, tuples, lists, dataclasses and classes of attrs are searched. All
+other objects are values, which have an index of the same kind.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, MappingView
 from typing import Any
 
-# Deeper nesting is not searched: a structure that contains itself ends there.
+# Deeper nesting is not searched, which also ends structures that contain
+# themselves.
 _DEPTH_MAX = 16
 
 
 class _TooDeep:
-    """Stands for a structure that is nested too deep to be searched."""
+    """Stands in for a structure that is nested too deep to be searched."""
 
 
 TOO_DEEP = _TooDeep()
@@ -26,13 +27,13 @@ TOO_DEEP = _TooDeep()
 def walk_arguments(
     args: tuple[Any, ...], kwargs: dict[str, Any], tensor_type: type, values: bool
 ) -> Iterator[tuple[str, Any]]:
-    """Names the tensors and values in the arguments of a call.
+    """Yields the tensors and values in the arguments of a call, by name.
 
     Args:
         args: Positional arguments.
         kwargs: Keyword arguments.
-        tensor_type: What is a tensor.
-        values: Whether to name values, too.
+        tensor_type: The class of tensors.
+        values: Whether to yield values, too.
     """
     for position, value in enumerate(args):
         if isinstance(value, tensor_type):
@@ -49,7 +50,7 @@ def walk_arguments(
 def walk_result(
     result: Any, tensor_type: type, values: bool
 ) -> Iterator[tuple[str, Any]]:
-    """Does the same for the result of a call; the only one is `0`."""
+    """Does the same for the result of a call. A single tensor or value is named `0`."""
     if isinstance(result, tensor_type):
         yield "0", result
     else:
@@ -59,14 +60,14 @@ def walk_result(
 def tensors_given(
     args: tuple[Any, ...], kwargs: dict[str, Any], tensor_type: type
 ) -> Iterator[tuple[str, Any]]:
-    """Names the tensors alone in the arguments of a call."""
+    """Yields only the tensors in the arguments of a call, by name."""
     for index, leaf in walk_arguments(args, kwargs, tensor_type, False):
         if isinstance(leaf, tensor_type):
             yield index, leaf
 
 
 def tensors_returned(result: Any, tensor_type: type) -> Iterator[tuple[str, Any]]:
-    """Names the tensors alone in the result of a call."""
+    """Yields only the tensors in the result of a call, by name."""
     for index, leaf in walk_result(result, tensor_type, False):
         if isinstance(leaf, tensor_type):
             yield index, leaf
@@ -75,13 +76,13 @@ def tensors_returned(result: Any, tensor_type: type) -> Iterator[tuple[str, Any]
 def walk(
     value: Any, path: str, depth: int, tensor_type: type
 ) -> Iterator[tuple[str, Any]]:
-    """Names the tensors and values in a part of an argument or of a result.
+    """Yields the tensors and values in a part of an argument or of a result, by name.
 
     Args:
-        value: The part; itself, if it is a tensor or a value.
+        value: The part, which may itself be a tensor or a value.
         path: Its index; empty for a whole result.
-        depth: How many structures it is in.
-        tensor_type: What is a tensor.
+        depth: Number of structures around it.
+        tensor_type: The class of tensors.
     """
     if isinstance(value, tensor_type):
         yield path if path or depth else "0", value
@@ -110,17 +111,18 @@ def _walk(
 
 
 def _children_of(value: Any) -> Iterable[tuple[Any, Any]] | None:
-    """Returns what a structure holds by key; None if it holds nothing."""
+    """Returns the members of a structure by key; None if `value` is not a structure."""
     if value is None or isinstance(value, (str, bytes, int, float)):
         return None
     if isinstance(value, Mapping):
         return value.items() or None
     if isinstance(value, (tuple, list)):
         return enumerate(value) if value else None
-    # What `values()` and others of a dict return.
+    # The result of `values()` and similar methods of a dict.
     if isinstance(value, MappingView):
         return enumerate(value)
-    # Dynamo of some versions looks into no class of torch itself, such as torch.device.
+    # Some versions of Dynamo do not trace classes of torch itself, such as
+    # torch.device.
     if type(value).__module__ == "torch":
         return None
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

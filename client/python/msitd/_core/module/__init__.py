@@ -1,11 +1,13 @@
-"""What the modules of a torch model do.
+"""Recording of the modules of torch models.
 
-`registration` has the public function, `hooks` what modules call, `placed_hooks` which
-modules have some, `native_calls` the calls that native code records. `steps` says when
-the token advances, `optimizers` who tells of their steps, `phases` which tokens are
-prefill. `threads` is where each thread is, `recomputation` which calls run again,
-`copies` what copies of a model have, `module_tree` how a model is built. `structure`
-notices modules that are put in later, `uncalled` those that hooks did not see,
-`fast_paths` those that run other code because of hooks. `graph_hooks` is what graphs of
-torch.compile call.
+`registration` has the public function, `hooks` the hooks that modules call,
+`placed_hooks` puts hooks on modules and takes them off, and `native_calls` lets
+native code record calls. `steps` decides when the token advances, `optimizers`
+watches optimizer steps, and `phases` distinguishes prefill from decode.
+`threads` is the state of each thread, `recomputation` finds the first run of
+recomputed calls, `copies` keeps hooks out of copies of a model, and
+`module_tree` describes the structure of a model. `structure` detects modules
+that are added later, `uncalled` modules that hooks did not see, and
+`fast_paths` modules that run other code because of hooks. `graph_hooks` is
+called by graphs of torch.compile.
 """

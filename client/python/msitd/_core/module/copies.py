@@ -1,4 +1,4 @@
-"""Keeps hooks out of the copies of a model."""
+"""Keeps hooks out of copies of a model."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 
 
 class UncopiedHook(functools.partial):  # type: ignore[type-arg]
-    """A hook of a module which copies and pickles of the module do not have.
+    """A hook of a module that copies and pickles of the module do not contain.
 
-    In its place they have a function that takes anything and does nothing, of the
-    standard library: who loads a pickle need not have this package.
+    They contain a function of the standard library in its place, which accepts
+    any arguments and does nothing. A pickle can therefore be loaded without
+    this package.
     """
 
-    # Of partial, since that adds no frame to a call.
+    # Derived from partial, which adds no frame to a call.
     __slots__ = ()
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,8 +1,8 @@
-"""Knows which modules of torch run other code because they have hooks.
+"""Detects modules of torch that run other code because they have hooks.
 
-`TransformerEncoderLayer` computes all of its parts in one kernel in inference, unless one
-of its modules has a hook. So what is recorded is another code path than that of a program
-without hooks, which may be the one that is to be debugged.
+In inference, `TransformerEncoderLayer` computes all of its parts in one kernel,
+unless one of its modules has a hook. The recorded code path is then not the one
+that runs without hooks, which may be the one to be debugged.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ LOST_FAST_PATH = (
 
 
 def may_have_one(module: Any) -> bool:
-    """Returns whether a module is one that has a fast path."""
-    # A caller with a module has torch.
+    """Returns whether a module is of a class that has a fast path."""
+    # torch is installed, since there is a module.
     import torch
 
     return isinstance(module, torch.nn.TransformerEncoderLayer)
@@ -32,7 +32,9 @@ def may_have_one(module: Any) -> bool:
 def counting(
     inner: ModuleHooks, op: str, skips: Skips, is_tracing: Callable[[], bool]
 ) -> ModuleHooks:
-    """Returns hooks that also count the calls which would take the fast path."""
+    """Returns hooks that also count the calls that would take the fast path
+    without hooks.
+    """
 
     def before(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         # A graph of torch.compile has no fast path.
@@ -50,7 +52,7 @@ def counting(
 def is_left(layer: Any) -> bool:
     """Returns whether a call of such a layer would take its fast path without hooks.
 
-    These are the conditions of torch that do not depend on the arguments.
+    Checks the conditions of torch that do not depend on the arguments.
     """
     import torch
 

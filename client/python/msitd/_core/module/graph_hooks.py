@@ -1,4 +1,4 @@
-"""What the graphs of torch.compile call of a hooked model."""
+"""The functions of a hooked model that graphs of torch.compile call."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class GraphHooks(Removable):
         """See graphs.Recorder."""
         if not self._hooks:
             return
-        # A graph that is made again for each change of the policy costs more.
+        # Recompiling the graph for each change of the policy would cost more.
         self._placed.stay()
         hooks = self._hooks.get(op)
         if hooks is None:

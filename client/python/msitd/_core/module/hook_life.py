@@ -1,4 +1,4 @@
-"""When the hooks of a model record, and when they do not."""
+"""Decides when the hooks of a model record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLOSED = "the client of the hooks is closed: call remove() of their handle"
 
 
 class HookLife:
-    """The part of a HookHandle that pauses its hooks, and ends them with the client."""
+    """The part of a HookHandle that pauses its hooks and ends them with the client."""
 
     _progress: Progress
     _placed: PlacedHooks
@@ -22,24 +22,25 @@ class HookLife:
     _skips: Skips
 
     def pause(self) -> None:
-        """Records no call that begins from now on, until `resume`.
+        """Records no call that begins before `resume`.
 
-        Gradients of calls that were recorded still are. Calls have no numbers
-        meanwhile.
+        Gradients of calls that were recorded earlier are still recorded. Calls
+        during the pause are not numbered.
         """
         self._progress.is_paused = True
         self._placed.pause(True)
 
     def resume(self) -> None:
-        """Ends a pause. Does nothing if the client is closed."""
+        """Ends a pause. Has no effect if the client is closed."""
         if not self._progress.is_over:
             self._progress.is_paused = False
             self._placed.pause(False)
 
     def _stop(self) -> None:
-        """Ends the records, because the client is closed.
+        """Stops recording because the client is closed.
 
-        Its stream may be open for another client, whose recording this is not.
+        The stream may still be open for another client, but these hooks do not
+        record into it.
         """
         self._progress.is_over = True
         self.pause()
@@ -47,7 +48,7 @@ class HookLife:
             self._backward.remove(CLOSED)
 
     def _counts_as_closed(self, op: str) -> bool:
-        """Returns whether the client is closed. Counts a pass that is lost so."""
+        """Returns whether the client is closed. If so, counts the pass that is lost."""
         if self._progress.is_over:
             self._skips.count(op, "", CLOSED)
         return self._progress.is_over

@@ -1,8 +1,9 @@
-"""Knows which models have hooks now, so that two of them never share their ops.
+"""Registry of the hooked models, so that two models never share their ops.
 
-Two models that record into one client would both be `root`, and their calls would be
-numbered as calls of one model. The second one gets another name. A model whose hooks
-were left on it records into the run of before; its user is told.
+Two models that record into one client would both be named `root`, and their
+calls would be numbered as calls of one model. The second model therefore gets
+another name. A model that still has hooks of an earlier registration would
+record into the earlier run, so a warning is logged.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("msitd")
 
 _ROOT = "root"
-# So many bytes of an op may be the name of its model.
+# Maximum length in bytes of the model's name within an op.
 _NAME_BYTES_MAX = 128
 
 
@@ -33,7 +34,7 @@ class Hooked:
     """A model that has hooks.
 
     Args:
-        name: What its ops begin with.
+        name: First part of the model's ops.
     """
 
     def __init__(
@@ -42,7 +43,8 @@ class Hooked:
         self.name = name
         self.model = weakref.ref(model)
         self.client = weakref.ref(client)
-        # Hooks hold their handle, so it lives as long as they are on.
+        # A weak reference, because hooks keep their handle alive as long as
+        # they are registered.
         self.handle = weakref.ref(handle)
 
 
@@ -57,19 +59,21 @@ def enter(
     op_of: Callable[[str], str] | None,
     handle: HookHandle,
 ) -> tuple[Hooked | None, Callable[[str], str]]:
-    """Claims a name for the model in the run of the client.
+    """Reserves a name for the model in the run of the client.
 
     Args:
-        op_of: What names the modules in place of that: nothing is claimed then.
-        handle: That of the hooks that are to be put on.
-        name: What the ops of the model are to begin with. None: `root`, or `root2` and
-            so on if the client records other models.
+        op_of: Function that names the modules; if given, no name is reserved.
+        handle: The handle of the hooks that will be registered.
+        name: First part of the model's ops. None: `root`, or `root2` and so on
+            if the client records other models.
 
     Returns:
-        The claim, and what gives the op of a module by its dotted name.
+        The reservation, and a function that maps the dotted name of a module to
+        its op.
 
     Raises:
-        ValueError: The client records another model under the name, or it is no name.
+        ValueError: The client records another model under the name, or the name
+            is invalid.
     """
     if op_of is not None:
         return None, op_of
@@ -109,17 +113,17 @@ def enter(
 
 
 def name_of(model: torch.nn.Module, client: Client | None) -> str:
-    """Returns what the ops of a model begin with.
+    """Returns the first part of a model's ops.
 
     Args:
-        client: That of the hooks that count. None: those of any client.
+        client: Only hooks of this client count. None: hooks of any client.
 
     Returns:
         `root` if the model has no hooks.
 
     Raises:
-        ValueError: Hooks have given the model several names, or it has none and the
-            client records another model as `root`.
+        ValueError: Hooks use several names for the model, or it has none and
+            the client records another model as `root`.
     """
     with _lock:
         known = [
@@ -144,14 +148,14 @@ def name_of(model: torch.nn.Module, client: Client | None) -> str:
 
 
 def leave(claim: Hooked | None) -> None:
-    """Gives the name back, if there is a claim of one."""
+    """Releases a reserved name, if there is one."""
     with _lock:
         if claim in _hooked:
             _hooked.remove(claim)
 
 
 def _records_into(one: Client | None, client: Client) -> bool:
-    """Whether both clients record into one stream."""
+    """Returns whether both clients record into one stream."""
     return one is not None and one.stream is client.stream
 
 
@@ -167,7 +171,7 @@ def _warn_of_others(
         if handle is None:
             continue
         if owner is None or owner.closed:
-            # They would record nothing, and cost the model time.
+            # These hooks would record nothing and slow the model down.
             handle.remove()
             continue
         _logger.warning(

@@ -1,4 +1,4 @@
-"""Records what the sub-modules of a torch module get and give."""
+"""Records the inputs and outputs of the modules of a torch model."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ _logger = logging.getLogger("msitd")
 
 
 class HookHandle(HookLife, GraphHooks):
-    """The hooks of one `register_hook`. Any thread may run the model.
+    """The hooks of one call of `register_hook`. The model may run on any thread.
 
     Args:
-        op_of: Names the op of a module by its dotted name, which is empty for the
-            model. Default: as `register_hook` says.
-        name: The op of the model, if there is no `op_of`. Default: in the same way.
-        names: Gives the dotted names.
-        listener: Is told of the calls, and chooses among them.
-        has_ties: Whether the gradient of a parameter that several modules have is
+        op_of: Maps the dotted name of a module, empty for the model, to its op.
+            Default: see `register_hook`.
+        name: The op of the model, if there is no `op_of`. Default: see `register_hook`.
+        names: Provides the dotted names of modules.
+        listener: Receives the calls and chooses which of them are recorded.
+        has_ties: Whether the gradient of a parameter that several modules share is
             recorded with each of them, not only with the first.
-        placements: Gives the placement of a tensor that has none of its own.
-        on_change: Is called before `op_of` names the modules of a changed model.
+        placements: Provides the placement of a tensor that has none of its own.
+        on_change: Called before `op_of` names the modules of a changed model.
     """
 
     def __init__(
@@ -92,7 +92,8 @@ class HookHandle(HookLife, GraphHooks):
             raise ValueError(f"stack {stack!r} is none of {list(STACK_LEVELS)}")
         if optimizer_state and not gradients:
             raise ValueError("optimizer_state needs gradients=True")
-        # A caller with a module has torch; the package itself does not import it.
+        # torch is installed, since there is a module. The package itself does not
+        # import it.
         import torch
 
         compiled.make_package_opaque()
@@ -107,12 +108,13 @@ class HookHandle(HookLife, GraphHooks):
         self._matches = compile_patterns(op_pattern)
         self._thread = Thread()
         self._skips = Skips(client)
-        # `generate` and other methods of a wrapped model call the model inside.
+        # `generate` and other methods of a wrapped model call the model inside the
+        # wrapper.
         model = names.unwrap(model)
         self._claim, op_of = hooked_models.enter(model, client, name, op_of, self)
         self._op_of, self._on_change = op_of, on_change
         self._root_op = op_of("")
-        # No method: it would hold the handle in a circle.
+        # Not a method, which would keep the handle alive in a reference cycle.
         self._recorded_op_of = functools.partial(recorded_op, self._matches, op_of)
         self._listener = listener = safe_listener(listener, self._skips)
         self._leaves = LeafRecorder(
@@ -180,20 +182,23 @@ class HookHandle(HookLife, GraphHooks):
 
     @property
     def skipped_count(self) -> int:
-        """Leaves and calls that could not be recorded, such as tensors on `meta`."""
+        """Number of leaves and calls that could not be recorded, such as tensors on
+        `meta`.
+        """
         return self._skips.lost_count() + sum(self._unseen.counts().values())
 
     @property
     def skipped(self) -> dict[str, int]:
-        """How many leaves and calls were not recorded, by reason.
+        """Number of leaves and calls that were not recorded, by reason.
 
-        What checkpointing runs again is among them: it is recorded the first time. So
-        are modules that hooks did not see so far although the module around them ran.
+        This includes calls that checkpointing repeats, which are recorded the first
+        time, and modules that hooks have not seen so far although the module around
+        them ran.
         """
         return {**self._skips.by_reason(), **self._unseen.counts()}
 
     def step(self) -> None:
-        """Ends a step: the token advances, unless it has done so since the last pass.
+        """Ends a step: the token advances, unless it has advanced since the last pass.
 
         From now on, nothing else advances it.
         """
@@ -202,15 +207,15 @@ class HookHandle(HookLife, GraphHooks):
     def begin_call_of_model(
         self, model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """Is told of a call of the model that torch began before it had hooks."""
+        """Handles a call of the model that torch began before the model had hooks."""
         self._hooks[self._root_op].before(model, args, kwargs)
 
     def remove(self) -> None:
-        """Takes the hooks away. Doing so again does nothing.
+        """Removes the hooks. Further calls have no effect.
 
-        The daemon is told what was not recorded, with ops of which no call was
-        seen: their modules did not run, or something ran their `forward` or
-        used their parameters without calling them.
+        Reports to the daemon what was not recorded, including ops for which no call was
+        seen: their modules did not run, or something called their `forward` or used
+        their parameters directly.
         """
         optimizers.unwatch(self)
         hooked_models.leave(self._claim)
@@ -221,7 +226,7 @@ class HookHandle(HookLife, GraphHooks):
         if self._backward is not None:
             self._backward.remove()
         self._placed.remove()
-        # They hold the handle.
+        # The hooks keep the handle alive.
         self._hooks.clear()
         try:
             self._skips.tell(
@@ -244,7 +249,9 @@ class HookHandle(HookLife, GraphHooks):
             self._skip("optimizer", "", error)
 
     def _hook_modules(self, model: torch.nn.Module) -> None:
-        """Puts hooks on the modules that the model has now, and records which these are."""
+        """Puts hooks on the current modules of the model, and records the list of
+        modules.
+        """
         names, op_of = self._names, self._op_of
         facts = ModelFacts(self._client, model, names, self._skip)
         facts.record_modules(op_of)
@@ -267,11 +274,11 @@ class HookHandle(HookLife, GraphHooks):
         for op, module in modules:
             if id(module) not in kept:
                 self._hook_module(module, op, module is model, id(module) in fixed)
-        # Existing graphs do not know of the hooks.
+        # Existing graphs do not contain the new hooks.
         compiled.forget_graphs()
 
     def _follow_structure(self) -> None:
-        """Puts hooks on modules that have come into the model since the last pass."""
+        """Puts hooks on modules that were added to the model since the last pass."""
         model = self._structure.changed()
         if model is None:
             return
@@ -309,12 +316,12 @@ class HookHandle(HookLife, GraphHooks):
     def _recording_hooks(self, op: str) -> ModuleHooks:
         """Returns the hooks that record the calls of `op`.
 
-        They are closures over all that they need: a call of which the capture
-        policy asks for nothing pays for every name that is looked up, and for
-        every frame.
+        The hooks are closures over everything that they need. A call for which the
+        capture policy selects nothing pays for each name that is looked up, and for
+        each frame.
         """
         thread = self._thread
-        native = self._client._native  # The methods of the client are frames.
+        native = self._client._native  # Methods of the client would add frames.
         current_token = native.token
         selects = native.selects
         tokens = self._tokens
@@ -336,7 +343,7 @@ class HookHandle(HookLife, GraphHooks):
             if is_tracing() or exporter._is_exporting_flag:
                 notes.before(module, args, kwargs)
                 return
-            # No GuardedHook, which would cost each call a frame.
+            # Not a GuardedHook, which would add a frame to each call.
             try:
                 forward = thread.forward
                 if progress.is_paused:
@@ -390,7 +397,7 @@ class HookHandle(HookLife, GraphHooks):
                 call = calls[-1]
                 if call is off:
                     calls.pop()
-                # Torch does not call both hooks for every call.
+                # torch does not call both hooks for every call.
                 elif call.op == op:
                     calls.pop()
                     with recording:
@@ -407,7 +414,7 @@ class HookHandle(HookLife, GraphHooks):
         is_root: bool,
         inner: ModuleHooks | None,
     ) -> ModuleHooks:
-        """Returns the hooks of a module of which a call may be a pass; see Steps."""
+        """Returns the hooks of a module whose call may be a pass; see Steps."""
         thread = self._thread
         steps = self._steps
         is_tracing = self._is_tracing
@@ -439,7 +446,7 @@ class HookHandle(HookLife, GraphHooks):
                     forward.token = steps.token
                     if is_root:
                         self._skips.count(op, "", REPLICA)
-                # A checkpoint runs parts of the model again.
+                # A checkpoint repeats parts of the model.
                 elif not is_in_backward():
                     self._begin_pass(forward, op, is_root, kwargs)
             except Exception as error:  # noqa: BLE001 - never the model's problem
@@ -465,7 +472,7 @@ class HookHandle(HookLife, GraphHooks):
                     and forward.op == op
                     and thread.is_outermost(reference)
                 ):
-                    # What has raised inside of it has not ended.
+                    # Calls inside it that raised an exception have not ended.
                     forward.depth = 1
                 if forward.depth > 0:
                     forward.depth -= 1
@@ -481,7 +488,7 @@ class HookHandle(HookLife, GraphHooks):
         return ModuleHooks(before, after)
 
     def _sides(self) -> tuple[bool, bool]:
-        """Returns whether graphs need the arguments, and the results."""
+        """Returns whether graphs need the arguments, and whether the results."""
         needs_all = self._backward is not None
         return self._inputs or needs_all, self._outputs or needs_all
 
@@ -565,7 +572,7 @@ class HookHandle(HookLife, GraphHooks):
     def _begin_again(
         self, module: torch.nn.Module, op: str, args: Any, kwargs: Any
     ) -> Call | None:
-        """Returns the call that runs again, if its backward is recorded."""
+        """Returns the call that is repeated, if its backward is recorded."""
         self._skips.count(op, "", RECOMPUTED)
         if self._backward is None:
             return None
@@ -574,7 +581,7 @@ class HookHandle(HookLife, GraphHooks):
     def _end(self, call: Call, result: Any) -> None:
         if self._listener is not None and not call.is_again:
             self._listener.module_ends(call)
-        # The hook is called without a result if the forward raised.
+        # torch calls the hook without a result if the forward raised an exception.
         if result is None:
             return
         if self._outputs and not call.is_again:

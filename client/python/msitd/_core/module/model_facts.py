@@ -1,4 +1,4 @@
-"""Records what is known of a model before it runs: its modules and parameters."""
+"""Records the modules and parameters of a model before it runs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 
 class ModelFacts:
-    """Records them for one model.
+    """Records the modules and parameters of one model.
 
     Args:
-        model: Without a wrapper.
-        names: Gives the dotted names of its modules.
-        skip: Is told of what cannot be recorded: what it is, an index and the error.
+        model: The model, without wrappers.
+        names: Provides the dotted names of its modules.
+        skip: Called for each item that cannot be recorded, with its name, an
+            index and the error.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class ModelFacts:
         self._skip = skip
 
     def record_modules(self, op_of: Callable[[str], str]) -> None:
-        """Records the modules as a document, with those of other models so far."""
+        """Records the modules as a document, together with those of earlier models."""
         try:
             trees = self._client.module_trees
             trees[op_of("")] = module_tree(self._model, op_of, self._names)
@@ -56,9 +57,9 @@ class ModelFacts:
         """Records each parameter once, at the current token, with the op of its module.
 
         Args:
-            op_of: Gives None for a module that is not recorded.
-            known: Ops, names and ids of the parameters that are recorded already. Those
-                of the model are added.
+            op_of: Returns None for a module that is not recorded.
+            known: Ops, names and ids of the parameters that are already
+                recorded. Those of this model are added.
         """
         token = self._client._native.token()
         for module, name, parameter in self._names.named_parameters(self._model):

@@ -19,12 +19,12 @@ _VERSION = 1
 def module_tree(
     model: torch.nn.Module, op_of: Callable[[str], str], names: ModuleNames
 ) -> list[dict[str, Any]]:
-    """Returns the modules of a model, as `document` takes them.
+    """Returns the modules of a model in the form that `document` takes.
 
     Args:
-        model: Without a wrapper.
-        op_of: Gives the op of a dotted name.
-        names: Gives the dotted names.
+        model: The model, without wrappers.
+        op_of: Maps a dotted name to its op.
+        names: Provides the dotted names.
     """
     ops: set[str] = set()
     modules = []
@@ -48,10 +48,11 @@ def module_tree(
 def document(trees: Iterable[list[dict[str, Any]]]) -> str:
     """Returns the document `module_tree.json` of the models of a rank.
 
-    `version` is 1. `modules` has one object for each module, a parent before its
-    children: `op`; `class`, with the path of its Python module; `parent`, the op
-    that holds it, null for a model itself; `training`; `parameters` and
-    `buffers`, its own ones by name, with `shape` and `dtype`.
+    `version` is 1. `modules` has one object per module, parents before their
+    children: `op`; `class`, with the path of its Python module; `parent`, the
+    op of the enclosing module, null for a model itself; `training`;
+    `parameters` and `buffers`, those of the module itself by name, with `shape`
+    and `dtype`.
     """
     return json.dumps(
         {"version": _VERSION, "modules": [one for tree in trees for one in tree]},
@@ -63,12 +64,13 @@ def document(trees: Iterable[list[dict[str, Any]]]) -> str:
 def outermost_modules(
     model: torch.nn.Module, names: ModuleNames
 ) -> Iterator[torch.nn.Module]:
-    """Yields what is called where nothing calls the model itself: its children.
+    """Yields the modules that are called if nothing calls the model itself: its
+    children.
 
-    A list of modules cannot be called: those in it take its place.
+    A list of modules cannot be called, so its elements are yielded instead.
     """
     for child in names.children_of(model):
-        # All that have no forward inherit one that raises.
+        # Modules without a forward of their own inherit one that raises.
         if getattr(type(child), "forward", None) is _no_forward():
             yield from outermost_modules(child, names)
         else:
@@ -85,7 +87,7 @@ def _parent_of(name: str, ops: set[str], op_of: Callable[[str], str]) -> str | N
     while name:
         name = name.rpartition(".")[0]
         op = op_of(name)
-        # A container that is no module of its own has no op.
+        # A container that is not a module itself has no op.
         if op in ops:
             return op
     return None
@@ -105,5 +107,5 @@ def _shape_of(tensor: torch.Tensor) -> list[int] | None:
     try:
         return [int(length) for length in tensor.shape]
     except (RuntimeError, ValueError):
-        # A lazy module does not know its shapes before its first forward.
+        # The shapes of a lazy module are not known before its first forward.
         return None

@@ -1,4 +1,4 @@
-"""Lets native code record the calls of which arguments and results alone are recorded."""
+"""Lets native code record calls of which only arguments and results are recorded."""
 
 from __future__ import annotations
 
@@ -15,36 +15,38 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """What the hooks of a model have seen of its ops. It is shared with native code."""
+    """The state of a model's ops, shared with native code."""
 
     def __init__(self) -> None:
-        # Ops of which no call was recorded yet, and those of which some were.
+        # Ops without a recorded call so far, and ops with some.
         self.uncalled: set[str] = set()
         self.begun: set[str] = set()
-        # Ops that only ran in a backward until now, where no checkpoint runs them.
+        # Ops that so far only ran in a backward, without a checkpoint that
+        # repeats them.
         self.backward_ops: set[str] = set()
-        # Whether no call is recorded that begins now. Native code does not look at it.
+        # Whether calls that begin now are not recorded. Native code does not
+        # read it.
         self.is_paused = False
         # Whether the client is closed. Nothing is recorded any more.
         self.is_over = False
 
     def has_run(self, op: str) -> bool:
-        """Returns whether a call in a backward may be the second run of another."""
+        """Returns whether a call in a backward may repeat an earlier call."""
         if op in self.uncalled:
             self.backward_ops.add(op)
         return op not in self.backward_ops
 
 
 class NativeCalls:
-    """The recorders of the ordinary calls of one model.
+    """The native recorders of the ordinary calls of one model.
 
     Args:
-        client: Where to record.
-        thread: Where each thread is in the model.
+        client: The client that records.
+        thread: The state of each thread in the model.
         progress: See Progress.
         inputs: Records arguments; None if they are not recorded.
-        outputs: The same of results.
-        aliases: Whether tensors that are known become aliases.
+        outputs: Records results; None if they are not recorded.
+        aliases: Whether tensors that were recorded before become aliases.
         tokens: The tokens to record; None for all.
     """
 
@@ -62,7 +64,7 @@ class NativeCalls:
         self._shared: _msit.SharedByCalls | None = None
         if memory.torch_reader() is None:
             return
-        # A caller with a model has torch.
+        # torch is installed, since there is a model.
         import torch
 
         self._shared = _msit.SharedByCalls(
@@ -82,9 +84,10 @@ class NativeCalls:
     def hooks_of(
         self, op: str, off: Call
     ) -> tuple[Callable[..., bool], Callable[..., bool]]:
-        """Returns what begins and ends ordinary calls of `op`.
+        """Returns the functions that begin and end ordinary calls of `op`.
 
-        Each returns False where a call is not ordinary, and then has done nothing.
+        Each of them returns False for a call that is not ordinary, and then has
+        no effect.
         """
         if self._shared is None:
             return leave_to_python()
@@ -93,7 +96,7 @@ class NativeCalls:
 
 
 def leave_to_python() -> tuple[Callable[..., bool], Callable[..., bool]]:
-    """Returns the same for hooks whose calls are never ordinary."""
+    """Returns such functions for hooks whose calls are never ordinary."""
     return _is_not_recorded, _is_not_recorded
 
 

@@ -1,4 +1,4 @@
-"""Which op a module has, and at which token it is recorded."""
+"""Names the op of a module, and the token at which it is recorded."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _ROOT_OP = "root"
 
 
 def default_op_of(module_name: str) -> str:
-    """Returns the op of a module by its dotted name, which is empty for the model."""
+    """Returns the op for the dotted name of a module, which is empty for the model."""
     return op_under(_ROOT_OP, module_name)
 
 
 def op_under(model_op: str, module_name: str) -> str:
-    """Returns the op of a module in the model of that op."""
+    """Returns the op of a module within the model whose op is given."""
     return f"{model_op}.{module_name}" if module_name else model_op
 
 

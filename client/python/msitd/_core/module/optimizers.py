@@ -1,4 +1,4 @@
-"""Hears of the steps of torch optimizers, and knows whose parameters they change."""
+"""Watches the steps of torch optimizers, and finds the models that they train."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from msitd._core.guard import Failures, report_safely
 if TYPE_CHECKING:
     import torch
 
-# Optimizers of these libraries hold copies of the parameters, or parts of many of them
-# in one tensor.
+# Optimizers of these libraries hold copies of the parameters, or parts of many
+# parameters in one tensor.
 _COPYING_LIBRARIES = frozenset(("deepspeed", "megatron.core", "apex"))
 
 
 class Hold(enum.IntEnum):
-    """What an optimizer has of a model; more is greater."""
+    """How much of a model an optimizer holds; a larger value means more."""
 
     NOTHING = 0
-    # As far as one can see.
+    # As far as can be determined.
     COPIES = 1
     PARAMETERS = 2
 
 
 class Watcher(Protocol):
-    """Who is told of the steps."""
+    """An object that is called for each step."""
 
     def optimizer_stepped(self, optimizer: torch.optim.Optimizer) -> None:
-        """Is called behind each step, in the thread that made it. Raises nothing."""
+        """Called after each step, in the thread that made it. Raises nothing."""
 
 
-# No GuardedHook: Dynamo has to know the function that it may not look into.
+# Not a GuardedHook: Dynamo must know the function that it may not trace.
 _failures = Failures("a step of an optimizer is not recorded")
 
 _lock = threading.Lock()
@@ -46,7 +46,7 @@ _torch_handle: Any = None
 
 
 def watch(watcher: Watcher) -> None:
-    """Tells `watcher` of all steps in the process, until `unwatch`."""
+    """Calls `watcher` for all steps in the process, until `unwatch`."""
     global _torch_handle
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
@@ -58,7 +58,7 @@ def watch(watcher: Watcher) -> None:
 
 
 def unwatch(watcher: Watcher) -> None:
-    """Ends `watch`. Doing so again does nothing."""
+    """Ends `watch`. Further calls have no effect."""
     global _torch_handle
     with _lock:
         _watchers.discard(watcher)
@@ -80,8 +80,8 @@ def _tell(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
 def hold_of(
     optimizer: torch.optim.Optimizer, parameters: Iterable[torch.nn.Parameter]
 ) -> Hold:
-    """Returns what the optimizer has of a model with these parameters."""
-    # No generator expressions here: Dynamo would look into them.
+    """Returns how much an optimizer holds of a model with these parameters."""
+    # No generator expressions here, because Dynamo would trace them.
     ours = set(map(id, parameters))
     for group in optimizer.param_groups:
         if not ours.isdisjoint(map(id, group["params"])):
@@ -91,9 +91,9 @@ def hold_of(
 
 
 def search(parameters: Iterable[torch.nn.Parameter]) -> Hold:
-    """Returns the most that an optimizer of the process has of the model.
+    """Returns the most that any optimizer of the process holds of the model.
 
-    It looks through all objects, which takes some 100 ms in a large process.
+    Searches all Python objects, which takes about 100 ms in a large process.
     """
     import torch
 
@@ -101,8 +101,8 @@ def search(parameters: Iterable[torch.nn.Parameter]) -> Hold:
     kind = torch.optim.Optimizer
     most = Hold.NOTHING
     for candidate in gc.get_objects():
-        # The class that an object claims to have may be anything, and slow to ask. An
-        # optimizer may be in the making.
+        # The class that an object claims to have may be wrong and slow to
+        # query. The optimizer may still be under construction.
         if issubclass(type(candidate), kind) and hasattr(candidate, "param_groups"):
             most = max(most, hold_of(candidate, parameters))
     return most

@@ -1,9 +1,10 @@
-"""Puts hooks on the modules of a model, and keeps them where they are among others.
+"""Puts hooks on the modules of a model and preserves their order among other hooks.
 
-Hooks run in the order in which they were registered. If those of a module were removed
-and registered again, they would run after the hooks of others, and record a result that
-one of these has changed. So hooks stay on a module for as long as it keeps its op, and
-hooks that do come back take their old position.
+Hooks run in the order in which they were registered. If the hooks of a module
+were removed and registered again, they would run after the hooks of others, and
+would record a result that one of those has changed. Hooks therefore stay on a
+module as long as it keeps its op, and hooks that are put back return to their
+old position.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
 
 
 class ModuleHooks(NamedTuple):
-    """The two hooks of one module, as torch calls them."""
+    """The two hooks of one module, with the signatures that torch expects."""
 
     before: Callable[[Any, tuple[Any, ...], dict[str, Any]], None]
     after: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]
 
     def put_on(self, module: torch.nn.Module) -> list[Any]:
-        """Returns the handles of torch that take them off."""
+        """Registers the hooks. Returns the torch handles that remove them."""
         return [
             module.register_forward_pre_hook(
                 UncopiedHook(self.before), with_kwargs=True
@@ -49,15 +50,16 @@ class _Place:
     op: str
     module: weakref.ref[torch.nn.Module]
     hooks: ModuleHooks
-    # Whether the capture policy leaves the hooks on.
+    # Whether the hooks stay on, whatever the capture policy selects.
     is_fixed: bool = False
     # Empty while the hooks are off.
     handles: list[Any] = field(default_factory=list)
-    # The hooks of others that ran before each of ours when they were taken off.
+    # For each of our hooks, the hooks of others that ran before it when it was
+    # taken off.
     earlier: list[set[int]] = field(default_factory=list)
 
     def put_on(self, module: torch.nn.Module) -> None:
-        """Puts the hooks where they were among those of others."""
+        """Puts the hooks back at their position among the hooks of others."""
         self.handles = self.hooks.put_on(module)
         for handle, earlier in zip(self.handles, self.earlier, strict=False):
             hooks = handle.hooks_dict_ref()
@@ -82,12 +84,13 @@ def _earlier_than(handle: Any) -> set[int]:
 class PlacedHooks:
     """The hooks of the modules of a model.
 
-    A module without hooks costs a forward nothing. So when a pass begins, the hooks
-    of ops are put on or taken off as the capture policy has it from that token on.
-    They stay where nothing would put them on again in time. Any thread may call.
+    A module without hooks adds no cost to a forward. When a pass begins, hooks
+    are therefore put on or taken off, as the capture policy selects their ops
+    from that token on. Hooks stay on where they could not be put back in time.
+    Any thread may call.
 
     Args:
-        client: Knows the capture policy.
+        client: Provides the capture policy.
         tokens: The only tokens to record; None for all.
     """
 
@@ -96,20 +99,20 @@ class PlacedHooks:
         self._tokens = tokens
         self._lock = threading.Lock()
         self._places: list[_Place] = []
-        # By the id of a module: the place that it had before its op changed.
+        # By the id of a module: the position that it had before its op changed.
         self._moved: dict[int, _Place] = {}
-        # What the hooks were last put on for: the selection of the policy, and
-        # whether the token is one of those to record.
+        # State for which the hooks were last put on: the selection of the
+        # policy, and whether the token is to be recorded.
         self._known: tuple[int, bool] | None = None
         self._must_stay = False
         self._is_paused = False
 
     def keep(self, wanted: Mapping[int, tuple[str, bool]]) -> set[int]:
-        """Takes the hooks off all modules except those that stay as they are.
+        """Takes the hooks off all modules except those that remain unchanged.
 
         Args:
-            wanted: The op of each module that the model has now, and whether its hooks
-                are fixed, by the id of the module.
+            wanted: The op of each current module of the model and whether its
+                hooks are fixed, by the id of the module.
 
         Returns:
             The ids of the modules whose hooks stay.
@@ -138,7 +141,8 @@ class PlacedHooks:
         """Puts the hooks of `op` on its module.
 
         Args:
-            is_fixed: Whether they stay on, whatever the capture policy says.
+            is_fixed: Whether the hooks stay on, whatever the capture policy
+                selects.
         """
         place = _Place(op, weakref.ref(module), hooks, is_fixed)
         with self._lock:
@@ -147,25 +151,27 @@ class PlacedHooks:
                 place.earlier = moved.earlier
             place.put_on(module)
             self._places.append(place)
-            # The policy may ask for nothing of it.
+            # The policy may not select the op.
             self._known = None
 
     def stay(self) -> None:
         """Leaves all hooks on from the next pass on.
 
-        It is called where a module runs outside of a pass, or in a graph of
-        torch.compile: no pass may begin before the next one does.
+        Called where a module runs outside a pass, or in a graph of
+        torch.compile: its next run may begin without a pass.
         """
         if not self._must_stay:
             self._must_stay = True
             self._known = None
 
     def pause(self, is_paused: bool) -> None:
-        """Takes hooks off from the next pass on, as if nothing were asked for."""
+        """Takes the hooks off from the next pass on, as if the policy selected
+        nothing.
+        """
         self._is_paused = is_paused
 
     def follow(self, token: int) -> None:
-        """Puts hooks on what is recorded at `token`, before the modules run."""
+        """Puts on the hooks that record at `token`, before the modules run."""
         is_compiled = compiled.is_running()
         if is_compiled:
             self.stay()
@@ -183,13 +189,14 @@ class PlacedHooks:
                     is_asked_for and self._native.selects(token, place.op, IO_ANY)
                 )
                 has_new |= self._set(place, is_on)
-        # Graphs that were made meanwhile do not know of the hooks. What runs now is
-        # none of these: its first run has left the hooks on.
+        # Graphs that were compiled in the meantime do not contain the hooks.
+        # The code that runs now is not such a graph, whose first run has left
+        # the hooks on.
         if has_new and not is_compiled:
             compiled.forget_graphs()
 
     def remove(self) -> None:
-        """Takes all hooks off for good."""
+        """Takes all hooks off permanently."""
         with self._lock:
             for place in self._places:
                 self._set(place, False)
@@ -198,7 +205,7 @@ class PlacedHooks:
 
     @staticmethod
     def _set(place: _Place, is_on: bool) -> bool:
-        """Returns whether it put hooks on."""
+        """Returns whether hooks were put on."""
         module = place.module()
         if is_on and not place.handles and module is not None:
             place.put_on(module)

@@ -1,8 +1,9 @@
-"""Finds the first run of a forward that a checkpoint runs again.
+"""Finds the first run of a forward that a checkpoint repeats.
 
-A reentrant checkpoint runs the modules without a graph first, and again, with one, in
-the backward. The gradients belong to the calls of the first run. Both runs happen in
-one function of autograd, which is how they know each other.
+A reentrant checkpoint first runs the modules without an autograd graph, and
+repeats them with one in the backward. The gradients belong to the calls of the
+first run. Both runs happen inside the same autograd function, which identifies
+them.
 """
 
 from __future__ import annotations
@@ -18,31 +19,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from msitd._core.leaf.leaves import Call
 
-# Calls of one op in one checkpoint that are remembered, and ops.
+# Maximum number of remembered calls of one op in one checkpoint, and of ops.
 _CALLS_MAX = 1024
 _OPS_MAX = 65536
 
 
 class FirstRuns:
-    """The calls of one model that may run again. Any thread may use it."""
+    """The calls of one model that may be repeated. Any thread may use it."""
 
     def __init__(self) -> None:
-        # A caller with a module has torch.
+        # torch is installed, since there is a module.
         import torch
 
         self._function_type = torch._C._FunctionBase
         self._forward_code = _forward_code()
         self._backward_code = torch.autograd.function.BackwardCFunction.apply.__code__
-        # Old versions of torch do not tell.
+        # Older versions of torch do not provide it.
         self._node = getattr(torch._C, "_current_autograd_node", lambda: None)
         self._lock = threading.Lock()
-        # By the function that runs them again, and by op.
+        # By the function that repeats the calls, and by op.
         self._calls: weakref.WeakKeyDictionary[Any, dict[str, deque[Call]]] = (
             weakref.WeakKeyDictionary()
         )
 
     def add(self, call: Call) -> None:
-        """Remembers a call that has begun, if a function of autograd runs it."""
+        """Remembers a call that has begun, if an autograd function runs it."""
         function = self._outermost_function(self._node())
         if function is None:
             return
@@ -52,7 +53,9 @@ class FirstRuns:
                 ops.setdefault(call.op, deque(maxlen=_CALLS_MAX)).append(call)
 
     def take(self, op: str) -> Call | None:
-        """Returns the call that runs again now, once; None if nothing knows it."""
+        """Returns the first run of the call that is repeated now, once; None if
+        unknown.
+        """
         node = self._node()
         if not isinstance(node, self._function_type):
             return None
@@ -61,10 +64,10 @@ class FirstRuns:
             return calls.popleft() if calls else None
 
     def is_lost(self) -> bool:
-        """Returns whether a function of autograd runs what `take` does not know.
+        """Returns whether an autograd function runs a call that `take` does not find.
 
-        The other kind of checkpoint, which runs again where a saved tensor is
-        asked for, has the gradients of the first run in any case.
+        The other kind of checkpoint repeats its forward when a saved tensor is
+        needed. The gradients of its first run are recorded in any case.
         """
         if not isinstance(self._node(), self._function_type):
             return False
@@ -76,16 +79,18 @@ class FirstRuns:
         return frame is not None
 
     def _outermost_function(self, node: Any) -> Any:
-        """Returns the function of which the forward runs; None if none does.
+        """Returns the outermost autograd function whose forward runs; None if
+        none does.
 
-        The outermost one runs again first. What runs inside of `node` is the part
-        of a checkpoint in another one that runs for the second time.
+        The outermost function is the first to be repeated. Inside `node` runs
+        the part of a nested checkpoint that is repeated for the second time.
         """
         found = None
         inner: FrameType | None = None
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
-            # No other frame is looked into: that would keep its tensors.
+            # Other frames are not inspected, because that would keep their
+            # tensors alive.
             if frame.f_code is self._backward_code:
                 if frame.f_locals.get("self") is node:
                     break
@@ -96,7 +101,7 @@ class FirstRuns:
 
 
 def innermost_function() -> Any:
-    """Returns the innermost function of autograd that runs its forward now, or None."""
+    """Returns the innermost autograd function whose forward runs now, or None."""
     forward_code = _forward_code()
     inner: FrameType | None = None
     frame: FrameType | None = sys._getframe(1)
@@ -117,12 +122,12 @@ def _forward_code() -> CodeType:
 
 
 def _function_in(frame: FrameType) -> Any:
-    """Returns the function of autograd of which `frame` is the forward, or None."""
+    """Returns the autograd function whose forward `frame` is, or None."""
     import torch
 
     names = frame.f_code.co_varnames
     first = frame.f_locals.get(names[0]) if names else None
     if isinstance(first, tuple) and first:
-        # Of a wrapper that takes anything.
+        # The frame belongs to a wrapper that takes any arguments.
         first = first[0]
     return first if isinstance(first, torch._C._FunctionBase) else None

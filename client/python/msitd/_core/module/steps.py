@@ -1,4 +1,4 @@
-"""Says when the token of a client advances while a model runs."""
+"""Decides when the token of a client advances while a model runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 TIMES = ("auto", "forward", "optimizer", "step")
 
-# Tensors of a result that tell of a backward. One would do, if it is the right one.
+# Maximum number of tensors of a result that are watched to detect a backward. A
+# single one would be enough if it were the right one.
 _WATCHED_MAX = 16
 
 
@@ -31,12 +32,12 @@ def _ignore(_: Exception) -> None:
 class Steps:
     """The steps of one model, each of which is a token of the client.
 
-    A *pass* is a forward of the model or, where nothing calls the model itself, of
-    one of its children. A step has one pass or more, and with it all that belongs
-    to them. Any thread may call.
+    A *pass* is a forward of the model or, where nothing calls the model itself,
+    of one of its children. A step consists of one or more passes and everything
+    that belongs to them. Any thread may call.
 
-    Nothing advances the token of a client that has gone on since the step began:
-    other models, or the user, may have advanced it.
+    If the token of the client has advanced since the step began, a step does
+    not advance it again: other models, or the user, may have advanced it.
     """
 
     def __init__(self, client: Client, model: torch.nn.Module, time: str) -> None:
@@ -46,15 +47,16 @@ class Steps:
         self._model = weakref.ref(model)
         self._time = time
         self._lock = threading.RLock()
-        # The most that a known optimizer has of the model.
+        # The most that a known optimizer holds of the model.
         self._hold = Hold.NOTHING
-        # How often it was asked whether there is one, in vain.
+        # Number of searches for an optimizer that found none.
         self._asked_count = 0
         # Whether only copies of the parameters are known to have an optimizer.
         self._has_copies = False
-        # Forwards of the model that have begun and not ended.
+        # Number of forwards of the model that have begun and not ended.
         self._running_count = 0
-        # Of the last pass; -1 before the first. A reference: see `_core.tokens`.
+        # Token of the last pass, as a reference; -1 before the first. See
+        # `_core.tokens`.
         self._token = -1
         self._begin_step(-1)
 
@@ -64,18 +66,18 @@ class Steps:
         return self._client._native.token() if self._token < 0 else self._token
 
     def is_training(self, is_grad_enabled: bool) -> bool:
-        """Returns whether a forward that begins now is one that a backward follows.
+        """Returns whether a forward that begins now will be followed by a backward.
 
         Args:
-            is_grad_enabled: Whether gradients are enabled there, also if a graph of
-                torch.compile runs it, in which they are not.
+            is_grad_enabled: Whether gradients are enabled around the forward. A
+                graph of torch.compile disables them inside.
         """
         model = self._model()
         if model is None or not model.training:
             return False
         if not is_grad_enabled:
             return False
-        # No generator expression: Dynamo would look into it.
+        # No generator expression, because Dynamo would trace it.
         for parameter in model.parameters():
             if parameter.requires_grad:
                 return True
@@ -85,8 +87,8 @@ class Steps:
         """Returns the token of a pass that begins.
 
         Args:
-            op: Of the model or the child.
-            is_root: Whether it is the model.
+            op: Op of the model or the child.
+            is_root: Whether the pass is a forward of the model itself.
             is_training: See `is_training`.
         """
         with self._lock:
@@ -107,7 +109,7 @@ class Steps:
             return token
 
     def end_pass(self, token: int, is_root: bool, result: Any) -> None:
-        """Is told that a pass has ended; by an exception, if `result` is None."""
+        """Ends a pass. `result` is None if it raised an exception."""
         with self._lock:
             if is_root:
                 self._running_count -= 1
@@ -120,32 +122,33 @@ class Steps:
                 self._await_backward(result)
 
     def abandon_pass(self) -> None:
-        """Is told that a forward of the model has ended without `end_pass`."""
+        """Handles a forward of the model that has ended without `end_pass`."""
         with self._lock:
             self._running_count = max(0, self._running_count - 1)
             if self._time in ("auto", "forward"):
                 self._advance_from(self._token)
 
     def end_by_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
-        """Is told of a step of any optimizer of the process, behind it."""
+        """Handles a step of any optimizer of the process, after the step."""
         if self._time not in ("auto", "optimizer"):
             return
         with self._lock:
             hold = optimizers.hold_of(optimizer, self._parameters())
-            # Where some hold parameters, others hold no copies of them.
+            # If some optimizers hold the parameters, others do not hold copies
+            # of them.
             if hold == Hold.NOTHING or hold < self._hold:
                 return
             self._hold = hold
             self._advance_from(self._token)
 
     def end_by_user(self) -> None:
-        """Ends the step. From now on nothing else does."""
+        """Ends the step. From now on, only the user ends steps."""
         with self._lock:
             if self._time == "step":
                 self._client._advance()
             else:
                 self._time = "step"
-                # What was automatic until now may have ended this step already.
+                # An automatic rule may already have ended this step.
                 self._advance_from(self._token)
 
     def end(self) -> None:
@@ -156,7 +159,7 @@ class Steps:
 
     def _begin_step(self, token: int) -> None:
         self._token = token
-        # Ops of which there was a pass.
+        # Ops that had a pass in this step.
         self._ops: set[str] = set()
         self._has_root = False
         self._trains = False
@@ -170,9 +173,9 @@ class Steps:
 
         leaves = tensors_returned(result, torch.Tensor)
         for _, tensor in itertools.islice(leaves, _WATCHED_MAX):
-            # A hook of a tensor would be in the way of torch.save.
+            # A hook on the tensor itself would break torch.save.
             if tensor.grad_fn is not None:
-                # It can only fail if the interpreter does.
+                # The hook can only fail if the interpreter does.
                 tensor.grad_fn.register_prehook(GuardedHook(note, _ignore))
 
     def _advance_from(self, token: int) -> None:
@@ -180,8 +183,8 @@ class Steps:
             self._client._advance()
 
     def _is_over(self, op: str, is_root: bool) -> bool:
-        """Returns whether a pass that begins belongs to another step."""
-        # A forward may call children in threads of their own.
+        """Returns whether a pass that begins belongs to the next step."""
+        # A forward may call children in other threads.
         if self._running_count > 0 and not is_root:
             return False
         if not self._trains:
@@ -190,20 +193,20 @@ class Steps:
             return False
         if not self._waits_for_optimizer():
             return True
-        # Libraries that make copies take the gradients away.
+        # Libraries that make copies remove the gradients of the parameters.
         if not self._has_backward or self._hold == Hold.COPIES:
             return False
         for parameter in self._parameters():
             if parameter.grad is not None:
                 return False
-        # Gradients that are thrown away are never used by an optimizer: a scaler has
-        # left out its step.
+        # Gradients that were discarded are never used by an optimizer: a
+        # gradient scaler has skipped its step.
         return True
 
     def _waits_for_optimizer(self) -> bool:
         if self._hold == Hold.NOTHING:
             self._asked_count += 1
-            # Looking for one takes long, so it is done at powers of two.
+            # The search takes long, so it runs only at powers of two.
             if self._asked_count & (self._asked_count - 1) == 0:
                 self._hold = optimizers.search(self._parameters())
         return self._hold != Hold.NOTHING

@@ -1,4 +1,4 @@
-"""Notices when modules are added to a model, replaced or taken out of it."""
+"""Detects modules that are added to a model, replaced or removed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
 
 class Structure:
-    """The modules that a model had when it was looked at last. Any thread may use it.
+    """The modules of a model at the last check. Any thread may use it.
 
-    Libraries such as PEFT put other modules into a model after hooks were put on it, and
-    some write into `_modules`, of which torch tells nobody. So each pass looks: that takes
-    less than a microsecond for a module. Nothing here keeps a module alive.
+    Libraries such as PEFT replace modules of a model after hooks were put on
+    it, and some write into `_modules`, which torch does not report. Each pass
+    therefore checks the structure, which takes less than a microsecond per
+    module. Nothing here keeps a module alive.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
@@ -28,14 +29,14 @@ class Structure:
         self._look()
 
     def changed(self) -> torch.nn.Module | None:
-        """Returns the model if it has other modules than before, to one thread.
+        """Returns the model, to only one thread, if its modules have changed.
 
-        None if it has not, or is gone.
+        Returns None if they have not, or if the model no longer exists.
         """
         if not self._has_changed():
             return None
         with self._lock:
-            # Another thread may have been faster.
+            # Another thread may have handled the change.
             if not self._has_changed():
                 return None
             self._look()
@@ -45,7 +46,7 @@ class Structure:
         model = self._model()
         self._known = []
         for module in () if model is None else model.modules():
-            # A name may stand for no module.
+            # A name may be bound to None.
             children = {
                 name: weakref.ref(child)
                 for name, child in module._modules.items()
@@ -56,7 +57,7 @@ class Structure:
     def _has_changed(self) -> bool:
         for reference, known in self._known:
             module = reference()
-            # One that is gone is missed by the module that had it.
+            # The parent of a removed module detects the removal.
             if module is None:
                 continue
             count = 0

@@ -1,4 +1,4 @@
-"""What each thread that runs a hooked model has for itself."""
+"""State of each thread that runs a hooked model."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 
 class Forward:
-    """Where the forward of one thread is."""
+    """Position of one thread in a forward."""
 
     __slots__ = ("calls", "depth", "has_gradients", "op", "token", "trains")
 
     def __init__(self) -> None:
-        # How many calls that could be passes are nested now. The outermost is one: its
-        # op, its token, whether gradients are enabled there, and whether it trains.
+        # Number of nested calls that could be passes. The outermost of them is
+        # the pass, with its op, its token, whether gradients are enabled, and
+        # whether it trains.
         self.depth = 0
         self.op = ""
         self.token = 0
@@ -35,10 +36,11 @@ class Forward:
         self.calls: list[Call] = []
 
     def forget_raised(self, op: str) -> bool:
-        """Forgets all calls in the call of `op` that ends: they have raised.
+        """Forgets all calls inside the call of `op` that ends, because they
+        raised exceptions.
 
-        Torch tells hooks of that, but a graph does not. Returns whether `op` has
-        begun.
+        torch calls hooks in that case, but a graph does not. Returns whether
+        `op` has begun.
         """
         for place in reversed(range(len(self.calls))):
             if self.calls[place].op == op:
@@ -47,15 +49,15 @@ class Forward:
         return False
 
     def abandon(self) -> None:
-        """Forgets a pass that has ended without a word."""
+        """Forgets a pass that ended without calling a hook."""
         self.depth = 0
         self.calls.clear()
 
 
 def call_count(module: torch.nn.Module | None) -> int:
-    """Returns how many calls of `module` run now, each inside of the one before.
+    """Returns how many nested calls of `module` are running.
 
-    Those in a graph of torch.compile are not among them.
+    Calls in a graph of torch.compile are not included.
     """
     import torch
 
@@ -70,23 +72,27 @@ def call_count(module: torch.nn.Module | None) -> int:
 
 
 def is_replica(module: Any) -> bool:
-    """Returns whether DataParallel runs the module beside others of its kind."""
+    """Returns whether the module is one of the replicas that DataParallel runs
+    in parallel.
+    """
     return getattr(module, "_is_replica", False)
 
 
 class Thread(threading.local):
-    """Where a thread is, and which tensors it knows."""
+    """The position of a thread in a model, and the tensors that it has recorded."""
 
     def __init__(self) -> None:
         self.forward = Forward()
         self.known: Identities | None = None
-        # Torch does not count what the kernels of a graph change.
+        # torch does not count changes that are made by the kernels of a graph.
         self.is_in_graph = False
-        # Of the call in a graph that a hook records now.
+        # Caller of the call in a graph that a hook records now.
         self.caller: Caller | None = None
 
     def identities(self) -> Identities | None:
-        """Returns which tensors have not changed; None if nothing can tell."""
+        """Returns the registry of unchanged tensors; None if changes cannot be
+        detected.
+        """
         if self.is_in_graph:
             return None
         if self.known is None:
@@ -94,7 +100,7 @@ class Thread(threading.local):
         return self.known
 
     def stack(self, level: str) -> str | None:
-        """Returns where the call that begins now comes from; see stack_of_caller."""
+        """Returns the stack of the call that begins now; see stack_of_caller."""
         if level == "none":
             return None
         caller = self.caller
@@ -103,11 +109,12 @@ class Thread(threading.local):
         return stack_of_graph(level, caller.lines)
 
     def is_outermost(self, module: weakref.ref[torch.nn.Module]) -> bool:
-        """Returns whether the call that begins now is in no other call of the module.
+        """Returns whether the call that begins now is not nested in another
+        call of the module.
 
-        Torch does not tell hooks of Ctrl-C and other exceptions that are no
-        Exception, and graphs tell of none, so a pass may seem to last although it
-        has ended.
+        torch does not call hooks after Ctrl-C and other exceptions that do not
+        derive from Exception, and graphs do not call them after any exception.
+        A pass may therefore seem to continue although it has ended.
         """
         caller = self.caller
         if caller is None:

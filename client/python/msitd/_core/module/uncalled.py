@@ -1,8 +1,8 @@
-"""Says which modules hooks did not see although they may have worked.
+"""Reports modules that hooks did not see although they may have run.
 
-A hook sees calls of a module. It does not see `module.forward(x)`, nor a function that is
-given `module.weight`. Neither leaves a trace, so what is known is which modules had no
-call while the module around them had some.
+A hook sees calls of a module. It does not see `module.forward(x)`, or a
+function that receives `module.weight`. Neither leaves a trace. The available
+evidence is that a module had no call while the module around it had some.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("msitd")
 
-# Modules that one line of the log names.
+# Maximum number of modules that one log line names.
 _OPS_SHOWN = 5
 
 BYPASSED = (
@@ -39,7 +39,7 @@ UNCALLED = (
 
 
 class Unseen:
-    """The modules of one model that may have worked unseen. Any thread may use it."""
+    """The modules of one model that may have run unseen. Any thread may use it."""
 
     def __init__(
         self,
@@ -67,11 +67,11 @@ class Unseen:
             return {}
 
     def counts(self) -> dict[str, int]:
-        """Returns how many there are, by reason."""
+        """Returns the number of such ops, by reason."""
         return {reason: len(ops) for reason, ops in self.by_reason().items()}
 
     def report(self) -> None:
-        """Counts and logs them. Raises nothing."""
+        """Counts and logs these ops. Raises nothing."""
         for reason, ops in self.by_reason().items():
             self._reported.update(ops)
             for op in ops:
@@ -86,7 +86,7 @@ class Unseen:
         model = self._model()
         uncalled = frozenset(self._progress.uncalled)
         begun = frozenset(self._progress.begun)
-        # Before the model has run, nothing is known.
+        # Nothing is known before the model has run.
         if model is None or not begun or not uncalled:
             return {}
         modules = _Modules(
@@ -104,7 +104,9 @@ class Unseen:
         return found
 
     def _is_asked_for(self, op: str) -> bool:
-        """Returns whether the capture policy asks for an op, at the first token or now."""
+        """Returns whether the capture policy selects an op, at the first token
+        or now.
+        """
         token = self._client.token
         before = max(token - 1, 0)
         tokens = (None, before, 0)
@@ -121,7 +123,7 @@ class _Modules:
         uncalled: frozenset[str],
         begun: frozenset[str],
     ) -> None:
-        # A caller with a module has torch.
+        # torch is installed, since there is a module.
         import torch
 
         self._list_type = torch.nn.ModuleList
@@ -130,7 +132,7 @@ class _Modules:
         ops = {name: op_of(name) for name in self._all}
         self.missing = {name: op for name, op in ops.items() if op in uncalled}
         self._ran = {name for name, op in ops.items() if op in begun}
-        # What has a part that ran.
+        # Modules with a part that ran.
         self._active: set[str] = set()
         for name in self._ran:
             while name:
@@ -138,8 +140,10 @@ class _Modules:
                 self._active.add(name)
 
     def reason_of(self, name: str) -> str | None:
-        """Returns why a module without a call is reported; None if it is not."""
-        # Of a model of which only the children are called, nothing is lost.
+        """Returns why a module without a call is reported; None if it is not
+        reported.
+        """
+        # Nothing is lost if only the children of the model are called.
         if not name:
             return None
         if name in self._active:
@@ -152,11 +156,12 @@ class _Modules:
         """Returns whether the module around one of `missing` ran."""
         above, _, last = name.rpartition(".")
         around = self._all.get(above)
-        # The result of this module is that of the one around it.
+        # The result of this module is that of the module around it.
         if isinstance(around, self._attention_type):
             return False
         if isinstance(around, self._list_type):
-            # Others of its kind ran: it is an expert that nothing was sent to.
+            # Other modules of the same kind ran: this one is an expert that
+            # received no tokens.
             return not any(
                 type(module) is type(self._all[name])
                 and (f"{above}.{key}" if above else key) in self._ran
@@ -165,5 +170,5 @@ class _Modules:
             )
         if above in self._ran or above in self._active:
             return True
-        # It is not known whether something ran that is not recorded.
+        # It is unknown whether an unrecorded module ran.
         return above not in self.missing

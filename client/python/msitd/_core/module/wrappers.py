@@ -1,10 +1,10 @@
-"""Names the modules of a model as if the wrappers of torch were not there.
+"""Names the modules of a model as if it had no torch wrappers.
 
-`DistributedDataParallel`, `FullyShardedDataParallel`, `checkpoint_wrapper`, the module
-that `torch.compile` returns and some others hold a module and call it. Each of them
-adds a part to the dotted names of all modules inside, so a model would have other ops
-with a wrapper than without. Here a wrapper has no name of its own, and the module that
-it holds takes its place.
+`DistributedDataParallel`, `FullyShardedDataParallel`, `checkpoint_wrapper`, the
+module that `torch.compile` returns and some others hold a module and call it.
+Each of them adds a part to the dotted names of all modules inside, so a model
+would have different ops with and without a wrapper. Here a wrapper has no name
+of its own, and the module that it holds takes its place.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class _Wrapper(NamedTuple):
-    # Where its class is defined, and the class. It is looked up only if that module is
-    # loaded: a program that has such a wrapper has loaded it.
+    # Module that defines the class, and the class. It is looked up only if that
+    # module is loaded, because a program that has such a wrapper has loaded it.
     home: str
     kind: str
-    # The name under which it holds the module.
+    # The name under which the wrapper holds the module.
     held: str
 
     def wraps(self, module: torch.nn.Module) -> bool:
@@ -46,17 +46,17 @@ _OTHERS = (
     ),
     _Wrapper("torch.optim.swa_utils", "AveragedModel", "module"),
 )
-# These call copies of the module that they hold, one for each device. So hooks stay on
-# the wrapper, and the module that it holds has no name.
+# These wrappers call copies of the module that they hold, one per device. Hooks
+# therefore stay on the wrapper, and the module that it holds has no name.
 _COPIERS = (_Wrapper("torch.nn.parallel.data_parallel", "DataParallel", "module"),)
 
 
 class ModuleNames:
-    """One way to name modules.
+    """A scheme for naming modules.
 
     Args:
-        wrappers: What has no name of its own.
-        copiers: What takes the name of the module that it holds.
+        wrappers: Wrappers that have no name of their own.
+        copiers: Wrappers that take the name of the module that they hold.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ModuleNames:
         self._copiers = copiers
 
     def unwrap(self, module: torch.nn.Module) -> torch.nn.Module:
-        """Returns the module that wrappers hold, or the module itself."""
+        """Returns the module inside all wrappers, or the module itself."""
         while held := _held_name(module, self._wrappers):
             module = getattr(module, held)
         return module
@@ -81,9 +81,10 @@ class ModuleNames:
     def named_modules(
         self, model: torch.nn.Module
     ) -> Iterator[tuple[str, torch.nn.Module]]:
-        """Yields each module but the wrappers once, under its first name."""
-        # By the name that torch gives: the name here, that of the child that takes its
-        # place, and whether a wrapper of that child has the name already.
+        """Yields each module except wrappers once, under its first name."""
+        # By the name that torch uses: the name here, the name of the child that
+        # takes its place, and whether a wrapper of that child already has the
+        # name.
         known: dict[str, tuple[str, str, bool]] = {}
         for given, module in model.named_modules():
             name, is_taken = "", False
@@ -105,11 +106,11 @@ class ModuleNames:
     def named_parameters(
         self, model: torch.nn.Module, *, has_ties: bool = False
     ) -> Iterator[tuple[str, str, torch.nn.Parameter]]:
-        """Yields name of the module, name in it, and parameter, for each parameter.
+        """Yields the module's name, the parameter's name in it, and the parameter.
 
         Args:
-            has_ties: Whether a parameter that several modules have comes with each of
-                them, not only with the first.
+            has_ties: Whether a parameter that several modules share is yielded
+                with each of them, not only with the first.
         """
         seen: set[int] = set()
         for name, module in self.named_modules(model):
@@ -126,10 +127,10 @@ class ModuleNames:
                         yield name, index, parameter
 
 
-# As the model is named without torch's wrappers.
+# Names of the model without torch's wrappers.
 PLAIN = ModuleNames((_COMPILED, *_OTHERS), _COPIERS)
-# As torch names the modules, but for what torch.compile adds: the names that tools
-# have which know the other wrappers.
+# Names that torch uses, without the part that torch.compile adds. Tools that
+# know the other wrappers use these names.
 AS_HELD = ModuleNames((_COMPILED,), ())
 
 

@@ -1,11 +1,11 @@
-"""The `dumper` of SGLang, which records into a run.
+"""A replacement for SGLang's `dumper` that records into a run.
 
-from msitd.engines.sglang import dumper
+    from msitd.engines.sglang import dumper
 
-dumper.dump("hidden_states", hidden_states, layer_id=3)
-dumper.step()
+    dumper.dump("hidden_states", hidden_states, layer_id=3)
+    dumper.step()
 
-`import_dumps` brings what SGLang's own has written into a run, as does
+`import_dumps` imports the files of SGLang's own dumper into a run, as does
 `python -m msitd.engines.sglang FOLDER --run R`.
 """
 

@@ -8,7 +8,7 @@ from msitd.engines.sglang.reader import import_dumps
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Returns the exit code: 0, or 4 if files were left out."""
+    """Returns the exit code: 0, or 4 if files were skipped."""
     parser = argparse.ArgumentParser(prog="python -m msitd.engines.sglang")
     parser.add_argument("folder", help="DUMPER_DIR/EXP_NAME")
     parser.add_argument("--run", help="default: the name of the folder")

@@ -1,4 +1,4 @@
-"""The switches of SGLang's dumper, by the names that it has for them."""
+"""The settings of SGLang's dumper, under its own names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENV_PREFIX = "DUMPER_"
 _MODES = ("core", "all", "off")
 _TRUE = ("true", "1")
 
-# What has no place here, and what to use.
+# Settings that are not supported, and their alternatives.
 REFUSED = {
     "source_patcher_config": "call dumper.dump where the patch would",
     "grafter_enable": "msitd.inject gives modules what a run has",
@@ -29,21 +29,23 @@ class DumperConfig:
 
     Attributes:
         enable: Whether it records.
-        filter: An expression of the tags of a dump, such as `layer_id in [0, 3]` or
-            `search("attn", name)`; those of which it is false are left out.
-        dir: A folder for files as SGLang writes them, in addition to the run.
-        enable_output_file: Whether values are kept at all: in the run, and in `dir`.
+        filter: An expression over the tags of a dump, such as `layer_id in [0,
+            3]` or `search("attn", name)`; dumps for which it is false are
+            skipped.
+        dir: A folder for files in SGLang's format, in addition to the run.
+        enable_output_file: Whether values are kept at all: in the run, and in
+            `dir`.
         enable_output_console: Whether a line is printed for each dump.
         enable_value: Whether `dump` keeps the value.
-        enable_grad: Whether `dump` keeps its gradient as well.
+        enable_grad: Whether `dump` also keeps the gradient.
         enable_model_value: Whether `dump_model` keeps the parameters.
         enable_model_grad: Whether `dump_model` keeps their gradients.
-        exp_name: The run. Default: MSITD_RUN, or `dump`; one that is there gets a
-            number.
-        cleanup_previous: Whether a run of that name is deleted before.
-        server_port: With `reuse` or a number the dumper may be enabled later.
-        non_intrusive_mode: What hooks on the model record: `core`, the batch of each
-            forward; `all`, every module as well; `off`, nothing.
+        exp_name: The run. Default: MSITD_RUN, or `dump`; if the run exists, the
+            name gets a number.
+        cleanup_previous: Whether an existing run of that name is deleted first.
+        server_port: With `reuse` or a number, the dumper may be enabled later.
+        non_intrusive_mode: What hooks on the model record: `core`, the batch of
+            each forward; `all`, every module as well; `off`, nothing.
     """
 
     enable: bool = False
@@ -79,7 +81,9 @@ class DumperConfig:
 
     @classmethod
     def from_env(cls, environment: Mapping[str, str] | None = None) -> DumperConfig:
-        """Returns what the environment says; switches without a use are named."""
+        """Returns the configuration from the environment; warns of unsupported
+        settings.
+        """
         env = os.environ if environment is None else environment
         for name, instead in REFUSED.items():
             text = env.get(_ENV_PREFIX + name.upper(), "").strip().lower()
@@ -96,15 +100,15 @@ class DumperConfig:
 
     @property
     def may_be_enabled(self) -> bool:
-        """Whether it records now, or can be told to."""
+        """Whether it records now, or can be enabled."""
         return self.enable or self.server_port == "reuse" or int(self.server_port) > 0
 
     def changed(self, changes: Mapping[str, Any]) -> DumperConfig:
         """Returns a copy with other values.
 
         Raises:
-            ValueError: There is no such field, or it is of no use here.
-            TypeError: A value is of another type.
+            ValueError: There is no such field, or it is not supported.
+            TypeError: A value has another type.
         """
         for name in changes:
             if name in REFUSED:
@@ -114,7 +118,7 @@ class DumperConfig:
         return replace(self, **changes)
 
     def with_defaults(self, defaults: Mapping[str, Any]) -> DumperConfig:
-        """Returns a copy with other values where the environment says nothing."""
+        """Returns a copy with other values where the environment has none."""
         return self.changed(
             {
                 name: value

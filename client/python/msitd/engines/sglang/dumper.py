@@ -1,4 +1,4 @@
-"""Records what a program dumps, by the methods of SGLang's dumper."""
+"""Records the dumps of a program, with the methods of SGLang's dumper."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ _failures = Failures("a value or its gradient is not dumped")
 
 
 class Dumper:
-    """Takes values by name, and a step as the token.
+    """Records values by name; each step is a token.
 
-    Nothing happens unless `enable` is set, by DUMPER_ENABLE or `configure`. The run is
-    made with the first dump. Any thread may dump; steps are those of all threads.
+    Has no effect unless `enable` is set, by DUMPER_ENABLE or `configure`. The
+    run is created by the first dump. Any thread may dump; all threads share the
+    steps.
     """
 
     def __init__(self, config: DumperConfig | None = None) -> None:
@@ -49,11 +50,11 @@ class Dumper:
 
     @property
     def may_enable(self) -> bool:
-        """Whether it records now, or can be told to."""
+        """Whether it records now, or can be enabled."""
         return self._config.may_be_enabled
 
     def step(self) -> None:
-        """Ends a step. All ranks call it at the end of an iteration."""
+        """Ends a step. All ranks must call it at the end of an iteration."""
         if not self._config.enable:
             return
         with self._lock:
@@ -74,16 +75,18 @@ class Dumper:
     ) -> None:
         """Records a value under `name` and the tags of `kwargs`.
 
-        What cannot be recorded, for lack of a daemon or otherwise, is counted and logged
-        once. Only what `value` itself raises is raised.
+        Values that cannot be recorded, because there is no daemon or for other
+        reasons, are counted and logged once. Only exceptions of `value` itself
+        are raised.
 
         Args:
             name: The op, to which tags are added.
-            value: A tensor, or a structure of them, or a value, or a function that
-                returns one, which is called if it is wanted.
-            save: Whether it is kept, or only printed.
-            dims: What the dimensions are, kept beside it.
-            dims_grad: The same of its gradient.
+            value: A tensor, a structure of tensors, another value, or a
+                function that returns one, which is called if the value is
+                needed.
+            save: Whether the value is kept; otherwise it is only printed.
+            dims: Description of the dimensions, kept with the value.
+            dims_grad: Description of the dimensions of the gradient.
             grafter_extras: Has no effect.
         """
         config = self._config
@@ -104,7 +107,7 @@ class Dumper:
         dims_grad: str | None,
     ) -> None:
         config = self._config
-        # What is dumped again in a step is another call.
+        # A repeated dump in a step is another call.
         op = op_of(str(tags["name"]), tags)
         number = self.recording().begin_call(op, self._step)
         if config.enable_value:
@@ -122,8 +125,8 @@ class Dumper:
         step: int | None = None,
         **kwargs: Any,
     ) -> None:
-        """Records parameters, with `enable_model_value`, and their gradients, with
-        `enable_model_grad`.
+        """Records parameters, with `enable_model_value`, and their gradients,
+        with `enable_model_grad`.
 
         Args:
             get_grad: Returns the gradient of a parameter. Default: its `grad`.
@@ -152,7 +155,7 @@ class Dumper:
             self.dump(f"{name_prefix}_{name}", value, save=save, **kwargs)
 
     def set_ctx(self, **kwargs: Any) -> None:
-        """Adds tags to the dumps that come; None takes one away."""
+        """Adds tags to later dumps; None removes a tag."""
         with self._lock:
             merged = {**self._ctx, **kwargs}
             self._ctx = {k: v for k, v in merged.items() if v is not None}
@@ -165,8 +168,8 @@ class Dumper:
         """Returns a decorator that sets tags while a function runs.
 
         Args:
-            _extractor: Returns the tags, of the first argument of the function.
-            static_ctx: The tags, if there is none.
+            _extractor: Returns the tags for the first argument of the function.
+            static_ctx: The tags, if there is no `_extractor`.
         """
         if (_extractor is None) == (not static_ctx):
             raise ValueError("ctx takes a function, or tags by name, and not both")
@@ -186,13 +189,15 @@ class Dumper:
         return decorator
 
     def apply_source_patches(self) -> None:
-        """Does nothing: there are no patches here."""
+        """Has no effect, because there are no patches here."""
 
     def register_non_intrusive_dumper(
         self, model: torch.nn.Module
     ) -> ModelDumper | None:
-        """Records the batches that a model gets, and with `non_intrusive_mode` `all`
-        what its modules get and give. Returns None if that is `off`."""
+        """Records the batches that a model receives, and with
+        `non_intrusive_mode` `all` also the inputs and outputs of its modules.
+        Returns None if the mode is `off`.
+        """
         if self._config.non_intrusive_mode == "off":
             return None
         with self._lock:
@@ -204,20 +209,22 @@ class Dumper:
         return dumper
 
     def configure(self, **kwargs: Any) -> None:
-        """Changes fields of the config. Another `exp_name` begins another run.
+        """Changes fields of the configuration. Another `exp_name` begins another run.
 
         Raises:
-            ValueError: There is no such field, or it is of no use here.
-            TypeError: A value is of another type.
+            ValueError: There is no such field, or it is not supported.
+            TypeError: A value has another type.
         """
         self._use(self._config.changed(kwargs))
 
     def configure_default(self, **kwargs: Any) -> None:
-        """Changes those fields of the config that the environment does not name."""
+        """Changes those fields of the configuration that the environment does
+        not set.
+        """
         self._use(self._config.with_defaults(kwargs))
 
     def reset(self) -> None:
-        """Takes hooks away and begins anew: with the next dump, in another run."""
+        """Removes hooks and starts over: the next dump begins another run."""
         with self._lock:
             for model in self._models:
                 model.remove()
@@ -227,9 +234,9 @@ class Dumper:
         self.close()
 
     def close(self) -> None:
-        """Ends the run; the next dump begins another one. Doing so again does nothing.
+        """Ends the run; the next dump begins another one. Further calls have no effect.
 
-        The end of the process does it as well.
+        Also called at the end of the process.
         """
         with self._lock:
             recording = self._recording.take()
@@ -240,7 +247,9 @@ class Dumper:
 
     @contextlib.contextmanager
     def capture_output(self) -> Iterator[dict[str, Any]]:
-        """Yields a mapping that gets what is dumped meanwhile, which is not recorded."""
+        """Yields a mapping that receives the dumps of the block, which are not
+        recorded.
+        """
         if self._captured is not None:
             raise RuntimeError("output is captured already")
         captured: dict[str, Any] = {}
@@ -251,7 +260,7 @@ class Dumper:
             self._captured = None
 
     def get_state(self) -> dict[str, Any]:
-        """Returns the config and the counters."""
+        """Returns the configuration and the counters."""
         return {
             "config": asdict(self._config),
             "dump_index": self._dump_index,
@@ -259,10 +268,11 @@ class Dumper:
         }
 
     def handle_request(self, *, method: str, body: Mapping[str, Any]) -> list[Any]:
-        """Does what a POST to `/dumper/METHOD` of SGLang asks for, in this rank.
+        """Handles a POST to `/dumper/METHOD` of SGLang, in this rank.
 
         Raises:
-            ValueError: There is no such method, or other ranks would not hear of it.
+            ValueError: There is no such method, or it would not reach other
+                ranks.
         """
         if method == "get_state":
             return [self.get_state()]
@@ -281,12 +291,12 @@ class Dumper:
 
     @property
     def _http_manager(self) -> Dumper:
-        """As SGLang's scheduler calls it."""
+        """The name that SGLang's scheduler uses."""
         return self
 
     @property
     def filter(self) -> Filter | None:
-        """The filter of the config."""
+        """The filter of the configuration."""
         return self._filter
 
     @property
@@ -300,14 +310,14 @@ class Dumper:
         return self._config.enable
 
     def record_side(self, op: str, io: str, value: Any) -> None:
-        """Records what a model gets or gives, as hooks on it would."""
+        """Records an input or output of a model, as hooks on it would."""
         self.recording().record(op, io, value, self._step, {})
 
     def recording(self) -> Recording:
-        """Returns where it records. Opens it.
+        """Returns the recording, and opens it if necessary.
 
         Raises:
-            MsitError: The daemon does not answer, or did not a short while ago.
+            MsitError: The daemon does not answer, or did not shortly before.
         """
         return self._recording.get()
 
@@ -407,8 +417,8 @@ class Dumper:
 
 @functools.cache
 def _keep_out_of_graphs() -> None:
-    """Has graphs of torch.compile end where something is dumped, as by SGLang."""
-    # A version without means for it traces what it can.
+    """Makes graphs of torch.compile break at each dump, as SGLang's dumper does."""
+    # A version of torch without support for this traces what it can.
     with contextlib.suppress(RuntimeError):
         for function in (
             Dumper.dump,
@@ -425,7 +435,7 @@ def _of_gradient(tags: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _recompute_status() -> str:
-    """Returns whether Megatron runs a forward the first or the second time."""
+    """Returns whether Megatron runs a forward for the first or the second time."""
     module = sys.modules.get("megatron.core.tensor_parallel.random")
     is_checkpointing = getattr(module, "is_checkpointing", None)
     if is_checkpointing is None or not is_checkpointing():

@@ -1,4 +1,6 @@
-"""Filters of SGLang's dumper: expressions of Python, of which nothing is run."""
+"""Filters of SGLang's dumper: Python expressions that are evaluated without
+running code.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +32,13 @@ _FUNCTIONS: dict[str, Callable[[str, str], Any]] = {
 
 
 class Filter:
-    """An expression of tags: names, literals, comparisons, `and`, `or`, `not`,
-    `search(pattern, tag)` and `match(pattern, tag)`.
+    """An expression over tags: names, literals, comparisons, `and`, `or`,
+    `not`, `search(pattern, tag)` and `match(pattern, tag)`.
 
     A tag that a dump does not have is None.
 
     Raises:
-        ValueError: It is no such expression.
+        ValueError: The text is not such an expression.
     """
 
     def __init__(self, text: str) -> None:
@@ -50,10 +52,10 @@ class Filter:
         self._check(self._body, 0)
 
     def accepts(self, tags: Mapping[str, Any]) -> bool:
-        """Returns whether it is true of the tags of a dump.
+        """Returns whether the expression is true for the tags of a dump.
 
         Raises:
-            ValueError: It compares what cannot be compared.
+            ValueError: The expression compares values that cannot be compared.
         """
         try:
             return bool(self._value(self._body, tags))

@@ -1,4 +1,4 @@
-"""Hooks on a model that SGLang calls by its `forward`."""
+"""Hooks on a model whose `forward` SGLang calls directly."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ _failures = Failures("a batch of SGLang is not recorded")
 
 _ROOT = "root"
 _LAYER = re.compile(r"(?:.+\.)?layers\.(\d+)(?:\..+)?")
-# Of a batch, what is dumped under its own name.
+# Fields of a batch that are dumped under their own names.
 _BATCH_FIELDS = ("input_ids", "positions", "seq_lens", "req_pool_indices")
 
 
 class ModelDumper:
-    """Records what a model gets, and maybe what its modules get and give.
+    """Records the inputs of a model, and optionally the inputs and outputs of
+    its modules.
 
-    SGLang calls `forward` of a model and not the model, so that is replaced.
+    SGLang calls the `forward` of a model and not the model, so `forward` is
+    replaced.
     """
 
     def __init__(self, dumper: Dumper, model: torch.nn.Module, mode: str) -> None:
@@ -54,7 +56,7 @@ class ModelDumper:
         model.forward = wrapped
 
     def turn_on(self) -> None:
-        """Records modules from now on, if the mode says so."""
+        """Starts recording modules, if the mode includes them."""
         if self._mode != "all" or self._handle is not None:
             return
         ops = list(self._ops())
@@ -68,13 +70,13 @@ class ModelDumper:
             )
 
     def turn_off(self) -> None:
-        """Records no module from now on."""
+        """Stops recording modules."""
         handle, self._handle = self._handle, None
         if handle is not None:
             handle.remove()
 
     def remove(self) -> None:
-        """Takes everything away. Doing so again does nothing."""
+        """Removes all hooks. Further calls have no effect."""
         self.turn_off()
         if vars(self._model).get("forward") is not self._wrapped:
             return
@@ -84,7 +86,7 @@ class ModelDumper:
             del self._model.forward
 
     def _ops(self) -> Iterator[str]:
-        """Yields the modules that the filter accepts, but the model itself."""
+        """Yields the modules that the filter accepts, except the model itself."""
         chosen = self._dumper.filter
         for name, _ in self._model.named_modules():
             if not name:
@@ -100,7 +102,7 @@ class ModelDumper:
     def _see_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if not self._dumper.is_on:
             return
-        # An engine may begin to record between two forwards.
+        # An engine may start recording between two forwards.
         self.turn_on()
         given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
         batches = [each for each in given.values() if hasattr(each, "seq_lens")]
@@ -119,7 +121,7 @@ class ModelDumper:
                     self._keep(f"inputs.{key}", "input", str(key), value)
 
     def _keep_result(self, result: Any) -> None:
-        # A result of SGLang's own class has what the model is for.
+        # A result of SGLang's own class contains the logits.
         logits = getattr(result, "next_token_logits", None)
         if logits is None:
             self._keep("output", "output", "", result)
@@ -132,13 +134,13 @@ class ModelDumper:
             self._dumper.record_side(_ROOT, io, {index: value} if index else value)
 
     def _tell_requests(self, batch: Any) -> None:
-        """Says which requests a step works at, and which rows are whose."""
+        """Records which requests a step processes, and which rows belong to them."""
         ids = getattr(batch, "rids", None)
         if not ids:
             return
         lengths = getattr(batch, "extend_seq_lens_cpu", None)
         if not lengths or len(lengths) < len(ids):
-            # A decode has one row for each.
+            # A decode step has one row per request.
             lengths = [1] * len(ids)
         rows = {}
         end = 0

@@ -1,4 +1,4 @@
-"""How names of dumps become ops, and how files of dumps are called."""
+"""Maps names of dumps to ops and to file names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _GRAD = "grad__"
 PARAMETER = "param"
 _HOOKS = "non_intrusive__"
 
-# Of the file, and of the rank that wrote it.
+# Tags that describe the file and the rank that wrote it.
 _PLACE = ("step", "rank", "dump_index", "name")
 _RANKS = ("pp_rank", "tp_rank", "cp_rank", "ep_rank", "etp_rank")
 _STATUS = "recompute_status"
@@ -21,7 +21,7 @@ _RECOMPUTED = "recompute"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a dump is in a run."""
+    """Position of a dump in a run."""
 
     op: str
     io: str
@@ -29,9 +29,10 @@ class Place:
 
 
 def op_of(name: str, tags: Mapping[str, Any]) -> str:
-    """Returns `name___tag=value`, the tags by their names.
+    """Returns `name___tag=value`, with tags sorted by name.
 
-    The first forward of a checkpoint is one without; only its second has the tag.
+    The first forward of a checkpoint is named like one without a checkpoint;
+    only the second has the tag.
     """
     kept = {
         key: value
@@ -41,12 +42,12 @@ def op_of(name: str, tags: Mapping[str, Any]) -> str:
         and (key != _STATUS or value == _RECOMPUTED)
     }
     parts = [str(name), *(f"{key}={kept[key]}" for key in sorted(kept))]
-    # What no UTF-8 has is written out.
+    # Characters that UTF-8 cannot encode are escaped.
     return _SEPARATOR.join(parts).encode(errors="backslashreplace").decode()
 
 
 def place_of(name: str, tags: Mapping[str, Any]) -> Place:
-    """Returns where the dump of a file is, as msitd would have recorded it."""
+    """Returns the position of a file's dump, as msitd would have recorded it."""
     is_gradient = name.startswith(_GRAD)
     name = name.removeprefix(_GRAD)
     if name.startswith(f"{PARAMETER}__"):
@@ -60,7 +61,7 @@ def place_of(name: str, tags: Mapping[str, Any]) -> Place:
 
 
 def module_name(module: str, side: str) -> str:
-    """Returns what SGLang calls a side of a module: `inputs.0` or `output`."""
+    """Returns SGLang's name for a side of a module: `inputs.0` or `output`."""
     return _HOOKS + ".".join(part for part in (module, side) if part)
 
 

@@ -1,4 +1,4 @@
-"""Has SGLang dump by the dumper of msitd."""
+"""Replaces SGLang's dumper by that of msitd."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ _MODULE = "sglang.srt.debug_utils.dumper"
 
 
 def register() -> None:
-    """Puts the dumper where SGLang has its own, if MSITD_RUN names a run.
+    """Installs the dumper in place of SGLang's own, if MSITD_RUN names a run.
 
     SGLang calls this in each of its processes, as the entry point `msitd` of
-    `sglang.srt.plugins`. Modules that have imported its dumper before get this one.
+    `sglang.srt.plugins`. Modules that have already imported SGLang's dumper
+    receive this one.
     """
     if not os.environ.get("MSITD_RUN"):
         return

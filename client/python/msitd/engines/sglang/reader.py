@@ -1,4 +1,4 @@
-"""Reads the files that SGLang's dumper has written."""
+"""Imports the files that SGLang's dumper has written."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class _File:
 
 @dataclass
 class Imported:
-    """What came of an import.
+    """The result of an import.
 
     Attributes:
         run: Name of the run.
-        files: Files that were read.
-        tensors: Tensors that are in the run.
-        left_out: Files that are not in it, by reason.
+        files: Number of files that were read.
+        tensors: Number of tensors in the run.
+        left_out: Number of files that were skipped, by reason.
     """
 
     run: str
@@ -50,21 +50,21 @@ def import_dumps(
     endpoint: str | None = None,
     if_exists: str = "fail",
 ) -> Imported:
-    """Brings a folder of one experiment, DUMPER_DIR/EXP_NAME, into a run.
+    """Imports the folder of one experiment, DUMPER_DIR/EXP_NAME, into a run.
 
-    Ops, steps and calls are those that `msitd.engines.sglang.dumper` gives them. Nothing
-    that is in a file is run; a value that is no tensor is left out.
+    Ops, steps and calls are those that `msitd.engines.sglang.dumper` assigns.
+    No code in a file is executed; values other than tensors are skipped.
 
     Args:
-        folder: Has the files of all ranks.
+        folder: Folder with the files of all ranks.
         run: Default: the name of the folder.
-        world_size: Default: as many ranks as there are files of.
-        endpoint: As of `msitd.Client`, like `if_exists`.
+        world_size: Default: the number of ranks that have files.
+        endpoint: See `msitd.Client`, as for `if_exists`.
 
     Raises:
-        ValueError: There is no file of a dump in the folder.
+        ValueError: The folder contains no dump files.
         OSError: The folder cannot be read.
-        MsitError: The daemon does not take it.
+        MsitError: The daemon refuses the data.
     """
     folder = os.fspath(folder)
     done = Imported(run or os.path.basename(os.path.abspath(folder)))
@@ -138,11 +138,11 @@ def _record(client: Client, file: _File, done: Imported) -> None:
 
 
 def _index_of(path: str, name: str, index: str) -> str:
-    """Returns the index of a tensor that a file has under `path`.
+    """Returns the index of a tensor at `path` in a file.
 
     Args:
-        name: Of the dump.
-        index: Of a tensor that is all that was dumped.
+        name: Name of the dump.
+        index: Index of a tensor that is the whole dump.
     """
     if path in ("", name):
         return index

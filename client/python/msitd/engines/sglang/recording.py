@@ -1,4 +1,4 @@
-"""Where one dumper records."""
+"""The recording of one dumper."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("msitd")
 
 _RUN = "dump"
-# Where the store of a daemon of this process is, if no folder is named.
+# Location of a private daemon's store if no folder is given.
 _FOLDER = "/tmp/dumper"
 
 
 class Recording:
-    """A client, and a daemon if none runs. Any thread may record.
+    """A client, and a daemon if none is running. Any thread may record.
 
     Args:
-        open_timeout: Longest time in seconds to wait for the daemon.
+        open_timeout: Maximum time in seconds to wait for the daemon.
 
     Raises:
         MsitError: The daemon does not answer.
     """
 
     def __init__(self, config: DumperConfig, open_timeout: float) -> None:
-        # Who dumps a tensor has torch.
+        # torch is installed, since there is a tensor.
         import torch
 
         self._torch = torch
@@ -58,7 +58,7 @@ class Recording:
         self._skips = Skips(self.client)
         self._leaves = LeafRecorder(self.client, self._skips, values=True, objects=True)
         self._lock = threading.Lock()
-        # Of which it is known what their dimensions are.
+        # Dumps whose dimensions are already described.
         self._described: set[tuple[str, str]] = set()
         self._has_files = config.dir is not None
         self._has_failed = False
@@ -77,10 +77,11 @@ class Recording:
         meta: Mapping[str, str],
         number: int = CALL_AUTO,
     ) -> None:
-        """Records a value. Raises nothing; what cannot be recorded is counted.
+        """Records a value. Raises nothing; values that cannot be recorded are counted.
 
         Args:
-            number: Of its call. Default: records of the same place are counted.
+            number: Number of the call. Default: records at the same location
+                are counted.
         """
         try:
             if not self.client.selects(op, io, step):
@@ -103,9 +104,9 @@ class Recording:
     def write(
         self, folder: str, name: str, value: Any, meta: Mapping[str, Any]
     ) -> None:
-        """Writes a file as SGLang does. What fails is told once.
+        """Writes a file in SGLang's format. Failures are logged once.
 
-        A name that would be a path leads out of the folder, and is refused.
+        A name that is a path could lead out of the folder, and is refused.
         """
         try:
             if os.path.basename(name) != name:
@@ -113,7 +114,8 @@ class Recording:
             os.makedirs(folder, exist_ok=True)
             with self._torch.no_grad():
                 if isinstance(value, self._torch.Tensor):
-                    # No bytes of a larger storage, and no parameter.
+                    # Copies only the bytes of this tensor, and drops the class
+                    # of a parameter.
                     value = value.detach().clone()
                 self._torch.save(
                     {"value": value, "meta": dict(meta)}, os.path.join(folder, name)
@@ -125,7 +127,9 @@ class Recording:
                 _logger.warning("%.80s is not written: %.200s (said once)", name, error)
 
     def close(self) -> None:
-        """Ends the client, and a daemon of its own, whose store is kept if nothing
-        else has what was recorded."""
+        """Closes the client and a private daemon.
+
+        The store is kept if it is the only copy of the records.
+        """
         atexit.unregister(self.close)
         self._face.close(lacking="" if self._has_files else self._folder)

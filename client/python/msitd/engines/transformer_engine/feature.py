@@ -1,4 +1,4 @@
-"""The feature MsitdRecord, and where it records."""
+"""The feature MsitdRecord, and its recording."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from msitd._core.vocabulary import CALL_AUTO
 if TYPE_CHECKING:
     import torch
 
-# What TransformerEngine calls the tensors of a layer.
+# TransformerEngine's names for the tensors of a layer.
 _PLACES = {
     "activation": ("input", "0"),
     "weight": ("weight", "weight"),
@@ -31,7 +31,7 @@ _failures = Failures("a tensor of TransformerEngine is not recorded")
 
 
 class _Open:
-    """The client of this process, and what records with it."""
+    """The client of this process, and the objects that record with it."""
 
     def __init__(self, open_timeout: float) -> None:
         rank, world_size = rank_of_process()
@@ -48,7 +48,7 @@ class _Open:
 
 
 class _Recording:
-    """Records tensors with a client that the first one opens."""
+    """Records tensors with a client that the first tensor opens."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -57,7 +57,10 @@ class _Recording:
     def record(
         self, layer: str, name: str, part: str, tensor: torch.Tensor, iteration: int
     ) -> None:
-        """Records one tensor. Raises nothing; what cannot be recorded is counted."""
+        """Records one tensor.
+
+        Raises nothing; tensors that cannot be recorded are counted.
+        """
         try:
             self._record(layer, name, part, tensor, iteration)
         except Exception as error:  # noqa: BLE001 - never the program's problem
@@ -77,7 +80,7 @@ class _Recording:
             leaves.record([(index, tensor)], io, call, None)
 
     def close(self) -> None:
-        """Ends the client."""
+        """Closes the client."""
         opened = self._opening.take()
         if opened is not None:
             opened.client.close()
@@ -87,22 +90,26 @@ _recording = _Recording()
 
 
 def close() -> None:
-    """Ends the run of this process, as its end does. A later tensor begins another."""
+    """Ends the run of this process, as its exit does.
+
+    A later tensor begins another run.
+    """
     _recording.close()
 
 
 def define() -> None:
-    """Registers the feature, each time that nvdlfw_inspect has forgotten it."""
+    """Registers the feature again whenever nvdlfw_inspect has lost it."""
     from nvdlfw_inspect.registry import Registry, api_method
     from transformer_engine.debug.features.api import TEConfigAPIMapper
 
     class MsitdRecord(TEConfigAPIMapper):  # type: ignore[misc]
         """Records tensors of layers into the run that MSITD_RUN names.
 
-        Keys of its configuration, besides `enabled` and `tensors` or `tensors_struct`:
-        `high_precision_tensor` (default: true) and `quantized_tensor` (default: false),
-        which of the two forms; `freq`, `start_step`, `end_step` and `start_end_list`,
-        which iterations, as of DumpTensors.
+        Keys of its configuration, in addition to `enabled` and `tensors` or
+        `tensors_struct`: `high_precision_tensor` (default: true) and
+        `quantized_tensor` (default: false) select the forms; `freq`,
+        `start_step`, `end_step` and `start_end_list` select the iterations, as
+        in DumpTensors.
         """
 
         @api_method  # type: ignore[untyped-decorator]
@@ -130,7 +137,7 @@ def define() -> None:
             quantizer: Any = None,
             **_: Any,
         ) -> None:
-            """Records the forms of a tensor that are asked for, and are there."""
+            """Records the selected forms of a tensor, as far as they exist."""
             if tensor is not None and config.get("high_precision_tensor", True):
                 _recording.record(layer_name, tensor_name, "", tensor, iteration)
             if not config.get("quantized_tensor", False):
@@ -146,7 +153,7 @@ def define() -> None:
 
 
 def is_recorded(config: dict[str, Any], iteration: int) -> bool:
-    """Returns whether a configuration asks for an iteration."""
+    """Returns whether a configuration selects an iteration."""
     ranges, every = _ranges_of(config)
     return (
         any(
@@ -158,7 +165,7 @@ def is_recorded(config: dict[str, Any], iteration: int) -> bool:
 
 
 def next_recorded(config: dict[str, Any], iteration: int) -> int | None:
-    """Returns the first iteration behind this one that it asks for; None if none is."""
+    """Returns the first later iteration that is selected; None if there is none."""
     ranges, every = _ranges_of(config)
     found = []
     for begin, end in ranges:
@@ -172,7 +179,9 @@ def next_recorded(config: dict[str, Any], iteration: int) -> int | None:
 def _ranges_of(
     config: dict[str, Any],
 ) -> tuple[list[tuple[int, int | None]], int]:
-    """Returns ranges of iterations with their ends, and of how many one is taken."""
+    """Returns ranges of iterations with their ends, and the interval between
+    selected ones.
+    """
     every = max(1, int(config.get("freq") or 1))
     pairs = config.get("start_end_list") or [
         (config.get("start_step"), config.get("end_step"))

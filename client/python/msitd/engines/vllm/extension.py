@@ -8,23 +8,24 @@ from msitd.engines.vllm import recorder
 
 
 class WorkerExtension:
-    """For `worker_extension_cls`; `collective_rpc` calls these in each worker.
+    """For `worker_extension_cls`; `collective_rpc` calls these methods in each worker.
 
-    No name is one that a worker has.
+    The names do not conflict with those of a worker.
     """
 
     def msitd_start(
         self, run: str | None = None, endpoint: str | None = None, **options: Any
     ) -> dict[str, Any]:
-        """Records from the next step on; ends what was recorded before.
+        """Records from the next step on; ends an earlier recording.
 
         Args:
-            run: Default: MSITD_RUN, or `vllm`; one that is there gets a number.
-            endpoint: As of `msitd.Client`.
-            options: As of `msitd.register_hook`, such as `op_pattern`.
+            run: Default: MSITD_RUN, or `vllm`; if the run exists, the name gets
+                a number.
+            endpoint: See `msitd.Client`.
+            options: See `msitd.register_hook`, such as `op_pattern`.
 
         Returns:
-            As `msitd_status`.
+            See `msitd_status`.
 
         Raises:
             MsitError: The daemon does not answer.
@@ -32,15 +33,15 @@ class WorkerExtension:
         return recorder.start(self, run=run, endpoint=endpoint, **options).status()
 
     def msitd_stop(self) -> dict[str, Any]:
-        """Records no more, and returns when all is sent; see `msitd_status`."""
+        """Stops recording, and returns when everything was sent; see `msitd_status`."""
         stopped = recorder.stop(self)
         return {} if stopped is None else stopped.status()
 
     def msitd_step(self) -> int:
-        """Ends a step by hand. Returns the token of the next one.
+        """Ends a step manually. Returns the token of the next one.
 
         Raises:
-            RuntimeError: Nothing is recorded.
+            RuntimeError: Nothing is being recorded.
         """
         found = recorder.of(self)
         if found is None:
@@ -48,7 +49,10 @@ class WorkerExtension:
         return found.step()
 
     def msitd_status(self) -> dict[str, Any]:
-        """Returns run, rank, world_size, token, and counts of what was recorded,
-        dropped and skipped; nothing if nothing is recorded."""
+        """Returns run, rank, world_size, token, and counts of recorded, dropped
+        and skipped tensors.
+
+        Returns an empty dict if nothing is being recorded.
+        """
         found = recorder.of(self)
         return {} if found is None else found.status()

@@ -1,4 +1,4 @@
-"""What vLLM calls in each of its processes."""
+"""The plugin that vLLM calls in each of its processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MARK = "_msitd_has_hooks"
 
 
 def register() -> None:
-    """Has workers record from their first step on, if MSITD_RUN names a run.
+    """Makes workers record from their first step on, if MSITD_RUN names a run.
 
     vLLM may call it several times.
     """
@@ -24,9 +24,10 @@ def register() -> None:
 
 
 def install(wrapper_class: type) -> None:
-    """Has a class of vLLM put hooks on the model of its worker.
+    """Makes a class of vLLM put hooks on the model of its worker.
 
-    Its `initialize_from_config` comes when the model is loaded, before it is warmed up.
+    vLLM calls `initialize_from_config` when the model is loaded, before it is
+    warmed up.
     """
     old = wrapper_class.initialize_from_config  # type: ignore[attr-defined]
     if hasattr(old, _MARK):
@@ -35,7 +36,7 @@ def install(wrapper_class: type) -> None:
     @functools.wraps(old)
     def initialize_from_config(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = old(self, *args, **kwargs)
-        # vLLM may call this again, when somebody has stopped recording.
+        # vLLM may call this again after a user has stopped recording.
         if not hasattr(self.worker, _MARK):
             setattr(self.worker, _MARK, True)
             if recorder.of(self.worker) is None:

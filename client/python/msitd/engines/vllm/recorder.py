@@ -21,25 +21,28 @@ _logger = logging.getLogger("msitd")
 _failures = Failures("a step of vLLM is not recorded as it should be")
 
 _RUN = "vllm"
-# A step waits so long for a slow daemon, then drops and counts. vLLM gives a step up
-# after 300 s.
+# Time in seconds that a step waits for a slow daemon before it drops and counts
+# records. vLLM aborts a step after 300 s.
 _MAX_BLOCK_S = 60.0
-# What vLLM adds to the id of a request, and where it is told not to.
+# The suffix that vLLM adds to the id of a request, and the setting that
+# disables it.
 _SUFFIX = re.compile(r"(?<=.)-[0-9a-f]{8}$")
 _NO_SUFFIX = "VLLM_DISABLE_REQUEST_ID_RANDOMIZATION"
 _ATTRIBUTE = "_msitd_recorder"
 
 
 class WorkerRecorder:
-    """Hooks on the model of a worker, which record the steps of its runner alone.
+    """Hooks on the model of a worker, which record only the steps of its runner.
 
-    A step is a token. Runs for profiling, warming up and capturing are no steps.
+    A step is a token. Runs for profiling, warming up and capturing are not
+    steps.
 
     Args:
-        worker: Has loaded its model.
-        run: Default: MSITD_RUN, or `vllm`; one that is there gets a number.
-        endpoint: As of `msitd.Client`.
-        options: As of `msitd.register_hook`, such as `op_pattern` and `weights`.
+        worker: A worker that has loaded its model.
+        run: Default: MSITD_RUN, or `vllm`; if the run exists, the name gets a
+            number.
+        endpoint: See `msitd.Client`.
+        options: See `msitd.register_hook`, such as `op_pattern` and `weights`.
 
     Raises:
         MsitError: The daemon does not answer.
@@ -54,7 +57,8 @@ class WorkerRecorder:
     ) -> None:
         rank, world_size = _rank_of(worker)
         self.rank, self.world_size = rank, world_size
-        # Of the step that runs: how many rows each request has, and which.
+        # For the running step: the number of rows of each request, and their
+        # order.
         self._lengths: dict[str, int] = {}
         self._rows: dict[str, tuple[int, int]] = {}
         self._put_back: list[Callable[[], None]] = []
@@ -97,14 +101,14 @@ class WorkerRecorder:
         return self.client.token
 
     def stop(self) -> None:
-        """Takes all away and closes the client, whose run stays."""
+        """Removes all hooks and closes the client. The run is kept."""
         while self._put_back:
             self._put_back.pop()()
         self.hooks.remove()
         self.client.close()
 
     def status(self) -> dict[str, Any]:
-        """Returns what was recorded, as what every transport of vLLM can carry."""
+        """Returns the counters in types that every transport of vLLM can carry."""
         counters = self.client.counters()
         return {
             "run": self.client.run,
@@ -155,7 +159,7 @@ class WorkerRecorder:
         self.hooks.step()
 
     def _gather(self, old: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Sees the order of a batch of runner V2."""
+        """Reads the order of a batch of runner V2."""
         found = old(*args, **kwargs)
         _failures.guarded(self._see_batch)(found)
         return found
@@ -171,7 +175,7 @@ class WorkerRecorder:
         return old(*args, **kwargs)
 
     def _requests(self) -> Requests:
-        """Returns the rows of each request in the batch that a forward begins with."""
+        """Returns the rows of each request in the batch when a forward begins."""
         rows: dict[str, Any] = self._rows
         if not rows:
             batch = getattr(self._runner, "input_batch", None)
@@ -184,7 +188,7 @@ class WorkerRecorder:
 
 
 def start(worker: Any, **options: Any) -> WorkerRecorder:
-    """Begins to record a worker, and ends what has recorded it before."""
+    """Starts recording a worker, and ends an earlier recording of it."""
     stop(worker)
     recorder = WorkerRecorder(worker, **options)
     setattr(worker, _ATTRIBUTE, recorder)
@@ -192,13 +196,13 @@ def start(worker: Any, **options: Any) -> WorkerRecorder:
 
 
 def of(worker: Any) -> WorkerRecorder | None:
-    """Returns what records a worker; None if nothing does."""
+    """Returns the recorder of a worker; None if there is none."""
     found: WorkerRecorder | None = getattr(worker, _ATTRIBUTE, None)
     return found
 
 
 def stop(worker: Any) -> WorkerRecorder | None:
-    """Ends what records a worker, and returns it."""
+    """Stops the recorder of a worker, and returns it."""
     recorder = of(worker)
     if recorder is not None:
         delattr(worker, _ATTRIBUTE)
@@ -216,9 +220,9 @@ def _rows_of(ids: Any, lengths: dict[str, int]) -> dict[str, tuple[int, int]]:
 
 
 def _by_given_ids(rows: dict[str, Any]) -> dict[str, Any]:
-    """Returns rows by the ids that callers gave, which vLLM makes unique by a suffix.
+    """Returns rows by the ids that callers gave, without the suffix that vLLM adds.
 
-    Where two of a step have been given the same, both keep the suffix.
+    If two requests of a step have the same id, both keep the suffix.
     """
     if os.environ.get(_NO_SUFFIX, "0") not in ("", "0"):
         return rows
@@ -231,7 +235,9 @@ def _by_given_ids(rows: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rank_of(worker: Any) -> tuple[int, int]:
-    """Returns the rank among all workers, those of other data-parallel engines too."""
+    """Returns the rank among all workers, including those of other
+    data-parallel engines.
+    """
     parallel = getattr(worker, "parallel_config", None)
     size = int(getattr(parallel, "world_size", 1))
     replicas = int(getattr(parallel, "data_parallel_size", 1))
