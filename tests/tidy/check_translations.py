@@ -3,9 +3,14 @@
 A translation has the code blocks, headings, tables, lists, links and code spans of its
 page. It is written for its readers, so sentences are not compared: a changed sentence
 of a page without any of these goes unnoticed.
+
+Usage: check_translations.py         prints what differs
+       check_translations.py --copy  copies the code blocks of pages to translations
+                                     that have as many
 """
 
 import re
+import sys
 import unicodedata
 from collections import Counter
 from itertools import pairwise, zip_longest
@@ -13,6 +18,7 @@ from pathlib import PurePosixPath
 from posixpath import normpath, relpath
 
 from check_docs import without_code
+from tree import ROOT, project_files, read
 
 LANGUAGE = "zh-CN"
 # A last section that only the translation of README.md has.
@@ -73,19 +79,23 @@ def check_outline(file: str, text: str, page: str) -> list[str]:
     """Returns the first place where a translation leaves the order of its page."""
     here = outline(text.partition(f"\n{GLOSSARY}\n")[0])
     for mine, expected in zip_longest(here, outline(page), fillvalue=("end", "")):
-        if mine != expected:
-            return [
-                f"{file}: {_describe(mine)} where the page has {_describe(expected)}"
-            ]
+        if mine == expected:
+            continue
+        if mine[0] == expected[0] == "code block":
+            return [f"{file}: {_first_difference(mine[1], expected[1])}"]
+        return [f"{file}: {_describe(mine)} where the page has {_describe(expected)}"]
     return []
+
+
+def _first_difference(block: str, expected: str) -> str:
+    lines = zip_longest(block.split("\n"), expected.split("\n"), fillvalue="```")
+    mine, theirs = next(pair for pair in lines if pair[0] != pair[1])
+    return f"code '{mine}' where the page has '{theirs}'"
 
 
 def _describe(item: tuple[str, str]) -> str:
     kind, value = item
-    if kind == "code block":
-        first = (value.split("\n") + [""])[1]
-        return f"a code block of {value.count(chr(10)) - 1} lines, '{first}'"
-    return f"{kind} {value}".strip()
+    return "a code block" if kind == "code block" else f"{kind} {value}".strip()
 
 
 def check_links(
@@ -147,6 +157,27 @@ def _spans(text: str) -> set[str]:
     return {re.sub(r"\s+", " ", x) for x in _SPAN.findall(without_code(text))}
 
 
+def check_all(
+    file: str, text: str, original: str, page: str, pairs: dict[str, str]
+) -> list[str]:
+    """Returns all findings in a translation."""
+    return [
+        *check_outline(file, text, page),
+        *check_links(file, text, original, page, pairs),
+        *check_language_links(file, text, original, page),
+        *check_code_spans(file, text, page),
+        *check_lines(file, text),
+    ]
+
+
+def with_code_blocks_of(text: str, page: str) -> str:
+    """Returns a translation with the code blocks of its page, if both have as many."""
+    blocks = _FENCE.findall(page)
+    if len(blocks) != len(_FENCE.findall(text)):
+        return text
+    return _FENCE.sub(lambda _: blocks.pop(0), text)
+
+
 def columns(line: str) -> int:
     """Returns the width of a line, where a full-width character takes two columns."""
     return sum(1 + _is_wide(c) for c in line)
@@ -182,3 +213,28 @@ def check_lines(file: str, text: str) -> list[str]:
 
 def _is_letter(character: str) -> bool:
     return unicodedata.east_asian_width(character) == "W" and character.isalpha()
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command line."""
+    if arguments not in ([], ["--copy"]):
+        print(__doc__, file=sys.stderr)
+        return 2
+    files = list(project_files())
+    pairs = translation_pairs(files)
+    findings = []
+    for original, file in pairs.items():
+        if original not in files:
+            findings.append(f"{file}: there is no {original}")
+            continue
+        text, page = read(file), read(original)
+        if arguments:
+            text = with_code_blocks_of(text, page)
+            (ROOT / file).write_text(text, encoding="utf-8")
+        findings += check_all(file, text, original, page, pairs)
+    print("\n".join(findings) or "no findings")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

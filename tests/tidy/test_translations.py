@@ -52,14 +52,7 @@ SMALL_PAIRS = {ORIGINAL: FILE, "docs/b.md": "docs/zh-CN/b.md"}
 
 
 def _findings(file: str, text: str, original: str, page: str) -> list[str]:
-    pairs = PAIRS if original in PAIRS else SMALL_PAIRS
-    return [
-        *check.check_outline(file, text, page),
-        *check.check_links(file, text, original, page, pairs),
-        *check.check_language_links(file, text, original, page),
-        *check.check_code_spans(file, text, page),
-        *check.check_lines(file, text),
-    ]
+    return check.check_all(file, text, original, page, SMALL_PAIRS)
 
 
 def test_translations_keep_in_step() -> None:
@@ -67,7 +60,8 @@ def test_translations_keep_in_step() -> None:
     findings = []
     for original, file in PAIRS.items():
         if original in files:
-            findings += _findings(file, read(file), original, read(original))
+            page = read(original)
+            findings += check.check_all(file, read(file), original, page, PAIRS)
         else:
             findings.append(f"{file}: there is no {original}")
     assert not findings, "\n".join(findings)
@@ -88,7 +82,8 @@ def test_a_translation_in_step_passes() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "finding"),
     [
-        ("\ndone\n", "\n完成\n", "a code block of 2 lines, '$ msitd --flag'"),
+        ("\ndone\n", "\n完成\n", "code '完成' where the page has 'done'"),
+        ("\ndone\n", "\n", "code '```' where the page has 'done'"),
         ("## 部分\n", "### 部分\n", "heading ### where the page has heading ##"),
         ("## 部分\n", "", "table 3 rows of 2 cells where the page has heading ##"),
         ("| 1 | 2 |\n", "", "table 2 rows of 2 cells where the page has table 3 rows"),
@@ -123,6 +118,15 @@ def test_a_page_without_a_link_to_its_translation_is_found() -> None:
 def test_only_the_last_section_of_terms_is_extra() -> None:
     terms = f"\n{check.GLOSSARY}\n\n| 英文 | 中文 |\n|---|---|\n| `op` | 算子 |\n"
     assert _findings(FILE, TRANSLATION + terms, ORIGINAL, PAGE) == []
+
+
+def test_code_blocks_are_copied() -> None:
+    page = PAGE.replace("done", "2 done")
+    text = check.with_code_blocks_of(TRANSLATION, page)
+    assert text == TRANSLATION.replace("done", "2 done")
+    assert _findings(FILE, text, ORIGINAL, page) == []
+    page += "\n```\nmore\n```\n"
+    assert check.with_code_blocks_of(TRANSLATION, page) == TRANSLATION
 
 
 def test_full_width_characters_take_two_columns() -> None:
