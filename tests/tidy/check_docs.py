@@ -5,6 +5,7 @@ from pathlib import PurePosixPath
 
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+\s+(.*)$", re.MULTILINE)
+_ANCHOR = re.compile(r'^<a id="([\w-]+)"></a>$', re.MULTILINE)
 _FENCE = re.compile(r"```.*?```", re.DOTALL)
 _HEX_LINE = re.compile(
     r"^([0-9a-f]{8})((?: [0-9a-f]{2}){1,16})(?:\s{2,}.*)?$", re.MULTILINE
@@ -12,8 +13,8 @@ _HEX_LINE = re.compile(
 
 
 def anchors(text: str) -> set[str]:
-    """Returns the anchors of the headings in a Markdown text."""
-    out = set()
+    """Returns the anchors of a Markdown text: of headings, and explicit ones."""
+    out = set(_ANCHOR.findall(_FENCE.sub("", text)))
     for heading in _HEADING.findall(_FENCE.sub("", text)):
         plain = re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower())
         out.add(plain.strip().replace(" ", "-"))
