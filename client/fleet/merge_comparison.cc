@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <set>
 #include <string>
@@ -188,13 +189,40 @@ void AddRanks(const v1::Maker& from, v1::Maker& to) {
   }
 }
 
-// What a node found at a later token than another may follow from that. Of the
-// makers that nodes count and do not name, it is not known which are the same:
-// as many are counted as one node has.
+// True if a maker does not follow from those of other nodes, as far as its row
+// shows: a weight that differs, or an op whose inputs on record are equal.
+bool IsIndependent(const v1::Maker& maker) {
+  if (maker.kind() == v1::Maker::WEIGHT) return true;
+  return maker.kind() == v1::Maker::OP && maker.input_error() == 0 &&
+         maker.note().find("not on record") == std::string::npos;
+}
+
+// The first maker of a node comes before its others. Of several nodes, that
+// which is the first by its place.
+bool Leads(const v1::Maker& a, const v1::Maker& b) {
+  if (IsKnownMaker(a) != IsKnownMaker(b)) return IsKnownMaker(a);
+  return IsBefore(a.row(), b.row());
+}
+
+void AddMaker(const v1::Maker& maker, v1::Comparison& out, int64_t& more) {
+  const auto alike = std::find_if(
+      out.mutable_makers()->begin(), out.mutable_makers()->end(),
+      [&maker](const v1::Maker& other) { return AreAlike(maker, other); });
+  if (alike != out.mutable_makers()->end()) {
+    AddRanks(maker, *alike);
+  } else if (out.makers_size() < kMakersMax) {
+    *out.add_makers() = maker;
+  } else {
+    ++more;
+  }
+}
+
+// What a node found at a later token than another may follow from that. Nodes
+// do not know which of their ranks were first, so beside those of the node with
+// the first maker only those count that follow from nobody. Makers that other
+// nodes count and do not name may follow from it.
 void MergeMakers(const std::vector<const v1::Comparison*>& parts,
                  v1::Comparison& out) {
-  std::vector<v1::Maker> makers;
-  int64_t more = 0;
   const auto token_of = [](const v1::Comparison& part) {
     return part.makers(0).row().token();
   };
@@ -202,33 +230,40 @@ void MergeMakers(const std::vector<const v1::Comparison*>& parts,
   for (const v1::Comparison* part : parts) {
     if (part->makers_size() > 0) token = std::min(token, token_of(*part));
   }
+  const v1::Comparison* first = nullptr;
   for (const v1::Comparison* part : parts) {
     if (part->makers().empty() || token_of(*part) > token) continue;
-    makers.insert(makers.end(), part->makers().begin(), part->makers().end());
-    more = std::max(more, part->more_makers_count());
+    if (first == nullptr || Leads(part->makers(0), first->makers(0))) {
+      first = part;
+    }
+  }
+  out.clear_first_origin();
+  if (first == nullptr) {
+    out.set_more_makers_count(0);
+    return;
+  }
+  int64_t more = first->more_makers_count();
+  const v1::Maker& lead = first->makers(0);
+  std::vector<v1::Maker> makers(std::next(first->makers().begin()),
+                                first->makers().end());
+  for (const v1::Comparison* part : parts) {
+    if (part->makers().empty() || token_of(*part) > token) continue;
+    if (part == first) continue;
+    for (const v1::Maker& maker : part->makers()) {
+      if (IsIndependent(maker) || AreAlike(maker, lead)) {
+        makers.push_back(maker);
+      }
+    }
   }
   std::stable_sort(makers.begin(), makers.end(),
                    [](const v1::Maker& a, const v1::Maker& b) {
                      return IsBefore(a.row(), b.row());
                    });
   std::stable_sort(makers.begin(), makers.end(), IsShownBefore);
-  for (const v1::Maker& maker : makers) {
-    const auto alike = std::find_if(
-        out.mutable_makers()->begin(), out.mutable_makers()->end(),
-        [&maker](const v1::Maker& other) { return AreAlike(maker, other); });
-    if (alike != out.mutable_makers()->end()) {
-      AddRanks(maker, *alike);
-    } else if (out.makers_size() < kMakersMax) {
-      *out.add_makers() = maker;
-    } else {
-      ++more;
-    }
-  }
+  AddMaker(lead, out, more);
+  for (const v1::Maker& maker : makers) AddMaker(maker, out, more);
   out.set_more_makers_count(more);
-  out.clear_first_origin();
-  if (out.makers_size() > 0 && IsKnownMaker(out.makers(0))) {
-    *out.mutable_first_origin() = out.makers(0).row();
-  }
+  if (IsKnownMaker(lead)) *out.mutable_first_origin() = lead.row();
 }
 
 // If the order of a part is not known, that of the whole is not either: then

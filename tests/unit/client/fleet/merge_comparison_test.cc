@@ -133,7 +133,7 @@ void AddMaker(const std::string& op, double error, int64_t token, int32_t rank,
   *maker.mutable_row() = RowAt(token, 0, rank);
 }
 
-TEST(MergeComparisonsTest, MakersOfNodesAreTheWorstAndTheOthersAreCounted) {
+TEST(MergeComparisonsTest, FirstMakerOfNodesLeadsAndTheWorstFollow) {
   v1::Comparison a = OfRank(0);
   *a.mutable_first_divergence() = RowAt(2, 0, 0);
   v1::Comparison b = OfRank(1);
@@ -147,14 +147,38 @@ TEST(MergeComparisonsTest, MakersOfNodesAreTheWorstAndTheOthersAreCounted) {
   b.set_more_makers_count(3);
   const v1::Comparison all = Merged(a, b);
   ASSERT_EQ(all.makers_size(), 5);
-  EXPECT_EQ(all.makers(0).op(), "both");
-  ASSERT_EQ(all.makers(0).ranks_size(), 1);
-  EXPECT_EQ(all.makers(0).ranks(0), 1);
-  EXPECT_EQ(all.makers(1).op(), "b7");
+  EXPECT_EQ(all.makers(0).op(), "a5");
+  EXPECT_EQ(all.makers(1).op(), "both");
+  ASSERT_EQ(all.makers(1).ranks_size(), 1);
+  EXPECT_EQ(all.makers(1).ranks(0), 1);
+  EXPECT_EQ(all.makers(2).op(), "b7");
   EXPECT_EQ(all.makers(4).op(), "a4");
   EXPECT_EQ(all.more_makers_count(), 5);
   EXPECT_EQ(all.first_origin().rank(), 0);
   EXPECT_EQ(all.first_origin().token(), 2);
+}
+
+TEST(MergeComparisonsTest, WhatMayFollowFromAnotherNodeIsNoMaker) {
+  v1::Comparison a = OfRank(0);
+  *a.mutable_first_divergence() = RowAt(2, 0, 0);
+  AddMaker("a", 0.5, 2, 0, a);
+  v1::Comparison b = OfRank(1);
+  *b.mutable_first_divergence() = RowAt(2, 0, 1);
+  AddMaker("given", 1, 2, 1, b);
+  b.mutable_makers(0)->set_input_error(1e-6);
+  AddMaker("received", 2, 2, 1, b);
+  b.mutable_makers(1)->set_note(
+      "or the code before it: its inputs are not on record");
+  AddMaker("code", 3, 2, 1, b);
+  b.mutable_makers(2)->set_kind(v1::Maker::OWN_CODE);
+  AddMaker("weight", 4, 2, 1, b);
+  b.mutable_makers(3)->set_kind(v1::Maker::WEIGHT);
+  b.set_more_makers_count(7);
+  const v1::Comparison all = Merged(a, b);
+  ASSERT_EQ(all.makers_size(), 2);
+  EXPECT_EQ(all.makers(0).op(), "a");
+  EXPECT_EQ(all.makers(1).op(), "weight");
+  EXPECT_EQ(all.more_makers_count(), 0);
 }
 
 TEST(MergeComparisonsTest, WhatANodeFoundLaterIsNoMaker) {
