@@ -12,10 +12,14 @@
 
 namespace msitd::compare {
 
-// More choices than this are not explained, and no scores of more elements are
-// looked at.
-inline constexpr uint64_t kChoicesMax = uint64_t{1} << 20;
-inline constexpr uint64_t kScoredMax = uint64_t{1} << 28;
+// Longer rows of scores are not looked at.
+inline constexpr uint64_t kScoresWidthMax = uint64_t{1} << 20;
+
+// What may still be looked at of a group. Beyond it, nothing is explained.
+struct ChoiceBudget {
+  int pairs = 64;                             // Of integers that differ.
+  uint64_t score_bytes = uint64_t{64} << 20;  // Of both runs.
+};
 
 // Where both sides of a pair are.
 struct PairRuns {
@@ -24,20 +28,17 @@ struct PairRuns {
 };
 
 // Reads two pairs, of choices and of what may be their scores, and returns what
-// these say of the rows of choices that differ; the first rows count anyhow, to
-// see whether golden chose by these scores. Of the scores, one row of either
-// run is held at a time. The pairs have the shapes that
-// OriginFinder::ScoresOfNext asks for.
+// these say of the choices. Of the scores, one row of either run is held at a
+// time. The pairs have the shapes that OriginFinder::ScoresOfNext asks for.
+// Takes the bytes of the scores from `budget`.
 //
-// Errors: FAILED_PRECONDITION if a type is not one that choices or scores have,
-// or there are too many; CANCELLED once the observer says so; those of
-// StoredSource and TensorStream.
+// Errors: FAILED_PRECONDITION if a type is not one that choices or scores have;
+// RESOURCE_EXHAUSTED if the budget is; CANCELLED once the observer says so;
+// those of StoredSource and TensorStream.
 absl::StatusOr<ChoiceOutcome> ReadChoices(const TensorPair& choices,
                                           const TensorPair& scores,
                                           const PairRuns& runs,
+                                          ChoiceBudget& budget,
                                           WorkObserver& observer);
-
-// Returns the unit roundoff of the coarser type of a pair of floats.
-double RoundoffOf(const TensorPair& scores);
 
 }  // namespace msitd::compare

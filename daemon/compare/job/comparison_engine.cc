@@ -359,6 +359,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
                                                      : nullptr;
   row_numbers_.clear();
   reasons_.clear();
+  choice_budget_ = ChoiceBudget();
   for (size_t i = 0; i < group.pairs.size(); ++i) {
     const TensorPair& pair = group.pairs[i];
     const PairPlan& plan = plans[i];
@@ -412,7 +413,8 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     if (is_partial) {
       early->emplace(std::move(name), EarlyRow{row_.verdict(), row_count_});
     }
-    has_other_integers_ = HasOtherIntegers(group, i, row_, has_equal_values);
+    has_other_integers_ =
+        HasOtherIntegers(group, i, plan.verification, row_, has_equal_values);
     MSITD_RETURN_IF_ERROR(EmitRow(metrics, &group, row_));
   }
   return absl::OkStatus();

@@ -16,6 +16,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "daemon/compare/job/choice_reader.h"
 #include "daemon/compare/job/comparison_observer.h"
 #include "daemon/compare/job/mapping_loader.h"
 #include "daemon/compare/job/pair_plan.h"
@@ -236,8 +237,9 @@ class ComparisonEngine {
   // What integers of a row are that differ, in a few words.
   std::string DifferenceOf(const v1::ComparisonRow& row) const;
   // True if a row, with its verdict, is of integers that the model is given and
-  // that differ.
+  // that differ, unless it passes by a rule that names the op.
   bool HasOtherIntegers(const TensorGroup& group, size_t pair,
+                        const Verification& verification,
                         const v1::ComparisonRow& row, bool has_equal_values);
   // Fails such a row whatever the tolerance is, unless a rule names its op.
   void JudgeModelInput(const TensorGroup& group, size_t pair,
@@ -248,6 +250,8 @@ class ComparisonEngine {
   absl::Status JudgeChoice(const TensorGroup& group, size_t pair,
                            const PairPlan& plan, const RowMetrics& metrics,
                            v1::ComparisonRow& row);
+  void PassAsFlip(size_t pair, const PairPlan& plan, std::string reason,
+                  int64_t count, v1::ComparisonRow& row);
   // The same of rows that code has selected for an op, as a router does for an
   // expert. They fail all the same, as they have other values or shapes.
   static bool MayBeSelection(const TensorGroup& group, size_t pair,
@@ -294,6 +298,7 @@ class ComparisonEngine {
   bool is_by_basis_ = false;
   // The largest difference of the row at hand between integers, in words.
   std::string difference_;
+  ChoiceBudget choice_budget_;       // Of the group at hand.
   bool has_other_integers_ = false;  // See HasOtherIntegers.
   bool waits_ = false;
   bool is_counted_ = false;

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "daemon/compare/job/choice_reader.h"
 #include "daemon/compare/job/comparison_engine.h"
@@ -15,14 +16,17 @@
 namespace msitd::compare {
 namespace {
 
-bool IsExact(const LogicalTensor& tensor) {
+// Of masks and of quantised numbers, none is a choice.
+bool MayBeChoice(const LogicalTensor& tensor) {
   return !IsFloatingPoint(tensor.dtype) && !IsComplex(tensor.dtype) &&
-         tensor.has_bytes &&
+         ElementBytes(tensor.dtype) > 1 && tensor.has_bytes &&
          (tensor.key.io == Io::kOutput || tensor.key.io == Io::kInput);
 }
 
-bool MayBeChoice(const LogicalTensor& tensor) {
-  return tensor.dtype != DType::kBool && ElementBytes(tensor.dtype) > 1;
+// What is put together from several ranks is judged as that.
+bool IsOfSeveralRanks(const LogicalTensor& tensor) {
+  return tensor.assembly != nullptr && (!tensor.assembly->difference.empty() ||
+                                        RanksOf(*tensor.assembly).size() > 1);
 }
 
 std::string NameOf(const TensorPair& pair) {
@@ -41,54 +45,61 @@ absl::Status ComparisonEngine::JudgeChoice(const TensorGroup& group,
     return JudgeSelection(group, number, row);
   }
   if (row.verdict() != v1::FAIL || plan.way != PairPlan::Way::kBytes ||
-      group.window > 0 || !IsExact(*pair.golden) || !IsExact(*pair.target) ||
-      pair.golden->shape != pair.target->shape) {
+      group.window > 0 || pair.golden->dtype != pair.target->dtype ||
+      pair.golden->shape != pair.target->shape || !MayBeChoice(*pair.golden) ||
+      !MayBeChoice(*pair.target) || IsOfSeveralRanks(*pair.golden) ||
+      IsOfSeveralRanks(*pair.target)) {
     return absl::OkStatus();
   }
   if (const std::optional<size_t> flip = origins_.FlipOfNext()) {
     origins_.SetFollowsFromFlip();
-    row.set_flipped_element_count(static_cast<int64_t>(
+    const double count =
         metrics[static_cast<size_t>(compute::Metric::kMismatchCount)].value_or(
-            0)));
-    row.set_reason(fmt::format(
-        "follows from choices that differ within the noise of their scores: {}",
-        NameOf(group.pairs[*flip])));
-    if (plan.verification.is_default) row.set_verdict(v1::PASS);
-    reasons_[number] = row.reason();
+            0);
+    PassAsFlip(number, plan,
+               fmt::format("follows from choices that differ as their scores "
+                           "do: {}",
+                           NameOf(group.pairs[*flip])),
+               static_cast<int64_t>(count), row);
     return absl::OkStatus();
   }
-  if (!MayBeChoice(*pair.golden) || !MayBeChoice(*pair.target)) {
-    return absl::OkStatus();
-  }
-  std::optional<size_t> unexplained;
+  if (choice_budget_.pairs == 0) return absl::OkStatus();
+  --choice_budget_.pairs;
   for (const size_t scores : origins_.ScoresOfNext()) {
     const absl::StatusOr<ChoiceOutcome> outcome =
-        ReadChoices(pair, group.pairs[scores], {*golden_, *target_}, observer_);
+        ReadChoices(pair, group.pairs[scores], {*golden_, *target_},
+                    choice_budget_, observer_);
     if (absl::IsCancelled(outcome.status())) return outcome.status();
     if (!outcome.ok() || outcome->is_of_other_scores) continue;
-    if (outcome->unexplained_count > 0) {
-      if (!unexplained.has_value()) unexplained = scores;
-      continue;
+    const std::string name = NameOf(group.pairs[scores]);
+    // The first by which golden has chosen are its scores.
+    if (outcome->unexplained_count > 0 || outcome->flipped_count == 0) {
+      origins_.SetChoice(OriginFinder::Choice::kUnexplained, scores);
+      row.set_reason(
+          row.reason() +
+          fmt::format("; its scores, {}, do not explain that", name));
+      return absl::OkStatus();
     }
     origins_.SetChoice(OriginFinder::Choice::kExplained, scores);
     if (!origins_.HasPassed(scores)) return absl::OkStatus();
-    row.set_flipped_element_count(static_cast<int64_t>(outcome->flipped_count));
-    row.set_reason(fmt::format(
-        "{} of {} choices differ within the noise of their scores, {}: these "
-        "are {:.3g} apart at most, and differ by up to {:.3g}",
-        outcome->flipped_count, ElementCount(pair.golden->shape),
-        NameOf(group.pairs[scores]), outcome->gap, outcome->difference));
-    if (plan.verification.is_default) row.set_verdict(v1::PASS);
-    reasons_[number] = row.reason();
+    PassAsFlip(number, plan,
+               fmt::format("{} of {} choices differ as their scores do, {}: "
+                           "each run chose by its own",
+                           outcome->flipped_count,
+                           ElementCount(pair.golden->shape), name),
+               static_cast<int64_t>(outcome->flipped_count), row);
     return absl::OkStatus();
   }
-  if (unexplained.has_value()) {
-    origins_.SetChoice(OriginFinder::Choice::kUnexplained, *unexplained);
-    row.set_reason(row.reason() +
-                   fmt::format("; its scores, {}, do not explain that",
-                               NameOf(group.pairs[*unexplained])));
-  }
   return absl::OkStatus();
+}
+
+void ComparisonEngine::PassAsFlip(size_t number, const PairPlan& plan,
+                                  std::string reason, int64_t count,
+                                  v1::ComparisonRow& row) {
+  row.set_flipped_element_count(count);
+  row.set_reason(std::move(reason));
+  if (plan.verification.is_default) row.set_verdict(v1::PASS);
+  reasons_[number] = row.reason();
 }
 
 bool ComparisonEngine::MayBeSelection(const TensorGroup& group, size_t number,
@@ -99,29 +110,30 @@ bool ComparisonEngine::MayBeSelection(const TensorGroup& group, size_t number,
       plan.way == PairPlan::Way::kBytes || plan.way == PairPlan::Way::kShapes;
   return row.verdict() == v1::FAIL && is_of_bytes && group.window == 0 &&
          IsFloatingPoint(pair.golden->dtype) && pair.golden->has_bytes &&
-         pair.target->has_bytes && pair.golden->key.io == Io::kInput;
+         pair.target->has_bytes && pair.golden->key.io == Io::kInput &&
+         !IsOfSeveralRanks(*pair.golden) && !IsOfSeveralRanks(*pair.target);
 }
 
 absl::Status ComparisonEngine::JudgeSelection(const TensorGroup& group,
                                               size_t number,
                                               v1::ComparisonRow& row) {
   for (const auto& [from, scores] : origins_.SelectionsOfNext()) {
+    if (choice_budget_.pairs == 0) break;
+    --choice_budget_.pairs;
     const absl::StatusOr<SelectionOutcome> outcome =
         ReadSelection(group.pairs[number], group.pairs[from],
                       group.pairs[scores], {*golden_, *target_}, observer_);
     if (absl::IsCancelled(outcome.status())) return outcome.status();
     if (!outcome.ok() || !outcome->is_selection) return absl::OkStatus();
     if (outcome->unexplained_count > 0 || outcome->other_count == 0) continue;
-    origins_.SetChoice(OriginFinder::Choice::kExplained, scores);
     if (!origins_.HasPassed(scores)) return absl::OkStatus();
-    row.set_flipped_element_count(static_cast<int64_t>(outcome->other_count));
+    origins_.SetChoice(OriginFinder::Choice::kSelection, scores);
     row.set_reason(fmt::format(
-        "{}; {} row{} of {} selected in one run only, within the noise of the "
-        "scores, {}",
+        "{}; {} row{} of {} selected in one run only, where the scores, {}, "
+        "are nearly equal",
         row.reason(), outcome->other_count,
         outcome->other_count == 1 ? "" : "s", NameOf(group.pairs[from]),
         NameOf(group.pairs[scores])));
-    reasons_[number] = row.reason();
     return absl::OkStatus();
   }
   return absl::OkStatus();

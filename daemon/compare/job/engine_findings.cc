@@ -95,6 +95,10 @@ void ComparisonEngine::FindMaker(const TensorGroup& group,
     failure.maker = std::move(unknown);
   } else {
     BlameArguments(group, *found, failure.maker);
+    // What gives other arguments is code between parts.
+    const bool is_own_code = failure.maker.kind() == v1::Maker::OWN_CODE;
+    if (is_further && is_own_code) return;
+    failure.is_independent = found->is_independent && !is_own_code;
   }
   failure.position = static_cast<int32_t>(found->pair);
   failure.failed = static_cast<int32_t>(row_numbers_.size() - 1);
@@ -126,8 +130,15 @@ std::string ComparisonEngine::DifferenceOf(const v1::ComparisonRow& row) const {
 }
 
 bool ComparisonEngine::HasOtherIntegers(const TensorGroup& group, size_t pair,
+                                        const Verification& verification,
                                         const v1::ComparisonRow& row,
                                         bool has_equal_values) {
+  // A rule that names the op says what it may be given.
+  const bool is_by_name =
+      verification.rule >= 0 &&
+      !plan_.policy.RuleText(static_cast<size_t>(verification.rule))
+           .starts_with("*: ");
+  if (is_by_name && row.verdict() == v1::PASS) return false;
   return group.window == 0 && row.has_golden() && row.has_target() &&
          !has_equal_values && IsInteger(row) && origins_.IsModelInput(pair) &&
          (row.verdict() == v1::FAIL || !difference_.empty() ||
@@ -139,15 +150,9 @@ void ComparisonEngine::JudgeModelInput(const TensorGroup& group, size_t pair,
                                        bool has_equal_values,
                                        v1::ComparisonRow& row) {
   if (row.verdict() != v1::PASS ||
-      !HasOtherIntegers(group, pair, row, has_equal_values)) {
+      !HasOtherIntegers(group, pair, verification, row, has_equal_values)) {
     return;
   }
-  // A rule that names the op says what it may be given.
-  const bool is_by_name =
-      verification.rule >= 0 &&
-      !plan_.policy.RuleText(static_cast<size_t>(verification.rule))
-           .starts_with("*: ");
-  if (is_by_name) return;
   row.set_verdict(v1::FAIL);
   row.set_reason("integers that the model is given count exactly: " +
                  DifferenceOf(row));
@@ -194,7 +199,8 @@ absl::Status ComparisonEngine::OrderRanks(const GroupMatcher& matcher) {
     }));
     if (!order.Add(group)) break;
   }
-  findings_.SetOrder(order);
+  MSITD_RETURN_IF_ERROR(
+      findings_.SetOrder(order, [this] { return observer_.Check(); }));
   observer_.OnFindings(findings_);
   return absl::OkStatus();
 }

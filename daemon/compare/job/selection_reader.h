@@ -19,7 +19,7 @@ struct SelectionOutcome {
   // Both runs have selected rows of the tensor, bit for bit.
   bool is_selection = false;
   // Rows that only one run has selected, and how many of them have scores of
-  // which no two are so near that rounding can change their order.
+  // which no two are so near that what they differ by can change their order.
   uint64_t other_count = 0;
   uint64_t unexplained_count = 0;
 };
@@ -27,8 +27,9 @@ struct SelectionOutcome {
 // Reads `selected`, the tensor `from` that its rows are of, and the scores that
 // each of these rows has. `from` and `scores` have equally many rows and their
 // shapes do not differ between the runs. It is not known which score stands for
-// this selection, so that a row counts as explained if any two neighbouring
-// golden scores are no further apart than AddChoices allows.
+// this selection. A row counts as explained if any two neighbouring golden
+// scores are no further apart than twice the largest difference of the scores
+// of the row, which proves nothing. Equal scores explain nothing.
 //
 // Errors: FAILED_PRECONDITION for types that are no scores and for large
 // tensors; otherwise as ReadChoices.

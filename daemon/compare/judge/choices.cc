@@ -3,109 +3,140 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <cstddef>
 #include <vector>
+
+#include "daemon/compare/judge/closing_value.h"
 
 namespace msitd::compare {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// More scores of one value are a constant, not a tie.
+constexpr ptrdiff_t kTiesMax = 8;
+// A tensor with fewer values chooses nothing.
+constexpr size_t kScoresMin = 2;
+// A tensor with fewer values is a mask.
+constexpr size_t kValuesMin = 3;
 
-bool AreWithin(std::span<const int64_t> chosen, size_t width) {
-  return std::all_of(chosen.begin(), chosen.end(), [width](int64_t choice) {
-    return choice >= 0 && static_cast<size_t>(choice) < width;
-  });
+bool IsClosedScore(double score) {
+  return !std::isfinite(score) || IsClosing(score) || IsClosing(-score);
 }
 
-double LargestFinite(std::span<const double> scores) {
-  double out = 0;
-  for (const double score : scores) {
-    if (std::isfinite(score)) out = std::max(out, std::fabs(score));
-  }
-  return out;
-}
-
-// True if nothing that was left is larger than what was chosen, and something
-// is smaller: equal scores choose nothing.
+// True if the chosen scores are in order and none that was left is better.
 bool IsChosenBy(std::span<const int64_t> chosen, std::span<const double> scores,
-                double slack) {
-  double least = kInfinity;
+                double sign) {
   std::vector<bool> is_chosen(scores.size());
-  for (const int64_t choice : chosen) {
-    if (is_chosen[choice]) return false;
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    const int64_t choice = chosen[i];
+    if (choice < 0 || static_cast<size_t>(choice) >= scores.size() ||
+        is_chosen[choice]) {
+      return false;
+    }
     is_chosen[choice] = true;
-    if (std::isnan(scores[choice])) return false;
-    least = std::min(least, scores[choice]);
+    if (i > 0 && !(sign * scores[choice] <= sign * scores[chosen[i - 1]])) {
+      return false;
+    }
   }
-  bool is_any_smaller = false;
   for (size_t i = 0; i < scores.size(); ++i) {
-    if (is_chosen[i]) continue;
-    if (!(scores[i] <= least + slack)) return false;
-    is_any_smaller = is_any_smaller || scores[i] < least - slack;
-  }
-  return is_any_smaller || chosen.size() == scores.size();
-}
-
-bool AreSorted(std::span<const int64_t> chosen, std::span<const double> scores,
-               double slack) {
-  for (size_t i = 1; i < chosen.size(); ++i) {
-    if (scores[chosen[i]] > scores[chosen[i - 1]] + slack) return false;
+    if (std::isnan(scores[i])) return false;
+    if (!is_chosen[i] && sign * scores[i] > sign * scores[chosen.back()]) {
+      return false;
+    }
   }
   return true;
 }
 
-std::vector<int64_t> Sorted(std::span<const int64_t> chosen,
-                            std::span<const double> scores) {
-  std::vector<int64_t> out(chosen.begin(), chosen.end());
-  std::stable_sort(out.begin(), out.end(), [scores](int64_t a, int64_t b) {
-    return scores[a] > scores[b];
-  });
-  return out;
-}
+// Counts values in the scores of a row, which it sorts if it is asked.
+class TieCounter {
+ public:
+  explicit TieCounter(std::span<const double> scores) : scores_(scores) {}
 
-double LargestDifference(const ChoiceRow& row) {
-  double out = 0;
-  for (size_t i = 0; i < row.golden_scores.size(); ++i) {
-    const double golden = row.golden_scores[i];
-    const double target = row.target_scores[i];
-    if (golden == target) continue;
-    const double difference = std::fabs(target - golden);
-    out = std::isfinite(difference) ? std::max(out, difference) : kInfinity;
+  bool AreTied(int64_t a, int64_t b) const { return scores_[a] == scores_[b]; }
+
+  bool IsRare(int64_t choice) {
+    if (sorted_.empty()) {
+      sorted_.assign(scores_.begin(), scores_.end());
+      std::sort(sorted_.begin(), sorted_.end());
+    }
+    const auto [begin, end] =
+        std::equal_range(sorted_.begin(), sorted_.end(), scores_[choice]);
+    return end - begin <= kTiesMax;
   }
-  return out;
+
+ private:
+  std::span<const double> scores_;
+  std::vector<double> sorted_;
+};
+
+void AddValues(std::span<const double> scores, std::set<double>& values) {
+  for (const double score : scores) {
+    if (values.size() >= kValuesMin) return;
+    if (!IsClosedScore(score)) values.insert(score);
+  }
 }
 
 }  // namespace
 
-void AddChoices(const ChoiceRow& row, double roundoff, ChoiceOutcome& outcome) {
-  const size_t width = row.golden_scores.size();
-  const double slack = 2 * roundoff * LargestFinite(row.golden_scores);
-  if (!AreWithin(row.golden, width) ||
-      !IsChosenBy(row.golden, row.golden_scores, slack)) {
-    outcome.is_of_other_scores = true;
+void ChoiceJudge::AddTo(const ChoiceRow& row, double sign, Order& order) const {
+  if (!order.is_of_golden) return;
+  order.is_of_golden = IsChosenBy(row.golden, row.golden_scores, sign);
+  if (!order.is_of_golden) return;
+  uint64_t differing = 0;
+  bool has_ties = false;
+  bool has_moved = false;
+  bool is_explained = IsChosenBy(row.target, row.target_scores, sign);
+  TieCounter ties[] = {TieCounter(row.golden_scores),
+                       TieCounter(row.target_scores)};
+  for (size_t i = 0; i < row.golden.size(); ++i) {
+    const int64_t golden = row.golden[i];
+    const int64_t target = row.target[i];
+    if (golden == target) continue;
+    ++differing;
+    if (!is_explained) continue;
+    is_explained = !IsClosedScore(row.golden_scores[golden]) &&
+                   !IsClosedScore(row.target_scores[target]);
+    int tied = 0;
+    for (TieCounter& scores : ties) {
+      if (!scores.AreTied(golden, target)) continue;
+      ++tied;
+      is_explained = is_explained && scores.IsRare(golden);
+    }
+    has_ties = has_ties || tied > 0;
+    has_moved = has_moved || tied == 2 ||
+                row.golden_scores[golden] != row.target_scores[golden] ||
+                row.golden_scores[target] != row.target_scores[target];
+  }
+  if (!is_explained || !has_moved) {
+    order.unexplained_count += differing;
     return;
   }
-  std::vector<int64_t> golden(row.golden.begin(), row.golden.end());
-  std::vector<int64_t> target(row.target.begin(), row.target.end());
-  const bool is_within = AreWithin(row.target, width);
-  if (is_within && !AreSorted(row.golden, row.golden_scores, slack)) {
-    golden = Sorted(row.golden, row.golden_scores);
-    target = Sorted(row.target, row.target_scores);
+  order.flipped_count += differing;
+  if (has_ties) order.tied_count += differing;
+}
+
+void ChoiceJudge::Add(const ChoiceRow& row) {
+  AddValues(row.golden_scores, values_.golden);
+  AddValues(row.target_scores, values_.target);
+  AddTo(row, 1, descending_);
+  if (row.golden.size() < 2) ascending_.is_of_golden = false;
+  AddTo(row, -1, ascending_);
+}
+
+ChoiceOutcome ChoiceJudge::Finish() const {
+  ChoiceOutcome out;
+  const Order& order = descending_.is_of_golden ? descending_ : ascending_;
+  // Among equal scores any choice is in order.
+  out.is_of_other_scores =
+      !order.is_of_golden || values_.golden.size() < kScoresMin;
+  if (out.is_of_other_scores) return out;
+  out.flipped_count = order.flipped_count;
+  out.unexplained_count = order.unexplained_count;
+  if (values_.golden.size() < kValuesMin ||
+      values_.target.size() < kValuesMin) {
+    out.flipped_count -= order.tied_count;
+    out.unexplained_count += order.tied_count;
   }
-  const double difference = LargestDifference(row);
-  for (size_t i = 0; i < golden.size(); ++i) {
-    if (golden[i] == target[i]) continue;
-    const double gap = is_within ? std::fabs(row.golden_scores[golden[i]] -
-                                             row.golden_scores[target[i]])
-                                 : kInfinity;
-    if (!(gap <= 2 * difference + slack) || std::isinf(gap)) {
-      ++outcome.unexplained_count;
-      continue;
-    }
-    ++outcome.flipped_count;
-    outcome.gap = std::max(outcome.gap, gap);
-    outcome.difference = std::max(outcome.difference, difference);
-  }
+  return out;
 }
 
 }  // namespace msitd::compare

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 
 // Whether the scores of two runs explain that they chose differently: an
@@ -23,21 +24,45 @@ struct ChoiceOutcome {
   // Elements that differ as the scores explain, and that they do not explain.
   uint64_t flipped_count = 0;
   uint64_t unexplained_count = 0;
-  // Over all flips: the largest gap between the golden scores of the two
-  // choices, and how much the scores of such a row differ at most.
-  double gap = 0;
-  double difference = 0;
 
   friend bool operator==(const ChoiceOutcome&, const ChoiceOutcome&) = default;
 };
 
-// Adds a row, whose scores round by `roundoff` (such as 2^-8), to `outcome`.
+// Finds out whether each run chose by its own scores, row after row. Nothing is
+// near enough: an element that differs is explained if all chosen scores of
+// either run are in order and no score that was left is better. The order is
+// descending in all rows, or, of two choices or more, ascending.
 //
-// The j-th largest score of a row moves no further than its scores do. So if
-// each run chose by its own scores, the golden scores of both choices are no
-// more than twice that apart. Rounding of the largest score is allowed on top:
-// equal scores may be told apart either way, and choices may be made before
-// scores are rounded to the type on record.
-void AddChoices(const ChoiceRow& row, double roundoff, ChoiceOutcome& outcome);
+// Scores that close a place of a mask explain nothing. Equal scores may be told
+// apart either way if few have the value and the tensor has others: not in a
+// mask, or among zeros.
+//
+// Thread-compatible.
+class ChoiceJudge {
+ public:
+  void Add(const ChoiceRow& row);
+  ChoiceOutcome Finish() const;
+
+ private:
+  // Of one order of the scores.
+  struct Order {
+    bool is_of_golden = true;
+    uint64_t flipped_count = 0;
+    uint64_t tied_count = 0;  // Of them, in rows with equal scores.
+    uint64_t unexplained_count = 0;
+  };
+
+  // Of either run: the first few values that close nothing.
+  struct Values {
+    std::set<double> golden;
+    std::set<double> target;
+  };
+
+  void AddTo(const ChoiceRow& row, double sign, Order& order) const;
+
+  Order descending_;
+  Order ascending_;
+  Values values_;
+};
 
 }  // namespace msitd::compare

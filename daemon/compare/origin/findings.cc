@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "protos/base/check.h"
+#include "protos/status/status.h"
 
 namespace msitd::compare {
 namespace {
@@ -47,6 +48,12 @@ std::string PlaceOf(const v1::Maker& maker) {
 bool IsLess(const Findings::Failure& a, const Findings::Failure& b) {
   return std::tuple(IsKnown(a.maker), a.maker.output_error()) <
          std::tuple(IsKnown(b.maker), b.maker.output_error());
+}
+
+// Known makers come before others, then the first in execution order.
+bool IsEarlier(const Findings::Failure& a, const Findings::Failure& b) {
+  return std::tuple(!IsKnown(a.maker), a.position) <
+         std::tuple(!IsKnown(b.maker), b.position);
 }
 
 // True if both are the same maker, though maybe of different ranks.
@@ -191,14 +198,22 @@ void Findings::Keep(Failure failure, Candidate& candidate) {
     if (candidate.places.size() == kRankPlacesMax) return;
     if (!candidate.places.insert(PlaceOf(failure.maker)).second) return;
   }
-  if (kept.size() < kRankMakersMax) {
-    kept.push_back(std::move(failure));
-    return;
+  kept.push_back(std::move(failure));
+  if (kept.size() <= kRankMakersMax) return;
+  // The first that fails stays, and the first in execution order.
+  const size_t lead = LeadOf(candidate);
+  size_t least = 0;
+  for (size_t i = 1; i < kept.size(); ++i) {
+    if (i == lead) continue;
+    if (least == 0 || IsLess(kept[i], kept[least])) least = i;
   }
-  const auto least = std::min_element(
-      std::next(kept.begin()), kept.end(),
-      [](const Failure& a, const Failure& b) { return IsLess(a, b); });
-  if (IsLess(*least, failure)) *least = std::move(failure);
+  kept.erase(kept.begin() + static_cast<ptrdiff_t>(least));
+}
+
+size_t Findings::LeadOf(const Candidate& candidate) {
+  const auto& kept = candidate.failures;
+  return static_cast<size_t>(
+      std::min_element(kept.begin(), kept.end(), IsEarlier) - kept.begin());
 }
 
 void Findings::SetInputDifference(const v1::ComparisonRow& row,
@@ -262,9 +277,11 @@ bool IsInside(const std::string& inner, const std::string& op) {
 
 }  // namespace
 
-std::vector<int32_t> Findings::FirstDivergences(const RankOrder& order) const {
+absl::StatusOr<std::vector<int32_t>> Findings::FirstDivergences(
+    const RankOrder& order, const Stop& stop) const {
   std::vector<Entry> entries;
   for (const auto& [rank, candidate] : candidates_) {
+    MSITD_RETURN_IF_ERROR(stop());
     const int32_t failed =
         candidate.failures.empty() ? 0 : candidate.failures.front().failed;
     entries.push_back(EntryOf(order, rank, failed));
@@ -278,7 +295,7 @@ std::vector<int32_t> Findings::FirstDivergences(const RankOrder& order) const {
     if (!loses) first.push_back(&entry);
   }
   std::vector<int32_t> ranks;
-  while (!first.empty()) {
+  while (!first.empty() && ranks.size() <= kConcurrentMax) {
     auto best = first.begin();
     for (auto it = first.begin(); it != first.end(); ++it) {
       if (Leads(order, (*it)->at, (*best)->at)) best = it;
@@ -289,69 +306,110 @@ std::vector<int32_t> Findings::FirstDivergences(const RankOrder& order) const {
   return ranks;
 }
 
-std::vector<Findings::MakerNumber> Findings::FirstMakers(
-    const RankOrder& order) const {
+std::vector<Findings::MakerNumber> Findings::MakersToPair() const {
+  std::vector<MakerNumber> out;
+  std::vector<MakerNumber> others;
+  for (const auto& [rank, candidate] : candidates_) {
+    if (candidate.failures.empty()) continue;
+    const size_t lead = LeadOf(candidate);
+    out.push_back({rank, lead});
+    for (size_t i = 0; i < candidate.failures.size(); ++i) {
+      if (i != lead) others.push_back({rank, i});
+    }
+  }
+  SortMakers(candidates_, 0, others);
+  others.resize(std::min(others.size(), kPairedMax));
+  out.insert(out.end(), others.begin(), others.end());
+  return out;
+}
+
+absl::StatusOr<std::vector<Findings::MakerNumber>> Findings::FirstMakers(
+    const RankOrder& order, const Stop& stop) const {
   struct Made {
     Entry entry;
     MakerNumber number;
-    const v1::Maker* maker = nullptr;
+    const Failure* failure = nullptr;
   };
-  std::vector<Made> all;
-  for (const auto& [rank, candidate] : candidates_) {
-    for (size_t i = 0; i < candidate.failures.size(); ++i) {
-      const Failure& failure = candidate.failures[i];
-      all.push_back(
-          {EntryOf(order, rank,
-                   IsKnown(failure.maker) ? failure.position : failure.failed),
-           {rank, i},
-           &failure.maker});
-    }
+  std::vector<Made> ordered;
+  std::vector<Made> first;
+  for (const MakerNumber& number : MakersToPair()) {
+    MSITD_RETURN_IF_ERROR(stop());
+    const Failure& failure = FailureOf(candidates_, number);
+    Made made{
+        EntryOf(order, number.rank,
+                IsKnown(failure.maker) ? failure.position : failure.failed),
+        number, &failure};
+    // What comes before it is not known of a rank that was not put in order.
+    (made.entry.behind.empty() ? first : ordered).push_back(std::move(made));
   }
   // Those of its own rank do not make it, nor what both ranks make.
   const auto loses_to = [this](const Made& one, const Made& other) {
     if (one.number.rank == other.number.rank) return false;
+    const v1::Maker& maker = other.failure->maker;
     const bool is_own =
-        candidates_.at(one.number.rank).places.contains(PlaceOf(*other.maker));
-    if (is_own && IsKnown(*one.maker)) return false;
+        candidates_.at(one.number.rank).places.contains(PlaceOf(maker));
+    if (is_own && IsKnown(one.failure->maker)) return false;
     if (IsBefore(other.entry, one.entry)) return true;
     return !IsBefore(one.entry, other.entry) &&
-           IsInside(other.maker->op(), one.maker->op());
+           IsInside(maker.op(), one.failure->maker.op());
   };
-  std::vector<Made> first;
-  for (const Made& one : all) {
+  for (const Made& one : ordered) {
     const bool loses =
-        std::any_of(all.begin(), all.end(),
+        std::any_of(ordered.begin(), ordered.end(),
                     [&](const Made& other) { return loses_to(one, other); });
     if (!loses) first.push_back(one);
   }
-  std::vector<MakerNumber> out;
-  while (!first.empty()) {
-    auto best = first.begin();
-    for (auto it = first.begin(); it != first.end(); ++it) {
-      if (Leads(order, it->entry.at, best->entry.at)) best = it;
+  if (first.empty()) return std::vector<MakerNumber>();
+  const auto leads = [&order](const Made& a, const Made& b) {
+    const std::tuple of_a(a.entry.behind.empty(), !IsKnown(a.failure->maker));
+    const std::tuple of_b(b.entry.behind.empty(), !IsKnown(b.failure->maker));
+    if (of_a != of_b) return of_a < of_b;
+    if (a.number.rank == b.number.rank) {
+      return a.failure->position < b.failure->position;
     }
-    out.push_back(best->number);
-    first.erase(best);
+    return Leads(order, a.entry.at, b.entry.at);
+  };
+  auto lead = first.begin();
+  for (auto it = first.begin(); it != first.end(); ++it) {
+    if (leads(*it, *lead)) lead = it;
   }
-  SortMakers(candidates_, out);
+  std::vector<MakerNumber> out = {lead->number};
+  for (const Made& one : first) {
+    if (one.number == lead->number) continue;
+    const v1::Maker& maker = one.failure->maker;
+    const bool needs_proof =
+        one.entry.behind.empty() || maker.kind() == v1::Maker::OP;
+    if (!needs_proof || one.failure->is_independent ||
+        IsAlike(maker, lead->failure->maker)) {
+      out.push_back(one.number);
+    }
+  }
+  SortMakers(candidates_, 1, out);
   return out;
 }
 
+const Findings::Failure& Findings::FailureOf(
+    const std::map<int32_t, Candidate>& candidates, const MakerNumber& number) {
+  return candidates.at(number.rank).failures[number.failure];
+}
+
 void Findings::SortMakers(const std::map<int32_t, Candidate>& candidates,
-                          std::vector<MakerNumber>& makers) {
-  const auto failure_of = [&](const MakerNumber& number) -> const Failure& {
-    return candidates.at(number.rank).failures[number.failure];
-  };
-  std::stable_sort(makers.begin(), makers.end(),
+                          size_t begin, std::vector<MakerNumber>& makers) {
+  std::stable_sort(makers.begin() + static_cast<ptrdiff_t>(begin), makers.end(),
                    [&](const MakerNumber& a, const MakerNumber& b) {
-                     return IsLess(failure_of(b), failure_of(a));
+                     return IsLess(FailureOf(candidates, b),
+                                   FailureOf(candidates, a));
                    });
 }
 
-void Findings::SetOrder(const RankOrder& order) {
-  ranking_ = Ranking{FirstDivergences(order), FirstMakers(order)};
+absl::Status Findings::SetOrder(const RankOrder& order, const Stop& stop) {
+  Ranking ranking;
+  MSITD_ASSIGN_OR_RETURN(ranking.divergences, FirstDivergences(order, stop));
+  MSITD_ASSIGN_OR_RETURN(ranking.makers, FirstMakers(order, stop));
+  ranking_ = std::move(ranking);
   ordered_count_ = candidates_.size();
   changed_ = true;
+  return absl::OkStatus();
 }
 
 Findings::Ranking Findings::BySequence(
@@ -362,10 +420,13 @@ Findings::Ranking Findings::BySequence(
         return OrderOf(a.second.row) < OrderOf(b.second.row);
       });
   Ranking out{{first->first}, {}};
-  for (size_t i = 0; i < first->second.failures.size(); ++i) {
+  const std::vector<Failure>& failures = first->second.failures;
+  for (size_t i = 0; i < failures.size(); ++i) {
     out.makers.push_back({first->first, i});
   }
-  SortMakers(candidates, out.makers);
+  if (out.makers.empty()) return out;
+  std::swap(out.makers.front(), out.makers[LeadOf(first->second)]);
+  SortMakers(candidates, 1, out.makers);
   return out;
 }
 

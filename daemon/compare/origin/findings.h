@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -10,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "daemon/compare/origin/rank_order.h"
 #include "msitd/v1/comparison_service.pb.h"
 
@@ -23,6 +26,9 @@ inline constexpr int kConcurrentMax = 8;
 
 // Makers that a comparison shows.
 inline constexpr int kMakersMax = 5;
+
+// Makers beside the first of each rank that are put in order, the worst.
+inline constexpr size_t kPairedMax = 64;
 
 // Makers of a rank that are kept whole: the first, and the worst of the others.
 // So many are told apart to count them.
@@ -52,7 +58,10 @@ bool IsAllowedUnmatched(const v1::ComparisonRow& row);
 // Makers of different ranks follow from each other as their order has it. Those
 // of one rank are independent when they come here. What is at the same place is
 // one maker, however many tensors show it. Known makers come before drift and
-// the like, and the worst before others.
+// the like. The first in execution order comes first, then the worst. An op of
+// another rank than the first one's needs a proof (Failure::is_independent),
+// unless it is the same; and so does everything of ranks whose order is not
+// known.
 //
 // If the golden run does not know in which order its tensors were computed
 // (HasKnownOrder), any failing row of that token may be the first divergence:
@@ -83,6 +92,8 @@ class Findings {
     v1::Maker maker;
     int32_t position = 0;
     int32_t failed = 0;
+    // See FoundMaker.
+    bool is_independent = false;
   };
   void SetMaker(const v1::ComparisonRow& row, Failure failure);
   // The same for one that does not follow from those so far of its rank.
@@ -98,7 +109,11 @@ class Findings {
   int64_t token() const { return token_; }
   // The ranks that fail there, ascending.
   std::vector<int32_t> FailingRanks() const;
-  void SetOrder(const RankOrder& order);
+  // Asks `stop` between its steps.
+  //
+  // Errors: that of `stop`.
+  using Stop = std::function<absl::Status()>;
+  absl::Status SetOrder(const RankOrder& order, const Stop& stop);
 
   // True if something has changed since the last Show.
   bool changed() const { return changed_; }
@@ -117,6 +132,8 @@ class Findings {
   struct MakerNumber {
     int32_t rank = 0;
     size_t failure = 0;
+
+    friend bool operator==(const MakerNumber&, const MakerNumber&) = default;
   };
   // Divergences, as ranks, and makers that come after no other: the first one,
   // then those that are concurrent with it.
@@ -128,16 +145,26 @@ class Findings {
   void Offer(const v1::ComparisonRow& row, const std::string& bytes,
              std::optional<v1::ComparisonRow>& first);
   static Ranking BySequence(const std::map<int32_t, Candidate>& candidates);
+  static const Failure& FailureOf(
+      const std::map<int32_t, Candidate>& candidates,
+      const MakerNumber& number);
+  // The first of a rank in execution order, if one is known.
+  static size_t LeadOf(const Candidate& candidate);
+  // Sorts all from `begin` on, the worst first.
   static void SortMakers(const std::map<int32_t, Candidate>& candidates,
-                         std::vector<MakerNumber>& makers);
+                         size_t begin, std::vector<MakerNumber>& makers);
+  // The first of each rank, and the worst of the others.
+  std::vector<MakerNumber> MakersToPair() const;
   static void Keep(Failure failure, Candidate& candidate);
   const Candidate* Find(const v1::ComparisonRow& row) const;
   bool HasMaker() const;
   bool IsOfLaterToken() const { return !later_.empty() && !HasMaker(); }
   void AddAmong(const v1::ComparisonRow& row, const std::string& bytes);
   void ShowAmong(v1::Comparison& comparison) const;
-  std::vector<int32_t> FirstDivergences(const RankOrder& order) const;
-  std::vector<MakerNumber> FirstMakers(const RankOrder& order) const;
+  absl::StatusOr<std::vector<int32_t>> FirstDivergences(const RankOrder& order,
+                                                        const Stop& stop) const;
+  absl::StatusOr<std::vector<MakerNumber>> FirstMakers(const RankOrder& order,
+                                                       const Stop& stop) const;
   void ShowMakers(v1::Comparison& comparison) const;
 
   int64_t token_ = 0;

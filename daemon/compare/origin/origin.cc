@@ -34,18 +34,17 @@ void AddOnly(const std::vector<std::string>& names, std::string_view does,
   notes.push_back(fmt::format("only {} {}", does, fmt::join(names, ", ")));
 }
 
-const Assembly* CopiesThatDiffer(const TensorPair& pair) {
-  for (const LogicalTensor* const tensor : {pair.target, pair.golden}) {
-    if (tensor == nullptr || tensor->assembly == nullptr) continue;
-    if (!tensor->assembly->difference.empty()) return tensor->assembly.get();
-  }
-  return nullptr;
-}
-
 void DescribeCopies(const TensorPair& pair, v1::Maker& maker) {
-  const Assembly& assembly = *CopiesThatDiffer(pair);
+  const auto differ = [](const LogicalTensor* tensor) {
+    return tensor != nullptr && tensor->assembly != nullptr &&
+           !tensor->assembly->difference.empty();
+  };
+  const bool is_of_target = differ(pair.target);
+  const std::vector<int32_t> wrong =
+      is_of_target ? WrongCopies(*pair.target->assembly, pair.golden)
+                   : WrongCopies(*pair.golden->assembly, nullptr);
   constexpr size_t kRanksMax = 64;
-  for (const int32_t rank : assembly.odd_copies) {
+  for (const int32_t rank : wrong) {
     if (static_cast<size_t>(maker.ranks_size()) == kRanksMax) break;
     maker.add_ranks(rank);
   }
@@ -75,12 +74,12 @@ void OriginFinder::StartGroup(const std::vector<TensorPair>& pairs,
   noises_.clear();
   computed_in_.clear();
   choices_.clear();
-  is_tainted_.clear();
-  follows_.clear();
-  is_forward_tainted_ = false;
-  is_backward_different_ = false;
+  flips_.clear();
+  first_backward_ = kNone;
+  first_different_ = kNone;
   returned_.clear();
-  lone_ops_.reset();
+  weights_returned_.clear();
+  has_odd_ops_ = false;
   if (rank_.has_value() && is_above_noise_) past_.insert(*rank_);
   is_above_noise_ = false;
   rank_.reset();
@@ -92,8 +91,9 @@ void OriginFinder::Judge(const RowMetrics& metrics, DType computed_in,
   const auto next = static_cast<int32_t>(errors_.size());
   const double error = HasCopiesThatDiffer(next) && row.layout_hint().empty()
                            ? std::numeric_limits<double>::infinity()
-                       : IsFlip(next) ? std::numeric_limits<double>::infinity()
-                                      : ErrorOf(row, metrics, shapes_count_);
+                       : IsFlip(next) || IsSelection(next)
+                           ? std::numeric_limits<double>::infinity()
+                           : ErrorOf(row, metrics, shapes_count_);
   errors_.push_back(error);
   rank_ = row.rank();
   noises_.push_back(row.has_golden() && row.has_target() ? Noise() : 0);
@@ -149,7 +149,7 @@ void OriginFinder::Advance() {
   const size_t end = std::min(errors_.size(), tree_->event_count());
   for (size_t i = sources_.size(); i < end; ++i) {
     sources_.push_back(SourceOf(static_cast<int32_t>(i)));
-    AddTaint(static_cast<int32_t>(i));
+    NoteChanges(static_cast<int32_t>(i));
     AddToScopes(static_cast<int32_t>(i));
   }
 }
@@ -172,6 +172,10 @@ OriginFinder::Source OriginFinder::Worst(std::initializer_list<int32_t> events,
 OriginFinder::Source OriginFinder::SourceOf(int32_t event) {
   const CallTree::Event& of = tree_->event(event);
   if (of.role == Role::kWeight || of.role == Role::kOther) return {};
+  const auto with_others = [](Source source, const Scope& scope) {
+    source.has_others = scope.has_others;
+    return source;
+  };
   // An explained choice has all of its error from the scores.
   if (const auto choice = choices_.find(event);
       choice != choices_.end() && !choice->second.is_flip &&
@@ -183,18 +187,24 @@ OriginFinder::Source OriginFinder::SourceOf(int32_t event) {
   const CallTree::Call& call = tree_->calls()[of.call];
   const Scope& around = ScopeOf(call.parent);
   if (of.role == Role::kInput) {
-    return Worst({around.worst}, around.worst == kNone && around.has_unknown,
-                 around.has_unread);
+    return with_others(
+        Worst({around.worst}, around.worst == kNone && around.has_unknown,
+              around.has_unread),
+        around);
   }
   const Scope own = GivenTo(event);
   if (!call.has_input && !call.has_parts) {
     // Inputs are not on record. Most likely they are what came before.
-    return Worst({around.worst, own.worst_weight},
-                 around.worst == kNone && around.has_unknown,
-                 around.has_unread || own.has_unread);
+    Source source = Worst({around.worst, own.worst_weight},
+                          around.worst == kNone && around.has_unknown,
+                          around.has_unread || own.has_unread);
+    source.has_others = around.has_others || own.has_others;
+    return source;
   }
-  return Worst({own.worst, own.worst_weight},
-               own.has_unknown && !call.has_matched_parts, own.has_unread);
+  return with_others(
+      Worst({own.worst, own.worst_weight},
+            own.has_unknown && !call.has_matched_parts, own.has_unread),
+      own);
 }
 
 std::string OriginFinder::CopyOf(int32_t event) const {
@@ -229,10 +239,13 @@ void OriginFinder::AddToScopes(int32_t event) {
   // A tensor that one run may have alone leaves nothing unknown.
   const bool is_allowed =
       (*pairs_)[event].target == nullptr && verdicts_[event] == v1::SKIPPED;
+  const int32_t maker =
+      errors_[event] > 0 ? MakerOf(event, noises_[event]) : kNobody;
+  const bool is_other =
+      !IsFlip(maker) && (maker != kNobody || verdicts_[event] == v1::FAIL);
   const auto add = [&](Scope& scope, int32_t Scope::*worst) {
-    scope.is_tainted = scope.is_tainted || is_tainted_[event];
     scope.has_failed = scope.has_failed || verdicts_[event] == v1::FAIL;
-    if (IsFlip(event)) scope.flip = event;
+    scope.has_others = scope.has_others || is_other;
     if (is_unread_[event]) {
       scope.has_unread = true;
     } else if (!is_known) {
@@ -288,10 +301,13 @@ int32_t OriginFinder::MakerOf(int32_t event, double noise) {
     int32_t maker = kNobody;
     if (IsFlip(i)) {
       maker = i;
+    } else if (IsSelection(i)) {
+      maker = kNotKnown;
     } else if (IsMade(i, noise)) {
       maker = source.is_unknown || IsUndecidedChoice(i) ? kNotKnown : i;
     } else if (errors_[i] > 0 && source.event != kNone) {
       maker = makers[source.event];
+      if (IsFlip(maker) && source.has_others) maker = kNotKnown;
     }
     makers.push_back(maker);
   }
@@ -337,11 +353,14 @@ std::optional<FoundMaker> OriginFinder::Maker() {
     return std::nullopt;
   }
   const int32_t maker = MakerOf(event, Noise());
-  if (maker >= 0) returned_.insert(maker);
+  if (maker >= 0) {
+    returned_.insert(maker);
+    IsNewWeight(maker);
+  }
   return Describe(event, maker);
 }
 
-FoundMaker OriginFinder::Describe(int32_t event, int32_t maker) const {
+FoundMaker OriginFinder::Describe(int32_t event, int32_t maker) {
   FoundMaker found;
   v1::Maker& out = found.maker;
   found.pair = static_cast<size_t>(event);
@@ -358,6 +377,9 @@ FoundMaker OriginFinder::Describe(int32_t event, int32_t maker) const {
     out.set_input_error(sources_[maker].error);
     out.set_output_error(errors_[maker]);
     DescribeMade(maker, out);
+    FindOddOps();
+    found.is_independent =
+        tree_->event(maker).role == Role::kWeight || IsOfEqualInputs(maker);
     if (out.kind() != v1::Maker::FLIP && out.kind() != v1::Maker::COPIES) {
       AddCall(maker, found);
     }
@@ -372,6 +394,15 @@ std::string OriginFinder::WhyNotKnown(int32_t event) const {
   const CallTree::Event& of = tree_->event(event);
   const CallTree::Call& call = tree_->calls()[of.call];
   for (int32_t at = event; at != kNone; at = sources_[at].event) {
+    if (IsSelection(at)) {
+      return "the rows that it was given were selected differently, and the "
+             "scores are nearly equal";
+    }
+    if (IsFlip(at)) {
+      return "what it is made of differs by choices that differ as their "
+             "scores "
+             "do, and by more";
+    }
     if (!IsUndecidedChoice(at)) continue;
     const TensorKey& key = (*pairs_)[at].golden->key;
     return fmt::format(

@@ -38,6 +38,8 @@ struct FoundMaker {
   int32_t call_pair = -1;
   v1::Maker caller;
   v1::Verdict verdict = v1::VERDICT_UNSPECIFIED;
+  // It is a weight, or an op that was given equal bytes alone.
+  bool is_independent = false;
 };
 
 // Finds out where the difference of a failing tensor was made. It walks back
@@ -64,13 +66,15 @@ struct FoundMaker {
 //
 // Integers are right or wrong, so their errors are infinite. If the scores
 // explain a choice (SetChoice), it was not made there: it follows from the
-// scores, or it is a flip, which nobody made. A choice that differs, computed
+// scores, or it is a flip, which nobody made. What follows from flips and from
+// something else that differs is not known. A choice that differs, computed
 // from something that differs within the noise, is not known to be a fault
 // unless its scores say so.
 //
-// A further maker is one that does not follow from another: nothing that it is
-// made of was made by someone, as far as calls, scopes and equal bytes show.
-// The backward pass follows from all of the forward pass.
+// A further maker is a weight or state that differs by itself, or an op without
+// parts whose inputs on record, at least one, and weights are equal bit for bit
+// in both runs. Neither follows from another maker of the rank, as far as hooks
+// can show. Nothing of the backward pass is one.
 //
 // Thread-compatible. Holds two numbers for every tensor of a group, and some
 // 150 bytes once one fails.
@@ -103,8 +107,8 @@ class OriginFinder {
   // is known, which it is not if it fails by its shape alone.
   std::optional<FoundMaker> Maker();
 
-  // Returns the same, if it is a maker that Maker and FurtherMaker have not
-  // returned for the group, and that does not follow from another.
+  // Returns the same, if it is a further maker that Maker and FurtherMaker have
+  // not returned for the group.
   std::optional<FoundMaker> FurtherMaker();
 
   // Of the next pair, which has integers: earlier pairs that may have the
@@ -122,20 +126,19 @@ class OriginFinder {
   std::vector<Selection> SelectionsOfNext();
 
   // Sets what was found out about the next pair, which Judge has not seen: its
-  // integers differ and were chosen by the scores of the pair `scores`.
+  // integers, or rows, differ and were chosen by the scores of the pair
+  // `scores`.
   enum class Choice : uint8_t {
     kNotKnown,
     kExplained,    // Each run chose by its scores.
     kUnexplained,  // The scores do not explain the difference.
+    kSelection,    // Rows, of which it is not known whether they do.
   };
   void SetChoice(Choice choice, size_t scores);
 
-  // Of the next pair, which has integers or truth values: a flip that it is a
-  // copy of; or one of those that an op made it of, if all else that this was
-  // given is equal; or one that the code had seen which made it, if nothing
-  // else that this has seen fails.
-  std::optional<size_t> FlipOfNext();
-  // Sets that the next pair follows from flips alone, as FlipOfNext has it.
+  // Of the next pair: a flip that has the same bytes in both runs.
+  std::optional<size_t> FlipOfNext() const;
+  // Sets that the next pair is a copy of a flip, as FlipOfNext has it.
   void SetFollowsFromFlip();
 
   // True if the row of the pair passes.
@@ -154,6 +157,8 @@ class OriginFinder {
     // read.
     bool is_unknown = false;
     bool is_unread = false;
+    // Something else of it differs that does not follow from a flip.
+    bool has_others = false;
   };
   // The worst tensors that the code of a call has seen so far.
   struct Scope {
@@ -161,11 +166,10 @@ class OriginFinder {
     bool has_unknown = false;
     bool has_unread = false;
     int32_t worst_weight = CallTree::kNone;
-    // Some of them was made by someone, or follows from that.
-    bool is_tainted = false;
-    // Some of them fails; and the last flip, if there is one.
+    // Some of them fails; and some fails, or was made by someone, that does not
+    // follow from a flip.
     bool has_failed = false;
-    int32_t flip = CallTree::kNone;
+    bool has_others = false;
   };
   // What is known of the choice of a pair.
   struct KnownChoice {
@@ -181,15 +185,19 @@ class OriginFinder {
   void PlantTree();
   // Finds the sources of the events up to that of the last row.
   void Advance();
-  bool FollowsFromOthers(int32_t event);
-  void AddTaint(int32_t event);
+  // Notes what may have changed weights and states that come later.
+  void NoteChanges(int32_t event);
   bool HasCopiesThatDiffer(int32_t event) const;
   bool HasFloatInput(int32_t event) const;
   bool IsUndecidedChoice(int32_t event) const;
-  bool MayBeFurther(int32_t event) const;
+  bool MayBeFurther(int32_t event);
+  bool IsNewWeight(int32_t event);
+  bool IsOfEqualInputs(int32_t event) const;
+  void FindOddOps();
   bool IsFlip(int32_t event) const;
+  bool IsSelection(int32_t event) const;
   // Describes a maker of the last row, or that nobody made it.
-  FoundMaker Describe(int32_t event, int32_t maker) const;
+  FoundMaker Describe(int32_t event, int32_t maker);
   // See v1.ComparisonRow.roundings.
   std::optional<double> RoundingsOf(int32_t event) const;
   Source SourceOf(int32_t event);
@@ -247,12 +255,17 @@ class OriginFinder {
   std::map<std::pair<int32_t, std::string>, double> wrong_weights_;
   std::vector<double> noises_;              // Of the pairs so far.
   std::map<int32_t, KnownChoice> choices_;  // By pair.
-  std::vector<bool> is_tainted_;            // Of the events so far.
-  std::vector<bool> follows_;               // From what others made.
-  bool is_forward_tainted_ = false;
-  bool is_backward_different_ = false;
-  // Ops of which one run has tensors alone, once asked for.
-  mutable std::optional<std::set<std::string_view>> lone_ops_;
+  std::vector<int32_t> flips_;              // Explained choices, by pair.
+  // The first events that differ: of the backward pass, and of any op.
+  int32_t first_backward_ = CallTree::kNone;
+  int32_t first_different_ = CallTree::kNone;
+  // Ops of which one run has tensors alone, and ops with weights or states that
+  // are not equal bit for bit, once asked for.
+  bool has_odd_ops_ = false;
+  std::set<std::string_view> lone_ops_;
+  std::set<std::string_view> other_weights_;
+  // Of weights that are makers; tied ones count once.
+  std::set<std::pair<std::string, std::string>> weights_returned_;
   std::set<int32_t> returned_;   // Makers, as events.
   std::optional<int32_t> rank_;  // Of the group.
   bool is_above_noise_ = false;  // Some pair of the group.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <utility>
 
 #include "daemon/compare/judge/basis.h"
 #include "daemon/compare/origin/origin.h"
@@ -8,7 +10,7 @@
 #include "protos/base/dtype.h"
 #include "protos/base/shape.h"
 
-// Which makers follow from others, and what is known of choices.
+// Which makers do not follow from others, and what is known of choices.
 namespace msitd::compare {
 namespace {
 
@@ -18,7 +20,7 @@ using Role = CallTree::Role;
 constexpr size_t kScoresMax = 8;
 constexpr int32_t kScoresReach = 256;
 // Scores of more choices have near ones by chance.
-constexpr int64_t kScoresWidthMax = 256;
+constexpr int64_t kNearWidthMax = 256;
 
 bool IsInteger(DType type) {
   return InfoOf(type).digits == 0 && !IsFloatingPoint(type) &&
@@ -40,6 +42,11 @@ bool OriginFinder::HasCopiesThatDiffer(int32_t event) const {
 bool OriginFinder::IsFlip(int32_t event) const {
   const auto found = choices_.find(event);
   return found != choices_.end() && found->second.is_flip;
+}
+
+bool OriginFinder::IsSelection(int32_t event) const {
+  const auto found = choices_.find(event);
+  return found != choices_.end() && found->second.choice == Choice::kSelection;
 }
 
 bool OriginFinder::HasFloatInput(int32_t event) const {
@@ -78,6 +85,7 @@ void OriginFinder::SetChoice(Choice choice, size_t scores) {
   const auto next = static_cast<int32_t>(errors_.size());
   choices_[next] = {choice, static_cast<int32_t>(scores),
                     choice == Choice::kExplained && HasPassed(scores)};
+  if (IsFlip(next)) flips_.push_back(next);
 }
 
 std::vector<OriginFinder::Selection> OriginFinder::SelectionsOfNext() {
@@ -126,7 +134,7 @@ std::vector<OriginFinder::Selection> OriginFinder::SelectionsOfNext() {
     const int32_t call = tree_->event(i).call;
     if (tree_->event(i).role != Role::kOutput ||
         tree_->calls()[call].parent != scope || rows_of(i) != rows_of(*from) ||
-        (*pairs_)[i].golden->shape.back() > kScoresWidthMax ||
+        (*pairs_)[i].golden->shape.back() > kNearWidthMax ||
         (*pairs_)[i].golden->shape.back() >= selected.golden->shape.back()) {
       continue;
     }
@@ -140,38 +148,16 @@ void OriginFinder::SetFollowsFromFlip() {
       Choice::kExplained, CallTree::kNone, /*is_flip=*/true};
 }
 
-std::optional<size_t> OriginFinder::FlipOfNext() {
-  if (!has_order_ || choices_.empty()) return std::nullopt;
-  const auto next = static_cast<int32_t>(errors_.size());
-  if (static_cast<size_t>(next) >= tree_->event_count()) return std::nullopt;
-  const CallTree::Event& of = tree_->event(next);
-  if (of.same != CallTree::kNone) {
-    if (!IsFlip(of.same)) return std::nullopt;
-    return static_cast<size_t>(of.same);
-  }
-  const CallTree::Call& call = tree_->calls()[of.call];
-  if (of.role == Role::kInput) {
-    Advance();
-    const Scope& around = ScopeOf(call.parent);
-    if (around.flip == CallTree::kNone || around.has_failed) {
-      return std::nullopt;
-    }
-    return static_cast<size_t>(around.flip);
-  }
-  if (of.role != Role::kOutput || call.has_parts || !call.has_input) {
-    return std::nullopt;
-  }
-  std::optional<size_t> flip;
-  for (int32_t i = call.first; i < next; ++i) {
-    if (tree_->event(i).call != of.call) continue;
-    if (tree_->event(i).role != Role::kInput) continue;
-    if (IsFlip(i)) {
-      flip = static_cast<size_t>(i);
-    } else if (errors_[i] != 0) {
-      return std::nullopt;
+std::optional<size_t> OriginFinder::FlipOfNext() const {
+  const TensorPair& next = (*pairs_)[errors_.size()];
+  for (const int32_t flip : flips_) {
+    const TensorPair& other = (*pairs_)[static_cast<size_t>(flip)];
+    if (HashesAgree(*next.golden, *other.golden) &&
+        HashesAgree(*next.target, *other.target)) {
+      return static_cast<size_t>(flip);
     }
   }
-  return flip;
+  return std::nullopt;
 }
 
 std::vector<size_t> OriginFinder::ScoresOfNext() {
@@ -203,6 +189,8 @@ std::vector<size_t> OriginFinder::ScoresOfNext() {
       }
       out.push_back(static_cast<size_t>(i));
     }
+    // What the op itself was given, or has made, are its scores.
+    if (!out.empty()) break;
   }
   return out;
 }
@@ -228,56 +216,83 @@ std::optional<double> OriginFinder::RoundingsOf(int32_t event) const {
   return std::ldexp(made, digits);
 }
 
-bool OriginFinder::FollowsFromOthers(int32_t event) {
+void OriginFinder::NoteChanges(int32_t event) {
   const CallTree::Event& of = tree_->event(event);
-  const CallTree::Call& call = tree_->calls()[of.call];
-  if (call.is_backward && is_forward_tainted_) return true;
-  // Weights that are recorded behind gradients may be new ones.
-  if (of.role == Role::kWeight || of.role == Role::kOther) {
-    return is_backward_different_;
-  }
-  if (of.same != CallTree::kNone) return is_tainted_[of.same];
-  // Of a call without inputs on record, it is not known what it was given.
-  const auto is_tainted = [this](int32_t scope) {
-    const bool is_known =
-        scope == CallTree::kNone || tree_->calls()[scope].has_input;
-    return ScopeOf(scope).is_tainted || (!is_known && is_forward_tainted_);
-  };
-  return is_tainted(of.role == Role::kInput ? call.parent : of.call);
-}
-
-void OriginFinder::AddTaint(int32_t event) {
-  const bool follows = FollowsFromOthers(event);
-  follows_.push_back(follows);
-  const bool is_equal = errors_[event] == 0;
-  const bool is_tainted =
-      !is_equal && (follows || verdicts_[event] == v1::FAIL || IsFlip(event) ||
-                    IsMade(event, noises_[event]));
-  is_tainted_.push_back(is_tainted);
-  const bool is_backward = tree_->calls()[tree_->event(event).call].is_backward;
-  if (is_backward) {
-    is_backward_different_ = is_backward_different_ || !is_equal;
-  } else {
-    is_forward_tainted_ = is_forward_tainted_ || is_tainted;
+  if (of.role == Role::kWeight || errors_[event] == 0) return;
+  if (tree_->calls()[of.call].is_backward && first_backward_ == CallTree::kNone)
+    first_backward_ = event;
+  const bool is_different =
+      errors_[event] > noises_[event] || verdicts_[event] == v1::FAIL;
+  if (is_different && first_different_ == CallTree::kNone) {
+    first_different_ = event;
   }
 }
 
-bool OriginFinder::MayBeFurther(int32_t event) const {
-  const CallTree::Event& of = tree_->event(event);
-  const CallTree::Call& call = tree_->calls()[of.call];
-  // What autograd does between hooks is in no scope that they show.
-  if (call.is_backward && (of.role != Role::kOutput || call.has_parts)) {
-    return false;
-  }
-  // Calls of an op that one run makes more often may be paired with others.
-  if (!lone_ops_.has_value()) {
-    lone_ops_.emplace();
-    for (const TensorPair& pair : *pairs_) {
-      if (pair.golden == nullptr) lone_ops_->insert(pair.target->key.op);
-      if (pair.target == nullptr) lone_ops_->insert(pair.golden->key.op);
+void OriginFinder::FindOddOps() {
+  if (std::exchange(has_odd_ops_, true)) return;
+  lone_ops_.clear();
+  other_weights_.clear();
+  for (const TensorPair& pair : *pairs_) {
+    const TensorKey& key = (pair.golden ? pair.golden : pair.target)->key;
+    const bool is_lone = pair.golden == nullptr || pair.target == nullptr;
+    if (is_lone) lone_ops_.insert(key.op);
+    const bool is_weight = key.io == Io::kWeight || key.io == Io::kState;
+    if (is_weight && !is_lone && !HashesAgree(*pair.golden, *pair.target)) {
+      other_weights_.insert(key.op);
     }
   }
-  return !lone_ops_->contains(call.op);
+}
+
+// Also notes the weight.
+bool OriginFinder::IsNewWeight(int32_t event) {
+  if (tree_->event(event).role != Role::kWeight) return false;
+  const TensorPair& pair = (*pairs_)[event];
+  return weights_returned_
+      .emplace(HashText(pair.golden->hash), HashText(pair.target->hash))
+      .second;
+}
+
+bool OriginFinder::IsOfEqualInputs(int32_t event) const {
+  const CallTree::Event& of = tree_->event(event);
+  const CallTree::Call& call = tree_->calls()[of.call];
+  if (of.role != Role::kOutput || call.is_backward || call.has_parts ||
+      !call.has_input || !LoneInputsOf(of.call).empty() ||
+      other_weights_.contains(call.op) ||
+      wrong_weights_.contains(
+          {(*pairs_)[event].golden->group_number(), std::string(call.op)})) {
+    return false;
+  }
+  for (int32_t i = call.first; i < event; ++i) {
+    const CallTree::Event& other = tree_->event(i);
+    if (other.call != of.call || other.role != Role::kInput) continue;
+    const TensorPair& pair = (*pairs_)[i];
+    if (pair.target == nullptr || HasCopiesThatDiffer(i) ||
+        !HashesAgree(*pair.golden, *pair.target)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool OriginFinder::MayBeFurther(int32_t event) {
+  const CallTree::Event& of = tree_->event(event);
+  const CallTree::Call& call = tree_->calls()[of.call];
+  FindOddOps();
+  // Calls of an op that one run makes more often may be paired with others.
+  if (lone_ops_.contains(call.op)) return false;
+  if (of.role != Role::kWeight) return IsOfEqualInputs(event);
+  const TensorPair& pair = (*pairs_)[event];
+  if (!HasHash(*pair.golden) || !HasHash(*pair.target)) return false;
+  // What is recorded behind gradients may be new; and so may be states, and
+  // what is recorded once it was used.
+  const auto is_behind = [event](int32_t other) {
+    return other != CallTree::kNone && other < event;
+  };
+  const bool is_used = is_behind(call.first);
+  const bool may_change = pair.golden->key.io == Io::kState || is_used;
+  if (is_behind(first_backward_) || (may_change && is_behind(first_different_)))
+    return false;
+  return IsNewWeight(event);
 }
 
 std::optional<FoundMaker> OriginFinder::FurtherMaker() {
@@ -287,12 +302,12 @@ std::optional<FoundMaker> OriginFinder::FurtherMaker() {
     return std::nullopt;
   }
   const int32_t maker = MakerOf(event, Noise());
-  if (maker < 0 || !MayBeFurther(maker) || IsFlip(maker) ||
-      IsDrift(event, maker) || follows_[maker] ||
+  if (maker < 0 || IsFlip(maker) || IsDrift(event, maker) ||
       past_.contains((*pairs_)[maker].golden->group_number()) ||
-      !returned_.insert(maker).second) {
+      returned_.contains(maker) || !MayBeFurther(maker)) {
     return std::nullopt;
   }
+  returned_.insert(maker);
   return Describe(event, maker);
 }
 

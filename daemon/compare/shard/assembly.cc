@@ -52,6 +52,27 @@ bool HasAllShards(const LogicalTensor& tensor) {
          tensor.assembly->problem == Assembly::Problem::kNone;
 }
 
+std::vector<int32_t> WrongCopies(const Assembly& assembly,
+                                 const LogicalTensor* counterpart) {
+  const bool is_known = counterpart != nullptr && HasAllShards(*counterpart) &&
+                        HasHash(*counterpart) &&
+                        (counterpart->assembly == nullptr ||
+                         counterpart->assembly->difference.empty());
+  if (!is_known) return assembly.odd_copies;
+  std::vector<int32_t> wrong;
+  bool is_any_right = false;
+  for (const Assembly::Copy& copy : assembly.copies) {
+    const bool is_right = copy.dtype == counterpart->dtype &&
+                          copy.shape == counterpart->shape &&
+                          copy.hash == counterpart->hash;
+    is_any_right = is_any_right || is_right;
+    if (!is_right && (wrong.empty() || wrong.back() != copy.rank)) {
+      wrong.push_back(copy.rank);
+    }
+  }
+  return is_any_right ? wrong : assembly.odd_copies;
+}
+
 bool HasHash(const LogicalTensor& tensor) {
   if (tensor.assembly == nullptr) return true;
   const Assembly& assembly = *tensor.assembly;

@@ -71,6 +71,15 @@ struct Assembly {
   // The ranks with copies that are not as the most of them, ascending; empty if
   // no form of the copies has more than half of them.
   std::vector<int32_t> odd_copies = {};
+  // Of whole copies that differ: of which rank each is, as far as they are
+  // looked at (kCopiesMax).
+  struct Copy {
+    int32_t rank = 0;
+    DType dtype = DType::kUnspecified;
+    std::vector<int64_t> shape;
+    ContentHash hash;
+  };
+  std::vector<Copy> copies = {};
 
   // What a row of it says that passes; empty for nothing.
   std::string remark;
@@ -124,6 +133,15 @@ std::span<const storage::TensorInfo> ShardsOf(const LogicalTensor& tensor);
 
 // False if something keeps the shards of `tensor` from being one.
 bool HasAllShards(const LogicalTensor& tensor);
+
+// More copies are not told apart by their counterpart.
+inline constexpr size_t kCopiesMax = 4096;
+
+// Returns the ranks with copies that are wrong, ascending; empty if that is not
+// known. If some of the copies are equal to the counterpart, the others are
+// wrong. Else those are that are not as the most of them.
+std::vector<int32_t> WrongCopies(const Assembly& assembly,
+                                 const LogicalTensor* counterpart);
 
 // True if `tensor.hash` is that of its bytes.
 bool HasHash(const LogicalTensor& tensor);

@@ -106,6 +106,11 @@ void ShardJoiner::CompareCopies() {
   copies.reserve(out_.shards.size());
   for (const TensorInfo& shard : out_.shards) copies.push_back(&shard);
   CompareCopies(copies);
+  if (out_.difference.empty() || copies.size() > kCopiesMax) return;
+  for (const TensorInfo* const copy : copies) {
+    out_.copies.push_back(
+        {copy->key.rank, copy->dtype, copy->shape, copy->hash});
+  }
 }
 
 void ShardJoiner::CompareCopies(const std::vector<const TensorInfo*>& copies) {

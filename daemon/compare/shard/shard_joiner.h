@@ -46,7 +46,7 @@ class ShardJoiner {
   void Differ(std::string difference);
 
   // All of them should be the same, or those of `copies`, at least one. See
-  // Assembly::difference and odd_copies.
+  // Assembly::difference, odd_copies, and for all of them copies.
   void CompareCopies();
   void CompareCopies(const std::vector<const storage::TensorInfo*>& copies);
   // See Assembly::sum_of_copies.

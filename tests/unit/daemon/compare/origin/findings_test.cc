@@ -74,10 +74,10 @@ TEST_P(FindingsTest, RanksThatAreConcurrentAreBothNamed) {
   EXPECT_EQ(comparison.first_divergence().op(), "a");
   ASSERT_EQ(comparison.concurrent_divergences_size(), 1);
   EXPECT_EQ(comparison.concurrent_divergences(0).op(), "b");
-  // The worst comes first.
-  EXPECT_EQ(MakerOf(comparison), "OP b 0");
+  // The first comes first, though it is not the worst.
+  EXPECT_EQ(MakerOf(comparison), "OP a 1");
   ASSERT_EQ(comparison.makers_size(), 2);
-  EXPECT_EQ(comparison.makers(1).op(), "a");
+  EXPECT_EQ(comparison.makers(1).op(), "b");
 }
 
 TEST_P(FindingsTest, RanksThatDoTheSameShareAMaker) {
