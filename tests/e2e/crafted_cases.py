@@ -353,7 +353,7 @@ CASES = [
         wrong=both(
             add("layers.1.attn.v.weight", 0.1), add("layers.2.mlp.up.weight", 1.0)
         ),
-        **same("root.layers.2.mlp.up weight/weight"),
+        **same(f"{L1}.attn.v weight/weight"),
     ),
     Case(
         name="one call of two",
