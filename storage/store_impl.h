@@ -40,34 +40,36 @@
 
 namespace msitd::storage {
 
-// Where the files of a store lie below its directory.
+// Directories of the files of a store, below its own directory.
 std::string SegmentDirectory(const std::string& directory);
 std::string IndexDirectory(const std::string& directory);
 
-// Refuses an index that is not as it was left: DATA_LOSS if RocksDB would take
-// it for a new one, or if it has lost entries. Nobody may have it open; nothing
-// is written.
+// Refuses an index that is not in the state in which it was left: DATA_LOSS if
+// RocksDB would treat it as a new one, or if it has lost entries. The index
+// must not be open. Writes nothing.
 absl::Status CheckIndex(const StoreOptions& options, Env& env);
 
-// Opens the index of a store whose directories exist. With `creates`, makes an
-// index that does not exist.
+// Opens the index of a store whose directories exist. With `creates`, creates
+// the index if it does not exist.
 absl::StatusOr<std::unique_ptr<ChunkIndex>> OpenIndex(
     const StoreOptions& options, Env& env, Ballast& ballast, bool creates);
 
-// A store over segments and RocksDB. It implements ChunkLog and Upkeep itself,
-// because both decide which segments there are. The other faces are objects of
-// their own.
+// A store on segments and RocksDB. It implements ChunkLog and Upkeep itself,
+// because both create and remove segments. The other interfaces are separate
+// objects.
 //
-// Frames go to one segment at a time; the index follows each sync.
+// Frames are written to one segment at a time; the index is updated after each
+// sync.
 class StoreImpl final : public Store, private ChunkLog, private Upkeep {
  public:
   StoreImpl(const StoreOptions& options, Env& env, DirectoryLock lock,
             std::unique_ptr<Ballast> ballast,
             std::unique_ptr<ChunkIndex> index);
-  // Without Close before it, this is like a crash of the process.
+  // Without a preceding Close, this is equivalent to a crash of the process.
   ~StoreImpl() override;
 
-  // Brings the index up to the end of the log. Called once, before all else.
+  // Indexes all frames up to the end of the log. Must be called once, before
+  // everything else.
   absl::Status Recover() ABSL_LOCKS_EXCLUDED(retain_mu_, append_mu_);
 
   Runs& runs() override { return runs_; }
@@ -100,18 +102,19 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
     chunk::Chunk* chunk;
     RunId run;
   };
-  // Where an earlier segment ends, for the header of the next one.
+  // End of an earlier segment, for the header of the next one.
   struct SegmentEnd {
     uint64_t segment_id = 0;
     uint64_t end_bytes = 0;
   };
-  // Chunks that are new and may be written; appends_ holds their runs.
+  // Returns the chunks that are new and may be written; appends_ then holds
+  // their runs.
   absl::StatusOr<std::vector<Admitted>> Admit(std::span<chunk::Chunk> chunks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
-  // Writes chunks and puts them into the index.
+  // Writes chunks and adds them to the index.
   absl::Status AppendAdmitted(std::span<const Admitted> admitted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
-  // Stamps where the frames go.
+  // Stamps the positions of the frames.
   absl::Status PlaceFrames(std::span<const Admitted> admitted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
   // Makes frames that were placed durable.
