@@ -47,8 +47,8 @@ class MergedScan final : public TensorScan {
   const std::vector<RankStretch> stretches_;
   const Selector selector_;
   size_t at_ = 0;
-  std::unique_ptr<TensorScan> scan_;  // Null behind the last stretch.
-  uint64_t incomplete_count_ = 0;     // Of the stretches before.
+  std::unique_ptr<TensorScan> scan_;  // Null after the last stretch.
+  uint64_t incomplete_count_ = 0;     // Count of the previous stretches.
 };
 
 }  // namespace msitd::storage

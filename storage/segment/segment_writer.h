@@ -105,7 +105,7 @@ class SegmentWriter {
   bool can_ask_ahead_ = true;                       // False after the file
                                                     // system refused it.
   std::vector<std::span<const std::byte>> pieces_;  // Pieces to write next.
-  AlignedBuffer samples_;  // Of one frame: no longer than a payload.
+  AlignedBuffer samples_;  // For one frame; at most as long as a payload.
   absl::Status status_;
 };
 
