@@ -34,9 +34,9 @@ struct Rule {
   friend bool operator==(const Rule&, const Rule&) = default;
 };
 
-// What the clients of a run record from `first_token` on. The first rule that
-// matches a tensor determines the level; a tensor that no rule matches is not
-// recorded.
+// Rules for what the clients of a run record from `first_token` on. The first
+// rule that matches a tensor determines the level; a tensor that no rule
+// matches is not recorded.
 struct Policy {
   // Number of the policy in the run, from 1.
   uint64_t revision = 0;

@@ -44,7 +44,7 @@
 // parser in the producer, which depends on the standard library only. Names are
 // interned in the text of the chunk, so a repeated name costs 8 bytes.
 //
-// What it costs. A descriptor has 224 bytes, half of them for the summary and
+// The costs. A descriptor has 224 bytes, half of them for the summary and
 // the hashes; a small chunk wastes up to two pages of padding; and every
 // incompatible change needs a new version. A producer writes the lowest version
 // that can express the chunk, because older daemons refuse later ones.

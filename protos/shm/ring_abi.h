@@ -12,12 +12,11 @@
 //
 // The daemon creates two memfds, sets their sizes and seals them:
 //
-//   arena  the chunks, in a layout that the producer chooses. Lives as long as
-//   the
-//          producer, which offers it again after a restart of the daemon.
+//   arena  the chunks, in a layout that the producer chooses. Lives as long
+//          as the producer, which offers it again after a restart of the
+//          daemon.
 //   table  RingHeader | RingEntry[kRingEntryCount]. Lives for one session, so
-//   that
-//          it never has stale contents.
+//          its contents are never stale.
 //
 // Entry n % kRingEntryCount describes chunk number n of the stream:
 //
@@ -40,12 +39,12 @@
 // the daemon with SIGBUS at its next read. The daemon therefore sets the size,
 // seals it and checks the seals when a producer offers an arena again.
 //
-// What it costs. The producer can write any value anywhere in this memory at
+// The costs. The producer can write any value anywhere in this memory at
 // any time, also by accident. The daemon must therefore load each entry exactly
 // once, validate the loaded values, and never follow an offset outside the
 // arena. Bytes may also change between hashing and writing, which frames note
-// in kSharedMemoryFlag. And the arena is memory that a training job does not
-// have for other uses.
+// in kSharedMemoryFlag. The memory of the arena is not available to the
+// training job.
 namespace msitd::shm {
 
 inline constexpr uint32_t kRingMagic = 0x54524d53;  // "SMRT"

@@ -16,7 +16,7 @@
 namespace msitd::shm {
 
 // The daemon's read-only view of the memory in which one producer lays out its
-// chunks. All of it can be read safely, whatever the producer does.
+// chunks. All of it can be read safely, regardless of the producer.
 class RingArena {
  public:
   // Creates a new arena. The caller passes its fd() to the producer.

@@ -12,7 +12,8 @@
 #include "protos/shm/session_messages.h"
 
 // Packets with file descriptors on the ingest socket. Standard library only.
-// No function here blocks or raises SIGPIPE, whatever the flags of the socket.
+// No function here blocks or raises SIGPIPE, regardless of the flags of the
+// socket.
 namespace msitd::shm {
 
 // Maximum number of descriptors in one packet.
@@ -44,8 +45,8 @@ struct Packet {
 
 enum class ReceiveResult {
   kPacket,
-  kNothing,  // No packet has come.
-  kClosed,   // By the other side, or broken.
+  kNothing,  // No packet is available.
+  kClosed,   // Closed by the peer, or broken.
 };
 
 // Receives one packet. A packet above the limits counts as a broken socket.

@@ -60,7 +60,7 @@ namespace msitd::storage {
 // data that no frame contains, such as runs, comparisons and attachments, is
 // logged and synced.
 //
-// What it costs. Every name needs a lookup before an entry is written; names of
+// The costs. Every name needs a lookup before an entry is written; names of
 // deleted runs must be swept (see NameSweep); all tables must be flushed
 // together, so that they describe the same log position; and the first start
 // after a crash takes longer.

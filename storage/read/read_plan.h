@@ -47,7 +47,7 @@ struct ReadPlan {
 };
 
 // Plans reads of the first parts of `parts`: at most kBatchPartsMax, halved
-// until they fit into kBatchBytesMax, but at least one if there is one.
+// until they fit into kBatchBytesMax, but never fewer than one if there is one.
 ReadPlan PlanReads(std::span<const PartInfo> parts);
 
 }  // namespace msitd::storage

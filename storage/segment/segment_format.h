@@ -31,13 +31,13 @@
 //
 // Why frames describe themselves. Each frame carries its run, names, hashes,
 // its own offset and the sequence number of the frame. The index can therefore
-// be rebuilt from segments alone, and RocksDB need not sync every batch. The
+// be rebuilt without other data, and RocksDB need not sync every batch. The
 // stamped offset and sequence number expose stale frames that a reused block
 // may still contain. The header of a segment also records where the previous
 // one ended, which distinguishes the torn tail of a crash, which was never
 // acknowledged, from damage to durable bytes.
 //
-// What it costs. Frames of several runs are interleaved in one segment, so
+// The costs. Frames of several runs are interleaved in one segment, so
 // deleting a run frees its space only in steps (see storage/upkeep). Padding to
 // whole pages wastes space in small chunks. After a crash, the frames that the
 // index lacks must be read again (see storage/log_replay.h).

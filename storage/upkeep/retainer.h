@@ -95,7 +95,7 @@ class Retainer {
   // Start of the kept bytes of a run.
   struct Front {
     uint64_t segment = 0;
-    uint64_t offset = 0;         // There is no kept frame before it.
+    uint64_t offset = 0;         // No kept frame is before it.
     std::optional<Frame> frame;  // The first kept frame; nothing if it was not
                                  // found yet.
   };
