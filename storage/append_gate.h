@@ -15,26 +15,26 @@
 
 namespace msitd::storage {
 
-// Keeps an append apart from changes that close one of its runs to further
-// chunks, such as sealing. A change of any other run does not wait for the
-// append. Thread-safe.
+// Separates appends from changes that close one of their runs to further
+// chunks, such as sealing. Changes of other runs do not wait for the append.
+// Thread-safe.
 class AppendGate {
  public:
-  // `index` outlives the gate.
+  // `index` must outlive the gate.
   explicit AppendGate(IndexGate& index) : index_(index) {}
 
-  // Calls `admit`, which returns the runs that an append has chunks of; no run
-  // changes during the call. The gate holds these runs until Leave, for one
-  // append at a time.
+  // Calls `admit`, which returns the runs of the chunks to append; no run
+  // changes during the call. The gate holds these runs until Leave. Only one
+  // append can be inside at a time.
   //
-  // Errors: those of `admit`; no run is held then.
+  // Errors: those of `admit`; no run is held after an error.
   absl::Status Enter(
       absl::FunctionRef<absl::StatusOr<std::vector<RunId>>()> admit)
       ABSL_LOCKS_EXCLUDED(mu_);
   void Leave() ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Calls `change` once no append holds the run of this name. An append that
-  // enters meanwhile waits until `change` has returned.
+  // Calls `change` when no append holds the run with this name. An append that
+  // enters during the call waits until `change` has returned.
   //
   // Errors: NOT_FOUND with RUN_NOT_FOUND; those of `change`.
   absl::Status Change(std::string_view run,
@@ -45,7 +45,7 @@ class AppendGate {
   IndexGate& index_;
 
   Mutex mu_;
-  CondVar released_;  // held_ became empty.
+  CondVar released_;  // Signaled when held_ becomes empty.
   std::set<RunId> held_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -11,16 +11,16 @@
 namespace msitd::storage {
 namespace {
 
-// The index must always be able to write this much: all that it has in memory,
-// twice, because as much again may come while that is written; and a manifest,
-// a log and the tables of a delete.
+// The index must always be able to write this much. This covers twice its
+// contents in memory, because the same amount may be added while that is
+// written. It also covers a manifest, a log and the tables of a deletion.
 constexpr uint64_t kBallastBaseBytes = uint64_t{8} << 20;
 constexpr uint64_t kBallastBytesMax = uint64_t{512} << 20;
-// The ballast takes at most one part in so many of the disk.
+// The ballast is at most this fraction of the disk.
 constexpr uint64_t kBallastPart = 8;
 
-// Small records are taken while this much is free. It is less than Probe asks
-// for, so that the state does not flip to and fro.
+// Small records are accepted while this much is free. This is less than the
+// requirement of Probe, so that the state does not oscillate.
 constexpr uint64_t kRecordRoomBytes = uint64_t{4} << 20;
 static_assert(kRecordRoomBytes < ChunkLog::kProbeRoomBytes);
 

@@ -13,28 +13,31 @@
 
 namespace msitd::storage {
 
-// Turns a failure of the disk or the index into the status that a producer
-// gets: DISK_FULL if it is RESOURCE_EXHAUSTED, else STORAGE_FAILED.
+// Converts a failure of the disk or the index to the status that a producer
+// receives: DISK_FULL for RESOURCE_EXHAUSTED, otherwise STORAGE_FAILED.
 absl::Status ToAppendStatus(const absl::Status& status);
 
-// Makes the ballast of a store whose directory exists. Gives it up at once if
-// the disk has less free room than the ballast is long.
+// Creates the ballast of a store whose directory exists. Releases it
+// immediately if the disk has less free space than the size of the ballast.
 std::unique_ptr<Ballast> MakeBallast(const StoreOptions& options, Env& env);
 
-// Room on the disk, and who gets it once there is little. Thread-safe.
+// Manages free space on the disk and decides who may use it when it is scarce.
+// Thread-safe.
 class DiskRoom {
  public:
-  // `env` and `ballast` outlive it. `directory` is on the disk in question.
+  // `env` and `ballast` must outlive this object. `directory` is on the disk in
+  // question.
   DiskRoom(Env& env, Ballast& ballast, std::string directory)
       : env_(env), ballast_(ballast), directory_(std::move(directory)) {}
 
-  // Takes back as much of the ballast as the disk has room for.
+  // Restores as much of the ballast as the disk has room for.
   void KeepBallast();
 
-  // RESOURCE_EXHAUSTED unless the ballast is whole and `bytes` are free.
+  // Returns RESOURCE_EXHAUSTED unless the ballast is complete and `bytes` bytes
+  // are free.
   absl::Status EnsureFree(uint64_t bytes);
 
-  // The same for a small record that is not urgent. The status is one of
+  // As EnsureFree, for a small record that is not urgent. The status is that of
   // ToAppendStatus.
   absl::Status EnsureForRecord();
 

@@ -22,7 +22,7 @@ absl::Status Exhausted(std::string_view what, uint64_t bytes_max) {
 
 }  // namespace
 
-// Keeps less than a piece until it is whole.
+// Buffers data until a piece is complete.
 class IndexedAttachments::Writer final : public AttachmentWriter {
  public:
   Writer(IndexedAttachments& store, RunId run, uint64_t id, AttachmentSpec spec)
@@ -162,7 +162,7 @@ absl::Status IndexedAttachments::Commit(RunId run, const AttachmentInfo& info,
                                         bool replaces) {
   const MutexLock lock(mu_);
   MSITD_RETURN_IF_ERROR(index_->CommitAttachment(run, info, replaces));
-  // Counted by the table now.
+  // From now on the table accounts for these bytes.
   written_.erase(info.id);
   return absl::OkStatus();
 }

@@ -20,10 +20,10 @@
 
 namespace msitd::storage {
 
-// The attachments of a store, which its index keeps. Thread-safe.
+// The attachments of a store, which are stored in its index. Thread-safe.
 class IndexedAttachments final : public Attachments {
  public:
-  // All outlive it.
+  // All arguments must outlive this object.
   IndexedAttachments(IndexGate& index, Env& env, DiskRoom& room)
       : index_(index), env_(env), room_(room) {}
 
@@ -39,26 +39,26 @@ class IndexedAttachments final : public Attachments {
   absl::Status DeleteAttachment(std::string_view run,
                                 std::string_view name) override;
 
-  // Gives up the bytes of one attachment that nobody reads or writes any more;
-  // true if there was none. See Upkeep.
+  // Frees the bytes of one attachment that is no longer read or written; true
+  // if there was none. See Upkeep.
   absl::StatusOr<bool> Tidy();
 
  private:
   class Writer;
 
-  // Counts bytes that are about to be written.
+  // Accounts for bytes that are about to be written.
   absl::Status Reserve(uint64_t id, uint64_t bytes);
   absl::Status Commit(RunId run, const AttachmentInfo& info, bool replaces);
-  // The writer of the id has ended.
+  // Called when the writer of the id has ended.
   void Forget(uint64_t id);
 
   IndexGate& index_;
   Env& env_;
   DiskRoom& room_;
 
-  // Bytes of what is being written, by id. Held for each step of a writer that
-  // puts a mark or takes one away, so that Tidy takes none of them for a
-  // leftover.
+  // Bytes that are being written, by id. Locked during each step of a writer
+  // that adds or removes a mark, so that Tidy does not mistake its data for
+  // leftovers.
   Mutex mu_;
   std::map<uint64_t, uint64_t> written_ ABSL_GUARDED_BY(mu_);
 };

@@ -18,10 +18,10 @@
 
 namespace msitd::storage {
 
-// The comparisons of a store, which its index keeps. Thread-safe.
+// The comparisons of a store, which are stored in its index. Thread-safe.
 class IndexedComparisons final : public Comparisons {
  public:
-  // `index` and `room` outlive it.
+  // `index` and `room` must outlive this object.
   IndexedComparisons(IndexGate& index, DiskRoom& room)
       : index_(index), room_(room) {}
 

@@ -19,11 +19,11 @@
 
 namespace msitd::storage {
 
-// The runs of a store, which its index keeps. Thread-safe.
+// The runs of a store, which are stored in its index. Thread-safe.
 class IndexedRuns final : public Runs {
  public:
-  // `on_hidden` is called, on any thread, when a run has been hidden. The other
-  // arguments outlive this object.
+  // `on_hidden` is called, on any thread, after a run has been hidden. The
+  // other arguments must outlive this object.
   IndexedRuns(IndexGate& index, Env& env, DiskRoom& room, AppendGate& appends,
               absl::AnyInvocable<void() const> on_hidden)
       : index_(index),

@@ -13,7 +13,7 @@
 namespace msitd::storage {
 namespace {
 
-// Frames are put into the index in batches no larger than these.
+// Maximum size of the batches in which frames are indexed.
 constexpr size_t kBatchRecordsMax = 8192;
 constexpr uint64_t kBatchHeadBytesMax = uint64_t{16} << 20;
 
@@ -52,7 +52,7 @@ std::vector<uint64_t> LogReplay::Awaited(const std::vector<SegmentFile>& files,
       sizes[ToNumber(file.id)] = file.size_bytes;
     }
   }
-  // The bytes that each file must have at least.
+  // Minimum size of each file in bytes.
   std::map<uint64_t, uint64_t> ends;
   for (const auto& [number, end] : known_ends_) {
     const bool is_indexed =
@@ -88,7 +88,7 @@ absl::Status LogReplay::Add(const SegmentFile& file) {
   }
   MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<File> reader,
                          env_.OpenForRead(file.path, /*direct=*/false));
-  // Frames that are whole may so far lie in the page cache only.
+  // Frames that are complete may so far exist in the page cache only.
   MSITD_RETURN_IF_ERROR(reader->Sync());
   torn_streams_.clear();
   const uint64_t number = ToNumber(file.id);

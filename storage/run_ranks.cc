@@ -72,7 +72,8 @@ std::vector<RankRange> RangesOf(const RankSet& set, int32_t world_size) {
   return out;
 }
 
-// Returns the ranks that the policy asks something of and that have not come.
+// Returns the ranks from which the policy requests something and that have no
+// data.
 RankSet Lacking(const RunInfo& run, const Ranks& held) {
   RankSet out{.is_all_but = true, .ranks = {}};
   capture::Policies policies;
@@ -85,10 +86,11 @@ RankSet Lacking(const RunInfo& run, const Ranks& held) {
   return out;
 }
 
-// True if a rank streamed and the policy asked it for nothing. Counts alone do
-// not tell: hooks hand nothing over of what a policy leaves out, so
-// `seen_count` may be 0. In that case the rank was left out unless the policy
-// asks everything of it (`at_first`); then it has not come.
+// True if a rank streamed and the policy requested nothing from it. The counts
+// are not sufficient to determine this: hooks hand over nothing that a policy
+// excludes, so `seen_count` may be 0. In that case, the rank was excluded
+// unless the policy requests everything from it (`at_first`); then the rank has
+// no data yet.
 bool WasLeftOut(const RankCoverage& rank,
                 const capture::RecordedRanks& at_first) {
   const StreamCoverage& total = rank.total;
@@ -100,7 +102,7 @@ absl::StatusOr<Ranks> FindLeftOut(RunReader& reader, const RunInfo& run) {
   MSITD_ASSIGN_OR_RETURN(const std::vector<RankCoverage> coverage,
                          reader.ListCoverage());
   capture::Policies policies;
-  capture::RecordedRanks at_first;  // Without a policy, all.
+  capture::RecordedRanks at_first;  // All ranks if there is no policy.
   if (capture::Decode(run.capture_policy, policies)) {
     at_first = capture::FindRanksRecordedAtFirst(policies);
   }

@@ -11,7 +11,7 @@
 
 namespace msitd::storage {
 
-// Consecutive ranks, `last` included.
+// A range of consecutive ranks, including `last`.
 struct RankRange {
   int32_t first = 0;
   int32_t last = 0;
@@ -19,32 +19,33 @@ struct RankRange {
   friend bool operator==(const RankRange&, const RankRange&) = default;
 };
 
-// Returns ascending ranks as ranges, which ascend and do not touch.
+// Converts ascending ranks to ranges that ascend and are not adjacent.
 std::vector<RankRange> ToRanges(std::span<const int32_t> ranks);
 
-// Which ranks of a run an answer covers.
+// Ranks of a run that an answer covers.
 struct RunRanks {
-  // The ranks that have tensors, and those that streamed and whose tensors the
-  // capture policy left out entirely; ascending. A rank that streamed and
-  // recorded nothing, though the policy asks everything of it, is not among
-  // them.
+  // Ranks that have tensors, and ranks that streamed but whose tensors the
+  // capture policy excluded entirely; ascending. Does not include a rank that
+  // streamed and recorded nothing although the policy requests everything from
+  // it.
   std::vector<int32_t> held;
-  // The other ranks of the world that the capture policy asks something of.
-  // Ranges, because a run may claim a world of a million ranks; they ascend and
-  // do not touch. Empty if the world size is not known.
+  // The other ranks of the world from which the capture policy requests
+  // something. Stored as ranges, because a run may state a world of a million
+  // ranks; the ranges ascend and are not adjacent. Empty if the world size is
+  // not known.
   std::vector<RankRange> lacking;
 };
 
-// Finds which ranks of a run have come. If `selected` is not empty, only its
-// ranks count. Takes time in proportion to the ranks that have tensors,
-// reported coverage, or are named in the policy or in `selected`, whatever the
-// world size.
+// Finds the ranks of a run that have data. If `selected` is not empty,
+// considers only its ranks. The time is proportional to the number of ranks
+// that have tensors, have reported coverage, or are named in the policy or in
+// `selected`, independent of the world size.
 //
 // Errors: those of the reader.
 absl::StatusOr<RunRanks> FindRunRanks(RunReader& run,
                                       std::span<const int32_t> selected);
 
-// The same for a run whose `info` the caller has already.
+// As above, for a run whose `info` the caller already has.
 absl::StatusOr<RunRanks> FindRunRanks(RunReader& run, const RunInfo& info,
                                       std::span<const int32_t> selected);
 

@@ -53,7 +53,7 @@ absl::StatusOr<std::unique_ptr<RunReader>> SourcedRunReaders::OpenShares(
   }
   std::vector<std::optional<absl::StatusOr<std::unique_ptr<RunReader>>>> opened(
       addresses.size());
-  // Relaxed: nobody has to see it at once.
+  // Relaxed, because a delay in visibility is harmless.
   std::atomic<bool> has_failed{false};
   ForEachAtOnce(addresses.size(), kSharesAtOnceMax, [&](size_t i) {
     if (has_failed.load(std::memory_order_relaxed)) return;
@@ -62,7 +62,7 @@ absl::StatusOr<std::unique_ptr<RunReader>> SourcedRunReaders::OpenShares(
   });
   std::vector<RunShare> shares;
   for (size_t i = 0; i < opened.size(); ++i) {
-    // Of those behind an error, some were not asked.
+    // After an error, some of the remaining sources were not opened.
     if (!opened[i].has_value()) continue;
     if (!opened[i]->ok()) {
       return Annotate(opened[i]->status(), addresses[i].source);

@@ -12,8 +12,8 @@
 
 namespace msitd::storage {
 
-// Opens runs of one kind of place outside the store. Thread-safe; outlives the
-// readers that it opens.
+// Opens runs of one kind of source outside the store. Thread-safe. Must outlive
+// the readers that it opens.
 class RunSource {
  public:
   virtual ~RunSource() = default;
@@ -21,25 +21,27 @@ class RunSource {
   // True if `source` is of this kind, whether or not it may be read.
   virtual bool Takes(std::string_view source) const = 0;
 
-  // Opens a run of a source that this takes. May block, as long as `wait`,
-  // which counts for the reader too, or the source itself allows.
+  // Opens a run of a source for which Takes returns true. May block for as long
+  // as `wait`, which also applies to the reader, or the source permits.
   //
-  // Errors: NOT_FOUND with RUN_NOT_FOUND if the source has no run of that name;
-  // PERMISSION_DENIED if the configuration does not allow the source;
+  // Errors: NOT_FOUND with RUN_NOT_FOUND if the source has no run with that
+  // name; PERMISSION_DENIED if the configuration does not allow the source;
   // UNAVAILABLE if it cannot be reached.
   virtual absl::StatusOr<std::unique_ptr<RunReader>> Open(
       const RunAddress& run, const WaitCheck& wait) = 0;
 
-  // The same for whoever reads `beside`, a run of the store, too: the reader
-  // may take from there what both runs have. `beside` outlives it.
+  // As Open, for callers that also read `beside`, a run of the store: the
+  // reader may use data that both runs have from there. `beside` must outlive
+  // the reader.
   virtual absl::StatusOr<std::unique_ptr<RunReader>> OpenBeside(
       const RunAddress& run, RunReader& /*beside*/, const WaitCheck& wait) {
     return Open(run, wait);
   }
 };
 
-// Opens runs of a store and of sources outside it, and runs whose ranks lie in
-// several of them as one. Thread-safe; the store outlives it.
+// Opens runs of a store and of sources outside it. A run whose ranks are spread
+// over several of them is opened as a single run. Thread-safe. The store must
+// outlive this object.
 class SourcedRunReaders final : public RunReaders {
  public:
   SourcedRunReaders(RunReaders& store,
@@ -48,7 +50,7 @@ class SourcedRunReaders final : public RunReaders {
 
   absl::StatusOr<std::unique_ptr<RunReader>> OpenRun(
       std::string_view name) override;
-  // Errors: those of the source too.
+  // Errors: also those of the source.
   absl::StatusOr<std::unique_ptr<RunReader>> OpenRunAt(
       const RunAddress& run, const WaitCheck& wait) override;
   absl::StatusOr<std::unique_ptr<RunReader>> OpenRunBeside(

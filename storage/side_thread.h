@@ -9,21 +9,21 @@
 
 namespace msitd::storage {
 
-// A thread that does one piece of work at a time beside its owner.
-// Single-sequence: the owner.
+// A thread that executes one task at a time for its owner, who must be a single
+// thread.
 class SideThread {
  public:
   SideThread();
-  // No work is under way.
+  // No task may be in progress.
   ~SideThread();
   SideThread(const SideThread&) = delete;
   SideThread& operator=(const SideThread&) = delete;
 
-  // Calls and destroys `work` on the thread. The owner calls Await before
-  // anything else.
+  // Calls and then destroys `work` on the thread. The owner must call Await
+  // before anything else.
   void Start(absl::AnyInvocable<void()> work);
 
-  // Returns once `work` has returned. The caller then sees what `work` wrote.
+  // Waits until `work` has returned. Its writes are then visible to the caller.
   void Await();
 
  private:

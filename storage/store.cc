@@ -21,8 +21,8 @@ uint64_t RandomStoreId() {
   return id;
 }
 
-// A store that has segments but no index has lost its index. Going on would
-// take every frame for one of a deleted run, so it is refused.
+// A store that has segments but no index has lost its index. Every frame would
+// be treated as one of a deleted run, so the store is refused.
 absl::Status CheckNoSegments(Env& env, const std::string& directory) {
   MSITD_ASSIGN_OR_RETURN(const std::vector<SegmentFile> files,
                          ListSegments(env, directory));
@@ -34,10 +34,10 @@ absl::Status CheckNoSegments(Env& env, const std::string& directory) {
   return absl::OkStatus();
 }
 
-// Adds what to do about a damaged index.
+// Appends instructions on how to repair a damaged index.
 absl::Status WithRemedy(const absl::Status& status,
                         const std::string& directory) {
-  // RocksDB does not call a missing file corruption.
+  // RocksDB does not classify a missing file as corruption.
   const bool is_missing_file =
       absl::IsUnavailable(status) &&
       status.message().find("No such file") != std::string_view::npos;
@@ -60,8 +60,9 @@ std::string IndexDirectory(const std::string& directory) {
   return directory + "/index";
 }
 
-// RocksDB removes files that an index which is not as it was left does not know
-// once it opens that for writing, and a rebuild may need them.
+// When RocksDB opens an index for writing, it removes files that the index does
+// not know. If the index is not in the state in which it was left, a rebuild
+// may need these files.
 absl::Status CheckIndex(const StoreOptions& options, Env& env) {
   const std::string index = IndexDirectory(options.directory);
   const std::string segments = SegmentDirectory(options.directory);
@@ -72,7 +73,8 @@ absl::Status CheckIndex(const StoreOptions& options, Env& env) {
   const absl::StatusOr<std::unique_ptr<ChunkIndex>> opened =
       ChunkIndex::Open({.directory = index, .read_only = true, .env = &env});
   if (!opened.ok()) {
-    // Opening it for writing completes an index that a crash left half made.
+    // Opening it for writing completes an index whose creation was interrupted
+    // by a crash.
     const bool is_half_made = IndexDb::LacksTables(index).value_or(false);
     return is_half_made ? CheckNoSegments(env, segments) : opened.status();
   }
@@ -208,8 +210,8 @@ absl::Status StoreImpl::TryRemoveDeadSegments() {
     has_dead_segments_ = false;
     return absl::OkStatus();
   }
-  // Otherwise a crash could take the log position back to before a segment
-  // whose file has gone, and the number of that segment would be given again.
+  // Otherwise a crash could move the log position back to before a segment
+  // whose file was removed, and the number of that segment would be reused.
   MSITD_RETURN_IF_ERROR(index_->db().Flush());
   for (const SegmentId segment : dead) {
     reader_.Forget(segment);
@@ -250,7 +252,7 @@ absl::Status StoreImpl::Close() {
   is_closed_ = true;
   EndSegment();
   absl::Status flushed = index_->db().Flush();
-  // Resume flushes as well if it succeeds.
+  // Resume also flushes if it succeeds.
   if (!flushed.ok() && index_->db().Resume().ok()) flushed = absl::OkStatus();
   if (flushed.ok() && awaited_.empty() && !newest_.is_indexed) {
     const NewestSegment newest{newest_.segment_id, true};

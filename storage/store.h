@@ -19,31 +19,32 @@ namespace msitd::storage {
 class Env;
 
 struct StoreOptions {
-  std::string directory;  // Made if it does not exist; its parent must.
+  std::string directory;  // Created if it does not exist; its parent must
+                          // exist.
 
-  // A segment that has reached this size is sealed and the next one begun.
+  // Size at which a segment is sealed and the next one is started.
   uint64_t segment_bytes_max = uint64_t{1} << 30;
 
-  // O_DIRECT is used where the file system takes it.
+  // Whether to use O_DIRECT if the file system supports it.
   bool direct_io = true;
 
-  // RocksDB memory: memtables, and block cache.
+  // Memory of RocksDB: memtables, and block cache.
   uint64_t index_write_buffer_bytes = uint64_t{32} << 20;
   uint64_t index_cache_bytes = uint64_t{64} << 20;
 };
 
-// Durable chunks and their index. Users take only the faces that they need;
-// these live as long as the store. Thread-safe.
+// A store of durable chunks and their index. Callers use only the interfaces
+// that they need, which live as long as the store. Thread-safe.
 class Store {
  public:
-  // Opens a store, or makes one, and reads the frames that the index lacks.
+  // Opens or creates a store, and indexes the frames that the index lacks.
   //
   // Errors: FAILED_PRECONDITION if another process has it open; DATA_LOSS if
   // the index is damaged or lacks durable entries; those of the file system.
   static absl::StatusOr<std::unique_ptr<Store>> Open(
       const StoreOptions& options, Env& env);
 
-  // All readers, scans, batches and writers of attachments have ended.
+  // All readers, scans, batches and writers of attachments must have ended.
   virtual ~Store() = default;
 
   virtual Runs& runs() = 0;
@@ -53,8 +54,8 @@ class Store {
   virtual Attachments& attachments() = 0;
   virtual Upkeep& upkeep() = 0;
 
-  // Makes everything durable, index included, so that the next Open has no
-  // frames to read. Called once, after the last Append.
+  // Makes all data durable, including the index, so that the next Open has no
+  // frames to read. Must be called once, after the last Append.
   virtual absl::Status Close() = 0;
 };
 

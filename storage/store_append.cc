@@ -9,14 +9,14 @@
 namespace msitd::storage {
 namespace {
 
-// Fewer records are prepared sooner than another thread begins.
+// Preparing fewer records takes less time than starting another thread.
 constexpr size_t kAsideRecordsMin = 128;
 
-// Chunks are taken while this much is free besides. It is less than Probe asks
-// for, so that the state does not flip to and fro.
+// Chunks are accepted while this much is free in addition. This is less than
+// the requirement of Probe, so that the state does not oscillate.
 constexpr uint64_t kAppendRoomBytes = uint64_t{8} << 20;
 static_assert(kAppendRoomBytes < ChunkLog::kProbeRoomBytes);
-// With less room than this, nothing is preallocated.
+// With less free space than this, nothing is preallocated.
 constexpr uint64_t kAmpleRoomBytes = uint64_t{256} << 20;
 
 }  // namespace
@@ -73,14 +73,13 @@ absl::Status StoreImpl::Append(std::span<chunk::Chunk> chunks) {
   if (has_room) status = AppendAdmitted(admitted);
   appends_.Leave();
   if (!has_room) {
-    // Gives back preallocated room, which may be all that the next append
-    // needs.
+    // Frees preallocated space, which may be all that the next append needs.
     EndSegment();
     return ToAppendStatus(status);
   }
   if (!status.ok()) {
-    // Nothing may follow what the segment holds behind its last acknowledged
-    // byte, so the segment ends there.
+    // No frame may follow the bytes after the last acknowledged byte, so the
+    // segment ends there.
     StorageLogger()->error("append failed, segment given up: {}",
                            Message(status));
     EndSegment();
@@ -212,8 +211,8 @@ absl::Status StoreImpl::PlaceFrames(std::span<const Admitted> admitted) {
   writer_->set_asks_ahead(asks_ahead_);
   const int64_t now_ns = env_.NowNs();
   for (const Admitted& one : admitted) {
-    // A number is used up even if the write fails: a frame that the write left
-    // behind must not share its number with another frame.
+    // The number is used up even if the write fails: a frame left by a failed
+    // write must not share its number with another frame.
     writer_->Place(*one.chunk, {one.run, next_frame_sequence_++, now_ns});
   }
   return absl::OkStatus();
@@ -239,8 +238,8 @@ absl::StatusOr<FrameIndexer::Prepared> StoreImpl::WriteAndPrepare(
   bool has_samples = false;
   for (const Admitted& one : admitted) {
     record_count += one.chunk->records().size();
-    // Hashes of samples are stamped while they are written, so such chunks
-    // cannot be indexed meanwhile.
+    // Hashes of samples are stamped during the write, so such chunks cannot be
+    // indexed concurrently.
     has_samples |= one.chunk->kept() == chunk::Kept::kSample;
   }
   std::optional<absl::StatusOr<FrameIndexer::Prepared>> prepared;
@@ -283,11 +282,11 @@ void StoreImpl::EndSegment() {
     previous_ = {ToNumber(id), acknowledged_bytes_};
     return;
   }
-  // No frame in the file was acknowledged. If the file stays, Open takes the
-  // frames of it that are whole.
+  // No frame in the file was acknowledged. If the file remains, Open uses the
+  // complete frames in it.
   reader_.Forget(id);
-  // A start would wait for the file if the index named it. So it stays if that
-  // cannot be taken back.
+  // A start would wait for the file if the index named it. The file is
+  // therefore kept if the entry cannot be reverted.
   if (doubtful_newest_ == ToNumber(id)) {
     if (!index_->SetNewest(newest_).ok()) return;
     doubtful_newest_ = 0;

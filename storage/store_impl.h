@@ -40,34 +40,36 @@
 
 namespace msitd::storage {
 
-// Where the files of a store lie below its directory.
+// Directories of the files of a store, below its own directory.
 std::string SegmentDirectory(const std::string& directory);
 std::string IndexDirectory(const std::string& directory);
 
-// Refuses an index that is not as it was left: DATA_LOSS if RocksDB would take
-// it for a new one, or if it has lost entries. Nobody may have it open; nothing
-// is written.
+// Refuses an index that is not in the state in which it was left: DATA_LOSS if
+// RocksDB would treat it as a new one, or if it has lost entries. The index
+// must not be open. Writes nothing.
 absl::Status CheckIndex(const StoreOptions& options, Env& env);
 
-// Opens the index of a store whose directories exist. With `creates`, makes an
-// index that does not exist.
+// Opens the index of a store whose directories exist. With `creates`, creates
+// the index if it does not exist.
 absl::StatusOr<std::unique_ptr<ChunkIndex>> OpenIndex(
     const StoreOptions& options, Env& env, Ballast& ballast, bool creates);
 
-// A store over segments and RocksDB. It implements ChunkLog and Upkeep itself,
-// because both decide which segments there are. The other faces are objects of
-// their own.
+// A store on segments and RocksDB. It implements ChunkLog and Upkeep itself,
+// because both create and remove segments. The other interfaces are separate
+// objects.
 //
-// Frames go to one segment at a time; the index follows each sync.
+// Frames are written to one segment at a time; the index is updated after each
+// sync.
 class StoreImpl final : public Store, private ChunkLog, private Upkeep {
  public:
   StoreImpl(const StoreOptions& options, Env& env, DirectoryLock lock,
             std::unique_ptr<Ballast> ballast,
             std::unique_ptr<ChunkIndex> index);
-  // Without Close before it, this is like a crash of the process.
+  // Without a preceding Close, this is equivalent to a crash of the process.
   ~StoreImpl() override;
 
-  // Brings the index up to the end of the log. Called once, before all else.
+  // Indexes all frames up to the end of the log. Must be called once, before
+  // everything else.
   absl::Status Recover() ABSL_LOCKS_EXCLUDED(retain_mu_, append_mu_);
 
   Runs& runs() override { return runs_; }
@@ -100,58 +102,59 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
     chunk::Chunk* chunk;
     RunId run;
   };
-  // Where an earlier segment ends, for the header of the next one.
+  // End of an earlier segment, for the header of the next one.
   struct SegmentEnd {
     uint64_t segment_id = 0;
     uint64_t end_bytes = 0;
   };
-  // Chunks that are new and may be written; appends_ holds their runs.
+  // Returns the chunks that are new and may be written; appends_ then holds
+  // their runs.
   absl::StatusOr<std::vector<Admitted>> Admit(std::span<chunk::Chunk> chunks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
-  // Writes chunks and puts them into the index.
+  // Writes chunks and adds them to the index.
   absl::Status AppendAdmitted(std::span<const Admitted> admitted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
-  // Stamps where the frames go.
+  // Stamps the positions of the frames.
   absl::Status PlaceFrames(std::span<const Admitted> admitted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
-  // Makes frames that were placed durable.
+  // Writes frames that were placed and makes them durable.
   absl::Status WriteFrames(std::span<const Admitted> admitted,
                            const AliasResolver& aliases)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
-  // The same, and prepares their index entries: on preparer_ at the same time
-  // if that is possible and worth it.
+  // As WriteFrames, and prepares the index entries of the frames: concurrently
+  // on preparer_ if that is possible and worthwhile.
   absl::StatusOr<FrameIndexer::Prepared> WriteAndPrepare(
       std::span<const Admitted> admitted, std::span<const IndexedFrame> frames,
       const AliasResolver& aliases) ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
-  // Checks that the disk has room for `bytes` of frames and for what the index
-  // adds. RESOURCE_EXHAUSTED otherwise.
+  // Returns RESOURCE_EXHAUSTED unless the disk has room for `bytes` bytes of
+  // frames and for their index entries.
   absl::Status EnsureRoom(uint64_t bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
-  // Makes the index leave the state that a failed write put it into.
+  // Resumes the index after a failed write.
   absl::Status ResumeIndex() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
-  // Opens the index anew if ResumeIndex has failed kFailedResumesMax times in a
-  // row, and brings it up to the end of the log.
+  // Reopens the index if ResumeIndex has failed kFailedResumesMax times in a
+  // row, and indexes all frames up to the end of the log.
   absl::Status ReopenLostIndex() ABSL_LOCKS_EXCLUDED(retain_mu_, append_mu_);
   absl::Status BringUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_, append_mu_);
-  // Makes what works on the present index.
+  // Creates the objects that work on the current index.
   void MakeUpkeep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_);
-  // If files that the log waits for are back, reads their frames and those
-  // after them.
+  // If files that the log waits for have been restored, reads their frames and
+  // the frames after them.
   absl::Status ResumeReplay() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_)
       ABSL_LOCKS_EXCLUDED(append_mu_);
-  // UNAVAILABLE while frames of missing segments are not in the index.
+  // Returns UNAVAILABLE while frames of missing segments are not indexed.
   absl::Status CheckLogIsWhole() ABSL_LOCKS_EXCLUDED(stats_mu_);
-  // Publishes the missing segments, and which of them keep chunks out.
+  // Publishes the missing segments, and which of them prevent appends.
   void PublishMissing() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_, append_mu_);
-  // Records durably, before frames of the segment in use are acknowledged, that
-  // it has some.
+  // Durably records that the current segment has frames, before any of them is
+  // acknowledged.
   absl::Status RecordNewest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
   // Returns true if the files of sealed segments may be removed. Makes the
-  // index durable if the newest segment is sealed, because a start would wait
-  // for its file otherwise.
+  // index durable if the newest segment is sealed, because otherwise a start
+  // would wait for its file.
   bool MayRemoveSegments() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
   absl::Status BeginSegment() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
-  // Ends the segment in use, if there is one, at its last acknowledged byte.
+  // Ends the current segment, if any, at its last acknowledged byte.
   void EndSegment() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
   // Makes the index durable, then removes the files of dead segments. Files
   // that cannot be removed now are removed at the next step of Retain, or at
@@ -159,39 +162,39 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
   void RemoveDeadSegments() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_);
   absl::Status TryRemoveDeadSegments()
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_);
-  // Removes the entries of one deleted run from the index; false if there is
-  // none.
+  // Removes the entries of one deleted run from the index; false if there is no
+  // such run.
   absl::StatusOr<bool> EmptyGoneRun()
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_, append_mu_);
-  // Calls EmptyGoneRun for all deleted runs if nothing else is at work;
-  // otherwise Retain will.
+  // Calls EmptyGoneRun for all deleted runs if no other maintenance is in
+  // progress; otherwise Retain does this later.
   void TryEmptyGoneRuns() ABSL_LOCKS_EXCLUDED(retain_mu_, append_mu_);
 
-  // One step; true once nothing is left to do now.
+  // Executes one step; returns true when nothing is left to do now.
   absl::StatusOr<bool> SweepNames() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_);
 
-  // Returns how many bytes of the disk the store uses beyond the policy. With
-  // `margin`, beyond what is to be left once room is made.
+  // Returns how many bytes of the disk the store uses above the limits of the
+  // policy. With `margin`, above the level to reach once a limit was exceeded.
   uint64_t ExcessBytes(const RetentionPolicy& policy, bool margin = false);
   Retainer::Room RoomFor(const RetentionPolicy& policy)
       ABSL_LOCKS_EXCLUDED(append_mu_);
-  // Sets how much `room` has to give up, and whether more than that follows.
+  // Sets how many bytes `room` must discard, and whether more must follow.
   void AimAtMargin(const RetentionPolicy& policy, Retainer::Room& room)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_);
-  // Ends the segment in use if it is long or old enough; true if it did.
+  // Ends the current segment if it is long or old enough; true if it did.
   bool SealForRetention() ABSL_LOCKS_EXCLUDED(append_mu_);
-  // Looks, at most every kWatchIntervalNs, whether files of segments have
-  // vanished or are back.
+  // Checks, at most every kWatchIntervalNs, whether files of segments have
+  // vanished or have been restored.
   absl::Status WatchSegments() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_)
       ABSL_LOCKS_EXCLUDED(append_mu_);
-  // Removes the files of segments that nobody keeps anything of.
+  // Removes the files of segments in which nothing is kept.
   absl::Status RemoveDrainedSegments() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_)
       ABSL_LOCKS_EXCLUDED(append_mu_);
 
   absl::Status FinishReplay(const std::vector<SegmentFile>& files,
                             const LogReplay& replay)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_, append_mu_);
-  // Cuts torn tails off and removes files that never held a frame.
+  // Truncates torn tails and removes files that never had a frame.
   void TidySegments(const std::vector<SegmentFile>& files,
                     const LogReplay& replay)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
@@ -204,7 +207,7 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
   const DirectoryLock lock_;
   const std::string segment_directory_;
 
-  // Thread-safe by themselves. The index writes with the room of the ballast.
+  // Thread-safe. The index writes with the space of the ballast.
   const std::unique_ptr<Ballast> ballast_;
   IndexGate index_;
   SegmentReader reader_;
@@ -216,21 +219,21 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
   IndexedAttachments attachments_;
   StoredRunReaders readers_;
 
-  // Held for a step of retention or sharing, and by whatever must not run
-  // meanwhile.
+  // Held for a step of retention or sharing, and by all work that must not run
+  // concurrently with it.
   Mutex retain_mu_ ABSL_ACQUIRED_BEFORE(append_mu_);
-  // Of the present index.
+  // The following objects belong to the current index.
   std::optional<Retainer> retainer_ ABSL_GUARDED_BY(retain_mu_);
   std::optional<Sharer> sharer_ ABSL_GUARDED_BY(retain_mu_);
   std::optional<Verifier> verifier_ ABSL_GUARDED_BY(retain_mu_);
   std::optional<SegmentWatch> segment_watch_ ABSL_GUARDED_BY(retain_mu_);
   int64_t next_watch_boot_ns_ ABSL_GUARDED_BY(retain_mu_) = 0;
-  // The disk passed a limit, and is not yet as far behind it as the policy
-  // asks.
+  // The disk passed a limit and is not yet as far below it as the policy
+  // requires.
   bool is_making_room_ ABSL_GUARDED_BY(retain_mu_) = false;
   std::optional<AgeClock> age_clock_ ABSL_GUARDED_BY(retain_mu_);
   std::optional<NameSweep> name_sweep_ ABSL_GUARDED_BY(retain_mu_);
-  // The pass under way.
+  // The current pass.
   struct SweepPass {
     bool has_looked = false;
     uint64_t gone_count = 0;
@@ -238,39 +241,40 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
   };
   std::optional<SweepPass> sweep_pass_ ABSL_GUARDED_BY(retain_mu_);
   int64_t next_sweep_boot_ns_ ABSL_GUARDED_BY(retain_mu_) = 0;
-  // True if dead segments may have files. True at first, as that is not known.
+  // True if dead segments may have files. Initially true, because that is not
+  // known.
   bool has_dead_segments_ ABSL_GUARDED_BY(retain_mu_) = true;
 
   Mutex append_mu_;
-  // The id in the index that the store was opened with.
+  // The store id in the index when the store was opened.
   uint64_t store_id_ ABSL_GUARDED_BY(append_mu_) = 0;
   std::unique_ptr<SegmentWriter> writer_ ABSL_GUARDED_BY(append_mu_);
   SideThread preparer_ ABSL_GUARDED_BY(append_mu_);
-  // End of what is acknowledged in the segment in use.
+  // End of the acknowledged bytes in the current segment.
   uint64_t acknowledged_bytes_ ABSL_GUARDED_BY(append_mu_) = 0;
   int64_t segment_begin_boot_ns_ ABSL_GUARDED_BY(append_mu_) = 0;
   SegmentEnd previous_ ABSL_GUARDED_BY(append_mu_);
-  // As it is in the index, and as it was before the segment in use.
+  // As stored in the index, and as it was before the current segment.
   NewestSegment newest_ ABSL_GUARDED_BY(append_mu_);
   NewestSegment newest_before_ ABSL_GUARDED_BY(append_mu_);
-  // The segment of an entry that could not be written, but may be on the disk
-  // all the same; 0 if there is none.
+  // The segment of an entry whose write failed, but which may be on the disk
+  // anyway; 0 if there is none.
   uint64_t doubtful_newest_ ABSL_GUARDED_BY(append_mu_) = 0;
-  // See LogReplay::Awaited. While there are any, the index ends before the
-  // first of them and no chunks are accepted.
+  // See LogReplay::Awaited. While this is not empty, the index ends before the
+  // first of these segments and no chunks are accepted.
   std::vector<uint64_t> awaited_ ABSL_GUARDED_BY(append_mu_);
-  // The sizes of those of them whose files were there at the last look. A file
-  // that still grows is being copied.
+  // The sizes of those of them whose files existed at the last check. A file
+  // that is still growing is being copied.
   std::map<uint64_t, uint64_t> returned_sizes_ ABSL_GUARDED_BY(append_mu_);
-  // Where the index ends.
+  // End of the indexed part of the log.
   LogPosition reached_ ABSL_GUARDED_BY(append_mu_);
   uint64_t next_segment_id_ ABSL_GUARDED_BY(append_mu_) = 1;
   uint64_t next_frame_sequence_ ABSL_GUARDED_BY(append_mu_) = 1;
-  // True if the disk has enough room to preallocate some.
+  // True if the disk has enough space for preallocation.
   bool asks_ahead_ ABSL_GUARDED_BY(append_mu_) = true;
   // A write to the index failed; writes may fail until ResumeIndex succeeds.
   bool index_failed_ ABSL_GUARDED_BY(append_mu_) = false;
-  // How often in a row ResumeIndex has failed.
+  // Number of consecutive failures of ResumeIndex.
   int failed_resume_count_ ABSL_GUARDED_BY(append_mu_) = 0;
   bool is_closed_ ABSL_GUARDED_BY(append_mu_) = false;
 

@@ -14,8 +14,8 @@
 namespace msitd::storage {
 namespace {
 
-// After this many failed attempts in a row to resume the index, it is opened
-// anew.
+// Number of consecutive failed attempts to resume the index after which it is
+// reopened.
 constexpr int kFailedResumesMax = 3;
 
 }  // namespace
@@ -40,15 +40,15 @@ absl::Status StoreImpl::ReopenLostIndex() {
   }
   EndSegment();
   const auto open = [&]() -> absl::StatusOr<std::unique_ptr<ChunkIndex>> {
-    // The replay would take the position past the frames that show what the
+    // The replay would move the position past the frames that reveal what the
     // index has lost.
     MSITD_RETURN_IF_ERROR(CheckIndex(options_, env_));
     return OpenIndex(options_, env_, *ballast_, /*creates=*/false);
   };
   const auto finish = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_,
                                                           append_mu_) {
-    // First of all, before anything can fail: the index that the old ones used
-    // is gone.
+    // Must be first, before anything can fail, because the index that the
+    // previous objects used no longer exists.
     MakeUpkeep();
     age_clock_.emplace(index_.get(), env_);
     age_clock_->Begin();
@@ -82,8 +82,8 @@ void StoreImpl::MakeUpkeep() {
 absl::Status StoreImpl::BringUp() {
   MSITD_ASSIGN_OR_RETURN(const std::vector<SegmentFile> files,
                          ListSegments(env_, segment_directory_));
-  // Files that are found count from here on, and the process that made them may
-  // have ended before their names were durable.
+  // Files that are found are used from here on, and the process that created
+  // them may have ended before their names were durable.
   MSITD_RETURN_IF_ERROR(env_.SyncDirectory(segment_directory_));
   LogReplay replay(index_.get(), env_);
   MSITD_RETURN_IF_ERROR(replay.Begin(files));
@@ -125,7 +125,8 @@ absl::Status StoreImpl::FinishReplay(const std::vector<SegmentFile>& files,
   std::map<uint64_t, uint64_t> ends = replay.known_ends();
   uint64_t& last_end = ends[reached.segment_id];
   last_end = std::max(last_end, reached.offset);
-  // A store that cannot say what is missing still has everything else.
+  // A store that cannot determine which segments are missing is otherwise
+  // functional.
   if (const absl::Status begun = segment_watch_->Begin(files, ends);
       !begun.ok()) {
     StorageLogger()->error("cannot tell which segments are missing: {}",
@@ -133,7 +134,7 @@ absl::Status StoreImpl::FinishReplay(const std::vector<SegmentFile>& files,
   }
   PublishMissing();
   const bool may_remove = MayRemoveSegments();
-  // Makes room even if the index has none.
+  // Frees space even if the index has none.
   if (awaited_.empty()) TidySegments(files, replay);
   if (may_remove) RemoveDeadSegments();
   if (const absl::Status room = room_.EnsureFree(0); !room.ok()) {
@@ -177,7 +178,8 @@ void StoreImpl::PublishMissing() {
   index_->runs().AcceptUnread(awaited_.size());
   std::string refusal;
   if (!awaited_.empty()) {
-    // If the index has some frames of a segment, it is counted already.
+    // If the index has some frames of a segment, the segment is already
+    // counted.
     for (const uint64_t number : awaited_) {
       if (segment_watch_->IsMissing(number)) continue;
       ++missing.count;
@@ -241,12 +243,12 @@ void StoreImpl::TidySegments(const std::vector<SegmentFile>& files,
         replay.reached().offset > file.size_bytes) {
       continue;
     }
-    // Gives back preallocated room as well. If the tail stays, the header of
-    // the next segment tells it from the log.
+    // Also frees preallocated space. If the tail remains, the header of the
+    // next segment distinguishes it from the log.
     const auto writer = env_.OpenForWrite(file.path, /*direct=*/false);
     if (!writer.ok()) continue;
     (*writer)->Truncate(replay.reached().offset).IgnoreError();
-    // Bytes that were given up before are holes.
+    // Bytes that were discarded earlier are holes.
     const absl::StatusOr<uint64_t> allocated = (*writer)->AllocatedBytes();
     const MutexLock lock(stats_mu_);
     segment_sizes_[number] = std::min(

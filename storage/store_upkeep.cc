@@ -10,14 +10,14 @@
 namespace msitd::storage {
 namespace {
 
-// A sweep of names reads all entries, so it may take no more than one part in
-// this many of the time.
+// A sweep of names reads all entries, so it may use at most this fraction of
+// the time.
 constexpr int64_t kSweepRestFactor = 20;
 
-// How often the files of segments are looked for.
+// Interval at which the files of segments are checked.
 constexpr int64_t kWatchIntervalNs = int64_t{2} * 1'000'000'000;
 
-// The most disk room that a step of Tidy may take meanwhile.
+// Maximum disk space that a step of Tidy may use temporarily.
 constexpr uint64_t kTidyRoomBytesMax = uint64_t{512} << 20;
 
 }  // namespace
@@ -25,8 +25,8 @@ constexpr uint64_t kTidyRoomBytesMax = uint64_t{512} << 20;
 absl::StatusOr<RetentionStep> StoreImpl::Retain(const RetentionPolicy& policy) {
   const MutexLock lock(retain_mu_);
   room_.KeepBallast();
-  // A deleted run may hold all the room that is needed. If it cannot be
-  // emptied, the steps below are needed all the more.
+  // A deleted run may occupy all the space that is needed. If it cannot be
+  // emptied, the steps below are all the more necessary.
   absl::Status emptied;
   bool may_remove = false;
   bool may_empty = false;
@@ -78,12 +78,12 @@ absl::StatusOr<RetentionStep> StoreImpl::Retain(const RetentionPolicy& policy) {
     step.is_done = false;
   }
   step.excess_bytes = ExcessBytes(policy);
-  // What is left cannot be given up.
+  // The remaining bytes cannot be discarded.
   if (step.is_done && !outcome->wants_seal) is_making_room_ = false;
   const MutexLock stats_lock(stats_mu_);
   stats_.excess_bytes = step.excess_bytes;
   stats_.is_making_room = is_making_room_;
-  // A step that gave something up did not look at all runs.
+  // A step that discarded something did not examine all runs.
   if (outcome->is_done) {
     stats_.retention_pause =
         outcome->holds_back ? age_clock_->PauseReason() : "";
@@ -142,7 +142,7 @@ absl::StatusOr<bool> StoreImpl::Tidy() {
   if (RoomFor(RetentionPolicy()).sealed_end == 0) {
     return absl::FailedPreconditionError("the store is closed");
   }
-  // Compaction takes room before it gives any back.
+  // Compaction uses space before it frees any.
   const uint64_t needed = std::min(index_->db().DiskBytes(), kTidyRoomBytesMax);
   if (!room_.EnsureFree(kProbeRoomBytes + needed).ok()) return true;
   absl::StatusOr<bool> is_done = attachments_.Tidy();
@@ -200,7 +200,8 @@ uint64_t StoreImpl::ExcessBytes(const RetentionPolicy& policy, bool margin) {
   uint64_t excess = 0;
   if (policy.disk_bytes_max != 0) {
     uint64_t used = 0;
-    // Comparisons have a budget of their own: tensors do not pay for them.
+    // Comparisons have their own limit, so their space does not count against
+    // tensors.
     const uint64_t all = index_->db().DiskBytes();
     const uint64_t comparisons = index_->db().DiskBytes(Table::kComparison);
     const uint64_t index_bytes = all - std::min(all, comparisons);
@@ -267,7 +268,7 @@ absl::Status StoreImpl::WatchSegments() {
                            PathOf(segment));
     reader_.Forget(segment);
     const MutexLock lock(append_mu_);
-    // What is written to a file without a name is lost with the process.
+    // Data written to a file without a name is lost at the end of the process.
     if (writer_ != nullptr && writer_->id() == segment) EndSegment();
   }
   if (!changes.vanished.empty()) {

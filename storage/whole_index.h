@@ -10,27 +10,28 @@
 
 namespace msitd::storage {
 
-// Returns DATA_LOSS if the segments prove that the index has lost entries that
-// were durable, and says what proves it.
+// Returns DATA_LOSS, with the evidence, if the segments prove that the index
+// has lost durable entries.
 //
-// RocksDB opens an index whose log is cut or whose manifest is too old as if
-// the last entries had never been written. Frames of the runs in these entries
-// would then count as frames of deleted runs. Some entries are durable before a
-// frame can be, so these frames show that the index was newer once:
+// RocksDB opens an index whose log is truncated or whose manifest is too old as
+// if the last entries had never been written. Frames of the runs in these
+// entries would then count as frames of deleted runs. Some entries become
+// durable before a frame can, so that frames reveal that the index was once
+// newer:
 //
-//   - A run is in the index before its first frame is written, so no frame has
-//     a run number that the index has not given yet.
-//   - The newest segment is in the index before its first frame is
-//     acknowledged. A later segment that has a second Append, or whose end the
-//     next segment knows, had acknowledged frames.
+// - A run is in the index before its first frame is written, so no frame has a
+//   run number that the index has not assigned yet.
+// - The newest segment is in the index before its first frame is acknowledged.
+//   A later segment had acknowledged frames if it has a second Append, or if
+//   the next segment states its end.
 //
-// A crash of the process or a loss of power leaves neither. Lost entries that
-// no frame followed, such as a run without frames, cannot be found this way.
+// A crash of the process or a power failure causes neither. Lost entries that
+// no frame followed, such as a run without frames, cannot be detected this way.
 //
 // Reads the heads of the frames after the position of the index; writes
 // nothing. Other errors: those of reading. If the log waits for a segment, that
-// one and those behind it are not needed yet: one of them that cannot be read
-// is passed over with a warning.
+// segment and the later ones are not needed yet, so one that cannot be read is
+// skipped with a warning.
 absl::Status CheckIndexIsWhole(ChunkIndex& index, Env& env,
                                const std::vector<SegmentFile>& files);
 

@@ -7,13 +7,13 @@
 #include <string>
 #include <string_view>
 
-// Numbers and text inside index keys and values. Values are little-endian and
-// use varints (7 bits a byte, low first); keys are big-endian, so that their
-// bytes sort as the numbers do.
+// Encoding of numbers and text in index keys and values. Values are
+// little-endian and use varints (7 bits per byte, low bits first). Keys are
+// big-endian, so that their bytes sort like the numbers.
 namespace msitd {
 
-// Writes the low `bytes` bytes of `value` to `out`, high first, and returns
-// where the next field begins.
+// Writes the low `bytes` bytes of `value` to `out`, high byte first, and
+// returns the position after them.
 inline char* PutBigEndian(char* out, uint64_t value, int bytes) {
   for (int i = bytes - 1; i >= 0; --i) {
     *out++ = static_cast<char>(value >> (8 * i));
@@ -33,18 +33,18 @@ inline uint64_t GetBigEndian(const char* in, int bytes) {
   return value;
 }
 
-// Returns `value` as 8 bytes, high first.
+// Returns `value` as 8 bytes, high byte first.
 inline std::string BigEndianKey(uint64_t value) {
   std::string key(8, '\0');
   PutBigEndian(key.data(), value, 8);
   return key;
 }
 
-// The most bytes that a varint takes.
+// Maximum size of a varint in bytes.
 inline constexpr size_t kVarintBytesMax = 10;
 
-// Writes fields into memory that is large enough. Thread-compatible; the memory
-// is borrowed.
+// Writes fields to memory that must be large enough. Thread-compatible; the
+// memory is borrowed.
 class FieldWriter {
  public:
   explicit FieldWriter(char* out) : end_(out) {}
@@ -78,7 +78,7 @@ class FieldWriter {
 
   void PutDouble(double value) { PutFixed64(std::bit_cast<uint64_t>(value)); }
 
-  // The end of the last field.
+  // The position after the last field.
   const char* end() const { return end_; }
 
  private:
@@ -122,17 +122,17 @@ class ByteWriter {
   std::string& out_;
 };
 
-// Reads fields back. The first field that is missing makes ok() false for good;
-// that field and all later ones are zero or empty.
+// Reads fields back. The first missing field makes ok() false permanently; this
+// field and all later ones are zero or empty.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view in)
       : begin_(in.data()), end_(in.data() + in.size()) {}
 
   bool ok() const { return ok_; }
-  // True if all fields were there and nothing is left.
+  // True if all fields were present and no bytes remain.
   bool done() const { return ok_ && begin_ == end_; }
-  // How many bytes are left.
+  // Number of remaining bytes.
   size_t left() const { return static_cast<size_t>(end_ - begin_); }
 
   uint8_t GetByte() {
@@ -141,7 +141,7 @@ class ByteReader {
   }
 
   uint64_t GetVarint() {
-    // Most numbers are small.
+    // Fast path, because most numbers are small.
     if (begin_ != end_ && static_cast<uint8_t>(*begin_) < 0x80) {
       return static_cast<uint8_t>(*begin_++);
     }
@@ -169,7 +169,7 @@ class ByteReader {
 
   double GetDouble() { return std::bit_cast<double>(GetFixed64()); }
 
-  // The view points into the text that the reader was made from.
+  // The returned view refers to the text that the reader was constructed with.
   std::string_view GetText() {
     const uint64_t size = GetVarint();
     const char* at = begin_;
@@ -186,7 +186,7 @@ class ByteReader {
     return true;
   }
 
-  // Leaves nothing to take.
+  // Discards all remaining bytes.
   void Fail() {
     ok_ = false;
     begin_ = end_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// MSITD_CHECK ends the process when an invariant of our own code does not
-// hold. It stays on in release builds. Never apply it to bytes that come from
-// a client, a file or a socket: those are validated and give a Status.
+// MSITD_CHECK aborts the process if an invariant of our own code is violated.
+// It is active in release builds. Never apply it to bytes from a client, a file
+// or a socket: those are validated and cause a Status.
 
 namespace msitd {
 

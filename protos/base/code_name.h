@@ -8,7 +8,7 @@
 
 namespace msitd {
 
-// gRPC's names of its codes, by number.
+// gRPC's names of its status codes, by number.
 inline constexpr std::array<const char*, 17> kStatusCodeNames = {
     "OK",
     "CANCELLED",
@@ -29,7 +29,7 @@ inline constexpr std::array<const char*, 17> kStatusCodeNames = {
     "UNAUTHENTICATED",
 };
 
-// UNKNOWN for a number that is no code.
+// Returns UNKNOWN for an invalid code.
 constexpr const char* StatusCodeName(int64_t code) {
   return kStatusCodeNames[code >= 0 && code < std::ssize(kStatusCodeNames)
                               ? static_cast<size_t>(code)

@@ -3,9 +3,9 @@
 
 namespace msitd {
 
-// Key of the initial metadata by which a daemon tells its id in each answer:
-// a random text, a new one with each start. Two addresses with the same id are
-// of one daemon.
+// Key of the initial metadata in which a daemon sends its id with each
+// response. The id is a random text that changes with each start. Two addresses
+// with the same id belong to the same daemon.
 inline constexpr char kDaemonIdKey[] = "msitd-daemon-id";
 
 }  // namespace msitd

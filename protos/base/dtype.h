@@ -70,29 +70,29 @@ enum class DTypeKind : uint8_t {
   kComplex,
 };
 
-// The properties of an element type. Code that depends on one asks here; only
-// the loaders of protos/compute know more.
+// Properties of an element type. All code that depends on such a property uses
+// this table; only the loaders of protos/compute have further knowledge.
 struct DTypeInfo {
-  // The name in torch, or one in its style.
+  // The torch name, or a name in the style of torch.
   std::string_view name;
-  // The name in CANN, without `DT_`; empty if CANN lacks the type.
+  // The CANN name without `DT_`; empty if CANN does not have the type.
   std::string_view cann_name;
-  // The NumPy type that holds the elements, as in its type strings: a kind and
-  // a number of bytes, such as `f4`. For a type that NumPy lacks, one that
-  // holds the bits.
+  // The NumPy type string of the elements: a kind and a number of bytes, such
+  // as `f4`. For a type that NumPy does not have, a type that holds the bits.
   std::string_view numpy;
   DTypeKind kind = DTypeKind::kNone;
-  // Significant bits of an element; for a complex type, of both parts together.
+  // Number of significant bits of an element; for a complex type, of both parts
+  // together.
   uint8_t bits = 0;
-  // Bytes that an element takes in a tensor. An element of fewer than 8 bits
-  // has a byte to itself and uses the lower bits; integers are extended to the
+  // Size of an element in a tensor, in bytes. An element of fewer than 8 bits
+  // occupies a byte and uses its lower bits; integers are sign-extended to the
   // whole byte.
   uint8_t bytes = 0;
-  // Significant binary digits of a float near 1, including the digit that is
-  // not stored; for a complex type, of one part. 0 for all other types.
+  // Precision of a float in binary digits near 1, including the implicit digit;
+  // for a complex type, of one part. 0 for all other types.
   uint8_t digits = 0;
-  // True if the bits of floats, read as sign and magnitude, are ordered as the
-  // values are, so that steps between neighbours can be counted.
+  // True if the bits of floats, read as sign and magnitude, sort like the
+  // values, so that the number of steps between neighbors can be counted.
   bool is_ordered = false;
 };
 
@@ -146,17 +146,18 @@ inline constexpr std::array<DTypeInfo, kDTypeCount> kDTypes = {{
     {"bits4x2", "", "u1", DTypeKind::kInteger, 8, 1},
 }};
 
-// Returns the row of `dtype`; that of kUnspecified for an unknown number.
+// Returns the properties of `dtype`; those of kUnspecified for an unknown
+// number.
 constexpr const DTypeInfo& InfoOf(DType dtype) {
   const auto number = static_cast<size_t>(dtype);
   return kDTypes[number < kDTypes.size() ? number : 0];
 }
 
-// Returns how many bytes an element takes in a tensor; 0 for kUnspecified or an
-// unknown number.
+// Returns the size of an element in a tensor, in bytes; 0 for kUnspecified or
+// an unknown number.
 constexpr uint32_t ElementBytes(DType dtype) { return InfoOf(dtype).bytes; }
 
-// True for a number that names an element type.
+// True if the number is a valid element type.
 constexpr bool IsValid(DType dtype) { return ElementBytes(dtype) != 0; }
 
 constexpr bool IsFloatingPoint(DType dtype) {
@@ -167,10 +168,11 @@ constexpr bool IsComplex(DType dtype) {
   return InfoOf(dtype).kind == DTypeKind::kComplex;
 }
 
-// Returns DTypeInfo::name, such as "bfloat16"; "unspecified" if there is none.
+// Returns DTypeInfo::name, such as "bfloat16"; "unspecified" for an unknown
+// number.
 constexpr std::string_view DTypeName(DType dtype) { return InfoOf(dtype).name; }
 
-// The inverse of DTypeName; nothing for an unknown name.
+// Inverse of DTypeName; nothing for an unknown name.
 std::optional<DType> ParseDType(std::string_view name);
 
 }  // namespace msitd

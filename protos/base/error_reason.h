@@ -6,9 +6,9 @@
 
 namespace msitd {
 
-// Why something was refused or failed: the values of msitd.v1.ErrorReason,
-// which says what each one means. They are here too because storage and libmsit
-// know no messages; a test holds the two together.
+// Why a request was refused or failed. The values are those of
+// msitd.v1.ErrorReason, which documents them. They are repeated here because
+// storage and libmsit do not depend on messages; a test compares the two lists.
 enum class ErrorReason : uint8_t {
   kUnspecified = 0,
 
@@ -67,8 +67,8 @@ enum class ErrorReason : uint8_t {
   kRunReplaced = 120,
 };
 
-// Returns "RUN_NOT_FOUND" and the like: names travel, numbers do not. Empty for
-// kUnspecified and for what is no reason.
+// Returns the name, such as "RUN_NOT_FOUND". Names are sent over the wire,
+// numbers are not. Empty for kUnspecified and for an invalid number.
 std::string_view ErrorReasonName(ErrorReason reason);
 
 }  // namespace msitd

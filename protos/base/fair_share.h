@@ -6,24 +6,26 @@
 
 namespace msitd {
 
-// How a limit that holds for a whole daemon is divided among its callers, so
-// that no caller can use it up for all others.
+// Divides a limit of a daemon among its callers, so that no caller can use it
+// up for all others.
 //
-// What is divided, such as open streams or bytes of labels, cannot be taken
-// back from a caller once it has it. So a part has to stay free before it is
-// needed. A fixed share for each caller would be the simplest rule, and would
-// leave most of a limit unused on the many machines that have one user. This
-// rule lets a caller that is alone have 11 of 16 parts, and keeps the rest:
+// The divided units, such as open streams or bytes of labels, cannot be revoked
+// once a caller holds them. Some of them must therefore stay free in advance. A
+// fixed share per caller would be the simplest rule, but it would leave most of
+// a limit unused on the many machines that have one user. This rule lets a
+// single caller use 11/16 of the units and reserves the rest:
 //
-//   |<------------- anybody: 11/16 ------------>|<- newcomers: 4/16 ->|1/16|
+//   |<------------ any caller: 11/16 ----------->|<- newcomers: 4/16 ->|1/16|
 //                                                                     admins
 //
-// - The last sixteenth is for admins only, who can then clean up.
-// - A quarter is only for newcomers, which are callers that hold less than a
-//   sixteenth each. Four of them find room whatever the others hold. Admins
-//   leave it to them as well.
+// - The last sixteenth is reserved for admins, so that they can always clean
+//   up.
+// - A quarter is reserved for newcomers, which are callers that hold less than
+//   a sixteenth each. Four newcomers always find room, regardless of what
+//   others hold. Admins cannot use this part either.
 //
-// Limits below 8 are not divided: each part would be smaller than one unit.
+// Limits below 8 are not divided, because each part would be smaller than one
+// unit.
 struct FairShare {
   static constexpr uint64_t kDividedMin = 8;
 
@@ -35,13 +37,13 @@ struct FairShare {
   constexpr uint64_t newcomer_reserve() const {
     return IsDivided() ? capacity / 4 : 0;
   }
-  // What a newcomer holds at most.
+  // Maximum number of units that a newcomer holds.
   constexpr uint64_t newcomer_max() const {
     return IsDivided() ? std::max<uint64_t>(capacity / 16, 1) : capacity;
   }
 
-  // Returns how much all callers together may hold once this caller has taken
-  // more and holds `held_after`.
+  // Returns how many units all callers together may hold after this caller has
+  // increased its own to `held_after`.
   constexpr uint64_t CapacityFor(bool is_admin, uint64_t held_after) const {
     const bool is_newcomer = held_after <= newcomer_max();
     return capacity - (is_admin ? 0 : admin_reserve()) -
@@ -52,7 +54,7 @@ struct FairShare {
   // more.
   constexpr bool Admits(bool is_admin, uint64_t held, uint64_t used,
                         uint64_t amount) const {
-    // A sum that overflows is above every limit.
+    // A saturated sum is above every limit.
     const uint64_t limit = CapacityFor(is_admin, SaturatingSum(held, amount));
     return SaturatingSum(used, amount) <= limit;
   }

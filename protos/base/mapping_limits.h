@@ -4,20 +4,20 @@
 #include <cstddef>
 #include <string_view>
 
-// What both sides of the wire rely on about mappings: attachments that list
-// pairs of tensors (msitd/v1/mapping.proto). What goes beyond a bound is
-// refused.
+// Limits of mappings, which are attachments that list pairs of tensors
+// (msitd/v1/mapping.proto). Both sides of the protocol rely on them. Data that
+// exceeds a limit is refused.
 namespace msitd {
 
 // The media type of attachments that are mappings.
 inline constexpr std::string_view kMappingMediaType =
     "application/vnd.msitd.mapping+jsonl";
 
-// Bounds the memory of a mapping that is used: some 500 bytes for each pair
+// Limits the memory of a mapping in use, which is about 500 bytes for each pair
 // with names of usual length.
 inline constexpr size_t kMappingPairsMax = size_t{1} << 17;
 
-// Two ops of which JSON escapes every byte fit into a line.
+// A line has room for two ops of which JSON escapes every byte.
 inline constexpr size_t kMappingLineBytesMax = size_t{16} << 10;
 inline constexpr size_t kMappingReasonBytesMax = 256;
 

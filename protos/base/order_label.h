@@ -7,22 +7,21 @@
 
 namespace msitd {
 
-// The label of a run that says whether its sequence numbers are the order of
-// execution. An import sets it, because files can lack that order: then tensors
-// are numbered by their names, which proves nothing about what came first. A
-// run that no import made has no label, and was recorded in order.
+// Label of a run that states whether its sequence numbers are the order of
+// execution. Imports set it, because files may not record that order. Tensors
+// are then numbered by their names, which says nothing about which was computed
+// first. A run that was not imported has no label and was recorded in order.
 inline constexpr char kOrderLabel[] = "order";
 
-// The value of a run whose files say in which order their tensors were
-// computed.
+// Value for a run whose files state the order in which tensors were computed.
 inline constexpr std::string_view kRecordedOrder = "recorded";
 
-// The value of a run whose order of execution is not known.
+// Value for a run whose order of execution is unknown.
 inline constexpr std::string_view kUnknownOrder = "unknown";
 
-// False if `labels`, a map of strings, say that the order of their run is not
-// known. Plain files and dumps of msit without the label were numbered by
-// names, or by times that a copy changes.
+// False if `labels`, a map of strings, state that the order of the run is
+// unknown. Imports of plain files and of dumps of msit that lack the label were
+// numbered by names, or by file times that a copy changes.
 template <typename Labels>
 bool HasKnownOrder(const Labels& labels) {
   const auto order = labels.find(kOrderLabel);

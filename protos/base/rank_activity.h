@@ -7,21 +7,22 @@
 
 namespace msitd {
 
-// How a rank streams.
+// Streaming state of a rank.
 struct RankActivity {
   enum class State {
-    kOpen,      // It streams now.
-    kFinished,  // Its last stream was ended by its client.
-    kBroken,    // Its last stream ended in another way.
+    kOpen,      // The rank streams now.
+    kFinished,  // The client ended the last stream.
+    kBroken,    // The last stream ended in another way.
   };
 
   int32_t rank = 0;
   State state = State::kOpen;
-  // Time since the stream ended; while it is open, since its last chunk came.
+  // Time since the stream ended, or, while it is open, since its last chunk
+  // arrived.
   std::chrono::steady_clock::duration quiet_time{};
 };
 
-// How the ranks of a run stream.
+// Streaming state of the ranks of a run.
 struct RunActivity {
   // The ranks that have had a stream since the daemon started, ascending.
   std::vector<RankActivity> ranks;

@@ -7,19 +7,19 @@
 
 namespace msitd {
 
-// What a record has. The numbers are part of the chunk format and equal those
-// of msitd.v1.RecordKind; they are never reused. docs/format/chunk.md says
-// which dtype, shape and texts a record of each kind has.
+// Kind of a record. The numbers are part of the chunk format, equal those of
+// msitd.v1.RecordKind and are never reused. docs/format/chunk.md specifies the
+// dtype, shape and texts of a record of each kind.
 enum class RecordKind : uint8_t {
   kTensor = 0,
-  kNumber = 1,  // Of Python: bool, int, float or complex.
+  kNumber = 1,  // A Python number: bool, int, float or complex.
   kText = 2,
   kNone = 3,
   kDType = 4,
   kOther = 5,     // A slice, a device, an enum: as Python's repr writes it.
   kDocument = 6,  // UTF-8 text of any length; the op is its name.
-  // What another tool found out about a tensor whose bytes it did not keep; see
-  // tensor_statistics.h.
+  // Statistics that another tool recorded for a tensor without keeping its
+  // bytes; see tensor_statistics.h.
   kStatistics = 7,
 };
 
@@ -29,7 +29,7 @@ constexpr bool IsValid(RecordKind kind) {
   return static_cast<int>(kind) < kRecordKindCount;
 }
 
-// True for an argument of an op that is no tensor.
+// True for an argument of an op that is not a tensor.
 constexpr bool IsValue(RecordKind kind) {
   return kind >= RecordKind::kNumber && kind <= RecordKind::kOther;
 }
@@ -39,17 +39,17 @@ constexpr bool HasValueText(RecordKind kind) {
   return IsValue(kind) || kind == RecordKind::kStatistics;
 }
 
-// True for a record that is nothing but its value text: its hash is that of the
-// text.
+// True for a record that consists of its value text only. Its hash is that of
+// the text.
 constexpr bool IsTextOnly(RecordKind kind) {
   return HasValueText(kind) && kind != RecordKind::kNumber;
 }
 
 // Returns "tensor", "number", "text", "none", "dtype", "other", "document" or
-// "statistics"; "unknown" for another number.
+// "statistics"; "unknown" for an invalid number.
 std::string_view RecordKindName(RecordKind kind);
 
-// The inverse of RecordKindName; nothing for an unknown name.
+// Inverse of RecordKindName; nothing for an unknown name.
 std::optional<RecordKind> ParseRecordKind(std::string_view name);
 
 }  // namespace msitd

@@ -25,7 +25,8 @@ struct RecordingJob {
 
 inline constexpr uint32_t kRecordingNumberMax = 999'999'999;
 inline constexpr std::string_view kRecordingSeparator = " / recording ";
-// Longer names of launches leave no room for a number within kJobBytesMax.
+// Longer names of launches would leave no room for a number within
+// kJobBytesMax.
 inline constexpr uint32_t kLaunchBytesMax =
     kJobBytesMax - static_cast<uint32_t>(kRecordingSeparator.size()) - 9;
 
@@ -37,8 +38,8 @@ inline std::string MakeRecordingJob(const RecordingJob& job) {
   return text;
 }
 
-// Parses what MakeRecordingJob returns. Any other text is the first recording
-// of a launch of that name.
+// Parses the result of MakeRecordingJob. Any other text is the first recording
+// of a launch with that name.
 inline RecordingJob ParseRecordingJob(std::string_view text) {
   const size_t at = text.rfind(kRecordingSeparator);
   if (at == std::string_view::npos) return {text, 1};

@@ -7,7 +7,7 @@
 namespace msitd {
 namespace {
 
-// A test of the reports holds the list to their headings.
+// A test compares this list with the headings of the reports.
 constexpr std::string_view kColumns[] = {
     // Fields of v1.ComparisonRow.
     "row", "rank", "token", "op", "call", "io", "index", "sequence", "golden",

@@ -5,10 +5,10 @@
 
 namespace msitd {
 
-// True if a report of a comparison, or a row of one, has a column of this name
-// beside the metrics: then no custom metric may have the name. Case matters.
-// Columns whose names no metric can have, because of a blank, a slash or a
-// colon, do not count.
+// True if a report of a comparison, or one of its rows, has a column of this
+// name in addition to the metrics, so that custom metrics must not use the
+// name. Case-sensitive. Columns whose names are invalid for metrics, because of
+// a blank, a slash or a colon, are not included.
 bool IsReportColumn(std::string_view name);
 
 }  // namespace msitd

@@ -4,17 +4,18 @@
 #include <cstddef>
 #include <string_view>
 
-// Which requests a token of a rank works at, as an engine that batches them
-// says: one document for each, beside the tensors of the token. Its device and
-// how its op begins are below; the op ends with the id of the request. Its text
-// says which rows of the batch are those of the request,
-// `FIRST:END` as Python slices; it is empty if the rank did not say.
+// Documents that record which requests a rank processes at a token, as reported
+// by an engine that batches requests. There is one document per request, next
+// to the tensors of the token. Its device and the prefix of its op are defined
+// below; the op ends with the id of the request. Its text is the rows of the
+// batch that belong to the request, `FIRST:END` as Python slices, and is empty
+// if the rank did not report them.
 namespace msitd {
 
 inline constexpr std::string_view kRequestOpPrefix = "request/";
 inline constexpr std::string_view kRequestDevice = "cpu:0";
 
-// A longer text is none.
+// Longer texts are treated as absent.
 inline constexpr size_t kRequestRowsBytesMax = 64;
 
 }  // namespace msitd

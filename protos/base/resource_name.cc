@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kHexDigits[] = "0123456789ABCDEF";
 
-// Bytes of most names without their components.
+// Size of most names without their components, in bytes.
 constexpr size_t kNumbersAndFixedBytes = 96;
 
 constexpr std::array<bool, 256> kMustEscape = [] {
@@ -25,7 +25,7 @@ constexpr std::array<bool, 256> kMustEscape = [] {
 bool MustEscape(char c) { return kMustEscape[static_cast<unsigned char>(c)]; }
 
 void AppendEscaped(std::string_view component, std::string& out) {
-  // Few components have something to escape.
+  // Few components need escapes.
   if (std::none_of(component.begin(), component.end(), MustEscape)) {
     out += component;
     return;
@@ -68,8 +68,8 @@ std::optional<std::string> Unescape(std::string_view component) {
   return out;
 }
 
-// Takes plain decimals only, so that a tensor has one name: no sign, no zero
-// in front.
+// Accepts only canonical decimals, so that a tensor has a single name: no sign
+// and no leading zero.
 template <typename Int>
 bool ParseNumber(std::string_view text, Int max, Int& out) {
   if (text.empty() || text[0] == '-' || (text[0] == '0' && text.size() > 1)) {

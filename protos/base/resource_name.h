@@ -11,15 +11,15 @@ namespace msitd {
 
 // Returns
 // `runs/{run}/ranks/{rank}/devices/{device}/tokens/{token}/ops/{op}/calls/{call}/{io}/{index}`
-// in which `/`, `%`, blanks and control characters inside a component are
-// percent-encoded. Case and all other bytes stay as they are.
+// with `/`, `%`, blanks and control characters in a component percent-encoded.
+// All other bytes are unchanged, including their case.
 std::string FormatTensorName(const TensorKey& key);
 
-// The same for a tensor of `run`, whatever `key.run` is.
+// As above, for a tensor of `run`; ignores `key.run`.
 std::string FormatTensorName(std::string_view run, const TensorKey& key);
 
-// The inverse of FormatTensorName. Nothing if `name` is not of that form, if
-// an escape is malformed, or if a number is out of the bounds of limits.h.
+// Inverse of FormatTensorName. Returns nothing if `name` does not have this
+// form, has a malformed escape, or has a number outside of limits.h.
 std::optional<TensorKey> ParseTensorName(std::string_view name);
 
 }  // namespace msitd

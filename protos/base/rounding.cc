@@ -7,7 +7,7 @@
 namespace msitd {
 namespace {
 
-// Rounds to `digits` significant bits; to fewer below the smallest normal
+// Rounds to `digits` significant bits, or fewer below the smallest normal
 // number, which is 2^(`exponent_min` - 1).
 double RoundToDigits(double value, int digits, int exponent_min, double max) {
   if (!std::isfinite(value)) return value;

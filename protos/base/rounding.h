@@ -5,9 +5,9 @@
 
 namespace msitd {
 
-// Returns the number of `dtype` that is nearest to `value`, the even one of
-// two; an infinity beyond its range. Only float16, bfloat16 and float32 round;
-// for other types it returns `value`.
+// Returns the number of type `dtype` that is nearest to `value`; the even one
+// if two are equally near, and an infinity beyond the range. Rounds only for
+// float16, bfloat16 and float32; returns `value` for other types.
 double RoundTo(DType dtype, double value);
 
 }  // namespace msitd

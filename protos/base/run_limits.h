@@ -3,20 +3,20 @@
 
 #include <cstddef>
 
-// Bounds of what a run carries besides its tensors. Whatever makes a run, a
-// request, another daemon or an archive, is held to them.
+// Limits of a run's data other than tensors. They apply to all runs, whether
+// created by a request, by another daemon or from an archive.
 namespace msitd {
 
-// Labels of a run.
+// Maximum number of labels of a run.
 inline constexpr size_t kRunLabelsMax = 64;
-// Bytes of a label: key and value together.
+// Maximum size of a label in bytes, key and value together.
 inline constexpr size_t kRunLabelBytesMax = 1024;
-// Bytes of an encoded capture policy.
+// Maximum size of an encoded capture policy in bytes.
 inline constexpr size_t kCapturePolicyBytesMax = size_t{1} << 20;
-// Bytes of the name of an owner.
+// Maximum length of the name of an owner in bytes.
 inline constexpr size_t kOwnerBytesMax = 1024;
 
-// True for a label that a run can carry.
+// True for a label within these limits.
 template <typename Text>
 bool IsRunLabel(const Text& key, const Text& value) {
   return !key.empty() && key.size() + value.size() <= kRunLabelBytesMax;

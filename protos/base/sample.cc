@@ -9,7 +9,7 @@
 namespace msitd {
 namespace {
 
-// Copies through a local, since `in` and `out` may overlap.
+// Copies through a local variable, because `in` and `out` may overlap.
 template <size_t kBytes>
 void GatherElements(const SampleSlice& slice, const std::byte* in,
                     std::byte* out) {

@@ -9,16 +9,17 @@
 #include "protos/base/dtype.h"
 #include "protos/base/limits.h"
 
-// The sample of a tensor: its first element and every step-th one after it. The
-// step is the smallest that leaves at most kSampleElementsMax elements. A
-// complex element is one element. Which elements are sampled depends on their
-// number alone, so samples of tensors with equally many elements can be
-// compared element by element, whoever took them.
+// The sample of a tensor: its first element and every n-th element after it,
+// where the step n is the smallest that leaves at most kSampleElementsMax
+// elements. A complex element is one element. The sampled positions depend only
+// on the number of elements. Samples of tensors with the same number of
+// elements can therefore be compared element by element, even if different
+// programs took them.
 namespace msitd {
 
 inline constexpr uint64_t kSampleElementsMax = 1024;
 
-// Of the widest type.
+// For the widest type.
 inline constexpr uint64_t kSampleBytesMax = kSampleElementsMax * 16;
 
 constexpr uint64_t SampleStep(uint64_t element_count) {
@@ -27,7 +28,8 @@ constexpr uint64_t SampleStep(uint64_t element_count) {
              : (element_count + kSampleElementsMax - 1) / kSampleElementsMax;
 }
 
-// Returns how many elements the sample of a tensor of `element_count` has.
+// Returns the number of elements in the sample of a tensor with `element_count`
+// elements.
 constexpr uint64_t SampleCount(uint64_t element_count) {
   const uint64_t step = SampleStep(element_count);
   return (element_count + step - 1) / step;
@@ -36,11 +38,11 @@ constexpr uint64_t SampleCount(uint64_t element_count) {
 // A part of a tensor.
 struct TensorPart {
   DType dtype = DType::kUnspecified;
-  uint64_t tensor_bytes = 0;  // Of the whole tensor.
+  uint64_t tensor_bytes = 0;  // Size of the whole tensor.
   uint64_t offset = 0;        // A multiple of kPartBytes.
 };
 
-// The elements of a sample that lie in one part.
+// The elements of a sample that are in one part.
 struct SampleSlice {
   uint32_t element_bytes = 1;
   uint64_t step = 1;
@@ -59,8 +61,7 @@ constexpr SampleSlice SampleOf(const TensorPart& part) {
   const uint64_t end =
       begin +
       std::min(kPartBytes, part.tensor_bytes - part.offset) / out.element_bytes;
-  // How many sampled elements of the tensor lie before `begin`, and before
-  // `end`.
+  // Number of sampled elements of the tensor before `begin`, and before `end`.
   const uint64_t before = (begin + out.step - 1) / out.step;
   const uint64_t until = (end + out.step - 1) / out.step;
   out.count = until - before;
@@ -68,8 +69,8 @@ constexpr SampleSlice SampleOf(const TensorPart& part) {
   return out;
 }
 
-// Copies the elements that `slice` names from `part`, the bytes of the whole
-// part, to the start of `out`, which may start where `part` does.
+// Copies the elements of `slice` from `part`, which has the bytes of the whole
+// part, to the start of `out`, which may start at the same address as `part`.
 void GatherSample(const SampleSlice& slice, std::span<const std::byte> part,
                   std::span<std::byte> out);
 

@@ -49,7 +49,7 @@ bool Selector::HasKind(RecordKind kind) const {
 }
 
 bool Selector::TakesWholeRanks() const {
-  // Compared as a whole, so that a new list counts too.
+  // Compares the whole object, so that lists added later are included.
   Selector whole;
   whole.ranks = ranks;
   return *this == whole;

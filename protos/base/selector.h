@@ -21,12 +21,12 @@ struct TokenRange {
   friend bool operator==(const TokenRange&, const TokenRange&) = default;
 };
 
-// Selects records of a run: those with which every list that is not empty
-// agrees. No kinds stand for tensors alone; for that list only, empty is not
-// "all". Queries, comparisons and the rules of a capture all select with it,
-// but the rules name no kinds; msitd.v1.TensorFilter is its message.
+// Selects records of a run that match every list that is not empty. Only for
+// `kinds`, empty does not mean all: it means tensors only. Queries, comparisons
+// and the rules of a capture policy use it, although rules have no kinds. The
+// corresponding message is msitd.v1.TensorFilter.
 struct Selector {
-  // More are refused where one comes in.
+  // Maximum list sizes; requests with longer lists are refused.
   static constexpr size_t kRanksMax = 4096;
   static constexpr size_t kDevicesMax = 64;
   static constexpr size_t kTokenRangesMax = 256;
@@ -39,25 +39,24 @@ struct Selector {
   std::vector<std::string> op_patterns = {};  // GlobMatch; one must match.
   std::vector<Io> ios = {};
   std::vector<RecordKind> kinds = {};
-  // Ids of requests, one of which the token of the rank works at; see
-  // protos/base/request.h. Only the store can tell. Rules of a capture and
-  // comparisons have none.
+  // Ids of requests; the rank must process one of them at the token. See
+  // protos/base/request.h. Only the store can evaluate this list. Rules of a
+  // capture policy and comparisons leave it empty.
   std::vector<std::string> requests = {};
 
-  // True if the one list agrees.
+  // True if the list matches.
   bool HasRank(int32_t rank) const;
   bool HasDevice(std::string_view device) const;
   bool HasToken(int64_t token) const;
   bool HasOp(std::string_view op) const;
-  // kUnspecified agrees with any side.
+  // kUnspecified matches any side.
   bool HasIo(Io io) const;
   bool HasKind(RecordKind kind) const;
 
-  // True if nothing but the ranks is asked for.
+  // True if all lists except the ranks are empty.
   bool TakesWholeRanks() const;
 
-  // True if the key is selected; neither its run nor the kind counts, nor do
-  // requests.
+  // True if the key matches; ignores its run, its kind and requests.
   bool Matches(const TensorKey& key) const;
 
   friend bool operator==(const Selector&, const Selector&) = default;

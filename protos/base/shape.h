@@ -5,8 +5,8 @@
 
 namespace msitd {
 
-// Returns the number of elements of a tensor with these dimensions, none of
-// which is negative: 1 for a scalar. Computed modulo 2^64, which no tensor with
+// Returns the number of elements of a tensor with these dimensions, which must
+// not be negative; 1 for a scalar. Computed modulo 2^64, which no tensor with
 // elements reaches.
 template <typename Shape>
 uint64_t ElementCount(const Shape& shape) {

@@ -5,16 +5,16 @@
 
 namespace msitd {
 
-// The label of a run that says which tool's files it was imported from, as
-// trees::TreeKindName has it.
+// Label of a run that names the tool whose files it was imported from, as in
+// trees::TreeKindName.
 inline constexpr char kSourceLabel[] = "source";
 
-// What it says of plain files, and of dumps of msit and msprobe.
+// Values for plain files and for dumps of msit and msprobe.
 inline constexpr std::string_view kFilesSource = "files";
 inline constexpr std::string_view kMsitSource = "msit";
 inline constexpr std::string_view kMsprobeSource = "msprobe";
 
-// True if `labels`, a map of strings, say so of their run.
+// True if `labels`, a map of strings, have this value.
 template <typename Labels>
 bool IsFromMsprobe(const Labels& labels) {
   const auto source = labels.find(kSourceLabel);

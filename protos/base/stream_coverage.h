@@ -7,19 +7,23 @@
 namespace msitd {
 
 // How many tensors were handed to a stream since it was first opened, how many
-// of them did not come through whole, and what that took. These are totals over
-// all its connections, so reporting them again changes nothing.
+// of them were not stored as requested, and how much time recording took. These
+// are totals over all connections of the stream, so that reporting them again
+// changes nothing.
 struct StreamCoverage {
   static constexpr uint64_t kCountMax = INT64_MAX;
 
-  uint64_t seen_count = 0;       // Handed over, all that follow included.
-  uint64_t filtered_count = 0;   // Not asked for by the capture policy.
-  uint64_t dropped_count = 0;    // Given up before any part was kept.
-  uint64_t truncated_count = 0;  // Given up after some parts were.
-  // Kept as summary and hash, though asked for with bytes.
+  uint64_t seen_count = 0;       // All tensors handed to the stream, including
+                                 // those of the other counts.
+  uint64_t filtered_count = 0;   // Tensors that the capture policy does not
+                                 // select.
+  uint64_t dropped_count = 0;    // Tensors given up before any part was stored.
+  uint64_t truncated_count = 0;  // Tensors given up after some parts were
+                                 // stored.
+  // Tensors stored as summary and hash only, although requested with bytes.
   uint64_t degraded_count = 0;
-  // Time that threads of the host spent recording, added up over threads, and
-  // how long the client existed meanwhile. Both 0 from clients that do not
+  // Time that threads of the host spent recording, summed over threads, and the
+  // lifetime of the client at that moment. Both are 0 from clients that do not
   // measure it.
   uint64_t recording_ns = 0;
   uint64_t open_ns = 0;
@@ -50,7 +54,7 @@ constexpr StreamCoverage Sum(const StreamCoverage& a, const StreamCoverage& b) {
 }
 
 // Returns the newer of two reports of one stream. Totals never decrease, so
-// that is the larger of each.
+// this is the maximum of each.
 constexpr StreamCoverage Newer(const StreamCoverage& a,
                                const StreamCoverage& b) {
   return {std::max(a.seen_count, b.seen_count),
@@ -62,7 +66,7 @@ constexpr StreamCoverage Newer(const StreamCoverage& a,
           std::max(a.open_ns, b.open_ns)};
 }
 
-// Returns by how much each total rose between two reports of one stream, of
+// Returns the increase of each total between two reports of one stream, of
 // which `after` is the newer one.
 constexpr StreamCoverage Rise(const StreamCoverage& before,
                               const StreamCoverage& after) {

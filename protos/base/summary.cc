@@ -16,8 +16,8 @@ void AddSquares(const Summary& a, const Summary& b, Summary& out) {
     out.sum_squares_exponent = only.sum_squares_exponent;
     return;
   }
-  // Scaled to the larger exponent: whatever vanishes there is smaller than one
-  // rounding.
+  // Scaled to the larger exponent. Bits that are lost by scaling are smaller
+  // than one rounding error.
   int64_t exponent = std::max(a.sum_squares_exponent, b.sum_squares_exponent);
   const auto sum_at = [&a, &b](int64_t scale) {
     const auto scaled = [scale](const Summary& side) {
@@ -28,8 +28,8 @@ void AddSquares(const Summary& a, const Summary& b, Summary& out) {
   };
   out.sum_squares = sum_at(exponent);
   if (std::isinf(out.sum_squares)) {
-    // Two finite sums overflow by less than one bit; even steps keep the root
-    // exact.
+    // The sum of two finite numbers overflows by less than one bit. An even
+    // step keeps the square root exact.
     exponent += 2;
     out.sum_squares = sum_at(exponent);
   }
@@ -60,7 +60,7 @@ bool HasPossibleExtremes(const Summary& s) {
 }
 
 bool HasPossibleSums(const Summary& s) {
-  // What ToSummary of protos/compute gives a sum beyond double.
+  // The exponent that ToSummary of protos/compute uses for a sum beyond double.
   constexpr int64_t kExponent = 1200;
   if (s.sum_squares_exponent != 0 && s.sum_squares_exponent != kExponent &&
       s.sum_squares_exponent != -kExponent) {
@@ -97,7 +97,7 @@ double Summary::mean() const {
 }
 
 double Summary::l2_norm() const {
-  // With an odd exponent, a factor of two stays under the root.
+  // With an odd exponent, a factor of two remains under the root.
   const int64_t half = sum_squares_exponent / 2;
   const int64_t rest = sum_squares_exponent - 2 * half;
   return std::ldexp(std::sqrt(std::ldexp(sum_squares, static_cast<int>(rest))),

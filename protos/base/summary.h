@@ -10,31 +10,32 @@
 
 namespace msitd {
 
-// Mergeable reduction of a tensor, of a part of one, or of a set of them.
+// Mergeable summary of a tensor, of a part of one, or of a set of tensors.
 //
-// Extremes and sums are taken over the real numbers that the elements stand
-// for, in double. A complex element counts as its two components.
-// The layout is part of the chunk format (docs/format/chunk.md).
+// Extremes and sums are computed in double over the real numbers that the
+// elements represent. A complex element counts as its two components. The
+// layout is part of the chunk format (docs/format/chunk.md).
 struct Summary {
-  // Elements seen (components, if complex). NaN, infinities and zeros of either
-  // sign are also counted in fields of their own.
+  // Number of elements (components if complex). NaN, infinities and zeros of
+  // either sign are also counted in separate fields.
   uint64_t count = 0;
   uint64_t nan_count = 0;
   uint64_t positive_infinity_count = 0;
   uint64_t negative_infinity_count = 0;
   uint64_t zero_count = 0;
 
-  // Over all elements that are not NaN, infinities included. +Inf and -Inf if
-  // there are no such elements.
+  // Extremes of all elements that are not NaN, including infinities. +Inf and
+  // -Inf if there are no such elements.
   double min = std::numeric_limits<double>::infinity();
   double max = -std::numeric_limits<double>::infinity();
 
-  // Over finite elements only: sum x and sum |x| (the L1 norm).
+  // Sums over finite elements: sum x and sum |x| (the L1 norm).
   double sum = 0;
   double l1 = 0;
 
-  // Sum x^2 over finite elements is `sum_squares` * 2^`sum_squares_exponent`.
-  // The exponent is 0 unless the sum would overflow or vanish in double.
+  // The sum of x^2 over finite elements is `sum_squares` *
+  // 2^`sum_squares_exponent`. The exponent is 0 unless the sum would overflow
+  // or underflow in double.
   double sum_squares = 0;
   int64_t sum_squares_exponent = 0;
 
@@ -43,8 +44,8 @@ struct Summary {
            negative_infinity_count;
   }
 
-  // False if all elements are NaN or there are none: `min` and `max` are void
-  // then.
+  // False if there are no elements other than NaN; `min` and `max` are then
+  // meaningless.
   bool has_extremes() const { return count > nan_count; }
 
   // Largest |x| that is not NaN; 0 if there is none.
@@ -59,8 +60,9 @@ struct Summary {
 
 static_assert(sizeof(Summary) == 88);
 
-// Returns false if no elements of `dtype` in `bytes` bytes have this summary,
-// as far as that can be told without them: for summaries that others made.
+// Returns false if no elements of `dtype` in `bytes` bytes can have this
+// summary, as far as this can be determined without the bytes. Used for
+// summaries that other programs computed.
 bool IsPossible(const Summary& summary, DType dtype, uint64_t bytes);
 
 // Returns the summary of the concatenation: `a`'s elements, then `b`'s.
@@ -68,8 +70,8 @@ bool IsPossible(const Summary& summary, DType dtype, uint64_t bytes);
 // the same order gives the same bits everywhere.
 Summary Merge(const Summary& a, const Summary& b);
 
-// XXH3 128-bit hash of the bytes of a part. For a tensor of several parts it is
-// the hash of their 16-byte little-endian hashes (low first), in order.
+// XXH3 128-bit hash of the bytes of a part. For a tensor with several parts,
+// the hash of their 16-byte little-endian hashes (low half first), in order.
 struct ContentHash {
   uint64_t low = 0;
   uint64_t high = 0;
@@ -79,7 +81,7 @@ struct ContentHash {
 
 static_assert(sizeof(ContentHash) == 16);
 
-// What is known of the bytes of a part without them.
+// Summary and hash of a part, which describe its bytes without containing them.
 struct Digest {
   Summary summary;
   ContentHash hash;

@@ -7,10 +7,11 @@
 #include "protos/base/byte_codec.h"
 #include "protos/base/summary.h"
 
-// A summary as fields of an entry, wherever the entry is kept.
+// Encodes a summary as fields of an entry, independently of where the entry is
+// stored.
 namespace msitd {
 
-// `Writer` is one of byte_codec.h.
+// `Writer` is one of the writers of byte_codec.h.
 template <typename Writer>
 void PutSummary(Writer& out, const Summary& summary) {
   out.PutVarint(summary.count);
@@ -25,7 +26,7 @@ void PutSummary(Writer& out, const Summary& summary) {
   out.PutSigned(summary.sum_squares_exponent);
 }
 
-// The inverse. Whether all fields were there, `in` says.
+// Inverse of PutSummary. `in.ok()` states whether all fields were present.
 inline void GetSummary(ByteReader& in, Summary& summary) {
   summary.count = in.GetVarint();
   summary.nan_count = in.GetVarint();

@@ -8,8 +8,8 @@
 
 namespace msitd {
 
-// Which side of an op a tensor is. The numbers are part of the chunk format
-// and equal those of msitd.v1.Io.
+// Side of an op that a tensor belongs to. The numbers are part of the chunk
+// format and equal those of msitd.v1.Io.
 enum class Io : uint8_t {
   kUnspecified = 0,
   kInput = 1,
@@ -29,11 +29,11 @@ constexpr bool IsValid(Io io) { return io >= Io::kInput && io <= Io::kState; }
 // "grad_weight" or "state"; "unspecified" otherwise.
 std::string_view IoName(Io io);
 
-// The inverse of IoName; nothing for an unknown name.
+// Inverse of IoName; nothing for an unknown name.
 std::optional<Io> ParseIo(std::string_view name);
 
-// Identifies one tensor among all runs of all nodes; it carries no node. Its
-// fields are in the order of the primary index. See docs/glossary.md.
+// Identifies one tensor among all runs of all nodes, without naming the node.
+// The fields are in the order of the primary index. See docs/glossary.md.
 struct TensorKey {
   std::string run;
   int32_t rank = 0;

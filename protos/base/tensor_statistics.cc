@@ -21,12 +21,12 @@ bool IsName(std::string_view name) {
          std::all_of(name.begin(), name.end(), IsNameCharacter);
 }
 
-// Reads one text from its begin to its end.
+// Parses one text from start to end.
 class Parser {
  public:
   explicit Parser(std::string_view text) : rest_(text) {}
 
-  // Takes `c` and the blanks before it.
+  // Consumes `c` and the blanks before it.
   bool Take(char c) {
     SkipBlanks();
     if (rest_.empty() || rest_[0] != c) return false;
@@ -69,8 +69,8 @@ class Parser {
 
   char At(size_t at) const { return at < rest_.size() ? rest_[at] : '\0'; }
 
-  // Returns how many bytes the number of JSON takes with which the rest begins;
-  // 0 if it begins with none.
+  // Returns the length of the JSON number at the start of the remaining text; 0
+  // if there is none.
   size_t NumberBytes() const {
     size_t at = At(0) == '-' ? 1 : 0;
     const size_t digits = DigitsAt(at);

@@ -10,8 +10,8 @@ namespace msitd {
 // forms, nothing above U+10FFFF).
 bool IsValidUtf8(std::string_view text);
 
-// Returns the first bytes of well-formed UTF-8, `bytes_max` at most, without a
-// part of a character at the end.
+// Returns the longest prefix of at most `bytes_max` bytes of well-formed UTF-8
+// that does not end within a character.
 std::string_view Utf8Prefix(std::string_view text, size_t bytes_max);
 
 }  // namespace msitd

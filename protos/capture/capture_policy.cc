@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint8_t kVersion = 1;
 
-// Says which rules of one policy a text agrees with.
+// Matches the rules of one policy against the name of an op.
 struct MatchText {
   std::string_view op;
   bool operator()(size_t /*number*/, const Rule& rule) const {
@@ -23,7 +23,7 @@ struct MatchText {
   }
 };
 
-// The same by the bits of a word of OpRules.
+// Matches the rules of one policy by the bits of a word of OpRules.
 struct MatchBits {
   uint64_t bits;
   bool operator()(size_t number, const Rule& /*rule*/) const {
@@ -37,7 +37,8 @@ Level LevelIn(const Policy& policy, std::string_view device, int64_t token,
   for (size_t i = 0; i < policy.rules.size(); ++i) {
     const Rule& rule = policy.rules[i];
     const Selector& tensors = rule.tensors;
-    // The cheapest first: most tensors of a narrow policy end at the token.
+    // Cheapest checks first: for a narrow policy, most tensors fail the check
+    // of the token.
     if (tensors.HasToken(token) && tensors.HasIo(io) &&
         tensors.HasDevice(device) && has_op(i, rule)) {
       return rule.level;
@@ -56,15 +57,16 @@ bool MayRecordIn(const Policy& policy, int64_t token, const Match& has_op,
       continue;
     }
     if (rule.level != Level::kOff) return true;
-    // Off on all devices, and all sides that count: later rules do not.
+    // The rule excludes all devices and all sides in question, so later rules
+    // do not apply.
     const bool is_for_all_sides = tensors.ios.empty() || io != Io::kUnspecified;
     if (tensors.devices.empty() && is_for_all_sides) return false;
   }
   return false;
 }
 
-// For each rank that a rule names, and for all others as one: whether a policy
-// records something of it.
+// Whether a policy records something, for each rank that a rule names and for
+// all other ranks together.
 class RankAnswers {
  public:
   explicit RankAnswers(const Policies& policies) {
@@ -79,11 +81,12 @@ class RankAnswers {
     may_record_.resize(named_.size() + 1);
   }
 
-  // Which rules for some tensors of a rank say something of it: those that
-  // record, or those that leave out. Rules for all of its tensors do.
+  // Selects which rules for only some tensors of a rank affect its answer:
+  // those that record, or those that exclude. Rules for all of its tensors
+  // always do.
   enum class Partial { kRecords, kLeavesOut };
   void Add(const Policy& policy, Partial partial) {
-    // The first rule that says something of a rank decides.
+    // The first rule that applies to a rank decides.
     std::vector<bool> is_decided(may_record_.size());
     for (const Rule& rule : policy.rules) {
       const bool records = rule.level != Level::kOff;
@@ -116,7 +119,8 @@ class RankAnswers {
 
  private:
   std::vector<int32_t> named_;    // Ascending.
-  std::vector<bool> may_record_;  // In this order; the last is for all others.
+  std::vector<bool> may_record_;  // In the order of `named_`; the last element
+                                  // is for all other ranks.
 };
 
 void Put(ByteWriter& out, const Selector& tensors) {
@@ -148,7 +152,7 @@ bool GetToken(ByteReader& in, int64_t& token) {
   return in.ok() && value <= static_cast<uint64_t>(kTokenMax);
 }
 
-// Reads a list of at most `size_max` items, each with `get`.
+// Reads a list of at most `size_max` items, calling `get` for each.
 template <typename Items, typename Get>
 bool GetList(ByteReader& in, size_t size_max, Items& items, const Get& get) {
   const uint64_t size = in.GetVarint();
@@ -207,7 +211,7 @@ bool Get(ByteReader& in, Policy& policy) {
                  [&in](Rule& rule) { return Get(in, rule); });
 }
 
-// True if each policy begins, and was made, behind the one before.
+// True if both first tokens and revisions strictly ascend.
 bool Ascend(const Policies& policies) {
   return std::adjacent_find(policies.begin(), policies.end(),
                             [](const Policy& a, const Policy& b) {

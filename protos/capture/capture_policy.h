@@ -12,7 +12,7 @@
 
 namespace msitd::capture {
 
-// Bounds of one policy, then of all that a run knows; more is refused.
+// Limits of a policy, then of the policies of a run. Excess items are refused.
 inline constexpr size_t kRulesMax = 64;
 inline constexpr size_t kPoliciesMax = 16;
 inline constexpr size_t kPoliciesBytesMax = size_t{256} << 10;
@@ -26,7 +26,7 @@ enum class Level : uint8_t {
 };
 inline constexpr int kLevelCount = 4;
 
-// What is recorded of the tensors that are selected.
+// How much to record of the selected tensors.
 struct Rule {
   Level level = Level::kOff;
   Selector tensors;
@@ -34,10 +34,11 @@ struct Rule {
   friend bool operator==(const Rule&, const Rule&) = default;
 };
 
-// What the clients of a run record from `first_token` on. The first rule that
-// a tensor agrees with says how much; one that agrees with none is off.
+// Rules for what the clients of a run record from `first_token` on. The first
+// rule that matches a tensor determines the level; a tensor that no rule
+// matches is not recorded.
 struct Policy {
-  // 1, 2, 3, ... within the run.
+  // Number of the policy in the run, from 1.
   uint64_t revision = 0;
   int64_t first_token = 0;
   std::vector<Rule> rules;
@@ -45,76 +46,81 @@ struct Policy {
   friend bool operator==(const Policy&, const Policy&) = default;
 };
 
-// Those of a run that still hold for some token; first_token and revision
+// Policies of a run that still apply to some token; first_token and revision
 // ascend.
 using Policies = std::vector<Policy>;
 
-// Adds `policy`, whose revision is set: it replaces those that would begin with
-// it or later. Where there are too many, the oldest are forgotten, and the next
-// one holds in their place. False if it is too long by itself; nothing changes
-// then.
+// Adds `policy`, whose revision must be set. It replaces policies that begin at
+// its first token or later. If there are too many policies, the oldest ones are
+// dropped, and the next one applies to their tokens. Returns false, without a
+// change, if `policy` is too long by itself.
 bool Add(Policy policy, Policies& policies);
 
 std::string Encode(const Policies& policies);
 
-// The inverse, for foreign bytes. False if they are no policies inside the
-// bounds, or none at all.
+// Inverse of encoding, for untrusted bytes. Returns false if they are not valid
+// policies within the limits, or if there are none.
 bool Decode(std::string_view bytes, Policies& out);
 
-// Of which ranks something may be recorded.
+// Ranks for which something may be recorded.
 struct RecordedRanks {
-  bool has_most = true;         // All ranks but those below.
-  std::vector<int32_t> others;  // Ascending: those with the other answer.
+  bool has_most = true;         // The answer for all ranks that are not in
+                                // `others`.
+  std::vector<int32_t> others;  // Ranks with the opposite answer, ascending.
 
   bool Has(int32_t rank) const;
 };
 
-// Finds the ranks of which the policies, which are not empty, do not leave out
-// all tensors. Takes time in proportion to the ranks that rules name.
+// Finds the ranks whose tensors are not all excluded by the policies, which
+// must not be empty. Takes time proportional to the number of ranks that rules
+// name.
 RecordedRanks FindRecordedRanks(const Policies& policies);
 
-// The same of the ranks whose first tensors are recorded whatever they are. Not
-// those of which rules for some tensors only, or those that leave some out, may
-// leave out all.
+// Finds the ranks whose first tensors are certainly recorded. Excludes ranks
+// whose tensors may all be excluded by rules that record only some tensors or
+// that exclude some tensors.
 RecordedRanks FindRanksRecordedAtFirst(const Policies& policies);
 
-// Which rules the name of an op agrees with: bit r of word p stands for rule r
-// of policy p of a schedule, and for nothing in another schedule.
+// The rules that match the name of an op: bit r of word p stands for rule r of
+// policy p of a schedule. Valid only for that schedule.
 using OpRules = std::array<uint64_t, kPoliciesMax>;
 
-// What one rank asks for every tensor. Immutable, so any thread may use it.
+// The capture policies of one rank, evaluated for every tensor. Immutable, so
+// it can be used by any thread.
 class Schedule {
  public:
-  // `policies` are not empty.
+  // `policies` must not be empty.
   Schedule(Policies policies, int32_t rank);
 
-  // Of the newest policy.
+  // Revision of the newest policy.
   uint64_t revision() const { return policies_.back().revision; }
 
-  // kFull below the first token of all policies.
+  // Returns how much of the tensor to record: kFull below the first token of
+  // all policies.
   Level LevelOf(std::string_view device, int64_t token, std::string_view op,
                 Io io) const;
 
-  // True if a tensor like that is recorded on some device; kUnspecified: on any
-  // side of the op.
+  // True if such a tensor is recorded on at least one device. With
+  // kUnspecified, true if any side of the op is recorded.
   bool MayRecord(int64_t token, std::string_view op, Io io) const;
 
-  // The same of an op whose rules are known, for which no pattern is looked at.
+  // As above, for an op whose rules are known, so that no patterns are matched.
   OpRules RulesOf(std::string_view op) const;
   Level LevelOf(std::string_view device, int64_t token, const OpRules& rules,
                 Io io) const;
   bool MayRecord(int64_t token, const OpRules& rules, Io io) const;
 
-  // Numbers the spans of tokens in which these answers stay as they are.
+  // Returns the number of the span of tokens that contains `token`. The answers
+  // above do not change within a span.
   uint32_t SpanOf(int64_t token) const;
 
  private:
-  // Null below the first token of all policies.
+  // Returns null below the first token of all policies.
   const Policy* PolicyFor(int64_t token) const;
 
-  // Without the rules of other ranks.
+  // Excludes rules for other ranks.
   Policies policies_;
-  // The tokens with which a span begins, ascending.
+  // First tokens of the spans, ascending.
   std::vector<int64_t> span_begins_;
 };
 

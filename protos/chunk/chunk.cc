@@ -20,8 +20,8 @@ uint64_t HeadChecksum(std::span<const std::byte> head) {
   std::memcpy(&header, head.data(), sizeof(header));
   const uint64_t head_bytes = header.head_bytes;
   header.head_checksum = 0;
-  // Hashing the header apart avoids writing a zero into a head that may be
-  // read by others.
+  // Hashes the header separately, because other threads may read the head and
+  // it must not be changed even temporarily.
   const uint64_t seed = XXH3_64bits(&header, sizeof(header));
   return XXH3_64bits_withSeed(head.data() + sizeof(header),
                               head_bytes - sizeof(header), seed);
@@ -60,8 +60,8 @@ absl::StatusOr<Chunk> Chunk::FromProducer(std::span<const std::byte> bytes) {
                      bytes.size(), span);
   }
   AlignedBuffer head(head_span);
-  // The header is the private copy that was checked. Once these copies are
-  // made, only the payload is still read from the producer's memory.
+  // The header is the private copy that was checked. After these copies, only
+  // the payload is read from the producer's memory.
   std::memcpy(head.data(), &header, sizeof(header));
   std::memcpy(head.data() + sizeof(header), bytes.data() + sizeof(header),
               header.head_bytes - sizeof(header));
@@ -221,9 +221,10 @@ std::span<const std::byte> Chunk::GatherSamples(AlignedBuffer& buffer) {
     std::fill_n(out.begin() + end, place.offset - end, std::byte{0});
     const std::span<std::byte> sample = out.subspan(place.offset, place.bytes);
     GatherSample(SampleOf(record), PayloadOf(record), sample);
-    // The store stamps that of an alias.
+    // The store stamps the sample hash of an alias.
     if (ExtraOf(record).is_alias()) continue;
-    // Hashes the private copy: the producer may rewrite the payload meanwhile.
+    // Hashes the private copy, because the producer may change the payload at
+    // any time.
     record.sample_hash = HashSample(sample);
   }
   std::fill(out.begin() + samples.end(), out.end(), std::byte{0});

@@ -17,33 +17,34 @@
 
 namespace msitd::chunk {
 
-// A chunk whose descriptors can be trusted. Its head is a private copy that
-// passed every check below; its payload is opaque bytes that the producer may
-// still rewrite.
+// A validated chunk. Its head is a private copy that passed all checks below,
+// so its descriptors can be trusted. Its payload is opaque bytes that the
+// producer may still change.
 //
-// Thread-compatible. The payload is borrowed and outlives the chunk.
+// Thread-compatible. The payload is borrowed and must outlive the chunk.
 class Chunk {
  public:
-  // Copies the head out of `bytes`, a whole chunk from a producer, and checks
-  // the copy:
-  //  - magic, version, sizes inside limits.h, `bytes` exactly as long as the
-  //    head and the payload with their padding;
-  //  - names: not empty, no NUL, valid UTF-8, not too long;
-  //  - rank, token, call, io and dtype in range;
-  //  - dims x element size = tensor_bytes, without overflow;
-  //  - kind, value, stack and alias as docs/format/chunk.md has them;
-  //  - a part begins at a multiple of kPartBytes and has the canonical size;
-  //  - records lie in the payload, aligned, in order, and do not overlap;
-  //    sequences do not decrease.
-  // Clears whatever the producer wrote into stamped fields. Summary and hash of
-  // a record with a digest are private copies of those in the payload; they are
-  // checked too.
+  // Copies the head of `bytes`, which is a whole chunk from a producer, and
+  // checks the copy:
+  // - magic, version, sizes within limits.h, and `bytes` exactly as long as the
+  //   head and the payload with their padding;
+  // - names: not empty, no NUL, valid UTF-8, not too long;
+  // - rank, token, call, io and dtype in range;
+  // - dims x element size = tensor_bytes, without overflow;
+  // - kind, value, stack and alias as defined in docs/format/chunk.md;
+  // - a part begins at a multiple of kPartBytes and has the canonical size;
+  // - records are inside the payload, aligned, in order, and do not overlap;
+  // - sequences do not decrease.
+  //
+  // Clears everything that the producer wrote to stamped fields. The summary
+  // and hash of a record with a digest are private copies of those in the
+  // payload, and are checked as well.
   //
   // Errors: INVALID_ARGUMENT with a reason of error_reason.proto; the message
   // names the record and the values.
   static absl::StatusOr<Chunk> FromProducer(std::span<const std::byte> bytes);
 
-  // What identifies the chunk of a draft: the draft itself does not say it.
+  // Identity of the chunk of a draft, which the draft itself does not contain.
   struct DraftIdentity {
     std::string_view run;
     int32_t rank = 0;
@@ -51,18 +52,18 @@ class Chunk {
     uint64_t chunk_sequence = 0;
   };
 
-  // Makes a chunk of the complete records of the draft in `piece`, which is
-  // kPieceBytes long and whose producer is dead. The head is made of private
-  // copies and passed the checks above. Returns nothing if the draft has no
-  // complete record.
+  // Makes a chunk from the complete records of the draft in `piece`, which is
+  // kPieceBytes long and whose producer has ended. The head consists of private
+  // copies and passed the checks of FromProducer. Returns nothing if the draft
+  // has no complete record.
   //
   // Errors: those of FromProducer.
   static absl::StatusOr<std::optional<Chunk>> FromDraft(
       std::span<const std::byte> piece, const DraftIdentity& identity);
 
-  // Makes a chunk of `head`, the head of a frame that was read from a segment.
-  // Does the same checks and verifies the checksum; stamped fields are kept.
-  // The payload stays empty.
+  // Makes a chunk from `head`, the head of a frame that was read from a
+  // segment. Performs the same checks and verifies the checksum. Keeps stamped
+  // fields. The payload of the result is empty.
   //
   // Errors: DATA_LOSS.
   static absl::StatusOr<Chunk> FromFrame(AlignedBuffer head);
@@ -75,21 +76,22 @@ class Chunk {
   std::string_view Text(TextRef ref) const;
   std::string_view run() const { return Text(header().run); }
   std::span<const int64_t> Dims(const RecordDescriptor& record) const;
-  // False for an alias, and for a record that is its text: its hash is not that
-  // of its payload.
+  // False for an alias, and for a record that consists of its text only. The
+  // hash of such a record is not that of its payload.
   bool HasOwnBytes(const RecordDescriptor& record) const {
     return !IsTextOnly(KindOf(record)) && !ExtraOf(record).is_alias();
   }
-  // Returns what the record has besides; zeros if that is nothing.
+  // Returns the extra fields of the record; all zero if it has none.
   RecordExtra ExtraOf(const RecordDescriptor& record) const;
 
-  // The head with its padding: what goes to disk before the payload.
+  // The head with its padding, as it is written to disk before the payload.
   std::span<const std::byte> head() const { return head_.span(); }
 
   // The payload with its padding.
   std::span<const std::byte> payload() const { return payload_; }
 
-  // Returns the bytes of the record; none if only their digest came.
+  // Returns the bytes of the record; empty if the producer sent only their
+  // digest.
   std::span<const std::byte> PayloadOf(const RecordDescriptor& record) const {
     const uint64_t skipped =
         HasDigest(record) ? std::min(kDigestSpan, record.payload_bytes) : 0;
@@ -97,36 +99,36 @@ class Chunk {
                             record.payload_bytes - skipped);
   }
 
-  // How much of the payload the frame holds.
+  // How much of the payload the frame stores.
   Kept kept() const { return KeptOf(header()); }
   bool keeps_payload() const { return kept() == Kept::kAll; }
 
-  // Puts the samples of all records into `buffer`, laid out as the frame holds
-  // them, stamps their hashes except those of aliases, and returns them with
-  // their padding. `buffer` is made larger if need be. The chunk has its
-  // payload, and kept() is kSample.
+  // Copies the samples of all records to `buffer`, in the layout of the frame,
+  // stamps their hashes except those of aliases, and returns the samples with
+  // their padding. Enlarges `buffer` if necessary. Requires that the chunk has
+  // its payload and that kept() is kSample.
   std::span<const std::byte> GatherSamples(AlignedBuffer& buffer);
 
-  // Bytes of the payload that the frame holds on disk, with padding.
+  // Bytes of payload that the frame stores on disk, with padding.
   uint64_t stored_payload_bytes() const;
 
   // Bytes of the whole frame: head and stored payload, with padding.
   uint64_t frame_bytes() const { return head_.size() + stored_payload_bytes(); }
 
-  // How many of its records came again with other bytes than the store has. Set
-  // by the store.
+  // Number of records that the store already had with other bytes. Set by the
+  // store.
   uint32_t conflict_count() const { return conflict_count_; }
   void set_conflict_count(uint32_t count) { conflict_count_ = count; }
 
-  // Writes the checksum of the head as it is now, so it is the last stamp.
-  // Other threads may read the records and the other header fields meanwhile.
+  // Computes and writes the checksum of the head. Must be the last stamp. Other
+  // threads may read the records and the other header fields at the same time.
   void StampChecksum();
 
  private:
-  // `payload` is at least as long as the header of `head` says.
+  // `payload` must be at least as long as the header of `head` states.
   static absl::StatusOr<Chunk> Checked(AlignedBuffer head,
                                        std::span<const std::byte> payload);
-  // Copies the digests out of the payload.
+  // Copies the digests out of the payload to the descriptors.
   absl::Status TakeDigests();
 
   Chunk(AlignedBuffer head, std::span<const std::byte> payload)
@@ -137,18 +139,18 @@ class Chunk {
   uint32_t conflict_count_ = 0;
 };
 
-// Returns how many bytes of its payload the frame of a chunk with this header
-// holds, with padding; nothing if that depends on the descriptors.
+// Returns how many bytes of payload the frame of a chunk with this header
+// stores, with padding; nothing if that depends on the descriptors.
 std::optional<uint64_t> StoredPayloadBytes(const ChunkHeader& header);
 
-// Returns how many bytes the head of a frame takes with its padding, so that a
-// reader knows how much to read for FromFrame. `begin` holds at least the first
+// Returns the size of a frame's head with its padding, which is the number of
+// bytes to read for FromFrame. `begin` must hold at least the first
 // sizeof(ChunkHeader) bytes of the frame.
 //
 // Errors: DATA_LOSS if these bytes cannot begin a frame.
 absl::StatusOr<uint64_t> FrameHeadSpan(std::span<const std::byte> begin);
 
-// Returns the number of parts of a tensor: at least 1.
+// Returns the number of parts of a tensor, at least 1.
 constexpr uint64_t PartCount(uint64_t tensor_bytes) {
   return tensor_bytes == 0 ? 1 : (tensor_bytes + kPartBytes - 1) / kPartBytes;
 }
@@ -156,10 +158,10 @@ constexpr uint64_t PartCount(uint64_t tensor_bytes) {
 // Returns the XXH3-128 hash of `bytes`.
 ContentHash HashBytes(std::span<const std::byte> bytes);
 
-// Returns the hash of a sample, as RecordDescriptor::sample_hash has it.
+// Returns the hash of a sample, as in RecordDescriptor::sample_hash.
 uint64_t HashSample(std::span<const std::byte> sample);
 
-// Returns the hash of a tensor, given those of its parts in order.
+// Returns the hash of a tensor from the hashes of its parts in order.
 ContentHash CombinePartHashes(std::span<const ContentHash> parts);
 
 }  // namespace msitd::chunk

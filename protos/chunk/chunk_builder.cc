@@ -12,8 +12,8 @@ namespace {
 
 constexpr size_t kDimBytes = sizeof(int64_t);
 
-// In RecordDescriptor::reserved_1, which is 0 in a finished chunk: the record
-// does not get there.
+// Mark in RecordDescriptor::reserved_1 of a removed record. The field is 0 in a
+// finished chunk, because removed records are not written to it.
 constexpr uint32_t kLeftOut = 1;
 
 bool HasExtra(const RecordSpec& record) {
@@ -31,7 +31,7 @@ uint8_t FlagsOf(const RecordSpec& record) {
   return flags;
 }
 
-// An upper bound: equal texts share their bytes.
+// Returns an upper bound, because equal texts share their bytes.
 uint64_t TextBytes(const RecordSpec& record) {
   uint64_t bytes = record.op.size() + record.index.size() +
                    record.device.size() + record.placement.size() +
@@ -136,8 +136,8 @@ std::span<std::byte> ChunkBuilder::Add(const RecordSpec& record) {
   out.dim_count = static_cast<uint8_t>(record.dims.size());
   out.flags = FlagsOf(record);
   header_.version = std::max(header_.version, VersionFor(out.flags));
-  // The table before the tail is a multiple of 8 bytes long, so dims that are
-  // aligned in the tail are aligned in the head.
+  // The length of the table before the tail is a multiple of 8, so dims that
+  // are aligned in the tail are also aligned in the head.
   tail_.resize(AlignUp(tail_.size(), kDimBytes), '\0');
   out.dims_offset = static_cast<uint32_t>(tail_.size());
   if (!record.dims.empty()) {

@@ -19,8 +19,8 @@
 
 namespace msitd::chunk {
 
-// Names an earlier record of the same rank, device and token, whose bytes are
-// equal.
+// Identifies an earlier record of the same rank, device and token with equal
+// bytes.
 struct AliasSpec {
   std::string_view op;
   int32_t call = 0;
@@ -28,9 +28,9 @@ struct AliasSpec {
   std::string_view index;
 };
 
-// Describes one record. The views need to live only during the call. Whatever
-// lies behind `placement` makes the chunk one of a later version, unless it is
-// left as it is here; see VersionFor.
+// Describes one record. The views must be valid only during the call. Setting
+// any field after `placement` to something other than its default requires a
+// later version of the chunk; see VersionFor.
 struct RecordSpec {
   uint64_t sequence = 0;
   std::string_view device;
@@ -43,13 +43,14 @@ struct RecordSpec {
   std::span<const int64_t> dims;
   uint64_t tensor_bytes = 0;
   uint64_t part_offset = 0;
-  uint64_t part_bytes = 0;          // Of its payload; none of an alias.
-  std::string_view placement = {};  // Empty for a tensor that is no shard.
+  uint64_t part_bytes = 0;          // Size of the record's payload; 0 for an
+                                    // alias.
+  std::string_view placement = {};  // Empty for a tensor that is not a shard.
   RecordKind kind = RecordKind::kTensor;
   std::optional<bool> requires_grad = {};
-  // Of records with a value text; see RecordExtra.
+  // Value text, for kinds of records that have one; see RecordExtra.
   std::optional<std::string_view> value = {};
-  std::string_view stack = {};  // Empty if it is not known.
+  std::string_view stack = {};  // Empty if unknown.
   std::optional<AliasSpec> alias = {};
   // The payload begins with the digest of the part; see kDigestSpan.
   bool has_digest = false;
@@ -58,65 +59,68 @@ struct RecordSpec {
 // Returns the lowest version of a chunk that can hold the record.
 uint16_t VersionFor(const RecordSpec& record);
 
-// Lays one chunk out in memory that the caller lends: the producer's half of
+// Lays out one chunk in memory that the caller provides: the producer's half of
 // the format. Depends on the standard library only. Checks only that a record
-// fits; Chunk::FromProducer checks the rest.
+// fits; Chunk::FromProducer performs all other checks.
 //
-// The payload grows from kChunkHeadBytesMax on. How long the head gets is known
-// only at the end, so the table and the text are kept aside, with offsets that
-// count from the start of the text; Finish makes these offsets count from the
-// head and places the head right before the payload. So a finished chunk is
-// contiguous and both parts are aligned, and no payload byte ever moves.
+// The payload starts at kChunkHeadBytesMax. The length of the head is known
+// only at the end, so the descriptor table and the text are kept outside the
+// buffer, with offsets relative to the start of the text. Finish makes these
+// offsets relative to the head and places the head directly before the payload.
+// A finished chunk is therefore contiguous, both parts are aligned, and payload
+// bytes are never moved.
 //
-// Single-sequence: the thread that fills the slot.
+// Used by a single thread, the one that fills the slot.
 class ChunkBuilder {
  public:
-  // Size of the buffer: room for the largest chunk.
+  // Size of the buffer, which has room for the largest chunk.
   static constexpr uint64_t kBufferBytes = kPieceBytes;
 
-  // `buffer` begins at a multiple of kChunkAlignment, is kBufferBytes long and
-  // outlives the builder. Start may be called any number of times.
+  // `buffer` must begin at a multiple of kChunkAlignment, be kBufferBytes long
+  // and outlive the builder. Start may be called any number of times.
   explicit ChunkBuilder(std::span<std::byte> buffer);
 
   // Begins an empty chunk.
   void Start(std::string_view run, int32_t rank, uint64_t stream_id,
              uint64_t chunk_sequence);
 
-  // Asks the daemon to keep only summaries and hashes of the records.
+  // Requests that the daemon stores only summaries and hashes of the records.
   void KeepSummariesOnly() { header_.flags |= kSummaryOnlyFlag; }
-  // Asks the daemon to keep a sample of each record besides. Not together with
-  // KeepSummariesOnly.
+  // Requests that the daemon also stores a sample of each record. Cannot be
+  // combined with KeepSummariesOnly.
   void KeepSamples() { header_.flags |= kSampleFlag; }
 
-  // Keeps a draft in the buffer from now on. Called right after the flags are
-  // set, before the first Add. `number`, `client_time_ns`: see DraftHeader. The
-  // caller marks records as written and ends the draft; see Draft.
+  // Maintains a draft in the buffer from now on. Must be called directly after
+  // the flags are set, before the first Add. See DraftHeader for `number` and
+  // `client_time_ns`. The caller marks records as written and ends the draft;
+  // see Draft.
   void StartDraft(uint64_t number, int64_t client_time_ns);
 
-  // Adds a record and returns the place for its `part_bytes` bytes. Returns an
-  // empty span with a null pointer if the chunk cannot hold the record; a chunk
-  // without records can hold every record inside the limits of limits.h.
+  // Adds a record and returns the memory for its `part_bytes` bytes. Returns an
+  // empty span with a null pointer if the chunk has no room for the record. A
+  // chunk without records has room for any record within the limits of
+  // limits.h.
   std::span<std::byte> Add(const RecordSpec& record);
 
-  // Takes record number `index` out of the chunk, but not out of its draft. Its
-  // place in the payload stays empty, and no other record gets it or its
-  // number. Called once for a record, before Finish.
+  // Removes record number `index` from the chunk, but not from its draft. Its
+  // space in the payload stays unused, and its number is not reused. Must be
+  // called at most once for a record, before Finish.
   void LeaveOut(uint32_t index);
 
-  // Adds `by` to the token of each record. Called before Finish.
+  // Adds `by` to the token of each record. Must be called before Finish.
   void ShiftTokens(int64_t by);
 
-  // Records added so far.
+  // Number of records added so far.
   uint32_t record_count() const {
     return static_cast<uint32_t>(records_.size());
   }
-  // True if all of them are left out. Such a chunk cannot be finished: no
-  // daemon takes a chunk without records.
+  // True if all records were removed. Such a chunk cannot be finished, because
+  // daemons refuse a chunk without records.
   bool has_nothing() const { return left_out_count_ == record_count(); }
   uint64_t payload_bytes() const { return payload_bytes_; }
 
-  // Completes the chunk and returns its bytes, which lie in the buffer and are
-  // valid until the next Start. `client_time_ns`: see ChunkHeader.
+  // Completes the chunk and returns its bytes, which are part of the buffer and
+  // valid until the next Start. See ChunkHeader for `client_time_ns`.
   std::span<const std::byte> Finish(int64_t client_time_ns);
 
  private:
@@ -127,7 +131,7 @@ class ChunkBuilder {
   std::span<std::byte> buffer_;
   ChunkHeader header_;
   std::vector<RecordDescriptor> records_;
-  // How many of them bear kLeftOut.
+  // Number of records marked with kLeftOut.
   uint32_t left_out_count_ = 0;
   // Text and dims. Until Finish, offsets count from the start of tail_.
   std::string tail_;

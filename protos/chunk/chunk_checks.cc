@@ -24,7 +24,7 @@ absl::Status Invalid(ErrorReason reason, fmt::format_string<Args...> format,
                     reason);
 }
 
-// Checks one head; `table_end_` is where text and dims may begin.
+// Checks one head; text and dims may begin at `table_end_`.
 class HeadCheck {
  public:
   explicit HeadCheck(std::span<const std::byte> head)
@@ -36,7 +36,7 @@ class HeadCheck {
   absl::Status Run() const;
 
  private:
-  // Of a text that passed CheckName.
+  // Requires that the text passed CheckName.
   std::string_view Text(TextRef ref) const {
     return {reinterpret_cast<const char*>(head_.data()) + ref.offset,
             ref.length};
@@ -48,8 +48,8 @@ class HeadCheck {
   absl::Status CheckShape(const RecordDescriptor& record) const;
   absl::Status CheckDigest(const RecordDescriptor& record) const;
   absl::Status CheckPart(const RecordDescriptor& record, bool is_alias) const;
-  // Reads the extra of a record whose dims passed CheckShape; zeros if it has
-  // none.
+  // Reads the extra of a record whose dims passed CheckShape; all zero if it
+  // has none.
   absl::Status ReadExtra(const RecordDescriptor& record,
                          RecordExtra& extra) const;
   absl::Status CheckText(std::string_view what, TextRef ref, bool is_there,
@@ -243,7 +243,7 @@ absl::Status HeadCheck::CheckShape(const RecordDescriptor& record) const {
         bytes, static_cast<uint64_t>(std::max<int64_t>(dim, 1)), &bytes);
     overflow |= bytes > kTensorBytesMax;
   }
-  // The bytes that the statistics are of are not there.
+  // Statistics do not include the bytes that they describe.
   const bool has_bytes = KindOf(record) != RecordKind::kStatistics;
   if (is_empty || (!has_bytes && !overflow)) bytes = 0;
   if ((overflow && !is_empty) || record.tensor_bytes != bytes) {
@@ -255,8 +255,8 @@ absl::Status HeadCheck::CheckShape(const RecordDescriptor& record) const {
   return absl::OkStatus();
 }
 
-// A digest stands for bytes that are not kept, and the stamp of a false one for
-// bytes that came.
+// A record may have a digest only if its payload is not kept by the frame, and
+// the stamp of a false digest only if its bytes were sent.
 absl::Status HeadCheck::CheckDigest(const RecordDescriptor& record) const {
   const bool is_false = (record.flags & kFalseDigestFlag) != 0;
   if (HasDigest(record) ? (header_.flags & kSummaryOnlyFlag) != 0 &&

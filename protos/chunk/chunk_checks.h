@@ -9,8 +9,8 @@
 #include "protos/chunk/chunk_format.h"
 #include "protos/status/status.h"
 
-// The checks behind Chunk::FromProducer and Chunk::FromFrame. They read a
-// private copy: nothing here may be called on memory that a producer can
+// The checks of Chunk::FromProducer and Chunk::FromFrame. They read a private
+// copy: no function of this header may be called on memory that a producer can
 // still write.
 namespace msitd::chunk {
 
@@ -22,14 +22,15 @@ absl::Status Malformed(fmt::format_string<Args...> format, Args&&... args) {
                     ErrorReason::kChunkMalformed);
 }
 
-// Checks what the header says by itself: magic, version and sizes.
+// Checks the fields of the header that need no other data: magic, version and
+// sizes.
 absl::Status CheckHeader(const ChunkHeader& header);
 
-// Checks that its flags have no stamped bit.
+// Checks that no stamped bit is set in the flags.
 absl::Status CheckUnstamped(const ChunkHeader& header);
 
-// Checks a whole head, whose header passed CheckHeader and whose memory is at
-// least `head_bytes` long and aligned to 8.
+// Checks a whole head. Its header must have passed CheckHeader, and its memory
+// must be at least `head_bytes` long and aligned to 8.
 absl::Status CheckHead(std::span<const std::byte> head);
 
 }  // namespace msitd::chunk

@@ -26,7 +26,7 @@ bool Draft::Fits(uint64_t text_bytes, uint64_t head_bytes) {
 void Draft::Add(uint32_t index, const RecordDescriptor& record,
                 std::string_view text, size_t old_text_bytes) {
   DraftRecord& out = this->record(index);
-  // Clears what an earlier chunk left there.
+  // Clears the value of an earlier chunk.
   out.is_written.store(0, std::memory_order_relaxed);
   const auto* bytes = reinterpret_cast<const std::byte*>(&record);
   std::memcpy(out.begin, bytes, sizeof(out.begin));

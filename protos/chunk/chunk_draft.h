@@ -10,29 +10,31 @@
 #include "protos/base/limits.h"
 #include "protos/chunk/chunk_format.h"
 
-// The draft of a chunk: what the daemon needs to take over a chunk that its
-// producer was still filling when it died. docs/format/ring.md has the bytes.
+// The draft of a chunk: information with which the daemon can recover a chunk
+// that its producer was still filling when it died. docs/format/ring.md
+// specifies the bytes.
 //
 // A piece of shared memory holds one chunk. Its first kChunkHeadBytesMax bytes
-// begin with the draft and end with the head of the finished chunk; the payload
-// lies behind them.
+// begin with the draft and end with the head of the finished chunk, which is
+// followed by the payload.
 //
 //   DraftHeader | DraftRecord[1024] | text and dims | ... | head | payload
 //
-// The draft stays valid until the chunk is durable, so there is no moment at
-// which a chunk could be lost.
+// The draft stays valid until the chunk is durable, so a chunk cannot be lost
+// at any moment.
 namespace msitd::chunk {
 
 inline constexpr uint64_t kPieceBytes =
     kChunkHeadBytesMax + kChunkPayloadBytesMax;
 
-// All loads and stores are relaxed but where a partner is named.
+// All loads and stores are relaxed, except where a field names the order.
 struct DraftHeader {
-  // 1, 2, 3, ... in the order in which the chunks of the stream were begun; 0
-  // if there is no draft. Stored with release order after all other header
-  // fields when a draft begins.
+  // Number of the chunk in the order in which the chunks of the stream were
+  // begun, from 1; 0 if there is no draft. Stored with release order after all
+  // other header fields when a draft begins.
   std::atomic<uint64_t> number;
-  // chunk_sequence + 1 as of the last time the chunk was published; 0 before.
+  // chunk_sequence + 1 as of the last time the chunk was published; 0 before
+  // that.
   std::atomic<uint64_t> sent_count;
   // Stored with release order after the record and its text.
   std::atomic<uint32_t> record_count;
@@ -42,12 +44,13 @@ struct DraftHeader {
   uint32_t reserved[7];
 };
 
-// The bytes of a RecordDescriptor before its summary. `is_written`, in the
-// place of reserved_1, says whether all bytes of the record are there. Offsets
-// of texts and dims count from the start of the draft's text.
+// The bytes of a RecordDescriptor that precede its summary. `is_written`
+// replaces reserved_1 and states whether all bytes of the record are written.
+// Offsets of texts and dims count from the start of the draft's text.
 struct DraftRecord {
   std::byte begin[offsetof(RecordDescriptor, reserved_1)];
-  std::atomic<uint32_t> is_written;  // Released after the payload.
+  std::atomic<uint32_t> is_written;  // Stored with release order after the
+                                     // payload.
   std::byte end[offsetof(RecordDescriptor, summary) -
                 offsetof(RecordDescriptor, payload_offset)];
 };
@@ -78,25 +81,25 @@ class Draft {
   void Start(uint64_t number, uint32_t flags, int64_t client_time_ns);
 
   // True if a draft with `text_bytes` of text leaves room for a head of
-  // `head_bytes`.
+  // `head_bytes` bytes.
   static bool Fits(uint64_t text_bytes, uint64_t head_bytes);
 
-  // Adds the next record, number `index`, whose bytes are not written yet.
-  // `text` is the text of all records so far; its first `old_text_bytes` bytes
-  // are in the draft already.
+  // Adds the next record, with number `index`, whose bytes are not written yet.
+  // `text` is the text of all records so far; the draft already has its first
+  // `old_text_bytes` bytes.
   void Add(uint32_t index, const RecordDescriptor& record,
            std::string_view text, size_t old_text_bytes);
 
   // Changes the token of a record.
   void SetToken(uint32_t index, int64_t token);
 
-  // Notes that all bytes of the record are written.
+  // Marks all bytes of the record as written.
   void SetWritten(uint32_t index);
 
-  // Notes that the chunk is about to be published under this number.
+  // Records that the chunk is about to be published under this number.
   void SetSent(uint64_t chunk_sequence);
 
-  // Ends the draft: the daemon takes nothing from this piece any more.
+  // Ends the draft: the daemon recovers nothing from this piece from now on.
   void End();
 
   // Copies the draft to `to`, another piece.

@@ -19,8 +19,8 @@ RecordDescriptor Copy(const DraftRecord& from) {
   return out;
 }
 
-// Makes offsets count from the start of the head. A false one may lead anywhere
-// after this; the checks of the head find it.
+// Makes offsets count from the start of the head. An invalid offset may then
+// point anywhere; the checks of the head detect it.
 void Shift(DraftContents& contents, uint32_t by) {
   for (RecordDescriptor& record : contents.records) {
     const uint64_t extra_at = ExtraOffset(record);

@@ -12,18 +12,18 @@
 
 namespace msitd::chunk {
 
-// What was copied out of a draft. Laid out as in a head, but not checked.
+// Contents copied from a draft. Laid out as in a head, but not validated.
 struct DraftContents {
   ChunkHeader header;
   std::vector<RecordDescriptor> records;
-  std::string text;  // And dims; the run is at the end.
+  std::string text;  // Text and dims; the name of the run is at the end.
 };
 
-// Copies the complete records out of the draft in `piece`, which is kPieceBytes
-// long. Reads each number once. Internal to Chunk.
+// Copies the complete records of the draft in `piece`, which is kPieceBytes
+// long. Reads each number only once. Internal to Chunk.
 //
-// Errors: INVALID_ARGUMENT (CHUNK_MALFORMED) if the draft is larger than one
-// can be.
+// Errors: INVALID_ARGUMENT (CHUNK_MALFORMED) if the draft exceeds the maximum
+// size.
 absl::Status ReadDraft(std::span<const std::byte> piece, std::string_view run,
                        DraftContents& contents);
 

@@ -6,12 +6,12 @@
 #include "protos/base/sample.h"
 #include "protos/chunk/chunk_format.h"
 
-// What the frame of a chunk holds of its payload: all of it as it came,
-// nothing, or the samples of its records, one behind the other. Computed from
-// the head alone, which has passed its checks.
+// The part of a chunk's payload that its frame stores: the unchanged payload,
+// nothing, or the samples of its records in order. Computed from a validated
+// head.
 namespace msitd::chunk {
 
-// How much of the payload the frame holds.
+// How much of the payload the frame stores.
 enum class Kept { kAll, kSample, kNothing };
 
 constexpr Kept KeptOf(const ChunkHeader& header) {
@@ -19,24 +19,24 @@ constexpr Kept KeptOf(const ChunkHeader& header) {
   return (header.flags & kSampleFlag) != 0 ? Kept::kSample : Kept::kAll;
 }
 
-// Returns the sampled elements that lie in the record: none in an alias.
+// Returns the sampled elements that are in the record; empty for an alias.
 SampleSlice SampleOf(const RecordDescriptor& record);
 
-// Finds where a frame holds each record, or its sample. Thread-compatible.
+// Computes where a frame stores each record or its sample. Thread-compatible.
 class FramePayload {
  public:
   explicit FramePayload(const ChunkHeader& header) : kept_(KeptOf(header)) {}
 
   struct Place {
-    uint64_t offset = 0;  // From the begin of the frame's payload.
+    uint64_t offset = 0;  // Relative to the start of the frame's payload.
     uint64_t bytes = 0;
   };
 
-  // Returns the place of the next record. Called with each record of the chunk,
-  // in order.
+  // Returns the location of the next record. Must be called with each record of
+  // the chunk, in order.
   Place Next(const RecordDescriptor& record);
 
-  // Where the bytes of the last record end.
+  // End of the bytes of the last record.
   uint64_t end() const { return end_; }
 
  private:

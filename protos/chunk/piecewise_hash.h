@@ -8,8 +8,8 @@
 
 namespace msitd::chunk {
 
-// The XXH3-128 hash of bytes that come piece by piece: HashBytes of all of
-// them. Thread-compatible.
+// Computes the XXH3-128 hash of bytes that are added piece by piece, which is
+// equal to HashBytes of all of them. Thread-compatible.
 class PiecewiseHash {
  public:
   PiecewiseHash();
@@ -19,7 +19,7 @@ class PiecewiseHash {
 
   void Add(std::string_view piece);
 
-  // Of what was added so far.
+  // Returns the hash of all bytes added so far.
   ContentHash Get() const;
 
  private:

@@ -15,8 +15,8 @@ constexpr uint64_t AlignUp(uint64_t bytes, uint64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-// Owns uninitialised memory that is fit for O_DIRECT: it begins at a multiple
-// of kChunkAlignment, and its length is rounded up to one.
+// Owns uninitialised memory that is suitable for O_DIRECT: both its address and
+// its length are multiples of kChunkAlignment; the length is rounded up.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;

@@ -11,12 +11,14 @@
 
 namespace msitd {
 
-// Calls `work` with each number below `count`, on the calling thread and as
-// many others as are to be had, `threads_max` in all. Returns when all calls
-// have. For work that waits for others.
+// Calls `work` with each number below `count`, on the calling thread and on as
+// many other threads as the system provides, up to `threads_max` threads in
+// total. Returns when all calls have returned. Intended for work that waits for
+// I/O or other processes.
 template <typename Work>
 void ForEachAtOnce(size_t count, size_t threads_max, const Work& work) {
-  // Relaxed, since it hands out numbers alone; joining publishes the rest.
+  // Relaxed, because it only distributes numbers; joining the threads publishes
+  // all results.
   std::atomic<size_t> next{0};
   const auto take = [&] {
     while (true) {

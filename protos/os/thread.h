@@ -10,8 +10,8 @@
 
 namespace msitd {
 
-// What tools such as top, perf and gdb show a thread by: a literal of at most
-// 15 bytes, because Linux keeps no more.
+// Name of a thread in tools such as top, perf and gdb: a literal of at most 15
+// bytes, which is the limit of Linux.
 class ThreadName {
  public:
   template <size_t kBytes>
@@ -25,7 +25,7 @@ class ThreadName {
 };
 
 // Returns a thread that calls `work`. Throws std::system_error if the system
-// has no thread left.
+// cannot create a thread.
 template <typename Work>
 std::thread StartThread(ThreadName name, Work work) {
   return std::thread([name, work = std::move(work)]() mutable {
@@ -34,8 +34,9 @@ std::thread StartThread(ThreadName name, Work work) {
   });
 }
 
-// The same, but returns a thread that is not joinable if the system has none to
-// spare. For work that its owner can also do itself, later.
+// As StartThread, but returns a thread that is not joinable if the system
+// cannot create one. Intended for work that the caller can also do itself
+// later.
 template <typename Work>
 std::thread StartSpareThread(ThreadName name, Work work) {
   try {

@@ -29,14 +29,15 @@ Owned<BIO> Open(std::string_view text) {
       BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
-// Replaces OpenSSL's own callback, which would ask on the terminal.
+// Replaces the callback of OpenSSL, which would prompt on the terminal.
 int RefusePassphrase(char* /*buffer*/, int /*size*/, int /*writes*/,
                      void* was_asked) {
   *static_cast<bool*>(was_asked) = true;
   return -1;
 }
 
-// An entry left in the thread's error queue would be taken for the next error.
+// An entry that stays in the thread's error queue would be reported as the next
+// error.
 absl::Status Invalid(const char* what) {
   ERR_clear_error();
   return absl::InvalidArgumentError(what);

@@ -11,7 +11,7 @@
 // Reads PEM files. Thread-safe.
 namespace msitd::pem {
 
-// When a certificate is valid, in seconds since the Unix epoch.
+// Validity period of a certificate, in seconds since the Unix epoch.
 struct Certificate {
   int64_t first_s = 0;
   int64_t last_s = 0;
@@ -22,14 +22,14 @@ struct Certificate {
 // Errors: INVALID_ARGUMENT if there is none.
 absl::StatusOr<Certificate> ReadCertificate(std::string_view text);
 
-// Checks that `key` holds a private key, and that it belongs to the first
-// certificate in `certificate`.
+// Checks that `key` holds a private key that belongs to the first certificate
+// in `certificate`.
 //
-// Errors: INVALID_ARGUMENT, whose message says that there is no PEM private
-// key, that the key has a passphrase, or that it does not fit.
+// Errors: INVALID_ARGUMENT; the message states that there is no PEM private
+// key, that the key has a passphrase, or that it does not match.
 absl::Status CheckKey(std::string_view key, std::string_view certificate);
 
-// `2026-11-22T09:42:28Z`.
+// Returns the time as text, such as `2026-11-22T09:42:28Z`.
 std::string TimeText(int64_t time_s);
 
 }  // namespace msitd::pem

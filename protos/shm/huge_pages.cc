@@ -7,8 +7,8 @@
 namespace msitd::shm {
 namespace {
 
-// Returns the word that the system has chosen, which is in brackets; empty if
-// there is no such file.
+// Returns the selected word of the file, which is in brackets; empty if the
+// file does not exist.
 std::string Choice(const std::string& path) {
   std::ifstream file(path);
   for (std::string word; file >> word;) {
@@ -31,7 +31,7 @@ bool HasHugePages(const std::string& sysfs) {
   const std::string choice = Choice(folder + "shmem_enabled");
   if (choice == "force") return true;
   if (choice == "deny") return false;
-  // From Linux 6.11 on, each size of pages has a choice of its own.
+  // Since Linux 6.11, each page size has its own setting.
   std::ifstream file(folder + "hpage_pmd_size");
   uint64_t bytes = 0;
   file >> bytes;

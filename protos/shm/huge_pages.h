@@ -5,8 +5,9 @@
 
 namespace msitd::shm {
 
-// Says whether the system gives huge pages to shared memory that asks for them
-// (MappedRegion::AskForHugePages). `sysfs` is where it is mounted.
+// Returns whether the system provides huge pages for shared memory that
+// requests them (MappedRegion::AskForHugePages). `sysfs` is the mount point of
+// sysfs.
 bool HasHugePages(const std::string& sysfs = "/sys");
 
 }  // namespace msitd::shm

@@ -107,7 +107,8 @@ absl::StatusOr<std::optional<std::span<const std::byte>>> RingReader::Next() {
   if (sequence != next_) {
     return Refused("the entry of chunk {} says {}", next_, sequence);
   }
-  // Checked against the mapping, whatever arena_bytes in the header says now.
+  // Checked against the mapping, because arena_bytes in the header may have
+  // changed.
   const std::span<const std::byte> arena = arena_->bytes();
   if (offset % kChunkAlignment != 0 || offset > arena.size() ||
       bytes > arena.size() - offset) {
@@ -182,7 +183,7 @@ void RingReader::SetFirstToken(int64_t token) {
 }
 
 void RingReader::Commit(uint64_t count, uint64_t conflict_count) {
-  // The store below releases it, too.
+  // Released by the store below.
   header().conflict_count.store(conflict_count, std::memory_order_relaxed);
   // Releases the memory of these chunks to RingWriter::committed_count.
   header().committed_count.store(count, std::memory_order_release);

@@ -21,7 +21,8 @@ RingWriter::RingWriter(MappedRegion table, std::span<const std::byte> arena,
     : table_(std::move(table)),
       arena_(arena),
       data_ready_(std::move(data_ready)),
-      // The daemon stored this number before it passed the table on.
+      // The daemon stored this number before it passed the table to the
+      // producer.
       next_(header().published_count.load(std::memory_order_relaxed)) {}
 
 bool RingWriter::Publish(std::span<const std::byte> chunk) {
@@ -40,9 +41,9 @@ bool RingWriter::Publish(std::span<const std::byte> chunk) {
   entry.chunk_bytes.store(chunk.size(), std::memory_order_relaxed);
   // Releases the entry and the chunk to the load in RingReader::Next.
   header().published_count.store(++next_, std::memory_order_release);
-  // One write per chunk, not on a thread of the host program, so finding out
-  // whether the daemon sleeps would not pay. Cannot block: nobody writes 2^64
-  // times.
+  // Writes once per chunk. This is not on a thread of the host program, so
+  // checking whether the daemon is waiting would not pay off. The write cannot
+  // block, because the counter never reaches 2^64.
   const uint64_t one = 1;
   (void)!::write(data_ready_.get(), &one, sizeof(one));
   return true;

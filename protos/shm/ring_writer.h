@@ -11,43 +11,45 @@
 
 namespace msitd::shm {
 
-// The producer's half of a ring. Standard library only: it lives in other
-// people's processes.
+// The producer's half of a ring. Depends on the standard library only, because
+// it is part of foreign processes.
 //
-// Publish is called from one thread at a time, committed_count from any.
+// Publish must be called from one thread at a time; committed_count may be
+// called from any thread.
 class RingWriter {
  public:
-  // True if `table` is a whole table of this version for an arena of that
-  // size.
+  // True if `table` is a complete table of this version for an arena of
+  // `arena_bytes` bytes.
   static bool IsTable(const MappedRegion& table, uint64_t arena_bytes);
 
-  // IsTable holds for `table`. `arena` stays mapped while the writer lives. The
-  // daemon waits for writes to `data_ready`, an eventfd.
+  // Requires IsTable for `table`. `arena` must stay mapped while the writer
+  // exists. The daemon waits for writes to `data_ready`, an eventfd.
   RingWriter(MappedRegion table, std::span<const std::byte> arena,
              UniqueFd data_ready);
 
-  // Publishes the next chunk and wakes the daemon. The chunk lies in the arena
-  // and must not change until committed_count covers it. Returns false if all
-  // entries are in use or the chunk does not lie in the arena.
+  // Publishes the next chunk and wakes the daemon. The chunk must be in the
+  // arena and must not change until committed_count covers it. Returns false if
+  // all entries are in use or the chunk is not in the arena.
   bool Publish(std::span<const std::byte> chunk);
 
-  // Says whether the arena consists of pieces with drafts. While this is true,
-  // the daemon takes the drafts if the process ends or closes the session.
+  // Sets whether the arena consists of pieces with drafts. While this is true,
+  // the daemon recovers the drafts if the process ends or closes the session.
   void KeepDrafts(bool keep);
 
-  // Says what recording took so far. The daemon looks when it gets the counts.
+  // Sets the time that recording has taken so far. The daemon reads it when it
+  // receives the counts.
   void SetTimes(RingTimes times);
 
-  // Chunks of the stream that are durable, as the daemon says.
+  // Number of chunks of the stream that are durable, as reported by the daemon.
   uint64_t committed_count() const;
 
-  // Records of the session that came again with other bytes: all those of the
-  // chunks that the last call of committed_count on this thread spoke of, and
-  // maybe of later ones.
+  // Number of records of the session that the run already had with other bytes.
+  // Includes all records of the chunks that the last call of committed_count on
+  // this thread covered, and possibly later ones.
   uint64_t conflict_count() const;
 
-  // The token at which a producer that appends should begin, as the daemon
-  // says.
+  // Token at which a producer that appends should start, as reported by the
+  // daemon.
   uint64_t first_token() const;
 
  private:

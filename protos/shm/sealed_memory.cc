@@ -27,7 +27,8 @@ UniqueFd MakeSealedMemory(const char* name, uint64_t bytes) {
 std::optional<uint64_t> SealedMemorySize(int fd) {
   const int seals = ::fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & kSeals) != kSeals) return std::nullopt;
-  // Memory of huge pages has seals as well, but can run out at the first touch.
+  // Memory of huge pages also has seals, but it can run out when a page is
+  // first touched.
   struct statfs file_system;
   if (::fstatfs(fd, &file_system) != 0 ||
       static_cast<uint64_t>(file_system.f_type) != TMPFS_MAGIC) {

@@ -10,17 +10,18 @@
 
 #include "protos/os/unique_fd.h"
 
-// Memory that two processes share and neither can resize. Standard library
+// Memory that two processes share and that neither can resize. Standard library
 // only.
 namespace msitd::shm {
 
 // Owns one shared mapping of a descriptor. The descriptor may be closed while
-// the mapping lives.
+// the mapping exists.
 class MappedRegion {
  public:
   MappedRegion() = default;
 
-  // Invalid, with errno set, if mmap fails. `protection` is as for mmap.
+  // The mapping is invalid, with errno set, if mmap fails. `protection` is as
+  // for mmap.
   MappedRegion(int fd, uint64_t bytes, int protection)
       : data_(::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0)),
         bytes_(bytes) {}
@@ -40,12 +41,12 @@ class MappedRegion {
   std::byte* data() const { return static_cast<std::byte*>(data_); }
   uint64_t size() const { return bytes_; }
 
-  // Asks for pages that are touched from now on to be huge ones. Without effect
-  // where the system gives none to shared memory; see huge_pages.h. They are
-  // pages of the same memory, which swaps, seals and gives them back as others.
+  // Requests huge pages for pages that are touched from now on. Has no effect
+  // if the system does not provide huge pages for shared memory; see
+  // huge_pages.h. Huge pages are swapped, sealed and freed like other pages.
   void AskForHugePages() const { ::madvise(data_, bytes_, MADV_HUGEPAGE); }
 
-  // Keeps the mapping out of children that this process forks.
+  // Excludes the mapping from child processes that this process forks.
   void KeepFromChildren() const { ::madvise(data_, bytes_, MADV_DONTFORK); }
 
  private:
@@ -53,13 +54,13 @@ class MappedRegion {
   uint64_t bytes_ = 0;
 };
 
-// Makes a memfd of `bytes` zeros that can neither shrink nor grow; /proc shows
-// `name`. Invalid, with errno set, on failure.
+// Creates a memfd of `bytes` zeros that can neither shrink nor grow; /proc
+// shows `name`. Returns an invalid descriptor, with errno set, on failure.
 UniqueFd MakeSealedMemory(const char* name, uint64_t bytes);
 
-// Returns the size of the memory behind `fd`; nothing if it is no memfd of
-// ordinary pages whose size is sealed. Only such memory is safe to map: the
-// other side cannot take pages away.
+// Returns the size of the memory of `fd`; nothing if it is not a memfd of
+// ordinary pages with a sealed size. Only such memory is safe to map, because
+// the other process cannot remove pages from it.
 std::optional<uint64_t> SealedMemorySize(int fd);
 
 }  // namespace msitd::shm

@@ -47,17 +47,17 @@ struct SessionHeader {
   SessionMessage type{};
 };
 
-// Opens a session. Carries the memfd of the arena if the producer holds one
-// from a session that broke off.
+// Opens a session. Has the memfd of the arena attached if the producer holds
+// one from a session that was interrupted.
 struct SessionHello {
   static constexpr SessionMessage kType = SessionMessage::kHello;
   SessionHeader header{.type = kType};
   int32_t rank = 0;
   int32_t world_size = 0;
   uint64_t stream_id = 0;
-  // Size of the arena that the producer would like, if it has none yet.
+  // Size of the arena that the producer requests, if it has none yet.
   uint64_t arena_bytes = 0;
-  uint32_t run_bytes = 0;  // Of `run` that count; the rest is zero.
+  uint32_t run_bytes = 0;  // Length of `run`; the rest is zero.
   uint32_t user_agent_bytes = 0;
   uint32_t job_bytes = 0;
   IfExists if_exists = IfExists::kFail;
@@ -66,33 +66,35 @@ struct SessionHello {
   char user_agent[kUserAgentBytesMax] = {};
 };
 
-// Answers a hello that was accepted. Carries the memfd of the table, the
-// eventfd for "chunk published" and, if the hello brought none, the memfd of
-// the arena.
+// Reply to an accepted hello. Has the memfd of the table, the eventfd for
+// published chunks and, if the hello had no arena, the memfd of the arena
+// attached.
 struct SessionWelcome {
   static constexpr SessionMessage kType = SessionMessage::kWelcome;
   SessionHeader header{.type = kType};
-  // Chunks of the stream that are durable; also in the table.
+  // Number of chunks of the stream that are durable; also in the table.
   uint64_t committed_count = 0;
   uint64_t arena_bytes = 0;
-  // The run that chunks have to name, if it is not the one asked for.
+  // Name of the run that chunks must carry, if it differs from the requested
+  // one.
   uint32_t run_bytes = 0;
-  // The highest version of chunks that the daemon takes; 0 from daemons that
-  // know versions 1 and 2 only.
+  // Highest version of chunks that the daemon accepts; 0 from daemons that
+  // support only versions 1 and 2.
   uint32_t chunk_version = 0;
   char run[kRunNameBytesMax] = {};
 };
 
-// Tells that RingHeader::committed_count has risen.
+// Reports that RingHeader::committed_count has increased.
 struct SessionCommitted {
   static constexpr SessionMessage kType = SessionMessage::kCommitted;
   SessionHeader header{.type = kType};
-  // Records of this session that came again with other bytes.
+  // Number of records of this session that the run already had with other
+  // bytes.
   uint64_t conflict_count = 0;
 };
 
-// What the producer is to record from now on. Carries a memfd of sealed size
-// with encoded capture::Policies. A policy that the run has already comes
+// The capture policy to apply from now on. Has a memfd of sealed size with
+// encoded capture::Policies attached. A policy that the run already has is sent
 // before the welcome.
 struct SessionPolicy {
   static constexpr SessionMessage kType = SessionMessage::kPolicy;
@@ -100,7 +102,7 @@ struct SessionPolicy {
   uint64_t policy_bytes = 0;
 };
 
-// The counts of a StreamCoverage. Its times are in the table: see RingTimes.
+// The counts of a StreamCoverage. Its times are in the table; see RingTimes.
 struct SessionCounts {
   uint64_t seen_count = 0;
   uint64_t filtered_count = 0;
@@ -109,24 +111,24 @@ struct SessionCounts {
   uint64_t degraded_count = 0;
 };
 
-// The coverage of the stream so far.
+// Coverage of the stream so far.
 struct SessionCoverage {
   static constexpr SessionMessage kType = SessionMessage::kCoverage;
   SessionHeader header{.type = kType};
   SessionCounts coverage;
-  // The highest token that has begun, plus 1; 0 if none has.
+  // The highest token that has begun, plus 1; 0 if none has begun.
   int64_t token_end = 0;
 };
 
-// Tells that the producer will publish no more. A SessionEnd follows when all
-// is durable.
+// Reports that the producer will publish no more chunks. A SessionEnd follows
+// when all chunks are durable.
 struct SessionFinish {
   static constexpr SessionMessage kType = SessionMessage::kFinish;
   SessionHeader header{.type = kType};
 };
 
-// Ends a session, or refuses a hello. `code` is a canonical gRPC code, 0 after
-// a finish.
+// Ends a session, or refuses a hello. `code` is a canonical gRPC code, which is
+// 0 after a finish.
 struct SessionEnd {
   static constexpr SessionMessage kType = SessionMessage::kEnd;
   SessionHeader header{.type = kType};

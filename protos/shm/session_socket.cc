@@ -11,28 +11,29 @@
 namespace msitd::shm {
 namespace {
 
-// The most descriptors that the kernel lets anybody send with one packet
+// Maximum number of descriptors that the kernel accepts in one packet
 // (SCM_MAX_FD).
 constexpr size_t kForeignFdsMax = 253;
 
-// Room for `count` descriptors, aligned as cmsg wants it.
+// Memory for `count` descriptors with the alignment that cmsg requires.
 template <size_t count, size_t more = 0>
 union ControlBuffer {
   cmsghdr align;
   char bytes[CMSG_SPACE(count * sizeof(int)) + more];
 };
 
-// More packets than the buffer of a socket holds.
+// More than the number of packets that fit into the buffer of a socket.
 constexpr int kDiscardsMax = 4096;
 
-// Closing the last copy of a TCP socket that lingers would wait for its peer.
+// Without this, closing the last copy of a lingering TCP socket would wait for
+// its peer.
 void DoNotLinger(int fd) {
   const linger off{0, 0};
   (void)::setsockopt(fd, SOL_SOCKET, SO_LINGER, &off, sizeof(off));
 }
 
-// Returns false if there are more descriptors than a packet may carry; those
-// are closed.
+// Returns false if the packet has more descriptors than allowed; the excess
+// ones are closed.
 bool TakeDescriptors(msghdr& header, Packet& packet) {
   bool fits = true;
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr;
@@ -44,7 +45,7 @@ bool TakeDescriptors(msghdr& header, Packet& packet) {
     for (size_t i = 0; i < count; ++i) {
       int fd = -1;
       std::memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
-      // Owned before it is judged, so that none leaks.
+      // Takes ownership before any check, so that no descriptor leaks.
       UniqueFd owned(fd);
       DoNotLinger(fd);
       if (packet.fd_count < kPacketFdsMax) {
@@ -64,8 +65,8 @@ ReceiveResult ReceivePacket(int socket, Packet& packet) {
   packet.fd_count = 0;
   packet.size = 0;
   iovec piece{packet.bytes.data(), packet.bytes.size()};
-  // Has room for all descriptors that can come: the kernel would close the
-  // others itself, and might linger.
+  // Has room for the maximum number of descriptors, because the kernel would
+  // close excess descriptors itself and might linger.
   ControlBuffer<kForeignFdsMax> control;
   msghdr header{};
   header.msg_iov = &piece;
@@ -91,8 +92,8 @@ ReceiveResult ReceivePacket(int socket, Packet& packet) {
 
 void DiscardPackets(int socket) {
   ::shutdown(socket, SHUT_RD);
-  // From now on every packet comes with credentials, even an empty one. The end
-  // of the stream does not, which tells the two apart.
+  // With this option, every packet has credentials, even an empty one. The end
+  // of the stream has none, so that the two can be distinguished.
   const int on = 1;
   (void)::setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
   for (int i = 0; i < kDiscardsMax; ++i) {

@@ -12,20 +12,22 @@
 #include "protos/shm/session_messages.h"
 
 // Packets with file descriptors on the ingest socket. Standard library only.
-// No function here blocks or raises SIGPIPE, whatever the flags of the socket.
+// No function here blocks or raises SIGPIPE, regardless of the flags of the
+// socket.
 namespace msitd::shm {
 
-// Descriptors that one packet can carry.
+// Maximum number of descriptors in one packet.
 inline constexpr size_t kPacketFdsMax = 3;
 
-// One packet as it came, not judged yet.
+// A packet as received, not validated.
 struct Packet {
   std::array<std::byte, kSessionMessageBytesMax> bytes;
   size_t size = 0;
   std::array<UniqueFd, kPacketFdsMax> fds;
   size_t fd_count = 0;
 
-  // Copies the message out if it is a whole `Message` of this version.
+  // Copies the message to `out` if the packet is a complete `Message` of this
+  // version.
   template <typename Message>
   bool As(Message& out) const {
     Message message;
@@ -43,21 +45,22 @@ struct Packet {
 
 enum class ReceiveResult {
   kPacket,
-  kNothing,  // No packet has come.
-  kClosed,   // By the other side, or broken.
+  kNothing,  // No packet is available.
+  kClosed,   // Closed by the peer, or broken.
 };
 
-// Receives one packet. A packet over the limits counts as a broken socket.
-// Descriptors beyond kPacketFdsMax are closed, and closing one never waits for
-// its peer.
+// Receives one packet. A packet above the limits counts as a broken socket.
+// Descriptors beyond kPacketFdsMax are closed, and closing a descriptor never
+// waits for its peer.
 ReceiveResult ReceivePacket(int socket, Packet& packet);
 
-// Receives and drops all packets that have come, and lets no more come. Closing
-// the socket alone would leave their descriptors to the kernel to close.
+// Receives and discards all packets in the queue, and prevents more from
+// arriving. Closing the socket without this would leave it to the kernel to
+// close their descriptors.
 void DiscardPackets(int socket);
 
-// Sends `message` with `fds`. Returns false with errno set on failure: EAGAIN
-// if the other side does not read.
+// Sends `message` with `fds`. Returns false with errno set on failure; errno is
+// EAGAIN if the peer does not read.
 bool SendPacket(int socket, std::span<const std::byte> message,
                 std::span<const int> fds = {});
 
@@ -67,7 +70,8 @@ bool SendMessage(int socket, const Message& message,
   return SendPacket(socket, std::as_bytes(std::span(&message, 1)), fds);
 }
 
-// Connects to the ingest socket at `path`; invalid with errno set on failure.
+// Connects to the ingest socket at `path`. Returns an invalid descriptor, with
+// errno set, on failure.
 UniqueFd ConnectSession(const std::string& path);
 
 }  // namespace msitd::shm

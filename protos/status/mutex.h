@@ -7,9 +7,9 @@
 
 #include "absl/base/thread_annotations.h"
 
-// A std::mutex that the thread-safety analysis of clang understands. Debian's
-// Abseil is built without ThreadSanitizer, which therefore cannot see
-// absl::Mutex lock; it sees this one.
+// A std::mutex that clang's thread-safety analysis understands. Debian's Abseil
+// is built without ThreadSanitizer, which therefore cannot detect locking of
+// absl::Mutex, but it detects locking of this one.
 namespace msitd {
 
 class ABSL_LOCKABLE Mutex {
@@ -38,7 +38,8 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   Mutex& mu_;
 };
 
-// Waiting is in loops that re-test their condition: wake-ups can be spurious.
+// Callers must wait in loops that test their condition again, because spurious
+// wake-ups are possible.
 class CondVar {
  public:
   void Wait(Mutex& mu) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
@@ -47,7 +48,7 @@ class CondVar {
     lock.release();
   }
 
-  // Returns false once `deadline` has passed.
+  // Returns false if `deadline` has passed.
   bool WaitUntil(Mutex& mu, std::chrono::steady_clock::time_point deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     std::unique_lock<std::mutex> lock(mu.mu_, std::adopt_lock);

@@ -12,8 +12,8 @@
 #include "absl/status/statusor.h"
 #include "protos/base/error_reason.h"
 
-// Makes, reads and passes on absl::Status. Debian's Abseil has a string_view of
-// its own, so messages are built with {fmt}.
+// Creates, reads and annotates absl::Status. Debian's Abseil has its own
+// string_view, so messages are formatted with {fmt}.
 namespace msitd {
 
 // Returns a status of `code` whose message is the formatted text.
@@ -28,36 +28,38 @@ inline std::string_view Message(const absl::Status& status) {
   return {status.message().data(), status.message().size()};
 }
 
-// Puts `context`, what the layer was doing and to what, before the message of
-// an error: "append to segment 42: write: no space left on device". Payloads
-// stay. An OK status comes back as it is.
+// Prepends `context` to the message of an error: what the layer was doing and
+// to which object, as in "append to segment 42: write: no space left on
+// device". Keeps payloads. Returns an OK status unchanged.
 absl::Status Annotate(const absl::Status& status, std::string_view context);
 
 // Returns the status of a failed system call: `context`, then the text of
-// `error_number`. ENOENT is NOT_FOUND, EEXIST ALREADY_EXISTS, EACCES, EPERM
-// and EROFS PERMISSION_DENIED, ENOSPC and EDQUOT RESOURCE_EXHAUSTED, all else
-// UNAVAILABLE.
+// `error_number`. ENOENT maps to NOT_FOUND, EEXIST to ALREADY_EXISTS, EACCES,
+// EPERM and EROFS to PERMISSION_DENIED, ENOSPC and EDQUOT to
+// RESOURCE_EXHAUSTED, and all others to UNAVAILABLE.
 absl::Status ErrnoStatus(int error_number, std::string_view context);
 
-// Sets the machine-readable reason of an error. The service layer puts its name
-// into ErrorInfo.
+// Sets the machine-readable reason of an error. The service layer writes its
+// name to ErrorInfo.
 absl::Status WithReason(absl::Status status, ErrorReason reason);
-// The same for the name of a reason, as it came from elsewhere; none if empty.
+// As above, for the name of a reason from another process; sets no reason if
+// empty.
 absl::Status WithReason(absl::Status status, std::string_view name);
 
-// Returns the name of what WithReason set; empty if nothing.
+// Returns the name of the reason that WithReason set; empty if there is none.
 std::string Reason(const absl::Status& status);
 bool HasReason(const absl::Status& status, ErrorReason reason);
 
-// Repeats a value of the message for machines: ErrorInfo.metadata.
+// Adds a value of the message in machine-readable form, for ErrorInfo.metadata.
 absl::Status WithMetadata(absl::Status status, std::string_view key,
                           std::string_view value);
 
-// Returns what WithMetadata set.
+// Returns the metadata that WithMetadata set.
 std::map<std::string, std::string> Metadata(const absl::Status& status);
 
-// INVALID_ARGUMENT for a field of a request: "filter.ranks[3]: 7 is twice
-// there", with the reason FIELD_INVALID, and the field in the metadata.
+// Returns INVALID_ARGUMENT for a field of a request, such as "filter.ranks[3]:
+// 7 is twice there", with the reason FIELD_INVALID and the field in the
+// metadata.
 absl::Status FieldInvalid(std::string_view field, std::string_view problem);
 
 }  // namespace msitd

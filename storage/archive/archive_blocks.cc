@@ -50,7 +50,7 @@ absl::StatusOr<std::string> ArchiveBlocks::Fetch(size_t block, size_t end) {
   size_t last = block;
   uint64_t bytes = first.bytes;
   {
-    // Whoever goes from block to block goes on.
+    // A caller that reads adjacent blocks in order will continue.
     const MutexLock lock(mu_);
     if (block == next_block_) end = blocks.size();
   }
@@ -68,8 +68,7 @@ absl::StatusOr<std::string> ArchiveBlocks::Fetch(size_t block, size_t end) {
   const absl::Status status =
       store_.Read(folder_ + "/" + name, first.offset,
                   std::as_writable_bytes(std::span(read)));
-  // An object that is missing or too short is damage, not a question of what is
-  // there.
+  // A missing or short object is damage, not NOT_FOUND.
   if (absl::IsNotFound(status) || absl::IsDataLoss(status)) {
     return Corrupt(block, Message(status));
   }

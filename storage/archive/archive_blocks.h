@@ -19,18 +19,19 @@ namespace msitd::storage {
 // The entries of one block.
 using BlockEntries = std::shared_ptr<const std::vector<TensorInfo>>;
 
-// Reads the blocks of an archived run, checks them, and keeps the last ones.
-// Thread-safe.
+// Reads and checks the blocks of an archived run, and caches the most recent
+// ones. Thread-safe.
 class ArchiveBlocks {
  public:
-  // Blocks that lie one behind the other are read at once up to so many bytes.
+  // Maximum number of bytes of adjacent blocks that are read together.
   static constexpr uint64_t kReadBytesMax = uint64_t{2} << 20;
-  // What is kept: entries, as many blocks as hold so many of them and at least
-  // one; and blocks that were read with others, so many bytes.
+  // Limits of the cache: number of entries in decoded blocks, of which at least
+  // one is kept, and bytes of blocks that were read together with others.
   static constexpr size_t kEntriesKept = 32768;
   static constexpr uint64_t kBytesKept = uint64_t{8} << 20;
 
-  // All arguments outlive it. `folder` is where the objects of the run lie.
+  // All arguments must outlive this object. `folder` has the objects of the
+  // run.
   ArchiveBlocks(ObjectStore& store, const std::string& folder,
                 const ArchiveManifest& manifest,
                 const ArchiveDirectory& directory)
@@ -39,8 +40,8 @@ class ArchiveBlocks {
         manifest_(manifest),
         directory_(directory) {}
 
-  // Returns the entries of a block. The caller means to ask for those behind it
-  // too, up to but without block `end`.
+  // Returns the entries of a block. `end` is a hint: the caller intends to read
+  // the following blocks up to, but excluding, block `end`.
   //
   // Errors: DATA_LOSS with FRAME_CORRUPT; those of the object store.
   absl::StatusOr<BlockEntries> Read(size_t block, size_t end)
@@ -69,11 +70,13 @@ class ArchiveBlocks {
   const ArchiveManifest& manifest_;
   const ArchiveDirectory& directory_;
   Mutex mu_;
-  std::list<Decoded> decoded_ ABSL_GUARDED_BY(mu_);  // The last used first.
+  std::list<Decoded> decoded_ ABSL_GUARDED_BY(mu_);  // Most recently used
+                                                     // first.
   size_t entry_count_ ABSL_GUARDED_BY(mu_) = 0;
   std::list<Raw> raw_ ABSL_GUARDED_BY(mu_);
   uint64_t raw_bytes_ ABSL_GUARDED_BY(mu_) = 0;
-  size_t next_block_ ABSL_GUARDED_BY(mu_) = 0;  // Behind what was read last.
+  size_t next_block_ ABSL_GUARDED_BY(mu_) = 0;  // The block after the last one
+                                                // read.
 };
 
 }  // namespace msitd::storage

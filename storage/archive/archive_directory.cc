@@ -28,7 +28,7 @@ bool GetName(ByteReader& in, size_t bytes_max, std::string& out) {
          IsValidUtf8(out) && out.find('\0') == std::string::npos;
 }
 
-// Each entry takes at least a byte, so a count that is larger is none.
+// Each entry has at least one byte, so a larger count is invalid.
 bool IsCount(uint64_t count, const ByteReader& in) {
   return in.ok() && count <= in.left();
 }

@@ -9,18 +9,18 @@
 
 namespace msitd::storage {
 
-// Marks an error as one of the archive at `url`, which says nothing of the
-// tensor that was asked for: SOURCE_FAILED. OK stays as it is.
+// Marks an error as one of the archive at `url`, not of the requested tensor:
+// SOURCE_FAILED. Returns OK unchanged.
 inline absl::Status OfArchive(absl::Status status, std::string_view url) {
   if (status.ok()) return status;
   return WithReason(WithMetadata(std::move(status), "archive", url),
                     ErrorReason::kSourceFailed);
 }
 
-// True for an error of archiving that stays until somebody acts: damage,
-// another run in the way, a run that is gone. All others may pass: a server
-// that does not answer, a full disk, rights that are missing, a directory that
-// is not mounted.
+// True for an error of archiving that persists until an operator acts: damage,
+// another run with the same name, a deleted run. All others may be temporary: a
+// server that does not respond, a full disk, missing permissions, a directory
+// that is not mounted.
 inline bool IsPermanentArchiveError(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kDataLoss:

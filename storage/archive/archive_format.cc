@@ -17,18 +17,18 @@ namespace msitd::storage {
 namespace {
 
 constexpr std::string_view kManifestMagic = "msitd archive\n";
-// Archives that lack nothing have the first version, so that older daemons read
-// them. The second one adds what is unreadable.
+// Archives of complete runs have the first version, so that older daemons can
+// read them. The second version adds unreadable items.
 constexpr uint64_t kFirstVersion = 1;
 constexpr uint64_t kFormatVersion = 2;
 constexpr size_t kHashBytes = 16;
 constexpr size_t kObjectsMax = size_t{1} << 20;
-// Of the place that a part had in the store: bits of the number of its segment,
-// and of its offset in units of kRecordAlignment. Together few enough for a run
+// Number of bits for the location of a part in the store: the number of its
+// segment, and its offset in units of kRecordAlignment. Small enough for a run
 // that is merged from several places.
 constexpr int kFileBits = 22;
 constexpr int kUnitBits = 30;
-// Offsets that stand for bytes that lie in no pack.
+// Offsets for bytes that are not in a pack.
 constexpr uint64_t kNoBytes = std::numeric_limits<uint64_t>::max();
 constexpr uint64_t kUnreadableBytes = kNoBytes - 1;
 
@@ -60,7 +60,7 @@ bool GetObjects(ByteReader& in, std::vector<ArchiveObject>& objects) {
                      [&](ArchiveObject& o) { return GetArchiveObject(in, o); });
 }
 
-// Text that people see.
+// Reads text that is displayed to users.
 bool GetShown(ByteReader& in, size_t bytes_max, std::string& out) {
   out = in.GetText();
   return in.ok() && out.size() <= bytes_max && IsValidUtf8(out) &&
@@ -214,7 +214,7 @@ bool GetUnreadable(ByteReader& in, UnreadableItems& out) {
       });
 }
 
-// All but the time and the hash.
+// Encodes everything except the time and the hash.
 std::string EncodeContent(const ArchiveManifest& manifest) {
   std::string bytes(kManifestMagic);
   ByteWriter out(bytes);
@@ -270,7 +270,7 @@ void UnreadableItems::Add(uint64_t& count, std::string_view name,
   if (texts.size() == kTextsMax) return;
   std::string text = fmt::format("{}: {}", name, problem);
   if (text.size() > kTextBytesMax) text.resize(kTextBytesMax);
-  // Names and errors may have bytes that no text has.
+  // Names and errors may contain invalid UTF-8.
   while (!text.empty() && !IsValidUtf8(text)) text.pop_back();
   std::erase(text, '\0');
   texts.push_back(std::move(text));

@@ -13,16 +13,16 @@
 #include "storage/face/attachments.h"
 #include "storage/face/types.h"
 
-// What the objects of an archived run hold (docs/format/archive.md).
+// Contents of the objects of an archived run (docs/format/archive.md).
 namespace msitd::storage {
 
 inline constexpr std::string_view kManifestName = "manifest";
 
-// No manifest and no directory is larger.
+// Maximum sizes of a manifest and of a directory.
 inline constexpr uint64_t kManifestBytesMax = uint64_t{64} << 20;
 inline constexpr uint64_t kDirectoryBytesMax = kObjectBytesMax;
 
-// An archive holds no more entries.
+// Maximum number of entries in an archive.
 inline constexpr uint64_t kArchiveEntriesMax = uint64_t{1} << 40;
 
 struct ArchiveObject {
@@ -34,7 +34,7 @@ struct ArchiveObject {
 };
 
 void PutArchiveObject(ByteWriter& out, const ArchiveObject& object);
-// Reads what anybody may have written; false for what is no object.
+// Decodes untrusted bytes; false if they are not a valid object.
 bool GetArchiveObject(ByteReader& in, ArchiveObject& object);
 
 struct ArchivedAttachment {
@@ -42,27 +42,29 @@ struct ArchivedAttachment {
   ArchiveObject object;
 };
 
-// What a copy of a run lacks because it could not be read. Such a copy is
-// better than none, but nobody may take it for the whole run.
+// Data that is missing from a copy of a run because it could not be read. Such
+// a copy is better than none, but it must never be mistaken for the complete
+// run.
 struct UnreadableItems {
   static constexpr size_t kTextsMax = 16;
   static constexpr size_t kTextBytesMax = 1024;
 
-  uint64_t tensor_count = 0;  // Tensors that lack some or all of their bytes.
+  uint64_t tensor_count = 0;  // Tensors with some or all bytes missing.
   uint64_t attachment_count = 0;
-  // Of tensor_count, those that can become readable without anybody mending
-  // them, because their segment is missing and may return. Only what
-  // WriteArchive returns has it: manifests do not store it.
+  // Tensors among tensor_count that may become readable without a repair,
+  // because their segment is missing and may return. Set only in the result of
+  // WriteArchive; manifests do not store it.
   uint64_t missing_count = 0;
-  // The first of them, each with its error, for people.
+  // The first of these items with their errors, for users.
   std::vector<std::string> texts;
 
   bool empty() const { return tensor_count == 0 && attachment_count == 0; }
-  // Counts one more in `count`, one of the two above.
+  // Increments `count`, which is one of the two counts above, and adds the
+  // text.
   void Add(uint64_t& count, std::string_view name, std::string_view problem);
 };
 
-// What the manifest says: the run, and the objects that hold it.
+// Contents of the manifest: the run, and the objects that store it.
 struct ArchiveManifest {
   RunInfo run;
   std::vector<RankCoverage> coverage;
@@ -71,47 +73,47 @@ struct ArchiveManifest {
   std::vector<ArchiveObject> indexes;
   std::vector<ArchiveObject> packs;
   uint64_t entry_count = 0;
-  uint64_t part_count = 0;      // Distinct ones, in the packs.
+  uint64_t part_count = 0;      // Distinct parts in the packs.
   int64_t archive_time_ns = 0;  // Since the Unix epoch.
   UnreadableItems unreadable;
 
   uint64_t ObjectBytes() const;
-  // Size of all packs.
+  // Returns the total size of all packs.
   uint64_t PackBytes() const;
-  // All objects that the manifest names, in no particular order.
+  // Returns all objects that the manifest names, in no particular order.
   std::vector<ArchiveObject> Objects() const;
 };
 
 std::string EncodeManifest(const ArchiveManifest& manifest);
 
-// Reads what anybody may have written.
+// Decodes untrusted bytes.
 //
-// Errors: DATA_LOSS for what is damaged; FAILED_PRECONDITION for a later
-// format.
+// Errors: DATA_LOSS for damaged bytes; FAILED_PRECONDITION for a later format.
 absl::StatusOr<ArchiveManifest> DecodeManifest(std::string_view bytes);
 
-// A hash over all of the manifest but when it was made: two archives of one run
-// as it is agree in it.
+// Returns a hash over the manifest without its creation time. It is equal for
+// two archives of the same state of a run.
 ContentHash ContentOf(const ArchiveManifest& manifest);
 
 // One batch of entries in an index object.
 struct ArchiveBlock {
-  uint32_t index = 0;  // Of ArchiveManifest::indexes.
+  uint32_t index = 0;  // Index into ArchiveManifest::indexes.
   uint64_t offset = 0;
   uint64_t bytes = 0;
   ContentHash hash;
   uint64_t entry_count = 0;
-  // OpMark of each op in it, ascending, each once.
+  // The distinct OpMarks of its ops, ascending.
   std::vector<uint32_t> ops;
 };
 
-// Says in few bytes that an op may be in a block.
+// Returns a short mark of an op, which is used to exclude blocks without the
+// op.
 uint32_t OpMark(std::string_view op);
 
-// The entries of one rank and device, in the order of tokens.
+// The entries of one rank and device, ordered by token.
 struct ArchiveGroup {
   int32_t rank = 0;
-  uint32_t device = 0;  // Of ArchiveDirectory::devices.
+  uint32_t device = 0;  // Index into ArchiveDirectory::devices.
   struct Token {
     int64_t token = 0;
     uint64_t entry_count = 0;
@@ -119,7 +121,7 @@ struct ArchiveGroup {
   std::vector<Token> tokens;
 };
 
-// Where which entries are: all blocks and all (rank, device, token), both in
+// Locations of the entries: all blocks and all (rank, device, token), both in
 // primary order.
 struct ArchiveDirectory {
   std::vector<std::string> devices;
@@ -130,43 +132,44 @@ struct ArchiveDirectory {
 
 std::string EncodeDirectory(const ArchiveDirectory& directory);
 
-// Reads what anybody may have written. The counts of groups and blocks agree
-// with `manifest`, and blocks lie within its indexes.
+// Decodes untrusted bytes. Checks that the counts of groups and blocks match
+// `manifest`, and that blocks are within its indexes.
 //
 // Errors: DATA_LOSS.
 absl::StatusOr<ArchiveDirectory> DecodeDirectory(
     std::string_view bytes, const ArchiveManifest& manifest);
 
-// Where the bytes of a part lie in the packs.
+// Location of the bytes of a part in the packs.
 struct PackPlace {
-  uint32_t pack = 0;  // Of ArchiveManifest::packs.
+  uint32_t pack = 0;  // Index into ArchiveManifest::packs.
   uint64_t offset = 0;
 };
 
-// What an archive has of the bytes of a part.
+// State of the bytes of a part in an archive.
 enum class PackedBytes {
-  kNone,        // They were given up before, or never kept.
-  kPacked,      // They lie in a pack.
+  kNone,        // They were discarded earlier, or never stored.
+  kPacked,      // They are in a pack.
   kUnreadable,  // They could not be read when the run was archived.
 };
 
-// The bytes of a part in an archive; `place` counts for kPacked only.
+// The bytes of a part in an archive; `place` is valid for kPacked only.
 struct ArchivedBytes {
   PackedBytes state = PackedBytes::kNone;
   PackPlace place = {};
 };
 
-// Returns the place of a part for a reader of an archive. It compares as
-// `received`, its place in the store, does, and says where its bytes lie.
+// Returns the location of a part for a reader of an archive. It compares like
+// `received`, the part's location in the store, and states where the archive
+// has its bytes.
 //
-// Errors: FAILED_PRECONDITION for a place that is too large.
+// Errors: FAILED_PRECONDITION for a location that is too large.
 absl::StatusOr<PartPlace> ArchivedPlace(const PartPlace& received,
                                         const ArchivedBytes& bytes);
 
-// The inverse.
+// Inverse of ArchivedPlace for `bytes`.
 ArchivedBytes FindArchivedBytes(const PartPlace& place);
 
-// The place that ArchivedPlace was given.
+// Inverse of ArchivedPlace for `received`.
 PartPlace ReceivedPlace(const PartPlace& place);
 
 }  // namespace msitd::storage

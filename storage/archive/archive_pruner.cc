@@ -68,7 +68,7 @@ class Pruner {
       MSITD_RETURN_IF_ERROR(stop_());
       MSITD_ASSIGN_OR_RETURN(const std::string folder, RunFolder(run));
       const absl::StatusOr<ObjectList> list = store_.List(folder);
-      // A folder that cannot be read is no reason to leave the others.
+      // The other folders are pruned even if one cannot be read.
       if (!list.ok() && !absl::IsUnavailable(list.status()) &&
           !absl::IsCancelled(list.status())) {
         Leave(run, list.status());
@@ -98,7 +98,8 @@ class Pruner {
                            (IsNamedObject(object) && !named.contains(object));
       if (is_rest) keys.push_back(folder + "/" + object);
     }
-    // A run whose archiving ends now has a manifest that names these objects.
+    // A run whose archiving has just ended has a manifest that names these
+    // objects.
     const absl::Status removed = RemoveAll(keys, [&]() -> absl::Status {
       MSITD_ASSIGN_OR_RETURN(const ObjectStat now, StatManifest(folder));
       if (now.bytes == manifest.bytes &&
@@ -144,9 +145,10 @@ class Pruner {
     return absl::OkStatus();
   }
 
-  // Removes objects that belong together, unless one of them is young: then
-  // the others may be the older objects of a run that is still being written.
-  // An error of `check`, which is called before each removal, ends it.
+  // Removes objects that belong together, unless one of them is young. In that
+  // case the others may be the older objects of a run that is still being
+  // written. `check` is called before each removal, and its error ends the
+  // loop.
   absl::Status RemoveAll(const std::vector<std::string>& keys,
                          absl::FunctionRef<absl::Status()> check) {
     std::vector<std::pair<std::string, uint64_t>> found;
@@ -155,7 +157,7 @@ class Pruner {
       const absl::StatusOr<ObjectStat> stat = store_.Stat(key);
       if (absl::IsNotFound(stat.status())) continue;
       MSITD_RETURN_IF_ERROR(stat.status());
-      // Without a time, it may have been written just now.
+      // An object without a time may have been written just now.
       if (stat->modify_time_s == 0 || stat->modify_time_s > before_s_) {
         return absl::OkStatus();
       }

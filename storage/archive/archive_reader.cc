@@ -18,7 +18,7 @@
 namespace msitd::storage {
 namespace {
 
-// A scan asks whether it is to stop after so many entries.
+// Number of entries after which a scan calls the stop check.
 constexpr uint64_t kStopEntries = 256;
 constexpr uint8_t kPositionVersion = 1;
 
@@ -28,7 +28,7 @@ struct EntryRange {
   uint64_t end = 0;
 };
 
-// What all readers, scans and batches of one opened run share.
+// State shared by all readers, scans and batches of one opened run.
 class ArchivedRun {
  public:
   ArchivedRun(std::shared_ptr<ObjectStore> store, std::string folder,
@@ -65,7 +65,7 @@ class ArchivedRun {
   uint64_t block_end(size_t block) const {
     return block_begins_[block] + directory_.blocks[block].entry_count;
   }
-  // The block that holds an entry.
+  // Returns the block that has an entry.
   size_t BlockOf(uint64_t entry) const {
     return static_cast<size_t>(
         std::upper_bound(block_begins_.begin(), block_begins_.end(), entry) -
@@ -75,8 +75,8 @@ class ArchivedRun {
   LostEntries* lost() const { return lost_; }
   PackReader& packs() { return packs_; }
 
-  // Calls `take(group, token, range)` for each coordinate that agrees with the
-  // selector's ranks, devices and tokens. Costs little if that is one token.
+  // Calls `take(group, token, range)` for each coordinate that matches the
+  // selector's ranks, devices and tokens. Cheap if that is a single token.
   template <typename Take>
   void EachCoordinate(const Selector& selector, Take take) const {
     for (size_t i = 0; i < directory_.groups.size(); ++i) {
@@ -168,7 +168,7 @@ class ArchiveScan final : public TensorScan {
   uint64_t incomplete_count() const override { return lost_count_; }
 
  private:
-  // Reads the entries at at_; false if they are lost and were passed over.
+  // Reads the entries at at_; false if they are lost and were skipped.
   absl::StatusOr<bool> Load() {
     const size_t block = run_.BlockOf(at_);
     const size_t end = run_.BlockOf(ranges_[range_].end - 1) + 1;
@@ -193,7 +193,7 @@ class ArchiveScan final : public TensorScan {
       return false;
     }
     if (selector_.op_patterns.empty()) return true;
-    // Neighbours are often of one op.
+    // Adjacent entries often have the same op.
     if (entry.key.op != last_op_) {
       last_op_ = entry.key.op;
       has_last_op_ = selector_.HasOp(last_op_);
@@ -207,7 +207,7 @@ class ArchiveScan final : public TensorScan {
   size_t range_ = 0;
   uint64_t at_ = 0;
   uint64_t looked_at_ = 0;
-  uint64_t lost_count_ = 0;  // Entries that were passed over; see LostEntries.
+  uint64_t lost_count_ = 0;  // Skipped entries; see LostEntries.
   BlockEntries entries_;
   uint64_t begin_ = 0;  // Of entries_.
   std::string last_op_;
@@ -340,7 +340,7 @@ class ArchiveReader final : public RunReader {
   const std::string name_;
 };
 
-// Errors: DATA_LOSS for a directory that is missing or damaged.
+// Errors: DATA_LOSS for a missing or damaged directory.
 absl::StatusOr<ArchiveDirectory> ReadDirectory(
     ObjectStore& store, const std::string& folder,
     const ArchiveManifest& manifest) {

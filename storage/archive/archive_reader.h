@@ -23,27 +23,28 @@ namespace msitd::storage {
 // Reads the manifest of a run from a folder of runs.
 //
 // Errors: NOT_FOUND with RUN_NOT_FOUND if there is none; those of
-// DecodeManifest; DATA_LOSS for that of a run with another name.
+// DecodeManifest; DATA_LOSS if it belongs to a run with another name.
 absl::StatusOr<ArchiveManifest> ReadManifest(ObjectStore& store,
                                              std::string_view run);
 
-// Counts the entries of an archived run that are lost because what holds them
-// is damaged. Thread-safe.
+// Counts the entries of an archived run that are lost because of damage.
+// Thread-safe.
 class LostEntries {
  public:
-  // Stands for all entries that a damaged directory and damaged indexes hide.
+  // Stands for all entries lost through a damaged directory and damaged
+  // indexes.
   static constexpr size_t kNoBlock = std::numeric_limits<size_t>::max();
 
-  // Adds a batch; one that is added again changes nothing.
+  // Adds a batch; adding it again has no effect.
   void Add(size_t block, uint64_t entry_count, const absl::Status& status)
       ABSL_LOCKS_EXCLUDED(mu_);
 
   uint64_t entry_count() ABSL_LOCKS_EXCLUDED(mu_);
-  // The first error; OK if nothing is lost.
+  // Returns the first error; OK if nothing is lost.
   absl::Status first() ABSL_LOCKS_EXCLUDED(mu_);
 
   void SetDirectoryDamage(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
-  // Why the directory had to be rebuilt; OK if it is sound.
+  // Returns why the directory had to be rebuilt; OK if it is intact.
   absl::Status directory_damage() ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
@@ -54,23 +55,23 @@ class LostEntries {
   absl::Status directory_damage_ ABSL_GUARDED_BY(mu_);
 };
 
-// Opens an archived run by two requests. Whatever is read is checked: hashes
-// are those of the manifest, of the directory and of the entries, in a chain.
+// Opens an archived run with two requests. All data is verified by a chain of
+// hashes, which are in the manifest, in the directory and in the entries.
 //
 // A damaged directory is rebuilt from the indexes, which takes as long as
 // reading all of them. If indexes are damaged as well, opening the run fails
-// with DATA_LOSS, unless `lost` is there to count what they hide.
+// with DATA_LOSS, unless `lost` is set to count the lost entries.
 //
-// Beside the errors of RunReader there are those of the object store. A scan by
-// requests of an engine is UNIMPLEMENTED. With `lost`, which outlives the
-// reader, scans pass over damaged batches of entries and count them there;
-// without it, such a batch ends a scan with DATA_LOSS.
+// Errors: those of RunReader and of the object store. A scan by requests of an
+// engine is UNIMPLEMENTED. With `lost`, which must outlive the reader, scans
+// skip damaged batches of entries and count them there; without it, such a
+// batch ends a scan with DATA_LOSS.
 absl::StatusOr<std::unique_ptr<RunReader>> OpenArchivedRun(
     std::shared_ptr<ObjectStore> store, std::string_view run,
     LostEntries* lost = nullptr);
 
-// The name of each run that may be in a folder of runs, in the order of names:
-// it has a folder, but perhaps no manifest yet.
+// Returns the names of the runs in a folder of runs, ordered by name. A run is
+// listed if it has a folder, even if it has no manifest yet.
 absl::StatusOr<std::vector<std::string>> ListArchivedRuns(ObjectStore& store);
 
 }  // namespace msitd::storage

@@ -16,28 +16,28 @@
 
 namespace msitd::storage {
 
-// The folders of runs that may be used: those that are named, and what lies
+// The folders of runs that may be used: those in the configuration, and folders
 // below them. Thread-safe.
 class ArchivePlaces {
  public:
   struct Options {
     std::vector<std::string> urls;
-    S3Options s3;  // Without an endpoint, no S3.
+    S3Options s3;  // S3 is not available without an endpoint.
   };
 
-  // Errors: INVALID_ARGUMENT for what is no URL of an archive, S3 without an
-  // endpoint, and an endpoint that may not be used.
+  // Errors: INVALID_ARGUMENT for an invalid URL of an archive, for S3 without
+  // an endpoint, and for an endpoint that may not be used.
   static absl::StatusOr<std::unique_ptr<ArchivePlaces>> Create(Options options);
 
-  // Opens the objects of a folder. Asks nothing of a server. What is asked of
-  // one later waits as long as `wait` allows.
+  // Opens the objects of a folder, without a request to a server. Later
+  // requests wait as long as `wait` permits.
   //
   // Errors: those of ParseArchiveUrl; PERMISSION_DENIED for a folder that is
   // not allowed.
   absl::StatusOr<std::shared_ptr<ObjectStore>> Open(std::string_view url,
                                                     WaitCheck wait = {});
 
-  // Ends what waits for a server, with CANCELLED.
+  // Ends all waits for a server with CANCELLED.
   void Stop() { stops_ = true; }
 
  private:
@@ -53,11 +53,11 @@ class ArchivePlaces {
   const std::shared_ptr<S3Connections> connections_;
 };
 
-// Opens runs of archives: whatever has `://` in it is taken to be one, so that
-// a URL with a secret in it gets no further. Thread-safe.
+// Opens runs of archives. Any source that contains `://` is treated as an
+// archive, so that a URL with a secret is not passed on. Thread-safe.
 class ArchiveSource final : public RunSource {
  public:
-  // `places` outlives it.
+  // `places` must outlive this object.
   explicit ArchiveSource(ArchivePlaces& places) : places_(places) {}
 
   bool Takes(std::string_view source) const override { return IsUrl(source); }

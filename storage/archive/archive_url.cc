@@ -30,7 +30,7 @@ absl::Status Invalid(std::string_view problem) {
       ErrorReason::kFieldInvalid);
 }
 
-// True if each component stays where it is.
+// True if no component leads elsewhere.
 bool IsPlainPath(std::string_view path) {
   while (!path.empty()) {
     const size_t end = std::min(path.find('/'), path.size());

@@ -20,16 +20,16 @@
 namespace msitd::storage {
 namespace {
 
-// How often the manifest may change under a writer before it gives up.
+// Maximum number of attempts when the manifest is changed by others.
 constexpr int kTriesMax = 3;
 
 bool IsSameRun(const RunInfo& a, const RunInfo& b) {
   return a.id == b.id && a.create_time_ns == b.create_time_ns;
 }
 
-// Removes the objects of `written` that the manifest in the folder, perhaps of
-// another run with equal objects, does not name. An object that stays costs
-// room and nothing else.
+// Removes the objects of `written` that the manifest in the folder does not
+// name. The manifest may belong to another run with equal objects. An object
+// that remains only costs space.
 void RemoveOthers(ObjectStore& store, const std::string& folder,
                   const ArchiveManifest& written, const std::string& run) {
   const auto kept = ReadManifest(store, run);
@@ -66,7 +66,8 @@ class ArchiveWriter {
       MSITD_ASSIGN_OR_RETURN(const std::optional<ArchiveManifest> kept,
                              FindKept());
       auto written = kept.has_value() ? WriteBeside(*kept) : WriteNew();
-      // Somebody else has archived the run, or pruned, at the same time.
+      // Another process has archived the run, or pruned the archive, at the
+      // same time.
       if (!written.ok() && is_overtaken_ && tries < kTriesMax) continue;
       if (written.ok()) written->unreadable.missing_count = missing_count_;
       return written;
@@ -74,9 +75,9 @@ class ArchiveWriter {
   }
 
  private:
-  // What the archive has of the run.
+  // Returns the existing manifest of the run.
   //
-  // Errors: RUN_EXISTS for another run; those of a manifest that is damaged.
+  // Errors: RUN_EXISTS for another run; those of a damaged manifest.
   absl::StatusOr<std::optional<ArchiveManifest>> FindKept() {
     is_overtaken_ = false;
     absl::StatusOr<ArchiveManifest> kept =
@@ -97,8 +98,8 @@ class ArchiveWriter {
     const absl::Status status = Pack(nullptr, manifest);
     if (!status.ok()) return Abandon(manifest, status);
     MSITD_ASSIGN_OR_RETURN(const std::string bytes, Encode(manifest));
-    // Packing may have taken hours, and not every server keeps PutIfAbsent from
-    // replacing a manifest.
+    // Packing may have taken hours, and not every server prevents PutIfAbsent
+    // from replacing a manifest.
     const auto kept = FindKept();
     if (!kept.ok()) return Abandon(manifest, kept.status());
     if (kept->has_value()) {
@@ -114,7 +115,7 @@ class ArchiveWriter {
     return CheckKept(manifest);
   }
 
-  // Adds to an archive of the same run what it lacks.
+  // Adds missing data to an archive of the same run.
   absl::StatusOr<ArchiveManifest> WriteBeside(const ArchiveManifest& kept) {
     ArchiveManifest manifest = kept;
     const absl::Status damage = VerifyKept(kept);
@@ -154,7 +155,7 @@ class ArchiveWriter {
     return Replace(kept, manifest);
   }
 
-  // OK if each object of the manifest has the bytes that it names.
+  // Returns OK if each object of the manifest has the stated bytes.
   absl::Status VerifyKept(const ArchiveManifest& kept) {
     absl::Status damage;
     uint64_t verified = 0;
@@ -175,7 +176,7 @@ class ArchiveWriter {
     return damage;
   }
 
-  // Attachments that the run has lost since lie nowhere else.
+  // Attachments that the run has lost since then exist only here.
   absl::Status VerifyAttachments(const ArchiveManifest& manifest) {
     for (const ArchivedAttachment& one : manifest.attachments) {
       const absl::Status status =
@@ -221,8 +222,8 @@ class ArchiveWriter {
            manifest.PackBytes() < kept.PackBytes();
   }
 
-  // Puts `manifest` in the place of `kept`. What only `kept` names stays for
-  // those who read it: `run archive --prune` removes it.
+  // Replaces `kept` with `manifest`. Objects that only `kept` names remain for
+  // its readers; `run archive --prune` removes them.
   absl::StatusOr<ArchiveManifest> Replace(const ArchiveManifest& kept,
                                           ArchiveManifest& manifest) {
     manifest.archive_time_ns = request_.now_ns;
@@ -238,7 +239,7 @@ class ArchiveWriter {
     return CheckKept(manifest);
   }
 
-  // Returns the manifest that is there after `manifest` was written.
+  // Returns the manifest that exists after `manifest` was written.
   absl::StatusOr<ArchiveManifest> CheckKept(const ArchiveManifest& manifest) {
     MSITD_ASSIGN_OR_RETURN(const ArchiveManifest kept,
                            ReadManifest(store_, info_.spec.name));
@@ -251,7 +252,7 @@ class ArchiveWriter {
     return Overtaken();
   }
 
-  // OK if all objects of the manifest are still there.
+  // Returns OK if all objects of the manifest still exist.
   absl::Status CheckObjects(const ArchiveManifest& manifest) {
     absl::Status status = CheckArchivedObjects(
         store_, manifest, [this] { return progress_(last_); });
@@ -266,7 +267,7 @@ class ArchiveWriter {
                       ErrorReason::kRunExists);
   }
 
-  // Ends a try that failed.
+  // Cleans up after a failed attempt.
   absl::Status Abandon(const ArchiveManifest& written, absl::Status status) {
     if (IsPermanentArchiveError(status)) {
       RemoveOthers(store_, folder_, written, info_.spec.name);
@@ -287,12 +288,12 @@ class ArchiveWriter {
     return fmt::format("{}/{}", folder_, kManifestName);
   }
 
-  // The store as a reader holds it; it outlives this.
+  // Returns the store in the form that a reader needs; it outlives this object.
   std::shared_ptr<ObjectStore> SharedStore() {
     return {std::shared_ptr<void>(), &store_};
   }
 
-  // Adds what was sent before to the progress of the step under way.
+  // Adds the bytes sent earlier to the progress of the current step.
   std::function<absl::Status(const ArchiveProgress&)> Forward() {
     return [this](const ArchiveProgress& progress) {
       last_ = progress;
@@ -308,8 +309,8 @@ class ArchiveWriter {
   const std::string folder_;
   const ArchiveProgressCall progress_;
   ArchiveProgress last_;
-  PackedRun packed_;  // Of the last call of Pack.
-  // Of the steps that are done.
+  PackedRun packed_;  // Result of the last call of Pack.
+  // Bytes of completed steps.
   uint64_t sent_bytes_ = 0;
   uint64_t verified_bytes_ = 0;
   uint64_t missing_count_ = 0;  // See UnreadableItems.

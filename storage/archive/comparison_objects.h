@@ -13,32 +13,32 @@
 #include "storage/archive/object_store.h"
 #include "storage/face/run_reader.h"
 
-// Comparisons beside an archived run (docs/format/archive.md): of each an
-// object that is written last and names those with its rows. Documents and rows
-// are opaque, as they are to the store.
+// Comparisons stored with an archived run (docs/format/archive.md). Each has an
+// object that is written last and names the objects with its rows. Documents
+// and rows are not interpreted here, as in the store.
 namespace msitd::storage {
 
 inline constexpr uint64_t kComparisonBytesMax = uint64_t{16} << 20;
-// Of one run.
+// Maximum number of comparisons of one run.
 inline constexpr size_t kArchivedComparisonsMax = size_t{1} << 16;
 
 struct ArchivedComparison {
-  uint64_t id = 0;  // Of the store that it was made in.
+  uint64_t id = 0;  // Id in the store where the comparison was created.
   std::string document;
   uint64_t row_count = 0;
   std::vector<ArchiveObject> rows;
 };
 
 std::string EncodeComparison(const ArchivedComparison& comparison);
-// Reads what anybody may have written.
+// Decodes untrusted bytes.
 //
-// Errors: DATA_LOSS for what is damaged; FAILED_PRECONDITION for a later
-// format.
+// Errors: DATA_LOSS for damaged bytes; FAILED_PRECONDITION for a later format.
 absl::StatusOr<ArchivedComparison> DecodeComparison(std::string_view bytes);
 
-// Writes a comparison beside the run of that name. `read` gives rows from a
-// number on, at least one while there are any; there are `row_count`. What is
-// there is not sent again. Returns how many bytes were.
+// Writes a comparison to the folder of the run with that name. `read` returns
+// rows starting at a number, at least one as long as there are more; the total
+// is `row_count`. Objects that already exist are not sent again. Returns the
+// number of bytes sent.
 //
 // Errors: those of the store and of `read`; RESOURCE_EXHAUSTED for a document
 // that is too large.
@@ -50,21 +50,21 @@ absl::StatusOr<uint64_t> WriteComparison(
 // True for the name of an object that holds a comparison.
 bool IsComparisonObject(std::string_view name);
 
-// The objects of the comparisons beside a run, in the order of their names.
+// Returns the names of the objects of a run's comparisons, ordered by name.
 //
 // Errors: RESOURCE_EXHAUSTED above kArchivedComparisonsMax.
 absl::StatusOr<std::vector<std::string>> ListComparisonObjects(
     ObjectStore& store, std::string_view run);
 
-// Errors: DATA_LOSS for an object that its name does not belong to; those of
+// Errors: DATA_LOSS for an object that does not match its name; those of
 // DecodeComparison.
 absl::StatusOr<ArchivedComparison> ReadComparison(ObjectStore& store,
                                                   std::string_view run,
                                                   const std::string& object);
 
-// Hands all rows on, some thousand at a time and in their order.
+// Passes all rows to `take` in order, some thousand at a time.
 //
-// Errors: DATA_LOSS for what is damaged or missing; those of `take`.
+// Errors: DATA_LOSS for damaged or missing objects; those of `take`.
 absl::Status ReadComparisonRows(
     ObjectStore& store, std::string_view run,
     const ArchivedComparison& comparison,

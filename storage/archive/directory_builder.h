@@ -18,15 +18,15 @@ namespace msitd::storage {
 // primary order, block by block. Thread-compatible.
 class DirectoryBuilder {
  public:
-  // Adds the next coordinate. It precedes the entries that lie at it, but not
-  // necessarily those of other coordinates.
+  // Adds the next coordinate. It must be added before the entries at this
+  // coordinate, but may also be added before those of earlier coordinates.
   void AddCoordinate(const Coordinate& coordinate);
 
-  // Adds an entry to the current block; false if the entry is at no coordinate
-  // from that of the last entry on.
+  // Adds an entry to the current block; false if the coordinate of the entry
+  // was not added, or is before that of the previous entry.
   bool AddEntry(const TensorKey& key);
 
-  // Ends the current block, which lies at `place` among the indexes.
+  // Ends the current block, which is at `place` in the indexes.
   void EndBlock(const PackPlace& place, std::string_view bytes,
                 uint64_t entry_count);
 
@@ -41,7 +41,7 @@ class DirectoryBuilder {
   // The coordinate of the last entry.
   size_t group_ = 0;
   size_t token_ = 0;
-  std::set<uint32_t> ops_;  // Of the current block.
+  std::set<uint32_t> ops_;  // Ops of the current block.
 };
 
 }  // namespace msitd::storage

@@ -18,18 +18,18 @@
 namespace msitd::storage {
 namespace {
 
-// Nothing says where a batch ends before it was read, so that many bytes are
-// tried first, and after each failure so many times more.
+// The end of a batch is unknown before it is read. This many bytes are tried
+// first, and after each failure a multiple of them.
 constexpr size_t kFirstTryBytes = size_t{4} << 10;
 constexpr size_t kTryFactor = 8;
 
-// Least bytes that a directory has for a block, for an op in it, and for a
-// token: they bound the memory that an archive can take here.
+// Minimum sizes in a directory of a block, of an op in it, and of a token. They
+// limit the memory that an archive can use here.
 constexpr uint64_t kBlockCost = 20;
 constexpr uint64_t kOpCost = 3;
 constexpr uint64_t kTokenCost = 2;
 
-// The entries of one batch, and how many bytes it has.
+// The entries of one batch, and its size in bytes.
 struct FoundBatch {
   size_t bytes = 0;
   std::vector<TensorInfo> entries;
@@ -40,7 +40,7 @@ absl::Status Impossible(std::string_view what) {
                     "the directory cannot be rebuilt: the indexes {}", what);
 }
 
-// Reads the batch at the begin of `bytes`, which may be cut off.
+// Reads the batch at the start of `bytes`, which may be truncated.
 absl::StatusOr<FoundBatch> ReadFirstBatch(std::string_view bytes,
                                           const std::string& run) {
   MSITD_ASSIGN_OR_RETURN(EntryBatchReader reader,
@@ -100,7 +100,7 @@ class Rebuilder {
   }
 
  private:
-  // Errors: DATA_LOSS for an index that is missing or altered.
+  // Errors: DATA_LOSS for a missing or altered index.
   absl::StatusOr<std::string> ReadIndex(const ArchiveObject& index) {
     const std::string key = folder_ + "/" + index.name;
     absl::StatusOr<std::string> bytes = store_.Get(key, index.bytes);
@@ -156,7 +156,7 @@ class Rebuilder {
   const ArchiveManifest& manifest_;
   DirectoryBuilder builder_;
   std::set<std::string> placements_;
-  std::optional<Coordinate> last_;  // Of the entry before.
+  std::optional<Coordinate> last_;  // Coordinate of the previous entry.
   uint64_t entry_count_ = 0;
   uint64_t cost_ = 0;
 };

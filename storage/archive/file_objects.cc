@@ -20,10 +20,11 @@
 namespace msitd::storage {
 namespace {
 
-// Permissions for what is made in a folder. The group of the daemon is, as a
-// rule, that of everybody who may connect to it, so objects are for their owner
-// only. A folder with the setgid bit was set up to be shared with its group:
-// objects get the permissions there that the group has to the folder.
+// Permissions for files and folders that are created in a folder. The group of
+// the daemon is usually that of all users who may connect to it, so objects are
+// accessible to their owner only. A folder with the setgid bit was set up to be
+// shared with its group. In such a folder, objects get the permissions that the
+// group has for the folder.
 struct Modes {
   mode_t file = 0600;
   mode_t folder = 0700;
@@ -39,7 +40,7 @@ Modes ModesIn(int folder) {
   return out;
 }
 
-// What one write is given at most; the kernel takes no more than 2 GiB.
+// Maximum size of one write; the limit of the kernel is 2 GiB.
 constexpr size_t kWriteBytesMax = size_t{64} << 20;
 
 absl::Status WriteAll(int fd, std::span<const std::byte> bytes,
@@ -54,14 +55,14 @@ absl::Status WriteAll(int fd, std::span<const std::byte> bytes,
   return absl::OkStatus();
 }
 
-// A full disk gets its reason, as the disk of the store does.
+// Sets the reason of a full disk, as for the disk of the store.
 absl::Status WithDiskFull(absl::Status status) {
   return status.code() == absl::StatusCode::kResourceExhausted
              ? WithReason(std::move(status), ErrorReason::kDiskFull)
              : status;
 }
 
-// The folder of a key, empty if none, and the name in it.
+// Returns the folder of a key, empty if none, and the name in it.
 std::pair<std::string_view, std::string_view> Split(std::string_view key) {
   const size_t slash = key.rfind('/');
   if (slash == std::string_view::npos) return {{}, key};
@@ -147,7 +148,7 @@ class FileObjects final : public ObjectStore {
       errno = 0;
       const dirent* const entry = ::readdir(dir.get());
       if (entry == nullptr) {
-        // A list that ends early would read as one with fewer runs.
+        // A list that ends early would be mistaken for one with fewer runs.
         if (errno != 0) return ErrnoStatus(errno, "list " + Name(folder));
         break;
       }
@@ -176,12 +177,12 @@ class FileObjects final : public ObjectStore {
     return fmt::format("{}/{}", url_, key);
   }
 
-  // Walks from the top, so that no link leads out of it.
+  // Walks from the top, so that no link leads outside of it.
   absl::StatusOr<UniqueFd> OpenFolder(std::string_view folder, bool makes) {
     std::string whole = below_;
     if (!whole.empty() && !folder.empty()) whole += '/';
     whole += folder;
-    // Not a duplicate, whose position all would share.
+    // Not a duplicate, because all duplicates share one position.
     UniqueFd fd(::openat(top_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!fd.valid()) return ErrnoStatus(errno, "open " + path_);
     std::string_view rest = whole;
@@ -310,7 +311,7 @@ class FileObjects final : public ObjectStore {
     if (errno != EEXIST || !replaces) {
       return WithDiskFull(ErrnoStatus(errno, "link " + shown));
     }
-    // What is there stays until the new one is.
+    // The existing object is kept until the new one replaces it.
     const std::string other = TemporaryName(name);
     if (!link(other)) {
       return WithDiskFull(ErrnoStatus(errno, "link " + shown));
@@ -328,7 +329,7 @@ class FileObjects final : public ObjectStore {
     return WithDiskFull(ErrnoStatus(error, "rename to " + shown));
   }
 
-  // Writes an object on a file system that makes no files without a name.
+  // Writes an object on a file system that does not support unnamed files.
   absl::Status WriteNamed(int dir, const std::string& name,
                           std::span<const std::byte> bytes, bool replaces,
                           const std::string& shown) {
@@ -372,8 +373,8 @@ class FileObjects final : public ObjectStore {
     return WriteNamed(dir, name, bytes, replaces, shown);
   }
 
-  // The error number of link(), or 0. Over NFS, the answer may be lost although
-  // the link was made: then the file has two names.
+  // Returns the error number of link(), or 0. Over NFS, the response may be
+  // lost although the link was created; the file then has two names.
   static int LinkNamed(int dir, const std::string& from,
                        const std::string& to) {
     if (::linkat(dir, from.c_str(), dir, to.c_str(), 0) == 0) return 0;
@@ -385,8 +386,8 @@ class FileObjects final : public ObjectStore {
     return is_made ? 0 : error;
   }
 
-  // True if a file system, or one that is mounted from elsewhere, answers that
-  // it does not do this at all.
+  // True if the error means that a file system, possibly a remote one, does not
+  // support the operation.
   static bool IsUnsupported(int error) {
     return error == EOPNOTSUPP || error == ENOSYS || error == EINVAL ||
            error == EISDIR || error == EPERM || error == EMLINK ||

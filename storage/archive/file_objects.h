@@ -10,30 +10,31 @@
 
 namespace msitd::storage {
 
-// Begins the names of files that are being written.
+// Prefix of the names of files that are being written.
 inline constexpr std::string_view kTemporaryPrefix = "tmp-";
 
-// What is tried on the file system. What it refuses is not tried again; tests
-// leave things out to meet the others.
+// Operations to try on the file system. An operation that it refuses is not
+// tried again; tests disable some to exercise the others.
 struct FileAbilities {
   bool makes_unnamed = true;        // open(O_TMPFILE)
   bool links = true;                // link()
   bool renames_exclusively = true;  // renameat2(RENAME_NOREPLACE)
 };
 
-// Opens the objects in folder `below` of directory `top`, which is there;
-// folders below it are made when they are needed. No symbolic link below `top`
-// is followed.
+// Opens the objects in folder `below` of directory `top`, which must exist;
+// folders below it are created on demand. Symbolic links below `top` are not
+// followed.
 //
-// An object is written under no name (O_TMPFILE) and linked once it is durable,
-// so a crash leaves nothing. NFS, CIFS and most of FUSE have no such files:
-// there it is written under a name with kTemporaryPrefix, which a crash leaves
-// and `run archive --prune` removes, and then linked or renamed. A file system
-// that can neither link nor rename exclusively creates the object itself
-// exclusively; then a crash may leave a part of it, which no hash fits.
+// An object is written to an unnamed file (O_TMPFILE) and linked once it is
+// durable, so that a crash leaves no remains. NFS, CIFS and most FUSE file
+// systems do not support unnamed files. On these it is written under a name
+// with kTemporaryPrefix, and then linked or renamed; a crash may leave such a
+// file, which `run archive --prune` removes. On a file system that can neither
+// link nor rename exclusively, the object itself is created exclusively. A
+// crash may then leave a partial object, whose hash does not match.
 //
 // Objects and folders are accessible to their owner only. In a folder with the
-// setgid bit they are accessible to its group as well, for archives that users
+// setgid bit they are also accessible to its group, for archives that users
 // share on purpose.
 //
 // Errors: NOT_FOUND or PERMISSION_DENIED for `top`.

@@ -19,11 +19,12 @@ absl::StatusOr<bool> HasExclusiveWrites(ObjectStore& store) {
   constexpr std::string_view kFirst = "first";
   const absl::Status first = write(kFirst);
   if (absl::IsUnimplemented(first)) return false;
-  // An answer that was lost makes the next attempt fail.
+  // If a response is lost, the next attempt fails although the object was
+  // written.
   if (!first.ok() && !absl::IsAlreadyExists(first)) return first;
   const absl::Status second = write("second");
   const absl::StatusOr<std::string> there = store.Get(key, kFirst.size());
-  // An object that stays costs room and nothing else.
+  // An object that remains only costs space.
   (void)store.Delete(key);
   if (second.ok()) return false;
   if (!absl::IsAlreadyExists(second)) return second;

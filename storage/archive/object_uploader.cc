@@ -16,8 +16,9 @@ namespace msitd::storage {
 namespace {
 
 constexpr std::chrono::milliseconds kStopStep{100};
-// `run archive --prune` leaves a folder alone while one of its objects is
-// young. So at least this often, an object is written although it is there.
+// `run archive --prune` skips a folder while one of its objects is young.
+// Therefore an object is written at least this often, even if it already
+// exists.
 constexpr std::chrono::hours kPutInterval{1};
 constexpr size_t kVerifyBytes = size_t{8} << 20;
 

@@ -18,31 +18,31 @@
 
 namespace msitd::storage {
 
-// Writes objects while the caller makes the next ones, and reads each back.
-// One that is there already with the same bytes is not written again, except
-// that the folder stays young: without a new object for an hour, an old one is
-// written again, so that nobody prunes what a later manifest is to name.
-// Thread-compatible.
+// Writes objects while the caller creates the next ones, and reads each one
+// back. An object that already exists with the same bytes is not written again,
+// with one exception: if no object was written for an hour, an old one is
+// written again, so that the folder counts as recent and objects that a later
+// manifest will name are not pruned. Thread-compatible.
 class ObjectUploader {
  public:
-  // Objects that are on their way, or wait for it.
+  // Maximum number of objects that are being written or queued.
   static constexpr size_t kObjectsMax = 2;
 
-  // `store` outlives it.
+  // `store` must outlive this object.
   explicit ObjectUploader(ObjectStore& store);
-  // Drops what has not begun, and waits for the rest.
+  // Drops queued objects, and waits for the others.
   ~ObjectUploader();
   ObjectUploader(const ObjectUploader&) = delete;
   ObjectUploader& operator=(const ObjectUploader&) = delete;
 
-  // Takes `bytes` for the object `folder`/`object.name`. Waits while there are
-  // kObjectsMax, and asks `stop` now and then.
+  // Queues `bytes` for the object `folder`/`object.name`. Waits while
+  // kObjectsMax objects are queued, and calls `stop` regularly.
   //
-  // Errors: those of objects before.
+  // Errors: those of earlier objects.
   absl::Status Add(const std::string& folder, const ArchiveObject& object,
                    std::string bytes, StopCheck stop);
 
-  // Returns once all objects are there and were read back, or the first error:
+  // Returns when all objects exist and were read back, or the first error:
   // DATA_LOSS for an object that was read back with other bytes.
   absl::Status Finish(StopCheck stop);
 

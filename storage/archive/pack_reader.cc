@@ -36,7 +36,7 @@ absl::Status Unreadable(const PartInfo& part) {
       ErrorReason::kFrameCorrupt);
 }
 
-// Sets where the bytes of a part that has some lie.
+// Sets the location of the bytes of a part that has some.
 absl::Status FindPackPlace(const PartInfo& part, PackPlace& out) {
   const ArchivedBytes bytes = FindArchivedBytes(part.place);
   out = bytes.place;
@@ -53,7 +53,8 @@ absl::Status FindPackPlace(const PartInfo& part, PackPlace& out) {
 
 }  // namespace
 
-// One request takes parts that lie near each other; several are in flight.
+// One request covers parts that are close to each other; several requests are
+// in flight.
 class PackReader::Batch final : public PartBatch {
  public:
   Batch(PackReader& reader, std::span<const PartInfo> parts,
@@ -96,7 +97,7 @@ class PackReader::Batch final : public PartBatch {
     size_t first = 0;     // The part that is asked for first.
   };
 
-  // The first parts, as many as a batch takes.
+  // Returns the first parts, as many as a batch may have.
   static std::span<const PartInfo> Fitting(std::span<const PartInfo> parts) {
     size_t count = 0;
     uint64_t bytes = 0;
@@ -156,7 +157,7 @@ class PackReader::Batch final : public PartBatch {
     memory_ = buffer.span();
   }
 
-  // What the caller asks for first is read first.
+  // Parts that the caller requests first are read first.
   void OrderReads() {
     std::vector<size_t> order(reads_.size());
     std::iota(order.begin(), order.end(), size_t{0});
@@ -186,9 +187,9 @@ class PackReader::Batch final : public PartBatch {
   std::vector<Place> places_;
   std::vector<Request> reads_;
   std::span<std::byte> memory_;
-  // Of each read; valid once job_ has done it.
+  // Status of each read; valid after job_ has completed it.
   std::vector<absl::Status> statuses_;
-  // Declared last, so that it ends before what it works on.
+  // Declared last, so that it is destroyed before the data that it uses.
   std::optional<ReadPool::Job> job_;
 };
 
@@ -219,8 +220,7 @@ absl::Status PackReader::ReadAt(const PackPlace& place,
   }
   const absl::Status status =
       store_.Read(folder_ + "/" + pack.name, place.offset, out);
-  // An object that is missing or too short is damage, not a question of what is
-  // there.
+  // A missing or short object is damage, not NOT_FOUND.
   if (absl::IsNotFound(status) || absl::IsDataLoss(status)) {
     return Damaged(Message(status));
   }

@@ -15,16 +15,17 @@
 
 namespace msitd::storage {
 
-// Reads the bytes of parts from the packs of an archived run, and checks them.
+// Reads and checks the bytes of parts in the packs of an archived run.
 // Thread-safe.
 class PackReader {
  public:
-  // A request joins parts, and the gaps between them, up to so many bytes.
+  // Maximum size of a request that joins parts and the gaps between them.
   static constexpr uint64_t kReadBytesMax = uint64_t{8} << 20;
-  // A longer gap costs more than another request.
+  // Maximum gap within a request. Reading a longer gap costs more than another
+  // request.
   static constexpr uint64_t kGapBytesMax = uint64_t{256} << 10;
 
-  // All arguments outlive it.
+  // All arguments must outlive this object.
   PackReader(ObjectStore& store, const std::string& folder,
              const ArchiveManifest& manifest, ReadPool& pool)
       : store_(store), folder_(folder), manifest_(manifest), pool_(pool) {}
@@ -40,7 +41,7 @@ class PackReader {
  private:
   class Batch;
 
-  // Fills `out` from `place`.
+  // Fills `out` with the bytes at `place`.
   absl::Status ReadAt(const PackPlace& place, std::span<std::byte> out);
   absl::Status Corrupt(const PackPlace& place, uint64_t bytes) const;
   absl::Status Damaged(std::string_view problem) const;

@@ -16,21 +16,20 @@
 
 namespace msitd::storage {
 
-// Puts pieces of bytes one behind the other into objects of about
-// kPackedBytes, whose names have their number and their hash.
-// Thread-compatible.
+// Concatenates pieces of bytes into objects of about kPackedBytes, whose names
+// contain their number and their hash. Thread-compatible.
 class ObjectPacker {
  public:
-  // An object is full once it has so many bytes; one piece may go beyond.
+  // Size at which an object is full; the last piece may exceed it.
   static constexpr uint64_t kPackedBytes = uint64_t{32} << 20;
 
-  // `kind` begins the names. `uploader` outlives it.
+  // `kind` is the prefix of the names. `uploader` must outlive this object.
   ObjectPacker(std::string kind, std::string folder, ObjectUploader& uploader);
 
-  // Returns where the piece will lie.
+  // Returns where the piece will be stored.
   absl::StatusOr<PackPlace> Add(std::span<const std::byte> piece,
                                 StopCheck stop);
-  // Sends what is left.
+  // Sends the remaining data.
   absl::Status Finish(StopCheck stop);
 
   const std::vector<ArchiveObject>& objects() const { return objects_; }
@@ -43,10 +42,11 @@ class ObjectPacker {
   std::vector<ArchiveObject> objects_;
 };
 
-// Returns the object that holds `bytes`.
+// Returns the description of the object with the contents `bytes`.
 ArchiveObject NameObject(std::string_view kind, std::string_view bytes);
 
-// Remembers where bytes of which hash lie, so that each is packed once.
+// Remembers the location of bytes by their hash, so that equal bytes are packed
+// only once.
 class PackedParts {
  public:
   std::optional<PackPlace> Find(const ContentHash& hash, uint64_t bytes) const;

@@ -20,10 +20,10 @@
 namespace msitd::storage {
 namespace {
 
-// A block ends where a token does once it has so many entries, so that whoever
-// asks for one token reads little else.
+// After this many entries, a block ends at the end of a token, so that reading
+// a single token reads few other entries.
 constexpr size_t kBlockEntries = 512;
-// Entries whose parts are read together.
+// Number of entries whose parts are read together.
 constexpr size_t kWindowEntries = 1024;
 constexpr uint64_t kWindowBytes = uint64_t{8} << 20;
 constexpr size_t kAttachmentPage = 256;
@@ -32,7 +32,7 @@ bool IsExpiry(const absl::Status& status) {
   return HasReason(status, ErrorReason::kTensorExpired);
 }
 
-// The archived form of one part, and why it lacks its bytes.
+// The archived form of one part, and the reason if it has no bytes.
 struct PlacedPart {
   ArchivedBytes bytes;
   absl::Status problem;  // Set for kUnreadable.
@@ -65,7 +65,7 @@ class RunPacker {
     manifest_.part_count = parts_.size();
     MSITD_RETURN_IF_ERROR(status);
     MSITD_RETURN_IF_ERROR(Report());
-    // Bytes may have been given up after their tensors were looked at.
+    // Bytes may have been discarded after their tensors were examined.
     if (given_up_count_ > 0) {
       MSITD_ASSIGN_OR_RETURN(const bool has_expired, HasExpiredSince(*copy_));
       if (has_expired) out_.lost_count += given_up_count_;
@@ -113,9 +113,9 @@ class RunPacker {
     return all;
   }
 
-  // An archive has no tensors of which parts are missing, so it counts them
-  // among what each rank lacks. Scans of all ranks at once do not say whose
-  // they are.
+  // An archive has no tensors with missing parts, so they are counted as
+  // missing from each rank. Scans of all ranks at once do not report the rank
+  // of such tensors.
   absl::Status CountIncomplete() {
     MSITD_ASSIGN_OR_RETURN(const std::vector<int32_t> ranks, run_.ListRanks());
     for (const int32_t rank : ranks) {
@@ -185,7 +185,8 @@ class RunPacker {
     return absl::OkStatus();
   }
 
-  // Puts the bytes of the window's parts that are not there yet into packs.
+  // Adds the bytes of the window's parts to packs, unless they are already
+  // packed.
   absl::Status PackParts() {
     std::vector<PartInfo> wanted;
     std::set<std::tuple<uint64_t, uint64_t, uint64_t>> seen;
@@ -220,7 +221,7 @@ class RunPacker {
     return absl::OkStatus();
   }
 
-  // Gives the parts of a tensor their places in the archive.
+  // Sets the archived locations of the parts of a tensor.
   absl::Status PlaceParts(TensorInfo& tensor) {
     std::vector<PlacedPart> parts(tensor.parts.size());
     if (tensor.has_bytes || tensor.has_sample) {
@@ -253,7 +254,7 @@ class RunPacker {
     return part.has_bytes || part.has_sample;
   }
 
-  // False if something of it was given up since the scan found it.
+  // False if some of its bytes were discarded since the scan found it.
   absl::StatusOr<bool> FindParts(const TensorInfo& tensor,
                                  std::vector<PlacedPart>& parts) {
     for (size_t i = 0; i < tensor.parts.size(); ++i) {
@@ -270,8 +271,8 @@ class RunPacker {
     return true;
   }
 
-  // Sets what became of the bytes of a part in PackParts; false if they were
-  // given up.
+  // Sets the result of PackParts for the bytes of a part; false if they were
+  // discarded.
   bool FindPacked(const PartInfo& part, PlacedPart& out) {
     if (const auto place = parts_.Find(part.hash, part.bytes)) {
       out.bytes = {PackedBytes::kPacked, *place};
@@ -283,7 +284,7 @@ class RunPacker {
     return true;
   }
 
-  // False if the sample was given up.
+  // False if the sample was discarded.
   absl::StatusOr<bool> PackSample(RunReader& run, const TensorInfo& tensor,
                                   size_t part, PlacedPart& out) {
     const auto sample = run.ReadSample(tensor, part, read_buffer_);
@@ -298,8 +299,8 @@ class RunPacker {
     return true;
   }
 
-  // Retention has removed bytes of the tensor since the scan: it is archived as
-  // it is now.
+  // Retention has discarded bytes of the tensor since the scan: the tensor is
+  // archived in its current state.
   absl::Status AcceptExpiry(TensorInfo& tensor,
                             std::vector<PlacedPart>& parts) {
     parts.assign(parts.size(), {});
@@ -313,7 +314,7 @@ class RunPacker {
     return absl::OkStatus();
   }
 
-  // Takes the tensor as the copy has it, if that has more of its bytes.
+  // Uses the tensor of the copy, if the copy has more of its bytes.
   absl::Status TakeFromCopy(const ArchivedCopy& copy, TensorInfo& tensor,
                             std::vector<PlacedPart>& parts) {
     if (copy.reader == nullptr) {
@@ -349,9 +350,8 @@ class RunPacker {
     return absl::OkStatus();
   }
 
-  // Counts a tensor of which the copy may have bytes that cannot be found
-  // there. Those that the store has given up since the copy was made become
-  // unreadable.
+  // Counts a tensor whose bytes the copy may have but cannot provide. Those
+  // that the store has discarded since the copy was made become unreadable.
   absl::Status AddLost(const ArchivedCopy& copy, const TensorInfo& tensor,
                        const absl::Status& problem,
                        std::vector<PlacedPart>& parts) {
@@ -370,7 +370,7 @@ class RunPacker {
     return absl::OkStatus();
   }
 
-  // True if bytes of the run were given up since the copy was made.
+  // True if bytes of the run were discarded since the copy was made.
   absl::StatusOr<bool> HasExpiredSince(const ArchivedCopy& copy) {
     MSITD_ASSIGN_OR_RETURN(const RunInfo now, run_.GetInfo());
     return now.counters.expired_bytes >
@@ -391,7 +391,7 @@ class RunPacker {
     }
     const auto bytes = copy_->reader->ReadPart(part, read_buffer_);
     if (absl::IsDataLoss(bytes.status())) {
-      // What is wrong in the store can be mended, so it is the better reason.
+      // Damage in the store can be repaired, so it is the more useful reason.
       if (out.problem.ok()) out.problem = bytes.status();
       out.bytes = {PackedBytes::kUnreadable};
       return absl::OkStatus();
@@ -459,11 +459,12 @@ class RunPacker {
 
   RunReader& run_;
   const std::string& folder_;
-  const ArchivedCopy* const copy_;  // Null if the run is archived first.
+  const ArchivedCopy* const copy_;  // Null if the run is archived for the first
+                                    // time.
   const ArchiveProgressCall progress_;
   ArchiveManifest& manifest_;
   PackedRun out_;
-  // Tensors that the store had given up by the time of the copy, as it seems,
+  // Tensors that the store had apparently discarded before the copy was made,
   // and that cannot be found in the copy.
   uint64_t given_up_count_ = 0;
   const std::function<absl::Status()> stop_ = [this] { return Report(); };
@@ -473,7 +474,7 @@ class RunPacker {
   // Parts of the window that cannot be read, and why.
   std::map<PartKey, absl::Status> unreadable_;
   EntryBatchWriter batch_;
-  std::optional<Coordinate> last_;  // Of the entry before.
+  std::optional<Coordinate> last_;  // Coordinate of the previous entry.
   PackedParts parts_;
   AlignedBuffer batch_buffer_;
   AlignedBuffer read_buffer_;
@@ -482,7 +483,7 @@ class RunPacker {
   ObjectPacker indexes_;
 };
 
-// Reads an attachment of the store, which has to have the bytes of its hash.
+// Reads an attachment of the store and checks its bytes against its hash.
 absl::StatusOr<std::string> ReadWhole(Attachments& attachments,
                                       const AttachmentInfo& info) {
   MSITD_ASSIGN_OR_RETURN(std::string bytes,
@@ -499,7 +500,8 @@ absl::StatusOr<PackedRun> PackRun(const ArchiveRequest& request,
                                   const RunInfo& info, const ArchivedCopy* copy,
                                   ArchiveProgressCall progress,
                                   ArchiveManifest& manifest) {
-  // The copy has what was given up since, so its counters hold.
+  // The copy has the bytes that were discarded since then, so its counters
+  // apply.
   manifest.run =
       copy != nullptr && copy->reader != nullptr ? copy->manifest.run : info;
   MSITD_ASSIGN_OR_RETURN(manifest.coverage, request.run->ListCoverage());

@@ -13,8 +13,8 @@
 
 namespace msitd::storage {
 
-// The source of what a run in the store has lost since it was archived, and
-// that the archive still has.
+// An existing archived copy of the run, which may still have data that the
+// store has lost.
 struct ArchivedCopy {
   const ArchiveManifest& manifest;
   // Null if the directory of the copy cannot be read.
@@ -22,19 +22,19 @@ struct ArchivedCopy {
 };
 
 struct PackedRun {
-  // Tensors of which `copy` may have bytes that the new objects lack: the store
-  // cannot give them, and `copy` is damaged where it describes the tensor.
+  // Tensors whose bytes may be in `copy` but not in the new objects: the store
+  // cannot provide them, and `copy` is damaged where it describes the tensor.
   uint64_t lost_count = 0;
 };
 
 // Writes all objects of an archived run except the manifest, and fills
-// `manifest` with what they hold. Each object was read back when this returns.
+// `manifest` with their descriptions. Each object has been read back on return.
 //
-// Bytes that cannot be read (DATA_LOSS) do not end the work: they are taken
-// from `copy` if that has them, and otherwise recorded as unreadable. So what
-// this writes never has less than `copy` if `lost_count` is 0.
+// Unreadable bytes (DATA_LOSS) do not stop the work: they are taken from `copy`
+// if it has them, and otherwise recorded as unreadable. The result therefore
+// never has less data than `copy` if `lost_count` is 0.
 //
-// On failure `manifest` names the objects that were begun.
+// On failure, `manifest` names the objects that were begun.
 absl::StatusOr<PackedRun> PackRun(const ArchiveRequest& request,
                                   const std::string& folder,
                                   const RunInfo& info, const ArchivedCopy* copy,
@@ -42,8 +42,9 @@ absl::StatusOr<PackedRun> PackRun(const ArchiveRequest& request,
                                   ArchiveManifest& manifest);
 
 // Writes the attachments of the run that `manifest` does not have yet, and adds
-// them to it; one of the same name is replaced. One that cannot be read is
-// recorded as unreadable, and `manifest` keeps what it has of that name.
+// them to it; an attachment replaces one with the same name. An attachment that
+// cannot be read is recorded as unreadable, and the entry of `manifest` with
+// its name is kept.
 absl::Status PackAttachments(const ArchiveRequest& request,
                              const std::string& folder,
                              ArchiveProgressCall progress,

@@ -13,7 +13,8 @@ namespace {
 
 constexpr size_t kErrorNameBytesMax = 64;
 
-// The text of the first element `name` of `body`; empty if there is none.
+// Returns the text of the first element `name` of `body`; empty if there is
+// none.
 std::string_view Element(std::string_view body, std::string_view name) {
   const std::string open = fmt::format("<{}>", name);
   const std::string close = fmt::format("</{}>", name);
@@ -40,8 +41,8 @@ void EachElement(std::string_view body, std::string_view name, Take take) {
 constexpr std::string_view kListRoot = "ListBucketResult";
 constexpr size_t kXmlDepthMax = 32;
 
-// True if the elements of `body` close in the order in which they open, and
-// `root` holds all of them. So nothing of the answer is missing.
+// True if the elements of `body` are closed in the reverse order of opening,
+// and `root` contains all of them, so that the response is complete.
 bool IsWholeXml(std::string_view body, std::string_view root) {
   std::vector<std::string_view> open;
   bool has_root = false;
@@ -72,7 +73,7 @@ bool IsWholeXml(std::string_view body, std::string_view root) {
   return has_root && open.empty();
 }
 
-// The token of a list is opaque: it may have characters that XML escapes.
+// The token of a list is opaque and may contain characters that XML escapes.
 std::string Unescaped(std::string_view text) {
   constexpr std::array<std::pair<std::string_view, char>, 5> kEntities = {
       {{"&amp;", '&'},
@@ -96,7 +97,7 @@ std::string Unescaped(std::string_view text) {
   return out;
 }
 
-// The name that the server gives its error, such as `AccessDenied`.
+// Returns the server's name of its error, such as `AccessDenied`.
 std::string ErrorName(std::string_view body) {
   const std::string_view name = Element(body, "Code");
   const bool is_name =
@@ -167,8 +168,8 @@ absl::Status ReadS3List(std::string_view body, std::string_view folder,
                       "the answer is not a whole list of objects");
   };
   if (!IsWholeXml(body, kListRoot)) return broken();
-  // Adds a name that lies directly in the folder, or the folder that it lies
-  // in.
+  // Adds a name that is directly in the folder, or the subfolder that contains
+  // it.
   const auto add = [&](std::string_view key, std::vector<std::string>& names) {
     if (!key.starts_with(folder)) return;
     key.remove_prefix(folder.size());

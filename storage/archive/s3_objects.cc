@@ -17,17 +17,17 @@ namespace msitd::storage {
 namespace {
 
 constexpr std::chrono::milliseconds kWaitMax{10'000};
-// How often a wait looks whether it is to end.
+// Interval at which a wait checks whether it must end.
 constexpr std::chrono::milliseconds kWaitStep{50};
 constexpr size_t kListBytesMax = size_t{4} << 20;
 
-// Ends with the process.
+// Never cleaned up; curl stays initialized until the process ends.
 bool StartCurl() {
   static const bool started = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
   return started;
 }
 
-// What a query may have unescaped.
+// Escapes all characters that a query must not contain.
 std::string QueryEscaped(std::string_view text) {
   constexpr std::string_view kHex = "0123456789ABCDEF";
   std::string out;
@@ -140,7 +140,7 @@ class S3Objects final : public ObjectStore {
       }
     } while (!next.empty());
     std::sort(out.folders.begin(), out.folders.end());
-    // A server without delimiters names the folder of each object.
+    // A server without support for delimiters lists the folder of each object.
     out.folders.erase(std::unique(out.folders.begin(), out.folders.end()),
                       out.folders.end());
     std::sort(out.objects.begin(), out.objects.end());
@@ -158,7 +158,8 @@ class S3Objects final : public ObjectStore {
     return request;
   }
 
-  // Makes the request until it succeeds, it cannot succeed, or often enough.
+  // Sends the request until it succeeds, fails permanently, or has been tried
+  // often enough.
   absl::StatusOr<S3Answer> Do(const S3Request& request) {
     std::chrono::milliseconds wait = options_.first_wait;
     for (int attempt = 1;; ++attempt) {
@@ -187,7 +188,8 @@ class S3Objects final : public ObjectStore {
     }
   }
 
-  // The error of a request that was ended; `last`: that of the last attempt.
+  // Returns the error of a request that was ended; `last` is the error of its
+  // last attempt.
   static absl::Status Ended(const absl::Status& status,
                             const S3Request& request, int attempt,
                             std::string_view last = "") {
@@ -198,8 +200,8 @@ class S3Objects final : public ObjectStore {
                         : fmt::format("after {} attempts: {}", attempt, last));
   }
 
-  // Waits for half of `wait` to all of it, so that many who were refused at
-  // once do not come back at once.
+  // Waits for a random time between half of `wait` and `wait`, so that callers
+  // that were refused at the same time do not retry at the same time.
   absl::Status Wait(std::chrono::milliseconds wait) {
     thread_local std::minstd_rand random{std::random_device()()};
     std::uniform_int_distribution<int64_t> spread(wait.count() / 2,
@@ -232,7 +234,8 @@ absl::Status CheckS3Endpoint(std::string_view endpoint) {
         MakeStatus(absl::StatusCode::kInvalidArgument, "{}", problem),
         ErrorReason::kFieldInvalid);
   };
-  // Nothing of it is repeated: it could have a password in it.
+  // The message does not repeat any part of it, because it could contain a
+  // password.
   const size_t scheme_end = endpoint.find("://");
   const std::string_view scheme =
       endpoint.substr(0, scheme_end == std::string_view::npos ? 0 : scheme_end);

@@ -32,7 +32,7 @@ struct Transfer {
   CURL* handle = nullptr;
   const S3Options* options = nullptr;
   size_t sent = 0;
-  size_t received = 0;  // Of Request::out.
+  size_t received = 0;  // Bytes of Request::out received so far.
   S3Outcome outcome;
 };
 
@@ -142,8 +142,8 @@ void SetMethod(CURL* curl, const S3Request& request, Headers& headers) {
       curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
       curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE,
                        static_cast<curl_off_t>(request.in.size()));
-      // Large objects are sent once the server has taken the head, or does
-      // not answer to that.
+      // Large objects are sent after the server has accepted the head, or has
+      // not responded in time.
       curl_easy_setopt(curl, CURLOPT_EXPECT_100_TIMEOUT_MS, kExpectTimeoutMs);
       if (request.if_absent) AddHeader(headers, "If-None-Match: *");
       return;
@@ -211,7 +211,7 @@ S3Outcome TryS3Request(const S3Options& options, S3Connections& connections,
     answer.problem = curl_easy_strerror(result);
   } else if (request.has_range && answer.code == 206 &&
              transfer.received < request.out.size()) {
-    // The object ends here: asking again gives no more.
+    // The object ends here: a retry would return no more data.
     answer.code = 416;
   } else if (request.has_range && answer.code == 200) {
     transfer.outcome.is_too_long = true;

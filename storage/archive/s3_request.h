@@ -16,32 +16,35 @@
 #include "storage/archive/s3_answer.h"
 #include "storage/archive/s3_objects.h"
 
-// One request to a server of S3, once. For s3_objects, which makes it again.
+// A single attempt of one request to an S3 server. Internal to s3_objects,
+// which retries it.
 namespace msitd::storage {
 
-// What a request keeps of the answer to a failure.
+// Maximum size of an error response that is kept.
 inline constexpr size_t kErrorBytesMax = size_t{64} << 10;
 
 struct S3Request {
   enum class Method { kGet, kHead, kPut, kDelete };
   Method method = Method::kGet;
-  std::string what;                    // For people.
+  std::string what;                    // Description for users.
   std::string key;                     // With the prefix; empty for the bucket.
   std::string query;                   // Sorted and escaped.
-  std::span<const std::byte> in = {};  // To be put.
+  std::span<const std::byte> in = {};  // Bytes to upload.
   bool if_absent = false;
-  // A range to be read into `out`; else the answer goes to S3Answer::body.
+  // If true, reads a range into `out`; otherwise the response is stored in
+  // S3Answer::body.
   bool has_range = false;
   uint64_t offset = 0;
   std::span<std::byte> out = {};
   size_t body_bytes_max = kErrorBytesMax;
 };
 
-// What became of it.
+// Result of an attempt.
 struct S3Outcome {
   S3Answer answer;
-  bool is_too_long = false;  // The answer has more than was asked for.
-  absl::Status ended;        // Not OK: S3Options::wait or `stops` has ended it.
+  bool is_too_long = false;  // The response has more bytes than requested.
+  absl::Status ended;        // Not OK if S3Options::wait or `stops` ended the
+                             // request.
 };
 
 class S3Connections {
@@ -51,7 +54,7 @@ class S3Connections {
   };
   using Handle = std::unique_ptr<CURL, HandleEnd>;
 
-  // Null if there is no memory.
+  // Returns null if there is no memory.
   Handle Take() ABSL_LOCKS_EXCLUDED(mu_);
   // Keeps the connection for the next request.
   void Return(Handle handle) ABSL_LOCKS_EXCLUDED(mu_);
@@ -63,10 +66,10 @@ class S3Connections {
   std::vector<Handle> idle_ ABSL_GUARDED_BY(mu_);
 };
 
-// OK as long as a request may go on.
+// Returns OK as long as a request may continue.
 absl::Status CheckS3Wait(const S3Options& options);
 
-// Makes a request. Blocks as long as `options` allow.
+// Executes a request. Blocks for as long as `options` permit.
 S3Outcome TryS3Request(const S3Options& options, S3Connections& connections,
                        const std::string& bucket, const S3Request& request);
 

@@ -16,25 +16,25 @@
 #include "protos/base/summary.h"
 #include "storage/face/types.h"
 
-// Entries of the index as bytes that leave the store: what the index knows of
-// each tensor, and where its parts lie. A batch stands for itself; it has each
-// name and each shape once (docs/format/entry_batch.md).
+// Encodes index entries for use outside the store: the data of each tensor and
+// the locations of its parts. A batch is self-contained and has each name and
+// each shape only once (docs/format/entry_batch.md).
 namespace msitd::storage {
 
-// A batch is full once it has this many of one of them. The last entry may go
-// beyond the bytes, by the parts of one tensor.
+// A batch is full when it reaches one of these limits. The last entry may
+// exceed the limit of bytes by the parts of one tensor.
 inline constexpr size_t kBatchEntriesMax = 8192;
 inline constexpr size_t kBatchFullBytes = size_t{1} << 20;
-// No batch is larger.
+// Maximum size of a batch.
 inline constexpr size_t kEntryBatchBytesMax = size_t{16} << 20;
 
-// Makes batches. Thread-compatible; keeps its memory from batch to batch.
+// Builds batches. Thread-compatible; reuses its memory for each batch.
 class EntryBatchWriter {
  public:
   EntryBatchWriter();
 
-  // Takes a tensor of the run that the batch is of; `key.run` is not kept. The
-  // batch must not be full.
+  // Adds a tensor of the run of the batch; `key.run` is not stored. The batch
+  // must not be full.
   void Add(const TensorInfo& tensor);
 
   size_t entry_count() const { return entry_count_; }
@@ -47,8 +47,8 @@ class EntryBatchWriter {
   std::string Finish();
 
  private:
-  // Returns the number of a text in the batch, which it gets if it is new.
-  // `last` has the text before it in the same place of an entry.
+  // Returns the number of a text in the batch, which is added if it is new.
+  // `last` is the text in the same field of the previous entry.
   struct LastText {
     std::string text;
     uint64_t number = 0;
@@ -78,35 +78,36 @@ class EntryBatchWriter {
   std::string shape_bytes_;
 };
 
-// Reads the entries of one batch, which may come from anybody: each is checked
-// as the records of a producer are. Thread-compatible.
+// Reads the entries of one batch. The batch is untrusted: each entry is checked
+// like the records of a producer. Thread-compatible.
 class EntryBatchReader {
  public:
-  // Takes a private copy. `run` becomes the run of each key.
+  // Takes ownership of the batch. `run` becomes the run of each key.
   //
-  // Errors: DATA_LOSS for bytes that are no batch, or of a later version.
+  // Errors: DATA_LOSS for bytes that are not a batch, or for a later version.
   static absl::StatusOr<EntryBatchReader> Open(std::string batch,
                                                std::string run);
 
   size_t entry_count() const { return entry_count_; }
-  // How many bytes of the batch were read: after the last entry, all that a
-  // sound batch has.
+  // Number of bytes of the batch that were read. After the last entry of a
+  // valid batch, this is its size.
   size_t read_bytes() const { return at_; }
 
-  // Reads the next entry into `out`, whose memory is used again; false behind
-  // the last one.
+  // Reads the next entry into `out`, whose memory is reused; false after the
+  // last entry.
   //
-  // Errors: DATA_LOSS that says what is wrong; nothing can be read then.
+  // Errors: DATA_LOSS with a description of the fault; nothing more can be read
+  // after that.
   absl::StatusOr<bool> Next(TensorInfo& out);
 
  private:
-  // Texts as places in `batch_`, so that the reader can be moved.
+  // Texts are stored as positions in `batch_`, so that the reader can be moved.
   struct TextPlace {
     size_t begin = 0;
     size_t size = 0;
-    bool is_name = false;  // UTF-8 without NUL; not looked at before its use.
+    bool is_name = false;  // UTF-8 without NUL; checked at its first use.
   };
-  // What a name may be.
+  // Requirements on a name.
   struct NameRule {
     std::string_view what;
     size_t bytes_min;
@@ -122,23 +123,23 @@ class EntryBatchReader {
   absl::Status ReadShape(ByteReader& in, TensorInfo& out);
   absl::Status ReadParts(ByteReader& in, uint64_t bits, TensorInfo& out);
   absl::Status ReadExtras(ByteReader& in, uint64_t bits, TensorInfo& out);
-  // Reads the number of a name. DATA_LOSS if there is no such text, or if it is
-  // no such name.
+  // Reads the number of a name. Returns DATA_LOSS if the text does not exist or
+  // is not a valid name.
   absl::Status ReadName(ByteReader& in, const NameRule& rule, std::string& out);
   absl::StatusOr<std::string_view> FindText(uint64_t number) const;
 
   std::string batch_;
   std::string run_;
   std::vector<TextPlace> texts_;
-  size_t at_ = 0;  // Where the next entry begins.
+  size_t at_ = 0;  // Position of the next entry.
   size_t entry_count_ = 0;
   size_t read_count_ = 0;
   std::vector<ContentHash> hashes_;
 };
 
-// Returns a hash over all that a comparison can see of the entry: everything
-// but the run and the places of its parts. Equal entries of two runs have equal
-// hashes, whatever store they lie in.
+// Returns a hash over all data of the entry that a comparison uses: everything
+// except the run and the locations of its parts. Equal entries of two runs have
+// equal hashes, regardless of the store.
 class EntryHasher {
  public:
   ContentHash Hash(const TensorInfo& tensor);

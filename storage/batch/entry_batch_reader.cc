@@ -18,7 +18,7 @@ absl::Status Corrupt(fmt::format_string<Args...> format, Args&&... args) {
                     std::forward<Args>(args)...);
 }
 
-// The least bytes of an entry: numbers, names, summary and one part.
+// Minimum size of an entry: numbers, names, summary and one part.
 constexpr size_t kEntryBytesMin = 60;
 
 ContentHash GetHash(ByteReader& in) {
@@ -28,7 +28,7 @@ ContentHash GetHash(ByteReader& in) {
   return hash;
 }
 
-// Numbers above those that a key may have become -1, which no key has.
+// Numbers beyond the range of a key become -1, which no key has.
 int32_t GetInt32(ByteReader& in) {
   const uint64_t number = in.GetVarint();
   return number > INT32_MAX ? -1 : static_cast<int32_t>(number);

@@ -43,7 +43,8 @@ uint64_t EntryBatchWriter::NumberOf(std::string_view text) {
 }
 
 uint64_t EntryBatchWriter::NumberOf(std::string_view text, LastText& last) {
-  // An empty text would match that of no entry at all.
+  // An empty text would otherwise match the initial value of `last`, which is
+  // not that of an entry.
   if (text.empty() || text != last.text) {
     last = {std::string(text), NumberOf(text)};
   }

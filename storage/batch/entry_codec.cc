@@ -18,8 +18,8 @@ absl::Status Impossible(fmt::format_string<Args...> format, Args&&... args) {
                     std::forward<Args>(args)...);
 }
 
-// Returns the bytes that a tensor of this shape takes; more than
-// kTensorBytesMax if none may.
+// Returns the size of a tensor with this shape in bytes; more than
+// kTensorBytesMax if such a tensor is not allowed.
 uint64_t BytesOf(const TensorInfo& tensor) {
   uint64_t bytes = ElementBytes(tensor.dtype);
   for (const int64_t dim : tensor.shape) {

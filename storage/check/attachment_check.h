@@ -15,8 +15,9 @@ struct AttachmentCheckReport {
 };
 
 // Reads the bytes of every attachment of every run and checks their number and
-// their hash. Calls `report` with a text for each one that is not as it was
-// written. A live view needs no second look: its index is that of one moment.
+// hash. Calls `report` with a text for each attachment that differs from the
+// written data. With a live view, findings need no second check, because its
+// index is a snapshot of one moment.
 AttachmentCheckReport CheckAttachments(
     ChunkIndex& index, const std::function<void(std::string)>& report);
 

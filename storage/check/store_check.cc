@@ -21,7 +21,7 @@
 namespace msitd::storage {
 namespace {
 
-// Returns one number that stands for a place in a segment and the bytes there.
+// Returns a number that identifies a location in a segment and the bytes there.
 uint64_t Fingerprint(uint64_t segment, uint64_t offset, const ContentHash& hash,
                      uint64_t sample_hash) {
   const std::array<uint64_t, 5> fields = {segment, offset, hash.low, hash.high,
@@ -29,7 +29,7 @@ uint64_t Fingerprint(uint64_t segment, uint64_t offset, const ContentHash& hash,
   return chunk::HashBytes(std::as_bytes(std::span(fields))).low;
 }
 
-// Returns who may have changed bytes of the frame.
+// Returns which component may have changed bytes of the frame.
 StoreProblem::Cause CauseOf(const chunk::Chunk& chunk) {
   const uint32_t flags = chunk.header().flags;
   return (flags & chunk::kOwnMemoryFlag) != 0
@@ -67,11 +67,11 @@ class StoreCheck {
   absl::Status CheckSegment(const SegmentFile& segment);
   absl::Status CheckFrame(const SegmentFile& segment, File& file,
                           const FoundFrame& frame);
-  // `place` says where payload_ holds the record, or its sample.
+  // `place` is the location of the record, or of its sample, in payload_.
   absl::Status CheckRecord(const SegmentFile& segment, const FoundFrame& frame,
                            const chunk::RecordDescriptor& record,
                            const chunk::FramePayload::Place& place);
-  // True if the producer may have been told that the frame is durable.
+  // True if the producer may have received the acknowledgment of the frame.
   absl::StatusOr<bool> IsAcknowledged(const chunk::Chunk& chunk,
                                       const RunBrief& run);
   absl::Status CheckEntry(const AuditedEntry& entry);
@@ -79,29 +79,30 @@ class StoreCheck {
   absl::Status CheckIsWhole();
   // Reports segments that the next start of the daemon would wait for.
   absl::Status CheckAwaited();
-  // True if bytes with this fingerprint were found sound. Called once all
-  // frames have been checked.
+  // True if bytes with this fingerprint were found intact. Must be called after
+  // all frames have been checked.
   bool IsSound(uint64_t fingerprint) const {
     return std::binary_search(sound_.begin(), sound_.end(), fingerprint);
   }
-  // Where a problem is. `run` is 0 for a problem of the file itself.
+  // Location of a problem. `run` is 0 for a problem of the file itself.
   struct Place {
     SegmentId segment{};
     RunId run{};
     uint64_t offset = 0;
-    // The bytes of the part, if the problem is about one.
+    // Size of the part, if the problem is about one.
     uint64_t bytes = 0;
     ContentHash hash{};
   };
-  // Returns where the bytes lie if they are shared with a later record.
+  // Returns the location of the bytes if they are shared with a later record.
   static absl::StatusOr<std::optional<BytePlace>> FindShared(
       StoreView& store, const Place& place);
-  // True if a later view of a live store says that the bytes at a place of a
-  // run need not be there.
+  // True if, according to a later view of a live store, the bytes at a location
+  // of a run need not exist.
   static bool HasGone(StoreView& later, const Place& place);
-  // True if, in a later view, the bytes are shared and intact, or have gone.
+  // True if, in a later view, the bytes are shared and intact, or no longer
+  // exist.
   absl::StatusOr<bool> AreShared(StoreView& later, const Place& place);
-  // A frame whose bytes do not match their hash, and the stream it came from.
+  // A frame whose bytes do not match their hash, and its stream.
   struct BadFrame {
     StreamKey stream;
     BytePlace place;
@@ -117,11 +118,11 @@ class StoreCheck {
               StoreProblem::Cause cause = StoreProblem::Cause::kOther,
               std::optional<BadFrame> frame = std::nullopt);
   void Count(const Suspicion& found);
-  // Enters the streams with mismatches into the report.
+  // Adds the streams with mismatches to the report.
   void ListMismatches();
-  // Reports the suspected problems of a live view that a later view still has.
+  // Reports those suspected problems of a live view that a later view confirms.
   absl::Status ReportLasting();
-  // Calls ReportLasting before there are too many.
+  // Calls ReportLasting before there are too many suspected problems.
   absl::Status BoundSuspected();
 
   StoreView& store_;
@@ -129,15 +130,14 @@ class StoreCheck {
   StoreCheckReport counts_;
   const LogPosition position_;
   AlignedBuffer payload_;
-  std::unordered_set<uint64_t> segments_;  // The segments that exist.
+  std::unordered_set<uint64_t> segments_;  // Existing segments.
   std::map<StreamKey, StreamMismatch> streams_;
-  std::optional<BadFrame> last_bad_frame_;  // The last one counted.
-  // Fingerprints of records whose bytes are sound; sorted before they are
-  // searched.
+  std::optional<BadFrame> last_bad_frame_;  // The last frame that was counted.
+  // Fingerprints of records with intact bytes; sorted before they are searched.
   std::vector<uint64_t> sound_;
-  // Fingerprints of places that were reported with their frame.
+  // Fingerprints of locations that were reported with their frame.
   std::unordered_set<uint64_t> reported_;
-  // On a live view: what may turn out to be no problem.
+  // For a live view: findings that may prove not to be problems.
   std::vector<Suspicion> suspected_;
 };
 
@@ -157,8 +157,8 @@ void StoreCheck::Report(std::string file, Place place, std::string what,
 void StoreCheck::Count(const Suspicion& found) {
   using Cause = StoreProblem::Cause;
   const StoreProblem& problem = found.problem;
-  // The records of a frame come one after the other, so comparing with the last
-  // bad frame counts each frame once.
+  // The records of a frame are processed consecutively, so comparing with the
+  // last bad frame counts each frame once.
   if (found.frame.has_value() && found.frame != last_bad_frame_) {
     ++streams_[found.frame->stream].mismatch_count;
     last_bad_frame_ = found.frame;
@@ -214,7 +214,7 @@ absl::StatusOr<bool> StoreCheck::AreShared(StoreView& later,
     SegmentReader reader(view->env(), view->segment_directory(),
                          /*direct=*/false);
     if (reader.Read(part, payload_).ok()) return true;
-    // The bytes may have moved since the view was made.
+    // The bytes may have moved since the view was created.
     MSITD_ASSIGN_OR_RETURN(StoreView next, store_.Again());
     again.emplace(std::move(next));
     view = &*again;
@@ -253,7 +253,7 @@ absl::Status StoreCheck::BoundSuspected() {
 
 absl::StatusOr<bool> StoreCheck::IsAcknowledged(const chunk::Chunk& chunk,
                                                 const RunBrief& run) {
-  // The streams of a sealed run are forgotten.
+  // The streams of a sealed run are not kept.
   if (run.sealed) return true;
   MSITD_ASSIGN_OR_RETURN(
       const uint64_t count,
@@ -274,7 +274,7 @@ absl::Status StoreCheck::CheckRecord(const SegmentFile& segment,
                                      .subspan(place.offset, place.bytes));
   ++counts_.record_count;
   counts_.payload_bytes += place.bytes;
-  // An alias without an original is in no index.
+  // An alias without an original is not in the index.
   if (chunk.ExtraOf(record).is_alias() && record.bytes_segment_id == 0) {
     return absl::OkStatus();
   }
@@ -288,7 +288,7 @@ absl::Status StoreCheck::CheckRecord(const SegmentFile& segment,
       (number == position_.segment_id && frame.end() <= position_.offset);
   const absl::StatusOr<RunBrief> run =
       store_.index().runs().BriefById(RunId{chunk.header().run_id});
-  // Nobody reads the bytes of deleted runs, or bytes that were given up.
+  // The bytes of deleted runs and discarded bytes are never read.
   if (!run.ok() ||
       store_.index().expiry().IsExpired(segment.id, run->id, offset)) {
     return absl::OkStatus();
@@ -375,7 +375,7 @@ absl::Status StoreCheck::CheckSegment(const SegmentFile& segment) {
     return absl::OkStatus();
   }
   if (!segment.header.has_value()) {
-    // A file is short if the power went while it was made.
+    // A file is too short if the machine lost power while it was being created.
     if (segment.size_bytes < kSegmentHeaderBytes) {
       ++counts_.torn_count;
     } else {
@@ -440,7 +440,7 @@ absl::Status StoreCheck::CheckEntry(const AuditedEntry& entry) {
                           value.sample_hash))) {
     return absl::OkStatus();
   }
-  // The entry is of a deleted run that is being removed.
+  // The entry belongs to a deleted run that is being removed.
   if (store_.index().gone().Contains(run)) return absl::OkStatus();
   Report(SegmentFileName(segment), place,
          fmt::format("the bytes of {} are not there",
@@ -462,7 +462,8 @@ absl::Status StoreCheck::CheckAwaited() {
 }
 
 absl::Status StoreCheck::CheckIsWhole() {
-  // The daemon checked the index at its start, and has made runs since.
+  // The daemon checked the index when it started, and has created runs since
+  // then.
   if (store_.is_live()) return absl::OkStatus();
   const absl::Status status =
       CheckIndexIsWhole(store_.index(), store_.env(), store_.segments());

@@ -35,7 +35,7 @@ absl::StatusOr<StoreView::ScratchDirectory> StoreView::MakeScratch() {
 absl::StatusOr<std::unique_ptr<ChunkIndex>> StoreView::OpenLive(
     const std::string& index_directory, ScratchDirectory& scratch) {
   absl::StatusOr<std::unique_ptr<ChunkIndex>> index;
-  // A compaction may take a table away before it is open.
+  // A compaction may remove a table before it is opened.
   for (int attempt = 0; attempt < kLiveAttemptsMax; ++attempt) {
     MSITD_ASSIGN_OR_RETURN(scratch, MakeScratch());
     const absl::Status copied = CopyLiveDatabase(index_directory, *scratch);
@@ -114,8 +114,8 @@ absl::StatusOr<SegmentWalk> StoreView::Walk(const SegmentFile& segment,
       it != known_ends_.end()) {
     known_end = it->second;
   }
-  // The index refers only to durable frames, so all before its position is
-  // durable.
+  // The index refers only to durable frames, so all bytes before its position
+  // are durable.
   const bool is_in_index = ToNumber(segment.id) == position_.segment_id;
   return SegmentWalk::Begin(file, place, known_end,
                             is_in_index ? position_.offset : 0);

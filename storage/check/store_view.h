@@ -18,21 +18,21 @@
 
 namespace msitd::storage {
 
-// A store opened for reading by another program than the daemon. Nothing is
-// written to it. Thread-compatible.
+// A store opened for reading by a program other than the daemon. Writes nothing
+// to the store. Thread-compatible.
 //
-// If a daemon has the store open, the view is *live*: it has the index as a
-// crash of the daemon would leave it now, and the segments as they were listed
-// after that. The store goes on changing, so what looks wrong is wrong only if
-// a later view finds it too. If no daemon has the store open, none can open it
-// while the view lives.
+// If a daemon has the store open, the view is *live*: its index is in the state
+// after a crash of the daemon at this moment, and its segments are those listed
+// after that. The store continues to change, so an apparent fault is real only
+// if a later view has it as well. If no daemon has the store open, none can
+// open it while the view exists.
 class StoreView {
  public:
-  // How many times Open tries to make a live view.
+  // How many times Open tries to create a live view.
   static constexpr int kLiveAttemptsMax = 10;
 
   // Errors: NOT_FOUND or DATA_LOSS if there is no store; UNAVAILABLE if a live
-  // one changed at every attempt; those of the files, including the temporary
+  // store changed at every attempt; those of the files, including the temporary
   // files of a live view.
   static absl::StatusOr<StoreView> Open(const std::string& directory, Env& env);
 
@@ -43,31 +43,31 @@ class StoreView {
                                         std::unique_ptr<ChunkIndex> index);
 
   bool is_live() const { return !lock_.has_value(); }
-  // Another view of the same store, as it is now.
+  // Returns another view of the current state of the same store.
   absl::StatusOr<StoreView> Again() const { return Open(directory_, *env_); }
 
   Env& env() { return *env_; }
   ChunkIndex& index() { return *index_; }
-  // Where the segment files are.
+  // Directory of the segment files.
   std::string segment_directory() const;
-  // In the order of their ids.
+  // Segments ordered by id.
   const std::vector<SegmentFile>& segments() const { return segments_; }
 
-  // How much of the log is in the index.
+  // How much of the log has been indexed.
   const LogPosition& position() const { return position_; }
 
   // Begins a walk over a whole segment; `file` is borrowed.
   absl::StatusOr<SegmentWalk> Walk(const SegmentFile& segment, File& file);
 
  private:
-  // Removes the directory and all that is in it.
+  // Removes the directory and its contents.
   struct RemoveDirectory {
     void operator()(const std::string* path) const;
   };
   using ScratchDirectory = std::unique_ptr<const std::string, RemoveDirectory>;
 
   static absl::StatusOr<ScratchDirectory> MakeScratch();
-  // Opens a copy of the index that it makes in `scratch`.
+  // Opens a copy of the index, which it creates in `scratch`.
   static absl::StatusOr<std::unique_ptr<ChunkIndex>> OpenLive(
       const std::string& index_directory, ScratchDirectory& scratch);
 
@@ -79,13 +79,14 @@ class StoreView {
         scratch_(std::move(scratch)),
         index_(std::move(index)) {}
 
-  // Reads what the view has besides the index.
+  // Reads all data of the view other than the index.
   absl::Status Load();
 
   std::string directory_;
   Env* env_;
-  std::optional<DirectoryLock> lock_;  // Nothing: the view is live.
-  ScratchDirectory scratch_;           // Of a live view; outlives the index.
+  std::optional<DirectoryLock> lock_;  // Nothing if the view is live.
+  ScratchDirectory scratch_;           // Belongs to a live view; must outlive
+                                       // the index.
   std::unique_ptr<ChunkIndex> index_;
   std::vector<SegmentFile> segments_;
   std::map<uint64_t, uint64_t> known_ends_;

@@ -22,8 +22,8 @@ absl::Status Ballast::Grow(uint64_t held, uint64_t bytes) {
     file = env_.Create(path_, /*direct=*/false);
   }
   if (!file.ok()) return file.status();
-  // If growing fails, it frees all blocks behind the end of the file: with the
-  // end at `held`, what was held stays.
+  // If growing fails, it frees all blocks after the end of the file. With the
+  // end at `held`, the blocks held before are kept.
   MSITD_RETURN_IF_ERROR((*file)->Truncate(held));
   return (*file)->Preallocate(bytes);
 }

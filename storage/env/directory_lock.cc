@@ -23,8 +23,8 @@ constexpr char kLockFile[] = "LOCK";
 // Directories of a store that have its tensors, summaries and names.
 constexpr std::string_view kDataDirectories[] = {"index", "segments"};
 
-// Takes the permissions of group and others away. The owner alone can; a volume
-// of another user or a read-only one stays as it is.
+// Removes the permissions of group and others. Only the owner can do this; a
+// volume of another user or a read-only one is not changed.
 absl::Status MakePrivate(int fd, mode_t mode, const std::string& path) {
   if (::fchmod(fd, mode) == 0 || errno == EPERM || errno == EROFS) {
     return absl::OkStatus();
@@ -38,7 +38,7 @@ bool IsOfStore(std::string_view name) {
          name.starts_with("index.") || name == "lost+found";
 }
 
-// True if the directory has nothing but what a store has.
+// True if the directory contains only files and directories of a store.
 absl::StatusOr<bool> HasOnlyAStore(const std::string& directory) {
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(directory.c_str()),
                                                    &::closedir);
@@ -68,7 +68,7 @@ absl::Status MakeStorePrivate(const std::string& directory) {
     std::string path = directory;
     path.append("/").append(name);
     struct stat info {};
-    // A link leads to a directory that may have more than the segments.
+    // A link may lead to a directory that has more than the segments.
     const bool is_made =
         ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
     if (is_made) MSITD_RETURN_IF_ERROR(MakeDirectoryPrivate(path, O_NOFOLLOW));

@@ -7,8 +7,9 @@
 
 namespace msitd::storage {
 
-// Returns the logger named "storage" if the program has registered one; else a
-// logger of that name that writes where the default logger does.
+// Returns the logger named "storage" if the program has registered one;
+// otherwise a logger of that name that writes to the same sinks as the default
+// logger.
 inline std::shared_ptr<spdlog::logger> StorageLogger() {
   std::shared_ptr<spdlog::logger> logger = spdlog::get("storage");
   return logger != nullptr ? logger

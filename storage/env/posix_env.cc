@@ -26,10 +26,10 @@ constexpr mode_t kFileMode = 0600;
 constexpr mode_t kDirectoryMode = 0700;
 // Below IOV_MAX; a frame is two pieces.
 constexpr size_t kPiecesPerCall = 512;
-// What st_blocks counts, whatever the file system's own blocks are.
+// Unit of st_blocks, independent of the block size of the file system.
 constexpr uint64_t kStatBlockBytes = 512;
 
-// Some file systems take the flag and refuse the first transfer. True if the
+// Some file systems accept the flag and refuse the first transfer. True if the
 // descriptor had the flag and is buffered now, so that a retry makes sense.
 bool LeaveDirectIo(int fd) {
   const int flags = ::fcntl(fd, F_GETFL);
@@ -93,8 +93,8 @@ class PosixFile final : public File {
         return ErrnoStatus(error, "read");
       }
       done += static_cast<uint64_t>(count);
-      // A count that is no multiple of a page means the end of the file.
-      // Reading on at an odd offset would fail with O_DIRECT.
+      // A count that is not a multiple of a page means the end of the file.
+      // Continuing at such an offset would fail with O_DIRECT.
       if (count == 0 || done % kChunkAlignment != 0) break;
     }
     return done;
@@ -114,7 +114,7 @@ class PosixFile final : public File {
       if (error == EOPNOTSUPP || error == ENOSYS) {
         return absl::UnimplementedError("the file system reserves no room");
       }
-      // It may have reserved a part, which is of no use.
+      // The call may have reserved a part of the space, which is useless.
       struct stat info;
       if (::fstat(fd_.get(), &info) == 0) Truncate(info.st_size).IgnoreError();
       return ErrnoStatus(error, "preallocate");
@@ -155,7 +155,7 @@ class PosixFile final : public File {
   }
 
  private:
-  // Writes at most kPiecesPerCall pieces, however many calls it takes.
+  // Writes at most kPiecesPerCall pieces, with as many calls as necessary.
   absl::Status WriteSome(uint64_t offset,
                          std::span<const std::span<const std::byte>> pieces) {
     iovec vectors[kPiecesPerCall];
@@ -199,7 +199,8 @@ absl::StatusOr<std::unique_ptr<File>> OpenFile(const std::string& path,
   UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC, kFileMode));
   if (!fd.valid()) return ErrnoStatus(errno, "open " + path);
   // O_DIRECT is set after the open, because an open with O_DIRECT that fails
-  // may already have made the file. A refusal leaves the descriptor buffered.
+  // may already have created the file. If it is refused, the descriptor stays
+  // buffered.
   if (direct) {
     const int status_flags = ::fcntl(fd.get(), F_GETFL);
     if (status_flags >= 0) ::fcntl(fd.get(), F_SETFL, status_flags | O_DIRECT);
@@ -240,7 +241,8 @@ class PosixEnv final : public Env {
                             ::stat(path.c_str(), &info) == 0 &&
                             S_ISDIR(info.st_mode);
       if (!is_there) return ErrnoStatus(error, "make directory " + path);
-      // Whoever made the directory may have ended before its name was durable.
+      // The process that created the directory may have ended before its name
+      // was durable.
     }
     return SyncDirectory(ParentOf(path));
   }
@@ -259,7 +261,8 @@ class PosixEnv final : public Env {
     std::vector<std::string> names;
     while (true) {
       errno = 0;
-      // The stream is ours alone, which is all that readdir asks for.
+      // The stream is used by this thread only, which is all that readdir
+      // requires.
       const dirent* entry = ::readdir(stream.get());  // NOLINT
       if (entry == nullptr) break;
       const std::string_view name(entry->d_name);

@@ -15,7 +15,8 @@
 namespace msitd::storage {
 
 struct AttachmentInfo {
-  // Of these bytes: others of the same name have another one.
+  // Identifies these bytes: an attachment that later has the same name has
+  // another id.
   uint64_t id = 0;
   std::string name;
   std::string media_type;
@@ -24,45 +25,46 @@ struct AttachmentInfo {
   int64_t create_time_ns = 0;  // Since the Unix epoch.
 };
 
-// What is to be written.
+// Describes an attachment to write.
 struct AttachmentSpec {
   std::string run;
   std::string name;
   std::string media_type;
-  bool replaces = false;  // One of that name, if it is there.
+  bool replaces = false;  // Whether to replace an existing attachment of that
+                          // name.
 };
 
-// The bytes of one attachment on their way in. Made by Attachments::Begin;
-// ends before the store. What was not committed when it ends is given up.
+// Writes the bytes of one attachment. Created by Attachments::Begin; must be
+// destroyed before the store. Uncommitted data is discarded on destruction.
 // Thread-compatible.
 class AttachmentWriter {
  public:
   virtual ~AttachmentWriter() = default;
 
-  // Takes the next bytes. After an error nothing more can be written.
+  // Appends bytes. After an error nothing more can be written.
   //
   // Errors: RESOURCE_EXHAUSTED with ATTACHMENTS_EXHAUSTED above
-  // kAttachmentBytesMax, or above kStoreAttachmentBytesMax with all others;
-  // with DISK_FULL if there is no room.
+  // kAttachmentBytesMax, or above kStoreAttachmentBytesMax together with all
+  // others; with DISK_FULL if there is no space.
   virtual absl::Status Append(std::string_view bytes) = 0;
 
-  // Of what was appended so far.
+  // Returns the hash of all bytes appended so far.
   virtual ContentHash hash() const = 0;
 
-  // Makes the attachment be there: durable on return, whole or not at all.
-  // Called once.
+  // Makes the attachment visible: durable on return, completely or not at all.
+  // Must be called at most once.
   //
-  // Errors: ALREADY_EXISTS with ATTACHMENT_EXISTS if there is one that is not
-  // to be replaced; NOT_FOUND with RUN_NOT_FOUND if the run was deleted
-  // meanwhile; those of Append.
+  // Errors: ALREADY_EXISTS with ATTACHMENT_EXISTS if an attachment exists that
+  // must not be replaced; NOT_FOUND with RUN_NOT_FOUND if the run was deleted
+  // in the meantime; those of Append.
   virtual absl::StatusOr<AttachmentInfo> Commit() = 0;
 };
 
-// Named bytes that belong to runs, opaque to the store. A sealed run takes them
-// too. They go with their run.
+// Named byte strings that belong to runs, which the store does not interpret. A
+// sealed run also accepts them. They are deleted with their run.
 //
-// NOT_FOUND with RUN_NOT_FOUND or ATTACHMENT_NOT_FOUND for what is not there.
-// Thread-safe.
+// Returns NOT_FOUND with RUN_NOT_FOUND or ATTACHMENT_NOT_FOUND for missing
+// objects. Thread-safe.
 class Attachments {
  public:
   virtual ~Attachments() = default;
@@ -70,26 +72,26 @@ class Attachments {
   virtual absl::StatusOr<AttachmentInfo> GetAttachment(
       std::string_view run, std::string_view name) = 0;
 
-  // Returns at most `limit` attachments behind `after` in the order of names.
+  // Returns at most `limit` attachments after `after`, ordered by name.
   virtual absl::StatusOr<std::vector<AttachmentInfo>> ListAttachments(
       std::string_view run, std::string_view after, size_t limit) = 0;
 
-  // Errors: those of AttachmentWriter::Commit, as far as they can be told now;
-  // RESOURCE_EXHAUSTED with ATTACHMENTS_EXHAUSTED if the run has
-  // kRunAttachmentsMax.
+  // Errors: those of AttachmentWriter::Commit, as far as they can be detected
+  // now; RESOURCE_EXHAUSTED with ATTACHMENTS_EXHAUSTED if the run has
+  // kRunAttachmentsMax attachments.
   virtual absl::StatusOr<std::unique_ptr<AttachmentWriter>> Begin(
       const AttachmentSpec& spec) = 0;
 
-  // Returns bytes of `attachment` from `offset` on, which is not behind its
-  // end: `limit` of them, or what is left.
+  // Returns `limit` bytes of `attachment` starting at `offset`, or all
+  // remaining bytes if there are fewer. `offset` must not be past the end.
   //
-  // Errors: NOT_FOUND with ATTACHMENT_NOT_FOUND once they are gone because it
-  // was deleted or replaced; until then they are what they were.
+  // Errors: NOT_FOUND with ATTACHMENT_NOT_FOUND when the bytes are gone because
+  // the attachment was deleted or replaced; until then they do not change.
   virtual absl::StatusOr<std::string> ReadAttachment(
       const AttachmentInfo& attachment, uint64_t offset, size_t limit) = 0;
 
-  // Gone on return; the room is given back by Upkeep::Tidy, and so is that of
-  // what was replaced or never committed.
+  // The attachment no longer exists on return. Its space is freed by
+  // Upkeep::Tidy, like that of replaced or uncommitted attachments.
   virtual absl::Status DeleteAttachment(std::string_view run,
                                         std::string_view name) = 0;
 };

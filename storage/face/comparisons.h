@@ -14,21 +14,23 @@
 
 namespace msitd::storage {
 
-// Comparisons: documents and their rows, opaque to the store. Ids ascend from
-// 1, rows from 0. Documents are durable on return; rows with the next document.
-// Once all runs of a comparison are deleted, it is removed in the background.
+// Comparisons: documents and their rows, which the store does not interpret.
+// Ids ascend from 1, rows from 0. Documents are durable on return; rows become
+// durable with the next document. A comparison is removed in the background
+// after all its runs are deleted.
 //
-// NOT_FOUND for a comparison that is not there; RESOURCE_EXHAUSTED (DISK_FULL)
-// for a new document or rows that have no room. Thread-safe.
+// Returns NOT_FOUND for a comparison that does not exist, and
+// RESOURCE_EXHAUSTED (DISK_FULL) if there is no space for a new document or
+// rows. Thread-safe.
 class Comparisons {
  public:
   virtual ~Comparisons() = default;
 
   virtual absl::StatusOr<uint64_t> CreateComparison(
       std::string_view document, std::span<const std::string> runs) = 0;
-  // The same for a copy of a comparison that had number `wanted`: it has that
-  // again if no comparison here had it or a greater one, and it is no more than
-  // kNumbersSkippedMax beyond those.
+  // As CreateComparison, for a copy of a comparison that had number `wanted`.
+  // It gets this number again if no comparison here had it or a higher one, and
+  // if it is at most kNumbersSkippedMax above those.
   virtual absl::StatusOr<uint64_t> CreateComparisonAs(
       uint64_t wanted, std::string_view document,
       std::span<const std::string> runs) = 0;
@@ -39,12 +41,13 @@ class Comparisons {
   // Returns at most `limit` comparisons with ids above `after`.
   virtual absl::StatusOr<std::vector<std::pair<uint64_t, std::string>>>
   ListComparisons(uint64_t after, size_t limit) = 0;
-  // The ids of those that were made for a run, above `after`, at most `limit`.
+  // Returns the ids of at most `limit` comparisons of a run with ids above
+  // `after`.
   virtual absl::StatusOr<std::vector<uint64_t>> ListComparisonsOf(
       std::string_view run, uint64_t after, size_t limit) = 0;
   virtual absl::Status DeleteComparison(uint64_t id) = 0;
 
-  // FAILED_PRECONDITION for rows that would leave a gap.
+  // Returns FAILED_PRECONDITION for rows that would leave a gap.
   virtual absl::Status PutComparisonRows(uint64_t id, uint64_t first_row,
                                          std::span<const std::string> rows) = 0;
   virtual absl::StatusOr<std::vector<std::string>> GetComparisonRows(

@@ -9,17 +9,17 @@
 
 namespace msitd::storage {
 
-// Where one recording of a launch continues a run: the ranks of the launch
-// begin at the same token, however late they are.
+// The point where one recording of a launch continues a run. All ranks of the
+// launch start at the same token, regardless of when they join.
 struct Continuation {
   std::string job;
-  uint64_t number = 0;  // 1 for the first one of the run.
+  uint64_t number = 0;  // Number of the continuation in the run, from 1.
   int64_t first_token = 0;
 
   friend bool operator==(const Continuation&, const Continuation&) = default;
 };
 
-// The last continuation that a rank took part in, and the stream that did so.
+// The last continuation that a rank took part in, and its stream.
 struct RankContinuation {
   uint64_t number = 0;
   uint64_t stream_id = 0;
@@ -28,9 +28,9 @@ struct RankContinuation {
                          const RankContinuation&) = default;
 };
 
-// What is stored of the continuations of a run for one rank.
+// Stored continuations of a run, as needed for one rank.
 struct RunContinuations {
-  // The last ones, one for each job, by number.
+  // The last continuation of each job, ordered by number.
   std::vector<Continuation> jobs;
   std::optional<RankContinuation> rank;
 };

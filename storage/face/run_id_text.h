@@ -8,9 +8,9 @@
 
 namespace msitd::storage {
 
-// Returns the id of a run as the API has it, v1::Run.id: no other run of any
-// store gets it. The number of a run is not enough, because a store that was
-// made anew counts from 1 again.
+// Returns the id of a run for the API (v1::Run.id), which no other run of any
+// store gets. The number of a run is not sufficient, because a store that is
+// created again starts from 1.
 inline std::string RunIdText(const RunInfo& run) {
   return std::to_string(static_cast<uint64_t>(run.id)) + "-" +
          std::to_string(run.create_time_ns);

@@ -5,8 +5,8 @@
 
 namespace msitd::storage {
 
-// Between the sources of a run whose ranks lie in several of them, and the name
-// of the store among them.
+// Separator between the sources of a run with several sources, and the name of
+// the store in such a list.
 inline constexpr char kSourceSeparator = ',';
 inline constexpr std::string_view kStoreSource = "local";
 

@@ -5,7 +5,7 @@
 
 #include "storage/face/types.h"
 
-// What is counted of parts of a run, for all of it.
+// Computes counts of a run from counts of its parts.
 namespace msitd::storage {
 
 inline RunCounters Sum(RunCounters a, const RunCounters& b) {

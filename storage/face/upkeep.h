@@ -8,53 +8,53 @@
 
 namespace msitd::storage {
 
-// What keeps a store in shape, step by step, and how it stands. Steps are
-// bounded: they are called again until they say that nothing is left to do now.
+// Maintenance of a store, and its state. Each call executes one bounded step;
+// callers repeat it until it reports that nothing is left to do now.
 // Thread-safe.
 class Upkeep {
  public:
   virtual ~Upkeep() = default;
 
-  // Gives up bytes of tensors that `policy`, or what their run asks for, does
-  // not keep. Within a run they go frame by frame, in the order in which they
-  // came: a frame that is not due keeps all frames behind it. Tensors of which
-  // bytes are gone stay, with `has_bytes` false, and ReadPart gives
-  // TENSOR_EXPIRED.
+  // Discards bytes of tensors that neither `policy` nor the settings of their
+  // run keep. Within a run, bytes are discarded frame by frame in order of
+  // arrival: a frame that is not due protects all later frames. Tensors whose
+  // bytes were discarded remain listed, with `has_bytes` false, and ReadPart
+  // returns TENSOR_EXPIRED.
   //
-  // Bytes in the segment in use can go only once it is sealed. If such bytes
-  // are due, this seals the segment when it is kSealBytesMin long or
-  // kSealAgeMinNs old.
+  // Bytes in the current segment can be discarded only after it is sealed. If
+  // such bytes are due, this call seals the segment if it is at least
+  // kSealBytesMin long or kSealAgeMinNs old.
   //
-  // Blocks on the disk, and Append for no longer than a file takes to close.
-  // Errors: those of the disk and the index; the next call goes on.
+  // Blocks on the disk. Blocks Append only for the time it takes to close a
+  // file. Errors: those of the disk and the index; the next call continues.
   static constexpr uint64_t kSealBytesMin = uint64_t{64} << 20;
   static constexpr int64_t kSealAgeMinNs = int64_t{60} * 1'000'000'000;
   virtual absl::StatusOr<RetentionStep> Retain(
       const RetentionPolicy& policy) = 0;
 
-  // Makes equal parts of the same run share their bytes, so that they take the
-  // room of one. No answer of the store changes. Looks at each segment once,
-  // when it takes no more frames.
+  // Makes equal parts of the same run share their bytes, so that they are
+  // stored only once. Results of the store do not change. Examines each segment
+  // once, after its last frame was written.
   //
-  // Blocks on the disk, and Append on the index alone. Errors: those of the
-  // disk and the index; the next call goes on.
+  // Blocks on the disk. Blocks Append only for the update of the index. Errors:
+  // those of the disk and the index; the next call continues.
   virtual absl::StatusOr<ShareStep> Share() = 0;
 
-  // Removes from the index what nobody needs any more. Deleted runs left names
-  // that no tensor has, comparisons with their rows, and the room of entries;
-  // attachments that were deleted, replaced or never committed left their
-  // bytes. Returns true once nothing is left to do now. Holds up Append for no
-  // longer than some hundred names take.
+  // Removes data from the index that is no longer needed. Deleted runs leave
+  // names without tensors, comparisons with their rows, and the space of
+  // entries. Attachments that were deleted, replaced or never committed leave
+  // their bytes. Returns true when nothing is left to do now. Blocks Append
+  // only for as long as some hundred names take.
   //
-  // Errors: those of the index; the next call goes on.
+  // Errors: those of the index; the next call continues.
   virtual absl::StatusOr<bool> Tidy() = 0;
 
   // Reads stored bytes again and compares them with their hashes, in rounds
-  // over the segments that take no more frames. A round goes on after a
-  // restart. What is wrong is logged and is in Stats().
+  // over the segments that receive no more frames. A round continues after a
+  // restart. Faults are logged and reported in Stats().
   //
   // Blocks on the disk. Errors: those of the disk and the index; the next call
-  // goes on.
+  // continues.
   virtual absl::StatusOr<VerifyStep> Verify(const VerifyPolicy& policy) = 0;
 
   virtual StoreStats Stats() = 0;

@@ -37,7 +37,7 @@ chunk::Kept KeptOf(const IndexValue& entry) {
   return entry.has_sample ? chunk::Kept::kSample : chunk::Kept::kNothing;
 }
 
-// A part that an alias names, wherever it was found.
+// A part that an alias names, found in the frames or in the index.
 struct Original {
   RecordKind kind;
   uint8_t dtype;
@@ -50,7 +50,7 @@ struct Original {
   BytePlace place;
 };
 
-// Stamps `alias`, a record of `chunk`, if the original can be that of it.
+// Stamps `alias`, a record of `chunk`, if the original is compatible with it.
 bool StampIfAlike(const Original& original, chunk::Chunk& chunk,
                   chunk::RecordDescriptor& alias) {
   const auto dims = chunk.Dims(alias);
@@ -74,8 +74,8 @@ bool StampIfAlike(const Original& original, chunk::Chunk& chunk,
 
 }  // namespace
 
-// The records of the frames so far, by key and part. The first of a key stays,
-// as in the index.
+// The records of the frames so far, by key and part. The first one of a key is
+// kept, as in the index.
 class AliasResolver::Records {
  public:
   struct Found {
@@ -128,7 +128,8 @@ absl::Status AliasResolver::Resolve() {
                                              payload.Next(record).offset};
       if (const auto extra = chunk.ExtraOf(record); extra.is_alias()) {
         MSITD_RETURN_IF_ERROR(ResolveOne(records, frame, extra, record));
-        // The index may have the key that a dangling alias does not get.
+        // The index may already have the key that the dangling alias will not
+        // get.
         if (record.bytes_segment_id == 0) continue;
         place = {record.bytes_segment_id, record.bytes_offset};
       }

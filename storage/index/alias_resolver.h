@@ -12,10 +12,10 @@
 namespace msitd::storage {
 
 // Finds the originals of aliases (docs/format/chunk.md#aliases) before their
-// frames are written, and stamps the aliases with what the originals have.
+// frames are written, and stamps the aliases with data of the originals.
 //
-// Made for one Append, by the holder of the store's append lock, and used by it
-// alone. The frames outlive it.
+// Created for one Append by the holder of the store's append lock, and used
+// only by it. The frames must outlive it.
 class AliasResolver {
  public:
   // A frame that is about to be written.
@@ -27,14 +27,15 @@ class AliasResolver {
   AliasResolver(ChunkIndex& index, std::vector<Frame> frames)
       : index_(index), frames_(std::move(frames)) {}
 
-  // Stamps summary, hash and place of the bytes of all aliases. Originals are
-  // looked for among earlier records of the frames, which have been placed,
-  // then in the index. An original agrees in dtype, dims, and in how much is
-  // kept; without one, the place stays 0.
+  // Stamps the summary, the hash and the location of the bytes of all aliases.
+  // Originals are searched among earlier records of the frames, which have been
+  // placed, then in the index. An original must have the same dtype, the same
+  // dims, and the same amount of stored data. If there is none, the location
+  // remains 0.
   absl::Status Resolve();
 
-  // Stamps the hashes of samples of the aliases in `chunk`. Called for each
-  // chunk in order, once the samples of the chunk are gathered.
+  // Stamps the hashes of samples of the aliases in `chunk`. Must be called for
+  // each chunk in order, after the samples of the chunk are gathered.
   void StampSamples(chunk::Chunk& chunk) const;
 
  private:
@@ -48,7 +49,7 @@ class AliasResolver {
   absl::Status ResolveOne(const Records& records, const Frame& frame,
                           const chunk::RecordExtra& extra,
                           chunk::RecordDescriptor& alias);
-  // Looks in the index for the original.
+  // Searches the index for the original.
   absl::Status FindStored(RunId run, chunk::Chunk& chunk,
                           const chunk::RecordExtra& extra,
                           chunk::RecordDescriptor& alias);

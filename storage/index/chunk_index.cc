@@ -21,7 +21,7 @@ namespace {
 constexpr std::string_view kStoreKey = "store";
 constexpr std::string_view kClockKey = "clock";
 constexpr std::string_view kNameSweepKey = "name_sweep";
-// Keys have four bytes for the id of a run.
+// Keys store the id of a run in four bytes.
 constexpr uint64_t kRunIdMax = std::numeric_limits<uint32_t>::max() - 1;
 
 }  // namespace
@@ -348,8 +348,8 @@ absl::StatusOr<bool> ChunkIndex::TidyGoneRuns() {
     MSITD_RETURN_IF_ERROR(comparisons_.Leave(gone.front(), *comparison));
     return false;
   }
-  // Emptied runs with no live run between them are compacted together: one
-  // range of keys is one piece of work.
+  // Emptied runs without an existing run between them are compacted together,
+  // because a single range of keys is one operation.
   std::set<RunId> others;
   for (const RunBrief& run : runs_.Briefs()) others.insert(run.id);
   const auto next = others.upper_bound(gone.front());
@@ -380,7 +380,7 @@ absl::Status ChunkIndex::GiveRoomBack(RunId first, RunId last) {
   std::vector<Range> ranges = {
       {Table::kTensor, TensorRunPrefix(begin), TensorRunPrefix(end)},
       {Table::kStream, BigEndianKey(begin), BigEndianKey(end)}};
-  // The kinds of keys that docs/format/index.md lists for each run.
+  // The kinds of keys of each run that docs/format/index.md lists.
   for (const char tag : {'c', 's', 't', 'p', 'j', 'k'}) {
     ranges.push_back({Table::kRun, RunPrefix(tag, begin), RunPrefix(tag, end)});
   }
@@ -409,7 +409,7 @@ absl::Status ChunkIndex::ForgetNameSweep(uint64_t gone_count) {
   {
     const MutexLock lock(run_change_mu_);
     if (gone_count != gone_count_) return absl::OkStatus();
-    // Unlogged like the removal of names, so that a crash undoes both or
+    // Not logged, like the removal of names, so that a crash undoes both or
     // neither.
     rocksdb::WriteBatch batch;
     db_->Delete(batch, Table::kMeta, kNameSweepKey);

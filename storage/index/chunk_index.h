@@ -36,14 +36,41 @@
 
 namespace msitd::storage {
 
-// All tables of the index, and the changes that touch more than one of them.
-// This folder alone knows RocksDB.
+// All tables of the index, and the operations that change several of them. No
+// other folder depends on RocksDB.
 //
-// Made and owned by the store. Thread-safe, but for frames() and Advance,
-// which the append lock guards.
+// The problem. Queries select tensors by rank, token, op and side in a fixed
+// order, over runs with many millions of parts, while chunks of all ranks are
+// being added.
+//
+// Why RocksDB. Entries arrive in arrival order but are read in key order, which
+// is the workload of a log-structured merge tree. A B-tree would do random
+// writes, and sorted files of our own would need compaction, snapshots and
+// checksums that RocksDB already has.
+//
+// Why numbers instead of names. A key stores the ids of its names (see
+// NameTable), so that it has 32 bytes instead of hundreds, its fields compare
+// as big-endian bytes, and a scan can seek past ranks, tokens or ops that do
+// not match. The order of ops is therefore that of their first appearance, not
+// the alphabetical one.
+//
+// Why entries are not logged. Frames contain everything that an entry has, and
+// are durable before they are indexed. So RocksDB need not log entries: after a
+// crash, the frames after the recorded log position are indexed again. Only
+// data that no frame contains, such as runs, comparisons and attachments, is
+// logged and synced.
+//
+// The costs. Every name needs a lookup before an entry is written; names of
+// deleted runs must be swept (see NameSweep); all tables must be flushed
+// together, so that they describe the same log position; and the first start
+// after a crash takes longer.
+//
+// Created and owned by the store. Thread-safe, except for frames() and Advance,
+// which are guarded by the append lock.
 class ChunkIndex {
  public:
-  // Opens the index. `store_id` is 0 if it is new, or was never initialised.
+  // Opens the index. `store_id` is 0 if the index is new or was never
+  // initialised.
   //
   // Errors: DATA_LOSS if the index is corrupt; FAILED_PRECONDITION if a newer
   // program wrote it.
@@ -51,11 +78,11 @@ class ChunkIndex {
       const IndexDb::Options& options);
 
   uint64_t store_id() const { return store_id_; }
-  // Gives a new index the id of its store.
+  // Sets the id of the store in a new index.
   absl::Status Initialise(uint64_t store_id);
-  // Raises the version of the store, so that older programs, which do not know
-  // all that this one writes, refuse it from now on. Does nothing if it is
-  // raised already.
+  // Raises the version of the store, so that older programs that do not support
+  // everything that this program writes refuse to open it. Has no effect if it
+  // is already raised.
   absl::Status RaiseVersion();
 
   // See Runs.
@@ -79,17 +106,16 @@ class ChunkIndex {
                                                 uint64_t stream_id,
                                                 const StreamCoverage& coverage);
 
-  // Takes the run away from everybody: nobody finds it, its name is free, and
-  // what is left of it is marked for removal. Durable on return.
+  // Hides the run: it can no longer be found, its name is free, and its
+  // remaining data is marked for removal. Durable on return.
   absl::Status HideRun(std::string_view name);
   // Removes all entries of a hidden run in one step. Marks the segments that
-  // only this run used dead, and returns them. Nothing of the run may be on its
-  // way into the index.
+  // only this run used as dead, and returns them. No data of the run may be in
+  // the process of being indexed.
   absl::StatusOr<std::vector<SegmentId>> EmptyRun(RunId run);
 
-  // See Comparisons. NOT_FOUND with RUN_NOT_FOUND if one of `runs` does not
-  // exist.
-  // `wanted`: see CreateComparisonAs; 0 for none.
+  // See Comparisons. Returns NOT_FOUND with RUN_NOT_FOUND if one of `runs` does
+  // not exist. See CreateComparisonAs for `wanted`; 0 for none.
   absl::StatusOr<uint64_t> CreateComparison(std::string_view document,
                                             std::span<const std::string> runs,
                                             uint64_t wanted);
@@ -99,48 +125,51 @@ class ChunkIndex {
                                 bool replaces);
   absl::Status DeleteAttachment(std::string_view run, std::string_view name);
 
-  // Removes from the index what emptied runs left there: their comparisons, and
-  // the room of their entries. Then gives back the room of comparisons that
-  // were removed. One step; returns true once nothing is left. Does not hold up
-  // others.
+  // Removes what emptied runs left in the index: their comparisons, and the
+  // space of their entries. Then reclaims the space of removed comparisons.
+  // Executes one step and returns true when nothing is left. Does not block
+  // other users.
   absl::StatusOr<bool> TidyGoneRuns();
 
-  // True if runs have been emptied since the names were last swept.
+  // True if runs were emptied since the last sweep of names.
   //
-  // ForgetNameSweep is called after a sweep. `gone_count` is what gone_count()
-  // was when the sweep began: if more runs were emptied meanwhile, the next
-  // sweep stays due.
+  // ForgetNameSweep must be called after a sweep, with the value of
+  // gone_count() at the start of the sweep. If more runs were emptied during
+  // the sweep, another sweep remains due.
   bool IsNameSweepDue();
   uint64_t gone_count();
   absl::Status ForgetNameSweep(uint64_t gone_count);
 
-  // Gives up bytes of a run as `mark` says; durable on return.
+  // Discards bytes of a run as described by `mark`; durable on return.
   absl::Status Expire(SegmentId segment, RunId run, const ExpiryMark& mark);
 
   // Bytes that are shared from now on.
   struct Sharing {
-    // Where they lie. If bytes occur twice, their last place counts.
+    // Location of the bytes. If bytes are listed twice, the last location is
+    // used.
     std::vector<std::pair<SharedBytes, BytePlace>> places;
-    // Copies that nobody needs any more.
+    // Copies that are no longer needed.
     std::vector<ByteRange> unfreed;
     uint64_t looked_at_end = 0;
   };
-  // Durable on return.
+  // Applies `sharing`; durable on return.
   absl::Status Share(const Sharing& sharing);
 
   // See AgeClock; nothing if no mark was ever written.
   absl::StatusOr<std::optional<ClockMark>> Clock();
   absl::Status SetClock(const ClockMark& mark, bool durably);
 
-  // How much of the log is in the index.
+  // Returns how much of the log has been indexed.
   absl::StatusOr<LogPosition> Position();
 
-  // The number that the next run gets; no run has had it or a higher one.
+  // Returns the number that the next run will get; no run has had this number
+  // or a higher one.
   absl::StatusOr<uint64_t> NextRunId();
   // Moves the position past frames that add no entries.
   absl::Status Advance(const LogPosition& position);
   absl::StatusOr<NewestSegment> Newest();
-  // Durable on return. With `is_indexed`, the index was flushed before.
+  // Durable on return. With `is_indexed`, the index must have been flushed
+  // before.
   absl::Status SetNewest(const NewestSegment& newest);
 
   IndexDb& db() { return *db_; }
@@ -160,12 +189,12 @@ class ChunkIndex {
   TensorFinder& tensors() { return tensors_; }
 
  private:
-  // Gives back the room of the entries of all runs from `first` to `last`,
-  // which were emptied.
+  // Reclaims the space of the entries of all runs from `first` to `last`, which
+  // must have been emptied.
   absl::Status GiveRoomBack(RunId first, RunId last);
   explicit ChunkIndex(std::unique_ptr<IndexDb> db);
   absl::Status Load();
-  // Makes a change of a run durable, then visible.
+  // Makes a change of a run durable and then visible.
   absl::StatusOr<RunInfo> StoreRun(RunInfo run)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(run_change_mu_);
 
@@ -188,10 +217,10 @@ class ChunkIndex {
   FrameIndexer frames_;
   TensorFinder tensors_;
 
-  // One change of runs at a time; held while it is written.
+  // Serializes changes of runs; held while a change is written.
   Mutex run_change_mu_;
   bool is_name_sweep_due_ ABSL_GUARDED_BY(run_change_mu_) = false;
-  // Runs emptied since Open.
+  // Number of runs emptied since Open.
   uint64_t gone_count_ ABSL_GUARDED_BY(run_change_mu_) = 0;
 };
 

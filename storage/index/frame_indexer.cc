@@ -24,13 +24,13 @@
 namespace msitd::storage {
 namespace {
 
-// A record on its way into the index. Vectors of these are in the order of
+// A record that is about to be indexed. Vectors of these are in order of
 // arrival.
 struct Pending {
   EncodedKey key;
   const IndexedFrame* frame;
   const chunk::RecordDescriptor* record;
-  // Where the frame's payload holds the record, or its sample.
+  // Location of the record, or of its sample, in the frame's payload.
   chunk::FramePayload::Place place;
   // Numbers of names, or 0.
   uint32_t placement = 0;
@@ -39,13 +39,13 @@ struct Pending {
   uint32_t alias_index = 0;
 };
 
-// An alias without an original, and the frame that it came in.
+// An alias without an original, and its frame.
 struct Dangling {
   const IndexedFrame* frame;
   bool is_first_part;
 };
 
-// Puts the numbers of the names in a record's extra into `out`.
+// Stores the numbers of the names in a record's extra in `out`.
 absl::Status NumberExtra(const chunk::RecordExtra& extra, ChunkNames& ids,
                          Pending& out) {
   if (extra.stack.length > 0) {
@@ -107,7 +107,7 @@ void FillExtras(const Pending& pending, const chunk::RecordExtra& extra,
   out.alias_io = static_cast<Io>(extra.alias_io);
 }
 
-// The counter that records of the kind count in.
+// Returns the counter for records of the kind.
 uint64_t& CountOf(RecordKind kind, RunCounters& counters) {
   if (kind == RecordKind::kTensor) return counters.tensor_count;
   return kind == RecordKind::kStatistics ? counters.statistics_count
@@ -143,16 +143,16 @@ void FillValue(const Pending& pending, IndexValue& out) {
   if (record.part_offset == 0) FillExtras(pending, extra, out);
 }
 
-// Works out what one Commit is to write.
+// Computes the changes that one Commit will write.
 //
-// The records are sorted by key, then by arrival, so all records of a tensor
-// are a group and the first one of each key came first. The distinct keys are
-// looked up with one MultiGet; keys beyond the last key of their run, rank and
-// device are new without a look-up. Each group has a reference that its parts
-// must agree with: an entry of the tensor if the index has one, otherwise the
-// record that came first. The first record of a key that agrees with it is put,
-// unless the index has the key already. Every other record is counted as a
-// duplicate or a conflict.
+// The records are sorted by key, then by arrival, so that all records of a
+// tensor form a group and the first one of each key was received first. The
+// distinct keys are looked up with one MultiGet; keys after the last key of
+// their run, rank and device are new without a lookup. Each group has a
+// reference that its parts must match: an entry of the tensor if the index has
+// one, otherwise the record received first. The first matching record of a key
+// is written, unless the index already has the key. Every other record is
+// counted as a duplicate or a conflict.
 class Batch {
  public:
   Batch(IndexDb& db, RunTable& runs, LastKeys& last_keys,
@@ -164,25 +164,25 @@ class Batch {
         pending_(std::move(pending)),
         changes_(pending_.size() * kChangeBytes) {}
 
-  // Fills changes() and the counts below.
+  // Computes changes() and the counts below.
   absl::Status Run();
   void CountDangling(const Dangling& dangling);
-  // Notes that the changes are in the index.
+  // Records that the changes are in the index.
   void Accept();
 
   rocksdb::WriteBatch& changes() { return changes_; }
   const IndexOutcome& outcome() const { return outcome_; }
-  // What each run gains.
+  // Counters to add to each run.
   const std::map<uint64_t, RunCounters>& added() const { return added_; }
   // Payload bytes by (segment, run).
   const std::map<std::pair<uint64_t, uint64_t>, uint64_t>& live() const {
     return live_;
   }
-  // Placements that tensors of a run have now, by (run, name).
+  // New placements of the tensors of a run, by (run, name).
   const std::set<std::pair<uint64_t, uint32_t>>& placements() const {
     return placements_;
   }
-  // What came again or with a digest, of each stream that sent such.
+  // Repeated records and records with a digest, for each stream that has some.
   const std::map<StreamKey, StreamRepeats>& repeats() const { return repeats_; }
 
  private:
@@ -209,7 +209,8 @@ class Batch {
 
   void Sort();
   absl::Status LookUp();
-  // The entry of the distinct key of this number; null if there is none.
+  // Returns the entry of the distinct key with this number; null if there is
+  // none.
   const rocksdb::PinnableSlice* Found(size_t key) const {
     return places_[key] == kNotThere ? nullptr : &found_[places_[key]];
   }
@@ -221,14 +222,14 @@ class Batch {
 
   Totals TotalsOf(const Pending& pending);
   absl::Status PutGroup(const Group& group);
-  // Puts the value that all parts of the tensor must agree with into
-  // reference_. True if the index has a part of the tensor already.
+  // Stores the value that all parts of the tensor must match in reference_.
+  // True if the index already has a part of the tensor.
   absl::StatusOr<bool> FindReference(const Group& group);
   absl::StatusOr<bool> FindAnyPart(std::string_view prefix);
   // True if the run may have tensors whose first part is missing.
   bool MayBeHeadless(RunId run);
   void Put(const Pending& pending, bool is_new_tensor);
-  // Counts a record that is put, if it has a digest of its own.
+  // Counts a record that is written, if it has a digest of its own.
   void CountDigest(const Pending& pending);
   // `is_new_conflict`: no part of the tensor was counted as a conflict before.
   void CountRepeat(const Pending& pending, bool is_equal, bool is_new_conflict);
@@ -239,7 +240,8 @@ class Batch {
   LastKeys& last_keys_;
   const std::vector<Pending> pending_;
   std::vector<uint32_t> order_;
-  // For each distinct key in order: where its entry is in found_, or kNotThere.
+  // For each distinct key in order: the position of its entry in found_, or
+  // kNotThere.
   std::vector<uint32_t> places_;
   std::vector<rocksdb::PinnableSlice> found_;
 
@@ -253,9 +255,9 @@ class Batch {
   // The totals of the frame that was counted last.
   const IndexedFrame* totals_frame_ = nullptr;
   Totals totals_;
-  // True if the first part of the present group's tensor is there.
+  // True if the first part of the current group's tensor exists.
   bool has_first_part_ = false;
-  // The run that MayBeHeadless was last asked about, and the answer.
+  // The run of the last call of MayBeHeadless, and its result.
   RunId headless_run_{};
   bool may_be_headless_ = false;
 
@@ -350,9 +352,9 @@ absl::StatusOr<bool> Batch::FindReference(const Group& group) {
     earliest = std::min(earliest, order_[i]);
     has_many_parts |= pending_[order_[i]].record->tensor_bytes > kPartBytes;
   }
-  // Parts with other keys may have come before. A tensor of one part has none,
-  // unless the run has parts without a first part; only for such runs, and for
-  // larger tensors, is the search worth its cost.
+  // Parts with other keys may have been received earlier. A tensor of one part
+  // has none, unless the run has parts without a first part. The search is
+  // therefore done only for such runs, and for larger tensors.
   const RunId run = pending_[order_[group.begin]].frame->run;
   if (has_many_parts || MayBeHeadless(run)) {
     MSITD_ASSIGN_OR_RETURN(const bool is_there,
@@ -445,7 +447,7 @@ absl::Status Batch::PutGroup(const Group& group) {
     return absl::OkStatus();
   }
   size_t key = group.first_key;
-  // The hash of the record that holds the present key, if there is one.
+  // Hash of the record that has the current key, if there is one.
   ContentHash holder;
   bool has_holder = false;
   bool has_conflict = false;

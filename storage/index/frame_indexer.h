@@ -22,37 +22,40 @@
 
 namespace msitd::storage {
 
-// A stamped frame that is durable by the time of Commit.
+// A stamped frame, which must be durable when Commit is called.
 struct IndexedFrame {
   const chunk::Chunk* chunk = nullptr;
   RunId run{};
-  // False for a sealed run: its streams are no longer kept.
+  // False for a sealed run, whose streams are no longer kept.
   bool keep_stream = true;
 };
 
 struct IndexOutcome {
-  uint64_t record_count = 0;  // Added; duplicates and conflicts are not.
+  uint64_t record_count = 0;  // Number of added records, without duplicates and
+                              // conflicts.
   uint64_t payload_bytes = 0;
   uint64_t duplicate_count = 0;
   uint64_t conflict_count = 0;
-  uint64_t checked_digest_count = 0;  // Parts that came with their digest.
-  uint64_t false_digest_count = 0;    // Of these, with another one.
-  uint64_t dangling_count = 0;        // Aliases without an original; not added.
-  // The conflicts of each frame that has some, by its position in what Prepare
-  // was given.
+  uint64_t checked_digest_count = 0;  // Number of parts that were sent with
+                                      // their digest.
+  uint64_t false_digest_count = 0;    // Number of these whose digest was wrong.
+  uint64_t dangling_count = 0;        // Number of aliases without an original;
+                                      // they are not added.
+  // Number of conflicts of each frame that has some, by position of the frame
+  // in the argument of Prepare.
   std::map<size_t, uint32_t> frame_conflicts;
 };
 
-// Puts frames into the index: entries, new names, counters, placements,
-// streams and the log position in one batch, sorted by key.
+// Adds frames to the index: entries, new names, counters, placements, streams
+// and the log position in one batch, sorted by key.
 //
-// The first record of a (key, part) stays. A later one is a duplicate if its
-// hash, dtype and shape are the same, otherwise a conflict. A part that
-// disagrees in dtype or shape with parts of the tensor that came before it is a
-// conflict as well. An alias whose place was not found is only counted.
+// The first record of a (key, part) is kept. A later one is a duplicate if its
+// hash, dtype and shape are equal, otherwise a conflict. A part whose dtype or
+// shape differs from earlier parts of its tensor is also a conflict. An alias
+// without a location is only counted.
 //
-// Single-sequence: called by the holder of the store's append lock, or by a
-// thread that works for the holder meanwhile.
+// Must be used by one thread at a time: the holder of the store's append lock,
+// or a thread that works on its behalf.
 class FrameIndexer {
  public:
   FrameIndexer(IndexDb& db, NameTable& names, RunTable& runs,
@@ -67,7 +70,7 @@ class FrameIndexer {
         coverage_(coverage),
         last_keys_(db) {}
 
-  // What Commit is to write.
+  // The data that Commit will write.
   class Prepared {
    public:
     Prepared(Prepared&&) noexcept;
@@ -81,16 +84,16 @@ class FrameIndexer {
     std::unique_ptr<Work> work_;
   };
 
-  // Does all that can be done before the frames are durable. They have all
-  // stamps but their checksums, which may be stamped meanwhile. `frames`, in
-  // the order of their writing, outlives the result. `position` is the end of
-  // the log behind the last frame. Changes nothing but what is remembered of
-  // the index.
+  // Does all work that is possible before the frames are durable. All fields of
+  // the frames must be stamped, except for their checksums, which may be
+  // stamped concurrently. `frames`, in the order of writing, must outlive the
+  // result. `position` is the end of the log after the last frame. Changes only
+  // cached state of the index.
   absl::StatusOr<Prepared> Prepare(std::span<const IndexedFrame> frames,
                                    const LogPosition& position);
 
-  // Puts the frames, which are durable now, into the index. Nothing else may
-  // have been committed since Prepare. After an error nothing of them is
+  // Adds the frames, which must be durable now, to the index. Nothing else may
+  // have been committed since Prepare. After an error, none of their data is
   // visible.
   absl::StatusOr<IndexOutcome> Commit(Prepared prepared);
 

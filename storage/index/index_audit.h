@@ -11,7 +11,7 @@
 #include "storage/index/db/index_key.h"
 #include "storage/index/db/index_value.h"
 
-// Reads the index for an inspection, below the faces of the store.
+// Reads the index for inspection, bypassing the interfaces of the store.
 namespace msitd::storage {
 
 // An entry of the primary index. `value` is empty if it cannot be decoded.
@@ -25,9 +25,9 @@ absl::Status ForEachEntry(
     ChunkIndex& index,
     const std::function<absl::Status(const AuditedEntry&)>& visit);
 
-// Returns the name of the tensor, such as "runs/r/ranks/0/...", with the part
-// behind it unless that is the first one. Names and runs that the index does
-// not know are given by number, such as "#7".
+// Returns the name of the tensor, such as "runs/r/ranks/0/...", followed by the
+// part unless it is the first one. Unknown names and runs are replaced by their
+// number, such as "#7".
 std::string DescribeKey(ChunkIndex& index, const IndexKey& key);
 
 }  // namespace msitd::storage

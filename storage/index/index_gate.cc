@@ -8,7 +8,7 @@
 
 namespace msitd::storage {
 
-// Made and destroyed under a Use, so that no iterator outlives its database.
+// Created and destroyed under a Use, so that no iterator outlives its database.
 class IndexGate::HeldScan final : public TensorScan {
  public:
   HeldScan(IndexGate& gate, std::unique_ptr<TensorScan> scan, RunId run)
@@ -30,7 +30,7 @@ class IndexGate::HeldScan final : public TensorScan {
     }
     const absl::StatusOr<bool> found = scan_->Next(out, stop);
     if (!absl::IsDataLoss(found.status())) return found;
-    // The names that the scan looks up may have gone with the run.
+    // The names that the scan looks up may have been removed with the run.
     MSITD_RETURN_IF_ERROR(use->runs().BriefById(run_).status());
     return found;
   }
@@ -101,7 +101,7 @@ void IndexGate::End() {
   std::set<HeldScan*> scans;
   {
     const MutexLock lock(mu_);
-    // None of them can end before the gate is open again.
+    // None of the scans can be destroyed before the gate is open again.
     scans = scans_;
   }
   for (HeldScan* scan : scans) scan->Drop();

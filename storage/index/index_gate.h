@@ -17,22 +17,23 @@
 
 namespace msitd::storage {
 
-// The index of a store, which may be ended and opened anew while it is used.
+// Gives access to the index of a store, which can be closed and reopened while
+// it is in use.
 //
-// Every user holds a Use; `gate->` makes one for the rest of the statement. A
-// reference into the index must not outlive the statement that got it, unless
-// its holder has all locks that callers of Reopen hold. After a Reopen that
-// failed, what the index keeps in memory can still be read; everything else is
+// Every user holds a Use; `gate->` creates one for the rest of the statement. A
+// reference into the index must not outlive the statement that obtained it,
+// unless its holder has all locks that callers of Reopen hold. If Reopen fails,
+// in-memory state of the index remains readable; everything else returns
 // UNAVAILABLE.
 //
-// Making a Use may wait for Reopen, so its maker holds no lock that `open` or
-// `finish` takes. A lock that every caller of Reopen holds already does no
-// harm.
+// Creating a Use may wait for Reopen, so the caller must not hold a lock that
+// `open` or `finish` acquires. A lock that every caller of Reopen already holds
+// is allowed.
 //
 // Thread-safe.
 class IndexGate {
  public:
-  // How long Reopen waits for the users of the index.
+  // Maximum time that Reopen waits for users of the index.
   static constexpr std::chrono::seconds kDrainMax{10};
 
   explicit IndexGate(std::unique_ptr<ChunkIndex> index)
@@ -55,16 +56,15 @@ class IndexGate {
   // For code that holds a Use, and for callers of Reopen.
   ChunkIndex& get() { return *index_; }
 
-  // Wraps `scan` of `run`, which was made during the same Use. The returned
-  // scan fails with UNAVAILABLE once the index is reopened, and with NOT_FOUND
-  // (RUN_NOT_FOUND) if the run was deleted since and what the scan needs has
-  // gone. The gate outlives it.
+  // Wraps `scan` of `run`, which must have been created during the same Use.
+  // The returned scan fails with UNAVAILABLE after the index is reopened, and
+  // with NOT_FOUND (RUN_NOT_FOUND) if the run was deleted and data that the
+  // scan needs is no longer available. The gate must outlive it.
   std::unique_ptr<TensorScan> Hold(std::unique_ptr<TensorScan> scan, RunId run);
 
-  // Waits until nobody uses the index and ends it. Then calls `open` to make
-  // the next one, and `finish`, which may use that one, to complete it before
-  // others do. If either fails the index stays ended, and the next call tries
-  // again.
+  // Waits until the index is unused and closes it. Then calls `open` to create
+  // the new index, and `finish` to complete it before others can use it. If
+  // either fails, the index stays closed, and the next call tries again.
   //
   // Errors: UNAVAILABLE if the index stays in use for longer than kDrainMax;
   // those of `open` and `finish`.
@@ -77,9 +77,9 @@ class IndexGate {
 
   void Enter() ABSL_LOCKS_EXCLUDED(mu_);
   void Leave() ABSL_LOCKS_EXCLUDED(mu_);
-  // Closes the gate; true once nobody is behind it.
+  // Closes the gate. Returns true when no user remains.
   bool Close() ABSL_LOCKS_EXCLUDED(mu_);
-  // Ends what scans hold, then the database.
+  // Releases the resources of scans, then closes the database.
   void End();
 
   // Changes only while the gate is closed.
@@ -88,7 +88,7 @@ class IndexGate {
   Mutex mu_;
   CondVar changed_;
   int use_count_ ABSL_GUARDED_BY(mu_) = 0;
-  // Closed for all but this thread.
+  // If set, the gate is closed for all threads except this one.
   std::thread::id owner_ ABSL_GUARDED_BY(mu_);
   std::set<HeldScan*> scans_ ABSL_GUARDED_BY(mu_);
 };

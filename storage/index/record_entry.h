@@ -11,15 +11,14 @@
 
 namespace msitd::storage {
 
-// Returns the index entry for the tensor and part that `record`, of a frame of
-// `run`, names; nothing if there is none. The entry may come from an earlier
-// record.
+// Returns the index entry for the tensor and part of `record`, which belongs to
+// a frame of `run`; nothing if there is none. The entry may have been created
+// by an earlier record.
 absl::StatusOr<std::optional<IndexValue>> FindEntryOf(
     ChunkIndex& index, RunId run, const chunk::Chunk& chunk,
     const chunk::RecordDescriptor& record);
 
-// The same for the record that `extra`, of the alias `record`, names as its
-// original.
+// As FindEntryOf, for the original of the alias `record`, which `extra` names.
 absl::StatusOr<std::optional<IndexValue>> FindOriginalOf(
     ChunkIndex& index, RunId run, const chunk::Chunk& chunk,
     const chunk::RecordDescriptor& record, const chunk::RecordExtra& extra);

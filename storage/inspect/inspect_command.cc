@@ -54,9 +54,9 @@ InspectExit Verify(StoreView& store, std::ostream& out, std::ostream& err) {
 
 InspectExit Rebuild(const RebuildOptions& options, std::ostream& out,
                     std::ostream& err) {
-  // Damage is reported below; the log would name it again for each copy.
+  // Damage is reported below; the log would report it again for each copy.
   spdlog::set_level(spdlog::level::off);
-  // As the daemon makes its files.
+  // As the daemon does for its files.
   ::umask(S_IRWXG | S_IRWXO);
   const absl::StatusOr<RebuildReport> report =
       RebuildIndex(options, Env::Posix(), [&out](const StoreProblem& problem) {
@@ -137,7 +137,7 @@ InspectExit RunInspect(int argc, const char* const* argv, std::ostream& out,
       "Example: msitd-inspect verify --data-dir /var/lib/msitd\n"
       "Exit codes: 0 fine, 1 problems found, 2 usage, 3 the store cannot be "
       "opened or read");
-  // CLI11 reports by exceptions; they end here.
+  // CLI11 reports errors by exceptions, which are handled here.
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

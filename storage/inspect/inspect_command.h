@@ -10,11 +10,11 @@ enum class InspectExit : int {
   kOk = 0,
   kProblems = 1,
   kUsage = 2,
-  kCannotOpen = 3,  // Or cannot read to the end.
+  kCannotOpen = 3,  // Also if the store cannot be read to the end.
 };
 
-// Parses the command line of msitd-inspect and does what it says. Data goes to
-// `out`, errors and help for wrong usage to `err`.
+// Parses the command line of msitd-inspect and executes the command. Writes
+// data to `out`, and errors and help for wrong usage to `err`.
 InspectExit RunInspect(int argc, const char* const* argv, std::ostream& out,
                        std::ostream& err);
 

@@ -7,7 +7,7 @@
 #include "storage/inspect/inspect_command.h"
 
 int main(int argc, char** argv) {
-  // Standard output is for what the user asked for.
+  // Standard output is reserved for the requested data.
   spdlog::set_default_logger(spdlog::stderr_logger_st("msitd-inspect"));
   return static_cast<int>(
       msitd::storage::RunInspect(argc, argv, std::cout, std::cerr));

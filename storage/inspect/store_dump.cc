@@ -14,7 +14,8 @@
 namespace msitd::storage {
 namespace {
 
-// Says how much of a frame's payload is kept: 1 for all of it, 0 for nothing.
+// Returns how much of a frame's payload is kept: 1 for all of it, 0 for
+// nothing.
 std::string_view KeptText(chunk::Kept kept) {
   switch (kept) {
     case chunk::Kept::kAll:
@@ -27,7 +28,7 @@ std::string_view KeptText(chunk::Kept kept) {
   return "0";
 }
 
-// `place` says where the frame holds the record, or its sample.
+// `place` is the location of the record, or of its sample, in the frame.
 std::string RecordLine(const FoundFrame& frame,
                        const chunk::RecordDescriptor& record,
                        const chunk::FramePayload::Place& place) {
@@ -58,7 +59,8 @@ std::string RecordLine(const FoundFrame& frame,
       placement.empty() ? "" : " placement=", placement, FormatTensorName(key));
 }
 
-// What the record is besides a tensor with bytes of its own; empty if nothing.
+// Describes how the record differs from a tensor with bytes of its own; empty
+// if it does not.
 std::string ExtraText(const chunk::Chunk& chunk,
                       const chunk::RecordDescriptor& record) {
   if (record.flags == 0) return "";

@@ -9,14 +9,14 @@
 
 namespace msitd::storage {
 
-// Takes one line, without its end.
+// Receives one line, without its end.
 using LineSink = std::function<void(std::string_view)>;
 
-// Gives a line for each segment, frame, record, gap and torn tail of the
-// store, in the order of files and offsets. Payloads are not read.
+// Passes `sink` a line for each segment, frame, record, gap and torn tail of
+// the store, ordered by file and offset. Does not read payloads.
 absl::Status DumpStore(StoreView& store, const LineSink& sink);
 
-// Gives a line for each run, in the order of names.
+// Passes `sink` a line for each run, ordered by name.
 void DumpRuns(StoreView& store, const LineSink& sink);
 
 }  // namespace msitd::storage

@@ -19,7 +19,7 @@ namespace {
 
 static_assert(kMergedPlacesMax <= uint64_t{1} << (64 - kShareShift));
 
-// Parts of one share. Keeps them as the share knows them.
+// Parts of one share, stored with their locations within the share.
 class ShareBatch final : public PartBatch {
  public:
   ShareBatch(RunReader& reader, std::vector<PartInfo> parts,
@@ -42,8 +42,9 @@ bool AreFar(const std::vector<RunShare>& shares) {
   });
 }
 
-// Returns what `ask` says of each share, which are asked at once if any is far.
-// Errors: that of the first share that has one, with its place.
+// Returns the results of `ask` for each share, which are queried concurrently
+// if any share is far. Errors: that of the first share that fails, with its
+// place.
 template <typename T, typename Ask>
 absl::StatusOr<std::vector<T>> OfEach(const std::vector<RunShare>& shares,
                                       const Ask& ask) {
@@ -222,7 +223,7 @@ class MergedRunReader final : public RunReader {
   }
 
  private:
-  // Says in an error which place it is of.
+  // Adds the place to an error.
   template <typename T>
   absl::StatusOr<T> At(size_t share, absl::StatusOr<T> result) const {
     if (result.ok()) return result;
@@ -236,7 +237,7 @@ class MergedRunReader final : public RunReader {
                       shares_.size());
   }
 
-  // A list of ranks that a selector has is not longer than one may be.
+  // The list of ranks of a selector never exceeds its maximum length.
   std::vector<RankStretch> StretchesOf(const Selector& selector) const {
     std::vector<RankStretch> out;
     for (const auto& [rank, share] : share_of_) {

@@ -10,26 +10,27 @@
 
 namespace msitd::storage {
 
-// The most places that a run is read from at once.
+// Maximum number of sources of a run.
 inline constexpr size_t kMergedPlacesMax = 4096;
 
-// Shares that are asked at a time.
+// Maximum number of shares that are read concurrently.
 inline constexpr size_t kSharesAtOnceMax = 32;
 
-// A part of a run: the ranks that lie in one place.
+// A share of a run: the ranks that are stored in one place.
 struct RunShare {
-  std::string place;  // For errors.
+  std::string place;  // Used in errors.
   std::unique_ptr<RunReader> reader;
 };
 
-// Reads a run whose ranks lie in several places as one run. Each rank lies in
-// one of them; what is in primary order in each of them is so over all.
+// Reads a run whose ranks are spread over several places as one run. Each rank
+// is in one place, so primary order within each place is also primary order
+// overall.
 //
-// At least one share, all of them of runs that get no tensors any more. `name`
-// is the name of the run. Blocks on all shares.
+// There must be at least one share, and the runs of the shares must receive no
+// more tensors. `name` is the name of the run. Blocks on all shares.
 //
-// Errors: FAILED_PRECONDITION (FIELD_INVALID) if a rank lies in two places,
-// which are named; those of the readers, with the place.
+// Errors: FAILED_PRECONDITION (FIELD_INVALID) if a rank is in two places, which
+// the message names; those of the readers, with the place.
 absl::StatusOr<std::unique_ptr<RunReader>> MergeRun(
     std::string name, std::vector<RunShare> shares);
 

@@ -11,8 +11,8 @@
 namespace msitd::storage {
 namespace {
 
-// A position is the first rank of a stretch, and the position in its scan. The
-// end is a rank that no stretch has.
+// A position consists of the first rank of a stretch and the position in its
+// scan. The end is a rank that no stretch has.
 constexpr uint64_t kEndRank = uint64_t{1} << 32;
 
 absl::Status PositionInvalid() {

@@ -12,14 +12,14 @@
 
 namespace msitd::storage {
 
-// Neighbouring ranks of a merged run that lie in one share.
+// Adjacent ranks of a merged run that belong to one share.
 struct RankStretch {
   size_t share = 0;
   std::vector<int32_t> ranks;  // Ascending.
 };
 
 // Scans the stretches of a merged run one after the other. `stretches` are
-// those that the selector takes, ascending by rank, and narrowed to its ranks.
+// those that match the selector, ascending by rank and limited to its ranks.
 class MergedScan final : public TensorScan {
  public:
   // `readers` are the shares, and outlive the scan. Begins at `position`.
@@ -47,8 +47,8 @@ class MergedScan final : public TensorScan {
   const std::vector<RankStretch> stretches_;
   const Selector selector_;
   size_t at_ = 0;
-  std::unique_ptr<TensorScan> scan_;  // Null behind the last stretch.
-  uint64_t incomplete_count_ = 0;     // Of the stretches before.
+  std::unique_ptr<TensorScan> scan_;  // Null after the last stretch.
+  uint64_t incomplete_count_ = 0;     // Count of the previous stretches.
 };
 
 }  // namespace msitd::storage

@@ -7,22 +7,22 @@
 #include "absl/status/status.h"
 #include "storage/face/types.h"
 
-// Places of parts say in which share of a merged run the part lies: in the
-// upper bits of the number of the file.
+// Encodes the share of a merged run in the location of a part, in the upper
+// bits of the file number.
 namespace msitd::storage {
 
 inline constexpr int kShareShift = 52;
 inline constexpr uint64_t kShareFileEnd = uint64_t{1} << kShareShift;
 
-// Changes the places of all parts from those of share `share` to those of the
-// run. INTERNAL if the share numbers its files too high.
+// Converts the locations of all parts of the tensor from share `share` to the
+// merged run. Returns INTERNAL if a file number of the share is too large.
 absl::Status ToMergedPlaces(size_t share, TensorInfo& tensor);
 
 constexpr size_t ShareOf(const PartInfo& part) {
   return static_cast<size_t>(part.place.file >> kShareShift);
 }
 
-// Returns the part as its share knows it.
+// Returns the part with its location within its share.
 constexpr PartInfo ToSharePlace(PartInfo part) {
   part.place.file &= kShareFileEnd - 1;
   return part;

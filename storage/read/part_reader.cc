@@ -26,8 +26,8 @@ absl::Status TensorExpired(const PartInfo& part) {
 
 }  // namespace
 
-// Parts that the planned reads do not have, because they have gone or moved or
-// the disk could not be read there, are read alone.
+// Parts that the planned reads could not provide are read separately: they were
+// discarded or moved, or the disk could not be read there.
 class PartReader::Batch final : public PartBatch {
  public:
   Batch(PartReader& reader, RunId run, std::span<const PartInfo> parts,
@@ -56,8 +56,8 @@ class PartReader::Batch final : public PartBatch {
   }
 
  private:
-  // Returns the parts with the places at which their bytes lie; none if all lie
-  // where they came.
+  // Returns the parts with the current locations of their bytes; empty if all
+  // are at their original locations.
   std::vector<PartInfo> Move(std::span<const PartInfo> parts) {
     if (!reader_.index_->shared().HasEntries(run_)) return {};
     parts = parts.first(std::min(parts.size(), kBatchPartsMax));
@@ -84,19 +84,19 @@ PartPlace PartReader::PlaceOf(RunId run, const PartInfo& part) {
   if (part.bytes < kSharedBytesMin || !index_->shared().HasEntries(run)) {
     return part.place;
   }
-  // If the look-up fails, the bytes may still be where they came.
+  // If the lookup fails, the bytes may still be at their original location.
   const auto place = index_->shared().Find({run, part.hash, part.bytes});
   if (!place.ok() || !place->has_value()) return part.place;
-  // A part that came behind the shared place has its own copy until it is
-  // shared.
+  // A part that was written after the shared location has its own copy until it
+  // is shared.
   const PartPlace shared{(*place)->segment_id, (*place)->offset};
   return std::max(part.place, shared);
 }
 
 absl::Status PartReader::FailureOf(RunId run, const PartInfo& part,
                                    const absl::Status& failure) {
-  // All entries of a deleted run go from the index at once, so a segment
-  // without bytes of the run means that the run has gone.
+  // All entries of a deleted run are removed from the index at once, so a
+  // segment without bytes of the run means that the run was deleted.
   MSITD_ASSIGN_OR_RETURN(
       const std::optional<uint64_t> live,
       index_->segments().LiveBytes(SegmentId{part.place.file}, run));
@@ -122,8 +122,8 @@ absl::StatusOr<std::span<const std::byte>> PartReader::Read(
   while (true) {
     const auto bytes = segments_.Read(found, buffer);
     if (bytes.ok()) return bytes;
-    // The bytes may have gone or moved while they were read. They only move
-    // forward in the log, so the loop ends.
+    // The bytes may have been discarded or moved while they were read. They
+    // only move forward in the log, so the loop terminates.
     if (IsExpired(run, part)) return TensorExpired(part);
     if (!absl::IsDataLoss(bytes.status())) return bytes;
     const auto next = NextPlace(run, part, found.place, bytes.status());

@@ -15,11 +15,11 @@
 
 namespace msitd::storage {
 
-// Reads the bytes of parts, wherever in the log they lie by now: a part that
-// shares its bytes has them at a later place than its own. Thread-safe.
+// Reads the bytes of parts from their current location in the log. A part that
+// shares its bytes has them at a later location than its own. Thread-safe.
 class PartReader {
  public:
-  // `index` and `segments` outlive it.
+  // `index` and `segments` must outlive this object.
   PartReader(IndexGate& index, SegmentReader& segments)
       : index_(index), segments_(segments) {}
 
@@ -37,17 +37,17 @@ class PartReader {
  private:
   class Batch;
 
-  // True if the bytes of a part, or its sample, have been given up.
+  // True if the bytes of a part, or its sample, have been discarded.
   bool IsExpired(RunId run, const PartInfo& part);
-  // Returns TENSOR_EXPIRED in place of `failure` if the run has no bytes in the
+  // Returns TENSOR_EXPIRED instead of `failure` if the run has no bytes in the
   // segment of the part any more, because it was deleted.
   absl::Status FailureOf(RunId run, const PartInfo& part,
                          const absl::Status& failure);
-  // Returns where the bytes of a part lie now, as far as the index can tell.
+  // Returns the current location of the bytes of a part according to the index.
   PartPlace PlaceOf(RunId run, const PartInfo& part);
-  // Returns the place to try after the bytes of `part` were not found intact at
-  // `place`, for which `failure` is the error. Returns `failure` if there is no
-  // later place.
+  // Returns the next location to try after the bytes of `part` at `place` could
+  // not be read intact, with the error `failure`. Returns `failure` if there is
+  // no later location.
   absl::StatusOr<PartPlace> NextPlace(RunId run, const PartInfo& part,
                                       const PartPlace& place,
                                       const absl::Status& failure);

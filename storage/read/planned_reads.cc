@@ -28,8 +28,8 @@ void PlannedReads::Read(size_t index) {
   const absl::StatusOr<uint64_t> bytes =
       reader_.ReadPages(SegmentId{read.file}, read.offset,
                         buffer_.span().subspan(read.buffer_offset, read.bytes));
-  // A failed read gives 0 bytes: its parts are then read alone, which reports
-  // the error.
+  // A failed read returns 0 bytes. Its parts are then read separately, which
+  // reports the error.
   read_bytes_[index] = bytes.value_or(0);
 }
 

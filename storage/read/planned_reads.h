@@ -15,20 +15,20 @@
 
 namespace msitd::storage {
 
-// Reads parts from the places that they name; the reads begin when this is
-// made. See PartBatch. Thread-safe.
+// Reads parts from the locations that they state. The reads begin on
+// construction. See PartBatch. Thread-safe.
 class PlannedReads {
  public:
-  // `parts` say where their bytes lie now. All arguments outlive it; `buffer`
-  // belongs to it while it lives.
+  // `parts` must have the current locations of their bytes. All arguments must
+  // outlive this object, which has exclusive use of `buffer`.
   PlannedReads(SegmentReader& reader, ReadPool& pool,
                std::span<const PartInfo> parts, AlignedBuffer& buffer);
 
-  // How many of the parts were planned: the first ones.
+  // Number of planned parts, counted from the first.
   size_t size() const { return plan_.places.size(); }
 
-  // Returns the bytes of a part once they are there; nothing if they could not
-  // be read or do not match their hash.
+  // Waits for and returns the bytes of a part; nothing if they could not be
+  // read or do not match their hash.
   std::optional<std::span<const std::byte>> Find(size_t index);
 
  private:
@@ -38,9 +38,10 @@ class PlannedReads {
   const std::span<const PartInfo> parts_;
   const ReadPlan plan_;
   AlignedBuffer& buffer_;
-  // How many bytes each read got. Valid once job_ has done that read.
+  // Number of bytes that each read returned. Valid after job_ has completed
+  // that read.
   std::vector<uint64_t> read_bytes_;
-  // Declared last, so that it ends before what it works on.
+  // Declared last, so that it is destroyed before the data that it uses.
   ReadPool::Job job_;
 };
 

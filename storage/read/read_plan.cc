@@ -19,7 +19,7 @@ uint64_t PageEnd(const PartInfo& part) {
   return AlignUp(part.place.offset + part.bytes, kChunkAlignment);
 }
 
-// Anything else in a damaged index is left to ReadPart, which refuses it.
+// Other values in a damaged index are left to ReadPart, which refuses them.
 bool IsReadable(const PartInfo& part) {
   return part.has_bytes && part.bytes > 0 && part.bytes <= kPartBytes &&
          part.place.offset <=
@@ -33,7 +33,7 @@ bool Joins(const ReadPlan::Read& read, const PartInfo& part) {
          PageEnd(part) <= read.offset + kJoinedReadBytesMax;
 }
 
-// Returns the numbers of the readable parts, in the order of their places.
+// Returns the numbers of the readable parts, ordered by location.
 std::vector<size_t> InPlaceOrder(std::span<const PartInfo> parts) {
   std::vector<size_t> out;
   out.reserve(parts.size());
@@ -49,7 +49,7 @@ std::vector<size_t> InPlaceOrder(std::span<const PartInfo> parts) {
   return out;
 }
 
-// Puts the reads into the order in which parts need them.
+// Sorts the reads by the order in which parts need them.
 void SortByNeed(ReadPlan& plan) {
   std::vector<size_t> new_index(plan.reads.size(), ReadPlan::Place::kNoRead);
   std::vector<ReadPlan::Read> reads;

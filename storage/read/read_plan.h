@@ -11,19 +11,19 @@
 
 namespace msitd::storage {
 
-// A read joins parts, and the gaps between them, up to this length. A longer
-// part is a read by itself.
+// Maximum length of a read that joins several parts and the gaps between them.
+// A longer part is read separately.
 inline constexpr uint64_t kJoinedReadBytesMax = uint64_t{2} << 20;
-// Longer gaps are not joined: reading a gap of up to this length costs less
-// than another read.
+// Maximum length of a gap that is read over. Reading such a gap costs less than
+// another read.
 inline constexpr uint64_t kJoinedGapBytesMax = uint64_t{64} << 10;
 
-// How to read some parts into one buffer.
+// Plan for reading some parts into one buffer.
 //
-// The parts are sorted by place, and each joins the read before it if both
-// limits above allow it; reads cover whole pages. The reads are then put into
-// the order in which the caller will ask for their parts, so that the first
-// parts come first.
+// The parts are sorted by location, and each part joins the previous read if
+// both limits above permit it; reads cover whole pages. The reads are then
+// ordered by when the caller will request their parts, so that the first parts
+// are available first.
 struct ReadPlan {
   // Whole pages of a file.
   struct Read {
@@ -32,21 +32,22 @@ struct ReadPlan {
     uint64_t bytes = 0;
     uint64_t buffer_offset = 0;
   };
-  // Where a part will be.
+  // Location of a part in the buffer.
   struct Place {
     static constexpr size_t kNoRead = std::numeric_limits<size_t>::max();
-    // An index of `reads`; kNoRead if the part has no bytes.
+    // Index into `reads`; kNoRead if the part has no bytes.
     size_t read = kNoRead;
     uint64_t buffer_offset = 0;
   };
 
-  std::vector<Place> places;  // Of the first parts, as many as fit.
+  std::vector<Place> places;  // One element for each of the first parts, as
+                              // many as fit.
   std::vector<Read> reads;    // In the order in which parts need them.
   uint64_t buffer_bytes = 0;
 };
 
-// Plans reads of the first parts of `parts`: at most kBatchPartsMax, and halved
-// until they fit kBatchBytesMax; at least one if there is one.
+// Plans reads of the first parts of `parts`: at most kBatchPartsMax, halved
+// until they fit into kBatchBytesMax, but never fewer than one if there is one.
 ReadPlan PlanReads(std::span<const PartInfo> parts);
 
 }  // namespace msitd::storage

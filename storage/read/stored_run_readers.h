@@ -14,11 +14,11 @@
 
 namespace msitd::storage {
 
-// Opens runs of a store: their tensors in its index, their bytes in its
-// segments. Thread-safe.
+// Opens runs of a store, whose tensors are in its index and whose bytes are in
+// its segments. Thread-safe.
 class StoredRunReaders final : public RunReaders {
  public:
-  // `index` and `segments` outlive it.
+  // `index` and `segments` must outlive this object.
   StoredRunReaders(IndexGate& index, SegmentReader& segments)
       : index_(index), parts_(index, segments) {}
 

@@ -5,7 +5,7 @@
 
 namespace msitd::storage {
 
-// Identifies a segment file of the store, from 1.
+// Number of a segment file of the store, from 1.
 enum class SegmentId : uint64_t {};
 
 constexpr uint64_t ToNumber(SegmentId id) { return static_cast<uint64_t>(id); }

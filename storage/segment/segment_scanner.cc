@@ -10,7 +10,7 @@
 namespace msitd::storage {
 namespace {
 
-// How much one read takes while frames are searched page by page.
+// Size of a read while searching for frames page by page.
 constexpr uint64_t kWindowBytes = uint64_t{1} << 20;
 
 template <typename... Args>
@@ -139,7 +139,7 @@ absl::StatusOr<ScanStep> SegmentScanner::Next() {
 
 bool IsIntact(const chunk::Chunk& chunk, const chunk::RecordDescriptor& record,
               std::span<const std::byte> bytes) {
-  // The hash is of what the head holds, or of bytes that lie elsewhere.
+  // The hash covers data in the head, or bytes at another location.
   if (!chunk.HasOwnBytes(record)) return true;
   switch (chunk.kept()) {
     case chunk::Kept::kAll:

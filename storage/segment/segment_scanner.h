@@ -15,35 +15,35 @@
 
 namespace msitd::storage {
 
-// Bytes where a frame should have been and was not.
+// A range of bytes where a frame was expected but not found.
 struct SegmentGap {
   uint64_t offset = 0;
   uint64_t bytes = 0;
-  std::string reason;  // Why there is no frame at `offset`.
+  std::string reason;  // Why there is no valid frame at `offset`.
 };
 
-// A frame whose head can be trusted. Its payload was not looked at.
+// A frame with a validated head. Its payload was not read.
 struct FoundFrame {
   uint64_t offset = 0;
   chunk::Chunk chunk;
-  // False if the file ends inside the payload.
+  // False if the file ends within the payload.
   bool is_complete = false;
 
   uint64_t end() const { return offset + chunk.frame_bytes(); }
 };
 
-// What lies next in a segment: a gap or nothing, then a frame or the end.
+// Next element of a segment: an optional gap, followed by a frame or the end.
 struct ScanStep {
   std::optional<SegmentGap> gap;
   std::optional<FoundFrame> frame;
 };
 
-// Walks over the frames of one segment by their heads.
+// Iterates over the frames of one segment by reading their heads.
 //
-// A frame counts if its head passes every check, says that it belongs to this
-// place of this segment of this store, and its frame sequence is above the one
-// before. Where there is no such frame, the place where the damaged head claims
-// to end its frame is tried, then every page up to the end of the file.
+// A frame is valid if its head passes every check, states this position of this
+// segment of this store, and has a frame sequence above that of the previous
+// frame. If there is no valid frame, the scanner tries the end of the frame
+// that the damaged head states, then every page up to the end of the file.
 //
 // Thread-compatible. The file is borrowed.
 class SegmentScanner {
@@ -53,7 +53,7 @@ class SegmentScanner {
     SegmentId segment{};
     uint64_t begin_bytes = kSegmentHeaderBytes;
     uint64_t end_bytes = 0;           // The size of the file.
-    uint64_t frame_sequence_min = 0;  // Frames below are stale.
+    uint64_t frame_sequence_min = 0;  // Frames with lower numbers are stale.
   };
 
   SegmentScanner(File& file, const Place& place)
@@ -62,19 +62,19 @@ class SegmentScanner {
         offset_(AlignUp(place.begin_bytes, kChunkAlignment)),
         frame_sequence_min_(place.frame_sequence_min) {}
 
-  // Returns what comes next; both members are empty at the end.
+  // Returns the next element; both members are empty at the end.
   //
-  // Errors: those of reading. Bad bytes are gaps, not errors.
+  // Errors: those of reading. Invalid bytes are gaps, not errors.
   absl::StatusOr<ScanStep> Next();
 
  private:
   // Returns the frame at `offset`; DATA_LOSS if there is none.
   absl::StatusOr<FoundFrame> FrameAt(uint64_t offset);
-  // The same, but returns nothing in place of DATA_LOSS.
+  // As FrameAt, but returns nothing instead of DATA_LOSS.
   absl::StatusOr<std::optional<FoundFrame>> TryFrameAt(uint64_t offset);
   absl::StatusOr<std::optional<FoundFrame>> FindBehind(uint64_t offset);
-  // Returns where the frame at `offset` would end if its header could be
-  // trusted.
+  // Returns the end of the frame at `offset` according to its header, which may
+  // be damaged.
   absl::StatusOr<std::optional<uint64_t>> ClaimedEnd(uint64_t offset);
   absl::Status ReadFully(uint64_t offset, std::span<std::byte> out);
 
@@ -85,13 +85,13 @@ class SegmentScanner {
   AlignedBuffer window_;
 };
 
-// True if `bytes` match their hash, or the record has no bytes of its own. They
-// are what the frame of `chunk` holds of `record`: all of its bytes, its
-// sample, or nothing.
+// True if `bytes` match their hash, or if the record has no bytes of its own.
+// `bytes` are the stored data of `record` in the frame of `chunk`: all of its
+// bytes, its sample, or nothing.
 bool IsIntact(const chunk::Chunk& chunk, const chunk::RecordDescriptor& record,
               std::span<const std::byte> bytes);
 
-// Reads the payload that `frame` holds into `buffer` and checks every record
+// Reads the stored payload of `frame` into `buffer` and checks every record
 // against its hash.
 //
 // Errors: DATA_LOSS with FRAME_CORRUPT, which names the record that fails;

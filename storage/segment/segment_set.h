@@ -13,38 +13,40 @@
 
 namespace msitd::storage {
 
-// A segment file as it was found in the directory.
+// A segment file found in the directory.
 struct SegmentFile {
   SegmentId id{};
   std::string path;
   uint64_t size_bytes = 0;
-  uint64_t disk_bytes = 0;  // Without holes, and without room asked for ahead.
-  // Nothing if the header page is short or damaged; `header_error` says how.
-  // Frames describe themselves, so they can be read all the same.
+  uint64_t disk_bytes = 0;  // Allocated bytes, excluding holes and preallocated
+                            // space.
+  // Nothing if the header page is too short or damaged; `header_error`
+  // describes why. The frames can be read regardless, because they describe
+  // themselves.
   std::optional<SegmentHeader> header;
   std::string header_error;
 
-  // True if the header is sound and names another store or another segment.
+  // True if the header is valid but names another store or another segment.
   bool IsForeignTo(uint64_t store_id) const {
     return header.has_value() &&
            (header->store_id != store_id || header->segment_id != ToNumber(id));
   }
 };
 
-// Returns the segment files of `directory` in the order of their ids. Other
-// files are passed over. With `may_vanish`, so are files that have gone since
-// they were listed.
+// Returns the segment files of `directory` ordered by id. Ignores other files.
+// With `may_vanish`, also ignores files that were removed after they were
+// listed.
 absl::StatusOr<std::vector<SegmentFile>> ListSegments(
     Env& env, const std::string& directory, bool may_vanish = false);
 
-// Reads size and header of the file of a segment, whatever is wrong with the
-// header.
+// Reads the size and the header of a segment file. A damaged header is not an
+// error.
 absl::StatusOr<SegmentFile> ExamineSegment(Env& env,
                                            const std::string& directory,
                                            SegmentId id);
 
-// Returns, by the number of the segment, where a segment ends as the header of
-// the next segment says.
+// Returns the end of each segment that the header of its successor states, by
+// number of the segment.
 std::map<uint64_t, uint64_t> KnownEnds(const std::vector<SegmentFile>& files,
                                        uint64_t store_id);
 

@@ -9,13 +9,13 @@
 
 namespace msitd::storage {
 
-// Walks over one segment and tells acknowledged frames from those that were
-// being written when the power went.
+// Iterates over one segment and distinguishes acknowledged frames from frames
+// that were being written when the machine lost power.
 //
-// The durable mark is where the next segment says that this one ends, or the
-// largest `durable_bytes` that a frame of it carries. A gap before the mark is
-// damage: durable bytes went bad, and the frames behind the gap still count. A
-// gap behind the mark is the torn tail: the log ends there.
+// The durable mark is the end of this segment as stated by the next segment, or
+// the largest `durable_bytes` of any of its frames. A gap before the mark is
+// damage: durable bytes were corrupted, and the frames after the gap are still
+// valid. A gap after the mark is the torn tail, where the log ends.
 //
 // Thread-compatible. The file is borrowed.
 class SegmentWalk {
@@ -23,16 +23,16 @@ class SegmentWalk {
   struct Step {
     enum class Kind { kFrame, kDamage, kTail, kEnd };
     Kind kind = Kind::kEnd;
-    std::optional<FoundFrame> frame;  // kFrame.
-    // kFrame: the frame ends before the durable mark, so its payload is whole
-    // unless it went bad.
+    std::optional<FoundFrame> frame;  // Set for kFrame.
+    // For kFrame: the frame ends before the durable mark, so its payload is
+    // complete unless it was corrupted later.
     bool is_durable = false;
-    SegmentGap gap;  // kDamage and kTail.
+    SegmentGap gap;  // Set for kDamage and kTail.
   };
 
-  // `place.end_bytes` is the size of the file. `known_end` is where the segment
-  // ends, if the next segment's header says so. Bytes before `durable_min` are
-  // known to be durable from elsewhere.
+  // `place.end_bytes` is the size of the file. `known_end` is the end of the
+  // segment, if the header of the next segment states it. Bytes before
+  // `durable_min` are known to be durable from another source.
   static absl::StatusOr<SegmentWalk> Begin(File& file,
                                            const SegmentScanner::Place& place,
                                            std::optional<uint64_t> known_end,
@@ -56,7 +56,7 @@ class SegmentWalk {
   SegmentScanner scanner_;
   uint64_t size_bytes_;
   uint64_t durable_mark_;
-  // A frame found behind a gap; the gap is reported first.
+  // A frame found after a gap; the gap is reported first.
   std::optional<FoundFrame> pending_;
   bool is_finished_ = false;
 };

@@ -12,11 +12,12 @@
 namespace msitd::storage {
 namespace {
 
-// Room is preallocated in steps: the calls are too few to matter, and a small
-// run does not take the disk of a whole segment.
+// Space is preallocated in steps. The number of calls is insignificant, and a
+// small run does not occupy the disk space of a whole segment.
 constexpr uint64_t kPreallocateStepBytes = uint64_t{64} << 20;
 
-// Smaller frames are written together: a disk is faster with more to do.
+// Smaller frames are written together, because a disk is faster with larger
+// writes.
 constexpr uint64_t kWriteBytesMin = uint64_t{8} << 20;
 
 }  // namespace
@@ -29,7 +30,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> SegmentWriter::Create(
   EncodeSegmentHeader(header, page.span());
   const std::array<std::span<const std::byte>, 1> pieces = {page.span()};
   if (absl::Status status = file->Write(0, pieces); !status.ok()) {
-    // Nothing refers to the file yet. If it stays, Open passes over it.
+    // Nothing refers to the file yet. If it remains, Open ignores it.
     file.reset();
     env.Remove(path).IgnoreError();
     return Annotate(status, "begin segment " + path);
@@ -56,7 +57,7 @@ void SegmentWriter::MakeRoom(uint64_t end) {
   }
   const uint64_t target = std::min(AlignUp(end, kPreallocateStepBytes),
                                    AlignUp(expected_bytes_, kChunkAlignment));
-  // A refusal is no error: the disk may still have room for the frame.
+  // A refusal is not an error: the disk may still have room for the frame.
   can_ask_ahead_ = file_->Preallocate(target).ok();
   if (can_ask_ahead_) preallocated_bytes_ = target;
 }
@@ -96,7 +97,7 @@ absl::Status SegmentWriter::Write(std::span<chunk::Chunk* const> chunks,
     stamp(*chunk);
     chunk->StampChecksum();
     end += chunk->frame_bytes();
-    // The next samples go into the same buffer, so these are written first.
+    // The next samples use the same buffer, so these are written first.
     if (chunk->kept() == chunk::Kept::kSample ||
         end - written_bytes_ >= kWriteBytesMin) {
       MSITD_RETURN_IF_ERROR(WritePieces(end));

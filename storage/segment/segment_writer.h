@@ -18,7 +18,7 @@
 
 namespace msitd::storage {
 
-// What the store stamps on a frame; the writer adds the frame's place.
+// Fields that the store stamps on a frame; the writer adds the position.
 struct FrameStamp {
   RunId run{};
   uint64_t frame_sequence = 0;
@@ -27,44 +27,45 @@ struct FrameStamp {
 
 // Owns one segment file and appends frames to it.
 //
-// Made by the store, which owns it. Single-sequence. The first error stays:
-// every later Write and Sync returns it, and the file is never synced again,
-// because a sync that follows a failed one may claim success for pages that the
-// kernel has dropped.
+// Created and owned by the store. Must be used by one thread at a time. Errors
+// are permanent: after the first error, every later Write and Sync returns it,
+// and the file is never synced again, because a sync that follows a failed one
+// may succeed although the kernel has dropped the pages.
 //
 //   Open --Place, Write, Sync--> Open --Seal--> Sealed
 //     \------ I/O error ---> Failed --Seal--^
 class SegmentWriter {
  public:
-  // Makes the file at `path` and writes its header, which is durable after the
-  // first Sync. `header.checksum` is filled in. Room for about `expected_bytes`
-  // is preallocated, step by step.
+  // Creates the file at `path` and writes its header, which is durable after
+  // the first Sync. Fills in `header.checksum`. Preallocates space for about
+  // `expected_bytes`, in steps.
   static absl::StatusOr<std::unique_ptr<SegmentWriter>> Create(
       Env& env, const std::string& path, const SegmentHeader& header,
       uint64_t expected_bytes, bool direct);
 
-  // Stamps all of `chunk` but its checksum. Its place is behind the frame that
-  // was placed last.
+  // Stamps all fields of `chunk` except its checksum. Its position is after the
+  // frame that was placed last.
   void Place(chunk::Chunk& chunk, const FrameStamp& stamp);
 
-  // Stamps the checksums of `chunks` and writes them. They were placed in this
-  // order, directly behind what is written. Payloads that are kept whole are
-  // not copied; samples are gathered and their hashes stamped first. Then
-  // `stamp` is called, before the checksum is.
+  // Stamps the checksums of `chunks` and writes them. They must have been
+  // placed in this order, directly after the written frames. Payloads that are
+  // stored completely are not copied; samples are gathered and their hashes
+  // stamped first. `stamp` is called after that, before the checksum is
+  // stamped.
   using Stamp = absl::FunctionRef<void(chunk::Chunk& chunk)>;
   absl::Status Write(std::span<chunk::Chunk* const> chunks, Stamp stamp);
 
-  // Makes everything written durable.
+  // Makes all written frames durable.
   absl::Status Sync();
 
-  // Ends the segment: cuts the file at `end_bytes`, which gives preallocated
-  // room back. A failure is ignored, because readers of the log can tell bytes
-  // that stay behind the end.
+  // Ends the segment by truncating the file to `end_bytes`, which frees
+  // preallocated space. Failures are ignored, because readers of the log detect
+  // bytes after the end.
   void Seal(uint64_t end_bytes);
 
-  // Sets whether room is preallocated; at first it is.
+  // Sets whether to preallocate space; initially true.
   void set_asks_ahead(bool asks_ahead) { asks_ahead_ = asks_ahead; }
-  // Returns how many of the next `bytes` bytes have no preallocated room.
+  // Returns how many of the next `bytes` bytes are not preallocated.
   uint64_t UnbackedBytes(uint64_t bytes) const {
     const uint64_t backed = std::max(preallocated_bytes_, written_bytes_);
     return written_bytes_ + bytes - std::min(written_bytes_ + bytes, backed);
@@ -85,10 +86,10 @@ class SegmentWriter {
 
   void MakeRoom(uint64_t end);
 
-  // Returns the payload that the frame is to hold, with its padding.
+  // Returns the payload that the frame will store, with its padding.
   std::span<const std::byte> PayloadToKeep(chunk::Chunk& chunk);
 
-  // Writes what was gathered, up to `end`.
+  // Writes the gathered pieces, up to `end`.
   absl::Status WritePieces(uint64_t end);
 
   absl::Status Latch(absl::Status status, std::string_view what);
@@ -101,9 +102,10 @@ class SegmentWriter {
   uint64_t durable_bytes_ = 0;
   uint64_t preallocated_bytes_ = 0;
   bool asks_ahead_ = true;
-  bool can_ask_ahead_ = true;                       // Not refused yet.
-  std::vector<std::span<const std::byte>> pieces_;  // To be written next.
-  AlignedBuffer samples_;  // Of one frame: no longer than a payload.
+  bool can_ask_ahead_ = true;                       // False after the file
+                                                    // system refused it.
+  std::vector<std::span<const std::byte>> pieces_;  // Pieces to write next.
+  AlignedBuffer samples_;  // For one frame; at most as long as a payload.
   absl::Status status_;
 };
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kSecondNs = 1'000'000'000;
 
-// Saturates: a clock that others set may say anything.
+// Saturates, because a clock that can be set may have any value.
 int64_t Difference(int64_t a, int64_t b) {
   int64_t out = 0;
   if (!__builtin_sub_overflow(a, b, &out)) return out;
@@ -91,8 +91,8 @@ void AgeClock::Begin() {
 
 void AgeClock::OnDrift(const Times& now, int64_t drift_ns) {
   before_.reset();
-  // Only a step forward can be undone: after a step back, what came while the
-  // clock was behind looks too old once it is right again.
+  // Only a step forward can be undone. After a step back, data received while
+  // the clock was slow appears too old once the clock is correct again.
   if (drift_ns > 0) {
     before_ = {reference_, steady_since_ns_, drift_ns_};
   }

@@ -11,12 +11,12 @@
 
 namespace msitd::storage {
 
-// Remembers where bytes came last, up to a number of different ones. The table
-// has two halves: when the young one is full it replaces the old one, whose
-// bytes are forgotten. Thread-compatible.
+// Remembers the last location of bytes, for a limited number of different ones.
+// The table has two halves: when the young half is full, it replaces the old
+// half, whose entries are dropped. Thread-compatible.
 class CopyTable {
  public:
-  // Some 40 MiB.
+  // About 40 MiB.
   static constexpr size_t kCopiesMax = size_t{1} << 19;
 
   explicit CopyTable(size_t copies_max = kCopiesMax)
@@ -30,7 +30,7 @@ class CopyTable {
     return std::nullopt;
   }
 
-  // Replaces the place of bytes that the table has already.
+  // Replaces the location if the table already has the bytes.
   void Put(const SharedBytes& bytes, const BytePlace& place) {
     if (young_.size() >= copies_max_ / 2 && !young_.contains(bytes)) {
       old_ = std::exchange(young_, {});
@@ -56,7 +56,7 @@ class CopyTable {
 
   const size_t copies_max_;
   Places young_;
-  Places old_;  // Out of date where young_ has the same bytes.
+  Places old_;  // Outdated for bytes that are also in young_.
 };
 
 }  // namespace msitd::storage

@@ -20,8 +20,8 @@ RetentionLimits Effective(const RetentionLimits& run,
           run.token_count != 0 ? run.token_count : node.token_count};
 }
 
-// True if there is a limit and it has passed. Unsigned, because the times may
-// be anything.
+// True if there is a limit and it has passed. Uses unsigned numbers, because
+// the times may have any value.
 bool IsOlder(int64_t now_ns, int64_t begin_ns, int64_t limit_ns) {
   return limit_ns != 0 && now_ns > begin_ns &&
          static_cast<uint64_t>(now_ns) - static_cast<uint64_t>(begin_ns) >
@@ -168,7 +168,7 @@ absl::Status Retainer::Look(RunId run, const Room& room, Front& front) {
     if (live.has_value() && mark_end != ExpiryMark::kAll) {
       MSITD_RETURN_IF_ERROR(LookInSegment(run, room, end, front));
     } else if (is_open) {
-      // Frames of the run may still come in the segment in use.
+      // The current segment may still receive frames of the run.
       return absl::OkStatus();
     } else {
       front.offset = end;
@@ -189,8 +189,8 @@ absl::Status Retainer::LookInSegment(RunId run, const Room& room, uint64_t end,
   }
   const SegmentId segment{front.segment};
   ExpiryMark mark = index_.expiry().Mark(segment, run);
-  // The run has no frame left behind the mark, so all of its bytes here are
-  // given up.
+  // The run has no frame after the mark, so all of its bytes in this segment
+  // have been discarded.
   if (found.result == Search::Result::kNone &&
       front.segment < room.sealed_end && mark.end > 0) {
     MSITD_ASSIGN_OR_RETURN(const std::optional<uint64_t> live,
@@ -217,14 +217,15 @@ absl::StatusOr<Retainer::Search> Retainer::SearchSegment(RunId run,
   if (is_known && known->second.offset >= front.offset) {
     return Search{kFound, known->second};
   }
-  // The frame that the pass keeps has been given up since. The next one may lie
-  // in the part that the pass has read, so this scan is for this run only.
+  // The frame that the pass remembers has been discarded since. The next one
+  // may be in the part that the pass has already read, so this scan is only for
+  // this run.
   const bool extends_pass = !is_known;
   const uint64_t begin = extends_pass ? pass.end : front.offset;
   if (begin >= end) return Search{kNone};
   const absl::StatusOr<std::unique_ptr<File>> file =
       env_.OpenForRead(PathOf(front.segment), /*direct=*/false);
-  // A missing file is nothing to give up; see SegmentWatch.
+  // A missing file has nothing to discard; see SegmentWatch.
   if (absl::IsNotFound(file.status())) return Search{kNoFile};
   if (!file.ok()) return file.status();
   MSITD_ASSIGN_OR_RETURN(const uint64_t size, (*file)->Size());
@@ -276,7 +277,7 @@ void Retainer::PlaceFronts(const std::vector<RunBrief>& runs,
       });
   fronts_end_ = room.sealed_end;
   if (placed.ok()) return;
-  // Room can be made without this part of the index, in more time.
+  // Discarding also works without this part of the index, but takes more time.
   fronts_.clear();
   fronts_end_ = 0;
 }
@@ -305,8 +306,8 @@ absl::Status Retainer::Expire(const Choice& choice, const Room& room,
   const absl::StatusOr<std::unique_ptr<File>> file =
       env_.OpenForRead(PathOf(front.segment), /*direct=*/false);
   if (absl::IsNotFound(file.status())) {
-    // A missing file is nothing to give up; see SegmentWatch. Other segments
-    // still have to make room.
+    // A missing file has nothing to discard; see SegmentWatch. Other segments
+    // must still free space.
     front = {front.segment + 1, 0, {}};
     return absl::OkStatus();
   }
@@ -332,8 +333,8 @@ absl::Status Retainer::Expire(const Choice& choice, const Room& room,
     mark.end = frame.end;
     mark.bytes += frame.record_bytes;
   }
-  // Frames also hold records that came again, to which no entry refers; the
-  // mark counts only bytes with entries.
+  // Frames also have repeated records, to which no entry refers; the mark
+  // counts only bytes with entries.
   mark.bytes = mark.end == ExpiryMark::kAll
                    ? live.value_or(0)
                    : std::min(mark.bytes, live.value_or(0));
@@ -362,7 +363,8 @@ absl::Status Retainer::Free(SegmentId segment, RunId run, Outcome& outcome) {
       if (RunId{header.run_id} != run || span == 0) continue;
       freed = (*file)->PunchHole(step.frame->end() - span, span);
     }
-    // A file system without holes gives the room back with the whole file.
+    // A file system without support for holes frees the space with the whole
+    // file.
     if (!absl::IsUnimplemented(freed)) MSITD_RETURN_IF_ERROR(freed);
     MSITD_RETURN_IF_ERROR((*file)->Sync());
     MSITD_ASSIGN_OR_RETURN(const uint64_t allocated, (*file)->AllocatedBytes());

@@ -49,7 +49,8 @@ bool Sharer::IsExpired(const BytePlace& place, RunId run) {
 
 absl::StatusOr<Sharer::Outcome> Sharer::Step(uint64_t sealed_end) {
   absl::StatusOr<Outcome> outcome = TryStep(sealed_end);
-  // Starts again from the index, since what was found was not written there.
+  // Starts again from the index, because the results of this step were not
+  // written there.
   if (!outcome.ok()) is_loaded_ = false;
   return outcome;
 }
@@ -105,7 +106,7 @@ absl::Status Sharer::LookInSegment(uint64_t sealed_end, Outcome& outcome) {
     MSITD_RETURN_IF_ERROR(index_.db().Flush());
     indexed_end_ = sealed_end;
   }
-  // Frames that a recovery found whole need not be durable yet.
+  // Frames that a recovery found complete need not be durable yet.
   if (offset_ == 0) MSITD_RETURN_IF_ERROR((*file)->Sync());
   SegmentScanner::Place place;
   place.store_id = index_.store_id();
@@ -172,7 +173,7 @@ absl::Status Sharer::LookAtPart(const SharedBytes& part, const BytePlace& place,
     copies_.Put(part, place);
     return absl::OkStatus();
   }
-  // This part was looked at before.
+  // This part was processed before.
   if (place <= *last) return absl::OkStatus();
   bytes_left_ -= std::min(bytes_left_, 2 * part.bytes);
   if (!AreEqual(part, *last, place)) {

@@ -34,7 +34,7 @@ absl::StatusOr<VerifyStep> Verifier::Step(const VerifyPolicy& policy,
   ForgetGone();
   VerifyStep step;
   const int64_t now_ns = env_.NowNs();
-  // A clock that was set back must not end the checks.
+  // A clock that was set back must not stop the verification.
   const bool is_due = must_begin_ || round_end_ns_ == 0 ||
                       now_ns < round_end_ns_ ||
                       now_ns - round_end_ns_ >= policy.interval_ns;
@@ -128,14 +128,14 @@ absl::Status Verifier::LookInSegment(uint64_t bytes_max, VerifyStep& step) {
   while (step.bytes < bytes_max) {
     const absl::StatusOr<ScanStep> next = scanner.Next();
     if (!next.ok()) {
-      // A disk that cannot give the bytes back is what is looked for.
+      // A disk that cannot return the bytes is a finding, not an error.
       NoteFile(offset_, Message(next.status()));
       ++segment_;
       offset_ = 0;
       return absl::OkStatus();
     }
     const bool is_end = !next->frame.has_value();
-    // What lies behind the end was never acknowledged.
+    // Bytes after the end were never acknowledged.
     if (next->gap.has_value() &&
         (known_end_ == 0 ? !is_end : next->gap->offset < known_end_)) {
       NoteFile(next->gap->offset,

@@ -21,22 +21,23 @@
 
 namespace msitd::storage {
 
-// Reads what is stored again and compares it with its hashes, in rounds over
-// all segments that take no more frames, so that bytes that go bad are known
-// before somebody asks for them.
+// Reads stored bytes again and compares them with their hashes, in rounds over
+// all segments that receive no more frames, so that corrupted bytes are
+// detected before they are requested.
 //
-// Bytes that nobody can ask for do not count: those of deleted runs, those that
-// were given up, copies whose bytes are shared with a later place, and records
-// that the index does not name.
+// Ignores bytes that can no longer be requested: those of deleted runs,
+// discarded bytes, copies whose bytes are shared with a later place, and
+// records that the index does not refer to.
 //
-// Single-sequence: under the lock of retention, so that no bytes go while they
-// are looked at.
+// Must be used by one thread at a time, under the retention lock, so that bytes
+// are not discarded while they are read.
 class Verifier {
  public:
-  // Findings that are kept; more are counted with the last.
+  // Maximum number of findings that are stored; further ones are counted with
+  // the last.
   static constexpr size_t kFindingsMax = 4096;
 
-  // `direct`: past the page cache, which may hold other bytes than the disk.
+  // `direct`: bypass the page cache, whose contents may differ from the disk.
   Verifier(ChunkIndex& index, Env& env, std::string segment_directory,
            bool direct)
       : index_(index),
@@ -44,19 +45,19 @@ class Verifier {
         segment_directory_(std::move(segment_directory)),
         direct_(direct) {}
 
-  // Looks at the segments below `sealed_end`, from where the last step ended.
-  // Begins a round only if the last one ended at least `policy.interval_ns`
-  // ago. Stops behind the frame that exceeds `policy.bytes_max`.
-  // `may_write`: the mark in the index may be moved on.
+  // Verifies the segments below `sealed_end`, starting where the last step
+  // ended. Begins a round only if the last one ended at least
+  // `policy.interval_ns` ago. Stops after the frame that exceeds
+  // `policy.bytes_max`. `may_write`: the mark in the index may be updated.
   //
-  // Errors: those of the file system and of the index. The next call goes on
-  // behind a segment that cannot be read.
+  // Errors: those of the file system and of the index. The next call continues
+  // after a segment that cannot be read.
   absl::StatusOr<VerifyStep> Step(const VerifyPolicy& policy,
                                   uint64_t sealed_end, bool may_write);
 
-  // What is known; `findings` has the first kFindingsShown.
+  // Current state; `findings` has the first kFindingsShown.
   VerifyStats Stats() const;
-  // The segment that is looked at next, and from where on; 0 between rounds.
+  // The segment to verify next, and the offset in it; 0 between rounds.
   uint64_t segment() const { return segment_; }
   uint64_t offset() const { return offset_; }
 
@@ -65,7 +66,7 @@ class Verifier {
   struct Found {
     VerifyFinding finding;
     RunId run{};
-    uint64_t round = 0;  // The last one that saw it.
+    uint64_t round = 0;  // The last round that found it.
   };
 
   absl::Status Load();
@@ -73,17 +74,17 @@ class Verifier {
   absl::Status LookInSegment(uint64_t bytes_max, VerifyStep& step);
   absl::Status LookAtFrame(File& file, const FoundFrame& frame,
                            VerifyStep& step);
-  // Returns the number of the first record whose bytes are missing or wrong,
-  // although somebody may ask for them.
+  // Returns the number of the first record whose bytes are missing or wrong
+  // although they may be requested.
   absl::StatusOr<std::optional<size_t>> FirstBad(const FoundFrame& frame,
                                                  RunId run);
   absl::StatusOr<bool> IsNeeded(const FoundFrame& frame, RunId run,
                                 const chunk::RecordDescriptor& record,
                                 const chunk::FramePayload::Place& place);
-  // Notes what is wrong with the file, not with the bytes of a run.
+  // Records a fault of the file, not of the bytes of a run.
   void NoteFile(uint64_t offset, std::string_view problem);
   void Note(uint64_t offset, RunId run, VerifyFinding finding);
-  // Forgets what lay in runs that have gone.
+  // Drops findings in deleted runs.
   void ForgetGone();
   void EndRound();
   void KeepMark(bool may_write);
@@ -94,12 +95,13 @@ class Verifier {
   const bool direct_;
 
   bool is_loaded_ = false;
-  bool must_begin_ = false;  // A round is due, however long ago the last was.
+  bool must_begin_ = false;  // A round is due, regardless of when the last one
+                             // ended.
   uint64_t round_ = 1;
-  uint64_t segment_ = 0;  // 0: no round is under way.
+  uint64_t segment_ = 0;  // 0 if there is no current round.
   uint64_t offset_ = 0;
-  uint64_t sequence_min_ = 0;  // Of the frames behind offset_.
-  uint64_t known_end_ = 0;     // Frames below are durable.
+  uint64_t sequence_min_ = 0;  // For the frames after offset_.
+  uint64_t known_end_ = 0;     // Frames before it are durable.
   int64_t round_end_ns_ = 0;
   bool has_unkept_mark_ = false;
   VerifyStats stats_;

@@ -102,8 +102,8 @@ absl::StatusOr<bool> CopyFiles(const fs::path& source, const fs::path& target) {
   return true;
 }
 
-// RocksDB's repair reads the log only for tables of which some file says what
-// their number is. Makes a file for each, with a key that nothing else has.
+// RocksDB's repair reads the log only for tables whose number is stated by a
+// file. Creates a file for each table, with a key that occurs nowhere else.
 absl::Status SeedTables(const fs::path& target) {
   const fs::path seed = target.string() + ".seed";
   {
@@ -116,7 +116,7 @@ absl::Status SeedTables(const fs::path& target) {
     }
     MSITD_RETURN_IF_ERROR(db->WriteUnlogged(batch));
     MSITD_RETURN_IF_ERROR(db->Flush());
-    // Gives the keys the sequence number 0, which is older than any other.
+    // Gives the keys the sequence number 0, which is lower than any other.
     rocksdb::CompactRangeOptions options;
     options.bottommost_level_compaction =
         rocksdb::BottommostLevelCompaction::kForce;
@@ -145,7 +145,7 @@ std::optional<Table> TableOf(std::string_view name) {
   return std::nullopt;
 }
 
-// The files of copies that need not survive the process.
+// The environment for files of copies, which need not survive the process.
 rocksdb::Env* CopyEnv() {
   static CompactionPause pause;
   static rocksdb::Env* const env =
@@ -163,9 +163,10 @@ rocksdb::Options ReadingOptions() {
   return options;
 }
 
-// A version is the sequence number, whether it is a value, and the value.
+// A version consists of the sequence number, a byte that states whether it is a
+// value, and the value.
 constexpr size_t kVersionHeadBytes = 9;
-// As RocksDB numbers the kinds of versions.
+// RocksDB's number for deletions.
 constexpr int kDeletionType = 0;
 constexpr int kValueType = 1;
 constexpr int kSingleDeletionType = 7;
@@ -196,7 +197,7 @@ class FileMerge {
   }
 
  private:
-  // Makes an empty directory for a database of some of the files.
+  // Creates an empty directory for a database of some of the files.
   absl::Status Clear() {
     std::error_code error;
     fs::remove_all(scratch_, error);
@@ -205,7 +206,7 @@ class FileMerge {
   }
 
   absl::Status MergeTable(const fs::path& path) {
-    // Iterators over several tables may not survive a damaged one.
+    // Iterators over several tables may not tolerate a damaged one.
     if (!IsSoundTable(path.string())) {
       return absl::DataLossError("the table is damaged");
     }
@@ -283,7 +284,7 @@ class FileMerge {
                    "read a table"));
       const std::string* last = nullptr;
       for (const rocksdb::KeyVersion& version : versions) {
-        // The newest version of a key comes first.
+        // The newest version of a key is first.
         if (last != nullptr && *last == version.user_key) continue;
         last = &version.user_key;
         const bool is_deletion = version.type == kDeletionType ||
@@ -299,8 +300,9 @@ class FileMerge {
     }
   }
 
-  // Merges entries of a table that has damaged blocks, as if they were older
-  // than all others: what deleted or replaced them may be in those blocks.
+  // Merges entries of a table that has damaged blocks, treating them as older
+  // than all others, because versions that deleted or replaced them may be in
+  // those blocks.
   absl::Status MergeAroundDamage(const fs::path& path) {
     rocksdb::SstFileReader reader(ReadingOptions());
     if (!reader.Open(path.string()).ok()) return absl::OkStatus();
@@ -336,7 +338,7 @@ class FileMerge {
   }
 
   // Adds a version to batch_ unless there is a newer one. A batch has each key
-  // once.
+  // only once.
   absl::Status Merge(Table table, std::string_view key, uint64_t sequence,
                      bool is_value, std::string_view value) {
     if (key == kSeedKey) return absl::OkStatus();
@@ -368,7 +370,7 @@ absl::StatusOr<bool> CopyDamagedDatabase(const std::string& directory,
   MSITD_ASSIGN_OR_RETURN(const bool has_files, CopyFiles(directory, target));
   if (!has_files) return false;
   MSITD_ASSIGN_OR_RETURN(const std::vector<fs::path> files, FilesOf(target));
-  // A newer manifest than that of CURRENT may not be complete.
+  // A manifest newer than that of CURRENT may be incomplete.
   std::ifstream current(fs::path(directory) / "CURRENT", std::ios::binary);
   std::string name;
   std::getline(current, name);

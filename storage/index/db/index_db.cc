@@ -29,11 +29,11 @@ constexpr const char* kTableNames[kTableCount] = {
 constexpr int kOpenFilesMax = 512;
 constexpr uint64_t kManifestBytesMax = uint64_t{4} << 20;
 constexpr int kBackgroundJobs = 2;
-// How many files that wait for compaction slow writes down, and how many stop
-// them.
+// Number of files waiting for compaction at which writes are slowed down, and
+// at which they are stopped.
 constexpr int kLevel0FilesSlow = 20;
 constexpr int kLevel0FilesMax = 1 << 16;
-// Of the lookups of keys that are not there, 1 % read a block in vain.
+// For 1 % of the lookups of missing keys, a block is read unnecessarily.
 constexpr int kBloomBitsPerKey = 10;
 constexpr size_t kBlockBytes = 16 << 10;
 
@@ -45,8 +45,8 @@ rocksdb::ColumnFamilyOptions TableOptions(
   block.block_size = kBlockBytes;
   block.filter_policy.reset(rocksdb::NewBloomFilterPolicy(kBloomBitsPerKey));
   block.format_version = 5;
-  // Filters and indexes are cut in pieces and kept in the cache: their memory
-  // is bounded however many tensors there are.
+  // Filters and indexes are partitioned and kept in the cache, so that their
+  // memory is bounded regardless of the number of tensors.
   block.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
   block.partition_filters = true;
   block.cache_index_and_filter_blocks = true;
@@ -74,19 +74,21 @@ rocksdb::DBOptions DatabaseOptions(const IndexDb::Options& options) {
   rocksdb::DBOptions database;
   database.create_if_missing = options.creates;
   database.create_missing_column_families = true;
-  // Batches without a log span tables: all or none of them survive.
+  // Batches without a log span several tables and must survive completely or
+  // not at all.
   database.atomic_flush = true;
   database.avoid_flush_during_shutdown = true;
   database.db_write_buffer_size = options.write_buffer_bytes;
-  // Files that are open cannot be taken away.
+  // Open files cannot be removed by others.
   database.max_open_files = options.opens_all_tables ? -1 : kOpenFilesMax;
-  // A live copy copies the manifest, so it stays small.
+  // A live copy copies the manifest, so it must stay small.
   database.max_manifest_file_size = kManifestBytesMax;
   database.max_background_jobs = kBackgroundJobs;
   database.max_subcompactions = 1;
   database.listeners.push_back(MakeCompactionListener());
   database.info_log = MakeIndexLogger();
-  // Preallocated room would be missed elsewhere once there is little.
+  // Preallocated space would be unavailable elsewhere when the disk is nearly
+  // full.
   database.allow_fallocate = false;
   if (options.refuses_log_damage) {
     database.wal_recovery_mode =
@@ -95,7 +97,7 @@ rocksdb::DBOptions DatabaseOptions(const IndexDb::Options& options) {
   return database;
 }
 
-// Notes every error, whichever call it is returned to.
+// Records every error, regardless of which call returns it.
 class FailureListener final : public rocksdb::EventListener {
  public:
   explicit FailureListener(std::atomic<bool>& has_failed)
@@ -287,7 +289,7 @@ bool IndexDb::IsCongested() {
 absl::Status IndexDb::Flush() {
   if (db_ == nullptr) return Ended();
   rocksdb::FlushOptions options;
-  // Otherwise the flush may wait for a compaction, and the compaction for room
+  // Otherwise the flush may wait for a compaction, and the compaction for space
   // on the disk.
   options.allow_write_stall = true;
   return ToStatus(db_->Flush(options, tables_), "flush index");
@@ -311,8 +313,8 @@ absl::Status IndexDb::GiveRoomBack(Table table, std::string_view begin,
   MSITD_RETURN_IF_ERROR(ToStatus(
       rocksdb::DeleteFilesInRanges(db_.get(), handle, &files, 1, kIncludeEnd),
       "remove files of the index"));
-  // A removed file may have held the deletion of keys whose entries lie in
-  // other files, so delete the range again.
+  // A removed file may have contained the deletion of keys whose entries are in
+  // other files, so the range is deleted again.
   rocksdb::WriteBatch again;
   DeleteRange(again, table, begin, end);
   MSITD_RETURN_IF_ERROR(WriteLogged(again));

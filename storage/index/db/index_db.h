@@ -30,9 +30,11 @@ struct WriteOptions;
 
 namespace msitd::storage {
 
-// Each is a column family; docs/format/index.md has their keys.
+// Tables of the index. Each is a column family; docs/format/index.md describes
+// the keys.
 enum class Table : int {
-  kMeta = 0,  // The default one: store id, counters of ids, log position.
+  kMeta = 0,  // The default column family: store id, counters of ids, log
+              // position.
   kRun,
   kName,
   kTensor,
@@ -42,45 +44,47 @@ enum class Table : int {
 };
 inline constexpr int kTableCount = 7;
 
-// The name of the column family.
+// Returns the name of the column family.
 std::string_view TableName(Table table);
 
-// The RocksDB database below the index.
+// The RocksDB database of the index.
 //
 // Entries that can be rebuilt from frames are written without RocksDB's log.
-// All tables are flushed together, so a crash leaves these entries as they were
-// after some earlier batch. Everything else is logged.
+// All tables are flushed together, so that after a crash these entries are in
+// the state after an earlier batch. All other data is logged.
 //
-// Thread-safe. Going out of scope without Flush is like a crash.
+// Thread-safe. Destruction without Flush is equivalent to a crash.
 class IndexDb {
  public:
   struct Options {
     std::string directory;
     uint64_t write_buffer_bytes = uint64_t{32} << 20;
     uint64_t cache_bytes = uint64_t{64} << 20;
-    // Makes a database that does not exist.
+    // Whether to create a database that does not exist.
     bool creates = true;
-    // Nothing is written, not even a log file.
+    // Whether to write nothing, not even a log file.
     bool read_only = false;
-    // All tables are open on return, however many files that takes.
+    // Whether all tables must be open on return, regardless of the number of
+    // files.
     bool opens_all_tables = false;
-    // A log of the database that is damaged before its last record is an error.
-    // Otherwise the log ends there, as if it had been torn.
+    // Whether damage in a log of the database before its last record is an
+    // error. Otherwise the log ends there, as if it had been torn.
     bool refuses_log_damage = false;
-    // `env` is told of operations on files; `ballast` lends its room once the
-    // disk is full. Both outlive the database; null for none.
+    // `env` is notified of operations on files; `ballast` provides its space
+    // when the disk is full. Both must outlive the database; null for none.
     Env* env = nullptr;
     Ballast* ballast = nullptr;
   };
 
-  // Opens the database, or makes it unless it is read-only or told not to.
+  // Opens the database. Creates it if it does not exist and the options allow
+  // it.
   static absl::StatusOr<std::unique_ptr<IndexDb>> Open(const Options& options);
-  // True if the process that made the database ended before it had all tables.
-  // Opening it for writing adds them.
+  // True if the process that created the database ended before it had created
+  // all tables. Opening the database for writing adds them.
   static absl::StatusOr<bool> LacksTables(const std::string& directory);
   ~IndexDb();
 
-  // Closes the database. Nobody may be using it; every later call returns
+  // Closes the database, which must not be in use. All later calls return
   // UNAVAILABLE.
   void End();
 
@@ -95,51 +99,51 @@ class IndexDb {
   std::unique_ptr<rocksdb::Iterator> Iterate(
       Table table, const rocksdb::ReadOptions& options);
 
-  // Add one change to `batch`.
+  // Adds one change to `batch`.
   void Put(rocksdb::WriteBatch& batch, Table table, std::string_view key,
            std::string_view value) const;
   void Delete(rocksdb::WriteBatch& batch, Table table,
               std::string_view key) const;
-  // Deletes the keys from `begin` up to, but without, `end`. In Table::kTensor,
-  // `begin` ends before the token.
+  // Deletes the keys from `begin` up to `end`, excluding `end`. In
+  // Table::kTensor, `begin` must end before the token.
   void DeleteRange(rocksdb::WriteBatch& batch, Table table,
                    std::string_view begin, std::string_view end) const;
 
-  // Logged and synced: durable on return.
+  // Writes with log and sync: durable on return.
   absl::Status WriteDurable(rocksdb::WriteBatch& batch);
-  // Logged: survives the process, and becomes durable with the next
+  // Writes with log: survives the process, and becomes durable with the next
   // WriteDurable.
   absl::Status WriteLogged(rocksdb::WriteBatch& batch);
-  // Not logged: survives only what a Flush follows.
+  // Writes without log: survives only if a Flush follows.
   absl::Status WriteUnlogged(rocksdb::WriteBatch& batch);
 
-  // True while compactions wait for room on the disk and have so much work that
-  // more of it would slow every write down.
+  // True while compactions wait for space on the disk and have so much pending
+  // work that more of it would slow down every write.
   bool IsCongested();
 
-  // Makes everything durable, all tables at once.
+  // Makes all data durable, for all tables at once.
   absl::Status Flush();
 
-  // Gives back the disk room of the keys from `begin` up to `end`, all of which
-  // were deleted. Blocks while some files at the borders of the range are
-  // written anew; others read and write meanwhile. A range of less than
-  // kWorthBytes is left to RocksDB's own compactions.
+  // Reclaims the disk space of the keys from `begin` up to `end`, all of which
+  // must have been deleted. Blocks while some files at the borders of the range
+  // are rewritten; other threads can read and write at the same time. A range
+  // of less than kWorthBytes is left to RocksDB's own compactions.
   static constexpr uint64_t kWorthBytes = uint64_t{64} << 10;
   absl::Status GiveRoomBack(Table table, std::string_view begin,
                             std::string_view end);
 
-  // Bytes that the tables take on the disk; 0 after End. Costs little.
+  // Returns the bytes of the tables on the disk; 0 after End. Cheap.
   uint64_t DiskBytes();
-  // The same for one table.
+  // As DiskBytes, for one table.
   uint64_t DiskBytes(Table table);
 
-  // Counts from Open. Costs little.
+  // Returns counters since Open. Cheap.
   CompactionStats Compactions();
 
-  // True from an error, of a write or in the background, that may make RocksDB
+  // True after an error, of a write or in the background, that may make RocksDB
   // refuse writes, until Resume succeeds.
   bool has_failed() const { return has_failed_; }
-  // Tries to leave the state in which such an error refuses writes.
+  // Tries to leave the state in which RocksDB refuses writes after an error.
   absl::Status Resume();
 
  private:
@@ -149,9 +153,9 @@ class IndexDb {
   absl::Status Write(const rocksdb::WriteOptions& options,
                      rocksdb::WriteBatch& batch);
 
-  // The database uses these, so they are declared before it.
-  std::atomic<bool> has_failed_ = false;  // Stands alone.
-  // Counters of compactions. Each stands alone.
+  // Declared before the database, which uses these members.
+  std::atomic<bool> has_failed_ = false;  // Not used to publish other data.
+  // Counters of compactions, each of which is independent.
   struct CompactionCounters {
     std::atomic<uint64_t> count = 0;
     std::atomic<uint64_t> read_bytes = 0;
@@ -165,10 +169,11 @@ class IndexDb {
   std::vector<rocksdb::ColumnFamilyHandle*> tables_;
 };
 
-// Corruption is DATA_LOSS, no space RESOURCE_EXHAUSTED, all else UNAVAILABLE.
+// Converts a status: corruption to DATA_LOSS, no space to RESOURCE_EXHAUSTED,
+// and all others to UNAVAILABLE.
 absl::Status ToStatus(const rocksdb::Status& status, std::string_view context);
 
-// DATA_LOSS: a key or value of `table` that cannot be read.
+// Returns DATA_LOSS for a key or value of `table` that cannot be decoded.
 absl::Status IndexCorrupt(std::string_view table);
 
 }  // namespace msitd::storage

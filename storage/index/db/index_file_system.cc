@@ -24,7 +24,7 @@ using rocksdb::IOOptions;
 using rocksdb::IOStatus;
 using rocksdb::Slice;
 
-// The ballast may be taken again between its release and the write.
+// The ballast may be reserved again between its release and the write.
 constexpr int kAttemptsMax = 3;
 
 // A table without entries is smaller than this. If a compaction makes such a
@@ -36,12 +36,13 @@ constexpr uint64_t kEmptyTableBytesMax = uint64_t{64} << 10;
 
 constexpr std::string_view kTableSuffix = ".sst";
 
-// True while this thread runs a compaction; one thread does all of a
-// compaction. The I/O priority of a file would not tell: while writes are
-// slowed down, a compaction has that of a flush.
+// True while this thread runs a compaction; a single thread executes a whole
+// compaction. The I/O priority of a file cannot be used to detect this: while
+// writes are slowed down, a compaction has the priority of a flush.
 //
-// Aligned like the sections behind it: mold 1.10 puts one byte into the page
-// before them, and a program for which that page is not mapped does not start.
+// Aligned like the sections that follow it: mold 1.10 puts one byte into the
+// page before them, and a program for which that page is not mapped does not
+// start.
 alignas(64) thread_local bool compacts = false;
 
 class CompactionListener final : public rocksdb::EventListener {
@@ -61,7 +62,7 @@ class CompactionListener final : public rocksdb::EventListener {
   }
 };
 
-// What all files share. Outlives them, as the file system does.
+// State shared by all files. Outlives them, like the file system.
 class Keeper {
  public:
   Keeper(Env& env, Ballast* ballast, CompactionPause& pause)
@@ -69,7 +70,7 @@ class Keeper {
 
   bool is_durable() const { return env_.is_durable(); }
 
-  // True if the operation may go on.
+  // Returns OK if the operation may proceed.
   IOStatus Admit() {
     const absl::Status status = env_.AdmitIndexOperation();
     if (status.ok()) return IOStatus::OK();
@@ -78,7 +79,7 @@ class Keeper {
                : IOStatus::IOError(std::string(status.message()));
   }
 
-  // Does `operation`, with the room of the ballast if there is no other.
+  // Executes `operation`, using the space of the ballast if there is no other.
   template <typename Operation>
   IOStatus Do(const Operation& operation) {
     IOStatus status = Admit();
@@ -87,14 +88,14 @@ class Keeper {
     if (ballast_ == nullptr) return status;
     for (int attempt = 1; attempt < kAttemptsMax && status.IsNoSpace();
          ++attempt) {
-      // Another thread may have given it up since.
+      // Another thread may have released it in the meantime.
       ballast_->Release();
       status = operation();
     }
     return status;
   }
 
-  // Whether a compaction may write to `path`.
+  // Checks whether a compaction may write to `path`.
   IOStatus AdmitCompaction(const std::string& path) {
     if (pause_.is_on()) return NoRoom();
     const absl::StatusOr<uint64_t> free = env_.FreeBytes(path);
@@ -107,7 +108,7 @@ class Keeper {
     return NoRoom();
   }
 
-  // Has the file at `path` fail with `status` when it is opened.
+  // Makes opening the file at `path` fail with `status`.
   void Break(const std::string& path, const IOStatus& status) {
     const MutexLock lock(mu_);
     broken_.emplace(path, status);
@@ -178,8 +179,8 @@ class IndexFile final : public rocksdb::FSWritableFileOwnerWrapper {
   }
 
  private:
-  // Writes at the tracked end of the file, so that another attempt overwrites
-  // what a failed one left.
+  // Writes at the tracked end of the file, so that a retry overwrites the data
+  // of a failed attempt.
   IOStatus AppendAt(const Slice& data, const IOOptions& options,
                     IODebugContext* context) {
     const IOStatus status =
@@ -190,7 +191,7 @@ class IndexFile final : public rocksdb::FSWritableFileOwnerWrapper {
 
   IOStatus AppendOfCompaction(const Slice& data, const IOOptions& options,
                               IODebugContext* context) {
-    // So little is not worth a refusal.
+    // Such a small write is not worth refusing.
     if (end_bytes_ + data.size() <= kEmptyTableBytesMax) {
       return ShownToRocksdb(
           keeper_.Do([&] { return AppendAt(data, options, context); }));
@@ -201,7 +202,8 @@ class IndexFile final : public rocksdb::FSWritableFileOwnerWrapper {
     return status.IsNoSpace() ? keeper_.PauseCompaction() : status;
   }
 
-  // Returns what RocksDB is told of `status`; see kEmptyTableBytesMax.
+  // Returns the status that RocksDB receives instead of `status`; see
+  // kEmptyTableBytesMax.
   IOStatus ShownToRocksdb(const IOStatus& status) {
     if (status.ok() || !is_compaction_ || end_bytes_ > kEmptyTableBytesMax) {
       return status;

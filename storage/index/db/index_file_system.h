@@ -16,10 +16,10 @@ class FileSystem;
 
 namespace msitd::storage {
 
-// Tells whether compactions wait for room on the disk. Thread-safe.
+// Records whether compactions wait for space on the disk. Thread-safe.
 class CompactionPause {
  public:
-  // How long compactions fail after one found too little room.
+  // How long compactions fail after one of them found too little space.
   static constexpr std::chrono::seconds kPause{60};
 
   void Begin() {
@@ -34,25 +34,25 @@ class CompactionPause {
         .count();
   }
 
-  // Stands alone.
+  // Not used to publish other data.
   std::atomic<int64_t> until_ns_ = INT64_MIN;
 };
 
-// Makes the file system that RocksDB uses, on which it never meets a full disk:
-// an operation that finds no room is repeated with the room of the ballast.
-// Compaction can wait: it gets no ballast and leaves kCompactionRoomBytes free.
-// Where less is free it fails with an error after which RocksDB goes on and
-// tries again, and `pause` begins.
+// Creates the file system that RocksDB uses, which hides a full disk from
+// RocksDB: an operation that finds no space is repeated with the space of the
+// ballast. Compaction can wait, so it may not use the ballast and must leave
+// kCompactionRoomBytes free. If less space is free, it fails with an error
+// after which RocksDB continues and retries, and `pause` begins.
 //
 // Every operation is announced to `env`, and fails if `env` returns an error.
-// Nothing is synced if `env` is not durable.
-// All arguments are borrowed; `ballast` may be null. Thread-safe.
+// Nothing is synced if `env` is not durable. All arguments are borrowed;
+// `ballast` may be null. Thread-safe.
 inline constexpr uint64_t kCompactionRoomBytes = uint64_t{16} << 20;
 std::shared_ptr<rocksdb::FileSystem> MakeIndexFileSystem(
     Env& env, Ballast* ballast, CompactionPause& pause);
 
-// Tells the file system which files a compaction makes. Every database on that
-// file system must have this listener, and no subcompactions.
+// Reports to the file system which files a compaction creates. Every database
+// on that file system must have this listener, and must not use subcompactions.
 std::shared_ptr<rocksdb::EventListener> MakeCompactionListener();
 
 }  // namespace msitd::storage

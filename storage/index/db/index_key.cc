@@ -12,7 +12,7 @@ static_assert(kTensorBytesMax / kPartBytes <= 1 << 24);
 
 namespace {
 
-// Fields are packed into words of 8 bytes: that takes a tenth of the time of
+// Fields are packed into words of 8 bytes, which takes a tenth of the time of
 // writing field by field.
 constexpr size_t kWordBytes = 8;
 static_assert(kIndexKeyBytes == 4 * kWordBytes);

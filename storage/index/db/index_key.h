@@ -13,8 +13,9 @@
 // Keys of the primary index (docs/format/index.md).
 namespace msitd::storage {
 
-// One part of one tensor; names are ids of the name table. Fields are in the
-// order of the primary index; encoded keys sort in the same order.
+// Key of one part of one tensor; names are ids of the name table. The fields
+// are in the order of the primary index, and encoded keys sort in the same
+// order.
 struct IndexKey {
   uint32_t run = 0;
   uint32_t rank = 0;    // 24 bits.
@@ -29,17 +30,18 @@ struct IndexKey {
   friend bool operator==(const IndexKey&, const IndexKey&) = default;
 };
 
-// All parts of a tensor share the first kTensorPrefixBytes bytes.
+// The keys of all parts of a tensor share the first kTensorPrefixBytes bytes.
 inline constexpr size_t kIndexKeyBytes = 32;
 inline constexpr size_t kTensorPrefixBytes = 29;
 inline constexpr size_t kRunPrefixBytes = 4;
-inline constexpr size_t kDevicePrefixBytes = 11;  // Up to the device.
+inline constexpr size_t kDevicePrefixBytes = 11;  // Number of bytes up to and
+                                                  // including the device.
 
 using EncodedKey = std::array<char, kIndexKeyBytes>;
 
 EncodedKey EncodeIndexKey(const IndexKey& key);
 
-// Nothing if `bytes` is not an encoded key.
+// Returns nothing if `bytes` is not an encoded key.
 std::optional<IndexKey> DecodeIndexKey(std::string_view bytes);
 
 inline std::string_view View(const EncodedKey& key) {
@@ -54,11 +56,11 @@ inline std::string_view DevicePrefix(const EncodedKey& key) {
   return {key.data(), kDevicePrefixBytes};
 }
 
-// Returns the bytes with which all keys of a run in Table::kTensor begin.
+// Returns the common prefix of all keys of a run in Table::kTensor.
 std::string TensorRunPrefix(uint64_t run);
 
-// The same for tables with several kinds of keys, each of which begins with a
-// letter of its own.
+// As TensorRunPrefix, for tables with several kinds of keys, each of which
+// begins with its own letter.
 std::string RunPrefix(char tag, uint64_t run);
 
 }  // namespace msitd::storage

@@ -28,15 +28,16 @@ class IndexLogger final : public rocksdb::Logger {
 
   void Logv(const rocksdb::InfoLogLevel level, const char* format,
             va_list arguments) override {
-    // Headers list all options of all tables, and rank above every level.
+    // Headers list all options of all tables, and have a higher level than all
+    // others.
     if (level < GetInfoLogLevel() || level == rocksdb::HEADER_LEVEL) return;
     std::array<char, kLineBytesMax> line;
     if (std::vsnprintf(line.data(), line.size(), format, arguments) < 0) return;
     std::string text(line.data());
     while (text.ends_with('\n')) text.pop_back();
     std::replace(text.begin(), text.end(), '\n', ' ');
-    // Warnings tell of normal work, such as writes that wait for a flush. An
-    // error that matters is the status of some call as well.
+    // Warnings report normal events, such as writes that wait for a flush.
+    // Significant errors are also returned by a call.
     StorageLogger()->log(level == rocksdb::WARN_LEVEL ? spdlog::level::debug
                                                       : spdlog::level::err,
                          "index: {}", text);

@@ -9,9 +9,9 @@ class Logger;
 
 namespace msitd::storage {
 
-// Makes a logger that passes errors of RocksDB on to StorageLogger(), and
-// warnings as debug messages. RocksDB so keeps no log file of its own, which
-// could not tell of a full disk.
+// Creates a logger that forwards errors of RocksDB to StorageLogger(), and
+// warnings as debug messages. With it, RocksDB writes no log file of its own,
+// which could not record that the disk is full.
 std::shared_ptr<rocksdb::Logger> MakeIndexLogger();
 
 }  // namespace msitd::storage

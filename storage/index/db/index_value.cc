@@ -12,11 +12,10 @@
 namespace msitd::storage {
 namespace {
 
-// Before version 10, no run is marked as being restored. Before version 8, runs
-// have no owners. Before version 7, no producer makes digests. Before version
-// 6, no record is of kind statistics, and before version 5, none has extras.
-// Before version 4, frames are not stamped with whose memory they came from. In
-// the first one, no bytes are shared either.
+// Version 10 adds runs marked as being restored; version 8 owners of runs;
+// version 7 digests of producers; version 6 records of kind statistics; version
+// 5 extras. Since version 4, frames are stamped with whether they were written
+// from shared memory. Version 1 does not have shared bytes either.
 constexpr uint8_t kStoreVersion = 10;
 constexpr uint8_t kFirstStoreVersion = 2;
 // Has no extras.
@@ -69,9 +68,9 @@ constexpr uint8_t kSealedFlag = 1;
 constexpr uint8_t kPinnedFlag = 2;
 constexpr uint8_t kRestoringFlag = 4;
 
-// As many as fit the byte that counts them.
+// Maximum number that the byte with their count can hold.
 constexpr size_t kEntryDimsMax = 255;
-// More than an entry of a tensor takes.
+// An upper bound for an entry of a tensor.
 constexpr size_t kEntryBytesMax =
     320 + kEntryDimsMax * kVarintBytesMax + kValueBytesMax;
 
@@ -99,7 +98,7 @@ void PutExtras(FieldWriter& out, const IndexValue& value) {
   out.PutVarint(value.alias_index);
 }
 
-// Reads the number of a name, which is never 0; false if it is none.
+// Reads the number of a name; false if it is 0, which is not a valid number.
 bool GetNumber(ByteReader& in, uint32_t& out) {
   const uint64_t number = in.GetVarint();
   out = static_cast<uint32_t>(number);
@@ -132,7 +131,7 @@ bool GetExtras(ByteReader& in, IndexValue& out) {
          GetNumber(in, out.alias_index);
 }
 
-// How many bytes both begin with.
+// Returns the length of the common prefix.
 size_t SharedPrefixBytes(std::string_view a, std::string_view b) {
   constexpr size_t kStep = 64;
   const size_t end = std::min(a.size(), b.size());

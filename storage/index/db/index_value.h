@@ -18,42 +18,44 @@
 #include "storage/face/types.h"
 
 // Values of the index (docs/format/index.md). Each begins with its version
-// number; a decoder returns false for a version that it does not know.
+// number; a decoder returns false for an unknown version.
 namespace msitd::storage {
 
-// What the primary index keeps of one part.
+// Entry of the primary index for one part.
 struct IndexValue {
   DType dtype = DType::kUnspecified;
-  // At most one of the two is true: `offset` is where the bytes begin, or the
-  // sample.
+  // At most one of the two is true. `offset` is the start of the bytes or of
+  // the sample.
   bool has_bytes = true;
   bool has_sample = false;
-  std::vector<int64_t> dims;  // Of the whole tensor, as are the next two.
+  std::vector<int64_t> dims;  // Dimensions of the whole tensor, like the next
+                              // two fields.
   uint64_t tensor_bytes = 0;
   uint64_t sequence = 0;
   uint64_t segment_id = 0;
-  uint64_t offset = 0;  // In the file.
+  uint64_t offset = 0;  // Offset in the file.
   ContentHash hash;
-  uint64_t sample_hash = 0;  // If there is a sample.
+  uint64_t sample_hash = 0;  // Valid if there is a sample.
   Summary summary;
-  // Summary and hash are the producer's word: it sent no bytes.
+  // Summary and hash are claims of the producer, which sent no bytes.
   bool is_claimed = false;
-  uint32_t placement = 0;  // Number of its name; 0 if it is no shard.
+  uint32_t placement = 0;  // Number of its name; 0 if the tensor is not a
+                           // shard.
   RecordKind kind = RecordKind::kTensor;
 
-  // Only the first part has what follows.
+  // Only the first part has the following fields.
   std::optional<bool> requires_grad;
   bool has_value = false;
   std::string value;
   uint32_t stack = 0;  // Number of its text; 0 if there is none.
-  // The original of an alias; `segment_id` and `offset` are the place of the
-  // original's bytes. The numbers of names are 0 if it is no alias.
+  // The original of an alias; `segment_id` and `offset` are the location of the
+  // original's bytes. The numbers of names are 0 if the record is not an alias.
   uint32_t alias_op = 0;
   uint32_t alias_index = 0;
   uint32_t alias_call = 0;
   Io alias_io = Io::kUnspecified;
 
-  // Makes it an entry without extras, of a tensor.
+  // Resets the entry to one without extras, of a tensor.
   void ClearExtras() {
     kind = RecordKind::kTensor;
     requires_grad.reset();
@@ -70,80 +72,81 @@ struct IndexValue {
   }
 };
 
-// Returns the bytes of part `part` of a tensor of `tensor_bytes` bytes.
+// Returns the size of part `part` of a tensor of `tensor_bytes` bytes.
 constexpr uint64_t PartBytes(uint64_t tensor_bytes, uint64_t part) {
   const uint64_t rest = tensor_bytes - part * kPartBytes;
   return rest < kPartBytes ? rest : kPartBytes;
 }
 
-// True if the entry has extras, which may refer to names. Costs next to
-// nothing.
+// True if the entry has extras, which may refer to names. Very cheap.
 bool HasExtras(std::string_view entry);
 
-// Replaces `out`.
+// Encodes `value` and replaces the contents of `out`.
 void EncodeIndexValue(const IndexValue& value, std::string& out);
-// Reuses the memory of `out`.
+// Decodes an entry into `out`, whose memory is reused.
 bool DecodeIndexValue(std::string_view bytes, IndexValue& out);
 
-// The id of the store that the index belongs to. Its version also stands for
-// those of the keys and of the frames.
+// The id of the store that the index belongs to. The version of this value is
+// also the version of the keys and of the frames.
 std::string EncodeStoreId(uint64_t store_id);
-// Reads the versions of older programs too; `is_newest` is false for them.
+// Also reads the versions of older programs, for which it sets `is_newest` to
+// false.
 bool DecodeStoreId(std::string_view bytes, uint64_t& out, bool& is_newest);
-// The version of what DecodeStoreId does not read, if a newer program may have
-// written it; 0 if it is damaged.
+// Returns the version of a value that DecodeStoreId cannot read, if a newer
+// program may have written it; 0 if it is damaged.
 int NewerStoreVersion(std::string_view bytes);
-// The version that this program writes.
+// Returns the version that this program writes.
 int StoreVersion();
 
-// Where the meta table has the number that the next run gets, in big endian.
+// Key in the meta table of the number that the next run gets, in big endian.
 inline constexpr std::string_view kNextRunIdKey = "next_run_id";
 
-// A run without its counters and its name, which is the key.
+// Encodes a run without its counters and its name, which is the key.
 std::string EncodeRun(const RunInfo& run);
 bool DecodeRun(std::string_view bytes, RunInfo& out);
 
-// The counters that come from frames; the others have values of their own.
+// Encodes the counters that are computed from frames; other counters have
+// separate values.
 std::string EncodeCounters(const RunCounters& counters);
 bool DecodeCounters(std::string_view bytes, RunCounters& out);
 
-// How much of the log is in the index. Written in one batch with the entries,
-// so a crash keeps both or neither.
+// How much of the log has been indexed. Written in one batch with the entries,
+// so that a crash preserves both or neither.
 struct LogPosition {
   uint64_t segment_id = 0;
-  uint64_t offset = 0;  // End of the last frame that is in the index.
+  uint64_t offset = 0;  // End of the last indexed frame.
   uint64_t next_frame_sequence = 1;
 };
 
 std::string EncodePosition(const LogPosition& position);
 bool DecodePosition(std::string_view bytes, LogPosition& out);
 
-// How far the bytes of a run have been given up in one segment.
+// How many bytes of a run have been discarded in one segment.
 struct ExpiryMark {
-  // Stands for all frames, those to come included.
+  // Covers all frames, including future ones.
   static constexpr uint64_t kAll = uint64_t{1} << 62;
 
-  uint64_t end = 0;        // Offset in the file; kAll for the whole segment.
-  uint64_t freed_end = 0;  // Up to where their room has been given back.
-  uint64_t bytes = 0;      // Payload given up.
+  uint64_t end = 0;        // Offset in the file, or kAll for the whole segment.
+  uint64_t freed_end = 0;  // Offset up to which the space has been reclaimed.
+  uint64_t bytes = 0;      // Number of discarded payload bytes.
 };
 
 std::string EncodeExpiryMark(const ExpiryMark& mark);
 bool DecodeExpiryMark(std::string_view bytes, ExpiryMark& out);
 
-// Where bytes of a part lie.
+// Location of the bytes of a part.
 struct BytePlace {
   uint64_t segment_id = 0;
-  uint64_t offset = 0;  // In the file.
+  uint64_t offset = 0;  // Offset in the file.
 
-  // In the order of the log.
+  // Order of the log.
   friend auto operator<=>(const BytePlace&, const BytePlace&) = default;
 };
 
 std::string EncodeBytePlace(const BytePlace& place);
 bool DecodeBytePlace(std::string_view bytes, BytePlace& out);
 
-// Bytes of a file.
+// A range of bytes of a file.
 struct ByteRange {
   BytePlace begin;
   uint64_t bytes = 0;
@@ -154,17 +157,17 @@ struct ByteRange {
 std::string EncodeByteRanges(const std::vector<ByteRange>& ranges);
 bool DecodeByteRanges(std::string_view bytes, std::vector<ByteRange>& out);
 
-// Consecutive rows of a comparison, opaque; at most kRowsMax. The prefix that a
-// row shares with the row before it is not repeated.
+// Encodes consecutive rows of a comparison without interpreting them; at most
+// kRowsMax. The prefix that a row shares with the previous row is not repeated.
 inline constexpr size_t kRowsMax = 64;
 std::string EncodeRows(std::span<const std::string> rows);
 bool DecodeRows(std::string_view bytes, std::vector<std::string>& out);
 
-// How many chunks of a stream are durable.
+// Number of durable chunks of a stream.
 std::string EncodeChunkCount(uint64_t count);
 bool DecodeChunkCount(std::string_view bytes, uint64_t& out);
 
-// What AgeClock knew of the clocks when it wrote the mark.
+// State of the clocks when AgeClock wrote the mark.
 struct ClockMark {
   std::string boot_id;
   int64_t wall_ns = 0;
@@ -177,7 +180,7 @@ struct ClockMark {
 std::string EncodeClockMark(const ClockMark& mark);
 bool DecodeClockMark(std::string_view bytes, ClockMark& out);
 
-// How far the removal of a deleted run has come; see GoneTable.
+// Progress of the removal of a deleted run; see GoneTable.
 std::string EncodeGoneStage(uint8_t stage);
 bool DecodeGoneStage(std::string_view bytes, uint8_t& out);
 

@@ -12,12 +12,13 @@
 
 namespace msitd::storage {
 
-// Knows the greatest key of each run, rank and device in the primary index. A
-// key beyond it is certainly new, which saves a look-up. Names are numbered in
+// Remembers the greatest key of each run, rank and device in the primary index.
+// A larger key is certainly new, which saves a lookup. Names are numbered in
 // the order of their first appearance, so a program that does the same in each
 // token mostly appends.
 //
-// Correct as long as only its owner puts entries. Single-sequence.
+// Correct only if its owner is the only writer of entries. Must be used by one
+// thread at a time.
 class LastKeys {
  public:
   explicit LastKeys(IndexDb& db) : db_(db) {}
@@ -26,15 +27,15 @@ class LastKeys {
   // there is none. Valid until the next call.
   absl::StatusOr<std::string_view> Find(const EncodedKey& key);
 
-  // Notes that `key` is in the index now.
+  // Records that `key` is in the index now.
   void Accept(const EncodedKey& key);
 
-  // Forgets all keys, after a write of unknown outcome: the index is asked
-  // again.
+  // Drops all keys after a write of unknown outcome, so that they are read from
+  // the index again.
   void Forget() { last_.clear(); }
 
  private:
-  // Runs, ranks and devices that are remembered at a time.
+  // Maximum number of remembered combinations of run, rank and device.
   static constexpr size_t kEntriesMax = 4096;
 
   IndexDb& db_;

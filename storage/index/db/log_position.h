@@ -11,18 +11,18 @@
 
 namespace msitd::storage {
 
-// Puts the log position into `batch`, beside the entries that it covers.
+// Adds the log position to `batch`, together with the entries that it covers.
 void AppendPositionTo(rocksdb::WriteBatch& batch, const IndexDb& db,
                       const LogPosition& position);
 
-// Returns the position of the store; that of an empty log if it has none.
+// Returns the log position of the store; that of an empty log if it has none.
 absl::StatusOr<LogPosition> LoadPosition(IndexDb& db);
 
-// The segment with the newest acknowledged frames. The position alone does not
-// show that segments exist after it; with this entry, a start notices if their
-// files are missing, and their numbers are not used again.
+// The segment with the newest acknowledged frames. The position does not show
+// that later segments exist. With this entry, a start detects that their files
+// are missing, and does not reuse their numbers.
 struct NewestSegment {
-  uint64_t segment_id = 0;  // 0 if there is none.
+  uint64_t segment_id = 0;  // Number of the segment; 0 if there is none.
   // True if the index on disk has all frames of the log.
   bool is_indexed = true;
 

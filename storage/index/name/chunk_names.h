@@ -14,8 +14,9 @@
 namespace msitd::storage {
 
 // Finds the numbers of the names of one chunk. Equal names of a chunk mostly
-// refer to the same piece of its text, so a small table by offset saves most
-// look-ups. Thread-compatible; the chunk and `names` outlive it.
+// refer to the same piece of its text, so that a small table indexed by offset
+// saves most lookups. Thread-compatible; the chunk and `names` must outlive
+// this object.
 class ChunkNames {
  public:
   ChunkNames(const chunk::Chunk& chunk, NewNames& names)
@@ -23,7 +24,7 @@ class ChunkNames {
 
   absl::StatusOr<uint32_t> IdOf(chunk::TextRef ref) {
     Found& found = found_[ref.offset * kSpread >> (32 - kPlaceBits)];
-    // No number is 0.
+    // 0 is not the number of any name.
     if (found.id == 0 || found.ref.offset != ref.offset ||
         found.ref.length != ref.length) {
       MSITD_ASSIGN_OR_RETURN(found.id, names_.Intern(chunk_.Text(ref)));
@@ -37,8 +38,8 @@ class ChunkNames {
     chunk::TextRef ref{};
     uint32_t id = 0;
   };
-  // Twice the most records of a chunk. Of names that meet in one place, the
-  // last stays; the others are looked up again.
+  // Twice the maximum number of records of a chunk. If several names map to one
+  // slot, the last one is stored; the others are looked up again.
   static constexpr int kPlaceBits = 11;
   static constexpr size_t kPlaceCount = size_t{1} << kPlaceBits;
   static_assert(kPlaceCount == 2 * kChunkRecordsMax);

@@ -43,7 +43,7 @@ absl::StatusOr<bool> GlobNames::Extend(std::string_view pattern, Known& known,
     is_complete = number <= kNamesMax && units_left > 0;
     if (!is_complete) break;
     known.next = number + 1;
-    // Stacks of records have numbers too.
+    // Stacks of records also have numbers.
     if (it->value().size() > kOpBytesMax) continue;
     uint64_t steps = 0;
     const bool is_match = GlobMatch(pattern, it->value().ToStringView(), steps);

@@ -53,7 +53,7 @@ absl::StatusOr<bool> NameSweep::Look() {
   for (int i = 0; i < kEntriesPerStep && it->Valid(); ++i, it->Next()) {
     const auto key = DecodeIndexKey(it->key().ToStringView());
     if (!key.has_value()) return IndexCorrupt("tensor");
-    // Neighbouring entries mostly have the same names.
+    // Adjacent entries mostly have the same names.
     if (key->device != before.device) used.push_back(key->device);
     if (key->op != before.op) used.push_back(key->op);
     if (key->index != before.index) used.push_back(key->index);

@@ -11,36 +11,37 @@
 
 namespace msitd::storage {
 
-// Finds names that no tensor has any more and removes them. One pass goes over
+// Finds and removes names that no tensor uses any more. A pass iterates over
 // all entries of the index in steps and marks the names that they use; then it
-// removes the others. A name that is looked up meanwhile counts as used, since
-// its tensor may be on its way.
+// removes all other names. A name that is looked up during the pass counts as
+// used, because its tensor may be about to be indexed.
 //
-// Single-sequence. A crash may undo some removals; the next pass repeats them.
+// Must be used by one thread at a time. A crash may undo some removals; the
+// next pass repeats them.
 class NameSweep {
  public:
-  // Entries that a step looks at: some 20 ms of work.
+  // Number of entries per step, about 20 ms of work.
   static constexpr int kEntriesPerStep = 1 << 16;
-  // Names that a step looks at while nothing is appended.
+  // Number of names per step during which nothing can be appended.
   static constexpr uint32_t kNamesPerStep = 512;
-  // The most names of a pass, which takes a bit of memory for each. The next
-  // pass takes the names after them.
+  // Maximum number of names per pass, which needs one bit of memory for each.
+  // The next pass handles the names after them.
   static constexpr uint32_t kNamesPerPass = uint32_t{1} << 26;
 
   NameSweep(IndexDb& db, NameTable& names) : db_(db), names_(names) {}
 
-  // Begins a pass. Nothing may be on its way into the index.
+  // Begins a pass. Nothing may be in the process of being indexed.
   void Begin();
 
-  // Looks at the next entries; true once all have been seen.
+  // Examines the next entries; true when all have been examined.
   absl::StatusOr<bool> Look();
 
-  // Removes unused names, once Look has seen all entries; true once the pass
-  // has nothing left to do. Nothing may be on its way into the index.
+  // Removes unused names after Look has examined all entries; true when the
+  // pass is complete. Nothing may be in the process of being indexed.
   absl::StatusOr<bool> Remove();
 
   // True if the passes so far have covered all names that existed when the
-  // first of them began.
+  // first pass began.
   bool is_whole() const { return begin_ == 1; }
 
  private:
@@ -51,7 +52,7 @@ class NameSweep {
   uint32_t all_end_ = 1;
   uint32_t begin_ = 1;  // The names of the pass: [begin_, end_).
   uint32_t end_ = 1;
-  uint32_t next_ = 1;  // The first one that may still have to go.
+  uint32_t next_ = 1;  // The first name that may still have to be removed.
   std::string last_key_;
   bool has_placements_ = false;
 };

@@ -8,11 +8,12 @@
 
 namespace msitd::storage {
 
-// Remembers which names a scan has judged, and whether they match: two bits for
-// each number. Thread-compatible.
+// Remembers whether each name that a scan has tested matches, in two bits per
+// number. Thread-compatible.
 class NameVerdicts {
  public:
-  // Verdicts on names with larger numbers are not kept: 8 MiB.
+  // Results for names with larger numbers are not stored; limits the memory to
+  // 8 MiB.
   static constexpr uint32_t kNamesMax = uint32_t{1} << 25;
 
   std::optional<bool> Find(uint32_t id) const {
@@ -23,7 +24,7 @@ class NameVerdicts {
     return (verdict & kMatches) != 0;
   }
 
-  // Called at most once for each id.
+  // Must be called at most once for each id.
   void Put(uint32_t id, bool matches) {
     if (id >= kNamesMax) return;
     const size_t byte = id / kNamesPerByte;

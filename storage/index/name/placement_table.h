@@ -13,20 +13,20 @@
 
 namespace msitd::storage {
 
-// The placements that tensors of each run have. Thread-safe.
+// The placements of the tensors of each run. Thread-safe.
 class PlacementTable {
  public:
   PlacementTable(IndexDb& db, NameTable& names) : db_(db), names_(names) {}
 
-  // RESOURCE_EXHAUSTED above kRunPlacementsMax.
+  // Returns RESOURCE_EXHAUSTED above kRunPlacementsMax.
   absl::StatusOr<std::vector<std::string>> List(RunId run);
 
-  // The bytes with which the keys of all runs begin.
+  // Returns the common prefix of the keys of all runs.
   static std::string_view KeyBegin();
-  // True if `key` is such a key; `name` is then the number of its placement.
+  // True if `key` is such a key; sets `name` to the number of its placement.
   static bool IsKey(std::string_view key, uint32_t& name);
 
-  // `name` is the number of the placement. Adding it again does nothing.
+  // `name` is the number of the placement. Adding it again has no effect.
   void AppendTo(rocksdb::WriteBatch& batch, RunId run, uint32_t name) const;
   void AppendRemovalTo(rocksdb::WriteBatch& batch, RunId run) const;
 

@@ -8,18 +8,18 @@
 
 namespace msitd::storage {
 
-// Work on the index is counted in units of about one look at an entry, some
-// hundred nanoseconds. This many steps of GlobMatch count as one unit.
+// Work on the index is counted in units of about the cost of reading an entry,
+// some hundred nanoseconds. This many steps of GlobMatch count as one unit.
 inline constexpr uint64_t kGlobStepsPerUnit = 64;
 
-// Counts units and asks a stop check every kUnitsPerQuestion.
+// Counts units and calls a stop check every kUnitsPerQuestion.
 // Thread-compatible.
 class WorkMeter {
  public:
   // Less than a tenth of a millisecond of work.
   static constexpr uint64_t kUnitsPerQuestion = 256;
 
-  // Adds `units`; asks `stop` if it is time to and returns its answer.
+  // Adds `units`. If a check is due, calls `stop` and returns its result.
   absl::Status Spend(uint64_t units, StopCheck stop) {
     spent_ += units;
     if (spent_ < kUnitsPerQuestion) return absl::OkStatus();
@@ -28,7 +28,7 @@ class WorkMeter {
   }
 
  private:
-  uint64_t spent_ = 0;  // Since the last question.
+  uint64_t spent_ = 0;  // Units since the last check.
 };
 
 }  // namespace msitd::storage

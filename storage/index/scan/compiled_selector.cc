@@ -24,7 +24,8 @@ void SortUnique(std::vector<uint64_t>& numbers) {
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
 }
 
-// The first allowed number that is not below `value`, `end` if there is none.
+// Returns the first allowed number that is at least `value`; `end` if there is
+// none.
 uint64_t AtOrAbove(const std::vector<uint64_t>& allowed, uint64_t value,
                    uint64_t end) {
   if (allowed.empty()) return value;
@@ -55,7 +56,7 @@ bool IsLiteral(std::string_view pattern) {
   return pattern.find_first_of("*?") == std::string_view::npos;
 }
 
-// Numbers of those of `names` that the store knows.
+// Returns the numbers of those `names` that the store has.
 absl::StatusOr<std::vector<uint64_t>> IdsOf(
     const std::vector<std::string>& names, NameTable& table) {
   std::vector<uint64_t> ids;

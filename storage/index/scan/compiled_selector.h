@@ -14,12 +14,13 @@
 
 namespace msitd::storage {
 
-// A Selector in terms of the index: names are numbers, ranges are sorted
-// and merged, so that a scan can seek over what cannot match. The names that an
-// op pattern stands for are looked up before; if there are too many of them, or
-// that takes too long (GlobNames), whoever scans judges names as they come.
+// A Selector in terms of the index: names are numbers, ranges are sorted and
+// merged, so that a scan can seek past entries that cannot match. The names
+// that match an op pattern are looked up in advance. If there are too many of
+// them, or if this takes too long (GlobNames), the scan tests names as it finds
+// them.
 //
-// Constant after Compile: thread-safe.
+// Immutable after Compile, so thread-safe.
 class CompiledSelector {
  public:
   // Errors: those of reading names.
@@ -27,13 +28,14 @@ class CompiledSelector {
                                                   NameTable& names,
                                                   GlobNames& globs);
 
-  // True if nothing can match: a device or op is asked for that no tensor of
-  // the store has.
+  // True if nothing can match, because no tensor of the store has a requested
+  // device or op.
   bool is_void() const { return is_void_; }
 
-  // Moves `key` on to the first place, itself or later, at which rank, device
-  // and token agree, and the op unless its name is to be judged. What lies
-  // below a field that moves becomes 0. False if there is no such place.
+  // Moves `key` forward to the first position, possibly itself, that matches in
+  // rank, device and token, and in the op unless its name must be tested.
+  // Fields after a changed field become 0. Returns false if there is no such
+  // position.
   bool Advance(IndexKey& key) const;
 
   bool MatchesIo(Io io) const {
@@ -42,8 +44,8 @@ class CompiledSelector {
   bool MatchesKind(RecordKind kind) const {
     return (kinds_ >> static_cast<int>(kind) & 1) != 0;
   }
-  // True if the op agrees; for those that Advance has not judged already.
-  // `stop` is asked as `meter` says.
+  // True if the op matches; for ops that Advance has not tested. Calls `stop`
+  // as `meter` determines.
   absl::StatusOr<bool> MatchesOp(std::string_view op, WorkMeter& meter,
                                  StopCheck stop) const;
   bool judges_op_names() const { return !patterns_.empty(); }
@@ -54,7 +56,7 @@ class CompiledSelector {
   bool AdvanceToken(IndexKey& key) const;
 
   bool is_void_ = false;
-  // Sorted; empty stands for all.
+  // Sorted; empty for all.
   std::vector<uint64_t> ranks_;
   std::vector<uint64_t> devices_;
   std::vector<TokenRange> tokens_;

@@ -18,7 +18,7 @@ constexpr int kStepsBeforeSeek = 8;
 constexpr uint32_t kOpsSteppedOver = kStepsBeforeSeek / 2;
 constexpr uint64_t kUnitsOfSeek = kStepsBeforeSeek;
 
-// True if `to`, which is behind `from`, is likely to be only some steps away.
+// True if `to`, which is after `from`, is likely to be only some steps away.
 bool IsNear(const IndexKey& from, const IndexKey& to) {
   return from.rank == to.rank && from.device == to.device &&
          from.token == to.token && to.op - from.op <= kOpsSteppedOver;
@@ -47,8 +47,8 @@ absl::StatusOr<std::unique_ptr<TensorScan>> IndexScan::Begin(
     const ScannedRun& run, const Selector& selector,
     std::string_view position) {
   std::unique_ptr<IndexScan> scan(new IndexScan(db, names, expiry, run));
-  // Compiled after the iterator was made, so that all names of the tensors that
-  // it sees are known.
+  // Compiled after the iterator was created, so that it includes all names of
+  // the tensors that the iterator returns.
   MSITD_ASSIGN_OR_RETURN(scan->selector_,
                          CompiledSelector::Compile(selector, names, globs));
   if (!selector.requests.empty()) {
@@ -70,7 +70,7 @@ absl::StatusOr<std::unique_ptr<TensorScan>> IndexScan::Begin(
     std::string key(position);
     key.resize(kIndexKeyBytes);
     scan->last_ = DecodeIndexKey(key);
-    // Sorts behind all parts of that tensor, whose numbers have fewer bits.
+    // Sorts after all parts of that tensor, whose numbers have fewer bits.
     scan->it_->Seek(std::string(position) + "\xff\xff\xff\xff");
   }
   return std::unique_ptr<TensorScan>(std::move(scan));

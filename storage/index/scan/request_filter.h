@@ -17,35 +17,36 @@ class Iterator;
 
 namespace msitd::storage {
 
-// Tells the tokens of ranks that work at one of some requests from the others;
-// see protos/base/request.h. Thread-compatible.
+// Selects the tokens of ranks that process one of the given requests; see
+// protos/base/request.h. Thread-compatible.
 class RequestFilter {
  public:
-  // `requests` are ids, at least one. Errors: those of reading names.
+  // `requests` has at least one id. Errors: those of reading names.
   static absl::StatusOr<RequestFilter> Create(
       const std::vector<std::string>& requests, IndexDb& db, NameTable& names);
 
-  // Out of line: the iterator's type is not complete here.
+  // Defined in the source file, because the type of the iterator is incomplete
+  // here.
   RequestFilter(RequestFilter&& other) noexcept;
   ~RequestFilter();
 
   // True if the run has no such request anywhere.
   bool is_void() const { return ops_.empty(); }
 
-  // True if the token of `key` has one of the requests. Asks the index once for
-  // each token and request in turn; asks() says how often the last call did.
+  // True if the token of `key` has one of the requests. Reads the index once
+  // for each token and request; asks() returns how often the last call did.
   absl::StatusOr<bool> Holds(const IndexKey& key);
   uint64_t asks() const { return asks_; }
 
  private:
   RequestFilter();
 
-  // Of names.
+  // Numbers of names.
   uint32_t device_ = 0;
   uint32_t index_ = 0;
   std::vector<uint32_t> ops_;
   std::unique_ptr<rocksdb::Iterator> it_;
-  // The last answer, for all keys of this token.
+  // The last answer, which applies to all keys of this token.
   bool is_known_ = false;
   uint32_t rank_ = 0;
   uint64_t token_ = 0;

@@ -68,7 +68,7 @@ absl::StatusOr<bool> TensorAssembler::Assemble(rocksdb::Iterator& it,
   out.sequence = first_.sequence;
   out.summary = first_.summary;
   out.hash = first_.hash;
-  // Of statistics, no bytes were kept in the first place.
+  // Statistics never have bytes.
   out.has_bytes = first_.kind != RecordKind::kStatistics;
   out.has_sample = out.has_bytes;
   out.is_claimed = false;

@@ -19,48 +19,46 @@ class Iterator;
 
 namespace msitd::storage {
 
-// Names and stacks by number, remembered for the length of a scan.
+// Cache of names and stacks by number for the duration of a scan.
 // Thread-compatible.
 class ScanNames {
  public:
   explicit ScanNames(NameTable& table) : table_(table) {}
 
-  // The name is valid until the next call.
+  // The returned name is valid until the next call.
   absl::StatusOr<const std::string*> Get(uint32_t id);
 
  private:
-  // Above one of these all names are forgotten, to bound the memory.
+  // If either limit is exceeded, the cache is cleared.
   static constexpr size_t kNamesMax = size_t{1} << 16;
   static constexpr size_t kBytesMax = size_t{16} << 20;
 
   NameTable& table_;
   std::unordered_map<uint32_t, std::string> names_;
-  size_t bytes_ = 0;  // In names_.
+  size_t bytes_ = 0;  // Bytes in names_.
 };
 
-// Makes one TensorInfo from the entries of its parts, which are neighbours in
-// the index, in the order of parts. dtype, shape, sequence and placement are
-// those of the first part, as are all extras; the others must agree with its
-// dtype, shape and kind.
-// Summaries are merged in the order of parts, and the hash is made of the
-// hashes of the parts. Thread-compatible.
+// Builds one TensorInfo from the entries of its parts, which are adjacent in
+// the index and in the order of parts. dtype, shape, sequence, placement and
+// all extras are those of the first part; the other parts must have the same
+// dtype, shape and kind. Summaries are merged in the order of parts, and the
+// hash is computed from the hashes of the parts. Thread-compatible.
 class TensorAssembler {
  public:
   TensorAssembler(ExpiryTable& expiry, NameTable& names)
       : expiry_(expiry), texts_(names) {}
 
-  // Reads the parts of one tensor. `it` is at the first entry that the index
-  // has of it, and `key` is that entry's key. Returns false if a part is
-  // missing or the parts disagree; `out` has its kind
-  // alone then. Leaves `it` at the first
-  // entry that was not taken, and does not touch `out.key`.
+  // Reads the parts of one tensor. `it` must be at its first entry in the
+  // index, and `key` must be the key of that entry. Returns false if a part is
+  // missing or the parts are inconsistent; `out` then has only its kind. Leaves
+  // `it` at the first entry that was not used, and does not change `out.key`.
   absl::StatusOr<bool> Assemble(rocksdb::Iterator& it, const IndexKey& key,
                                 TensorInfo& out);
 
  private:
   absl::StatusOr<bool> AssembleParts(rocksdb::Iterator& it, TensorInfo& out);
 
-  // Fills in what only the first part has.
+  // Fills in the fields that only the first part has.
   absl::Status FillExtras(TensorInfo& out);
 
   void AppendPart(const IndexKey& key, const IndexValue& value,
@@ -68,7 +66,7 @@ class TensorAssembler {
 
   ExpiryTable& expiry_;
   ScanNames texts_;
-  // Reused from tensor to tensor.
+  // Reused for each tensor.
   IndexValue first_;
   IndexValue value_;
   std::vector<ContentHash> hashes_;

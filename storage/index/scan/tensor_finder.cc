@@ -19,7 +19,7 @@
 namespace msitd::storage {
 namespace {
 
-// Returns the first key at or behind `place` in the same run; nothing if there
+// Returns the first key at or after `place` in the same run; nothing if there
 // is none.
 absl::StatusOr<std::optional<IndexKey>> FirstFrom(rocksdb::Iterator& it,
                                                   const IndexKey& place) {

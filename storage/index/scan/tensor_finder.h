@@ -24,7 +24,7 @@ class TensorFinder {
   TensorFinder(IndexDb& db, NameTable& names, ExpiryTable& expiry)
       : db_(db), names_(names), globs_(db), expiry_(expiry) {}
 
-  // See RunReader for all of them. `run` is the run that the reader stands for.
+  // See RunReader for all methods. `run` is the run of the reader.
   absl::StatusOr<TensorInfo> Get(RunId run, const TensorKey& key);
   absl::StatusOr<std::unique_ptr<TensorScan>> Scan(const ScannedRun& run,
                                                    const Selector& selector,
@@ -42,7 +42,7 @@ class TensorFinder {
   ExpiryTable& expiry_;
 };
 
-// NOT_FOUND with TENSOR_NOT_FOUND.
+// Returns NOT_FOUND with TENSOR_NOT_FOUND.
 absl::Status TensorNotFound(const TensorKey& key);
 
 }  // namespace msitd::storage

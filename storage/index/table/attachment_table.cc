@@ -17,7 +17,7 @@
 namespace msitd::storage {
 namespace {
 
-// Others of Table::kRun begin with other letters.
+// Other kinds of keys in Table::kRun begin with other letters.
 constexpr char kInfoTag = 'a';
 constexpr char kPieceTag = 'b';
 constexpr char kMarkTag = 'x';
@@ -115,7 +115,7 @@ absl::StatusOr<std::vector<AttachmentInfo>> AttachmentTable::List(
   std::vector<AttachmentInfo> out;
   const std::string prefix = InfoPrefix(run);
   const auto it = db_.Iterate(Table::kRun, rocksdb::ReadOptions());
-  // No name has a NUL: nothing lies between.
+  // Names have no NUL, so no key is between the two.
   it->Seek(InfoKey(run, after) + (after.empty() ? "" : std::string(1, '\0')));
   for (; out.size() < limit && it->Valid() && it->key().starts_with(prefix);
        it->Next()) {
@@ -164,7 +164,8 @@ absl::StatusOr<uint64_t> AttachmentTable::Begin() {
   rocksdb::WriteBatch batch;
   db_.Put(batch, Table::kMeta, kNextIdKey, BigEndianKey(id + 1));
   db_.Put(batch, Table::kRun, MarkKey(id), "");
-  // What follows is in the same log: if it is there after a crash, so is this.
+  // Later writes use the same log, so if they survive a crash, this one does as
+  // well.
   MSITD_RETURN_IF_ERROR(db_.WriteLogged(batch));
   return id;
 }

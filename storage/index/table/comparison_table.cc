@@ -20,16 +20,16 @@ namespace {
 
 constexpr char kDocumentTag = 'd';
 constexpr char kBlockTag = 'b';
-// Rows in the old form: an entry for each.
+// Rows in the old form, with an entry for each.
 constexpr char kRowTag = 'r';
 // The comparisons of a run, and the runs of a comparison.
 constexpr char kOfRunTag = 'u';
 constexpr char kRunsTag = 't';
-// Comparisons that were removed and whose room was not given back yet.
+// Removed comparisons whose space was not reclaimed yet.
 constexpr char kFreedTag = 'f';
 constexpr size_t kDocumentKeyBytes = 9;
 constexpr size_t kFreedKeyBytes = 9;
-// Removed comparisons whose room is given back in one step.
+// Maximum number of removed comparisons whose space is reclaimed in one step.
 constexpr size_t kFreedAtATime = 4096;
 constexpr size_t kOfRunKeyBytes = 17;
 constexpr size_t kRunIdBytes = 8;
@@ -207,7 +207,8 @@ absl::StatusOr<std::vector<uint64_t>> ComparisonTable::FreedTogether() {
   }
   MSITD_RETURN_IF_ERROR(ToStatus(it->status(), "read comparisons"));
   if (freed.empty()) return freed;
-  // One range of keys is one piece of work: up to the next that is there.
+  // A single range of keys is one operation; it extends to the next existing
+  // comparison.
   MSITD_ASSIGN_OR_RETURN(const auto next, List(freed.front(), 1));
   if (!next.empty()) {
     std::erase_if(freed, [&](uint64_t id) { return id > next[0].first; });

@@ -20,35 +20,35 @@
 namespace msitd::storage {
 
 // Documents and rows of comparisons; see Comparisons, which calls these
-// functions. NOT_FOUND with COMPARISON_NOT_FOUND for an unknown id.
+// functions. Returns NOT_FOUND with COMPARISON_NOT_FOUND for an unknown id.
 // Thread-safe.
 //
-// Rows are kept in blocks of kRowsMax: an entry for each row would cost more
-// than the row.
+// Rows are stored in blocks of kRowsMax, because an entry for each row would
+// cost more than the row.
 class ComparisonTable {
  public:
   explicit ComparisonTable(IndexDb& db) : db_(db) {}
 
-  // The comparison is removed with the last of `runs`; see Leave. `wanted`: see
-  // Comparisons::CreateComparisonAs; 0 for none.
+  // The comparison is removed with the last of `runs`; see Leave. See
+  // Comparisons::CreateComparisonAs for `wanted`; 0 for none.
   absl::StatusOr<uint64_t> Create(std::string_view document,
                                   std::span<const RunId> runs, uint64_t wanted);
   absl::Status Put(uint64_t id, std::string_view document);
   absl::StatusOr<std::string> Get(uint64_t id);
   absl::StatusOr<std::vector<std::pair<uint64_t, std::string>>> List(
       uint64_t after, size_t limit);
-  // The ids of those that `run` takes part in, above `after`, in order.
+  // Returns the ids above `after` of comparisons of `run`, in order.
   absl::StatusOr<std::vector<uint64_t>> ListOf(RunId run, uint64_t after,
                                                size_t limit);
   absl::Status Delete(uint64_t id);
-  // Returns a comparison that `run` takes part in; nothing if there is none.
+  // Returns a comparison of `run`; nothing if there is none.
   absl::StatusOr<std::optional<uint64_t>> FirstOf(RunId run);
-  // Notes that the run has gone. If the comparison has no other run left,
-  // removes it.
+  // Records that the run was deleted. Removes the comparison if it has no other
+  // run left.
   absl::Status Leave(RunId run, uint64_t id);
-  // Gives the room of removed comparisons back, a range of ids at a time;
+  // Reclaims the space of removed comparisons, one range of ids at a time;
   // returns true if there was none. Blocks as IndexDb::GiveRoomBack does, and
-  // does not hold up others.
+  // does not block other users.
   absl::StatusOr<bool> GiveRoomBack();
   absl::Status PutRows(uint64_t id, uint64_t first_row,
                        std::span<const std::string> rows);
@@ -58,21 +58,22 @@ class ComparisonTable {
 
  private:
   static std::string BlockKey(uint64_t id, uint64_t block);
-  // Reads the rows of a block; none if there is no such block.
+  // Reads the rows of a block; empty if the block does not exist.
   absl::StatusOr<std::vector<std::string>> GetBlock(uint64_t id,
                                                     uint64_t block);
-  // FAILED_PRECONDITION if the rows were stored one by one, in a form that is
-  // no longer read.
+  // Returns FAILED_PRECONDITION if the rows were stored one by one, in a form
+  // that is no longer supported.
   absl::Status CheckBlocks(uint64_t id);
-  // FAILED_PRECONDITION unless `row` is 0 or the row before it exists.
+  // Returns FAILED_PRECONDITION unless `row` is 0 or the previous row exists.
   absl::Status CheckFollows(uint64_t id, uint64_t row);
 
   absl::Status AppendRemovalTo(rocksdb::WriteBatch& batch, uint64_t id);
-  // The first removed comparisons with none between them that is there.
+  // Returns the first removed comparisons that have no existing one between
+  // them.
   absl::StatusOr<std::vector<uint64_t>> FreedTogether();
 
   IndexDb& db_;
-  // Makes a change of a comparison, and the check that it exists, one step.
+  // Makes a change of a comparison and the check that it exists atomic.
   Mutex mu_;
 };
 

@@ -13,15 +13,15 @@
 
 namespace msitd::storage {
 
-// Where jobs continue runs. It lies in the index and not in the memory of the
-// daemon, because the ranks of a launch may open their streams before and after
-// a restart. Thread-safe.
+// The points where jobs continue runs. They are stored in the index, not in
+// memory, because the ranks of a launch may open their streams before and after
+// a restart of the daemon. Thread-safe.
 class ContinuationTable {
  public:
   explicit ContinuationTable(IndexDb& db) : db_(db) {}
 
-  // Empty for a run that nobody has continued. DATA_LOSS if an entry cannot be
-  // decoded.
+  // Returns an empty value for a run that was never continued. DATA_LOSS if an
+  // entry cannot be decoded.
   absl::StatusOr<RunContinuations> Get(RunId run, int32_t rank);
 
   void AppendTo(rocksdb::WriteBatch& batch, RunId run,
@@ -34,7 +34,7 @@ class ContinuationTable {
   IndexDb& db_;
 };
 
-// Keys in Table::kRun begin with these letters and the id of the run.
+// Keys in Table::kRun begin with one of these letters and the id of the run.
 inline constexpr char kContinuationsTag = 'j';
 inline constexpr char kRankContinuationTag = 'k';
 

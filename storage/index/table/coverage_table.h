@@ -13,16 +13,18 @@
 
 namespace msitd::storage {
 
-// The coverage that each stream reported last, and the repeats that its frames
-// held. Kept as long as the run, unlike the stream table. Thread-safe.
+// The coverage that each stream reported last, and the repeated records in its
+// frames. Unlike entries of the stream table, kept as long as the run.
+// Thread-safe.
 class CoverageTable {
  public:
   explicit CoverageTable(IndexDb& db) : db_(db) {}
 
-  // All 0 for a stream that reported nothing.
+  // Returns zeros for a stream that reported nothing.
   absl::StatusOr<StreamCoverage> Get(const StreamKey& stream);
   absl::StatusOr<StreamRepeats> Repeats(const StreamKey& stream);
-  // One for each rank that something was reported or repeated of, ascending.
+  // Returns one element for each rank with a report or repeated records,
+  // ascending.
   absl::StatusOr<std::vector<RankCoverage>> Ranks(RunId run);
 
   void AppendTo(rocksdb::WriteBatch& batch, const StreamKey& stream,

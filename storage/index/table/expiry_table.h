@@ -18,21 +18,21 @@
 
 namespace msitd::storage {
 
-// Which bytes have been given up: one mark for each run in each segment, kept
-// even after the segment's file has gone. All marks are in memory. Thread-safe.
-// Changes take two steps, as in RunTable.
+// Records which bytes have been discarded: one mark for each run in each
+// segment, kept even after the file of the segment was removed. All marks are
+// in memory. Thread-safe. Changes take two steps, as in RunTable.
 class ExpiryTable {
  public:
   explicit ExpiryTable(IndexDb& db) : db_(db) {}
 
-  // Reads all marks. Called once, before anything else.
+  // Reads all marks. Must be called once, before everything else.
   absl::Status Load();
 
-  // Returns the mark of the run in the segment; a mark of 0 bytes if there is
+  // Returns the mark of the run in the segment; a mark with 0 bytes if there is
   // none.
   ExpiryMark Mark(SegmentId segment, RunId run);
 
-  // True if the bytes at `offset` of a frame of `run` have been given up.
+  // True if the bytes at `offset` in a frame of `run` have been discarded.
   bool IsExpired(SegmentId segment, RunId run, uint64_t offset);
 
   uint64_t ExpiredBytes(RunId run);
@@ -41,10 +41,10 @@ class ExpiryTable {
     SegmentId segment{};
     RunId run{};
   };
-  // Returns a place whose room has not all been given back; nothing if there is
-  // none.
+  // Returns a run and segment whose space has not been reclaimed completely;
+  // nothing if there is none.
   std::optional<Place> Unfreed();
-  // Returns the segments in which some run has given up everything.
+  // Returns the segments in which at least one run has discarded everything.
   std::vector<SegmentId> Drained();
 
   void AppendTo(rocksdb::WriteBatch& batch, SegmentId segment, RunId run,
@@ -59,8 +59,9 @@ class ExpiryTable {
 
   IndexDb& db_;
 
-  // Spares every reader the lock while nothing has ever been given up. Set
-  // under mu_ by Accept; IsExpired pairs its acquire with that release.
+  // Saves readers from locking while nothing has ever been discarded. Set under
+  // mu_ by Accept with release order, which pairs with the acquire in
+  // IsExpired.
   std::atomic<bool> has_marks_ = false;
 
   Mutex mu_;

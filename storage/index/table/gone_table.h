@@ -14,29 +14,30 @@
 
 namespace msitd::storage {
 
-// Deleted runs of which the index still holds something. Nobody sees them, and
-// what is left of them goes step by step. Thread-safe. Changes take two steps,
-// as in RunTable.
+// Deleted runs that still have data in the index. They are not visible, and
+// their data is removed step by step. Thread-safe. Changes take two steps, as
+// in RunTable.
 class GoneTable {
  public:
   enum class Stage : uint8_t {
-    kHidden = 0,   // Its name has gone; its entries have not.
-    kEmptied = 1,  // Its entries have gone; maybe not their room.
+    kHidden = 0,   // The name is removed; the entries still exist.
+    kEmptied = 1,  // The entries are removed; their space may not be reclaimed
+                   // yet.
   };
 
   explicit GoneTable(IndexDb& db) : db_(db) {}
 
-  // Reads all marks. Called once, before anything else.
+  // Reads all marks. Must be called once, before everything else.
   absl::Status Load();
 
   struct Gone {
     RunId run{};
     Stage stage = Stage::kHidden;
   };
-  // Returns a run of the earliest stage; nothing if there is none.
+  // Returns a run in the earliest stage; nothing if there is none.
   std::optional<Gone> First();
   bool Contains(RunId run);
-  // True if the run is hidden: its entries are still there.
+  // True if the run is hidden and its entries still exist.
   bool IsHidden(RunId run);
   // Returns the emptied runs, ascending by id.
   std::vector<RunId> Emptied();

@@ -18,7 +18,7 @@
 
 namespace msitd::storage {
 
-// Shorter parts share nothing: less than three pages would come free.
+// Shorter parts are not shared, because that would free less than three pages.
 inline constexpr uint64_t kSharedBytesMin = uint64_t{16} << 10;
 
 // Identifies bytes of a run by their content.
@@ -30,27 +30,28 @@ struct SharedBytes {
   friend bool operator==(const SharedBytes&, const SharedBytes&) = default;
 };
 
-// Where the bytes lie that parts of a run share: the last place in the log at
-// which these bytes came. The entry of a part still names the place at which
-// the part itself came, which may be a hole by now
+// The location of bytes that several parts of a run share: the last place in
+// the log where these bytes were written. The entry of a part still names the
+// place where the part itself was written, which may be a hole by now
 // (docs/decisions/0009-equal-bytes-are-shared-afterwards.md). Thread-safe.
 class SharedTable {
  public:
   explicit SharedTable(IndexDb& db) : db_(db) {}
 
-  // Reads which runs have entries. Called once, before anything else.
+  // Reads which runs have entries. Must be called once, before everything else.
   absl::Status Load();
 
-  // False if Find returns nothing for this run. Costs next to nothing.
+  // False if Find returns nothing for this run. Very cheap.
   bool HasEntries(RunId run);
 
-  // Nothing if no part has given up its copy of these bytes for another one.
+  // Returns nothing if no part has discarded its copy of these bytes in favor
+  // of another one.
   absl::StatusOr<std::optional<BytePlace>> Find(const SharedBytes& bytes);
 
-  // Returns ranges that nobody needs any more and that may not be holes yet.
+  // Returns ranges that are no longer needed and that may not be holes yet.
   absl::StatusOr<std::vector<ByteRange>> Unfreed();
 
-  // Returns the first segment that was not searched for equal bytes yet.
+  // Returns the first segment that was not yet searched for equal bytes.
   absl::StatusOr<uint64_t> LookedAtEnd();
 
   void AppendTo(rocksdb::WriteBatch& batch, const SharedBytes& bytes,
@@ -61,11 +62,11 @@ class SharedTable {
                        const std::vector<ByteRange>& ranges) const;
   void AppendLookedAtTo(rocksdb::WriteBatch& batch, uint64_t segment_end) const;
 
-  // An entry of the run, or its removal, was written.
+  // Must be called after an entry of the run, or its removal, was written.
   void Accept(RunId run);
   void AcceptRemoval(RunId run);
 
-  // Forgets the ranges: all of them are holes now. If a crash undoes this, they
+  // Drops the ranges, all of which are holes now. If a crash undoes this, they
   // are punched again.
   absl::Status ForgetUnfreed();
 
@@ -73,9 +74,9 @@ class SharedTable {
   IndexDb& db_;
 
   Mutex mu_;
-  std::set<uint64_t> runs_ ABSL_GUARDED_BY(mu_);  // With entries.
-  // Stored with release order once runs_ has one, which the acquire load in
-  // HasEntries pairs with.
+  std::set<uint64_t> runs_ ABSL_GUARDED_BY(mu_);  // Runs with entries.
+  // Stored with release order once runs_ is not empty; pairs with the acquire
+  // load in HasEntries.
   std::atomic<bool> has_runs_{false};
 };
 

@@ -15,8 +15,8 @@
 
 namespace msitd::storage {
 
-// Identifies a stream of chunks. Producers choose stream ids, so an id means
-// something only together with its run and rank.
+// Identifies a stream of chunks. Producers choose stream ids, so an id is
+// unique only within its run and rank.
 struct StreamKey {
   RunId run{};
   int32_t rank = 0;
@@ -28,37 +28,38 @@ struct StreamKey {
 inline constexpr size_t kStreamKeyBytes = 20;
 std::string EncodeStreamKey(const StreamKey& stream);
 
-// The stream that a chunk of `run` belongs to.
+// Returns the stream that a chunk of `run` belongs to.
 inline StreamKey StreamOf(const chunk::Chunk& chunk, RunId run) {
   return {run, chunk.header().rank, chunk.header().stream_id};
 }
 
-// How many chunks of each stream are durable. Thread-safe.
+// Number of durable chunks of each stream. Thread-safe.
 class StreamTable {
  public:
   explicit StreamTable(IndexDb& db) : db_(db) {}
 
-  // Returns how many chunks of the stream are durable; 0 for an unknown stream.
+  // Returns the number of durable chunks of the stream; 0 for an unknown
+  // stream.
   absl::StatusOr<uint64_t> ChunkCount(const StreamKey& stream);
   // True if the table has another stream of the same rank.
   absl::StatusOr<bool> HasOtherStream(const StreamKey& stream);
 
   void AppendTo(rocksdb::WriteBatch& batch, const StreamKey& stream,
                 uint64_t chunk_count) const;
-  // Forgets the streams of a run that takes no more chunks.
+  // Removes the streams of a run that accepts no more chunks.
   void AppendRemovalTo(rocksdb::WriteBatch& batch, RunId run) const;
 
  private:
   IndexDb& db_;
 };
 
-// Tells chunks that are in the store already, or were admitted before, from new
-// ones. Single-sequence.
+// Distinguishes new chunks from those that are already stored or were admitted
+// before. Must be used by one thread at a time.
 class StreamFilter {
  public:
   explicit StreamFilter(StreamTable& table) : table_(table) {}
 
-  // Returns false if the chunk came before; counts it otherwise.
+  // Returns false if the chunk was received before; counts it otherwise.
   absl::StatusOr<bool> Admit(const StreamKey& stream, uint64_t chunk_sequence);
 
  private:

@@ -9,22 +9,23 @@
 
 namespace msitd::storage {
 
-// How far the check of stored bytes has come.
+// Progress of the verification of stored bytes.
 struct VerifyMark {
-  uint64_t next_segment = 0;  // Of the round under way; 0 if there is none.
-  int64_t round_end_ns = 0;   // Of the last round; 0 if there was none.
-  // Something was found. As only the process that found it knows what, the next
-  // one begins a round at once.
+  uint64_t next_segment = 0;  // Next segment of the current round; 0 if there
+                              // is none.
+  int64_t round_end_ns = 0;   // End of the last round; 0 if there was none.
+  // Faults were found. They are known only to the process that found them, so
+  // the next process begins a round immediately.
   bool has_findings = false;
 };
 
-// Keeps the mark, so that a round goes on after a restart. Thread-safe.
+// Stores the mark, so that a round continues after a restart. Thread-safe.
 class VerifyTable {
  public:
   explicit VerifyTable(IndexDb& db) : db_(db) {}
 
-  // A mark of zeros if none was ever written, or if it cannot be read: then a
-  // round begins anew, which does no harm.
+  // Returns a mark of zeros if none was ever written, or if it cannot be read:
+  // then a new round begins, which is harmless.
   absl::StatusOr<VerifyMark> Mark();
   // Survives the process.
   absl::Status SetMark(const VerifyMark& mark);
