@@ -121,7 +121,7 @@ typedef enum msit_requires_grad {
   MSIT_REQUIRES_GRAD_YES = 2
 } msit_requires_grad;
 
-// What msit_record does when tensors are recorded faster than the daemon
+// Behavior of msit_record when tensors are recorded faster than the daemon
 // accepts them. All losses are counted; see msit_counters.
 typedef enum msit_overflow {
   // When the memory is full, the record waits for room for at most
@@ -146,8 +146,8 @@ typedef enum msit_overflow {
   MSIT_OVERFLOW_DEGRADE = 3
 } msit_overflow;
 
-// What msit_open does if the run already has tensors of this rank from another
-// client. A client that reconnects is still the same client.
+// Behavior of msit_open if the run already has tensors of this rank from
+// another client. A client that reconnects is still the same client.
 typedef enum msit_if_exists {
   // msit_open fails with REFUSED.
   MSIT_IF_EXISTS_FAIL = 1,
@@ -228,9 +228,9 @@ typedef struct msit_options {
   int64_t max_block_us;
 
   // Memory for records that are not yet durable, in bytes. Rounded down to
-  // whole chunks of 4.5 MiB, but at least two. Pages are allocated when they
-  // are first needed. A daemon that shares memory may provide less, and never
-  // provides more than 1 GiB. Default MSIT_BUFFER_AUTO.
+  // whole chunks of 4.5 MiB, with a minimum of two. Pages are allocated when
+  // they are first needed. A daemon that shares memory may provide less, and
+  // never provides more than 1 GiB. Default MSIT_BUFFER_AUTO.
   uint64_t buffer_bytes;
 
   // A chunk that is not full is sent this many microseconds after its first
@@ -388,9 +388,9 @@ typedef struct msit_counters {
   // Records that are durable and visible in the daemon, and their bytes.
   uint64_t acknowledged_count;
   uint64_t acknowledged_bytes;
-  // Records that will never reach the daemon: there was no room in time; a
-  // newer token replaced them; the daemon refused them or is too old for their
-  // kind; msit_close dropped them; their reservation was given up; or they were
+  // Records that will never reach the daemon. There was no room in time, a
+  // newer token replaced them, the daemon refused them or is too old for their
+  // kind, msit_close dropped them, their reservation was given up, or they were
   // recorded after the stream had permanently ended or in a forked child.
   uint64_t dropped_count;
   // Records that msit_record refused with MSIT_ERROR_INVALID_ARGUMENT.
