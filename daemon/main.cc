@@ -11,11 +11,12 @@
 namespace {
 
 // gRPC allocates memory for the bytes of every message, up to 4 MiB. If freed
-// memory went back to the kernel, each of its pages would be cleared and mapped
-// again for the next message. docs/operations.md says how much is kept instead.
+// memory were returned to the kernel, each of its pages would have to be
+// cleared and mapped again for the next message. docs/operations.md states how
+// much memory is kept instead.
 void KeepFreedMemory() {
   constexpr int kArenasMax = 8;
-  constexpr int kKeptBytesMax = 32 << 20;  // At the end of each.
+  constexpr int kKeptBytesMax = 32 << 20;  // At the end of each arena.
   constexpr int kMappedBytesMin = 8 << 20;
   ::mallopt(M_ARENA_MAX, kArenasMax);
   ::mallopt(M_TRIM_THRESHOLD, kKeptBytesMax);

@@ -18,7 +18,7 @@
 #include "protos/base/limits.h"
 
 struct msit_client {
-  // Shared with the reservations that are open.
+  // Shared with the open reservations.
   std::shared_ptr<msitd::client::Client> client;
 };
 
@@ -39,7 +39,8 @@ using msitd::client::Reservation;
 using msitd::client::Status;
 using msitd::client::TensorView;
 
-// Fits every message of ours. A longer message of the daemon is cut.
+// Large enough for all messages of this library. Longer messages of the daemon
+// are truncated.
 constexpr size_t kErrorBytesMax = 512;
 thread_local char t_last_error[kErrorBytesMax] = "";
 
@@ -50,8 +51,8 @@ msit_code Fail(msit_code code, std::string_view message) {
   return code;
 }
 
-// Runs `body`, which returns a Status. Exceptions of the standard library end
-// here and do not reach the host.
+// Runs `body`, which returns a Status. Exceptions of the standard library are
+// caught here, so that they do not reach the host.
 template <typename Body>
 msit_code Guarded(Body body) {
   try {
@@ -66,8 +67,8 @@ std::string_view View(const char* text) {
   return text == nullptr ? std::string_view() : std::string_view(text);
 }
 
-// Copies the struct of a caller whose version may have fewer fields than ours,
-// or more. Fields that the caller lacks keep their values in `to`.
+// Copies a struct of the caller, whose version may have fewer or more fields
+// than this one. Fields that the caller lacks keep their values in `to`.
 template <typename T>
 void CopySized(const T& from, size_t from_bytes, T* to) {
   std::memcpy(static_cast<void*>(to), &from, std::min(from_bytes, sizeof(T)));
@@ -140,7 +141,8 @@ Status OpenClient(const msit_options* given, msit_client** handle) {
   return {};
 }
 
-// `tensor` has all fields. Its bytes come later if there is a `reservation`.
+// `tensor` has all fields. If `reservation` is given, the bytes are supplied
+// later.
 Status RecordWhole(Client& client, const msit_tensor& tensor,
                    std::unique_ptr<Reservation>* reservation) {
   if (tensor.dim_count < 0 ||
@@ -153,7 +155,8 @@ Status RecordWhole(Client& client, const msit_tensor& tensor,
                            std::to_string(tensor.requires_grad) +
                            " is unknown");
   }
-  // A number that does not fit becomes `other`, which the enum does not have.
+  // A number that does not fit becomes `other`, which is not a value of the
+  // enum.
   const auto narrow = [](int32_t number, uint8_t other = 0) {
     return number < 0 || number > std::numeric_limits<uint8_t>::max()
                ? other
@@ -167,8 +170,8 @@ Status RecordWhole(Client& client, const msit_tensor& tensor,
   const auto dim_count = static_cast<size_t>(tensor.dim_count);
   const bool comes_later = reservation != nullptr;
   const bool has_strides = tensor.byte_strides != nullptr && !comes_later;
-  // Initialised in one go: clearing the view first would double the cost of a
-  // call that is filtered.
+  // Initialized in one step, because clearing the view first would double the
+  // cost of a call that is filtered.
   const TensorView view = {
       .device = View(tensor.device),
       .token = tensor.token,
@@ -205,7 +208,8 @@ Status RecordTensor(Client& client, const msit_tensor* given,
   return RecordWhole(client, tensor, reservation);
 }
 
-// Copies `from`, cut to `text_bytes` with its NUL. Returns its whole length.
+// Copies `from`, truncated to `text_bytes` including a NUL. Returns the length
+// of `from`.
 size_t CopyText(const std::string& from, char* text, size_t text_bytes) {
   if (text != nullptr && text_bytes > 0) {
     const size_t cut = std::min(from.size(), text_bytes - 1);
@@ -257,7 +261,8 @@ msit_code msit_reserve(msit_client* client, const msit_tensor* tensor,
   *reservation = nullptr;
   return Guarded([&] {
     try {
-      // Made first: once there are places, nothing may fail.
+      // Allocated first, because nothing may fail after the places are
+      // reserved.
       auto made = std::make_unique<msit_reservation>();
       made->client = client->client;
       const Status status =
@@ -470,7 +475,7 @@ void msit_free(msit_client* client) noexcept {
   // held, so its memory is leaked.
   if (client->client->in_forked_child()) return;
   Guarded([&] {
-    // Open reservations may keep the object longer.
+    // Open reservations may keep the client alive longer.
     static_cast<void>(client->client->Close(std::chrono::microseconds(0)));
     delete client;
     return Status();
@@ -488,7 +493,7 @@ size_t msit_dtype_bytes(int32_t dtype) noexcept {
 }
 
 const char* msit_dtype_name(int32_t dtype) noexcept {
-  // DTypeName returns literals, which end with NUL.
+  // DTypeName returns string literals, which end with NUL.
   return msit_dtype_bytes(dtype) == 0
              ? nullptr
              : msitd::DTypeName(static_cast<DType>(dtype)).data();

@@ -38,8 +38,8 @@ std::string GrpcLibraryPath() {
   const std::string_view own = here.dli_fname;
   // Without a slash, npos + 1 is 0.
   const std::string folder(own.substr(0, own.rfind('/') + 1));
-  // An installed libmsit is in a folder that all libraries of the system share,
-  // and what it loads in one of its own.
+  // An installed libmsit is in a folder shared by all libraries of the system.
+  // The libraries that it loads are in a folder of their own.
   if (std::string installed = folder + "msit/" + std::string(kName);
       ::access(installed.c_str(), R_OK) == 0) {
     return installed;
@@ -47,7 +47,7 @@ std::string GrpcLibraryPath() {
   return folder + std::string(kName);
 }
 
-// True if the process has the shared library of gRPC.
+// Returns whether the process has loaded the shared library of gRPC.
 bool HasGrpc() {
   const auto is_grpc = [](dl_phdr_info* library, size_t, void*) {
     const std::string_view path = library->dlpi_name;

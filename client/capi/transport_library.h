@@ -10,22 +10,22 @@
 
 namespace msitd::client {
 
-// Returns the endpoint that the environment variable MSITD_ENDPOINT names. If
-// it names none, that of the daemon of this node: its socket directory if there
-// is an ingest socket in it, else its TCP port.
+// Returns the endpoint in the environment variable MSITD_ENDPOINT. If it is not
+// set, returns the endpoint of the daemon on this node: its socket directory if
+// that contains an ingest socket, otherwise its TCP port.
 std::string EndpointOfEnvironment();
 
-// Makes the transport for `endpoint`: shared memory for a path (see
-// client/shm/local_endpoint.h), gRPC for all else.
+// Creates the transport for `endpoint`: shared memory for a path (see
+// client/shm/local_endpoint.h), otherwise gRPC.
 //
-// The gRPC transport is a library of its own, so that only processes that use
-// it load gRPC. It is the file named by the environment variable
-// MSIT_GRPC_LIBRARY, or libmsit_grpc.so in the folder `msit` beside this
-// library or else beside it. It stays loaded until the process ends.
+// The gRPC transport is a separate library, so that only processes that use it
+// load gRPC. It is the file named by the environment variable
+// MSIT_GRPC_LIBRARY, otherwise libmsit_grpc.so in the folder `msit` next to
+// this library, otherwise next to this library itself. It stays loaded until
+// the process ends.
 //
-// Errors: INVALID_ARGUMENT if no transport takes such an endpoint;
-// NO_TRANSPORT, with the reason of the dynamic linker, if the library cannot be
-// loaded.
+// Errors: INVALID_ARGUMENT if no transport supports the endpoint; NO_TRANSPORT,
+// with the reason of the dynamic linker, if the library cannot be loaded.
 Status MakeTransport(std::string_view endpoint,
                      std::unique_ptr<Transport, TransportDestroyer>* transport);
 

@@ -17,9 +17,9 @@ std::optional<Chunker::Place> Chunker::Reserve(const chunk::RecordSpec& part,
   }
   Slot* slot = pool_.Acquire();
   if (slot == nullptr) {
-    // No slot is free, and no chunk waits for the daemon and will free one:
-    // only open chunks hold the slots. Seal them, so that they are sent and
-    // come back.
+    // No slot is free, and no chunk is waiting for the daemon that would free
+    // one: all slots hold open chunks. Seal them, so that they are sent and
+    // their slots become free.
     if (queue_.empty()) Seal();
     return std::nullopt;
   }
@@ -50,7 +50,7 @@ void Chunker::SetTokenBase(int64_t base) {
 bool Chunker::MayJoin(const Slot& open, const chunk::RecordSpec& part,
                       KeptLevel kept) const {
   // Sequences must not decrease within a chunk, but threads that record large
-  // tensors overtake each other between parts.
+  // tensors may overtake each other between parts.
   return part.sequence >= open.last_sequence &&
          open.is_token_fixed == kept.is_token_fixed &&
          (!parts_tokens_ || part.token == open.token);
@@ -59,8 +59,8 @@ bool Chunker::MayJoin(const Slot& open, const chunk::RecordSpec& part,
 std::optional<Chunker::Place> Chunker::AddTo(Slot& slot,
                                              const chunk::RecordSpec& part,
                                              KeptLevel kept) const {
-  // Reserved first: once the builder has the record, its entry here must not
-  // fail.
+  // Reserved first, because adding the entry must not fail after the builder
+  // has added the record.
   slot.contents.parts.reserve(slot.contents.parts.size() + 1);
   chunk::RecordSpec record = part;
   if (!kept.is_token_fixed) record.token += token_base_;
@@ -105,7 +105,7 @@ void Chunker::Seal(Slot*& open) {
 }
 
 void Chunker::Seal() {
-  // Sends bytes before summaries, whichever came first.
+  // Sends bytes before summaries, regardless of their order.
   for (auto open = open_.rbegin(); open != open_.rend(); ++open) Seal(*open);
 }
 

@@ -21,30 +21,30 @@ namespace msitd::client {
 // How much of a record is kept.
 struct KeptLevel {
   capture::Level level = capture::Level::kFull;
-  // True if the capture policy asks for more than `level`.
+  // True if the capture policy requests more than `level`.
   bool is_degraded = false;
-  // True if the token of the record is a number of the run, which stays where
-  // the stream begins at a later token.
+  // True if the token of the record is a number of the run, which does not move
+  // if the stream begins at a later token.
   bool is_token_fixed = false;
 };
 
-// What the chunks of one stream have in common.
+// Properties that all chunks of a stream share.
 struct ChunkIdentity {
   std::string run;
   int32_t rank = 0;
   uint64_t stream_id = 0;
 };
 
-// Gathers records in chunks. All records of a chunk are kept at one level, so
-// there is at most one open chunk per level. A chunk is sealed into the
-// delivery queue when the next record does not fit, or by Seal.
+// Collects records in chunks. All records of a chunk are kept at the same
+// level, so there is at most one open chunk per level. A chunk is sealed into
+// the delivery queue when the next record does not fit, or by Seal.
 //
-// Thread-compatible: the client calls it under its lock. Payload is written
-// without that lock, see Place.
+// Thread-compatible: the client calls it with its lock held. Payload is written
+// without that lock; see Place.
 class Chunker {
  public:
-  // `pool` and `queue` outlive the chunker. With `parts_tokens` a chunk holds
-  // records of one token only.
+  // `pool` and `queue` must outlive the chunker. With `parts_tokens` a chunk
+  // contains records of only one token.
   Chunker(ChunkIdentity identity, bool parts_tokens, SlotPool& pool,
           DeliveryQueue& queue)
       : identity_(std::move(identity)),
@@ -52,17 +52,17 @@ class Chunker {
         pool_(pool),
         queue_(queue) {}
 
-  // Chunks name `run` from now on. Called while there is no chunk yet.
+  // Makes future chunks name `run`. Must be called while there is no chunk yet.
   void SetRun(std::string run) { identity_.run = std::move(run); }
 
-  // Tokens of parts count from `base` from now on, and no longer from 0. Moves
-  // the records that have a place, without those of a fixed token. Called at
-  // most once, before any chunk is finished.
+  // Makes tokens of parts relative to `base` instead of 0. Moves the records
+  // that already have a place, except those with a fixed token. May be called
+  // at most once, before any chunk is finished.
   void SetTokenBase(int64_t base);
 
-  // Where a part goes. Its slot counts one more writer until the caller has
-  // filled `payload` and calls Written. That returns true if it completes a
-  // sealed chunk.
+  // The place of a part. Until the caller has filled `payload` and called
+  // Written, the part counts as a writer of its slot. Written returns true if
+  // it completes a sealed chunk.
   struct Place {
     Slot* slot = nullptr;
     std::span<std::byte> payload;
@@ -71,7 +71,8 @@ class Chunker {
     ChunkContents::Part part;
   };
 
-  // Finds room for a part. Its level is not off. Nothing if no slot is free.
+  // Reserves room for a part, whose level must not be off. Returns nullopt if
+  // no slot is free.
   std::optional<Place> Reserve(const chunk::RecordSpec& part, KeptLevel kept);
   bool Written(const Place& place) {
     place.slot->draft().SetWritten(place.record_index);
@@ -79,9 +80,9 @@ class Chunker {
            std::find(open_.begin(), open_.end(), place.slot) == open_.end();
   }
 
-  // In place of Written: takes the part back, whose chunk goes without it. A
-  // chunk that has no other part is over. Returns true in that case, and where
-  // Written does.
+  // Replaces Written: removes the part from its chunk. A chunk without any
+  // other part is discarded. Returns true in that case, and whenever Written
+  // would.
   bool Withdraw(const Place& place);
 
   // Seals the open chunks.
@@ -94,15 +95,15 @@ class Chunker {
     return open_.size() - std::count(open_.begin(), open_.end(), nullptr);
   }
 
-  // When the oldest open chunk got its first record. Nothing if no chunk is
-  // open.
+  // Returns when the oldest open chunk received its first record; nullopt if no
+  // chunk is open.
   std::optional<std::chrono::steady_clock::time_point> open_since() const;
 
  private:
-  // False if the part must go into a later chunk than `open`.
+  // Returns false if the part must go into a later chunk than `open`.
   bool MayJoin(const Slot& open, const chunk::RecordSpec& part,
                KeptLevel kept) const;
-  // Nothing if the part does not fit.
+  // Returns nullopt if the part does not fit.
   std::optional<Place> AddTo(Slot& slot, const chunk::RecordSpec& part,
                              KeptLevel kept) const;
   void Seal(Slot*& open);
@@ -113,7 +114,7 @@ class Chunker {
   DeliveryQueue& queue_;
   int64_t token_base_ = 0;
   uint64_t begun_count_ = 0;
-  // Open chunks by level; null where there is none.
+  // Open chunks by level; null if there is none.
   std::array<Slot*, capture::kLevelCount> open_ = {};
 };
 

@@ -15,18 +15,17 @@
 namespace msitd::client {
 namespace {
 
-// Of a forked child. No policy has this number.
+// The selection number in a forked child. No policy has this number.
 constexpr uint64_t kNothingSelected = ~uint64_t{0};
 
 // One chunk is filled while another is sent.
 constexpr uint64_t kSlotsMin = 2;
 
-// What a client may always use that finds out itself how much it needs, and the
-// most that it uses.
+// Minimum and maximum memory of a client that determines its own need.
 constexpr uint64_t kAutoBytesMin = uint64_t{64} << 20;
 constexpr uint64_t kAutoBytesMax = uint64_t{1} << 30;
 
-// Returns the bytes of whole slots.
+// Returns the size of the memory, rounded to whole slots.
 uint64_t BufferBytes(const ClientOptions& options) {
   uint64_t bytes = options.buffer_bytes;
   if (bytes == kBufferAuto) {
@@ -45,7 +44,7 @@ SlotPool MakePool(const ClientOptions& options, uint64_t buffer_bytes) {
   return SlotPool(StepRoom(least, most));
 }
 
-// How long the daemon may take to end a stream in good order.
+// Time limit for the daemon to end a stream properly.
 constexpr std::chrono::milliseconds kFinishTimeout{1'000};
 
 Status CheckOptions(const ClientOptions& options) {
@@ -83,10 +82,10 @@ Status CheckOptions(const ClientOptions& options) {
 }
 
 // For waits without a deadline. Condition variables may convert a time to the
-// system clock, where the longest time would wrap around.
+// system clock, where the maximum time would overflow.
 constexpr std::chrono::hours kFarAway{1};
 
-// Saturates, so that the longest timeout does not wrap around.
+// Saturates, so that the longest timeout does not overflow.
 std::chrono::steady_clock::time_point After(std::chrono::microseconds time) {
   constexpr std::chrono::hours kLongest{24 * 365};
   return std::chrono::steady_clock::now() +
@@ -135,7 +134,7 @@ Client::Client(ClientOptions options,
                queue_),
       overflow_(options_.overflow, options_.max_block),
       backoff_(options_.backoff_min) {
-  // Looks at the environment, which only a call like this one should do.
+  // Reads the environment, which must happen only in a call like this one.
   (void)compute::SimdTargetName();
 }
 
@@ -188,7 +187,7 @@ Status Client::BeginCall(int64_t token, std::string_view op, int32_t* call) {
 
 std::optional<int32_t> Client::NumberCall(const TensorView& tensor,
                                           int64_t token) {
-  // No op and no index contains a NUL, so these names differ from each other
+  // Ops and indices do not contain NUL, so these names differ from each other
   // and from those of BeginCall.
   std::string name(tensor.op);
   name += '\0';
@@ -224,8 +223,8 @@ capture::Level Client::TakeLevel(const TensorView& tensor,
   const capture::Level level =
       filter_.Take(device, token + TokenBase(), tensor.op, tensor.io);
   if (level == capture::Level::kOff && filter_.TakeWatch()) {
-    // Only this wakes the sender to report. It is done under the lock, so the
-    // sender either waits already or will look at the counts again.
+    // Only this wakes the sender to report. The lock ensures that the sender
+    // either waits already or will read the counts again.
     const Lock lock(mu_);
     work_.notify_one();
   }
@@ -260,11 +259,11 @@ Status Client::Take(const TensorView& tensor,
 
 Client::Plan Client::TakePlan(capture::Level level, const TensorView& tensor,
                               int64_t token) {
-  // Values are small, and a document has to be whole.
+  // Values are small, and a document must be complete.
   if (tensor.kind != RecordKind::kTensor) {
     return {.kept = {.level = level, .is_token_fixed = IsTokenFixed(tensor)}};
   }
-  // After a conflict, the run has other bytes where an original seems to be.
+  // After a conflict, an original in the run may have other bytes.
   const bool may_alias = former_conflict_count_ + conflict_count_ == 0;
   Plan plan;
   plan.withdrawal_count = withdrawal_count_;
@@ -316,8 +315,8 @@ Status Client::TakeAt(capture::Level level, const TensorView& tensor,
     }
     call = *next;
   }
-  // Where calls of an op are numbered in both ways, a record may come again
-  // under the number of its original. No daemon takes an alias of itself.
+  // If the calls of an op are numbered in both ways, a record may have the same
+  // call number as its original. Daemons reject an alias of itself.
   if (plan.original && plan.original->call == call &&
       plan.original->io == tensor.io && plan.original->op == tensor.op &&
       plan.original->index == tensor.index) {
@@ -460,15 +459,15 @@ Status Client::Close(std::chrono::microseconds timeout) {
   Lock lock(mu_);
   if (is_closing_) return {};
   is_closing_ = true;
-  // Later records are refused, not filtered. Those that were filtered are in
-  // the counts that the sender reports last.
+  // Later records are refused instead of filtered. Records that were already
+  // filtered are included in the final report of the sender.
   filter_.Stop();
   room_.notify_all();
   InterruptibleWait wait(options_.interrupt);
-  // A copy that has begun ends soon, whatever the deadline.
+  // A copy in progress ends soon, whatever the deadline.
   while (writer_count_ != 0) progress_.wait(lock);
-  // Open reservations hold back the records after them. So they have half of
-  // the time, and the other half is for the rest.
+  // Open reservations hold back the records after them, so they get half of the
+  // time, and all other records the other half.
   const auto begin = Clock::now();
   bool is_interrupted =
       !WaitForReservations(begin + (deadline - begin) / 2, wait, lock);

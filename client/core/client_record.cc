@@ -9,7 +9,7 @@
 #include "protos/base/limits.h"
 #include "protos/chunk/chunk_format.h"
 
-// How a record that is taken finds its way into chunks.
+// How the parts of an accepted record are placed in chunks.
 namespace msitd::client {
 
 KeptLevel Client::TakeKeptLevel(capture::Level level) {
@@ -23,8 +23,8 @@ KeptLevel Client::TakeKeptLevel(capture::Level level) {
 void Client::SizePayload(const TensorView& tensor, KeptLevel kept,
                          uint64_t part_bytes, chunk::RecordSpec& part) {
   part.part_bytes = part.alias ? 0 : part_bytes;
-  // Bytes that are no more than their digest are sent, and the daemon digests
-  // them.
+  // Bytes that are not larger than their digest are sent, and the daemon
+  // computes the digest.
   part.has_digest = takes_digests_ && kept.level == capture::Level::kSummary &&
                     part.kind == RecordKind::kTensor && !part.alias &&
                     tensor.source == nullptr && part_bytes > chunk::kDigestSpan;
@@ -73,7 +73,8 @@ bool Client::TieToOriginal(const Plan& plan, const Chunker::Place& place) {
   try {
     original->second->aliases.push_back(place);
   } catch (const std::bad_alloc&) {
-    // It goes its own way, and the daemon counts it if its original is lost.
+    // The alias is then recorded independently, and the daemon counts it if its
+    // original is lost.
     return false;
   }
   return true;
@@ -88,8 +89,9 @@ Status Client::RecordParts(const TensorView& tensor, const Plan& plan,
     const uint64_t part_bytes =
         std::min(kPartBytes, part.tensor_bytes - part.part_offset);
     SizePayload(tensor, kept, part_bytes, part);
-    // What has a place cannot be taken back. So the last part is read before it
-    // gets one, and a tensor whose source fails never becomes whole.
+    // A part that has a place cannot be taken back. The last part is therefore
+    // read before it gets a place, so that a tensor whose source fails never
+    // becomes complete.
     const bool is_last = part.part_offset + part_bytes == part.tensor_bytes;
     std::span<std::byte> held;
     if (tensor.source != nullptr) {
@@ -118,7 +120,8 @@ Status Client::RecordParts(const TensorView& tensor, const Plan& plan,
     const bool is_tied = TieToOriginal(plan, found->place);
     ++writer_count_;
     lock.unlock();
-    // Without the lock, which the sender takes first when it wakes.
+    // Called without the lock, because the sender acquires it first when it
+    // wakes.
     if (found->wakes_sender) work_.notify_one();
     const bool is_filled = FillPart(tensor, part, held, found->place.payload);
     lock.lock();
@@ -151,7 +154,7 @@ std::optional<Client::Found> Client::FindPlace(const chunk::RecordSpec& part,
       return std::nullopt;
     }
     const std::optional<Chunker::Place> place = chunker_.Reserve(part, kept);
-    // Sealed chunks have to be sent, and new ones to be sealed in time.
+    // The sender must send sealed chunks, and seal new ones in time.
     const bool wakes_sender = chunker_.open_since() != open_before ||
                               queue_.pushed_count() != pushed_before;
     if (place) return Found{*place, wakes_sender};
@@ -176,7 +179,7 @@ bool Client::MakeRoom(int64_t token, std::optional<RoomWait>* wait,
     case InterruptibleWait::Result::kWoken:
       break;
     case InterruptibleWait::Result::kTimeout:
-      // It looks once more.
+      // The caller then checks once more.
       one.has_timed_out = true;
       break;
     case InterruptibleWait::Result::kInterrupted:

@@ -8,12 +8,12 @@
 #include "protos/chunk/chunk_format.h"
 #include "protos/os/aligned_buffer.h"
 
-// Records whose bytes come later: their places are taken when the record
-// begins, and their chunks are not sent before the bytes are there.
+// Records whose bytes are supplied later. Their places are reserved when the
+// record begins, and their chunks are not sent before the bytes are there.
 namespace msitd::client {
 namespace {
 
-// What a part takes of a chunk, and of the scratch memory.
+// The space that a part needs in a chunk and in the scratch memory.
 struct PartSize {
   uint64_t bytes = 0;
   uint64_t payload_bytes = 0;
@@ -24,7 +24,7 @@ struct PartSize {
   }
 };
 
-// How many empty chunks hold the parts at most.
+// Returns the maximum number of empty chunks needed for the parts.
 size_t SlotCount(const std::vector<PartSize>& sizes) {
   size_t count = 1;
   uint64_t used = 0;
@@ -67,7 +67,7 @@ bool Client::FindRoom(const chunk::RecordSpec& record, size_t slot_count,
       reservation.scratch = scratch_.Take(scratch_bytes);
     }
     const bool has_scratch = scratch_bytes == 0 || !reservation.scratch.empty();
-    // A part alone waits when it takes its place, which may be in an open
+    // A single part waits when it reserves its place, which may be in an open
     // chunk.
     if (has_scratch && (slot_count == 1 || pool_.free_count() >= slot_count)) {
       return true;
@@ -159,7 +159,7 @@ void Client::Withdraw(const Reservation& reservation, bool is_still_written) {
 }
 
 bool Client::WithdrawOpenReservations() {
-  // The end of the sender has dropped and counted them.
+  // If the sender has ended, it has dropped and counted them.
   if (open_reservations_.empty() || is_sender_over_) return false;
   for (const auto& [sequence, reservation] :
        std::exchange(open_reservations_, {})) {
@@ -189,7 +189,7 @@ Status Client::Publish(const Reservation& reservation, bool is_filled) {
   }
   const Lock lock(mu_);
   const bool was_open = open_reservations_.erase(reservation.sequence) != 0;
-  // The end of the sender has dropped and counted them.
+  // The sender has ended, and has dropped and counted it.
   if (is_sender_over_) {
     return is_closing_ ? ClosedOrForked()
                        : Status{MSIT_ERROR_DROPPED, stream_error_};
@@ -214,7 +214,7 @@ Status Client::Publish(const Reservation& reservation, bool is_filled) {
     Withdraw(reservation, /*is_still_written=*/false);
     ledger_.TakeBack();
     ++withdrawal_count_;
-    // It may be an original.
+    // The record may be an original.
     aliases_.Clear();
     WakeInTime();
   }

@@ -12,13 +12,14 @@
 namespace msitd::client {
 namespace {
 
-// The daemon soon learns how fast the producer is. Each interval is twice as
-// long as the one before.
+// Reports are frequent at first, so that the daemon soon receives the
+// producer's pace. Each interval is twice as long as the previous one.
 constexpr std::chrono::milliseconds kFirstLookInterval{32};
 constexpr std::chrono::milliseconds kLookIntervalMax{1000};
 
-// True if another rank has replaced the run with a later recording of the
-// launch. The recording of this client is over then, though it never began.
+// Returns whether another rank has replaced the run with a later recording of
+// the launch. In this case the recording of this client is over before it has
+// begun.
 bool IsTooLate(std::string_view lost_message) {
   return ReasonOfEnd(lost_message) == ErrorReasonName(ErrorReason::kRunExists);
 }
@@ -46,10 +47,10 @@ void Client::RunSender() noexcept {
   room_.notify_all();
 }
 
-// The sender is a loop over the states of the stream. Each round handles the
-// end of a connection if there was one, else does one step of Advance, else
-// sleeps until WakeTime. Whoever gives it work, or an earlier time, notifies
-// work_.
+// The sender is a loop over the states of the stream. Each iteration handles
+// the end of a connection if there was one, otherwise performs one step of
+// Advance, otherwise sleeps until WakeTime. Threads that create work, or an
+// earlier wake-up time, notify work_.
 void Client::Send(Lock& lock) {
   while (true) {
     if (ended_) {
@@ -135,8 +136,9 @@ bool Client::AdvanceStream(Lock& lock) {
 std::optional<Client::Clock::time_point> Client::LingerTime() const {
   const auto since = chunker_.open_since();
   if (!since) return std::nullopt;
-  // While half of the memory waits for the daemon, sealing part-filled chunks
-  // would use up the other half. So they gather records until they are full.
+  // While half of the memory is waiting for the daemon, sealing partly filled
+  // chunks would use up the other half. Open chunks therefore collect records
+  // until they are full.
   const size_t waiting_count = pool_.used_count() - chunker_.open_count();
   if ((waiting_count + 1) * 2 > pool_.capacity()) return std::nullopt;
   return *since + options_.linger;
@@ -161,12 +163,12 @@ bool Client::HasBegunTokens() const {
   return token_end_.load() > reported_token_end_;
 }
 
-// Others may still count, but are not waited for.
+// Times that other threads are still counting are not waited for.
 bool Client::HasUnreportedTime() const {
   return recording_time_.ticks() != reported_ticks_;
 }
 
-// Asks first and looks then, as ReportTime does.
+// Requests the wake-up first and then checks, like ReportTime.
 bool Client::AwaitToken() {
   watches_tokens_.store(true);
   if (HasBegunTokens()) {
@@ -177,9 +179,9 @@ bool Client::AwaitToken() {
   return true;
 }
 
-// If there is no news, this asks for notice of the next filtered record and
-// then looks again. Otherwise a record between the look and the request would
-// be missed.
+// If there is nothing to report, requests a notification for the next filtered
+// record and then checks again. Otherwise a record between the check and the
+// request would be missed.
 std::optional<Client::Clock::time_point> Client::ReportTime() {
   const bool is_last = must_stop_ && queue_.empty();
   ledger_.SetFiltered(filter_.filtered_count());
@@ -223,8 +225,8 @@ void Client::OpenStream(Lock& lock) {
   told_chunk_version_ = chunk::kExtrasVersion;
   answer_deadline_ = Clock::now() + options_.answer_timeout;
   former_conflict_count_ += std::exchange(conflict_count_, 0);
-  // A stream that returns must not make or replace its run again. Its own
-  // tensors there do not make the opening fail.
+  // A stream that reconnects must not create or replace its run again. Its own
+  // tensors in the run do not make the opening fail.
   const bool appends = options_.if_exists == IfExists::kAppend;
   const IfExists if_exists =
       was_open_ && !appends ? IfExists::kFail : options_.if_exists;
@@ -253,7 +255,8 @@ bool Client::StopStream(Lock& lock) {
 void Client::HandleEnd(Lock& lock) {
   const bool was_streaming = state_ == StreamState::kStreaming;
   const Ended ended = *ended_;
-  // The transport may report until StopStream returns; `ended_` keeps that out.
+  // The transport may report events until StopStream returns; `ended_` makes
+  // the listener ignore them.
   StopStream(lock);
   switch (ended.end) {
     case StreamEnd::kFinished:
@@ -287,7 +290,7 @@ void Client::RetryLater(std::string message) {
   state_ = StreamState::kIdle;
   stream_error_ = std::move(message);
   // Spread over 3/4 to 5/4 of the time, so that ranks that lost their daemon do
-  // not all return at once.
+  // not all reconnect at the same time.
   retry_time_ = Clock::now() + backoff_ * (384 + stream_id_ % 256) / 512;
   backoff_ = std::min(backoff_ * 2, options_.backoff_max);
 }
@@ -296,7 +299,7 @@ void Client::EndForGood(std::string message) {
   state_ = StreamState::kOver;
   was_refused_ = true;
   stream_error_ = std::move(message);
-  // Later records are refused, not filtered.
+  // Later records are refused instead of filtered.
   filter_.Stop();
   chunker_.Seal();
   DropQueued();
@@ -306,7 +309,7 @@ void Client::EndForGood(std::string message) {
 
 void Client::Drop(Slot* slot) {
   ledger_.DropChunk(slot->contents);
-  // It may hold originals.
+  // The chunk may contain originals.
   aliases_.Clear();
   pool_.Release(slot);
   room_.notify_all();
@@ -333,7 +336,8 @@ void Client::DropForGood() {
 
 void Client::OnSharedMemory(std::span<std::byte> memory) {
   const Lock lock(mu_);
-  // Sealed now and moved later: only the shared memory outlives this process.
+  // Seal open chunks now and move them later, because only the shared memory
+  // outlives this process.
   chunker_.Seal();
   pool_.Share(memory);
   shared_memory_ = memory;
@@ -350,8 +354,8 @@ void Client::OnCapturePolicy(std::string_view bytes) {
     work_.notify_one();
     return;
   }
-  // The newest policy of this connection holds. Another daemon may count
-  // revisions anew.
+  // Only the newest policy of this connection is used. Another daemon may count
+  // revisions from the start.
   const uint64_t revision = policies.back().revision;
   if (policy_revision_ && revision <= *policy_revision_) return;
   policy_revision_ = revision;
@@ -377,7 +381,7 @@ void Client::OnFirstToken(uint64_t token) {
   const auto base = static_cast<int64_t>(token);
   int64_t unknown = kBaseUnknown;
   if (!token_base_.compare_exchange_strong(unknown, base)) return;
-  // Nothing has been sent yet: the stream is not open.
+  // Nothing has been sent yet, because the stream is not open.
   chunker_.SetTokenBase(base);
 }
 
@@ -423,11 +427,10 @@ void Client::OnCommitted(uint64_t committed_count) {
     backoff_ = options_.backoff_min;
     overflow_.OnProgress();
   }
-  // A new connection may let chunks be dropped that could not be before.
+  // On a new connection, chunks may become droppable that were not before.
   if (has_room || is_opening) room_.notify_all();
   progress_.notify_all();
-  // The sender runs on the processors of the host, so it is woken only if it
-  // has something to do.
+  // The sender uses CPU time of the host, so it is woken only if there is work.
   if (is_opening || ended_ || must_stop_ || queue_.has_unsent()) {
     work_.notify_one();
   } else {

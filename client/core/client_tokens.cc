@@ -3,7 +3,8 @@
 #include "client/core/token_reference.h"
 #include "protos/base/limits.h"
 
-// Which token is meant: a number, a reference or the current one.
+// Conversion of tokens given as a number, as a reference, or as the current
+// token.
 namespace msitd::client {
 
 int64_t Client::FixTokenBase() {
@@ -32,7 +33,7 @@ int64_t Client::CountedToAsk(int64_t token) {
 
 int64_t Client::TokenReference() const {
   const int64_t counted = token_.load();
-  // A current token before the first one was set, so its number is known.
+  // A negative current token was set by the host, so its number is known.
   return has_late_base_ && counted >= 0 && counted <= kTokenMax
              ? MakeTokenReference(counted)
              : counted + TokenBase();

@@ -8,8 +8,8 @@
 namespace msitd::client {
 namespace {
 
-// Number of forks between the first process and this one. Relaxed: it changes
-// only in a child that has no second thread yet.
+// Number of forks between the first process and this one. Relaxed, because it
+// changes only in a child that has no second thread yet.
 std::atomic<uint64_t> g_generation{0};
 
 void OnForkInChild() { g_generation.fetch_add(1, std::memory_order_relaxed); }

@@ -5,9 +5,9 @@
 
 namespace msitd::client {
 
-// Knows whether this process was forked from the one that made the guard. In
-// such a child the threads of the client do not exist, and its locks may be
-// held for ever. Thread-safe; costs one load.
+// Detects whether this process is a forked child of the process that created
+// the guard. In such a child the threads of the client do not exist, and its
+// locks may be held forever. Thread-safe; costs one load.
 class ForkGuard {
  public:
   ForkGuard();

@@ -9,9 +9,9 @@
 
 namespace msitd::client {
 
-// How the host process ends a call that waits: see msit_options.
+// Lets the host process end a waiting call; see msit_options.
 struct InterruptCheck {
-  // Longest time between two calls of is_interrupted.
+  // Maximum time between two calls of is_interrupted.
   static constexpr std::chrono::milliseconds kInterval{50};
 
   int32_t (*is_interrupted)(void* context) = nullptr;
@@ -21,7 +21,7 @@ struct InterruptCheck {
   bool operator()() const { return is_interrupted(context) != 0; }
 };
 
-// The waits of one call. Single-sequence: the thread that waits.
+// The waits of one call. Used only by the waiting thread.
 class InterruptibleWait {
  public:
   using Clock = std::chrono::steady_clock;
@@ -32,7 +32,7 @@ class InterruptibleWait {
       : check_(check), next_check_(Clock::now() + InterruptCheck::kInterval) {}
 
   // Waits until `condition` is notified, until `deadline`, or until the host
-  // interrupts. May also wake for no reason. Asks the host without the lock.
+  // interrupts. May also wake spuriously. Calls the host without the lock.
   Result Until(std::condition_variable& condition, Clock::time_point deadline,
                std::unique_lock<std::mutex>& lock) {
     condition.wait_until(lock,

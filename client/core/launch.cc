@@ -22,8 +22,8 @@
 namespace msitd::client {
 namespace {
 
-// Variables that torchrun, Slurm, PMIx and torch.distributed set alike for all
-// ranks. A group that torchrun restarts is another launch.
+// Variables that torchrun, Slurm, PMIx and torch.distributed set to the same
+// value for all ranks. A group that torchrun restarts is another launch.
 constexpr std::array<const char*, 7> kLauncherVariables = {
     "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
     "SLURM_JOB_ID",        "SLURM_STEP_ID",
@@ -31,12 +31,12 @@ constexpr std::array<const char*, 7> kLauncherVariables = {
     "MASTER_PORT",
 };
 
-// Ranks whose recordings are counted. Each recording of a further one counts as
-// its first.
+// Maximum number of ranks whose recordings are counted. Each recording of a
+// further rank counts as its first.
 constexpr size_t kRecordedRanksMax = size_t{1} << 16;
 
-// The recordings that a process has opened. A forked child gets another object:
-// the lock of the parent's may be held forever.
+// The recordings that a process has opened. A forked child gets another object,
+// because the parent's lock may be held forever.
 struct RecordingCounts {
   explicit RecordingCounts(uint32_t process) : pid(process) {}
 
@@ -64,9 +64,10 @@ uint32_t RandomWord() {
   }
 }
 
-// A random number that stands for this process.
+// Returns a random number that identifies this process.
 uint32_t Process() {
-  // The pid, and the number drawn for it. Stands alone: relaxed.
+  // The pid, and the number drawn for it. Independent of all other state,
+  // therefore relaxed.
   static std::atomic<uint64_t> drawn{0};
   const auto pid = static_cast<uint32_t>(::getpid());
   uint64_t known = drawn.load(std::memory_order_relaxed);
@@ -79,7 +80,8 @@ uint32_t Process() {
   return static_cast<uint32_t>(known);
 }
 
-// FNV-1a: launches only need to differ; nobody forges one.
+// FNV-1a is sufficient, because launches only need to differ and are not
+// forged.
 std::string HashOf(std::string_view kind, std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : text) {
@@ -96,12 +98,12 @@ std::string ReadFile(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Pids are reused; a pid with its start time is unique.
+// Pids are reused, but a pid together with its start time is unique.
 std::string FindParent() {
   const std::string pid = std::to_string(::getppid());
   const std::string stat = ReadFile("/proc/" + pid + "/stat");
-  // The process name before the last `)` may contain anything. The start time
-  // is the 20th field after it.
+  // The process name before the last `)` may contain any character. The start
+  // time is the 20th field after it.
   const size_t name_end = stat.rfind(')');
   size_t begin = name_end == std::string::npos ? stat.size() : name_end + 1;
   for (int i = 0; i < 20 && begin < stat.size(); ++i) {
@@ -111,8 +113,8 @@ std::string FindParent() {
   return pid + " " + start + " " + ReadFile("/proc/sys/kernel/random/boot_id");
 }
 
-// Kept over a fork: children of a rank that become ranks, too, belong to its
-// launch.
+// Kept after a fork, because children of a rank that become ranks as well
+// belong to its launch.
 const std::string& Parent() {
   static const std::string parent = FindParent();
   return parent;

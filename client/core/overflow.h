@@ -9,8 +9,8 @@
 
 namespace msitd::client {
 
-// What a stream does when records come faster than the daemon takes them. The
-// numbers are those of msit_overflow.
+// What a stream does when records are made faster than the daemon accepts them.
+// The values are those of msit_overflow.
 enum class OverflowMode : uint8_t {
   // A record waits for room, up to `max_block`.
   kBlock = 0,
@@ -23,25 +23,26 @@ enum class OverflowMode : uint8_t {
 };
 inline constexpr int kOverflowModeCount = 4;
 
-// Says how long a record may wait for room, how much of it is kept while there
-// is little room, and how many chunks are sent ahead. Thread-compatible.
+// Determines how long a record may wait for room, how much of it is kept while
+// there is little room, and how many chunks are sent before they are
+// acknowledged. Thread-compatible.
 //
 // After a record has waited in vain, later records do not wait until the daemon
-// has taken or refused a chunk. So a daemon that is gone costs the process
-// `max_block` once, not once per record.
+// has accepted or refused a chunk. A daemon that is gone therefore costs the
+// process `max_block` once, not once per record.
 class Overflow {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // kDegrade begins when fewer than a quarter of the slots are free, or fewer
-  // than two: room for one more chunk with bytes and one of summaries. It ends
-  // when half of the slots are free.
+  // kDegrade takes effect when fewer than a quarter of the slots are free, or
+  // fewer than two: room for one more chunk with bytes and one with summaries.
+  // It ends when half of the slots are free.
   static constexpr size_t kDegradeShare = 4;
   static constexpr size_t kDegradeFreeMin = 2;
   static constexpr size_t kRecoverShare = 2;
 
-  // kDropOldestToken sends ahead at most this share of the slots: what was sent
-  // can no longer be dropped to make room.
+  // kDropOldestToken sends at most this share of the slots ahead, because
+  // chunks that were sent can no longer be dropped to make room.
   static constexpr size_t kSentShare = 2;
 
   Overflow(OverflowMode mode, std::chrono::microseconds max_block)
@@ -56,8 +57,8 @@ class Overflow {
   void OnProgress() { is_stalled_ = false; }
   void OnTimeout() { is_stalled_ = true; }
 
-  // Returns whether the record that begins now is kept as summary. `slot_count`
-  // is at least two.
+  // Returns whether the record that begins now is kept as a summary.
+  // `slot_count` must be at least two.
   bool MustDegrade(size_t free_count, size_t slot_count) {
     if (mode_ != OverflowMode::kDegrade) return false;
     const size_t low = std::min(

@@ -10,8 +10,8 @@
 namespace msitd::client {
 namespace {
 
-// FNV-1a of 64 bits, in hexadecimal digits: it needs no library, and nobody
-// gains by finding two texts with the same.
+// 64-bit FNV-1a as hexadecimal digits. It needs no library, and collisions are
+// of no use to an attacker.
 std::string HashOf(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : text) {
@@ -31,7 +31,7 @@ std::string_view FitValue(std::string_view text, std::string& shortened) {
   const std::string end = "\u2026 (" + std::to_string(text.size()) +
                           " bytes, hash " + HashOf(text) + ")";
   size_t cut = kValueBytesMax - end.size();
-  // Not inside of a character.
+  // Does not cut inside a character.
   while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) {
     --cut;
   }

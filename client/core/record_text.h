@@ -6,16 +6,16 @@
 
 namespace msitd::client {
 
-// Shortens texts that are longer than limits.h allows. Both return `text`, or
-// what they made of it in `shortened`.
+// Shortens texts that exceed the limits in limits.h. Both functions return
+// `text`, or the shortened text in `shortened`.
 
-// Cuts a value at a character. Behind an ellipsis it says how long the value
-// was, and gives a hash of all of it, so that values stay different that begin
-// alike: `(2000 bytes, hash 00c1d2e3f4051627)`.
+// Cuts a value at a character boundary. An ellipsis is followed by the original
+// length and by a hash of the whole value, so that values with the same
+// beginning stay different: `(2000 bytes, hash 00c1d2e3f4051627)`.
 std::string_view FitValue(std::string_view text, std::string& shortened);
 
-// Leaves out the outermost frames, which are the last lines, and says how many
-// in a last line: an ellipsis and `12 frames`.
+// Omits the outermost frames, which are the last lines. The new last line
+// states how many: an ellipsis and `12 frames`.
 std::string_view FitStack(std::string_view text, std::string& shortened);
 
 }  // namespace msitd::client

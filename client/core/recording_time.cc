@@ -10,7 +10,7 @@ RecordingTime::Times RecordingTime::Read() const {
       std::chrono::steady_clock::now() - first_time_);
   Times times;
   times.open_ns = static_cast<uint64_t>(open.count());
-  // The counter may begin anew while the machine sleeps.
+  // The counter may restart while the machine is suspended.
   if (now > first_ticks_) {
     times.recording_ns =
         static_cast<uint64_t>(static_cast<double>(recording_ticks) /

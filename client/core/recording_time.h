@@ -11,8 +11,8 @@
 
 namespace msitd::client {
 
-// A counter of the processor that rises at one rate, on all cores alike. It is
-// read in a third of the time that a clock takes.
+// A counter of the processor that increases at a constant rate, equally on all
+// cores. Reading it takes a third of the time of reading a clock.
 inline uint64_t Ticks() {
 #if defined(__x86_64__)
   return __rdtsc();
@@ -26,19 +26,19 @@ inline uint64_t Ticks() {
 #endif
 }
 
-// How long threads of the host have been in the code of a client, added up.
+// The total time that threads of the host have spent in the code of a client.
 // Thread-safe.
 class RecordingTime {
  public:
   struct Times {
     uint64_t recording_ns = 0;
-    // Since the object was made.
+    // Since the object was created.
     uint64_t open_ns = 0;
   };
 
-  // From Enter to the Leave that belongs to it, the time of the calling thread
-  // counts. Pairs may nest, also those of different objects; then the time
-  // counts once, for the outermost.
+  // The time of the calling thread between Enter and the matching Leave is
+  // counted. Pairs may nest, even those of different objects; the time is then
+  // counted once, for the outermost pair.
   void Enter() {
     if (depth_++ == 0) entered_ = Ticks();
   }
@@ -50,10 +50,10 @@ class RecordingTime {
     }
   }
 
-  // Differs from an earlier value if time was counted since.
+  // Differs from an earlier result if time was counted in between.
   uint64_t ticks() const { return ticks_.load(std::memory_order_relaxed); }
 
-  // What counted so far; calls that still run do not.
+  // The total so far, without calls in progress.
   Times Read() const;
 
  private:
@@ -66,7 +66,7 @@ class RecordingTime {
       std::chrono::steady_clock::now();
 };
 
-// Counts the time of its own life.
+// Counts the time of its own lifetime.
 class RecordingScope {
  public:
   explicit RecordingScope(RecordingTime& time) : time_(time) { time_.Enter(); }

@@ -11,13 +11,13 @@
 
 namespace msitd::client {
 
-// The places of a record whose bytes come later: made by Client::Reserve, ended
-// by Client::Publish. Their memory stays where it is in between. No other
-// thread may use it meanwhile.
+// The places of a record whose bytes are supplied later. Created by
+// Client::Reserve and ended by Client::Publish. The memory does not move in
+// between, and no other thread may use it.
 struct Reservation {
   struct Part {
     Chunker::Place place;
-    // Where the bytes of the part go: in the place or in `scratch`.
+    // Where the bytes of the part are written: in the place or in `scratch`.
     std::span<std::byte> bytes;
     bool has_digest = false;
   };
@@ -28,10 +28,10 @@ struct Reservation {
   uint64_t sequence = 0;
   std::vector<Part> parts;
   // Places of records that are aliases of this one. They are complete, but
-  // share its fate: without their original, nobody could read them. Guarded by
-  // the lock of the client.
+  // cannot be read without their original, so they are withdrawn with it.
+  // Guarded by the lock of the client.
   std::vector<Chunker::Place> aliases;
-  // Of the parts of which only digests are sent.
+  // For the parts of which only digests are sent.
   std::span<std::byte> scratch;
 };
 

@@ -7,9 +7,10 @@
 
 namespace msitd::client {
 
-// Blocks all signals on this thread while it lives. Threads that are started
-// meanwhile have them blocked for good: handlers of the host never run on our
-// threads, nor on those that a library starts from ours.
+// Blocks all signals on this thread during its lifetime. Threads that are
+// started in that time block them permanently, so handlers of the host never
+// run on threads of this library or on threads that another library starts from
+// them.
 class SignalsBlocked {
  public:
   SignalsBlocked() {

@@ -8,8 +8,8 @@
 
 namespace msitd::client {
 
-// What became of a call, with the codes of the C interface. The library depends
-// on the standard library only, hence no absl::Status.
+// The result of a call, with the codes of the C interface. absl::Status is not
+// used because the library depends only on the standard library.
 struct Status {
   msit_code code = MSIT_OK;
   std::string message;

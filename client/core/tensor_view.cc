@@ -101,7 +101,7 @@ Status CheckKind(const TensorView& tensor) {
   return status;
 }
 
-// A document whose shape is sound.
+// Checks a document whose shape is valid.
 Status CheckDocumentText(const TensorView& tensor, uint64_t bytes) {
   if (bytes == 0) return {};
   const std::string_view text(reinterpret_cast<const char*>(tensor.data),

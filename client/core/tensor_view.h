@@ -14,15 +14,15 @@
 
 namespace msitd::client {
 
-// The bytes of a tensor that do not lie in memory, such as those of a file.
-// Used by the thread that records.
+// The bytes of a tensor that is not in memory, such as those of a file. Used by
+// the recording thread.
 class TensorSource {
  public:
-  // Fills `out` with the next bytes, in row-major order. Returns false if it
-  // cannot; it is not asked again then.
+  // Fills `out` with the next bytes, in row-major order. Returns false on
+  // failure, and is not called again then.
   virtual bool Read(std::span<std::byte> out) = 0;
 
-  // Memory of the source, for as many bytes as a part may have.
+  // Memory of the source, with room for the largest part.
   virtual std::span<std::byte> scratch() = 0;
 
  protected:
@@ -43,34 +43,34 @@ struct TensorView {
   // As many entries as dims, or none for row-major without gaps.
   std::span<const int64_t> byte_strides;
   const std::byte* data = nullptr;
-  // In place of `data`, of a tensor in row-major order.
+  // Replaces `data` for a tensor in row-major order.
   TensorSource* source = nullptr;
-  // In place of both: its bytes come later, in row-major order. See
+  // Replaces both: the bytes are supplied later, in row-major order. See
   // Client::Reserve.
   bool comes_later = false;
-  std::string_view placement = {};  // Of a shard; see protos/base/placement.h.
+  std::string_view placement = {};  // For a shard; see protos/base/placement.h.
   RecordKind kind = RecordKind::kTensor;
   std::optional<bool> requires_grad = {};
-  // Of a value, or of statistics. That of a value may be longer than limits.h
-  // allows, and so may the stack.
+  // Text of a value or of statistics. The text of a value may be longer than
+  // limits.h allows, and so may the stack.
   std::string_view value = {};
   std::string_view stack = {};
   uint64_t identity = 0;  // 0 if there is none.
 };
 
-// Sets those fields of a record that its kind alone decides, whatever the
-// caller had there.
+// Sets the fields of a record that are determined by its kind, overriding the
+// caller's values.
 void CompleteForKind(TensorView& tensor);
 
-// Checks a complete `tensor` against limits.h, so that no daemon refuses the
-// chunk that holds it. Stores the size of its elements in `tensor_bytes`. A
-// tensor with an identity may lack its bytes.
+// Checks a complete `tensor` against limits.h, so that no daemon refuses a
+// chunk that contains it. Stores the total size of its elements in
+// `tensor_bytes`. A tensor with an identity may lack its bytes.
 //
 // Errors: INVALID_ARGUMENT, naming the field and the value.
 Status CheckTensor(const TensorView& tensor, uint64_t* tensor_bytes);
 
-// Checks a name: at most `bytes_max` bytes, UTF-8, no NUL, and not empty unless
-// `may_be_empty`. `what` is what the error calls it.
+// Validates a name: at most `bytes_max` bytes, UTF-8, no NUL, and not empty
+// unless `may_be_empty`. `what` describes the name in errors.
 Status CheckName(std::string_view what, std::string_view name,
                  uint32_t bytes_max, bool may_be_empty);
 

@@ -11,8 +11,9 @@
 
 namespace {
 
-// The status of the client tells what became of a connection. What gRPC logs
-// before it ends the process would be told nowhere else.
+// The status of the client reports what happened to a connection, so other log
+// lines are suppressed. A message that gRPC logs before it aborts the process
+// would otherwise be lost.
 void LogOnlyTheEnd(gpr_log_func_args* line) {
   constexpr std::string_view kEnd = "assertion failed";
   if (!std::string_view(line->message).starts_with(kEnd)) return;

@@ -18,23 +18,24 @@ std::shared_ptr<grpc::Channel> MakeChannel(
     const std::string& endpoint,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials,
     const GrpcTransport::Keepalive& keepalive) {
-  // gRPC stays up as long as the process. Shutting it down with the last
-  // channel can take 10 s, and the next client would have to wait for that.
+  // Keeps gRPC initialized as long as the process. Shutting it down with the
+  // last channel can take 10 s, and the next client would have to wait for
+  // that.
   [[maybe_unused]] static const bool kept = (grpc_init(), true);
   grpc::ChannelArguments arguments;
-  // Each client has a connection of its own, and its sender decides when to
+  // Each client has its own connection, and its sender decides when to
   // reconnect.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  // A web proxy is not the way to a daemon of the node or the cluster.
+  // Daemons are reached directly, without an HTTP proxy.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
                    static_cast<int>(keepalive.time.count()));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
                    static_cast<int>(keepalive.timeout.count()));
-  // A stream may be idle for as long as it likes.
+  // A stream may be idle for an unlimited time.
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   return grpc::CreateCustomChannel(endpoint, credentials, arguments);
 }
@@ -48,7 +49,7 @@ GrpcTransport::GrpcTransport(std::string endpoint, Keepalive keepalive)
     : endpoint_(std::move(endpoint)),
       keepalive_(keepalive),
       remains_(std::make_unique<Remains>()) {
-  // So that Stop needs no memory.
+  // Reserved so that Stop needs no memory.
   remains_->streams.reserve(kStoppedMax + 1);
 }
 
@@ -114,7 +115,7 @@ void GrpcTransport::KeepMemory(std::span<std::byte> mapping) {
   try {
     remains_->mappings.push_back(mapping);
   } catch (const std::bad_alloc&) {
-    // No memory to note it: it stays mapped.
+    // Without memory to record it, the mapping stays mapped.
   }
 }
 

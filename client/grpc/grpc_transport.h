@@ -15,26 +15,26 @@
 
 namespace msitd::client {
 
-// Transport over IngestService.WriteChunks, for a daemon that does not share
-// memory with this process; see transport.h.
+// Implements Transport over IngestService.WriteChunks, for a daemon that does
+// not share memory with this process; see transport.h.
 class GrpcTransport final : public Transport {
  public:
-  // When a silent connection counts as dead.
+  // When a silent connection is considered dead.
   struct Keepalive {
-    // Time between two pings. Longer than the shortest that a daemon allows.
+    // Time between two pings. Longer than the minimum that a daemon allows.
     std::chrono::milliseconds time{15'000};
-    // Time for the answer to a ping, and for bytes to leave the socket.
+    // Time limit for the answer to a ping, and for bytes to leave the socket.
     std::chrono::milliseconds timeout{10'000};
   };
 
-  // Most streams that were stopped and have not ended. Beyond it no stream is
-  // opened.
+  // Maximum number of stopped streams that have not ended. Beyond it no stream
+  // is opened.
   static constexpr size_t kStoppedMax = 8;
 
-  // `endpoint` is a target of gRPC: host:port, dns:///name:port, unix:/path.
+  // `endpoint` is a gRPC target: host:port, dns:///name:port, unix:/path.
   explicit GrpcTransport(std::string endpoint);
   GrpcTransport(std::string endpoint, Keepalive keepalive);
-  // Encrypts as `tls` says, not as the environment does.
+  // Uses the encryption in `tls` instead of the environment's.
   GrpcTransport(std::string endpoint, TlsSettings tls);
 
   void Open(const StreamIdentity& identity,
@@ -50,18 +50,18 @@ class GrpcTransport final : public Transport {
  private:
   ~GrpcTransport() = default;
 
-  // Frees the stopped streams that gRPC has finished with.
+  // Frees the stopped streams that gRPC no longer uses.
   void FreeStreams();
 
   const std::string endpoint_;
   const Keepalive keepalive_;
-  // Nothing: as the environment says when the first stream is opened.
+  // If empty, the environment is read when the first stream is opened.
   const std::optional<TlsSettings> tls_;
-  // What may have to outlive the transport: the channel, streams that were
-  // stopped, and memory that they borrow. The first Open makes the channel, so
+  // State that may have to outlive the transport: the channel, stopped streams,
+  // and memory that they borrow. The channel is created by the first Open, so
   // that the threads of gRPC inherit the signal mask of the sender thread.
   std::unique_ptr<Remains> remains_;
-  // The stream that is open; null if there is none.
+  // The open stream; null if there is none.
   std::unique_ptr<WriteStream> stream_;
 };
 

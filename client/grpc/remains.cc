@@ -15,10 +15,11 @@
 namespace msitd::client {
 namespace {
 
-// gRPC lets go faster, unless the daemon or the network hangs.
+// gRPC usually releases everything sooner, unless the daemon or the network
+// hangs.
 constexpr std::chrono::milliseconds kMoment{50};
 
-// Shared by the thread that frees and the one that waits for it.
+// Shared by the thread that frees and the thread that waits for it.
 struct Freed {
   std::mutex mu;
   std::condition_variable changed;
@@ -31,7 +32,7 @@ void Free(Remains& remains) {
     stream.reset();
   }
   // Chunks on their way into the socket belong to the connection, which ends
-  // with the channel. A thread of gRPC must not free the channel, since it
+  // with the channel. The channel must not be freed on a thread of gRPC, which
   // would wait for itself.
   remains.channel.reset();
   remains.lent->WaitUntilEmpty();

@@ -8,15 +8,15 @@
 
 namespace msitd::client {
 
-// How connections are encrypted, as the environment says:
+// Encryption of connections, as defined by environment variables:
 //
 //   MSITD_TLS        1: encrypt, and trust the certificates of the system
 //   MSITD_CA_FILE    trust these PEM certificates instead; implies MSITD_TLS
 //   MSITD_CERT_FILE  show this PEM certificate, of MSITD_KEY_FILE, to a daemon
 //   MSITD_KEY_FILE   that asks for one; imply MSITD_TLS
 //
-// These are variables, not options, because a job is pointed at its daemon from
-// outside, as with the endpoint.
+// These are environment variables instead of options because, like the
+// endpoint, they are set from outside the job.
 struct TlsSettings {
   bool is_on = false;
   std::string ca_file;
@@ -26,7 +26,7 @@ struct TlsSettings {
   static TlsSettings FromEnvironment();
 };
 
-// Reads the files. Null, with `error` set, if one is missing or empty.
+// Reads the files. Returns null and sets `error` if a file is missing or empty.
 std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(
     const TlsSettings& settings, std::string* error);
 

@@ -33,12 +33,13 @@ void AppendBytes(uint32_t field, std::string_view bytes, std::string* out) {
   out->append(bytes);
 }
 
-// Walks the fields of one message of foreign bytes.
+// Iterates over the fields of an untrusted message.
 class FieldReader {
  public:
   explicit FieldReader(std::string_view message) : rest_(message) {}
 
-  // Moves to the next field; false at the end or at a malformed byte.
+  // Advances to the next field. Returns false at the end or at a malformed
+  // byte.
   bool Next() {
     uint64_t tag = 0;
     if (rest_.empty() || !TakeVarint(&tag)) return false;

@@ -26,7 +26,7 @@ void WriteStream::Start(const std::shared_ptr<grpc::Channel>& channel,
                         const StreamIdentity& identity) {
   grpc::GenericStub stub(channel);
   stub.PrepareBidiStreamingCall(&context_, kMethod, grpc::StubOptions(), this);
-  // The sender thread starts writes too, not only reactions.
+  // The sender thread also starts writes, outside of reactions.
   AddHold();
   StartRead(&incoming_);
   StartCall();
@@ -46,7 +46,7 @@ void WriteStream::SendChunk(std::span<const std::byte> chunk) {
   };
   auto lent = std::make_unique<std::shared_ptr<LentChunks>>(lent_);
   lent_->Lend();
-  // The API wants a pointer to mutable bytes, but does not write them.
+  // The API requires a pointer to mutable bytes, but does not write them.
   const std::vector<grpc::Slice> slices = {
       grpc::Slice(EncodeChunkPrefix(chunk.size())),
       grpc::Slice(const_cast<std::byte*>(chunk.data()), chunk.size(),
@@ -70,15 +70,16 @@ void WriteStream::Finish() {
 void WriteStream::WriteNext(std::unique_lock<std::mutex> lock) {
   if (is_writing_ || has_finished_) return;
   if (outgoing_.empty() && !must_finish_) return;
-  // The other holds may go before the write below is started; this one keeps
-  // the call from ending.
+  // The other holds may be removed before the write below is started; this one
+  // keeps the call from ending.
   AddHold();
   StartNext(std::move(lock));
   RemoveHold();
 }
 
 void WriteStream::StartNext(std::unique_lock<std::mutex> lock) {
-  // Without the lock: gRPC may run reactions of other calls inside.
+  // Called without the lock, because gRPC may run reactions of other calls
+  // inside.
   if (!outgoing_.empty()) {
     is_writing_ = true;
     const grpc::ByteBuffer* message = &outgoing_.front();
@@ -171,7 +172,7 @@ void WriteStream::Stop() {
     listener_ = nullptr;
   }
   context_.TryCancel();
-  // After TryCancel, so that the call can end without us.
+  // After TryCancel, so that the call can end without this object.
   ReleaseHold();
   const std::lock_guard lock(mu_);
   // Keeps only the message that is being written.

@@ -20,16 +20,16 @@
 
 namespace msitd::client {
 
-// One call of IngestService.WriteChunks. Made and owned by GrpcTransport; its
-// reactions run on threads of gRPC. Chunks are not copied: gRPC reads them
-// where they lie.
+// One call of IngestService.WriteChunks. Created and owned by GrpcTransport;
+// its reactions run on threads of gRPC. Chunks are not copied: gRPC reads them
+// in place.
 //
 //   Start --> Send, ReportCoverage ... --> [Finish] --> Stop --> WaitUntilDone
 class WriteStream final
     : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  // `listener` lives at least until Stop. `lent` counts the chunks that gRPC
-  // holds.
+  // `listener` must stay valid at least until Stop. `lent` counts the chunks
+  // that gRPC holds.
   WriteStream(TransportListener* listener, std::shared_ptr<LentChunks> lent);
 
   void Start(const std::shared_ptr<grpc::Channel>& channel,
@@ -38,22 +38,23 @@ class WriteStream final
   void SendMessage(const std::string& message);
   void Finish();
 
-  // Cancels the call. The listener is not called once it returns.
+  // Cancels the call. The listener is not called after Stop returns.
   void Stop();
 
-  // Whether gRPC has finished with the call. This must be so before
-  // destruction. After Stop it takes as long as a write into the socket that is
-  // under way.
+  // Returns whether gRPC no longer uses the call, which is required before
+  // destruction. After Stop this takes as long as the current write into the
+  // socket.
   bool IsDone();
   void WaitUntilDone();
 
  private:
   void Enqueue(grpc::ByteBuffer message);
   void WriteNext(std::unique_lock<std::mutex> lock);
-  // Starts the next write, or ends the writes. Either must be due.
+  // Starts the next write, or ends the writes. Requires that one of them is
+  // due.
   void StartNext(std::unique_lock<std::mutex> lock);
-  // Lets OnDone happen. Nothing may be started from outside a reaction
-  // afterwards.
+  // Allows OnDone to be called. Nothing may be started outside of a reaction
+  // after that.
   void ReleaseHold();
 
   void ReportEnd(const grpc::Status& status);
@@ -64,7 +65,7 @@ class WriteStream final
 
   const std::shared_ptr<LentChunks> lent_;
   grpc::ClientContext context_;
-  // Used by the reading reaction only.
+  // Used only by the reading reaction.
   grpc::ByteBuffer incoming_;
   bool is_answer_bad_ = false;
 
@@ -75,8 +76,8 @@ class WriteStream final
 
   std::mutex mu_;
   std::condition_variable done_;
-  // All below: guarded by mu_. The front of the queue is being written if
-  // is_writing_.
+  // The members below are guarded by mu_. If is_writing_, the front of the
+  // queue is being written.
   std::deque<grpc::ByteBuffer> outgoing_;
   bool is_writing_ = false;
   bool is_held_ = true;

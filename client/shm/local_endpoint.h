@@ -10,21 +10,21 @@ namespace msitd::client {
 // Default socket directory of a daemon.
 inline constexpr std::string_view kDefaultSocketDir = "/run/msitd";
 
-// A daemon of this node.
+// A daemon on this node.
 struct LocalEndpoint {
-  // Its ingest socket; empty if it does not share memory.
+  // The ingest socket; empty if the daemon does not share memory.
   std::string ingest_socket;
-  // Its gRPC target.
+  // The gRPC target of the daemon.
   std::string grpc_target;
 };
 
-// Understands `unix:PATH` and `PATH`, where PATH is the socket directory of a
-// daemon or a socket in it, and looks which of its sockets exist. A daemon that
-// is not up yet is assumed to share memory, unless the endpoint names its gRPC
-// socket. Nothing if `endpoint` has another form.
+// Parses `unix:PATH` or `PATH`, where PATH is the socket directory of a daemon
+// or a socket in it, and checks which of its sockets exist. A daemon that is
+// not running yet is assumed to share memory, unless the endpoint names its
+// gRPC socket. Returns nullopt if `endpoint` has another form.
 std::optional<LocalEndpoint> ParseLocalEndpoint(std::string_view endpoint);
 
-// True if there is an ingest socket in `directory`.
+// Returns whether `directory` contains an ingest socket.
 bool HasIngestSocket(std::string_view directory);
 
 }  // namespace msitd::client

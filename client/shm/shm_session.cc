@@ -22,7 +22,7 @@ constexpr std::string_view kBadAnswer =
     "the answer of the daemon is none of this version";
 
 std::string ErrnoMessage(std::string_view what, std::string_view path) {
-  // Not strerror, which is not thread-safe.
+  // strerror is not thread-safe.
   const std::string reason =
       std::error_code(errno, std::generic_category()).message();
   return std::string("UNAVAILABLE: ")
@@ -69,7 +69,7 @@ void ShmSession::BreakOff() {
     was_broken_off_ = true;
     if (ring_) ring_->KeepDrafts(false);
   }
-  // close is not enough: a forked child may hold a copy of the descriptor.
+  // close is not sufficient: a forked child may hold a copy of the descriptor.
   if (socket_.valid()) ::shutdown(socket_.get(), SHUT_RDWR);
 }
 
@@ -79,7 +79,7 @@ bool ShmSession::SayHello(const StreamIdentity& identity) {
   hello.world_size = identity.world_size;
   hello.stream_id = identity.stream_id;
   hello.arena_bytes = WantedArenaBytes(identity.buffer_bytes);
-  // The client has checked both lengths.
+  // The client has validated both lengths.
   hello.run_bytes = static_cast<uint32_t>(
       std::min<size_t>(identity.run.size(), sizeof(hello.run)));
   std::memcpy(hello.run, identity.run.data(), hello.run_bytes);
@@ -101,7 +101,7 @@ bool ShmSession::SayHello(const StreamIdentity& identity) {
 }
 
 void ShmSession::Publish(std::span<const std::byte> chunk) {
-  // A ring that does not take the chunk is not the one we agreed on.
+  // A ring that does not accept the chunk is not the agreed one.
   if (!ring_ || !ring_->Publish(chunk)) BreakOff();
 }
 
@@ -124,7 +124,7 @@ void ShmSession::Listen() noexcept {
   try {
     ListenUntilEnd();
   } catch (const std::exception& error) {
-    // No memory. Nothing is lost, and there may be some later.
+    // Out of memory. Nothing is lost, and there may be memory later.
     listener_->OnEnd(StreamEnd::kLost, error.what());
   }
 }
@@ -146,7 +146,7 @@ void ShmSession::ListenUntilEnd() {
         break;
       }
       case shm::ReceiveResult::kClosed:
-        // The last commits may have come without a packet.
+        // The last commits may have been recorded in the ring without a packet.
         PassOnCommits();
         End(StreamEnd::kLost, "UNAVAILABLE: the daemon is gone");
         return;
@@ -162,7 +162,7 @@ bool ShmSession::HandlePacket(shm::Packet& packet) {
   PassOnCommits();
   shm::SessionCommitted committed;
   if (ring_ && packet.As(committed)) {
-    // Of a daemon that does not count in the ring.
+    // Sent by a daemon that does not count conflicts in the ring.
     PassOnConflicts(committed.conflict_count);
     return true;
   }
@@ -224,7 +224,7 @@ bool ShmSession::HandlePolicy(const shm::Packet& packet,
   if (!memory.valid()) {
     return End(StreamEnd::kLost, ErrnoMessage("map the capture policy", ""));
   }
-  // A copy: the daemon cannot change it while it is read.
+  // A copy, which the daemon cannot change while it is parsed.
   const std::string policy(reinterpret_cast<const char*>(memory.data()),
                            policy_bytes);
   listener_->OnCapturePolicy(policy);
@@ -251,7 +251,8 @@ bool ShmSession::TakeArena(shm::Packet& packet, uint64_t arena_bytes) {
 void ShmSession::PassOnCommits() {
   if (!ring_) return;
   const uint64_t count = ring_->committed_count();
-  // Before the commit, behind which the host asks for them.
+  // Reported before the commit, because the host reads the conflicts after a
+  // commit.
   PassOnConflicts(ring_->conflict_count());
   if (count == committed_count_) return;
   committed_count_ = count;

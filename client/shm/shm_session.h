@@ -17,12 +17,12 @@
 
 namespace msitd::client {
 
-// The memory that holds the chunks. Outlives sessions. Empty until a daemon has
-// made it.
+// The memory that contains the chunks. Outlives sessions. Empty until a daemon
+// has created it.
 struct SharedArena {
   UniqueFd fd;
   shm::MappedRegion memory;
-  // True once the listener was given the memory.
+  // True after the memory was passed to the listener.
   bool is_known = false;
 
   std::span<std::byte> bytes() const {
@@ -31,65 +31,67 @@ struct SharedArena {
   }
 };
 
-// One session with a daemon. A thread of its own waits for packets of the
-// daemon. Made and owned by ShmTransport.
+// One session with a daemon. A thread of its own waits for packets from the
+// daemon. Created and owned by ShmTransport.
 class ShmSession {
  public:
-  // Connects and says hello. `listener` hears the outcome. `listener` and
-  // `arena` outlive the session, which fills an empty `arena`.
+  // Connects and sends the hello. The outcome is reported to `listener`.
+  // `listener` and `arena` must outlive the session, which fills an empty
+  // `arena`.
   //
   // Throws std::system_error if the system has no threads left.
   ShmSession(const std::string& socket_path, const StreamIdentity& identity,
              TransportListener* listener, SharedArena& arena);
 
-  // Breaks off. The listener is not called afterwards.
+  // Breaks off the session. The listener is not called afterwards.
   ~ShmSession();
   ShmSession(const ShmSession&) = delete;
   ShmSession& operator=(const ShmSession&) = delete;
 
-  // Called on the sender thread once the session is open. If nothing can be
-  // sent over the session, it breaks off.
+  // Called on the sender thread while the session is open. If nothing can be
+  // sent, the session is broken off.
   void Publish(std::span<const std::byte> chunk);
-  // Returns false if the daemon does not read now: try again later.
+  // Returns false if the daemon does not read at present; the caller should
+  // retry later.
   bool ReportCoverage(const StreamCoverage& coverage, int64_t token_end);
   void Finish();
 
  private:
   bool SayHello(const StreamIdentity& identity);
 
-  // On the thread of the session.
+  // Runs on the thread of the session.
   void Listen() noexcept;
   void ListenUntilEnd();
-  // Return false once the session has ended.
+  // These functions return false if the session has ended.
   bool HandlePacket(shm::Packet& packet);
   bool HandleWelcome(shm::Packet& packet, const shm::SessionWelcome& welcome);
   bool HandlePolicy(const shm::Packet& packet, uint64_t policy_bytes);
   bool TakeArena(shm::Packet& packet, uint64_t arena_bytes);
   void PassOnCommits();
-  // Unless the listener knows of as many.
+  // Does nothing if the listener has already received this count.
   void PassOnConflicts(uint64_t count);
   bool End(StreamEnd end, std::string_view message);
 
-  // Ends the session. The daemon must not take the drafts, because the stream
-  // goes on in another session or was ended on purpose.
+  // Ends the session. The daemon must not recover the drafts, because the
+  // stream continues in another session or was ended deliberately.
   void BreakOff();
 
   TransportListener* const listener_;
   SharedArena& arena_;
   const bool had_arena_;
   UniqueFd socket_;
-  // Why there is no socket, or why no hello was sent; else empty.
+  // Why there is no socket or why no hello was sent; otherwise empty.
   std::string failure_;
 
-  // Made by the thread of the session before it tells the listener that the
-  // stream is open. Used by the sender thread from then on.
+  // Created by the thread of the session before it reports to the listener that
+  // the stream is open. Used by the sender thread after that.
   std::optional<shm::RingWriter> ring_;
-  // What the listener was told.
+  // Counts that the listener has received.
   uint64_t committed_count_ = 0;
   uint64_t conflict_count_ = 0;
 
-  // Held while the daemon is told whether drafts are kept, so that BreakOff has
-  // the last word.
+  // Held while setting whether the daemon may recover drafts, so that BreakOff
+  // has the last word.
   std::mutex draft_mu_;
   bool was_broken_off_ = false;  // Guarded by draft_mu_.
 

@@ -43,8 +43,8 @@ void ShmTransport::Finish() {
 
 bool ShmTransport::Stop() {
   session_.reset();
-  // The daemon may still read chunks that it has taken, but from its own
-  // mapping; and the client rewrites nothing that is not acknowledged.
+  // The daemon may still read chunks that it has accepted, but through its own
+  // mapping, and the client does not rewrite chunks that are not acknowledged.
   return true;
 }
 

@@ -10,9 +10,9 @@
 
 namespace msitd::client {
 
-// Transport over memory that is shared with the daemon of this node; see
-// transport.h. Chunks are not copied: the daemon reads them where the client
-// laid them out.
+// Implements Transport over memory that is shared with the daemon of this node;
+// see transport.h. Chunks are not copied: the daemon reads them where the
+// client created them.
 class ShmTransport final : public Transport {
  public:
   // `socket_path` is the ingest socket of the daemon.
@@ -36,9 +36,9 @@ class ShmTransport final : public Transport {
 
   const std::string socket_path_;
   SharedArena arena_;
-  // Coverage that the daemon was not ready to read.
+  // Coverage that could not be sent because the daemon was not ready to read.
   std::optional<StreamCoverage> unsent_coverage_;
-  int64_t token_end_ = 0;  // Goes with unsent_coverage_.
+  int64_t token_end_ = 0;  // Belongs to unsent_coverage_.
   std::unique_ptr<ShmSession> session_;
 };
 

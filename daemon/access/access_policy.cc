@@ -26,7 +26,7 @@ absl::StatusOr<std::vector<gid_t>> FindGroups(
       out.push_back(number);
       continue;
     }
-    // Only at the start, on one thread.
+    // getgrnam is not thread-safe. It is called only at startup, on one thread.
     const struct group* const found = ::getgrnam(name.c_str());
     if (found == nullptr) {
       return MakeStatus(absl::StatusCode::kInvalidArgument,

@@ -14,54 +14,59 @@
 
 namespace msitd::access {
 
-// Who gets which role, as configured. Of several roles the highest counts.
+// The configured roles of callers. A caller that qualifies for several roles
+// has the highest one.
 struct AccessOptions {
-  // Members of the socket's group; callers from this machine over plain TCP;
-  // callers over TLS whose certificate is named nowhere, or who have none.
+  // Default roles, respectively: members of the socket's group; local callers
+  // over plain TCP; callers over TLS without a certificate, or with one that
+  // matches no glob below.
   Role unix_role = Role::kWriter;
   Role loopback_role = Role::kReader;
   Role tls_role = Role::kReader;
-  // Names or numbers of groups.
+  // Names or numeric ids of groups.
   std::vector<std::string> admin_groups;
   std::vector<std::string> writer_groups;
   std::vector<std::string> reader_groups;
-  // Globs of names in certificates.
+  // Globs that are matched against the names in certificates.
   std::vector<std::string> admin_certificates;
   std::vector<std::string> writer_certificates;
   std::vector<std::string> reader_certificates;
 };
 
-// Tells who a caller is, and what it may do. Thread-safe: not changed once it
-// is made.
+// Identifies callers and determines their roles. Immutable after construction
+// and therefore thread-safe.
 class AccessPolicy {
  public:
-  // With the default options.
+  // Uses the default options.
   AccessPolicy() = default;
 
-  // Looks up the groups.
+  // Resolves the group names.
   //
-  // Errors: INVALID_ARGUMENT if there is no such group.
+  // Errors: INVALID_ARGUMENT if a group does not exist.
   static absl::StatusOr<AccessPolicy> Create(const AccessOptions& options);
 
-  // A process on this machine. Root and the user of the daemon are admins.
-  // `socket_group` is the group of the socket file: its members have the
-  // `unix_role`. The mode of the file lets nobody else in, but somebody may
-  // have changed it, or passed the socket on. A user that the kernel cannot
-  // identify here (Peer::is_known_user) has no role.
+  // Returns the caller for a process on this machine. Root and the daemon's own
+  // user are admins. `socket_group` is the group of the socket file; its
+  // members have the `unix_role`. The mode of the file excludes other users,
+  // but it may have been changed, or the socket may have been passed on to
+  // another process. A user that the kernel cannot identify here
+  // (Peer::is_known_user) has no role.
   Caller OfUser(const Peer& peer, gid_t socket_group) const;
 
-  // The same for who connects, and needs a role for it.
+  // Like OfUser, for a connecting peer that needs at least the role `least`.
   //
-  // Errors: PERMISSION_DENIED: PEER_REFUSED for a peer without any role,
-  // ROLE_REFUSED for one with too low a role.
+  // Errors: PERMISSION_DENIED: PEER_REFUSED if the peer has no role,
+  // ROLE_REFUSED if its role is too low.
   absl::StatusOr<Caller> AdmitUser(const Peer& peer, gid_t socket_group,
                                    Role least) const;
 
-  // A peer over TLS whose certificate, which has been checked, has these names:
-  // its common name first. None without a certificate.
+  // Returns the caller for a TLS peer whose verified certificate has these
+  // names, the common name first. `names` is empty if the peer has no
+  // certificate.
   Caller OfCertificate(std::span<const std::string> names) const;
 
-  // A process on this machine that came over plain TCP.
+  // Returns the caller for a process on this machine that connected over plain
+  // TCP.
   Caller OfLoopback() const;
 
  private:

@@ -18,8 +18,8 @@ namespace {
 
 constexpr mode_t kMode = 0600;
 
-// O_NONBLOCK, because opening a FIFO without a reader would block the start.
-// Character devices are allowed for /dev/null and terminals.
+// O_NONBLOCK is needed because opening a FIFO without a reader would block
+// startup. Character devices are allowed for /dev/null and terminals.
 absl::StatusOr<UniqueFd> OpenFile(const std::string& path) {
   UniqueFd fd(::open(path.c_str(),
                      O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW |
@@ -125,7 +125,7 @@ void AuditLog::Look() {
 }
 
 bool AuditLog::Write(std::string_view lines) {
-  // A line that a full disk cut short is ended before the next one begins.
+  // If a full disk truncated the previous line, terminate that line first.
   const std::string text = (is_whole_ ? "" : "\n") + std::string(lines);
   std::string_view left = text;
   while (!left.empty()) {

@@ -21,65 +21,67 @@
 
 namespace msitd::access {
 
-// What somebody did, or was refused.
+// A call that was made or refused.
 struct AuditEntry {
   std::chrono::system_clock::time_point time;
   Caller caller;
   std::string peer;         // As the transport names it.
-  std::string_view method;  // Lives as long as the program.
-  std::string target;       // A run or a comparison; empty for none.
+  std::string_view method;  // Must have static lifetime.
+  std::string target;       // A run or a comparison; may be empty.
   absl::Status status;
 };
 
-// Bytes of a target that a line has; the rest is cut off.
+// Maximum number of bytes of a target in a line; longer targets are truncated.
 inline constexpr size_t kAuditTargetBytesMax = 512;
 
-// Returns a line: an object of JSON, and its end.
+// Returns the entry as one line: a JSON object and a line end.
 std::string ToLine(const AuditEntry& entry);
 
-// A file with one line for each entry, in the order in which they came. Whoever
-// moves the file away gets a new one within kLookInterval. Written on a thread
-// of its own, so that no caller waits for the disk. Thread-safe.
+// A file with one line per entry, in the order of the calls to Add. After the
+// file is moved away or deleted, a new file is created within kLookInterval.
+// Lines are written asynchronously on a separate thread, so callers never wait
+// for the disk. Thread-safe.
 class AuditLog {
  public:
   static constexpr std::chrono::seconds kLookInterval{1};
-  // Lines that may wait. Those that find no place are counted, and the file
-  // says how many they were.
+  // Limits of the queue. Lines that do not fit are dropped; the file records
+  // how many were dropped.
   static constexpr size_t kLinesMax = 65'536;
   static constexpr size_t kWaitingBytesMax = size_t{16} << 20;
 
-  // Appends to the file at `path`, or makes one that the owner may read and
-  // write, and the group may read. Does not follow a link at its name.
+  // Appends to the file at `path`, or creates it with read and write permission
+  // for the owner only. Does not follow a symbolic link at `path`.
   //
-  // Errors: FAILED_PRECONDITION if it is neither a regular file nor a character
-  // device: a FIFO or a socket would block the daemon; those of opening it.
+  // Errors: FAILED_PRECONDITION if `path` is neither a regular file nor a
+  // character device, because a FIFO or a socket would block the daemon; errors
+  // from opening the file.
   static absl::StatusOr<std::unique_ptr<AuditLog>> Open(
       const std::string& path);
 
-  // Writes what waits.
+  // Writes all queued lines.
   ~AuditLog();
   AuditLog(const AuditLog&) = delete;
   AuditLog& operator=(const AuditLog&) = delete;
 
   void Add(const AuditEntry& entry);
 
-  // Lines that could not be written. The log of the daemon reports the first
-  // loss at once, and when lines are written again.
+  // Returns the number of lines that could not be written. The daemon's log
+  // reports the first loss immediately and also when writing succeeds again.
   uint64_t lost_count();
 
  private:
   AuditLog(std::string path, UniqueFd file);
 
   void Run();
-  // Opens the file anew if another one, or none, has its name.
+  // Reopens the file if its path now refers to another file or to none.
   void Look();
   bool Write(std::string_view lines);
   void ReportLoss(std::string_view problem);
   void ReportRecovery(uint64_t lost_count);
 
   const std::string path_;
-  UniqueFd file_;            // Used by the thread alone.
-  bool is_whole_ = true;     // Likewise: the file ends with the end of a line.
+  UniqueFd file_;            // Used only by the thread.
+  bool is_whole_ = true;     // Likewise: the file ends with a line end.
   bool has_failed_ = false;  // Likewise: the last write failed.
   log::Limiter log_limiter_;
 

@@ -9,49 +9,54 @@
 
 namespace msitd::access {
 
-// What a caller may do; each role may do what those before it may.
+// Permissions of a caller. Each role includes the permissions of the previous
+// ones.
 enum class Role {
-  kNone,    // Ask for health.
-  kReader,  // Ask, and compare.
-  kWriter,  // Record, and change what is the caller's own.
-  kAdmin,   // Change what is others'.
+  kNone,    // May only query the health service.
+  kReader,  // May read, and compare runs.
+  kWriter,  // May record, and change its own objects.
+  kAdmin,   // May change objects of other callers.
 };
 
-// "none", "reader", "writer" or "admin".
+// Returns "none", "reader", "writer" or "admin".
 std::string_view RoleName(Role role);
 std::optional<Role> ParseRole(std::string_view name);
 
-// Who asks for something, as far as it can be proven.
+// The authenticated originator of a call.
 struct Caller {
-  // "uid:1000", "cert:NAME", "loopback" or "tls". Runs have it as their owner.
-  // Empty for nobody.
+  // "uid:1000", "cert:NAME", "loopback" or "tls"; stored as the owner of runs.
+  // Empty if the caller has no identity.
   std::string name;
   Role role = Role::kNone;
 
   friend bool operator==(const Caller&, const Caller&) = default;
 };
 
-// The daemon itself, where it does what nobody has asked for.
+// Returns the caller that represents the daemon itself, for actions that no
+// client requested.
 inline Caller Daemon() { return {"", Role::kAdmin}; }
 
-// "writer uid:1000", and back. Nobody if `text` is none.
+// Converts a caller to text such as "writer uid:1000", and back. ParseCaller
+// returns a caller without a name or role if `text` is invalid.
 std::string ToText(const Caller& caller);
 Caller ParseCaller(std::string_view text);
 
-// Checks that the caller has a role, to do `what`.
+// Checks that the caller has at least `role`. `what` describes the action in
+// the error message.
 //
 // Errors: PERMISSION_DENIED (ROLE_REFUSED).
 absl::Status CheckRole(const Caller& caller, Role role, std::string_view what);
 
-// Checks that the caller may change what belongs to `owner`: its own things,
-// or, as an admin, anybody's. What has no owner is the admins'.
+// Checks that the caller may change an object that belongs to `owner`. Callers
+// may change their own objects; admins may change any object. Only admins may
+// change objects without an owner.
 //
 // Errors: PERMISSION_DENIED (NOT_OWNER).
 absl::Status CheckOwner(const Caller& caller, std::string_view owner,
                         std::string_view what);
 
-// Checks that the caller may add to `run`: also to one without an owner, which
-// is from before runs had any.
+// Checks that the caller may add to `run`. Every writer may add to a run
+// without an owner, which was created before runs had owners.
 //
 // Errors: PERMISSION_DENIED (NOT_OWNER).
 absl::Status CheckMayAdd(const Caller& caller, std::string_view owner,

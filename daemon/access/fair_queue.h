@@ -16,15 +16,15 @@ namespace msitd::access {
 
 // A queue in which callers take turns.
 //
-// FairShares bounds how many jobs a caller has waiting, which does not help a
-// caller whose one job waits for thirty jobs of another. Here every caller has
-// a line of its own. The next job is that of the caller with the fewest jobs
-// under way; of several such callers, the one whose last job was taken longest
-// ago. So a caller waits for at most one job of each other caller, and the jobs
-// of one caller keep their order.
+// FairShares limits how many jobs a caller may have waiting, but that does not
+// help a caller whose single job waits for thirty jobs of another caller. Here
+// every caller has its own line. The next job belongs to the caller with the
+// fewest jobs in progress; among several such callers, to the one whose last
+// job was taken the longest time ago. A caller therefore waits for at most one
+// job of each other caller, and the jobs of one caller stay in order.
 //
-// T is cheap to copy and comparable, such as a shared pointer.
-// Thread-compatible. The number of jobs is bounded by the owner of the queue.
+// T must be comparable and cheap to copy, such as a shared pointer.
+// Thread-compatible. The owner of the queue bounds the number of jobs.
 template <typename T>
 class FairQueue {
  public:
@@ -34,8 +34,8 @@ class FairQueue {
     ++size_;
   }
 
-  // Takes the next job, which counts as under way until Finish; nothing if the
-  // queue is empty.
+  // Removes and returns the next job, which counts as in progress until Finish
+  // is called. Returns nullopt if the queue is empty.
   std::optional<T> Pop() {
     const auto next = Next(lines_);
     if (next == lines_.end()) return std::nullopt;
@@ -48,7 +48,7 @@ class FairQueue {
     return job;
   }
 
-  // Called once for each job that Pop returned to this caller's name.
+  // Must be called once for each job of this caller that Pop returned.
   void Finish(std::string_view caller) {
     const auto it = lines_.find(caller);
     if (it == lines_.end()) return;
@@ -56,7 +56,7 @@ class FairQueue {
     EraseIfIdle(it);
   }
 
-  // Takes a job out of the queue; false if it does not wait there.
+  // Removes a job from the queue. Returns false if the job is not waiting.
   bool Remove(const T& job) {
     for (auto it = lines_.begin(); it != lines_.end(); ++it) {
       if (std::erase(it->second.waiting, job) == 0) continue;
@@ -67,8 +67,8 @@ class FairQueue {
     return false;
   }
 
-  // How many waiting jobs are taken before this one, as long as no more are
-  // added; nothing if it does not wait.
+  // Returns how many waiting jobs are ahead of this one, assuming that no more
+  // jobs are added. Returns nullopt if the job is not waiting.
   std::optional<size_t> CountBefore(const T& job) const {
     Lines lines = lines_;
     uint64_t turn = last_turn_;
@@ -81,7 +81,7 @@ class FairQueue {
     return std::nullopt;
   }
 
-  // All jobs that wait, those of one caller in their order.
+  // Returns all waiting jobs. The jobs of each caller are in order.
   std::vector<T> Waiting() const {
     std::vector<T> out;
     for (const auto& [caller, line] : lines_) {
@@ -90,7 +90,7 @@ class FairQueue {
     return out;
   }
 
-  // Takes all jobs out of the queue.
+  // Removes and returns all waiting jobs.
   std::vector<T> Clear() {
     std::vector<T> out = Waiting();
     for (auto& [caller, line] : lines_) line.waiting.clear();
@@ -110,7 +110,7 @@ class FairQueue {
     size_t under_way_count = 0;
     uint64_t turn = 0;  // When its last job was taken; 0: never.
   };
-  // Callers that have a job in the queue or under way.
+  // Callers that have a job waiting or in progress.
   using Lines = std::map<std::string, Line, std::less<>>;
 
   template <typename Map>

@@ -16,7 +16,8 @@ struct FairShares::State {
 
   Mutex mu;
   uint64_t used ABSL_GUARDED_BY(mu) = 0;
-  // Callers that hold something: no more of them than the capacity.
+  // Amount held by each caller that holds any, so there are at most `capacity`
+  // entries.
   std::map<std::string, uint64_t, std::less<>> held ABSL_GUARDED_BY(mu);
 };
 

@@ -16,10 +16,11 @@
 
 namespace msitd::access {
 
-// Counts what each caller holds of something that is limited for the whole
-// daemon, and divides it as FairShare says. One object for each limit. A new
-// limit on what a caller holds for a while belongs here, so that such limits
-// behave alike; README.md lists the limits that are divided in other ways:
+// Divides a limit of the whole daemon among callers, as FairShare defines, and
+// counts how much each caller holds. Use one object per limit. New limits on
+// resources that a caller holds for some time should use this class, so that
+// all such limits behave alike. README.md lists the limits that are divided
+// differently.
 //
 //   FairShares followers({.what = "comparisons that follow their runs",
 //                         .capacity = 64,
@@ -27,7 +28,7 @@ namespace msitd::access {
 //   MSITD_ASSIGN_OR_RETURN(FairShares::Grant grant, followers.Acquire(caller));
 //   job->grant = std::move(grant);  // Held until the job is destroyed.
 //
-// Callers are told apart by name; those without a name, such as the daemon
+// Callers are distinguished by name. Callers without a name, such as the daemon
 // itself, count as one. Thread-safe.
 class FairShares {
  private:
@@ -35,13 +36,13 @@ class FairShares {
 
  public:
   struct Limit {
-    std::string what;  // In the plural, for error messages.
+    std::string what;  // Plural noun for error messages.
     uint64_t capacity = 0;
     ErrorReason reason = ErrorReason::kRequestsExhausted;
   };
 
   // Part of the limit, held by one caller until the grant is destroyed. May
-  // outlive the FairShares that it came from.
+  // outlive the FairShares object that issued it.
   class Grant {
    public:
     Grant() = default;
@@ -49,7 +50,7 @@ class FairShares {
     Grant& operator=(Grant&& other) noexcept;
     ~Grant() { Release(); }
 
-    // Gives the part back now; does nothing the second time.
+    // Returns the amount immediately. A second call has no effect.
     void Release();
     uint64_t amount() const { return amount_; }
 
@@ -65,14 +66,14 @@ class FairShares {
 
   explicit FairShares(Limit limit);
 
-  // Gives `amount` to the caller.
+  // Grants `amount` to the caller.
   //
-  // Errors: RESOURCE_EXHAUSTED with the reason of the limit. The message says
-  // how much the caller holds and how much all do; the metadata has `limit`,
-  // how much all callers together may hold for this caller to have more.
+  // Errors: RESOURCE_EXHAUSTED with the reason of the limit. The message states
+  // how much this caller and all callers hold. The `limit` in the metadata is
+  // the total that all callers may hold for this caller to receive more.
   absl::StatusOr<Grant> Acquire(const Caller& caller, uint64_t amount = 1);
 
-  // What all callers hold, and what one does.
+  // Return the amounts held by all callers together and by one caller.
   uint64_t used() const;
   uint64_t HeldBy(std::string_view name) const;
   uint64_t capacity() const;

@@ -9,12 +9,13 @@ namespace {
 using Of = MethodRule::Of;
 using Audit = MethodRule::Audit;
 
-// A comparison is a question, so readers may have one made; it is theirs.
+// Comparisons are queries, so readers may create them. Readers own the
+// comparisons that they create.
 constexpr MethodRule kRules[] = {
-    // The folder of runs is the daemon's, so what it holds is not a caller's.
+    // The archive belongs to the daemon, so its contents have no owner.
     {"ArchiveService.ArchiveRun", Role::kWriter, Of::kRun, Audit::kChange},
     {"ArchiveService.RestoreRun", Role::kWriter, Of::kNobody, Audit::kChange},
-    // Folders of runs that are gone have no owner.
+    // Archived copies of deleted runs have no owner.
     {"ArchiveService.PruneArchive", Role::kAdmin, Of::kNobody, Audit::kChange},
     {"ArchiveService.GetArchiveJob", Role::kReader, Of::kNobody, Audit::kNever},
     {"ArchiveService.ListArchiveJobs", Role::kReader, Of::kNobody,
@@ -59,7 +60,7 @@ constexpr MethodRule kRules[] = {
     {"NodeService.GetCapabilities", Role::kReader, Of::kNobody, Audit::kNever},
     {"NodeService.GetNodeStatus", Role::kReader, Of::kNobody, Audit::kNever},
     {"NodeService.ListStreams", Role::kReader, Of::kNobody, Audit::kNever},
-    // It has the configuration and the log of the daemon.
+    // The result contains the configuration and the log of the daemon.
     {"NodeService.GetDiagnostics", Role::kAdmin, Of::kNobody, Audit::kRead},
     {"RunReaderService.DescribeRun", Role::kReader, Of::kNobody, Audit::kNever},
     {"RunReaderService.ListCoordinates", Role::kReader, Of::kNobody,

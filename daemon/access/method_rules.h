@@ -7,24 +7,24 @@
 
 namespace msitd::access {
 
-// What a call of one method needs.
+// Access rule of one method.
 struct MethodRule {
-  // Whose things it changes.
+  // Kind of object that the method changes, which determines its owner.
   enum class Of {
     kNobody,
-    kRun,         // Of the run in its request: the owner, or an admin.
-    kComparison,  // Of the comparison in its request, likewise.
+    kRun,         // The run in the request: its owner or an admin may call.
+    kComparison,  // The comparison in the request, likewise.
   };
-  // When the audit log has it. Refused calls are there always.
+  // When calls are written to the audit log. Refused calls are always written.
   enum class Audit { kNever, kRead, kChange };
 
-  std::string_view method;  // "RunService.DeleteRun"
+  std::string_view method;  // Such as "RunService.DeleteRun".
   Role role;
   Of of;
   Audit audit;
 };
 
-// Returns the rule of a method, which has to have one.
+// Returns the rule of a method. The method must have one.
 const MethodRule& RuleOf(std::string_view service, std::string_view method);
 
 }  // namespace msitd::access

@@ -8,10 +8,10 @@ namespace msitd::access {
 namespace {
 
 constexpr uint32_t kDefaultOverflowId = 65534;
-// The last number stands for no user (user_namespaces(7)).
+// The highest number does not denote a user (user_namespaces(7)).
 constexpr uint64_t kAllIds = UINT32_MAX;
 
-// True if the map has one line that leaves every number as it is.
+// Returns true if the map has a single line that maps every id to itself.
 bool MapsAllIds(const std::string& path) {
   std::ifstream file(path);
   uint64_t inside = 0;
@@ -21,7 +21,7 @@ bool MapsAllIds(const std::string& path) {
          count == kAllIds;
 }
 
-// True if a user of the namespace has the number.
+// Returns true if the map assigns `id` to a user of the namespace.
 bool Maps(const std::string& path, uint64_t id) {
   std::ifstream file(path);
   uint64_t inside = 0;

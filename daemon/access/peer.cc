@@ -36,21 +36,21 @@ bool MaySignalAnybody() {
   return (data[CAP_TO_INDEX(CAP_KILL)].effective & CAP_TO_MASK(CAP_KILL)) != 0;
 }
 
-// Decides whether a peer whose user is reported as `overflow.user` is somebody
-// that this process can identify. The number means "a user without a number
-// here", but a container may have a user of that number as well, and the kernel
-// reports both alike everywhere: in credentials, /proc and stat().
+// Returns whether this process can identify a peer whose user is reported as
+// `overflow.user`. The id means "a user without an id here", but a container
+// may also have a real user with that id. The kernel reports both in the same
+// way everywhere: in credentials, in /proc and in stat().
 //
-// Permission to signal tells them apart, because the kernel checks it with the
-// users themselves instead of their numbers here:
-// - without CAP_KILL, a process may signal only processes of its own user;
-// - with CAP_KILL, which it has in its user namespace only, it may signal the
-//   processes there as well. They have users of the namespace, so the number is
-//   that of a user if the namespace has one.
+// Permission to send a signal distinguishes the two cases, because the kernel
+// checks it against the real users instead of their ids in this namespace:
+// - Without CAP_KILL, a process may signal only processes of its own user.
+// - With CAP_KILL, which is limited to its user namespace, a process may signal
+//   all processes in the namespace. Those belong to users of the namespace, so
+//   the id is that of a user if the namespace has such a user.
 //
-// The peer is signalled by the descriptor that the socket has of it, because
-// its process id may be that of another process by now. Linux 6.5 and later
-// have this descriptor; with an older kernel nobody is identified.
+// The peer is signalled through the process descriptor of its socket, because
+// its process id may have been reused. The descriptor requires Linux 6.5; with
+// an older kernel such a peer is never identified.
 bool IsIdentified(int socket, const OverflowIds& overflow) {
   const bool is_own_user = ::geteuid() == *overflow.user;
   if (MaySignalAnybody() ? !overflow.user_is_mapped : !is_own_user) {

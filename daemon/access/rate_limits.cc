@@ -27,7 +27,7 @@ absl::Status RateLimits::Enter(std::string_view caller, Clock::time_point now) {
   if (it == buckets_.end()) {
     if (buckets_.size() >= kCallersMax) Forget(now);
     const auto full = static_cast<double>(kBurstSeconds * calls_per_s_);
-    // With so many callers at work, the rest share one bucket.
+    // While too many callers are active, the remaining ones share one bucket.
     const std::string_view name =
         buckets_.size() < kCallersMax ? caller : "others";
     it = buckets_.try_emplace(std::string(name), Bucket{full, now}).first;

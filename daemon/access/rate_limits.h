@@ -13,18 +13,18 @@
 
 namespace msitd::access {
 
-// Bounds how many calls each caller begins in a second. A caller that has been
-// quiet may begin kBurstSeconds worth of them at once. Thread-safe.
+// Limits the number of calls per second for each caller. An idle caller may
+// begin kBurstSeconds worth of calls at once. Thread-safe.
 class RateLimits {
  public:
   static constexpr int64_t kBurstSeconds = 2;
-  // Callers that are remembered. One more, and those forgotten that have
-  // nothing to be remembered for.
+  // Maximum number of callers with a bucket of their own. When it is reached,
+  // callers whose bucket is full are forgotten.
   static constexpr size_t kCallersMax = 4096;
 
   using Clock = std::chrono::steady_clock;
 
-  // 0 is no bound.
+  // 0: unlimited.
   explicit RateLimits(int64_t calls_per_s) : calls_per_s_(calls_per_s) {}
 
   // Counts a call.
@@ -34,7 +34,7 @@ class RateLimits {
 
  private:
   struct Bucket {
-    double calls = 0;  // That may begin now.
+    double calls = 0;  // Calls that may begin now.
     Clock::time_point time;
   };
 

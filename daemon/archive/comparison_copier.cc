@@ -17,7 +17,8 @@ constexpr size_t kCopiedRowsAtOnce = 1024;
 constexpr size_t kComparisonsAtOnce = 256;
 constexpr size_t kProblemsMax = 8;
 
-// True for a comparison that was written damaged, which no later try changes.
+// Returns whether the comparison was written damaged, so that retrying cannot
+// help.
 bool IsDamage(const absl::Status& status) {
   return absl::IsDataLoss(status) || absl::IsFailedPrecondition(status) ||
          absl::IsNotFound(status);
@@ -49,7 +50,8 @@ class ComparisonRestorer {
       if (status.ok()) {
         ++out_.count;
       } else if (IsDamage(status) || absl::IsResourceExhausted(status)) {
-        // The run is worth having without those that find no room.
+        // A run is worth restoring even without the comparisons that do not
+        // fit.
         Leave(out_, name, status);
       } else {
         return status;
@@ -64,8 +66,8 @@ class ComparisonRestorer {
     int custom_metric_count = -1;
   };
 
-  // Metrics may have come to a comparison since it was archived: of several
-  // versions the one with most of them counts.
+  // Metrics may have been added to a comparison since it was archived. Of
+  // several versions, the one with the most metrics is used.
   absl::Status Choose(const std::vector<std::string>& objects) {
     for (const std::string& object : objects) {
       MSITD_RETURN_IF_ERROR(stop_());
@@ -87,8 +89,8 @@ class ComparisonRestorer {
     return absl::OkStatus();
   }
 
-  // True if the comparison is here and stays, as after the target alone was
-  // deleted: the golden run keeps it.
+  // Returns whether the comparison still exists here and will stay. This is the
+  // case if only the target was deleted: the golden run keeps the comparison.
   absl::StatusOr<bool> IsHere(uint64_t id,
                               const compare::ComparisonBrief& brief) {
     const auto document = comparisons_.GetComparison(id);
@@ -163,7 +165,8 @@ class ComparisonRestorer {
   const RestoredPlace& place_;
   storage::Comparisons& comparisons_;
   const storage::StopCheck stop_;
-  // By number and time, so that they come in the order of their numbers.
+  // Keyed by number and time, so that comparisons are restored in the order of
+  // their numbers.
   std::map<std::pair<uint64_t, int64_t>, Version> newest_;
   CopiedComparisons out_;
 };
@@ -208,7 +211,8 @@ absl::StatusOr<CopiedComparisons> ArchiveComparisons(
       };
       const absl::StatusOr<uint64_t> sent = storage::WriteComparison(
           store, run, {id, *document, brief.row_count, {}}, read, stop);
-      // Rows that cannot be read here never will be: the others go on.
+      // Rows that cannot be read now will never be readable. Continue with the
+      // other comparisons.
       if (!read_status.ok()) {
         ++out.left_count;
         continue;

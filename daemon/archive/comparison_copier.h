@@ -13,17 +13,17 @@
 
 namespace msitd::archive {
 
-// What became of the comparisons whose target is a run that is copied.
+// The outcome for the comparisons whose target is a copied run.
 struct CopiedComparisons {
-  uint64_t count = 0;  // Copied, or there before.
-  // Not copied: they are still running, are damaged, or find no room.
+  uint64_t count = 0;  // Copied, or already present.
+  // Not copied: still running, damaged, or no room.
   uint64_t left_count = 0;
   uint64_t sent_bytes = 0;
-  std::vector<std::string> problems;  // The first of those not restored.
+  std::vector<std::string> problems;  // Why the first ones were not restored.
 };
 
-// Puts the comparisons of a run of the store that have ended beside the run in
-// an archive.
+// Copies the finished comparisons of a run in the store to the run's copy in an
+// archive.
 absl::StatusOr<CopiedComparisons> ArchiveComparisons(
     storage::Comparisons& comparisons, storage::ObjectStore& store,
     const std::string& run, storage::StopCheck stop);
@@ -31,13 +31,14 @@ absl::StatusOr<CopiedComparisons> ArchiveComparisons(
 struct RestoredPlace {
   storage::ObjectStore& store;  // Of the folder of runs.
   std::string archived_run;
-  std::string run;  // Its name here, where it is.
+  std::string run;  // The name of the run here.
   access::Caller caller;
 };
 
-// The inverse. A comparison keeps its number if no other has had it. One that
-// is here already is left as it is. One for which the store has no room is left
-// out, and no other is removed for it.
+// Copies comparisons back from an archive. A comparison keeps its number unless
+// another one has used it. A comparison that already exists here is left
+// unchanged. A comparison for which the store has no room is skipped; no other
+// comparison is removed to make room.
 absl::StatusOr<CopiedComparisons> RestoreComparisons(
     const RestoredPlace& place, storage::Comparisons& comparisons,
     storage::StopCheck stop);

@@ -12,7 +12,7 @@ absl::Status GiveWay::Rest(storage::StopCheck stop) {
   const auto now = Clock::now();
   const Clock::duration rest = std::min<Clock::duration>(
       (now - begin_) * options_.rest_factor, options_.rest_max);
-  // Who was idle before is looked at once.
+  // If the others were idle before, one check is sufficient.
   int idle_count = was_busy_ ? 0 : options_.idle_looks - 1;
   while (Clock::now() < now + rest) {
     idle_count = is_busy_() ? 0 : idle_count + 1;

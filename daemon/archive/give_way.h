@@ -10,30 +10,31 @@
 
 namespace msitd::archive {
 
-// Lets others have the machine between the steps of a long work, as long as
-// they have something to do. Niceness alone does not: the work takes the disk
-// and the memory from them too. Thread-compatible.
+// Yields the machine to other work between the steps of a long task, as long as
+// the other work is busy. Niceness is not sufficient because the task also
+// competes for the disk and the memory. Thread-compatible.
 class GiveWay {
  public:
   using Clock = std::chrono::steady_clock;
 
   struct Options {
-    // A step is followed by so many times its own time of rest.
+    // After each step, rest for this many times the duration of the step.
     int rest_factor = 60;
     std::chrono::milliseconds rest_max{2000};
-    // The others are idle once they were so often in a row, looked at with
-    // these pauses.
+    // The other work counts as idle after this many consecutive idle checks,
+    // with this pause between them.
     int idle_looks = 3;
     std::chrono::milliseconds pause{5};
   };
 
-  // `is_busy` says whether the others have something to do.
+  // `is_busy` returns whether the other work is busy.
   GiveWay(std::function<bool()> is_busy, const Options& options)
       : is_busy_(std::move(is_busy)), options_(options) {}
 
-  // Called behind each step. Rests, at most until the others are idle.
+  // Must be called after each step. Rests for a bounded time, but ends early
+  // once the other work is idle.
   //
-  // Errors: that of `stop`, which is asked meanwhile.
+  // Errors: that of `stop`, which is called while resting.
   absl::Status Rest(storage::StopCheck stop);
 
  private:

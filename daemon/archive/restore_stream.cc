@@ -12,7 +12,7 @@
 namespace msitd::archive {
 namespace {
 
-// A copy of a chunk, which goes once nobody reads it.
+// A copy of a chunk, which is freed when the pipeline no longer reads it.
 class OwnMemory final : public ingest::Lease {
  public:
   explicit OwnMemory(std::span<const std::byte> bytes) : memory_(bytes.size()) {
@@ -24,7 +24,7 @@ class OwnMemory final : public ingest::Lease {
   AlignedBuffer memory_;
 };
 
-// True if a digest stands for the bytes of the record.
+// Returns whether a digest replaces the bytes of the record.
 bool IsClaimed(const storage::TensorInfo& entry) {
   return !entry.has_bytes && !entry.alias_of.has_value() &&
          !IsTextOnly(entry.kind) && entry.tensor_bytes > 0;
@@ -81,7 +81,8 @@ absl::Status RestoreStream::Add(const PartRecord& record) {
     MSITD_RETURN_IF_ERROR(Flush());
     Start(is_claimed);
   }
-  // A rank that had several producers has counted from 0 several times.
+  // Sequence numbers restart at 0 for each producer, and a rank may have had
+  // several producers.
   if (entry.sequence < last_sequence_) MSITD_RETURN_IF_ERROR(Flush());
   last_sequence_ = entry.sequence;
   chunk::RecordSpec spec;
@@ -194,7 +195,7 @@ void RestoreStream::Resume() {
 }
 
 void RestoreStream::End(const absl::Status& status) {
-  // The waiter may destroy this once the lock is free.
+  // The waiting thread may destroy this object as soon as the lock is released.
   const MutexLock lock(mu_);
   end_status_ = status;
   has_ended_ = true;

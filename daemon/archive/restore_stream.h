@@ -19,33 +19,35 @@
 
 namespace msitd::archive {
 
-// Puts records of one rank into the store as a producer does. Without the
-// memory of its chunk, which it has from Add to Settle or Finish, it costs next
-// to nothing. Thread-compatible; the sink outlives it.
+// Writes records of one rank into the store in the same way as a producer.
+// Apart from the memory of its chunk, which it holds from Add to Settle or
+// Finish, a stream needs almost no memory. Thread-compatible; the sink must
+// outlive it.
 class RestoreStream final : public ingest::StreamPeer {
  public:
-  // Opens a stream. One of a stream id that was closed before goes on where
-  // that one ended.
+  // Opens a stream. If a stream with the same id was closed before, continues
+  // it.
   static absl::StatusOr<std::unique_ptr<RestoreStream>> Open(
       ingest::ChunkSink& sink, const ingest::StreamSpec& spec);
-  // Ends the stream and waits until the sink has let go of it.
+  // Ends the stream and waits until the sink no longer uses it.
   ~RestoreStream();
   RestoreStream(const RestoreStream&) = delete;
   RestoreStream& operator=(const RestoreStream&) = delete;
 
-  // True if the record can be put into a chunk: its bytes are there, or it
-  // needs none, or it has one part, whose digest then stands for them.
+  // Returns whether the record can be put into a chunk: its bytes are
+  // available, or it needs none, or it has a single part that a digest can
+  // represent.
   static bool CanAdd(const storage::TensorInfo& entry);
 
-  // Takes a record; blocks while the sink wants no more.
+  // Adds a record. Blocks while the sink accepts no more chunks.
   absl::Status Add(const PartRecord& record);
-  // Hands over what was added, and returns once it is durable: what another
-  // stream brings from then on was received later.
+  // Sends all added records, and returns when they are durable. Records that
+  // other streams add after that are ordered after these.
   absl::Status Settle() ABSL_LOCKS_EXCLUDED(mu_);
-  // Settles and closes the stream, without a report.
+  // Settles and closes the stream without a coverage report.
   absl::Status Close();
-  // Reports what the rank's producers once did, and returns once all is
-  // durable.
+  // Reports the coverage of the rank's original producers, and returns when
+  // everything is durable.
   absl::Status Finish(const StreamCoverage& coverage, int64_t token_end);
 
   void Commit(uint64_t count, uint64_t conflict_count) override
@@ -57,9 +59,9 @@ class RestoreStream final : public ingest::StreamPeer {
  private:
   RestoreStream(ingest::ChunkSink& sink, const ingest::StreamSpec& spec);
 
-  // Gets memory for a chunk, and begins one.
+  // Allocates memory for a chunk and begins the chunk.
   void Start(bool is_claimed);
-  // Hands over what was added.
+  // Sends the records that were added.
   absl::Status Flush();
   absl::Status AwaitRoom() ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status AwaitEnd() ABSL_LOCKS_EXCLUDED(mu_);

@@ -30,7 +30,8 @@ namespace {
 
 using ProgressCall = absl::FunctionRef<absl::Status(uint64_t, uint64_t)>;
 
-// Ranks that have a stream and the entries of a token in memory.
+// Maximum number of ranks that have a stream, and the entries of a token, in
+// memory.
 constexpr size_t kActiveRanksMax = 32;
 
 struct RankSide {
@@ -74,7 +75,7 @@ class Restorer {
     return request_.pipeline.SealRun(request_.run, access::Daemon()).status();
   }
 
-  // Reads both runs and says in what they differ.
+  // Reads both runs and returns their differences.
   absl::StatusOr<std::vector<std::string>> Compare();
 
   absl::StatusOr<RestoredRun> Finish() {
@@ -96,8 +97,8 @@ class Restorer {
     return out;
   }
 
-  // OK if the run is the one that was made here: it may have been deleted, and
-  // somebody else have another one of that name.
+  // Returns OK if the run is the one that this restore created. It may have
+  // been deleted, and another run may have taken its name.
   absl::Status CheckIsThere() {
     const auto run = request_.runs.GetRun(request_.run);
     if (run.ok() && run->id == run_id_) return absl::OkStatus();
@@ -133,8 +134,8 @@ class Restorer {
     return absl::OkStatus();
   }
 
-  // Gives the rank a stream, if need be that of the rank that has waited
-  // longest.
+  // Gives the rank a stream. If too many ranks have one, the rank that has been
+  // inactive longest loses its stream.
   absl::Status Activate(RankSide& side) {
     std::erase(active_, &side);
     if (side.stream == nullptr) {
@@ -155,14 +156,14 @@ class Restorer {
     return absl::OkStatus();
   }
 
-  // Takes what was received first of all ranks, again and again.
+  // Repeatedly copies the record that was received first among all ranks.
   absl::Status CopyRecords() {
     RankSide* last = nullptr;
     while (!next_.empty()) {
       RankSide& first = ranks_.at(next_.begin()->second);
       next_.erase(next_.begin());
       if (last != &first) {
-        // Streams overtake each other on their way to the disk.
+        // Streams may overtake each other on their way to the disk.
         if (last != nullptr) MSITD_RETURN_IF_ERROR(last->stream->Settle());
         MSITD_RETURN_IF_ERROR(Activate(first));
       }
@@ -180,8 +181,8 @@ class Restorer {
     absl::Status read = side.records->Read(record, stop_);
     storage::TensorInfo without;
     if (absl::IsDataLoss(read)) damaged_place_ = place;
-    // Aliases come after the tensors whose bytes they share, and are stored
-    // without them as well.
+    // Aliases follow the tensors whose bytes they share, so they too are stored
+    // without bytes.
     if (read.ok() && damaged_place_ == place && record.entry != nullptr &&
         record.entry->alias_of.has_value()) {
       read = MakeStatus(absl::StatusCode::kDataLoss,
@@ -196,7 +197,7 @@ class Restorer {
         unreadable_.Add(unreadable_.tensor_count,
                         FormatTensorName(record.entry->key), Message(read));
       }
-      // A digest stands for the bytes of a whole tensor only.
+      // A digest can represent only the bytes of a whole tensor.
       without = *record.entry;
       without.has_bytes = false;
       without.alias_of.reset();
@@ -287,11 +288,11 @@ class Restorer {
   const uint32_t process_ = std::random_device()() | 1;
   ingest::StreamSpec spec_;
   std::map<int32_t, RankSide> ranks_;
-  // Ranks with a stream; the one that was used last comes last.
+  // Ranks that have a stream, the most recently used one last.
   std::vector<RankSide*> active_;
-  // The next record of each rank that has one, in the order of places.
+  // The next record of each rank that has one, ordered by location.
   std::set<std::pair<storage::PartPlace, int32_t>> next_;
-  // The tensor that was found unreadable last, which may have more parts.
+  // The most recent unreadable tensor, which may have more parts.
   const RankSide* damaged_side_ = nullptr;
   TensorKey damaged_;
   std::optional<storage::PartPlace> damaged_place_;
@@ -366,7 +367,7 @@ absl::StatusOr<std::vector<std::string>> Restorer::Compare() {
   return out;
 }
 
-// Removes what a restore that failed has left of the run.
+// Deletes the incomplete run that a failed restore has left.
 absl::Status RemoveRest(const RestoreRequest& request) {
   const auto there = request.runs.GetRun(request.run);
   if (!there.ok() || !there->spec.restoring) return absl::OkStatus();
@@ -407,7 +408,7 @@ absl::StatusOr<RestoredRun> RestoreRun(const RestoreRequest& request,
   spec.name = request.run;
   spec.owner = request.caller.name;
   spec.is_for_admin = request.caller.role == access::Role::kAdmin;
-  // The first stream sets both, as it does for every new run.
+  // The first stream sets both fields, as for every new run.
   spec.job.clear();
   spec.restoring = true;
   MSITD_RETURN_IF_ERROR(RemoveRest(request));

@@ -12,9 +12,9 @@ namespace msitd::config {
 // The version of the program, such as "0.1.0".
 std::string_view Version();
 
-// What msitd was asked to do.
+// The parsed command line of msitd.
 struct CommandLine {
-  // To be printed instead of running: help, version or configuration.
+  // Text to print instead of running: help, version or configuration.
   std::optional<std::string> text;
   DaemonConfig config;
   // True if the store is to be opened for reading only, through a temporary
@@ -23,11 +23,11 @@ struct CommandLine {
   bool recovers = false;
 };
 
-// Reads flags and the file that --config names; flags win. The result is
-// validated.
+// Reads the flags and the file that --config names. Flags override the file.
+// The result is validated.
 //
-// Errors: INVALID_ARGUMENT for whatever is wrong with flags, keys and values;
-// those of reading the file.
+// Errors: INVALID_ARGUMENT for invalid flags, keys and values; errors from
+// reading the file.
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv);
 
 }  // namespace msitd::config

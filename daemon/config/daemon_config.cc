@@ -9,7 +9,7 @@
 #include <utility>
 #include <variant>
 
-// Header-only, so that its exceptions can be switched off.
+// Header-only mode allows exceptions to be disabled.
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
@@ -58,7 +58,7 @@ constexpr int64_t kPiB = int64_t{1} << 50;
 
 using C = DaemonConfig;
 
-// In the order of deploy/config/msitd.toml.
+// Same order as deploy/config/msitd.toml.
 const Key kKeys[] = {
     {"data_dir", TextKey{&C::data_dir}, "Directory of segments and index"},
     {"socket_dir", TextKey{&C::socket_dir}, "Directory of the Unix socket"},
@@ -200,7 +200,8 @@ const Key* FindKey(std::string_view name) {
   return nullptr;
 }
 
-// The setters return the problem in words; empty if there is none.
+// The setters return a description of the problem, or an empty string on
+// success.
 
 std::string SetNumber(const NumberKey& key, int64_t value, C& config) {
   if (value < key.min || value > key.max) {

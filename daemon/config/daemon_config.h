@@ -13,35 +13,37 @@
 
 namespace msitd::config {
 
-// Everything that can be set, validated; deploy/config/msitd.toml describes
-// each key. A key of the file, a flag and a field have the same name. Not
-// changed after the start.
+// The complete, validated configuration. deploy/config/msitd.toml describes
+// each key. A key in the file, its flag and its field have the same name.
+// Constant after startup.
 struct DaemonConfig {
   std::string data_dir = "/var/lib/msitd";
   std::string socket_dir = "/run/msitd";
-  // host:port; the Unix socket is always there. Port 0 is any free one.
+  // TCP addresses as host:port, in addition to the Unix socket. Port 0 selects
+  // a free port.
   std::vector<std::string> listen;
   std::string log_level = "info";
   std::string log_format = "text";
-  // host:port of this machine or the path of a Unix socket; empty for none.
+  // A host:port of this machine or the path of a Unix socket; empty to disable.
   std::string metrics_listen;
 
-  // Files in PEM. Certificate and key come together; with a client CA, clients
-  // must show a certificate of it.
+  // PEM files. The certificate and the key must be set together. If a client CA
+  // is set, clients must present a certificate signed by it.
   std::string tls_cert;
   std::string tls_key;
   std::string tls_client_ca;
 
-  // Other daemons whose runs may be compared with those of this one:
-  // `host:port` or `unix:PATH`. With a CA, all but Unix sockets are reached
-  // with TLS; certificate and key, which come together, show who asks.
+  // Other daemons whose runs can be compared with the runs of this daemon, as
+  // `host:port` or `unix:PATH`. If a CA is set, all peers except those on Unix
+  // sockets are reached over TLS. The certificate and the key, which must be
+  // set together, identify this daemon to its peers.
   std::vector<std::string> peers;
   std::string peer_ca_file;
   std::string peer_certificate_file;
   std::string peer_key_file;
   int64_t peer_timeout_ms = 10'000;
 
-  // Who may do what; see access/access_policy.h.
+  // Access control; see access/access_policy.h.
   std::string unix_role = "writer";
   std::string loopback_role = "reader";
   std::string tls_role = "reader";
@@ -51,8 +53,8 @@ struct DaemonConfig {
   std::vector<std::string> admin_certificates;
   std::vector<std::string> writer_certificates;
   std::vector<std::string> reader_certificates;
-  int64_t caller_calls_per_s = 0;  // 0 is no bound.
-  std::string audit_file;          // Empty: changes are not written down.
+  int64_t caller_calls_per_s = 0;  // 0: unlimited.
+  std::string audit_file;          // Empty: no audit log.
 
   int64_t digest_threads = 2;
   int64_t query_threads = 4;
@@ -68,12 +70,13 @@ struct DaemonConfig {
 
   int64_t segment_bytes = int64_t{1} << 30;
   bool direct_io = true;
-  // False for a store that goes with the program that made it.
+  // Set to false for a store that is discarded when the program that created it
+  // ends.
   bool durable = true;
   int64_t index_write_buffer_bytes = int64_t{32} << 20;
   int64_t index_cache_bytes = int64_t{64} << 20;
 
-  // Bounds of what is kept; 0 is no bound.
+  // Retention limits; 0 means unlimited.
   int64_t retain_disk_bytes = 0;
   int64_t retain_disk_free_bytes = 0;
   int64_t retain_run_bytes = 0;
@@ -84,59 +87,60 @@ struct DaemonConfig {
   int64_t retain_comparison_age_s = 0;
   bool share_equal_bytes = true;
 
-  // Folders of runs outside the store: URLs as storage/archive/archive_url.h
-  // says. Sealed runs go to archive_url by themselves; empty for nowhere.
+  // Archives are folders of runs outside the store;
+  // storage/archive/archive_url.h defines their URLs. Sealed runs are copied to
+  // archive_url automatically; if it is empty, they are not.
   std::vector<std::string> archives;
   std::string archive_url;
   std::string archive_s3_endpoint;
   std::string archive_s3_region = "us-east-1";
-  std::string archive_s3_ca_file;        // PEM; empty: those of the system.
-  std::string archive_credentials_file;  // Empty: the environment has them.
+  std::string archive_s3_ca_file;        // PEM; empty: system CAs.
+  std::string archive_credentials_file;  // Empty: from the environment.
 
-  // The check of stored bytes: 0 is none.
+  // Background verification of stored bytes; 0 disables it.
   int64_t verify_bytes_per_s = int64_t{8} << 20;
   int64_t verify_interval_s = 7 * 24 * 3600;
 
-  // Niceness of all threads; 0 leaves it as it is.
+  // Niceness of all threads; 0 leaves it unchanged.
   int64_t nice = 5;
-  // The same for the threads that digest and write chunks, if it is higher.
+  // Niceness of the threads that digest and write chunks, if it is higher.
   int64_t ingest_nice = 10;
 
   int64_t drain_timeout_ms = 20'000;
 
-  // The Unix socket of the gRPC services.
+  // Returns the path of the Unix socket of the gRPC services.
   std::string SocketPath() const;
 
-  // The Unix socket of producers that share memory.
+  // Returns the path of the Unix socket for producers that share memory.
   std::string IngestSocketPath() const;
 
   friend bool operator==(const DaemonConfig&, const DaemonConfig&) = default;
 };
 
-// Reads `text`, TOML that came from `file_name`, into `config`; keys that it
-// does not have stay as they are.
+// Reads the TOML in `text` into `config`. Keys that are absent from `text` keep
+// their values. `file_name` is used in error messages.
 //
-// Errors: INVALID_ARGUMENT; one line for each bad key, each with
+// Errors: INVALID_ARGUMENT with one line for each invalid key, prefixed with
 // "file:line:column: ".
 absl::Status ApplyToml(std::string_view text, std::string_view file_name,
                        DaemonConfig& config);
 
-// Sets one key from the text of its flag. Several values make sense for a list
-// only; the single value `none` is the empty list.
+// Sets one key from the values of its flag. Only a list accepts several values.
+// The single value `none` stands for the empty list.
 //
 // Errors: INVALID_ARGUMENT: "--flag: problem".
 absl::Status ApplyFlag(std::string_view key,
                        std::span<const std::string> values,
                        DaemonConfig& config);
 
-// Checks what no key can check alone: TLS where it is needed, addresses,
-// lengths of paths.
+// Checks conditions that involve several keys or the system: that TLS is
+// configured where it is required, addresses, and the lengths of paths.
 absl::Status Validate(const DaemonConfig& config);
 
-// Returns the TOML that ApplyToml reads `config` from.
+// Returns TOML from which ApplyToml restores `config`.
 std::string ToToml(const DaemonConfig& config);
 
-// One key for a command line to offer.
+// Help for one key that the command line offers as a flag.
 struct KeyHelp {
   std::string_view key;
   std::string_view help;

@@ -9,24 +9,25 @@
 
 namespace msitd::config {
 
-// Where to listen for TCP.
+// A TCP address to listen on.
 struct ListenAddress {
   std::string host;  // Without brackets.
   uint16_t port = 0;
 
-  // True if only this machine reaches it. A host name other than `localhost`
-  // counts as reachable by others, whatever it resolves to.
+  // True if only this machine can reach the address. A host name other than
+  // `localhost` counts as reachable from other machines, whatever it resolves
+  // to.
   bool is_loopback = false;
 
-  // True for what plain TCP may be served at: 127.0.0.1, [::1] and localhost.
-  // gRPC checks that a connection came over one of these.
+  // True if plain TCP may be served at this address: 127.0.0.1, [::1] or
+  // localhost. gRPC checks that a connection arrived over one of these.
   bool is_plain_loopback = false;
 
-  // As gRPC wants it, with brackets where needed.
+  // Formats the address for gRPC, with brackets where necessary.
   std::string ToString() const;
 };
 
-// Reads `host:port` or `[ipv6]:port`.
+// Parses `host:port` or `[ipv6]:port`.
 //
 // Errors: INVALID_ARGUMENT.
 absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text);

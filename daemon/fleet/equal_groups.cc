@@ -17,7 +17,7 @@ absl::Status TooMany() {
                     kComparedGroupsMax, kComparedDevicesMax);
 }
 
-// True if the two take the same device and the same tokens.
+// Returns whether both select the same devices and the same tokens.
 bool DifferInRanksAlone(const Selector& a, const Selector& b) {
   return a.devices == b.devices && a.tokens == b.tokens;
 }
@@ -138,7 +138,7 @@ std::vector<EqualGroups::Piece> EqualGroups::Cut(
     if (!selector.HasRank(first.rank) || !selector.HasDevice(device)) continue;
     const auto begin = groups_.begin() + static_cast<ptrdiff_t>(sections_[i]);
     const auto end = groups_.begin() + static_cast<ptrdiff_t>(sections_[i + 1]);
-    // Pieces of this rank and device, from `own` on.
+    // Pieces of this rank and device begin at `own`.
     const size_t own = out.size();
     const auto take = [&](const Group& group) {
       const bool fits =
@@ -165,7 +165,7 @@ std::vector<EqualGroups::Piece> EqualGroups::Cut(
         if (selector.HasToken(at->token)) take(*at);
       }
     }
-    // Ranks that have the same tokens alike are one piece.
+    // Ranks with identical tokens are merged into one piece.
     if (own > 0 && out.size() == own + 1 &&
         out[own - 1].is_equal == out[own].is_equal &&
         DifferInRanksAlone(out[own - 1].selector, out[own].selector) &&

@@ -15,38 +15,39 @@
 
 namespace msitd::fleet {
 
-// More groups of a run are not told apart.
+// Further groups of a run are not compared.
 inline constexpr size_t kComparedGroupsMax = size_t{1} << 24;
 inline constexpr size_t kComparedDevicesMax = size_t{1} << 16;
 
-// The groups of a run, a (rank, device, token) each, and which of them another
-// run has too, equal in all that a comparison can see. Takes 48 bytes a group
-// while they are found, 16 later. Thread-compatible; const calls may be made by
-// several threads.
+// The groups of a run, one for each (rank, device, token), and for each group
+// whether another run has an equal one. Groups are equal if a comparison cannot
+// distinguish them. Needs 48 bytes per group while groups are added and 16
+// bytes after Finish. Thread-compatible; several threads may call const
+// methods.
 class EqualGroups {
  public:
-  // Adds a group of the other run, all of which come first; then those of the
-  // run, in primary order.
+  // Adds a group of the other run. All groups of the other run must be added
+  // first, followed by those of this run in primary order.
   //
-  // Errors: RESOURCE_EXHAUSTED above kComparedGroupsMax; DATA_LOSS for a group
-  // of the run that is out of order.
+  // Errors: RESOURCE_EXHAUSTED above kComparedGroupsMax; DATA_LOSS if a group
+  // of this run is out of order.
   absl::Status AddOther(const query::GroupDigest& group);
   absl::Status Add(const query::GroupDigest& group);
-  // Behind the last one.
+  // Must be called after the last group.
   void Finish();
 
   size_t group_count() const { return groups_.size(); }
   size_t equal_count() const { return equal_count_; }
 
-  // Groups of the run that follow one another in primary order: all those that
-  // `selector` takes of its ranks, devices and tokens, and no group of either
-  // run besides.
+  // Consecutive groups of this run in primary order: exactly the groups that
+  // `selector` matches by ranks, devices and tokens.
   struct Piece {
     bool is_equal = false;
     Selector selector;
   };
 
-  // Cuts what `selector` takes of the run into pieces, in primary order.
+  // Splits the groups of this run that `selector` matches into pieces, in
+  // primary order.
   std::vector<Piece> Cut(const Selector& selector) const;
 
  private:
@@ -67,17 +68,18 @@ class EqualGroups {
 
   uint32_t DeviceOf(const std::string& name);
   void SortOthers();
-  // Of the first rank from `rank` on that has one.
+  // Returns the first section of the first rank, at or above `rank`, that has
+  // one.
   size_t FirstSectionOf(int32_t rank) const;
   bool IsEqual(const query::GroupDigest& group, uint32_t device) const;
 
   std::map<std::string, uint32_t> device_numbers_;
-  std::vector<std::string> devices_;  // By number.
+  std::vector<std::string> devices_;  // Indexed by device number.
   std::vector<Other> others_;
   bool are_others_sorted_ = false;
   std::vector<Group> groups_;
-  std::set<uint32_t> devices_of_rank_;  // Of the last one.
-  // Where the groups of a rank and device begin, in order.
+  std::set<uint32_t> devices_of_rank_;  // Of the last rank.
+  // Start of the groups of each rank and device, in order.
   std::vector<size_t> sections_;
   size_t equal_count_ = 0;
 };

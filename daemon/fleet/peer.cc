@@ -14,13 +14,13 @@
 namespace msitd::fleet {
 namespace {
 
-// Between tries of a call.
+// Pause between attempts of a call.
 constexpr std::chrono::milliseconds kPauseMin{50};
 constexpr std::chrono::milliseconds kPauseMax{1000};
-// How often `stop` is asked in a pause.
+// How often `stop` is called during a pause.
 constexpr std::chrono::milliseconds kQuestionInterval{50};
 
-// Returns the name of the reason that an error of msitd carries.
+// Returns the name of the reason in the details of an msitd error.
 std::string ReasonOf(const grpc::Status& status) {
   google::rpc::Status details;
   if (!details.ParseFromString(status.error_details())) return "";
@@ -39,7 +39,8 @@ bool IsWorthAnotherTry(const absl::Status& error) {
          HasReason(error, ErrorReason::kRequestsExhausted);
 }
 
-// True for errors by which a peer does not fail.
+// Returns whether the error concerns the run, so that the peer counts as
+// working.
 bool IsOfRun(const absl::Status& error) {
   return HasReason(error, ErrorReason::kRunNotFound) ||
          HasReason(error, ErrorReason::kTensorNotFound) ||
@@ -65,13 +66,14 @@ Peer::Hold::Hold(Peer& peer) : peer_(peer) {
 Peer::Hold::~Hold() {
   const MutexLock lock(peer_.mu_);
   --peer_.hold_count_;
-  // With the lock, since the peer may go as soon as it is free.
+  // Notify while holding the lock, because the peer may be destroyed as soon as
+  // the lock is released.
   peer_.released_.NotifyAll();
 }
 
-// A call refers to the channel until its context goes, on a thread of gRPC. If
-// that were the last reference of all, gRPC would have its thread wait for
-// itself, and abort.
+// A call refers to the channel until its context is destroyed, which happens on
+// a thread of gRPC. If that were the last reference, gRPC would make the thread
+// wait for itself, and abort.
 Peer::~Peer() {
   const MutexLock lock(mu_);
   while (hold_count_ > 0) released_.Wait(mu_);
@@ -86,7 +88,8 @@ absl::Status Peer::ToStatus(const grpc::Status& status) const {
   if (status.ok()) return absl::OkStatus();
   auto code = static_cast<absl::StatusCode>(status.error_code());
   if (code == absl::StatusCode::kDeadlineExceeded) return Late();
-  // Nobody here has cancelled a call whose end is looked at: it goes down.
+  // This daemon does not cancel calls whose result it uses, so CANCELLED means
+  // that the peer is shutting down.
   if (code == absl::StatusCode::kCancelled) {
     code = absl::StatusCode::kUnavailable;
   }

@@ -19,16 +19,17 @@
 
 namespace msitd::fleet {
 
-// Another daemon, of which one run is read. Once it has failed, so do all later
-// calls: a comparison that has lost a side ends.
+// Another daemon, from which a run is read. After the peer has failed once, all
+// later calls fail as well, because a comparison that has lost one side must
+// end.
 //
-// Thread-safe. Errors name the endpoint. Those that it has failed by have the
-// reason SOURCE_FAILED: UNAVAILABLE if it cannot be reached or is late,
-// DATA_LOSS if it sends what no daemon sends, UNIMPLEMENTED if its version is
-// too old, and what else it may refuse a call with.
+// Thread-safe. Errors name the endpoint. Errors that make the peer fail have
+// the reason SOURCE_FAILED: UNAVAILABLE if the peer cannot be reached or does
+// not respond in time, DATA_LOSS if it sends invalid data, UNIMPLEMENTED if its
+// version is too old, and any other code with which it may refuse a call.
 class Peer {
  public:
-  // Keeps the peer from going before a call that gRPC still knows.
+  // Keeps the peer alive while gRPC still refers to a call.
   class Hold {
    public:
     explicit Hold(Peer& peer);
@@ -40,11 +41,11 @@ class Peer {
     Peer& peer_;
   };
 
-  // `timeout` is that of PeerOptions.
+  // `timeout` is PeerOptions::timeout.
   Peer(std::string endpoint, std::shared_ptr<PeerChannel> channel,
        std::chrono::milliseconds timeout);
-  // Waits for the holds, all calls of which are cancelled. Not for threads of
-  // gRPC.
+  // Waits for all holds, whose calls have been cancelled. Must not be called on
+  // a thread of gRPC.
   ~Peer();
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
@@ -53,21 +54,22 @@ class Peer {
   std::chrono::milliseconds timeout() const { return timeout_; }
   v1::RunReaderService::Stub& stub() { return *stub_; }
 
-  // OK until it has failed.
+  // Returns OK until the peer has failed.
   absl::Status Check();
 
-  // Nobody else is to use its connection.
+  // Prevents other readers from using this peer's connection.
   void GiveUpConnection() { channel_->NoteFailure(); }
 
-  // Returns the error of a call, with its reason, after the name of the
-  // endpoint. Has not failed by it yet.
+  // Converts the error of a call. The result keeps the reason and begins with
+  // the name of the endpoint. The peer does not fail by this call.
   absl::Status ToStatus(const grpc::Status& status) const;
 
-  // Returns UNAVAILABLE: nothing has come for timeout().
+  // Returns UNAVAILABLE: no data was received for timeout().
   absl::Status Late() const;
 
-  // It has failed for good: for `why`, an error of a call; for sending
-  // something wrong. Return what Check does from then on.
+  // Make the peer fail permanently: because of `why`, the error of a call, or
+  // because it sent invalid data. Return the error that Check returns from then
+  // on.
   absl::Status Fail(const absl::Status& why);
   absl::Status FailByGarbage(std::string_view what);
 
@@ -82,18 +84,17 @@ class Peer {
   absl::Status failure_ ABSL_GUARDED_BY(mu_);
 };
 
-// Decides whether what a call wants is tried again.
-// Thread-compatible.
+// Decides whether a failed operation is retried. Thread-compatible.
 class Retries {
  public:
   explicit Retries(Peer& peer) : peer_(peer) {}
 
-  // Returns OK after a pause if it is worth another try; else the error that is
-  // to be returned, which may be the end of the peer. `stop` is asked
-  // meanwhile.
+  // If the operation should be retried, waits and returns OK. Otherwise returns
+  // the error to report, which may make the peer fail. Calls `stop` while
+  // waiting.
   absl::Status Await(const absl::Status& error, storage::StopCheck stop);
 
-  // Something has come, so that the time begins anew.
+  // Reports that data was received, which restarts the time limit.
   void NoteProgress() { is_failing_ = false; }
 
  private:

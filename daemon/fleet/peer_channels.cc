@@ -22,14 +22,14 @@
 namespace msitd::fleet {
 namespace {
 
-// Holds the largest batch of entries, and every other message.
+// Large enough for the largest batch of entries and for every other message.
 constexpr int kMessageBytesMax = 20 << 20;
 
-// Between tries of a connection.
+// Pause between attempts to connect.
 constexpr std::chrono::milliseconds kPauseMin{50};
 constexpr std::chrono::milliseconds kPauseMax{1000};
 
-// How long a connection without calls stays.
+// A connection without calls is closed after this time.
 constexpr std::chrono::milliseconds kIdleTimeout{30'000};
 
 absl::Status ReadPem(const std::string& path, std::string& out) {
@@ -63,13 +63,13 @@ ContentHash HashOf(const grpc::SslCredentialsOptions& files) {
   return chunk::HashBytes(std::as_bytes(std::span(all)));
 }
 
-// Without TLS if there are no `files`.
+// Connects without TLS if `files` is empty.
 std::shared_ptr<grpc::Channel> Connect(
     const std::string& endpoint,
     const std::optional<grpc::SslCredentialsOptions>& files) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
-  // A daemon is reached directly; a proxy for the web would only be in the way.
+  // Daemons are reached directly, without an HTTP proxy.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
                    static_cast<int>(kPauseMin.count()));
@@ -77,7 +77,7 @@ std::shared_ptr<grpc::Channel> Connect(
                    static_cast<int>(kPauseMax.count()));
   arguments.SetInt(GRPC_ARG_CLIENT_IDLE_TIMEOUT_MS,
                    static_cast<int>(kIdleTimeout.count()));
-  // What has failed is not taken from another channel.
+  // Do not share a failed connection with other channels.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(endpoint,
                                    files.has_value()
@@ -105,7 +105,8 @@ absl::StatusOr<PeerChannels::Lent> PeerChannels::Lend(
            kept.channel->channel->GetState(/*try_to_connect=*/false) ==
                GRPC_CHANNEL_TRANSIENT_FAILURE;
   };
-  // Goes without the lock: the last one closes its connection.
+  // Destroyed after the lock is released, because the last reference closes its
+  // connection.
   std::vector<Kept> dropped;
   const MutexLock lock(mu_);
   if (kept_.size() == kEndpointsMax && !kept_.contains(endpoint)) kept_.clear();
@@ -116,7 +117,8 @@ absl::StatusOr<PeerChannels::Lent> PeerChannels::Lend(
   std::move(outdated, all.end(), std::back_inserter(dropped));
   all.erase(outdated, all.end());
   for (const Kept& kept : all) {
-    // Whoever had it has let go, and only this gives it to somebody else.
+    // The previous user has released the channel, and only this function can
+    // lend it again.
     if (kept.channel.use_count() == 1) return Lent{kept.channel, false};
   }
   Lent out{std::make_shared<PeerChannel>(Connect(endpoint, files)), true};

@@ -28,9 +28,9 @@ class PeerChannel {
 
   const std::shared_ptr<grpc::Channel> channel;
 
-  // It is not lent again.
+  // Prevents the connection from being lent again.
   void NoteFailure() { has_failed_.store(true, std::memory_order_relaxed); }
-  // Relaxed: no other memory hangs on it.
+  // Relaxed, because the flag does not order access to other memory.
   bool has_failed() const {
     return has_failed_.load(std::memory_order_relaxed);
   }
@@ -39,18 +39,18 @@ class PeerChannel {
   std::atomic<bool> has_failed_{false};
 };
 
-// Connections to other daemons. Each is lent to one who reads a run there, and
-// then to the next: to connect takes several round trips. One that nobody uses
-// is closed after a while, and opened again.
+// Connections to other daemons. A connection is lent to one reader of a run at
+// a time and then reused, because connecting takes several round trips. An idle
+// connection is closed after some time and reopened when it is needed.
 //
 // Thread-safe.
 class PeerChannels {
  public:
-  // What is kept of one endpoint, and of all.
+  // Maximum number of connections kept per endpoint, and of endpoints.
   static constexpr size_t kOfEndpointMax = 4;
   static constexpr size_t kEndpointsMax = 4096;
 
-  // Lent until the pointer goes.
+  // The channel is lent until the pointer is destroyed.
   struct Lent {
     std::shared_ptr<PeerChannel> channel;
     bool is_new = false;
@@ -58,10 +58,10 @@ class PeerChannels {
 
   explicit PeerChannels(PeerOptions options) : options_(std::move(options)) {}
 
-  // `endpoint` is `unix:PATH` or `host:port`. Does not wait for a connection.
-  // Once the files of the options have changed, connections are new.
+  // `endpoint` is `unix:PATH` or `host:port`. Does not wait for the connection.
+  // If the files in the options have changed, a new connection is made.
   //
-  // Errors: FAILED_PRECONDITION for files that cannot be read.
+  // Errors: FAILED_PRECONDITION if a file cannot be read.
   absl::StatusOr<Lent> Lend(const std::string& endpoint);
 
  private:

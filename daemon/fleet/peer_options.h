@@ -6,15 +6,16 @@
 
 namespace msitd::fleet {
 
-// How peers are reached.
+// How to connect to peers.
 struct PeerOptions {
-  // Files in PEM, read whenever a peer is connected to. With a CA, every TCP
-  // connection uses TLS; certificate and key come together and need it.
+  // PEM files, read whenever a connection to a peer is made. If a CA is set,
+  // every TCP connection uses TLS. The certificate and the key must be set
+  // together and require the CA.
   std::string ca_file;
   std::string certificate_file;
   std::string key_file;
-  // How long a peer may say nothing, and how long a call is tried again while
-  // the peer cannot be reached.
+  // How long a peer may be silent, and how long a call is retried while the
+  // peer cannot be reached.
   std::chrono::milliseconds timeout{10'000};
 };
 

@@ -20,17 +20,17 @@
 
 namespace msitd::fleet {
 
-// The messages of one server-streaming call, a few of which are read ahead of
-// whoever asks for them. The call is cancelled with the object, which does not
-// wait for that. Thread-compatible.
+// Reads the messages of a server-streaming call, a few messages ahead of the
+// caller. Destroying the object cancels the call without waiting for it.
+// Thread-compatible.
 template <typename Request, typename Response>
 class PeerStream {
  public:
   using Method = void (v1::RunReaderService::StubInterface::async_interface::*)(
       grpc::ClientContext*, const Request*, grpc::ClientReadReactor<Response>*);
 
-  // At most `window` messages wait to be asked for, and one comes. The peer
-  // outlives it.
+  // At most `window` messages are queued, and one more is being received. The
+  // peer must outlive the stream.
   PeerStream(Peer& peer, Method method, const Request& request,
              size_t window = 4)
       : peer_(peer), call_(std::make_shared<Call>(peer, request, window)) {
@@ -40,8 +40,8 @@ class PeerStream {
   PeerStream(const PeerStream&) = delete;
   PeerStream& operator=(const PeerStream&) = delete;
 
-  // Puts the next message into `out`; false if the peer has ended the stream
-  // well. `stop` is asked while there is none.
+  // Moves the next message into `out`. Returns false if the peer has ended the
+  // stream successfully. Calls `stop` while waiting.
   //
   // Errors: that of `stop`; those of Peer::ToStatus; Peer::Late.
   absl::StatusOr<bool> Next(Response& out, storage::StopCheck stop) {
@@ -64,7 +64,7 @@ class PeerStream {
 
   static constexpr std::chrono::milliseconds kQuestionInterval{50};
 
-  // Owns itself until gRPC is done with it.
+  // Keeps itself alive until gRPC no longer uses it.
   class Call final : public grpc::ClientReadReactor<Response>,
                      public std::enable_shared_from_this<Call> {
    public:
@@ -76,7 +76,7 @@ class PeerStream {
     void Start(Peer& peer, Method method) {
       self_ = this->shared_from_this();
       (peer.stub().async()->*method)(&context_, &request_, this);
-      // Reads are begun by whoever takes messages too.
+      // Take starts reads as well.
       this->AddHold();
       this->StartRead(&incoming_);
       this->StartCall();
@@ -98,7 +98,7 @@ class PeerStream {
       return Found::kMessage;
     }
 
-    // Once Take has found the end.
+    // Valid after Take has returned kEnd.
     grpc::Status status() {
       const MutexLock lock(mu_);
       return status_;
@@ -109,7 +109,7 @@ class PeerStream {
       {
         const MutexLock lock(mu_);
         is_abandoned_ = true;
-        // While a read is under way, its end lets go.
+        // If a read is in progress, OnReadDone removes the hold.
         is_held = std::exchange(is_paused_, false);
       }
       context_.TryCancel();
@@ -143,16 +143,16 @@ class PeerStream {
       changed_.NotifyAll();
     }
 
-    const Peer::Hold hold_;       // Before all else, so that it goes last.
+    const Peer::Hold hold_;  // Declared first, so that it is destroyed last.
     std::shared_ptr<Call> self_;  // From Start to OnDone.
     const Request request_;
     const size_t window_;
     grpc::ClientContext context_;
-    Response incoming_;  // Of the read under way.
+    Response incoming_;  // Of the current read.
     Mutex mu_;
     CondVar changed_;
     std::deque<Response> messages_ ABSL_GUARDED_BY(mu_);
-    bool is_paused_ ABSL_GUARDED_BY(mu_) = false;  // For want of room.
+    bool is_paused_ ABSL_GUARDED_BY(mu_) = false;  // Because the queue is full.
     bool is_abandoned_ ABSL_GUARDED_BY(mu_) = false;
     bool is_done_ ABSL_GUARDED_BY(mu_) = false;
     grpc::Status status_ ABSL_GUARDED_BY(mu_);

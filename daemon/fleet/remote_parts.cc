@@ -16,14 +16,14 @@
 namespace msitd::fleet {
 namespace {
 
-// Messages that wait, each of up to a whole part.
+// Number of queued messages, each as large as a whole part at most.
 constexpr size_t kPartsWindow = 2;
 
-// Parts of one request: no more than a peer takes, and what fits into 64 KiB if
-// they are of samples.
+// Maximum number of parts per request: no more than a peer accepts, and small
+// enough that the request fits into 64 KiB if the parts belong to samples.
 constexpr size_t kAskedPartsMax = 500;
 
-// Whatever else a peer says would not be an error of a part.
+// Other codes from a peer cannot be the error of a part.
 absl::StatusCode CodeOf(const v1::ReadPartsResponse::Part& part) {
   for (const auto code :
        {absl::StatusCode::kNotFound, absl::StatusCode::kUnavailable,
@@ -59,7 +59,7 @@ bool IsAtPeer(const RemotePiece& piece) {
   return is_kept && piece.of.part.place.file < kPeerFileEnd;
 }
 
-// No element of a sample may lie in a part.
+// A part may contain no element of a sample.
 bool IsAskedFor(const RemotePiece& piece) {
   return IsAtPeer(piece) &&
          (!piece.is_sample || piece.bytes > 0 || piece.of.part.has_sample);
@@ -74,7 +74,8 @@ bool IsAsExpected(const RemotePiece& piece, std::span<const std::byte> bytes) {
   return bytes.empty() || chunk::HashBytes(bytes) == piece.of.part.hash;
 }
 
-// Bytes that a piece takes in a buffer. What no daemon keeps has none to read.
+// Returns the bytes that a piece needs in the buffer. A piece that no daemon
+// stores has no bytes to read.
 uint64_t RoomFor(const RemotePiece& piece) {
   const bool is_kept = IsAtPeer(piece) && piece.bytes <= kPartBytes;
   return is_kept ? AlignUp(piece.bytes, kRecordAlignment) : 0;
@@ -219,7 +220,8 @@ void RemoteParts::PassOverEmpty() {
 
 absl::Status RemoteParts::Take(const v1::ReadPartsResponse::Part& from) {
   if (from.error_code() != 0) {
-    // Of the run: a part that cannot be read is a row that says so.
+    // This is an error of the run: a part that cannot be read becomes a row
+    // that reports it.
     errors_.push_back(WithReason(
         MakeStatus(CodeOf(from), "peer {}: {}", peer_.endpoint(), from.error()),
         from.error_reason()));
@@ -229,7 +231,7 @@ absl::Status RemoteParts::Take(const v1::ReadPartsResponse::Part& from) {
   if (!IsAsExpected(pieces_[next_], std::as_bytes(std::span(data)))) {
     return peer_.FailByGarbage("bytes that do not match their hash");
   }
-  // A buffer of nothing has no memory.
+  // An empty buffer has no memory.
   if (!data.empty()) {
     std::memcpy(buffer_.data() + places_[next_], data.data(), data.size());
   }

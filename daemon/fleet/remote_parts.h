@@ -20,24 +20,24 @@
 
 namespace msitd::fleet {
 
-// What a peer is asked for: the bytes of a part, or the elements of a sample
-// that lie in it.
+// A request to a peer: the bytes of a part, or those elements of a sample that
+// lie in the part.
 struct RemotePiece {
-  storage::SamplePart of;  // Of bytes: its part alone.
+  storage::SamplePart of;  // For bytes, only its part.
   bool is_sample = false;
-  uint64_t bytes = 0;  // That are to come.
+  uint64_t bytes = 0;  // Expected bytes.
 };
 
-// Returns those of the first parts that a batch takes.
+// Returns the pieces of the first parts that fit into a batch.
 std::vector<RemotePiece> PiecesOf(std::span<const storage::PartInfo> parts);
 std::vector<RemotePiece> PiecesOf(std::span<const storage::SamplePart> samples);
 
-// PartBatch over a run of a peer. The bytes come while nobody asks for them, a
-// few messages ahead, and are checked against their hashes here. Goes on when
-// the peer comes back.
+// Implements PartBatch for a run of a peer. Bytes are received in the
+// background, a few messages ahead, and are checked against their hashes here.
+// Resumes after the peer has been unavailable.
 class RemoteParts final : public storage::PartBatch {
  public:
-  // All but the pieces outlive it.
+  // All arguments except `pieces` must outlive the object.
   RemoteParts(Peer& peer, const RemoteRun& run, std::vector<RemotePiece> pieces,
               AlignedBuffer& buffer);
 
@@ -47,12 +47,12 @@ class RemoteParts final : public storage::PartBatch {
  private:
   using Stream = PeerStream<v1::ReadPartsRequest, v1::ReadPartsResponse>;
 
-  // Asks for the next parts that have bytes.
+  // Requests the next parts that have bytes.
   void Ask() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status ReadMessage() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // What is known of a piece without asking.
+  // Returns the status of a piece as far as it is known without a request.
   absl::Status StatusOf(const RemotePiece& piece) const;
-  // Passes over pieces that were not asked for.
+  // Skips pieces that were not requested.
   void PassOverEmpty() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Take(const v1::ReadPartsResponse::Part& from)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -66,10 +66,10 @@ class RemoteParts final : public storage::PartBatch {
   Mutex mu_;
   Retries retries_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<Stream> stream_ ABSL_GUARDED_BY(mu_);
-  // Of the parts before `next_`: why they cannot be read, if so.
+  // For each part before `next_`, why it cannot be read, or OK.
   std::vector<absl::Status> errors_ ABSL_GUARDED_BY(mu_);
   size_t next_ ABSL_GUARDED_BY(mu_) = 0;
-  size_t asked_end_ ABSL_GUARDED_BY(mu_) = 0;  // Of the stream at hand.
+  size_t asked_end_ ABSL_GUARDED_BY(mu_) = 0;  // Of the current stream.
 };
 
 }  // namespace msitd::fleet

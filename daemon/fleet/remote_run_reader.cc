@@ -40,7 +40,7 @@ class RemoteRunReader final : public storage::RunReader {
   RemoteRunReader(std::shared_ptr<Peer> peer, std::string_view name)
       : peer_(std::move(peer)), run_{std::string(name), ""} {}
 
-  // Called first, by one thread.
+  // Must be called first, by a single thread.
   absl::Status Open() {
     MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, GetInfo());
     is_open_ = true;
@@ -269,8 +269,8 @@ class RemoteRunReader final : public storage::RunReader {
     return absl::OkStatus();
   }
 
-  // Reads a stream to its end, from the beginning again after `forget` if it
-  // breaks off. Its last message says that it is the last.
+  // Reads a stream to its end. If the stream breaks off, calls `forget` and
+  // reads it again from the beginning. The last message is marked as the last.
   template <typename Request, typename Response>
   absl::Status ReadAll(typename PeerStream<Request, Response>::Method method,
                        Request request,
@@ -287,7 +287,7 @@ class RemoteRunReader final : public storage::RunReader {
       while (true) {
         const absl::StatusOr<bool> found = stream.Next(message, NeverStop);
         if (!found.ok()) {
-          // Whoever opens a run tries again himself.
+          // The code that opens a run does its own retries.
           if (!is_open_) {
             if (absl::IsUnavailable(found.status())) peer_->GiveUpConnection();
             return found.status();
@@ -306,7 +306,7 @@ class RemoteRunReader final : public storage::RunReader {
     }
   }
 
-  // Reads what is known of the run into `info`. The first call of all finds out
+  // Reads the information about the run into `info`. The first call determines
   // which run it is.
   absl::Status Describe(
       v1::DescribeRunRequest::Detail detail, storage::RunInfo& info,
@@ -357,7 +357,7 @@ class RemoteRunReader final : public storage::RunReader {
   }
 
   const std::shared_ptr<Peer> peer_;
-  // These do not change behind Open.
+  // Constant after Open.
   RemoteRun run_;
   bool is_open_ = false;
 };

@@ -12,12 +12,13 @@ namespace msitd::fleet {
 
 class Peer;
 
-// Opens a run of a peer. The reader keeps the promises of RunReader: it stands
-// for the run that has the name now, checks all that comes, and goes on when
-// the peer comes back in time. All of its errors name the endpoint.
+// Opens a run of a peer. The reader fulfills the contract of RunReader: it
+// refers to the run that has the name now, validates all received data, and
+// resumes if the peer becomes available again in time. All errors name the
+// endpoint.
 //
-// Errors: NOT_FOUND with RUN_NOT_FOUND; FAILED_PRECONDITION for a run that is
-// not sealed; those of Peer.
+// Errors: NOT_FOUND with RUN_NOT_FOUND; FAILED_PRECONDITION if the run is not
+// sealed; those of Peer.
 struct RemoteRunReaderParts {
   std::unique_ptr<storage::RunReader> reader;
   ReadDigests read_digests;  // Valid as long as the reader.

@@ -13,7 +13,7 @@
 namespace msitd::fleet {
 namespace {
 
-// Positions of peers are short; longer ones are none.
+// Positions of peers are short; longer ones are invalid.
 constexpr size_t kPositionBytesMax = 4096;
 
 }  // namespace
@@ -32,7 +32,8 @@ RemoteScan::RemoteScan(Peer& peer, const RemoteRun& run, Selector selector)
       filters_(ToFilters(selector_)),
       retries_(peer) {}
 
-// A position is how many entries of the selector lie behind one of the peer.
+// A position is the number of the selector's entries after a position of the
+// peer.
 absl::StatusOr<std::unique_ptr<storage::TensorScan>> RemoteScan::Begin(
     Peer& peer, const RemoteRun& run, Selector selector,
     std::string_view position) {
@@ -80,7 +81,7 @@ absl::StatusOr<bool> RemoteScan::Next(storage::TensorInfo& out,
         --passed_over_count_;
         continue;
       }
-      // Of a list that was too long for the peer.
+      // Needed if the list of devices was too long for the peer.
       if (!selector_.HasDevice(out.key.device)) continue;
       return true;
     }
@@ -131,7 +132,7 @@ absl::Status RemoteScan::Take(v1::ScanTensorsResponse& message) {
       message.entry_count() < 0 || message.incomplete_count() < 0) {
     return peer_.FailByGarbage("a message of entries contradicts itself");
   }
-  // Entries that are to be passed over may lie in several messages.
+  // The entries to skip may extend over several messages.
   batch_begin_ = std::exchange(batch_end_, message.position());
   taken_count_ = 0;
   incomplete_count_ = static_cast<uint64_t>(message.incomplete_count());
@@ -162,7 +163,7 @@ std::string RemoteScan::ProblemOf(const storage::TensorInfo& entry) {
         !last_.has_value() || last_->rank < key.rank ||
         (last_->rank == key.rank &&
          (last_->device != key.device || last_->token < key.token));
-    // Devices of a rank come one after the other.
+    // The devices of a rank are consecutive.
     if (!last_.has_value() || last_->rank != key.rank) devices_.clear();
     const bool is_of_device = last_.has_value() && last_->rank == key.rank &&
                               last_->device == key.device;

@@ -20,24 +20,24 @@
 
 namespace msitd::fleet {
 
-// The files that parts of a peer lie in have numbers below this.
+// Files that contain parts of a peer have numbers below this one.
 inline constexpr uint64_t kPeerFileEnd = uint64_t{1} << 63;
 
-// Says whether that holds for a tensor.
+// Returns whether this holds for all parts of a tensor.
 bool IsOfPeer(const storage::TensorInfo& tensor);
 
-// A run of a peer: its name there, and what stands for it for good.
+// A run of a peer: its name there, and its permanent id.
 struct RemoteRun {
   std::string name;
   std::string id;
 };
 
-// TensorScan over a run of a peer. Goes on where it was when the peer comes
-// back. Every entry is checked: that it is one, that the selector takes it, and
-// that it comes behind those before.
+// Implements TensorScan for a run of a peer. Resumes at its position after the
+// peer has been unavailable. Every entry is validated: it is well-formed,
+// matches the selector, and follows all previous entries in primary order.
 class RemoteScan final : public storage::TensorScan {
  public:
-  // `peer` and `run` outlive it.
+  // `peer` and `run` must outlive the scan.
   //
   // Errors: INVALID_ARGUMENT with PAGE_TOKEN_INVALID.
   static absl::StatusOr<std::unique_ptr<storage::TensorScan>> Begin(
@@ -56,29 +56,29 @@ class RemoteScan final : public storage::TensorScan {
 
   RemoteScan(Peer& peer, const RemoteRun& run, Selector selector);
 
-  // Takes the next message of the peer, which may have no entries; false at the
-  // end.
+  // Reads the next message of the peer, which may have no entries. Returns
+  // false at the end.
   absl::StatusOr<bool> ReadMessage(storage::StopCheck stop);
   absl::Status Take(v1::ScanTensorsResponse& message);
-  // Says what is wrong with an entry that was read; empty if nothing is.
+  // Returns what is wrong with a received entry; empty if it is valid.
   std::string ProblemOf(const storage::TensorInfo& entry);
 
   Peer& peer_;
   const RemoteRun& run_;
   const Selector selector_;
   std::vector<v1::TensorFilter> filters_;
-  size_t filter_ = 0;  // That is asked for now.
+  size_t filter_ = 0;  // The current one.
   Retries retries_;
   std::unique_ptr<Stream> stream_;
   v1::ScanTensorsResponse message_;
   std::optional<storage::EntryBatchReader> batch_;
-  // Entries of the batch that were given out or passed over.
+  // Entries of the batch that were returned or skipped.
   uint64_t taken_count_ = 0;
-  // Of the batch that are passed over, because an earlier scan had them.
+  // Entries of the batch to skip, because an earlier scan returned them.
   uint64_t passed_over_count_ = 0;
   std::string batch_begin_;  // Position of the peer.
   std::string batch_end_;
-  uint64_t incomplete_before_ = 0;  // The stream at hand.
+  uint64_t incomplete_before_ = 0;  // Before the current stream.
   uint64_t incomplete_count_ = 0;
   std::optional<storage::Coordinate> last_;
   std::set<std::string> devices_;  // Of that rank, so far.

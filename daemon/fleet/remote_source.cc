@@ -12,7 +12,7 @@
 namespace msitd::fleet {
 
 bool RemoteSource::Takes(std::string_view source) const {
-  // Anything else with slashes is a URL.
+  // Any other source with slashes is a URL.
   return source.starts_with("unix:") ||
          (source.find(':') != std::string_view::npos &&
           source.find('/') == std::string_view::npos);
@@ -33,7 +33,7 @@ absl::StatusOr<RemoteRunReaderParts> RemoteSource::OpenThere(
     absl::StatusOr<RemoteRunReaderParts> out = OpenRemoteRun(
         std::make_shared<Peer>(run.source, std::move(lent.channel), timeout_),
         run.name);
-    // Each turn takes one away of those that are kept.
+    // Each iteration removes one of the kept connections.
     if (lent.is_new || !absl::IsUnavailable(out.status())) return out;
   }
 }
@@ -48,7 +48,7 @@ absl::StatusOr<std::unique_ptr<storage::RunReader>> RemoteSource::OpenBeside(
     const storage::RunAddress& run, storage::RunReader& beside,
     const storage::WaitCheck& wait) {
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, beside.GetInfo());
-  // What grows has no digest yet.
+  // A run that still grows has no digests yet.
   if (!info.sealed) return Open(run, wait);
   MSITD_ASSIGN_OR_RETURN(RemoteRunReaderParts out, OpenThere(run));
   return MakeTwinReader(std::move(out.reader), std::move(out.read_digests),

@@ -18,11 +18,11 @@ namespace msitd::fleet {
 
 struct RemoteRunReaderParts;
 
-// Runs of other daemons: of sources `host:port`, `[ipv6]:port` and `unix:PATH`
-// that the configuration names. Thread-safe.
+// Gives access to the runs of other daemons: of the sources `host:port`,
+// `[ipv6]:port` and `unix:PATH` that the configuration lists. Thread-safe.
 class RemoteSource final : public storage::RunSource {
  public:
-  // `peers` are the sources that may be read, spelled as they are asked for.
+  // `peers` are the allowed sources. Requests must spell them identically.
   RemoteSource(std::vector<std::string> peers, PeerOptions options)
       : peers_(std::move(peers)),
         timeout_(options.timeout),
@@ -30,20 +30,19 @@ class RemoteSource final : public storage::RunSource {
 
   bool Takes(std::string_view source) const override;
 
-  // Waits as long as PeerOptions::timeout says, whoever asks.
+  // Waits as long as PeerOptions::timeout, regardless of the caller.
   //
   // Errors: those of RunSource; those of OpenRemoteRun.
   absl::StatusOr<std::unique_ptr<storage::RunReader>> Open(
       const storage::RunAddress& run, const storage::WaitCheck& wait) override;
 
-  // Takes from `beside` what is equal there; see MakeTwinReader.
+  // Reads equal data from `beside`; see MakeTwinReader.
   absl::StatusOr<std::unique_ptr<storage::RunReader>> OpenBeside(
       const storage::RunAddress& run, storage::RunReader& beside,
       const storage::WaitCheck& wait) override;
 
  private:
-  // Opens a run on a connection that others have used, and on a new one if that
-  // is dead.
+  // Opens a run on a kept connection, or on a new one if the kept one is dead.
   absl::StatusOr<RemoteRunReaderParts> OpenThere(
       const storage::RunAddress& run);
 

@@ -23,7 +23,7 @@ absl::Status Wrong(fmt::format_string<Args...> format, Args&&... args) {
                     std::forward<Args>(args)...);
 }
 
-// Returns nothing for a time before the epoch, or one that does not fit.
+// Returns nullopt if the time is before the epoch or does not fit.
 std::optional<int64_t> ToNanoseconds(const google::protobuf::Timestamp& time) {
   constexpr int64_t kNsPerSecond = 1'000'000'000;
   if (time.seconds() < 0 || time.nanos() < 0 || time.nanos() >= kNsPerSecond ||
@@ -34,7 +34,7 @@ std::optional<int64_t> ToNanoseconds(const google::protobuf::Timestamp& time) {
   return time.seconds() * kNsPerSecond + time.nanos();
 }
 
-// Sets `out`; false for a negative number.
+// Sets `out`; returns false for a negative number.
 bool SetCount(int64_t from, uint64_t& out) {
   out = static_cast<uint64_t>(from);
   return from >= 0;

@@ -11,28 +11,29 @@
 #include "protos/base/selector.h"
 #include "storage/face/types.h"
 
-// What a peer is asked and what it says of a run, checked. Errors are
-// DATA_LOSS, in a few words.
+// Conversion and validation of messages to and from peers that describe runs.
+// Errors are DATA_LOSS with a short message.
 namespace msitd::fleet {
 
-// More of a run are refused.
+// Runs with more coordinates are refused.
 inline constexpr size_t kRemoteCoordinatesMax = size_t{1} << 24;
 
-// Returns the run that a description begins with; it has the id 0.
+// Returns the run at the beginning of a description, with the id 0.
 absl::StatusOr<storage::RunInfo> ToRunInfo(
     const v1::DescribeRunResponse& description);
 
 absl::StatusOr<storage::RankCoverage> ToCoverage(
     const v1::DescribeRunResponse::Coverage& coverage);
 
-// Adds the coordinates of a message, which must go on in primary order.
+// Adds the coordinates of a message, which must continue in primary order.
 absl::Status AddCoordinates(const v1::ListCoordinatesResponse& message,
                             std::vector<storage::Coordinate>& out);
 
-// The filters to ask for one after the other, so that all of the selector is
-// there, in primary order: each has no more than a peer takes. What it would
-// refuse because it selects nothing is left out; no filters select nothing. A
-// list of devices that is too long is left out of them.
+// Returns filters that together cover the selector, in primary order, and that
+// must be sent one after another. Each filter is within the limits of a peer.
+// Filters that a peer would refuse because they select nothing are omitted, so
+// an empty result selects nothing. A list of devices that is too long is
+// omitted from the filters.
 std::vector<v1::TensorFilter> ToFilters(const Selector& selector);
 
 }  // namespace msitd::fleet

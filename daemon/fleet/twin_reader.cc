@@ -30,7 +30,7 @@ storage::PartInfo AtHand(storage::PartInfo part) {
 
 class TwinReader;
 
-// The entries of one selector, piece by piece.
+// Scans the entries of one selector, piece by piece.
 class TwinScan final : public storage::TensorScan {
  public:
   TwinScan(TwinReader& reader, Selector selector, uint64_t passed_over_count)
@@ -40,7 +40,7 @@ class TwinScan final : public storage::TensorScan {
 
   absl::StatusOr<bool> Next(storage::TensorInfo& out,
                             storage::StopCheck stop) override;
-  // How many entries were given out.
+  // The position is the number of entries that were returned.
   std::string position() const override {
     const uint64_t count = count_ + passed_over_count_;
     return count == 0 ? ""
@@ -61,14 +61,14 @@ class TwinScan final : public storage::TensorScan {
   bool is_cut_ = false;
   std::vector<EqualGroups::Piece> pieces_;
   size_t piece_ = 0;
-  std::unique_ptr<storage::TensorScan> scan_;  // Of that piece.
+  std::unique_ptr<storage::TensorScan> scan_;  // Of the current piece.
   bool is_local_ = false;
   uint64_t count_ = 0;
   uint64_t passed_over_count_;
-  uint64_t incomplete_count_ = 0;  // Of pieces before.
+  uint64_t incomplete_count_ = 0;  // Of previous pieces.
 };
 
-// Parts of both sides, each of which reads its own.
+// Parts of both runs. Each side reads its own parts.
 class TwinParts final : public storage::PartBatch {
  public:
   TwinParts(TwinReader& reader, std::span<const storage::PartInfo> parts,
@@ -84,7 +84,7 @@ class TwinParts final : public storage::PartBatch {
   };
 
   TwinReader& reader_;
-  std::vector<size_t> places_;  // Of each part among those of its side.
+  std::vector<size_t> places_;  // Of each part among the parts of its side.
   std::vector<bool> is_local_;
   size_t size_ = 0;
   AlignedBuffer local_buffer_;
@@ -122,8 +122,8 @@ class TwinReader final : public storage::RunReader {
       const Selector& selector) override {
     {
       const MutexLock lock(mu_);
-      // All records of a group go into its digest, which does not pay where
-      // few of them are wanted.
+      // All records of a group are included in its digest, so digests do not
+      // pay off if only a few records are requested.
       if (state_ == State::kNew && selector.op_patterns.empty()) {
         state_ = State::kScoped;
         scope_.ranks = selector.ranks;
@@ -189,7 +189,8 @@ class TwinReader final : public storage::RunReader {
     return has_local ? nullptr : run_->ReadSamples(samples, buffer);
   }
 
-  // What came from the local run must be as its digest was.
+  // Data from the local run must not have changed since its digest was
+  // computed.
   absl::StatusOr<std::span<const std::byte>> OfLocal(
       absl::StatusOr<std::span<const std::byte>> bytes) const {
     return HasReason(bytes.status(), ErrorReason::kTensorExpired)
@@ -205,15 +206,15 @@ class TwinReader final : public storage::RunReader {
         ErrorReason::kSourceFailed);
   }
 
-  // Returns whether the local run is as it was when digests were made of it.
+  // Returns whether the local run is unchanged since its digests were computed.
   absl::StatusOr<bool> IsUnchanged() {
     MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, local_.GetInfo());
     const MutexLock lock(mu_);
     return info.counters.expired_bytes == local_expired_bytes_;
   }
 
-  // Returns the groups that cover what `selector` takes; null if there are
-  // none. They live as long as the reader.
+  // Returns the groups that cover `selector`; null if there are none. The
+  // groups live as long as the reader.
   absl::StatusOr<const EqualGroups*> GroupsFor(const Selector& selector,
                                                storage::StopCheck stop) {
     constexpr std::chrono::milliseconds kQuestionInterval{50};
@@ -246,11 +247,11 @@ class TwinReader final : public storage::RunReader {
 
  private:
   enum class State {
-    kNew,      // Nobody has said what will be wanted.
-    kScoped,   // That is scope_.
-    kWorking,  // A thread finds the groups.
-    kReady,    // groups_ does not change any more.
-    kNone,     // They cannot be told apart.
+    kNew,      // The scope is not known yet.
+    kScoped,   // scope_ is set.
+    kWorking,  // A thread determines the groups.
+    kReady,    // groups_ is constant.
+    kNone,     // No groups are available.
   };
 
   bool IsInScope(const Selector& selector) const
@@ -279,7 +280,7 @@ class TwinReader final : public storage::RunReader {
            all(selector.devices, scope_.devices);
   }
 
-  // By the thread that is working.
+  // Called by the thread in state kWorking.
   absl::Status FindGroups(storage::StopCheck stop) {
     Selector scope;
     {
@@ -314,7 +315,7 @@ class TwinReader final : public storage::RunReader {
   CondVar changed_;
   State state_ ABSL_GUARDED_BY(mu_) = State::kNew;
   Selector scope_ ABSL_GUARDED_BY(mu_);
-  // Written while kWorking alone; read without the lock once kReady.
+  // Written only in state kWorking; read without the lock in state kReady.
   EqualGroups groups_;
   uint64_t local_expired_bytes_ ABSL_GUARDED_BY(mu_) = 0;
 };

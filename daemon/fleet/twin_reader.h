@@ -12,29 +12,32 @@
 
 namespace msitd::fleet {
 
-// Hands on the digests of a run that a selector's ranks, devices and tokens
-// take, in primary order, until `take` returns an error. Asks `stop` meanwhile.
+// Passes the digests of a run that match the ranks, devices and tokens of a
+// selector to `take`, in primary order, until `take` returns an error. Calls
+// `stop` from time to time.
 //
-// Errors: UNIMPLEMENTED without a reason for digests that cannot be compared;
+// Errors: UNIMPLEMENTED without a reason if the digests cannot be compared;
 // those of RunReader.
 using TakeDigest = std::function<absl::Status(const query::GroupDigest&)>;
 using ReadDigests = std::function<absl::Status(
     const Selector& selector, storage::StopCheck stop, const TakeDigest& take)>;
 
-// Reads `run`, which lies far away, and takes from `local` what both have: all
-// entries of a (rank, device, token) at which they are equal, and the bytes
-// that belong to them. Who compares `run` with `local` gets the same rows.
+// Reads the remote run `run`, but takes data that both runs have from `local`:
+// all entries of each (rank, device, token) at which the runs are equal, and
+// their bytes. A comparison of `run` with `local` has the same rows as without
+// this reader.
 //
-// The first scan of those coordinates that ListCoordinates was asked for
-// fetches the digests of `run`; scans before that, or of others, read `run`
-// alone. Both runs are sealed. `local` outlives the reader. Entries have no
-// stack and no original, since runs may differ in them.
+// The digests of `run` are fetched by the first scan of the coordinates that
+// ListCoordinates was called for. Earlier scans, and scans of other
+// coordinates, read only `run`. Both runs must be sealed. `local` must outlive
+// the reader. Entries have no stack and no original, because these may differ
+// between equal runs.
 //
-// A part that lies at hand has a place that no peer has (kPeerFileEnd), so it
-// is never looked for far away; nor is a part of `run` looked for at hand.
+// A local part has a location that no peer uses (kPeerFileEnd), so it is never
+// requested from the peer. Parts of `run` are never looked up locally.
 //
-// Errors: those of `run`; UNAVAILABLE with SOURCE_FAILED if `local` lost bytes
-// that were taken for those of `run`.
+// Errors: those of `run`; UNAVAILABLE with SOURCE_FAILED if `local` has lost
+// bytes that were used in place of those of `run`.
 std::unique_ptr<storage::RunReader> MakeTwinReader(
     std::unique_ptr<storage::RunReader> run, ReadDigests read_digests,
     storage::RunReader& local);

@@ -22,7 +22,7 @@ bool BufferPool::MakeRoom(size_t index) {
   const uint64_t size = kSizes[index];
   if (lent_bytes_ + size > bytes_max_) return false;
   if (!kept_[index].empty()) return true;
-  // Frees buffers that are kept in other sizes, the largest first.
+  // Frees unused buffers of other sizes, the largest first.
   for (size_t i = kSizes.size(); i-- > 0;) {
     while (lent_bytes_ + kept_bytes_ + size > bytes_max_ && !kept_[i].empty()) {
       kept_[i].pop_back();

@@ -14,15 +14,16 @@
 
 namespace msitd::ingest {
 
-// Lends aligned memory for chunks out of a fixed amount. Uses buffers again,
-// because the first touch of fresh pages costs more than the copy. Thread-safe.
+// Lends aligned memory for chunks from a fixed budget. Buffers are reused
+// because touching fresh pages for the first time costs more than the copy
+// itself. Thread-safe.
 class BufferPool {
  public:
   static constexpr uint64_t kBufferBytesMax =
       kChunkHeadBytesMax + kChunkPayloadBytesMax;
 
-  // A borrowed buffer: goes back to the pool when destroyed. The pool must
-  // outlive it.
+  // A borrowed buffer, which returns to the pool when it is destroyed. The pool
+  // must outlive it.
   class Buffer {
    public:
     Buffer(BufferPool& pool, AlignedBuffer memory, uint64_t bytes)
@@ -36,7 +37,7 @@ class BufferPool {
       if (pool_ != nullptr) pool_->Return(std::move(memory_));
     }
 
-    // As many bytes as were asked for, aligned to kChunkAlignment.
+    // The requested number of bytes, aligned to kChunkAlignment.
     std::span<std::byte> span() { return {memory_.data(), bytes_}; }
 
    private:
@@ -47,18 +48,19 @@ class BufferPool {
 
   using Taker = absl::AnyInvocable<void(Buffer)>;
 
-  // `bytes_max` bounds what is lent and kept together, and is at least
-  // kBufferBytesMax.
+  // `bytes_max` bounds the sum of the lent buffers and of those kept for reuse.
+  // It must be at least kBufferBytesMax.
   explicit BufferPool(uint64_t bytes_max);
 
-  // Gives `taker` a buffer of `bytes`, at most kBufferBytesMax: at once and on
-  // this thread if there is room, else later, first come first served, on the
-  // thread that makes room. No lock is held meanwhile.
+  // Passes `taker` a buffer of `bytes`, at most kBufferBytesMax. If there is
+  // room, `taker` runs immediately on this thread. Otherwise it runs later, in
+  // the order of the requests, on the thread that makes room. No lock is held
+  // while it runs.
   void Acquire(uint64_t bytes, Taker taker);
 
   uint64_t lent_bytes();
 
-  // Frees the memory that is kept for later buffers.
+  // Frees the memory that is kept for reuse.
   void DropKept();
 
  private:

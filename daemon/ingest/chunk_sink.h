@@ -17,56 +17,61 @@
 #include "protos/chunk/chunk.h"
 #include "storage/face/types.h"
 
-// The seam between the transports and the pipeline. A transport lends memory
-// and hears about progress; nothing else crosses.
+// The interface between the transports and the pipeline. A transport lends
+// memory and receives progress reports; nothing else crosses this interface.
 namespace msitd::ingest {
 
-// Who streams. The transport has checked the names and ranges.
+// The producer of a stream. The transport has validated the names and ranges.
 struct StreamSpec {
   std::string run;
   int32_t rank = 0;
-  int32_t world_size = 0;  // At least 1, above `rank`.
+  int32_t world_size = 0;  // At least 1 and above `rank`.
   uint64_t stream_id = 0;  // Not 0.
   std::string user_agent;  // For logs.
   // True if the producer can rewrite a chunk until it is committed.
   bool shares_memory = false;
   IfExists if_exists = IfExists::kFail;
-  // The launch that the producer belongs to; empty for that of its process.
+  // The launch that the producer belongs to; empty for the launch of its
+  // process.
   std::string job = {};
-  // Who asks. Nobody may stream who is not named here with the role writer.
+  // The caller, which must have the role writer.
   access::Caller caller = {};
-  // The run that it restores, which others may not stream into meanwhile. Such
-  // a stream joins no other run and makes none.
+  // The run that this stream restores, if any. Other streams are refused until
+  // the restore is finished. A restoring stream never joins or creates another
+  // run.
   std::optional<storage::RunId> restored_run = {};
 };
 
-// Memory that a transport lends with a chunk. Destroying it says that the
-// bytes are no longer read: the slot or buffer is free. Happens once, on any
-// thread, with no lock held.
+// Memory that a transport lends together with a chunk. Destroying the lease
+// means that the bytes are no longer read, so that the slot or buffer can be
+// reused. It is destroyed once, on any thread, without locks held.
 class Lease {
  public:
   virtual ~Lease() = default;
 };
 
-// A transport's end of one stream. All calls come from one thread of the
-// pipeline, one after another, with no lock held; they must not block, and may
-// call the pipeline.
+// The transport's end of a stream. All calls arrive from one thread of the
+// pipeline, one after another, without locks held. Implementations must not
+// block. They may call the pipeline.
 class StreamPeer {
  public:
-  // The first `count` chunks of the stream are durable. `conflict_count` is the
-  // number of records, since the stream was opened, that the run already has
-  // with other bytes. Neither number decreases.
+  // Reports that the first `count` chunks of the stream are durable.
+  // `conflict_count` is the number of records since the stream was opened that
+  // the run already contains with different bytes. Neither number ever
+  // decreases.
   virtual void Commit(uint64_t count, uint64_t conflict_count) = 0;
 
-  // The producer is to record what `policy` says: encoded capture::Policies.
+  // Tells the producer to record what `policy` specifies: encoded
+  // capture::Policies.
   virtual void SetCapturePolicy(const std::string& policy) = 0;
 
-  // There is room again after an Offer that returned kWait.
+  // Reports that there is room again after an Offer returned kWait.
   virtual void Resume() = 0;
 
-  // The stream is over: every chunk that was taken has been committed or, if
-  // the storage failed, dropped. OK if the transport finished it. The last
-  // call, made exactly once; the peer may die in it.
+  // Reports that the stream is over. Every accepted chunk has been committed
+  // or, if the storage failed, dropped. The status is OK if the transport
+  // finished the stream. Called exactly once, as the last call; the peer may be
+  // destroyed in it.
   virtual void End(const absl::Status& status) = 0;
 
  protected:
@@ -79,83 +84,87 @@ class StreamMemory {
   virtual ~StreamMemory() = default;
 
   virtual uint64_t size_bytes() const = 0;
-  // Chunks that the producer has handed over and that are not durable yet, as
-  // the producer says: at most size_bytes().
+  // Returns the bytes of chunks that the producer has published and that are
+  // not durable yet, as reported by the producer; at most size_bytes().
   virtual uint64_t used_bytes() const = 0;
 };
 
-// A stream that is open, as its transport holds it.
+// An open stream; the handle that its transport holds.
 struct IngestStream;
 using StreamHandle = std::shared_ptr<IngestStream>;
 
-// True if a producer can have begun all tokens below `token_end` and no other.
+// Returns whether `token_end` is valid, that is, whether a producer can have
+// begun exactly the tokens below it.
 constexpr bool IsTokenEnd(int64_t token_end) {
   return token_end >= 0 && token_end <= kTokenMax + 1;
 }
 
-// Where both doors deliver the chunks of their streams. Thread-safe.
+// The destination of the chunks of all transports. Thread-safe.
 class ChunkSink {
  public:
   virtual ~ChunkSink() = default;
 
-  // Opens a stream. Makes its run if there is none; if there is one, does what
-  // `spec.if_exists` says, which may lead to another run. Chunks must name the
-  // run of the result. A stream that is refused changes no run. `peer` is
-  // called from here on and outlives the stream, which ends with the call of
-  // its End. Blocks on the store, on others that open, seal or delete the same
-  // run, and on what the same producer's earlier connection has in flight; not
-  // on commits of other runs.
+  // Opens a stream. If its run does not exist, creates it. If it exists,
+  // `spec.if_exists` decides what happens and may select another run. Chunks
+  // must name the run in the result. A refused stream does not change any run.
+  // The pipeline calls `peer` from here on; `peer` must remain valid until its
+  // End is called. Blocks on the store, on concurrent opening, sealing or
+  // deletion of the same run, and on chunks in flight from an earlier
+  // connection of the same producer, but not on commits of other runs.
   //
   // Errors: INVALID_ARGUMENT (RANK_OUT_OF_RANGE, FIELD_INVALID);
-  // PERMISSION_DENIED (ROLE_REFUSED; NOT_OWNER: the run is somebody else's);
-  // FAILED_PRECONDITION (RUN_SEALED, RUN_RESTORING; RUN_EXISTS: the run has
-  // another world size, or tensors of the rank from others); ALREADY_EXISTS
-  // (RANK_BUSY; RUN_EXISTS: another rank of the launch has replaced the run
-  // with a later recording); RESOURCE_EXHAUSTED (STREAMS_EXHAUSTED);
-  // UNAVAILABLE (NOT_SERVING); those of the store.
+  // PERMISSION_DENIED (ROLE_REFUSED; NOT_OWNER: the run belongs to another
+  // caller); FAILED_PRECONDITION (RUN_SEALED, RUN_RESTORING; RUN_EXISTS: the
+  // run has another world size, or tensors of this rank from another producer);
+  // ALREADY_EXISTS (RANK_BUSY; RUN_EXISTS: another rank of the launch has
+  // replaced the run with a later recording); RESOURCE_EXHAUSTED
+  // (STREAMS_EXHAUSTED); UNAVAILABLE (NOT_SERVING); those of the store.
   struct Opened {
     StreamHandle stream;
-    // The run of the stream, which may not be the one that was asked for.
+    // The run of the stream, which may differ from the requested one.
     std::string run;
     uint64_t committed_chunk_count = 0;
-    // See storage::RunInfo. The peer is told of every later one.
+    // See storage::RunInfo. Later policies are passed to
+    // StreamPeer::SetCapturePolicy.
     std::string capture_policy;
-    // For IfExists::kAppend, the token at which the producer should begin: the
-    // same for all ranks of a job.
+    // For IfExists::kAppend, the token at which the producer should begin. It
+    // is the same for all ranks of a job.
     int64_t first_token = 0;
   };
   virtual absl::StatusOr<Opened> Open(const StreamSpec& spec,
                                       StreamPeer& peer) = 0;
 
   enum class Offered {
-    kMore,   // Taken; offer the next one.
-    kWait,   // Taken; offer no more before StreamPeer::Resume.
-    kEnded,  // Not taken; StreamPeer::End comes or has come.
+    kMore,   // Accepted; the next chunk may be offered.
+    kWait,   // Accepted; wait for StreamPeer::Resume.
+    kEnded,  // Not accepted; StreamPeer::End was or will be called.
   };
 
-  // Takes one chunk, which begins at a multiple of kChunkAlignment, as lent by
-  // `lease`. Never blocks on I/O. One thread at a time for each stream. A chunk
-  // that is refused ends the stream once everything before it is committed.
+  // Accepts one chunk, which `lease` keeps valid and which begins at a multiple
+  // of kChunkAlignment. Never blocks on I/O. Only one thread at a time may call
+  // this for a stream. A refused chunk ends the stream after all earlier chunks
+  // are committed.
   virtual Offered Offer(const StreamHandle& stream,
                         std::span<const std::byte> bytes,
                         std::unique_ptr<Lease> lease) = 0;
-  // The same for a chunk whose head has been checked.
+  // Like the above, for a chunk whose head has been validated.
   virtual Offered Offer(const StreamHandle& stream, chunk::Chunk chunk,
                         std::unique_ptr<Lease> lease) = 0;
 
-  // Takes a report of the producer: what the stream was handed so far, and the
-  // end of the tokens that it has begun, for which IsTokenEnd holds.
+  // Reports on behalf of the producer how many records the stream has received
+  // so far, and the end of the tokens that it has begun. IsTokenEnd(token_end)
+  // must be true.
   virtual void ReportCoverage(const StreamHandle& stream,
                               const StreamCoverage& coverage,
                               int64_t token_end) = 0;
 
-  // Tells which memory the chunks of the stream lie in, for whoever looks at
+  // Sets the memory that contains the chunks of the stream, for reports about
   // the stream. Kept as long as the stream.
   virtual void NoteMemory(const StreamHandle& stream,
                           std::shared_ptr<const StreamMemory> memory) = 0;
 
-  // Ends the stream with `status` once what it has in flight is committed. The
-  // first end counts.
+  // Ends the stream with `status` after everything in flight is committed. Only
+  // the first call has an effect.
   virtual void Finish(const StreamHandle& stream,
                       const absl::Status& status) = 0;
 };

@@ -30,7 +30,7 @@ Continued Continue(storage::RunContinuations& continuations,
   const auto& rank = continuations.rank;
   const auto found = FindJob(continuations, job);
   storage::RankContinuation own{.number = 0, .stream_id = stream_id};
-  // Ranks take part in continuations in their order.
+  // Ranks join continuations in the order of the continuations.
   const bool joins =
       found != continuations.jobs.end() &&
       (!rank || rank->stream_id == stream_id || rank->number < found->number);

@@ -20,7 +20,8 @@ namespace {
 
 using Code = absl::StatusCode;
 
-// Of this thread alone, as Linux does it. Threads that may not just go on.
+// On Linux this applies only to the calling thread. A thread without permission
+// keeps its niceness.
 void BeNice(int nice) {
   if (::getpriority(PRIO_PROCESS, 0) >= nice) return;
   if (::setpriority(PRIO_PROCESS, 0, nice) == 0) return;
@@ -29,7 +30,7 @@ void BeNice(int nice) {
                            Message(ErrnoStatus(error, "setpriority")));
 }
 
-// Without the memory that the producer shares.
+// Does not fill in the memory that the producer shares.
 StreamStats Describe(const IngestStream& stream,
                      std::chrono::steady_clock::time_point now) {
   StreamStats out;
@@ -89,7 +90,8 @@ int64_t IngestPipeline::FirstTokenAhead(std::string_view run,
 absl::StatusOr<capture::Policy> IngestPipeline::SetCapturePolicy(
     std::string_view run, capture::Policy policy,
     std::optional<int64_t> first_token, const access::Caller& caller) {
-  // Numbers at their longest, so that what fits here fits below.
+  // Use the longest possible numbers, so that a policy that fits here also fits
+  // with its final numbers.
   policy.revision = std::numeric_limits<uint64_t>::max();
   policy.first_token = kTokenMax;
   if (capture::Policies alone; !capture::Add(policy, alone)) {
@@ -378,7 +380,8 @@ IngestStats IngestPipeline::Stats() {
       if (stream->memory != nullptr) memories.push_back(stream->memory);
     }
   }
-  // Not under the lock: producers say how much there is to add up.
+  // Done without the lock, because producers determine the number of chunks to
+  // add up.
   for (const auto& memory : memories) {
     stats.ring_bytes += memory->size_bytes();
     stats.ring_used_bytes += memory->used_bytes();

@@ -36,55 +36,56 @@ struct IngestOptions {
   int digest_threads = 2;
 
   // Niceness of the digest threads and the commit thread, if it is higher than
-  // that of the thread that makes them.
+  // the niceness of the thread that creates them.
   int nice = 0;
 
   size_t streams_max = 384;
 
-  // A stream with this much in flight is told to wait.
+  // A stream with this many bytes in flight is told to wait.
   uint64_t stream_window_bytes = uint64_t{32} << 20;
 
   // How long a chunk may wait for others to share its sync. 0: only until the
-  // sync that is under way is done.
+  // sync in progress is finished.
   std::chrono::milliseconds commit_interval{0};
 
-  // How often a storage that refused chunks is probed, so that its state is
-  // known even if nobody sends any.
+  // How often a storage that refused chunks is probed, so that its state stays
+  // current even if no producer sends chunks.
   std::chrono::milliseconds probe_interval{1000};
 
-  // An Append takes no further chunk once it has this many bytes, which bounds
-  // its duration.
+  // An Append accepts no further chunks once it has this many bytes, which
+  // bounds its duration.
   uint64_t commit_bytes_max = uint64_t{64} << 20;
 
-  // Is told who opened a stream of which run, or why not. May be empty. On any
-  // thread; must not block.
+  // Called when a stream of a run was opened or refused. May be empty. Runs on
+  // any thread and must not block.
   std::function<void(const access::Caller& caller, std::string_view run,
                      const absl::Status& status)>
       note_open;
 };
 
-// The state of the storage after the last Append or probe.
+// State of the storage after the last Append or probe.
 enum class StorageState { kOk, kFull, kFailed };
 
-// Counters count from the start of the pipeline.
+// Counters start at zero when the pipeline is created.
 struct IngestStats {
   StorageState storage_state = StorageState::kOk;
   std::string storage_error;
   uint64_t open_stream_count = 0;
   uint64_t refused_chunk_count = 0;
-  // Of these, by the name of the reason; empty for none.
+  // Refused chunks by the name of the reason; the name is empty if there is
+  // none.
   std::map<std::string, uint64_t> refused_by_reason;
-  // What producers reported.
+  // Totals reported by producers.
   StreamCoverage coverage;
-  uint64_t ready_bytes = 0;  // Digested and waiting for a commit, now.
-  // Of all streams: chunks that are not durable yet, and memory that producers
-  // share.
+  uint64_t ready_bytes = 0;  // Digested and waiting for a commit now.
+  // Totals of all streams: bytes of chunks that are not durable yet, and bytes
+  // of memory that producers share.
   uint64_t in_flight_bytes = 0;
   uint64_t ring_bytes = 0;
   uint64_t ring_used_bytes = 0;
 };
 
-// An open stream as it is now. Counts are of this opening.
+// Current state of an open stream. Counts start when the stream was opened.
 struct StreamStats {
   StreamSpec spec;
   std::chrono::steady_clock::duration age{0};
@@ -94,25 +95,49 @@ struct StreamStats {
   uint64_t in_flight_bytes = 0;
   uint64_t ring_bytes = 0;
   uint64_t ring_used_bytes = 0;
-  StreamCoverage coverage;  // The last report: totals of all openings.
+  StreamCoverage coverage;  // Last report: totals of all openings.
 };
 
-// Takes the chunks of all streams, checks them, digests them on a few threads,
-// and commits what is ready in groups on one thread: the only one that writes
-// to the store. Within a stream the order is kept.
+// Accepts the chunks of all streams, checks them, computes their digests and
+// commits them to the store.
 //
-// Because it is the only writer, the life of a run goes through it too.
+//   Offer: copy and check the head, check the sequence   (transport's thread)
+//     -> summary and hash of each record                 (digest threads)
+//     -> one Append of all ready chunks, one sync        (commit thread)
+//     -> destroy the Lease, call StreamPeer::Commit      (commit thread)
 //
-//   Offer: head copied and checked, sequence checked   (transport's thread)
-//     -> summary and hash of each record               (digest threads)
-//     -> Append of all that is ready, one sync         (commit thread)
-//     -> Lease destroyed, StreamPeer::Commit           (commit thread)
+// The problem: many ranks send chunks at the same time, and each chunk may be
+// acknowledged only after it is durable. A sync per chunk would bound the rate
+// of all streams by the latency of the disk. A segment per stream would need
+// one sync per stream and would leave the store with many small files.
 //
-// Thread-safe. Memory is bounded by what transports lend: each stream by its
-// window plus one chunk, and the heads, which are copies, by as much again.
+// The design: only one thread writes chunks to the store. It commits in groups,
+// so that all chunks that are ready share one Append and one sync. Chunks
+// become ready while a sync is in progress, so groups grow with the load and no
+// timer is needed; `commit_interval` can enlarge groups further at the price of
+// latency. Digests are independent of each other, so several threads compute
+// them before the commit. They may finish in any order, but a stream commits in
+// the order of its chunks. The pipeline does not copy payloads: they are
+// written from the memory that the transport lends, which is returned only
+// after the commit.
+//
+// The costs:
+// - All streams share the fate of a commit. A slow sync delays every stream,
+//   and `commit_bytes_max` bounds how long one Append takes. A run that is
+//   sealed or deleted fails the Append of the whole group, which is then
+//   repeated for each run separately.
+// - Operations on runs have to be ordered with the writer, so opening, sealing
+//   and deleting a run go through the pipeline as well. Such an operation waits
+//   for commits only if its own run has chunks in flight, which keeps a disk
+//   that hangs from blocking other callers.
+// - Producers wait for the disk. Memory is bounded by the memory that
+//   transports lend: the window of each stream plus one chunk. Heads are
+//   copied, which adds at most the same amount again.
+//
+// Thread-safe.
 class IngestPipeline final : public ChunkSink {
  public:
-  // `runs` and `log` outlive the pipeline.
+  // `runs` and `log` must outlive the pipeline.
   IngestPipeline(storage::Runs& runs, storage::ChunkLog& log,
                  const IngestOptions& options);
 
@@ -134,62 +159,66 @@ class IngestPipeline final : public ChunkSink {
                   std::shared_ptr<const StreamMemory> memory) override;
   void Finish(const StreamHandle& stream, const absl::Status& status) override;
 
-  // Ends the streams of the run with RUN_SEALED, commits what they have in
-  // flight, then seals the run. Blocks; on commits of other runs only if the
-  // run has something in flight.
+  // Ends the streams of the run with RUN_SEALED, commits their chunks in
+  // flight, then seals the run. Blocks. Waits for commits of other runs only if
+  // this run has chunks in flight.
   //
-  // Errors: FAILED_PRECONDITION (RUN_RESTORING) for others than the daemon.
-  // Errors of this and of the four below: PERMISSION_DENIED (NOT_OWNER) if the
-  // run is there, and neither the caller's nor is the caller an admin.
+  // Errors: FAILED_PRECONDITION (RUN_RESTORING) unless the daemon is the
+  // caller. This function and the four below also return PERMISSION_DENIED
+  // (NOT_OWNER) if the run exists and the caller is neither its owner nor an
+  // admin.
   absl::StatusOr<storage::RunInfo> SealRun(
       std::string_view run, const access::Caller& caller = access::Daemon());
-  // Ends the streams of the run with RUN_SEALED, drops what they have in
-  // flight, then deletes the run. Blocks on a commit only if it has chunks of
-  // the run.
+  // Ends the streams of the run with RUN_SEALED, drops their chunks in flight,
+  // then deletes the run. Waits for a commit only if it contains chunks of the
+  // run.
   absl::Status DeleteRun(std::string_view run,
                          const access::Caller& caller = access::Daemon());
 
-  // Sets when bytes of the run go to what `change` makes of it.
+  // Applies `change` to the retention settings of the run, which define when
+  // its bytes are removed.
   absl::StatusOr<storage::RunInfo> ChangeRetention(
       std::string_view run, const access::Caller& caller,
       absl::FunctionRef<absl::Status(storage::RunRetention&)> change);
 
-  // Calls `change`, which changes something of the run, while nobody else
-  // opens, makes, seals or deletes it.
+  // Calls `change`, which modifies the run, while no other thread can open,
+  // create, seal or delete the run.
   absl::Status ChangeRun(std::string_view run, const access::Caller& caller,
                          absl::FunctionRef<absl::Status()> change);
 
-  // Replaces what the clients of the run record, and tells those that stream.
-  // Makes the run, as that of `caller`, if there is none. Sets
-  // `policy.revision`. Without a `first_token`, the policy begins behind the
-  // highest token that is stored, at one that no rank is expected to have begun
-  // when it hears of the policy: see TokenPace. Blocks.
+  // Replaces the capture policy of the run and sends it to the clients that
+  // stream. Creates the run, with `caller` as its owner, if it does not exist.
+  // Sets `policy.revision`. If `first_token` is not given, the policy begins
+  // after the highest stored token, at a token that no rank is expected to have
+  // begun when it receives the policy; see TokenPace. Blocks.
   //
   // Errors: FAILED_PRECONDITION (RUN_SEALED); INVALID_ARGUMENT for a policy
-  // over its bounds; those of the store. The policy before stays.
+  // that exceeds its limits; those of the store. On error the previous policy
+  // remains in effect.
   absl::StatusOr<capture::Policy> SetCapturePolicy(
       std::string_view run, capture::Policy policy,
       std::optional<int64_t> first_token,
       const access::Caller& caller = access::Daemon());
 
-  // Refuses new streams, ends all others with NOT_SERVING, and commits what
-  // they have in flight. DEADLINE_EXCEEDED if that was not done by `deadline`.
+  // Refuses new streams, ends all open streams with NOT_SERVING, and commits
+  // their chunks in flight. Returns DEADLINE_EXCEEDED if this is not finished
+  // by `deadline`.
   absl::Status Drain(std::chrono::steady_clock::time_point deadline);
 
   IngestStats Stats();
-  // Returns at most `limit` open streams whose run and rank come behind
-  // `after`, in that order; without it, from the first on.
+  // Returns at most `limit` open streams whose run and rank sort after `after`,
+  // in that order. Without `after`, starts with the first stream.
   std::vector<StreamStats> Streams(
       const std::optional<std::pair<std::string, int32_t>>& after,
       size_t limit);
-  // How long chunks took from their arrival until they were acknowledged.
+  // Time from the arrival of chunks to their acknowledgement.
   const metrics::Latencies& acks() const { return acks_; }
 
-  // How the ranks of an active run stream.
+  // Returns which ranks of the run stream, or when they last did.
   RunActivity ActivityOf(std::string_view run);
 
  private:
-  // What the commit thread does in one go.
+  // Work that the commit thread does in one round.
   struct Item {
     StreamHandle stream;
     std::unique_ptr<PendingChunk> pending;
@@ -203,14 +232,14 @@ class IngestPipeline final : public ChunkSink {
     std::vector<Item> discards;
     std::vector<StreamHandle> streams;
     std::vector<Report> reports;
-    // One for each of `commits`.
+    // One result for each of `commits`.
     std::vector<absl::Status> results;
-    // True if there was nothing to do for so long that the storage is to be
+    // True if the thread was idle long enough that the storage should be
     // probed.
     bool is_probe = false;
   };
 
-  // What the peer of a stream is to hear, in this order.
+  // Notifications for the peer of a stream, in the order of their delivery.
   struct Notice {
     StreamHandle stream;
     std::optional<uint64_t> commit;
@@ -220,62 +249,65 @@ class IngestPipeline final : public ChunkSink {
     std::optional<absl::Status> end;
   };
 
-  // Held while a run is opened, sealed or deleted, so that no stream joins a
-  // run that is being sealed. Its constructor waits until nobody else holds the
-  // same run. Never held by the threads of the pipeline.
+  // Held while a run is opened, sealed or deleted, so that no stream can join a
+  // run that is being sealed. The constructor waits until no other thread holds
+  // the same run. Never held by the threads of the pipeline.
   class RunHold;
 
-  // Open for a run that is held. `spec.job` is set.
+  // Implements Open for a run that is held. `spec.job` is set.
   absl::StatusOr<Opened> OpenHeld(StreamSpec spec, StreamPeer& peer);
-  // Returns the token at which a stream that appends to its run begins: see
-  // Continue. 0 if it is the first stream of its rank in the job that made the
-  // run: such a stream begins like the other ranks of the job. Durable before
-  // the producer learns of it.
+  // Returns the token at which a stream that appends to its run begins; see
+  // Continue. Returns 0 for the first stream of its rank in the job that
+  // created the run, because it begins like the other ranks of the job. The
+  // token is durable before the producer receives it.
   //
-  // A stream that only connects again (`has_chunks` if it has recorded some)
-  // begins and joins nothing: 0 unless it took part in a continuation before.
+  // A stream that only reconnects (`has_chunks`: it has recorded some) neither
+  // begins nor joins a continuation: returns 0 unless it took part in one
+  // before.
   absl::StatusOr<int64_t> ContinueRun(const StreamSpec& spec, bool has_chunks)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // True if the last stream of the rank that this daemon knows is this one.
+  // Returns whether this stream is the last known stream of the rank.
   bool IsLastStream(const StreamSpec& spec) ABSL_LOCKS_EXCLUDED(mu_);
   // Calls `write`, which writes to the index without a chunk. If that fails,
-  // asks the storage to resume, which else only chunks do, and calls it once
-  // more.
+  // asks the storage to resume and calls `write` again. Otherwise only chunks
+  // make the storage resume.
   absl::Status WriteIndex(absl::FunctionRef<absl::Status()> write)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // A token, at least `stored_end`, that no stream of the run is expected to
-  // have begun when it hears of a policy.
+  // Returns a token, at least `stored_end`, that no stream of the run is
+  // expected to have begun when it receives a policy.
   int64_t FirstTokenAhead(std::string_view run, int64_t stored_end)
       ABSL_LOCKS_EXCLUDED(mu_);
   // Checks that the stream may write to its run or create it.
   absl::Status CheckMayJoin(const StreamSpec& spec);
   absl::StatusOr<storage::RunInfo> JoinRun(const StreamSpec& spec);
   absl::StatusOr<storage::RunInfo> CreateOrGetRun(const StreamSpec& spec);
-  // Checks that the caller may change the run, which is held: so it is the same
-  // until the change is made.
+  // Checks that the caller may change the run. The caller must hold the run, so
+  // that the result stays valid until the change is made.
   absl::Status CheckHeldRun(std::string_view run, const access::Caller& caller);
   absl::StatusOr<Opened> OpenAs(const StreamSpec& spec, StreamPeer& peer);
-  // True if a stream that wants a run for its launch alone may join this one.
+  // Returns whether a stream that requires a run of its own launch may join
+  // this run.
   absl::StatusOr<bool> IsOwnRun(const StreamSpec& spec,
                                 const storage::RunInfo& run);
-  // The name of the run that IfExists::kNew leads to. `spec.run` is held, so
-  // that all ranks of one launch find the same.
+  // Returns the name of the run that IfExists::kNew selects. `spec.run` is
+  // held, so that all ranks of a launch find the same run.
   absl::StatusOr<std::string> FindNewRun(const StreamSpec& spec);
-  // True if IfExists::kReplace has to delete the run before the stream can
-  // record. Only checks: nothing is deleted.
+  // Returns whether IfExists::kReplace requires the run to be deleted before
+  // the stream can record. Does not delete anything.
   absl::StatusOr<bool> MustReplaceRun(const StreamSpec& spec);
-  // True if the rank had another stream in the run.
+  // Returns whether the rank had another stream in the run.
   absl::StatusOr<bool> HasRecordedBefore(const StreamSpec& spec,
                                          const storage::RunInfo& run);
   absl::Status DeleteHeldRun(std::string_view run, std::string_view what);
   void ForgetActivity(std::string_view run);
   absl::Status AwaitPredecessor(const StreamSpec& spec)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Ends the streams of the run. Returns once none is left that could bring it
-  // anything. `discards`: drops what is in flight.
+  // Ends the streams of the run. Returns after no stream is left that could add
+  // to the run. If `discards`, drops the chunks in flight.
   void EndStreamsOf(std::string_view run, std::string_view what, bool discards);
-  // Frees the rank of a stream that is ending, unless something of it is left
-  // to commit or the commit thread holds a report of it. True if it did.
+  // Releases the rank of a stream that is ending, unless part of it is still to
+  // be committed or the commit thread holds a report of it. Returns whether it
+  // did.
   bool TryReleaseLocked(const StreamHandle& stream)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckAddress(const IngestStream& stream,
@@ -289,7 +321,7 @@ class IngestPipeline final : public ChunkSink {
 
   void DigestLoop();
   void CommitLoop();
-  // False at the end. `probe`: see Round::is_probe.
+  // Returns false when the thread must end. `probe`: see Round::is_probe.
   bool AwaitRound(bool& probe) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ProbeStorage();
   Round GatherLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -307,21 +339,21 @@ class IngestPipeline final : public ChunkSink {
   const IngestOptions options_;
 
   Mutex mu_;
-  CondVar digest_ready_;  // There is something to digest, or stop_.
-  CondVar commit_ready_;  // There is a touched stream, or stop_.
-  CondVar gone_;          // The commit thread holds less of some stream.
-  CondVar run_free_;      // A run is held no longer.
+  CondVar digest_ready_;  // Something to digest, or stop_.
+  CondVar commit_ready_;  // A touched stream, or stop_.
+  CondVar gone_;          // The commit thread released part of a stream.
+  CondVar run_free_;      // A run is no longer held.
   StreamRegistry registry_ ABSL_GUARDED_BY(mu_);
   RankHistory history_ ABSL_GUARDED_BY(mu_);
   std::set<std::string, std::less<>> held_runs_ ABSL_GUARDED_BY(mu_);
   std::deque<std::pair<StreamHandle, PendingChunk*>> to_digest_
       ABSL_GUARDED_BY(mu_);
-  // Streams that the commit thread has to look at, each at most once.
+  // Streams that the commit thread must process, each at most once.
   std::deque<StreamHandle> touched_ ABSL_GUARDED_BY(mu_);
   uint64_t ready_bytes_ ABSL_GUARDED_BY(mu_) = 0;
-  // When the oldest ready chunk became so; only with a commit interval.
+  // When the oldest ready chunk became ready; used only with a commit interval.
   std::chrono::steady_clock::time_point ready_since_ ABSL_GUARDED_BY(mu_);
-  // Somebody waits for the next commit: the interval does not count.
+  // A thread waits for the next commit, so the interval is ignored.
   bool hurry_ ABSL_GUARDED_BY(mu_) = false;
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
   bool stop_ ABSL_GUARDED_BY(mu_) = false;

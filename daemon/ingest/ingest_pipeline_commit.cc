@@ -11,32 +11,32 @@
 
 // The threads of the pipeline.
 //
-// Group commit: a digest thread makes a chunk ready, and touches its stream if
-// the chunk is the next in order. The commit thread works in rounds. It waits
-// for a touched stream, and then for more chunks until the oldest ready one is
-// as old as the commit interval, unless somebody is in a hurry. It takes what
-// is ready from the touched streams, in order, up to commit_bytes_max, and
-// writes it with one Append, which is one sync. Then it returns the memory and
-// tells the peers. Chunks become ready while it syncs, so groups grow with the
-// load even without an interval.
+// Group commit works as follows. A digest thread finishes a chunk and, if the
+// chunk is the next in order, touches its stream. The commit thread works in
+// rounds. It waits for a touched stream, then for more chunks until the oldest
+// ready chunk is as old as the commit interval, unless a thread is waiting for
+// the commit. It collects the ready chunks of the touched streams, in order, up
+// to commit_bytes_max, and writes them with one Append, which is one sync. Then
+// it returns the memory and notifies the peers. Chunks become ready during the
+// sync, so groups grow with the load even without an interval.
 namespace msitd::ingest {
 namespace {
 
 using Code = absl::StatusCode;
 
-// Returns how many digests of the producer are false.
+// Returns how many digests supplied by the producer are false.
 size_t DigestRecords(chunk::Chunk& chunk) {
   size_t false_count = 0;
   for (chunk::RecordDescriptor& record : chunk.records()) {
     const chunk::RecordExtra extra = chunk.ExtraOf(record);
-    // The store finds out what an alias has.
+    // The store resolves aliases.
     if (extra.is_alias()) continue;
     if (IsTextOnly(chunk::KindOf(record))) {
       record.hash =
           chunk::HashBytes(std::as_bytes(std::span(chunk.Text(extra.value))));
       continue;
     }
-    // Nobody else can say what bytes have that did not come.
+    // The bytes are not here, so the claimed digest cannot be checked.
     if (chunk::IsClaimed(record)) continue;
     const Digest digest = compute::DigestPart(chunk.PayloadOf(record),
                                               static_cast<DType>(record.dtype));
@@ -61,7 +61,7 @@ void LogFalseDigests(const StreamSpec& spec, size_t count) {
       spec.run, spec.rank, count, *suppressed);
 }
 
-// True for an error that is about a run, not about the disk.
+// Returns whether the error concerns a run rather than the disk.
 bool IsAboutRun(const absl::Status& status) {
   return status.code() == Code::kNotFound ||
          status.code() == Code::kFailedPrecondition;
@@ -83,8 +83,8 @@ StorageState StateOf(const absl::Status& status) {
                                                    : StorageState::kFailed;
 }
 
-// Tells the producer of a deleted run that the run is sealed. With another
-// reason the producer might start again and bring the run back.
+// Reports a deleted run to its producer as sealed. For any other reason the
+// producer might start again and recreate the run.
 absl::Status ForProducer(const absl::Status& status) {
   if (status.code() != Code::kNotFound) return status;
   return WithReason(
@@ -107,7 +107,8 @@ void IngestPipeline::DigestLoop() {
       to_digest_.pop_front();
       discard = stream->discard;
     }
-    // The commit thread leaves alone what is not digested.
+    // No lock is needed: the commit thread does not touch a chunk before it is
+    // digested.
     const size_t false_count = discard ? 0 : DigestRecords(pending->chunk);
     if (false_count > 0) LogFalseDigests(stream->spec, false_count);
     MutexLock lock(mu_);
@@ -133,7 +134,8 @@ void IngestPipeline::CommitLoop() {
       ProbeStorage();
       continue;
     }
-    // First, so that whoever waits for a report does not wait for the Append.
+    // Reports are passed on before the Append, so that threads that wait for a
+    // report do not also wait for the Append.
     PassOnReports(std::exchange(round.reports, {}));
     AppendRound(round);
     Conclude(round);
@@ -216,7 +218,7 @@ void IngestPipeline::Append(std::span<Item* const> items,
   for (Item* item : items) chunks.push_back(std::move(item->pending->chunk));
   const absl::Status status = log_.Append(chunks);
   for (absl::Status* result : results) *result = status;
-  // AppendByRun may append the chunks once more.
+  // AppendByRun may append the chunks again.
   for (size_t i = 0; i < items.size(); ++i) {
     items[i]->pending->chunk = std::move(chunks[i]);
   }
@@ -235,8 +237,8 @@ void IngestPipeline::AppendRound(Round& round) {
   if (IsAboutRun(round.results.front())) AppendByRun(round);
 }
 
-// One run that is sealed or gone fails the Append of the whole group. Appends
-// run by run, so that the other runs do not suffer.
+// A single run that is sealed or deleted fails the Append of the whole group.
+// Appends each run separately, so that the other runs are not affected.
 void IngestPipeline::AppendByRun(Round& round) {
   struct Part {
     std::vector<Item*> items;
@@ -258,8 +260,8 @@ void IngestPipeline::PassOnReports(std::vector<Report> reports) {
     const StreamSpec& spec = report.stream->spec;
     const absl::StatusOr<StreamCoverage> added = log_.ReportCoverage(
         spec.run, spec.rank, spec.stream_id, report.coverage);
-    // If the disk failed, nothing is lost: reports are totals, so the next one
-    // includes this one.
+    // If the disk failed, nothing is lost: reports are totals, so the next
+    // report includes this one.
     if (added.ok()) total = Sum(total, *added);
   }
   {
@@ -295,7 +297,7 @@ void IngestPipeline::SettleLocked(Round& round) {
       item.stream->conflict_count += item.pending->chunk.conflict_count();
       item.stream->owes_ack = true;
     } else if (!item.stream->discard) {
-      // Replaces an end that was to follow the commit.
+      // Overrides an end that was to follow the commit.
       item.stream->discard = true;
       item.stream->end = ForProducer(status);
       if (registry_.Contains(*item.stream)) {
@@ -328,8 +330,8 @@ IngestPipeline::Notice IngestPipeline::NoticeLocked(
 }
 
 void IngestPipeline::Conclude(Round& round) {
-  // The transport gets its memory back before it hears of the commit, so that
-  // a producer in step with us finds room.
+  // The transport receives its memory back before the commit is reported, so
+  // that a producer that waits for each commit finds room.
   for (Item& item : round.commits) item.pending->lease.reset();
   for (Item& item : round.discards) item.pending->lease.reset();
 

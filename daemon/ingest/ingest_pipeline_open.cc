@@ -13,17 +13,17 @@
 #include "protos/base/recording_job.h"
 #include "protos/status/status.h"
 
-// How a stream finds its run.
+// Selects the run of a stream.
 namespace msitd::ingest {
 namespace {
 
 using Code = absl::StatusCode;
 
-// Runs that the store is asked for at a time.
+// Number of runs requested from the store at a time.
 constexpr size_t kRunsAtOnce = 256;
 
-// Names with a greater number behind them do not count, so that nobody can use
-// up the numbers.
+// Names that end in a greater number are ignored, so that a client cannot
+// exhaust the numbers.
 constexpr uint32_t kNewRunNumberMax = 999'999'999;
 
 absl::Status CheckSpec(const StreamSpec& spec) {
@@ -58,12 +58,13 @@ std::string JobOf(const StreamSpec& spec) {
              : spec.job;
 }
 
-// True if nobody has streamed into the run: it was made in advance.
+// Returns whether the run was created in advance and no producer has streamed
+// into it yet.
 bool IsUntouched(const storage::RunInfo& run) {
   return run.spec.job.empty() && run.counters.record_count() == 0;
 }
 
-// True if the streams of a job of `world_size` ranks may write to the run.
+// Returns whether streams of a job of `world_size` ranks may write to the run.
 bool TakesStreams(const storage::RunInfo& run, int32_t world_size) {
   return !run.sealed && !run.spec.restoring &&
          (run.spec.world_size == 0 || run.spec.world_size == world_size);
@@ -88,7 +89,8 @@ absl::Status RunBusy(std::string_view run, bool is_of_same_process) {
                     ErrorReason::kRankBusy);
 }
 
-// True if both are recordings of one launch, and `job` is the later one.
+// Returns whether both are recordings of the same launch and `job` is the later
+// one.
 bool IsLaterRecording(std::string_view job, std::string_view than) {
   const RecordingJob later = ParseRecordingJob(job);
   const RecordingJob earlier = ParseRecordingJob(than);
@@ -107,7 +109,8 @@ absl::Status RecordingReplaced(const StreamSpec& spec, std::string_view job) {
       ErrorReason::kRunExists);
 }
 
-// Checks that the stream may write to the run, whatever tensors it has.
+// Checks that the stream may write to the run, regardless of the tensors in the
+// run.
 absl::Status CheckJoin(const StreamSpec& spec, const storage::RunInfo& run) {
   MSITD_RETURN_IF_ERROR(
       access::CheckMayAdd(spec.caller, run.spec.owner, spec.run));
@@ -132,7 +135,8 @@ absl::Status CheckJoin(const StreamSpec& spec, const storage::RunInfo& run) {
   return absl::OkStatus();
 }
 
-// The number behind `prefix` in `name`, as IfExists::kNew gives it; 0 for none.
+// Returns the number after `prefix` in `name`, as IfExists::kNew assigns it; 0
+// if there is none.
 uint32_t NumberBehind(std::string_view prefix, std::string_view name) {
   const std::string_view digits = name.substr(prefix.size());
   uint32_t number = 0;
@@ -206,8 +210,8 @@ absl::StatusOr<IngestPipeline::Opened> IngestPipeline::OpenAs(
 
 absl::StatusOr<IngestPipeline::Opened> IngestPipeline::OpenHeld(
     StreamSpec spec, StreamPeer& peer) {
-  // Everything that can refuse the stream comes first. Until then no run is
-  // created, changed or deleted, so a refused stream leaves no trace.
+  // All checks that can refuse the stream are made before any run is created,
+  // changed or deleted, so a refused stream leaves no trace.
   bool replaces = false;
   if (spec.if_exists == IfExists::kReplace) {
     MSITD_ASSIGN_OR_RETURN(replaces, MustReplaceRun(spec));
@@ -219,8 +223,8 @@ absl::StatusOr<IngestPipeline::Opened> IngestPipeline::OpenHeld(
     MSITD_RETURN_IF_ERROR(AwaitPredecessor(spec));
     MSITD_ASSIGN_OR_RETURN(share, registry_.AcquireShare(spec.caller));
   }
-  // Nothing of this stream is in flight any more, and no other one comes in
-  // while the run is held.
+  // No chunk of this stream is in flight, and no other stream can join while
+  // the run is held.
   uint64_t committed = 0;
   if (!replaces) {
     MSITD_ASSIGN_OR_RETURN(committed, log_.CommittedChunkCount(
@@ -255,8 +259,8 @@ absl::StatusOr<IngestPipeline::Opened> IngestPipeline::OpenHeld(
 
 absl::StatusOr<int64_t> IngestPipeline::ContinueRun(const StreamSpec& spec,
                                                     bool has_chunks) {
-  // Read again: earlier streams of the rank may have committed more since the
-  // run was joined.
+  // Read the run again, because earlier streams of the rank may have committed
+  // more since the run was joined.
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run, runs_.GetRun(spec.run));
   MSITD_ASSIGN_OR_RETURN(storage::RunContinuations known,
                          runs_.GetContinuations(spec.run, spec.rank));
@@ -322,7 +326,7 @@ absl::StatusOr<storage::RunInfo> IngestPipeline::CreateOrGetRun(
            .is_for_admin = spec.caller.role == access::Role::kAdmin});
       return found.status();
     }).IgnoreError();
-    // RunService may have made it in between.
+    // RunService may have created the run in the meantime.
     if (found.status().code() == Code::kAlreadyExists) {
       found = runs_.GetRun(spec.run);
     }
@@ -371,8 +375,8 @@ absl::StatusOr<bool> IngestPipeline::IsOwnRun(const StreamSpec& spec,
   if (!TakesStreams(run, spec.world_size)) return false;
   if (IsUntouched(run)) return true;
   if (run.spec.job != spec.job) return false;
-  // Two recordings may have the same job if a launch is repeated. But in one
-  // recording, each rank has one stream.
+  // Two recordings have the same job if a launch is repeated. But within one
+  // recording each rank has only one stream.
   MSITD_ASSIGN_OR_RETURN(const bool has_recorded, HasRecordedBefore(spec, run));
   return !has_recorded;
 }
@@ -436,8 +440,9 @@ absl::StatusOr<bool> IngestPipeline::MustReplaceRun(const StreamSpec& spec) {
   if (run->spec.restoring) return storage::RunRestoring(spec.run);
   if (TakesStreams(*run, spec.world_size) &&
       IsLaterRecording(run->spec.job, spec.job)) {
-    // A rank that has recorded in the later recording belongs to a launch that
-    // is repeated under the same job. Otherwise the rank lags behind.
+    // A rank that has already recorded in the later recording belongs to a
+    // launch that is repeated with the same job. Otherwise the rank lags
+    // behind.
     MSITD_ASSIGN_OR_RETURN(const bool has_recorded,
                            HasRecordedBefore(spec, *run));
     if (!has_recorded) return RecordingReplaced(spec, run->spec.job);

@@ -31,58 +31,59 @@ struct PendingChunk {
       std::chrono::steady_clock::now();
 };
 
-// What the pipeline knows of one stream. Shared by the transport, which uses
-// it as a handle, the registry and the work in flight. All but `spec` and
-// `peer` is guarded by the mutex of the pipeline.
+// The pipeline's state of one stream. Shared by the transport, which uses it as
+// a handle, by the registry and by the work in flight. All members except
+// `spec` and `peer` are guarded by the mutex of the pipeline.
 //
 //   open --end set--> ending --nothing in flight--> gone
 //
-// The commit thread may hang in a commit of other streams. Whoever waits for
-// this stream to be gone need not wait for that: once the commit thread holds
-// nothing of this stream, its rank is released, and its peer hears of the end
-// later.
+// The commit thread may be blocked by a commit of other streams. Threads that
+// wait for this stream to be gone need not wait for that commit. As soon as the
+// commit thread holds nothing of this stream, its rank is released. Its peer is
+// notified of the end later.
 struct IngestStream {
   IngestStream(StreamSpec s, StreamPeer& p) : spec(std::move(s)), peer(p) {}
 
   const StreamSpec spec;
-  StreamPeer& peer;  // Valid until its End has been called.
+  StreamPeer& peer;  // Valid until its End was called.
 
-  uint64_t next_sequence = 0;  // Of the next chunk to take.
+  uint64_t next_sequence = 0;  // Of the next chunk to accept.
   uint64_t committed_count = 0;
-  uint64_t conflict_count = 0;  // Since it was opened.
-  // Since it was opened, like the two that follow.
+  uint64_t conflict_count = 0;  // Since the stream was opened.
+  // Since the stream was opened, like the two following members.
   uint64_t opened_chunk_count = 0;
   uint64_t opened_record_count = 0;
-  uint64_t opened_bytes = 0;  // Payload.
+  uint64_t opened_bytes = 0;  // Payload bytes.
   const std::chrono::steady_clock::time_point open_time =
       std::chrono::steady_clock::now();
   StreamCoverage last_coverage;                // The last report.
   std::shared_ptr<const StreamMemory> memory;  // Null if none is shared.
-  // Reported, not yet passed to the store.
+  // Reported by the producer but not yet passed to the store.
   std::optional<StreamCoverage> coverage;
   TokenPace pace;
-  access::FairShares::Grant share;  // Of the streams that may be open.
-  // A capture policy that the peer has not heard of; null if there is none.
+  access::FairShares::Grant share;  // Of the limit on open streams.
+  // A capture policy that was not sent to the peer yet; null if there is none.
   std::shared_ptr<const std::string> new_policy;
 
-  // Taken and not yet committed, in order.
+  // Accepted chunks that no commit has started for, in order.
   std::deque<std::unique_ptr<PendingChunk>> pending;
-  // Those of `pending` and those being committed.
+  // Chunks in `pending` and chunks being committed.
   uint64_t in_flight_chunks = 0;
   uint64_t in_flight_bytes = 0;
-  // Those of the chunks in flight that the commit thread is committing.
+  // Chunks in flight that the commit thread is committing.
   uint64_t committing_chunks = 0;
-  // The commit thread holds a coverage of it.
+  // The commit thread holds a coverage report of the stream.
   bool reporting = false;
 
-  // Set once: no more chunks are taken, and this is what the peer will hear.
+  // Set once. No more chunks are accepted after that, and the peer receives
+  // this status.
   std::optional<absl::Status> end;
-  bool discard = false;      // What is in flight is dropped.
+  bool discard = false;      // Drop the chunks in flight.
   bool awaits_room = false;  // The last Offer returned kWait.
-  bool owes_ack = false;     // The peer is to be told of the commits.
+  bool owes_ack = false;     // Commits must be reported to the peer.
   bool touched = false;      // In the commit thread's list.
   bool released = false;     // Its rank is free for another stream.
-  bool heard_end = false;    // The peer has been told, or is being told.
+  bool heard_end = false;    // The end was or is being reported.
 };
 
 }  // namespace msitd::ingest

@@ -13,13 +13,13 @@
 
 namespace msitd::ingest {
 
-// Remembers which stream was the last one of each rank of each run, and until
-// when it was open. Thread-compatible: the pipeline guards it with its mutex.
+// Stores the last stream of each rank of each run and how long the stream was
+// open. Thread-compatible; the pipeline guards it with its mutex.
 class RankHistory {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Ranks that are remembered. At this bound, runs that no rank streams to are
+  // Maximum number of ranks. When it is reached, runs without open streams are
   // forgotten.
   static constexpr size_t kRanksMax = size_t{1} << 16;
 
@@ -29,7 +29,7 @@ class RankHistory {
   void End(std::string_view run, int32_t rank, bool is_finished);
   void Forget(std::string_view run);
 
-  // The id of the last stream; nothing if none is known.
+  // Returns the id of the last stream; nullopt if none is known.
   std::optional<uint64_t> StreamOf(std::string_view run, int32_t rank) const;
 
   RunActivity ActivityOf(std::string_view run) const;

@@ -34,7 +34,7 @@ std::chrono::nanoseconds RetentionLoop::Work() {
 }
 
 absl::StatusOr<bool> RetentionLoop::TidyAndShare() {
-  // Neither waits for the other to succeed.
+  // Each of the two steps is attempted even if the other fails.
   const absl::StatusOr<bool> is_tidy = store_.Tidy();
   if (!options_.shares_equal_bytes) return is_tidy;
   MSITD_ASSIGN_OR_RETURN(const storage::ShareStep step, store_.Share());

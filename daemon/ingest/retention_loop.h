@@ -13,54 +13,55 @@
 
 namespace msitd::ingest {
 
-// Makes room in a store: has it give up what its policy does not keep, tidy up
-// behind deleted runs, and share bytes that are equal, step by step, on a
-// thread of its own.
-// Thread-safe.
+// Frees space in a store, step by step, on a thread of its own: removes the
+// bytes that the retention policy does not keep, reclaims the space of deleted
+// runs, and shares equal bytes. Thread-safe.
 class RetentionLoop {
  public:
   struct Options {
     storage::RetentionPolicy policy;
     bool shares_equal_bytes = true;
-    // How long it waits once nothing is left to do, or after an error.
+    // How long to wait when there is nothing left to do, or after an error.
     std::chrono::milliseconds interval{1000};
   };
-  // Tidying and sharing are in no hurry: after a step of both the disk is left
-  // alone for this many times as long as they took, but no longer than the
+  // Tidying and sharing are not urgent. After a step of both, the disk is left
+  // idle for this many times the duration of the step, but not longer than the
   // interval.
   static constexpr int kRestFactor = 2;
 
-  // Begins at once. `store` outlives it.
+  // Starts immediately. `store` must outlive the loop.
   RetentionLoop(storage::Upkeep& store, const Options& options);
   RetentionLoop(const RetentionLoop&) = delete;
   RetentionLoop& operator=(const RetentionLoop&) = delete;
 
-  // Returns once the step under way is done; there is no other after it.
+  // Returns after the current step is finished. No further step starts.
   void Stop() { loop_.Stop(); }
 
-  // The error of the last step; empty if it had none.
+  // Returns the error of the last step; empty if it succeeded.
   std::string error();
 
  private:
-  // Gives up what is due now, then tidies and shares for one step each. Returns
-  // how long to wait.
+  // Removes everything that is due, then does one step each of tidying and
+  // sharing. Returns how long to wait.
   std::chrono::nanoseconds Work();
-  // True once nothing is left to do.
+  // Returns true when nothing is left to do.
   absl::StatusOr<bool> TidyAndShare();
-  // False if it was told to stop before it was done.
+  // Returns false if Stop was called before all work was done.
   absl::StatusOr<bool> Retain();
   void SetError(const std::string& error);
 
   storage::Upkeep& store_;
   const Options options_;
 
-  // Given back by sharing and not logged yet. Only its thread touches it.
+  // Bytes freed by sharing that were not logged yet. Accessed only by the
+  // thread.
   uint64_t shared_bytes_ = 0;
 
   Mutex mu_;
   std::string error_ ABSL_GUARDED_BY(mu_);
 
-  // Behind all that its steps use.
+  // Declared last, so that it stops before the members that its steps use are
+  // destroyed.
   StepLoop loop_;
 };
 

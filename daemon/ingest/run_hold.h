@@ -9,8 +9,8 @@
 
 namespace msitd::ingest {
 
-// Whoever holds two runs takes the one with the shorter name first, so that
-// nobody waits in a circle.
+// A thread that holds two runs must acquire the run with the shorter name
+// first, which prevents deadlocks.
 class IngestPipeline::RunHold {
  public:
   RunHold(IngestPipeline& pipeline, std::string_view run);
@@ -24,7 +24,8 @@ class IngestPipeline::RunHold {
 };
 
 absl::Status NotServing();
-// RUN_SEALED. `what` says what has happened to the run, such as "was sealed".
+// Returns an error with the reason RUN_SEALED. `what` describes what happened
+// to the run, such as "was sealed".
 absl::Status RunSealed(std::string_view run, std::string_view what);
 
 }  // namespace msitd::ingest

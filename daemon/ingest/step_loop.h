@@ -11,11 +11,11 @@
 
 namespace msitd::ingest {
 
-// Does one step after the other on a thread of its own, and waits in between.
-// Thread-safe.
+// Runs steps one after another on a thread of its own, with a pause between
+// them. Thread-safe.
 class StepLoop {
  public:
-  // Does a step and returns how long to wait before the next.
+  // Runs one step and returns how long to wait before the next one.
   using Step = std::function<std::chrono::nanoseconds()>;
 
   StepLoop() = default;
@@ -23,13 +23,14 @@ class StepLoop {
   StepLoop(const StepLoop&) = delete;
   StepLoop& operator=(const StepLoop&) = delete;
 
-  // Begins at once. What `step` uses outlives Stop. Called once at most.
+  // Starts immediately. Everything that `step` uses must remain valid until
+  // Stop returns. May be called at most once.
   void Start(ThreadName thread_name, Step step);
 
-  // Returns once the step under way is done; there is no other after it.
+  // Returns after the current step is finished. No further step starts.
   void Stop();
 
-  // True once Stop was called. For steps that take long.
+  // Returns whether Stop was called. Long steps should poll this.
   bool must_stop();
 
  private:
@@ -39,7 +40,7 @@ class StepLoop {
   CondVar changed_;  // stop_ was set.
   bool stop_ ABSL_GUARDED_BY(mu_) = false;
 
-  std::thread thread_;  // Not joinable if it was never started.
+  std::thread thread_;  // Not joinable if Start was not called.
 };
 
 }  // namespace msitd::ingest

@@ -17,26 +17,26 @@
 
 namespace msitd::ingest {
 
-// Knows the streams that are not gone yet: one for each rank of a run, and
-// those that were released and have not heard of their end.
-// Thread-compatible: the pipeline guards it with its mutex.
+// Contains all streams that are not gone: at most one for each rank of a run,
+// and streams whose rank was released but whose end was not reported yet.
+// Thread-compatible; the pipeline guards it with its mutex.
 class StreamRegistry {
  public:
-  // At most `streams_max` streams at a time, divided among callers.
+  // Allows at most `streams_max` streams at a time, divided among callers.
   explicit StreamRegistry(size_t streams_max)
       : shares_({.what = "streams",
                  .capacity = streams_max,
                  .reason = ErrorReason::kStreamsExhausted}) {}
 
-  // Returns the stream that has to go before `spec` can come in; null if there
-  // is none. That is the stream of the same rank if it is ending, or if it has
-  // the same stream id because its producer is back on a new connection.
+  // Returns the stream that must be gone before `spec` can be opened; null if
+  // there is none. This is the stream of the same rank if it is ending, or if
+  // it has the same stream id because its producer has reconnected.
   //
   // Errors: ALREADY_EXISTS (RANK_BUSY) if another producer streams as this
   // rank.
   absl::StatusOr<StreamHandle> Predecessor(const StreamSpec& spec) const;
 
-  // Returns the share that a stream of `caller` needs before it is added.
+  // Returns the share that a stream of `caller` needs before it can be added.
   //
   // Errors: RESOURCE_EXHAUSTED (STREAMS_EXHAUSTED).
   absl::StatusOr<access::FairShares::Grant> AcquireShare(
@@ -44,18 +44,20 @@ class StreamRegistry {
     return shares_.Acquire(caller);
   }
 
-  // Adds a stream that has its share and no predecessor.
+  // Adds a stream that has a share and no predecessor.
   void Add(StreamHandle stream);
 
-  // Frees the rank of a stream that is ending; it counts until Remove.
+  // Releases the rank of a stream that is ending. The stream counts towards
+  // size() until Remove.
   void Release(IngestStream& stream);
   void Remove(IngestStream& stream);
-  // True if the stream has its rank.
+  // Returns whether the stream still has its rank.
   bool Contains(const IngestStream& stream) const;
 
   std::vector<StreamHandle> StreamsOf(std::string_view run) const;
   std::vector<StreamHandle> All() const;
-  // At most `limit` streams that have their rank, behind `after`.
+  // Returns at most `limit` streams that have their rank and sort after
+  // `after`.
   std::vector<StreamHandle> After(
       const std::optional<std::pair<std::string, int32_t>>& after,
       size_t limit) const;

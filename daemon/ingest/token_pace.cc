@@ -9,8 +9,8 @@ namespace msitd::ingest {
 void TokenPace::Report(int64_t token_end, Time now) {
   if (token_end <= token_end_) return;
   if (token_end_ > 0) {
-    // Two reports may follow each other at once, as at the end of a stream.
-    // That must not look like speed.
+    // Two reports may follow each other immediately, for example at the end of
+    // a stream. That must not be mistaken for speed.
     const std::chrono::duration<double> time =
         std::max<std::chrono::nanoseconds>(now - report_time_,
                                            std::chrono::milliseconds(10));

@@ -7,35 +7,36 @@
 
 namespace msitd::ingest {
 
-// Estimates which token one producer will have reached, from its reports of
-// where it is. Thread-compatible.
+// Estimates, from the reports of one producer, which token it will have reached
+// at a later time. Thread-compatible.
 class TokenPace {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // A producer that goes on reports once a second, at first more often. One
-  // that is silent for longer stands still.
+  // An active producer reports once a second, and more often at first. A
+  // producer that is silent for longer is considered to be standing still.
   static constexpr std::chrono::seconds kReportInterval{1};
-  // The time that a policy may take to reach all ranks.
+  // Time that a policy may take to reach all ranks.
   static constexpr std::chrono::seconds kLead{1};
-  // The most that TokenAhead adds: a policy that begins at a token which no
-  // rank reaches would have no effect.
+  // Upper bound for the distance that TokenAhead adds. A policy that begins at
+  // a token that no rank reaches would have no effect.
   static constexpr int64_t kAheadMax = 65'536;
 
-  // Takes a report. `token_end`: see IsTokenEnd; it has no effect unless it is
-  // higher than before.
+  // Adds a report. `token_end`: see IsTokenEnd. Ignored unless it is higher
+  // than all previous ones.
   void Report(int64_t token_end, Time now);
 
-  // Returns a token that the producer will not have begun kLead from now if it
-  // gets no faster, and at least one behind the next. 0 if it has begun none.
+  // Returns a token that the producer will not have begun kLead from now,
+  // provided that it does not get faster, and that is at least one after its
+  // next token. Returns 0 if the producer has begun none.
   int64_t TokenAhead(Time now) const;
 
  private:
   int64_t token_end_ = 0;
   Time report_time_;
-  // Tokens a second between the last three reports; `speed_` is the newer one.
-  // The lower one counts, so that a jump in the numbering is not taken for
-  // speed.
+  // Tokens per second between the last three reports; `speed_` is the more
+  // recent one. The lower one is used, so that a jump in the numbering is not
+  // mistaken for speed.
   std::optional<double> speed_;
   std::optional<double> speed_before_;
 };

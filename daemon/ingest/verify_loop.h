@@ -12,34 +12,35 @@
 
 namespace msitd::ingest {
 
-// Has a store read its bytes again and check them, step by step, no faster than
-// it was told, on a thread of its own. Thread-safe.
+// Makes a store read and check its bytes again, step by step at a limited rate,
+// on a thread of its own. Thread-safe.
 class VerifyLoop {
  public:
   struct Options {
-    // 0: nothing is checked.
+    // 0: checks nothing.
     uint64_t bytes_per_s = 0;
-    // From the end of a round to the begin of the next.
+    // From the end of a round to the start of the next one.
     std::chrono::nanoseconds interval{0};
-    // How long it waits while no round is under way, or after an error.
+    // How long to wait while no round is in progress, or after an error.
     std::chrono::milliseconds rest{1000};
   };
-  // What one step reads at most: small, because retention waits for it.
+  // Maximum number of bytes that a step reads. Small, because retention waits
+  // for the step.
   static constexpr uint64_t kStepBytesMax = uint64_t{2} << 20;
 
-  // Begins at once. `store` outlives it.
+  // Starts immediately. `store` must outlive the loop.
   VerifyLoop(storage::Upkeep& store, const Options& options);
   VerifyLoop(const VerifyLoop&) = delete;
   VerifyLoop& operator=(const VerifyLoop&) = delete;
 
-  // Returns once the step under way is done; there is no other after it.
+  // Returns after the current step is finished. No further step starts.
   void Stop() { loop_.Stop(); }
 
-  // The error of the last step; empty if it had none.
+  // Returns the error of the last step; empty if it succeeded.
   std::string error();
 
  private:
-  // Does one step and returns how long to wait.
+  // Runs one step and returns how long to wait.
   std::chrono::nanoseconds Work();
 
   storage::Upkeep& store_;
@@ -48,7 +49,8 @@ class VerifyLoop {
   Mutex mu_;
   std::string error_ ABSL_GUARDED_BY(mu_);
 
-  // Behind all that its steps use. Not started if nothing is checked.
+  // Declared last, so that it stops before the members that its steps use are
+  // destroyed. Not started if nothing is checked.
   StepLoop loop_;
 };
 

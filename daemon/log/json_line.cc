@@ -18,8 +18,8 @@ bool IsKeyByte(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-// Returns the length of the key at `at` if `key=` begins there at a word; else
-// 0.
+// Returns the length of the key at `at` if a word of the form `key=` begins
+// there; otherwise 0.
 size_t KeyBytesAt(std::string_view text, size_t at) {
   if (at > 0 && text[at - 1] != ' ') return 0;
   size_t end = at;
@@ -27,7 +27,7 @@ size_t KeyBytesAt(std::string_view text, size_t at) {
   return end > at && end < text.size() && text[end] == '=' ? end - at : 0;
 }
 
-// Returns where the next `key=` begins, or the end.
+// Returns the position of the next `key=`, or the end of the text.
 size_t NextKey(std::string_view text, size_t from) {
   for (size_t at = from; at < text.size(); ++at) {
     if (KeyBytesAt(text, at) > 0) return at;
@@ -40,8 +40,9 @@ std::string_view Trimmed(std::string_view text) {
   return text;
 }
 
-// Returns where the value at `begin` ends. One in quotes ends at a quote with
-// the next key or the end behind it, so that it may have quotes inside.
+// Returns the position where the value at `begin` ends. A quoted value ends at
+// a quote that is followed by the next key or by the end of the text, so the
+// value may contain quotes.
 size_t ValueEnd(std::string_view text, size_t begin) {
   if (begin >= text.size() || text[begin] != '\'') {
     return NextKey(text, begin);

@@ -35,7 +35,7 @@ void SetUp(std::string_view level, Format format) {
 }
 
 std::shared_ptr<spdlog::logger> Get(const std::string& module) {
-  // Registering a name twice is an error.
+  // spdlog reports an error if a name is registered twice.
   static Mutex& mu = *new Mutex;
   MutexLock lock(mu);
   std::shared_ptr<spdlog::logger> logger = spdlog::get(module);

@@ -12,34 +12,36 @@
 
 #include "protos/status/mutex.h"
 
-// One logger for each module, all of them on stderr. Messages are key=value;
-// payload bytes never appear. Thread-safe.
+// Each module has its own logger; all loggers write to stderr. Messages consist
+// of key=value pairs. Payload bytes are never logged. Thread-safe.
 namespace msitd::log {
 
 class LogSink;
 
 enum class Format {
-  kText,  // key=value behind a few words.
-  kJson,  // One object a line; see json_line.h.
+  kText,  // A few words followed by key=value pairs.
+  kJson,  // One JSON object per line; see json_line.h.
 };
 
 // Sets the output and the lowest level of all loggers: "debug", "info", "warn"
-// or "error". Leaves times out of text under systemd, whose journal has its
-// own. Called once, before any logger is made.
+// or "error". Text output has no timestamps under systemd because the journal
+// adds its own. Must be called once, before any logger is created.
 void SetUp(std::string_view level, Format format = Format::kText);
 
-// The sink of all loggers; null before SetUp.
+// Returns the sink of all loggers; null before SetUp.
 LogSink* Sink();
 
 // Returns the logger of `module`, which is registered with spdlog under that
-// name; makes it if it does not exist.
+// name. Creates the logger if it does not exist.
 std::shared_ptr<spdlog::logger> Get(const std::string& module);
 
-// Bounds messages that clients can trigger, so that they cannot fill the log.
+// Limits messages that clients can trigger, so that clients cannot fill the
+// log.
 class Limiter {
  public:
-  // Decides on one message. If it may be written, returns how many were
-  // suppressed since the last one that was; otherwise returns nothing.
+  // Decides whether a message may be written. If so, returns the number of
+  // messages suppressed since the last one that was written; otherwise returns
+  // nullopt.
   std::optional<uint64_t> Admit(std::chrono::steady_clock::time_point now =
                                     std::chrono::steady_clock::now());
 

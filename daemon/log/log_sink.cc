@@ -19,7 +19,7 @@ std::string Text(spdlog::string_view_t view) {
 bool LogSink::Admit(const spdlog::details::log_msg& message,
                     uint64_t& suppressed) {
   Window& window = windows_[{Text(message.logger_name), message.level}];
-  // The clock may have been set back.
+  // A negative age means that the clock was set back.
   const auto age = message.time - window.begin;
   if (age >= kWindow || age < std::chrono::seconds(0)) {
     window.begin = message.time;

@@ -19,27 +19,27 @@
 
 namespace msitd::log {
 
-// Where all loggers write. Bounds how many lines each module writes at each
-// level, whatever causes them, and keeps the last lines for who asks later.
-// Thread-safe.
+// The sink of all loggers. Limits the number of lines that each module writes
+// at each level, and keeps the most recent lines for diagnostics. Thread-safe.
 class LogSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
-  // Of a module, at a level, in a window. What is suppressed is counted by the
-  // next line of that module and level behind the window.
+  // Lines per window of one module at one level. The next line of that module
+  // and level after the window reports how many lines were suppressed.
   static constexpr uint64_t kWindowLinesMax = 512;
   static constexpr std::chrono::seconds kWindow{10};
-  // What is kept: lines, and of each line bytes.
+  // Number of recent lines kept, and bytes kept of each line.
   static constexpr size_t kRecentLinesMax = 1000;
   static constexpr size_t kRecentLineBytesMax = 1024;
 
-  // Borrows `file`.
+  // Borrows `file`, which must outlive the sink.
   LogSink(std::FILE* file, Format format) : file_(file), format_(format) {}
 
-  // The last lines, the oldest first, in text with the time, without line ends.
+  // Returns the most recent lines, oldest first, as text with timestamps and
+  // without line ends.
   std::vector<std::string> Recent();
 
-  // Since the start: lines written by spdlog's number of their level, and lines
-  // suppressed.
+  // Totals since the start: lines written, indexed by spdlog's level number,
+  // and lines suppressed.
   struct Counts {
     std::array<uint64_t, SPDLOG_LEVEL_OFF + 1> written = {};
     uint64_t suppressed = 0;
@@ -55,7 +55,8 @@ class LogSink final : public spdlog::sinks::base_sink<std::mutex> {
 
   void sink_it_(const spdlog::details::log_msg& message) override;
   void flush_() override;
-  // False if the line is one too many. Sets how many were so before it.
+  // Returns false if the line exceeds the limit. Sets `suppressed` to the
+  // number of lines that were suppressed before this one.
   bool Admit(const spdlog::details::log_msg& message, uint64_t& suppressed);
   void Write(const spdlog::details::log_msg& message);
   void Keep(const spdlog::details::log_msg& message);
@@ -63,7 +64,7 @@ class LogSink final : public spdlog::sinks::base_sink<std::mutex> {
   std::FILE* const file_;
   const Format format_;
 
-  // Guarded by the mutex of the base.
+  // Guarded by the mutex of the base class.
   std::map<std::pair<std::string, int>, Window, std::less<>> windows_;
   std::deque<std::string> recent_;
   Counts counts_;

@@ -9,8 +9,8 @@ namespace {
 using enum MetricId;
 using enum MetricKind;
 
-// Counters begin at the start of the daemon. Units are seconds and bytes, as
-// Prometheus has them.
+// Counters start at zero when the daemon starts. Units are seconds and bytes,
+// as is customary in Prometheus.
 constexpr MetricInfo kCatalog[] = {
     {kBuildInfo, kGauge, "msitd_build_info", "Always 1; the version is a label",
      "version"},

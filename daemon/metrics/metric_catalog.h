@@ -7,7 +7,7 @@
 
 namespace msitd::metrics {
 
-// Every metric of the daemon, in the order of the page.
+// All metrics of the daemon, in the order in which the page lists them.
 enum class MetricId : uint8_t {
   kBuildInfo,
   kStartTime,
@@ -79,15 +79,16 @@ struct MetricInfo {
   MetricKind kind;
   std::string_view name;
   std::string_view help;
-  // Name of the label that tells its values apart; empty if there is one value.
+  // Name of the label that distinguishes the values of the metric; empty if the
+  // metric has a single value.
   std::string_view label = {};
 };
 
-// The place in the table is the number of the id.
+// Indexed by MetricId.
 std::span<const MetricInfo> MetricCatalog();
 const MetricInfo& InfoOf(MetricId id);
 
-// "counter", "gauge" or "histogram".
+// Returns "counter", "gauge" or "histogram".
 std::string_view KindName(MetricKind kind);
 
 }  // namespace msitd::metrics

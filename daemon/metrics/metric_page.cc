@@ -10,8 +10,8 @@
 namespace msitd::metrics {
 namespace {
 
-// Every value that matters is a whole number of less than 2^53, which 17 digits
-// keep as it is.
+// Every value of interest is an integer less than 2^53, which 17 digits
+// represent exactly.
 std::string Number(double value) { return fmt::format("{:.17g}", value); }
 
 std::string Escaped(std::string_view text) {
@@ -34,7 +34,7 @@ std::string Escaped(std::string_view text) {
   return out;
 }
 
-// `more` is a second label, as it is written.
+// `more` is a second label in its final syntax.
 std::string Labels(const MetricInfo& info, std::string_view value,
                    std::string_view more = {}) {
   std::string out;

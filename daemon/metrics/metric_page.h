@@ -12,18 +12,18 @@
 
 namespace msitd::metrics {
 
-// Writes values in Prometheus' text format, version 0.0.4. Metrics come in the
-// order of the catalog; each at most once for each value of its label.
-// Thread-compatible.
+// Writes values in Prometheus' text format, version 0.0.4. Metrics must be
+// added in the order of the catalog, and each at most once for each value of
+// its label. Thread-compatible.
 class MetricPage {
  public:
-  // A metric without a label.
+  // Adds a metric without a label.
   void Add(MetricId id, double value) { Put(id, {}, value); }
-  // A metric with one. `label_value` may hold any bytes.
+  // Adds a metric with a label. `label_value` may contain any bytes.
   void Add(MetricId id, std::string_view label_value, double value) {
     Put(id, label_value, value);
   }
-  // A histogram, with or without a label.
+  // Adds a histogram, with or without a label.
   void Add(MetricId id, const Latencies::Snapshot& latencies) {
     Put(id, {}, latencies);
   }
@@ -38,7 +38,7 @@ class MetricPage {
   void Put(MetricId id, std::string_view label_value, double value);
   void Put(MetricId id, std::string_view label_value,
            const Latencies::Snapshot& latencies);
-  // Writes help and type when a metric comes first.
+  // Writes the help and type lines before the first value of a metric.
   const MetricInfo& Begin(MetricId id);
 
   std::string text_;

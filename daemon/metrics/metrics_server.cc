@@ -19,7 +19,7 @@
 namespace msitd::metrics {
 namespace {
 
-// How long to wait for a descriptor to become free.
+// How long to wait for a file descriptor to become free.
 constexpr std::chrono::milliseconds kAcceptPause{100};
 constexpr int kAcceptsPerTurn = 16;
 
@@ -27,7 +27,7 @@ constexpr std::string_view kPlainText = "text/plain; charset=utf-8";
 constexpr std::string_view kPageType =
     "text/plain; version=0.0.4; charset=utf-8";
 
-// What the first line of a request asks for. Other lines do not matter.
+// The request line. Header lines are ignored.
 struct RequestLine {
   std::string_view method;
   std::string_view path;
@@ -110,7 +110,7 @@ void MetricsServer::Serve() {
     const auto now = Clock::now();
     events.clear();
     events.push_back({stop_.get(), POLLIN, 0});
-    // A negative number is passed over.
+    // poll() ignores negative descriptors.
     events.push_back({now < accept_time_ ? -1 : listener_.get(), POLLIN, 0});
     for (const Connection& connection : connections_) {
       const bool writes = !connection.head.empty() && !connection.is_answered;
@@ -216,8 +216,8 @@ bool MetricsServer::Write(Connection& connection) {
     if (count < 0) return WouldBlock(errno) || errno == EINTR;
     connection.sent += static_cast<size_t>(count);
   }
-  // A close with bytes unread would take the answer away from the peer, so the
-  // peer closes first.
+  // Closing a socket that has unread bytes would reset the connection and
+  // discard the answer, so the peer closes first.
   connection.is_answered = true;
   connection.body.reset();
   return ::shutdown(connection.socket.get(), SHUT_WR) == 0;

@@ -16,38 +16,41 @@
 
 namespace msitd::metrics {
 
-// Answers `GET /metrics` over HTTP/1.0, one request a connection, on a thread
-// of its own. Whoever connects can send and read as slowly as he likes, or send
-// what he likes: each connection has a time and a size, and there are few.
+// Answers `GET /metrics` over HTTP/1.0, with one request per connection, on a
+// thread of its own. Clients are untrusted: they may be arbitrarily slow and
+// may send anything. Each connection therefore has a time limit and a size
+// limit, and the number of connections is bounded.
 //
 // Thread-compatible.
 class MetricsServer {
  public:
-  // One more closes the oldest.
+  // Another connection closes the oldest one.
   static constexpr size_t kConnectionsMax = 16;
   static constexpr size_t kRequestBytesMax = 4096;
-  // Of what comes behind the request, so that the peer sees the answer.
+  // Limit for bytes that arrive after the request. They are read and discarded,
+  // so that the peer receives the answer.
   static constexpr size_t kPassedOverBytesMax = size_t{64} << 10;
-  // From the accept until the last byte of the answer.
+  // From accept to the last byte of the answer.
   static constexpr std::chrono::seconds kTimeout{5};
-  // However many ask, the page is not made more often.
+  // The page is not rebuilt more often than this, regardless of the number of
+  // requests.
   static constexpr std::chrono::milliseconds kPageAgeMax{200};
 
-  // Returns the page; called on the thread of the server.
+  // Returns the page. Called on the thread of the server.
   using Source = std::function<std::string()>;
 
-  // Serves at once. `listener` listens and does not block.
+  // Starts serving immediately. `listener` must be listening and non-blocking.
   //
   // Errors: those of eventfd.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(UniqueFd listener,
                                                               Source source);
 
-  // Stops if nobody has.
+  // Calls Stop if it was not called.
   ~MetricsServer();
   MetricsServer(const MetricsServer&) = delete;
   MetricsServer& operator=(const MetricsServer&) = delete;
 
-  // Closes everything, and returns when the thread has ended.
+  // Closes all connections and returns after the thread has ended.
   void Stop();
 
  private:
@@ -56,12 +59,12 @@ class MetricsServer {
     UniqueFd socket;
     Clock::time_point deadline;
     std::string request;
-    // The answer: its head, then the page if there is one.
+    // The answer: its head, followed by the page if there is one.
     std::string head;
     std::shared_ptr<const std::string> body;
     size_t sent = 0;
     bool is_answered = false;
-    size_t passed_over = 0;  // Bytes that came after that.
+    size_t passed_over = 0;  // Bytes received after the answer.
   };
 
   explicit MetricsServer(UniqueFd listener, UniqueFd stop, Source source)
@@ -72,8 +75,8 @@ class MetricsServer {
   void Serve();
   int TimeoutMs(Clock::time_point now) const;
   void Accept(Clock::time_point now);
-  // Goes on with a connection as far as it can without blocking; false once it
-  // is over.
+  // Advances a connection as far as possible without blocking. Returns false
+  // once the connection is finished.
   bool Advance(Connection& connection);
   bool Read(Connection& connection);
   bool Write(Connection& connection);
@@ -84,9 +87,10 @@ class MetricsServer {
   const UniqueFd stop_;  // An eventfd.
   const Source source_;
 
-  // The oldest first. Only the thread touches these.
+  // Oldest connection first. Only the thread accesses this member and the
+  // following ones.
   std::list<Connection> connections_;
-  Clock::time_point accept_time_;  // No accept before: no descriptor was left.
+  Clock::time_point accept_time_;  // No accept before this time.
   std::shared_ptr<const std::string> page_;
   Clock::time_point page_time_;
 

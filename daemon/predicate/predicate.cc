@@ -215,9 +215,9 @@ std::pair<uint32_t, bool> Predicate::Culprit(uint32_t node, bool wanted,
   const Node& at = nodes_[node];
   if (at.kind == Kind::kComparison) return {at.left, wanted};
   if (at.kind == Kind::kNot) return Culprit(at.left, !wanted, values);
-  // An `and` that should be true, or an `or` that should be false, needs both
-  // sides as wanted: the first that is not is the culprit. Otherwise one side
-  // would do and neither did.
+  // An `and` that should be true, or an `or` that should be false, requires
+  // both sides to be as wanted: the first side that is not is the culprit.
+  // Otherwise one side would be sufficient, and neither side is as wanted.
   const bool both_needed = (at.kind == Kind::kAnd) == wanted;
   const bool left_as_wanted = Evaluate(at.left, values) == wanted;
   return Culprit(both_needed && left_as_wanted ? at.right : at.left, wanted,
@@ -226,7 +226,7 @@ std::pair<uint32_t, bool> Predicate::Culprit(uint32_t node, bool wanted,
 
 std::string Predicate::Describe(const Comparison& comparison, bool wanted,
                                 Values values) const {
-  // The name comes first in the sentence, wherever it is in the predicate.
+  // The sentence begins with the name, wherever it stands in the predicate.
   const bool mirrored = comparison.left.name < 0;
   const Operand& name = mirrored ? comparison.right : comparison.left;
   const Operand& bound = mirrored ? comparison.left : comparison.right;
@@ -236,7 +236,7 @@ std::string Predicate::Describe(const Comparison& comparison, bool wanted,
     if (!value.has_value()) return std::string("undefined");
     return exact ? fmt::format("{}", *value) : fmt::format("{:.6g}", *value);
   };
-  // Six digits are enough to read, unless they hide the difference.
+  // Six digits are precise enough unless they hide the difference.
   const bool exact = rendered(name, false) == rendered(bound, false);
   std::string needs = std::string(TextOf(bound));
   if (bound.name >= 0) needs += fmt::format(" ({})", rendered(bound, exact));

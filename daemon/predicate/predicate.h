@@ -13,68 +13,70 @@
 
 namespace msitd::predicate {
 
-// A predicate beyond one of these is refused.
+// A predicate that exceeds one of these limits is refused.
 inline constexpr size_t kPredicateBytesMax = 4096;
-inline constexpr int kPredicateDepthMax = 32;  // Of `not` and parentheses.
+inline constexpr int kPredicateDepthMax = 32;  // Of `not` and `(`.
 inline constexpr size_t kPredicateComparisonsMax = 256;
 
-// A condition on named numbers, such as
-// `cosine >= 0.999 and (max_abs <= 1e-2 or nl2 < 1e-3)`. The grammar is in
-// docs/predicates.md.
+// A condition on named numbers, such as `cosine >= 0.999 and (max_abs <= 1e-2
+// or nl2 < 1e-3)`. docs/predicates.md defines the grammar.
 //
 // A comparison with a value that is absent or NaN is undefined, and so is its
 // negation. A predicate that comes out undefined does not hold, so what could
 // not be measured never passes. Only a comparison that ends with `if present`
 // is true where a value is absent.
 //
-// Immutable, hence thread-safe.
+// Immutable and therefore thread-safe.
 class Predicate {
  public:
-  // Reads `text`, which may use `names`; a later Holds takes their values in
-  // the same order. Neither is kept.
+  // Parses `text`, which may refer to `names`. Holds expects the values of
+  // these names in the same order. Neither argument is retained.
   //
-  // Errors: INVALID_ARGUMENT with PREDICATE_INVALID; the message has the
-  // column, from 1, and what was expected there.
+  // Errors: INVALID_ARGUMENT with PREDICATE_INVALID. The message contains the
+  // column, starting at 1, and what was expected there.
   static absl::StatusOr<Predicate> Parse(
       std::string_view text, std::span<const std::string_view> names);
 
-  // `values` has one entry for each of the names.
+  // Returns whether the predicate holds. `values` has one entry for each name.
   bool Holds(std::span<const std::optional<double>> values) const;
 
-  // Describes the first comparison that keeps the predicate from holding, such
-  // as `cosine = 0.91, needs >= 0.999`. Of alternatives it names the first.
-  // Empty if the predicate holds.
+  // Describes the first comparison that prevents the predicate from holding,
+  // such as `cosine = 0.91, needs >= 0.999`. If there are alternatives,
+  // describes the first one. Empty if the predicate holds.
   std::string FirstFailure(std::span<const std::optional<double>> values) const;
 
   const std::string& text() const { return text_; }
 
-  // What a comparison of a name with a number asks for: `name >= number` if
-  // `at_least`, else `name <= number`; `>` and `<` if `is_strict`. Comparisons
-  // with `==` or `!=`, or of two names, are not bounds.
+  // A comparison of a name with a number: `name >= number` if `at_least`,
+  // otherwise `name <= number`; `>` and `<` if `is_strict`. Comparisons with
+  // `==` or `!=`, or of two names, are not bounds.
   struct Bound {
-    int name = 0;  // Index of the names given to Parse.
+    int name = 0;  // Index into the names given to Parse.
     bool at_least = false;
     bool is_strict = false;
-    // True under a `not`, where the bound is the opposite of what is written.
+    // True if the bound is under a `not`, so that the opposite of the written
+    // comparison is required.
     bool is_negated = false;
     double number = 0;
 
-    // True if `value` would satisfy the bound with some other number.
+    // Returns whether `value` would satisfy the bound for some other number.
     bool CanTake(double value) const;
-    // The tightest such number. The bound CanTake `value`.
+    // Returns the tightest such number. CanTake(value) must be true.
     double Tightest(double value) const;
   };
-  // In the order of the text.
+  // Returns the bounds in the order of the text.
   std::vector<Bound> Bounds() const;
 
-  // True if the predicate would hold with some other numbers in its bounds.
+  // Returns whether the predicate would hold for some other numbers in its
+  // bounds.
   bool CanHold(std::span<const std::optional<double>> values) const;
 
-  // True if the predicate holds for no values that are those of `at_least` or
-  // larger. A value that is absent there may be anything.
+  // Returns whether the predicate is false for all values that are greater than
+  // or equal to those in `at_least`. An absent entry stands for an arbitrary
+  // value.
   bool CannotHold(std::span<const std::optional<double>> at_least) const;
 
-  // Indices of the names that occur, each once, ascending.
+  // Returns the indices of the names that occur, each once, in ascending order.
   std::vector<int> Names() const;
 
  private:
@@ -89,7 +91,7 @@ class Predicate {
     kNotEqual,
   };
 
-  // A name if `name` is not negative, else a number.
+  // A name if `name` is not negative, otherwise a number.
   struct Operand {
     int name = -1;
     double number = 0;
@@ -99,7 +101,8 @@ class Predicate {
 
   enum class Kind : uint8_t { kComparison, kAnd, kOr, kNot };
 
-  // `left` and `right` index nodes_, or comparisons_ for a kComparison.
+  // `left` and `right` are indices into nodes_, or into comparisons_ for a
+  // kComparison.
   struct Node {
     Kind kind;
     uint32_t left = 0;
@@ -118,27 +121,28 @@ class Predicate {
   Predicate() = default;
 
   std::optional<bool> Evaluate(uint32_t node, Values values) const;
-  // The value that decides an `and` or an `or`, whatever the other side is.
+  // Returns the value of one side that decides an `and` or an `or`, whatever
+  // the other side is.
   static bool IsDecisive(Kind kind) { return kind == Kind::kOr; }
   static std::optional<bool> Not(std::optional<bool> value);
   static std::optional<bool> Join(Kind kind, std::optional<bool> left,
                                   std::optional<bool> right);
   std::optional<bool> Compare(const Comparison& comparison,
                               Values values) const;
-  // Returns the comparison that keeps `node` from being `wanted`, and whether
-  // that comparison would have to be true.
+  // Returns the comparison that prevents `node` from being `wanted`, and
+  // whether that comparison would have to be true.
   std::pair<uint32_t, bool> Culprit(uint32_t node, bool wanted,
                                     Values values) const;
-  // The bound within which the comparison comes out as `wanted`; nothing if the
-  // comparison is no bound.
+  // Returns the bound within which the result of the comparison is `wanted`;
+  // nullopt if the comparison is not a bound.
   std::optional<Bound> BoundOf(const Comparison& comparison, bool wanted) const;
   void AppendBounds(uint32_t node, bool wanted, std::vector<Bound>& out) const;
-  // The same as Evaluate, but takes every bound that some number would satisfy
-  // as satisfied.
+  // Like Evaluate, but considers every bound that some number would satisfy as
+  // satisfied.
   std::optional<bool> EvaluateAtBest(uint32_t node, bool wanted,
                                      Values values) const;
-  // The same as Evaluate for values that may be larger than `at_least`;
-  // nothing if the result depends on them.
+  // Like Evaluate for all values that are at least `at_least`; nullopt if the
+  // result depends on the values.
   std::optional<bool> EvaluateFrom(uint32_t node, Values at_least) const;
   std::optional<bool> CompareFrom(const Comparison& comparison,
                                   Values at_least) const;

@@ -12,7 +12,7 @@
 namespace msitd::predicate {
 namespace {
 
-// Not <cctype>: it depends on the locale, and a predicate must not.
+// <cctype> is not used because it depends on the locale.
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsLetter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -21,10 +21,11 @@ bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 constexpr size_t kQuotedBytesMax = 32;
 
-// Bytes of `KiB` and the like.
+// Length of a unit such as `KiB`.
 constexpr size_t kUnitBytes = 3;
 
-// Returns the power of 1024 that a unit at the end stands for; 0 without one.
+// Returns the power of 1024 that a unit at the end stands for; 0 if there is no
+// unit.
 int PowerAtEnd(std::string_view text) {
   int power = 1;
   for (const std::string_view unit : {"KiB", "MiB", "GiB", "TiB"}) {
@@ -59,7 +60,7 @@ absl::StatusOr<Predicate> PredicateParser::Parse() {
   out_.text_ = std::string(text_);
   Advance();
   MSITD_ASSIGN_OR_RETURN(const uint32_t root, ParseOr(0));
-  static_cast<void>(root);  // The last node, as every other one is below it.
+  static_cast<void>(root);  // It is the last node.
   if (token_ != Token::kEnd) {
     return Expected("\"and\", \"or\" or the end");
   }
@@ -205,14 +206,15 @@ void PredicateParser::Advance() {
     ++length;
   }
   if (length > 0) {
-    // A word that begins with a digit, such as `1x`, is no name.
+    // A word that begins with a digit, such as `1x`, is not a name.
     return take(IsDigit(c) ? Token::kUnknown : Token::kName, length);
   }
   take(Token::kUnknown, 1);
 }
 
-// [+-] (inf | digits [. digits] | . digits) [e [+-] digits] [unit], not
-// followed by a letter, digit or dot; 0 if there is none.
+// Returns the length of a number at the current position: [+-] (inf | digits [.
+// digits] | . digits) [e [+-] digits] [unit], not followed by a letter, digit
+// or dot. Returns 0 if there is none.
 size_t PredicateParser::NumberLength() const {
   const std::string_view rest = text_.substr(position_);
   size_t at = 0;

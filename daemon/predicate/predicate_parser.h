@@ -11,8 +11,8 @@
 
 namespace msitd::predicate {
 
-// Reads one predicate by recursive descent. Its recursion is as deep as
-// kPredicateDepthMax allows. See predicate.h for the contract.
+// Parses one predicate by recursive descent. The recursion depth is bounded by
+// kPredicateDepthMax. See predicate.h for the contract.
 class PredicateParser {
  public:
   PredicateParser(std::string_view text,
@@ -31,7 +31,7 @@ class PredicateParser {
     kUnknown,
   };
 
-  // Each returns the index of the node it made.
+  // Each of these returns the index of the node that it created.
   absl::StatusOr<uint32_t> ParseOr(int depth);
   absl::StatusOr<uint32_t> ParseAnd(int depth);
   absl::StatusOr<uint32_t> ParseNot(int depth);
@@ -39,7 +39,7 @@ class PredicateParser {
   absl::StatusOr<Predicate::Operand> ParseOperand();
   absl::StatusOr<Predicate::Operator> ParseOperator();
 
-  // Puts the next token into token_ and word_.
+  // Reads the next token into token_ and word_.
   void Advance();
   size_t NumberLength() const;
   bool AtWord(std::string_view word) const {
@@ -54,9 +54,9 @@ class PredicateParser {
   const std::string_view text_;
   const std::span<const std::string_view> names_;
   Predicate out_;
-  size_t position_ = 0;  // Behind word_.
+  size_t position_ = 0;  // The end of word_.
   Token token_ = Token::kEnd;
-  std::string_view word_;  // Of text_.
+  std::string_view word_;  // Part of text_.
 };
 
 }  // namespace msitd::predicate

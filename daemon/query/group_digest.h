@@ -16,12 +16,13 @@
 
 namespace msitd::query {
 
-// What goes into a GroupDigest. Another version says nothing about this one.
+// Version of the contents of a GroupDigest. Digests of different versions
+// cannot be compared.
 inline constexpr int kGroupDigestVersion = 1;
 
-// All records of a run at one (rank, device, token), of every kind: what a
-// comparison can see of them. That is not where their bytes lie, nor their
-// stacks, nor whose bytes they share.
+// Digest of all records of a run at one (rank, device, token), of every kind.
+// It covers everything that a comparison can distinguish. It does not cover
+// where the bytes are stored, stacks, or which records share bytes.
 struct GroupDigest {
   storage::Coordinate at;
   uint64_t record_count = 0;
@@ -30,28 +31,30 @@ struct GroupDigest {
   friend bool operator==(const GroupDigest&, const GroupDigest&) = default;
 };
 
-// Makes the digests of a run in primary order. The hash of a group is the sum
-// of those of its records: stores that learned of names in another order have
-// the same one.
+// Computes the digests of a run in primary order. The hash of a group is the
+// sum of the hashes of its records, so it does not depend on the order in which
+// a store first received the names.
 //
-// Thread-compatible; the reader outlives it.
+// Thread-compatible; the reader must outlive it.
 class GroupDigestScan {
  public:
-  // Of `selector`, only ranks, devices and tokens count. `position` is empty or
-  // from an earlier scan of the run with them.
+  // Only the ranks, devices and tokens of `selector` are used. `position` must
+  // be empty or come from an earlier scan of the run with the same ranks,
+  // devices and tokens.
   //
   // Errors: those of RunReader::Scan.
   static absl::StatusOr<std::unique_ptr<GroupDigestScan>> Begin(
       storage::RunReader& run, const Selector& selector,
       std::string_view position);
 
-  // Puts the next digest into `out`; false at the end. `stop` is asked as by
-  // TensorScan; a later call goes on where it ended this one.
+  // Stores the next digest in `out`. Returns false at the end. Calls `stop`
+  // like TensorScan; after `stop` has ended a call, a later call continues
+  // there.
   //
   // Errors: those of TensorScan::Next.
   absl::StatusOr<bool> Next(GroupDigest& out, storage::StopCheck stop);
 
-  // Stands for "behind the last digest", or for the beginning.
+  // The position after the last digest, or the position given to Begin.
   const std::string& position() const { return position_; }
 
  private:
@@ -59,9 +62,9 @@ class GroupDigestScan {
 
   std::unique_ptr<storage::TensorScan> scan_;
   std::string position_;
-  // Of the records that are not in a digest yet.
+  // Of the records that are not part of a digest yet.
   std::optional<GroupDigest> open_;
-  std::string open_end_;  // Behind the last of them.
+  std::string open_end_;  // The position after the last of them.
   bool is_over_ = false;
   storage::TensorInfo entry_;
   storage::EntryHasher hasher_;

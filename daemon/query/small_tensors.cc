@@ -6,7 +6,7 @@
 namespace msitd::query {
 namespace {
 
-// True for an error that says nothing of other tensors.
+// Returns whether the error concerns only one tensor.
 bool IsOfTensor(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsDataLoss(status) ||
          absl::IsFailedPrecondition(status);

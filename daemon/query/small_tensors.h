@@ -16,19 +16,19 @@
 
 namespace msitd::query {
 
-// Reads the bytes of many small tensors of one run, whole, in the order of
-// their keys. Tensors that lie near each other are read at once. Checks each
-// against its hash. Thread-compatible.
+// Reads the complete bytes of many small tensors of one run, in the order of
+// their keys. Tensors that are stored close together are read at once. Each
+// tensor is checked against its hash. Thread-compatible.
 class SmallTensors {
  public:
-  // A larger tensor is passed over.
+  // Larger tensors are skipped.
   static constexpr uint64_t kTensorBytesMax = TensorReader::kPieceBytesMax;
 
-  // The tensors that are looked up and read at once: no further one is taken
-  // from so many bytes on. They stay in memory together.
+  // Target size of a batch, which is looked up and read at once and stays in
+  // memory: a batch that has this many bytes receives no further tensor.
   static constexpr uint64_t kBatchBytes = uint64_t{3} << 20;
 
-  // The run of a key is not looked at.
+  // The run in each key is ignored.
   SmallTensors(std::unique_ptr<storage::RunReader> run,
                std::vector<TensorKey> keys)
       : run_(std::move(run)), keys_(std::move(keys)) {}
@@ -38,21 +38,22 @@ class SmallTensors {
     std::span<const std::byte> data;  // Valid until the next call.
   };
 
-  // Puts the next tensor into `out`; false at the end. Passes over those that
-  // are not there, or whose bytes have been given up or are damaged. Asks
-  // `stop` before each tensor that is looked up.
+  // Stores the next tensor in `out`. Returns false at the end. Skips tensors
+  // that do not exist, and tensors whose bytes have expired or are damaged.
+  // Calls `stop` before each lookup of a tensor.
   //
-  // Errors: that of `stop`; those of the store that are about no tensor.
+  // Errors: that of `stop`; those of the store that do not concern a single
+  // tensor.
   absl::StatusOr<bool> Next(storage::StopCheck stop, Tensor& out);
 
  private:
   struct Item {
     size_t position = 0;
     uint64_t tensor_bytes = 0;
-    std::optional<size_t> part;  // In parts_; none without bytes.
+    std::optional<size_t> part;  // Index into parts_; nullopt without bytes.
   };
 
-  // Replaces the batch by the next tensors.
+  // Replaces the batch with the next tensors.
   absl::Status Load(storage::StopCheck stop);
   // Returns the bytes of an item.
   absl::StatusOr<std::span<const std::byte>> Read(const Item& item);
@@ -64,7 +65,8 @@ class SmallTensors {
   size_t next_item_ = 0;
   std::vector<storage::PartInfo> parts_;
   AlignedBuffer buffer_;
-  // Reads the parts from parts_begin_ on. Declared behind what it borrows.
+  // Reads the parts that start at parts_begin_. Declared after the members that
+  // it borrows.
   size_t parts_begin_ = 0;
   std::unique_ptr<storage::PartBatch> batch_;
 };

@@ -21,8 +21,8 @@ namespace {
 
 using storage::TensorInfo;
 
-// A scan that has called its stop check this often has taken some milliseconds,
-// and is worth a second thread.
+// A scan that has called its stop check this many times has run for some
+// milliseconds and is worth a second thread.
 constexpr int kQuestionsAlone = 8;
 
 std::string KeyOf(const TensorKey& key, GroupBy group_by) {
@@ -41,13 +41,13 @@ std::string KeyOf(const TensorKey& key, GroupBy group_by) {
   return {};
 }
 
-// Decimal numbers without leading zeros.
+// Compares decimal numbers without leading zeros.
 bool NumberLess(const Group& a, const Group& b) {
   return std::pair(a.key.size(), std::string_view(a.key)) <
          std::pair(b.key.size(), std::string_view(b.key));
 }
 
-// Groups, each with the position of the first tensor that it was made of.
+// Groups, each with the position of its first tensor.
 class GroupTable {
  public:
   // `position` is called only if the group is new.
@@ -72,7 +72,7 @@ class GroupTable {
     return absl::OkStatus();
   }
 
-  // Adds all groups of `other`, which are made of other tensors.
+  // Adds all groups of `other`, which must consist of other tensors.
   absl::Status AddAll(GroupTable other) {
     for (Entry& added : other.entries_) {
       const auto it = index_of_.find(added.group.key);
@@ -122,8 +122,8 @@ absl::Status AddSelected(storage::TensorScan& scan, GroupBy group_by,
   }
 }
 
-// Narrows `selector` to the tokens from `first` to `last`. It selects some of
-// them.
+// Restricts `selector` to the tokens from `first` to `last`, of which it must
+// select some.
 Selector Within(Selector selector, int64_t first, int64_t last) {
   if (selector.tokens.empty()) selector.tokens = {{0, kTokenMax}};
   std::erase_if(selector.tokens, [first, last](TokenRange& range) {
@@ -131,13 +131,13 @@ Selector Within(Selector selector, int64_t first, int64_t last) {
     range.last = std::min(range.last, last);
     return range.last < range.first;
   });
-  // An empty list would stand for all tokens.
+  // An empty list would select all tokens.
   MSITD_CHECK(!selector.tokens.empty());
   return selector;
 }
 
-// Returns where the upper half of the tokens that `selector` spans below
-// `token_end` begins; nothing if they are fewer than two. Both halves have
+// Returns the first token of the upper half of the tokens that `selector` spans
+// below `token_end`; nullopt if it spans fewer than two. Both halves contain
 // selected tokens.
 std::optional<int64_t> MiddleToken(const Selector& selector,
                                    int64_t token_end) {
@@ -152,29 +152,30 @@ std::optional<int64_t> MiddleToken(const Selector& selector,
   return first + (last - first) / 2 + 1;
 }
 
-// Makes the groups of one scan: on a thread of its own after Start, otherwise
-// in Take.
+// Computes the groups of one scan: on its own thread after Start, otherwise in
+// Take.
 class SpareScan {
  public:
-  // Borrows what `stop` borrows.
+  // Borrows everything that `stop` borrows.
   SpareScan(std::unique_ptr<storage::TensorScan> scan, GroupBy group_by,
             storage::StopCheck stop)
       : scan_(std::move(scan)), group_by_(group_by), stop_(stop) {}
 
-  // Has the thread end soon, and waits for it.
+  // Makes the thread end soon and waits for it.
   ~SpareScan() {
     if (!thread_.joinable()) return;
     is_abandoned_.store(true, std::memory_order_relaxed);
     thread_.join();
   }
 
-  // Has a thread make the groups, if there is one to spare. Called once, if at
-  // all.
+  // Makes a thread compute the groups if a thread is available. Must be called
+  // at most once.
   void Start() {
     thread_ = StartSpareThread("reduction", [this] { status_ = Make(); });
   }
 
-  // Waits for the thread, or does its work. Called once, as the last.
+  // Waits for the thread, or computes the groups. Must be the last call, and
+  // made only once.
   absl::StatusOr<GroupTable> Take() {
     if (thread_.joinable()) {
       thread_.join();
@@ -201,17 +202,17 @@ class SpareScan {
   const storage::StopCheck stop_;
   std::atomic<bool> is_abandoned_{false};
   std::thread thread_;
-  // The thread's own while it runs.
+  // Owned by the thread while it runs.
   GroupTable groups_;
   absl::Status status_;
 };
 
-// Adds the tensors of the tokens below `middle`, and those of the others at the
-// same time if that is worth a thread.
+// Adds the tensors with tokens below `middle` and the remaining ones. Does both
+// at the same time if that is worth a thread.
 absl::Status AddHalves(storage::RunReader& run, const Selector& selector,
                        int64_t middle, GroupBy group_by,
                        storage::StopCheck stop, GroupTable& groups) {
-  // Both begin before either is read, so that they see the same tensors.
+  // Both scans begin before either is read, so that they see the same tensors.
   MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::TensorScan> lower,
                          run.Scan(Within(selector, 0, middle - 1), ""));
   MSITD_ASSIGN_OR_RETURN(std::unique_ptr<storage::TensorScan> upper,

@@ -11,10 +11,10 @@
 #include "protos/base/summary.h"
 #include "storage/face/run_reader.h"
 
-// Reductions of sets of tensors, from the summaries in the index alone.
+// Reductions of sets of tensors, computed only from the summaries in the index.
 namespace msitd::query {
 
-// What the members of one group have in common.
+// The property that the members of a group share.
 enum class GroupBy { kNone, kRank, kToken, kOp, kDevice };
 
 // More groups are refused.
@@ -27,17 +27,18 @@ struct Group {
   Summary summary;
 };
 
-// Returns the merged summaries of the tensors of `run` that agree with
-// `selector`: ascending by rank or token, by first appearance for ops and
-// devices, and exactly one group for kNone.
+// Returns the merged summaries of the tensors of `run` that match `selector`,
+// in ascending order of rank or token, or in order of first appearance of ops
+// and devices. kNone yields exactly one group.
 //
-// The tokens that the selector spans in the run are cut into two halves. Each
-// half is merged in primary order, and then the upper one into the lower one.
-// So two threads can share long work, and equal runs give equal bits whether or
-// not they did. `stop` must be thread-safe.
+// The tokens that the selector spans in the run are divided into two halves.
+// Each half is merged in primary order, and then the upper half is merged into
+// the lower one. Long reductions can therefore use two threads, and equal runs
+// yield bit-identical results with one thread or two. `stop` must be
+// thread-safe.
 //
-// Blocks on the reader. Errors: RESOURCE_EXHAUSTED (FIELD_INVALID) for
-// more than kGroupsMax groups; those of RunReader::GetInfo and Scan.
+// Blocks on the reader. Errors: RESOURCE_EXHAUSTED (FIELD_INVALID) for more
+// than kGroupsMax groups; those of RunReader::GetInfo and Scan.
 absl::StatusOr<std::vector<Group>> SummarizeTensors(storage::RunReader& run,
                                                     const Selector& selector,
                                                     GroupBy group_by,

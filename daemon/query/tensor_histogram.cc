@@ -15,7 +15,7 @@ namespace {
 using compute::FiniteRange;
 using storage::TensorInfo;
 
-// The index is read from disk, so what it says may be damaged.
+// The index is read from disk, so its contents may be damaged.
 absl::Status CheckSize(const TensorInfo& tensor) {
   if (IsValid(tensor.dtype) &&
       tensor.tensor_bytes % ElementBytes(tensor.dtype) == 0) {
@@ -27,7 +27,7 @@ absl::Status CheckSize(const TensorInfo& tensor) {
                     ErrorReason::kFrameCorrupt);
 }
 
-// Gives all bytes to `take`, whole elements at a time.
+// Passes all bytes to `take`, in pieces of whole elements.
 absl::Status ForEachPiece(
     TensorReader& reader, storage::StopCheck stop,
     absl::FunctionRef<void(std::span<const std::byte>)> take) {
@@ -39,7 +39,8 @@ absl::Status ForEachPiece(
   }
 }
 
-// The finite elements' extremes, from the summary if that has them.
+// Returns the minimum and maximum of the finite elements, from the summary if
+// it contains them.
 absl::StatusOr<FiniteRange> FiniteRangeOf(storage::RunReaders& readers,
                                           const TensorKey& key,
                                           const Summary& summary,

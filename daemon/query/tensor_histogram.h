@@ -12,16 +12,17 @@ namespace msitd::query {
 
 struct HistogramSpec {
   int bin_count = 0;  // 1 to compute::kHistogramBinsMax.
-  // Finite, and `low` is not above `high`. An absent `low` is the smallest
-  // finite element, or `high` if that is less; an absent `high` is the largest
-  // finite element, or `low` if that is more.
+  // Both limits must be finite, and `low` must not exceed `high`. If `low` is
+  // absent, it is the smallest finite element, or `high` if that is smaller. If
+  // `high` is absent, it is the largest finite element, or `low` if that is
+  // larger.
   std::optional<double> low;
   std::optional<double> high;
 };
 
-// Returns how the elements of one tensor spread. Reads its bytes once, or twice
-// if it has infinities and a limit is absent; `stop` is asked for every MiB.
-// Both limits are 0 if none was given and no element is finite.
+// Returns the distribution of the elements of one tensor. Reads its bytes once,
+// or twice if it contains infinities and a limit is absent. Calls `stop` once
+// per MiB. Both limits are 0 if none was given and no element is finite.
 //
 // Errors: NOT_FOUND (TENSOR_NOT_FOUND); FAILED_PRECONDITION (TENSOR_EXPIRED);
 // DATA_LOSS (FRAME_CORRUPT); that of `stop`.

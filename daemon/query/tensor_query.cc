@@ -31,7 +31,7 @@ absl::StatusOr<TensorPage> ListTensors(
   for (uint64_t scanned = 0;; ++scanned) {
     const bool full = page.tensors.size() == page_size ||
                       scanned == kPageScanMax || text_bytes > kPageTextBytesMax;
-    // Looking one tensor further spares the client an empty last page.
+    // Looking ahead by one tensor avoids an empty last page.
     std::string here = full ? scan->position() : std::string();
     const uint64_t incomplete = scan->incomplete_count();
     const absl::StatusOr<bool> found = scan->Next(tensor, stop_or_end);
@@ -53,7 +53,7 @@ absl::StatusOr<TensorPage> ListTensors(
     if (!condition(tensor)) continue;
     text_bytes += tensor.value.size() + tensor.stack.size();
     if (tensor.alias_of.has_value()) {
-      // Of its name, every byte may be escaped as three.
+      // Each byte of the name may be escaped as three.
       text_bytes +=
           3 * (tensor.alias_of->op.size() + tensor.alias_of->index.size());
     }

@@ -12,32 +12,33 @@
 #include "absl/status/statusor.h"
 #include "storage/face/run_reader.h"
 
-// Questions that the index answers alone. Pure functions of a run; safe from
-// any thread; they block on its reads.
+// Queries that need only the index. Pure functions of a run. They may be called
+// on any thread and block on reads.
 namespace msitd::query {
 
-// A page ends once its condition was asked about this many tensors, or after
-// this time. So neither a condition that hardly any tensor meets nor a pattern
-// that hardly any matches can keep a thread.
+// A page ends after its condition was evaluated for this many tensors, or after
+// this time, so that neither a condition nor a pattern that hardly any tensor
+// matches can occupy a thread for long.
 inline constexpr uint64_t kPageScanMax = 20'000;
 inline constexpr std::chrono::milliseconds kPageTimeMax{100};
-// A page ends with the tensor whose value and stack make these more bytes than
-// this in all, so that a full one fits a message of gRPC's default limit.
+// A page ends with the tensor whose value and stack raise the total text above
+// this size, so that a full page fits into a message of gRPC's default limit.
 inline constexpr size_t kPageTextBytesMax = size_t{1} << 20;
 
 struct TensorPage {
   std::vector<storage::TensorInfo> tensors;
-  // Where the next page begins; empty on the last one.
+  // The position of the next page; empty on the last page.
   std::string position;
-  // Tensors of the selector that the page passed over, since a part of them is
-  // missing; whether the condition holds for them is not known.
+  // Tensors of the selector that were skipped because a part of them is
+  // missing, so that it is unknown whether the condition holds for them.
   uint64_t incomplete_count = 0;
 };
 
-// Returns at most `page_size` tensors of `run` that agree with `selector` and
-// `condition`, in primary order from `position` on. A page may be short, even
-// empty, because it reached kPageScanMax, kPageTimeMax or kPageTextBytesMax.
-// Even then its position has moved on, so page after page leads to the end.
+// Returns at most `page_size` tensors of `run` that match `selector` and
+// `condition`, in primary order starting at `position`. A page may be short, or
+// even empty, if it reached kPageScanMax, kPageTimeMax or kPageTextBytesMax.
+// Even then its position advances, so requesting page after page reaches the
+// end.
 //
 // Errors: those of RunReader::Scan; that of `stop`.
 absl::StatusOr<TensorPage> ListTensors(

@@ -14,26 +14,25 @@
 
 namespace msitd::query {
 
-// A range of the bytes of a tensor, or of those of its sample.
+// A range of the bytes of a tensor or of its sample.
 struct ByteRange {
   int64_t offset = 0;
   int64_t limit = 0;  // 0: to the end.
 };
 
-// Opens the run of a tensor that is asked for. NOT_FOUND with TENSOR_NOT_FOUND
-// where there is no such run.
+// Opens the run of a requested tensor. Returns NOT_FOUND with TENSOR_NOT_FOUND
+// if the run does not exist.
 absl::StatusOr<std::unique_ptr<storage::RunReader>> OpenRunOf(
     storage::RunReaders& readers, const TensorKey& key);
 
 enum class ReadWhat { kTensor, kSample };
 
 // Reads a range of one tensor, or of its sample, piece by piece. Checks each
-// part against its hash before it gives out any of it. Holds one part in
-// memory.
-// Thread-compatible; the readers outlive it.
+// part against its hash before returning any byte of it. Holds one part in
+// memory. Thread-compatible; the readers must outlive it.
 class TensorReader {
  public:
-  // The longest piece: it fits into a message with room to spare.
+  // Maximum length of a piece, chosen so that it easily fits into a message.
   static constexpr uint64_t kPieceBytesMax = uint64_t{1} << 20;
 
   // Errors: NOT_FOUND (TENSOR_NOT_FOUND); FAILED_PRECONDITION
@@ -44,17 +43,17 @@ class TensorReader {
                                            const ByteRange& range,
                                            ReadWhat what = ReadWhat::kTensor);
 
-  // What is known of the tensor.
+  // The entry of the tensor.
   const storage::TensorInfo& tensor() const { return tensor_; }
 
   struct Piece {
-    uint64_t offset = 0;              // In the tensor, or the sample.
+    uint64_t offset = 0;              // In the tensor or the sample.
     std::span<const std::byte> data;  // Valid until the next call.
   };
 
-  // Puts the next piece into `out`; false at the end. An empty range has one
-  // empty piece. Asks `stop` first. The first piece of a sample reads all parts
-  // of the tensor, and asks `stop` between them.
+  // Stores the next piece in `out`. Returns false at the end. An empty range
+  // has one empty piece. Calls `stop` first. The first piece of a sample reads
+  // all parts of the tensor and calls `stop` between them.
   //
   // Errors: that of `stop`; DATA_LOSS (FRAME_CORRUPT); FAILED_PRECONDITION
   // (TENSOR_EXPIRED).
@@ -71,7 +70,7 @@ class TensorReader {
         end_(end) {}
 
   absl::Status LoadPart(uint64_t part_index);
-  // Puts the whole sample where the only part is.
+  // Loads the whole sample in place of a part.
   absl::Status LoadSample(storage::StopCheck stop);
 
   std::unique_ptr<storage::RunReader> run_;

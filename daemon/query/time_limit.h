@@ -8,15 +8,15 @@
 
 namespace msitd::query {
 
-// A reduction or a histogram that takes longer ends with an error: it cannot
-// be answered in part, as a list can, and must not keep a thread for ever.
+// A reduction or a histogram that takes longer fails. Unlike a list, it cannot
+// be answered in part, and it must not occupy a thread indefinitely.
 inline constexpr std::chrono::seconds kReductionTimeMax{60};
 
-// A stop check that also fails once a time has passed. Thread-safe if the stop
-// check that it is made of is.
+// A stop check that also fails after a time limit. Thread-safe if the wrapped
+// stop check is.
 class TimeLimit {
  public:
-  // The time begins now. Borrows what `stop` borrows.
+  // The time limit starts now. Borrows everything that `stop` borrows.
   TimeLimit(std::chrono::steady_clock::duration time_max,
             storage::StopCheck stop)
       : deadline_(std::chrono::steady_clock::now() + time_max), stop_(stop) {}

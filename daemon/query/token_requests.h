@@ -12,45 +12,46 @@
 
 namespace msitd::query {
 
-// A request that a token works at; see protos/base/request.h.
+// A request that a token belongs to; see protos/base/request.h.
 struct TokenRequest {
   std::string id;
-  std::string rows;  // `FIRST:END`; empty if that is not known any more.
+  std::string rows;  // `FIRST:END`; empty if no longer known.
 
   friend bool operator==(const TokenRequest&, const TokenRequest&) = default;
 };
 
-// More requests of a token are left out.
+// Further requests of a token are omitted.
 inline constexpr size_t kTokenRequestsMax = 4096;
 
-// Looks up the requests of tokens of one run, which outlives it.
+// Looks up the requests of tokens of one run, which must outlive it.
 // Thread-compatible.
 class TokenRequests {
  public:
   explicit TokenRequests(storage::RunReader& run) : run_(run) {}
 
   // Returns all requests of the token of a rank, in the order of their first
-  // appearance in the store. Valid until the next call.
+  // appearance in the store. The result is valid until the next call.
   //
-  // Errors: that of `stop`; those of the reader that are about no record.
+  // Errors: that of `stop`; those of the reader that do not concern a single
+  // record.
   absl::StatusOr<const std::vector<TokenRequest>*> All(int32_t rank,
                                                        int64_t token,
                                                        storage::StopCheck stop);
 
-  // Returns those of them that `ids` name, in their order. The same `ids` in
-  // each call.
+  // Returns the requests that `ids` name, in the order of `ids`. `ids` must be
+  // the same in each call.
   absl::StatusOr<const std::vector<TokenRequest>*> Of(
       int32_t rank, int64_t token, const std::vector<std::string>& ids);
 
  private:
-  // True if the last answer was to the same question.
+  // Returns whether the cached result belongs to the same query.
   bool IsKnown(int32_t rank, int64_t token, bool is_all);
   void Keep(int32_t rank, int64_t token, bool is_all);
   absl::StatusOr<std::string> RowsOf(const storage::TensorInfo& document);
 
   storage::RunReader& run_;
   AlignedBuffer buffer_;
-  // The last answer.
+  // The cached result.
   int32_t rank_ = -1;
   int64_t token_ = -1;
   bool is_all_ = false;

@@ -56,7 +56,7 @@ absl::StatusOr<ingest::StreamSpec> ToSpec(const v1::OpenStream& open) {
 }
 
 StreamCoverage ToCoverage(const v1::CoverageReport& report) {
-  // A negative count becomes one that is not sound.
+  // A negative count becomes an implausibly large one, which is rejected later.
   return {static_cast<uint64_t>(report.seen_count()),
           static_cast<uint64_t>(report.filtered_count()),
           static_cast<uint64_t>(report.dropped_count()),
@@ -66,12 +66,14 @@ StreamCoverage ToCoverage(const v1::CoverageReport& report) {
           static_cast<uint64_t>(report.open_ns())};
 }
 
-// One WriteChunks call, and the peer of its stream in the pipeline. At most one
-// read and one write are under way. The call is finished once the pipeline has
-// ended the stream, the last acknowledgement is written and no task is left.
+// One WriteChunks call, which is also the peer of its stream in the pipeline.
+// At most one read and one write are in progress. The call is finished when the
+// pipeline has ended the stream, the last acknowledgement has been written and
+// no task is left.
 //
-// Reactions come on threads of gRPC, peer calls on one of the pipeline, tasks
-// on those of the pool. Owns itself until gRPC is done with it.
+// Reactions run on threads of gRPC, calls as a StreamPeer on a thread of the
+// pipeline, and tasks on threads of the pool. The object keeps itself alive
+// until gRPC no longer uses it.
 class WriteChunksCall final
     : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
       public ingest::StreamPeer,
@@ -108,21 +110,21 @@ class WriteChunksCall final
   // Ends a call that has no stream.
   void Fail(const absl::Status& status);
 
-  // Hold begins a task that uses `this`, and Release ends it. Release is to be
-  // called last: `this` may be gone after it.
+  // Hold begins a task that uses `this`, and Release ends it. Release must be
+  // the last statement because it may destroy `this`.
   void Hold();
   void Release();
   void Pump();
 
-  // Counts a call whose stream was opened, so that the server does not go
-  // before the client has heard why the pipeline ended the stream.
+  // Counts a call whose stream is open, so that the server does not end before
+  // the client has received the reason for the end of its stream.
   std::optional<TaskPool::CallCount> count_;
   IngestServiceImpl::Parts& parts_;
   const grpc::CallbackServerContext& context_;
   const access::Caller caller_;
   grpc::ByteBuffer incoming_;
-  WriteChunksMessage message_;  // What came last.
-  bool has_read_ = false;       // Used by reactions to reads alone.
+  WriteChunksMessage message_;  // The last message.
+  bool has_read_ = false;       // Used only by reactions to reads.
   grpc::ByteBuffer outgoing_;
 
   Mutex mu_;
@@ -130,14 +132,14 @@ class WriteChunksCall final
   bool left_ ABSL_GUARDED_BY(mu_) = false;            // The client is gone.
   int holds_ ABSL_GUARDED_BY(mu_) = 0;                // Tasks that use `this`.
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
-  // A response is to be written, with the six values below this one.
+  // A response must be written. It contains the six values below.
   bool owes_ack_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<uint64_t> committed_ ABSL_GUARDED_BY(mu_);
   uint64_t conflict_count_ ABSL_GUARDED_BY(mu_) = 0;
   std::string new_run_ ABSL_GUARDED_BY(mu_);
-  // 0 once the client was told.
+  // 0 after it was sent to the client.
   int32_t untold_chunk_version_ ABSL_GUARDED_BY(mu_) = chunk::kVersion;
-  // 0 once the client was told.
+  // 0 after it was sent to the client.
   int64_t untold_first_token_ ABSL_GUARDED_BY(mu_) = 0;
   std::string policy_ ABSL_GUARDED_BY(mu_);
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mu_);
@@ -274,7 +276,7 @@ void WriteChunksCall::OpenStream(const ingest::StreamSpec& spec) {
     MutexLock lock(mu_);
     stream_ = opened->stream;
     left = left_;
-    // What the pipeline has told meanwhile is newer.
+    // Values that the pipeline has reported in the meantime are newer.
     if (!committed_.has_value()) committed_ = opened->committed_chunk_count;
     if (policy_.empty()) policy_ = std::move(opened->capture_policy);
     if (opened->run != spec.run) new_run_ = std::move(opened->run);
@@ -330,8 +332,9 @@ void WriteChunksCall::HandleChunk(const ingest::StreamHandle& stream,
         if (std::this_thread::get_id() == reader) {
           return TakeChunk(stream, std::move(buffer));
         }
-        // This thread has just returned a buffer to the pool, and must not be
-        // kept by a copy. Shared, because a refused task is destroyed.
+        // This thread has just returned a buffer to the pool and must not be
+        // delayed by a copy. The buffer is shared because a refused task is
+        // destroyed.
         auto kept = std::make_shared<BufferPool::Buffer>(std::move(buffer));
         const absl::Status status = parts_.tasks.SubmitNextStep(
             [this, stream, kept] { TakeChunk(stream, std::move(*kept)); });
@@ -374,7 +377,8 @@ void WriteChunksCall::SetCapturePolicy(const std::string& policy) {
   {
     MutexLock lock(mu_);
     policy_ = policy;
-    // If the opening has not been answered, its answer will have the policy.
+    // If the opening has not been answered yet, the answer will contain the
+    // policy.
     owes_ack_ = committed_.has_value();
   }
   Pump();

@@ -13,15 +13,15 @@
 namespace msitd::service {
 
 // IngestService: the transport for producers that do not share memory. Copies
-// each chunk from its message into a buffer of the pool. Reads no further while
-// no buffer is free, so that gRPC's flow control holds the producer back.
+// each chunk from its message into a buffer of the pool. While no buffer is
+// free, it stops reading, so that gRPC's flow control slows the producer down.
 //
-// All arguments outlive it.
+// All arguments must outlive it.
 class IngestServiceImpl final
     : public v1::IngestService::WithRawCallbackMethod_WriteChunks<
           v1::IngestService::Service> {
  public:
-  // What the streams use; `tasks` runs what blocks.
+  // Shared by the streams; `tasks` runs blocking work.
   struct Parts {
     ingest::ChunkSink& sink;
     ingest::BufferPool& buffers;

@@ -22,10 +22,10 @@ constexpr uint64_t kChunkTag =
     WireFormatLite::MakeTag(v1::WriteChunksRequest::kChunkFieldNumber,
                             WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
 
-// Bytes of a message that is anything but a chunk alone.
+// Maximum size of a message that is anything other than a single chunk.
 constexpr size_t kOtherBytesMax = size_t{64} << 10;
 
-// Bytes of the tag and the length of a field.
+// Maximum size of the tag and the length of a field.
 constexpr size_t kPrefixBytesMax = 20;
 
 }  // namespace

@@ -13,29 +13,32 @@
 
 namespace msitd::service {
 
-// One v1.WriteChunksRequest as it came. Leaves a chunk where gRPC put it, so
-// that it is copied once, to where it is wanted. Thread-compatible.
+// A received v1.WriteChunksRequest. Leaves a chunk in the memory of gRPC, so
+// that it is copied only once, to its destination. Thread-compatible.
 class WriteChunksMessage {
  public:
-  // Takes the bytes of the next message. False if they are no message.
+  // Reads the bytes of the next message. Returns false if they are not a valid
+  // message.
   bool Read(grpc::ByteBuffer& bytes);
 
-  // Nothing if the message is no chunk.
+  // Size of the chunk; nullopt if the message is not a chunk.
   std::optional<size_t> chunk_bytes() const;
 
-  // Copies the chunk to `out`, which has chunk_bytes(), and lets go of it.
+  // Copies the chunk to `out`, which must have chunk_bytes() bytes, and
+  // releases it.
   void TakeChunk(std::span<std::byte> out);
 
-  // The message, if it is no chunk.
+  // The message if it is not a chunk.
   const v1::WriteChunksRequest& request() const { return request_; }
 
  private:
-  // True if the message is a chunk and nothing else, which slices_ then holds.
+  // Returns whether the message consists of a single chunk, which slices_ then
+  // holds.
   bool ReadChunk(const grpc::ByteBuffer& bytes);
 
   v1::WriteChunksRequest request_;
   std::vector<grpc::Slice> slices_;
-  size_t prefix_bytes_ = 0;  // Of the first slices, before the chunk.
+  size_t prefix_bytes_ = 0;  // In the first slices, before the chunk.
   size_t chunk_bytes_ = 0;
 };
 

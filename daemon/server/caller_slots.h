@@ -18,25 +18,28 @@
 
 namespace msitd::server {
 
-// Gives connections of a Unix socket to gRPC, which does not know the user at
-// the other end. So it gets a handler for each user, whose connections it can
-// tell from all others. A handler goes to another user only when the one before
-// has long been gone, and no call of theirs can be under way.
+// Hands connections of a Unix socket over to gRPC. gRPC does not identify the
+// user at the other end, so each user has a connection handler of their own,
+// which distinguishes the user's connections from all others. A handler is
+// reassigned to another user only after its previous connections have been
+// closed for a long time, so that none of their calls can still be in progress.
 //
-// Nobody can take the places of all others: a user has at most a quarter of the
-// connections, and some of them, like the last handler, are for admins alone.
+// No user can exclude all others: a user may have at most a quarter of the
+// connections, and some connections and the last handler are reserved for
+// admins.
 //
 // Thread-compatible.
 class CallerSlots final : public Handover {
  public:
-  // Users that may be connected at a time.
+  // Maximum number of users connected at a time.
   static constexpr size_t kSlotsMax = 64;
-  // How long a handler without connections waits for another user.
+  // How long a handler without connections stays reserved for its user.
   static constexpr std::chrono::seconds kRest{60};
 
   using Clock = std::chrono::steady_clock;
 
-  // Parts of the connections: one in so many for each user, and for admins.
+  // Fractions of the connections: each user may have at most one in kUserShare,
+  // and one in kAdminShare is reserved for admins.
   static constexpr size_t kUserShare = 4;
   static constexpr size_t kAdminShare = 8;
 
@@ -44,16 +47,17 @@ class CallerSlots final : public Handover {
   CallerSlots(access::AccessPolicy policy, grpc::ServerBuilder& builder,
               size_t connections_max);
 
-  // The group of the socket file. Before Take().
+  // Sets the group of the socket file. Must be called before Take().
   void SetSocketGroup(gid_t group) { socket_group_ = group; }
 
-  // Errors: those of AccessPolicy::AdmitUser for a reader;
-  // RESOURCE_EXHAUSTED (STREAMS_EXHAUSTED) with too many users, or too many
-  // connections of this one.
+  // Errors: those of AccessPolicy::AdmitUser for a reader; RESOURCE_EXHAUSTED
+  // (STREAMS_EXHAUSTED) if there are too many users, or too many connections of
+  // this user.
   absl::Status Take(int listener, UniqueFd socket) override;
 
  private:
-  // Who calls over a handler. Written here, read by the stamp of the handler.
+  // The caller of all connections of a handler. Written by CallerSlots and read
+  // by the handler's CallerStamp.
   struct Name {
     Mutex mu;
     access::Caller caller ABSL_GUARDED_BY(mu);
@@ -67,7 +71,7 @@ class CallerSlots final : public Handover {
     bool was_held = false;
   };
 
-  // The slot of a caller, or one that is free; null if there is none.
+  // Returns the slot of a caller, or a free one; null if there is none.
   Slot* Find(const access::Caller& caller, Clock::time_point now);
   void ForgetClosed(Clock::time_point now);
   absl::Status CheckShares(const access::Caller& caller) const;

@@ -35,17 +35,17 @@ constexpr int kBacklog = 1024;
 constexpr int kEventsPerWait = 64;
 constexpr int kAcceptsPerTurn = 64;
 
-// First bytes of a connection.
+// The first byte that a client sends, by protocol.
 constexpr char kTlsHandshake = 0x16;
 constexpr char kHttp2Preface = 'P';
 
-// How long to wait for a descriptor to become free.
+// How long to wait for a file descriptor to become free.
 constexpr std::chrono::milliseconds kAcceptPause{100};
 
-// How often places for handshakes are looked for while connections wait.
+// How often to check for a free handshake while connections wait.
 constexpr std::chrono::milliseconds kHandshakePause{50};
 
-// True if the peer has sent nothing and may yet send something.
+// Returns whether the peer has sent nothing yet and may still send something.
 bool IsSilent(int fd) {
   char first = 0;
   return ::recv(fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
@@ -61,7 +61,7 @@ UniqueFd OpenSpare() {
   return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
-// Who is at the other end.
+// Returns the address of the peer.
 std::string PeerOf(int fd) {
   sockaddr_storage address{};
   socklen_t length = sizeof(address);
@@ -94,7 +94,7 @@ absl::Status Taken(const config::ListenAddress& address,
                     address.ToString(), problem);
 }
 
-// Returns a socket that listens, or -1 with errno set.
+// Returns a listening socket, or -1 with errno set.
 UniqueFd ListenAt(const addrinfo& where, uint16_t port) {
   sockaddr_storage address{};
   std::memcpy(&address, where.ai_addr, where.ai_addrlen);
@@ -111,7 +111,7 @@ UniqueFd ListenAt(const addrinfo& where, uint16_t port) {
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   if (where.ai_family == AF_INET6) {
-    // [::] stands for every address, those of IPv4 included.
+    // [::] stands for all addresses, including those of IPv4.
     ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
   }
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address),
@@ -192,7 +192,8 @@ absl::StatusOr<uint16_t> ConnectionAcceptor::ListenTcp(
     UniqueFd fd = ListenAt(*where, port);
     if (!fd.valid()) {
       problem = errno;
-      // A host may have addresses of a family that this machine has not.
+      // A host may have addresses of a family that this machine does not
+      // support.
       if (problem == EADDRINUSE) break;
       continue;
     }
@@ -313,7 +314,7 @@ bool ConnectionAcceptor::TurnAway(Listener& listener) {
   }
   spare_ = OpenSpare();
   if (spare_.valid()) return true;
-  // The socket stays readable: looking again at once would spin.
+  // The socket stays readable, so polling it immediately would spin.
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener.socket.get(), nullptr);
   listener.is_watched = false;
   accept_time_ = Clock::now() + kAcceptPause;
@@ -338,8 +339,8 @@ bool ConnectionAcceptor::MakeRoom(Group& group, const std::string& address) {
   group.open.ForgetClosed();
   has_own_room = has_address_room();
   if (has_own_room && has_room()) return true;
-  // Drops the oldest that is silent. Others may have spoken already, though
-  // their event has not been handled.
+  // Drops the oldest silent connection. Other connections may have sent data
+  // whose event has not been handled yet.
   const auto may_go = [&](const Greeting& g) {
     return has_own_room || is_own(g);
   };
@@ -364,7 +365,7 @@ void ConnectionAcceptor::Drop(Group& group,
 
 void ConnectionAcceptor::Admit(Listener& listener, UniqueFd socket) {
   Group& group = *groups_[listener.group];
-  // Only these count by address.
+  // Only TLS connections are counted by address.
   std::string address =
       group.protocol == Protocol::kTls ? PeerAddress(socket.get()) : "";
   if (!MakeRoom(group, address)) {
@@ -393,7 +394,7 @@ void ConnectionAcceptor::HandleGreeting(int fd) {
         std::find_if(group->greetings.begin(), group->greetings.end(),
                      [fd](const Greeting& g) { return g.socket.get() == fd; });
     if (it == group->greetings.end()) continue;
-    // The event may be of an older connection that had this number.
+    // The event may belong to an earlier connection with the same descriptor.
     if (it->has_spoken || IsSilent(fd)) return;
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
     if (!SpeaksTo(*group, fd)) return Drop(*group, it);
@@ -432,7 +433,7 @@ void ConnectionAcceptor::HandOver(Group& group,
 void ConnectionAcceptor::HandOverWaiting() {
   for (const auto& group : groups_) {
     if (group->waiting_count == 0) continue;
-    // Addresses without a place stay without one in this round.
+    // Addresses without a free handshake do not get one later in this round.
     std::set<std::string> full;
     for (auto it = group->greetings.end(); it != group->greetings.begin();) {
       --it;

@@ -21,61 +21,65 @@
 
 namespace msitd::server {
 
-// Listens in the place of gRPC, whose own listener stops for good once no
-// descriptor is left, and bounds the number of connections. gRPC gets a
-// connection once it speaks. Until then it costs a descriptor alone, and makes
-// way for the next one when there are too many.
+// Listens on behalf of gRPC, and bounds the number of connections. gRPC's own
+// listener stops permanently when no descriptor is left. A connection is passed
+// to gRPC when the client has sent data. Until then it needs only a descriptor,
+// and it is dropped in favor of newer connections when there are too many.
 //
-// A connection that speaks waits here while there are too many TLS handshakes
-// (see OpenConnections). The newest is next, because under a flood the others
-// are most likely given up. So a client whose address has no other handshakes
-// is let in at once, and one that shares its address with a flood once a place
-// becomes free, kHandshakeTimeout later at the latest if no more come.
+// Connections that have sent data wait here while there are too many TLS
+// handshakes (see OpenConnections). The newest one is served first, because
+// during a flood the older ones have most likely been abandoned. A client whose
+// address has no other handshakes is therefore admitted immediately. A client
+// that shares its address with a flood is admitted as soon as a handshake ends,
+// which is at most kHandshakeTimeout later if no more connections arrive.
 //
 // Thread-compatible; serves on a thread of its own.
 class ConnectionAcceptor {
  public:
-  // How long a connection may be silent at first, or wait for its handshake.
+  // How long a new connection may be silent or wait for its handshake.
   static constexpr std::chrono::seconds kGreetingTimeout{20};
 
   ConnectionAcceptor();
-  // Stops if nobody has.
+  // Calls Stop if it was not called.
   ~ConnectionAcceptor();
   ConnectionAcceptor(const ConnectionAcceptor&) = delete;
   ConnectionAcceptor& operator=(const ConnectionAcceptor&) = delete;
 
-  // How the connections of a group speak from their first byte on.
+  // The protocol that clients of a group speak from the first byte.
   enum class Protocol { kHttp2, kTls };
 
-  // Adds a group of listeners that share `connections_max`; `handover` gets its
-  // connections. Before Start().
+  // Adds a group of listeners that share `connections_max`. Their connections
+  // are passed to `handover`. Must be called before Start().
   size_t AddGroup(std::unique_ptr<Handover> handover, Protocol protocol,
                   size_t connections_max);
 
-  // Listens at `path`, where nothing is yet. Owner and group may connect.
+  // Listens at `path`, where no file may exist. The owner and the group may
+  // connect.
   //
   // Errors: those of the socket.
   absl::Status ListenUnix(size_t group, const std::string& path);
 
-  // Accepts from a Unix socket that listens already, and does not block.
+  // Accepts connections from a Unix socket that is already listening and is
+  // non-blocking.
   void Adopt(size_t group, UniqueFd listener);
 
-  // Listens at all that `address` resolves to, and returns the port.
+  // Listens at all addresses that `address` resolves to. Returns the port.
   //
-  // Errors: UNAVAILABLE if it is taken or not of this machine.
+  // Errors: UNAVAILABLE if the address is in use or does not belong to this
+  // machine.
   absl::StatusOr<uint16_t> ListenTcp(size_t group,
                                      const config::ListenAddress& address);
 
-  // Accepts from here on; the server has started.
+  // Starts to accept connections. The server must have been started.
   void Start();
 
-  // Closes the listeners. Connections that gRPC has stay.
+  // Closes the listeners. Connections that gRPC owns stay open.
   void Stop();
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  // A connection that gRPC does not have yet.
+  // A connection that has not been passed to gRPC yet.
   struct Greeting {
     UniqueFd socket;
     int listener;
@@ -95,8 +99,8 @@ class ConnectionAcceptor {
     Protocol protocol;
     size_t connections_max;
     OpenConnections open;
-    std::list<Greeting> greetings;  // The oldest first.
-    size_t waiting_count = 0;       // Of them, those that have spoken.
+    std::list<Greeting> greetings;  // Oldest first.
+    size_t waiting_count = 0;       // Greetings that have spoken.
     log::Limiter log_limiter;
   };
   struct Listener {
@@ -110,20 +114,22 @@ class ConnectionAcceptor {
   int TimeoutMs() const;
   void WatchListeners();
   void Accept(Listener& listener);
-  // For want of a descriptor, takes that of `spare_` to accept one connection
-  // and close it. False if the spare cannot be had back: the listener rests.
+  // If no descriptor is left, uses that of `spare_` to accept one connection
+  // and close it. Returns false if the spare descriptor cannot be reopened; the
+  // listener then pauses.
   bool TurnAway(Listener& listener);
   void Admit(Listener& listener, UniqueFd socket);
-  // Makes room for one more connection with the address, by dropping one that
-  // has not spoken, or else one that waits. False if all others are open.
+  // Makes room for another connection from the address by dropping a silent
+  // connection or, if there is none, a waiting one. Returns false if all other
+  // connections are open in gRPC.
   bool MakeRoom(Group& group, const std::string& address);
   void Drop(Group& group, std::list<Greeting>::iterator greeting);
   void HandleGreeting(int fd);
   void HandOver(Group& group, std::list<Greeting>::iterator greeting);
-  // Hands over those that wait, as far as there are places.
+  // Passes waiting connections to gRPC while handshakes are free.
   void HandOverWaiting();
-  // False if the peer is gone or speaks another protocol, which is logged here
-  // because gRPC would not say who it is.
+  // Returns false if the peer is gone or uses another protocol. Logs the
+  // latter, because gRPC would not identify the peer.
   bool SpeaksTo(Group& group, int fd);
   void DropSilent();
   bool Watch(int fd, uint32_t events);
@@ -132,7 +138,7 @@ class ConnectionAcceptor {
   std::vector<Listener> listeners_;
   UniqueFd epoll_;
   UniqueFd stop_;   // An eventfd.
-  UniqueFd spare_;  // Given up to turn somebody away.
+  UniqueFd spare_;  // Used to refuse connections.
   Clock::time_point accept_time_;
   std::thread thread_;
 };

@@ -26,7 +26,7 @@ constexpr size_t kFilesListedMax = 4096;
 constexpr size_t kSystemFileBytesMax = size_t{64} << 10;
 constexpr uint64_t kBlockBytes = 512;  // The unit of st_blocks.
 
-// A message takes valid text alone.
+// Replaces invalid text, because messages may contain only valid UTF-8.
 std::string Valid(std::string text) {
   if (IsValidUtf8(text)) return text;
   for (char& c : text) {
@@ -51,8 +51,7 @@ std::string LogText() {
   return out;
 }
 
-// Lists the files of a directory with their size, and what they take on the
-// disk.
+// Lists the files of a directory with their sizes and their disk usage.
 std::string Listing(const std::string& directory) {
   std::vector<std::string> names;
   std::error_code error;

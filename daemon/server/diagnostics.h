@@ -7,10 +7,10 @@
 
 namespace msitd::server {
 
-// Gathers what helps to find out what is wrong: the configuration, the metrics,
-// the last lines of the log, the files of the store, and what the system says
-// of the process. No bytes of tensors, and no names of them; some 2 MiB at
-// most. Reads small files and directories.
+// Collects information for troubleshooting: the configuration, the metrics, the
+// last lines of the log, the files of the store, and what the system reports
+// about the process. The result contains neither bytes nor names of tensors,
+// and has at most about 2 MiB. Reads small files and directories.
 v1::Diagnostics GatherDiagnostics(const config::DaemonConfig& config,
                                   const NodeMetrics& metrics);
 

@@ -8,14 +8,14 @@
 namespace msitd::server {
 namespace {
 
-// Descriptors of gRPC, of the log, of threads that wait, and of producers that
-// have not said hello.
+// Descriptors of gRPC, of the log, of waiting threads, and of producers that
+// have not sent their hello.
 constexpr uint64_t kOwnFiles = 128;
 
-// Segments, tables of the index, and some of both that are being made.
+// Segments and tables of the index, including some that are being created.
 constexpr uint64_t kStoreFiles = 640;
 
-// Three for each rank: its socket, its memory, its process.
+// The socket, the memory and the process of each rank.
 constexpr uint64_t kSessionFiles = 3;
 
 constexpr uint64_t kConnectionsMin = 16;

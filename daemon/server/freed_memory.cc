@@ -21,7 +21,7 @@ std::chrono::nanoseconds Read(clockid_t clock) {
          std::chrono::nanoseconds(time.tv_nsec);
 }
 
-// Without shared memory and files, which are not malloc's.
+// Excludes shared memory and files, which malloc does not manage.
 uint64_t ResidentBytes() {
   char bytes[128];
   const UniqueFd fd(::open("/proc/self/statm", O_RDONLY | O_CLOEXEC));

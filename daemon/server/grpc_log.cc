@@ -20,12 +20,12 @@ std::string_view WithoutNewline(std::string_view text) {
 }
 
 void Forward(gpr_log_func_args* args) {
-  // Threads of gRPC may outlive main().
+  // Never destroyed, because threads of gRPC may outlive main().
   static auto& logger = *new auto(log::Get("grpc"));
   static auto& limiter = *new log::Limiter;
   const std::string_view message = WithoutNewline(args->message);
   if (args->severity != GPR_LOG_SEVERITY_ERROR) {
-    // Only with GRPC_VERBOSITY.
+    // Logged only if GRPC_VERBOSITY is set.
     logger->info("{}:{} {}", BaseName(args->file), args->line, message);
     return;
   }

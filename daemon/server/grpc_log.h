@@ -3,9 +3,9 @@
 
 namespace msitd::server {
 
-// Sends the log of gRPC to the logger `grpc` from here on. Any stranger can
-// cause errors of gRPC, so a log::Limiter bounds them. Called once, after
-// logging is set up and before gRPC starts.
+// Redirects the log of gRPC to the logger `grpc`. Any client can cause errors
+// in gRPC, so a log::Limiter bounds them. Must be called once, after logging is
+// set up and before gRPC starts.
 void ForwardGrpcLog();
 
 }  // namespace msitd::server

@@ -32,38 +32,38 @@
 namespace msitd::server {
 namespace {
 
-// A chunk, and room for the other fields of its message.
+// Size of a chunk, plus room for the other fields of its message.
 constexpr int kMessageBytesMax =
     static_cast<int>(ingest::BufferPool::kBufferBytesMax) + (64 << 10);
 
-// A dead peer is noticed within the sum, so that its rank can come back.
+// A dead peer is detected within the sum of both, so that its rank can
+// reconnect.
 constexpr int kKeepaliveTimeMs = 30'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
-// What clients may do without being taken for a flood.
+// Clients may ping this often without being disconnected for flooding.
 constexpr int kClientPingIntervalMs = 10'000;
 
-// Clients hold back the calls beyond it.
+// Clients delay calls beyond this limit.
 constexpr int kCallsPerConnectionMax = 32;
 
-// Bytes that a stream may be sent ahead of what is asked for; a message that is
-// asked for comes whole. Not estimated from the network, because the memory for
-// it does not grow with the network.
+// Number of bytes that a stream may receive ahead of a requested message. A
+// requested message is received as a whole. Constant instead of estimated from
+// the network, because the available memory does not grow with the network.
 constexpr int kLookaheadBytes = 64 << 10;
 
-// Messages under way may take as much memory as the buffers for their chunks,
-// and never less than this, so that a few always fit.
+// Minimum of the quota. Messages in progress may use as much memory as the
+// buffers for their chunks, but never less than this, so that a few always fit.
 constexpr int64_t kQuotaBytesMin = int64_t{64} << 20;
 
-// Reflection blocks a thread for each of its streams.
+// Reflection blocks one thread for each of its streams.
 constexpr int kSyncThreadsMax = 8;
 
-// How often gRPC looks at the copies of the files of TLS.
+// How often gRPC checks the copies of the TLS files for changes.
 constexpr unsigned kTlsCopiesIntervalS = 2;
 
 constexpr int kHandshakeTimeoutMs = OpenConnections::kHandshakeTimeout.count();
 
-// A connection without calls makes way; its client connects again when it has
-// one.
+// An idle connection is closed; its client reconnects for its next call.
 constexpr int kIdleTimeoutMs = 600'000;
 
 std::vector<std::string> NamesIn(const grpc::AuthContext& connection) {
@@ -80,7 +80,7 @@ std::vector<std::string> NamesIn(const grpc::AuthContext& connection) {
   return out;
 }
 
-// Plain TCP, which is for this machine alone.
+// Credentials for plain TCP, which is only for clients on this machine.
 std::shared_ptr<grpc::ServerCredentials> LoopbackCredentials(
     const access::AccessPolicy& policy) {
   auto out = grpc::experimental::LocalServerCredentials(LOCAL_TCP);
@@ -112,11 +112,12 @@ std::shared_ptr<grpc::ServerCredentials> TlsCredentials(
 
 void SetOptions(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMessageBytesMax);
-  // Pages and groups are bounded in number; names decide their bytes.
+  // Pages and groups are bounded in number, but their names determine their
+  // size.
   builder.SetMaxSendMessageSize(-1);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              kCallsPerConnectionMax);
-  // gRPC would inflate a few KiB to any size.
+  // Otherwise gRPC would decompress a few KiB to any size.
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
@@ -135,9 +136,9 @@ void SetOptions(grpc::ServerBuilder& builder) {
       kClientPingIntervalMs);
 }
 
-// gRPC reads a message whole before it sees that it is too long, and may do so
-// for every call at once. Beyond the quota it cancels calls, and producers open
-// their streams again.
+// gRPC reads a whole message before it notices that the message is too long,
+// and may do so for all calls at once. Beyond the quota it cancels calls, and
+// producers reopen their streams.
 void SetQuota(const config::DaemonConfig& config,
               grpc::ServerBuilder& builder) {
   grpc::ResourceQuota quota("server");
@@ -147,8 +148,8 @@ void SetQuota(const config::DaemonConfig& config,
   builder.SetResourceQuota(quota);
 }
 
-// gRPC says whether it can use credentials only when it opens a port itself, so
-// this has it open one.
+// gRPC validates credentials only when it opens a port itself, so this opens
+// one.
 absl::Status CheckCredentials(
     const std::shared_ptr<grpc::ServerCredentials>& credentials) {
   grpc::ServerBuilder builder;
@@ -191,8 +192,9 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
     out->socket_path_ = path;
   }
 
-  // The library stays up for as long as the process: taking it down with the
-  // last server or channel can wait 10 s for a poller of its own.
+  // Keeps the library initialized for the lifetime of the process. Shutting it
+  // down with the last server or channel can wait 10 s for one of its own
+  // pollers.
   [[maybe_unused]] static const bool kept = (grpc_init(), true);
 
   const auto tcp_credentials = has_tls

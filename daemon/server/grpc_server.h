@@ -18,46 +18,48 @@
 
 namespace msitd::server {
 
-// A service and its full name in the protos.
+// A service and its full name in the .proto files.
 struct NamedService {
   std::string name;
   grpc::Service* service;
 };
 
-// Listens and serves, with health checks and reflection. Thread-compatible.
+// The gRPC server, with health checks and reflection. Thread-compatible.
 class GrpcServer {
  public:
-  // Listens on the Unix socket and on every TCP address of `config`, and serves
-  // at once. Health checks ask for the whole server or for a service by its
-  // name. The services outlive the server. `policy` says who calls.
+  // Listens on the Unix socket and on every TCP address of `config`, and starts
+  // serving immediately. Health checks can query the whole server or a service
+  // by its name. The services must outlive the server. `policy` identifies
+  // callers.
   //
-  // Errors: UNAVAILABLE if an address is taken; those of the socket file and of
-  // the TLS files.
+  // Errors: UNAVAILABLE if an address is in use; those of the socket file and
+  // of the TLS files.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(
       const config::DaemonConfig& config, const access::AccessPolicy& policy,
       std::span<const NamedService> services);
 
-  // Shuts down if nobody has.
+  // Calls Shutdown if it was not called.
   ~GrpcServer();
   GrpcServer(const GrpcServer&) = delete;
   GrpcServer& operator=(const GrpcServer&) = delete;
 
-  // Where it listens, with real port numbers: `unix:PATH` first.
+  // Returns the endpoints with their actual port numbers. `unix:PATH` is first.
   const std::vector<std::string>& endpoints() const { return endpoints_; }
 
-  // Looks, now and then, whether the files of TLS have changed.
+  // Checks whether the TLS files have changed, at most once per interval.
   void RefreshTls();
-  // A path of the certificate that new connections get; empty without TLS.
+  // Returns a path of the certificate used for new connections; empty without
+  // TLS.
   std::string certificate_in_use() const {
     return tls_files_ == nullptr ? "" : tls_files_->own_copy();
   }
 
-  // Health checks say NOT_SERVING from here on.
+  // Makes health checks return NOT_SERVING.
   void SetNotServing();
 
-  // Refuses new calls, waits for those under way until `deadline`, then cancels
-  // them and waits for their handlers. Removes the socket,
-  // unless the service manager made it.
+  // Refuses new calls, waits until `deadline` for calls in progress, then
+  // cancels them and waits for their handlers. Removes the socket file, unless
+  // the service manager created it.
   void Shutdown(std::chrono::system_clock::time_point deadline);
 
  private:
@@ -65,7 +67,7 @@ class GrpcServer {
 
   std::string socket_path_;  // Empty if the service manager listens there.
   std::vector<std::string> endpoints_;
-  // Nothing without TLS.
+  // Null without TLS.
   std::unique_ptr<TlsFiles> tls_files_;
   std::unique_ptr<grpc::Server> server_;
   ConnectionAcceptor acceptor_;

@@ -11,31 +11,31 @@
 
 namespace msitd::server {
 
-// Gives connections to gRPC. Thread-compatible.
+// Passes accepted connections to gRPC. Thread-compatible.
 class Handover {
  public:
   virtual ~Handover() = default;
 
-  // Takes over a connection that `listener` accepted.
+  // Takes ownership of a connection that `listener` accepted.
   //
-  // Errors: the peer may not connect, and is cut off.
+  // Errors: the peer may not connect. It is disconnected.
   virtual absl::Status Take(int listener, UniqueFd socket) = 0;
 };
 
-// What gRPC takes connections with.
+// gRPC's interface for connections that were accepted elsewhere.
 using ConnectionHandler =
     std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor>;
 
-// Has `builder` make one, for connections with the given credentials.
+// Makes `builder` create a handler for connections with the given credentials.
 ConnectionHandler AddHandler(
     grpc::ServerBuilder& builder,
     std::shared_ptr<grpc::ServerCredentials> credentials);
 
-// Passes a connection on.
+// Passes a connection to a handler.
 void HandTo(grpc::experimental::ExternalConnectionAcceptor& handler,
             int listener, UniqueFd socket);
 
-// Gives all connections to gRPC by one handler.
+// Passes all connections to gRPC through one handler.
 class DirectHandover final : public Handover {
  public:
   explicit DirectHandover(ConnectionHandler handler)

@@ -5,8 +5,8 @@
 
 namespace msitd::server {
 
-// A connection that gRPC has, and closes when it likes. Once it is closed,
-// another file may get its number, but not its inode.
+// A connection that gRPC owns and may close at any time. After it is closed,
+// another file may get the same descriptor number, but not the same inode.
 class HeldSocket {
  public:
   // `fd` is an open socket.

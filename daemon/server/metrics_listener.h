@@ -8,17 +8,17 @@
 
 namespace msitd::server {
 
-// A socket that listens and does not block.
+// A listening, non-blocking socket.
 struct MetricsListener {
   UniqueFd socket;
-  std::string endpoint;  // For people: "http://127.0.0.1:9641/metrics".
-  std::string path;      // Of a Unix socket, to be removed; else empty.
+  std::string endpoint;  // For users, such as "http://127.0.0.1:9641/metrics".
+  std::string path;      // A Unix socket to remove; otherwise empty.
 };
 
-// Listens at `address`, a value of the key metrics_listen that is valid and not
-// empty. Owner and group may use a Unix socket.
+// Listens at `address`, a valid, non-empty value of the key metrics_listen. The
+// owner and the group may connect to a Unix socket.
 //
-// Errors: UNAVAILABLE if the address is taken; those of the socket file.
+// Errors: UNAVAILABLE if the address is in use; those of the socket file.
 absl::StatusOr<MetricsListener> ListenForMetrics(const std::string& address);
 
 }  // namespace msitd::server

@@ -86,7 +86,7 @@ uint64_t OpenFileCount() {
   };
   const std::unique_ptr<DIR, Close> directory(::opendir("/proc/self/fd"));
   if (directory == nullptr) return 0;
-  // Without ".", ".." and the directory itself.
+  // ".", ".." and the descriptor of the directory itself do not count.
   constexpr uint64_t kOthers = 3;
   uint64_t count = 0;
   // NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is of this call alone.

@@ -17,8 +17,8 @@
 
 namespace msitd::server {
 
-// Makes the page of metrics of what the parts of the daemon count. They outlive
-// it. Thread-safe.
+// Builds the metrics page from the counters of the parts of the daemon, which
+// must outlive it. Thread-safe.
 class NodeMetrics {
  public:
   struct Parts {
@@ -27,7 +27,7 @@ class NodeMetrics {
     ingest::BufferPool& buffers;
     service::CallPools pools;
     int64_t streams_max = 0;
-    // All may be called from any thread.
+    // All functions may be called on any thread.
     std::function<int64_t()> active_comparisons;
     std::function<compare::BoundedComparisons::Stats()> stored_comparisons;
     std::function<std::string()> retention_error;
@@ -37,7 +37,7 @@ class NodeMetrics {
 
   explicit NodeMetrics(Parts parts) : parts_(std::move(parts)) {}
 
-  // Returns the page as it is now: some 15 KiB. Blocks on no disk.
+  // Returns the current page, about 15 KiB. Does not access the disk.
   std::string Text() const;
 
  private:

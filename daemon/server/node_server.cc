@@ -30,19 +30,21 @@ namespace {
 
 constexpr int kIngestTaskThreads = 2;
 
-// Some control calls wait for a commit, and some for a comparison to stop.
+// Some control calls wait for a commit, others for a comparison to stop.
 constexpr int kControlThreads = 4;
-// Shares of TaskPool::kAnswerBytesMax; queries have the rest.
+// Shares of TaskPool::kAnswerBytesMax. Queries have the rest.
 constexpr size_t kControlAnswerBytesMax = size_t{24} << 20;
 constexpr size_t kReductionAnswerBytesMax = size_t{24} << 20;
 
-// Time that calls have once the chunks are safe, however late that is. Also for
-// what no pool here answers, such as health streams and silent connections.
+// Time that calls have after the chunks are durable, however late that is. Also
+// covers work outside these pools, such as health streams and silent
+// connections.
 constexpr std::chrono::milliseconds kCallGraceMin{200};
-// Long enough for any unary call; a stream that goes on is cut.
+// Long enough for any unary call. A stream that continues is cancelled.
 constexpr std::chrono::milliseconds kCallGraceMax{2000};
 
-// Fewer than answer queries: each takes a second thread if it is long.
+// Fewer threads than for queries, because each long reduction uses a second
+// thread.
 int ReductionThreads(const config::DaemonConfig& config) {
   return static_cast<int>((config.query_threads + 1) / 2);
 }
@@ -57,7 +59,7 @@ fleet::PeerOptions ToPeerOptions(const config::DaemonConfig& config) {
 }
 
 access::AccessOptions ToAccessOptions(const config::DaemonConfig& config) {
-  // The configuration is checked.
+  // The configuration has been validated.
   const auto role = [](const std::string& name) {
     return access::ParseRole(name).value_or(access::Role::kNone);
   };
@@ -98,10 +100,11 @@ ingest::VerifyLoop::Options ToVerifyOptions(
   return out;
 }
 
-// How often comparisons are looked through for old ones.
+// How often to check for expired comparisons.
 constexpr std::chrono::seconds kComparisonAgeInterval{10};
 
-// Rows stop so far before tensors would have to make room.
+// Rows are limited to this distance from the point at which tensors would have
+// to be removed.
 constexpr uint64_t kRowRoomBytes = uint64_t{64} << 20;
 
 compare::BoundedComparisons::Limits ToComparisonLimits(
@@ -142,7 +145,8 @@ absl::StatusOr<std::unique_ptr<storage::ArchivePlaces>> OpenArchives(
   MSITD_ASSIGN_OR_RETURN(auto places,
                          storage::ArchivePlaces::Create(std::move(options)));
   if (!config.archive_url.empty()) {
-    // A directory that is not there yet is no reason not to start.
+    // A directory that does not exist yet must not prevent the daemon from
+    // starting.
     const absl::Status status = places->Open(config.archive_url).status();
     if (absl::IsInvalidArgument(status) || absl::IsPermissionDenied(status)) {
       return Annotate(status, "archive_url");
@@ -206,7 +210,7 @@ NodeServer::NodeServer(
            },
            [this](std::string_view name) { return OwnerOfComparison(name); },
            config.caller_calls_per_s, std::move(audit)}),
-      // Each stream has one opening, and one copy, to wait for.
+      // Each stream has at most one opening and one copy in the queue.
       ingest_tasks_("remote-ingest", kIngestTaskThreads,
                     2 * static_cast<size_t>(config.max_streams)),
       control_tasks_("control", kControlThreads,
@@ -314,14 +318,14 @@ absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
 }
 
 absl::Status NodeServer::StartIngestServer(const config::DaemonConfig& config) {
-  // Done even if memory is not shared: the socket that an earlier daemon left
-  // must not promise it.
+  // Done even if memory is not shared, because a socket left by an earlier
+  // daemon must not suggest that it is.
   const std::string path = config.IngestSocketPath();
   UniqueFd passed = TakePassedSocket(path, SOCK_SEQPACKET);
   if (!passed.valid()) {
     MSITD_RETURN_IF_ERROR(PrepareSocketFile(path, SOCK_SEQPACKET));
   } else if (!config.shared_memory) {
-    // Who connects would wait for as long as the service manager listens.
+    // Clients would wait for as long as the service manager listens.
     return MakeStatus(absl::StatusCode::kFailedPrecondition,
                       "shared_memory is false, but the service manager listens "
                       "on {}: take it out of msitd.socket",
@@ -381,7 +385,7 @@ absl::Status NodeServer::Stop(std::chrono::steady_clock::time_point deadline) {
   comparison_age_.Stop();
   comparisons_->Stop();
   if (grpc_ != nullptr) {
-    // gRPC would wait to the end of its grace for a call that never ends.
+    // gRPC would wait for its whole grace period for a call that never ends.
     const auto drained =
         std::min(deadline, std::chrono::steady_clock::now() + kCallGraceMax) -
         kCallGraceMin;
@@ -391,7 +395,7 @@ absl::Status NodeServer::Stop(std::chrono::steady_clock::time_point deadline) {
     reduction_tasks_.Drain(drained);
     grpc_->Shutdown(std::chrono::system_clock::now() + kCallGraceMin);
   }
-  // To the last, so that a stop can be watched.
+  // Stopped late, so that the shutdown can be monitored.
   if (metrics_server_ != nullptr) metrics_server_->Stop();
   if (!metrics_path_.empty()) ::unlink(metrics_path_.c_str());
   metrics_path_.clear();

@@ -38,28 +38,30 @@
 
 namespace msitd::server {
 
-// Everything of the daemon that stands on a store: pools, pipeline,
-// comparisons, services, the ingest server and the gRPC server.
-// Thread-compatible: the main thread.
+// All parts of the daemon above the store: pools, pipeline, comparisons,
+// services, the ingest server and the gRPC server. Thread-compatible; used on
+// the main thread.
 class NodeServer {
  public:
-  // Builds from the store upwards and serves at once. `store` outlives it.
+  // Creates the parts from the store upwards and starts serving immediately.
+  // `store` must outlive the server.
   //
   // Errors: those of GrpcServer::Start, IngestServer::Start and the store.
   static absl::StatusOr<std::unique_ptr<NodeServer>> Start(
       const config::DaemonConfig& config, storage::Store& store);
 
-  // Stops, however long it takes, if nobody has.
+  // Calls Stop without a deadline if it was not called.
   ~NodeServer();
   NodeServer(const NodeServer&) = delete;
   NodeServer& operator=(const NodeServer&) = delete;
 
-  // Stops from the top: refuses new streams and calls, commits what the open
-  // streams have in flight, ends calls, joins threads. Calls that are still
-  // under way at `deadline` are cancelled.
+  // Stops the parts from the top down: refuses new streams and calls, commits
+  // the chunks in flight of the open streams, ends calls, and joins threads.
+  // Calls that are still in progress at `deadline` are cancelled.
   //
-  // Errors: DEADLINE_EXCEEDED if chunks could not be committed in time. Then
-  // threads are stuck in the store, and neither it nor this can be destroyed.
+  // Errors: DEADLINE_EXCEEDED if the chunks could not be committed in time. In
+  // that case threads are blocked in the store, and neither the store nor this
+  // object can be destroyed.
   absl::Status Stop(std::chrono::steady_clock::time_point deadline);
 
   // See GrpcServer.
@@ -87,7 +89,7 @@ class NodeServer {
   service::Admission admission() {
     return {gatekeeper_, first_reads_, daemon_id_};
   }
-  // Of a run or a comparison by its name.
+  // Return the owner of a run or a comparison by its name.
   absl::StatusOr<std::string> OwnerOfRun(storage::Store& store,
                                          std::string_view name);
   absl::StatusOr<std::string> OwnerOfComparison(std::string_view name);
@@ -101,8 +103,8 @@ class NodeServer {
   // See NodeStatus.
   std::string SharedMemoryPages() const;
 
-  // Openings of streams, and what an operator asks for, do not queue behind
-  // long queries.
+  // Stream openings and operator commands have pools of their own, so that they
+  // do not queue after long queries.
   const access::AccessPolicy policy_;
   const std::string daemon_id_ = service::MakeDaemonId();
   access::Gatekeeper gatekeeper_;
@@ -118,7 +120,7 @@ class NodeServer {
   std::unique_ptr<compare::BoundedComparisons> stored_comparisons_;
   ingest::StepLoop comparison_age_;
   archive::ArchiveJobs archive_jobs_;
-  // The runs of the store, and of the sources that the configuration allows.
+  // The runs of the store and of the sources that the configuration allows.
   std::unique_ptr<storage::RunReaders> run_sources_;
   std::unique_ptr<compare::ComparisonJobs> comparisons_;
   service::FirstReads first_reads_;
@@ -132,12 +134,12 @@ class NodeServer {
   service::TensorServiceImpl tensor_service_;
   NodeMetrics metrics_;
   service::NodeServiceImpl node_service_;
-  // Nothing if memory is not shared.
+  // Null if memory is not shared.
   std::unique_ptr<shm::IngestServer> ingest_server_;
   std::unique_ptr<GrpcServer> grpc_;
-  // Nothing if nobody may ask for metrics.
+  // Null if the metrics server is disabled.
   std::unique_ptr<metrics::MetricsServer> metrics_server_;
-  std::string metrics_path_;  // Of its Unix socket, if it has one.
+  std::string metrics_path_;  // Its Unix socket, if any.
 };
 
 }  // namespace msitd::server

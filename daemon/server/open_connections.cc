@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/server/open_connections.h"
 
-// Has more of tcp_info than <netinet/tcp.h>.
+// Defines more of tcp_info than <netinet/tcp.h>.
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -13,7 +13,8 @@ namespace {
 
 constexpr size_t kIpv6PrefixBytes = 8;
 
-// Payload that a TCP socket has received; 0 if the kernel does not report it.
+// Returns the number of payload bytes that a TCP socket has received; 0 if the
+// kernel does not report it.
 uint64_t ReceivedBytes(int fd) {
   tcp_info info{};
   socklen_t length = sizeof(info);

@@ -15,15 +15,15 @@
 namespace msitd::server {
 namespace {
 
-// One behind the descriptors that were passed. Asked for once: sd_listen_fds
-// knows none of them any more if one was closed.
+// Returns the end of the range of passed descriptors. Evaluated only once,
+// because sd_listen_fds returns none of them after one of them is closed.
 int EndOfPassed() {
   static const int end = SD_LISTEN_FDS_START +
                          std::max(::sd_listen_fds(/*unset_environment=*/0), 0);
   return end;
 }
 
-// The path at which a Unix socket is bound; empty for all else.
+// Returns the path of a Unix socket; empty for any other file.
 std::string PathOf(int fd) {
   sockaddr_un address{};
   socklen_t length = sizeof(address);

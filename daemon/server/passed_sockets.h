@@ -7,21 +7,21 @@
 
 #include "protos/os/unique_fd.h"
 
-// Unix sockets that the service manager listens on and passes to its service,
-// as sd_listen_fds(3) describes. Who connects while no daemon runs waits in
-// their queues for the next one. Their files, modes and owners are the business
-// of the service manager.
+// Unix sockets that the service manager listens on and passes to the service,
+// as described in sd_listen_fds(3). Clients that connect while no daemon runs
+// wait in the queues of these sockets. The service manager is responsible for
+// the files, their modes and their owners.
 namespace msitd::server {
 
-// Closes what was passed and is at none of `paths`, and returns the descriptors
-// as a log names them. To be called before this process opens anything, whose
-// descriptor a wrong environment could take for a passed one.
+// Closes the passed sockets that are at none of `paths`, and returns their
+// descriptors in a form for the log. Must be called before the process opens
+// any file, because wrong environment variables could make it close that file.
 std::vector<std::string> CloseForeignSockets(
     std::span<const std::string> paths);
 
-// Returns the one that listens at `path` and is of type `socket_type`,
-// SOCK_STREAM or SOCK_SEQPACKET, or nothing. To be called once for each path.
-// Accepting on it does not block.
+// Returns the passed socket that listens at `path` with type `socket_type`
+// (SOCK_STREAM or SOCK_SEQPACKET), or an invalid descriptor. Must be called at
+// most once per path. The socket is non-blocking.
 UniqueFd TakePassedSocket(const std::string& path, int socket_type);
 
 }  // namespace msitd::server

@@ -50,7 +50,7 @@ std::optional<int> StopSignals::Wait(
 }
 
 void StopSignals::LetNextKill() {
-  // Both have their default action; nobody changed it.
+  // Both signals still have their default action.
   const sigset_t set = StopSet();
   ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }

@@ -10,17 +10,17 @@
 
 namespace msitd::server {
 
-// Receives SIGTERM and SIGINT as events. Single-sequence: the main thread.
+// Receives SIGTERM and SIGINT as events. Used only on the main thread.
 class StopSignals {
  public:
-  // Blocks both signals and ignores SIGPIPE. To be called before any other
-  // thread exists, so that all inherit the mask.
+  // Blocks both signals and ignores SIGPIPE. Must be called before any other
+  // thread exists, so that all threads inherit the mask.
   static absl::StatusOr<StopSignals> Install();
 
-  // Waits for a signal, at most `timeout` if that is given.
+  // Waits for a signal, at most for `timeout` if it is given.
   std::optional<int> Wait(std::optional<std::chrono::milliseconds> timeout);
 
-  // From here on the next signal ends the process at once.
+  // After this call the next signal terminates the process immediately.
   void LetNextKill();
 
  private:

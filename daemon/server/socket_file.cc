@@ -66,7 +66,8 @@ absl::Status PrepareSocketFile(const std::string& path, int socket_type) {
 
 absl::Status ReplaceFile(const std::string& path, const std::string& text) {
   const std::string next = path + ".next";
-  // What an earlier process left, or a link that somebody else put there.
+  // Removes a file left by an earlier process, or a link created by another
+  // user.
   if (::unlink(next.c_str()) != 0 && errno != ENOENT) {
     return ErrnoStatus(errno, "unlink " + next);
   }

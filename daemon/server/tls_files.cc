@@ -27,8 +27,9 @@ absl::StatusOr<std::string> ReadPem(const std::string& path) {
   return text;
 }
 
-// Has `fd`, which may be open, stand for a file with this text: at once for
-// whoever opens it by its number.
+// Replaces the file behind `fd`, which may be open, with a file that contains
+// `text`. Takes effect immediately for code that opens the file by its
+// descriptor number.
 absl::Status Replace(const std::string& text, UniqueFd& fd) {
   UniqueFd file(::memfd_create("msitd-tls", MFD_CLOEXEC));
   if (!file.valid() || ::write(file.get(), text.data(), text.size()) !=
@@ -70,7 +71,7 @@ absl::StatusOr<TlsFiles::Content> TlsFiles::Read() const {
   const absl::Status fits = pem::CheckKey(key, chain);
   if (!fits.ok()) return Annotate(fits, "tls_key " + paths_.key);
   Content out{key + "\n" + chain, ""};
-  // A key file may have certificates of its own, which come first then.
+  // The key file may contain certificates of its own, which then come first.
   const absl::Status is_pair = pem::CheckKey(out.own, out.own);
   if (!is_pair.ok()) return Annotate(is_pair, "tls_key " + paths_.key);
   if (paths_.client_ca.empty()) return out;

@@ -11,16 +11,17 @@
 
 namespace msitd::server {
 
-// The files of TLS, as gRPC is to see them. gRPC would take files that are half
-// written, or do not fit, and shake no hand until they are mended. So it reads
-// copies in memory, which change only to what has been checked.
+// Validated copies of the TLS files for gRPC. gRPC itself would load files that
+// are half written or do not match, and then fail all handshakes until they are
+// repaired. It therefore reads copies in memory, which are replaced only by
+// valid contents.
 //
 // Thread-compatible.
 class TlsFiles {
  public:
-  // How often the files are looked at.
+  // How often the files are checked for changes.
   static constexpr std::chrono::seconds kInterval{5};
-  // How often it is said that they are no good.
+  // How often a problem with the files is logged.
   static constexpr std::chrono::hours kWarnInterval{24};
 
   using Clock = std::chrono::steady_clock;
@@ -31,19 +32,20 @@ class TlsFiles {
     std::string client_ca;  // Empty for none.
   };
 
-  // Reads and checks the files.
+  // Reads and validates the files.
   //
-  // Errors: INVALID_ARGUMENT for what is no PEM or does not fit; those of
-  // reading. They name the file.
+  // Errors: INVALID_ARGUMENT if a file is not PEM or the files do not match;
+  // those of reading. They name the file.
   static absl::StatusOr<std::unique_ptr<TlsFiles>> Open(Paths paths);
 
-  // Paths of the copies: one has the key and the certificates, the other one
-  // those of the CA. They are good for as long as this lives.
+  // Paths of the copies: one contains the key and the certificates, the other
+  // one the certificates of the CA. They are valid as long as this object
+  // exists.
   std::string own_copy() const;
   std::string client_ca_copy() const;  // Empty for none.
 
-  // Looks at the files unless that was done within kInterval, and takes over
-  // what has changed if all of it is good.
+  // Checks the files, at most once per kInterval, and takes over changed files
+  // if all of them are valid.
   void Refresh(Clock::time_point now);
 
  private:
@@ -64,8 +66,8 @@ class TlsFiles {
   UniqueFd own_;
   UniqueFd client_ca_;
   Clock::time_point next_{};
-  std::string problem_;            // That was logged last.
-  Clock::time_point warn_time_{};  // When it is logged again.
+  std::string problem_;            // The problem that was logged last.
+  Clock::time_point warn_time_{};  // When to log it again.
 };
 
 }  // namespace msitd::server

@@ -18,7 +18,7 @@ namespace {
 // Each run of a page is read from its archive.
 constexpr int kArchivedPageMax = 100;
 
-// A server that answers for none of so many runs does not answer.
+// A server that fails to respond for this many runs is considered unavailable.
 constexpr int kUnansweredMax = 2;
 
 constexpr std::chrono::hours kPruneAge{24};
@@ -106,8 +106,8 @@ void ToMessage(const storage::ArchiveManifest& manifest, v1::ArchivedRun& out) {
       Signed(manifest.unreadable.attachment_count));
 }
 
-// Adds the run to the answer, if it is there. What is wrong with one run does
-// not keep the others from being listed.
+// Adds the run to the response if it exists. A problem with one run does not
+// prevent the others from being listed.
 absl::Status AddRun(storage::ObjectStore& store, const std::string& run,
                     const query::TimeLimit& limit,
                     v1::ListArchivedRunsResponse& response,

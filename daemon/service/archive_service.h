@@ -9,7 +9,8 @@
 
 namespace msitd::service {
 
-// ArchiveService over the jobs of a daemon. All outlive it.
+// Implements ArchiveService on the jobs of a daemon. All arguments must outlive
+// it.
 class ArchiveServiceImpl final : public BoundedService<v1::ArchiveService> {
  public:
   ArchiveServiceImpl(archive::ArchiveJobs& jobs, storage::ArchivePlaces& places,

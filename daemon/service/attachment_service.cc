@@ -18,7 +18,7 @@
 namespace msitd::service {
 namespace {
 
-// A piece, and what the message has besides.
+// A piece and the other fields of its message.
 constexpr size_t kWriteMessageBytesMax =
     kAttachmentPieceBytesMax + kStreamRequestBytesMax;
 
@@ -201,7 +201,7 @@ class AttachmentServiceImpl::WriteSink final
   AttachmentServiceImpl& service_;
   CallPass pass_;
   absl::Status status_ = absl::CancelledError("it was not written to its end");
-  access::FairShares::Grant share_;  // As long as the writer is there.
+  access::FairShares::Grant share_;  // Held as long as the writer.
   std::unique_ptr<storage::AttachmentWriter> writer_;
   std::string run_;
   std::optional<int64_t> size_bytes_;  // As announced.

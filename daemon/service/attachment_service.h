@@ -15,17 +15,18 @@
 
 namespace msitd::service {
 
-// How much is written at a time; attachment_service.proto states the defaults.
+// Limits of concurrent writes. attachment_service.proto states the defaults.
 struct AttachmentWrites {
   size_t count_max = 8;
   UploadTimes times = {std::chrono::seconds(30), std::chrono::minutes(10)};
 };
 
-// AttachmentService over the attachments of a store. All outlive it.
+// Implements AttachmentService on the attachments of a store. All arguments
+// must outlive it.
 class AttachmentServiceImpl final
     : public BoundedService<v1::AttachmentService> {
  public:
-  // The pipeline keeps the owner of a run as it is while that is changed.
+  // The pipeline ensures that the owner of a run does not change during a call.
   AttachmentServiceImpl(storage::Attachments& attachments,
                         ingest::IngestPipeline& pipeline, CallPools pools,
                         const Admission& admission,
@@ -64,7 +65,7 @@ class AttachmentServiceImpl final
  private:
   class WriteSink;
 
-  // WriteAttachment.
+  // Implements WriteAttachment.
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* WriteBytes(
       grpc::CallbackServerContext& context, FirstReads& reads, CallPass pass);
   absl::Status List(const v1::ListAttachmentsRequest& request,

@@ -86,17 +86,17 @@ void ToProto(const capture::Policy& from, v1::CapturePolicy& out) {
   for (const capture::Rule& rule : from.rules) ToProto(rule, *out.add_rules());
 }
 
-// What is known of one rank.
+// The coverage of one rank.
 struct Rank {
   storage::RankCoverage told;
   uint64_t stored_count = 0;
-  // Only of an active run.
+  // Set only for an active run.
   std::optional<v1::StreamState> stream_state;
   std::chrono::steady_clock::duration streamless_time{};
   compare::NotRecorded not_recorded = {};
 };
 
-// The reasons of an answer take so many bytes together; see RankCoverage.
+// Maximum total size of the reasons in a response; see RankCoverage.
 constexpr size_t kReasonBytesMax = size_t{1} << 20;
 
 v1::StreamState ToProto(RankActivity::State state) {
@@ -141,7 +141,8 @@ void ToProto(const Rank& from, v1::RankCoverage& out) {
                              total.truncated_count;
   const uint64_t reported_asked =
       total.seen_count - std::min(total.seen_count, total.filtered_count);
-  // A process that died may not have reported the last of what it was handed.
+  // A process that died may not have reported the last records that it
+  // received.
   const uint64_t asked = std::max(reported_asked, explained);
   out.set_rank(from.told.rank);
   out.set_stream_count(static_cast<int64_t>(from.told.stream_count));
@@ -153,7 +154,7 @@ void ToProto(const Rank& from, v1::RankCoverage& out) {
   out.set_truncated_count(static_cast<int64_t>(total.truncated_count));
   out.set_degraded_count(static_cast<int64_t>(total.degraded_count));
   out.set_repeated_count(static_cast<int64_t>(repeats.repeated_count));
-  // Parts of a tensor that come in several chunks count each.
+  // Each part of a tensor that arrives in several chunks is counted.
   out.set_conflict_count(static_cast<int64_t>(
       std::min(repeats.conflict_count, repeats.repeated_count)));
   out.set_dangling_count(static_cast<int64_t>(repeats.dangling_count));
@@ -167,7 +168,8 @@ void ToProto(const Rank& from, v1::RankCoverage& out) {
   AddTimes(total, out);
 }
 
-// Adds how the ranks of an active run stream, and the ranks that should.
+// Adds the stream state of the ranks of an active run, and ranks that have not
+// streamed yet.
 void AddActivity(const RunActivity& activity, int32_t world_size,
                  std::map<int32_t, Rank>& ranks) {
   bool streams = false;
@@ -176,7 +178,7 @@ void AddActivity(const RunActivity& activity, int32_t world_size,
     ranks[rank.rank].stream_state = ToProto(rank.state);
     ranks[rank.rank].streamless_time = rank.quiet_time;
   }
-  // One more than may be shown is enough to refuse them.
+  // One rank more than the limit is sufficient for the request to be refused.
   const auto shown = static_cast<int32_t>(query::kGroupsMax + 1);
   if (streams) {
     for (int32_t i = 0; i < std::min(world_size, shown); ++i) ranks[i];
@@ -209,14 +211,14 @@ void AddReasons(compare::NotRecorded from, size_t& bytes_left,
   }
 }
 
-// The policy of clients that were given none.
+// The policy of clients that have not received one.
 capture::Policy Everything() {
   capture::Policy policy;
   policy.rules.emplace_back().level = capture::Level::kFull;
   return policy;
 }
 
-// Clients count values as they do tensors.
+// Clients count values in the same way as tensors.
 Selector EveryKind() {
   Selector out;
   for (int kind = 0; kind < kRecordKindCount; ++kind) {

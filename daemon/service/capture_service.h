@@ -10,8 +10,8 @@
 
 namespace msitd::service {
 
-// CaptureService over the runs of a store and the pipeline. All of them outlive
-// it.
+// Implements CaptureService on the runs of a store and the pipeline. All
+// arguments must outlive it.
 class CaptureServiceImpl final : public BoundedService<v1::CaptureService> {
  public:
   CaptureServiceImpl(storage::RunReaders& readers,

@@ -140,7 +140,7 @@ absl::Status SetReading(const v1::Comparison& request,
   return absl::OkStatus();
 }
 
-// A source is an endpoint or a URL.
+// Maximum length of a source, which is an endpoint or a URL.
 constexpr size_t kSourceBytesMax = 4096;
 
 absl::Status CheckSources(const v1::Comparison& request) {
@@ -171,7 +171,8 @@ absl::Status CheckSources(const v1::Comparison& request) {
                   source));
 }
 
-// The ids of a run that lies in as many places as a source names.
+// Maximum length of the ids of a run that has as many locations as a source can
+// name.
 constexpr size_t kRunIdBytesMax = 4096;
 
 absl::Status SetRunIds(const v1::Comparison& request,
@@ -246,7 +247,7 @@ absl::StatusOr<compare::ComparisonPlan> ToPlan(const v1::Comparison& request) {
     return FieldInvalid("filter.requests",
                         "comparisons pair whole tensors, not rows of requests");
   }
-  // Statistics stand for tensors of which nothing else is there.
+  // Statistics represent tensors of which nothing else was recorded.
   if (plan.selector.kinds.empty()) {
     plan.selector.kinds = {RecordKind::kTensor, RecordKind::kStatistics};
   }

@@ -8,15 +8,15 @@
 #include "daemon/compare/job/comparison_engine.h"
 #include "msitd/v1/comparison_service.pb.h"
 
-// Checks of what requests of ComparisonService say.
+// Validation of the requests of ComparisonService.
 namespace msitd::service {
 
 // Returns the id in the name of a comparison.
 //
-// Errors: NOT_FOUND with COMPARISON_NOT_FOUND if `name` cannot be a name.
+// Errors: NOT_FOUND with COMPARISON_NOT_FOUND if `name` is not a valid name.
 absl::StatusOr<uint64_t> ToComparisonId(std::string_view name);
 
-// Returns what a new comparison is to do.
+// Returns the plan of a new comparison.
 //
 // Errors: INVALID_ARGUMENT with FIELD_INVALID or PREDICATE_INVALID.
 absl::StatusOr<compare::ComparisonPlan> ToPlan(const v1::Comparison& request);

@@ -17,11 +17,11 @@
 namespace msitd::service {
 namespace {
 
-// Rows of one message.
+// Maximum number of rows per message.
 constexpr int64_t kRowsPerMessage = 256;
 
-// A message ends with the row that reaches this: half of what clients of gRPC
-// take.
+// A message ends with the row that reaches this size, which is half of what
+// gRPC clients accept by default.
 constexpr size_t kMessageBytes = size_t{2} << 20;
 
 using Source = StreamSource<v1::StreamComparisonRowsResponse>;
@@ -82,7 +82,7 @@ class RowSource final : public Source {
   const uint64_t id_;
   std::shared_ptr<void> reader_;  // See ComparisonJobs::AddReader.
   int64_t next_row_;
-  // Version of the last comparison sent, and whether that one had ended.
+  // Version of the last comparison that was sent, and whether it had ended.
   std::optional<uint64_t> sent_version_;
   bool sent_end_ = false;
 };

@@ -10,10 +10,11 @@
 
 namespace msitd::service {
 
-// Returns what makes the answers of StreamComparisonRows: rows of a comparison
-// as they come, and the comparison itself in each message. Borrows `jobs`.
+// Returns the source of the responses of StreamComparisonRows: the rows of a
+// comparison as they become available, and the comparison itself in each
+// message. Borrows `jobs`.
 //
-// Errors: INVALID_ARGUMENT, NOT_FOUND for names and numbers that cannot be.
+// Errors: INVALID_ARGUMENT or NOT_FOUND for invalid names and numbers.
 absl::StatusOr<std::unique_ptr<StreamSource<v1::StreamComparisonRowsResponse>>>
 StreamRows(compare::ComparisonJobs& jobs,
            const v1::StreamComparisonRowsRequest& request);

@@ -24,25 +24,25 @@
 namespace msitd::service {
 namespace {
 
-// A page ends with the result that reaches this: half of what clients of gRPC
-// take in a message.
+// A page ends with the result that reaches this size, which is half of what
+// gRPC clients accept in a message by default.
 constexpr size_t kPageBytes = size_t{2} << 20;
 
-// What is taken from the store at a time.
+// Number of comparisons and rows read from the store at a time.
 constexpr size_t kComparisonsAtATime = 16;
 constexpr size_t kRowsAtATime = 1000;
 
-// What one request may select by.
+// Maximum number of selection criteria in a request.
 constexpr int kRowNumbersMax = 1000;
 constexpr int kOpPatternsMax = 64;
 
-// A page ends once it has looked at this many rows, or has taken
-// query::kPageTimeMax, even if few of them were selected.
+// A page ends after scanning this many rows, or after query::kPageTimeMax, even
+// if few rows were selected.
 constexpr int64_t kRowsScannedMax = 100'000;
 
 constexpr std::string_view kListKey = "ListComparisons";
 
-// Equal for all pages of one request.
+// Returns a key that is equal for all pages of a request.
 std::string RowsKey(const v1::ListComparisonRowsRequest& request) {
   v1::ListComparisonRowsRequest key = request;
   key.clear_page_size();
@@ -50,7 +50,7 @@ std::string RowsKey(const v1::ListComparisonRowsRequest& request) {
   return "ListComparisonRows " + key.SerializeAsString();
 }
 
-// Returns where a page begins: 0 for the first one.
+// Returns the start of a page: 0 for the first page.
 absl::StatusOr<int64_t> DecodePosition(std::string_view key,
                                        std::string_view token) {
   MSITD_ASSIGN_OR_RETURN(const std::string text,
@@ -120,8 +120,9 @@ struct RowRange {
   size_t count = 0;  // 0: there are no more.
 };
 
-// Returns the rows to read next, from `from` on and at most `wanted`: a stretch
-// without gaps of `numbers`, which ascend; any rows if there are no numbers.
+// Returns the rows to read next, starting at `from` and at most `wanted`. If
+// there are `numbers`, which are in ascending order, the rows are a contiguous
+// range of them; otherwise any rows.
 RowRange NextRows(const std::vector<int64_t>& numbers, int64_t from,
                   size_t wanted) {
   if (numbers.empty()) return {from, wanted};

@@ -9,7 +9,8 @@
 
 namespace msitd::service {
 
-// ComparisonService over the comparisons of the daemon, which outlive it.
+// Implements ComparisonService on the comparisons of the daemon, which must
+// outlive it.
 class ComparisonServiceImpl final
     : public BoundedService<v1::ComparisonService> {
  public:

@@ -128,7 +128,7 @@ constexpr std::string_view kListKey = "ListStreams";
 
 using Position = std::optional<std::pair<std::string, int32_t>>;
 
-// Reads `rank@run`; nothing of an empty text.
+// Parses `rank@run`; returns nullopt for an empty text.
 absl::StatusOr<Position> ParsePosition(std::string_view text) {
   if (text.empty()) return Position();
   const size_t at = text.find('@');
@@ -164,7 +164,8 @@ void SetMissing(const storage::MissingSegments& missing, v1::NodeStatus& out) {
   }
 }
 
-// A state that keeps chunks out comes before one that does not.
+// A state in which chunks are refused takes precedence over one in which they
+// are not.
 void SetStorageState(const ingest::IngestStats& ingest,
                      const storage::StoreStats& store, v1::NodeStatus& out) {
   out.set_storage_state(ToProto(ingest.storage_state));

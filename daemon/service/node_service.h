@@ -15,18 +15,19 @@
 
 namespace msitd::service {
 
-// NodeService over the parts of the daemon that it describes. They outlive it.
+// Implements NodeService. The parts of the daemon that it describes must
+// outlive it.
 class NodeServiceImpl final : public BoundedService<v1::NodeService> {
  public:
-  // The functions may be called from any thread.
+  // The functions may be called on any thread.
   struct Parts {
     std::string version;
     storage::Upkeep& store;
     ingest::IngestPipeline& pipeline;
-    // The number of comparisons that run or wait.
+    // Returns the number of comparisons that run or wait.
     std::function<int64_t()> active_comparisons;
     std::function<compare::BoundedComparisons::Stats()> stored_comparisons;
-    // Why no room can be made, and why nothing can be checked.
+    // Return why no space can be freed, and why no bytes can be verified.
     std::function<std::string()> retention_error;
     std::function<std::string()> verify_error;
     std::function<archive::ArchiveCounts()> archives;

@@ -83,7 +83,7 @@ absl::Status AddTexts(std::string_view field, const Texts& texts,
 }
 
 absl::Status AddIos(const v1::TensorFilter& filter, Selector& out) {
-  // A repeated side selects nothing more, so this bounds the list.
+  // Repeating an io does not select more, so this limit is sufficient.
   MSITD_RETURN_IF_ERROR(
       CheckCount("filter.ios", filter.ios_size(), 4 * kIoCount));
   for (int i = 0; i < filter.ios_size(); ++i) {
@@ -101,7 +101,7 @@ absl::Status AddIos(const v1::TensorFilter& filter, Selector& out) {
 }
 
 absl::Status AddKinds(const v1::TensorFilter& filter, Selector& out) {
-  // A repeated kind selects nothing more, so this bounds the list.
+  // Repeating a kind does not select more, so this limit is sufficient.
   MSITD_RETURN_IF_ERROR(
       CheckCount("filter.kinds", filter.kinds_size(), 4 * kRecordKindCount));
   for (int i = 0; i < filter.kinds_size(); ++i) {
@@ -206,7 +206,7 @@ void ToProto(const Summary& summary, v1::Summary& out) {
     out.set_abs_max(summary.abs_max());
   }
   out.set_sum(summary.sum);
-  // A sum beyond double has no mean.
+  // A sum that exceeds the range of double has no mean.
   if (summary.finite_count() > 0 && std::isfinite(summary.mean())) {
     out.set_mean(summary.mean());
   }

@@ -13,29 +13,29 @@
 #include "protos/base/summary.h"
 #include "storage/face/types.h"
 
-// Domain structs to messages and back, and the checks of request fields that
-// several services share.
+// Conversion between domain structs and messages, and validation of request
+// fields that several services share.
 namespace msitd::service {
 
-// Page sizes of every List call. A request of 0 gets the default, and one above
-// the maximum gets the maximum.
+// Page sizes of all List calls. A request of 0 gets the default, and a request
+// above the maximum gets the maximum.
 inline constexpr int kPageSizeDefault = 100;
 inline constexpr int kPageSizeMax = 1000;
 
-// Checks a name in a request: `what` says of what.
+// Validates a name in a request. `what` describes the named object in errors.
 //
 // Errors: INVALID_ARGUMENT with NAME_INVALID or NAME_TOO_LONG.
 absl::Status CheckName(std::string_view what, std::string_view name,
                        size_t bytes_max);
 absl::Status CheckRunName(std::string_view name);
 
-// Returns how many results a page takes.
+// Returns the number of results per page.
 //
 // Errors: INVALID_ARGUMENT with FIELD_INVALID for a negative size.
 absl::StatusOr<int> ToPageSize(int32_t page_size);
 
-// Returns the selector of a filter after checking every bound. An absent
-// filter is the default instance.
+// Converts a filter to a selector after validating all limits. An absent filter
+// is the default instance.
 //
 // Errors: INVALID_ARGUMENT with FIELD_INVALID; the message names the field.
 absl::StatusOr<Selector> ToSelector(const v1::TensorFilter& filter);

@@ -10,7 +10,8 @@
 
 namespace msitd::service {
 
-// RunReaderService over the runs of a store. All outlive it.
+// Implements RunReaderService on the runs of a store. All arguments must
+// outlive it.
 class RunReaderServiceImpl final : public BoundedService<v1::RunReaderService> {
  public:
   RunReaderServiceImpl(storage::RunReaders& readers, CallPools pools,

@@ -24,7 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Ends the search for what goes into a message once it has taken long enough.
+// Ends the search for the contents of a message after a time limit.
 class MessageTime {
  public:
   explicit MessageTime(const Call& call) : call_(call) {}
@@ -43,7 +43,7 @@ class MessageTime {
   bool is_over_ = false;
 };
 
-// What the sources of one run have in common.
+// Base of the sources that read one run.
 template <typename Request>
 class OfRun {
  public:
@@ -123,7 +123,7 @@ class Description final : public StreamSource<v1::DescribeRunResponse>,
   }
 
  private:
-  // At most one of the lists is filled.
+  // Fills at most one of the lists.
   absl::Status Load() {
     switch (request_.detail()) {
       case v1::DescribeRunRequest::DETAIL_UNSPECIFIED:
@@ -153,8 +153,9 @@ class Description final : public StreamSource<v1::DescribeRunResponse>,
   size_t next_ = 0;
 };
 
-// Reads from the index what the next message takes: the coordinates of a run
-// may be tens of millions, and a peer may leave many streams unread.
+// Reads only the contents of the next message from the index, because a run may
+// have tens of millions of coordinates and a peer may leave many streams
+// unread.
 class Coordinates final : public StreamSource<v1::ListCoordinatesResponse>,
                           OfRun<v1::ListCoordinatesRequest> {
  public:
@@ -177,7 +178,8 @@ class Coordinates final : public StreamSource<v1::ListCoordinatesResponse>,
       selector_.ranks = {ranks_[next_rank_]};
       const absl::Status status =
           Visit([&](const storage::Coordinate& at) -> absl::Status {
-            // At least one, so that each message gets on.
+            // At least one coordinate is added, so that each message makes
+            // progress.
             is_full = count == kCoordinatesPerMessage ||
                       (count > 0 && !time.Check().ok());
             if (is_full) return absl::CancelledError("the message is full");
@@ -198,7 +200,7 @@ class Coordinates final : public StreamSource<v1::ListCoordinatesResponse>,
   }
 
  private:
-  // Visits what is left of the rank.
+  // Visits the remaining coordinates of the rank.
   absl::Status Visit(
       absl::FunctionRef<absl::Status(const storage::Coordinate&)> visit) {
     return last_.has_value()
@@ -211,7 +213,7 @@ class Coordinates final : public StreamSource<v1::ListCoordinatesResponse>,
     const int tokens_count = message.tokens_size();
     v1::ListCoordinatesResponse::Tokens* tokens =
         tokens_count == 0 ? nullptr : message.mutable_tokens(tokens_count - 1);
-    // Steps count from the token before, or from 0.
+    // Steps are relative to the previous token, or to 0.
     const bool continues = tokens != nullptr && tokens->rank() == at.rank &&
                            tokens->device() == at.device;
     if (!continues) {
@@ -225,7 +227,7 @@ class Coordinates final : public StreamSource<v1::ListCoordinatesResponse>,
   Selector selector_;
   std::vector<int32_t> ranks_;
   size_t next_rank_ = 0;
-  // The one that the last message ends with, if its rank may have more.
+  // The last coordinate of the previous message, if its rank may have more.
   std::optional<storage::Coordinate> last_;
 };
 
@@ -279,11 +281,12 @@ class Entries final : public StreamSource<v1::ScanTensorsResponse>,
   Selector selector_;
   std::unique_ptr<storage::TensorScan> scan_;
   Clock::time_point scan_end_;
-  uint64_t incomplete_before_ = 0;  // The scan at hand.
+  uint64_t incomplete_before_ = 0;  // Before this scan.
   storage::TensorInfo entry_;
 };
 
-// A sample is found in a tensor that has the part, whatever its others are.
+// The sample is looked up in a tensor that has this part. Its other parts do
+// not matter.
 absl::StatusOr<storage::TensorInfo> ToSampledTensor(
     const v1::SampleAddress& address) {
   storage::TensorInfo out;
@@ -370,8 +373,8 @@ class Parts final : public StreamSource<v1::ReadPartsResponse>,
     return absl::OkStatus();
   }
 
-  // Samples are made one after the other: those that are taken from bytes cost
-  // as much as the bytes.
+  // Samples are read one after another, because a sample that is computed from
+  // bytes costs as much as reading the bytes.
   absl::StatusOr<StreamStep> NextSamples(const Call& call,
                                          v1::ReadPartsResponse& message) {
     const auto count = static_cast<size_t>(request_.samples_size());
@@ -385,7 +388,8 @@ class Parts final : public StreamSource<v1::ReadPartsResponse>,
                              ToSampledTensor(address));
       AddPart(run_.reader->ReadSample(tensor, tensor.parts.size() - 1, buffer),
               message);
-      // Of a part far behind, places of those before it are made as well.
+      // For a part far into the tensor, entries for all previous parts are
+      // created as well.
       bytes += tensor.parts.size() * sizeof(storage::PartInfo) + kSampleCost;
       bytes += address.has_bytes() ? tensor.parts.back().bytes
                                    : message.parts().rbegin()->data().size();
@@ -422,8 +426,8 @@ class Digests final : public StreamSource<v1::ListDigestsResponse>,
       MSITD_ASSIGN_OR_RETURN(selector_, ToSelector(request_.filter()));
       position_ = request_.position();
     }
-    // A group is begun anew with the scan, so a large one takes it as long as
-    // it needs.
+    // A new scan starts with a whole group, so the current scan continues as
+    // long as a large group needs.
     if (scan_ == nullptr || (has_group_ && Clock::now() > scan_end_)) {
       MSITD_ASSIGN_OR_RETURN(scan_, query::GroupDigestScan::Begin(
                                         *run_.reader, selector_, position_));

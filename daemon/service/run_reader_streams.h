@@ -14,32 +14,34 @@
 #include "msitd/v1/run_reader_service.pb.h"
 #include "storage/face/run_reader.h"
 
-// What the calls of RunReaderService send, message by message.
+// Sources of the messages of RunReaderService.
 namespace msitd::service {
 
-// A message is sent once it has so many bytes, or one thing that has more; or a
-// whole batch of entries.
+// A message is sent when it reaches this size. A single larger item, or a whole
+// batch of entries, may exceed it.
 inline constexpr size_t kRunReaderMessageBytes = size_t{1} << 20;
-// Or so many ranks and the like, coordinates, digests.
+// A message is also sent when it has this many details (such as ranks),
+// coordinates or digests.
 inline constexpr size_t kDetailsPerMessage = 8192;
 inline constexpr size_t kCoordinatesPerMessage = size_t{1} << 15;
 inline constexpr size_t kDigestsPerMessage = 4096;
-// Or once the search for it took so long.
+// A message is also sent when the search for its contents has taken this long.
 inline constexpr std::chrono::milliseconds kRunReaderMessageTime{100};
 
-// A scan that has been open for so long is begun anew where it is, so that the
-// index need not keep its old state for a peer that reads slowly.
+// A scan that has been open for this long is restarted at its position, so that
+// the index need not keep its old state for a slow peer.
 inline constexpr std::chrono::seconds kScanTimeMax{10};
 
-// Most parts of one request. No file is so large that a part lies behind the
-// offset.
+// Maximum number of parts per request. No file is so large that a part lies
+// beyond kPartOffsetMax.
 inline constexpr int kReadPartsMax = 1000;
-// Counts for a sample in a message, whatever it has.
+// Number of bytes that a sample counts for in a message, in addition to its
+// data.
 inline constexpr uint64_t kSampleCost = 4096;
 inline constexpr uint64_t kPartOffsetMax = uint64_t{1} << 60;
 
-// Opens a run of the store, and checks that it is the one that `run_id` stands
-// for; an empty one stands for any.
+// Opens a run of the store, and checks that its id is `run_id`. An empty
+// `run_id` matches any run.
 //
 // Errors: NOT_FOUND with RUN_NOT_FOUND.
 struct OpenedRun {
@@ -51,12 +53,13 @@ absl::StatusOr<OpenedRun> OpenRunById(storage::RunReaders& readers,
                                       std::string_view run,
                                       std::string_view run_id);
 
-// Returns the part that an address names.
+// Returns the part with the given address.
 //
-// Errors: INVALID_ARGUMENT with FIELD_INVALID if there can be no such part.
+// Errors: INVALID_ARGUMENT with FIELD_INVALID if no such part can exist.
 absl::StatusOr<storage::PartInfo> ToPart(const v1::PartAddress& address);
 
-// Each opens the run with its first message. `readers` outlives them.
+// Each source opens the run with its first message. `readers` must outlive the
+// sources.
 std::unique_ptr<StreamSource<v1::DescribeRunResponse>> MakeDescription(
     storage::RunReaders& readers, const v1::DescribeRunRequest& request);
 std::unique_ptr<StreamSource<v1::ListCoordinatesResponse>> MakeCoordinates(

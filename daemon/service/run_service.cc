@@ -20,8 +20,9 @@ namespace {
 
 constexpr std::string_view kListKey = "ListRuns";
 
-// A page ends with the run that reaches this, as run_service.proto states. The
-// store is asked for few runs at once, because each may have long labels.
+// A page ends with the run that reaches this size, as run_service.proto states.
+// Few runs are requested from the store at once, because each may have long
+// labels.
 constexpr size_t kPageBytesMax = size_t{1} << 20;
 constexpr size_t kRunsAtOnce = 16;
 
@@ -51,7 +52,7 @@ absl::StatusOr<storage::RunSpec> ToSpec(const v1::Run& run) {
   return spec;
 }
 
-// Replaces what `changes` sets.
+// Applies the fields that are set in `changes`.
 absl::Status Apply(const v1::Retention& changes,
                    storage::RunRetention& retention) {
   constexpr int64_t kNsPerSecond = 1'000'000'000;
@@ -150,7 +151,7 @@ absl::Status RunServiceImpl::List(const v1::ListRunsRequest& request,
         return absl::OkStatus();
       }
       const auto ranks = FindRanks(readers_, run);
-      // Deleted meanwhile.
+      // The run was deleted in the meantime.
       if (absl::IsNotFound(ranks.status())) continue;
       MSITD_RETURN_IF_ERROR(ranks.status());
       v1::Run& out = *response.add_runs();

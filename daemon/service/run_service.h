@@ -12,7 +12,8 @@
 
 namespace msitd::service {
 
-// RunService over the runs of a store and the pipeline. All of them outlive it.
+// Implements RunService on the runs of a store and the pipeline. All arguments
+// must outlive it.
 class RunServiceImpl final : public BoundedService<v1::RunService> {
  public:
   RunServiceImpl(storage::Runs& runs, storage::RunReaders& readers,

@@ -10,11 +10,11 @@
 
 namespace msitd::service {
 
-// `ListTensorsRequest.where`: a predicate on the summary of a tensor.
-// Immutable, hence thread-safe.
+// `ListTensorsRequest.where`: a predicate on the summary of a tensor. Immutable
+// and therefore thread-safe.
 class TensorCondition {
  public:
-  // An empty text holds for every tensor.
+  // An empty text is true for every tensor.
   //
   // Errors: INVALID_ARGUMENT with PREDICATE_INVALID.
   static absl::StatusOr<TensorCondition> Parse(std::string_view text);

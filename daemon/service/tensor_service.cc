@@ -44,7 +44,7 @@ void AddRequests(const std::vector<query::TokenRequest>& requests,
   }
 }
 
-// Equal for all pages of one request.
+// Returns a key that is equal for all pages of a request.
 std::string RequestKey(const v1::ListTensorsRequest& request) {
   v1::ListTensorsRequest key = request;
   key.clear_page_size();
@@ -70,7 +70,7 @@ absl::StatusOr<query::GroupBy> ToGroupBy(int group_by) {
   }
 }
 
-// Bins of a histogram if a request does not say how many.
+// Number of bins if a request does not specify it.
 constexpr int kHistogramBinsDefault = 64;
 
 absl::StatusOr<query::HistogramSpec> ToHistogramSpec(
@@ -103,8 +103,8 @@ absl::StatusOr<query::HistogramSpec> ToHistogramSpec(
   return spec;
 }
 
-// The bytes of one tensor as the messages of a stream. Opens the tensor with
-// the first message, on the pool.
+// Streams the bytes of one tensor. Opens the tensor with the first message, on
+// the pool.
 class PieceSource final : public StreamSource<v1::ReadTensorResponse> {
  public:
   PieceSource(storage::RunReaders& readers,
@@ -138,11 +138,10 @@ class PieceSource final : public StreamSource<v1::ReadTensorResponse> {
   std::optional<query::TensorReader> reader_;
 };
 
-// Most tensors of one request of ReadTensors.
+// Maximum number of tensors in a ReadTensors request.
 constexpr int kReadTensorsMax = 1000;
 
-// Small tensors as the messages of a stream. Opens the run with the first
-// message, on the pool.
+// Streams small tensors. Opens the run with the first message, on the pool.
 class SmallTensorSource final : public StreamSource<v1::ReadTensorsResponse> {
  public:
   SmallTensorSource(storage::RunReaders& readers,
@@ -186,7 +185,7 @@ class SmallTensorSource final : public StreamSource<v1::ReadTensorsResponse> {
     }
     auto run = query::OpenRunOf(readers_, keys[0]);
     is_open_ = true;
-    // Without a run, there is none of its tensors.
+    // If the run does not exist, none of its tensors does.
     if (absl::IsNotFound(run.status())) return absl::OkStatus();
     MSITD_RETURN_IF_ERROR(run.status());
     reader_.emplace(*std::move(run), std::move(keys));
@@ -197,7 +196,7 @@ class SmallTensorSource final : public StreamSource<v1::ReadTensorsResponse> {
   const v1::ReadTensorsRequest request_;
   bool is_open_ = false;
   std::optional<query::SmallTensors> reader_;
-  // Has been read and is in no message, if is_pending_.
+  // If is_pending_, a tensor that was read but is not part of a message yet.
   query::SmallTensors::Tensor pending_;
   bool is_pending_ = false;
 };
@@ -231,7 +230,8 @@ absl::Status TensorServiceImpl::List(const Call& call,
       const std::string position,
       query::DecodePageToken(request_key, request.page_token()));
   MSITD_ASSIGN_OR_RETURN(const auto run, readers_.OpenRun(request.run()));
-  // Before the tensors, so that a rank that comes meanwhile is not counted.
+  // Read before the tensors, so that a rank that appears in the meantime is not
+  // counted.
   MSITD_ASSIGN_OR_RETURN(const storage::RunRanks ranks,
                          storage::FindRunRanks(*run, selector.ranks));
   compare::ToMessage(ranks, response);

@@ -9,7 +9,8 @@
 
 namespace msitd::service {
 
-// TensorService over the runs of a store. All outlive it.
+// Implements TensorService on the runs of a store. All arguments must outlive
+// it.
 class TensorServiceImpl final : public BoundedService<v1::TensorService> {
  public:
   TensorServiceImpl(storage::RunReaders& readers, CallPools pools,

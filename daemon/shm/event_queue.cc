@@ -18,7 +18,7 @@ void EventQueue::Post(Event event) {
   MutexLock lock(mu_);
   events_.push_back(event);
   const uint64_t one = 1;
-  // Full means readable, which is all that matters.
+  // A full counter still makes the descriptor readable, which is sufficient.
   (void)!::write(fd_.get(), &one, sizeof(one));
 }
 

@@ -9,14 +9,15 @@
 
 namespace msitd::shm {
 
-// What other threads tell the thread of the sessions. Thread-safe.
+// Events from other threads for the thread that serves the sessions.
+// Thread-safe.
 class EventQueue {
  public:
   enum class Kind {
-    kOpened,  // The task that opens the stream of a session has ended.
-    kRoom,    // A session may offer chunks again.
-    kEnded,   // The stream of a session is over.
-    kStop,    // The server is to stop.
+    kOpened,  // The task that opens the session's stream ended.
+    kRoom,    // The session may offer chunks again.
+    kEnded,   // The stream of the session is over.
+    kStop,    // The server must stop.
   };
   struct Event {
     uint64_t session = 0;
@@ -25,14 +26,14 @@ class EventQueue {
 
   EventQueue();
 
-  // Wakes the thread. Whoever posts the last event of a session must not touch
-  // the session afterwards.
+  // Wakes the thread. A thread that posts the last event of a session must not
+  // use the session afterwards.
   void Post(Event event);
 
-  // Returns what was posted, in order.
+  // Removes and returns all events, in the order in which they were posted.
   std::vector<Event> Take();
 
-  // Readable while there is something to take.
+  // Readable while events are queued.
   int fd() const { return fd_.get(); }
 
  private:

@@ -27,17 +27,17 @@ constexpr int kBacklog = 128;
 constexpr int kEventsPerWait = 64;
 constexpr int kAcceptsPerTurn = 8;
 
-// A producer that wakes the thread this often in a row without a chunk is not
-// heard for a while, or it could keep a core busy. What it publishes meanwhile
-// is taken afterwards.
+// A producer that wakes the thread this many times in a row without a chunk is
+// ignored for a while, because it could otherwise keep a core busy. Chunks that
+// it publishes during that time are processed afterwards.
 constexpr int kIdleWakesMax = 16;
 constexpr std::chrono::milliseconds kRest{2};
 
-// How long to wait for a descriptor to become free.
+// How long to wait for a file descriptor to become free.
 constexpr std::chrono::seconds kAcceptPause{1};
 
-// Data of epoll events that are about no session. Those of sessions begin at
-// kSourceCount, because session ids begin at 1.
+// Data of epoll events that do not belong to a session. The data of sessions
+// begins at kSourceCount because session ids begin at 1.
 constexpr uint64_t kListenerData = 0;
 constexpr uint64_t kQueueData = 1;
 constexpr uint64_t kSourceCount = 4;
@@ -128,8 +128,8 @@ bool IngestServer::Watch(int fd, uint32_t events, uint64_t data) {
   return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-// Closing a descriptor is not enough if the producer holds another descriptor
-// of the same open file.
+// Closing a descriptor does not remove it from the epoll set if the producer
+// holds another descriptor of the same open file.
 void IngestServer::Unwatch(int fd) {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
 }
@@ -185,7 +185,7 @@ void IngestServer::Accept() {
     }
     if (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
         errno == ENOBUFS) {
-      // The socket stays readable: looking again at once would spin.
+      // The socket stays readable, so polling it immediately would spin.
       Unwatch(listener_.get());
       watches_listener_ = false;
       accept_time_ = Clock::now() + kAcceptPause;
@@ -263,8 +263,7 @@ void IngestServer::HandleEvents() {
       continue;
     }
     const auto it = sessions_.find(event.session);
-    // The stream, and the session with it, may have ended before it heard of
-    // room.
+    // The stream and its session may have ended before this event is handled.
     if (it == sessions_.end()) continue;
     ProducerSession& session = *it->second.session;
     switch (event.kind) {
@@ -337,13 +336,13 @@ void IngestServer::Settle(ProducerSession& session, uint64_t id) {
     held.watches_data =
         Watch(session.data_ready_fd(), EPOLLIN | EPOLLET,
               id * kSourceCount + static_cast<uint64_t>(Source::kData));
-    // A producer that nobody hears is as good as gone.
+    // A producer whose data cannot be watched is treated as if it had left.
     if (!held.watches_data) session.OnLeft();
   }
   if (session.state() == State::kStreaming && session.OnData()) {
     again_.insert(id);
   }
-  // A socket that nobody reads would wake the thread for ever.
+  // A socket that is not read would wake the thread forever.
   const bool reads = session.reads_packets();
   if (held.watches_socket && !reads) {
     Unwatch(session.socket());

@@ -31,64 +31,66 @@ namespace msitd::shm {
 struct IngestServerOptions {
   std::string socket_path;
 
-  // The largest arena that a producer gets.
+  // The largest arena that a producer may have.
   uint64_t arena_bytes_max = uint64_t{256} << 20;
 
-  // More producers that have said hello are turned away with
-  // RESOURCE_EXHAUSTED. Divided among callers as access::FairShares says.
+  // Further producers are refused with RESOURCE_EXHAUSTED after their hello.
+  // Divided among callers by access::FairShares.
   size_t sessions_max = 256;
 
-  // A producer that has not said hello by then is turned away.
+  // A producer that has not sent its hello by then is refused.
   std::chrono::milliseconds hello_timeout{5'000};
 
-  // Producers that may be without a hello at a time. If there are more, the
-  // oldest is turned away earlier, so that silent ones keep nobody out. Enough
-  // for a producer that speaks at once to be heard, however many others come in
-  // the same turns.
+  // Maximum number of connected producers without a hello. If there are more,
+  // the oldest is refused early, so that silent producers cannot keep others
+  // out. The number is large enough that a producer that sends its hello
+  // immediately is served, however many others connect in the same turns.
   size_t greetings_max = 64;
 
-  // Says who may write.
+  // Determines which callers may write.
   access::AccessPolicy policy = {};
 };
 
-// The transport for the ranks of this node, which share memory with the
-// daemon: listens on the ingest socket and serves all sessions on one thread,
-// which sleeps while nothing happens.
+// The transport for ranks on this node, which share memory with the daemon.
+// Listens on the ingest socket and serves all sessions on one thread, which
+// sleeps while there is nothing to do.
 //
 // Thread-compatible.
 class IngestServer {
  public:
-  // Runs a task that may block on another thread.
+  // Runs a task that may block, on another thread.
   using TaskRunner =
       std::function<absl::Status(absl::AnyInvocable<void()> task)>;
 
-  // Listens at once. `sink` and what `run_task` needs outlive the server. The
-  // directory of the socket exists, and nothing is at its path. If there is a
-  // `listener`, it listens at this path already and is the one to accept from;
-  // its file stays.
+  // Starts listening immediately. `sink` and everything that `run_task` uses
+  // must outlive the server. The directory of the socket must exist and contain
+  // no file at the socket's path. If `listener` is valid, it is already
+  // listening at this path and is used to accept connections; the server does
+  // not remove its file.
   //
   // Errors: those of the socket.
   static absl::StatusOr<std::unique_ptr<IngestServer>> Start(
       const IngestServerOptions& options, ingest::ChunkSink& sink,
       TaskRunner run_task, UniqueFd listener = {});
 
-  // Stops if nobody has.
+  // Calls Stop if it was not called.
   ~IngestServer();
   IngestServer(const IngestServer&) = delete;
   IngestServer& operator=(const IngestServer&) = delete;
 
-  // The kind of pages that memory consists of which is touched now: `huge` or
+  // Returns the kind of pages that newly touched memory consists of: `huge` or
   // `small`.
   static std::string MemoryPages();
 
-  // Removes the socket, if it made it, and returns when all sessions are over.
-  // The pipeline has been drained before, which ended their streams.
+  // Removes the socket file if the server created it, and returns after all
+  // sessions have ended. The pipeline must have been drained before, which ends
+  // the sessions' streams.
   void Stop();
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  // What an epoll event is about.
+  // The descriptor that an epoll event refers to.
   enum class Source : uint64_t { kSocket, kData, kProcess };
 
   IngestServer(const IngestServerOptions& options, ingest::ChunkSink& sink,
@@ -103,16 +105,17 @@ class IngestServer {
   int TimeoutMs() const;
   void Accept();
   void Greet(UniqueFd socket);
-  // Ends the oldest session that greets.
+  // Refuses the oldest session that has not sent its hello.
   void TurnAway(const absl::Status& status, ErrorReason reason);
   void RefuseSilent();
   void HandleEvents();
   void HandleSource(uint64_t data);
-  // Counts that a producer woke the thread, and pauses one that did so too
-  // often for nothing.
+  // Counts a wake-up by a producer, and pauses a producer that caused too many
+  // wake-ups without a chunk.
   void CountWake(uint64_t id);
   void EndRests();
-  // Does what the state of the session asks for after anything happened to it.
+  // Performs the actions that the state of the session requires after any
+  // event.
   void Settle(ProducerSession& session, uint64_t id);
   void StartOpening(ProducerSession& session);
   void Remove(uint64_t id);
@@ -127,27 +130,27 @@ class IngestServer {
   gid_t socket_group_ = 0;
   log::Limiter log_limiter_;
 
-  // All below belongs to the thread.
+  // The members below are accessed only by the thread.
   struct Held {
     std::unique_ptr<ProducerSession> session;
     bool watches_socket = false;
     bool watches_data = false;
     bool is_opening = false;  // Its opening was started.
-    bool is_resting = false;  // Its data is not watched for a while.
-    int idle_wake_count = 0;  // In a row.
+    bool is_resting = false;  // Its data is temporarily not watched.
+    int idle_wake_count = 0;  // Consecutive idle wake-ups.
     access::FairShares::Grant share;
   };
   access::FairShares session_shares_;
   std::map<uint64_t, Held> sessions_;
   uint64_t last_id_ = 0;
-  // Sessions that have more chunks than fitted into their turn.
+  // Sessions with more chunks than they could offer in their turn.
   std::set<uint64_t> again_;
   // In the order of their deadlines.
   std::deque<std::pair<Clock::time_point, uint64_t>> greetings_;
-  // Sessions that rest, and until when.
+  // Paused sessions and the ends of their pauses.
   std::deque<std::pair<Clock::time_point, uint64_t>> rests_;
   bool is_stopping_ = false;
-  // When to accept again after no descriptor was left for a producer.
+  // When to accept again after no descriptor was free for a producer.
   Clock::time_point accept_time_;
   bool watches_listener_ = false;
 

@@ -25,8 +25,8 @@ namespace {
 
 using Offered = ingest::ChunkSink::Offered;
 
-// Chunks and packets of one producer that are handled before others get their
-// turn.
+// Maximum number of chunks and packets of one producer that are handled before
+// other producers have their turn.
 constexpr int kChunksPerTurn = 16;
 constexpr int kPacketsPerTurn = 16;
 
@@ -36,7 +36,7 @@ log::Limiter& Limiter() {
   return limiter;
 }
 
-// Keeps the arena mapped while the pipeline reads in it.
+// Keeps the arena mapped while the pipeline reads from it.
 class ArenaLease final : public ingest::Lease {
  public:
   explicit ArenaLease(std::shared_ptr<RingArena> arena)
@@ -46,7 +46,7 @@ class ArenaLease final : public ingest::Lease {
   const std::shared_ptr<RingArena> arena_;
 };
 
-// What others may see of the memory of a session.
+// The view of a session's memory that is available to other threads.
 class SessionMemory final : public ingest::StreamMemory {
  public:
   explicit SessionMemory(std::shared_ptr<const RingReader> ring)
@@ -138,7 +138,7 @@ void ProducerSession::HandleHello(const SessionHello& hello, Packet& packet) {
   }
   const std::string_view run(hello.run, hello.run_bytes);
   const std::string_view agent(hello.user_agent, hello.user_agent_bytes);
-  // The store checks the name, but the log has it before.
+  // The store validates the name, but the name is logged before that.
   if (!IsValidUtf8(run) || !IsValidUtf8(agent)) {
     return Refuse(PacketInvalid("a name of the hello is no UTF-8"));
   }
@@ -176,7 +176,8 @@ absl::StatusOr<ProducerSession::Opened> ProducerSession::TryOpen(
   }
   MSITD_ASSIGN_OR_RETURN(ingest::ChunkSink::Opened opened,
                          sink_.Open(spec_, *this));
-  // From here on the pipeline calls this session, which must stay for it.
+  // From here on the pipeline calls this session, which must therefore remain
+  // valid.
   Opened out{std::move(opened.stream), std::move(opened.run), nullptr,
              opened.committed_chunk_count, std::move(opened.capture_policy)};
   absl::StatusOr<std::unique_ptr<RingReader>> ring = RingReader::Create(
@@ -258,7 +259,7 @@ bool ProducerSession::OnData() {
         chunk->has_value() ? sink_.Offer(stream_, **chunk, NewLease())
                            : OfferDraft();
     if (!offered.has_value()) {
-      // All of it was taken, so the end follows its commit.
+      // All chunks were accepted, so the end follows their commit.
       if (is_complete_) EndStream(TakenStatus());
       return false;
     }
@@ -266,7 +267,7 @@ bool ProducerSession::OnData() {
       case Offered::kMore:
         break;
       case Offered::kWait:
-        // Room that has been made meanwhile comes as an event.
+        // An event reports when there is room again.
         is_paused_ = true;
         return false;
       case Offered::kEnded:
@@ -294,7 +295,8 @@ std::optional<Offered> ProducerSession::OfferDraft() {
       {spec_.run, spec_.rank, spec_.stream_id, next_draft_sequence_});
   drafts_->pop_front();
   if (!chunk.ok()) LogLost(chunk.status());
-  // A draft that makes no chunk must not cost the dead producer the others.
+  // A draft without a usable chunk must not prevent the other drafts of the
+  // dead producer from being stored.
   if (!chunk.ok() || !chunk->has_value()) return Offered::kMore;
   ++next_draft_sequence_;
   return sink_.Offer(stream_, **std::move(chunk), NewLease());
@@ -323,7 +325,7 @@ void ProducerSession::OnDied() {
 }
 
 void ProducerSession::OnLeft() {
-  // A producer that has said that it is done may go.
+  // A producer that has announced its end may leave.
   has_left_ = !std::exchange(is_complete_, true);
   if (state_ == State::kGreeting) state_ = State::kOver;
 }
@@ -340,7 +342,7 @@ void ProducerSession::EndStream(const absl::Status& status) {
 
 void ProducerSession::OnEnded() {
   is_ended_ = true;
-  // The task of the opening still uses this session.
+  // The task that opens the stream still uses this session.
   if (state_ == State::kOpening) return;
   absl::Status status;
   {
@@ -360,24 +362,24 @@ void ProducerSession::OnEnded() {
 }
 
 void ProducerSession::Refuse(const absl::Status& status) {
-  // A producer that does not read it sees the socket close.
+  // A producer that does not read the message sees the socket close.
   (void)SendMessage(socket_.get(), ToMessage(status));
   state_ = State::kOver;
 }
 
 void ProducerSession::Commit(uint64_t count, uint64_t conflict_count) {
   ring_->Commit(count, conflict_count);
-  // The ring has both counts, so a producer that sees a commit knows of its
-  // conflicts. If this is not sent because the producer does not read, then
-  // packets that will wake it are waiting already.
+  // The ring contains both counts, so a producer that sees a commit also sees
+  // its conflicts. If the message cannot be sent because the producer does not
+  // read, then earlier packets that will wake the producer are still queued.
   SessionCommitted message;
   message.conflict_count = conflict_count;
   (void)SendMessage(socket_.get(), message);
 }
 
 void ProducerSession::SetCapturePolicy(const std::string& policy) {
-  // A producer that does not read is cut off, and gets the policy when it comes
-  // back.
+  // A producer that does not read is disconnected. It receives the policy when
+  // it reconnects.
   if (SendPolicy(policy)) return;
   const bool was_closed = errno == EPIPE || errno == ECONNRESET;
   // Pairs with the load in WasClosed.

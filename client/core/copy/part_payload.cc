@@ -13,8 +13,8 @@
 namespace msitd::client {
 namespace {
 
-// On the stack of a thread of the host, which may have a small one; and small
-// enough for the first-level cache.
+// The buffer is on the stack of a host thread, which may be small. It also fits
+// into the first-level cache.
 constexpr size_t kGatherBytes = size_t{16} << 10;
 static_assert(kGatherBytes % compute::PartDigester::kPieceStep == 0);
 

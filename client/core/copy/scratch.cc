@@ -20,7 +20,7 @@ std::span<std::byte> Scratch::Take(uint64_t bytes) {
       [taken](const auto& range) { return range.second >= taken; });
   if (it == free_.end()) return {};
   const auto [begin, length] = *it;
-  // Before the old range goes: this may fail.
+  // Inserted before the old range is erased, because this may fail.
   if (length > taken) free_.emplace(begin + taken, length - taken);
   free_.erase(it);
   return memory_.bytes().subspan(begin, bytes);

@@ -15,10 +15,10 @@ namespace {
 
 constexpr size_t kLineBytes = 64;
 
-// Shorter copies are not worth the fence.
+// For shorter copies the fence costs more than it saves.
 constexpr size_t kStreamBytesMin = size_t{8} << 10;
 
-// `to` and `bytes` are multiples of kLineBytes; `from` need not be.
+// `to` and `bytes` must be multiples of kLineBytes; `from` need not be.
 void StreamLines(const std::byte* from, std::byte* to, size_t bytes) {
   for (size_t i = 0; i < bytes; i += kLineBytes) {
     const auto* in = reinterpret_cast<const __m128i*>(from + i);
@@ -32,7 +32,7 @@ void StreamLines(const std::byte* from, std::byte* to, size_t bytes) {
     _mm_stream_si128(out + 2, c);
     _mm_stream_si128(out + 3, d);
   }
-  // Nothing else orders streaming stores, not even a release.
+  // Streaming stores are ordered only by a fence, not by a release.
   _mm_sfence();
 }
 

@@ -11,8 +11,9 @@
 namespace msitd::client {
 namespace {
 
-// Dimensions of a tensor, without those of length 1, and with neighbours merged
-// that one stride walks through. A contiguous tensor has one dimension or none.
+// Dimensions of a tensor without those of length 1, and with adjacent
+// dimensions merged if a single stride covers them. A contiguous tensor has one
+// dimension or none.
 struct Walk {
   std::array<uint64_t, kDimsMax> dims;
   std::array<int64_t, kDimsMax> strides;
@@ -79,9 +80,10 @@ bool IsContiguous(std::span<const int64_t> dims,
           walk.strides[0] == static_cast<int64_t>(element_bytes));
 }
 
-// Walks the merged dimensions as an odometer does. `row` points to the first
-// element of the present innermost row; each round copies what is wanted of
-// that row and then advances the outer positions, the last one fastest.
+// Iterates over the merged dimensions like an odometer. `row` points to the
+// first element of the current innermost row. Each iteration copies the
+// requested elements of that row and then advances the outer indices, the last
+// one fastest.
 void CopyStrided(const std::byte* data, std::span<const int64_t> dims,
                  std::span<const int64_t> byte_strides, uint32_t element_bytes,
                  uint64_t first, uint64_t count, std::byte* out) {

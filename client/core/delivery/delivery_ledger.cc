@@ -19,7 +19,7 @@ void ChunkContents::Remove(const Part& part) {
     degraded_count -= part.is_degraded ? 1 : 0;
     return;
   }
-  // A chunk may have several parts of a tensor whose digests alone are sent.
+  // If only digests are sent, a chunk may contain several parts of a tensor.
   const auto it =
       std::find_if(parts.begin(), parts.end(), [&part](const Part& one) {
         return one.sequence == part.sequence && one.is_first == part.is_first &&
@@ -78,8 +78,8 @@ void DeliveryLedger::Acknowledge(const ChunkContents& contents) {
 void DeliveryLedger::DropChunk(const ChunkContents& contents) {
   coverage_.dropped_count += contents.tensor_count;
   for (const ChunkContents::Part& part : contents.parts) {
-    // The parts before this one were sent, or the tensor would be broken
-    // already. It stays broken after its last part, since earlier parts may
+    // The parts before this one were sent, or the tensor would already be
+    // broken. It stays broken after its last part, because earlier parts may
     // still be dropped.
     if (Break(part.sequence)) {
       ++(part.is_first ? coverage_.dropped_count : coverage_.truncated_count);

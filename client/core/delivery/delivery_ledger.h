@@ -11,75 +11,79 @@
 
 namespace msitd::client {
 
-// What a chunk holds, as far as counting goes.
+// The contents of a chunk, as far as they are needed for counting.
 struct ChunkContents {
-  // A tensor, or one part of a tensor that has several.
+  // A tensor with one part, or one part of a tensor with several.
   struct Part {
     uint64_t sequence = 0;
-    uint64_t tensor_bytes = 0;  // 0 if none are sent.
+    uint64_t tensor_bytes = 0;  // 0 if no bytes are sent.
     bool is_first = false;
     bool is_last = false;
     bool is_degraded = false;
   };
 
-  // Records that lie wholly in the chunk, and the bytes that are sent of them.
+  // Records that are completely in the chunk, and the number of their bytes
+  // that are sent.
   uint64_t tensor_count = 0;
   uint64_t tensor_bytes = 0;
-  // How many of them are kept as summaries although their bytes are asked for.
+  // How many of them are kept as summaries although their bytes are requested.
   uint64_t degraded_count = 0;
-  // Those of tensors that have several.
+  // Parts of tensors with several parts.
   std::vector<Part> parts;
 
-  // Does not fail if `parts` has room for one more.
+  // Does not fail if `parts` has room for another entry.
   void Add(const Part& part);
-  // Takes back what Add did.
+  // Reverses Add.
   void Remove(const Part& part);
 };
 
-// Counts what became of each record, once. Thread-compatible.
+// Counts the outcome of each record exactly once. Thread-compatible.
 //
-// A tensor of several parts is acknowledged with its last part, and only if
+// A tensor with several parts is acknowledged with its last part, and only if
 // none of its parts was dropped. It is dropped if its first part is given up,
-// truncated if only a later part is. It counts as degraded when it is
-// acknowledged, so no total ever decreases.
+// and truncated if only a later part is. It is counted as degraded when it is
+// acknowledged, so totals never decrease.
 class DeliveryLedger {
  public:
-  // Most broken tensors remembered, that is, tensors of which a part was
-  // dropped. Beyond it one of the oldest may count twice, if its parts are
-  // dropped at different times.
+  // Maximum number of broken tensors that are remembered. A tensor is broken if
+  // one of its parts was dropped. Beyond the maximum, one of the oldest may be
+  // counted twice if its parts are dropped at different times.
   static constexpr size_t kBrokenMax = 4096;
 
   void Record(uint64_t bytes);
-  // A record whose bytes are those of another one, and are not sent.
+  // Counts a record that has the bytes of another record, and is sent without
+  // them.
   void RecordAlias(uint64_t bytes);
 
-  // Sets the number of records so far that the capture policy did not ask for;
-  // they are counted elsewhere. Never decreases.
+  // Sets the total of records that the capture policy did not request, which
+  // are counted elsewhere. Never decreases.
   void SetFiltered(uint64_t count);
 
-  // A record that was not taken at all.
+  // Counts a record that was not accepted at all.
   void Drop();
 
-  // A record that counts as recorded, and none of whose parts is in a chunk any
-  // more.
+  // Uncounts a recorded record whose parts have all been removed from their
+  // chunks.
   void TakeBack();
 
-  // A record that was given up after some of its parts had been taken.
+  // Counts a record that was given up after some of its parts had been
+  // accepted.
   void BreakOff(uint64_t sequence);
 
   void CountInvalid() { ++invalid_count_; }
 
-  // True if a part of the record was dropped: taking the others is of no use.
+  // Returns whether a part of the record was dropped, so that its other parts
+  // are useless.
   bool IsBroken(uint64_t sequence) const { return broken_.contains(sequence); }
 
-  // Acknowledged chunks come in order. A chunk may be dropped before those in
-  // front of it.
+  // Chunks must be acknowledged in order. A chunk may be dropped before earlier
+  // ones.
   void Acknowledge(const ChunkContents& contents);
   void DropChunk(const ChunkContents& contents);
 
-  // Counts that the daemon has to be told. TakeReport returns them and clears
-  // has_unreported. They may be lost with their connection, so the next
-  // connection calls ReportAgain.
+  // Counts that must be reported to the daemon. TakeReport returns them and
+  // clears has_unreported. A report may be lost with its connection, so
+  // ReportAgain must be called for each new connection.
   bool has_unreported() const { return reported_ != coverage_; }
   StreamCoverage TakeReport();
   void ReportAgain() { reported_.reset(); }
@@ -94,7 +98,7 @@ class DeliveryLedger {
   uint64_t invalid_count() const { return invalid_count_; }
 
  private:
-  // Returns false if `sequence` was broken before.
+  // Returns false if `sequence` was already broken.
   bool Break(uint64_t sequence);
 
   uint64_t recorded_count_ = 0;

@@ -73,8 +73,7 @@ Slot* DeliveryQueue::PopCommitted() {
 Slot* DeliveryQueue::PopRefused() {
   if (sent_count_ == 0) return nullptr;
   Slot* slot = PopFront();
-  // The chunks behind it get lower numbers, so all of them have to be sent
-  // again.
+  // The following chunks get lower numbers, so all of them must be sent again.
   sent_count_ = 0;
   ever_sent_count_ = 0;
   return slot;

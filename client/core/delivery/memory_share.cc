@@ -11,7 +11,8 @@ namespace {
 constexpr uint64_t kShare = 64;
 constexpr uint64_t kUnknown = std::numeric_limits<uint64_t>::max();
 
-// The number at the start of the file; a file without one sets no limit.
+// Returns the number at the start of the file. A file without a number sets no
+// limit.
 uint64_t LimitIn(const std::string& path) {
   std::ifstream file(path);
   uint64_t limit = 0;
@@ -27,9 +28,9 @@ uint64_t Available(const std::string& proc) {
   return kUnknown;
 }
 
-// The lowest limit of a group and those around it. Inside of a container the
-// path may be that of the node, where there is nothing; then only the group at
-// the mount counts.
+// Returns the lowest limit of a control group and its ancestors. In a container
+// the path may be that of the node, where no files exist; then only the group
+// at the mount point is used.
 uint64_t GroupLimit(const std::string& mount, std::string path,
                     const std::string& file) {
   uint64_t limit = LimitIn(mount + "/" + file);
@@ -43,8 +44,8 @@ uint64_t GroupLimit(const std::string& mount, std::string path,
 uint64_t Allowed(const std::string& proc, const std::string& cgroup) {
   uint64_t allowed = kUnknown;
   std::ifstream groups(proc + "/self/cgroup");
-  // `0::PATH` is the group of version 2; of version 1 there is one for each of
-  // several lists of controllers.
+  // The line `0::PATH` names the group of version 2. Version 1 has a line for
+  // each of several lists of controllers.
   for (std::string line; std::getline(groups, line);) {
     const size_t second = line.find(':', line.find(':') + 1);
     if (second == std::string::npos || line[second + 1] != '/') continue;

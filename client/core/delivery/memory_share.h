@@ -6,10 +6,11 @@
 
 namespace msitd::client {
 
-// How much a client may use of the memory of its node if its host has not said
-// it: as much as each of 64 ranks could, of what the node has available and of
-// what the control groups of this process allow. `proc` and `cgroup` are where
-// these file systems are mounted. 0 if neither is known.
+// Returns how much of the node's memory a client may use if its host has not
+// specified it: 1/64 of the memory that is available on the node and allowed by
+// the control groups of this process, as if the node had 64 ranks. `proc` and
+// `cgroup` are the mount points of these file systems. Returns 0 if neither
+// value is known.
 uint64_t MemoryShare(const std::string& proc = "/proc",
                      const std::string& cgroup = "/sys/fs/cgroup");
 

@@ -13,8 +13,8 @@ namespace {
 
 using chunk::ChunkBuilder;
 
-// Touching a shared page that the system cannot provide raises SIGBUS, so the
-// pages are asked for beforehand. False if the system has none.
+// Accessing a shared page that the system cannot provide raises SIGBUS, so the
+// pages are allocated in advance. Returns false if the system has none.
 bool Populate(std::span<std::byte> piece) {
   // Linux 5.14; the headers may be older.
   constexpr int kMadvPopulateWrite = 23;
@@ -85,7 +85,7 @@ void SlotPool::Release(Slot* slot) {
   slot->last_sequence = 0;
   slot->chunk = {};
   if (slot->is_still_written) return;
-  // A surplus slot gives its piece to a chunk that has to be moved.
+  // A surplus slot gives its piece to a chunk that must be moved.
   if (slot->memory.is_shared() != is_shared_ || slots_.size() > capacity_) {
     return Remove(slot);
   }
@@ -93,7 +93,7 @@ void SlotPool::Release(Slot* slot) {
 }
 
 void SlotPool::Remove(Slot* slot) {
-  // Does not allocate: Share has reserved the room.
+  // Does not allocate, because Share has reserved the room.
   if (slot->memory.is_shared()) pieces_.push_back(slot->memory.bytes());
   std::erase_if(slots_, [slot](const auto& one) { return one.get() == slot; });
 }
@@ -101,7 +101,7 @@ void SlotPool::Remove(Slot* slot) {
 void SlotPool::Share(std::span<std::byte> memory) {
   const size_t count = memory.size() / ChunkBuilder::kBufferBytes;
   pieces_.reserve(count);
-  // Reversed, so that the first piece is taken first.
+  // Reversed, so that the first piece is used first.
   for (size_t i = count; i > 0; --i) {
     pieces_.push_back(memory.subspan((i - 1) * ChunkBuilder::kBufferBytes,
                                      ChunkBuilder::kBufferBytes));
@@ -116,7 +116,7 @@ void SlotPool::CountChunk(int64_t token, uint64_t bytes) {
   if (!room_) return;
   room_->Count(token, bytes);
   capacity_ = std::min(room_->slot_count(), shared_count_);
-  // The coldest first.
+  // Removes the least recently used slots first.
   while (slots_.size() > capacity_ && !free_.empty()) {
     Slot* slot = free_.front();
     free_.erase(free_.begin());

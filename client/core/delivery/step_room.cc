@@ -11,9 +11,10 @@ void StepRoom::Count(int64_t token, uint64_t bytes) {
   if (token_ && token > *token_) {
     largest_bytes_ = std::max(largest_bytes_, step_bytes_);
     step_bytes_ = 0;
-    // A chunk is sent when the next record does not fit, so it may be half
-    // full: then there is room for one step. Two more slots are for a chunk
-    // that both steps share, and for one that is begun.
+    // A chunk is sealed when the next record does not fit, so chunks may be
+    // only half full; in that case there is room for one step. Two more slots
+    // are for a chunk that both steps share, and for one that has just been
+    // begun.
     const uint64_t wanted = 2 * largest_bytes_ / kChunkPayloadBytesMax + 2;
     slot_count_ = std::clamp<uint64_t>(wanted, least_, most_);
   }

@@ -7,20 +7,22 @@
 
 namespace msitd::client {
 
-// Says how many slots a client needs whose host has not said it: enough for two
-// of its largest steps, one that is recorded while the daemon takes the one
-// before. How large a step is shows only at its end, so the first one may have
-// all there are. A host that counts no steps stays in its first.
+// Determines how many slots a client needs if its host has not specified it:
+// enough for two of its largest steps, one that is recorded while the daemon
+// accepts the previous one. The size of a step is known only at its end, so the
+// first step may use all slots. A host that does not count steps stays in its
+// first one.
 //
-// A step is what has the highest token so far, or comes while it is the
-// highest. Thread-compatible.
+// A step consists of the records with the highest token so far, and of all
+// records made while that token is the highest. Thread-compatible.
 class StepRoom {
  public:
-  // The bounds, whatever the steps are like. `most` is at least `least`.
+  // Bounds of slot_count(), whatever the steps are. `most` must be at least
+  // `least`.
   StepRoom(size_t least, size_t most)
       : least_(least), most_(most), slot_count_(most) {}
 
-  // Counts a chunk of `bytes` bytes of payload, whose records begin with
+  // Counts a chunk with `bytes` bytes of payload, whose first record has
   // `token`.
   void Count(int64_t token, uint64_t bytes);
 
@@ -32,7 +34,7 @@ class StepRoom {
   size_t slot_count_;
   std::optional<int64_t> token_;
   uint64_t step_bytes_ = 0;
-  // Of the steps that are over.
+  // Of the finished steps.
   uint64_t largest_bytes_ = 0;
 };
 

@@ -23,7 +23,7 @@ StreamEnd EndOf(int32_t code, std::string_view reason) {
     case kOk:
       return StreamEnd::kFinished;
     case kInvalidArgument:
-      // The ring itself is wrong, so no chunk is to blame.
+      // The ring itself is invalid, so the error does not concern a chunk.
       return reason == ErrorReasonName(ErrorReason::kRingInvalid)
                  ? StreamEnd::kRefused
                  : StreamEnd::kChunkRefused;

@@ -7,19 +7,20 @@
 
 #include "client/core/delivery/transport.h"
 
-// What the end of a stream, as the daemon states it, means to a client over any
-// transport. `code` is a canonical gRPC code; `reason` is the name of a
-// msitd.v1.ErrorReason, or empty.
+// Returns what the status with which the daemon ended a stream means for the
+// client, over any transport. `code` is a canonical gRPC code; `reason` is the
+// name of a msitd.v1.ErrorReason, or empty.
 namespace msitd::client {
 
 StreamEnd EndOf(int32_t code, std::string_view reason);
 
-// "CODE: message [REASON]".
+// Returns "CODE: message [REASON]".
 std::string EndMessage(int32_t code, std::string_view message,
                        std::string_view reason);
 
-// Returns the reason in what EndMessage made; empty if it has none. A message
-// of the daemon cannot pass for one if there is a reason behind it.
+// Returns the reason in a result of EndMessage; empty if it has none. A
+// bracketed word in the daemon's message is not mistaken for the reason if a
+// reason follows it.
 std::string_view ReasonOfEnd(std::string_view end_message);
 
 }  // namespace msitd::client

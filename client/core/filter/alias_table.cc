@@ -6,7 +6,8 @@
 namespace msitd::client {
 namespace {
 
-// The numbers of the levels are those of a format, in another order.
+// The levels are numbered as in a format, which is not the order of how much
+// they keep.
 int AmountOf(capture::Level level) {
   switch (level) {
     case capture::Level::kOff:

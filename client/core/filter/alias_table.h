@@ -16,19 +16,19 @@
 
 namespace msitd::client {
 
-// Remembers which records have which bytes, as far as their callers say so by
-// an identity, so that later records name them instead of sending the bytes
-// again. An alias has the token of its original, so only the highest token so
-// far is remembered. Thread-compatible.
+// Remembers the records whose bytes callers have identified, so that later
+// records can name them instead of sending the same bytes again. An alias has
+// the same token as its original, so only records of the highest token so far
+// are remembered. Thread-compatible.
 class AliasTable {
  public:
-  // Most records remembered; the oldest are forgotten.
+  // Maximum number of records; the oldest are forgotten.
   static constexpr size_t kAliasesMax = 16384;
 
   explicit AliasTable(size_t aliases_max = kAliasesMax)
       : aliases_max_(aliases_max) {}
 
-  // A record that was recorded wholly.
+  // A record that was recorded completely.
   struct Original {
     std::string device;
     std::string op;
@@ -37,7 +37,7 @@ class AliasTable {
     std::string index;
     DType dtype = DType::kUnspecified;
     std::vector<int64_t> dims;
-    // How much of it is kept.
+    // How much of the record is kept.
     capture::Level level = capture::Level::kOff;
     // RecordSpec::sequence of the record.
     uint64_t sequence = 0;
@@ -45,24 +45,25 @@ class AliasTable {
     chunk::AliasSpec AsSpec() const { return {op, call, io, index}; }
   };
 
-  // Returns the record whose bytes `tensor` has, if at least as much of it is
-  // kept as `level` asks for. `token` and `call` are those of the new record,
-  // which is not its own original; `call` may be MSIT_CALL_AUTO.
+  // Returns the record that has the bytes of `tensor`, if at least as much of
+  // it is kept as `level` requires. `token` and `call` belong to the new
+  // record, which cannot be its own original; `call` may be MSIT_CALL_AUTO.
   std::optional<Original> Find(const TensorView& tensor, int64_t token,
                                int32_t call, capture::Level level) const;
 
-  // Remembers `record`, which was recorded from `tensor`, under its identity.
+  // Remembers `record`, which was recorded from `tensor`, by the identity of
+  // the tensor.
   void Add(const TensorView& tensor, const chunk::RecordSpec& record,
            capture::Level level);
 
-  // Forgets all: records that had been taken were dropped.
+  // Forgets everything, because accepted records were dropped.
   void Clear();
 
  private:
   size_t aliases_max_;
   int64_t token_ = std::numeric_limits<int64_t>::min();
   std::unordered_map<uint64_t, Original> originals_;
-  // Identities of originals_, the oldest first.
+  // Identities in originals_, the oldest first.
   std::deque<uint64_t> order_;
 };
 

@@ -14,14 +14,14 @@ namespace msitd::client {
 // Numbers the calls of each op within each token. Thread-compatible.
 class CallCounter {
  public:
-  // Most names remembered over all tokens. Beyond it the lowest token is
-  // forgotten; its calls begin at 0 again.
+  // Maximum number of names over all tokens. Beyond it the lowest token is
+  // forgotten; its calls then start at 0 again.
   static constexpr size_t kNamesMax = size_t{1} << 18;
 
   explicit CallCounter(size_t names_max = kNamesMax) : names_max_(names_max) {}
 
-  // Returns 0, 1, 2, ... for each `name` within `token`. Nothing if this token
-  // alone has more than `names_max` names, or this name more than kCallMax
+  // Returns 0, 1, 2, ... for each `name` within `token`. Returns nullopt if
+  // this token has more than `names_max` names, or this name more than kCallMax
   // calls.
   std::optional<int32_t> Next(int64_t token, std::string_view name);
 

@@ -8,7 +8,8 @@
 namespace msitd::client {
 namespace {
 
-// Places where an op may lie, beginning with that of its hash.
+// Number of consecutive entries where an op may be stored, starting at its
+// hash.
 constexpr size_t kPlaces = 8;
 
 }  // namespace
@@ -24,15 +25,15 @@ OpRulesCache::~OpRulesCache() {
 }
 
 // An open-addressed hash table that only grows. A thread that finds an empty
-// place makes the entry and puts it there with one compare-exchange; if another
-// thread was faster, that entry is looked at like any other.
+// entry creates the value and stores it with one compare-exchange. If another
+// thread was faster, that thread's entry is examined like any other.
 const capture::OpRules* OpRulesCache::Find(std::string_view op) {
-  // The op has not been checked yet.
+  // The op has not been validated yet.
   if (op.size() > kOpBytesMax) return nullptr;
   const size_t hash = std::hash<std::string_view>()(op);
   for (size_t i = 0; i < kPlaces; ++i) {
     std::atomic<const Entry*>& place = entries_[(hash + i) % kOpsMax];
-    // Pairs with the exchange below: the entry is whole.
+    // Pairs with the exchange below, so that the entry is complete.
     const Entry* entry = place.load(std::memory_order_acquire);
     if (entry == nullptr) {
       std::unique_ptr<const Entry> made(

@@ -11,22 +11,23 @@
 
 namespace msitd::client {
 
-// Remembers which rules of a schedule match each op, so that patterns are
-// matched once per op, not once per record. Thread-safe and lock-free. Ops are
-// never forgotten.
+// Caches the rules of a schedule that match each op, so that patterns are
+// matched once per op instead of once per record. Thread-safe and lock-free.
+// Ops are never removed.
 class OpRulesCache {
  public:
-  // Most ops remembered; somewhat fewer if their hashes collide.
+  // Maximum number of ops; somewhat fewer if their hashes collide.
   static constexpr size_t kOpsMax = size_t{1} << 14;
 
-  // `schedule` outlives the cache. This and Find throw std::bad_alloc.
+  // `schedule` must outlive the cache. The constructor and Find throw
+  // std::bad_alloc.
   explicit OpRulesCache(const capture::Schedule& schedule);
   ~OpRulesCache();
   OpRulesCache(const OpRulesCache&) = delete;
   OpRulesCache& operator=(const OpRulesCache&) = delete;
 
-  // Returns the rules of `op`, which live as long as the cache. Null if there
-  // is no room for the op, or if it is longer than kOpBytesMax.
+  // Returns the rules of `op`, which are valid as long as the cache. Null if
+  // there is no room for the op, or if it is longer than kOpBytesMax.
   const capture::OpRules* Find(std::string_view op);
 
  private:
@@ -37,8 +38,8 @@ class OpRulesCache {
   };
 
   const capture::Schedule& schedule_;
-  // Null where there is no entry. An entry is stored once, with release, and
-  // loaded with acquire.
+  // Null if empty. An entry is stored once, with release, and loaded with
+  // acquire.
   const std::unique_ptr<std::atomic<const Entry*>[]> entries_;
 };
 

@@ -9,11 +9,11 @@
 namespace msitd::client {
 namespace {
 
-// Time between two checks for readers. A running reader leaves within a
+// Time between two checks for readers. An active reader finishes within a
 // microsecond.
 constexpr std::chrono::microseconds kReaderWait{20};
 
-// Where there is no policy. No policy has this number.
+// The selection number without a policy. No policy has this number.
 constexpr uint64_t kEverything = 0;
 
 }  // namespace
@@ -27,7 +27,7 @@ class RecordFilter::Reading {
   Reading(const Reading&) = delete;
   Reading& operator=(const Reading&) = delete;
   // Sequentially consistent, so it also orders the reads of the policy before
-  // whoever frees it.
+  // the thread that frees it.
   ~Reading() { shard_.word.fetch_add(leave_); }
 
   // Null if no policy is in force.
@@ -56,7 +56,7 @@ bool RecordFilter::Policy::MayRecord(int64_t token, std::string_view op,
 }
 
 RecordFilter::Shard& RecordFilter::ShardOfThread() {
-  // The upper bits of the product depend on the whole address.
+  // The upper bits of the product depend on all bits of the address.
   constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
   const auto thread = reinterpret_cast<uintptr_t>(__builtin_thread_pointer());
   return shards_[thread * kOdd >> 60];
@@ -93,7 +93,7 @@ void RecordFilter::Stop() {
 }
 
 void RecordFilter::Replace(std::unique_ptr<Policy> policy) {
-  // A policy that never came into force has no readers.
+  // A policy that never was in force has no readers.
   if (in_force_.exchange(nullptr) != nullptr) retired_ = std::move(newest_);
   newest_ = std::move(policy);
   is_on_.store(newest_ != nullptr, std::memory_order_relaxed);

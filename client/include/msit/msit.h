@@ -8,20 +8,20 @@
 
 // Records tensors of this process into a run of an msitd daemon.
 //
-// A client stands for one rank of one run. msit_record copies the tensor into
-// memory of the client, which is bounded, and returns. A thread of the client
-// sends it and keeps it until the daemon has made it durable. When the memory
-// is full, msit_record waits for at most `max_block_us`, then drops the record
-// and counts it; msit_options.overflow selects other behaviours.
+// A client represents one rank of one run. msit_record copies the tensor into
+// the client's memory, which is bounded, and returns. A thread of the client
+// sends the copy and keeps it until the daemon has made it durable. When the
+// memory is full, msit_record waits for at most `max_block_us`, then drops the
+// record and counts it. msit_options.overflow selects other strategies.
 //
 // The library never ends the process, throws, installs signal handlers, forks
-// or prints. After a fork the client is off in the child: it records nothing
-// and only counts what it is given.
+// or prints. After a fork the client is disabled in the child: it records
+// nothing and only counts the records passed to it.
 //
-// Unless a function says otherwise: any thread may call it at any time, it does
-// not block beyond the time of a copy, and it borrows the pointers it is given
-// for the duration of the call only. Text is UTF-8 without a NUL inside. A
-// function that fails leaves a description for msit_last_error.
+// Unless stated otherwise, a function may be called on any thread at any time,
+// does not block for longer than a copy takes, and borrows its pointer
+// arguments only for the duration of the call. Strings are UTF-8 without
+// embedded NUL. A function that fails leaves a description for msit_last_error.
 
 #ifdef __cplusplus
 extern "C" {
@@ -36,23 +36,23 @@ extern "C" {
 #define MSIT_API
 #endif
 
-// What became of a call.
+// Result of a call.
 typedef enum msit_code {
   MSIT_OK = 0,
-  // An argument is out of its range. Nothing was recorded.
+  // An argument is out of range. Nothing was recorded.
   MSIT_ERROR_INVALID_ARGUMENT = 1,
-  // The record was dropped, or truncated, and counted: there was no room within
-  // `max_block_us`, the daemon has refused the stream for good, or it is too
+  // The record was dropped or truncated, and counted: there was no room within
+  // `max_block_us`, or the daemon has permanently refused the stream or is too
   // old for records of this kind.
   MSIT_ERROR_DROPPED = 2,
-  // The time limit of the call ran out. Nothing is lost by that, except in
-  // msit_close, which drops what is not acknowledged.
+  // The time limit of the call expired. No records are lost, except in
+  // msit_close, which drops all records that are not acknowledged.
   MSIT_ERROR_TIMEOUT = 3,
-  // The daemon cannot be reached now.
+  // The daemon cannot be reached at present.
   MSIT_ERROR_UNAVAILABLE = 4,
-  // The daemon refuses this stream for good: the run is sealed, has another
+  // The daemon permanently refuses this stream: the run is sealed, has another
   // world size, does not have this rank, or has tensors of this rank from
-  // another client (see msit_if_exists). Trying again does not help.
+  // another client (see msit_if_exists). Retrying does not help.
   MSIT_ERROR_REFUSED = 5,
   // The client was closed.
   MSIT_ERROR_CLOSED = 6,
@@ -62,18 +62,18 @@ typedef enum msit_code {
   MSIT_ERROR_NO_TRANSPORT = 8,
   // The system has no memory or threads left.
   MSIT_ERROR_NO_MEMORY = 9,
-  // The host ended the wait: see msit_options.is_interrupted.
+  // The host ended the wait; see msit_options.is_interrupted.
   MSIT_ERROR_INTERRUPTED = 10,
-  // The tensor has an identity and no bytes, and no earlier record of its token
-  // is known by this identity. Nothing was recorded or counted: record it again
+  // The tensor has an identity but no bytes, and its token has no earlier
+  // record with this identity. Nothing was recorded or counted. Record it again
   // with its bytes.
   MSIT_ERROR_UNKNOWN_IDENTITY = 11,
-  // msit_reserve has not as much memory for one tensor. Nothing was recorded or
-  // counted: record the tensor by msit_record.
+  // The tensor is larger than the memory available to msit_reserve. Nothing was
+  // recorded or counted. Use msit_record for this tensor.
   MSIT_ERROR_TOO_LARGE = 12
 } msit_code;
 
-// Which side of an op a tensor is. The numbers are those of the chunk format.
+// The role of a tensor in its op. The values are those of the chunk format.
 typedef enum msit_io {
   MSIT_IO_UNSPECIFIED = 0,
   MSIT_IO_INPUT = 1,
@@ -85,16 +85,16 @@ typedef enum msit_io {
   MSIT_IO_STATE = 7
 } msit_io;
 
-// What a record has. The numbers are those of the chunk format. NUMBER to OTHER
-// are *values*: arguments of an op that are no tensors. A value has a text,
-// msit_tensor.value, as Python's repr writes it.
+// The kind of a record. The values are those of the chunk format. NUMBER to
+// OTHER are *values*: arguments of an op that are not tensors. The text of a
+// value, msit_tensor.value, is formatted as by Python's repr.
 typedef enum msit_kind {
   // A tensor.
   MSIT_KIND_TENSOR = 0,
-  // A bool, int, float or complex of Python. The same number lies at
-  // msit_tensor.data as a scalar of dtype BOOL, INT64, FLOAT64 or COMPLEX128.
+  // A Python bool, int, float or complex. msit_tensor.data contains the same
+  // number as a scalar of dtype BOOL, INT64, FLOAT64 or COMPLEX128.
   MSIT_KIND_NUMBER = 1,
-  // A string, which is the text itself.
+  // A string. Its value is the string itself.
   MSIT_KIND_TEXT = 2,
   // `None`.
   MSIT_KIND_NONE = 3,
@@ -103,146 +103,150 @@ typedef enum msit_kind {
   // Any other argument: a slice, a device, an integer of more than 64 bits.
   MSIT_KIND_OTHER = 5,
   // UTF-8 text of any length that describes the rank, such as its module tree.
-  // Its name is msit_tensor.op; `data` and the only one of `dims` say where it
-  // lies and how many bytes it has. It is taken whatever the capture policy
-  // says. By convention its token is 0.
+  // Its name is msit_tensor.op. `data` is its address, and the single entry of
+  // `dims` is its size in bytes. It is recorded regardless of the capture
+  // policy. By convention its token is 0.
   MSIT_KIND_DOCUMENT = 6,
-  // What another tool found out about a tensor whose bytes it did not keep.
-  // `dtype` and `dims` are those of the tensor; msit_tensor.value is a JSON
-  // object of names and scalars such as `{"max": 1.5, "mean": "nan"}`, at most
-  // 1024 bytes: see docs/format/chunk.md.
+  // Statistics that another tool computed about a tensor without keeping its
+  // bytes. `dtype` and `dims` are those of the tensor. msit_tensor.value is a
+  // JSON object of names and scalars, such as `{"max": 1.5, "mean": "nan"}`, of
+  // at most 1024 bytes; see docs/format/chunk.md.
   MSIT_KIND_STATISTICS = 7
 } msit_kind;
 
-// What torch says of a tensor's `requires_grad`.
+// The value of torch's `requires_grad` for a tensor.
 typedef enum msit_requires_grad {
   MSIT_REQUIRES_GRAD_UNKNOWN = 0,
   MSIT_REQUIRES_GRAD_NO = 1,
   MSIT_REQUIRES_GRAD_YES = 2
 } msit_requires_grad;
 
-// What msit_record does when tensors come faster than the daemon takes them.
-// Whatever is lost is counted; see msit_counters.
+// Behavior of msit_record when tensors are recorded faster than the daemon
+// accepts them. All losses are counted; see msit_counters.
 typedef enum msit_overflow {
   // When the memory is full, the record waits for room for at most
-  // `max_block_us`. It is dropped if there is none by then.
+  // `max_block_us`, and is then dropped.
   MSIT_OVERFLOW_BLOCK = 0,
-  // When the memory is full, the record is dropped at once. It never waits,
-  // whatever `max_block_us` is.
+  // When the memory is full, the record is dropped immediately. It never waits,
+  // regardless of `max_block_us`.
   MSIT_OVERFLOW_DROP_NEWEST = 1,
-  // When the memory is full, the oldest token makes room: all its records that
-  // lie in complete chunks and have not been sent are dropped. The record does
-  // not wait then. It waits as with BLOCK only if no token lower than its own
-  // can be dropped. A chunk holds records of one token only, and at most half
-  // of the memory is sent ahead of acknowledgements, so that there is something
-  // to drop.
+  // When the memory is full, the records of the oldest token are dropped, as
+  // far as they are in complete chunks that have not been sent. In this case
+  // the record does not wait. It waits as with BLOCK only if no token lower
+  // than its own can be dropped. A chunk contains records of only one token,
+  // and at most half of the memory is sent before it is acknowledged, so that
+  // there is something to drop.
   MSIT_OVERFLOW_DROP_OLDEST_TOKEN = 2,
-  // While memory is short, tensors whose bytes the capture policy asks for are
-  // kept as summary and hash, which the daemon takes at the speed of memory,
-  // not of the disk. Memory is short from when less than a quarter of it, or
-  // fewer than two chunks, are free until half of it is free. All parts of a
-  // tensor are kept alike. A record that finds no room even so waits as with
-  // BLOCK.
+  // While memory is short, tensors whose bytes the capture policy requests are
+  // kept only as summary and hash, which the daemon accepts at the speed of
+  // memory instead of the disk. Memory becomes short when less than a quarter
+  // of it, or fewer than two chunks, are free, and stays so until half of it is
+  // free. All parts of a tensor are treated alike. A record that still finds no
+  // room waits as with BLOCK.
   MSIT_OVERFLOW_DEGRADE = 3
 } msit_overflow;
 
-// What msit_open does if the run already has tensors of this rank, from any
-// other client. A client that reconnects remains the same one.
+// Behavior of msit_open if the run already has tensors of this rank from
+// another client. A client that reconnects is still the same client.
 typedef enum msit_if_exists {
   // msit_open fails with REFUSED.
   MSIT_IF_EXISTS_FAIL = 1,
-  // The client adds to them, from the token after the last one of the run on:
-  // the same for all ranks of a launch, unless the host names the number
-  // of a token before the daemon answers. Records of the current token and of
-  // references that are made before the answer are moved along; documents of
-  // token 0 describe the rank, and stay there. For a job that continues after
-  // a restart. Where the run already has a tensor, its first bytes stay, and
-  // msit_counters.conflict_count counts records that came with other bytes.
+  // Adds to the existing tensors, for a job that continues after a restart.
+  // Tokens start after the last token of the run. The first token is the same
+  // for all ranks of a launch, unless the host uses the number of a token
+  // before the daemon answers. Records of the current token, and of references
+  // created before the answer, are moved to their final token. Documents of
+  // token 0 describe the rank and are not moved. Where the run already has a
+  // tensor, its first bytes are kept, and msit_counters.conflict_count counts
+  // the records with other bytes.
   MSIT_IF_EXISTS_APPEND = 2,
-  // The first rank of the launch, or one that is opened again, deletes the run
-  // and makes it again. msit_open waits while others stream into it. It fails
-  // if another rank of the launch has been opened more often by then, and so
-  // has replaced the run with a later recording.
+  // The first rank of the launch to open the run, or a rank that opens it
+  // again, deletes and recreates it. msit_open waits while other clients stream
+  // into the run. It fails if another rank of the launch was opened more often
+  // in the meantime and has therefore replaced the run with a later recording.
   MSIT_IF_EXISTS_REPLACE = 3,
-  // The launch gets a run of its own, the same for all its ranks: `run` if that
-  // holds nothing of another launch, else `run-2`, `run-3`, and so on. Ranks
-  // that are opened again get the next one, the same for all that are opened
-  // equally often in their processes. msit_run_name returns its name. Each
-  // daemon chooses by itself: if ranks stream to several, name the run of each
-  // launch.
+  // The launch gets a run of its own, shared by all its ranks: `run` if it
+  // contains nothing from another launch, otherwise `run-2`, `run-3`, and so
+  // on. A rank that is opened again gets the next one, which is the same for
+  // all ranks that have been opened equally often in their processes.
+  // msit_run_name returns the name. Each daemon chooses the name independently,
+  // so if the ranks stream to several daemons, give each launch a run name of
+  // its own.
   MSIT_IF_EXISTS_NEW = 4
 } msit_if_exists;
 
-// One rank of one run. Made by msit_open, destroyed by msit_free.
+// One rank of one run. Created by msit_open and destroyed by msit_free.
 typedef struct msit_client msit_client;
 
-// msit_options.buffer_bytes: the client finds out how much it needs. The
-// records of the first token may take 1/64 of the memory that the node has
-// available and the control group of the process allows, as it is when the
-// client is opened; later ones may take twice what the largest token so far
-// took. At least 64 MiB and at most 1 GiB in both cases.
+// For msit_options.buffer_bytes: the client determines how much memory it
+// needs. The records of the first token may use 1/64 of the memory that is
+// available on the node and allowed by the control group of the process when
+// the client is opened. Later records may use twice the size of the largest
+// token so far. In both cases the limit is at least 64 MiB and at most 1 GiB.
 #define MSIT_BUFFER_AUTO UINT64_MAX
 
-// How to open a client. Set `struct_size`, call msit_options_init, then change
-// what differs from the defaults. Fields are only ever added at the end.
+// Options of msit_open. Set `struct_size`, call msit_options_init, then change
+// the defaults as needed. New fields are only added at the end.
 typedef struct msit_options {
   // sizeof(msit_options) of the caller.
   size_t struct_size;
 
-  // Where the daemon is:
-  // - `/path` or `unix:/path`: a daemon of this node, by its socket directory
-  //   or a socket in it. The client shares memory with it if the directory has
-  //   an `ingest.sock`, or no socket yet, when the client is opened. Otherwise
-  //   it uses gRPC.
-  // - `host:port` or `dns:///name:port`: a daemon elsewhere, over gRPC.
+  // Address of the daemon:
+  // - `/path` or `unix:/path`: a daemon on this node, by its socket directory
+  //   or a socket in it. The client shares memory with it if the directory
+  //   contains an `ingest.sock`, or no socket yet, when the client is opened.
+  //   Otherwise it uses gRPC.
+  // - `host:port` or `dns:///name:port`: a daemon on another machine, over
+  //   gRPC.
   //
-  // gRPC needs libmsit_grpc.so, beside this library or where the environment
-  // variable MSIT_GRPC_LIBRARY says. Default: the environment variable
-  // MSITD_ENDPOINT, or /run/msitd if there is an `ingest.sock` in it, or
-  // 127.0.0.1:7741.
+  // gRPC requires libmsit_grpc.so, next to this library or at the path in the
+  // environment variable MSIT_GRPC_LIBRARY. Default: the environment variable
+  // MSITD_ENDPOINT, otherwise /run/msitd if it contains an `ingest.sock`,
+  // otherwise 127.0.0.1:7741.
   //
-  // gRPC to a daemon elsewhere is encrypted if the environment has MSITD_TLS=1,
-  // or MSITD_CA_FILE: PEM certificates to trust instead of the system's.
-  // MSITD_CERT_FILE and MSITD_KEY_FILE name the PEM certificate and key to show
-  // to a daemon that asks for a certificate.
+  // gRPC to a daemon on another machine is encrypted if the environment
+  // contains MSITD_TLS=1 or MSITD_CA_FILE, the PEM certificates to trust
+  // instead of the system's. MSITD_CERT_FILE and MSITD_KEY_FILE name the PEM
+  // certificate and key to present to a daemon that requires a client
+  // certificate.
   const char* endpoint;
 
-  // Required. Name of the run, 1 to 128 bytes. The run is made if it does not
+  // Required. Name of the run, 1 to 128 bytes. It is created if it does not
   // exist.
   const char* run;
 
-  // Rank of this process, 0 to world_size - 1. Default 0 of 1. No other
-  // client may stream the same rank of the run at the same time.
+  // Rank of this process, 0 to world_size - 1. Default 0 of 1. No other client
+  // may stream the same rank of the run at the same time.
   int32_t rank;
   int32_t world_size;
 
-  // Longest time in microseconds that one msit_record waits for room, where
-  // `overflow` lets it wait. After one record has waited in vain, later records
-  // do not wait until the daemon has taken something: a daemon that is gone
+  // Maximum time in microseconds that one msit_record waits for room, if
+  // `overflow` lets it wait. After a record has waited in vain, later records
+  // do not wait until the daemon has accepted a chunk, so a daemon that is gone
   // costs the process this time once, not once per record. 0: never wait.
   // Default 1 s.
   int64_t max_block_us;
 
   // Memory for records that are not yet durable, in bytes. Rounded down to
-  // whole chunks of 4.5 MiB, but at least two. Pages are taken from the system
-  // when they are first needed. A daemon that shares memory may give less, and
-  // never gives more than 1 GiB. Default MSIT_BUFFER_AUTO.
+  // whole chunks of 4.5 MiB, with a minimum of two. Pages are allocated when
+  // they are first needed. A daemon that shares memory may provide less, and
+  // never provides more than 1 GiB. Default MSIT_BUFFER_AUTO.
   uint64_t buffer_bytes;
 
   // A chunk that is not full is sent this many microseconds after its first
-  // record. While half of the memory is waiting for the daemon, it is sent only
-  // once it is full. Default 20 ms.
+  // record. While half of the memory is waiting for the daemon, chunks are sent
+  // only when they are full. Default 20 ms.
   int64_t linger_us;
 
-  // Longest time in microseconds that msit_open waits for the daemon. 0: do
-  // not wait, connect in the background. Default 5 s. A refusal for good, such
-  // as a run of another owner, ends the wait at once with MSIT_ERROR_REFUSED. A
-  // refusal that may pass, such as a full disk or too many streams, is tried
-  // again until the time is over; then msit_open fails with
-  // MSIT_ERROR_UNAVAILABLE and the last reason of the daemon.
+  // Maximum time in microseconds that msit_open waits for the daemon. 0: do not
+  // wait, connect in the background. Default 5 s. A permanent refusal, such as
+  // for a run of another owner, ends the wait immediately with
+  // MSIT_ERROR_REFUSED. After a temporary refusal, such as for a full disk or
+  // too many streams, the client retries until the time has expired. msit_open
+  // then fails with MSIT_ERROR_UNAVAILABLE and the daemon's last reason.
   int64_t open_timeout_us;
 
-  // Device of tensors that name none, 1 to 32 bytes. Default `cpu:0`.
+  // Device of tensors that do not name one, 1 to 32 bytes. Default `cpu:0`.
   const char* device;
 
   // Program and version for the daemon's log, at most 256 bytes.
@@ -251,91 +255,90 @@ typedef struct msit_options {
   // An msit_overflow. Default MSIT_OVERFLOW_BLOCK.
   int32_t overflow;
 
-  // Lets the host end calls that wait, as an interpreter does when its user
-  // presses Ctrl-C. While msit_open, msit_record, msit_reserve, msit_flush and
-  // msit_close wait, they call this function about every 50 ms, on the calling
-  // thread and without a lock of the library held. If it returns anything but
-  // 0, they return MSIT_ERROR_INTERRUPTED. It must not call the library. NULL,
-  // the default: the calls wait until their time limits.
+  // Lets the host end waiting calls, as an interpreter does on Ctrl-C. While
+  // msit_open, msit_record, msit_reserve, msit_flush and msit_close wait, they
+  // call this function about every 50 ms, on the calling thread and without
+  // holding a lock of the library. If it returns a nonzero value, they return
+  // MSIT_ERROR_INTERRUPTED. It must not call the library. NULL (default): calls
+  // wait until their time limits.
   int32_t (*is_interrupted)(void* interrupt_context);
   void* interrupt_context;
 
-  // An msit_if_exists. Default MSIT_IF_EXISTS_FAIL. NEW needs an
+  // An msit_if_exists. Default MSIT_IF_EXISTS_FAIL. NEW requires an
   // `open_timeout_us` above 0.
   int32_t if_exists;
 
-  // Tells REPLACE and NEW which ranks belong together: a text that all ranks of
-  // this launch share and no other launch has, at most 128 bytes. Default: the
-  // environment variable MSITD_JOB; with a world_size of 1, this process; what
-  // torchrun, Slurm, PMIx or MASTER_ADDR and MASTER_PORT say; or the parent
-  // process.
+  // Identifies the launch for REPLACE and NEW: a text that all ranks of this
+  // launch share and no other launch has, at most 128 bytes. Default, in this
+  // order: MSITD_JOB from the environment; this process if world_size is 1; the
+  // variables of torchrun, Slurm, PMIx, or MASTER_ADDR and MASTER_PORT; the
+  // parent process.
   const char* job;
 } msit_options;
 
-// msit_tensor.token: the current token, see msit_next_token.
+// For msit_tensor.token: the current token; see msit_next_token.
 #define MSIT_TOKEN_CURRENT (-1)
 
-// msit_tensor.call: the client numbers the records of the same device, token,
-// op, io and index, filtered ones left out, and uses that number. This pairs
-// the inputs and outputs of a call only if every call records all of them.
-// Where that is not certain, ask msit_begin_call once per call. Do not mix the
-// two ways for one op.
+// For msit_tensor.call: the client numbers the records with the same device,
+// token, op, io and index, excluding filtered ones, and uses that number. This
+// pairs the inputs and outputs of a call only if every call records all of
+// them. If that is not certain, call msit_begin_call once per call of the op.
+// Do not mix both methods for one op.
 #define MSIT_CALL_AUTO (-1)
 
-// One tensor, or a record of another msit_kind. Zero-initialise it and set
+// A tensor, or another kind of record. Zero-initialize it and set
 // `struct_size`.
 typedef struct msit_tensor {
   // sizeof(msit_tensor) of the caller.
   size_t struct_size;
 
   // Accelerator that the tensor belongs to, such as `npu:3`. NULL stands for
-  // msit_options.device. The bytes at `data` are in host memory in any case.
+  // msit_options.device. In any case the bytes at `data` are in host memory.
   const char* device;
 
-  // Generated token or step, 0 to 2^40 - 1, MSIT_TOKEN_CURRENT, or what
-  // msit_token_reference returns.
+  // Generated token or step, 0 to 2^40 - 1, MSIT_TOKEN_CURRENT, or a result of
+  // msit_token_reference.
   int64_t token;
 
   // Required. Name of the module, API, graph node or kernel, 1 to 1024 bytes.
   const char* op;
 
-  // Which call of the op within the token, 0 to 2^30 - 1, or MSIT_CALL_AUTO.
+  // Number of the call of the op within the token, 0 to 2^30 - 1, or
+  // MSIT_CALL_AUTO.
   int32_t call;
 
-  // Required, but for a document. An msit_io.
+  // An msit_io. Required except for a document.
   int32_t io;
 
-  // Which argument: `0`, `1.0`, a keyword; at most 128 bytes. NULL: empty.
+  // The argument: `0`, `1.0`, a keyword; at most 128 bytes. NULL: empty.
   const char* index;
 
-  // Required of a tensor, of a number and of statistics. An msit_dtype. What
-  // the kind alone decides is not looked at: `io`, `index` and `dtype` of a
-  // document; `dtype`, `dims`, `byte_strides` and `data` of a value that is no
-  // number; `byte_strides` and `data` of statistics.
+  // An msit_dtype. Required for a tensor, a number and statistics. Fields that
+  // are determined by the kind are ignored: `io`, `index` and `dtype` of a
+  // document; `dtype`, `dims`, `byte_strides` and `data` of a value that is not
+  // a number; `byte_strides` and `data` of statistics.
   int32_t dtype;
 
   // Number of dimensions, 0 for a scalar, at most 32.
   int32_t dim_count;
 
-  // Lengths of the dimensions, none negative. The tensor has at most 2^40
-  // bytes.
+  // Lengths of the dimensions, none negative. A tensor has at most 2^40 bytes.
   const int64_t* dims;
 
-  // Bytes from one element to the next in each dimension; may be 0 or
-  // negative. NULL: row-major without gaps.
+  // Distance in bytes between consecutive elements in each dimension; may be 0
+  // or negative. NULL: row-major without gaps.
   const int64_t* byte_strides;
 
-  // First element (all indices 0). May be NULL if a dimension is 0, and if the
+  // First element (all indices 0). May be NULL if a dimension is 0 or if the
   // tensor has an `identity`.
   const void* data;
 
-  // For a shard or a copy: how the whole tensor lies on the ranks, as
-  // `first+shape/strides:placements`, such as `0+2x4/4x1:R,S(0)`; at most 256
-  // bytes. In this example the rank at (i, j) of the mesh is 0 + 4 i + 1 j.
+  // For a shard or a copy: how the whole tensor is distributed over the ranks,
+  // as `first+shape/strides:placements`, such as `0+2x4/4x1:R,S(0)`; at most
+  // 256 bytes. In this example the rank at (i, j) of the mesh is 0 + 4 i + 1 j.
   // Along each dimension of the mesh the tensor is replicated (`R`), sharded
   // along its own dimension d (`S(d)`), or a term of a sum (`P(sum)`). A
-  // comparison puts the shards together. NULL or empty: the tensor stands for
-  // itself.
+  // comparison assembles the shards. NULL or empty: the tensor is complete.
   const char* placement;
 
   // An msit_kind. Default MSIT_KIND_TENSOR.
@@ -344,51 +347,51 @@ typedef struct msit_tensor {
   // An msit_requires_grad. Default MSIT_REQUIRES_GRAD_UNKNOWN.
   int32_t requires_grad;
 
-  // Required of statistics, and of a value but for an empty MSIT_KIND_TEXT;
-  // NULL for all other kinds. Its text, of which 1024 bytes are kept: a longer
-  // one is cut at a character and ends with an ellipsis, its length and a hash
-  // of all of it, `(2000 bytes, hash 00c1d2e3f4051627)`. The text of statistics
-  // is not cut.
+  // Text of a value or of statistics. Required for statistics and for all
+  // values except an empty MSIT_KIND_TEXT; NULL for all other kinds. 1024 bytes
+  // of a value are kept: a longer text is cut at a character boundary and ends
+  // with an ellipsis, its length and a hash of the whole text, `(2000 bytes,
+  // hash 00c1d2e3f4051627)`. The text of statistics is not cut.
   const char* value;
 
-  // Where in the source the record comes from: the innermost frame first, a
-  // line `file:line function` for each. 8192 bytes are kept; outer frames that
-  // do not fit are left out, and the last line says how many. NULL or empty:
-  // not known.
+  // Source location of the record: the innermost frame first, with one line
+  // `file:line function` per frame. 8192 bytes are kept. Outer frames that do
+  // not fit are omitted, and the last line states how many. NULL or empty:
+  // unknown.
   const char* stack;
 
-  // Not 0: a number that stands for the bytes of the tensor. Two records of one
-  // client and token that have the same identity, dtype, dims and device have
-  // equal bytes, wherever they lie and whatever their strides are. A later one
-  // may then become an *alias* of an earlier one: it is a record with all that
-  // a record has, but its bytes are neither copied nor sent. The caller answers
-  // for that: if it gives the number to other bytes, the daemon shows the wrong
-  // ones.
+  // If not 0, a number that identifies the bytes of the tensor. Two records of
+  // one client and token with the same identity, dtype, dims and device must
+  // have equal bytes, wherever they are stored and whatever their strides are.
+  // A later record may then become an *alias* of an earlier one: it is a
+  // complete record, but its bytes are neither copied nor sent. The caller is
+  // responsible for this: if other bytes have the same number, the daemon shows
+  // the wrong ones.
   //
-  // If `data` is NULL, the record becomes an alias, or the call fails with
-  // UNKNOWN_IDENTITY: so bytes that are known need not come to the host. The
-  // client remembers some 16000 identities of its highest token. It makes no
-  // alias of a record of which less is kept than the capture policy asks for,
-  // and none after a chunk was dropped, until there are new originals, or after
-  // a conflict.
+  // If `data` is NULL, the record becomes an alias or the call fails with
+  // UNKNOWN_IDENTITY. Known bytes therefore need not be copied to the host. The
+  // client remembers about 16000 identities of its highest token. It does not
+  // create an alias of a record that is kept at a lower level than the capture
+  // policy requests. It creates none after a chunk was dropped until there are
+  // new originals, and none after a conflict.
   uint64_t identity;
 } msit_tensor;
 
-// What a client has done so far. recorded = acknowledged + pending + those
-// dropped and truncated records that had been recorded.
+// Totals of a client. recorded = acknowledged + pending + those dropped and
+// truncated records that had been recorded.
 typedef struct msit_counters {
   // sizeof(msit_counters) of the caller.
   size_t struct_size;
-  // Records that were taken, and their bytes.
+  // Accepted records and their bytes.
   uint64_t recorded_count;
   uint64_t recorded_bytes;
   // Records that are durable and visible in the daemon, and their bytes.
   uint64_t acknowledged_count;
   uint64_t acknowledged_bytes;
-  // Records that will never reach the daemon: there was no room in time, they
-  // gave way to a newer token, the daemon refused them or is too old for their
-  // kind, msit_close gave them up, their reservation was given up, or they came
-  // after the stream had ended for good or in a forked child.
+  // Records that will never reach the daemon. There was no room in time, a
+  // newer token replaced them, the daemon refused them or is too old for their
+  // kind, msit_close dropped them, their reservation was given up, or they were
+  // recorded after the stream had permanently ended or in a forked child.
   uint64_t dropped_count;
   // Records that msit_record refused with MSIT_ERROR_INVALID_ARGUMENT.
   uint64_t invalid_count;
@@ -396,111 +399,113 @@ typedef struct msit_counters {
   uint64_t refused_chunk_count;
   // Streams opened after the first one.
   uint64_t reconnect_count;
-  // Records for which msit_record returned MSIT_OK and which the capture policy
-  // of the run does not ask for. They count nowhere else.
+  // Records for which msit_record returned MSIT_OK although the capture policy
+  // of the run does not request them. They are not included in any other count.
   uint64_t filtered_count;
-  // Records given up after some of their parts of 4 MiB had been taken. The
-  // daemon does not show those parts. These records do not count as dropped.
+  // Records of which only the first parts, of 4 MiB each, were accepted. The
+  // daemon does not show those parts. These records are not counted as dropped.
   uint64_t truncated_count;
   // Acknowledged records that are kept as summary and hash although the capture
-  // policy asks for their bytes; see MSIT_OVERFLOW_DEGRADE.
+  // policy requests their bytes; see MSIT_OVERFLOW_DEGRADE.
   uint64_t degraded_count;
   // Acknowledged records that the run already had with other bytes. The first
   // bytes were kept. The name of the run, or a call number, was used twice.
   uint64_t conflict_count;
-  // Recorded aliases, and the bytes that they would have taken. They count in
-  // recorded_count and acknowledged_count, with 0 bytes; see
+  // Recorded aliases, and the bytes that they would have needed. They are
+  // included in recorded_count and acknowledged_count, with 0 bytes; see
   // msit_tensor.identity.
   uint64_t aliased_count;
   uint64_t aliased_bytes;
   // Nanoseconds that all threads spent in msit_record, msit_reserve and
-  // msit_begin_call, and from msit_enter to msit_leave; and since the opening.
+  // msit_begin_call and between msit_enter and msit_leave, and nanoseconds
+  // since the client was opened.
   uint64_t recording_ns;
   uint64_t open_ns;
 } msit_counters;
 
-// Fills the first `options->struct_size` bytes with the defaults.
+// Sets the first `options->struct_size` bytes to the defaults.
 MSIT_API void msit_options_init(msit_options* options) MSIT_NOEXCEPT;
 
-// Opens a client and stores it in `*client`, which the caller frees with
+// Opens a client and stores it in `*client`. The caller must free it with
 // msit_free. On failure `*client` is NULL. Blocks for at most
 // `open_timeout_us`.
 //
 // Errors: INVALID_ARGUMENT, NO_TRANSPORT, NO_MEMORY; REFUSED; UNAVAILABLE if
-// the daemon did not take the stream in time; INTERRUPTED.
+// the daemon did not accept the stream in time; INTERRUPTED.
 MSIT_API msit_code msit_open(const msit_options* options,
                              msit_client** client) MSIT_NOEXCEPT;
 
 // Copies `tensor` into the client, or counts it as filtered if the capture
-// policy of the run does not ask for it. A value follows the rule of its op and
-// io, and is taken whole at any level but off. The caller may overwrite the
-// bytes when the call returns. Records of one thread keep their order. MSIT_OK
-// is no promise: a record may still be dropped later.
+// policy of the run does not request it. A value follows the rule of its op and
+// io, and is recorded whole at any level except off. The caller may overwrite
+// the bytes when the call returns. Records of one thread stay in order. MSIT_OK
+// is not a guarantee: the record may still be dropped later.
 //
-// Blocks for at most `max_block_us` beyond the copy. This holds for a tensor
-// larger than the memory of the client too: it goes through in parts, as fast
-// as the daemon takes them.
+// Blocks for at most `max_block_us` in addition to the copy. This also holds
+// for a tensor that is larger than the client's memory: it is sent in parts, as
+// fast as the daemon accepts them.
 //
 // Errors: INVALID_ARGUMENT. UNKNOWN_IDENTITY. DROPPED, INTERRUPTED, CLOSED,
-// FORKED and NO_MEMORY: the record counts as dropped or truncated.
+// FORKED and NO_MEMORY: the record is counted as dropped or truncated.
 MSIT_API msit_code msit_record(msit_client* client,
                                const msit_tensor* tensor) MSIT_NOEXCEPT;
 
-// Returns whether the capture policy of the run may ask for such a tensor. 0
-// means that it does not, on any device, so there is no use in bringing the
-// tensor to the host. So in a forked child it is always 0, and what is not
-// recorded for that reason is counted nowhere. 1 also stands for arguments that
-// msit_record refuses. `token` may be MSIT_TOKEN_CURRENT, `io` may be 0 for any
-// side of the op. The policy may change at any time.
+// Returns whether the capture policy of the run may request such a tensor. 0
+// means that it does not, on any device, so the tensor need not be copied to
+// the host. In a forked child the result is always 0, and tensors that are not
+// recorded for this reason are not counted. The result is also 1 for arguments
+// that msit_record refuses. `token` may be MSIT_TOKEN_CURRENT, and `io` may be
+// 0 for any io of the op. The policy may change at any time.
 MSIT_API int32_t msit_selects(const msit_client* client, int64_t token,
                               const char* op, int32_t io) MSIT_NOEXCEPT;
 
-// How much of a tensor a capture policy asks for.
+// How much of a tensor a capture policy requests.
 typedef enum msit_level {
   MSIT_LEVEL_OFF = 0,
-  // Its summary and its hash.
+  // The summary and the hash.
   MSIT_LEVEL_SUMMARY = 1,
-  // Its bytes as well.
+  // The bytes as well.
   MSIT_LEVEL_FULL = 2,
-  // Summary, hash, and a sample of at most 1024 elements.
+  // The summary, the hash, and a sample of at most 1024 elements.
   MSIT_LEVEL_SAMPLE = 3
 } msit_level;
 
-// Returns how much of such a tensor the capture policy of the run asks for, an
-// msit_level. Who reduces tensors where they are, on a device, need not bring
-// their bytes to the host at level SUMMARY: see MSIT_KIND_STATISTICS. `device`
-// may be NULL for that of the client, `token` MSIT_TOKEN_CURRENT. OFF in a
-// forked child. FULL also stands for arguments that msit_record refuses.
+// Returns how much of such a tensor the capture policy of the run requests, as
+// an msit_level. A caller that reduces tensors on their device need not copy
+// their bytes to the host at level SUMMARY; see MSIT_KIND_STATISTICS. `device`
+// may be NULL for the client's device, and `token` may be MSIT_TOKEN_CURRENT.
+// Returns OFF in a forked child, and FULL for arguments that msit_record
+// refuses.
 MSIT_API int32_t msit_level_of(const msit_client* client, const char* device,
                                int64_t token, const char* op,
                                int32_t io) MSIT_NOEXCEPT;
 
-// Returns a number that changes before msit_selects answers otherwise than
-// until now: when there is another policy, and with each token from which the
-// policy asks for something else. So who has asked msit_selects for each op
-// need not ask again while the number stays the same. `token` is the one that
-// begins now; it may be MSIT_TOKEN_CURRENT.
+// Returns a number that changes before the results of msit_selects change: when
+// the policy is replaced, and at each token from which the policy requests
+// something else. Callers can cache the results of msit_selects until this
+// number changes. `token` is the token that begins now; it may be
+// MSIT_TOKEN_CURRENT.
 MSIT_API uint64_t msit_selection(const msit_client* client,
                                  int64_t token) MSIT_NOEXCEPT;
 
-// Returns the current token: 0 at first.
+// Returns the current token, initially 0.
 MSIT_API int64_t msit_token(const msit_client* client) MSIT_NOEXCEPT;
 
-// Returns a reference to the current token, for callers that keep a token to
-// name it later, such as hooks. Every call takes it in place of the token. It
+// Returns a reference to the current token, for callers that keep a token for
+// later use, such as hooks. All functions accept it in place of the token. It
 // is the number of the token, unless the client appends and was opened without
-// waiting (open_timeout_us 0): then the token gets its number with the daemon's
-// first answer, and the reference holds before and after. References of one
-// client increase with their tokens, like numbers.
+// waiting (open_timeout_us 0). In that case the token receives its number with
+// the daemon's first answer, and the reference is valid before and after the
+// answer. Like numbers, references of one client increase with their tokens.
 MSIT_API int64_t msit_token_reference(const msit_client* client) MSIT_NOEXCEPT;
 
 // Returns the number of the token that `token` stands for: a number, a
-// reference, or MSIT_TOKEN_CURRENT. Before the daemon's first answer, it is the
-// number that the token has if the run is empty.
+// reference, or MSIT_TOKEN_CURRENT. Before the daemon's first answer, this is
+// the number that the token has if the run is empty.
 MSIT_API int64_t msit_token_number(const msit_client* client,
                                    int64_t token) MSIT_NOEXCEPT;
 
-// Makes the following token the current one and returns it.
+// Makes the next token the current one and returns it.
 MSIT_API int64_t msit_next_token(msit_client* client) MSIT_NOEXCEPT;
 
 // Makes `token` the current one.
@@ -509,26 +514,28 @@ MSIT_API int64_t msit_next_token(msit_client* client) MSIT_NOEXCEPT;
 MSIT_API msit_code msit_set_token(msit_client* client,
                                   int64_t token) MSIT_NOEXCEPT;
 
-// Stores in `*call` which call of `op` within `token` (or MSIT_TOKEN_CURRENT)
-// begins now: 0, 1, 2, ... Give this number to all tensors of the call. The
-// client remembers at most 262,144 ops over all tokens. It forgets the lowest
-// token first; calls of a forgotten token begin at 0 again.
+// Stores in `*call` the number of the call of `op` within `token` (or
+// MSIT_TOKEN_CURRENT) that begins now: 0, 1, 2, ... Use this number for all
+// tensors of the call. The client remembers at most 262,144 ops over all
+// tokens. It forgets the lowest token first; calls of a forgotten token start
+// at 0 again.
 //
 // Errors: INVALID_ARGUMENT; FORKED; NO_MEMORY: one token has that many ops.
 MSIT_API msit_code msit_begin_call(msit_client* client, int64_t token,
                                    const char* op, int32_t* call) MSIT_NOEXCEPT;
 
-// The time of a thread from one to the other counts as spent recording, for
-// callers that do more than call this library, such as hooks. Pairs may nest. A
-// client that is NULL, or of the parent of a forked process, counts nothing.
+// Count the time of this thread between both calls as spent recording, for
+// callers that do other work as well, such as hooks. Pairs may nest. A client
+// that is NULL, or that belongs to the parent of a forked process, counts
+// nothing.
 MSIT_API void msit_enter(msit_client* client) MSIT_NOEXCEPT;
 MSIT_API void msit_leave(msit_client* client) MSIT_NOEXCEPT;
 
 // Waits until everything that was recorded before the call is acknowledged or
-// dropped. Blocks for at most `timeout_us`, which is not negative.
+// dropped. Blocks for at most `timeout_us`, which must not be negative.
 //
-// Errors: TIMEOUT; INTERRUPTED; REFUSED: the daemon ended the stream for good;
-// CLOSED, FORKED, INVALID_ARGUMENT.
+// Errors: TIMEOUT; INTERRUPTED; REFUSED: the daemon permanently ended the
+// stream; CLOSED, FORKED, INVALID_ARGUMENT.
 MSIT_API msit_code msit_flush(msit_client* client,
                               int64_t timeout_us) MSIT_NOEXCEPT;
 
@@ -538,51 +545,53 @@ MSIT_API msit_code msit_flush(msit_client* client,
 MSIT_API msit_code msit_get_counters(const msit_client* client,
                                      msit_counters* counters) MSIT_NOEXCEPT;
 
-// Copies into `text` why the stream is broken, has ended, last had a chunk
-// refused, or lacks records for which the daemon is too old; empty while all is
-// well. The text is cut to `text_bytes`, which include a NUL. Returns the
-// length of the whole text. `text` may be NULL, to ask for the length alone.
+// Copies a description of the stream's error into `text`: why the stream is
+// broken, has ended, last had a chunk refused, or lacks records for which the
+// daemon is too old. Empty if there is no error. The text is truncated to
+// `text_bytes` including a NUL. Returns the length of the whole text. `text`
+// may be NULL to query only the length.
 MSIT_API size_t msit_stream_error(const msit_client* client, char* text,
                                   size_t text_bytes) MSIT_NOEXCEPT;
 
-// Copies the name of the run into `text`, in the way of msit_stream_error: the
-// name given to msit_open, or the one that MSIT_IF_EXISTS_NEW chose.
+// Copies the name of the run into `text`, in the same way as msit_stream_error:
+// the name passed to msit_open, or the one that MSIT_IF_EXISTS_NEW selected.
 MSIT_API size_t msit_run_name(const msit_client* client, char* text,
                               size_t text_bytes) MSIT_NOEXCEPT;
 
-// Flushes, ends the stream and stops the client's threads. What is not
-// acknowledged after `timeout_us` is dropped and counted. Later records are
-// refused with CLOSED. Closing again does nothing. See reserve.h, too.
+// Flushes, ends the stream and stops the client's threads. Records that are not
+// acknowledged after `timeout_us` are dropped and counted. Later records are
+// refused with CLOSED. Closing a closed client has no effect. See also
+// reserve.h.
 //
 // Blocks for at most `timeout_us`. If everything is acknowledged in that time,
-// it takes up to one second more to end the stream in good order. A connection
-// that cannot be ended by then is freed in the background.
+// ending the stream properly may take up to one more second. A connection that
+// cannot be ended by then is freed in the background.
 //
-// Errors: as msit_flush. INTERRUPTED: the client is closed all the same, as if
-// the time had run out.
+// Errors: as msit_flush. INTERRUPTED: the client is closed nevertheless, as if
+// the time had expired.
 MSIT_API msit_code msit_close(msit_client* client,
                               int64_t timeout_us) MSIT_NOEXCEPT;
 
-// Destroys the client. Closes it first, with a timeout of 0, if that was not
-// done. No other call may use it then; reservations stay valid. NULL does
-// nothing.
+// Destroys the client, after closing it with a timeout of 0 if it is open. No
+// other call may use it at that time or later; reservations stay valid. NULL
+// has no effect.
 MSIT_API void msit_free(msit_client* client) MSIT_NOEXCEPT;
 
-// Returns a description of the last failure in this thread; never NULL. Valid
-// until the next call of this library in this thread.
+// Returns a description of the last failure on this thread; never NULL. Valid
+// until the next call of this library on this thread.
 MSIT_API const char* msit_last_error(void) MSIT_NOEXCEPT;
 
 // Returns the version of the library, such as "0.1.0".
 MSIT_API const char* msit_version(void) MSIT_NOEXCEPT;
 
-// Returns the size of one element in bytes, or 0 if `dtype` is no msit_dtype.
+// Returns the size of an element in bytes; 0 if `dtype` is not an msit_dtype.
 MSIT_API size_t msit_dtype_bytes(int32_t dtype) MSIT_NOEXCEPT;
 
-// Returns the name that torch uses, such as "bfloat16"; NULL if `dtype` is no
-// msit_dtype.
+// Returns the name that torch uses, such as "bfloat16"; NULL if `dtype` is not
+// an msit_dtype.
 MSIT_API const char* msit_dtype_name(int32_t dtype) MSIT_NOEXCEPT;
 
-// Returns the msit_dtype of that name, or MSIT_DTYPE_UNSPECIFIED.
+// Returns the msit_dtype with that name, or MSIT_DTYPE_UNSPECIFIED.
 MSIT_API int32_t msit_dtype_from_name(const char* name) MSIT_NOEXCEPT;
 
 #ifdef __cplusplus

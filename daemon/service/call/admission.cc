@@ -15,7 +15,7 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using ProtoMessage = google::protobuf::Message;
 
-// Fields that name what a call is about, in the order of an audit line.
+// Fields that name the target of a call, in the order of an audit line.
 constexpr const char* kTargetFields[] = {
     "run",        "name",         "names", "comparison", "golden_run",
     "target_run", "archived_run", "url",   "id"};
@@ -47,7 +47,7 @@ std::string TextOf(const ProtoMessage& message, const FieldDescriptor& field) {
       return number == 0 ? "" : std::to_string(number);
     }
     case FieldDescriptor::CPPTYPE_MESSAGE:
-      // CreateRun and CreateComparison have the run and the comparison.
+      // CreateRun and CreateComparison contain the run and the comparison.
       return fields.HasField(message, &field)
                  ? AuditTarget(fields.GetMessage(message, &field))
                  : "";

@@ -13,10 +13,11 @@
 #include "daemon/access/gatekeeper.h"
 #include "daemon/service/call/first_reads.h"
 
-// How a call gets in.
+// How calls are admitted.
 namespace msitd::service {
 
-// What all calls pass. All of it outlives the services.
+// Objects that all calls use for admission. All of them must outlive the
+// services.
 struct Admission {
   access::Gatekeeper& gatekeeper;
   FirstReads& reads;
@@ -24,23 +25,23 @@ struct Admission {
   const std::string& daemon_id;
 };
 
-// Returns a new one.
+// Returns a new id.
 std::string MakeDaemonId();
 
-// The property of a connection that says who calls, as access::ToText does. The
-// server sets it.
+// The property of a connection that contains its caller in the format of
+// access::ToText. The server sets it.
 inline constexpr const char* kCallerProperty = "msitd_caller";
 
-// Returns who calls; nobody if the server has not said so.
+// Returns the caller of a call; a caller without a name or role if the server
+// has not set the property.
 access::Caller CallerOf(const grpc::ServerContextBase& context);
 
-// Returns what the audit log names as the target of a request: the values of
-// its fields that name a run, tensors, a comparison, an attachment, an archive
-// or a job, with spaces between them. Empty for a request about the whole
-// daemon.
+// Returns the target of a request for the audit log: the values of its fields
+// that name a run, tensors, a comparison, an attachment, an archive or a job,
+// separated by spaces. Empty for a request that concerns the whole daemon.
 std::string AuditTarget(const google::protobuf::Message& request);
 
-// One call on its way through the gate. Thread-compatible.
+// Tracks the admission of one call. Thread-compatible.
 class CallPass {
  public:
   CallPass(access::Gatekeeper& gatekeeper, const access::MethodRule& rule,
@@ -52,21 +53,22 @@ class CallPass {
 
   const access::Caller& caller() const { return caller_; }
 
-  // Audits the refusal of a caller without any role.
+  // Checks that the caller has a role. Records a refusal in the audit log.
   //
   // Errors: those of Gatekeeper::Enter.
   absl::Status Enter();
 
-  // The request is there, or its part that opens a stream. May read the store.
+  // Checks the request, or the part of it that opens a stream, when it has been
+  // received. May read the store.
   //
   // Errors: those of Gatekeeper::CheckTarget.
   absl::Status CheckRequest(const google::protobuf::Message& request);
 
-  // Replaces the target if the answer names something else, such as what the
-  // call has made.
+  // Replaces the target if the response names something else, such as an object
+  // that the call created.
   void NoteAnswer(const google::protobuf::Message& answer);
 
-  // It has ended, or was refused. Does not block.
+  // Records that the call has ended or was refused. Does not block.
   void Note(const absl::Status& status) {
     gatekeeper_.Note(caller_, peer_, rule_, target_, status);
   }
@@ -79,7 +81,7 @@ class CallPass {
   std::string target_;  // Empty until it is known.
 };
 
-// A call that does not get in.
+// A call that was not admitted.
 class RefusedCall final
     : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:

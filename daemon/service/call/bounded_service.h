@@ -17,23 +17,23 @@
 #include "protos/base/check.h"
 #include "protos/base/daemon_id.h"
 
-// By itself gRPC has one bound for the messages of all methods, the size of a
-// chunk; it reads as many requests at a time as there are calls, and parses
-// each as soon as it is there. With the class below each method has a bound of
-// its own, few requests are read at a time, and each is parsed when its call
-// runs. On the wire nothing changes.
+// By default gRPC has a single size limit for the messages of all methods,
+// which must be the size of a chunk. It reads as many requests at a time as
+// there are calls, and parses each one as soon as it arrives. With the class
+// below each method has its own limit, few requests are read at a time, and
+// each request is parsed when its call runs. The wire format does not change.
 namespace msitd::service {
 
-// The base of a service of `Api`, v1::RunService and its like, whose
-// constructor calls Bound() for each of its methods. No call gets further than
-// its rule lets it; see access/method_rules.h.
+// Base class of a service of `Api`, such as v1::RunService. Its constructor
+// must call Bound() for each of its methods. A call proceeds only as far as its
+// rule allows; see access/method_rules.h.
 template <typename Api>
 class BoundedService : public Api::CallbackService {
  protected:
   explicit BoundedService(const Admission& admission) : admission_(admission) {}
 
-  // `method` returns a UnaryCall. Request and response are empty until that
-  // call runs.
+  // `method` returns a UnaryCall. The request and the response are empty until
+  // that call runs.
   template <typename Self, typename Request, typename Response>
   void Bound(const std::string& name,
              grpc::ServerUnaryReactor* (Self::*method)(
@@ -63,7 +63,7 @@ class BoundedService : public Api::CallbackService {
     });
   }
 
-  // `method` copies what it needs of the request.
+  // `method` must copy everything that it needs from the request.
   template <typename Self, typename Request, typename Response>
   void Bound(const std::string& name,
              grpc::ServerWriteReactor<Response>* (Self::*method)(
@@ -101,7 +101,7 @@ class BoundedService : public Api::CallbackService {
       context->AddInitialMetadata(kDaemonIdKey, admission_.daemon_id);
       return make(context, std::move(pass));
     };
-    // For a method with streams, gRPC reads nothing by itself.
+    // For a method marked as streamed, gRPC reads no message by itself.
     this->MarkMethodStreamed(method->index(), nullptr);
     this->MarkMethodRawCallback(method->index(), new Handler(enter));
   }

@@ -15,7 +15,7 @@
 namespace msitd::service {
 namespace {
 
-// An answer is written in blocks of this size.
+// Responses are written in blocks of this size.
 constexpr int kBlockBytes = 256 << 10;
 
 absl::Status TooLarge(const google::protobuf::Message& request,
@@ -66,7 +66,7 @@ void EncodeAnswer(const google::protobuf::Message& message,
 
 size_t CallMessages::Encode() {
   EncodeAnswer(response_, response_bytes_);
-  // Not Clear(), which keeps the memory.
+  // Clear() would keep the memory.
   const std::unique_ptr<google::protobuf::Message> empty(response_.New());
   empty->GetReflection()->Swap(empty.get(), &response_);
   return response_bytes_.Length();

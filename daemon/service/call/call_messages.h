@@ -10,12 +10,13 @@
 #include "absl/status/status.h"
 #include "daemon/service/call/admission.h"
 
-// Requests and answers, and their bytes. A request is parsed when its call
-// runs, and an answer is serialised before the work ends. So neither a request
-// that waits nor an answer that nobody takes costs more memory than its bytes.
+// Requests and responses, and their encoded bytes. A request is parsed when its
+// call runs, and a response is serialized before the work ends. A waiting
+// request or a response that is not received therefore needs no more memory
+// than its bytes.
 namespace msitd::service {
 
-// For most calls, whose requests hold a filter or less.
+// For most calls, whose requests contain at most a filter.
 inline constexpr size_t kRequestBytesMax = size_t{512} << 10;
 
 // For streams, whose requests are parsed on threads of gRPC.
@@ -24,25 +25,26 @@ inline constexpr size_t kStreamRequestBytesMax = size_t{64} << 10;
 // For policies, mappings of ops and values of custom metrics.
 inline constexpr size_t kLargeRequestBytesMax = size_t{4} << 20;
 
-// The memory that a request of so many bytes may take once it is parsed.
+// Maximum memory that a request of this size may need after parsing.
 constexpr size_t ParsedBytesMax(size_t request_bytes_max) {
   return 8 * request_bytes_max;
 }
 
-// Parses `bytes` and lets go of them.
+// Parses `bytes` and releases them.
 //
-// Errors: RESOURCE_EXHAUSTED with REQUEST_TOO_LARGE for more than `bytes_max`,
-// or if it would take more than ParsedBytesMax() in memory; INVALID_ARGUMENT
-// with FIELD_INVALID if it is no message.
+// Errors: RESOURCE_EXHAUSTED with REQUEST_TOO_LARGE if there are more than
+// `bytes_max` bytes or if the message would need more memory than
+// ParsedBytesMax(); INVALID_ARGUMENT with FIELD_INVALID if the bytes are not a
+// valid message.
 absl::Status ParseRequest(grpc::ByteBuffer& bytes, size_t bytes_max,
                           google::protobuf::Message& out);
 
-// Replaces `out` by the bytes of `message`.
+// Replaces `out` with the bytes of `message`.
 void EncodeAnswer(const google::protobuf::Message& message,
                   grpc::ByteBuffer& out);
 
-// The messages of one unary call, which owns them, and its pass.
-// Thread-compatible.
+// The admission and the messages of one unary call. The messages belong to the
+// call. Thread-compatible.
 class CallMessages {
  public:
   CallMessages(CallPass pass, size_t bytes_max,
@@ -53,8 +55,8 @@ class CallMessages {
         request_(request),
         response_(response) {}
 
-  // Parses the request, and checks that the caller may ask for that. Errors:
-  // those of ParseRequest and CallPass::CheckRequest.
+  // Parses the request, and checks that the caller is allowed to make it.
+  // Errors: those of ParseRequest and CallPass::CheckRequest.
   absl::Status Parse() {
     const absl::Status status =
         ParseRequest(request_bytes_, bytes_max_, request_);
@@ -63,10 +65,10 @@ class CallMessages {
 
   CallPass& pass() { return pass_; }
 
-  // Serialises the answer and empties it. Returns the number of bytes.
+  // Serializes the response and clears it. Returns the number of bytes.
   size_t Encode();
 
-  // The answer may name what was made.
+  // Records the target if the response names a created object.
   void NoteAnswer() { pass_.NoteAnswer(response_); }
 
   grpc::ByteBuffer& request_bytes() { return request_bytes_; }

@@ -53,7 +53,8 @@ void CallWatch::Watch() {
           ++it;
           continue;
         }
-        // Keeps the call until it is cancelled, without the lock.
+        // Keeps the call alive until it is cancelled, which happens without the
+        // lock.
         grpc_call_ref(it->first);
         late.push_back(it->first);
         it = expected_.erase(it);

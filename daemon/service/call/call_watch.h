@@ -11,26 +11,27 @@
 
 namespace msitd::service {
 
-// Ends calls whose next message does not come, or is not taken, in time.
+// Ends calls whose next message is not received or not sent in time.
 // Thread-safe.
 class CallWatch {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // With which code and why a late call ends. Borrows `why`.
+  // `code` and `why` are the status of a late call. Borrows `why`.
   explicit CallWatch(
       grpc_status_code code = GRPC_STATUS_DEADLINE_EXCEEDED,
       const char* why = "the next message took too long to come");
-  // Nothing is expected any more.
+  // No message may be expected any more.
   ~CallWatch();
   CallWatch(const CallWatch&) = delete;
   CallWatch& operator=(const CallWatch&) = delete;
 
-  // A message of `call` is to come or go until `deadline`: behind that the call
-  // is cancelled, a tenth of a second late at most. It lives until Came.
+  // Expects that `call` sends or receives a message until `deadline`. Otherwise
+  // the call is cancelled, at most a tenth of a second later. `call` must stay
+  // valid until Came.
   void Expect(grpc_call* call, Clock::time_point deadline);
 
-  // The message has come or gone, or never will.
+  // Reports that the message was sent or received, or that it never will be.
   void Came(grpc_call* call);
 
  private:

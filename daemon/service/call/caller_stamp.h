@@ -12,12 +12,13 @@
 
 namespace msitd::service {
 
-// Writes onto a connection who calls, when its first call comes: the property
-// kCallerProperty. What metadata a client sends plays no part.
-// Thread-safe.
+// Attaches the identity of the caller to a connection, as the property
+// kCallerProperty, when its first call arrives. Metadata sent by clients has no
+// influence. Thread-safe.
 class CallerStamp final : public grpc::AuthMetadataProcessor {
  public:
-  // `identify` knows the connection by what the handshake has proven.
+  // `identify` returns the caller of a connection, based on what the handshake
+  // has proven.
   explicit CallerStamp(
       std::function<access::Caller(const grpc::AuthContext&)> identify)
       : identify_(std::move(identify)) {}
@@ -29,8 +30,8 @@ class CallerStamp final : public grpc::AuthMetadataProcessor {
 
  private:
   const std::function<access::Caller(const grpc::AuthContext&)> identify_;
-  // Calls of one connection may come at the same time. The first one stamps it;
-  // nobody reads the stamp before the lock was free.
+  // Calls of one connection may arrive at the same time. The first one sets the
+  // property, and no call reads it before the lock was released.
   Mutex mu_;
 };
 

@@ -127,15 +127,16 @@ std::vector<grpc_call*> FirstReads::TakeLate() {
   const bool is_full = active_.size() >= kReadsMax && waiting_count_ > 0;
   const auto now = Clock::now();
   for (auto& [reader, active] : active_) {
-    // Unless all places are taken, a call is in the way of the calls of its own
-    // connection alone.
+    // Unless all reads are taken, a call obstructs only calls of its own
+    // connection.
     const Connection& own = connections_.at(active.peer);
     const bool is_in_the_way =
         is_full || (own.active >= kConnectionReadsMax && !own.waiting.empty());
     const auto timeout = is_in_the_way ? kBusyTimeout : kTimeout;
     if (active.is_late || now - active.since < timeout) continue;
     active.is_late = true;
-    // Keeps the call alive until it is cancelled, which is without the lock.
+    // Keeps the call alive until it is cancelled, which happens without the
+    // lock.
     grpc_call_ref(active.call);
     out.push_back(active.call);
   }

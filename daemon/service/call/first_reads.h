@@ -19,56 +19,58 @@
 
 namespace msitd::service {
 
-// Lets few calls at a time read their first message. Once a read has started,
-// gRPC takes in the whole message, of whatever length and for however long,
-// before anybody sees a byte of it; until then it takes in little. A call whose
-// message is slow makes way as soon as others wait for its place. All
-// connections get their turn.
+// Limits the number of calls that read their first message at the same time.
+// Once a read has started, gRPC receives the whole message, whatever its length
+// and duration, before the daemon sees any byte of it. Until then gRPC buffers
+// little. A call with a slow message is cancelled as soon as other calls wait
+// for its place. All connections take turns.
 //
 // Thread-safe.
 class FirstReads {
  public:
-  // That is 64 MiB with messages of 4 MiB.
+  // This amounts to 64 MiB with messages of 4 MiB.
   static constexpr size_t kReadsMax = 16;
   static constexpr int kConnectionReadsMax = 4;
 
-  // Calls that may wait, divided among callers as access::FairShares says.
-  // Strangers come over TCP, so calls over the Unix socket are not bounded by
-  // this, and come first.
+  // Maximum number of waiting calls, divided among callers by
+  // access::FairShares. Strangers can connect only over TCP, so calls over the
+  // Unix socket are not limited by this and have priority.
   static constexpr uint64_t kWaitingMax = 1024;
 
-  // How long a message may take: while other calls wait for its place, be it
-  // among all calls or among those of its connection; and while none does.
+  // How long a message may take: kBusyTimeout while other calls wait for its
+  // place, either among all calls or among those of its connection, otherwise
+  // kTimeout.
   static constexpr std::chrono::milliseconds kBusyTimeout{500};
   static constexpr std::chrono::milliseconds kTimeout{20'000};
 
-  // One call, from Enter to the end of its read.
+  // A call from Enter to the end of its read.
   class Reader {
    public:
     virtual ~Reader() = default;
-    // Starts the read. On any thread, without a lock held.
+    // Starts the read. Called on any thread, without locks held.
     virtual void StartFirstRead() = 0;
   };
 
   FirstReads();
-  // All calls are over.
+  // All calls must have ended.
   ~FirstReads();
   FirstReads(const FirstReads&) = delete;
   FirstReads& operator=(const FirstReads&) = delete;
 
-  // Starts the read of `reader`, now or later. `call` lives until its read has
-  // ended; it is cancelled if it takes too long. `peer` tells connections
-  // apart.
+  // Starts the read of `reader`, now or later. `call` must stay valid until the
+  // read has ended; it is cancelled if it takes too long. `peer` identifies the
+  // connection.
   //
-  // Errors: RESOURCE_EXHAUSTED (REQUESTS_EXHAUSTED) if too many wait.
+  // Errors: RESOURCE_EXHAUSTED (REQUESTS_EXHAUSTED) if too many calls wait.
   absl::Status Enter(Reader& reader, grpc_call* call, const std::string& peer,
                      const access::Caller& caller);
 
-  // The read has ended, well or not.
+  // Must be called when the read has ended, successfully or not.
   void Leave(Reader& reader);
 
-  // The call is cancelled. True if its read has not started and never will;
-  // false if it has, and ends by itself.
+  // Must be called when the call is cancelled. Returns true if its read has not
+  // started and never will. Returns false if the read has started; it then ends
+  // by itself.
   bool Abandon(Reader& reader);
 
  private:
@@ -77,7 +79,7 @@ class FirstReads {
   struct Waiting {
     Reader* reader;
     grpc_call* call;
-    access::FairShares::Grant share;  // Nothing for the Unix socket.
+    access::FairShares::Grant share;  // Empty for the Unix socket.
   };
   struct Connection {
     int active = 0;
@@ -88,15 +90,15 @@ class FirstReads {
     grpc_call* call;
     std::string peer;
     Clock::time_point since;
-    bool is_late = false;  // And cancelled.
+    bool is_late = false;  // Was cancelled.
   };
 
   void GiveTurn(const std::string& peer, Connection& connection)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Forgets a connection that has no call any more, and its turn.
+  // Removes a connection without calls, and its turn.
   void ForgetIfEmpty(std::map<std::string, Connection>::iterator connection)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Makes the readers active whose turn it is, and returns them.
+  // Starts the readers whose turn it is, and returns them.
   std::vector<Reader*> TakeTurns() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Watch();
   std::vector<grpc_call*> TakeLate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -108,10 +110,10 @@ class FirstReads {
   Mutex mu_;
   CondVar changed_;
   std::map<Reader*, Active> active_ ABSL_GUARDED_BY(mu_);
-  // Those that have a call in here, of which there are few: see kWaitingMax.
+  // Connections that have a call here; kWaitingMax bounds their number.
   std::map<std::string, Connection> connections_ ABSL_GUARDED_BY(mu_);
-  // Each once: connections that have a waiting call, and fewer active ones than
-  // they may have.
+  // Connections, each at most once, that have a waiting call and fewer active
+  // calls than allowed.
   std::deque<std::string> turns_ ABSL_GUARDED_BY(mu_);
   uint64_t waiting_count_ ABSL_GUARDED_BY(mu_) = 0;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;

@@ -3,11 +3,11 @@
 
 #include <string_view>
 
-// Who calls. Pure functions.
+// Classification of peers. Pure functions.
 namespace msitd::service {
 
-// Whether `peer`, as gRPC names it, came over the Unix socket: strangers come
-// over TCP.
+// Returns whether `peer`, as named by gRPC, uses the Unix socket. Strangers can
+// connect only over TCP.
 inline bool IsLocal(std::string_view peer) { return peer.starts_with("unix:"); }
 
 }  // namespace msitd::service

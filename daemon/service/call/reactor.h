@@ -24,9 +24,9 @@
 #include "protos/status/mutex.h"
 #include "protos/status/status.h"
 
-// How handlers on gRPC's callback API run: the work goes to a TaskPool, no
-// thread of gRPC blocks, and each call is finished exactly once, with a status
-// of ToGrpcStatus.
+// Handlers on gRPC's callback API. The work runs on a TaskPool, threads of gRPC
+// never block, and each call is finished exactly once, with a status from
+// ToGrpcStatus.
 //
 //   grpc::ServerUnaryReactor* GetRun(ctx, request, response) override {
 //     return UnaryCall::Start(pool_, *ctx, [=, this](const Call& call) {
@@ -34,11 +34,11 @@
 //     });
 //   }
 //
-// Request and response live until the work has returned. The pool outlives
-// the server's Shutdown.
+// The request and the response stay valid until the work has returned. The pool
+// must outlive the server's Shutdown.
 namespace msitd::service {
 
-// What the work of a call can ask about its caller. Thread-safe.
+// What the work of a call can query about its call and caller. Thread-safe.
 class Call {
  public:
   explicit Call(const grpc::CallbackServerContext& context)
@@ -48,8 +48,9 @@ class Call {
 
   std::chrono::system_clock::time_point deadline() const { return deadline_; }
 
-  // CANCELLED once nobody waits for the answer, DEADLINE_EXCEEDED once it
-  // would come too late; OK before. To be asked between steps of long work.
+  // Returns CANCELLED if no client waits for the response any more,
+  // DEADLINE_EXCEEDED if the response would be too late, otherwise OK. Long
+  // work should call this between steps.
   absl::Status Check() const {
     // Relaxed, because the flag publishes no other memory.
     if (cancelled_.load(std::memory_order_relaxed)) {
@@ -69,21 +70,21 @@ class Call {
   std::atomic<bool> cancelled_{false};
 };
 
-// One unary call. Owns itself until gRPC is done with it.
+// A unary call. Keeps itself alive until gRPC no longer uses it.
 class UnaryCall final : public grpc::ServerUnaryReactor {
  public:
   using Work = absl::AnyInvocable<absl::Status(const Call&)>;
 
-  // Makes a call that runs `work` on the pool and finishes with what it
-  // returns. BoundedService, to which the call belongs, has it Begin.
+  // Creates a call that runs `work` on the pool and finishes with its status.
+  // BoundedService, which owns the dispatch of the call, calls Begin.
   static grpc::ServerUnaryReactor* Start(TaskPool& pool,
                                          grpc::CallbackServerContext& context,
                                          Work work) {
     return new UnaryCall(pool, context, std::move(work));
   }
 
-  // Has the pool parse the request and run the work. `messages` outlive the
-  // call.
+  // Makes the pool parse the request and run the work. `messages` must outlive
+  // the call.
   void Begin(CallMessages& messages) {
     messages_ = &messages;
     const absl::Status status = pool_.Submit(call_.caller(), [this] { Run(); });
@@ -91,9 +92,9 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   }
 
  private:
-  // Answers up to this are not counted.
+  // Responses up to this size are not counted.
   static constexpr size_t kSmallAnswerBytes = size_t{64} << 10;
-  // How long a larger one is kept for a caller that does not take it.
+  // How long a larger response is kept for a client that does not read it.
   static constexpr std::chrono::seconds kAnswerTimeout{60};
 
   UnaryCall(TaskPool& pool, grpc::CallbackServerContext& context, Work work)
@@ -113,7 +114,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     End(status);
   }
 
-  // The last touch: gRPC may delete the reactor at once.
+  // Must be the last access, because gRPC may delete the reactor immediately.
   void End(const absl::Status& status) {
     const grpc::Status answer = ToGrpcStatus(status);
     pool_.CountEnd(answer.error_code(),
@@ -134,7 +135,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
                [this](bool is_late) {
                  {
                    MutexLock lock(mu_);
-                   // The context goes with OnDone.
+                   // The context is destroyed after OnDone.
                    if (is_late && !is_done_) context_.TryCancel();
                    has_alarm_ = false;
                    if (!is_done_) return;
@@ -147,7 +148,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   void OnCancel() override { call_.Cancel(); }
 
   void OnDone() override {
-    // Not in the destructor, since the pool waits for calls but not for alarms.
+    // Not done in the destructor, because the pool waits for calls but not for
+    // alarms.
     count_.reset();
     alarm_.Cancel();
     {
@@ -168,46 +170,46 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   Work work_;
   grpc::Alarm alarm_;
   Mutex mu_;
-  // Whoever is last deletes the call: gRPC, or the alarm.
+  // The later of gRPC and the alarm deletes the call.
   bool is_done_ ABSL_GUARDED_BY(mu_) = false;
   bool has_alarm_ ABSL_GUARDED_BY(mu_) = false;
 };
 
-// What a step of a stream came to.
+// Result of one step of a stream.
 enum class StreamStep {
-  kMessage,  // Filled in the message: send it, then go on.
-  kWait,     // There is nothing yet: go on once Await calls back.
-  kEnd,      // There will be nothing more.
+  kMessage,  // The message is filled in: send it, then continue.
+  kWait,     // No message yet: continue when Await calls back.
+  kEnd,      // There are no more messages.
 };
 
-// What makes the messages of one stream. Next is called on the pool, never
-// twice at a time.
+// Produces the messages of one stream. Next is called on the pool, never
+// concurrently.
 template <typename Response>
 class StreamSource {
  public:
   virtual ~StreamSource() = default;
 
-  // `message` comes cleared. An error ends the stream.
+  // `message` is empty when passed in. An error ends the stream.
   virtual absl::StatusOr<StreamStep> Next(const Call& call,
                                           Response& message) = 0;
 
   // Called after each kWait; a source that never waits need not override it.
-  // Calls `wake` once, from some thread and maybe within this call. Returns a
+  // Calls `wake` once, on any thread and possibly during this call. Returns a
   // number for StopWaiting.
   virtual uint64_t Await(absl::AnyInvocable<void()> /*wake*/) {
     MSITD_CHECK(false);
     return 0;
   }
-  // Returns true if the `wake` of this number will never be called, false if
-  // it was or will be.
+  // Returns true if the `wake` with this number will never be called, and false
+  // if it was or will be called.
   virtual bool StopWaiting(uint64_t /*waiter*/) { return false; }
 };
 
-// One server-streaming call. The next message is made only when the one before
-// has been written, so a slow reader costs one message of memory and no thread.
-// Owns itself until gRPC is done with it.
+// A server-streaming call. The next message is produced only after the previous
+// one has been written, so a slow reader costs one message of memory and no
+// thread. Keeps itself alive until gRPC no longer uses it.
 //
-// At any time exactly one of these owns the call and may touch it: a task of
+// At any time exactly one of these owns the call and may access it: a task of
 // the pool, a write of gRPC, or a waiter of the source. OnCancel takes it over
 // from a waiter.
 template <typename Response>
@@ -215,8 +217,9 @@ class StreamCall final : public grpc::ServerWriteReactor<Response> {
  public:
   using Source = std::unique_ptr<StreamSource<Response>>;
 
-  // An error instead of a source ends the call with it. With `places`, which
-  // outlive the call, it needs a place there, and the source does not wait.
+  // If `source` is an error, the call ends with it. If `places` is given, it
+  // must outlive the call; the call then needs a place there, and the source
+  // must never wait.
   static grpc::ServerWriteReactor<Response>* Start(
       TaskPool& pool, grpc::CallbackServerContext& context,
       absl::StatusOr<Source> source, StreamPlaces* places = nullptr) {
@@ -237,8 +240,8 @@ class StreamCall final : public grpc::ServerWriteReactor<Response> {
   }
 
  private:
-  // The state of a call that waits. Shared by the call and by those of its
-  // methods that may still hold the lock when the call has gone.
+  // The state of a waiting call. Shared by the call and by those of its methods
+  // that may still hold the lock after the call was deleted.
   struct Parking {
     Mutex mu;
     bool cancelled ABSL_GUARDED_BY(mu) = false;
@@ -249,7 +252,7 @@ class StreamCall final : public grpc::ServerWriteReactor<Response> {
              Source source)
       : count_(pool), pool_(pool), call_(context), source_(std::move(source)) {}
 
-  // Each branch hands the call on as its last touch.
+  // Each branch passes on the ownership of the call as its last access.
   void Step() {
     if (const absl::Status status = call_.Check(); !status.ok()) {
       End(status);
@@ -283,8 +286,9 @@ class StreamCall final : public grpc::ServerWriteReactor<Response> {
     const grpc::Status answer = ToGrpcStatus(status);
     pool_.CountEnd(answer.error_code(), std::nullopt);
     if (place_.has_value()) {
-      // The end may wait behind messages that nobody takes. A stream with a
-      // place never waits for its source, so that nobody else has that now.
+      // The final status may be queued after messages that the client does not
+      // read. A stream with a place never waits for its source, so no other
+      // thread uses the source now.
       source_.reset();
       message_ = Response();
       place_->End();
@@ -297,8 +301,8 @@ class StreamCall final : public grpc::ServerWriteReactor<Response> {
     bool cancelled = false;
     MSITD_CHECK(!place_.has_value());
     {
-      // The lock keeps OnCancel away until the number of the waiter is known.
-      // After Await somebody else may own the call.
+      // The lock keeps OnCancel out until the number of the waiter is known.
+      // After Await another thread may own the call.
       MutexLock lock(parking->mu);
       cancelled = parking->cancelled;
       if (!cancelled) {
@@ -316,7 +320,8 @@ class StreamCall final : public grpc::ServerWriteReactor<Response> {
   void OnWriteDone(bool ok) override {
     if (place_.has_value()) {
       place_->EndWrite();
-      // So that a stream that waits for its turn takes little.
+      // Frees the memory, so that a stream that waits for its turn needs
+      // little.
       message_ = Response();
     }
     if (!ok) call_.Cancel();

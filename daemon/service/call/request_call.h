@@ -15,18 +15,18 @@
 #include "protos/status/mutex.h"
 #include "protos/status/status.h"
 
-// Calls with one request. They stand between gRPC and the reactors of the
-// services, and read each request when it is its turn.
+// Calls with a single request. They are inserted between gRPC and the reactors
+// of the services, and read each request when its turn has come.
 namespace msitd::service {
 
-// Reads the request, then hands over to a reactor, which sees the call as if
-// gRPC had called it. Owns itself until gRPC is done with it.
+// Reads the request, then passes the call to a reactor, which is used as if
+// gRPC had created it. Keeps itself alive until gRPC no longer uses it.
 class RequestCall
     : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
       private FirstReads::Reader {
  public:
-  // Begins to wait for its turn. The constructor of the final class calls it
-  // last.
+  // Starts to wait for the turn of the call. Must be called last in the
+  // constructor of the final class.
   void Enter() {
     const absl::Status status = reads_.Enter(
         *this, context_.c_call(), context_.peer(), CallerOf(context_));
@@ -37,12 +37,12 @@ class RequestCall
   RequestCall(FirstReads& reads, grpc::CallbackServerContext& context)
       : reads_(reads), context_(context) {}
 
-  // Called once request_bytes() has the request. Has to call SetReactor() or
+  // Called when request_bytes() contains the request. Must call SetReactor() or
   // Finish().
   virtual void HandleRequest() = 0;
   virtual grpc::ByteBuffer& request_bytes() = 0;
 
-  // From here on `reactor` gets the events of the call.
+  // Forwards the events of the call to `reactor` from now on.
   void SetReactor(grpc::internal::ServerReactor& reactor) {
     bool is_cancelled = false;
     {
@@ -76,7 +76,7 @@ class RequestCall
       is_cancelled_ = true;
       reactor = reactor_;
     }
-    // The reactor still lives: gRPC calls OnDone after this.
+    // The reactor is still alive, because gRPC calls OnDone after this.
     if (reactor != nullptr) reactor->OnCancel();
   }
 
@@ -97,7 +97,7 @@ class RequestCall
   bool is_cancelled_ ABSL_GUARDED_BY(mu_) = false;
 };
 
-// A unary call. `Make` gets the context, the request and the response, and
+// A unary call. `Make` receives the context, the request and the response, and
 // returns a UnaryCall.
 template <typename Request, typename Response, typename Make>
 class UnaryRequestCall final : public RequestCall {
@@ -151,9 +151,8 @@ class UnaryRequestCall final : public RequestCall {
   Sink sink_;
 };
 
-// A call that is answered with a stream, and changes nothing. `Make` gets the
-// context and the request, which it must not keep, and returns a
-// ServerWriteReactor.
+// A read-only call whose response is a stream. `Make` receives the context and
+// the request, which it must not retain, and returns a ServerWriteReactor.
 template <typename Request, typename Response, typename Make>
 class StreamRequestCall final : public RequestCall {
  public:
@@ -210,7 +209,7 @@ class StreamRequestCall final : public RequestCall {
       return Finish(ToGrpcStatus(refused));
     }
     writer_ = make_(&context(), &request);
-    // Before its first write can end.
+    // Must be set before the first write can end.
     SetReactor(*writer_);
     sink_.Bind(*writer_);
   }
@@ -225,7 +224,7 @@ class StreamRequestCall final : public RequestCall {
     writer_->OnWriteDone(ok);
   }
 
-  // The request, then one message of the answer after the other.
+  // First the request, then each message of the response.
   grpc::ByteBuffer message_bytes_;
   CallPass pass_;
   Make make_;

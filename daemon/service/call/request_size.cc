@@ -15,12 +15,12 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::internal::WireFormatLite;
 
-// Protobuf's own bound.
+// The same limit as in protobuf.
 constexpr int kDepthMax = 100;
 
-// Arrays grow by doubling, so each element counts for two.
+// Arrays grow by doubling, so each element is counted twice.
 constexpr size_t kNumberBytes = 16;
-// A string and the pointer to it, and its bytes on the heap.
+// A string object, the pointer to it, and its bytes on the heap.
 constexpr size_t kTextBytes = 64;
 constexpr size_t kMessageBytes = 128;
 
@@ -32,7 +32,8 @@ class Meter {
   size_t left() const { return left_; }
   bool is_full() const { return is_full_; }
 
-  // Reads to the end of the message. False if it does not parse or is_full().
+  // Reads to the end of the message. Returns false if it is invalid or
+  // is_full().
   bool ReadMessage(const Descriptor& type, int depth) {
     if (depth > kDepthMax || !Take(kMessageBytes)) return false;
     while (const uint32_t tag = in_.ReadTagNoLastTag()) {
@@ -62,7 +63,7 @@ class Meter {
       case WireFormatLite::WIRETYPE_LENGTH_DELIMITED:
         return ReadBytes(field, depth);
       default:
-        // A group, known or not, which protobuf would accept.
+        // A group, known or unknown, which protobuf would accept.
         return false;
     }
   }

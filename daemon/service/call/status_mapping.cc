@@ -12,15 +12,14 @@
 namespace msitd::service {
 namespace {
 
-// gRPC refuses more than 8 KiB of trailers, and the message travels in them
-// twice: percent-encoded, up to three times its size, and in the details in
-// base64.
+// gRPC refuses more than 8 KiB of trailers, which contain the message twice:
+// percent-encoded, which may triple its size, and in the details in base64.
 constexpr size_t kMessageBytesMax = 1024;
 constexpr size_t kMetadataBytesMax = 256;
 
 constexpr int kRetryDelayMs = 500;
 
-// Protobuf does not put text that is not UTF-8 into a string field.
+// Protobuf string fields may contain only valid UTF-8.
 std::string Printable(std::string_view text, size_t bytes_max) {
   std::string out(Utf8Prefix(text, bytes_max));
   if (!IsValidUtf8(out)) {
@@ -57,7 +56,7 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
     retry.mutable_retry_delay()->set_nanos(kRetryDelayMs * 1'000'000);
     details.add_details()->PackFrom(retry);
   }
-  // Both enumerations have the numbers of google.rpc.Code.
+  // Both enumerations use the numbers of google.rpc.Code.
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
                       details.message(), details.SerializeAsString());
 }

@@ -6,13 +6,14 @@
 
 namespace msitd::service {
 
-// Returns what a client gets for `status`: the same code, the message, and a
-// google.rpc.Status in the details that carries
-//  - one ErrorInfo with the reason and the metadata of the status, if it has
-//    a reason;
-//  - RetryInfo for RESOURCE_EXHAUSTED and UNAVAILABLE.
-// Messages and metadata are cut to what fits into HTTP/2 trailers and made
-// valid UTF-8. Thread-safe.
+// Converts `status` for a client: the same code, the message, and details that
+// contain a google.rpc.Status with
+// - one ErrorInfo with the reason and the metadata of the status, if it has a
+//   reason;
+// - RetryInfo for RESOURCE_EXHAUSTED and UNAVAILABLE.
+//
+// Messages and metadata are truncated to fit into HTTP/2 trailers and converted
+// to valid UTF-8. Thread-safe.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
 }  // namespace msitd::service

@@ -17,28 +17,29 @@
 
 namespace msitd::service {
 
-// Bounds what streams take together whose callers do not take their messages.
-// One that is refused, or ended, may be asked for again at once.
+// Bounds the total memory of streams whose clients do not read their messages.
+// A client may immediately retry a stream that was refused or ended.
 //
 // Thread-safe.
 class StreamPlaces {
  public:
-  // Streams at a time.
+  // Maximum number of concurrent streams.
   static constexpr size_t kStreamsMax = 256;
-  // Memory of the streams that have a message on its way.
+  // Maximum memory of the streams that are sending a message.
   static constexpr size_t kBytesMax = size_t{192} << 20;
-  // Of one: its message, as made and as sent, and what it reads from. Messages
-  // that the other end takes in whether or not it reads are not counted.
+  // Memory of one such stream: its message, both parsed and encoded, and the
+  // data that it reads from. Small messages, which the client's transport
+  // buffers even if the client does not read, are not counted.
   static constexpr size_t BytesOf(size_t message_bytes) {
     return message_bytes <= kSmallBytes ? 0
                                         : 2 * message_bytes + (size_t{1} << 20);
   }
   static constexpr size_t kSmallBytes = size_t{32} << 10;
-  // How long a message may be on its way. A reader that pauses for longer asks
-  // for the rest again.
+  // How long sending a message may take. A client that pauses for longer must
+  // request the rest again.
   static constexpr std::chrono::seconds kTakeTimeout{5};
 
-  // The place of one stream, which gives it back. Not thread-safe.
+  // The place of one stream, which is released when destroyed. Not thread-safe.
   class Place {
    public:
     Place(Place&& other) noexcept
@@ -51,17 +52,18 @@ class StreamPlaces {
           share_(std::move(other.share_)),
           byte_share_(std::move(other.byte_share_)) {}
     Place& operator=(Place&&) = delete;
-    // No message is on its way.
+    // No message may be in progress.
     ~Place();
 
-    // A message of so many bytes goes on its way, and is to be taken in time.
+    // Starts sending a message of this size, which must be received in time.
     //
-    // Errors: RESOURCE_EXHAUSTED (REQUESTS_EXHAUSTED) if those of all streams
-    // are too much memory. A single one always may.
+    // Errors: RESOURCE_EXHAUSTED (REQUESTS_EXHAUSTED) if the messages of all
+    // streams need too much memory. A single message is always allowed.
     absl::Status BeginWrite(size_t message_bytes);
-    // It has been taken, or never will.
+    // Reports that the message was sent or never will be.
     void EndWrite();
-    // The stream has ended, which its caller is to take in time, too.
+    // Reports that the stream has ended. Its client must receive the status in
+    // time as well.
     void End();
 
    private:
@@ -82,15 +84,14 @@ class StreamPlaces {
     size_t bytes_ = 0;
     bool is_over_ = false;
     access::FairShares::Grant share_;
-    access::FairShares::Grant byte_share_;  // Of the message on its way.
+    access::FairShares::Grant byte_share_;  // Of the current message.
   };
 
-  // Takes a place for `call`, which outlives it. Callers that are not local
-  // leave a quarter of all to those that are. Apart from that, streams and the
-  // memory of their messages are divided among callers as access::FairShares
-  // says.
+  // Acquires a place for `call`, which must outlive it. A quarter of all places
+  // is reserved for local callers. Apart from that, streams and the memory of
+  // their messages are divided among callers by access::FairShares.
   //
-  // Errors: RESOURCE_EXHAUSTED (REQUESTS_EXHAUSTED) if there is none.
+  // Errors: RESOURCE_EXHAUSTED (REQUESTS_EXHAUSTED) if there is no place.
   absl::StatusOr<Place> Enter(grpc_call* call, const access::Caller& caller,
                               bool is_local);
 

@@ -68,7 +68,8 @@ TaskPool::CallCount::CallCount(TaskPool& pool) : pool_(pool) {
 }
 
 TaskPool::CallCount::~CallCount() {
-  // Notifies under the lock: after it, whoever waits may destroy the pool.
+  // Notify while holding the lock: a waiting thread may destroy the pool as
+  // soon as the lock is released.
   MutexLock lock(pool_.mu_);
   pool_.answer_bytes_ -= answer_bytes_;
   MSITD_CHECK(pool_.call_count_ > 0);
@@ -82,7 +83,7 @@ absl::Status TaskPool::CallCount::HoldAnswer(size_t bytes,
   const size_t bytes_max =
       is_local ? pool_.answer_bytes_max_ : pool_.answer_bytes_max_ / 4 * 3;
   MutexLock lock(pool_.mu_);
-  // A single answer is always taken, however large.
+  // A single response is always accepted, whatever its size.
   if (pool_.answer_bytes_ > 0 && pool_.answer_bytes_ + bytes > bytes_max) {
     return WithReason(
         MakeStatus(absl::StatusCode::kResourceExhausted,

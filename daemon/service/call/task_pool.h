@@ -26,10 +26,11 @@ using Task = absl::AnyInvocable<void()>;
 
 class TaskPool;
 
-// Where calls run, so that short ones do not queue behind long ones. `control`
-// has the calls that change or describe the daemon, a run or a comparison.
-// `queries` has those that look at tensors and rows, which are bounded in time.
-// `reductions` has those that may take a minute. All outlive the services.
+// The pools on which calls run. They are separate so that short calls do not
+// queue after long ones. `control` runs calls that change or describe the
+// daemon, a run or a comparison. `queries` runs calls that read tensors and
+// rows, which are limited in time. `reductions` runs calls that may take a
+// minute. All pools must outlive the services.
 struct CallPools {
   TaskPool& control;
   TaskPool& queries;
@@ -40,33 +41,33 @@ struct CallPools {
 // Thread-safe.
 class TaskPool {
  public:
-  // Bytes of answers that are on their way to callers.
+  // Maximum bytes of responses that are being sent.
   static constexpr size_t kAnswerBytesMax = size_t{96} << 20;
 
-  // `name` is that of the threads. At most `queue_max` tasks wait.
+  // `name` is the name of the threads. At most `queue_max` tasks wait.
   TaskPool(ThreadName name, int thread_count, size_t queue_max,
            size_t answer_bytes_max = kAnswerBytesMax);
   ~TaskPool();
   TaskPool(const TaskPool&) = delete;
   TaskPool& operator=(const TaskPool&) = delete;
 
-  // Takes `task` and runs it once, or returns an error and destroys it:
+  // Accepts `task` and runs it once, or returns an error and destroys it:
   // RESOURCE_EXHAUSTED (REQUESTS_EXHAUSTED) if the queue is full, UNAVAILABLE
   // (NOT_SERVING) after Drain or Stop.
   absl::Status Submit(Task task);
 
-  // The same, for the first task of a call: the queue is divided among callers
-  // as access::FairShares says.
+  // Like the above, for the first task of a call. The queue is divided among
+  // callers by access::FairShares.
   absl::Status Submit(const access::Caller& caller, Task task);
 
-  // Takes the next step of something that Submit accepted before, even if the
-  // queue is full: a caller has at most one step waiting, so the queue stays
-  // bounded by the callers. Fails only after Stop.
+  // Accepts the next step of work that Submit accepted earlier, even if the
+  // queue is full. Each call has at most one waiting step, so the number of
+  // calls bounds the queue. Fails only after Stop.
   absl::Status SubmitNextStep(Task task);
 
-  // Counts a call that works on this pool, from its first task until its answer
-  // is out, so that a server knows when nobody waits for an answer. Has to be
-  // the first member of the call, so that it outlives the others.
+  // Counts a call that works on this pool, from its first task until its
+  // response has been sent, so that a server can wait for all responses. Must
+  // be the first member of the call, so that it outlives the others.
   class CallCount {
    public:
     explicit CallCount(TaskPool& pool);
@@ -74,13 +75,13 @@ class TaskPool {
     CallCount(const CallCount&) = delete;
     CallCount& operator=(const CallCount&) = delete;
 
-    // Counts an answer of `bytes` until the call is gone; when that is depends
-    // on how fast the caller reads. Called at most once for each call.
+    // Counts a response of `bytes` until the call is destroyed, which depends
+    // on how fast the client reads. May be called at most once per call.
     //
-    // Errors: RESOURCE_EXHAUSTED (REQUESTS_EXHAUSTED) if all answers together
-    // would exceed the bound of the pool, or three quarters of it if the caller
+    // Errors: RESOURCE_EXHAUSTED (REQUESTS_EXHAUSTED) if all responses together
+    // would exceed the limit of the pool, or three quarters of it if the caller
     // is not local, or the caller's share of it (see access::FairShares). A
-    // single answer is always taken.
+    // single response is always accepted.
     absl::Status HoldAnswer(size_t bytes, const access::Caller& caller,
                             bool is_local);
 
@@ -90,26 +91,26 @@ class TaskPool {
     access::FairShares::Grant answer_share_;
   };
 
-  // Counts a call that ended with `code`, and how long its answer took if it
-  // has one answer.
+  // Counts a call that ended with `code`. `duration` is the time to its
+  // response if it has a single response.
   void CountEnd(grpc::StatusCode code,
                 std::optional<std::chrono::nanoseconds> duration);
 
-  // What was counted. Codes by their number.
+  // Totals of this pool. Codes are indexed by their number.
   static constexpr size_t kCodeCount = 17;
   struct Counted {
     metrics::Latencies::Snapshot latencies;
     std::array<uint64_t, kCodeCount> ended_by_code = {};
-    size_t waiting_count = 0;  // Tasks that wait now.
+    size_t waiting_count = 0;  // Tasks waiting now.
   };
   Counted Count();
 
-  // Refuses new tasks but not next steps, and returns once no call is counted,
-  // or at `deadline`.
+  // Refuses new tasks but not next steps, and returns when no call is counted
+  // any more, or at `deadline`.
   void Drain(std::chrono::steady_clock::time_point deadline);
 
-  // Refuses new tasks, runs those that wait, and returns when all have ended.
-  // May be called again; not from a task.
+  // Refuses new tasks, runs the waiting ones, and returns when all have ended.
+  // May be called repeatedly, but not from a task.
   void Stop();
 
  private:
@@ -117,7 +118,7 @@ class TaskPool {
   void Run();
 
   metrics::Latencies latencies_;
-  // Each stands alone.
+  // Independent counters.
   std::array<std::atomic<uint64_t>, kCodeCount> ended_by_code_ = {};
 
   const size_t queue_max_;
@@ -132,7 +133,7 @@ class TaskPool {
   uint64_t call_count_ ABSL_GUARDED_BY(mu_) = 0;
   size_t answer_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   CondVar calls_ended_;
-  std::vector<std::thread> threads_;  // Changed by constructor and Stop only.
+  std::vector<std::thread> threads_;  // Changed only by constructor and Stop.
 };
 
 }  // namespace msitd::service

@@ -20,35 +20,36 @@
 #include "daemon/service/call/task_pool.h"
 #include "protos/status/status.h"
 
-// Calls in which the client streams, and has one answer at the end.
+// Calls in which the client streams messages and receives one response at the
+// end.
 namespace msitd::service {
 
-// Takes the messages of one such call. Is called, and goes, on the pool, never
-// twice at a time.
+// Consumes the messages of one such call. Called and destroyed on the pool,
+// never concurrently.
 template <typename Request, typename Response>
 class UploadSink {
  public:
   virtual ~UploadSink() = default;
 
-  // Takes the next message. Returns true if it was the last one and `response`
-  // is the answer. An error ends the call.
+  // Consumes the next message. Returns true if it was the last one and
+  // `response` contains the response. An error ends the call.
   virtual absl::StatusOr<bool> Take(const Call& call, const Request& request,
                                     Response& response) = 0;
 };
 
-// How long a client may take: for a message behind the one before, and from the
-// first to the last.
+// Time limits of a client: for each message after the previous one, and from
+// the first message to the last.
 struct UploadTimes {
   std::chrono::milliseconds message;
   std::chrono::milliseconds all;
 };
 
-// One client-streaming call. The next message is read only when the one before
-// has been taken, so a call costs one message of memory and no thread while it
-// waits. Owns itself until gRPC is done with it.
+// A client-streaming call. The next message is read only after the previous one
+// has been consumed, so a waiting call costs one message of memory and no
+// thread. Keeps itself alive until gRPC no longer uses it.
 //
-// From the first read to the end either gRPC has the call in hand, reading, or
-// a task of the pool.
+// From the first read to the end, the call is owned either by gRPC, which
+// reads, or by a task of the pool.
 template <typename Request, typename Response>
 class UploadCall final
     : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
@@ -56,7 +57,7 @@ class UploadCall final
  public:
   using Sink = std::unique_ptr<UploadSink<Request, Response>>;
 
-  // What outlives the calls, and their bounds.
+  // Objects that outlive the calls, and limits.
   struct Parts {
     TaskPool& pool;
     FirstReads& first_reads;
@@ -97,7 +98,7 @@ class UploadCall final
     if (!status.ok()) Finish(ToGrpcStatus(status));
   }
 
-  // Each branch hands the call on as its last touch.
+  // Each branch passes on the ownership of the call as its last access.
   void Step() {
     absl::Status status = call_.Check();
     Request request;
@@ -120,7 +121,7 @@ class UploadCall final
     StartRead(&incoming_);
   }
 
-  // The client is gone, or says that it has no more, or was too late.
+  // The client is gone, has announced the end of its messages, or was too late.
   void EndEarly() {
     absl::Status status = call_.Check();
     if (status.ok()) {
