@@ -68,10 +68,10 @@ class Client(OpenOnce, Documents, StatisticsRecords):
     `max_block` seconds, then drops the record and counts it. `overflow` selects other
     behaviors.
 
-    Any thread may use a client. Ctrl-C, like any other exception of a signal handler,
-    ends a call that waits: the record is then dropped, and `close` drops the records
-    that are not acknowledged. In a forked child the client is off: `record` returns
-    False. A client that was not closed is closed when the interpreter exits.
+    Any thread may use a client. Ctrl-C, like any exception of a signal handler, ends a
+    call that waits: the record is dropped, and `close` drops unacknowledged records. In
+    a forked child the client is off: `record` returns False. A client that was not
+    closed is closed when the interpreter exits.
 
     Args:
         run: Name of the run, 1 to 128 bytes of UTF-8. The run is created if it does not
@@ -91,11 +91,9 @@ class Client(OpenOnce, Documents, StatisticsRecords):
         buffer_bytes: Memory in bytes for records that are not durable yet. Pages are
             allocated when they are first needed. Default: the records of the first
             token may take 1/64 of the memory that is available on the node and allowed
-            by the control group of the process; later records may take twice the size
-            of the largest token so far. Both limits are at least 64 MiB and at most 1
-            GiB.
-        linger: A chunk that is not full is sent this many seconds after its first
-            record.
+            by the control group; later records may take twice the size of the largest
+            token so far. Both limits are at least 64 MiB and at most 1 GiB.
+        linger: Seconds after its first record when a chunk that is not full is sent.
         open_timeout: Maximum time in seconds to wait for the daemon. 0: does not wait,
             and connects in the background. A permanent refusal, such as a run of
             another owner, ends the wait at once. A temporary refusal, such as a full
@@ -112,9 +110,8 @@ class Client(OpenOnce, Documents, StatisticsRecords):
         on_drop: How `flush`, `close` and the end of a `with` block report lost records,
             and a daemon that has ended the stream permanently or, at the end, did not
             answer in time: `raise` raises an exception; `warn` logs a line with the
-            logger `msitd` if records are lost. A line is always logged, instead of an
-            exception, when the interpreter exits and while another exception
-            propagates.
+            logger `msitd` if records are lost. When the interpreter exits or another
+            exception propagates, a line is logged in any case.
         overflow: What `record` does when tensors arrive faster than the daemon accepts
             them. `block` waits for free memory for at most `max_block`, then drops the
             record. `drop-newest` drops it at once. `drop-oldest-token` drops records of
