@@ -95,7 +95,7 @@ std::vector<std::string> RequiredToleranceTexts(
     } else if (IsViolated(all[i])) {
       out.push_back(RequiredToleranceText(all[i]));
       if (ZerosWouldPass(all[i])) {
-        out.back() += "; so loose that zeros would pass";
+        out.back() += "; so loose that zeros pass";
       }
     }
   }

@@ -193,6 +193,8 @@ class OriginFinder {
   bool MayBeFurther(int32_t event);
   bool IsNewWeight(int32_t event);
   bool IsOfEqualInputs(int32_t event) const;
+  // After FindOddOps.
+  bool HasPartsByName(std::string_view op) const;
   void FindOddOps();
   bool IsFlip(int32_t event) const;
   bool IsSelection(int32_t event) const;
@@ -264,6 +266,10 @@ class OriginFinder {
   bool has_odd_ops_ = false;
   std::set<std::string_view> lone_ops_;
   std::set<std::string_view> other_weights_;
+  // Names of ops that have parts by their names. Files may have the tensors of
+  // a part before those of its whole, so that the calls do not show it.
+  std::set<std::string_view> wholes_;
+  std::set<std::string_view> typed_wholes_;  // Without the type at the end.
   // Of weights that are makers; tied ones count once.
   std::set<std::pair<std::string, std::string>> weights_returned_;
   std::set<int32_t> returned_;   // Makers, as events.

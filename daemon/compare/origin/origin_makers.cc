@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "daemon/compare/judge/basis.h"
@@ -26,6 +28,27 @@ bool IsInteger(DType type) {
   return InfoOf(type).digits == 0 && !IsFloatingPoint(type) &&
          !IsComplex(type) && type != DType::kBool && type != DType::kInt8 &&
          type != DType::kUint8;
+}
+
+// Adds the names of all ops that `op` is a part of, by its name.
+void AddWholes(std::string_view op, std::set<std::string_view>& out) {
+  for (size_t dot = op.rfind('.'); dot != std::string_view::npos;
+       dot = op.rfind('.')) {
+    op = op.substr(0, dot);
+    if (!out.insert(op).second) return;
+  }
+}
+
+// True for names that end in the type of a module, such as
+// `Module.layers.2.Linear` of msprobe.
+bool EndsInType(std::string_view op) {
+  const size_t dot = op.rfind('.');
+  return dot != std::string_view::npos && dot + 1 < op.size() &&
+         op[dot + 1] >= 'A' && op[dot + 1] <= 'Z';
+}
+
+std::string_view WithoutType(std::string_view op) {
+  return op.substr(0, op.rfind('.'));
 }
 
 }  // namespace
@@ -232,8 +255,12 @@ void OriginFinder::FindOddOps() {
   if (std::exchange(has_odd_ops_, true)) return;
   lone_ops_.clear();
   other_weights_.clear();
+  wholes_.clear();
+  typed_wholes_.clear();
   for (const TensorPair& pair : *pairs_) {
     const TensorKey& key = (pair.golden ? pair.golden : pair.target)->key;
+    AddWholes(key.op, wholes_);
+    if (EndsInType(key.op)) AddWholes(WithoutType(key.op), typed_wholes_);
     const bool is_lone = pair.golden == nullptr || pair.target == nullptr;
     if (is_lone) lone_ops_.insert(key.op);
     const bool is_weight = key.io == Io::kWeight || key.io == Io::kState;
@@ -241,6 +268,11 @@ void OriginFinder::FindOddOps() {
       other_weights_.insert(key.op);
     }
   }
+}
+
+bool OriginFinder::HasPartsByName(std::string_view op) const {
+  return wholes_.contains(op) ||
+         (EndsInType(op) && typed_wholes_.contains(WithoutType(op)));
 }
 
 // Also notes the weight.
@@ -280,7 +312,9 @@ bool OriginFinder::MayBeFurther(int32_t event) {
   FindOddOps();
   // Calls of an op that one run makes more often may be paired with others.
   if (lone_ops_.contains(call.op)) return false;
-  if (of.role != Role::kWeight) return IsOfEqualInputs(event);
+  if (of.role != Role::kWeight) {
+    return !HasPartsByName(call.op) && IsOfEqualInputs(event);
+  }
   const TensorPair& pair = (*pairs_)[event];
   if (!HasHash(*pair.golden) || !HasHash(*pair.target)) return false;
   // What is recorded behind gradients may be new; and so may be states, and

@@ -111,7 +111,7 @@ TEST(RequiredToleranceTextsTest, BoundThatAnythingSatisfiesSaysSo) {
   other.set_metric("max_abs");
   EXPECT_THAT(RequiredToleranceTexts(comparison),
               ::testing::ElementsAre(
-                  "nl2 <= 1, is 0.005; row 7; so loose that zeros would pass",
+                  "nl2 <= 1, is 0.005; row 7; so loose that zeros pass",
                   "nl2 <= 0.99, is 0.005; row 7", "cosine >= 0, is 0.9; row 7",
                   "max_abs <= 3, is 0.005; row 7"));
 }
