@@ -149,7 +149,9 @@ def test_default_tolerances_are_those_of_the_table(daemon: Daemon) -> None:
         for name in types.split(", "):
             table[name] = (nl2, scaled)
     for name, predicate in applied.items():
-        found = re.search(r"and nl2 <= (\S+) and scaled_max_abs <= (\S+) (?:and|or)", predicate)
+        found = re.search(
+            r"and nl2 <= (\S+) and scaled_max_abs <= (\S+) (?:and|or)", predicate
+        )
         if found is None:
             assert predicate == "mismatch_count == 0" and table["integers"][0] == ""
         else:
