@@ -90,7 +90,7 @@ TEST(PrinterTest, CsvHasEveryFieldAndRawNumbers) {
       "retention.token_count,ranks_held,ranks_lacking,partial,owner,"
       "archive.url,archive.state,archive.problem,archive.retry_time,"
       "archive.unreadable_tensor_count,id\n"
-      "\"a,b\",8,,sealed,,,0,4194304,0,0,0,0,0,0,0,0,0,0,,,,,,,false,,,,,,,\n");
+      "\"a,b\",8,,sealed,,,0,4194304,0,0,0,0,0,0,0,0,0,0,0,,,,,,,false,,,,,,,\n");
 }
 
 TEST(PrinterTest, ColumnsReplaceTheDefault) {

@@ -106,6 +106,7 @@ std::vector<std::string> RowsOf(GeneratedRuns& runs,
     origins.push_back(row.origin());
     row.clear_origin();
     row.clear_amplification();
+    row.clear_roundings();
     out.push_back(row.ShortDebugString());
   }
   return out;
