@@ -76,21 +76,21 @@ TEST(PrinterTest, TableHasItsColumns) {
 }
 
 TEST(PrinterTest, CsvHasEveryFieldAndRawNumbers) {
-  EXPECT_EQ(
-      PrintRuns({MakeRun("a,b", 4 << 20)}, {.format = Format::kCsv}),
-      "name,world_size,labels,state,create_time,seal_time,"
-      "counters.tensor_count,counters.size_bytes,"
-      "counters.duplicate_count,counters.conflict_count,"
-      "counters.dropped_count,counters.truncated_count,"
-      "counters.expired_size_bytes,"
-      "counters.value_count,counters.dangling_count,"
-      "counters.statistics_count,counters.document_count,"
-      "counters.missing_size_bytes,counters.unread_place_count,"
-      "retention.pinned,retention.size_bytes_max,retention.age_max,"
-      "retention.token_count,ranks_held,ranks_lacking,partial,owner,"
-      "archive.url,archive.state,archive.problem,archive.retry_time,"
-      "archive.unreadable_tensor_count,id\n"
-      "\"a,b\",8,,sealed,,,0,4194304,0,0,0,0,0,0,0,0,0,0,0,,,,,,,false,,,,,,,\n");
+  EXPECT_EQ(PrintRuns({MakeRun("a,b", 4 << 20)}, {.format = Format::kCsv}),
+            "name,world_size,labels,state,create_time,seal_time,"
+            "counters.tensor_count,counters.size_bytes,"
+            "counters.duplicate_count,counters.conflict_count,"
+            "counters.dropped_count,counters.truncated_count,"
+            "counters.expired_size_bytes,"
+            "counters.value_count,counters.dangling_count,"
+            "counters.statistics_count,counters.document_count,"
+            "counters.missing_size_bytes,counters.unread_place_count,"
+            "retention.pinned,retention.size_bytes_max,retention.age_max,"
+            "retention.token_count,ranks_held,ranks_lacking,partial,owner,"
+            "archive.url,archive.state,archive.problem,archive.retry_time,"
+            "archive.unreadable_tensor_count,id\n"
+            "\"a,b\",8,,sealed,,,0,4194304,0,0,0,0,0,0,0,0,0,0,0,,,,,,,false,,,"
+            ",,,,\n");
 }
 
 TEST(PrinterTest, ColumnsReplaceTheDefault) {
