@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/compare/job/element_reader.h"
+#include "daemon/compare/measure/element_reader.h"
 #include "protos/base/shape.h"
 #include "protos/status/status.h"
 

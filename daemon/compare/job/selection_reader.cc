@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/compare/job/element_reader.h"
+#include "daemon/compare/measure/element_reader.h"
 #include "protos/base/dtype.h"
 #include "protos/base/shape.h"
 #include "protos/status/status.h"

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/compare/job/element_reader.h"
+#include "daemon/compare/measure/element_reader.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <span>
 
 #include "daemon/compare/measure/pair_source.h"
 #include "protos/base/dtype.h"
+#include "protos/compute/number/element.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {
@@ -22,38 +21,15 @@ T Loaded(const std::byte* bytes) {
   return out;
 }
 
-double HalfValue(uint16_t bits) {
-  const int exponent = bits >> 10 & 31;
-  const int mantissa = bits & 1023;
-  const double sign = bits >> 15 != 0 ? -1 : 1;
-  if (exponent == 31) return mantissa != 0 ? NAN : sign * INFINITY;
-  return exponent == 0 ? sign * std::ldexp(mantissa, -24)
-                       : sign * std::ldexp(mantissa + 1024, exponent - 25);
-}
-
 absl::Status Decode(DType type, std::span<const std::byte> bytes,
                     std::vector<double>& out) {
-  const size_t size = ElementBytes(type);
-  for (size_t i = 0; i + size <= bytes.size(); i += size) {
-    const std::byte* const at = bytes.data() + i;
-    switch (type) {
-      case DType::kFloat64:
-        out.push_back(Loaded<double>(at));
-        break;
-      case DType::kFloat32:
-        out.push_back(Loaded<float>(at));
-        break;
-      case DType::kBfloat16:
-        out.push_back(
-            std::bit_cast<float>(uint32_t{Loaded<uint16_t>(at)} << 16));
-        break;
-      case DType::kFloat16:
-        out.push_back(HalfValue(Loaded<uint16_t>(at)));
-        break;
-      default:
-        return absl::FailedPreconditionError("no type of scores");
-    }
+  if (type != DType::kFloat64 && type != DType::kFloat32 &&
+      type != DType::kBfloat16 && type != DType::kFloat16) {
+    return absl::FailedPreconditionError("no type of scores");
   }
+  const size_t count = bytes.size() / ElementBytes(type);
+  out.resize(out.size() + count);
+  compute::ToDouble(type, bytes.data(), count, out.data() + out.size() - count);
   return absl::OkStatus();
 }
 
