@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/check/store_view.h"
 
-#include <stdlib.h>
-
-#include <cerrno>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -15,37 +12,29 @@
 
 namespace msitd::storage {
 
-void StoreView::RemoveDirectory::operator()(const std::string* path) const {
-  std::error_code ignored;
-  std::filesystem::remove_all(*path, ignored);
-  delete path;
-}
-
-absl::StatusOr<StoreView::ScratchDirectory> StoreView::MakeScratch() {
-  std::error_code error;
-  std::string path =
-      std::filesystem::temp_directory_path(error) / "msitd-inspect-XXXXXX";
-  if (error || ::mkdtemp(path.data()) == nullptr) {
-    return ErrnoStatus(error ? error.value() : errno,
-                       "make a directory for temporary files");
-  }
-  return ScratchDirectory(new std::string(path));
-}
-
 absl::StatusOr<std::unique_ptr<ChunkIndex>> StoreView::OpenLive(
-    const std::string& index_directory, ScratchDirectory& scratch) {
+    const std::string& index_directory,
+    std::unique_ptr<ScratchDirectory>& scratch) {
+  std::error_code error;
+  const std::string parent = std::filesystem::temp_directory_path(error);
+  if (error) {
+    return ErrnoStatus(error.value(), "find the directory for temporary files");
+  }
   absl::StatusOr<std::unique_ptr<ChunkIndex>> index;
   // A compaction may remove a table before it is opened.
   for (int attempt = 0; attempt < kLiveAttemptsMax; ++attempt) {
-    MSITD_ASSIGN_OR_RETURN(scratch, MakeScratch());
-    const absl::Status copied = CopyLiveDatabase(index_directory, *scratch);
+    MSITD_ASSIGN_OR_RETURN(scratch,
+                           ScratchDirectory::Make(parent, "msitd-inspect-"));
+    const absl::Status copied =
+        CopyLiveDatabase(index_directory, scratch->path());
     if (absl::IsUnavailable(copied)) {
       index = copied;
       continue;
     }
     MSITD_RETURN_IF_ERROR(copied);
-    index = ChunkIndex::Open(
-        {.directory = *scratch, .read_only = true, .opens_all_tables = true});
+    index = ChunkIndex::Open({.directory = scratch->path(),
+                              .read_only = true,
+                              .opens_all_tables = true});
     if (index.ok()) return index;
   }
   return Annotate(
@@ -58,7 +47,7 @@ absl::StatusOr<StoreView> StoreView::Open(const std::string& directory,
                                           Env& env) {
   const std::string index_directory = IndexDirectory(directory);
   std::optional<DirectoryLock> lock;
-  ScratchDirectory scratch;
+  std::unique_ptr<ScratchDirectory> scratch;
   absl::StatusOr<std::unique_ptr<ChunkIndex>> opened;
   absl::StatusOr<DirectoryLock> acquired =
       DirectoryLock::Acquire(directory, DirectoryLock::Mode::kShared);

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "storage/env/directory_lock.h"
 #include "storage/env/env.h"
+#include "storage/env/scratch_directory.h"
 #include "storage/index/chunk_index.h"
 #include "storage/segment/segment_set.h"
 #include "storage/segment/segment_walk.h"
@@ -60,19 +61,14 @@ class StoreView {
   absl::StatusOr<SegmentWalk> Walk(const SegmentFile& segment, File& file);
 
  private:
-  // Removes the directory and its contents.
-  struct RemoveDirectory {
-    void operator()(const std::string* path) const;
-  };
-  using ScratchDirectory = std::unique_ptr<const std::string, RemoveDirectory>;
-
-  static absl::StatusOr<ScratchDirectory> MakeScratch();
-  // Opens a copy of the index, which it creates in `scratch`.
+  // Opens a copy of the index, which it creates in a new `scratch`.
   static absl::StatusOr<std::unique_ptr<ChunkIndex>> OpenLive(
-      const std::string& index_directory, ScratchDirectory& scratch);
+      const std::string& index_directory,
+      std::unique_ptr<ScratchDirectory>& scratch);
 
   StoreView(std::string directory, Env& env, std::optional<DirectoryLock> lock,
-            ScratchDirectory scratch, std::unique_ptr<ChunkIndex> index)
+            std::unique_ptr<ScratchDirectory> scratch,
+            std::unique_ptr<ChunkIndex> index)
       : directory_(std::move(directory)),
         env_(&env),
         lock_(std::move(lock)),
@@ -85,8 +81,8 @@ class StoreView {
   std::string directory_;
   Env* env_;
   std::optional<DirectoryLock> lock_;  // Nothing if the view is live.
-  ScratchDirectory scratch_;           // Belongs to a live view; must outlive
-                                       // the index.
+  // Belongs to a live view; must outlive the index.
+  std::unique_ptr<ScratchDirectory> scratch_;
   std::unique_ptr<ChunkIndex> index_;
   std::vector<SegmentFile> segments_;
   std::map<uint64_t, uint64_t> known_ends_;

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/rebuild/recovered_store.h"
 
-#include <stdlib.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <filesystem>
 #include <map>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -16,7 +11,7 @@
 #include "storage/disk_room.h"
 #include "storage/env/ballast.h"
 #include "storage/env/directory_lock.h"
-#include "storage/env/logger.h"
+#include "storage/env/scratch_directory.h"
 #include "storage/index/index_gate.h"
 #include "storage/indexed_attachments.h"
 #include "storage/indexed_comparisons.h"
@@ -40,33 +35,6 @@ absl::Status ReadOnlyError() {
 
 // Runs of such a store are never hidden.
 void NoRunIsHidden() {}
-
-// A directory that goes with its contents.
-class ScratchDirectory {
- public:
-  static absl::StatusOr<std::unique_ptr<ScratchDirectory>> Make(
-      const std::string& parent) {
-    std::string path = parent + "/msitd-recover-XXXXXX";
-    if (::mkdtemp(path.data()) == nullptr) {
-      return ErrnoStatus(errno, "make a temporary directory in " + parent);
-    }
-    return std::unique_ptr<ScratchDirectory>(
-        new ScratchDirectory(std::move(path)));
-  }
-  ~ScratchDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchDirectory(const ScratchDirectory&) = delete;
-  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
-
-  const std::string& path() const { return path_; }
-
- private:
-  explicit ScratchDirectory(std::string path) : path_(std::move(path)) {}
-
-  const std::string path_;
-};
 
 class ReadOnlyRuns final : public Runs {
  public:
@@ -286,7 +254,7 @@ absl::StatusOr<RecoveredStore> Open(const StoreOptions& options,
       DirectoryLock lock,
       DirectoryLock::Acquire(options.directory, DirectoryLock::Mode::kShared));
   MSITD_ASSIGN_OR_RETURN(std::unique_ptr<ScratchDirectory> scratch,
-                         ScratchDirectory::Make(parent));
+                         ScratchDirectory::Make(parent, "msitd-recover-"));
   const std::string index = IndexDirectory(scratch->path());
   RecoveredStore out;
   MSITD_ASSIGN_OR_RETURN(
