@@ -12,6 +12,7 @@
 #include "daemon/metrics/metric_catalog.h"
 #include "daemon/server/file_budget.h"
 #include "daemon/server/freed_memory.h"
+#include "daemon/service/storage_state.h"
 #include "protos/base/code_name.h"
 
 namespace msitd::server {
@@ -26,19 +27,12 @@ double ToDouble(uint64_t n) { return static_cast<double>(n); }
 
 static_assert(kStatusCodeNames.size() == service::TaskPool::kCodeCount);
 
-void AddState(ingest::StorageState state, const storage::StoreStats& store,
-              MetricPage& page) {
-  using State = ingest::StorageState;
-  if (state == State::kOk && !store.refusal.empty() && !store.is_read_only) {
-    state = State::kFailed;
-  }
-  const bool is_ok = state == State::kOk;
-  const bool is_degraded =
-      is_ok && (store.missing.count > 0 || store.is_read_only);
-  page.Add(kStorageState, "ok", is_ok && !is_degraded ? 1 : 0);
-  page.Add(kStorageState, "full", state == State::kFull ? 1 : 0);
-  page.Add(kStorageState, "failed", state == State::kFailed ? 1 : 0);
-  page.Add(kStorageState, "degraded", is_degraded ? 1 : 0);
+void AddState(v1::NodeStatus::StorageState state, MetricPage& page) {
+  using State = v1::NodeStatus;
+  page.Add(kStorageState, "ok", state == State::OK ? 1 : 0);
+  page.Add(kStorageState, "full", state == State::FULL ? 1 : 0);
+  page.Add(kStorageState, "failed", state == State::FAILED ? 1 : 0);
+  page.Add(kStorageState, "degraded", state == State::DEGRADED ? 1 : 0);
 }
 
 void AddArchives(const archive::ArchiveCounts& counts, MetricPage& page) {
@@ -108,7 +102,7 @@ void AddProcess(MetricPage& page) {
 void NodeMetrics::AddIngest(MetricPage& page) const {
   const ingest::IngestStats ingest = parts_.pipeline.Stats();
   const storage::StoreStats store = parts_.store.Stats();
-  AddState(ingest.storage_state, store, page);
+  AddState(service::StorageStateOf(ingest.storage_state, store), page);
   page.Add(kOpenStreams, ToDouble(ingest.open_stream_count));
   page.Add(kStreamsMax, static_cast<double>(parts_.streams_max));
   page.Add(kIngestBytes, ToDouble(store.committed_bytes));

@@ -16,6 +16,7 @@
 #include "daemon/query/tensor_reader.h"
 #include "daemon/service/call/reactor.h"
 #include "daemon/service/proto_convert.h"
+#include "daemon/service/storage_state.h"
 #include "protos/chunk/chunk_format.h"
 #include "protos/compute/digest.h"
 #include "protos/status/status.h"
@@ -54,18 +55,6 @@ void SetCapabilities(std::string_view version, v1::Capabilities& out) {
     *out.add_metric_table() = ToProto(metric);
   }
   out.set_simd_target(std::string(compute::SimdTargetName()));
-}
-
-v1::NodeStatus::StorageState ToProto(ingest::StorageState state) {
-  switch (state) {
-    case ingest::StorageState::kOk:
-      return v1::NodeStatus::OK;
-    case ingest::StorageState::kFull:
-      return v1::NodeStatus::FULL;
-    case ingest::StorageState::kFailed:
-      break;
-  }
-  return v1::NodeStatus::FAILED;
 }
 
 int64_t Signed(uint64_t n) { return static_cast<int64_t>(n); }
@@ -164,19 +153,15 @@ void SetMissing(const storage::MissingSegments& missing, v1::NodeStatus& out) {
   }
 }
 
-// A state in which chunks are refused takes precedence over one in which they
-// are not.
+// The error of the last write takes precedence over those of the store.
 void SetStorageState(const ingest::IngestStats& ingest,
                      const storage::StoreStats& store, v1::NodeStatus& out) {
-  out.set_storage_state(ToProto(ingest.storage_state));
+  out.set_storage_state(StorageStateOf(ingest.storage_state, store));
   out.set_storage_error(ingest.storage_error);
-  if (out.storage_state() != v1::NodeStatus::OK) return;
+  if (ingest.storage_state != ingest::StorageState::kOk) return;
   if (!store.refusal.empty()) {
-    out.set_storage_state(store.is_read_only ? v1::NodeStatus::DEGRADED
-                                             : v1::NodeStatus::FAILED);
     out.set_storage_error(store.refusal);
   } else if (store.missing.count > 0) {
-    out.set_storage_state(v1::NodeStatus::DEGRADED);
     out.set_storage_error(fmt::format(
         "{} segment files are missing, the first is {}: {} bytes of tensors "
         "cannot be read until they are back",
