@@ -14,10 +14,10 @@
 #include <tuple>
 #include <vector>
 
-#include "client/import/formats/format_limits.h"
-#include "client/import/formats/tensor_file.h"
+#include "client/foreign/formats/format_limits.h"
+#include "client/foreign/formats/tensor_file.h"
 
-// The extension module `_formats`: client/import/formats for Python. It is
+// The extension module `_formats`: client/foreign/formats for Python. It is
 // separate from `_msit`, so that a process that records does not load its
 // libraries.
 namespace nb = nanobind;

@@ -82,7 +82,7 @@ install(TARGETS msit_grpc msit_acl msit_acl_feed
         LIBRARY DESTINATION ${MSIT_PLUGIN_DIR} COMPONENT lib)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/msit)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/client/include/msit
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/client/libmsit/include/msit
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev)
 install(EXPORT msit NAMESPACE msit:: FILE msit-config.cmake
         DESTINATION ${package_dir} COMPONENT dev)

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "client/include/msit/msit.hpp"
+#include "client/libmsit/include/msit/msit.hpp"
 
 // What benchmarks with a daemon share. Any error ends the process, since there
 // is nothing to measure then.

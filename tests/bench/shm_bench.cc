@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "benchmark/benchmark.h"
-#include "client/include/msit/msit.hpp"
+#include "client/libmsit/include/msit/msit.hpp"
 #include "protos/os/aligned_buffer.h"
 #include "protos/os/unique_fd.h"
 #include "tests/bench/bench_daemon.h"

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "client/include/msit/msit.hpp"
+#include "client/libmsit/include/msit/msit.hpp"
 #include "protos/chunk/chunk.h"
-#include "tests/unit/client/grpc/fake_ingest_service.h"
+#include "tests/unit/client/libmsit/grpc/fake_ingest_service.h"
 
 // msit.hpp over the shared library, which loads the gRPC transport by itself.
 namespace msit {
@@ -40,7 +40,7 @@ class CppFaceTest : public testing::Test {
     server_->Shutdown(std::chrono::system_clock::now());
   }
 
-  msitd::client::FakeIngestService service_;
+  msitd::libmsit::FakeIngestService service_;
   std::unique_ptr<grpc::Server> server_;
   std::string endpoint_;
   msit_options options_;

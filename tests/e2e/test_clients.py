@@ -29,7 +29,7 @@ def record_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "-Wextra",
             "-Werror",
             "-pedantic",
-            f"-I{ROOT}/client/include",
+            f"-I{ROOT}/client/libmsit/include",
             ROOT / "tests/e2e/record.c",
             f"-L{LIB_DIR}",
             f"-Wl,-rpath,{LIB_DIR}",

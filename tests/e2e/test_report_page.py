@@ -95,7 +95,7 @@ def page(rows: int) -> str:
         "texts": texts,
         "histograms": {"limit": 200, "rows": HISTOGRAMS},
     }
-    text = (ROOT / "client/report/page/report_page.html").read_text()
+    text = (ROOT / "client/ask/report/page/report_page.html").read_text()
     return text.replace("%DATA%", json.dumps(data).replace("<", "\\u003c"))
 
 

@@ -3,12 +3,12 @@
 // many bytes as it says, or a reason.
 #include <algorithm>
 
-#include "client/import/formats/format_limits.h"
-#include "client/import/formats/tensor_file.h"
+#include "client/foreign/formats/format_limits.h"
+#include "client/foreign/formats/tensor_file.h"
 #include "protos/base/check.h"
 #include "tests/fuzz/formats_seeds.h"
 #include "tests/fuzz/fuzz_target.h"
-#include "tests/unit/client/import/formats/zip_bytes.h"
+#include "tests/unit/client/foreign/formats/zip_bytes.h"
 
 namespace msitd::fuzz {
 

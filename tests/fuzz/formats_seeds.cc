@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/fuzz/formats_seeds.h"
 
-#include "client/import/formats/ge/ge_names.h"
-#include "tests/unit/client/import/formats/ge_dump_bytes.h"
-#include "tests/unit/client/import/formats/read_all.h"
-#include "tests/unit/client/import/formats/zip_bytes.h"
+#include "client/foreign/formats/ge/ge_names.h"
+#include "tests/unit/client/foreign/formats/ge_dump_bytes.h"
+#include "tests/unit/client/foreign/formats/read_all.h"
+#include "tests/unit/client/foreign/formats/zip_bytes.h"
 
 namespace msitd::fuzz {
 namespace {

@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "client/import/formats/byte_source.h"
-#include "client/import/trees/json/json_limits.h"
-#include "client/import/trees/json/json_reader.h"
-#include "client/import/trees/json/json_value.h"
-#include "client/import/trees/json/python_text.h"
+#include "client/foreign/formats/byte_source.h"
+#include "client/foreign/trees/json/json_limits.h"
+#include "client/foreign/trees/json/json_reader.h"
+#include "client/foreign/trees/json/json_value.h"
+#include "client/foreign/trees/json/python_text.h"
 #include "protos/base/check.h"
 #include "protos/base/utf8.h"
 #include "tests/fuzz/fuzz_target.h"

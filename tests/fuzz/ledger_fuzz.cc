@@ -2,8 +2,8 @@
 // Ledgers of imports that a daemon hands out, and numbers that a tool wrote.
 #include <string>
 
-#include "client/import/job/import_ledger.h"
-#include "client/import/job/scalar_text.h"
+#include "client/foreign/fill/import_ledger.h"
+#include "client/foreign/fill/scalar_text.h"
 #include "protos/base/check.h"
 #include "tests/fuzz/fuzz_target.h"
 
@@ -25,11 +25,11 @@ std::vector<std::string> Seeds() {
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  (void)msitd::job::ParseScalar(text);
-  msitd::job::ImportLedger ledger("ge");
+  (void)msitd::fill::ParseScalar(text);
+  msitd::fill::ImportLedger ledger("ge");
   ledger.Load(text);
   // What is added behind it is found again.
-  msitd::job::LedgerEntry entry;
+  msitd::fill::LedgerEntry entry;
   entry.path = "file";
   entry.bytes = size;
   ledger.Add(entry);
@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   MSITD_CHECK(ledger.Settle().ok());
   const auto part = ledger.Unsaved();
   MSITD_CHECK(part.has_value());
-  msitd::job::ImportLedger loaded("ge");
+  msitd::fill::ImportLedger loaded("ge");
   loaded.Load(part->text);
   std::string problem;
   MSITD_CHECK(loaded.Has(entry, problem));

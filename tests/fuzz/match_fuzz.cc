@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs, mappings and trees of other tools, which a matcher reads.
-#include "client/match/match.h"
-#include "client/match/mindie.h"
-#include "client/match/torch/module_pairs.h"
-#include "client/match/torch/module_tree.h"
+#include "client/foreign/match/match.h"
+#include "client/foreign/match/mindie.h"
+#include "client/foreign/match/torch/module_pairs.h"
+#include "client/foreign/match/torch/module_tree.h"
 #include "protos/base/check.h"
 #include "protos/base/mapping_limits.h"
 #include "protos/base/utf8.h"

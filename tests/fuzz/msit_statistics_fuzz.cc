@@ -2,7 +2,7 @@
 // statistics.csv of msit. What is a row, a run takes.
 #include <string>
 
-#include "client/import/trees/msit_statistics.h"
+#include "client/foreign/trees/msit_statistics.h"
 #include "protos/base/check.h"
 #include "protos/base/limits.h"
 #include "protos/base/tensor_statistics.h"

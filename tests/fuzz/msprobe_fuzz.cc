@@ -4,12 +4,12 @@
 #include <string>
 #include <string_view>
 
-#include "client/import/formats/byte_source.h"
-#include "client/import/trees/json/json_reader.h"
-#include "client/import/trees/json/json_value.h"
-#include "client/import/trees/msprobe/msprobe_record.h"
-#include "client/import/trees/msprobe/msprobe_stacks.h"
-#include "client/names/msprobe_names.h"
+#include "client/foreign/formats/byte_source.h"
+#include "client/foreign/names/msprobe_names.h"
+#include "client/foreign/trees/json/json_reader.h"
+#include "client/foreign/trees/json/json_value.h"
+#include "client/foreign/trees/msprobe/msprobe_record.h"
+#include "client/foreign/trees/msprobe/msprobe_stacks.h"
 #include "protos/base/check.h"
 #include "protos/base/tensor_statistics.h"
 #include "protos/base/utf8.h"

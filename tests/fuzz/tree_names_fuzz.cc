@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names of files and folders in dumps of CANN and TorchAir, and the file that
 // says which names were too long.
-#include "client/import/trees/file_name.h"
-#include "client/import/trees/json/numbers.h"
-#include "client/import/trees/tree_limits.h"
+#include "client/foreign/trees/file_name.h"
+#include "client/foreign/trees/json/numbers.h"
+#include "client/foreign/trees/tree_limits.h"
 #include "protos/base/check.h"
 #include "protos/base/digits.h"
 #include "protos/base/utf8.h"

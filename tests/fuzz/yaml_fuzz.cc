@@ -2,7 +2,7 @@
 // YAML of users.
 #include <string>
 
-#include "client/text/yaml_text.h"
+#include "client/ask/text/yaml_text.h"
 #include "protos/base/check.h"
 #include "tests/fuzz/fuzz_target.h"
 
@@ -21,7 +21,7 @@ std::vector<std::string> Seeds() {
 
 namespace {
 
-using msitd::ctl::YamlValue;
+using msitd::ask::YamlValue;
 
 // Looking for each key of a long map would take long.
 constexpr size_t kFoundKeysMax = 100;
@@ -30,7 +30,7 @@ constexpr size_t kFoundKeysMax = 100;
 size_t Check(const YamlValue& value, size_t depth) {
   const bool is_map = value.kind == YamlValue::Kind::kMap;
   const bool is_list = value.kind == YamlValue::Kind::kList;
-  MSITD_CHECK(depth <= msitd::ctl::kYamlDepthMax);
+  MSITD_CHECK(depth <= msitd::ask::kYamlDepthMax);
   MSITD_CHECK(value.keys.size() == (is_map ? value.items.size() : 0));
   MSITD_CHECK(is_map || is_list || value.items.empty());
   MSITD_CHECK(value.text.empty() || value.kind == YamlValue::Kind::kScalar);
@@ -50,8 +50,8 @@ size_t Check(const YamlValue& value, size_t depth) {
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto value =
-      msitd::ctl::ReadYaml({reinterpret_cast<const char*>(data), size});
+      msitd::ask::ReadYaml({reinterpret_cast<const char*>(data), size});
   if (!value.ok()) return 0;
-  MSITD_CHECK(Check(*value, 0) <= msitd::ctl::kYamlValuesMax + 1);
+  MSITD_CHECK(Check(*value, 0) <= msitd::ask::kYamlValuesMax + 1);
   return 0;
 }

@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-RUNNER = Path(__file__).parents[2] / "client/ctl/plugin/plugin_runner.py"
+RUNNER = Path(__file__).parents[2] / "client/ask/plugin/plugin_runner.py"
 BITS = {
     "float8_e4m3fn": 8,
     "float8_e8m0fnu": 8,

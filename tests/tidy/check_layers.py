@@ -68,32 +68,27 @@ RPC = ("grpc", "protobuf", "stubs")
 COMPARE_LIBRARIES = (*COMMON, "re2", "protobuf", "stubs")
 
 # The client library without its C interface, and its delivery.
-CLIENT_CORE = ("client/core", "client/core/delivery")
+CLIENT_CORE = ("client/libmsit/core", "client/libmsit/core/delivery")
 
-# The modules that all folders of msitctl may include.
-CTL_BASE = ("client/text", "client/query")
+# The base of all rooms that call a daemon.
+ASK_BASE = ("client/ask/text", "client/ask/query")
 
-# The parameters and the results of an import.
-CTL_IMPORT = (
-    "client/core",
-    "client/include",
-    "client/import/job",
-    "client/import/trees",
+# The options of an import, its results, and the client that it records through.
+FOREIGN_IMPORT = (
+    "client/libmsit/core",
+    "client/libmsit/include",
+    "client/foreign/fill",
+    "client/foreign/trees",
 )
+# The base of all verbs of msitctl.
 CTL_VERB = (
     *PROTOS,
-    *CTL_BASE,
-    *CTL_IMPORT,
-    "client/match",
-    "client/fleet",
-    "client/runs",
-    "client/watch",
-    "client/report",
-    "client/export",
-    "client/ctl/print",
-    "client/ctl/plugin",
-    "client/ctl/flag",
-    "client/ctl",
+    *ASK_BASE,
+    "client/ask/fanout",
+    "client/ask/print",
+    "client/ask/plugin",
+    "client/msitctl/flag",
+    "client/msitctl",
 )
 
 
@@ -389,172 +384,209 @@ MODULES: dict[str, Module] = {
         (*COMMON, *RPC, "systemd"),
     ),
     "daemon": Module((*PROTOS, "daemon/config", "daemon/server"), COMMON),
-    "client/include": Module(),
-    "client/core/delivery": Module(
-        (*LOWEST, *CHUNK_PRODUCER, "client/include"),
+    # libmsit lives in the processes of others.
+    "client/libmsit/include": Module(),
+    "client/libmsit/core/delivery": Module(
+        (*LOWEST, *CHUNK_PRODUCER, "client/libmsit/include"),
     ),
-    "client/core": Module(
+    "client/libmsit/core": Module(
         (
             *LOWEST,
             "protos/capture",
             "protos/compute/digest.h",
             *CHUNK_PRODUCER,
-            "client/core/delivery",
-            "client/include",
+            "client/libmsit/core/delivery",
+            "client/libmsit/include",
         ),
         ("sse2", "cpuid"),
     ),
-    "client/capi": Module(
-        (
-            *LOWEST,
-            *CLIENT_CORE,
-            "client/include",
-            "client/shm",
-            # The interface by which libmsit finds the transport library at run
-            # time: plain C.
-            "client/grpc/grpc_transport_abi.h",
-        )
-    ),
-    "client/grpc": Module(
-        (*LOWEST, *CHUNK_PRODUCER, *CLIENT_CORE, "client/include"),
-        (*RPC, "absl"),
-    ),
-    "client/shm": Module(
+    "client/libmsit/shm": Module(
         (
             *LOWEST,
             "protos/capture",
             *SHM_PRODUCER,
             *CLIENT_CORE,
-            "client/include",
+            "client/libmsit/include",
+        )
+    ),
+    "client/libmsit/grpc": Module(
+        (*LOWEST, *CHUNK_PRODUCER, *CLIENT_CORE, "client/libmsit/include"),
+        (*RPC, "absl"),
+    ),
+    "client/libmsit/capi": Module(
+        (
+            *LOWEST,
+            *CLIENT_CORE,
+            "client/libmsit/include",
+            "client/libmsit/shm",
+            # The interface by which libmsit finds the transport library at run
+            # time: plain C.
+            "client/libmsit/grpc/grpc_transport_abi.h",
         )
     ),
     "client/python": Module(
-        ("client/include", "client/import/formats"), ("nanobind", "python")
+        ("client/libmsit/include", "client/foreign/formats"), ("nanobind", "python")
     ),
-    "client/text": Module(PROTOS, (*COMMON, "protobuf", "stubs", "utf8proc", "yaml")),
-    "client/query": Module(
-        (*PROTOS, "protos/pem", "client/text"), (*COMMON, *RPC, "openssl")
+    # ask: calls of a daemon.
+    "client/ask/text": Module(
+        PROTOS, (*COMMON, "protobuf", "stubs", "utf8proc", "yaml")
     ),
-    "client/import/formats": Module(
-        (*PROTOS, "client/names/call_order.h"), (*COMMON, "json", "zip")
+    "client/ask/query": Module(
+        (*PROTOS, "protos/pem", "client/ask/text"), (*COMMON, *RPC, "openssl")
     ),
-    # Rules on which readers and writers of folders of other tools must agree.
-    "client/names": Module(("protos/base",)),
-    "client/import/trees": Module(
-        (*PROTOS, "client/import/formats", "client/names"), (*COMMON, "json")
+    "client/ask/fanout": Module((*PROTOS, *ASK_BASE), (*COMMON, *RPC, "json")),
+    "client/ask/report": Module((*PROTOS, *ASK_BASE), (*COMMON, *RPC, "json", "xlsx")),
+    "client/ask/print": Module((*PROTOS, *ASK_BASE), (*COMMON, *RPC)),
+    "client/ask/plugin": Module((*PROTOS, *ASK_BASE), (*COMMON, *RPC)),
+    # foreign: files of other tools. Readers and writers share names.
+    "client/foreign/names": Module(("protos/base",)),
+    "client/foreign/formats": Module(
+        (*PROTOS, "client/foreign/names/call_order.h"), (*COMMON, "json", "zip")
     ),
-    # Documents of msprobe are read in the same way as by an import.
-    "client/export": Module(
+    "client/foreign/trees": Module(
+        (*PROTOS, "client/foreign/formats", "client/foreign/names"), (*COMMON, "json")
+    ),
+    "client/foreign/match": Module(
         (
             *PROTOS,
-            *CTL_BASE,
-            "client/import/formats",
-            "client/import/trees",
-            "client/names",
-        ),
-        (*COMMON, *RPC, "json", "deflate"),
-    ),
-    "client/import/job": Module(
-        (
-            *PROTOS,
-            "client/core",
-            "client/core/delivery",
-            "client/include",
-            "client/import/formats",
-            "client/import/trees",
-        ),
-        (*COMMON, "json"),
-    ),
-    # For libmsit_acl_feed.so; the shim itself may include less.
-    "client/acl": Module(
-        (
-            *PROTOS,
-            *CLIENT_CORE,
-            "client/include",
-            "client/capi/transport_library.h",
-            "client/import/formats",
-            "client/import/job",
-            "client/import/trees",
-        ),
-        COMMON,
-    ),
-    "client/match": Module(
-        (
-            *PROTOS,
-            "client/names",
-            "client/text/ignored_reason.h",
-            "client/text/yaml_text.h",
+            "client/foreign/names",
+            "client/ask/text/ignored_reason.h",
+            "client/ask/text/yaml_text.h",
         ),
         (*COMMON, "protobuf", "stubs", "json"),
     ),
-    "client/fleet": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC, "json")),
-    "client/runs": Module(
+    # Documents of msprobe are read as an import reads them.
+    "client/foreign/write": Module(
         (
             *PROTOS,
-            *CTL_BASE,
-            *CTL_IMPORT,
-            *CLIENT_CORE,
-            "client/grpc",
-            "client/shm",
-            "client/match",
+            *ASK_BASE,
+            "client/foreign/formats",
+            "client/foreign/trees",
+            "client/foreign/names",
         ),
-        (*COMMON, *RPC),
+        (*COMMON, *RPC, "json", "deflate"),
     ),
-    "client/watch": Module(
+    "client/foreign/fill": Module(
         (
             *PROTOS,
-            *CTL_IMPORT,
-            "client/import/formats",
-            "client/export/writer/npy_header.h",
-            "client/export/output_folder.h",
-            "client/export/writer/zip_writer.h",
+            *ASK_BASE,
+            *CLIENT_CORE,
+            "client/libmsit/include",
+            "client/libmsit/grpc",
+            "client/libmsit/shm",
+            "client/foreign/formats",
+            "client/foreign/trees",
+            "client/foreign/match",
+        ),
+        (*COMMON, *RPC, "json"),
+    ),
+    "client/foreign/watch": Module(
+        (
+            *PROTOS,
+            *FOREIGN_IMPORT,
+            "client/foreign/formats",
+            "client/foreign/write/writer/npy_header.h",
+            "client/foreign/write/output_folder.h",
+            "client/foreign/write/writer/zip_writer.h",
         ),
         COMMON,
     ),
-    "client/report": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC, "json", "xlsx")),
-    "client/ctl/print": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC)),
+    # libmsit_acl_feed.so; the shim itself is narrower.
+    "client/foreign/acl": Module(
+        (
+            *PROTOS,
+            *CLIENT_CORE,
+            "client/libmsit/include",
+            "client/libmsit/capi/transport_library.h",
+            "client/foreign/formats",
+            # The part of fill that needs no gRPC.
+            "client/foreign/fill/file_feed.h",
+            "client/foreign/fill/tensor_record.h",
+            "client/foreign/trees",
+        ),
+        COMMON,
+    ),
+    "client/foreign/report": Module(
+        (*PROTOS, *ASK_BASE, "client/ask/report"), (*COMMON, *RPC, "json")
+    ),
     "client/msit": Module(
         (
             *PROTOS,
-            *CTL_BASE,
-            *CTL_IMPORT,
+            *ASK_BASE,
+            "client/ask/report",
+            "client/ask/plugin",
+            "client/ask/print",
+            *FOREIGN_IMPORT,
             *CLIENT_CORE,
-            "client/acl/dump_config.h",
-            "client/grpc",
-            "client/import/formats",
-            "client/export",
-            "client/match",
-            "client/runs",
-            "client/report",
-            "client/ctl/plugin",
-            "client/ctl/print",
+            "client/libmsit/grpc",
+            "client/foreign/acl/dump_config.h",
+            "client/foreign/formats",
+            "client/foreign/match",
+            "client/foreign/report",
+            "client/foreign/write",
         ),
         (*COMMON, *RPC, "cli11"),
     ),
-    "client/ctl/plugin": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC)),
-    "client/ctl/flag": Module(
-        (*PROTOS, *CTL_BASE, "client/match", "client/ctl/plugin"),
+    # The command line names the commands; they work with the invocation it makes.
+    "client/msitctl/flag": Module(
+        (*PROTOS, *ASK_BASE, "client/ask/plugin", "client/foreign/match"),
         (*COMMON, *RPC, "cli11"),
     ),
-    "client/ctl": Module(
+    "client/msitctl": Module(
         (
             *PROTOS,
-            *CTL_BASE,
-            "client/fleet",
-            "client/ctl/print",
-            "client/ctl/flag",
-            "client/msit/command/command_line.h",
+            *ASK_BASE,
+            "client/ask/fanout",
+            "client/ask/print",
+            "client/msitctl/flag",
+        ),
+        (*COMMON, *RPC, "cli11", "json"),
+    ),
+    "client/msitctl/verb": Module(CTL_VERB, (*COMMON, *RPC, "cli11")),
+    "client/msitctl/run": Module(
+        (
+            *CTL_VERB,
+            "client/msitctl/verb",
+            *FOREIGN_IMPORT,
+            "client/foreign/names/call_order.h",
+            "client/foreign/watch",
+            "client/foreign/write",
+        ),
+        (*COMMON, *RPC, "cli11", "json"),
+    ),
+    "client/msitctl/tensor": Module(
+        (*CTL_VERB, "client/msitctl/verb", "client/foreign/write"),
+        (*COMMON, *RPC, "cli11"),
+    ),
+    "client/msitctl/capture": Module(
+        (*CTL_VERB, "client/msitctl/verb"), (*COMMON, *RPC, "cli11")
+    ),
+    "client/msitctl/node": Module(
+        (*CTL_VERB, "client/msitctl/verb"), (*COMMON, *RPC, "cli11", "json")
+    ),
+    "client/msitctl/exec": Module(
+        (*CTL_VERB, "client/foreign/write"), (*COMMON, *RPC, "cli11")
+    ),
+    "client/msitctl/compare": Module(
+        (
+            *CTL_VERB,
+            "client/msitctl/verb",
+            # A run in an archive, a mapping that is kept with a run, the function
+            # that it was kept by; bisect runs a program.
+            "client/msitctl/run",
+            "client/msitctl/exec",
+            "client/ask/report",
+            "client/foreign/fill",
+            "client/foreign/match",
+            "client/foreign/report",
+            "client/foreign/write",
         ),
         (*COMMON, *RPC, "cli11"),
     ),
-    # The command line names the commands; they use the invocation that it
-    # creates.
-    "client/ctl/command": Module(
-        (*CTL_VERB, "client/names/call_order.h"), (*COMMON, *RPC, "cli11", "json")
-    ),
-    "client/ctl/compare": Module(
-        (*CTL_VERB, "client/ctl/command"),
-        (*COMMON, *RPC, "cli11", "json"),
+    # One program, which is msitctl or msit by its name.
+    "client": Module(
+        ("client/msitctl/command_line.h", "client/msit/command/command_line.h"),
+        ("grpc",),
     ),
 }
 
@@ -562,15 +594,15 @@ MODULES: dict[str, Module] = {
 # libmsit, which exposes no foreign library.
 NARROWER: dict[str, Module] = {
     # It runs in every process of a job: the C library only.
-    "client/acl/acl_dump.h": Module(),
-    "client/acl/dump_config.h": Module(),
-    "client/acl/dump_config.cc": Module(("client/acl/dump_config.h",)),
-    "client/acl/feed_abi.h": Module(("client/acl/acl_dump.h",)),
-    "client/acl/shim.cc": Module(
+    "client/foreign/acl/acl_dump.h": Module(),
+    "client/foreign/acl/dump_config.h": Module(),
+    "client/foreign/acl/dump_config.cc": Module(("client/foreign/acl/dump_config.h",)),
+    "client/foreign/acl/feed_abi.h": Module(("client/foreign/acl/acl_dump.h",)),
+    "client/foreign/acl/shim.cc": Module(
         (
-            "client/acl/acl_dump.h",
-            "client/acl/dump_config.h",
-            "client/acl/feed_abi.h",
+            "client/foreign/acl/acl_dump.h",
+            "client/foreign/acl/dump_config.h",
+            "client/foreign/acl/feed_abi.h",
         )
     ),
     "protos/chunk/chunk_builder.h": Module((*LOWEST, *CHUNK_PRODUCER[1:])),
@@ -669,8 +701,8 @@ def check(file: str, text: str) -> list[str]:
 
 def _refuse(module: str, rule: Module, path: str) -> str | None:
     if path.startswith(_OURS):
-        if path.startswith("client/include/"):
-            target = "client/include"
+        if path.startswith("client/libmsit/include/"):
+            target = "client/libmsit/include"
         else:
             target = module_of(path)
         if target == module and rule == MODULES[module]:
@@ -678,7 +710,8 @@ def _refuse(module: str, rule: Module, path: str) -> str | None:
         if path in rule.ours or target in rule.ours:
             return None
         return f"{module} may not include {target or 'that'}"
-    sees_msit = module == "client/include" or "client/include" in rule.ours
+    include = "client/libmsit/include"
+    sees_msit = module == include or include in rule.ours
     if sees_msit and re.match(r"(msit/)?(msit\.hp?p?|(dtype|reserve)\.h)$", path):
         return None
     for name, pattern in LIBRARIES.items():

@@ -13,8 +13,13 @@ LAYERS = ("protos/", "storage/", "daemon/", "client/")
 
 # The location of the tests of a folder that has none below tests/unit.
 TESTED_ELSEWHERE = {
-    "client/capi": "tests/capi",
-    "client/include/msit": "tests/capi",
+    "client/libmsit/capi": "tests/capi",
+    "client/libmsit/include/msit": "tests/capi",
+    "client/msitctl/exec": "tests/e2e",
+    "client/msitctl/node": "tests/e2e",
+    "client/msitctl/run": "tests/unit/client/msitctl",
+    "client/msitctl/verb": "tests/unit/client/msitctl",
+    "client/ask/report/schema": "tests/unit/client/msitctl/compare",
     "client/python": "tests/python",
     "storage/face": "tests/unit/storage",
     "storage/index/scan": "tests/unit/storage",

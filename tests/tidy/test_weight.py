@@ -13,16 +13,16 @@ def test_headers_are_light() -> None:
 @pytest.mark.parametrize(
     ("file", "include"),
     [
-        ("client/query/exit_code.h", "<grpcpp/client_context.h>"),
-        ("client/text/text.h", '"msitd/v1/run_service.grpc.pb.h"'),
+        ("client/ask/query/exit_code.h", "<grpcpp/client_context.h>"),
+        ("client/ask/text/text.h", '"msitd/v1/run_service.grpc.pb.h"'),
         ("daemon/ingest/ingest_pipeline.h", '"msitd/v1/run_service.pb.h"'),
         ("daemon/ingest/ingest_pipeline.h", "<google/protobuf/message.h>"),
-        ("client/report/report_writer.h", "<CLI/CLI.hpp>"),
+        ("client/ask/report/report_writer.h", "<CLI/CLI.hpp>"),
         ("protos/status/status.h", "<spdlog/spdlog.h>"),
         ("daemon/query/tensor_query.h", "<hwy/highway.h>"),
         ("storage/index/index_db.h", "<rocksdb/db.h>"),
         ("protos/base/dtype.h", "<regex>"),
-        ("client/include/msit.hpp", "<iostream>"),
+        ("client/libmsit/include/msit.hpp", "<iostream>"),
     ],
 )
 def test_checker_refuses(file: str, include: str) -> None:
@@ -42,9 +42,9 @@ def test_checker_sees_what_comes_through_another_header() -> None:
 @pytest.mark.parametrize(
     ("file", "include"),
     [
-        ("client/query/outcome.h", "<grpcpp/support/status.h>"),
-        ("client/query/connection.h", '"msitd/v1/run_service.grpc.pb.h"'),
-        ("client/ctl/flag/selection.h", "<CLI/CLI.hpp>"),
+        ("client/ask/query/outcome.h", "<grpcpp/support/status.h>"),
+        ("client/ask/query/connection.h", '"msitd/v1/run_service.grpc.pb.h"'),
+        ("client/msitctl/flag/selection.h", "<CLI/CLI.hpp>"),
         ("storage/index/index_db.cc", "<rocksdb/db.h>"),
         ("tests/support/a.h", "<regex>"),
     ],

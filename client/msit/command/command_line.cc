@@ -8,7 +8,7 @@
 #include "client/msit/command/verb_table.h"
 #include "client/msit/command/verbs.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 // Files are for their owner and its group only.
@@ -31,4 +31,4 @@ int Run(int argc, char** argv) {
   return table.Run({argv + 1, argv + argc});
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // True if the program was called as msit: the name behind the last slash.
 bool IsMsit(const char* program);
@@ -12,4 +12,4 @@ bool IsMsit(const char* program);
 // 130 if it is interrupted.
 int Run(int argc, char** argv);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

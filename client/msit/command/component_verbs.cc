@@ -6,7 +6,7 @@
 #include "client/msit/command/components.h"
 #include "client/msit/command/verbs.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 void AddComponentVerbs(VerbTable& table) {
   struct Options {
@@ -40,4 +40,4 @@ void AddComponentVerbs(VerbTable& table) {
   table.AddFlag(*download, "--dest", "-d", links, options->folder);
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

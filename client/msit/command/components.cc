@@ -7,7 +7,7 @@
 #include <array>
 #include <string_view>
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 struct Component {
@@ -75,4 +75,4 @@ void ReportComponents(const std::vector<std::string>& names, Logger& log) {
   WarnOfUnknown(names, log);
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

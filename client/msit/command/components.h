@@ -7,7 +7,7 @@
 #include "client/msit/command/logger.h"
 
 // The parts of msit that its installer knows. "all" stands for each of them.
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // What `msit check` does: says of each of these whether this program has it, in
 // the words of the original.
@@ -17,4 +17,4 @@ void CheckComponents(const std::vector<std::string>& names, Logger& log);
 // nothing is fetched.
 void ReportComponents(const std::vector<std::string>& names, Logger& log);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

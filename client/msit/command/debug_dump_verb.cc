@@ -6,7 +6,7 @@
 #include "client/msit/command/verbs.h"
 #include "client/msit/dump/debug_dump.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 struct ModelFlag {
@@ -72,4 +72,4 @@ void AddDebugDump(VerbTable& table, CLI::App& debug) {
   }
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 
+#include "client/ask/query/interrupts.h"
 #include "client/msit/command/verbs.h"
 #include "client/msit/compare/mindie_report.h"
-#include "client/query/interrupts.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 namespace {
 
@@ -15,7 +15,7 @@ void AddDebugCompare(VerbTable& table, CLI::App& debug) {
   CLI::App& verb = table.AddVerb(
       debug, "compare", "Compare what MindIE Torch dumped with a torch model",
       kDebugLogger, [options](Logger& log) {
-        ctl::Interrupts interrupts;
+        ask::Interrupts interrupts;
         return CompareMindie(*options, interrupts, log);
       });
   table.AddFlag(verb, "--golden-path", "-gp",
@@ -42,4 +42,4 @@ void AddDebugVerbs(VerbTable& table) {
   AddDebugCompare(table, debug);
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

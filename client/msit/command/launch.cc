@@ -16,7 +16,7 @@
 #include "client/msit/table/output_file.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 constexpr uint64_t kRoomBytesMin = uint64_t{2} << 30;
@@ -81,11 +81,11 @@ absl::Status CheckRoom(const std::string& folder) {
   return absl::OkStatus();
 }
 
-void Preload(const std::string& library, ctl::Environment& environment) {
+void Preload(const std::string& library, ask::Environment& environment) {
   const char* const before = std::getenv(kPreloadVariable);
   const bool has_others = before != nullptr && *before != '\0';
   environment[kPreloadVariable] =
       has_others ? fmt::format("{}:{}", library, before) : library;
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -7,9 +7,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/query/child_command.h"
+#include "client/ask/query/child_command.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // Splits the command of --exec at white space; there are no quotes and no
 // shell. INVALID_ARGUMENT if it is empty, or has a character other than
@@ -22,6 +22,6 @@ absl::StatusOr<std::vector<std::string>> SplitCommand(std::string_view text);
 absl::Status CheckRoom(const std::string& folder);
 
 // Puts `library` in front of those that the child loads first.
-void Preload(const std::string& library, ctl::Environment& environment);
+void Preload(const std::string& library, ask::Environment& environment);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

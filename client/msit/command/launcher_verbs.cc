@@ -6,7 +6,7 @@
 #include "client/msit/dump/atb_dump.h"
 #include "client/msit/dump/logits_dump.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 // What --seed means without a number.
@@ -127,4 +127,4 @@ void AddLogitsDump(VerbTable& table, CLI::App& llm) {
       ->check(CheckNumber);
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -8,15 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "client/ask/query/interrupts.h"
 #include "client/msit/command/verbs.h"
 #include "client/msit/compare/scenario.h"
 #include "client/msit/pair/logits_comparison.h"
 #include "client/msit/pair/weight_comparison.h"
 #include "client/msit/table/bad_cases.h"
-#include "client/query/interrupts.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 void AddAnalyze(VerbTable& table, CLI::App& llm) {
@@ -50,7 +50,7 @@ void AddCompare(VerbTable& table, CLI::App& llm) {
       "Compare what two folders have: dumps, or weights; or two files with one "
       "tensor each",
       kLlmLogger, [options](Logger& log) {
-        ctl::Interrupts interrupts;
+        ask::Interrupts interrupts;
         const CompareOptions& compare = *options;
         if (compare.compares_weights) {
           if (!compare.algorithms.empty()) {
@@ -109,7 +109,7 @@ void AddLogitsCompare(VerbTable& table, CLI::App& llm) {
   CLI::App& verb =
       table.AddVerb(llm, "logitscmp", "Compare the logits in two folders",
                     kLlmLogger, [options](Logger& log) {
-                      ctl::Interrupts interrupts;
+                      ask::Interrupts interrupts;
                       return CompareLogits(*options, interrupts, log);
                     });
   table.AddFlag(verb, "--golden-path", "-gp", "Folder of the golden side",
@@ -163,4 +163,4 @@ void AddLlmVerbs(VerbTable& table) {
   table.Refuse(llm, "transform", "", hardware);
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

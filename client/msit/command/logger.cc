@@ -9,7 +9,7 @@
 #include <ctime>
 #include <utility>
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 std::string_view LevelName(LogLevel level) {
@@ -90,4 +90,4 @@ std::string Quoted(std::string_view text) {
   return out + quote;
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

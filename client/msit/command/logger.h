@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // In Python's order and by Python's numbers.
 enum class LogLevel {
@@ -50,4 +50,4 @@ class Logger {
 // if it has single ones only. Control characters stay.
 std::string Quoted(std::string_view text);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

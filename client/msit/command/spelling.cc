@@ -3,7 +3,7 @@
 
 #include <set>
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 void Spelling::Add(const std::string& long_name,
                    const std::string& short_name) {
@@ -41,4 +41,4 @@ std::string Spelling::LongNameOf(const std::string& flag) const {
   return meant.size() == 1 ? *meant.begin() : flag;
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

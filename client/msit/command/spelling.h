@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // The ways in which Python's argparse lets flags of one verb be written, and
 // CLI11 does not: long names behind one dash, such as `-gp`, and the beginning
@@ -25,4 +25,4 @@ class Spelling {
   std::map<std::string, std::string> long_names_;  // By any full name.
 };
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -7,11 +7,11 @@
 #include <cstdio>
 #include <string_view>
 
-#include "client/query/exit_code.h"
-#include "client/text/text.h"
+#include "client/ask/query/exit_code.h"
+#include "client/ask/text/text.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 constexpr int kExitOk = 0;
@@ -19,7 +19,7 @@ constexpr int kExitError = 1;
 constexpr int kExitUsage = 2;
 
 int Complain(int exit_code, std::string_view message) {
-  fmt::print(stderr, "msit: {}\n", ctl::Printable(message));
+  fmt::print(stderr, "msit: {}\n", ask::Printable(message));
   return exit_code;
 }
 
@@ -119,7 +119,7 @@ int VerbTable::RunVerb(const CLI::App& verb) {
   const absl::StatusOr<int> exit_code = entry.launch(log);
   if (exit_code.ok()) return *exit_code;
   const bool is_interrupted = absl::IsCancelled(exit_code.status());
-  return Complain(is_interrupted ? ctl::kExitInterrupted : kExitError,
+  return Complain(is_interrupted ? ask::kExitInterrupted : kExitError,
                   Message(exit_code.status()));
 }
 
@@ -158,4 +158,4 @@ int VerbTable::Run(const std::vector<std::string>& words) {
   return RunVerb(*command);
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -14,7 +14,7 @@
 #include "client/msit/command/logger.h"
 #include "client/msit/command/spelling.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 inline constexpr char kLlmLogger[] = "msit_llm_logger";
 inline constexpr char kDebugLogger[] =
@@ -98,4 +98,4 @@ class VerbTable {
   std::map<const CLI::App*, Verb> verbs_;
 };
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -3,7 +3,7 @@
 
 #include "client/msit/command/verb_table.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // Each adds the verbs of one group. Verbs that need the libraries of the
 // accelerator are refused with what to use instead.
@@ -17,4 +17,4 @@ void AddComponentVerbs(VerbTable& table);
 void AddAtbDump(VerbTable& table, CLI::App& llm);
 void AddLogitsDump(VerbTable& table, CLI::App& llm);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -4,7 +4,7 @@
 #include "client/msit/command/verbs.h"
 #include "client/msit/tensor/tensor_view.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 void AddViewVerb(VerbTable& table) {
   const auto options = std::make_shared<TensorViewOptions>();
@@ -25,4 +25,4 @@ void AddViewVerb(VerbTable& table) {
       .required(false);
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

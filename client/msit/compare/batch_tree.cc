@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "client/import/trees/atb_graphs.h"
+#include "client/foreign/trees/atb_graphs.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 uint64_t SizeOf(const std::string& file) {
@@ -127,4 +127,4 @@ const trees::TreeEntry* BatchTree::Next() {
   return nullptr;
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "client/import/trees/tree.h"
+#include "client/foreign/trees/tree.h"
 #include "client/msit/compare/file_index.h"
 #include "client/msit/compare/token_gate.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // What a store holds of one side before it is compared and thrown away, but for
 // a token that is larger.
@@ -109,4 +109,4 @@ class BatchTree final : public trees::Tree {
   bool is_over_ = false;
 };
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

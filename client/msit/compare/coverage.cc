@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "client/match/limits.h"
+#include "client/foreign/match/limits.h"
 #include "msitd/v1/comparison_service.pb.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 constexpr char kOtherReasons[] = "other reasons";
@@ -67,4 +67,4 @@ void Coverage::Tell(std::string_view prefix, std::string_view suffix,
   }
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -7,14 +7,14 @@
 #include <string_view>
 #include <vector>
 
-#include "client/match/mapping.h"
+#include "client/foreign/match/mapping.h"
 #include "client/msit/command/logger.h"
 
 namespace msitd::v1 {
 class ComparisonRow;
 }  // namespace msitd::v1
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // Counts what a report compares, and what has no counterpart.
 // Thread-compatible.
@@ -48,4 +48,4 @@ class Coverage {
   int64_t expected_count_ = 0;
 };
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <utility>
 
-#include "client/import/formats/tensor_file.h"
+#include "client/foreign/formats/tensor_file.h"
 #include "client/msit/tensor/tensor.h"
 #include "protos/base/shape.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 // Of msit's 24 columns.
@@ -54,13 +54,13 @@ absl::StatusOr<Tensor> Read(const TensorPlace& place) {
   return Join(pieces, place.dim);
 }
 
-ctl::Cell CellOf(const ctl::PairAnswer& answer) {
+ask::Cell CellOf(const ask::PairAnswer& answer) {
   const std::string& shown = answer.shown;
   if (!answer.has_value) return shown;
   // NaN is an empty cell in all columns.
   if (std::isnan(answer.value)) return {};
-  if (ctl::PythonFloat(answer.value) == shown) {
-    return ctl::Real{answer.value, ctl::RealStyle::kPython};
+  if (ask::PythonFloat(answer.value) == shown) {
+    return ask::Real{answer.value, ask::RealStyle::kPython};
   }
   int64_t integer = 0;
   const char* const end = shown.data() + shown.size();
@@ -71,10 +71,10 @@ ctl::Cell CellOf(const ctl::PairAnswer& answer) {
 
 }  // namespace
 
-void AddReason(const std::string& text, ctl::Cells& cells) {
+void AddReason(const std::string& text, ask::Cells& cells) {
   if (text.empty()) return;
-  ctl::Cell& reason = cells[kReasonColumn];
-  const std::string before = ctl::TextOf(reason);
+  ask::Cell& reason = cells[kReasonColumn];
+  const std::string before = ask::TextOf(reason);
   reason = before.empty() ? text : before + " " + text;
 }
 
@@ -89,9 +89,9 @@ void CustomColumns::AddHeadings(std::vector<std::string>& headings) const {
 }
 
 absl::Status CustomColumns::AddCells(const TensorPlace& golden,
-                                     const TensorPlace& my, ctl::Cells& cells) {
+                                     const TensorPlace& my, ask::Cells& cells) {
   if (names_.empty()) return absl::OkStatus();
-  std::vector<ctl::PairAnswer> answers(names_.size());
+  std::vector<ask::PairAnswer> answers(names_.size());
   const bool has_metrics =
       !std::holds_alternative<std::monostate>(cells[kFirstMetricColumn]);
   if (has_metrics) {
@@ -109,12 +109,12 @@ absl::Status CustomColumns::AddCells(const TensorPlace& golden,
           golden_tensor.ok() ? my_tensor.status() : golden_tensor.status()));
     }
   }
-  for (const ctl::PairAnswer& answer : answers) {
+  for (const ask::PairAnswer& answer : answers) {
     AddReason(answer.text, cells);
     if (is_compat_) continue;
-    cells.push_back(answer.shown.empty() ? ctl::Cell() : CellOf(answer));
+    cells.push_back(answer.shown.empty() ? ask::Cell() : CellOf(answer));
   }
   return absl::OkStatus();
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

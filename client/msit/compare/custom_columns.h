@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "client/ask/report/table/cell.h"
 #include "client/msit/compare/file_index.h"
 #include "client/msit/pair/custom_algorithms.h"
-#include "client/report/table/cell.h"
 #include "protos/base/tensor_key.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // The file that a tensor came from, or those of its pieces, which are joined
 // along `dim`; `file` is one of them then.
@@ -23,7 +23,7 @@ struct TensorPlace {
 };
 
 // Puts a text behind the reason in a row of msit's report.
-void AddReason(const std::string& text, ctl::Cells& cells);
+void AddReason(const std::string& text, ask::Cells& cells);
 
 // What functions of the user say of pairs, behind the columns of msit's report.
 // Thread-compatible.
@@ -42,7 +42,7 @@ class CustomColumns {
   // writes it, or none. Texts go behind the reason of the row. A pair without
   // metrics is not measured. CANCELLED by an interrupt.
   absl::Status AddCells(const TensorPlace& golden, const TensorPlace& my,
-                        ctl::Cells& cells);
+                        ask::Cells& cells);
 
  private:
   CustomAlgorithms& algorithms_;
@@ -50,4 +50,4 @@ class CustomColumns {
   const bool is_compat_;
 };
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

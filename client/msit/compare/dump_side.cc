@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "client/import/trees/atb_graphs.h"
-#include "client/import/trees/dump_processes.h"
-#include "client/import/trees/tree_folder.h"
+#include "client/foreign/trees/atb_graphs.h"
+#include "client/foreign/trees/dump_processes.h"
+#include "client/foreign/trees/tree_folder.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 namespace fs = std::filesystem;
@@ -151,4 +151,4 @@ std::optional<DumpSide> FindDumpSide(const std::string& path) {
   return atb.has_value() ? atb : FindTorchSide(path);
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

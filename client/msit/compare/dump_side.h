@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "client/import/trees/tree.h"
+#include "client/foreign/trees/tree.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // What msit writes of the modules of a torch model.
 inline constexpr char kModelTree[] = "model_tree.json";
@@ -41,4 +41,4 @@ struct DumpSide {
 // absolute.
 std::optional<DumpSide> FindDumpSide(const std::string& path);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

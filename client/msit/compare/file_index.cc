@@ -7,11 +7,11 @@
 #include <limits>
 #include <span>
 
-#include "client/import/trees/tree.h"
+#include "client/foreign/trees/tree.h"
 #include "protos/chunk/chunk.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 uint64_t FileIndex::HashOf(const TensorKey& key, std::string_view device,
                            bool is_shared) const {
@@ -104,4 +104,4 @@ std::string MsitPath(const FileIndex::File& file, const TensorKey& key) {
                      key.index);
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -15,7 +15,7 @@ namespace msitd::trees {
 struct TreeEntry;
 }  // namespace msitd::trees
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // Files that an index remembers, some 100 bytes each.
 inline constexpr size_t kIndexedFilesMax = size_t{1} << 22;
@@ -71,4 +71,4 @@ class FileIndex {
 // `,inputs,0` or `,outputs,0`.
 std::string MsitPath(const FileIndex::File& file, const TensorKey& key);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <string>
 
-#include "client/import/job/import_job.h"
-#include "client/match/ge/ge_names.h"
+#include "client/foreign/fill/import_job.h"
+#include "client/foreign/match/ge/ge_names.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 // Files that are named one by one.
@@ -17,7 +17,7 @@ constexpr size_t kNamedProblemsMax = 20;
 
 }  // namespace
 
-void WarnOfProblems(const job::ImportProblems& problems, Logger& log) {
+void WarnOfProblems(const fill::ImportProblems& problems, Logger& log) {
   const size_t named = std::min(problems.listed().size(), kNamedProblemsMax);
   for (size_t i = 0; i < named; ++i) {
     const auto& problem = problems.listed()[i];
@@ -31,8 +31,8 @@ void WarnOfProblems(const job::ImportProblems& problems, Logger& log) {
   }
 }
 
-void WarnOfConflicts(const job::ImportJob& import, Logger& log) {
-  const job::ImportCounts& counts = import.counts();
+void WarnOfConflicts(const fill::ImportJob& import, Logger& log) {
+  const fill::ImportCounts& counts = import.counts();
   if (counts.conflict_count > 0) {
     for (const auto& doubled : import.doubled().listed()) {
       log.Warning(
@@ -88,4 +88,4 @@ void TellOfLeft(const std::vector<match::LeftTensors>& all,
   }
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -5,22 +5,22 @@
 #include <string_view>
 #include <vector>
 
-#include "client/import/job/import_problems.h"
-#include "client/match/mapping.h"
+#include "client/foreign/fill/import_problems.h"
+#include "client/foreign/match/mapping.h"
 #include "client/msit/command/logger.h"
 
-namespace msitd::job {
+namespace msitd::fill {
 class ImportJob;
-}  // namespace msitd::job
+}  // namespace msitd::fill
 
 // What is not compared, as warnings. The original says nothing of it.
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // Files that could not be read: the first ones, and how many for each reason.
-void WarnOfProblems(const job::ImportProblems& problems, Logger& log);
+void WarnOfProblems(const fill::ImportProblems& problems, Logger& log);
 
 // Tensors of an import that ended which gave way to others of their names.
-void WarnOfConflicts(const job::ImportJob& import, Logger& log);
+void WarnOfConflicts(const fill::ImportJob& import, Logger& log);
 
 // Tensors that belong to none, by reason, those that lack theirs as warnings.
 // `prefix` is in front of each line.
@@ -36,4 +36,4 @@ void TellOfMapping(const match::Mapping& mapping, size_t self_compared_count,
 std::vector<match::LeftTensors> LeftOf(const match::Mapping& mapping,
                                        size_t self_compared_count);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <tuple>
 
+#include "client/ask/text/text.h"
 #include "client/msit/table/output_file.h"
-#include "client/text/text.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 // Of msit's 24 columns.
@@ -37,7 +37,7 @@ constexpr char kShapesDiffer[] = "data shape doesn't match.";
 absl::StatusOr<GraphReport> GraphReport::Make(
     const std::vector<std::string>& headings, bool is_compat) {
   MSITD_ASSIGN_OR_RETURN(RowSpool spool, RowSpool::Make());
-  return GraphReport(ctl::CsvLine(headings, /*guards_formulas=*/false),
+  return GraphReport(ask::CsvLine(headings, /*guards_formulas=*/false),
                      is_compat, std::move(spool));
 }
 
@@ -50,10 +50,10 @@ void GraphReport::SetOp(int64_t token, std::string_view op,
   if (is_new) ops_.push_back({std::string(op), std::string(file)});
 }
 
-absl::Status GraphReport::Add(const ctl::Cells& cells) {
+absl::Status GraphReport::Add(const ask::Cells& cells) {
   std::vector<std::string> fields;
   fields.reserve(cells.size());
-  for (const ctl::Cell& cell : cells) fields.push_back(ctl::TextOf(cell));
+  for (const ask::Cell& cell : cells) fields.push_back(ask::TextOf(cell));
   if (is_compat_) {
     for (const size_t column : {kGoldenDType, kMyDType}) {
       fields[column] = ParsedDType(fields[column]);
@@ -71,7 +71,7 @@ absl::Status GraphReport::Add(const ctl::Cells& cells) {
   return spool_.Add(std::move(row),
                     is_compat_ && shapes_differ
                         ? ""
-                        : ctl::CsvLine(fields, /*guards_formulas=*/false));
+                        : ask::CsvLine(fields, /*guards_formulas=*/false));
 }
 
 void GraphReport::NumberRows(const OpPlaces& places, int64_t& first_id) {
@@ -130,4 +130,4 @@ absl::StatusOr<std::string> GraphReport::Save(const std::string& folder,
       });
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

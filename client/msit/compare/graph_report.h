@@ -10,10 +10,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/ask/report/table/cell.h"
 #include "client/msit/compare/row_spool.h"
-#include "client/report/table/cell.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // The place of each op in a graph.
 using OpPlaces = std::unordered_map<std::string, size_t>;
@@ -30,7 +30,7 @@ class GraphReport {
   void SetOp(int64_t token, std::string_view op, std::string_view file);
 
   // Adds a row, with a cell for each heading.
-  absl::Status Add(const ctl::Cells& cells);
+  absl::Status Add(const ask::Cells& cells);
 
   // Rows that Save did not write.
   size_t left_out_count() const { return left_out_count_; }
@@ -66,4 +66,4 @@ class GraphReport {
   size_t left_out_count_ = 0;
 };
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

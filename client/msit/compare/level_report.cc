@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "client/ask/report/table/sinks.h"
+#include "client/foreign/report/foreign_schemas.h"
 #include "client/msit/compare/coverage.h"
 #include "client/msit/compare/custom_columns.h"
 #include "client/msit/compare/folder_problems.h"
@@ -23,14 +25,12 @@
 #include "client/msit/compare/run_pair.h"
 #include "client/msit/compare/statistics_schema.h"
 #include "client/msit/table/output_file.h"
-#include "client/report/schema/schemas.h"
-#include "client/report/table/sinks.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "protos/base/limits.h"
 #include "protos/base/resource_name.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 using match::ModuleLevel;
@@ -57,12 +57,12 @@ struct Phase {
 };
 
 // Brings the row of a pair to a table that goes on behind it.
-class RowSink final : public ctl::TableSink {
+class RowSink final : public ask::TableSink {
  public:
   // Borrows all but the reason, which the row gets besides its own. `columns`:
   // null for none.
   RowSink(const TensorPlace& golden, const TensorPlace& my,
-          CustomColumns* columns, std::string reason, ctl::TableSink& table)
+          CustomColumns* columns, std::string reason, ask::TableSink& table)
       : golden_(golden),
         my_(my),
         columns_(columns),
@@ -71,9 +71,9 @@ class RowSink final : public ctl::TableSink {
   absl::Status Begin(const std::vector<std::string>&) override {
     return absl::OkStatus();
   }
-  absl::Status Add(const ctl::Cells& cells) override {
+  absl::Status Add(const ask::Cells& cells) override {
     if (columns_ == nullptr) return table_.Add(cells);
-    ctl::Cells more = cells;
+    ask::Cells more = cells;
     AddReason(reason_, more);
     MSITD_RETURN_IF_ERROR(columns_->AddCells(golden_, my_, more));
     return table_.Add(more);
@@ -85,7 +85,7 @@ class RowSink final : public ctl::TableSink {
   const TensorPlace& my_;
   CustomColumns* const columns_;
   const std::string reason_;
-  ctl::TableSink& table_;
+  ask::TableSink& table_;
 };
 
 // How the layouts of the daemon call copies, and what nothing fits.
@@ -110,7 +110,7 @@ std::string ReasonOfCards(const v1::ComparisonRow& row) {
 
 class LevelComparison {
  public:
-  LevelComparison(const LevelOptions& options, ctl::Interrupts& interrupts,
+  LevelComparison(const LevelOptions& options, ask::Interrupts& interrupts,
                   Logger& log)
       : options_(options),
         interrupts_(interrupts),
@@ -127,8 +127,8 @@ class LevelComparison {
   absl::Status Import();
   absl::Status ImportSide(const std::string& run, LevelSide& side);
   absl::StatusOr<std::string> Save();
-  absl::Status CompareLevel(const Level& level, ctl::TableSchema& schema,
-                            ctl::TableSink& table);
+  absl::Status CompareLevel(const Level& level, ask::TableSchema& schema,
+                            ask::TableSink& table);
   std::vector<Phase> Phases() const;
   // Which tensors belong together; nothing: those of equal names.
   absl::StatusOr<std::optional<match::Mapping>> MatchPhase(
@@ -141,10 +141,11 @@ class LevelComparison {
   absl::Status ComparePhase(const Level& level, const Phase& phase,
                             Coverage& coverage, RowSpool& rows);
   std::string OrderOf(const v1::ComparisonRow& row, const Level& level) const;
-  ctl::MsitSide About(const v1::ComparedTensor& tensor, bool is_golden) const;
-  std::unique_ptr<ctl::TableSchema> MakeSchema() const;
-  absl::Status AddRow(const v1::ComparisonRow& row, ctl::TableSchema& schema,
-                      ctl::TableSink& table);
+  report::MsitSide About(const v1::ComparedTensor& tensor,
+                         bool is_golden) const;
+  std::unique_ptr<ask::TableSchema> MakeSchema() const;
+  absl::Status AddRow(const v1::ComparisonRow& row, ask::TableSchema& schema,
+                      ask::TableSink& table);
   bool IsOfLevel(const v1::ComparisonRow& row, const Level& level) const;
   bool has_cards() const {
     return golden_.about.cards.size() > 1 || my_.about.cards.size() > 1;
@@ -155,7 +156,7 @@ class LevelComparison {
   }
 
   const LevelOptions& options_;
-  ctl::Interrupts& interrupts_;
+  ask::Interrupts& interrupts_;
   Logger& log_;
   LevelSide golden_;
   LevelSide my_;
@@ -220,8 +221,8 @@ absl::Status LevelComparison::Import() {
   return ImportSide(kGoldenRun, golden_);
 }
 
-ctl::MsitSide LevelComparison::About(const v1::ComparedTensor& tensor,
-                                     bool is_golden) const {
+report::MsitSide LevelComparison::About(const v1::ComparedTensor& tensor,
+                                        bool is_golden) const {
   const LevelSide& side = is_golden ? golden_ : my_;
   const TensorPlace place = side.PlaceOf(tensor);
   std::string path = place.file.path;
@@ -364,8 +365,8 @@ void LevelComparison::FindRopes(const match::Mapping& mapping,
 }
 
 absl::Status LevelComparison::CompareLevel(const Level& level,
-                                           ctl::TableSchema& schema,
-                                           ctl::TableSink& table) {
+                                           ask::TableSchema& schema,
+                                           ask::TableSink& table) {
   const std::string prefix = fmt::format("{}: ", level.name);
   Coverage& coverage = coverages_.emplace_back(prefix, Coverage()).second;
   MSITD_ASSIGN_OR_RETURN(RowSpool rows, RowSpool::Make());
@@ -393,8 +394,8 @@ absl::Status LevelComparison::CompareLevel(const Level& level,
 }
 
 absl::Status LevelComparison::AddRow(const v1::ComparisonRow& row,
-                                     ctl::TableSchema& schema,
-                                     ctl::TableSink& table) {
+                                     ask::TableSchema& schema,
+                                     ask::TableSink& table) {
   const TensorPlace golden = golden_.PlaceOf(row.golden());
   const TensorPlace my = my_.PlaceOf(row.target());
   RowSink sink(golden, my, options_.compares_statistics ? nullptr : &columns_,
@@ -402,15 +403,15 @@ absl::Status LevelComparison::AddRow(const v1::ComparisonRow& row,
   return schema.Add(row, sink);
 }
 
-std::unique_ptr<ctl::TableSchema> LevelComparison::MakeSchema() const {
-  const ctl::MsitSides sides = [this](const v1::ComparedTensor& side,
-                                      bool is_golden) {
+std::unique_ptr<ask::TableSchema> LevelComparison::MakeSchema() const {
+  const report::MsitSides sides = [this](const v1::ComparedTensor& side,
+                                         bool is_golden) {
     return About(side, is_golden);
   };
   if (options_.compares_statistics) {
     return MakeStatisticsSchema(options_.is_compat, sides);
   }
-  return ctl::MakeMsitSchema(
+  return report::MakeMsitSchema(
       /*keeps_all=*/options_.level.empty() || !options_.is_compat, sides);
 }
 
@@ -435,8 +436,8 @@ absl::StatusOr<std::string> LevelComparison::Save() {
         const auto schema = MakeSchema();
         std::vector<std::string> names;
         for (const Level& level : levels) names.emplace_back(level.name);
-        const auto table = is_csv ? ctl::MakeCsvSink(take)
-                                  : ctl::MakeXlsxSheetsSink(take, names);
+        const auto table = is_csv ? ask::MakeCsvSink(take)
+                                  : ask::MakeXlsxSheetsSink(take, names);
         std::vector<std::string> headings = schema->Begin(v1::Comparison());
         if (!is_of_statistics) columns_.AddHeadings(headings);
         for (const Level& level : levels) {
@@ -449,7 +450,7 @@ absl::StatusOr<std::string> LevelComparison::Save() {
 
 absl::Status LevelComparison::Run() {
   // A signal between two calls must not leave the store behind.
-  const ctl::Interrupts::Hold hold(interrupts_);
+  const ask::Interrupts::Hold hold(interrupts_);
   MSITD_RETURN_IF_ERROR(golden_.Open(log_));
   MSITD_RETURN_IF_ERROR(my_.Open(log_));
   // msit looks at the last row alone.
@@ -473,8 +474,8 @@ absl::Status LevelComparison::Run() {
 }  // namespace
 
 absl::Status CompareLevels(const LevelOptions& options,
-                           ctl::Interrupts& interrupts, Logger& log) {
+                           ask::Interrupts& interrupts, Logger& log) {
   return LevelComparison(options, interrupts, log).Run();
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

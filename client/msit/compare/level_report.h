@@ -4,13 +4,13 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "client/ask/query/interrupts.h"
 #include "client/msit/command/logger.h"
 #include "client/msit/compare/dump_side.h"
-#include "client/query/interrupts.h"
 
 // `msit llm compare` of what msit dumped of torch models and of the
 // acceleration library.
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 class CustomAlgorithms;
 
@@ -34,6 +34,6 @@ struct LevelOptions {
 // the original, it succeeds with an error in the log if the sides have no token
 // in common.
 absl::Status CompareLevels(const LevelOptions& options,
-                           ctl::Interrupts& interrupts, Logger& log);
+                           ask::Interrupts& interrupts, Logger& log);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -10,18 +10,18 @@
 #include <utility>
 #include <vector>
 
-#include "client/import/formats/byte_source.h"
-#include "client/import/trees/atb_graphs.h"
-#include "client/import/trees/dump_processes.h"
-#include "client/import/trees/json/numbers.h"
-#include "client/match/torch/module_pairs.h"
-#include "client/match/torch/module_tree.h"
+#include "client/foreign/formats/byte_source.h"
+#include "client/foreign/match/torch/module_pairs.h"
+#include "client/foreign/match/torch/module_tree.h"
+#include "client/foreign/trees/atb_graphs.h"
+#include "client/foreign/trees/dump_processes.h"
+#include "client/foreign/trees/json/numbers.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "protos/base/digits.h"
 #include "protos/base/resource_name.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 using match::ModuleLevel;
@@ -229,4 +229,4 @@ void LevelSide::Keep(const std::set<int64_t>& kept, bool has_warm_ups) {
   }
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -12,8 +12,8 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "client/import/trees/tree.h"
-#include "client/match/match_options.h"
+#include "client/foreign/match/match_options.h"
+#include "client/foreign/trees/tree.h"
 #include "client/msit/command/logger.h"
 #include "client/msit/compare/batch_tree.h"
 #include "client/msit/compare/custom_columns.h"
@@ -23,7 +23,7 @@ namespace msitd::v1 {
 class ComparedTensor;
 }  // namespace msitd::v1
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // A text whose order is that of `text` with its numbers as numbers.
 std::string NaturalKey(std::string_view text);
@@ -97,4 +97,4 @@ struct LevelSide {
   void FindTokens();
 };
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

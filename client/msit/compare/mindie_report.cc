@@ -14,8 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include "client/import/trees/tree.h"
-#include "client/match/mindie.h"
+#include "client/ask/text/policy_text.h"
+#include "client/ask/text/text.h"
+#include "client/foreign/match/mindie.h"
+#include "client/foreign/trees/tree.h"
 #include "client/msit/compare/batch_tree.h"
 #include "client/msit/compare/coverage.h"
 #include "client/msit/compare/folder_problems.h"
@@ -23,14 +25,12 @@
 #include "client/msit/compare/run_pair.h"
 #include "client/msit/table/output_file.h"
 #include "client/msit/table/report_row.h"
-#include "client/text/policy_text.h"
-#include "client/text/text.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "protos/base/attachment_limits.h"
 #include "protos/base/resource_name.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 constexpr char kRtMapping[] = "mindie_rt_op_mapping.json";
@@ -51,7 +51,7 @@ absl::StatusOr<MappingTexts> ReadMappings(const std::string& folder) {
   MappingTexts out;
   for (const auto& [name, text] :
        {std::pair(kRtMapping, &out.rt), std::pair(kTorchMapping, &out.torch)}) {
-    auto read = ctl::ReadTextFile(folder + "/" + name, kAttachmentBytesMax);
+    auto read = ask::ReadTextFile(folder + "/" + name, kAttachmentBytesMax);
     if (!read.ok()) {
       return MakeStatus(
           absl::StatusCode::kNotFound,
@@ -76,12 +76,12 @@ std::string LineOf(const std::string& key, const ReportRow& row) {
   Replace(reason, "my_data", "npu_data");
   std::vector<std::string> fields = {key};
   for (const std::string_view column : kMetricColumns) {
-    std::string text = ctl::TextOf(row.At(column));
+    std::string text = ask::TextOf(row.At(column));
     if (text.empty() && reason.empty()) text = "nan";
     fields.push_back(std::move(text));
   }
   fields.push_back(std::move(reason));
-  std::string line = ctl::CsvLine(fields, /*guards_formulas=*/false);
+  std::string line = ask::CsvLine(fields, /*guards_formulas=*/false);
   line.pop_back();
   return line + kLineEnd;
 }
@@ -96,7 +96,7 @@ std::string Header() {
 
 class MindieComparison {
  public:
-  MindieComparison(const MindieOptions& options, ctl::Interrupts& interrupts,
+  MindieComparison(const MindieOptions& options, ask::Interrupts& interrupts,
                    Logger& log)
       : options_(options), interrupts_(interrupts), log_(log) {}
 
@@ -114,7 +114,7 @@ class MindieComparison {
   absl::Status Save();
 
   const MindieOptions& options_;
-  ctl::Interrupts& interrupts_;
+  ask::Interrupts& interrupts_;
   Logger& log_;
   MappingTexts texts_;
   // By the op of MindIE.
@@ -201,8 +201,8 @@ absl::Status MindieComparison::AddRow(const v1::Comparison& comparison,
   const auto my = ParseTensorName(row.target().name());
   if (!golden.has_value() || !my.has_value()) return absl::OkStatus();
   MSITD_ASSIGN_OR_RETURN(const ReportRow cells, MakeReportRow(comparison, row));
-  const bool shapes_differ = ctl::TextOf(cells.At("golden_shape")) !=
-                             ctl::TextOf(cells.At("my_shape"));
+  const bool shapes_differ = ask::TextOf(cells.At("golden_shape")) !=
+                             ask::TextOf(cells.At("my_shape"));
   if (options_.is_compat && shapes_differ) {
     ++left_out_count_;
     return absl::OkStatus();
@@ -275,7 +275,7 @@ absl::Status MindieComparison::Save() {
 
 absl::Status MindieComparison::Run() {
   // A signal between two calls must not leave the store behind.
-  const ctl::Interrupts::Hold hold(interrupts_);
+  const ask::Interrupts::Hold hold(interrupts_);
   MSITD_RETURN_IF_ERROR(Open());
   ChooseTokens();
   MSITD_ASSIGN_OR_RETURN(runs_, RunPair::Start(interrupts_));
@@ -288,7 +288,7 @@ absl::Status MindieComparison::Run() {
 }  // namespace
 
 absl::Status CompareMindie(const MindieOptions& options,
-                           ctl::Interrupts& interrupts, Logger& log) {
+                           ask::Interrupts& interrupts, Logger& log) {
   MindieOptions real = options;
   real.golden = AbsolutePath(options.golden);
   real.my = AbsolutePath(options.my);
@@ -296,4 +296,4 @@ absl::Status CompareMindie(const MindieOptions& options,
   return MindieComparison(real, interrupts, log).Run();
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -4,10 +4,10 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "client/ask/query/interrupts.h"
 #include "client/msit/command/logger.h"
-#include "client/query/interrupts.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 struct MindieOptions {
   // What msit dumped of the torch model: the folder of a token.
@@ -25,6 +25,6 @@ struct MindieOptions {
 // `msit debug compare`: writes `comparison_results.csv` into the folder of the
 // output, with a row for each pair. NOT_FOUND if a mapping is not there.
 absl::Status CompareMindie(const MindieOptions& options,
-                           ctl::Interrupts& interrupts, Logger& log);
+                           ask::Interrupts& interrupts, Logger& log);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

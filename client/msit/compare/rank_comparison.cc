@@ -10,21 +10,21 @@
 #include <thread>
 #include <utility>
 
-#include "client/import/formats/byte_source.h"
-#include "client/import/trees/file_name.h"
-#include "client/import/trees/ge/ge_place.h"
-#include "client/match/ge/models.h"
-#include "client/match/graph_text.h"
+#include "client/ask/report/table/table.h"
+#include "client/foreign/formats/byte_source.h"
+#include "client/foreign/match/ge/models.h"
+#include "client/foreign/match/graph_text.h"
+#include "client/foreign/report/foreign_schemas.h"
+#include "client/foreign/trees/file_name.h"
+#include "client/foreign/trees/ge/ge_place.h"
 #include "client/msit/compare/folder_problems.h"
 #include "client/msit/table/output_file.h"
-#include "client/report/schema/schemas.h"
-#include "client/report/table/table.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "protos/base/resource_name.h"
 #include "protos/os/thread.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 // Warnings of one kind that are told one by one.
@@ -41,7 +41,7 @@ constexpr size_t kReasonColumn = 23;
 constexpr uint64_t kOutputsMax = 1024;
 
 // Brings rows from the schema to a report.
-class ReportSink final : public ctl::TableSink {
+class ReportSink final : public ask::TableSink {
  public:
   // Borrows all.
   ReportSink(const TensorPlace& golden, const TensorPlace& my,
@@ -50,9 +50,9 @@ class ReportSink final : public ctl::TableSink {
   absl::Status Begin(const std::vector<std::string>&) override {
     return absl::OkStatus();
   }
-  absl::Status Add(const ctl::Cells& cells) override {
+  absl::Status Add(const ask::Cells& cells) override {
     if (columns_.empty()) return report_.Add(cells);
-    ctl::Cells more = cells;
+    ask::Cells more = cells;
     MSITD_RETURN_IF_ERROR(columns_.AddCells(golden_, my_, more));
     return report_.Add(more);
   }
@@ -139,7 +139,7 @@ std::string_view InGraph(std::string_view op, const trees::GePlace& place) {
 
 }  // namespace
 
-RankComparison::RankComparison(RankOptions options, ctl::Interrupts& interrupts,
+RankComparison::RankComparison(RankOptions options, ask::Interrupts& interrupts,
                                Logger& log)
     : options_(std::move(options)),
       interrupts_(interrupts),
@@ -194,10 +194,10 @@ absl::Status RankComparison::Open() {
       options_.golden, options_.my, PythonList(options_.graph_files)));
   log_.Info(options_.is_golden_fx ? "Comparing GE with FX"
                                   : "Comparing GE with GE");
-  schema_ = ctl::MakeMsitSchema(
+  schema_ = report::MakeMsitSchema(
       /*keeps_all=*/true,
       [this](const v1::ComparedTensor& /*side*/, bool is_golden) {
-        return ctl::MsitSide{PathOf(is_golden), ""};
+        return report::MsitSide{PathOf(is_golden), ""};
       });
   headings_ = schema_->Begin(v1::Comparison());
   columns_.AddHeadings(headings_);
@@ -206,7 +206,7 @@ absl::Status RankComparison::Open() {
 
 absl::Status RankComparison::Run() {
   // A signal between two calls must not leave the store behind.
-  const ctl::Interrupts::Hold hold(interrupts_);
+  const ask::Interrupts::Hold hold(interrupts_);
   MSITD_ASSIGN_OR_RETURN(std::unique_ptr<RunPair> runs, OpenAndStart());
   while (!my_->is_over() && !common_tokens_.empty()) {
     if (runs == nullptr) {
@@ -336,7 +336,7 @@ absl::Status RankComparison::AddProblemRows(const RunPair& runs) {
     MSITD_ASSIGN_OR_RETURN(Graph* const graph, GraphOfFile(place));
     graph->tokens.insert(place.token);
     graph->report.SetOp(place.token, parsed->op_name, name);
-    ctl::Cells cells(headings_.size());
+    ask::Cells cells(headings_.size());
     cells[kMyPathColumn] = problem.file;
     cells[kReasonColumn] = "my_data: " + problem.reason;
     MSITD_RETURN_IF_ERROR(graph->report.Add(cells));
@@ -471,4 +471,4 @@ absl::Status RankComparison::SaveReports() {
   return absl::OkStatus();
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -13,23 +13,23 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "client/import/trees/ge/ge_place.h"
-#include "client/import/trees/tree.h"
-#include "client/match/match.h"
+#include "client/ask/query/interrupts.h"
+#include "client/foreign/match/match.h"
+#include "client/foreign/trees/ge/ge_place.h"
+#include "client/foreign/trees/tree.h"
 #include "client/msit/command/logger.h"
 #include "client/msit/compare/batch_tree.h"
 #include "client/msit/compare/coverage.h"
 #include "client/msit/compare/custom_columns.h"
 #include "client/msit/compare/graph_report.h"
 #include "client/msit/compare/run_pair.h"
-#include "client/query/interrupts.h"
 #include "protos/base/tensor_key.h"
 
-namespace msitd::ctl {
+namespace msitd::ask {
 class TableSchema;
-}  // namespace msitd::ctl
+}  // namespace msitd::ask
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // One rank of a comparison with what GE dumped.
 struct RankOptions {
@@ -54,7 +54,7 @@ struct RankOptions {
 class RankComparison {
  public:
   // Borrows `interrupts` and `log`.
-  RankComparison(RankOptions options, ctl::Interrupts& interrupts, Logger& log);
+  RankComparison(RankOptions options, ask::Interrupts& interrupts, Logger& log);
   ~RankComparison();
 
   absl::Status Run();
@@ -104,7 +104,7 @@ class RankComparison {
   absl::Status SaveReports();
 
   const RankOptions options_;
-  ctl::Interrupts& interrupts_;
+  ask::Interrupts& interrupts_;
   Logger& log_;
   std::unique_ptr<trees::Tree> golden_tree_;
   std::unique_ptr<trees::Tree> my_tree_;
@@ -114,7 +114,7 @@ class RankComparison {
   std::set<int64_t> my_tokens_;
   std::set<int64_t> common_tokens_;
   std::map<GraphKey, Graph> graphs_;
-  std::unique_ptr<ctl::TableSchema> schema_;
+  std::unique_ptr<ask::TableSchema> schema_;
   CustomColumns columns_;
   std::vector<std::string> headings_;
   // Of my side of this batch, by their paths.
@@ -133,4 +133,4 @@ class RankComparison {
   size_t self_compared_count_ = 0;
 };
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -13,7 +13,7 @@
 #include "protos/base/shape.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 // The inputs of the operation: cosine, sine, and the length of the sequence
@@ -162,7 +162,7 @@ bool RopeSlices::Has(const v1::ComparisonRow& row) const {
 }
 
 absl::Status RopeSlices::Compare(
-    ctl::Interrupts& interrupts,
+    ask::Interrupts& interrupts,
     const std::function<absl::Status(const v1::ComparisonRow& row)>& take) {
   PairComparison pairs(interrupts,
                        [&](size_t pair, const v1::Comparison& /*comparison*/,
@@ -181,4 +181,4 @@ absl::Status RopeSlices::Compare(
   return pairs.Finish();
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -10,16 +10,16 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "client/match/mapping.h"
+#include "client/ask/query/interrupts.h"
+#include "client/foreign/match/mapping.h"
 #include "client/msit/compare/level_side.h"
 #include "client/msit/tensor/tensor.h"
-#include "client/query/interrupts.h"
 
 namespace msitd::v1 {
 class ComparisonRow;
 }  // namespace msitd::v1
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // What the rope operation of the library takes of the table that a torch model
 // has: the row at the end of a sequence. `part` is 0 for the cosine and 1 for
@@ -51,7 +51,7 @@ class RopeSlices {
   // Compares what was found. `take` gets the rows, as if both runs had the
   // tensors.
   absl::Status Compare(
-      ctl::Interrupts& interrupts,
+      ask::Interrupts& interrupts,
       const std::function<absl::Status(const v1::ComparisonRow& row)>& take);
 
  private:
@@ -77,4 +77,4 @@ class RopeSlices {
   std::set<std::string> my_ids_;
 };
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -13,7 +13,7 @@
 
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
@@ -92,4 +92,4 @@ absl::Status RowSpool::ReadWindow(const Row& row) {
   return absl::OkStatus();
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

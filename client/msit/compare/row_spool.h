@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "protos/os/unique_fd.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // Rows of one report. What is known of them in memory takes some 100 bytes
 // each.
@@ -65,4 +65,4 @@ class RowSpool {
   uint64_t window_begin_ = 0;
 };
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

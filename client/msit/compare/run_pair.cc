@@ -10,16 +10,16 @@
 #include <utility>
 #include <vector>
 
-#include "client/core/client.h"
-#include "client/import/job/import_job.h"
-#include "client/import/trees/tree.h"
+#include "client/ask/query/attachment_bytes.h"
+#include "client/ask/query/connection.h"
+#include "client/foreign/fill/import_job.h"
+#include "client/foreign/fill/record_ops.h"
+#include "client/foreign/fill/run_facts.h"
+#include "client/foreign/fill/run_matcher.h"
+#include "client/foreign/fill/run_target.h"
+#include "client/foreign/trees/tree.h"
+#include "client/libmsit/core/client.h"
 #include "client/msit/compare/folder_problems.h"
-#include "client/query/attachment_bytes.h"
-#include "client/query/connection.h"
-#include "client/runs/import_target.h"
-#include "client/runs/record_ops.h"
-#include "client/runs/run_facts.h"
-#include "client/runs/run_matcher.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "protos/base/dtype.h"
 #include "protos/base/mapping_limits.h"
@@ -27,7 +27,7 @@
 #include "protos/os/thread.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 // How long the daemon may take nothing.
@@ -38,13 +38,13 @@ constexpr std::chrono::microseconds kImportPatience = std::chrono::seconds(30);
 constexpr uint64_t kImportBufferBytes = uint64_t{16} << 20;
 
 // Ends the import as soon as the daemon says that its disk is full.
-class FullDiskTarget final : public job::ImportTarget {
+class FullDiskTarget final : public fill::ImportTarget {
  public:
   // Borrows `target`.
-  explicit FullDiskTarget(ctl::ImportTarget& target) : target_(target) {}
+  explicit FullDiskTarget(fill::RunTarget& target) : target_(target) {}
 
-  absl::StatusOr<std::unique_ptr<client::Client>> OpenRank(
-      int32_t rank, client::InterruptCheck interrupt) override {
+  absl::StatusOr<std::unique_ptr<libmsit::Client>> OpenRank(
+      int32_t rank, libmsit::InterruptCheck interrupt) override {
     interrupt_ = interrupt;
     client_ = nullptr;
     auto opened = target_.OpenRank(
@@ -60,7 +60,7 @@ class FullDiskTarget final : public job::ImportTarget {
     return target_.Attach(name, media_type, bytes);
   }
   bool is_interrupted() override { return target_.is_interrupted(); }
-  void OnProgress(const job::ImportCounts& counts,
+  void OnProgress(const fill::ImportCounts& counts,
                   int64_t problem_count) override {
     target_.OnProgress(counts, problem_count);
   }
@@ -78,9 +78,9 @@ class FullDiskTarget final : public job::ImportTarget {
     return interrupt_() || !full_disk_text_.empty();
   }
 
-  ctl::ImportTarget& target_;
-  client::InterruptCheck interrupt_;
-  const client::Client* client_ = nullptr;
+  fill::RunTarget& target_;
+  libmsit::InterruptCheck interrupt_;
+  const libmsit::Client* client_ = nullptr;
   std::string full_disk_text_;
 };
 
@@ -90,8 +90,8 @@ class FullDiskTarget final : public job::ImportTarget {
 class RunPair::SideImport {
  public:
   // Borrows all of it; nobody else uses `connection` meanwhile.
-  SideImport(RunPair::Side side, ctl::Connection& connection,
-             ctl::Interrupts& interrupts)
+  SideImport(RunPair::Side side, ask::Connection& connection,
+             ask::Interrupts& interrupts)
       : side_(std::move(side)),
         connection_(connection),
         interrupts_(interrupts),
@@ -122,23 +122,23 @@ class RunPair::SideImport {
   }
 
   const match::RunFacts& facts() const { return facts_; }
-  const std::vector<job::ImportProblems::Problem>& problems() const {
+  const std::vector<fill::ImportProblems::Problem>& problems() const {
     return job_.problems().listed();
   }
 
  private:
-  job::ImportOptions Options() {
-    job::ImportOptions options;
+  fill::ImportOptions Options() {
+    fill::ImportOptions options;
     options.patience = kImportPatience;
     options.keeps_ledger = false;
-    options.on_sent = [this](const client::TensorView& record) {
+    options.on_sent = [this](const libmsit::TensorView& record) {
       Note(record);
     };
     if (side_.tree->ranks().size() <= 1) options.rank = 0;
     return options;
   }
 
-  void Note(const client::TensorView& record) {
+  void Note(const libmsit::TensorView& record) {
     const bool has_bytes = record.kind == RecordKind::kTensor;
     const uint64_t bytes =
         has_bytes ? ElementCount(record.dims) * ElementBytes(record.dtype) : 0;
@@ -152,7 +152,7 @@ class RunPair::SideImport {
                                  .value = record.value}));
   }
 
-  ctl::Outcome FindFacts() {
+  ask::Outcome FindFacts() {
     const v1::RunCounters& held = target_.run().counters();
     const auto held_count =
         static_cast<size_t>(held.tensor_count() + held.statistics_count());
@@ -160,12 +160,12 @@ class RunPair::SideImport {
     // Those of several ranks come in no order.
     if (side_.tree->ranks().size() > 1 || !ops_status_.ok() ||
         ops_.count() != held_count) {
-      return ctl::ReadRunFacts(connection_, facts_);
+      return fill::ReadRunFacts(connection_, facts_);
     }
     facts_.ops = ops_.Finish();
-    const job::ImportCounts& counts = job_.counts();
+    const fill::ImportCounts& counts = job_.counts();
     if (counts.attachment_count + counts.document_count == 0) return {};
-    return ctl::ReadRunFiles(connection_, facts_);
+    return fill::ReadRunFiles(connection_, facts_);
   }
 
   absl::Status Bring() {
@@ -186,22 +186,22 @@ class RunPair::SideImport {
   }
 
   const RunPair::Side side_;
-  ctl::Connection& connection_;
-  ctl::Interrupts& interrupts_;
+  ask::Connection& connection_;
+  ask::Interrupts& interrupts_;
   const std::string source_;
-  ctl::ImportTarget target_;
-  job::ImportLedger ledger_;
+  fill::RunTarget target_;
+  fill::ImportLedger ledger_;
   FullDiskTarget watched_;
   // Of what was sent.
-  ctl::RecordOps ops_;
+  fill::RecordOps ops_;
   absl::Status ops_status_;
-  job::ImportJob job_;
+  fill::ImportJob job_;
   absl::Status status_;
   match::RunFacts facts_;
 };
 
 absl::StatusOr<std::unique_ptr<RunPair>> RunPair::Start(
-    ctl::Interrupts& interrupts) {
+    ask::Interrupts& interrupts) {
   std::unique_ptr<RunPair> made(new RunPair(interrupts));
   MSITD_ASSIGN_OR_RETURN(made->runs_, PrivateRuns::Start(interrupts));
   return made;
@@ -209,7 +209,7 @@ absl::StatusOr<std::unique_ptr<RunPair>> RunPair::Start(
 
 absl::Status RunPair::Import(const std::string& run, trees::Tree& tree,
                              const std::string& root, Logger& log) {
-  const ctl::Interrupts::Hold hold(interrupts_);
+  const ask::Interrupts::Hold hold(interrupts_);
   SideImport import({run, &tree, root}, runs_->connection(), interrupts_);
   import.Run();
   Keep(import);
@@ -219,7 +219,7 @@ absl::Status RunPair::Import(const std::string& run, trees::Tree& tree,
 absl::Status RunPair::ImportBoth(const Side& first, const Side& second,
                                  const std::function<void()>& on_first_over,
                                  Logger& log) {
-  const ctl::Interrupts::Hold hold(interrupts_);
+  const ask::Interrupts::Hold hold(interrupts_);
   const auto connection = runs_->NewConnection();
   SideImport here(first, runs_->connection(), interrupts_);
   SideImport there(second, *connection, interrupts_);
@@ -250,7 +250,7 @@ void RunPair::Keep(SideImport& import) {
   facts_[run] = import.facts();
 }
 
-const std::vector<job::ImportProblems::Problem>& RunPair::ProblemsOf(
+const std::vector<fill::ImportProblems::Problem>& RunPair::ProblemsOf(
     const std::string& run) const {
   return problems_.at(run);
 }
@@ -261,14 +261,14 @@ absl::StatusOr<const match::RunFacts*> RunPair::FactsOf(
   if (facts.ops.empty()) {
     facts.files.clear();
     MSITD_RETURN_IF_ERROR(
-        StatusOf(ctl::ReadRunFacts(runs_->connection(), facts)));
+        StatusOf(fill::ReadRunFacts(runs_->connection(), facts)));
   }
   return &facts;
 }
 
 absl::StatusOr<bool> RunPair::HaveSameOps(const std::string& golden,
                                           const std::string& my) {
-  const ctl::Interrupts::Hold hold(interrupts_);
+  const ask::Interrupts::Hold hold(interrupts_);
   MSITD_ASSIGN_OR_RETURN(const match::RunFacts* const golden_facts,
                          FactsOf(golden));
   MSITD_ASSIGN_OR_RETURN(const match::RunFacts* const my_facts, FactsOf(my));
@@ -278,7 +278,7 @@ absl::StatusOr<bool> RunPair::HaveSameOps(const std::string& golden,
 absl::StatusOr<match::Mapping> RunPair::Match(
     const std::string& golden, const std::string& my, match::Matcher matcher,
     const match::MatchOptions& options) {
-  const ctl::Interrupts::Hold hold(interrupts_);
+  const ask::Interrupts::Hold hold(interrupts_);
   MSITD_ASSIGN_OR_RETURN(const match::RunFacts* const golden_facts,
                          FactsOf(golden));
   MSITD_ASSIGN_OR_RETURN(const match::RunFacts* const my_facts, FactsOf(my));
@@ -291,7 +291,7 @@ absl::StatusOr<match::Mapping> RunPair::Match(
 absl::Status RunPair::Attach(const std::string& run, const std::string& name,
                              const std::string& media_type,
                              const std::string& text) {
-  ctl::Connection& connection = runs_->connection();
+  ask::Connection& connection = runs_->connection();
   MSITD_RETURN_IF_ERROR(StatusOf(connection.Connect()));
   v1::WriteAttachmentRequest::Open open;
   open.set_run(run);
@@ -300,9 +300,9 @@ absl::Status RunPair::Attach(const std::string& run, const std::string& name,
   open.set_replace(true);
   grpc::ClientContext context;
   context.set_deadline(connection.StreamDeadline());
-  const ctl::Interrupts::Hold hold(interrupts_, &context);
+  const ask::Interrupts::Hold hold(interrupts_, &context);
   v1::Attachment written;
-  return StatusOf(ctl::WriteAttachmentBytes(
+  return StatusOf(ask::WriteAttachmentBytes(
       connection, context, std::move(open), text, nullptr, written));
 }
 
@@ -320,9 +320,9 @@ absl::Status RunPair::Compare(const std::string& golden, const std::string& my,
     by.set_attachment(fmt::format("mapping-{}.jsonl", mapping_count_++));
     MSITD_RETURN_IF_ERROR(Attach(my, by.attachment(),
                                  std::string(kMappingMediaType),
-                                 ctl::ToText(*mapping)));
+                                 fill::ToText(*mapping)));
   }
   return runs_->Compare(comparison, take);
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -9,17 +9,17 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/import/job/import_problems.h"
-#include "client/match/match.h"
+#include "client/ask/query/interrupts.h"
+#include "client/foreign/fill/import_problems.h"
+#include "client/foreign/match/match.h"
 #include "client/msit/command/logger.h"
 #include "client/msit/pair/private_runs.h"
-#include "client/query/interrupts.h"
 
 namespace msitd::trees {
 class Tree;
 }  // namespace msitd::trees
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // Two trees as runs of a daemon of their own. Import both sides, then compare
 // them as often as you like. Thread-compatible; lives on the main thread.
@@ -27,7 +27,7 @@ class RunPair {
  public:
   // Borrows `interrupts`. The errors of PrivateRuns::Start.
   static absl::StatusOr<std::unique_ptr<RunPair>> Start(
-      ctl::Interrupts& interrupts);
+      ask::Interrupts& interrupts);
 
   // Brings the tree that was opened at `root` into `run`, kGoldenRun or kMyRun.
   // A tree of one rank has rank 0 there. What is not compared, such as files
@@ -50,7 +50,7 @@ class RunPair {
                           Logger& log);
 
   // What of the tree of `run` could not be imported: the first ones.
-  const std::vector<job::ImportProblems::Problem>& ProblemsOf(
+  const std::vector<fill::ImportProblems::Problem>& ProblemsOf(
       const std::string& run) const;
 
   // True if the ops of two runs have the same names. Both are imported.
@@ -74,7 +74,7 @@ class RunPair {
                       const std::string& media_type, const std::string& text);
 
  private:
-  explicit RunPair(ctl::Interrupts& interrupts) : interrupts_(interrupts) {}
+  explicit RunPair(ask::Interrupts& interrupts) : interrupts_(interrupts) {}
 
   class SideImport;
 
@@ -82,12 +82,12 @@ class RunPair {
   // What a matcher knows of a run, which is read once.
   absl::StatusOr<const match::RunFacts*> FactsOf(const std::string& run);
 
-  ctl::Interrupts& interrupts_;
+  ask::Interrupts& interrupts_;
   std::unique_ptr<PrivateRuns> runs_;
   // By run, as far as they are imported; without ops if these are not read.
   std::map<std::string, match::RunFacts> facts_;
-  std::map<std::string, std::vector<job::ImportProblems::Problem>> problems_;
+  std::map<std::string, std::vector<fill::ImportProblems::Problem>> problems_;
   int mapping_count_ = 0;
 };
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

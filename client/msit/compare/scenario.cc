@@ -9,16 +9,16 @@
 #include <system_error>
 #include <utility>
 
-#include "client/match/limits.h"
+#include "client/ask/text/policy_text.h"
+#include "client/foreign/match/limits.h"
 #include "client/msit/compare/dump_side.h"
 #include "client/msit/compare/level_report.h"
 #include "client/msit/compare/torchair.h"
 #include "client/msit/pair/custom_algorithms.h"
 #include "client/msit/table/output_file.h"
-#include "client/text/policy_text.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 constexpr char kOpMappingFile[] = "op_mapping_file.json";
@@ -49,7 +49,7 @@ absl::StatusOr<bool> IsFolder(const std::string& path) {
 // The bytes of the op_mapping_file.json of the user.
 absl::StatusOr<std::string> ReadOpMapping(const std::string& folder) {
   if (folder.empty()) return "";
-  return ctl::ReadTextFile(folder + "/" + kOpMappingFile,
+  return ask::ReadTextFile(folder + "/" + kOpMappingFile,
                            match::kOpMappingBytesMax);
 }
 
@@ -67,7 +67,7 @@ void TellOfStatisticsFlags(const CompareOptions& options, Logger& log) {
 absl::Status CompareDumps(const CompareOptions& options,
                           const std::string& golden, const std::string& my,
                           CustomAlgorithms& algorithms,
-                          ctl::Interrupts& interrupts, Logger& log) {
+                          ask::Interrupts& interrupts, Logger& log) {
   const auto find = [&log](const std::string& path) {
     const auto side = FindDumpSide(path);
     if (!side.has_value()) {
@@ -95,7 +95,7 @@ absl::Status CompareDumps(const CompareOptions& options,
 }  // namespace
 
 absl::Status CompareSides(const CompareOptions& options,
-                          ctl::Interrupts& interrupts, Logger& log) {
+                          ask::Interrupts& interrupts, Logger& log) {
   MSITD_ASSIGN_OR_RETURN(const bool is_golden_folder, IsFolder(options.golden));
   MSITD_ASSIGN_OR_RETURN(const bool is_my_folder, IsFolder(options.my));
   MSITD_ASSIGN_OR_RETURN(const std::optional<int32_t> rank,
@@ -127,4 +127,4 @@ absl::Status CompareSides(const CompareOptions& options,
   return CompareDumps(options, golden, my, algorithms, interrupts, log);
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
+#include "client/ask/report/schema/row_fields.h"
+#include "client/foreign/report/foreign_schemas.h"
 #include "client/msit/compare/file_index.h"
-#include "client/report/schema/row_fields.h"
-#include "client/report/schema/schemas.h"
 #include "msitd/v1/comparison_service.pb.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 constexpr std::string_view kIdentity[] = {"token_id",         "data_id",
@@ -44,26 +44,26 @@ Numbers StatisticsOf(const v1::ComparedTensor& side) {
   if (side.kind() == v1::RECORD_KIND_STATISTICS) return out;
   if (side.nan_count() > 0) return {NAN, NAN, NAN, NAN};
   if (side.infinity_count() > 0) {
-    out[2] = static_cast<float>(ctl::MeanOf(side));
+    out[2] = static_cast<float>(ask::MeanOf(side));
     out[3] = INFINITY;
   }
   return out;
 }
 
 // The shortest decimal that reads back as `value` in float32.
-ctl::Cell Single(float value) {
+ask::Cell Single(float value) {
   if (std::isnan(value)) return {};
-  return ctl::Real{std::strtod(fmt::format("{}", value).c_str(), nullptr),
-                   ctl::RealStyle::kPython};
+  return ask::Real{std::strtod(fmt::format("{}", value).c_str(), nullptr),
+                   ask::RealStyle::kPython};
 }
 
-ctl::Cell Text(std::string text) {
-  return text.empty() ? ctl::Cell() : ctl::Cell(std::move(text));
+ask::Cell Text(std::string text) {
+  return text.empty() ? ask::Cell() : ask::Cell(std::move(text));
 }
 
-class StatisticsSchema final : public ctl::TableSchema {
+class StatisticsSchema final : public ask::TableSchema {
  public:
-  StatisticsSchema(bool is_compat, ctl::MsitSides sides)
+  StatisticsSchema(bool is_compat, report::MsitSides sides)
       : is_compat_(is_compat), sides_(std::move(sides)) {}
 
   std::vector<std::string> Begin(const v1::Comparison&) override {
@@ -77,7 +77,7 @@ class StatisticsSchema final : public ctl::TableSchema {
   }
 
   absl::Status Add(const v1::ComparisonRow& row,
-                   ctl::TableSink& table) override {
+                   ask::TableSink& table) override {
     if (!row.has_golden() || !row.has_target()) return absl::OkStatus();
     const int64_t data_id = next_id_++;
     const Numbers golden = StatisticsOf(row.golden());
@@ -87,9 +87,9 @@ class StatisticsSchema final : public ctl::TableSchema {
                         std::all_of(my.begin(), my.end(), is_finite))) {
       return absl::OkStatus();
     }
-    ctl::Cells cells = {fmt::format("{}", row.token()), data_id};
+    ask::Cells cells = {fmt::format("{}", row.token()), data_id};
     for (const bool is_golden : {true, false}) {
-      ctl::MsitSide side =
+      report::MsitSide side =
           sides_(is_golden ? row.golden() : row.target(), is_golden);
       cells.emplace_back(std::move(side.path));
       cells.push_back(Text(std::move(side.op_type)));
@@ -103,19 +103,19 @@ class StatisticsSchema final : public ctl::TableSchema {
     return table.Add(cells);
   }
 
-  absl::StatusOr<std::string> Finish(ctl::TableSink& /*table*/) override {
+  absl::StatusOr<std::string> Finish(ask::TableSink& /*table*/) override {
     return "";
   }
 
  private:
   const bool is_compat_;
-  const ctl::MsitSides sides_;
+  const report::MsitSides sides_;
   int64_t next_id_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<ctl::TableSchema> MakeStatisticsSchema(bool is_compat,
+std::unique_ptr<ask::TableSchema> MakeStatisticsSchema(bool is_compat,
                                                        StatisticsSides sides) {
   return std::make_unique<StatisticsSchema>(is_compat, std::move(sides));
 }
@@ -128,4 +128,4 @@ std::string StatisticsPath(const DumpSide& side, const TensorKey& key,
   return is_compat ? file : MsitPath({file, /*is_shared=*/true}, key);
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -8,26 +8,29 @@
 #include "client/msit/compare/dump_side.h"
 #include "protos/base/tensor_key.h"
 
-namespace msitd::ctl {
+namespace msitd::ask {
 class TableSchema;
+}  // namespace msitd::ask
+
+namespace msitd::report {
 struct MsitSide;
-}  // namespace msitd::ctl
+}  // namespace msitd::report
 
 namespace msitd::v1 {
 class ComparedTensor;
 }  // namespace msitd::v1
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
-// As ctl::MsitSides.
-using StatisticsSides = std::function<ctl::MsitSide(
+// As report::MsitSides.
+using StatisticsSides = std::function<report::MsitSide(
     const v1::ComparedTensor& side, bool is_golden)>;
 
 // msit's report of statistics: for each pair how far the maxima, minima, means
 // and L2 norms are apart, by the difference and relative to golden, in float32.
 // A cell is empty if a side lacks the number, or if the result is NaN.
 // `is_compat`: such rows, and those with an infinity, are left out.
-std::unique_ptr<ctl::TableSchema> MakeStatisticsSchema(bool is_compat,
+std::unique_ptr<ask::TableSchema> MakeStatisticsSchema(bool is_compat,
                                                        StatisticsSides sides);
 
 // The statistics.csv of a tensor of a torch model, and which of its rows; in
@@ -35,4 +38,4 @@ std::unique_ptr<ctl::TableSchema> MakeStatisticsSchema(bool is_compat,
 std::string StatisticsPath(const DumpSide& side, const TensorKey& key,
                            bool is_compat);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

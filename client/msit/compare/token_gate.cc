@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/msit/compare/token_gate.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 void TokenGate::Reach(int64_t token) {
   const MutexLock lock(mu_);
@@ -24,4 +24,4 @@ bool TokenGate::Has(int64_t token) {
   }
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -7,7 +7,7 @@
 #include "absl/base/thread_annotations.h"
 #include "protos/status/mutex.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // Tells who reads one side which tokens the batch of the other side has, while
 // that is read. Tokens ascend. Thread-safe.
@@ -28,4 +28,4 @@ class TokenGate {
   bool is_finished_ ABSL_GUARDED_BY(mu_) = false;
 };
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -11,13 +11,13 @@
 #include <system_error>
 #include <utility>
 
-#include "client/import/trees/file_name.h"
-#include "client/import/trees/tree.h"
-#include "client/match/ge/models.h"
+#include "client/foreign/match/ge/models.h"
+#include "client/foreign/trees/file_name.h"
+#include "client/foreign/trees/tree.h"
 #include "client/msit/compare/rank_comparison.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 namespace fs = std::filesystem;
@@ -155,7 +155,7 @@ std::vector<std::string> GraphsOfDevice(const std::vector<std::string>& graphs,
 // Compares dumps without folders of ranks. Several devices are compared one by
 // one if both sides have as many: the first one with the first one.
 absl::Status CompareDevices(const RankOptions& options,
-                            ctl::Interrupts& interrupts, Logger& log) {
+                            ask::Interrupts& interrupts, Logger& log) {
   MSITD_ASSIGN_OR_RETURN(const size_t my_count,
                          CountDevices(options.my, trees::TreeKind::kGe));
   if (my_count < 2) return RankComparison(options, interrupts, log).Run();
@@ -220,7 +220,7 @@ std::vector<std::string> FindGraphs(const std::string& folder,
 }
 
 absl::Status CompareTorchair(const TorchairOptions& options,
-                             ctl::Interrupts& interrupts, Logger& log) {
+                             ask::Interrupts& interrupts, Logger& log) {
   RankOptions rank;
   MSITD_ASSIGN_OR_RETURN(rank.golden, FolderOfRanks(options.golden));
   MSITD_ASSIGN_OR_RETURN(rank.my, FolderOfRanks(options.my));
@@ -261,4 +261,4 @@ absl::Status CompareTorchair(const TorchairOptions& options,
   return absl::OkStatus();
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "client/ask/query/interrupts.h"
 #include "client/msit/command/logger.h"
-#include "client/query/interrupts.h"
 
 // `msit llm compare` of what TorchAir dumped.
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 class CustomAlgorithms;
 
@@ -39,6 +39,6 @@ struct TorchairOptions {
 // INVALID_ARGUMENT if the sides have no rank in common, a folder is no dump, or
 // one has folders of ranks in several places.
 absl::Status CompareTorchair(const TorchairOptions& options,
-                             ctl::Interrupts& interrupts, Logger& log);
+                             ask::Interrupts& interrupts, Logger& log);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

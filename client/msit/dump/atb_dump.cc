@@ -19,7 +19,7 @@
 #include "protos/base/digits.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 constexpr char kToolkitVariable[] = "ASCEND_TOOLKIT_HOME";
@@ -152,7 +152,7 @@ std::string CheckNumber(const std::string& text) {
              : text + " is no number from 0 on";
 }
 
-void AddDeterminism(const std::string& seed, ctl::Environment& environment) {
+void AddDeterminism(const std::string& seed, ask::Environment& environment) {
   environment["LCCL_DETERMINISTIC"] = "1";
   environment["HCCL_DETERMINISTIC"] = "true";
   environment["ATB_MATMUL_SHUFFLE_K_ENABLE"] = "0";
@@ -160,7 +160,7 @@ void AddDeterminism(const std::string& seed, ctl::Environment& environment) {
   environment["PYTHONHASHSEED"] = seed;
 }
 
-ctl::Environment AtbEnvironment(const AtbDumpOptions& options) {
+ask::Environment AtbEnvironment(const AtbDumpOptions& options) {
   std::vector<std::string> types = options.types;
   const bool makes_onnx = Has(types, "onnx");
   if (makes_onnx) types.insert(types.end(), {"model", "op"});
@@ -168,7 +168,7 @@ ctl::Environment AtbEnvironment(const AtbDumpOptions& options) {
   const std::string pid = fmt::format("{}", getpid());
   const bool splits_time = options.time == 3;
 
-  ctl::Environment out;
+  ask::Environment out;
   if (!options.config.empty()) {
     out["ATB_DUMP_CONFIG"] = AbsolutePath(options.config);
   }
@@ -210,7 +210,7 @@ absl::StatusOr<int> DumpAtb(const AtbDumpOptions& options, Logger& log) {
     MSITD_RETURN_IF_ERROR(CheckConfig(options.config));
   }
   MSITD_ASSIGN_OR_RETURN(const std::string probe, FindProbe(log));
-  ctl::Environment environment = AtbEnvironment(options);
+  ask::Environment environment = AtbEnvironment(options);
   const auto& processes = environment["ATB_DUMP_SUB_PROC_INFO_SAVE_PATH"];
   if (processes.has_value()) {
     std::error_code error;
@@ -221,7 +221,7 @@ absl::StatusOr<int> DumpAtb(const AtbDumpOptions& options, Logger& log) {
   log.Info(fmt::format("Append save_tensor_so_path: {} to LD_PRELOAD", probe));
   Preload(probe, environment);
   MSITD_ASSIGN_OR_RETURN(const int exit_code,
-                         ctl::RunCommand(words, environment));
+                         ask::RunCommand(words, environment));
   if (processes.has_value()) {
     // Where the processes say what they have written; the original reads it.
     std::error_code error;
@@ -233,4 +233,4 @@ absl::StatusOr<int> DumpAtb(const AtbDumpOptions& options, Logger& log) {
   return exit_code;
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -9,7 +9,7 @@
 #include "client/msit/command/launch.h"
 #include "client/msit/command/logger.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // The flags of `msit llm dump`, as they were written.
 struct AtbDumpOptions {
@@ -37,14 +37,14 @@ std::string CheckRange(const std::string& text);   // "0,0,4,8"
 std::string CheckNumber(const std::string& text);  // "0", "12"
 
 // The environment that switches on deterministic computing.
-void AddDeterminism(const std::string& seed, ctl::Environment& environment);
+void AddDeterminism(const std::string& seed, ask::Environment& environment);
 
 // The environment of the probe of ATB for these flags, without LD_PRELOAD.
-ctl::Environment AtbEnvironment(const AtbDumpOptions& options);
+ask::Environment AtbEnvironment(const AtbDumpOptions& options);
 
 // `msit llm dump`: runs a command in which the probe of the CANN toolkit
 // writes tensors of ATB. Returns the command's exit code. NOT_FOUND if the
 // toolkit, its probe or ATB is not there; the errors of launch.h.
 absl::StatusOr<int> DumpAtb(const AtbDumpOptions& options, Logger& log);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -16,19 +16,19 @@
 #include <system_error>
 #include <utility>
 
-#include "client/acl/dump_config.h"
-#include "client/grpc/tls_settings.h"
-#include "client/import/formats/byte_source.h"
+#include "client/ask/query/connection.h"
+#include "client/ask/query/endpoint.h"
+#include "client/ask/query/interrupts.h"
+#include "client/foreign/acl/dump_config.h"
+#include "client/foreign/fill/run_target.h"
+#include "client/foreign/formats/byte_source.h"
+#include "client/libmsit/grpc/tls_settings.h"
 #include "client/msit/command/launch.h"
 #include "client/msit/table/output_file.h"
-#include "client/query/connection.h"
-#include "client/query/endpoint.h"
-#include "client/query/interrupts.h"
-#include "client/runs/import_target.h"
 #include "protos/base/attachment_limits.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 namespace fs = std::filesystem;
@@ -173,7 +173,7 @@ FileState StateOf(const std::string& path) {
           about.st_mtim.tv_sec, about.st_mtim.tv_nsec};
 }
 
-absl::Status AttachMapping(ctl::ImportTarget& target, const std::string& name) {
+absl::Status AttachMapping(fill::RunTarget& target, const std::string& name) {
   MSITD_ASSIGN_OR_RETURN(const auto file, formats::FileSource::Open(name));
   if (file->size() > kAttachmentBytesMax) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
@@ -212,9 +212,9 @@ class MindieDump {
   ConfigFile config_;
   // Of a dump that is streamed: CANN writes there if it does not call back.
   PrivateFolder unused_;
-  ctl::Environment environment_;
+  ask::Environment environment_;
   std::string output_;
-  ctl::ConnectionOptions connection_;
+  ask::ConnectionOptions connection_;
   std::map<std::string, FileState> before_;
 };
 
@@ -235,11 +235,11 @@ absl::Status MindieDump::PrepareStream() {
   }
   connection_.endpoint = options_.endpoint.value_or(Variable("MSITD_ENDPOINT"));
   if (connection_.endpoint.empty()) {
-    connection_.endpoint = ctl::DefaultEndpoint();
+    connection_.endpoint = ask::DefaultEndpoint();
   }
   MSITD_ASSIGN_OR_RETURN(connection_.target,
-                         ctl::ParseEndpoint(connection_.endpoint));
-  const client::TlsSettings tls = client::TlsSettings::FromEnvironment();
+                         ask::ParseEndpoint(connection_.endpoint));
+  const libmsit::TlsSettings tls = libmsit::TlsSettings::FromEnvironment();
   connection_.tls = tls.is_on;
   connection_.ca_file = tls.ca_file;
   connection_.cert_file = tls.cert_file;
@@ -295,9 +295,9 @@ absl::Status MindieDump::Prepare() {
 }
 
 absl::Status MindieDump::AttachMappings() {
-  ctl::Interrupts interrupts;
-  ctl::Connection connection(connection_, interrupts);
-  ctl::ImportTarget target(connection, *options_.run, kAttachPatience, nullptr);
+  ask::Interrupts interrupts;
+  ask::Connection connection(connection_, interrupts);
+  fill::RunTarget target(connection, *options_.run, kAttachPatience, nullptr);
   for (const char* const name : kMappings) {
     const FileState now = StateOf(name);
     if (now == FileState() || now == before_[name]) {
@@ -323,7 +323,7 @@ absl::StatusOr<int> MindieDump::Run() {
   MSITD_RETURN_IF_ERROR(Prepare());
   log_.Info(fmt::format("Running: {}", fmt::join(words, " ")));
   MSITD_ASSIGN_OR_RETURN(const int exit_code,
-                         ctl::RunCommand(words, environment_));
+                         ask::RunCommand(words, environment_));
   if (exit_code != 0) {
     log_.Error(
         fmt::format("The command has ended with exit code {}", exit_code));
@@ -351,4 +351,4 @@ absl::StatusOr<int> DumpMindie(const DebugDumpOptions& options, Logger& log) {
   return MindieDump(options, log).Run();
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

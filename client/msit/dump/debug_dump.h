@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "client/msit/command/logger.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 struct DebugDumpOptions {
   std::optional<std::string> command;
@@ -33,4 +33,4 @@ struct DebugDumpOptions {
 // they stay where they are, and that is an error unless the program failed.
 absl::StatusOr<int> DumpMindie(const DebugDumpOptions& options, Logger& log);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

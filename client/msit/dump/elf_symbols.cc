@@ -10,7 +10,7 @@
 
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 absl::Status NotTaken(std::string_view why) {
@@ -110,4 +110,4 @@ absl::StatusOr<bool> HasDynamicSymbol(const std::string& path,
   return found;
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "client/import/formats/byte_source.h"
+#include "client/foreign/formats/byte_source.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // What is read of a library at most.
 inline constexpr uint64_t kElfSectionsMax = 65535;
@@ -30,4 +30,4 @@ absl::StatusOr<bool> HasDynamicSymbol(const formats::ByteSource& library,
 absl::StatusOr<bool> HasDynamicSymbol(const std::string& path,
                                       const std::vector<std::string>& parts);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

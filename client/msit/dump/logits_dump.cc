@@ -10,12 +10,12 @@
 #include <string_view>
 #include <vector>
 
-#include "client/import/trees/json/numbers.h"
+#include "client/foreign/trees/json/numbers.h"
 #include "client/msit/command/launch.h"
 #include "client/msit/table/csv_table.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 constexpr std::string_view kKeyLanguages[] = {"CPP", "Go", "Java", "JavaScript",
@@ -125,13 +125,13 @@ absl::StatusOr<int> DumpLogits(const LogitsDumpOptions& options, Logger& log) {
   }
   MSITD_ASSIGN_OR_RETURN(const std::string cases,
                          BadCaseList(options.bad_cases));
-  const ctl::Environment environment = {
+  const ask::Environment environment = {
       {"BAD_CASE_LOGITS_DUMP", "True"},
       {"LOGITS_DUMP_TOKEN_MAX_LENGTH", options.tokens},
       {"BAD_CASE_LIST", cases}};
   log.Info(fmt::format("Execute command: {}", fmt::join(words, " ")));
   MSITD_ASSIGN_OR_RETURN(const int exit_code,
-                         ctl::RunCommand(words, environment));
+                         ask::RunCommand(words, environment));
   if (exit_code != 0) {
     log.Error(fmt::format("The command ended with {}", exit_code));
     return exit_code;
@@ -143,4 +143,4 @@ absl::StatusOr<int> DumpLogits(const LogitsDumpOptions& options, Logger& log) {
   return exit_code;
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

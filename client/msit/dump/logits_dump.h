@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "client/msit/command/logger.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // Returns what the variable BAD_CASE_LIST says of the column `key` of a CSV
 // file: a list of Python with the numbers of the cases; for keys with a
@@ -26,4 +26,4 @@ struct LogitsDumpOptions {
 // make it save the logits of bad cases. Returns its exit code.
 absl::StatusOr<int> DumpLogits(const LogitsDumpOptions& options, Logger& log);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -11,12 +11,12 @@
 #include <string_view>
 #include <utility>
 
-#include "client/ctl/plugin/plugin.h"
-#include "client/query/exit_code.h"
-#include "client/query/outcome.h"
+#include "client/ask/plugin/plugin.h"
+#include "client/ask/query/exit_code.h"
+#include "client/ask/query/outcome.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 constexpr char kFlag[] = "--custom-algorithms";
@@ -40,14 +40,14 @@ absl::Status CheckFile(const std::string& path) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ctl::PluginSpec> ParseFunction(const std::string& text) {
+absl::StatusOr<ask::PluginSpec> ParseFunction(const std::string& text) {
   const size_t colon = text.find(':');
   if (colon == std::string::npos || colon == 0 || colon + 1 == text.size() ||
       text.find(':', colon + 1) != std::string::npos) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
                       "{}: \"{}\" is not FILE.py:FUNCTION", kFlag, text);
   }
-  ctl::PluginSpec spec;
+  ask::PluginSpec spec;
   spec.file = text.substr(0, colon);
   spec.function = text.substr(colon + 1);
   spec.metric = spec.function;
@@ -56,9 +56,9 @@ absl::StatusOr<ctl::PluginSpec> ParseFunction(const std::string& text) {
   return spec;
 }
 
-absl::Status StatusOf(const ctl::Outcome& outcome) {
+absl::Status StatusOf(const ask::Outcome& outcome) {
   if (outcome.ok()) return absl::OkStatus();
-  return outcome.exit_code == ctl::kExitInterrupted
+  return outcome.exit_code == ask::kExitInterrupted
              ? absl::CancelledError("interrupted")
              : absl::InvalidArgumentError(outcome.error);
 }
@@ -101,7 +101,7 @@ CustomAlgorithms::CustomAlgorithms(CustomAlgorithms&&) noexcept = default;
 CustomAlgorithms::~CustomAlgorithms() = default;
 
 absl::StatusOr<CustomAlgorithms> CustomAlgorithms::Start(
-    const std::vector<std::string>& functions, ctl::Interrupts& interrupts,
+    const std::vector<std::string>& functions, ask::Interrupts& interrupts,
     Logger& log) {
   if (functions.size() > kAlgorithmsMax) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
@@ -110,16 +110,16 @@ absl::StatusOr<CustomAlgorithms> CustomAlgorithms::Start(
   }
   CustomAlgorithms made;
   for (const std::string& function : functions) {
-    MSITD_ASSIGN_OR_RETURN(const ctl::PluginSpec spec, ParseFunction(function));
-    ctl::InterpreterOptions options;
+    MSITD_ASSIGN_OR_RETURN(const ask::PluginSpec spec, ParseFunction(function));
+    ask::InterpreterOptions options;
     options.python = "python3";
     options.file = spec.file;
     options.function = spec.function;
     options.arrays = "torch";
-    options.kind = ctl::FunctionKind::kMsitMetric;
-    std::unique_ptr<ctl::Plugin> plugin;
+    options.kind = ask::FunctionKind::kMsitMetric;
+    std::unique_ptr<ask::Plugin> plugin;
     MSITD_RETURN_IF_ERROR(
-        StatusOf(ctl::Plugin::Create(spec, options, interrupts, plugin)));
+        StatusOf(ask::Plugin::Create(spec, options, interrupts, plugin)));
     log.Info("Added custom comparing algorithm: " + spec.metric);
     const auto same = std::find_if(
         made.plugins_.begin(), made.plugins_.end(),
@@ -140,17 +140,17 @@ std::vector<std::string> CustomAlgorithms::names() const {
   return out;
 }
 
-absl::StatusOr<std::vector<ctl::PairAnswer>> CustomAlgorithms::Measure(
+absl::StatusOr<std::vector<ask::PairAnswer>> CustomAlgorithms::Measure(
     const Tensor& golden, const Tensor& my) {
   const SingleBytes golden_bytes(golden);
   const SingleBytes my_bytes(my);
-  const ctl::TensorPairBytes pair = {golden_bytes.view(), golden_bytes.dtype(),
+  const ask::TensorPairBytes pair = {golden_bytes.view(), golden_bytes.dtype(),
                                      my_bytes.view(), my_bytes.dtype()};
-  std::vector<ctl::PairAnswer> answers(plugins_.size());
+  std::vector<ask::PairAnswer> answers(plugins_.size());
   for (size_t i = 0; i < plugins_.size(); ++i) {
     MSITD_RETURN_IF_ERROR(StatusOf(plugins_[i]->Measure(pair, answers[i])));
   }
   return answers;
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

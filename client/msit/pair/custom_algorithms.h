@@ -7,16 +7,16 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/ctl/plugin/interpreter.h"
+#include "client/ask/plugin/interpreter.h"
+#include "client/ask/query/interrupts.h"
 #include "client/msit/command/logger.h"
 #include "client/msit/tensor/tensor.h"
-#include "client/query/interrupts.h"
 
-namespace msitd::ctl {
+namespace msitd::ask {
 class Plugin;
-}  // namespace msitd::ctl
+}  // namespace msitd::ask
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // At most this many interpreters run beside msit.
 inline constexpr size_t kAlgorithmsMax = 16;
@@ -32,7 +32,7 @@ class CustomAlgorithms {
   // cause, for a function that cannot be used; PERMISSION_DENIED for a file
   // that is not the user's or that others may write.
   static absl::StatusOr<CustomAlgorithms> Start(
-      const std::vector<std::string>& functions, ctl::Interrupts& interrupts,
+      const std::vector<std::string>& functions, ask::Interrupts& interrupts,
       Logger& log);
 
   CustomAlgorithms(CustomAlgorithms&&) noexcept;
@@ -44,13 +44,13 @@ class CustomAlgorithms {
   // What each function returned, in the order of names(): `shown` is the value
   // as Python writes it, and empty if the function failed; then `text` says
   // why. CANCELLED by an interrupt.
-  absl::StatusOr<std::vector<ctl::PairAnswer>> Measure(const Tensor& golden,
+  absl::StatusOr<std::vector<ask::PairAnswer>> Measure(const Tensor& golden,
                                                        const Tensor& my);
 
  private:
   CustomAlgorithms();
 
-  std::vector<std::unique_ptr<ctl::Plugin>> plugins_;
+  std::vector<std::unique_ptr<ask::Plugin>> plugins_;
 };
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

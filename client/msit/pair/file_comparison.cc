@@ -9,22 +9,22 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/ask/report/table/cell.h"
 #include "client/msit/pair/custom_algorithms.h"
 #include "client/msit/pair/private_comparison.h"
 #include "client/msit/table/report_row.h"
 #include "client/msit/tensor/tensor.h"
-#include "client/report/table/cell.h"
 #include "protos/base/shape.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 constexpr char kOp[] = "tensor";
 constexpr std::string_view kReason = "cmp_fail_reason";
 
-std::string PythonText(const ctl::Cell& cell) {
-  const std::string text = ctl::TextOf(cell);
+std::string PythonText(const ask::Cell& cell) {
+  const std::string text = ask::TextOf(cell);
   // The report leaves NaN empty.
   return text.empty() ? "nan" : text;
 }
@@ -42,7 +42,7 @@ class Dictionary {
   bool has_metrics() const { return !text_.empty(); }
 
   // What a function of the user returned.
-  void Add(const std::string& name, const ctl::PairAnswer& answer) {
+  void Add(const std::string& name, const ask::PairAnswer& answer) {
     if (!answer.shown.empty()) Add(name, answer.shown);
     if (answer.text.empty()) return;
     if (!reason_.empty()) reason_ += ' ';
@@ -65,7 +65,7 @@ class Dictionary {
 }  // namespace
 
 absl::Status CompareFiles(const CompareOptions& options,
-                          ctl::Interrupts& interrupts, Logger& log) {
+                          ask::Interrupts& interrupts, Logger& log) {
   if (!options.rank.empty()) {
     log.Warning("--rank means nothing for two files, and is ignored");
   }
@@ -104,7 +104,7 @@ absl::Status CompareFiles(const CompareOptions& options,
     // These have been read once without holding both.
     MSITD_ASSIGN_OR_RETURN(const Tensor golden, ReadTensor(options.golden));
     MSITD_ASSIGN_OR_RETURN(const Tensor my, ReadTensor(options.my));
-    MSITD_ASSIGN_OR_RETURN(const std::vector<ctl::PairAnswer> answers,
+    MSITD_ASSIGN_OR_RETURN(const std::vector<ask::PairAnswer> answers,
                            algorithms.Measure(golden, my));
     const std::vector<std::string> names = algorithms.names();
     for (size_t i = 0; i < names.size(); ++i) {
@@ -115,4 +115,4 @@ absl::Status CompareFiles(const CompareOptions& options,
   return absl::OkStatus();
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "client/ask/query/interrupts.h"
 #include "client/msit/command/logger.h"
-#include "client/query/interrupts.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 struct CompareOptions {
   std::string golden;
@@ -28,6 +28,6 @@ struct CompareOptions {
 // `msit llm compare` of two files with one tensor each: logs the metrics as a
 // dictionary of Python.
 absl::Status CompareFiles(const CompareOptions& options,
-                          ctl::Interrupts& interrupts, Logger& log);
+                          ask::Interrupts& interrupts, Logger& log);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -15,16 +15,16 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/ask/report/table/cell.h"
+#include "client/ask/text/text.h"
 #include "client/msit/pair/logits_name.h"
 #include "client/msit/pair/pair_comparison.h"
 #include "client/msit/table/output_file.h"
 #include "client/msit/tensor/tensor.h"
-#include "client/report/table/cell.h"
-#include "client/text/text.h"
 #include "protos/base/shape.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 constexpr char kExtension[] = ".pth";
@@ -37,7 +37,7 @@ struct Row {
   std::string reason;  // Empty if what follows is set.
   double cosine = 0;
   double kl = 0;
-  ctl::Cell l1;
+  ask::Cell l1;
   double l1_value = 0;
   double ulp_difference = 0;
   double ulp = 0;
@@ -108,7 +108,7 @@ void MeasureL1(const Logits& golden, const Logits& my, Row& row) {
     return;
   }
   row.l1_value = my_sum / golden_sum - 1;
-  row.l1 = ctl::Real{row.l1_value, ctl::RealStyle::kPython};
+  row.l1 = ask::Real{row.l1_value, ask::RealStyle::kPython};
 }
 
 // In float32, as msit does. Returns false if there is none.
@@ -129,7 +129,7 @@ bool MeasureUlp(const Logits& golden, const Logits& my, double ulp_of_one,
 
 class LogitsComparison {
  public:
-  LogitsComparison(const LogitsOptions& options, ctl::Interrupts& interrupts,
+  LogitsComparison(const LogitsOptions& options, ask::Interrupts& interrupts,
                    Logger& log)
       : options_(options),
         log_(log),
@@ -192,7 +192,7 @@ class LogitsComparison {
     auto my = golden.ok() ? ReadLogits(options_.my + "/" + file)
                           : absl::StatusOr<Logits>(golden.status());
     if (!my.ok()) {
-      row.reason = ctl::Printable(Message(my.status()));
+      row.reason = ask::Printable(Message(my.status()));
     } else {
       row.reason = WhyNot(*golden, *my);
     }
@@ -208,7 +208,7 @@ class LogitsComparison {
     }
     const absl::Status added = pairs_.Add(golden->tensor, my->tensor);
     if (absl::IsInvalidArgument(added)) {
-      row.reason = ctl::Printable(Message(added));
+      row.reason = ask::Printable(Message(added));
       return absl::OkStatus();
     }
     compared_.push_back(rows_.size() - 1);
@@ -239,7 +239,7 @@ class LogitsComparison {
   }
 
   std::vector<std::string> Fields(const Row& row) const {
-    std::vector<std::string> fields = {ctl::GuardFormula(row.file)};
+    std::vector<std::string> fields = {ask::GuardFormula(row.file)};
     if (row.has_name) {
       fields.push_back(row.name.key);
       fields.push_back(fmt::format("{}", row.name.token));
@@ -251,11 +251,11 @@ class LogitsComparison {
       fields.push_back(row.reason);
       return fields;
     }
-    fields.push_back(ctl::PythonFloat(row.cosine));
-    fields.push_back(ctl::PythonFloat(row.kl));
-    fields.push_back(ctl::TextOf(row.l1));
-    fields.push_back(ctl::PythonFloat(row.ulp_difference));
-    fields.push_back(ctl::PythonFloat(row.ulp));
+    fields.push_back(ask::PythonFloat(row.cosine));
+    fields.push_back(ask::PythonFloat(row.kl));
+    fields.push_back(ask::TextOf(row.l1));
+    fields.push_back(ask::PythonFloat(row.ulp_difference));
+    fields.push_back(ask::PythonFloat(row.ulp));
     fields.emplace_back(Passes(row) ? "True" : "False");
     fields.emplace_back();
     return fields;
@@ -267,7 +267,7 @@ class LogitsComparison {
         [](const Row& a, const Row& b) { return a.name.order < b.name.order; });
     std::string text;
     const auto add = [&text](const std::vector<std::string>& fields) {
-      text += ctl::CsvLine(fields, /*guards_formulas=*/false);
+      text += ask::CsvLine(fields, /*guards_formulas=*/false);
       text.insert(text.size() - 1, 1, '\r');
     };
     add({"file_name", "key", "token_id", "cosine_similarity", "kl_divergence",
@@ -292,8 +292,8 @@ class LogitsComparison {
 }  // namespace
 
 absl::Status CompareLogits(const LogitsOptions& options,
-                           ctl::Interrupts& interrupts, Logger& log) {
+                           ask::Interrupts& interrupts, Logger& log) {
   return LogitsComparison(options, interrupts, log).Run();
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -4,10 +4,10 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "client/ask/query/interrupts.h"
 #include "client/msit/command/logger.h"
-#include "client/query/interrupts.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 struct LogitsOptions {
   std::string golden;
@@ -24,6 +24,6 @@ struct LogitsOptions {
 // file that one side lacks. A file that cannot be compared is a row that says
 // why. NOT_FOUND if no name is in both folders.
 absl::Status CompareLogits(const LogitsOptions& options,
-                           ctl::Interrupts& interrupts, Logger& log);
+                           ask::Interrupts& interrupts, Logger& log);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "client/import/trees/json/numbers.h"
+#include "client/foreign/trees/json/numbers.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 constexpr std::string_view kLanguages[] = {"cpp", "go", "java", "js", "python"};
@@ -85,4 +85,4 @@ LogitsName ParseLogitsName(std::string_view file_name) {
   return name;
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

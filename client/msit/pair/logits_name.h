@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // What the name of a file with logits says.
 struct LogitsName {
@@ -34,4 +34,4 @@ struct LogitsName {
 // token; without one the last two parts are. Numbers fit into an int64_t.
 LogitsName ParseLogitsName(std::string_view file_name);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -9,9 +9,9 @@
 #include "client/msit/pair/private_comparison.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
-PairComparison::PairComparison(ctl::Interrupts& interrupts, Take take)
+PairComparison::PairComparison(ask::Interrupts& interrupts, Take take)
     : interrupts_(interrupts), take_(std::move(take)) {}
 
 PairComparison::~PairComparison() = default;
@@ -67,4 +67,4 @@ absl::Status PairComparison::Finish() {
   return absl::OkStatus();
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

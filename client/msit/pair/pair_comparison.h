@@ -9,11 +9,11 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "client/ask/query/interrupts.h"
 #include "client/msit/table/report_row.h"
 #include "client/msit/tensor/tensor.h"
-#include "client/query/interrupts.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 class PrivateComparison;
 
@@ -35,7 +35,7 @@ class PairComparison {
       std::function<void(size_t pair, const ReportRow& row)> take);
 
   // Borrows `interrupts`.
-  PairComparison(ctl::Interrupts& interrupts, Take take);
+  PairComparison(ask::Interrupts& interrupts, Take take);
   ~PairComparison();
 
   // Both tensors have elements. The errors of PrivateComparison; a pair with
@@ -45,7 +45,7 @@ class PairComparison {
   absl::Status Finish();
 
  private:
-  ctl::Interrupts& interrupts_;
+  ask::Interrupts& interrupts_;
   const Take take_;
   std::unique_ptr<PrivateComparison> batch_;
   uint64_t batch_bytes_ = 0;
@@ -55,4 +55,4 @@ class PairComparison {
   size_t count_ = 0;
 };
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -4,11 +4,11 @@
 #include <chrono>
 #include <utility>
 
-#include "client/core/client.h"
-#include "client/grpc/grpc_transport.h"
+#include "client/libmsit/core/client.h"
+#include "client/libmsit/grpc/grpc_transport.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 // How long the daemon may take nothing.
@@ -20,20 +20,20 @@ const char* RunOf(PrivateComparison::Side side) {
 
 }  // namespace
 
-PrivateComparison::PrivateComparison(ctl::Interrupts& interrupts)
+PrivateComparison::PrivateComparison(ask::Interrupts& interrupts)
     : interrupts_(interrupts) {}
 
 PrivateComparison::~PrivateComparison() = default;
 
 absl::StatusOr<std::unique_ptr<PrivateComparison>> PrivateComparison::Start(
-    ctl::Interrupts& interrupts) {
+    ask::Interrupts& interrupts) {
   std::unique_ptr<PrivateComparison> made(new PrivateComparison(interrupts));
   MSITD_ASSIGN_OR_RETURN(made->runs_, PrivateRuns::Start(interrupts));
   return made;
 }
 
 std::string PrivateComparison::FullDiskText() const {
-  for (const std::unique_ptr<client::Client>& client : clients_) {
+  for (const std::unique_ptr<libmsit::Client>& client : clients_) {
     if (client == nullptr) continue;
     std::string text = client->stream_error();
     if (SaysDiskFull(text)) return text;
@@ -41,7 +41,7 @@ std::string PrivateComparison::FullDiskText() const {
   return "";
 }
 
-absl::Status PrivateComparison::StatusOf(const client::Status& status) const {
+absl::Status PrivateComparison::StatusOf(const libmsit::Status& status) const {
   if (status.code == MSIT_OK) return absl::OkStatus();
   if (status.code == MSIT_ERROR_INVALID_ARGUMENT) {
     return absl::InvalidArgumentError(status.message);
@@ -53,10 +53,11 @@ absl::Status PrivateComparison::StatusOf(const client::Status& status) const {
                                 status.message);
 }
 
-absl::StatusOr<client::Client*> PrivateComparison::Open(Side side) {
-  std::unique_ptr<client::Client>& client = clients_[static_cast<size_t>(side)];
+absl::StatusOr<libmsit::Client*> PrivateComparison::Open(Side side) {
+  std::unique_ptr<libmsit::Client>& client =
+      clients_[static_cast<size_t>(side)];
   if (client != nullptr) return client.get();
-  client::ClientOptions options;
+  libmsit::ClientOptions options;
   options.run = RunOf(side);
   options.max_block = kPatience;
   options.open_timeout = kPatience;
@@ -69,18 +70,18 @@ absl::StatusOr<client::Client*> PrivateComparison::Open(Side side) {
                          return is_over ? 1 : 0;
                        },
                        this};
-  std::unique_ptr<client::Transport, client::TransportDestroyer> transport(
-      new client::GrpcTransport(runs_->target()));
-  MSITD_RETURN_IF_ERROR(StatusOf(
-      client::Client::Open(std::move(options), std::move(transport), &client)));
+  std::unique_ptr<libmsit::Transport, libmsit::TransportDestroyer> transport(
+      new libmsit::GrpcTransport(runs_->target()));
+  MSITD_RETURN_IF_ERROR(StatusOf(libmsit::Client::Open(
+      std::move(options), std::move(transport), &client)));
   return client.get();
 }
 
 absl::Status PrivateComparison::Close(Side side) {
-  client::Client* const client = clients_[static_cast<size_t>(side)].get();
+  libmsit::Client* const client = clients_[static_cast<size_t>(side)].get();
   if (client == nullptr) return absl::OkStatus();
   MSITD_RETURN_IF_ERROR(StatusOf(client->Close(kPatience)));
-  const client::ClientCounters counters = client->counters();
+  const libmsit::ClientCounters counters = client->counters();
   if (counters.acknowledged_count == counters.recorded_count) {
     return absl::OkStatus();
   }
@@ -92,9 +93,9 @@ absl::Status PrivateComparison::Close(Side side) {
 
 absl::Status PrivateComparison::Record(Side side, const std::string& op,
                                        const Tensor& tensor) {
-  const ctl::Interrupts::Hold hold(interrupts_);
-  MSITD_ASSIGN_OR_RETURN(client::Client* const client, Open(side));
-  client::TensorView view;
+  const ask::Interrupts::Hold hold(interrupts_);
+  MSITD_ASSIGN_OR_RETURN(libmsit::Client* const client, Open(side));
+  libmsit::TensorView view;
   view.token = 0;
   view.op = op;
   view.io = Io::kOutput;
@@ -107,7 +108,7 @@ absl::Status PrivateComparison::Record(Side side, const std::string& op,
 
 absl::StatusOr<PrivateComparison::Result> PrivateComparison::Compare() {
   {
-    const ctl::Interrupts::Hold hold(interrupts_);
+    const ask::Interrupts::Hold hold(interrupts_);
     for (const Side side : {Side::kGolden, Side::kMy}) {
       MSITD_RETURN_IF_ERROR(Close(side));
     }
@@ -125,4 +126,4 @@ absl::StatusOr<PrivateComparison::Result> PrivateComparison::Compare() {
   return result;
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -8,17 +8,17 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/ask/query/interrupts.h"
 #include "client/msit/pair/private_runs.h"
 #include "client/msit/tensor/tensor.h"
-#include "client/query/interrupts.h"
 #include "msitd/v1/comparison_service.pb.h"
 
-namespace msitd::client {
+namespace msitd::libmsit {
 class Client;
 struct Status;
-}  // namespace msitd::client
+}  // namespace msitd::libmsit
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // Compares tensors of two sides, by msit's formulas, in a daemon that ends with
 // this object and keeps its store in the folder for temporary files. Record
@@ -30,7 +30,7 @@ class PrivateComparison {
 
   // Borrows `interrupts`. The errors of PrivateRuns::Start.
   static absl::StatusOr<std::unique_ptr<PrivateComparison>> Start(
-      ctl::Interrupts& interrupts);
+      ask::Interrupts& interrupts);
   ~PrivateComparison();
 
   // `op` pairs tensors of the two sides, and is in one of them once at most.
@@ -47,20 +47,20 @@ class PrivateComparison {
   absl::StatusOr<Result> Compare();
 
  private:
-  explicit PrivateComparison(ctl::Interrupts& interrupts);
+  explicit PrivateComparison(ask::Interrupts& interrupts);
 
   // One client for each side: they may record in turn.
-  using Clients = std::array<std::unique_ptr<client::Client>, 2>;
+  using Clients = std::array<std::unique_ptr<libmsit::Client>, 2>;
 
-  absl::StatusOr<client::Client*> Open(Side side);
+  absl::StatusOr<libmsit::Client*> Open(Side side);
   absl::Status Close(Side side);
   // What a client says of a full disk; empty if none does.
   std::string FullDiskText() const;
-  absl::Status StatusOf(const client::Status& status) const;
+  absl::Status StatusOf(const libmsit::Status& status) const;
 
-  ctl::Interrupts& interrupts_;
+  ask::Interrupts& interrupts_;
   std::unique_ptr<PrivateRuns> runs_;
   Clients clients_;  // By side; null until something is recorded.
 };
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -7,24 +7,24 @@
 #include <system_error>
 #include <utility>
 
-#include "client/core/delivery/stream_end.h"
-#include "client/query/connection.h"
-#include "client/query/endpoint.h"
+#include "client/ask/query/connection.h"
+#include "client/ask/query/endpoint.h"
+#include "client/libmsit/core/delivery/stream_end.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "protos/base/error_reason.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
-absl::Status StatusOf(const ctl::Outcome& outcome) {
+absl::Status StatusOf(const ask::Outcome& outcome) {
   if (outcome.ok()) return absl::OkStatus();
-  return outcome.exit_code == ctl::kExitInterrupted
+  return outcome.exit_code == ask::kExitInterrupted
              ? absl::CancelledError("interrupted")
              : absl::InternalError(outcome.error);
 }
 
 bool SaysDiskFull(std::string_view stream_error) {
-  return client::ReasonOfEnd(stream_error) ==
+  return libmsit::ReasonOfEnd(stream_error) ==
          ErrorReasonName(ErrorReason::kDiskFull);
 }
 
@@ -36,31 +36,31 @@ absl::Status DiskFullError(std::string_view stream_error) {
                     stream_error);
 }
 
-PrivateRuns::PrivateRuns(ctl::Interrupts& interrupts)
+PrivateRuns::PrivateRuns(ask::Interrupts& interrupts)
     : interrupts_(interrupts) {}
 
 PrivateRuns::~PrivateRuns() = default;
 
 absl::StatusOr<std::unique_ptr<PrivateRuns>> PrivateRuns::Start(
-    ctl::Interrupts& interrupts) {
+    ask::Interrupts& interrupts) {
   std::unique_ptr<PrivateRuns> made(new PrivateRuns(interrupts));
   std::error_code error;
-  ctl::PrivateDaemonOptions options;
+  ask::PrivateDaemonOptions options;
   options.data_dir = std::filesystem::temp_directory_path(error).string();
   if (error) return ErrnoStatus(error.value(), "find a temporary folder");
   MSITD_ASSIGN_OR_RETURN(made->daemon_,
-                         ctl::PrivateDaemon::Start(options, interrupts));
+                         ask::PrivateDaemon::Start(options, interrupts));
   MSITD_ASSIGN_OR_RETURN(made->target_,
-                         ctl::ParseEndpoint(made->daemon_->endpoint()));
+                         ask::ParseEndpoint(made->daemon_->endpoint()));
   made->connection_ = made->NewConnection();
   return made;
 }
 
-std::unique_ptr<ctl::Connection> PrivateRuns::NewConnection() const {
-  ctl::ConnectionOptions options;
+std::unique_ptr<ask::Connection> PrivateRuns::NewConnection() const {
+  ask::ConnectionOptions options;
   options.endpoint = daemon_->endpoint();
   options.target = target_;
-  return std::make_unique<ctl::Connection>(std::move(options), interrupts_);
+  return std::make_unique<ask::Connection>(std::move(options), interrupts_);
 }
 
 absl::Status PrivateRuns::Compare(v1::Comparison& comparison,
@@ -72,11 +72,11 @@ absl::Status PrivateRuns::Compare(v1::Comparison& comparison,
       &v1::ComparisonService::Stub::CreateComparison, request, comparison)));
   grpc::ClientContext context;
   context.set_deadline(connection_->StreamDeadline());
-  const ctl::Interrupts::Hold hold(interrupts_, &context);
+  const ask::Interrupts::Hold hold(interrupts_, &context);
   const auto stream =
       connection_->stub<v1::ComparisonService::Stub>().StreamComparisonRows(
           &context,
-          ctl::RequestFor<v1::StreamComparisonRowsRequest>(comparison.name()));
+          ask::RequestFor<v1::StreamComparisonRowsRequest>(comparison.name()));
   v1::StreamComparisonRowsResponse part;
   absl::Status taken;
   while (taken.ok() && stream->Read(&part)) {
@@ -95,4 +95,4 @@ absl::Status PrivateRuns::Compare(v1::Comparison& comparison,
                     comparison.error());
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

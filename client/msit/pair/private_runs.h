@@ -8,26 +8,26 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/query/interrupts.h"
-#include "client/query/outcome.h"
-#include "client/query/private_daemon.h"
+#include "client/ask/query/interrupts.h"
+#include "client/ask/query/outcome.h"
+#include "client/ask/query/private_daemon.h"
 
-namespace msitd::ctl {
+namespace msitd::ask {
 class Connection;
-}  // namespace msitd::ctl
+}  // namespace msitd::ask
 
 namespace msitd::v1 {
 class Comparison;
 class ComparisonRow;
 }  // namespace msitd::v1
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 inline constexpr char kGoldenRun[] = "golden";
 inline constexpr char kMyRun[] = "my";
 
 // As a status: CANCELLED by an interrupt, INTERNAL with the error else.
-absl::Status StatusOf(const ctl::Outcome& outcome);
+absl::Status StatusOf(const ask::Outcome& outcome);
 
 // What the stream of a client says of a daemon whose disk is full. That of a
 // private daemon stays full: nothing in its store goes.
@@ -42,12 +42,12 @@ class PrivateRuns {
  public:
   // Borrows `interrupts`. The errors of PrivateDaemon::Start.
   static absl::StatusOr<std::unique_ptr<PrivateRuns>> Start(
-      ctl::Interrupts& interrupts);
+      ask::Interrupts& interrupts);
   ~PrivateRuns();
 
-  ctl::Connection& connection() { return *connection_; }
+  ask::Connection& connection() { return *connection_; }
   // Another one, for the calls of another thread.
-  std::unique_ptr<ctl::Connection> NewConnection() const;
+  std::unique_ptr<ask::Connection> NewConnection() const;
   // Of gRPC.
   const std::string& target() const { return target_; }
 
@@ -61,12 +61,12 @@ class PrivateRuns {
   absl::Status Compare(v1::Comparison& comparison, const TakeRow& take);
 
  private:
-  explicit PrivateRuns(ctl::Interrupts& interrupts);
+  explicit PrivateRuns(ask::Interrupts& interrupts);
 
-  ctl::Interrupts& interrupts_;
-  std::unique_ptr<ctl::PrivateDaemon> daemon_;
+  ask::Interrupts& interrupts_;
+  std::unique_ptr<ask::PrivateDaemon> daemon_;
   std::string target_;
-  std::unique_ptr<ctl::Connection> connection_;
+  std::unique_ptr<ask::Connection> connection_;
 };
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

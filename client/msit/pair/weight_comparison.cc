@@ -14,15 +14,15 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "client/import/formats/tensor_file.h"
+#include "client/ask/text/text.h"
+#include "client/foreign/formats/tensor_file.h"
 #include "client/msit/pair/pair_comparison.h"
 #include "client/msit/table/output_file.h"
 #include "client/msit/tensor/dequantize.h"
 #include "client/msit/tensor/tensor.h"
-#include "client/text/text.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 constexpr std::string_view kWeight = "weight";
@@ -131,7 +131,7 @@ class Weights {
 
 class WeightComparison {
  public:
-  WeightComparison(Weights& golden, Weights& my, ctl::Interrupts& interrupts,
+  WeightComparison(Weights& golden, Weights& my, ask::Interrupts& interrupts,
                    Logger& log)
       : golden_(golden),
         my_(my),
@@ -277,7 +277,7 @@ class WeightComparison {
     }
     columns.insert(columns.end(), std::begin(kMetricColumns),
                    std::end(kMetricColumns));
-    return ctl::CsvLine(columns, /*guards_formulas=*/false);
+    return ask::CsvLine(columns, /*guards_formulas=*/false);
   }
 
   void TakeRow(size_t pair, const ReportRow& row) {
@@ -287,11 +287,11 @@ class WeightComparison {
     if (!reason.empty()) {
       log_.Warning(fmt::format("{} has no metrics: {}", Quoted(name), reason));
     }
-    std::vector<std::string> fields = {ctl::GuardFormula(name)};
+    std::vector<std::string> fields = {ask::GuardFormula(name)};
     for (const std::string_view side : kSides) {
       for (const std::string_view column : kSideColumns) {
         fields.push_back(
-            ctl::TextOf(row.At(fmt::format("{}_{}", side, column))));
+            ask::TextOf(row.At(fmt::format("{}_{}", side, column))));
       }
     }
     const bool one_is_int8 =
@@ -299,10 +299,10 @@ class WeightComparison {
         (fields[1 + std::size(kSideColumns)] == "torch.int8");
     if (one_is_int8) return LeaveOut(name, "one side alone is int8");
     for (const std::string_view column : kMetricColumns) {
-      const std::string text = ctl::TextOf(row.At(column));
+      const std::string text = ask::TextOf(row.At(column));
       fields.push_back(text == "nan" ? "" : text);
     }
-    lines_[pair] = ctl::CsvLine(fields, /*guards_formulas=*/false);
+    lines_[pair] = ask::CsvLine(fields, /*guards_formulas=*/false);
   }
 
   Weights& golden_;
@@ -322,11 +322,11 @@ class WeightComparison {
 
 absl::Status CompareWeights(const std::string& golden, const std::string& my,
                             const std::string& output,
-                            ctl::Interrupts& interrupts, Logger& log) {
+                            ask::Interrupts& interrupts, Logger& log) {
   MSITD_ASSIGN_OR_RETURN(Weights golden_weights, Weights::Open(golden, log));
   MSITD_ASSIGN_OR_RETURN(Weights my_weights, Weights::Open(my, log));
   return WeightComparison(golden_weights, my_weights, interrupts, log)
       .Run(output);
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -4,10 +4,10 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "client/ask/query/interrupts.h"
 #include "client/msit/command/logger.h"
-#include "client/query/interrupts.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // Files of one side that are kept open; a folder with more is refused.
 inline constexpr size_t kWeightFilesMax = 4096;
@@ -21,6 +21,6 @@ inline constexpr size_t kWeightFilesMax = 4096;
 // with weights.
 absl::Status CompareWeights(const std::string& golden, const std::string& my,
                             const std::string& output,
-                            ctl::Interrupts& interrupts, Logger& log);
+                            ask::Interrupts& interrupts, Logger& log);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -15,13 +15,13 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
+#include "client/ask/text/text.h"
 #include "client/msit/table/column.h"
 #include "client/msit/table/csv_table.h"
 #include "client/msit/table/output_file.h"
-#include "client/text/text.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 constexpr char kFolder[] = "msit_bad_case/analyzer";
@@ -176,7 +176,7 @@ class Analysis {
       header.push_back(name + "_golden");
       header.push_back(name + "_test");
     }
-    std::string text = ctl::CsvLine(header, /*guards_formulas=*/false);
+    std::string text = ask::CsvLine(header, /*guards_formulas=*/false);
     const size_t header_bytes = text.size();
     for (const JoinedRow& row : joined_) {
       if (!Differs(row)) continue;
@@ -188,7 +188,7 @@ class Analysis {
         cells.push_back(Cell(golden_, name, row.golden, false));
         cells.push_back(Cell(test_, name, row.test, !unmatched_.empty()));
       }
-      text += ctl::CsvLine(cells, /*guards_formulas=*/false);
+      text += ask::CsvLine(cells, /*guards_formulas=*/false);
     }
     if (text.size() == header_bytes) {
       log_.Warning(
@@ -215,16 +215,16 @@ class Analysis {
     for (const size_t row : unmatched_) {
       if (lines.size() == kShownUnmatched) break;
       lines.emplace_back(fmt::format("{}", row),
-                         ctl::Printable(Cell(golden_, task_.keys.front(),
+                         ask::Printable(Cell(golden_, task_.keys.front(),
                                              joined_[row].golden, false)));
       index_width = std::max(index_width, lines.back().first.size());
       value_width =
-          std::max(value_width, ctl::DisplayWidth(lines.back().second));
+          std::max(value_width, ask::DisplayWidth(lines.back().second));
     }
     std::string out;
     for (const auto& [index, value] : lines) {
       if (!out.empty()) out += '\n';
-      const size_t gap = value_width - ctl::DisplayWidth(value) + 4;
+      const size_t gap = value_width - ask::DisplayWidth(value) + 4;
       out += fmt::format("{:<{}}{:{}}{}", index, index_width, "", gap, value);
     }
     return out;
@@ -296,4 +296,4 @@ absl::Status AnalyzeKeys(const std::string& golden, const std::string& test,
   return Analysis(first, second, task, log).Run();
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -8,7 +8,7 @@
 
 // Which answers of a model went from right to wrong, or back, between two
 // evaluations: rows of two CSV files that differ in their column `passed`.
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // `msit llm analyze`: files with the columns queries, input_token_ids,
 // output_token_ids and passed, joined by queries. Writes the rows that differ
@@ -23,4 +23,4 @@ absl::Status AnalyzeQueries(const std::string& golden, const std::string& test,
 absl::Status AnalyzeKeys(const std::string& golden, const std::string& test,
                          Logger& log);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

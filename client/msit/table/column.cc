@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <string_view>
 
-#include "client/report/table/cell.h"
+#include "client/ask/report/table/cell.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 // What pandas reads as no value.
@@ -90,7 +90,7 @@ std::string Column::Shown(size_t row, bool with_missing) const {
       }
       [[fallthrough]];
     case Type::kNumber:
-      return ctl::PythonFloat(NumberOf(text));
+      return ask::PythonFloat(NumberOf(text));
     case Type::kText:
       break;
   }
@@ -104,11 +104,11 @@ std::string Column::Key(size_t row) const {
       return IsTrue(text) ? "n1.0" : "n0.0";
     case Type::kInteger:
     case Type::kNumber:
-      return "n" + ctl::PythonFloat(NumberOf(text));
+      return "n" + ask::PythonFloat(NumberOf(text));
     case Type::kText:
       break;
   }
   return "t" + text;
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

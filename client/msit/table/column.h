@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // A column of a CSV file with the type that pandas finds for it: truths,
 // integers, numbers or texts. A cell without a value ("", "NA", "nan"...) makes
@@ -40,4 +40,4 @@ class Column {
   bool has_missing_ = false;
 };
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

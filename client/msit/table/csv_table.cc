@@ -5,11 +5,11 @@
 #include <set>
 #include <utility>
 
-#include "client/import/formats/byte_source.h"
-#include "client/text/text.h"
+#include "client/ask/text/text.h"
+#include "client/foreign/formats/byte_source.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
@@ -83,7 +83,7 @@ absl::Status CheckHeader(const std::vector<std::string>& header) {
   for (const std::string& name : header) {
     if (!seen.insert(name).second) {
       return MakeStatus(absl::StatusCode::kInvalidArgument,
-                        "column \"{}\" is there twice", ctl::Printable(name));
+                        "column \"{}\" is there twice", ask::Printable(name));
     }
   }
   return absl::OkStatus();
@@ -134,4 +134,4 @@ absl::StatusOr<CsvTable> ReadCsv(const std::string& path) {
   return table;
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

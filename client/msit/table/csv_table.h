@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // A larger file is refused.
 inline constexpr uint64_t kCsvBytesMax = uint64_t{1} << 30;
@@ -30,4 +30,4 @@ absl::StatusOr<CsvTable> ParseCsv(std::string_view text);
 // system if it cannot be read. Errors name `path`.
 absl::StatusOr<CsvTable> ReadCsv(const std::string& path);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -13,11 +13,11 @@
 #include <system_error>
 #include <utility>
 
-#include "client/ctl/print/file_sink.h"
+#include "client/ask/print/file_sink.h"
 #include "protos/os/unique_fd.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 constexpr int kSameNameMax = 1000;
@@ -91,8 +91,8 @@ absl::Status ReplaceReportFile(
     const std::string& path,
     const std::function<absl::Status(const ByteTake&)>& write) {
   MSITD_ASSIGN_OR_RETURN(
-      ctl::FileSink sink,
-      ctl::FileSink::Open(path, /*stdout_is_terminal=*/false));
+      ask::FileSink sink,
+      ask::FileSink::Open(path, /*stdout_is_terminal=*/false));
   std::string buffer;
   MSITD_RETURN_IF_ERROR(write([&](std::string_view bytes) {
     buffer += bytes;
@@ -115,4 +115,4 @@ absl::StatusOr<std::string> WriteReportFile(
   return status;
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // The time of msit's file names, YYYYmmddHHMMSS: eight hours ahead of UTC, or
 // UTC.
@@ -46,4 +46,4 @@ absl::Status ReplaceReportFile(
     const std::string& path,
     const std::function<absl::Status(const ByteTake&)>& write);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -7,14 +7,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/report/table/cell.h"
+#include "client/ask/report/table/cell.h"
 
 namespace msitd::v1 {
 class Comparison;
 class ComparisonRow;
 }  // namespace msitd::v1
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // The columns of msit's report that have what was measured, in its order.
 inline constexpr std::string_view kMetricColumns[] = {
@@ -25,11 +25,11 @@ inline constexpr std::string_view kMetricColumns[] = {
 // One row of msit's report by its columns.
 class ReportRow {
  public:
-  explicit ReportRow(std::map<std::string, ctl::Cell, std::less<>> cells)
+  explicit ReportRow(std::map<std::string, ask::Cell, std::less<>> cells)
       : cells_(std::move(cells)) {}
 
   // An empty cell if there is no such column.
-  ctl::Cell At(std::string_view column) const;
+  ask::Cell At(std::string_view column) const;
   // The number in a column; NaN if there is none, which is how the report
   // writes NaN.
   double NumberAt(std::string_view column) const;
@@ -37,11 +37,11 @@ class ReportRow {
   std::string reason() const;
 
  private:
-  std::map<std::string, ctl::Cell, std::less<>> cells_;
+  std::map<std::string, ask::Cell, std::less<>> cells_;
 };
 
 // Makes the row of a pair. INTERNAL if the row has no pair.
 absl::StatusOr<ReportRow> MakeReportRow(const v1::Comparison& comparison,
                                         const v1::ComparisonRow& row);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "client/import/formats/stored_tensor.h"
+#include "client/foreign/formats/stored_tensor.h"
 #include "protos/base/shape.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 // Elements that are held as numbers at once.
@@ -237,4 +237,4 @@ absl::StatusOr<Tensor> Dequantize(const Tensor& weight, const Tensor& offset,
   return Combine(moved, scale, std::multiplies<>());
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

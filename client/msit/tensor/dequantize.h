@@ -4,7 +4,7 @@
 #include "absl/status/statusor.h"
 #include "client/msit/tensor/tensor.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // Returns `(weight - offset) * scale` as torch computes it: shapes are
 // broadcast, and each of the two steps is rounded to the type that torch
@@ -16,4 +16,4 @@ namespace msitd::msit {
 absl::StatusOr<Tensor> Dequantize(const Tensor& weight, const Tensor& offset,
                                   const Tensor& scale);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -8,11 +8,11 @@
 #include <cstring>
 #include <span>
 
-#include "client/import/formats/tensor_file.h"
+#include "client/foreign/formats/tensor_file.h"
 #include "protos/base/shape.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 absl::StatusOr<Tensor> ReadOne(formats::TensorFile& file) {
@@ -208,4 +208,4 @@ std::string SizeText(const std::vector<int64_t>& shape) {
   return fmt::format("torch.Size([{}])", fmt::join(shape, ", "));
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -14,7 +14,7 @@ namespace msitd::formats {
 class TensorFile;
 }  // namespace msitd::formats
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // A larger tensor is refused: it is held in memory, twice while it is permuted.
 inline constexpr uint64_t kViewedBytesMax = uint64_t{8} << 30;
@@ -26,7 +26,7 @@ struct Tensor {
   std::vector<std::byte> bytes;
 };
 
-// Reads a file that has one tensor, of a kind that client/import/formats
+// Reads a file that has one tensor, of a kind that client/foreign/formats
 // knows. INVALID_ARGUMENT if it has none or several; RESOURCE_EXHAUSTED beyond
 // kViewedBytesMax; else why the file cannot be read. Errors name `path`.
 absl::StatusOr<Tensor> ReadTensor(const std::string& path);
@@ -64,4 +64,4 @@ absl::StatusOr<std::vector<double>> NumbersOf(DType dtype,
 // "torch.Size([2, 3])".
 std::string SizeText(const std::vector<int64_t>& shape);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -7,11 +7,11 @@
 #include <charconv>
 #include <utility>
 
+#include "client/ask/text/text.h"
 #include "client/msit/command/logger.h"
-#include "client/text/text.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 template <typename... Args>
@@ -157,7 +157,7 @@ absl::StatusOr<std::vector<TensorOperation>> ParseOperations(
     operation.is_slice_ = part.starts_with('[') && part.ends_with(']');
     const bool is_permutation = part.starts_with('(') && part.ends_with(')');
     if (part.size() < 2 || (!operation.is_slice_ && !is_permutation)) {
-      return Wrong("Invalid operation string: {}", ctl::Printable(part));
+      return Wrong("Invalid operation string: {}", ask::Printable(part));
     }
     std::vector<std::string> shown;
     int ellipsis_count = 0;
@@ -167,8 +167,8 @@ absl::StatusOr<std::vector<TensorOperation>> ParseOperations(
       const auto* number =
           parsed.has_value() ? std::get_if<int64_t>(&*parsed) : nullptr;
       if (!parsed.has_value() || (is_permutation && number == nullptr)) {
-        return Wrong("{} is invalid: '{}'", ctl::Printable(part),
-                     ctl::Printable(word));
+        return Wrong("{} is invalid: '{}'", ask::Printable(part),
+                     ask::Printable(word));
       }
       if (const auto* range = std::get_if<Range>(&*parsed)) {
         if (range->step <= 0) return Wrong("slice step must be positive");
@@ -176,7 +176,7 @@ absl::StatusOr<std::vector<TensorOperation>> ParseOperations(
       ellipsis_count += std::holds_alternative<Ellipsis>(*parsed) ? 1 : 0;
       shown.push_back(operation.is_slice_ ? Quoted(word) : std::string(word));
       if (shown.size() > kOperationPartsMax || ellipsis_count > 1) {
-        return Wrong("{} has too many parts", ctl::Printable(part));
+        return Wrong("{} has too many parts", ask::Printable(part));
       }
       if (is_permutation) operation.order_.push_back(*number);
       operation.parts_.push_back(*parsed);
@@ -193,4 +193,4 @@ absl::StatusOr<std::vector<TensorOperation>> ParseOperations(
   return out;
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "client/msit/tensor/tensor.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // More than this is no command line of a person.
 inline constexpr size_t kOperationPartsMax = 64;
@@ -55,4 +55,4 @@ class TensorOperation {
 absl::StatusOr<std::vector<TensorOperation>> ParseOperations(
     std::string_view text);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

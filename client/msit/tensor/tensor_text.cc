@@ -11,10 +11,10 @@
 #include <limits>
 #include <string_view>
 
-#include "client/report/table/cell.h"
+#include "client/ask/report/table/cell.h"
 #include "protos/base/rounding.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 // The defaults of torch.set_printoptions.
@@ -69,7 +69,7 @@ class NumberFormat {
     const double number = numbers_[i];
     if (tensor_.dtype == DType::kBool) return number != 0 ? "True" : "False";
     if (!is_float_) return Integer(i);
-    if (!std::isfinite(number)) return ctl::PythonFloat(number);
+    if (!std::isfinite(number)) return ask::PythonFloat(number);
     if (is_scientific_) return fmt::format("{:.4e}", number);
     if (is_whole_) return fmt::format("{:.0f}.", number);
     return fmt::format("{:.4f}", number);
@@ -247,7 +247,7 @@ std::string StatisticsGrid(const Tensor& tensor,
   std::string head = "|";
   std::string body = "|";
   for (size_t i = 0; i < names.size(); ++i) {
-    const std::string value = ctl::PythonFloat(RoundTo(type, values[i]));
+    const std::string value = ask::PythonFloat(RoundTo(type, values[i]));
     const size_t width = std::max(names[i].size(), value.size());
     rule += std::string(width + 2, '-') + "+";
     head += fmt::format(" {:<{}} |", names[i], width);
@@ -256,4 +256,4 @@ std::string StatisticsGrid(const Tensor& tensor,
   return fmt::format("{0}\n{1}\n{0}\n{2}\n{0}", rule, head, body);
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -6,7 +6,7 @@
 
 #include "client/msit/tensor/tensor.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 // The tensor as torch prints it with its default options: four digits, lines
 // of 80 characters, and `...` for most of more than 1000 elements. `numbers`:
@@ -20,4 +20,4 @@ std::string TensorText(const Tensor& tensor,
 std::string StatisticsGrid(const Tensor& tensor,
                            const std::vector<double>& numbers);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -8,15 +8,15 @@
 #include <string_view>
 #include <vector>
 
-#include "client/export/output_folder.h"
-#include "client/export/writer/npy_header.h"
-#include "client/export/writer/torch_file.h"
+#include "client/foreign/write/output_folder.h"
+#include "client/foreign/write/writer/npy_header.h"
+#include "client/foreign/write/writer/torch_file.h"
 #include "client/msit/tensor/tensor.h"
 #include "client/msit/tensor/tensor_operation.h"
 #include "client/msit/tensor/tensor_text.h"
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 // The types that msit reads of a .bin file, by their numbers there.
@@ -37,7 +37,7 @@ std::string_view BytesOf(const Tensor& tensor) {
           tensor.bytes.size()};
 }
 
-absl::Status WriteAtb(exports::OutputFile& file, const Tensor& tensor) {
+absl::Status WriteAtb(write::OutputFile& file, const Tensor& tensor) {
   const auto number = AtbNumbers().find(tensor.dtype);
   if (number == AtbNumbers().end()) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
@@ -50,26 +50,26 @@ absl::Status WriteAtb(exports::OutputFile& file, const Tensor& tensor) {
   return file.Write(BytesOf(tensor));
 }
 
-absl::Status WriteNpy(exports::OutputFile& file, const Tensor& tensor) {
+absl::Status WriteNpy(write::OutputFile& file, const Tensor& tensor) {
   MSITD_RETURN_IF_ERROR(
-      file.Write(exports::MakeNpyHeader(tensor.dtype, tensor.shape).bytes));
+      file.Write(write::MakeNpyHeader(tensor.dtype, tensor.shape).bytes));
   return file.Write(BytesOf(tensor));
 }
 
-absl::Status WriteTorch(exports::OutputFile& file, const std::string& stem,
+absl::Status WriteTorch(write::OutputFile& file, const std::string& stem,
                         const Tensor& tensor) {
-  const exports::TorchTensor head{.dtype = tensor.dtype,
-                                  .shape = tensor.shape,
-                                  .size_bytes = tensor.bytes.size()};
-  return exports::WriteTorchFile(
-      file, stem, head, [&tensor](exports::TorchSink sink) {
+  const write::TorchTensor head{.dtype = tensor.dtype,
+                                .shape = tensor.shape,
+                                .size_bytes = tensor.bytes.size()};
+  return write::WriteTorchFile(
+      file, stem, head, [&tensor](write::TorchSink sink) {
         return tensor.bytes.empty() ? absl::OkStatus() : sink(BytesOf(tensor));
       });
 }
 
 absl::Status Save(const Tensor& tensor, const std::filesystem::path& path) {
   const std::string folder = path.parent_path().string();
-  MSITD_ASSIGN_OR_RETURN(const auto output, exports::OutputFolder::Open(
+  MSITD_ASSIGN_OR_RETURN(const auto output, write::OutputFolder::Open(
                                                 folder.empty() ? "." : folder,
                                                 /*replaces=*/true));
   MSITD_ASSIGN_OR_RETURN(const auto file,
@@ -130,4 +130,4 @@ absl::Status ViewTensor(const TensorViewOptions& options, Logger& log) {
   return absl::OkStatus();
 }
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

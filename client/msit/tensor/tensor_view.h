@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "client/msit/command/logger.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 
 struct TensorViewOptions {
   std::string file;
@@ -19,4 +19,4 @@ struct TensorViewOptions {
 // file after the operations, the tensor itself if asked for, and writes it.
 absl::Status ViewTensor(const TensorViewOptions& options, Logger& log);
 
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

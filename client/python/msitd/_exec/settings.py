@@ -1,4 +1,4 @@
-"""The settings of `msitctl exec`, as client/ctl/command/exec_command.cc writes them."""
+"""The settings of `msitctl exec`, as client/msitctl/exec/exec_command.cc writes them."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from msitd.query import arguments
 from msitd.query.errors import QueryError
 from msitd.query.messages import message_class, missing
 
-# The same as in client/query, like the constants below.
+# The same as in client/ask/query, like the constants below.
 DEFAULT_SOCKET = "/run/msitd/msitd.sock"
 DEFAULT_ADDRESS = "127.0.0.1:7741"
 UNARY_TIMEOUT_S = 60.0

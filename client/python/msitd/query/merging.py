@@ -1,4 +1,4 @@
-"""Merges the answers of several daemons into one, by the rules of client/fleet."""
+"""Merges the answers of several daemons into one, by the rules of client/ask/fanout."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msitd.query.connection import target_of
 
-# The same as in client/fleet. Each node needs a thread and a channel.
+# The same as in client/ask/fanout. Each node needs a thread and a channel.
 NODES_MAX = 1024
 NODE_PORT = 7741
 

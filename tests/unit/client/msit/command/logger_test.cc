@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <memory>
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 // What a logger wrote.
@@ -75,4 +75,4 @@ TEST(Quoted, ChoosesQuotesAsPythonDoes) {
 }
 
 }  // namespace
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 using testing::ElementsAre;
@@ -37,4 +37,4 @@ TEST_F(SpellingTest, LeavesAllElse) {
 }
 
 }  // namespace
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

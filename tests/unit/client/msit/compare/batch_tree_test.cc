@@ -13,7 +13,7 @@
 
 #include "tests/support/temp_dir.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 class ListedTree final : public trees::Tree {
@@ -168,4 +168,4 @@ TEST(BatchTreeTest, WarmUpComesAsItIsAskedFor) {
 }
 
 }  // namespace
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

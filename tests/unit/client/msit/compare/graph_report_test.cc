@@ -10,16 +10,16 @@
 
 #include "tests/support/temp_dir.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 using ::msitd::testing::TempDir;
 
 constexpr size_t kColumns = 24;
 
-ctl::Cells RowOf(const std::string& my_path, const std::string& golden_dtype,
+ask::Cells RowOf(const std::string& my_path, const std::string& golden_dtype,
                  const std::string& reason) {
-  ctl::Cells cells(kColumns);
+  ask::Cells cells(kColumns);
   cells[4] = golden_dtype;
   cells[9] = my_path;
   cells[11] = std::string("torch.float32");
@@ -131,4 +131,4 @@ TEST_F(GraphReportTest, MoreRowsThanABufferComeBack) {
 }
 
 }  // namespace
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -9,7 +9,7 @@
 
 #include "protos/base/dtype.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 using ::testing::ElementsAre;
@@ -60,4 +60,4 @@ TEST(RopeSlicesTest, ColumnsThatComeTwiceAreOne) {
 }
 
 }  // namespace
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -5,11 +5,11 @@
 
 #include <string>
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 TEST(AtbDumpTest, DefaultsAreThoseOfMsit) {
-  ctl::Environment found = AtbEnvironment({});
+  ask::Environment found = AtbEnvironment({});
   EXPECT_EQ(found["ATB_SAVE_TENSOR"], "1");
   EXPECT_EQ(found["ATB_SAVE_TENSOR_IN_BEFORE_OUT_AFTER"], "1");
   EXPECT_EQ(found["ATB_SAVE_TENSOR_TIME"], "1");
@@ -48,7 +48,7 @@ TEST(AtbDumpTest, FlagsBecomeVariables) {
   options.saves_children = false;
   options.time = 2;
   options.part = 0;
-  ctl::Environment found = AtbEnvironment(options);
+  ask::Environment found = AtbEnvironment(options);
   EXPECT_EQ(found["ATB_OUTPUT_DIR"], "/");
   EXPECT_EQ(found["ATB_DUMP_CONFIG"], "/x/y.json");
   EXPECT_EQ(found["ATB_SAVE_TENSOR"], "2");
@@ -98,4 +98,4 @@ TEST(LaunchTest, CommandsAreSplitAtBlanks) {
 }
 
 }  // namespace
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 // A library with these dynamic symbols and nothing else.
@@ -117,4 +117,4 @@ TEST(ElfSymbolsTest, AnyBytesAreAnswered) {
 }
 
 }  // namespace
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 TEST(LogitsNameTest, LastTwoPartsAreCaseAndToken) {
@@ -57,4 +57,4 @@ TEST(LogitsNameTest, OrderIsThatOfTheReport) {
 }
 
 }  // namespace
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "client/text/text.h"
+#include "client/ask/text/text.h"
 #include "tests/support/temp_dir.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 using ::testing::Pair;
@@ -38,7 +38,7 @@ class PairComparisonTest : public ::testing::Test {
   }
 
   const testing::TempDir folder_;
-  ctl::Interrupts interrupts_;
+  ask::Interrupts interrupts_;
 };
 
 TEST_F(PairComparisonTest, PairThatIsRefusedLeavesNothingToTheNext) {
@@ -46,9 +46,9 @@ TEST_F(PairComparisonTest, PairThatIsRefusedLeavesNothingToTheNext) {
   PairComparison pairs(
       interrupts_,
       PairComparison::TakeReportRows([&](size_t pair, const ReportRow& row) {
-        largest.emplace_back(pair, ctl::TextOf(row.At("golden_max_value")) +
+        largest.emplace_back(pair, ask::TextOf(row.At("golden_max_value")) +
                                        " " +
-                                       ctl::TextOf(row.At("my_max_value")));
+                                       ask::TextOf(row.At("my_max_value")));
       }));
   const Tensor first = MakeTensor({1, 2}, {2});
   Tensor deeper = MakeTensor({1, 2}, std::vector<int64_t>(32, 1));
@@ -68,4 +68,4 @@ TEST_F(PairComparisonTest, PairThatIsRefusedLeavesNothingToTheNext) {
 }
 
 }  // namespace
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

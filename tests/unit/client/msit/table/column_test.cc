@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 // What pandas prints for columns that it reads with the same cells.
@@ -35,4 +35,4 @@ TEST(Column, EqualValuesOfSeveralTypesHaveEqualKeys) {
 }
 
 }  // namespace
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

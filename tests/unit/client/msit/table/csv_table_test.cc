@@ -8,7 +8,7 @@
 
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 using testing::ElementsAre;
@@ -57,4 +57,4 @@ TEST(CsvTable, NamesTheFileThatItCannotRead) {
 }
 
 }  // namespace
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

@@ -8,7 +8,7 @@
 
 #include "protos/status/status.h"
 
-namespace msitd::msit {
+namespace msitd::msit_command {
 namespace {
 
 using ::testing::ElementsAre;
@@ -119,4 +119,4 @@ TEST(TensorOperation, CopiesWholeElements) {
 }
 
 }  // namespace
-}  // namespace msitd::msit
+}  // namespace msitd::msit_command

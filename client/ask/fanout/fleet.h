@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "client/ask/query/fanout.h"
+
+namespace msitd::v1 {
+class Comparison;
+}  // namespace msitd::v1
+
+namespace msitd::ask {
+
+struct ConnectionOptions;
+class Interrupts;
+struct Part;
+class RankSet;
+struct RunShares;
+
+// Many daemons that are asked as if they were one.
+//
+// All nodes are asked at the same time, each until its own deadline. One that
+// does not answer, answers late or answers what cannot be read is told of once
+// and left out from then on: HasFailed. One that lacks the run is just not part
+// of the answer. An error of the request is the answer. Of the addresses of one
+// daemon the first counts. Thread-compatible.
+class Fleet : public Fanout {
+ public:
+  // Gets a line for people, without an end of line.
+  using Tell = std::function<void(const std::string& line)>;
+
+  // One or more nodes. `timeout` of their options is that of the command,
+  // `call_timeout` that of a node. Borrows `interrupts`.
+  Fleet(std::vector<ConnectionOptions> nodes, Interrupts& interrupts,
+        Tell tell);
+  ~Fleet() override;
+
+  Outcome Ask(const NodeCall& call, const Message& request,
+              Message& response) override;
+  Outcome ForEachRow(const List& list, Message& response) override;
+
+  // Asks every node and gives what came, in the order of the nodes.
+  Outcome AskEach(
+      const NodeCall& call, const Message& request, const Message& prototype,
+      const std::function<void(const std::string& node, const Message&)>& take);
+
+  // Has one node compare and reduce from now on: it reads what the others hold
+  // of the runs. Fails if the list has no such node.
+  Outcome WorkAt(std::string_view node);
+
+  bool has_failed() const;
+  // Why a node has failed; empty if it has not.
+  std::string ErrorOf(std::string_view node) const;
+  // Has nodes that have failed asked again.
+  void AskAgain();
+
+  // The node of the row that is being taken.
+  const std::string& row_node() const { return row_node_; }
+  // The nodes that hold something of a run, separated by commas.
+  std::string HoldersOf(const std::string& run) const;
+
+  // Members of a JSON object: which nodes answered, `nodes_failed` with the
+  // reasons, and by run which ranks each node holds. No braces.
+  std::string JsonMembers() const;
+
+ private:
+  struct Node;
+  struct Answer;
+  class Rows;
+
+  // Null for a node that is not asked.
+  using Requests = std::vector<std::unique_ptr<Message>>;
+
+  Outcome MakeRequests(const Message& request, Requests& requests);
+  Outcome RequestsByName(const Message& request, Requests& requests);
+  Outcome PlanComparison(const Message& request, Requests& requests);
+  Outcome PlanAtOneNode(const Message& request, Requests& requests);
+  Outcome PlanReduction(const Message& request, Requests& requests);
+  // The nodes that have a run, as the node at `worker_` reads them, and the ids
+  // of their shares.
+  std::string SourceOf(const RunShares& shares) const;
+  static std::string IdsOf(const RunShares& shares);
+  Outcome FindShares(const std::string& run, RunShares& out);
+  // Finds the ranks of which nodes hold different records.
+  Outcome FindSplits(const std::string& run, RunShares& shares);
+  // The ranks of a run by node, as far as the nodes have said so; asks them if
+  // they have not. Empty for a run that is gone.
+  std::vector<RankSet> KnownRanks(const std::string& run);
+  // Reports ranks of a run that lie on nodes that cannot compare them.
+  void TellApart(const std::string& run, const RunShares& shares,
+                 const std::string& other_run, const RunShares& others);
+  // Reports ranks of both runs that no node can compare.
+  void TellOfSplits(const v1::Comparison& asked,
+                    const std::vector<std::string>& nodes,
+                    const RunShares& golden, const RunShares& target);
+  // Reports ranks that were asked for and that no node has.
+  void TellOfAbsentRanks(const v1::Comparison& asked, const RunShares& golden,
+                         const RunShares& target);
+  // Reports rows that no node could compare because their ranks are on several.
+  void TellOfSpreadRows(const std::vector<Part>& parts,
+                        const v1::Comparison& all);
+
+  // Has the next address of a daemon stand for one that has failed since.
+  void PassOn(RunShares& shares) const;
+
+  std::vector<Answer> AskNodes(const NodeCall& call, const Requests& requests,
+                               const Message& prototype);
+  // Sorts out answers: keeps those that count. Fails if none does.
+  Outcome Sift(const Requests& requests, std::vector<Answer>& answers);
+  // Keeps one of those answers to the same question that are of one daemon,
+  // whatever addresses of it are asked.
+  void DropRepeated(const Requests& requests, std::vector<Answer>& answers);
+  // True if both are addresses of one daemon, as far as they have answered.
+  bool AreOne(size_t node, size_t other) const;
+  // The first node that is this daemon and has not failed, or else `node`.
+  size_t FirstOf(size_t node) const;
+  // Takes the row that one daemon would list next; null behind the last one.
+  Outcome TakeLeast(const List& list,
+                    const std::vector<std::unique_ptr<Rows>>& lists, bool joins,
+                    std::unique_ptr<Message>& out);
+  void Fail(Node& node, const Outcome& outcome);
+  // Remembers which ranks of a run a node holds. Returns the run; empty if the
+  // answer does not report ranks.
+  std::string NoteHeld(const Node& node, const Message& request,
+                       const Message& answer);
+  // Reports the ranks of a run that both this node and another one hold.
+  void TellOfDoubles(const Node& node, const std::string& run);
+  void TellOnce(const std::string& line);
+
+  std::vector<std::unique_ptr<Node>> nodes_;
+  const Tell tell_;
+  std::optional<size_t> worker_;  // See WorkAt.
+  // Ranks of a comparison that was asked for are in no request.
+  bool is_uncovered_ = false;
+  std::string row_node_;
+  std::vector<std::string> told_;
+  // By run and node.
+  std::map<std::string, std::map<std::string, RankSet>> held_;
+};
+
+}  // namespace msitd::ask

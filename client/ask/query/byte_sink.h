@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace msitd::ask {
+
+// Takes the next bytes; an error ends the reading.
+using ByteSink = std::function<absl::Status(std::string_view)>;
+
+}  // namespace msitd::ask

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ask/query/connection.h"
+
+#include <fmt/format.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+#include "client/ask/query/endpoint.h"
+#include "client/ask/text/text.h"
+#include "protos/base/daemon_id.h"
+#include "protos/pem/pem.h"
+#include "protos/status/status.h"
+
+namespace msitd::ask {
+namespace {
+
+// Fits a page of 1000 rows with the longest names.
+constexpr int kMessageBytesMax = 64 << 20;
+
+// Time to find out why there is no connection.
+constexpr std::chrono::seconds kProbeTimeout(2);
+
+// Reads a PEM file into `text`; does nothing if `path` is empty.
+Outcome ReadPem(const std::string& path, std::string& text) {
+  if (path.empty()) return {};
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  text.assign(std::istreambuf_iterator<char>(file), {});
+  if (!text.empty()) return {};
+  return LocalError(fmt::format("read {}: {}", path,
+                                errno == 0
+                                    ? "the file is empty"
+                                    : std::generic_category().message(errno)));
+}
+
+// The error for a file whose content is wrong.
+Outcome WrongFile(const std::string& path, const absl::Status& why) {
+  return LocalError(fmt::format("read {}: {}", path, Message(why)));
+}
+
+// Reads the files of TLS, and checks them as gRPC will.
+Outcome ReadTlsFiles(const ConnectionOptions& options, TlsAttempt& out) {
+  out.tls = true;
+  out.ca_file = options.ca_file;
+  out.cert_file = options.cert_file;
+  MSITCTL_RETURN_IF_FAILED(ReadPem(options.ca_file, out.ca_pem));
+  MSITCTL_RETURN_IF_FAILED(ReadPem(options.cert_file, out.cert_pem));
+  MSITCTL_RETURN_IF_FAILED(ReadPem(options.key_file, out.key_pem));
+  for (const auto& [path, text] :
+       {std::pair(&options.ca_file, &out.ca_pem),
+        std::pair(&options.cert_file, &out.cert_pem)}) {
+    if (path->empty()) continue;
+    const auto certificate = pem::ReadCertificate(*text);
+    if (!certificate.ok()) return WrongFile(*path, certificate.status());
+  }
+  if (options.cert_file.empty()) return {};
+  const absl::Status fits = pem::CheckKey(out.key_pem, out.cert_pem);
+  if (fits.ok()) return {};
+  return WrongFile(
+      fmt::format("{} for {}", options.key_file, options.cert_file), fits);
+}
+
+// Turns what gRPC says of a daemon that is not there into words, with advice.
+std::string WhyInWords(std::string_view by_grpc, std::string_view endpoint) {
+  constexpr std::pair<std::string_view, std::string_view> kAbsent[] = {
+      {"No such file or directory", "there is no such socket"},
+      {"Connection refused", "no daemon is there"}};
+  for (const auto& [system, words] : kAbsent) {
+    if (by_grpc.find(system) == std::string_view::npos) continue;
+    const std::string command = StartCommand(endpoint);
+    return fmt::format(
+        "{}; {}, or say with --endpoint or MSITCTL_ENDPOINT where one is",
+        words,
+        command.empty() ? std::string("start one on that machine")
+                        : fmt::format("start one with: {}", command));
+  }
+  return std::string(by_grpc);
+}
+
+}  // namespace
+
+Connection::Connection(ConnectionOptions options, Interrupts& interrupts)
+    : options_(std::move(options)), interrupts_(interrupts) {}
+
+Connection::Clock::time_point Connection::UnaryDeadline() const {
+  const auto deadline = options_.timeout.has_value()
+                            ? start_ + *options_.timeout
+                            : Clock::now() + kUnaryTimeout;
+  return options_.call_timeout.has_value()
+             ? std::min(deadline, Clock::now() + *options_.call_timeout)
+             : deadline;
+}
+
+Connection::Clock::time_point Connection::StreamDeadline() const {
+  return options_.timeout.has_value() ? start_ + *options_.timeout
+                                      : Clock::now() + kStreamTimeout;
+}
+
+Outcome Connection::OpenChannel() {
+  auto credentials = grpc::InsecureChannelCredentials();
+  if (options_.tls) {
+    MSITCTL_RETURN_IF_FAILED(ReadTlsFiles(options_, attempt_));
+    grpc::SslCredentialsOptions ssl;
+    ssl.pem_root_certs = attempt_.ca_pem;
+    ssl.pem_cert_chain = attempt_.cert_pem;
+    ssl.pem_private_key = attempt_.key_pem;
+    credentials = grpc::SslCredentials(ssl);
+  }
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
+  // A daemon is reached directly; a proxy for the web would only be in the way.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  if (!options_.tls_host.empty()) {
+    arguments.SetSslTargetNameOverride(options_.tls_host);
+  }
+  channel_ = grpc::CreateCustomChannel(options_.target, credentials, arguments);
+  stubs_ = {v1::RunService::NewStub(channel_),
+            v1::AttachmentService::NewStub(channel_),
+            v1::TensorService::NewStub(channel_),
+            v1::ComparisonService::NewStub(channel_),
+            v1::CaptureService::NewStub(channel_),
+            v1::NodeService::NewStub(channel_),
+            v1::RunReaderService::NewStub(channel_),
+            v1::ArchiveService::NewStub(channel_)};
+  return {};
+}
+
+Outcome Connection::Connect() {
+  if (fanout_ != nullptr) {
+    return UsageError(
+        "this is done with one daemon: name it with --endpoint instead of "
+        "--endpoints");
+  }
+  if (channel_ != nullptr) return {};
+  MSITCTL_RETURN_IF_FAILED(OpenChannel());
+  const auto deadline = std::min({Clock::now() + options_.connect_timeout,
+                                  StreamDeadline(), call_deadline_});
+  auto state = channel_->GetState(/*try_to_connect=*/true);
+  while (state != GRPC_CHANNEL_READY &&
+         state != GRPC_CHANNEL_TRANSIENT_FAILURE) {
+    if (!channel_->WaitForStateChange(state, deadline)) {
+      const std::chrono::duration<double> waited = options_.connect_timeout;
+      return OutcomeOf(
+          grpc::Status(grpc::StatusCode::UNAVAILABLE,
+                       fmt::format("no connection within {}",
+                                   HumanDuration(waited.count()))));
+    }
+    state = channel_->GetState(true);
+  }
+  // After a failure, the first call gets the reason; gRPC does not give it
+  // here.
+  was_ready_ = state == GRPC_CHANNEL_READY;
+  return {};
+}
+
+void Connection::NoteDaemon(const grpc::ClientContext& context) {
+  const auto& metadata = context.GetServerInitialMetadata();
+  const auto found = metadata.find(kDaemonIdKey);
+  if (found == metadata.end()) return;
+  daemon_id_.assign(found->second.data(), found->second.size());
+}
+
+Outcome Connection::OutcomeOf(const grpc::Status& status) const {
+  if (status.ok()) return {};
+  if (interrupts_.interrupted()) return Interrupted();
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !was_ready_) {
+    return Unreachable(status.error_message());
+  }
+  return DaemonError(status);
+}
+
+Outcome Connection::Unreachable(std::string_view by_grpc) const {
+  std::string why;
+  const auto time =
+      std::min<Clock::duration>(kProbeTimeout, call_deadline_ - Clock::now());
+  if (!options_.target.starts_with("unix:") && time.count() > 0) {
+    TlsAttempt attempt = attempt_;
+    attempt.endpoint = options_.endpoint;
+    why = WhyTlsFails(attempt, std::chrono::steady_clock::now() + time);
+  }
+  if (why.empty()) why = WhyInWords(by_grpc, options_.endpoint);
+  return DaemonError(
+      grpc::Status(grpc::StatusCode::UNAVAILABLE,
+                   fmt::format("cannot reach {}: {}", options_.endpoint, why)));
+}
+
+}  // namespace msitd::ask

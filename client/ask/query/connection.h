@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "client/ask/query/fanout.h"
+#include "client/ask/query/interrupts.h"
+#include "client/ask/query/outcome.h"
+#include "client/ask/query/tls_probe.h"
+#include "msitd/v1/archive_service.grpc.pb.h"
+#include "msitd/v1/attachment_service.grpc.pb.h"
+#include "msitd/v1/capture_service.grpc.pb.h"
+#include "msitd/v1/comparison_service.grpc.pb.h"
+#include "msitd/v1/node_service.grpc.pb.h"
+#include "msitd/v1/run_reader_service.grpc.pb.h"
+#include "msitd/v1/run_service.grpc.pb.h"
+#include "msitd/v1/tensor_service.grpc.pb.h"
+
+namespace msitd::ask {
+
+// Which daemon, and how to reach it.
+struct ConnectionOptions {
+  std::string endpoint;  // As ParseEndpoint takes it.
+  std::string target;    // As ParseEndpoint returns it.
+  bool tls = false;
+  std::string ca_file;  // Empty: the certificates of the system.
+  // PEM files to show to the daemon; both or neither.
+  std::string cert_file;
+  std::string key_file;
+
+  // Time for all calls together. Absent: kUnaryTimeout for each call,
+  // kStreamTimeout for a stream or a wait.
+  std::optional<std::chrono::milliseconds> timeout;
+  std::chrono::milliseconds connect_timeout{5000};
+  // For one call, with the connection if that is not there yet. Absent: as
+  // `timeout` says.
+  std::optional<std::chrono::milliseconds> call_timeout;
+
+  // The host that the certificate of the daemon is for, if `endpoint` has its
+  // address alone. Empty: as `endpoint` says.
+  std::string tls_host;
+};
+
+// Makes a request for the run, comparison or tensor of this name.
+template <typename Request>
+Request RequestFor(const std::string& name) {
+  Request request;
+  if constexpr (requires { request.set_run(name); }) {
+    request.set_run(name);
+  } else if constexpr (requires { request.set_comparison(name); }) {
+    request.set_comparison(name);
+  } else {
+    request.set_name(name);
+  }
+  return request;
+}
+
+// The calls of one daemon. Connects at the first call, so that errors of the
+// command line show without a daemon. Thread-compatible.
+class Connection {
+ public:
+  using Clock = std::chrono::system_clock;
+  static constexpr std::chrono::seconds kUnaryTimeout{60};
+  static constexpr std::chrono::hours kStreamTimeout{24};
+
+  // Borrows `interrupts`. The timeout begins now.
+  Connection(ConnectionOptions options, Interrupts& interrupts);
+
+  // Has `fanout` answer all calls from now on. Borrows it.
+  void SetFanout(Fanout* fanout) { fanout_ = fanout; }
+  Fanout* fanout() { return fanout_; }
+
+  Interrupts& interrupts() { return interrupts_; }
+  const ConnectionOptions& connection_options() const { return options_; }
+
+  // What the daemon said last of kDaemonIdKey; empty if it has not.
+  const std::string& daemon_id() const { return daemon_id_; }
+
+  // Does nothing once connected.
+  Outcome Connect();
+
+  // A method with a single answer, such as &v1::RunService::Stub::GetRun.
+  template <typename Stub, typename Request, typename Response>
+  using Method = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&,
+                                        Response*);
+
+  // Makes a call that an interrupt may cancel.
+  template <typename Stub, typename Request, typename Response>
+  Outcome Ask(Method<Stub, Request, Response> method, const Request& request,
+              Response& response) {
+    return Call(method, request, response, /*may_be_cancelled=*/true);
+  }
+
+  // Makes a call whose outcome has to be known: an interrupt waits for the
+  // answer.
+  template <typename Stub, typename Request, typename Response>
+  Outcome AskToTheEnd(Method<Stub, Request, Response> method,
+                      const Request& request, Response& response) {
+    return Call(method, request, response, /*may_be_cancelled=*/false);
+  }
+
+  // Like Ask, for a request that has only the name of one thing.
+  template <typename Stub, typename Request, typename Response>
+  Outcome AskByName(Method<Stub, Request, Response> method,
+                    const std::string& name, Response& response) {
+    return Ask(method, RequestFor<Request>(name), response);
+  }
+
+  // The same call of another daemon.
+  template <typename Stub, typename Request, typename Response>
+  static Fanout::NodeCall NodeCallOf(Method<Stub, Request, Response> method,
+                                     bool may_be_cancelled = true) {
+    return [method, may_be_cancelled](Connection& node,
+                                      const Fanout::Message& request,
+                                      Fanout::Message& response) {
+      return node.Call(method, static_cast<const Request&>(request),
+                       static_cast<Response&>(response), may_be_cancelled);
+    };
+  }
+
+  Clock::time_point UnaryDeadline() const;
+  Clock::time_point StreamDeadline() const;
+
+  // Decodes `status`. Tells an interrupt, and a daemon that cannot be reached,
+  // from what a daemon says.
+  Outcome OutcomeOf(const grpc::Status& status) const;
+
+  // Valid once connected.
+  template <typename Stub>
+  Stub& stub() {
+    return *std::get<std::unique_ptr<Stub>>(stubs_);
+  }
+
+ private:
+  template <typename Stub, typename Request, typename Response>
+  Outcome Call(Method<Stub, Request, Response> method, const Request& request,
+               Response& response, bool may_be_cancelled) {
+    if (fanout_ != nullptr) {
+      return fanout_->Ask(NodeCallOf(method, may_be_cancelled), request,
+                          response);
+    }
+    const auto deadline = UnaryDeadline();
+    call_deadline_ = deadline;
+    MSITCTL_RETURN_IF_FAILED(Connect());
+    grpc::ClientContext context;
+    context.set_deadline(deadline);
+    const Interrupts::Hold hold(interrupts_,
+                                may_be_cancelled ? &context : nullptr);
+    const grpc::Status status =
+        (stub<Stub>().*method)(&context, request, &response);
+    if (status.ok()) NoteDaemon(context);
+    return OutcomeOf(status);
+  }
+  Outcome OpenChannel();
+  // Takes the id of the daemon out of an answer.
+  void NoteDaemon(const grpc::ClientContext& context);
+  // Says why the daemon is not reached. gRPC does not say it if TLS is the
+  // reason.
+  Outcome Unreachable(std::string_view by_grpc) const;
+
+  const ConnectionOptions options_;
+  Interrupts& interrupts_;
+  const Clock::time_point start_ = Clock::now();
+  Fanout* fanout_ = nullptr;
+  Clock::time_point call_deadline_ = Clock::time_point::max();
+  TlsAttempt attempt_;
+  std::shared_ptr<grpc::Channel> channel_;
+  bool was_ready_ = false;
+  std::string daemon_id_;
+  std::tuple<std::unique_ptr<v1::RunService::Stub>,
+             std::unique_ptr<v1::AttachmentService::Stub>,
+             std::unique_ptr<v1::TensorService::Stub>,
+             std::unique_ptr<v1::ComparisonService::Stub>,
+             std::unique_ptr<v1::CaptureService::Stub>,
+             std::unique_ptr<v1::NodeService::Stub>,
+             std::unique_ptr<v1::RunReaderService::Stub>,
+             std::unique_ptr<v1::ArchiveService::Stub>>
+      stubs_;
+};
+
+}  // namespace msitd::ask

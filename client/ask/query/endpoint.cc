@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ask/query/endpoint.h"
+
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "protos/status/status.h"
+
+namespace msitd::ask {
+namespace {
+
+constexpr std::string_view kUnix = "unix:";
+// The name that the daemon gives its socket in --socket-dir.
+constexpr char kSocketName[] = "msitd.sock";
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr size_t kSocketPathBytesMax = sizeof(sockaddr_un::sun_path) - 1;
+
+absl::Status BadEndpoint(std::string_view endpoint, std::string_view why) {
+  return MakeStatus(
+      absl::StatusCode::kInvalidArgument,
+      "--endpoint \"{}\": {}; it is HOST:PORT, unix:PATH or /PATH", endpoint,
+      why);
+}
+
+// Milliseconds of a unit of time; 0 if `unit` is none.
+double UnitMs(std::string_view unit) {
+  constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"ms", 1},     {"s", 1e3},         {"m", 60e3},
+      {"h", 3600e3}, {"d", 24 * 3600e3}, {"w", 7 * 24 * 3600e3}};
+  for (const auto& [name, ms] : kUnits) {
+    if (name == unit) return ms;
+  }
+  return 0;
+}
+
+// The path in `unix:PATH` or `/PATH`.
+std::string SocketPath(std::string_view endpoint) {
+  if (endpoint.starts_with(kUnix)) endpoint.remove_prefix(kUnix.size());
+  std::string path(endpoint);
+  struct stat info = {};
+  if (stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return path;
+  return path + (path.ends_with('/') ? "" : "/") + kSocketName;
+}
+
+bool IsPort(std::string_view text) {
+  int port = 0;
+  const char* end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data(), end, port);
+  return error == std::errc() && last == end && port >= 1 && port <= 65535;
+}
+
+}  // namespace
+
+std::string DefaultEndpoint() {
+  return access(kDefaultSocket, F_OK) == 0 ? std::string(kUnix) + kDefaultSocket
+                                           : kDefaultAddress;
+}
+
+absl::StatusOr<std::string> ParseEndpoint(std::string_view endpoint) {
+  if (endpoint.starts_with('/') || endpoint.starts_with(kUnix)) {
+    const std::string path = SocketPath(endpoint);
+    if (path.empty()) return BadEndpoint(endpoint, "no path");
+    if (path.size() > kSocketPathBytesMax) {
+      return BadEndpoint(
+          endpoint, fmt::format("a path over {} bytes", kSocketPathBytesMax));
+    }
+    return std::string(kUnix) + path;
+  }
+  const size_t colon = endpoint.rfind(':');
+  if (colon == std::string_view::npos) return BadEndpoint(endpoint, "no port");
+  const std::string_view host = endpoint.substr(0, colon);
+  if (host.empty()) return BadEndpoint(endpoint, "no host");
+  if (!IsPort(endpoint.substr(colon + 1))) {
+    return BadEndpoint(endpoint, "the port is not 1 to 65535");
+  }
+  const bool is_bracketed = host.front() == '[' && host.back() == ']';
+  if (!is_bracketed && host.find_first_of(":/[]") != std::string_view::npos) {
+    return BadEndpoint(endpoint, "the host is none");
+  }
+  return "dns:///" + std::string(endpoint);
+}
+
+absl::StatusOr<std::chrono::milliseconds> ParseDuration(std::string_view text) {
+  constexpr double kYearMs = 366 * 24 * 3600e3;
+  double sum_ms = 0;
+  double unit_before_ms = kInfinity;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  do {
+    double number = 0;
+    const auto [stop, error] = std::from_chars(at, end, number);
+    const char* unit_end = stop;
+    while (unit_end != end && *unit_end >= 'a' && *unit_end <= 'z') ++unit_end;
+    const bool is_bare = stop == end && at == text.data();
+    const double unit_ms =
+        is_bare ? 1000 : UnitMs({stop, static_cast<size_t>(unit_end - stop)});
+    const bool is_part = error == std::errc() && number >= 0 && unit_ms > 0 &&
+                         unit_ms < unit_before_ms;
+    sum_ms = is_part ? sum_ms + number * unit_ms : kInfinity;
+    unit_before_ms = unit_ms;
+    at = unit_end;
+  } while (at != end && std::isfinite(sum_ms));
+  if (!std::isfinite(sum_ms) || sum_ms < 1 || sum_ms > kYearMs) {
+    return MakeStatus(
+        absl::StatusCode::kInvalidArgument,
+        "\"{}\" is no duration such as 500ms, 30s, 2m, 1h or 2d12h", text);
+  }
+  return std::chrono::milliseconds(static_cast<int64_t>(sum_ms));
+}
+
+std::string StartCommand(std::string_view endpoint) {
+  constexpr std::string_view kData = "msitd --data-dir DIR";
+  if (endpoint.starts_with('/') || endpoint.starts_with(kUnix)) {
+    const std::string path = SocketPath(endpoint);
+    const size_t slash = path.rfind('/');
+    return fmt::format(
+        "{} --socket-dir {}", kData,
+        slash == std::string::npos ? "." : path.substr(0, slash));
+  }
+  const std::string_view host = endpoint.substr(0, endpoint.rfind(':'));
+  const bool is_here =
+      host == "localhost" || host == "[::1]" || host.starts_with("127.");
+  // Without the role, nobody could record there.
+  return is_here ? fmt::format("{} --listen {} --loopback-role writer", kData,
+                               endpoint)
+                 : "";
+}
+
+}  // namespace msitd::ask

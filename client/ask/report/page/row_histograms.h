@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "client/ask/query/connection.h"
+#include "client/ask/query/outcome.h"
+#include "msitd/v1/comparison_service.pb.h"
+#include "msitd/v1/tensor_service.pb.h"
+
+namespace msitd::ask {
+
+// Most rows of a report that get histograms: 10 MB of a page.
+inline constexpr int64_t kHistogramRowsMax = 10'000;
+// Rows that get histograms if nothing else is asked for.
+inline constexpr int64_t kHistogramRowsDefault = 200;
+inline constexpr int32_t kRowHistogramBins = 64;
+// The daemon reads at most so many bytes for the histograms of one report. A
+// row that would go beyond it gets none; smaller ones behind it do.
+inline constexpr int64_t kHistogramReadBytesMax = int64_t{4} << 30;
+
+// How both sides of a row spread, over the same bins: those of all their finite
+// elements.
+struct RowHistogram {
+  int64_t row = 0;
+  std::optional<v1::Histogram> golden;
+  std::optional<v1::Histogram> target;
+  // Why a side has none; for a reader, in one line.
+  std::string note;
+};
+
+// Chooses rows of a report, and gets their histograms from the daemon.
+// Thread-compatible.
+class RowHistograms {
+ public:
+  // Of at most `row_max` rows.
+  explicit RowHistograms(int64_t row_max)
+      : row_max_(static_cast<size_t>(row_max)) {}
+
+  // To be called with all rows in order. Chosen are those that fail, the first
+  // of them if they are too many, and then the first others.
+  void Consider(const v1::ComparisonRow& row);
+
+  // Gets the histograms of what was chosen; `show` takes a line that says how
+  // far it is. A tensor that
+  // is gone, damaged or without bytes is told of in its row; anything else
+  // that goes wrong is an error, and no histogram is there then.
+  Outcome Fetch(Connection& connection,
+                absl::FunctionRef<void(std::string_view)> show);
+
+  size_t row_max() const { return row_max_; }
+  // In the order of the rows.
+  const std::vector<RowHistogram>& rows() const { return rows_; }
+
+ private:
+  struct Side {
+    std::string name;  // Empty if the row has no such side.
+    int64_t size_bytes = 0;
+    bool knows_range = false;  // Whether `low` and `high` mean something.
+    double low = 0;            // Above `high` if nothing is finite.
+    double high = 0;
+  };
+  struct Candidate {
+    int64_t row = 0;
+    Side golden;
+    Side target;
+    bool is_equal = false;
+    std::string assembled;  // Which side was put together, and from what.
+  };
+
+  static Side SideOf(bool has, const v1::ComparedTensor& tensor);
+  std::vector<Candidate> Chosen() const;
+  Outcome FetchRow(Connection& connection, Candidate& candidate,
+                   RowHistogram& out);
+  Outcome FindRange(Connection& connection, Side& side, std::string& problem);
+  // `problem` stays empty if `out` is filled.
+  Outcome Call(Connection& connection,
+               const v1::ComputeHistogramRequest& request, int64_t read_bytes,
+               v1::Histogram& out, std::string& problem);
+
+  const size_t row_max_;
+  std::vector<Candidate> failing_;
+  std::vector<Candidate> others_;
+  std::vector<RowHistogram> rows_;
+  int64_t read_bytes_ = 0;
+};
+
+}  // namespace msitd::ask

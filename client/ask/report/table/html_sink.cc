@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "client/ask/report/table/sinks.h"
+#include "protos/status/status.h"
+
+namespace msitd::ask {
+namespace {
+
+// Nothing may be loaded, and nothing runs.
+constexpr std::string_view kHead =
+    "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src "
+    "'none'; style-src 'unsafe-inline'\">\n<title>Comparison</title>\n<style>\n"
+    ":root { color-scheme: light dark; }\n"
+    "body { font: 0.9rem system-ui, sans-serif; }\n"
+    "table { border-collapse: collapse; }\n"
+    "th { position: sticky; top: 0; background: Canvas; text-align: left; }\n"
+    "th, td { border: 1px solid GrayText; padding: 0.1rem 0.4rem; }\n"
+    ".red { background: #ffb3b3; color: #000; }\n"
+    ".yellow { background: #fff2a8; color: #000; }\n"
+    "</style>\n</head>\n<body>\n<table>\n<thead>\n";
+
+void AddEscaped(std::string_view text, std::string& out) {
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
+    }
+  }
+}
+
+class HtmlSink final : public TableSink {
+ public:
+  explicit HtmlSink(ReportSink sink) : sink_(std::move(sink)) {}
+
+  absl::Status Begin(const std::vector<std::string>& headings) override {
+    std::string line(kHead);
+    line += "<tr>";
+    for (const std::string& heading : headings) {
+      line += "<th>";
+      AddEscaped(heading, line);
+    }
+    return sink_(line + "\n</thead>\n<tbody>\n");
+  }
+
+  absl::Status Add(const Cells& cells) override {
+    return AddColored(cells, RowColor::kNone);
+  }
+
+  absl::Status AddColored(const Cells& cells, RowColor color) override {
+    std::string line = "<tr";
+    if (color != RowColor::kNone) {
+      line.append(" class=\"").append(RowColorName(color)).append("\"");
+    }
+    line += '>';
+    for (const Cell& cell : cells) {
+      line += "<td>";
+      AddEscaped(TextOf(cell), line);
+    }
+    return sink_(line + "\n");
+  }
+
+  absl::Status Finish() override {
+    return sink_("</tbody>\n</table>\n</body>\n</html>\n");
+  }
+
+ private:
+  const ReportSink sink_;
+};
+
+}  // namespace
+
+std::unique_ptr<TableSink> MakeHtmlSink(ReportSink sink) {
+  return std::make_unique<HtmlSink>(std::move(sink));
+}
+
+}  // namespace msitd::ask

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+
+namespace msitd::ask {
+
+// Why tensors are skipped that a table of receive buffers and scratch names.
+// Reports know such rows by it.
+inline constexpr std::string_view kIgnoredReason =
+    "ignored: a receive buffer or scratch";
+
+}  // namespace msitd::ask

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ask/text/maker_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "client/ask/text/partial_text.h"
+#include "client/ask/text/text.h"
+#include "protos/base/tensor_key.h"
+
+namespace msitd::ask {
+namespace {
+
+// `0-3,5`, from ascending ranks; not longer than a few dozen bytes.
+std::string RanksText(const google::protobuf::RepeatedField<int32_t>& ranks) {
+  constexpr int kRangesShown = 8;
+  std::string out;
+  int range_count = 0;
+  for (int i = 0; i < ranks.size();) {
+    if (range_count++ == kRangesShown) return out + ",...";
+    int end = i + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
+    out += fmt::format("{}{}", out.empty() ? "" : ",", ranks[i]);
+    if (end - i > 1) out += fmt::format("-{}", ranks[end - 1]);
+    i = end;
+  }
+  return out;
+}
+
+// Which rank a row is of; of a tensor that is put together, all whose shards it
+// has: `rank` is the number of their group then.
+std::string RowRanksText(const v1::ComparisonRow& row) {
+  const auto& target = row.target().ranks();
+  const auto& golden = row.golden().ranks();
+  const auto& ranks = target.empty() ? golden : target;
+  if (ranks.empty()) return fmt::format("rank {}", row.rank());
+  std::string out =
+      fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", RanksText(ranks));
+  if (!golden.empty() &&
+      !std::equal(golden.begin(), golden.end(), ranks.begin(), ranks.end())) {
+    out += fmt::format(" (golden {})", RanksText(golden));
+  }
+  return out;
+}
+
+// As many concurrent divergences as a comparison has at most.
+constexpr int kShownConcurrentMax = 8;
+
+// Where a row is.
+std::string PlaceText(const v1::ComparisonRow& row) {
+  std::string place(IoName(static_cast<Io>(row.io())));
+  if (!row.index().empty()) place += "/" + row.index();
+  if (row.call() != 0) place += fmt::format(", call {}", row.call());
+  return fmt::format("{} {}, {}, token {}, row {}", row.op(), place,
+                     RowRanksText(row), row.token(), row.row());
+}
+
+std::string CodeText(const v1::Maker& maker) {
+  std::string out =
+      maker.op().empty() ? std::string("code") : "own code of " + maker.op();
+  // Between two ops that it calls, or up to its end.
+  const std::string_view comma = maker.op().empty() ? "" : ",";
+  if (maker.after().empty() && maker.before().empty()) return out;
+  if (maker.after().empty()) {
+    return fmt::format("{}{} before {}", out, comma, maker.before());
+  }
+  if (maker.before().empty()) {
+    return fmt::format("{}{} after {}", out, comma, maker.after());
+  }
+  return fmt::format("{}{} between {} and {}", out, comma, maker.after(),
+                     maker.before());
+}
+
+std::string WhoText(const v1::Maker& maker, bool may_diverge_before) {
+  switch (maker.kind()) {
+    case v1::Maker::OWN_CODE:
+      return CodeText(maker) + "; ";
+    case v1::Maker::MODEL_INPUTS:
+      // A rank that is missing may have passed the difference on.
+      return may_diverge_before
+                 ? fmt::format("what {} was given: ", RowRanksText(maker.row()))
+                 : "inputs of the model: ";
+    case v1::Maker::DRIFT:
+      return "drift, no op alone: ";
+    case v1::Maker::FLIP:
+      return "choices within the noise of their scores, no fault: ";
+    case v1::Maker::COPIES:
+      if (maker.ranks_size() == 0) return "copies that differ: ";
+      return fmt::format(
+          "the cop{} of rank{} {}: ", maker.ranks_size() == 1 ? "y" : "ies",
+          maker.ranks_size() == 1 ? "" : "s", RanksText(maker.ranks()));
+    case v1::Maker::NOT_KNOWN:
+      return "not known: ";
+    default:
+      return "";
+  }
+}
+
+// `among 3 failing tensors of token 0, whose order is not known; ...`.
+std::string AmongText(const v1::Comparison& comparison) {
+  const int others = comparison.concurrent_divergences_size();
+  const v1::ComparisonRow& first = comparison.first_divergence();
+  std::string out =
+      comparison.may_diverge_before() ? "at or before one of " : "among ";
+  out += fmt::format(
+      "{}{} failing tensors of token {}, whose order is not "
+      "known; listed first: ",
+      others < kShownConcurrentMax ? "" : "at least ", others + 1,
+      first.token());
+  return out + RowText(first);
+}
+
+// Where values first differ, and by how much.
+std::string InequalityText(const v1::ComparisonRow& row) {
+  std::string out = PlaceText(row);
+  for (const v1::MetricValue& metric : row.metrics()) {
+    if (metric.metric() != "nl2") continue;
+    out += fmt::format(": nl2 = {:.3g}", metric.value());
+  }
+  return Printable(out);
+}
+
+std::string FirstDivergenceText(const v1::Comparison& comparison) {
+  // With only one failing tensor, there is nothing to put in order.
+  if (!HasOrder(comparison) && comparison.concurrent_divergences_size() > 0) {
+    return AmongText(comparison);
+  }
+  std::string out = comparison.may_diverge_before() ? "at or before " : "";
+  if (comparison.has_first_divergence()) {
+    return out + RowText(comparison.first_divergence());
+  }
+  return out + (LacksRanks(comparison) ? "none in the ranks that are there"
+                : comparison.partial() ? "none in what was compared"
+                                       : "none");
+}
+
+}  // namespace
+
+std::string RowText(const v1::ComparisonRow& row) {
+  return Printable(PlaceText(row) +
+                   (row.reason().empty() ? "" : ": " + row.reason()));
+}
+
+bool HasOrder(const v1::Comparison& comparison) {
+  // Otherwise a cause that is not known names the op that fails.
+  return comparison.makers().empty() ||
+         comparison.makers(0).kind() != v1::Maker::NOT_KNOWN ||
+         !comparison.makers(0).op().empty();
+}
+
+std::string MakerText(const v1::Maker& maker, bool may_diverge_before) {
+  if (maker.kind() == v1::Maker::NOT_KNOWN && maker.op().empty()) {
+    return Printable("not known: " + maker.note());
+  }
+  std::string out = WhoText(maker, may_diverge_before) + PlaceText(maker.row());
+  if (!maker.row().reason().empty()) out += ": " + maker.row().reason();
+  // Without a cause, the errors may not have been measured; copies and choices
+  // are right or wrong.
+  const bool is_right_or_wrong =
+      maker.kind() == v1::Maker::COPIES || maker.kind() == v1::Maker::FLIP;
+  if (!is_right_or_wrong &&
+      (maker.kind() != v1::Maker::NOT_KNOWN || maker.output_error() != 0)) {
+    out += fmt::format("; error {:.3g} from {:.3g}", maker.output_error(),
+                       maker.input_error());
+  }
+  if (!maker.note().empty()) out += "; " + maker.note();
+  if (maker.ranks_size() > 0 && maker.kind() != v1::Maker::COPIES) {
+    out += fmt::format("; so {} {}",
+                       maker.ranks_size() == 1 ? "does rank" : "do ranks",
+                       fmt::join(maker.ranks(), ","));
+  }
+  return Printable(out);
+}
+
+std::string InputDifferenceText(const v1::InputDifference& difference) {
+  const v1::ComparisonRow& row = difference.row();
+  return Printable(fmt::format(
+      "inputs of the model differ from token {}: {}; later tokens follow from "
+      "that ({})",
+      row.token(), difference.difference(), PlaceText(row)));
+}
+
+std::vector<Finding> FindingTexts(const v1::Comparison& comparison) {
+  std::vector<Finding> out;
+  const auto add = [&out](std::string_view label,
+                          const v1::ComparisonRow& row) {
+    out.push_back({label, RowText(row), row.row()});
+  };
+  out.push_back({"first divergence", FirstDivergenceText(comparison)});
+  if (comparison.has_first_divergence()) {
+    out.back().row = comparison.first_divergence().row();
+  }
+  // Without an order, they are only more of the failing tensors.
+  if (HasOrder(comparison)) {
+    for (const v1::ComparisonRow& row : comparison.concurrent_divergences()) {
+      add("concurrent", row);
+    }
+  }
+  if (comparison.has_first_inequality()) {
+    const v1::ComparisonRow& row = comparison.first_inequality();
+    out.push_back({"equal up to", InequalityText(row), row.row()});
+  }
+  if (comparison.has_first_unmatched()) {
+    add("first unmatched", comparison.first_unmatched());
+  }
+  for (const v1::Maker& maker : comparison.makers()) {
+    out.push_back({&maker == &comparison.makers(0) ? "made by" : "and by",
+                   MakerText(maker, comparison.may_diverge_before()),
+                   maker.row().row()});
+  }
+  if (const int64_t more = comparison.more_makers_count(); more > 0) {
+    out.push_back({"and by",
+                   fmt::format("{} more that do not follow from these", more),
+                   comparison.makers(0).row().row()});
+  }
+  if (comparison.has_first_skipped()) {
+    add("first skipped", comparison.first_skipped());
+  }
+  if (comparison.has_first_non_finite()) {
+    add("first NaN or Inf", comparison.first_non_finite());
+    if (!HasOrder(comparison)) {
+      out.back().text = "among those whose order is not known; listed first: " +
+                        out.back().text;
+    }
+  }
+  if (comparison.both_non_finite_count() > 0) {
+    const v1::ComparisonRow& first = comparison.first_both_non_finite();
+    out.push_back(
+        {"NaN/Inf in both",
+         fmt::format(
+             "{} row{}, {} {}", comparison.both_non_finite_count(),
+             comparison.both_non_finite_count() == 1 ? "" : "s",
+             HasOrder(comparison) ? "first" : "listed first:", RowText(first)),
+         first.row()});
+  }
+  return out;
+}
+
+std::string RowCountsText(const v1::Comparison& comparison) {
+  std::string out =
+      fmt::format("{} pass, {} fail, {} unmatched, {} skipped",
+                  comparison.pass_count(), comparison.fail_count(),
+                  comparison.unmatched_count(), comparison.skipped_count());
+  if (comparison.allowed_unmatched_count() > 0) {
+    out += fmt::format(" ({} unmatched and allowed)",
+                       comparison.allowed_unmatched_count());
+  }
+  if (comparison.statistics_count() > 0) {
+    out +=
+        fmt::format("; {} by statistics alone", comparison.statistics_count());
+    if (comparison.statistics_in_part_count() > 0) {
+      out += fmt::format(", {} of them in part",
+                         comparison.statistics_in_part_count());
+    }
+  }
+  if (comparison.flipped_count() > 0) {
+    out += fmt::format("; {} with choices that differ within the noise",
+                       comparison.flipped_count());
+  }
+  return out;
+}
+
+std::string LeftOutText(const v1::Comparison& comparison) {
+  const int64_t golden = comparison.golden_left_out_count();
+  const int64_t target = comparison.target_left_out_count();
+  if (golden == 0 && target == 0) return "";
+  // Without kinds, a comparison takes statistics.
+  const bool are_values = comparison.filter().kinds().empty();
+  return fmt::format("{}: {} of golden, {} of target; --kind all takes them",
+                     are_values ? "values" : "values and statistics", golden,
+                     target);
+}
+
+std::string NotRecordedText(const v1::Comparison& comparison) {
+  const int64_t golden = comparison.golden_not_recorded_count();
+  const int64_t target = comparison.target_not_recorded_count();
+  if (golden == 0 && target == 0) return "";
+  return fmt::format("{} of golden, {} of target; capture coverage says why",
+                     golden, target);
+}
+
+}  // namespace msitd::ask

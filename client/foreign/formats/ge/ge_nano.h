@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "client/foreign/formats/file_entry.h"
+
+namespace msitd::formats {
+
+// What the head of a dump of CANN nano begins with.
+inline constexpr uint32_t kGeNanoMagic = 0x5a5a5a5a;
+
+bool IsGeNano(std::string_view head);
+
+// Opens a dump whose head is `head`, lists of tagged values, and whose raw
+// bytes begin at `begin` of `bytes`.
+OpenedFile OpenGeNano(std::string_view head,
+                      std::shared_ptr<const ByteSource> bytes, uint64_t begin);
+
+}  // namespace msitd::formats

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "client/foreign/formats/file_entry.h"
+
+namespace msitd::formats {
+
+// True for the first bytes of a .npy file.
+bool IsNpy(std::string_view first_bytes);
+
+// Reads the array of a .npy file, versions 1 to 3, as an entry without a name.
+// Objects, texts, records and types that msitd lacks give an entry with a
+// problem. An error if the head is no valid one.
+absl::StatusOr<FileEntry> ReadNpyEntry(std::shared_ptr<const ByteSource> bytes,
+                                       const OpenOptions& options);
+
+}  // namespace msitd::formats

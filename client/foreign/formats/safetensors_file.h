@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "client/foreign/formats/file_entry.h"
+
+namespace msitd::formats {
+
+// True for the first bytes of a safetensors file of this size.
+bool IsSafetensors(std::string_view first_bytes, uint64_t size);
+
+// Opens a safetensors file. Its attributes are what `__metadata__` has.
+OpenedFile OpenSafetensors(std::shared_ptr<const ByteSource> bytes);
+
+}  // namespace msitd::formats

@@ -1,0 +1,547 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/foreign/formats/torch/torch_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "client/foreign/formats/format_limits.h"
+#include "client/foreign/formats/torch/pickle.h"
+#include "client/foreign/formats/torch/torch_globals.h"
+#include "protos/base/limits.h"
+#include "protos/status/status.h"
+
+namespace msitd::formats {
+namespace {
+
+// Of the name of a storage. They are numbers.
+constexpr size_t kStorageKeyBytesMax = 64;
+constexpr std::string_view kPickleName = "data.pkl";
+// The number that its oldest pickles begin with.
+constexpr std::string_view kOldMagic =
+    "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+// The first argument behind those that all functions have.
+constexpr size_t kFirstOwnArgument = 6;
+
+absl::Status BadTorch(std::string_view what) {
+  return MakeStatus(absl::StatusCode::kInvalidArgument, "torch: {}", what);
+}
+
+// The folder of the archive that has the pickle, with its slash: the stem of
+// the name that the file had.
+std::optional<std::string> RootOf(const ZipArchive& archive) {
+  for (const ZipArchive::Member& member : archive.members()) {
+    const std::string_view name = member.name;
+    if (!name.ends_with(kPickleName)) continue;
+    const std::string_view root =
+        name.substr(0, name.size() - kPickleName.size());
+    if (root.empty() || root.find('/') == root.size() - 1) {
+      return std::string(root);
+    }
+  }
+  return std::nullopt;
+}
+
+// The members of an archive of torch, by their names.
+class TorchArchive {
+ public:
+  TorchArchive(const std::shared_ptr<ZipArchive>& archive, std::string root)
+      : archive_(archive), root_(std::move(root)) {
+    for (size_t i = 0; i < archive->members().size(); ++i) {
+      members_.emplace(archive->members()[i].name, i);
+    }
+  }
+
+  // The bytes of a member of the folder; null if there is none.
+  std::shared_ptr<const ByteSource> Find(std::string_view name) const {
+    const auto member = members_.find(fmt::format("{}{}", root_, name));
+    if (member == members_.end()) return nullptr;
+    return ZipArchive::BytesOf(archive_, member->second);
+  }
+
+  bool HasProgram() const {
+    const std::string code = root_ + "code/";
+    return members_.contains(root_ + "constants.pkl") ||
+           std::any_of(members_.begin(), members_.end(),
+                       [&](const auto& member) {
+                         return member.first.starts_with(code);
+                       });
+  }
+
+  // Files of older editions do not say, and were written on such machines.
+  absl::StatusOr<bool> IsBigEndian() const {
+    const auto bytes = Find("byteorder");
+    if (bytes == nullptr) return false;
+    MSITD_ASSIGN_OR_RETURN(
+        const std::string order,
+        bytes->ReadText(0, std::min(bytes->size(), kShownNameBytesMax)));
+    if (order != "little" && order != "big") {
+      return BadTorch("the byte order is unknown");
+    }
+    return order == "big";
+  }
+
+  absl::StatusOr<std::string> ReadPickle() const {
+    const auto bytes = Find(kPickleName);
+    if (bytes == nullptr) return BadTorch("the pickle is missing");
+    if (bytes->size() > kHeadBytesMax) {
+      return MakeStatus(absl::StatusCode::kResourceExhausted,
+                        "torch: the pickle has {} bytes, {} may be",
+                        bytes->size(), kHeadBytesMax);
+    }
+    return bytes->ReadText(0, bytes->size());
+  }
+
+ private:
+  const std::shared_ptr<ZipArchive> archive_;
+  const std::string root_;
+  std::unordered_map<std::string, size_t> members_;
+};
+
+PickleUse UseOf(std::string_view module, std::string_view name) {
+  switch (TorchGlobalOf(module, name)) {
+    case TorchGlobal::kRefused:
+      return PickleUse::kRefused;
+    case TorchGlobal::kDict:
+      return PickleUse::kDict;
+    default:
+      return PickleUse::kCalled;
+  }
+}
+
+// What a pickle says of one tensor.
+struct TensorCall {
+  TorchGlobal global = TorchGlobal::kRefused;
+  std::string_view name;
+  std::span<const PickleValue> arguments;
+  bool is_parameter = false;
+};
+
+struct Storage {
+  std::string_view type;
+  std::string_view device;
+  std::shared_ptr<const ByteSource> bytes;
+};
+
+// What a dumper saves beside a value: scalars, by their names joined by dots.
+class TagReader {
+ public:
+  explicit TagReader(const Pickle& pickle) : pickle_(pickle) {}
+
+  // Ignores what is no scalar, and what exceeds kTagsMax.
+  void Read(PickleValue dict, const std::string& prefix, int depth) {
+    const auto items = pickle_.Items(dict);
+    for (size_t i = 0; i + 1 < items.size(); i += 2) {
+      if (++count_ > kTagsMax) return;
+      const std::string name =
+          prefix + std::string(pickle_.Text(items[i]).substr(0, kTagBytesMax));
+      if (items[i + 1].kind == PickleKind::kDict && depth < kTagNestingMax) {
+        Read(items[i + 1], name + ".", depth + 1);
+        continue;
+      }
+      std::string text = TextOf(items[i + 1]);
+      if (!text.empty()) tags_[name] = std::move(text);
+    }
+  }
+
+  Attributes TakeTags() { return std::move(tags_); }
+
+ private:
+  static constexpr int kTagNestingMax = 4;
+
+  std::string TextOf(PickleValue value) const {
+    switch (value.kind) {
+      case PickleKind::kText:
+        return std::string(pickle_.Text(value).substr(0, kTagBytesMax));
+      case PickleKind::kInteger:
+        return fmt::format("{}", value.bits);
+      case PickleKind::kReal:
+        return fmt::format("{}", Pickle::Real(value));
+      case PickleKind::kBool:
+        return value.bits != 0 ? "true" : "false";
+      default:
+        return "";
+    }
+  }
+
+  const Pickle& pickle_;
+  uint64_t count_ = 0;
+  Attributes tags_;
+};
+
+// The value that a dumper saved together with its tags: {"value", "meta"}.
+struct Tagged {
+  PickleValue value;
+  PickleValue tags;
+};
+
+std::optional<Tagged> TaggedOf(const Pickle& pickle) {
+  const auto items = pickle.Items(pickle.root());
+  const bool is_tagged =
+      pickle.root().kind == PickleKind::kDict && items.size() == 4 &&
+      pickle.Text(items[0]) == "value" && pickle.Text(items[2]) == "meta" &&
+      items[3].kind == PickleKind::kDict;
+  if (!is_tagged) return std::nullopt;
+  return Tagged{items[1], items[3]};
+}
+
+// Finds the tensors in the pickle of an archive.
+class TensorFinder {
+ public:
+  TensorFinder(const Pickle& pickle, const TorchArchive& archive,
+               bool is_big_endian)
+      : pickle_(pickle), archive_(archive), is_big_endian_(is_big_endian) {}
+
+  // `name` is what `value` is called; it can be empty.
+  absl::Status Find(PickleValue value, std::string name) {
+    path_ = std::move(name);
+    return Visit(value, 0);
+  }
+
+  std::vector<FileEntry> TakeEntries() { return std::move(entries_); }
+
+  // Numbers, texts and the like, which are not delivered.
+  uint64_t value_count() const { return value_count_; }
+
+ private:
+  absl::Status Visit(PickleValue value, int depth) {
+    if (++visit_count_ > kPickleVisitsMax) {
+      return MakeStatus(absl::StatusCode::kResourceExhausted,
+                        "torch: it has more than {} values", kPickleVisitsMax);
+    }
+    if (depth > kNestingMax) {
+      return MakeStatus(absl::StatusCode::kResourceExhausted,
+                        "torch: it nests deeper than {}", kNestingMax);
+    }
+    switch (value.kind) {
+      case PickleKind::kTuple:
+      case PickleKind::kList:
+      case PickleKind::kSet:
+        return VisitList(value, depth);
+      case PickleKind::kDict:
+        return VisitDict(value, depth);
+      case PickleKind::kCall:
+        return VisitCall(value);
+      case PickleKind::kPersistent:
+        return Add(StorageEntry(value));
+      default:
+        ++value_count_;
+        return absl::OkStatus();
+    }
+  }
+
+  // Visits `value`, which is called `key` where it is.
+  absl::Status VisitAt(std::string_view key, PickleValue value, int depth) {
+    const size_t length = path_.size();
+    // Beyond the limit it does not matter how the path goes on.
+    if (length <= kOpBytesMax) {
+      if (depth > 0 || !path_.empty()) path_ += '.';
+      path_ += key.substr(0, kOpBytesMax + 1);
+    }
+    absl::Status visited = Visit(value, depth + 1);
+    path_.resize(length);
+    return visited;
+  }
+
+  absl::Status VisitList(PickleValue list, int depth) {
+    const auto items = pickle_.Items(list);
+    for (size_t i = 0; i < items.size(); ++i) {
+      MSITD_RETURN_IF_ERROR(VisitAt(fmt::format("{}", i), items[i], depth));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status VisitDict(PickleValue dict, int depth) {
+    const auto items = pickle_.Items(dict);
+    for (size_t i = 0; i + 1 < items.size(); i += 2) {
+      const PickleValue key = items[i];
+      // A key that is neither a text nor a number goes by its place.
+      const int64_t number = key.kind == PickleKind::kInteger
+                                 ? key.bits
+                                 : static_cast<int64_t>(i / 2);
+      // A long key can be in a short pickle a million times.
+      const std::string text =
+          key.kind == PickleKind::kText
+              ? std::string(pickle_.Text(key).substr(0, kOpBytesMax + 1))
+              : fmt::format("{}", number);
+      MSITD_RETURN_IF_ERROR(VisitAt(text, items[i + 1], depth));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status VisitCall(PickleValue call) {
+    const TensorCall tensor = TensorOf(call);
+    switch (tensor.global) {
+      case TorchGlobal::kTensor:
+      case TorchGlobal::kTensorV2:
+      case TorchGlobal::kTensorV3:
+        return Add(TensorEntry(tensor));
+      case TorchGlobal::kUnreadable:
+        return Add(MakeProblem(
+            ForeignTensor(), MakeStatus(absl::StatusCode::kUnimplemented, "{}",
+                                        UnreadableReason(tensor.name))));
+      case TorchGlobal::kRefused:
+        return Add(Malformed(ForeignTensor()));
+      default:
+        ++value_count_;
+        return absl::OkStatus();
+    }
+  }
+
+  // Unwraps calls that wrap the call which makes a tensor. kRefused if there is
+  // none.
+  TensorCall TensorOf(PickleValue call) const {
+    TensorCall found;
+    for (int depth = 0; depth < kNestingMax; ++depth) {
+      if (call.kind != PickleKind::kCall) return {};
+      const auto items = pickle_.Items(call);
+      found.global = GlobalOf(items[0], found.name);
+      found.arguments = items.subspan(1);
+      if (found.global == TorchGlobal::kFromType) {
+        if (found.arguments.size() < 3) return {};
+        found.global = GlobalOf(found.arguments[0], found.name);
+        found.arguments = pickle_.Items(found.arguments[2]);
+      }
+      if (found.global != TorchGlobal::kWrapped) return found;
+      if (found.arguments.empty()) return {};
+      found.is_parameter = true;
+      call = found.arguments[0];
+    }
+    return {};
+  }
+
+  TorchGlobal GlobalOf(PickleValue value, std::string_view& name) const {
+    name = pickle_.NameOf(value);
+    return TorchGlobalOf(pickle_.ModuleOf(value), name);
+  }
+
+  // What a persistent value refers to: ("storage", class, key, device, count).
+  std::optional<Storage> StorageOf(PickleValue value) const {
+    if (value.kind != PickleKind::kPersistent) return std::nullopt;
+    const auto items = pickle_.Items(pickle_.Items(value)[0]);
+    if (items.size() < 5 || pickle_.Text(items[0]) != "storage") {
+      return std::nullopt;
+    }
+    Storage storage;
+    if (GlobalOf(items[1], storage.type) != TorchGlobal::kStorage) {
+      return std::nullopt;
+    }
+    storage.device = pickle_.Text(items[3]).substr(0, kDeviceBytesMax);
+    storage.bytes = archive_.Find(fmt::format(
+        "data/{}", pickle_.Text(items[2]).substr(0, kStorageKeyBytesMax)));
+    return storage;
+  }
+
+  bool ReadNumbers(PickleValue tuple, std::vector<int64_t>& numbers) const {
+    if (tuple.kind == PickleKind::kCall) {
+      // A torch.Size.
+      const auto items = pickle_.Items(tuple);
+      if (items.size() != 2) return false;
+      tuple = items[1];
+    }
+    if (tuple.kind != PickleKind::kTuple) return false;
+    for (const PickleValue item : pickle_.Items(tuple)) {
+      if (item.kind != PickleKind::kInteger) return false;
+      numbers.push_back(item.bits);
+      // One more than a tensor can have, so that CheckShape refuses it.
+      if (numbers.size() > kDimsMax) break;
+    }
+    return true;
+  }
+
+  static FileEntry Malformed(ForeignTensor tensor) {
+    return MakeProblem(std::move(tensor), BadTorch("its description is wrong"));
+  }
+
+  // Sets the shape of `tensor`, and where its elements lie but for the source.
+  bool ReadView(std::span<const PickleValue> arguments, ForeignTensor& tensor,
+                StoredTensor& stored) const {
+    std::vector<int64_t> strides;
+    if (arguments[1].kind != PickleKind::kInteger || arguments[1].bits < 0 ||
+        !ReadNumbers(arguments[2], tensor.shape) ||
+        !ReadNumbers(arguments[3], strides) ||
+        strides.size() != tensor.shape.size()) {
+      return false;
+    }
+    stored.first_element = static_cast<uint64_t>(arguments[1].bits);
+    for (size_t i = 0; i < strides.size(); ++i) {
+      if (tensor.shape[i] < 0 || strides[i] < 0) return false;
+      stored.axes.push_back({static_cast<uint64_t>(tensor.shape[i]),
+                             static_cast<uint64_t>(strides[i])});
+    }
+    tensor.stored_shape = tensor.shape;
+    return true;
+  }
+
+  // Returns what a tensor does to its elements when they are asked for; empty
+  // for most.
+  std::string_view FlagOf(const TensorCall& call) const {
+    const size_t place = call.global == TorchGlobal::kTensorV3
+                             ? kFirstOwnArgument + 1
+                             : kFirstOwnArgument;
+    const bool has_flags =
+        call.global != TorchGlobal::kTensor && place < call.arguments.size();
+    if (!has_flags) return {};
+    const auto flags = pickle_.Items(call.arguments[place]);
+    for (size_t i = 0; i + 1 < flags.size(); i += 2) {
+      const bool is_set =
+          flags[i + 1].kind == PickleKind::kBool && flags[i + 1].bits != 0;
+      if (is_set) return pickle_.Text(flags[i]);
+    }
+    return {};
+  }
+
+  FileEntry TensorEntry(const TensorCall& call) const {
+    ForeignTensor tensor;
+    StoredTensor stored;
+    const auto arguments = call.arguments;
+    if (arguments.size() < 4) return Malformed(std::move(tensor));
+    const auto storage = StorageOf(arguments[0]);
+    if (!storage.has_value() || !ReadView(arguments, tensor, stored)) {
+      return Malformed(std::move(tensor));
+    }
+    std::string_view type = storage->type;
+    tensor.dtype = TorchStorageType(type);
+    if (call.global == TorchGlobal::kTensorV3) {
+      if (arguments.size() <= kFirstOwnArgument) {
+        return Malformed(std::move(tensor));
+      }
+      type = pickle_.NameOf(arguments[kFirstOwnArgument]);
+      tensor.dtype = TorchDType(type);
+    }
+    tensor.stored_type = type;
+    if (call.is_parameter) tensor.attributes["class"] = "Parameter";
+    if (arguments.size() > 4 && arguments[4].kind == PickleKind::kBool &&
+        arguments[4].bits != 0) {
+      tensor.attributes["requires_grad"] = "true";
+    }
+    const std::string_view flag = FlagOf(call);
+    if (!flag.empty()) {
+      return MakeProblem(
+          std::move(tensor),
+          MakeStatus(absl::StatusCode::kUnimplemented,
+                     "its elements are stored without its flag {}",
+                     flag.substr(0, kShownNameBytesMax)));
+    }
+    return Place(*storage, std::move(tensor), std::move(stored));
+  }
+
+  // A storage without a tensor.
+  FileEntry StorageEntry(PickleValue value) const {
+    ForeignTensor tensor;
+    const auto storage = StorageOf(value);
+    if (!storage.has_value()) return Malformed(std::move(tensor));
+    StoredTensor stored;
+    tensor.stored_type = storage->type;
+    tensor.dtype = TorchStorageType(storage->type);
+    if (storage->bytes != nullptr && IsValid(tensor.dtype)) {
+      const uint64_t count =
+          storage->bytes->size() / ElementBytes(tensor.dtype);
+      tensor.shape = {static_cast<int64_t>(count)};
+      tensor.stored_shape = tensor.shape;
+      stored.axes = RowMajorAxes(tensor.shape);
+    }
+    return Place(*storage, std::move(tensor), std::move(stored));
+  }
+
+  FileEntry Place(const Storage& storage, ForeignTensor tensor,
+                  StoredTensor stored) const {
+    if (!storage.device.empty() && storage.device != "cpu") {
+      tensor.attributes["device"] = storage.device;
+    }
+    if (!IsValid(tensor.dtype)) {
+      const std::string type = tensor.stored_type;
+      return MakeProblem(
+          std::move(tensor),
+          MakeStatus(absl::StatusCode::kUnimplemented,
+                     "msitd has no elements of torch's {}", type));
+    }
+    if (storage.bytes == nullptr) {
+      return MakeProblem(
+          std::move(tensor),
+          absl::DataLossError("the archive has no storage for it"));
+    }
+    stored.bytes = storage.bytes->size();
+    stored.source = storage.bytes;
+    stored.is_big_endian = is_big_endian_;
+    if (!IsRowMajor(stored.axes)) tensor.stored_layout = "strided";
+    return MakeEntry(std::move(tensor), std::move(stored));
+  }
+
+  absl::Status Add(FileEntry entry) {
+    if (entries_.size() == kTensorsMax) {
+      return MakeStatus(absl::StatusCode::kResourceExhausted,
+                        "torch: it has more than {} tensors", kTensorsMax);
+    }
+    entry.tensor.name = path_.substr(0, kOpBytesMax);
+    if (path_.size() > kOpBytesMax) {
+      entry.tensor.problem = MakeStatus(
+          absl::StatusCode::kInvalidArgument,
+          "its name has more than the {} bytes that may be", kOpBytesMax);
+    }
+    entries_.push_back(std::move(entry));
+    return absl::OkStatus();
+  }
+
+  const Pickle& pickle_;
+  const TorchArchive& archive_;
+  const bool is_big_endian_;
+  // To the value that is being visited.
+  std::string path_;
+  uint64_t visit_count_ = 0;
+  uint64_t value_count_ = 0;
+  std::vector<FileEntry> entries_;
+};
+
+}  // namespace
+
+bool IsTorch(const ZipArchive& archive) { return RootOf(archive).has_value(); }
+
+bool IsOldTorch(std::string_view first_bytes) {
+  return first_bytes.starts_with(kOldMagic);
+}
+
+absl::Status OldTorchProblem() {
+  return absl::UnimplementedError(
+      "torch: the file is of the old kind that is no archive; torch.save("
+      "torch.load(FILE), FILE) makes one that can be read");
+}
+
+OpenedFile OpenTorch(const std::shared_ptr<ZipArchive>& archive) {
+  const auto root = RootOf(*archive);
+  if (!root.has_value()) return BadTorch("the pickle is missing");
+  const TorchArchive members(archive, *root);
+  if (members.HasProgram()) {
+    return absl::UnimplementedError(
+        "torch: it is a program of TorchScript; torch.save of the state_dict() "
+        "of what torch.jit.load makes of it can be read");
+  }
+  MSITD_ASSIGN_OR_RETURN(const bool is_big_endian, members.IsBigEndian());
+  MSITD_ASSIGN_OR_RETURN(std::string bytes, members.ReadPickle());
+  const auto pickle = Pickle::Read(std::move(bytes), UseOf);
+  if (!pickle.ok()) return Annotate(pickle.status(), "torch");
+  TensorFinder finder(*pickle, members, is_big_endian);
+  Attributes attributes;
+  const auto tagged = TaggedOf(*pickle);
+  if (tagged.has_value()) {
+    TagReader reader(*pickle);
+    reader.Read(tagged->tags, "", 0);
+    attributes = reader.TakeTags();
+    const auto name = attributes.find("name");
+    MSITD_RETURN_IF_ERROR(finder.Find(
+        tagged->value, name == attributes.end() ? "" : name->second));
+  } else {
+    MSITD_RETURN_IF_ERROR(finder.Find(pickle->root(), ""));
+  }
+  if (finder.value_count() > 0) {
+    attributes["values"] = fmt::format("{}", finder.value_count());
+  }
+  return std::make_unique<TensorFile>(FileKind::kTorch, std::move(attributes),
+                                      finder.TakeEntries());
+}
+
+}  // namespace msitd::formats

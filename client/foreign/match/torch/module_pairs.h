@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/foreign/match/match_options.h"
+#include "client/foreign/match/torch/module_tree.h"
+#include "protos/base/tensor_key.h"
+
+namespace msitd::match {
+
+// Tensors of a module: all of a side, or one.
+struct ModulePlace {
+  Io io = Io::kOutput;
+  std::string index = {};  // Empty: all.
+
+  friend auto operator<=>(const ModulePlace&, const ModulePlace&) = default;
+};
+
+// A module of a torch model and an operation of the acceleration library whose
+// tensors should be equal. If both models are of one kind, `atb` is the other.
+struct ModulePair {
+  size_t torch = 0;
+  ModulePlace torch_place = {};
+  size_t atb = 0;
+  ModulePlace atb_place = {};
+
+  friend auto operator<=>(const ModulePair&, const ModulePair&) = default;
+};
+
+// The modules of a torch model that msit compares with those of another one
+// between layers and apis: of each layer the mlp, then the attention.
+std::vector<size_t> ModulesOfLayers(const ModuleTree& tree);
+
+// Types of operations that belong to types of modules. Either may have the name
+// of a tensor behind a `_`.
+using OpMapping = std::map<std::string, std::vector<std::string>>;
+
+// Reads an `op_mapping_file.json`: an object from types to a type or a list of
+// them. Errors: INVALID_ARGUMENT.
+absl::StatusOr<OpMapping> ParseOpMapping(std::string_view text);
+
+// Finds out which modules belong together, as msit does: by their places among
+// the layers, their types and their names. Each pair comes once, in the order
+// of the operations.
+//
+// Errors: RESOURCE_EXHAUSTED for more than kModulePairsMax.
+absl::StatusOr<std::vector<ModulePair>> PairModules(const ModuleTree& torch,
+                                                    const ModuleTree& atb,
+                                                    ModuleLevel level,
+                                                    const OpMapping& user);
+
+}  // namespace msitd::match

@@ -1,0 +1,535 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <variant>
+
+#include "client/ask/report/schema/row_fields.h"
+#include "client/ask/text/ignored_reason.h"
+#include "client/foreign/report/foreign_schemas.h"
+#include "client/foreign/report/msprobe_colors.h"
+#include "client/foreign/report/msprobe_statistics.h"
+#include "client/foreign/report/msprobe_verdict.h"
+#include "protos/base/dtype.h"
+#include "protos/base/resource_name.h"
+#include "protos/base/shape.h"
+#include "protos/base/tensor_key.h"
+#include "protos/status/status.h"
+
+namespace msitd::report {
+namespace {
+
+using Headings = std::vector<std::string>;
+
+constexpr std::string_view kAbsent = "N/A";
+constexpr std::string_view kUnsupported = "unsupported";
+constexpr std::string_view kShapeUnmatched = "shape unmatched";
+
+// Of the metrics of MsprobeMode::kAll.
+constexpr size_t kMetricColumns = 6;
+
+Headings MetricHeadings(MsprobeMode mode) {
+  switch (mode) {
+    case MsprobeMode::kAll:
+      return {"Cosine",
+              "EucDist",
+              "MaxAbsErr",
+              "MaxRelativeErr",
+              "One Thousandth Err Ratio",
+              "Five Thousandths Err Ratio"};
+    case MsprobeMode::kSummary:
+      return {"Max diff",        "Min diff",       "Mean diff",
+              "L2norm diff",     "MaxRelativeErr", "MinRelativeErr",
+              "MeanRelativeErr", "NormRelativeErr"};
+    case MsprobeMode::kMd5:
+      break;
+  }
+  return {"NPU MD5", "BENCH MD5"};
+}
+
+Headings HeadingsOf(MsprobeMode mode, bool has_stacks,
+                    const v1::Comparison& comparison) {
+  Headings out = {"NPU Name",          "Bench Name",
+                  "NPU Dtype",         "Bench Dtype",
+                  "NPU Tensor Shape",  "Bench Tensor Shape",
+                  "NPU Requires_grad", "Bench Requires_grad"};
+  const auto add = [&out](const Headings& more) {
+    out.insert(out.end(), more.begin(), more.end());
+  };
+  add(MetricHeadings(mode));
+  if (mode != MsprobeMode::kMd5) {
+    add({"NPU max", "NPU min", "NPU mean", "NPU l2norm", "Bench max",
+         "Bench min", "Bench mean", "Bench l2norm"});
+  }
+  add({"Requires_grad Consistent", "Result", "Err_message"});
+  if (has_stacks) add({"NPU_Stack_Info"});
+  if (mode == MsprobeMode::kAll) add({"Data_name"});
+  ask::AddCustomHeadings(comparison, out);
+  return out;
+}
+
+ask::Cell Text(std::string_view text) { return std::string(text); }
+
+ask::Cell Number(std::optional<double> value) {
+  return ask::Real{value.value_or(std::nan("")), ask::RealStyle::kMsprobe};
+}
+
+std::optional<double> Rounded(std::optional<double> value) {
+  if (value.has_value()) value = ask::RoundDecimals(*value, 12);
+  return value;
+}
+
+ask::Cell Decimals(std::optional<double> value) {
+  return Number(Rounded(value));
+}
+
+ask::Cells Repeated(std::string_view text) {
+  return ask::Cells(kMetricColumns, Text(text));
+}
+
+// What a name of a leaf consists of, in msprobe's grammar.
+struct LeafName {
+  std::string entry;  // `Functional.linear.0.forward`
+  std::string leaf;   // `Functional.linear.0.forward.input.0`
+  int part = 0;       // The order within its entry.
+};
+
+// The same of a side as of the row where its name cannot be read.
+TensorKey KeyOf(const v1::ComparisonRow& row, const v1::ComparedTensor& side) {
+  TensorKey key;
+  key.token = row.token();
+  key.rank = row.rank();
+  key.op = row.op();
+  key.call = row.call();
+  key.io = static_cast<Io>(row.io());
+  key.index = row.index();
+  if (auto own = ParseTensorName(side.name())) key = *std::move(own);
+  return key;
+}
+
+LeafName NameOf(const v1::ComparisonRow& row, const v1::ComparedTensor& side) {
+  const TensorKey key = KeyOf(row, side);
+  const Io io = key.io;
+  std::string_view side_name = "parameters";
+  int part = 1;
+  if (io == Io::kInput || io == Io::kGradOutput) {
+    side_name = "input";
+    part = 0;
+  } else if (io == Io::kOutput || io == Io::kGradInput) {
+    side_name = "output";
+    part = 2;
+  }
+  const bool is_module =
+      key.op.starts_with("Module.") || key.op.starts_with("Cell.");
+  LeafName out;
+  out.part = part;
+  if (io == Io::kGradWeight) {
+    // An entry of its own.
+    out.entry =
+        is_module
+            ? fmt::format("{}.parameters_grad.{}", key.op, key.call)
+            : fmt::format("{}.{}.backward.parameters_grad", key.op, key.call);
+    out.leaf = fmt::format("{}.{}", out.entry, key.index);
+    return out;
+  }
+  const bool is_backward = io == Io::kGradInput || io == Io::kGradOutput;
+  const std::string_view direction = is_backward ? "backward" : "forward";
+  out.entry = is_module ? fmt::format("{}.{}.{}", key.op, direction, key.call)
+                        : fmt::format("{}.{}.{}", key.op, key.call, direction);
+  out.leaf = fmt::format("{}.{}.{}", out.entry, side_name, key.index);
+  return out;
+}
+
+bool IsOfFloatGroup(DType dtype) {
+  return dtype == DType::kFloat16 || dtype == DType::kBfloat16 ||
+         dtype == DType::kFloat32 || dtype == DType::kFloat64;
+}
+
+// Other types have no counterpart in msprobe.
+bool IsMatched(const v1::ComparisonRow& row) {
+  if (!row.has_golden()) return false;
+  const auto t = static_cast<DType>(row.target().dtype());
+  const auto g = static_cast<DType>(row.golden().dtype());
+  return t == g || (IsOfFloatGroup(t) && IsOfFloatGroup(g));
+}
+
+bool HasStatistics(const v1::ComparisonRow& row) {
+  return row.target().kind() == v1::RECORD_KIND_STATISTICS ||
+         row.golden().kind() == v1::RECORD_KIND_STATISTICS;
+}
+
+bool IsNumberOrTruth(const MsprobeStatistic& one) {
+  return (one.kind != MsprobeStatistic::Kind::kAbsent &&
+          one.kind != MsprobeStatistic::Kind::kOther) ||
+         std::holds_alternative<ask::Truth>(one.cell);
+}
+
+// True if both sides have what the rules look at, which texts and `None` are
+// not.
+bool AreComparable(const MsprobeStatistics& target,
+                   const MsprobeStatistics& golden) {
+  bool has_pair = false;
+  for (size_t i = 0; i < target.size(); ++i) {
+    if (target[i].kind == MsprobeStatistic::Kind::kAbsent ||
+        golden[i].kind == MsprobeStatistic::Kind::kAbsent) {
+      return false;
+    }
+    has_pair |= IsNumberOrTruth(target[i]) && IsNumberOrTruth(golden[i]);
+  }
+  return has_pair;
+}
+
+// Says why a row is not to be passed. What the comparison cannot judge is left
+// to msprobe's rules if the row has what they look at.
+void SetDoubt(const v1::ComparisonRow& row, MsprobeMode mode,
+              MsprobeRow& judged) {
+  if (!judged.is_matched) {
+    judged.doubt = "No bench data matched.";
+  } else if (row.verdict() == v1::FAIL) {
+    judged.doubt = fmt::format("The comparison fails: {}", row.reason());
+  } else if (row.verdict() != v1::PASS) {
+    judged.doubt = fmt::format("It is not compared: {}", row.reason());
+    judged.rules_settle_doubt = mode == MsprobeMode::kMd5 ||
+                                (mode == MsprobeMode::kSummary &&
+                                 AreComparable(judged.target, judged.golden));
+  }
+}
+
+// A tensor that a table of receive buffers and scratch names.
+bool IsIgnored(const v1::ComparisonRow& row) {
+  return row.verdict() == v1::SKIPPED &&
+         row.reason().find(ask::kIgnoredReason) != std::string::npos;
+}
+
+bool ShapesDiffer(const v1::ComparisonRow& row, bool squeezed) {
+  std::vector<int64_t> target(row.target().shape().begin(),
+                              row.target().shape().end());
+  std::vector<int64_t> golden(row.golden().shape().begin(),
+                              row.golden().shape().end());
+  if (squeezed) {
+    std::erase(target, 1);
+    std::erase(golden, 1);
+  }
+  return target != golden;
+}
+
+// A row whose verdict waits for the others of its entry.
+struct WaitingRow {
+  int part = 0;
+  bool is_written = true;
+  ask::Cells names;  // Of both sides: name, dtype and shape.
+  ask::Cells metrics;
+  std::string stack;  // Of the call.
+  ask::Cells tail;    // Those behind the stack.
+};
+
+struct Entry {
+  size_t last_place = 0;
+  std::vector<std::pair<WaitingRow, MsprobeRow>> rows;
+};
+
+class MsprobeSchema final : public ask::TableSchema {
+ public:
+  explicit MsprobeSchema(MsprobeReport report)
+      : report_(std::move(report)), mode_(report_.mode) {}
+
+  std::vector<std::string> Begin(const v1::Comparison& comparison) override {
+    comparison_ = comparison;
+    Headings out = HeadingsOf(mode_, has_stacks(), comparison);
+    if (report_.has_colors) {
+      out.insert(out.end(), {"Highlight", "Highlight Reason"});
+    }
+    return out;
+  }
+
+  absl::Status Add(const v1::ComparisonRow& row,
+                   ask::TableSink& table) override {
+    if (!row.has_target()) {
+      left_out_ += IsWritten(row) ? 1 : 0;
+      return absl::OkStatus();
+    }
+    const std::pair<int64_t, int32_t> group = {row.token(), row.rank()};
+    if (group != group_ || row_count_ == kGroupRowsMax) {
+      MSITD_RETURN_IF_ERROR(WriteEntries(table));
+      group_ = group;
+    }
+    const LeafName name = NameOf(row, row.target());
+    Entry& entry = entries_[name.entry];
+    // What only the target has comes behind the others, out of its order.
+    if (row.has_golden() || entry.rows.empty()) entry.last_place = row_count_;
+    ++row_count_;
+    MSITD_ASSIGN_OR_RETURN(auto made, MakeRow(row, name));
+    entry.rows.push_back(std::move(made));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::string> Finish(ask::TableSink& table) override {
+    MSITD_RETURN_IF_ERROR(WriteEntries(table));
+    std::vector<std::string> notes;
+    if (left_out_ > 0) {
+      notes.push_back(fmt::format(
+          "{} rows that only the golden run has are left out, as msprobe does",
+          left_out_));
+    }
+    if (unmatched_ > 0 && mode_ != MsprobeMode::kMd5) {
+      notes.push_back(
+          fmt::format("{} rows without a counterpart, or with one of a type "
+                      "that msprobe does not compare, are passed, as it does",
+                      unmatched_));
+    }
+    if (ignored_ > 0) {
+      notes.push_back(fmt::format(
+          "{} rows are ignored: receive buffers and scratch", ignored_));
+    }
+    if (unsqueezed_ > 0) {
+      notes.push_back(
+          fmt::format("{} rows have no metrics, since their shapes differ in "
+                      "dimensions of 1; msprobe takes those for equal, and so "
+                      "does a comparison with --shapes squeeze",
+                      unsqueezed_));
+    }
+    return fmt::format("{}", fmt::join(notes, "; "));
+  }
+
+ private:
+  // Twice the tensors of one rank and token that the daemon compares.
+  static constexpr size_t kGroupRowsMax = 262144;
+
+  bool has_stacks() const {
+    return report_.stacks != nullptr && !report_.stacks->empty();
+  }
+
+  bool IsWritten(const v1::ComparisonRow& row) const {
+    const std::vector<v1::Verdict>& verdicts = report_.verdicts;
+    return verdicts.empty() || std::find(verdicts.begin(), verdicts.end(),
+                                         row.verdict()) != verdicts.end();
+  }
+
+  // In the order in which the calls ended, as dump.json has them.
+  absl::Status WriteEntries(ask::TableSink& table) {
+    std::vector<Entry*> entries;
+    for (auto& [name, entry] : entries_) entries.push_back(&entry);
+    std::sort(entries.begin(), entries.end(),
+              [](const Entry* a, const Entry* b) {
+                return a->last_place < b->last_place;
+              });
+    for (Entry* const entry : entries) {
+      MSITD_RETURN_IF_ERROR(WriteEntry(*entry, table));
+    }
+    entries_.clear();
+    row_count_ = 0;
+    return absl::OkStatus();
+  }
+
+  absl::Status WriteEntry(Entry& entry, ask::TableSink& table) {
+    std::stable_sort(entry.rows.begin(), entry.rows.end(),
+                     [](const auto& a, const auto& b) {
+                       return a.first.part < b.first.part;
+                     });
+    std::vector<MsprobeRow> rows;
+    for (auto& [waiting, row] : entry.rows) rows.push_back(std::move(row));
+    std::vector<MsprobeVerdict> verdicts =
+        JudgeEntry(rows, mode_, report_.rules);
+    std::vector<MsprobeColor> colors(rows.size());
+    if (report_.has_colors) colors = ColorEntry(rows, mode_, report_.rules);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      WaitingRow& waiting = entry.rows[i].first;
+      // The first row of an entry has it.
+      if (i > 0 || waiting.stack.empty()) waiting.stack = kAbsent;
+      if (!waiting.is_written) continue;
+      if (report_.on_row != nullptr) report_.on_row(rows[i]);
+      ask::Cells cells = CellsOf(waiting, rows[i], std::move(verdicts[i]));
+      if (report_.has_colors) {
+        cells.push_back(Text(ask::RowColorName(colors[i].color)));
+        cells.push_back(
+            Text(fmt::format("{}", fmt::join(colors[i].reasons, " "))));
+      }
+      MSITD_RETURN_IF_ERROR(table.AddColored(cells, colors[i].color));
+    }
+    return absl::OkStatus();
+  }
+
+  ask::Cells CellsOf(WaitingRow& waiting, const MsprobeRow& row,
+                     MsprobeVerdict verdict) const {
+    ask::Cells cells = std::move(waiting.names);
+    const auto add = [&cells](ask::Cells& more) {
+      std::move(more.begin(), more.end(), std::back_inserter(cells));
+    };
+    cells.insert(cells.end(), 2, Text(kAbsent));
+    add(waiting.metrics);
+    if (mode_ != MsprobeMode::kMd5) {
+      for (const MsprobeStatistics* side : {&row.target, &row.golden}) {
+        for (const MsprobeStatistic& statistic : *side) {
+          cells.push_back(statistic.cell);
+        }
+      }
+    }
+    cells.push_back(Text(kAbsent));
+    cells.emplace_back(std::move(verdict.result));
+    cells.emplace_back(std::move(verdict.messages));
+    if (has_stacks()) cells.emplace_back(std::move(waiting.stack));
+    add(waiting.tail);
+    return cells;
+  }
+
+  absl::StatusOr<std::pair<WaitingRow, MsprobeRow>> MakeRow(
+      const v1::ComparisonRow& row, const LeafName& name) {
+    MsprobeRow judged;
+    judged.name = name.leaf;
+    judged.is_matched = IsMatched(row);
+    judged.is_ignored = IsIgnored(row);
+    judged.target = StatisticsOf(row.target());
+    MsprobeChecksum target_checksum = ChecksumOf(row.target());
+    if (judged.is_matched) {
+      judged.golden = StatisticsOf(row.golden());
+      MsprobeChecksum checksum = ChecksumOf(row.golden());
+      judged.has_two_kinds_of_hash = checksum.kind != target_checksum.kind;
+      judged.golden_hash = std::move(checksum.text);
+      judged.dtypes_differ = row.target().dtype() != row.golden().dtype();
+      judged.shapes_differ = ShapesDiffer(row, false);
+    }
+    judged.target_hash = std::move(target_checksum.text);
+    if (!report_.is_compat) SetDoubt(row, mode_, judged);
+    WaitingRow waiting;
+    waiting.part = name.part;
+    waiting.is_written = IsWritten(row);
+    if (waiting.is_written && judged.is_ignored) {
+      ++ignored_;
+    } else if (waiting.is_written && !judged.is_matched &&
+               judged.doubt.empty()) {
+      ++unmatched_;
+    }
+    MSITD_ASSIGN_OR_RETURN(waiting.metrics, MetricCells(row, judged));
+    const auto golden = [&judged](std::string text) {
+      return judged.is_matched ? ask::Cell(std::move(text)) : Text(kAbsent);
+    };
+    waiting.names = {name.leaf,
+                     golden(NameOf(row, row.golden()).leaf),
+                     ask::TorchDType(row.target()),
+                     golden(ask::TorchDType(row.golden())),
+                     ask::PythonShape(row.target()),
+                     golden(ask::PythonShape(row.golden()))};
+    if (has_stacks()) {
+      waiting.stack = report_.stacks->Find(KeyOf(row, row.target()));
+    }
+    if (mode_ == MsprobeMode::kAll) {
+      waiting.tail.emplace_back(fmt::format(
+          "[{}, {}]", PythonText(row.target().name()),
+          PythonText(judged.is_matched ? row.golden().name() : kAbsent)));
+    }
+    ask::AddCustomCells(comparison_, row, ask::RealStyle::kMsprobe,
+                        waiting.tail);
+    return std::pair(std::move(waiting), std::move(judged));
+  }
+
+  // Those that are judged go into `judged`.
+  absl::StatusOr<ask::Cells> MetricCells(const v1::ComparisonRow& row,
+                                         MsprobeRow& judged) {
+    switch (mode_) {
+      case MsprobeMode::kAll:
+        return TensorCells(row, judged);
+      case MsprobeMode::kSummary:
+        return SummaryCells(judged);
+      case MsprobeMode::kMd5:
+        break;
+    }
+    const auto hash = [](const std::string& text) {
+      return text.empty() ? Text(kAbsent) : ask::Cell(text);
+    };
+    return ask::Cells{hash(judged.target_hash), hash(judged.golden_hash)};
+  }
+
+  absl::StatusOr<ask::Cells> TensorCells(const v1::ComparisonRow& row,
+                                         MsprobeRow& judged) {
+    const uint64_t elements = ElementCount(row.target().shape());
+    // The metrics of statistics are not those of elements.
+    if (!judged.is_matched || elements == 0 || HasStatistics(row)) {
+      return Repeated(kUnsupported);
+    }
+    if (ShapesDiffer(row, true)) return Repeated(kShapeUnmatched);
+    if (row.metrics_size() == 0) {
+      // The bytes are not there, or dimensions of 1 were not to differ.
+      if (judged.shapes_differ) ++unsqueezed_;
+      return Repeated(judged.shapes_differ ? kShapeUnmatched : kUnsupported);
+    }
+    const auto absolute = ask::MetricOf(row, "msprobe_max_abs");
+    const auto relative = ask::MetricOf(row, "msprobe_max_rel");
+    // A scalar has neither if it is NaN.
+    if (elements == 1 && HasSomeMetric(row)) {
+      judged.max_abs = absolute;
+      const ask::Cell none = Text(kUnsupported);
+      return ask::Cells{none, none, Decimals(absolute), Decimals(relative),
+                        none, none};
+    }
+    if (!absolute.has_value()) {
+      if (PositionsDiffer(row)) return Repeated(kAbsent);
+      return MakeStatus(absl::StatusCode::kFailedPrecondition,
+                        "row {} has no msprobe metrics; compare with --metrics "
+                        "msprobe or --preset msprobe",
+                        row.row());
+    }
+    judged.max_abs = absolute;
+    judged.within_1_permille =
+        Rounded(ask::MetricOf(row, "msprobe_within_1_permille"));
+    judged.cosine = Rounded(ask::MetricOf(row, "msprobe_cosine"));
+    if (judged.cosine > 0.9999) {
+      judged.cosine = ask::RoundDecimals(*judged.cosine, 6);
+    }
+    return ask::Cells{
+        Number(judged.cosine),
+        Number(ask::MetricOf(row, "msprobe_euclid")),
+        Decimals(absolute),
+        Decimals(relative),
+        Decimals(judged.within_1_permille),
+        Decimals(ask::MetricOf(row, "msprobe_within_5_permille"))};
+  }
+
+  // True if the comparison was asked for these metrics, which a NaN can lack.
+  static bool HasSomeMetric(const v1::ComparisonRow& row) {
+    return ask::MetricOf(row, "msprobe_max_abs").has_value() ||
+           ask::MetricOf(row, "within_1_permille").has_value();
+  }
+
+  static bool PositionsDiffer(const v1::ComparisonRow& row) {
+    return ask::MetricOf(row, "nan_mismatch_count").value_or(0) > 0 ||
+           ask::MetricOf(row, "inf_mismatch_count").value_or(0) > 0;
+  }
+
+  static ask::Cells SummaryCells(MsprobeRow& judged) {
+    ask::Cells differences;
+    ask::Cells ratios;
+    for (size_t i = 0; i < judged.target.size(); ++i) {
+      StatisticsDifference d = DifferenceOf(judged.target[i], judged.golden[i]);
+      judged.norm_relative = ask::TextOf(d.relative);
+      differences.push_back(std::move(d.difference));
+      ratios.push_back(std::move(d.relative));
+    }
+    std::move(ratios.begin(), ratios.end(), std::back_inserter(differences));
+    return differences;
+  }
+
+  const MsprobeReport report_;
+  const MsprobeMode mode_;
+  v1::Comparison comparison_;
+  // Of one rank and token.
+  std::pair<int64_t, int32_t> group_;
+  std::map<std::string, Entry> entries_;
+  size_t row_count_ = 0;
+  int64_t left_out_ = 0;
+  int64_t unmatched_ = 0;
+  int64_t ignored_ = 0;
+  int64_t unsqueezed_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<ask::TableSchema> MakeMsprobeSchema(MsprobeReport report) {
+  return std::make_unique<MsprobeSchema>(std::move(report));
+}
+
+}  // namespace msitd::report

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/foreign/trees/files_tree.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "client/foreign/formats/tensor_file.h"
+#include "client/foreign/names/call_order.h"
+#include "client/foreign/names/export_index.h"
+#include "client/foreign/trees/file_place.h"
+#include "client/foreign/trees/index_tree.h"
+#include "client/foreign/trees/tree_base.h"
+#include "client/foreign/trees/tree_limits.h"
+#include "protos/status/status.h"
+
+namespace msitd::trees {
+namespace {
+
+constexpr size_t kSuffixBytesMax = 16;
+
+// The op of a tensor of which only the rank and the token are known.
+constexpr std::string_view kUnnamedOp = "tensor";
+
+// Cuts `.npy` off, but not what begins with a digit, such as the time in the
+// name of a dump.
+std::string WithoutSuffix(const std::string& path) {
+  const size_t dot = path.rfind('.');
+  if (dot == std::string::npos || dot == 0 || path[dot - 1] == '/') return path;
+  const std::string_view suffix = std::string_view(path).substr(dot + 1);
+  if (suffix.empty() || suffix.size() > kSuffixBytesMax) return path;
+  const char first = suffix[0];
+  const bool is_word =
+      (first >= 'a' && first <= 'z') || (first >= 'A' && first <= 'Z');
+  const bool has_slash = suffix.find('/') != std::string_view::npos;
+  return is_word && !has_slash ? path.substr(0, dot) : path;
+}
+
+class FilesTree final : public TreeBase {
+ public:
+  FilesTree(const TreeFolder& folder, const TreeOptions& options)
+      : TreeBase(TreeKind::kFiles, folder),
+        is_rank_said_(options.is_rank_said),
+        is_part_(folder.is_part() || folder.is_single_file()) {
+    set_has_known_order(options.is_in_order);
+  }
+
+  absl::Status Open() {
+    MSITD_RETURN_IF_ERROR(
+        WalkFolders(root(), [this](const std::string& path, Listing* listing) {
+          AddProblems(std::move(listing->problems));
+          for (const std::string& name : listing->files) {
+            AddFile(JoinPath(path, name));
+          }
+          return absl::OkStatus();
+        }));
+    LeaveOutRanks();
+    std::sort(files_.begin(), files_.end(), [](const File& a, const File& b) {
+      if (a.place.rank != b.place.rank) return a.place.rank < b.place.rank;
+      if (a.place.token != b.place.token) return a.place.token < b.place.token;
+      if (a.place.op != b.place.op) {
+        return names::EndsBefore(a.place.op, b.place.op);
+      }
+      return names::EndsBefore(a.path, b.path);
+    });
+    std::set<int32_t> ranks;
+    for (const File& file : files_) ranks.insert(file.place.rank);
+    if (ranks.empty()) ranks.insert(0);
+    set_ranks({ranks.begin(), ranks.end()});
+    return absl::OkStatus();
+  }
+
+  const TreeEntry* Next() override {
+    while (next_file_ < files_.size()) {
+      if (MakeEntry(files_[next_file_++])) return &entry_;
+    }
+    return nullptr;
+  }
+
+ private:
+  struct File {
+    std::string path;  // Relative to the tree.
+    FilePlace place;
+  };
+
+  void AddFile(std::string path) {
+    if (files_.size() == kTreeFilesMax) {
+      AddProblem(root().PathOf(path),
+                 MakeStatus(absl::StatusCode::kResourceExhausted,
+                            "it is not read: the tree has more than {} files",
+                            kTreeFilesMax));
+      return;
+    }
+    FilePlace place = ReadFilePlace(WithoutSuffix(path));
+    files_.push_back({std::move(path), std::move(place)});
+  }
+
+  // Reads paths anew where a word does not say a rank, see files_tree.h.
+  void LeaveOutRanks() {
+    std::set<int32_t> ranks;
+    for (const File& file : files_) {
+      if (file.place.has_rank) ranks.insert(file.place.rank);
+    }
+    if (ranks.empty()) return;
+    const bool are_all = *ranks.begin() == 0 &&
+                         *ranks.rbegin() + 1 == std::ssize(ranks) && !is_part_;
+    const bool are_none = is_rank_said_ && ranks.size() > 1;
+    for (File& file : files_) {
+      const bool counts = !are_none && (are_all || file.place.rank_begins_name);
+      if (file.place.has_rank && !counts) {
+        file.place = ReadFilePlace(WithoutSuffix(file.path), false);
+      }
+    }
+  }
+
+  // Makes the entry of a file; false if it is none.
+  bool MakeEntry(const File& of) {
+    const std::string path = root().PathOf(of.path);
+    const auto file = formats::OpenTensorFile(path, {});
+    if (!file.ok()) {
+      AddProblem(path, file.status());
+      return false;
+    }
+    entry_ = TreeEntry();
+    entry_.file = path;
+    entry_.key.rank = of.place.rank;
+    entry_.key.token = of.place.token;
+    entry_.key.op = of.place.op;
+    if (entry_.key.op.empty()) {
+      const formats::ForeignTensor* const first = (*file)->Next();
+      const bool has_names = first != nullptr && !first->name.empty();
+      // A file that names its tensors says the whole op of each.
+      if (!has_names) entry_.key.op = kUnnamedOp;
+    }
+    if (!entry_.key.op.empty() && !CheckKey(entry_.key, path)) return false;
+    entry_.key.call = NumberCall(entry_.key);
+    return true;
+  }
+
+  // Files of one op of a rank and token follow one another.
+  int32_t NumberCall(const TensorKey& key) {
+    const bool is_same = last_key_.has_value() && key.rank == last_key_->rank &&
+                         key.token == last_key_->token &&
+                         key.op == last_key_->op;
+    const int32_t call = is_same ? last_key_->call + 1 : 0;
+    last_key_ = key;
+    last_key_->call = call;
+    return call;
+  }
+
+  const bool is_rank_said_;
+  const bool is_part_;
+  std::vector<File> files_;
+  size_t next_file_ = 0;
+  // Of the entry before.
+  std::optional<TensorKey> last_key_;
+  TreeEntry entry_;
+};
+
+}  // namespace
+
+OpenedTree OpenFilesTree(const TreeFolder& folder, const TreeOptions& options) {
+  if (!folder.is_part()) {
+    const Listing listing = folder.List("");
+    if (std::binary_search(listing.files.begin(), listing.files.end(),
+                           names::kExportIndex)) {
+      return OpenIndexTree(folder);
+    }
+  }
+  auto tree = std::make_unique<FilesTree>(folder, options);
+  MSITD_RETURN_IF_ERROR(tree->Open());
+  return tree;
+}
+
+}  // namespace msitd::trees

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "client/foreign/trees/detect.h"
+
+namespace msitd::trees {
+
+// True if there is a model_tree.json, a folder torch_tensors, or a folder of a
+// module with the names that msit gives to tensors.
+bool LooksLikeMsit(const TreeSample& sample);
+
+// Opens what msit dumps of a torch model: the folder above a msit_dump, or any
+// on the way from there to a token. Ranks are the processes, by device. Token 0
+// begins with model_tree.json as a document, and the weights.
+OpenedTree OpenMsitTree(const TreeFolder& folder, const TreeOptions& options);
+
+}  // namespace msitd::trees

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "client/foreign/formats/byte_source.h"
+#include "client/foreign/trees/json/json_value.h"
+
+namespace msitd::trees {
+
+// Where entries were called: what stack.json has, of current releases and of
+// those that write a list of frames for each entry. Thread-compatible.
+class MsprobeStacks {
+ public:
+  // Adds those of a file. If it has an error, those before it are taken.
+  // RESOURCE_EXHAUSTED beyond kMsprobeStacksBytesMax.
+  absl::Status Read(const formats::ByteSource& file);
+
+  // Returns one frame a line, as `file:line function`, innermost first; empty
+  // if there is none. Valid until the next Read.
+  std::string_view Find(std::string_view entry) const;
+
+ private:
+  absl::Status Add(const std::string& key, const JsonValue& value);
+  absl::Status AddName(const std::string& name, size_t stack);
+  absl::Status AddStack(const JsonValue& frames, size_t* stack);
+
+  std::vector<std::string> stacks_;
+  // Most entries share their stack with others.
+  std::map<std::string, size_t, std::less<>> by_text_;
+  std::map<std::string, size_t, std::less<>> by_entry_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace msitd::trees

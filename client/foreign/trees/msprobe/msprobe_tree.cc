@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/foreign/trees/msprobe/msprobe_tree.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "client/foreign/formats/byte_source.h"
+#include "client/foreign/names/msprobe_names.h"
+#include "client/foreign/trees/json/json_reader.h"
+#include "client/foreign/trees/json/json_value.h"
+#include "client/foreign/trees/msprobe/msprobe_layout.h"
+#include "client/foreign/trees/msprobe/msprobe_record.h"
+#include "client/foreign/trees/msprobe/msprobe_stacks.h"
+#include "client/foreign/trees/tree_base.h"
+#include "client/foreign/trees/tree_limits.h"
+#include "protos/base/order_label.h"
+#include "protos/base/utf8.h"
+#include "protos/status/status.h"
+
+namespace msitd::trees {
+namespace {
+
+bool HasRecords(std::string_view name) {
+  return name == names::kMsprobeDump || name == names::kMsprobeDebug;
+}
+
+bool IsDocument(std::string_view name) {
+  return HasRecords(name) || name == names::kMsprobeStack ||
+         name == names::kMsprobeConstruct || name == "dump_error_info.log";
+}
+
+// Reads the records of one dump.json.
+class RecordReader {
+ public:
+  explicit RecordReader(std::unique_ptr<formats::FileSource> file)
+      : file_(std::move(file)), reader_(*file_) {}
+
+  // Goes to the next record; false behind the last one.
+  absl::StatusOr<bool> Next() {
+    if (!is_in_data_) MSITD_RETURN_IF_ERROR(FindData());
+    MSITD_ASSIGN_OR_RETURN(const JsonToken token, reader_.Next());
+    if (token == JsonToken::kKey) {
+      name_ = reader_.text();
+      return true;
+    }
+    MSITD_RETURN_IF_ERROR(reader_.LeaveTo(0));
+    // Something may follow that is no JSON.
+    MSITD_RETURN_IF_ERROR(reader_.Next().status());
+    return false;
+  }
+
+  const std::string& name() const { return name_; }
+
+  // True if what is before the records says that their order is not that of
+  // execution, which only msitd writes.
+  bool IsUnordered() {
+    return (is_in_data_ || FindData().ok()) && is_unordered_;
+  }
+
+  // Reads the record that Next found. `is_broken` says that the file cannot be
+  // read behind it.
+  absl::StatusOr<JsonValue> Read(bool* is_broken) {
+    auto record = ReadJsonValue(reader_);
+    *is_broken = !record.ok() && !reader_.LeaveTo(kDepthOfRecords).ok();
+    return record;
+  }
+
+ private:
+  static constexpr int kDepthOfRecords = 2;
+
+  absl::Status FindData() {
+    MSITD_ASSIGN_OR_RETURN(JsonToken token, reader_.Next());
+    if (token != JsonToken::kObjectBegin) {
+      return absl::InvalidArgumentError("it is no object");
+    }
+    for (;;) {
+      MSITD_ASSIGN_OR_RETURN(token, reader_.Next());
+      if (token != JsonToken::kKey) {
+        return absl::InvalidArgumentError("it has no data");
+      }
+      const bool is_data = reader_.text() == "data";
+      const bool is_order = reader_.text() == names::kMsprobeOrder;
+      MSITD_ASSIGN_OR_RETURN(token, reader_.Next());
+      if (is_data) break;
+      is_unordered_ =
+          is_unordered_ || (is_order && token == JsonToken::kString &&
+                            reader_.text() == kUnknownOrder);
+      MSITD_RETURN_IF_ERROR(reader_.LeaveTo(1));
+    }
+    if (token != JsonToken::kObjectBegin) {
+      return absl::InvalidArgumentError("its data are no object");
+    }
+    is_in_data_ = true;
+    return absl::OkStatus();
+  }
+
+  const std::unique_ptr<formats::FileSource> file_;
+  JsonReader reader_;
+  bool is_in_data_ = false;
+  bool is_unordered_ = false;
+  std::string name_;
+};
+
+class MsprobeTree final : public TreeBase {
+ public:
+  MsprobeTree(const TreeFolder& folder, MsprobeLayout layout)
+      : TreeBase(TreeKind::kMsprobe, folder),
+        places_(std::move(layout.places)) {
+    std::set<int32_t> ranks;
+    for (const MsprobePlace& place : places_) ranks.insert(place.rank);
+    set_ranks({ranks.begin(), ranks.end()});
+    for (TreeAttachment& attachment : layout.attachments) {
+      AddAttachment(std::move(attachment));
+    }
+    AddProblems(std::move(layout.problems));
+    set_has_known_order(std::none_of(
+        places_.begin(), places_.end(),
+        [this](const MsprobePlace& place) { return IsUnordered(place); }));
+  }
+
+  const TreeEntry* Next() override {
+    for (;;) {
+      if (next_entry_ < entries_.size()) return &entries_[next_entry_++];
+      entries_.clear();
+      next_entry_ = 0;
+      if (!documents_.empty()) {
+        TakeDocument();
+      } else if (records_ != nullptr) {
+        TakeRecord();
+      } else if (!record_files_.empty()) {
+        OpenRecords();
+      } else {
+        ClosePlace();
+        if (next_place_ == places_.size()) return nullptr;
+        OpenPlace(places_[next_place_++]);
+      }
+    }
+  }
+
+ private:
+  bool IsUnordered(const MsprobePlace& place) const {
+    const std::string path =
+        root().PathOf(JoinPath(place.path, names::kMsprobeDump));
+    auto file = formats::FileSource::Open(path);
+    return file.ok() && RecordReader(*std::move(file)).IsUnordered();
+  }
+
+  std::string PathIn(std::string_view name) const {
+    return root().PathOf(JoinPath(path_, name));
+  }
+
+  void OpenPlace(const MsprobePlace& place) {
+    path_ = place.path;
+    key_ = TensorKey();
+    key_.rank = place.rank;
+    key_.token = place.token;
+    stacks_ = MsprobeStacks();
+    seen_.clear();
+    Listing listing = root().List(path_);
+    AddProblems(std::move(listing.problems));
+    // The last one comes first.
+    for (auto name = listing.files.rbegin(); name != listing.files.rend();
+         ++name) {
+      if (!IsDocument(*name)) {
+        AddProblem(PathIn(*name), absl::InvalidArgumentError(
+                                      "not a dump: msprobe writes no such "
+                                      "file here"));
+        continue;
+      }
+      documents_.push_back(*name);
+      if (HasRecords(*name)) record_files_.push_back(*name);
+      if (*name == names::kMsprobeStack) ReadStacks();
+    }
+    for (const std::string& name : listing.folders) {
+      if (name != names::kMsprobeTensors) {
+        AddProblem(PathIn(name),
+                   absl::InvalidArgumentError("not a dump: it is no folder of "
+                                              "tensors"));
+        continue;
+      }
+      Listing tensors = root().List(JoinPath(path_, name));
+      AddProblems(std::move(tensors.problems));
+      for (std::string& file : tensors.files) {
+        tensor_files_.emplace(std::move(file), false);
+      }
+      for (const std::string& folder : tensors.folders) {
+        AddProblem(PathIn(JoinPath(name, folder)),
+                   absl::InvalidArgumentError("not a dump: it is a folder"));
+      }
+    }
+  }
+
+  void ClosePlace() {
+    for (const auto& [name, is_named] : std::exchange(tensor_files_, {})) {
+      if (is_named) continue;
+      AddProblem(PathIn(JoinPath(names::kMsprobeTensors, name)),
+                 absl::NotFoundError("no entry names it"));
+    }
+  }
+
+  absl::Status ReadStacksOf(const std::string& path) {
+    MSITD_ASSIGN_OR_RETURN(const auto file, formats::FileSource::Open(path));
+    return stacks_.Read(*file);
+  }
+
+  void ReadStacks() {
+    const std::string path = PathIn(names::kMsprobeStack);
+    const absl::Status read = ReadStacksOf(path);
+    if (!read.ok()) AddProblem(path, read);
+  }
+
+  absl::StatusOr<std::string> ReadDocument(const std::string& path) {
+    MSITD_ASSIGN_OR_RETURN(const auto file, formats::FileSource::Open(path));
+    if (file->size() > kDocumentBytesMax) {
+      return MakeStatus(absl::StatusCode::kResourceExhausted,
+                        "it has {} bytes, too many for a document: more than "
+                        "{}. Its entries come nevertheless",
+                        file->size(), kDocumentBytesMax);
+    }
+    MSITD_ASSIGN_OR_RETURN(std::string text, file->ReadText(0, file->size()));
+    if (!IsValidUtf8(text)) {
+      return absl::InvalidArgumentError("it is no document: not UTF-8");
+    }
+    return text;
+  }
+
+  void TakeDocument() {
+    TreeEntry entry;
+    entry.key = key_;
+    entry.key.op = documents_.back();
+    entry.key.io = Io::kState;
+    documents_.pop_back();
+    entry.kind = RecordKind::kDocument;
+    const std::string path = PathIn(entry.key.op);
+    auto text = ReadDocument(path);
+    if (!text.ok()) {
+      AddProblem(path, text.status());
+      return;
+    }
+    entry.text = *std::move(text);
+    entries_.push_back(std::move(entry));
+  }
+
+  void OpenRecords() {
+    record_path_ = PathIn(record_files_.back());
+    record_files_.pop_back();
+    auto file = formats::FileSource::Open(record_path_);
+    if (file.ok()) {
+      records_ = std::make_unique<RecordReader>(*std::move(file));
+    } else {
+      AddProblem(record_path_, file.status());
+    }
+  }
+
+  void TakeRecord() {
+    const auto has_next = records_->Next();
+    if (!has_next.ok()) AddProblem(record_path_, has_next.status());
+    if (!has_next.ok() || !*has_next) {
+      records_ = nullptr;
+      return;
+    }
+    const std::string name = records_->name();
+    bool is_broken = false;
+    const auto record = records_->Read(&is_broken);
+    if (is_broken) {
+      AddProblem(record_path_, record.status());
+      records_ = nullptr;
+      return;
+    }
+    if (!record.ok()) {
+      AddProblem(record_path_, Annotate(record.status(), name));
+    } else if (seen_.size() == kMsprobeRecordsMax) {
+      AddProblem(record_path_,
+                 MakeStatus(absl::StatusCode::kResourceExhausted,
+                            "{}: no more than {} records are read", name,
+                            kMsprobeRecordsMax));
+      records_ = nullptr;
+    } else if (!seen_.insert(name).second) {
+      AddProblem(record_path_,
+                 MakeStatus(absl::StatusCode::kAlreadyExists,
+                            "{}: there is another record of that name", name));
+    } else {
+      TakeLeaves(name, *record);
+    }
+  }
+
+  void TakeLeaves(const std::string& name, const JsonValue& record) {
+    MsprobeLeaves found = LeavesOfMsprobe(name, record);
+    for (const absl::Status& problem : found.problems) {
+      AddProblem(record_path_, Annotate(problem, name));
+    }
+    const std::string stack(stacks_.Find(name));
+    std::set<std::pair<Io, std::string>> taken;
+    for (MsprobeLeaf& leaf : found.leaves) {
+      const auto key = KeyOfMsprobe(leaf.name);
+      if (!key || !taken.emplace(key->io, key->index).second) {
+        AddProblem(record_path_, MakeStatus(absl::StatusCode::kInvalidArgument,
+                                            "{}: it has no name of its own",
+                                            MsprobeFileName(leaf.name)));
+        continue;
+      }
+      TreeEntry entry;
+      entry.key = key_;
+      entry.key.op = key->op;
+      entry.key.call = key->call;
+      entry.key.io = key->io;
+      entry.key.index = key->index;
+      if (!CheckKey(entry.key, record_path_)) continue;
+      entry.requires_grad = leaf.requires_grad;
+      entry.stack = stack;
+      TakeLeaf(std::move(leaf), entry);
+      entries_.push_back(std::move(entry));
+    }
+  }
+
+  // Sets what the entry is.
+  void TakeLeaf(MsprobeLeaf leaf, TreeEntry& entry) {
+    if (!leaf.file.empty()) {
+      const std::string path =
+          PathIn(JoinPath(names::kMsprobeTensors, leaf.file));
+      const auto file = tensor_files_.find(leaf.file);
+      if (file != tensor_files_.end()) {
+        file->second = true;
+        entry.file = path;
+        return;
+      }
+      AddProblem(path, absl::NotFoundError("an entry names it, but it is not "
+                                           "there"));
+    }
+    entry.kind = leaf.kind;
+    entry.text = std::move(leaf.text);
+    entry.dtype = leaf.dtype;
+    entry.shape = std::move(leaf.shape);
+  }
+
+  const std::vector<MsprobePlace> places_;
+  size_t next_place_ = 0;
+
+  // Of the place that is read. The next document and the next file of records
+  // are the last ones.
+  std::string path_;
+  TensorKey key_;
+  MsprobeStacks stacks_;
+  std::vector<std::string> documents_;
+  std::vector<std::string> record_files_;
+  // Whether an entry names them.
+  std::unordered_map<std::string, bool> tensor_files_;
+  std::unordered_set<std::string> seen_;
+
+  std::string record_path_;
+  std::unique_ptr<RecordReader> records_;
+  std::vector<TreeEntry> entries_;
+  size_t next_entry_ = 0;
+};
+
+}  // namespace
+
+OpenedTree OpenMsprobeTree(const TreeFolder& folder,
+                           const TreeOptions& /*options*/) {
+  // A file dump.json stands for the folder that it lies in.
+  MSITD_ASSIGN_OR_RETURN(const TreeFolder whole,
+                         TreeFolder::Open(folder.PathOf("")));
+  MSITD_ASSIGN_OR_RETURN(MsprobeLayout layout, LayOutMsprobe(whole));
+  return std::make_unique<MsprobeTree>(whole, std::move(layout));
+}
+
+}  // namespace msitd::trees

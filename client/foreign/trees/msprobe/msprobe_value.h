@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "client/foreign/trees/json/json_value.h"
+#include "client/foreign/trees/json/python_text.h"
+
+namespace msitd::trees {
+
+// True for an object that describes one tensor or value.
+bool IsMsprobeLeaf(const JsonValue& value);
+
+// True for one that describes a tensor.
+bool IsMsprobeTensor(const JsonValue& value);
+
+// Returns a value such as `{"type": "int", "value": 3}` as a record. What has
+// no repr of its own is written as the dict that describes it.
+PythonValue DescribeMsprobe(const JsonValue& leaf);
+
+// Returns the statistics of a tensor as a record has them: those of
+// tensor_statistics.h, with the numbers as they are written.
+std::string StatisticsOfMsprobe(const JsonValue& tensor);
+
+}  // namespace msitd::trees

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/foreign/watch/streamed_tree.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+
+#include "client/foreign/trees/file_name.h"
+#include "client/foreign/watch/disk_prober.h"
+#include "client/foreign/watch/min_max.h"
+#include "protos/status/status.h"
+
+namespace msitd::watch {
+namespace {
+
+// Beyond, problems may be told again.
+constexpr size_t kToldMax = 65536;
+
+// What tells one call of an op from another, as the readers do: its files have
+// the same `group`.
+struct Call {
+  std::string group;
+  std::string time;
+};
+
+Call CallOfFile(trees::TreeKind kind, const std::string& file) {
+  const size_t slash = file.rfind('/');
+  const std::string folder = file.substr(0, slash + 1);
+  const std::string name = file.substr(slash + 1);
+  if (kind == trees::TreeKind::kFx) {
+    const auto parsed = trees::ParseFxFileName(name);
+    if (parsed) return {folder + parsed->time, parsed->time};
+  } else if (kind != trees::TreeKind::kFiles) {
+    const auto parsed = trees::ParseGeFileName(name);
+    if (!parsed) return {file, ""};
+    const std::string time = std::to_string(parsed->time);
+    // What was made of a dump is the same call.
+    if (parsed->form != trees::GeForm::kArray) {
+      return {folder + SourceOfMinMax(name).value_or(name), time};
+    }
+    return {fmt::format("{}{} {} {}", folder, time, parsed->task,
+                        fmt::join(parsed->slice, ".")),
+            time};
+  }
+  return {file, ""};
+}
+
+}  // namespace
+
+bool ComesByFile(trees::TreeKind kind) {
+  return kind == trees::TreeKind::kGe || kind == trees::TreeKind::kMindie ||
+         kind == trees::TreeKind::kFx || kind == trees::TreeKind::kFiles;
+}
+
+const trees::TreeEntry* StreamedTree::Next() {
+  for (;;) {
+    const trees::TreeEntry* const next = tree_->Next();
+    if (next == nullptr || next->file.empty()) return next;
+    const bool is_of_round = round_.files.contains(next->file);
+    if (!ComesByFile(kind())) {
+      // A file of a former round may have been removed.
+      FileStamp stamp;
+      if (is_of_round || ReadStamp(next->file, &stamp)) return next;
+      continue;
+    }
+    if (!is_of_round) continue;
+    entry_ = *next;
+    const Call call = CallOfFile(kind(), entry_.file);
+    entry_.key.call = book_.CallOf(fill::Renamed(options_, entry_).key,
+                                   call.group, call.time);
+    return &entry_;
+  }
+}
+
+std::vector<trees::TreeProblem> StreamedTree::TakeProblems() {
+  std::vector<trees::TreeProblem> out = std::exchange(round_.problems, {});
+  for (trees::TreeProblem& problem : tree_->TakeProblems()) {
+    if (told_.size() >= kToldMax) told_.clear();
+    const uint64_t hash = std::hash<std::string>()(
+        fmt::format("{} {}", problem.file, Message(problem.reason)));
+    const bool is_new = told_.insert(hash).second;
+    const bool is_of_round = round_.files.contains(problem.file);
+    const bool is_removed = !is_of_round && absl::IsNotFound(problem.reason);
+    if (is_of_round || (is_new && !is_removed)) {
+      out.push_back(std::move(problem));
+    }
+  }
+  return out;
+}
+
+}  // namespace msitd::watch

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/foreign/watch/watcher.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "client/foreign/trees/ge/ge_tree.h"
+#include "client/foreign/trees/tree_limits.h"
+#include "client/foreign/watch/disk_prober.h"
+#include "protos/status/status.h"
+
+namespace msitd::watch {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A look at the clock, and at whether to end.
+constexpr milliseconds kTick{100};
+
+// Files are not taken for a folder without a layout before it had time to get
+// one.
+constexpr milliseconds kDetectInterval{300};
+constexpr milliseconds kPlainQuiet{1000};
+constexpr milliseconds kPlainTime{5000};
+
+// Files that are looked at in one step.
+constexpr size_t kLooksMax = 8192;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Open(const std::string& root,
+                                                       WatchOptions options,
+                                                       FolderEvents& events,
+                                                       WatchHost& host) {
+  MSITD_ASSIGN_OR_RETURN(trees::TreeFolder folder,
+                         trees::TreeFolder::Open(root));
+  return std::unique_ptr<Watcher>(
+      new Watcher(std::move(folder), root, std::move(options), events, host));
+}
+
+Watcher::Watcher(trees::TreeFolder folder, std::string root,
+                 WatchOptions options, FolderEvents& events, WatchHost& host)
+    : folder_(std::move(folder)),
+      root_(std::move(root)),
+      options_(std::move(options)),
+      events_(events),
+      host_(host),
+      states_(options_.timing, *this),
+      keeper_(options_.sources, folder_.PathOf("")),
+      activity_time_(Clock::now()) {}
+
+WatchCounts Watcher::counts() const {
+  WatchCounts counts;
+  counts.waiting_count = static_cast<int64_t>(whole_.size());
+  counts.incomplete_count = is_ended_
+                                ? incomplete_count_
+                                : static_cast<int64_t>(states_.pending_count());
+  counts.late_count = book_ == nullptr ? 0 : book_->late_count();
+  counts.lost_count = lost_count_;
+  counts.polled_folder_count = static_cast<int64_t>(polled_.size());
+  return counts;
+}
+
+bool Watcher::Stat(const std::string& path, FileStamp* stamp) {
+  if (!ReadStamp(folder_.PathOf(path), stamp)) {
+    handled_.erase(path);
+    return false;
+  }
+  const auto handled = handled_.find(path);
+  if (handled != handled_.end() && handled->second == *stamp) return false;
+  const fill::LedgerEntry entry{
+      .path = path, .bytes = stamp->bytes, .mtime_ns = stamp->mtime_ns};
+  std::string problem;
+  if (host_.ledger().Has(entry, problem)) {
+    if (!problem.empty() || IsOfSource(path, *stamp)) return false;
+    if (takes_known_) {
+      keeper_.Take(path, *stamp);
+    } else {
+      NoteUnstored();
+    }
+    return false;
+  }
+  return !IsOfSource(path, *stamp);
+}
+
+Length Watcher::Probe(const std::string& path, std::string* reason) {
+  if (WaitsForSource(path)) {
+    *reason = "the dump that it was made of is there, and counts";
+    return Length::kLater;
+  }
+  return ProbeLength(folder_.PathOf(path), atb_folders_, reason);
+}
+
+absl::Status Watcher::Run() {
+  if (options_.kind) MSITD_RETURN_IF_ERROR(TryBegin(/*must=*/true));
+  Walk("", /*is_new=*/false);
+  while (!host_.is_stopped() && !IsIdle()) MSITD_RETURN_IF_ERROR(Step());
+  return End();
+}
+
+bool Watcher::IsIdle() const {
+  return options_.until_idle && whole_.empty() &&
+         states_.hopeful_count() == 0 && !keeper_.is_due(Clock::now()) &&
+         Clock::now() - activity_time_ >= *options_.until_idle;
+}
+
+milliseconds Watcher::WaitLimit() const {
+  auto next = Clock::now() + kTick;
+  if (job_ != nullptr) {
+    next = std::min(next, states_.next_look());
+    if (!whole_.empty()) next = std::min(next, round_time_);
+    if (keeper_.is_due(Clock::now())) return milliseconds(0);
+  }
+  return std::clamp(std::chrono::ceil<milliseconds>(next - Clock::now()),
+                    milliseconds(0), kTick);
+}
+
+absl::Status Watcher::Step() {
+  MSITD_RETURN_IF_ERROR(TakeEvents(WaitLimit()));
+  Poll();
+  host_.OnProgress();
+  if (job_ == nullptr) MSITD_RETURN_IF_ERROR(TryBegin(/*must=*/false));
+  if (job_ == nullptr) return absl::OkStatus();
+  WorkOnSources(/*is_end=*/false);
+  const auto now = Clock::now();
+  std::vector<WholeFile> whole;
+  // What waits for a daemon that is not there does not pile up.
+  if (whole_.size() < kLooksMax) {
+    states_.TakeWhole(now, kLooksMax, /*is_end=*/false, &whole);
+  }
+  if (!whole.empty()) activity_time_ = now;
+  whole_.insert(whole_.end(), std::make_move_iterator(whole.begin()),
+                std::make_move_iterator(whole.end()));
+  if (whole_.empty() || now < round_time_) return absl::OkStatus();
+  bool is_sent = false;
+  MSITD_RETURN_IF_ERROR(DoRound(/*must=*/false, &is_sent));
+  round_time_ = is_sent ? now + kRoundInterval : Clock::now() + kRetryInterval;
+  activity_time_ = Clock::now();
+  return absl::OkStatus();
+}
+
+absl::Status Watcher::TakeEvents(milliseconds limit) {
+  std::vector<FolderEvent> events;
+  MSITD_RETURN_IF_ERROR(events_.Wait(limit, &events));
+  if (!events.empty()) activity_time_ = Clock::now();
+  bool is_lost = states_.pending_count() < FileStates::kPendingMax / 2 &&
+                 states_.TakeFull();
+  for (const FolderEvent& event : events) {
+    is_lost = is_lost || event.kind == FolderEvent::Kind::kLost;
+    Take(event);
+  }
+  if (!is_lost) return absl::OkStatus();
+  ++lost_count_;
+  Walk("", /*is_new=*/true);
+  return absl::OkStatus();
+}
+
+void Watcher::Take(const FolderEvent& event) {
+  const auto now = Clock::now();
+  const std::string path = trees::JoinPath(event.folder, event.name);
+  switch (event.kind) {
+    case FolderEvent::Kind::kWritten:
+    case FolderEvent::Kind::kClosed: {
+      trees::Listing listing;
+      folder_.Look(event.folder, event.name, &listing);
+      if (!listing.folders.empty()) return;
+      if (!listing.files.empty() && event.kind == FolderEvent::Kind::kClosed) {
+        states_.Closed(path, now);
+        listing.files.clear();
+        first_file_time_ = std::min(first_file_time_, now);
+      }
+      return TakeListing(event.folder, std::move(listing), /*is_new=*/true);
+    }
+    case FolderEvent::Kind::kGone:
+      states_.Gone(path);
+      handled_.erase(path);
+      return;
+    case FolderEvent::Kind::kFolder:
+      return Walk(path, /*is_new=*/true);
+    case FolderEvent::Kind::kFolderGone:
+      events_.Remove(path);
+      return;
+    case FolderEvent::Kind::kUnwatched:
+      if (event.folder.empty()) has_root_ = false;
+      // It may be another one of the same name.
+      else
+        Walk(event.folder, /*is_new=*/true);
+      return;
+    case FolderEvent::Kind::kLost:
+      return;
+  }
+}
+
+void Watcher::WatchFolder(const std::string& folder) {
+  const absl::Status added =
+      options_.polls ? absl::ResourceExhaustedError("") : events_.Add(folder);
+  if (added.ok()) {
+    polled_.erase(folder);
+    return;
+  }
+  if (!absl::IsResourceExhausted(added)) return;
+  polled_.insert(folder);
+  if (options_.polls || std::exchange(has_noted_limit_, true)) return;
+  host_.Note(fmt::format("{}: some folders are listed every second instead",
+                         Message(added)));
+}
+
+void Watcher::Walk(const std::string& folder, bool is_new) {
+  // The next one is the last.
+  std::vector<std::string> open = {folder};
+  size_t count = 0;
+  while (!open.empty()) {
+    const std::string path = std::move(open.back());
+    open.pop_back();
+    const bool is_deep =
+        trees::SplitPath(path).size() > static_cast<size_t>(trees::kDepthMax);
+    if (++count > trees::kFoldersMax || is_deep) {
+      problems_.push_back(
+          {folder_.PathOf(path),
+           MakeStatus(absl::StatusCode::kResourceExhausted,
+                      "it is not watched: more than {} folders, or {} in one "
+                      "another",
+                      trees::kFoldersMax, trees::kDepthMax)});
+      if (is_deep) continue;
+      return;
+    }
+    // First watched, then listed: what comes in between is seen twice.
+    WatchFolder(path);
+    trees::Listing listing = folder_.List(path);
+    for (auto name = listing.folders.rbegin(); name != listing.folders.rend();
+         ++name) {
+      open.push_back(trees::JoinPath(path, *name));
+    }
+    TakeListing(path, std::move(listing), is_new);
+  }
+}
+
+void Watcher::TakeListing(const std::string& folder, trees::Listing listing,
+                          bool is_new) {
+  const auto now = Clock::now();
+  for (const std::string& name : listing.files) {
+    states_.Written(trees::JoinPath(folder, name), is_new, now);
+  }
+  if (!listing.files.empty()) {
+    first_file_time_ = std::min(first_file_time_, now);
+  }
+  for (trees::TreeProblem& problem : listing.problems) {
+    // A folder that is gone by now.
+    if (absl::IsNotFound(problem.reason)) continue;
+    if (problems_.size() < trees::kProblemsMax) {
+      problems_.push_back(std::move(problem));
+    }
+  }
+}
+
+void Watcher::Poll() {
+  const auto now = Clock::now();
+  if (now < poll_time_) return;
+  if (!has_root_ && ::access(root_.c_str(), F_OK) == 0) {
+    has_root_ = true;
+    Walk("", /*is_new=*/true);
+  }
+  const std::set<std::string> polled = polled_;
+  for (const std::string& folder : polled) {
+    trees::Listing listing = folder_.List(folder);
+    const bool is_gone = !listing.problems.empty() &&
+                         absl::IsNotFound(listing.problems[0].reason);
+    if (is_gone && !folder.empty()) polled_.erase(folder);
+    for (const std::string& name : listing.folders) {
+      const std::string path = trees::JoinPath(folder, name);
+      // Those with a watch tell of themselves.
+      if (!polled_.contains(path)) Walk(path, /*is_new=*/true);
+    }
+    TakeListing(folder, std::move(listing), /*is_new=*/true);
+  }
+  // Long lists leave time for other things.
+  const auto took = Clock::now() - now;
+  poll_time_ =
+      Clock::now() + std::max<Clock::duration>(kPollInterval, took * 4);
+}
+
+absl::Status Watcher::TryBegin(bool must) {
+  if (options_.kind) {
+    MSITD_ASSIGN_OR_RETURN(const trees::TreeReader reader,
+                           trees::ReaderOf(*options_.kind));
+    return Begin(reader);
+  }
+  const auto now = Clock::now();
+  if (states_.pending_count() == 0) return absl::OkStatus();
+  if (now < detect_time_ && !must) return absl::OkStatus();
+  detect_time_ = now + kDetectInterval;
+  const auto reader = trees::DetectReader(folder_);
+  if (!reader.ok()) return absl::OkStatus();
+  const bool is_plain = reader->kind == trees::TreeKind::kFiles;
+  const bool has_time = now - activity_time_ >= kPlainQuiet ||
+                        now - first_file_time_ >= kPlainTime;
+  if (is_plain && !has_time && !must) return absl::OkStatus();
+  const absl::Status begun = Begin(*reader);
+  if (must || !MayCome(begun)) return begun;
+  NoteAbsence(begun);
+  detect_time_ = now + kRetryInterval;
+  return absl::OkStatus();
+}
+
+absl::Status Watcher::Begin(const trees::TreeReader& reader) {
+  if (!options_.mapping_folder.empty() &&
+      reader.kind != trees::TreeKind::kMindie) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "it is of {}: mappings of {} are for mindie alone",
+                      trees::TreeKindName(reader.kind),
+                      options_.mapping_folder);
+  }
+  if (options_.sources.deletes && reader.kind == trees::TreeKind::kAtb) {
+    return absl::InvalidArgumentError(
+        "files of atb name one another for their bytes, and one that names a "
+        "removed file loses them: --delete is not for atb");
+  }
+  MSITD_ASSIGN_OR_RETURN(const auto tree, reader.open(folder_, {}));
+  MSITD_RETURN_IF_ERROR(
+      host_.Begin(reader.kind, tree->world_size(), tree->ranks()));
+  takes_known_ = host_.holds_ledger();
+  reader_ = reader;
+  job_ = std::make_unique<fill::ImportJob>(options_.import, host_.target(),
+                                           host_.ledger());
+  book_ = std::make_unique<CallBook>(host_.ledger());
+  return absl::OkStatus();
+}
+
+absl::Status Watcher::End() {
+  MSITD_RETURN_IF_ERROR(TakeEvents(milliseconds(0)));
+  if (job_ == nullptr) MSITD_RETURN_IF_ERROR(TryBegin(/*must=*/true));
+  std::vector<WholeFile> whole;
+  if (job_ != nullptr) {
+    states_.TakeWhole(Clock::now(), FileStates::kPendingMax, /*is_end=*/true,
+                      &whole);
+  }
+  whole_.insert(whole_.end(), whole.begin(), whole.end());
+  std::vector<std::string> converted;
+  states_.ForEach([&](const std::string& path, const std::string& reason) {
+    if (WaitsForSource(path)) {
+      converted.push_back(path);
+      return;
+    }
+    ++incomplete_count_;
+    if (incomplete_.size() < kListedIncompleteMax) {
+      incomplete_.push_back({folder_.PathOf(path), reason});
+    }
+    FileStamp stamp;
+    // Its tensors that are complete come nevertheless.
+    if (job_ != nullptr && Stat(path, &stamp) && stamp.bytes > 0) {
+      whole_.push_back({.path = path, .stamp = stamp});
+    }
+  });
+  is_ended_ = true;
+  bool is_sent = true;
+  while (!whole_.empty() && is_sent) {
+    MSITD_RETURN_IF_ERROR(DoRound(/*must=*/false, &is_sent));
+  }
+  // The dumps of these have come, or never will.
+  for (const std::string& path : converted) {
+    FileStamp stamp;
+    if (!Stat(path, &stamp) || WaitsForSource(path)) continue;
+    whole_.push_back({.path = path, .stamp = stamp});
+  }
+  while (!whole_.empty() && is_sent) {
+    MSITD_RETURN_IF_ERROR(DoRound(/*must=*/false, &is_sent));
+  }
+  if (is_sent && !options_.mapping_folder.empty()) {
+    const absl::Status there =
+        trees::CheckMappingFolder(options_.mapping_folder);
+    if (!there.ok()) problems_.push_back({options_.mapping_folder, there});
+    MSITD_RETURN_IF_ERROR(DoRound(/*must=*/true, &is_sent));
+  }
+  WorkOnSources(/*is_end=*/true);
+  // The files that stand for others.
+  if (job_ != nullptr && is_sent && host_.ledger().has_added()) {
+    MSITD_RETURN_IF_ERROR(job_->SaveAdded());
+  }
+  if (job_ != nullptr) job_->EndStreams();
+  if (is_sent) return absl::OkStatus();
+  return MakeStatus(absl::StatusCode::kUnavailable,
+                    "{} files wait for the daemon", whole_.size());
+}
+
+}  // namespace msitd::watch

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "client/foreign/write/export_context.h"
+#include "client/foreign/write/layout.h"
+
+namespace msitd::write {
+
+// The folder that msit dumps a torch model into:
+// msit_dump_<time>/torch_tensors/<device>_<rank>/<token>/<op>. Borrows
+// `context`.
+std::unique_ptr<Layout> MakeMsitLayout(ExportContext& context);
+
+}  // namespace msitd::write

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "client/foreign/write/output_folder.h"
+
+namespace msitd::write {
+
+// Writes a zip archive whose members are stored, each at a multiple of
+// kMemberAlignment, with zip64 where sizes ask for it. Keeps the names of the
+// members in memory. Thread-compatible.
+class ZipWriter {
+ public:
+  static constexpr uint64_t kMemberAlignment = 64;
+
+  // Borrows `file`, which is empty.
+  explicit ZipWriter(OutputFile& file) : file_(file) {}
+
+  // Begins a member of `size_bytes`; `name` is ASCII of at most 4096 bytes.
+  absl::Status Begin(std::string_view name, uint64_t size_bytes);
+  absl::Status Write(std::string_view bytes);
+  // Ends it. FAILED_PRECONDITION unless all of its bytes were written.
+  absl::Status End();
+  // Forgets the member that was begun.
+  absl::Status Drop();
+
+  // A whole member.
+  absl::Status Add(std::string_view name, std::string_view bytes);
+
+  // Ends the archive.
+  absl::Status Finish();
+
+  size_t member_count() const { return members_.size(); }
+
+ private:
+  struct Member {
+    std::string name;
+    uint64_t offset = 0;
+    uint64_t size_bytes = 0;
+    uint32_t crc = 0;
+  };
+
+  OutputFile& file_;
+  std::vector<Member> members_;
+  Member now_;
+  uint64_t written_ = 0;
+};
+
+}  // namespace msitd::write

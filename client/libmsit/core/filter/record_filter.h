@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <utility>
+
+#include "client/libmsit/core/filter/op_rules_cache.h"
+#include "protos/base/tensor_key.h"
+#include "protos/capture/capture_policy.h"
+
+namespace msitd::libmsit {
+
+// Returns how much of each record the capture policy requests, and counts
+// records that are *off*, that is, not requested at all. Thread-safe. Recording
+// threads acquire no lock, except in the few calls that follow a new policy.
+//
+// A policy is replaced without a lock for its readers. A thread that reads the
+// policy in force is counted in its shard while it reads. Set takes that policy
+// out of force; from then on calls read the newest policy with the lock held.
+// When no thread reads the old policy any more, it is freed and the newest one
+// comes into force.
+class RecordFilter {
+ public:
+  RecordFilter() = default;
+  RecordFilter(const RecordFilter&) = delete;
+  RecordFilter& operator=(const RecordFilter&) = delete;
+
+  // Replaces the policy with `schedule`. Null: everything is recorded in full.
+  void Set(std::unique_ptr<const capture::Schedule> schedule);
+
+  // Makes Take return kFull for everything from now on, whatever the policy,
+  // while MayRecord is unchanged. Waits for calls in progress, so that
+  // filtered_count is final when Stop returns.
+  void Stop();
+
+  // Returns the level at which a record is requested. Counts the record if it
+  // is off.
+  capture::Level Take(std::string_view device, int64_t token,
+                      std::string_view op, Io io);
+
+  // Like Take, but does not count, and is not affected by Stop.
+  capture::Level LevelAt(std::string_view device, int64_t token,
+                         std::string_view op, Io io);
+
+  // See capture::Schedule.
+  bool MayRecord(int64_t token, std::string_view op, Io io);
+
+  // Returns a number that changes before the results of MayRecord change for
+  // any op: when there is another policy, or when this one requests something
+  // else from a token on.
+  uint64_t SelectionAt(int64_t token);
+
+  // Number of records that were off, over all threads.
+  uint64_t filtered_count() const;
+
+  // Requests one notification that filtered_count has increased. The caller
+  // calls Watch, then reads filtered_count. Recording threads call TakeWatch
+  // after Take has returned kOff. If a record is off that is not included in
+  // the caller's count, TakeWatch returns true in one of these threads.
+  void Watch() { is_watched_.store(true); }
+  bool TakeWatch() { return is_watched_.load() && is_watched_.exchange(false); }
+
+ private:
+  struct Policy {
+    Policy(std::unique_ptr<const capture::Schedule> given, uint32_t number)
+        : schedule(std::move(given)), number(number), cache(*schedule) {}
+    capture::Level LevelOf(std::string_view device, int64_t token,
+                           std::string_view op, Io io);
+    bool MayRecord(int64_t token, std::string_view op, Io io);
+    uint64_t SelectionAt(int64_t token) const {
+      return uint64_t{number} << 32 | schedule->SpanOf(token);
+    }
+
+    const std::unique_ptr<const capture::Schedule> schedule;
+    const uint32_t number;
+    OpRulesCache cache;
+  };
+
+  // The state of the threads that hash to this shard. The low kReaderBits count
+  // the threads that are reading the policy, and the 48 bits above them count
+  // the records that were off.
+  struct alignas(64) Shard {
+    std::atomic<uint64_t> word{0};
+  };
+  static constexpr size_t kShardCount = 16;
+  static constexpr int kReaderBits = 16;
+  static constexpr uint64_t kReaderMask = (uint64_t{1} << kReaderBits) - 1;
+  static constexpr uint64_t kOneFiltered = uint64_t{1} << kReaderBits;
+
+  // Represents one read of the policy in force.
+  class Reading;
+
+  Shard& ShardOfThread();
+  bool IsRead() const;
+  // Takes the policy out of force and makes `policy` the newest. Like Advance,
+  // must be called with mu_ locked.
+  void Replace(std::unique_ptr<Policy> policy);
+  // Puts the newest policy in force if no thread reads the old one.
+  void Advance();
+
+  // False: everything is recorded. Relaxed, because a thread that reads an
+  // outdated true finds no policy in force, and no newest one either.
+  std::atomic<bool> is_on_{false};
+
+  // Sequentially consistent, like the words of the shards and is_watched_. Set
+  // stores null here, then loads all words. A reader adds itself to its word,
+  // then loads this. At least one of them therefore sees the other.
+  std::atomic<Policy*> in_force_{nullptr};
+
+  // Paired with the words in the same way: Watch stores this, then
+  // filtered_count loads the words. A record that is off is counted in its
+  // word, then TakeWatch loads this.
+  std::atomic<bool> is_watched_{false};
+
+  std::array<Shard, kShardCount> shards_;
+
+  std::mutex mu_;
+  // Guarded by mu_. in_force_ is this policy or null.
+  std::unique_ptr<Policy> newest_;
+  // Number of policies so far.
+  uint32_t policy_count_ = 0;
+  // The old policy, while it may still be read.
+  std::unique_ptr<Policy> retired_;
+  bool is_stopped_ = false;
+};
+
+}  // namespace msitd::libmsit

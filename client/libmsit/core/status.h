@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "client/libmsit/include/msit/msit.h"
+
+namespace msitd::libmsit {
+
+// The result of a call, with the codes of the C interface. absl::Status is not
+// used because the library depends only on the standard library.
+struct Status {
+  msit_code code = MSIT_OK;
+  std::string message;
+
+  bool ok() const { return code == MSIT_OK; }
+};
+
+inline Status InvalidArgument(std::string message) {
+  return {MSIT_ERROR_INVALID_ARGUMENT, std::move(message)};
+}
+
+inline Status Interrupted() {
+  return {MSIT_ERROR_INTERRUPTED, "the host process ended the wait"};
+}
+
+}  // namespace msitd::libmsit

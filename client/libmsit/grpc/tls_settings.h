@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <grpcpp/security/credentials.h>
+
+#include <memory>
+#include <string>
+
+namespace msitd::libmsit {
+
+// Encryption of connections, as defined by environment variables:
+//
+//   MSITD_TLS        1: encrypt, and trust the certificates of the system
+//   MSITD_CA_FILE    trust these PEM certificates instead; implies MSITD_TLS
+//   MSITD_CERT_FILE  show this PEM certificate, of MSITD_KEY_FILE, to a daemon
+//   MSITD_KEY_FILE   that asks for one; imply MSITD_TLS
+//
+// These are environment variables instead of options because, like the
+// endpoint, they are set from outside the job.
+struct TlsSettings {
+  bool is_on = false;
+  std::string ca_file;
+  std::string cert_file;
+  std::string key_file;
+
+  static TlsSettings FromEnvironment();
+};
+
+// Reads the files. Returns null and sets `error` if a file is missing or empty.
+std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(
+    const TlsSettings& settings, std::string* error);
+
+}  // namespace msitd::libmsit

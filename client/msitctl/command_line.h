@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/ask/query/outcome.h"
+#include "client/msitctl/invocation.h"
+
+namespace msitd::msitctl {
+
+// What the help of a verb shows besides its flags.
+struct VerbHelp {
+  std::string name;
+  std::string summary;
+  // Whole command lines, one on each line.
+  std::string examples;
+  // "RunService.GetRun"; several are separated by commas. Empty if none is
+  // called.
+  std::string rpcs;
+  // True if it also works with several daemons: see Fleet.
+  bool takes_fleet = false;
+};
+
+// The nouns and verbs of msitctl with their flags, and the global flags.
+// Thread-compatible.
+class CommandLine {
+ public:
+  using Action = std::function<ask::Outcome(Invocation&)>;
+
+  CommandLine();
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  // Called by the files of the nouns. The returned App takes flags and
+  // arguments. `action` runs once they are parsed. `examples`: see VerbHelp.
+  CLI::App& AddNoun(const std::string& name, const std::string& summary,
+                    const std::string& examples);
+  CLI::App& AddVerb(CLI::App& noun, const VerbHelp& help, Action action);
+
+  CLI::App& app() { return app_; }
+
+  // Parses, runs the verb and reports on stderr. Returns the exit code.
+  int Run(int argc, char** argv);
+
+ private:
+  struct GlobalFlags {
+    std::string endpoint;
+    std::string endpoints;
+    std::string endpoints_file;
+    std::string node_timeout = "10s";
+    bool tls = false;
+    std::string ca_file;
+    std::string cert_file;
+    std::string key_file;
+    std::string timeout;
+    std::string connect_timeout = "5s";
+    std::string output = "table";
+    bool no_color = false;
+    bool guard_formulas = false;
+    int progress = 0;  // Above 0: forced; below 0: forbidden.
+  };
+
+  void AddGlobalFlags();
+  absl::StatusOr<InvocationOptions> MakeInvocationOptions() const;
+  // The nodes of the flags of fleets; none if these are not given.
+  absl::StatusOr<std::vector<ask::ConnectionOptions>> MakeNodes(
+      const ask::ConnectionOptions& of_all) const;
+  ask::Outcome RunVerb();
+  // Which word is wrong. The parser of flags cannot say this well, or at all.
+  struct Slip {
+    const CLI::App* command;  // The last command that was understood.
+    std::string what;         // Empty if no word is wrong.
+  };
+  Slip FindSlip(const std::vector<std::string>& words) const;
+  // The first option on the command line with an empty value, as an unset
+  // variable of a script leaves it. Empty if there is none.
+  std::string EmptyOption() const;
+  // The verb on the command line; without a verb, its last noun.
+  const CLI::App* ParsedCommand() const;
+
+  CLI::App app_;
+  GlobalFlags globals_;
+  std::map<const CLI::App*, Action> actions_;
+  std::set<const CLI::App*> take_fleets_;
+};
+
+// Returns the nouns of the root, or the verbs of a noun, in the order in which
+// they were added.
+std::vector<const CLI::App*> SubcommandsOf(const CLI::App& app);
+
+// The nouns, each in its own file.
+void AddRunCommands(CommandLine& line);
+void AddTensorCommands(CommandLine& line);
+void AddCompareCommands(CommandLine& line);
+void AddCaptureCommands(CommandLine& line);
+void AddNodeCommands(CommandLine& line);
+void AddWatchCommand(CommandLine& line);
+void AddExecCommand(CommandLine& line);
+void AddBisectCommand(CommandLine& line);
+void AddBatchCommand(CommandLine& line);
+void AddCompletionCommand(CommandLine& line);
+void AddHelpCommand(CommandLine& line);
+
+}  // namespace msitd::msitctl

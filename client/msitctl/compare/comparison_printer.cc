@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/msitctl/compare/comparison_printer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "client/ask/text/maker_text.h"
+#include "client/ask/text/partial_text.h"
+#include "client/ask/text/policy_text.h"
+#include "client/ask/text/ranges.h"
+#include "client/ask/text/text.h"
+#include "client/ask/text/tolerance_text.h"
+#include "client/msitctl/compare/run_place.h"
+#include "client/msitctl/flag/one_of.h"
+#include "client/msitctl/flag/verdict_flag.h"
+#include "client/msitctl/verb/partial.h"
+#include "protos/status/status.h"
+
+namespace msitd::msitctl {
+namespace {
+
+// Before the metrics, and behind them.
+constexpr char kColumns[] =
+    "row,token~=token,rank~=rank,op,call?=call,io/index,"
+    "dtype?=golden.dtype|target.dtype,shape?=golden.shape|target.shape,"
+    "verdict~=verdict";
+constexpr char kLastColumn[] = ",reason$=reason";
+
+std::string Colored(std::string_view text, const char* color, bool is_on) {
+  return is_on ? fmt::format("\x1b[{}m{}\x1b[0m", color, text)
+               : std::string(text);
+}
+
+const char* ColorOf(ask::Conclusion conclusion) {
+  switch (conclusion) {
+    case ask::Conclusion::kPass:
+      return "1;32";
+    case ask::Conclusion::kPartial:
+      return "1;33";
+    case ask::Conclusion::kFail:
+      break;
+  }
+  return "1;31";
+}
+
+// Bounds under the header of a table; all of them are in the comparison.
+constexpr int kTolerancesShown = 8;
+
+// Rows that `verdicts` selects.
+int64_t RowCount(const v1::Comparison& comparison,
+                 const std::vector<v1::Verdict>& verdicts) {
+  const bool all = verdicts.empty();
+  int64_t count = all ? ask::RowCountOf(comparison) : 0;
+  for (const v1::Verdict verdict : verdicts) {
+    if (verdict == v1::PASS) count += comparison.pass_count();
+    if (verdict == v1::FAIL) count += comparison.fail_count();
+    if (verdict == v1::UNMATCHED) count += comparison.unmatched_count();
+    if (verdict == v1::SKIPPED) count += comparison.skipped_count();
+  }
+  return count;
+}
+
+ask::Outcome PrintTable(Invocation& invocation,
+                        const v1::Comparison& comparison, Seconds elapsed,
+                        const std::vector<v1::Verdict>* verdicts,
+                        const ListFlags& flags) {
+  invocation.out().Write(VerdictHeader(
+      comparison, elapsed, invocation.options().color, AllowedBy(flags)));
+  const int64_t count =
+      verdicts == nullptr ? 0 : RowCount(comparison, *verdicts);
+  if (count == 0) return {};
+  invocation.out().Write("\n");
+  MSITCTL_RETURN_IF_FAILED(PrintRows(invocation, comparison,
+                                     RowsRequest(comparison.name(), *verdicts),
+                                     flags));
+  if (flags.limit == 0) return {};
+  MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
+  NoteRowsLeftOut(comparison, *verdicts, flags.limit);
+  return {};
+}
+
+// Of a run that has the tensors of two recordings under one name, empty for any
+// other.
+std::string ConflictsText(const char* side, const std::string& run,
+                          int64_t count) {
+  if (count == 0) return "";
+  return fmt::format(
+      "recorded twice    {} {}: {} record{} came again with other bytes; those "
+      "that came first were compared\n",
+      side, ask::Printable(run), count, count == 1 ? "" : "s");
+}
+
+std::string TolerancesText(const v1::Comparison& comparison) {
+  std::string out;
+  int count = 0;
+  const char* const label = ask::RequiredToleranceLabel(comparison);
+  for (const std::string& needed : ask::RequiredToleranceTexts(comparison)) {
+    if (count++ >= kTolerancesShown) continue;
+    out += fmt::format("{:<18}{}\n", label, needed);
+  }
+  if (count > kTolerancesShown) {
+    out += fmt::format("{:<18}{} more bounds; msitctl compare get {} -o json\n",
+                       label, count - kTolerancesShown,
+                       ask::Printable(comparison.name()));
+  }
+  const std::string hopeless = ask::HopelessText(comparison);
+  if (!hopeless.empty())
+    out += fmt::format("{:<18}{}\n", "no bound helps", hopeless);
+  return out;
+}
+
+// `; 37 rows fail without being read`.
+std::string UnreadText(const v1::Comparison& comparison) {
+  const int64_t count = comparison.unread_count();
+  if (count == 0) return "";
+  return fmt::format("; {} row{} without being read", count,
+                     count == 1 ? " fails" : "s fail");
+}
+
+// What a verdict is about, if not about everything: ` (3 of 108 sampled)`.
+std::string RemarkText(const v1::Comparison& comparison,
+                       ask::Conclusion conclusion) {
+  if (comparison.state() != v1::Comparison::DONE) {
+    return fmt::format(
+        " ({})", ask::WordOf(v1::Comparison::State_Name(comparison.state())));
+  }
+  const int64_t row_count = ask::RowCountOf(comparison);
+  if (row_count == comparison.skipped_count()) return " (nothing was compared)";
+  if (conclusion == ask::Conclusion::kFail) return "";
+  std::vector<std::string> remarks;
+  if (ask::LacksRanks(comparison)) {
+    remarks.push_back("of the ranks that are there");
+  }
+  const int64_t skipped_count =
+      comparison.skipped_count() - comparison.allowed_unmatched_count();
+  if (skipped_count > 0) {
+    remarks.push_back(
+        fmt::format("{} of {} not compared", skipped_count, row_count));
+  }
+  if (comparison.sampled_count() > 0) {
+    remarks.push_back(
+        fmt::format("{} of {} sampled", comparison.sampled_count(),
+                    comparison.pass_count() + comparison.fail_count()));
+  }
+  if (comparison.statistics_count() > 0) {
+    remarks.push_back(
+        fmt::format("{} of {} by statistics", comparison.statistics_count(),
+                    comparison.pass_count() + comparison.fail_count()));
+  }
+  if (remarks.empty()) return "";
+  return fmt::format(" ({})", fmt::join(remarks, ", "));
+}
+
+// The columns of a table for the metrics that it has anyway, and for those that
+// the policy asks for, which only some rows may have, or the user: `wanted`.
+std::string MetricColumns(const std::vector<v1::Metric>& metrics,
+                          const v1::Policy& policy, std::string_view wanted) {
+  std::string out;
+  // A daemon that tells names only may have any of them.
+  const bool is_told =
+      std::any_of(metrics.begin(), metrics.end(),
+                  [](const auto& metric) { return metric.family() != 0; });
+  for (const v1::Metric& metric : metrics) {
+    const bool may_be_asked_for =
+        metric.family() == v1::Metric::ELEMENT && policy.metric_sets_size() > 0;
+    const bool is_wanted = metric.name() == wanted;
+    if (is_told && !metric.in_default_columns() && !may_be_asked_for &&
+        !is_wanted) {
+      continue;
+    }
+    const char* const mark = is_wanted                     ? ""
+                             : metric.in_default_columns() ? "?"
+                                                           : "+";
+    out += fmt::format(",{0}{1}=metrics.{0}", metric.name(), mark);
+  }
+  return out;
+}
+
+}  // namespace
+
+v1::ListComparisonRowsRequest RowsRequest(
+    const std::string& comparison, const std::vector<v1::Verdict>& verdicts) {
+  v1::ListComparisonRowsRequest request;
+  request.set_comparison(comparison);
+  for (const v1::Verdict verdict : verdicts) request.add_verdicts(verdict);
+  return request;
+}
+
+std::string VerdictMember(const v1::Comparison& comparison,
+                          ask::Allowed allowed) {
+  return fmt::format("\"verdict\":\"{}\"",
+                     ask::WordOf(ask::ConclusionOf(comparison, allowed)));
+}
+
+void NoteRowsLeftOut(const v1::Comparison& comparison,
+                     const std::vector<v1::Verdict>& verdicts,
+                     int64_t printed_count) {
+  const int64_t count = RowCount(comparison, verdicts);
+  if (printed_count >= count) return;
+  fmt::print(stderr,
+             "msitctl: note: {} of {} rows; msitctl compare rows {}{} prints "
+             "all\n",
+             printed_count, count, ask::Printable(comparison.name()),
+             VerdictFlagText(verdicts));
+}
+
+void TellIdleRules(const v1::Comparison& comparison) {
+  bool has_pattern = false;
+  for (const std::string& rule : comparison.idle_rules()) {
+    const bool is_mapping = rule.starts_with("--mapping: ");
+    has_pattern = has_pattern || !is_mapping;
+    fmt::print(stderr, "msitctl: note: {} met no {}\n", ask::Printable(rule),
+               is_mapping ? "tensors" : "op");
+  }
+  if (!has_pattern) return;
+  fmt::print(stderr,
+             "msitctl: note: a pattern is for whole names, such as root.head; "
+             "'*head' is for all that end so\n");
+}
+
+std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
+                          bool color, ask::Allowed allowed) {
+  const ask::Conclusion conclusion = ask::ConclusionOf(comparison, allowed);
+  const int64_t row_count = RowCount(comparison, {});
+  std::string out = fmt::format(
+      "comparison        {}: golden {}, target {}\n",
+      ask::Printable(comparison.name()),
+      ask::RunPlaceText(comparison.golden_run(), comparison.golden_source()),
+      ask::RunPlaceText(comparison.target_run(), comparison.target_source()));
+  if (!comparison.restored_from().empty()) {
+    out += fmt::format("restored from     {}\n",
+                       ask::Printable(comparison.restored_from()));
+  }
+  out += fmt::format("verdict           {}{}\n",
+                     Colored(ask::VerdictWord(comparison, allowed),
+                             ColorOf(conclusion), color),
+                     RemarkText(comparison, conclusion));
+  if (comparison.has_input_difference()) {
+    out += ask::InputDifferenceText(comparison.input_difference()) + "\n";
+  }
+  out += fmt::format("rows              {}: {}\n", row_count,
+                     ask::RowCountsText(comparison));
+  if (const std::string left_out = ask::LeftOutText(comparison);
+      !left_out.empty()) {
+    out += fmt::format("left out          {}\n", left_out);
+  }
+  if (const std::string lacks = ask::NotRecordedText(comparison);
+      !lacks.empty()) {
+    out += fmt::format("not recorded      {}\n", lacks);
+  }
+  out += ConflictsText("golden", comparison.golden_run(),
+                       comparison.golden_conflict_count());
+  out += ConflictsText("target", comparison.target_run(),
+                       comparison.target_conflict_count());
+  for (const auto& [label, text, row] : ask::FindingTexts(comparison)) {
+    out += fmt::format("{:<18}{}\n", label, text);
+  }
+  out += TolerancesText(comparison);
+  if (!comparison.custom_metrics().empty()) {
+    out +=
+        fmt::format("custom metrics    {}\n",
+                    ask::Printable(fmt::format(
+                        "{}", fmt::join(comparison.custom_metrics(), ", "))));
+  }
+  if (comparison.watched_count() > 0) {
+    out += fmt::format("watched rows      {}\n", comparison.watched_count());
+  }
+  out += fmt::format(
+      "read              {} in {}{}\n", ask::HumanSize(comparison.read_bytes()),
+      ask::HumanDuration(elapsed.count()), UnreadText(comparison));
+  return out;
+}
+
+std::vector<std::string> NamesOf(const std::vector<v1::Metric>& metrics) {
+  std::vector<std::string> names;
+  for (const v1::Metric& metric : metrics) names.push_back(metric.name());
+  return names;
+}
+
+ask::Outcome GetMetrics(Invocation& invocation,
+                        std::vector<v1::Metric>& metrics) {
+  v1::Capabilities capabilities;
+  MSITCTL_RETURN_IF_FAILED(
+      invocation.Ask(&v1::NodeService::Stub::GetCapabilities,
+                     v1::GetCapabilitiesRequest(), capabilities));
+  metrics.assign(capabilities.metric_table().begin(),
+                 capabilities.metric_table().end());
+  if (!metrics.empty()) return {};
+  for (const std::string& name : capabilities.metrics()) {
+    metrics.emplace_back().set_name(name);
+  }
+  return {};
+}
+
+ask::ListLayout RowLayout(Invocation& invocation,
+                          const v1::Comparison& comparison,
+                          std::string_view wanted) {
+  ask::ListLayout layout;
+  layout.response = v1::ListComparisonRowsResponse::descriptor();
+  layout.field = "rows";
+  layout.columns = kColumns;
+  layout.name = "golden.name,target.name";
+  // Without an answer the metrics stay together in one column.
+  std::vector<v1::Metric> metrics;
+  if (GetMetrics(invocation, metrics).ok() && !metrics.empty()) {
+    layout.columns += MetricColumns(metrics, comparison.policy(), wanted);
+    layout.keys["metrics"] = NamesOf(metrics);
+  }
+  std::vector<std::string>& custom_columns = layout.keys["custom_metrics"];
+  for (const std::string& name : comparison.custom_metrics()) {
+    layout.columns += fmt::format(",{0}=custom_metrics.{0}", name);
+    custom_columns.push_back(name);
+    custom_columns.push_back(name + ":text");
+  }
+  layout.columns += kLastColumn;
+  return layout;
+}
+
+std::vector<std::string> RowColumnWords() {
+  ask::ListLayout layout;
+  layout.field = "rows";
+  layout.columns = std::string(kColumns) + kLastColumn;
+  std::vector<std::string> words =
+      ColumnWords(*v1::ListComparisonRowsResponse::descriptor(), layout);
+  words.emplace_back(kMetricWord);
+  return words;
+}
+
+ask::Outcome PrintRows(Invocation& invocation, const v1::Comparison& comparison,
+                       const v1::ListComparisonRowsRequest& request,
+                       const ListFlags& flags,
+                       const std::function<void()>& when_empty) {
+  return PrintPages(invocation, RowLayout(invocation, comparison), flags,
+                    &v1::ComparisonService::Stub::ListComparisonRows, request,
+                    when_empty);
+}
+
+ask::Outcome PrintComparison(Invocation& invocation,
+                             const v1::Comparison& comparison, Seconds elapsed,
+                             const std::vector<v1::Verdict>* verdicts,
+                             const ListFlags& flags) {
+  PartialNotice(invocation).See(comparison);
+  switch (invocation.options().format) {
+    case ask::Format::kTable:
+      return PrintTable(invocation, comparison, elapsed, verdicts, flags);
+    case ask::Format::kName:
+      invocation.out().Write(ask::Printable(comparison.name()) + "\n");
+      return {};
+    case ask::Format::kCsv:
+    case ask::Format::kJson:
+      break;
+  }
+  ask::ListLayout layout = RowLayout(invocation, comparison);
+  layout.response = v1::StreamComparisonRowsResponse::descriptor();
+  std::unique_ptr<ask::ListPrinter> printer;
+  MSITCTL_ASSIGN_OR_USAGE(
+      printer, ask::ListPrinter::Create(std::move(layout),
+                                        invocation.print_options(flags.columns),
+                                        invocation.out()));
+  if (verdicts != nullptr) {
+    v1::ListComparisonRowsResponse response;
+    MSITCTL_RETURN_IF_FAILED(ask::ForEachRow(
+        invocation, &v1::ComparisonService::Stub::ListComparisonRows,
+        RowsRequest(comparison.name(), *verdicts), "rows", flags.limit,
+        [&printer](const auto& row) { printer->Add(row); }, response));
+  }
+  v1::StreamComparisonRowsResponse rest;
+  *rest.mutable_comparison() = comparison;
+  printer->Finish(rest, VerdictMember(comparison, AllowedBy(flags)));
+  return {};
+}
+
+}  // namespace msitd::msitctl

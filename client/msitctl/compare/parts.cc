@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/msitctl/compare/parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "client/ask/query/child_command.h"
+#include "client/ask/text/conclusion.h"
+#include "client/ask/text/text.h"
+#include "client/msitctl/flag/one_of.h"
+#include "client/msitctl/verb/partial.h"
+#include "protos/status/status.h"
+
+namespace msitd::msitctl {
+namespace {
+
+// Rows that are taken from the package, however many there are.
+constexpr int64_t kRowsMax = 10'000;
+
+// What it exits with if the answer is there, and if it has told on stderr why
+// there is none.
+constexpr int kAnswered = 0;
+constexpr int kToldUsage = 2;
+constexpr int kToldLocal = 3;
+// What Python exits with on SIGINT and the like.
+constexpr int kSignalExit = 128;
+
+// A folder that goes with this object.
+class Scratch {
+ public:
+  static absl::StatusOr<Scratch> Make() {
+    std::error_code error;
+    const auto base = std::filesystem::temp_directory_path(error);
+    std::string path = (base / "msitctl-XXXXXX").string();
+    if (error || mkdtemp(path.data()) == nullptr) {
+      return MakeStatus(absl::StatusCode::kUnavailable,
+                        "cannot make a folder in {}", base.string());
+    }
+    return Scratch(std::move(path));
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  Scratch(Scratch&& other) noexcept : path_(std::exchange(other.path_, "")) {}
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  std::string File(std::string_view name) const {
+    return fmt::format("{}/{}", path_, name);
+  }
+
+ private:
+  explicit Scratch(std::string path) : path_(std::move(path)) {}
+
+  std::string path_;
+};
+
+// As the package takes it: HOST:PORT, or unix: and the socket itself.
+std::string EndpointOf(const ask::ConnectionOptions& connection) {
+  constexpr std::string_view kDns = "dns:///";
+  const std::string& target = connection.target;
+  return target.starts_with(kDns) ? target.substr(kDns.size()) : target;
+}
+
+ask::Environment EnvironmentOf(const ask::ConnectionOptions& connection) {
+  const auto given = [](const std::string& text) {
+    return text.empty() ? std::nullopt : std::optional(text);
+  };
+  return {{"MSITCTL_ENDPOINT", EndpointOf(connection)},
+          {"MSITCTL_TLS", connection.tls ? "true" : "false"},
+          {"MSITCTL_CA_FILE", given(connection.ca_file)},
+          {"MSITCTL_CERT_FILE", given(connection.cert_file)},
+          {"MSITCTL_KEY_FILE", given(connection.key_file)}};
+}
+
+std::vector<std::string> WordsOf(const Invocation& invocation,
+                                 const PartsFlags& flags,
+                                 const std::string& python, int64_t rows_max,
+                                 const Scratch& scratch) {
+  std::vector<std::string> words = {python,
+                                    "-m",
+                                    "msitd.fleet",
+                                    "--request",
+                                    scratch.File("request"),
+                                    "--answer",
+                                    scratch.File("answer"),
+                                    "--engine",
+                                    flags.engine,
+                                    "--rows-max",
+                                    std::to_string(rows_max)};
+  const auto add = [&words](std::string_view flag, std::string value) {
+    words.emplace_back(flag);
+    words.push_back(std::move(value));
+  };
+  if (!flags.ray_address.empty()) add("--ray-address", flags.ray_address);
+  if (!flags.out.empty()) add("--out", flags.out);
+  if (!flags.worker_config.empty()) add("--worker-config", flags.worker_config);
+  if (flags.workers > 0) add("--workers", std::to_string(flags.workers));
+  const InvocationOptions& options = invocation.options();
+  if (options.connection.timeout.has_value()) {
+    const std::chrono::duration<double> limit = *options.connection.timeout;
+    add("--timeout", fmt::format("{}", limit.count()));
+  }
+  if (flags.no_passing_rows) words.emplace_back("--no-passing-rows");
+  if (options.progress) words.emplace_back("--progress");
+  return words;
+}
+
+ask::Outcome ReadAnswer(const Scratch& scratch, const std::string& python,
+                        ComparedParts& out) {
+  std::ifstream file(scratch.File("answer"), std::ios::binary);
+  v1::StreamComparisonRowsResponse answer;
+  if (!file || !answer.ParseFromIstream(&file) || !answer.has_comparison()) {
+    return ask::DaemonError(
+        grpc::StatusCode::INTERNAL, "",
+        fmt::format("{} -m msitd.fleet has left no answer", python));
+  }
+  out.comparison = std::move(*answer.mutable_comparison());
+  out.rows.assign(answer.rows().begin(), answer.rows().end());
+  // Of what could not begin, nothing is to be printed.
+  if (!out.comparison.name().empty()) return {};
+  return ask::DaemonError(
+      static_cast<grpc::StatusCode>(out.comparison.error_code()),
+      out.comparison.error_reason(), out.comparison.error());
+}
+
+}  // namespace
+
+void AddPartsFlags(CLI::App& verb, PartsFlags& flags) {
+  verb.add_option("--engine", flags.engine,
+                  "Cut the comparison into parts: ray, for the nodes of Ray, "
+                  "or processes of this machine; needs the Python package "
+                  "msitd[ray]")
+      ->check(OneOf({"ray", "processes"}))
+      ->type_name("ENGINE");
+  verb.add_option("--ray-address", flags.ray_address,
+                  "With --engine ray: a Ray that runs; default: that of "
+                  "RAY_ADDRESS, or one of its own on this machine")
+      ->type_name("ADDRESS");
+  verb.add_option("--out", flags.out,
+                  "With --engine: folder for the rows, as Parquet, shared by "
+                  "all nodes; default: a new one below the temporary folder")
+      ->type_name("DIR");
+  verb.add_option(
+          "--worker-config", flags.worker_config,
+          "With --engine: configuration of the daemons that compare, as "
+          "msitd takes it: where archives are, certificates for peers")
+      ->type_name("FILE");
+  verb.add_flag("--no-passing-rows", flags.no_passing_rows,
+                "With --engine: files have no rows that pass, of which there "
+                "may be very many");
+  verb.add_option("--workers", flags.workers,
+                  "With --engine: how many daemons compare; default: one for "
+                  "each processor")
+      ->check(CLI::Range(1, 4096))
+      ->type_name("N");
+}
+
+ask::Outcome CompareInParts(Invocation& invocation, const PartsFlags& flags,
+                            const std::string& python, int64_t rows_max,
+                            const v1::CreateComparisonRequest& request,
+                            ComparedParts& out) {
+  const absl::StatusOr<Scratch> scratch = Scratch::Make();
+  if (!scratch.ok()) {
+    return ask::LocalError(Message(scratch.status()));
+  }
+  {
+    std::ofstream file(scratch->File("request"), std::ios::binary);
+    if (!request.comparison().SerializeToOstream(&file) || !file.flush()) {
+      return ask::LocalError("cannot write to the temporary folder");
+    }
+  }
+  const std::vector<std::string> words = WordsOf(
+      invocation, flags, python,
+      rows_max == 0 ? kRowsMax : std::min(rows_max, kRowsMax), *scratch);
+  const absl::StatusOr<int> ended = [&] {
+    const ask::Interrupts::Handover handover(invocation.interrupts());
+    return ask::RunCommand(words,
+                           EnvironmentOf(invocation.options().connection));
+  }();
+  if (!ended.ok()) {
+    return ask::LocalError(fmt::format(
+        "--engine {} needs Python with the package msitd[ray], and --python "
+        "{} cannot be run: {}",
+        flags.engine, python, Message(ended.status())));
+  }
+  if (*ended == kAnswered) return ReadAnswer(*scratch, python, out);
+  if (*ended == kToldUsage) return {ask::kExitUsage, ""};
+  if (*ended == kToldLocal) return {ask::kExitLocal, ""};
+  if (*ended > kSignalExit) return ask::Interrupted();
+  // Python itself has said why.
+  return ask::LocalError(fmt::format(
+      "--engine {0}: {1} -m msitd.fleet exits with {2}; it needs the package "
+      "msitd[ray]: {1} -m pip install 'msitd[ray]'",
+      flags.engine, python, *ended));
+}
+
+ask::Outcome PrintParts(Invocation& invocation, const ComparedParts& compared,
+                        Seconds elapsed, bool with_rows,
+                        const ListFlags& flags) {
+  const v1::Comparison& comparison = compared.comparison;
+  PartialNotice(invocation).See(comparison);
+  if (invocation.options().format == ask::Format::kName) {
+    invocation.out().Write(ask::Printable(comparison.name()) + "\n");
+    return {};
+  }
+  ask::ListLayout layout = RowLayout(invocation, comparison);
+  layout.response = v1::StreamComparisonRowsResponse::descriptor();
+  std::unique_ptr<ask::ListPrinter> printer;
+  MSITCTL_ASSIGN_OR_USAGE(
+      printer, ask::ListPrinter::Create(std::move(layout),
+                                        invocation.print_options(flags.columns),
+                                        invocation.out()));
+  if (invocation.is_table()) {
+    invocation.out().Write(VerdictHeader(
+        comparison, elapsed, invocation.options().color, AllowedBy(flags)));
+    if (with_rows && !compared.rows.empty()) invocation.out().Write("\n");
+  }
+  int64_t printed_count = 0;
+  for (const v1::ComparisonRow& row : compared.rows) {
+    if (!with_rows || (flags.limit > 0 && printed_count == flags.limit)) break;
+    printer->Add(row);
+    ++printed_count;
+  }
+  const bool has_no_rows = printed_count == 0 && invocation.is_table();
+  if (!has_no_rows) {
+    v1::StreamComparisonRowsResponse rest;
+    *rest.mutable_comparison() = comparison;
+    printer->Finish(rest, VerdictMember(comparison, AllowedBy(flags)));
+  }
+  const int64_t failing =
+      comparison.fail_count() + comparison.unmatched_count();
+  if (with_rows && printed_count < failing) {
+    MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
+    fmt::print(stderr, "msitctl: note: {} of {} rows that fail\n",
+               printed_count, failing);
+  }
+  return {};
+}
+
+}  // namespace msitd::msitctl

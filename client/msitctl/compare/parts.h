@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "client/ask/query/outcome.h"
+#include "client/msitctl/compare/comparison_printer.h"
+#include "client/msitctl/invocation.h"
+#include "client/msitctl/verb/pages.h"
+#include "msitd/v1/comparison_service.pb.h"
+
+// Comparisons that are cut into parts, which many processors or machines do.
+// The Python package msitd does the work: docs/ray.md.
+namespace msitd::msitctl {
+
+struct PartsFlags {
+  std::string engine;  // Empty: the daemon compares.
+  std::string ray_address;
+  std::string out;
+  std::string worker_config;
+  bool no_passing_rows = false;
+  int workers = 0;  // 0: one for each processor.
+
+  bool asked_for() const { return !engine.empty(); }
+};
+
+// `flags` outlives `verb`.
+void AddPartsFlags(CLI::App& verb, PartsFlags& flags);
+
+// What came of it: the comparison, and its first rows that fail or are
+// unmatched, of which the numbers are those of the whole.
+struct ComparedParts {
+  v1::Comparison comparison;
+  std::vector<v1::ComparisonRow> rows;
+};
+
+// Has `python` compare, and waits for the end. A signal ends it.
+//
+// `rows_max` of the rows that fail are wanted.
+ask::Outcome CompareInParts(Invocation& invocation, const PartsFlags& flags,
+                            const std::string& python, int64_t rows_max,
+                            const v1::CreateComparisonRequest& request,
+                            ComparedParts& out);
+
+// Prints it like any comparison; `with_rows` prints its rows as well.
+ask::Outcome PrintParts(Invocation& invocation, const ComparedParts& compared,
+                        Seconds elapsed, bool with_rows,
+                        const ListFlags& flags);
+
+}  // namespace msitd::msitctl

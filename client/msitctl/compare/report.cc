@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/msitctl/compare/report.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "client/ask/print/file_sink.h"
+#include "client/ask/print/progress.h"
+#include "client/ask/report/page/html_report.h"
+#include "client/ask/report/page/row_histograms.h"
+#include "client/ask/report/report_writer.h"
+#include "client/ask/report/schema/msitd_schema.h"
+#include "client/ask/report/table/sinks.h"
+#include "client/ask/text/policy_text.h"
+#include "client/ask/text/yaml_text.h"
+#include "client/foreign/report/foreign_schemas.h"
+#include "client/msitctl/compare/comparison_printer.h"
+#include "client/msitctl/compare/same_runs.h"
+#include "client/msitctl/flag/verdict_flag.h"
+#include "client/msitctl/verb/pages.h"
+#include "client/msitctl/verb/partial.h"
+#include "protos/status/status.h"
+
+namespace msitd::msitctl {
+namespace {
+
+constexpr size_t kBufferBytes = size_t{256} << 10;
+
+// Gathers small pieces, since every one of them is a call of the system.
+class BufferedSink {
+ public:
+  explicit BufferedSink(ask::FileSink& file) : file_(file) {}
+
+  absl::Status Write(std::string_view bytes) {
+    buffer_ += bytes;
+    return buffer_.size() < kBufferBytes ? absl::OkStatus() : Flush();
+  }
+
+  absl::Status Flush() {
+    const absl::Status status = file_.Write(buffer_);
+    buffer_.clear();
+    return status;
+  }
+
+ private:
+  ask::FileSink& file_;
+  std::string buffer_;
+};
+
+absl::StatusOr<report::MsprobeMode> ParseMode(std::string_view word) {
+  if (word == "all") return report::MsprobeMode::kAll;
+  if (word == "summary") return report::MsprobeMode::kSummary;
+  if (word == "md5") return report::MsprobeMode::kMd5;
+  return MakeStatus(absl::StatusCode::kInvalidArgument,
+                    "--mode: \"{}\" is not all, summary or md5", word);
+}
+
+// Empty for a file whose end no format has.
+std::string FormatOf(const ReportFlags& flags) {
+  if (!flags.format.empty()) return flags.format;
+  const std::string end = std::filesystem::path(flags.out).extension().string();
+  if (end.empty() || end == ".csv") return "csv";
+  for (const char* format : {"html", "jsonl", "xlsx"}) {
+    if (end.substr(1) == format) return format;
+  }
+  return "";
+}
+
+// The tables of other tools are CSV unless the name of the file says something
+// else.
+std::unique_ptr<ask::TableSink> MakeSink(const ReportFlags& flags,
+                                         bool guards_formulas,
+                                         ask::ReportSink sink) {
+  const std::string format = FormatOf(flags);
+  const bool is_msitd = format == "csv" || format == "xlsx";
+  const auto is_named = [&flags](std::string_view end) {
+    return flags.out.ends_with(end);
+  };
+  if (format == "xlsx" || (!is_msitd && is_named(".xlsx"))) {
+    return ask::MakeXlsxSink(std::move(sink));
+  }
+  if (!is_msitd && is_named(".jsonl")) {
+    return ask::MakeJsonLinesSink(std::move(sink));
+  }
+  if (!is_msitd && is_named(".html")) return ask::MakeHtmlSink(std::move(sink));
+  return ask::MakeCsvSink(std::move(sink), guards_formulas);
+}
+
+bool IsOfMsprobe(std::string_view format) {
+  return format == "msprobe" || format == "advice";
+}
+
+// What a report is made of beside its rows.
+struct Material {
+  ask::PageFacts facts;
+  std::vector<v1::Verdict> verdicts;
+  report::MsprobeStackTable stacks;
+};
+
+absl::StatusOr<report::MsprobeReport> ToMsprobeReport(
+    const ReportFlags& flags, const Material& material) {
+  report::MsprobeReport out;
+  MSITD_ASSIGN_OR_RETURN(out.mode, ParseMode(flags.mode));
+  out.verdicts = material.verdicts;
+  out.stacks = &material.stacks;
+  out.is_compat = flags.is_compat;
+  out.has_colors = flags.has_colors;
+  if (flags.rules.empty()) return out;
+  const auto text = ask::ReadTextFile(flags.rules, ask::kYamlBytesMax);
+  auto rules =
+      text.ok() ? report::ReadMsprobeRules(*text, report::DefaultMsprobeRules())
+                : text.status();
+  if (!rules.ok()) {
+    return Annotate(rules.status(), fmt::format("--rules: {}", flags.rules));
+  }
+  out.rules = *std::move(rules);
+  return out;
+}
+
+absl::StatusOr<std::unique_ptr<ask::TableSchema>> MakeSchema(
+    const ReportFlags& flags, const Material& material) {
+  const std::string format = FormatOf(flags);
+  if (format == "csv" || format == "xlsx") {
+    return ask::MakeMsitdSchema(NamesOf(material.facts.metrics));
+  }
+  if (format == "msit")
+    return report::MakeMsitSchema(flags.out.ends_with(".xlsx"));
+  if (format == "msprobe") {
+    MSITD_ASSIGN_OR_RETURN(report::MsprobeReport report,
+                           ToMsprobeReport(flags, material));
+    return report::MakeMsprobeSchema(std::move(report));
+  }
+  return MakeStatus(absl::StatusCode::kInvalidArgument,
+                    "--format: \"{}\" is not csv, jsonl, xlsx, html, msit, "
+                    "msprobe or advice",
+                    format);
+}
+
+absl::StatusOr<std::unique_ptr<ask::ReportWriter>> MakeWriter(
+    const ReportFlags& flags, const Material& material,
+    const ask::RowHistograms& histograms, bool guards_formulas,
+    ask::ReportSink sink) {
+  const std::string format = FormatOf(flags);
+  if (format == "jsonl") return ask::MakeMessageReport(std::move(sink));
+  if (format == "advice") {
+    MSITD_ASSIGN_OR_RETURN(report::MsprobeReport report,
+                           ToMsprobeReport(flags, material));
+    return report::MakeAdviceReport(std::move(report), std::move(sink));
+  }
+  if (format == "html") {
+    return ask::MakeHtmlReport(material.facts, histograms, std::move(sink));
+  }
+  MSITD_ASSIGN_OR_RETURN(auto schema, MakeSchema(flags, material));
+  return ask::MakeTableReport(
+      std::move(schema), MakeSink(flags, guards_formulas, std::move(sink)));
+}
+
+// Leaves `run` empty if it is gone: its rows are still there.
+ask::Outcome GetRunIfThere(Invocation& invocation, const std::string& name,
+                           std::optional<v1::Run>& run) {
+  v1::Run found;
+  const ask::Outcome outcome =
+      invocation.AskByName(&v1::RunService::Stub::GetRun, name, found);
+  if (outcome.ok()) run = std::move(found);
+  return outcome.exit_code == ask::ExitCodeOf(grpc::StatusCode::NOT_FOUND)
+             ? ask::Outcome()
+             : outcome;
+}
+
+// Asks where the calls of a run were made; leaves `out` empty if the run is
+// gone.
+ask::Outcome ReadStacks(Invocation& invocation, const std::string& run,
+                        report::MsprobeStackTable& out) {
+  v1::ListTensorsRequest request;
+  request.set_run(run);
+  request.mutable_filter()->add_kinds(v1::RECORD_KIND_TENSOR);
+  request.mutable_filter()->add_kinds(v1::RECORD_KIND_STATISTICS);
+  v1::ListTensorsResponse response;
+  const ask::Outcome outcome = ask::ForEachRow(
+      invocation, &v1::TensorService::Stub::ListTensors, request, "tensors", 0,
+      [&out](const google::protobuf::Message& row) {
+        out.Add(static_cast<const v1::Tensor&>(row));
+      },
+      response);
+  if (out.left_out_count() > 0) {
+    fmt::print(stderr, "msitctl: note: {} calls have a stack too many\n",
+               out.left_out_count());
+  }
+  return outcome.exit_code == ask::ExitCodeOf(grpc::StatusCode::NOT_FOUND)
+             ? ask::Outcome()
+             : outcome;
+}
+
+ask::Outcome OutcomeOfReport(const absl::Status& status) {
+  if (status.ok()) return {};
+  return absl::IsFailedPrecondition(status) ? ask::UsageError(Message(status))
+                                            : ask::LocalError(Message(status));
+}
+
+ask::Outcome WriteRows(Invocation& invocation, const ReportFlags& flags,
+                       const std::vector<v1::Verdict>& verdicts,
+                       const v1::Comparison& comparison,
+                       ask::RowHistograms& histograms,
+                       ask::ReportWriter& writer) {
+  // msprobe judges all rows together.
+  const v1::ListComparisonRowsRequest request = RowsRequest(
+      flags.name,
+      IsOfMsprobe(FormatOf(flags)) ? std::vector<v1::Verdict>() : verdicts);
+  absl::Status status = writer.Begin(comparison);
+  v1::ListComparisonRowsResponse response;
+  MSITCTL_RETURN_IF_FAILED(ask::ForEachRow(
+      invocation, &v1::ComparisonService::Stub::ListComparisonRows, request,
+      "rows", 0,
+      [&](const google::protobuf::Message& row) {
+        if (!status.ok()) return;
+        const auto& compared = static_cast<const v1::ComparisonRow&>(row);
+        status = writer.Add(compared);
+        histograms.Consider(compared);
+      },
+      response));
+  if (!status.ok()) return OutcomeOfReport(status);
+  ask::Progress progress(invocation.options().progress,
+                         invocation.options().terminal.stderr_width);
+  MSITCTL_RETURN_IF_FAILED(histograms.Fetch(
+      invocation, [&progress](std::string_view line) { progress.Show(line); }));
+  const auto note = writer.Finish();
+  if (!note.ok()) return OutcomeOfReport(note.status());
+  if (!note->empty()) fmt::print(stderr, "msitctl: note: {}\n", *note);
+  return {};
+}
+
+// Sets `is_here` if the daemon still has this run of the comparison, so that
+// more than the rows can be shown of it. Notes on stderr if another run has its
+// name.
+ask::Outcome FindRun(Invocation& invocation, const std::string& run,
+                     const std::string& id, const std::string& source,
+                     bool& is_here) {
+  is_here = source.empty();
+  if (!is_here) return {};
+  bool is_replaced = false;
+  MSITCTL_RETURN_IF_FAILED(FindReplacement(invocation, run, id, is_replaced));
+  if (!is_replaced) return {};
+  is_here = false;
+  fmt::print(stderr,
+             "msitctl: note: run {} was deleted, and another run has its name "
+             "now: the report has only what the comparison stored\n",
+             ask::Printable(run));
+  return {};
+}
+
+}  // namespace
+
+ask::Outcome WriteReport(Invocation& invocation, const ReportFlags& flags) {
+  if (FormatOf(flags).empty()) {
+    return ask::UsageError(
+        fmt::format("--out {}: no format ends so; it is .csv, .jsonl, .xlsx or "
+                    ".html, or give --format",
+                    flags.out));
+  }
+  if (!IsOfMsprobe(FormatOf(flags)) &&
+      (flags.has_colors || !flags.rules.empty())) {
+    return ask::UsageError("--colors and --rules go with --format msprobe");
+  }
+  // Held from before the file is there, so that it goes when an interrupt does.
+  const ask::Interrupts::Hold hold(invocation.interrupts());
+  auto file = ask::FileSink::Open(
+      flags.out, invocation.options().terminal.stdout_is_terminal);
+  if (!file.ok()) return ask::LocalError(Message(file.status()));
+  v1::Comparison comparison;
+  MSITCTL_RETURN_IF_FAILED(invocation.AskByName(
+      &v1::ComparisonService::Stub::GetComparison, flags.name, comparison));
+  // Whatever the format: the report may go to stdout.
+  PartialNotice partial(invocation, /*is_table=*/false);
+  partial.See(comparison);
+  Material material;
+  ask::PageFacts& facts = material.facts;
+  MSITCTL_RETURN_IF_FAILED(GetMetrics(invocation, facts.metrics));
+  bool has_golden = false;
+  bool has_target = false;
+  MSITCTL_RETURN_IF_FAILED(FindRun(invocation, comparison.golden_run(),
+                                   comparison.golden_run_id(),
+                                   comparison.golden_source(), has_golden));
+  MSITCTL_RETURN_IF_FAILED(FindRun(invocation, comparison.target_run(),
+                                   comparison.target_run_id(),
+                                   comparison.target_source(), has_target));
+  if (FormatOf(flags) == "msprobe" && has_target) {
+    MSITCTL_RETURN_IF_FAILED(
+        ReadStacks(invocation, comparison.target_run(), material.stacks));
+  }
+  if (FormatOf(flags) == "html") {
+    if (has_golden) {
+      MSITCTL_RETURN_IF_FAILED(
+          GetRunIfThere(invocation, comparison.golden_run(), facts.golden));
+    }
+    if (has_target) {
+      MSITCTL_RETURN_IF_FAILED(
+          GetRunIfThere(invocation, comparison.target_run(), facts.target));
+    }
+  }
+  BufferedSink sink(*file);
+  // No other format has a place for them, and they are of bytes at hand.
+  const bool has_histograms =
+      FormatOf(flags) == "html" && has_golden && has_target;
+  ask::RowHistograms histograms(has_histograms ? flags.histograms : 0);
+  MSITCTL_ASSIGN_OR_USAGE(material.verdicts, ParseVerdicts(flags.verdicts));
+  std::unique_ptr<ask::ReportWriter> writer;
+  MSITCTL_ASSIGN_OR_USAGE(
+      writer,
+      MakeWriter(
+          flags, material, histograms, invocation.options().guards_formulas,
+          [&sink](std::string_view bytes) { return sink.Write(bytes); }));
+  MSITCTL_RETURN_IF_FAILED(WriteRows(invocation, flags, material.verdicts,
+                                     comparison, histograms, *writer));
+  absl::Status status = sink.Flush();
+  if (status.ok()) status = file->Commit();
+  MSITCTL_RETURN_IF_FAILED(OutcomeOfReport(status));
+  return partial.End(flags.allow_partial);
+}
+
+}  // namespace msitd::msitctl

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "client/ask/query/outcome.h"
+#include "client/msitctl/compare/parts.h"
+#include "client/msitctl/flag/match_flags.h"
+#include "client/msitctl/flag/matching_flags.h"
+#include "client/msitctl/flag/plugin_flags.h"
+#include "client/msitctl/flag/policy_flags.h"
+#include "client/msitctl/flag/selection.h"
+#include "client/msitctl/invocation.h"
+#include "client/msitctl/verb/pages.h"
+
+namespace msitd::msitctl {
+
+struct CompareFlags {
+  std::string golden;
+  std::string target;
+  // Where they lie: another daemon, or the URL of an archive, which may come
+  // with the name of the run; empty for the daemon that compares.
+  std::string golden_source = {};
+  std::string target_source = {};
+  SelectionFlags selection;
+  PolicyFlags policy;
+  MatchingFlags matching;
+  MatchFlags match;
+  bool follow = false;
+  std::vector<std::string> watches;
+  bool detach = false;
+  std::string at;              // See AddWorkerFlag.
+  std::string read = "bytes";  // What is read: bytes, unproven or samples.
+  std::string rows = "fail";
+  bool limit_is_given = false;
+  PluginFlags plugins;
+  PartsFlags parts;
+  ListFlags list;
+};
+
+// Creates a comparison, waits for its end and prints it; exit code 1 if it does
+// not pass, or a watch holds for a row. While it follows, rows are printed as
+// they come. Plug-ins measure its rows before they are printed. An interrupt
+// and --timeout cancel the comparison.
+ask::Outcome RunComparison(Invocation& invocation, const CompareFlags& flags);
+
+}  // namespace msitd::msitctl

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/msitctl/exec/exec_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "client/ask/query/child_command.h"
+#include "client/ask/query/endpoint.h"
+#include "client/ask/query/exit_code.h"
+#include "client/ask/query/private_daemon.h"
+#include "client/ask/text/text.h"
+#include "client/foreign/write/writer/json_writer.h"
+#include "client/msitctl/command_line.h"
+#include "client/msitctl/exec/exec_site.h"
+#include "client/msitctl/flag/one_of.h"
+#include "client/msitctl/flag/selection.h"
+#include "msitd/v1/run_service.grpc.pb.h"
+#include "protos/base/limits.h"
+#include "protos/base/utf8.h"
+#include "protos/status/status.h"
+
+namespace msitd::msitctl {
+namespace {
+
+constexpr std::string_view kUnixPrefix = "unix:";
+constexpr std::string_view kSocketName = "/msitd.sock";
+
+ask::Outcome OwnFailure(std::string message) {
+  return {ask::kExitExecFailed, std::move(message)};
+}
+
+void Note(const std::string& text) {
+  fmt::print(stderr, "msitctl exec: {}\n", ask::Printable(text));
+}
+
+// `OLD=NEW`, each with at least one character.
+bool IsPair(const std::string& text) {
+  const size_t equals = text.find('=');
+  return equals != text.npos && equals > 0 && equals + 1 < text.size();
+}
+
+std::string NameOf(const std::vector<std::string>& words) {
+  // The script, if the command is an interpreter of it.
+  for (const std::string& word : words) {
+    const std::filesystem::path path(word);
+    if (path.extension() == ".py") return path.stem().string();
+  }
+  return std::filesystem::path(words.front()).filename().string();
+}
+
+// The run is `exec-<script>-<time>`, in UTC.
+std::string DefaultRun(const std::vector<std::string>& words) {
+  constexpr size_t kNameBytesMax = 64;
+  const auto now =
+      std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char time[32];
+  std::strftime(time, sizeof(time), "%Y%m%d-%H%M%S", &utc);
+  return fmt::format("exec-{}-{}", NameOf(words).substr(0, kNameBytesMax),
+                     time);
+}
+
+// The same place for a process in another folder.
+std::string WithAbsolute(const std::string& pair) {
+  const size_t equals = pair.find('=');
+  return pair.substr(0, equals + 1) +
+         std::filesystem::absolute(pair.substr(equals + 1)).string();
+}
+
+// What the package msitd reads; see client/python/msitd/_exec/settings.py.
+std::string SettingsOf(const ExecFlags& flags, const ExecSite& site) {
+  write::JsonWriter out(0);
+  const auto list = [&out](std::string_view name,
+                           const std::vector<std::string>& texts) {
+    out.Key(name).BeginList();
+    for (const std::string& text : texts) out.Text(text);
+    out.EndList();
+  };
+  out.BeginObject().Field("folder", site.folder());
+  out.Field("level", flags.level).Field("stack", flags.stack);
+  out.Key("weights").Bool(flags.weights);
+  out.Key("gradients").Bool(flags.gradients);
+  out.Key("aliases").Bool(flags.aliases);
+  list("inject", flags.inject);
+  out.Field("inject_what", flags.inject_what);
+  out.Field("inject_rank", int64_t{flags.inject_rank});
+  list("ops", flags.ops);
+  std::vector<std::string> paths;
+  for (const std::string& pair : flags.map_paths) {
+    paths.push_back(WithAbsolute(pair));
+  }
+  list("map_path", paths);
+  list("map_device", flags.map_devices);
+  return out.EndObject().Take();
+}
+
+// Where clients reach a daemon that is asked at `endpoint`.
+std::string RecordEndpoint(const std::string& endpoint) {
+  std::string_view path = endpoint;
+  if (path.starts_with(kUnixPrefix)) path.remove_prefix(kUnixPrefix.size());
+  if (!path.starts_with('/')) return endpoint;
+  if (path.ends_with(kSocketName)) path.remove_suffix(kSocketName.size());
+  return fmt::format("{}{}", kUnixPrefix, path);
+}
+
+// The daemon that a command records to.
+struct Target {
+  std::unique_ptr<ask::PrivateDaemon> daemon;
+  std::unique_ptr<ask::Connection> own;
+  ask::Connection* connection = nullptr;
+  std::string endpoint;
+  std::string store;
+  // Whether the store goes if nothing is in it.
+  bool is_store_ours = false;
+
+  ~Target() {
+    daemon.reset();
+    std::error_code ignored;
+    if (is_store_ours) std::filesystem::remove_all(store, ignored);
+  }
+};
+
+absl::Status Reach(ask::Connection& connection) {
+  v1::ListRunsRequest request;
+  request.set_page_size(1);
+  v1::ListRunsResponse response;
+  const ask::Outcome outcome =
+      connection.Ask(&v1::RunService::Stub::ListRuns, request, response);
+  if (outcome.ok()) return absl::OkStatus();
+  return absl::UnavailableError(outcome.error);
+}
+
+std::string StoreOf(std::string run) {
+  std::replace(run.begin(), run.end(), '/', '_');
+  return "msitd-" + run;
+}
+
+// The inverse of RecordEndpoint.
+std::string QueryEndpoint(std::string endpoint) {
+  std::string_view path = endpoint;
+  if (path.starts_with("dns:///")) return endpoint.substr(7);
+  if (path.starts_with(kUnixPrefix)) path.remove_prefix(kUnixPrefix.size());
+  if (!path.starts_with('/')) return endpoint;
+  const bool is_folder = std::filesystem::is_directory(path);
+  return fmt::format("{}{}{}", kUnixPrefix, path, is_folder ? kSocketName : "");
+}
+
+ask::Outcome Connect(const std::string& endpoint, Invocation& invocation,
+                     Target& target) {
+  ask::ConnectionOptions options;
+  options.endpoint = target.endpoint = endpoint;
+  options.connect_timeout = invocation.options().connection.connect_timeout;
+  const auto parsed = ask::ParseEndpoint(endpoint);
+  if (!parsed.ok()) return OwnFailure(std::string(Message(parsed.status())));
+  options.target = *parsed;
+  target.own = std::make_unique<ask::Connection>(std::move(options),
+                                                 invocation.interrupts());
+  target.connection = target.own.get();
+  return {};
+}
+
+ask::Outcome FindTarget(Invocation& invocation, const ExecFlags& flags,
+                        const std::string& run, Target& target) {
+  const ask::ConnectionOptions& options = invocation.options().connection;
+  target.endpoint = options.endpoint;
+  target.connection = &invocation;
+  const bool is_default =
+      options.endpoint == ask::DefaultEndpoint() && !options.tls;
+  const char* const recorded = std::getenv("MSITD_ENDPOINT");
+  if (is_default && flags.data_dir.empty() && recorded != nullptr &&
+      *recorded != '\0') {
+    MSITCTL_RETURN_IF_FAILED(
+        Connect(QueryEndpoint(recorded), invocation, target));
+    const absl::Status reached = Reach(*target.connection);
+    return reached.ok() ? ask::Outcome()
+                        : OwnFailure(std::string(Message(reached)));
+  }
+  if (flags.data_dir.empty()) {
+    const absl::Status reached = Reach(invocation);
+    if (reached.ok()) return {};
+    if (!is_default) return OwnFailure(std::string(Message(reached)));
+  }
+  ask::PrivateDaemonOptions daemon;
+  target.store = flags.data_dir.empty() ? StoreOf(run) : flags.data_dir;
+  // It may have the runs of an earlier command.
+  target.is_store_ours =
+      flags.data_dir.empty() && !std::filesystem::exists(target.store);
+  daemon.kept_store = target.store;
+  auto started = ask::PrivateDaemon::Start(daemon, invocation.interrupts());
+  if (!started.ok()) return OwnFailure(std::string(Message(started.status())));
+  target.daemon = *std::move(started);
+  MSITCTL_RETURN_IF_FAILED(
+      Connect(target.daemon->endpoint(), invocation, target));
+  if (flags.data_dir.empty()) {
+    Note(
+        fmt::format("no daemon of msitd runs here, so one of this command "
+                    "records, into {}",
+                    target.store));
+  }
+  return {};
+}
+
+// Returns those that it has sealed.
+std::vector<std::string> Seal(ask::Connection& connection,
+                              const std::vector<std::string>& runs) {
+  std::vector<std::string> sealed;
+  for (const std::string& run : runs) {
+    v1::SealRunRequest seal;
+    seal.set_run(run);
+    v1::Run ignored;
+    const ask::Outcome done =
+        connection.Ask(&v1::RunService::Stub::SealRun, seal, ignored);
+    if (done.ok()) {
+      sealed.push_back(run);
+    } else {
+      Note(fmt::format("{} is not sealed: {}", run, done.error));
+    }
+  }
+  return sealed;
+}
+
+ask::Environment ChildEnvironment(const ExecFlags& flags,
+                                  const std::string& run, const Target& target,
+                                  const ExecSite& site) {
+  const char* const before = std::getenv("PYTHONPATH");
+  const bool has_others = before != nullptr && *before != '\0';
+  ask::Environment out = {
+      {"MSITD_RUN", run},
+      {"MSITD_ENDPOINT", RecordEndpoint(target.endpoint)},
+      {"MSITCTL_ENDPOINT", target.endpoint},
+      {"MSITD_EXEC", SettingsOf(flags, site)},
+      {"PYTHONPATH", has_others ? fmt::format("{}:{}", site.folder(), before)
+                                : site.folder()},
+  };
+  return out;
+}
+
+}  // namespace
+
+ask::Outcome Exec(Invocation& invocation, const ExecFlags& flags,
+                  const AfterExec& then) {
+  for (const auto* pairs : {&flags.map_paths, &flags.map_devices}) {
+    for (const std::string& pair : *pairs) {
+      if (!IsPair(pair)) {
+        return OwnFailure(fmt::format("\"{}\" is not OLD=NEW", pair));
+      }
+    }
+  }
+  const std::string run =
+      flags.run.empty() ? DefaultRun(flags.words) : flags.run;
+  // A process could only say that its models are not recorded.
+  if (run.size() > kRunNameBytesMax || !IsValidUtf8(run)) {
+    return OwnFailure(fmt::format(
+        "the name of the run has {} bytes, 1 to {} of UTF-8 are taken",
+        run.size(), kRunNameBytesMax));
+  }
+  Target target;
+  MSITCTL_RETURN_IF_FAILED(FindTarget(invocation, flags, run, target));
+  auto site = ExecSite::Make();
+  if (!site.ok()) return OwnFailure(std::string(Message(site.status())));
+  const ask::Environment environment =
+      ChildEnvironment(flags, run, target, *site);
+  const auto ended = [&] {
+    const ask::Interrupts::Handover handover(invocation.interrupts());
+    return ask::RunCommand(flags.words, environment);
+  }();
+  if (!ended.ok()) {
+    std::string message(Message(ended.status()));
+    if (absl::IsNotFound(ended.status())) {
+      return {ask::kExitCommandNotFound, std::move(message)};
+    }
+    const bool cannot = absl::IsPermissionDenied(ended.status()) ||
+                        absl::IsFailedPrecondition(ended.status()) ||
+                        absl::IsInvalidArgument(ended.status());
+    return {cannot ? ask::kExitCannotRun : ask::kExitExecFailed,
+            std::move(message)};
+  }
+  const std::vector<std::string> runs = site->Runs();
+  const std::vector<std::string> sealed = Seal(*target.connection, runs);
+  if (!sealed.empty()) {
+    Note(fmt::format("recorded {}; look at it with: msitctl run get {}",
+                     fmt::join(sealed, ", "), sealed.front()));
+  } else if (!runs.empty()) {
+    // What went wrong has been said.
+  } else if (!site->WasUsed()) {
+    Note(
+        "nothing is recorded: the command has run no Python, or one that "
+        "does not look at PYTHONPATH");
+  } else if (!site->HasFailed()) {
+    Note("nothing is recorded: no module of torch was called");
+  }
+  if (!runs.empty()) target.is_store_ours = false;
+  if (target.daemon != nullptr && !runs.empty()) {
+    Note(
+        fmt::format("the daemon ends; start it again with: msitd --data-dir {}",
+                    target.store));
+  }
+  // The code of the command, without a word of ours.
+  if (then == nullptr || runs.empty()) return {*ended, ""};
+  return then(*target.connection, runs, *ended);
+}
+
+void AddExecCommand(CommandLine& line) {
+  auto flags = std::make_shared<ExecFlags>();
+  CLI::App& verb = line.AddVerb(
+      line.app(),
+      {.name = "exec",
+       .summary = "Runs a command, and records the torch models that Python "
+                  "calls in it. Exits as the command does; 125 to 127 are "
+                  "failures of exec.",
+       .examples =
+           "msitctl exec -- python generate.py\n"
+           "msitctl exec --run tp2 --ops 'root.layers.*' --gradients -- "
+           "torchrun train.py\n"
+           "msitctl exec --map-path /data=/mnt/data --map-device npu=cpu -- "
+           "python dump_with_msprobe.py",
+       .rpcs = "RunService.ListRuns, RunService.SealRun, "
+               "IngestService.WriteChunks"},
+      [flags](Invocation& invocation) {
+        return Exec(invocation, *flags, nullptr);
+      });
+  AddExecFlags(verb, *flags);
+  AddTexts(verb, "--inject", flags->inject,
+           "Modules are given the inputs that this run has of them, so that "
+           "each result depends on its module alone; of several runs, the "
+           "first that has one counts")
+      ->type_name("RUN");
+  verb.add_option("--inject-what", flags->inject_what,
+                  "outputs: what modules have made is recorded, and what is "
+                  "behind them is given that of the run")
+      ->check(OneOf({"inputs", "outputs"}))
+      ->type_name("SIDE")
+      ->capture_default_str();
+  verb.add_option("--inject-rank", flags->inject_rank,
+                  "Rank of the run; default: that of each process")
+      ->check(CLI::NonNegativeNumber.description(""))
+      ->type_name("N");
+}
+
+void AddExecFlags(CLI::App& verb, ExecFlags& flags) {
+  verb.add_option("COMMAND", flags.words,
+                  "The command and its arguments, behind --")
+      ->required()
+      ->type_name("COMMAND");
+  verb.add_option("--run", flags.run,
+                  "Name of the run; default: exec-<script>-<time>. If it is "
+                  "there, the run is NAME-2 and so on")
+      ->type_name("NAME");
+  AddTexts(verb, "--ops", flags.ops,
+           "Patterns of the ops to record; default: all");
+  verb.add_option("--level", flags.level,
+                  "What of a script that asks for nothing is recorded: "
+                  "modules, functions of torch (api), or both")
+      ->check(OneOf({"module", "api", "mix"}))
+      ->type_name("LEVEL")
+      ->capture_default_str();
+  verb.add_option("--stack", flags.stack,
+                  "Where in the source each call comes from: none, caller or "
+                  "full")
+      ->check(OneOf({"none", "caller", "full"}))
+      ->type_name("LEVEL")
+      ->capture_default_str();
+  verb.add_flag("--weights", flags.weights, "Also each parameter, once");
+  verb.add_flag("--gradients", flags.gradients, "Also what backwards compute");
+  verb.add_flag("--aliases", flags.aliases,
+                "Keep bytes that go from one module to the next once");
+  AddTexts(verb, "--map-path", flags.map_paths,
+           "OLD=NEW: files below OLD are looked for below NEW");
+  AddTexts(verb, "--map-device", flags.map_devices,
+           "OLD=NEW: devices of type OLD are NEW, such as npu=cpu");
+  verb.add_option("--data-dir", flags.data_dir,
+                  "Records by a daemon of its own, with its store in DIR, "
+                  "whether another one runs or not")
+      ->type_name("DIR");
+}
+
+}  // namespace msitd::msitctl

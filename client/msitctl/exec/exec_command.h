@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "client/ask/query/connection.h"
+#include "client/ask/query/outcome.h"
+#include "client/msitctl/invocation.h"
+
+namespace msitd::msitctl {
+
+// What is recorded of a command; docs/exec.md has the flags.
+struct ExecFlags {
+  std::string run;
+  std::vector<std::string> ops;
+  std::string level = "module";
+  std::string stack = "none";
+  bool weights = false;
+  bool gradients = false;
+  bool aliases = false;
+  std::vector<std::string> map_paths;
+  std::vector<std::string> map_devices;
+  // Runs whose tensors modules are given; the first that has one counts.
+  std::vector<std::string> inject;
+  // "inputs" or "outputs".
+  std::string inject_what = "inputs";
+  // Of the runs; below 0 for that of each process.
+  int inject_rank = -1;
+  std::string data_dir;
+  std::vector<std::string> words;
+};
+
+// Binds all flags but those of --inject, and the command. `flags` outlives
+// `verb`.
+void AddExecFlags(CLI::App& verb, ExecFlags& flags);
+
+// Is given the daemon that has recorded, the runs, at least one, and the exit
+// code of the command.
+using AfterExec =
+    std::function<ask::Outcome(ask::Connection& connection,
+                               const std::vector<std::string>& runs, int code)>;
+
+// Runs a command and records what Python calls in it. Returns what `then` does,
+// which may be null; its own outcome if the command cannot be run, and the code
+// of the command if nothing was recorded.
+ask::Outcome Exec(Invocation& invocation, const ExecFlags& flags,
+                  const AfterExec& then);
+
+}  // namespace msitd::msitctl

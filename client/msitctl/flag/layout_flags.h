@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/ask/query/outcome.h"
+#include "msitd/v1/comparison_matching.pb.h"
+
+namespace msitd::msitctl {
+
+// How the shards of ranks become tensors, as the command line says it.
+struct LayoutFlags {
+  std::vector<std::string> golden;
+  std::vector<std::string> target;
+};
+
+void AddLayoutFlags(CLI::App& verb, LayoutFlags& flags);
+
+// Adds the layouts to `matching`. The daemon still has to check them.
+ask::Outcome AddLayouts(const LayoutFlags& flags, v1::Matching& matching);
+
+// Parses PATTERN[@IO[/INDEX]]=KIND[/GROUP_SIZE][ unless placed], such as
+// "*.o_proj@output/0=concat(-1)/2". KIND is concat(DIM[,A:B:...]), zigzag(DIM),
+// sum, replicated, pick(RANK) or fit. The text is cut at its last `=`; an `@`
+// without an io behind it is part of the pattern. INVALID_ARGUMENT for anything
+// else.
+absl::StatusOr<v1::Layout> ParseLayout(std::string_view text);
+
+}  // namespace msitd::msitctl

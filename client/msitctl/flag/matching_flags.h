@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/ask/query/outcome.h"
+#include "client/ask/text/yaml_text.h"
+#include "client/msitctl/flag/layout_flags.h"
+#include "msitd/v1/comparison_service.pb.h"
+
+namespace msitd::msitctl {
+
+// Largest file of ops that belong to each other.
+inline constexpr size_t kOpMapBytesMax = ask::kYamlBytesMax;
+
+// Which tensors belong to each other, as the command line says it.
+struct MatchingFlags {
+  std::vector<std::string> rewrites;
+  std::string op_map_file;
+  std::string mapping;  // Attachment, `golden:NAME` or `target:NAME`.
+  std::string mapping_file;
+  bool pair_others = false;
+  bool ignore_case = false;
+  bool fuzzy = false;
+  bool ignore_placements = false;
+  int64_t token_offset = 0;
+  std::vector<std::string> rank_map;
+  LayoutFlags layouts;
+};
+
+void AddMatchingFlags(CLI::App& verb, MatchingFlags& flags);
+
+// Fills in `matching`, but for the attachment that `mapping_file` is to become.
+// The daemon still has to check it.
+ask::Outcome ToMatching(const MatchingFlags& flags, v1::Matching& matching);
+
+// Parses pairs of ops that belong to each other. JSON is one object from golden
+// names to target names; YAML is a map. INVALID_ARGUMENT for anything else, and
+// if a golden name occurs twice; RESOURCE_EXHAUSTED beyond the bounds of YAML.
+absl::StatusOr<v1::Matching> ParseOpMap(std::string_view text);
+
+// Parses "REGEX=>REPLACEMENT". INVALID_ARGUMENT without the arrow.
+absl::StatusOr<v1::Matching::Rewrite> ParseRewrite(std::string_view text);
+
+// Parses "golden:NAME", "target:NAME" or "NAME", which is of the target run.
+// INVALID_ARGUMENT if there is no name.
+absl::StatusOr<v1::Matching::Mapping> ParseMappingName(std::string_view text);
+
+// Parses "0=4": golden rank, target rank. INVALID_ARGUMENT for anything else.
+absl::StatusOr<v1::Matching::RankPair> ParseRankPair(std::string_view text);
+
+}  // namespace msitd::msitctl

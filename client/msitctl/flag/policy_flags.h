@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "client/ask/query/outcome.h"
+#include "msitd/v1/comparison_service.pb.h"
+#include "msitd/v1/node_service.pb.h"
+
+namespace msitd::msitctl {
+
+// What passes, as the command line says it.
+struct PolicyFlags {
+  std::vector<std::string> rules;
+  std::string policy_file;
+  std::string tolerance;
+  std::string preset;
+  std::vector<std::string> metrics;
+  std::string shapes;
+  int top_k = 0;
+  std::vector<std::string> allow_unmatched;
+};
+
+void AddPolicyFlags(CLI::App& verb, PolicyFlags& flags);
+
+// Fills in `policy`, which the daemon still has to check, and for each of its
+// rules where it comes from: `--policy p.txt, line 3`.
+ask::Outcome ToPolicy(const PolicyFlags& flags, v1::Policy& policy,
+                      std::vector<std::string>& rule_sources);
+
+// Warns on stderr of rules that require a large value of a metric for which
+// lower is better: any run passes such a rule, or none.
+void WarnOfDirections(const v1::Policy& policy,
+                      const std::vector<std::string>& rule_sources,
+                      const std::vector<v1::Metric>& metrics);
+
+}  // namespace msitd::msitctl

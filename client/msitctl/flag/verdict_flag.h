@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "msitd/v1/comparison_service.pb.h"
+
+namespace msitd::msitctl {
+
+// Binds --verdict. `texts` outlives `verb`.
+void AddVerdictFlag(CLI::App& verb, std::vector<std::string>& texts);
+
+// "fail,unmatched" and the like. INVALID_ARGUMENT for another word.
+absl::StatusOr<std::vector<v1::Verdict>> ParseVerdicts(
+    const std::vector<std::string>& texts);
+
+// " --verdict fail,unmatched"; empty for all verdicts, which none stands for.
+std::string VerdictFlagText(const std::vector<v1::Verdict>& verdicts);
+
+}  // namespace msitd::msitctl

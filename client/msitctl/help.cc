@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/msitctl/help.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <vector>
+
+#include "client/msitctl/command_line.h"
+#include "client/msitctl/flag/one_of.h"
+
+namespace msitd::msitctl {
+namespace {
+
+constexpr size_t kTextColumn = 26;
+constexpr size_t kLineWidth = 80;
+
+// Breaks `text` between words. The first line begins at `column`, the others at
+// `indent`.
+std::string Wrap(const std::string& text, size_t column, size_t indent) {
+  std::string out;
+  for (const std::string& word : CLI::detail::split(text, ' ')) {
+    const bool is_first = out.empty() || out.back() == ' ';
+    if (!is_first && column + 1 + word.size() > kLineWidth) {
+      out += "\n" + std::string(indent, ' ');
+      column = indent;
+    } else if (!is_first) {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += word.size();
+  }
+  return out;
+}
+
+// A line with `left` in the left column and `text`, wrapped, in the right.
+std::string Entry(const std::string& left, const std::string& text) {
+  std::string out = "  " + left;
+  if (out.size() + 2 > kTextColumn) {
+    out += "\n" + std::string(kTextColumn, ' ');
+  } else {
+    out.resize(kTextColumn, ' ');
+  }
+  return out + Wrap(text, kTextColumn, kTextColumn) + "\n";
+}
+
+ask::Outcome ShowHelp(CLI::App& root, const std::vector<std::string>& topic,
+                      Invocation& invocation) {
+  if (topic.size() == 1 && topic[0] == "exit-codes") {
+    invocation.out().Write(ask::ExitCodeHelp());
+    return {};
+  }
+  const CLI::App* app = &root;
+  for (const std::string& word : topic) {
+    const auto named = app->get_subcommands(
+        [&word](const CLI::App* sub) { return sub->get_name() == word; });
+    if (named.empty()) {
+      return ask::UsageError(
+          fmt::format("no help on \"{}\"; msitctl help lists "
+                      "what there is",
+                      fmt::join(topic, " ")));
+    }
+    app = named.front();
+  }
+  invocation.out().Write(app->get_formatter()->make_help(
+      app, FullName(*app), CLI::AppFormatMode::Normal));
+  return {};
+}
+
+}  // namespace
+
+HelpFormatter::HelpFormatter() {
+  label("OPTIONS", "flags");
+  label("SUBCOMMAND", "<command>");
+  label("Positionals", "Arguments");
+}
+
+std::string HelpFormatter::make_help(const CLI::App* app, std::string,
+                                     CLI::AppFormatMode mode) const {
+  std::string out;
+  if (!app->get_footer().empty()) out += app->get_footer() + "\n";
+  out += Wrap(app->get_description(), 0, 0) + "\n\n";
+  out += make_usage(app, FullName(*app));
+  out += make_positionals(app);
+  std::string groups = make_groups(app, mode);
+  while (groups.ends_with("\n\n")) groups.pop_back();
+  out += groups;
+  out += make_subcommands(app, mode);
+  if (app->get_parent() != nullptr) {
+    out +=
+        "\nGlobal flags: msitctl --help. Exit codes: msitctl help "
+        "exit-codes.\n";
+  }
+  return out;
+}
+
+std::string HelpFormatter::make_option(const CLI::Option* option,
+                                       bool is_positional) const {
+  if (is_positional)
+    return Entry(option->get_name(true), option->get_description());
+  std::vector<std::string> names;
+  for (const std::string& name : option->get_snames()) {
+    names.push_back("-" + name);
+  }
+  for (const std::string& name : option->get_lnames()) {
+    names.push_back("--" + name);
+  }
+  std::string left = fmt::format("{}", fmt::join(names, ", "));
+  if (option->get_type_size() != 0) {
+    left += " " + TypeOf(*option);
+  }
+  return Entry(left, option->get_description());
+}
+
+std::string HelpFormatter::make_subcommand(const CLI::App* sub) const {
+  return Entry(sub->get_name(), sub->get_description());
+}
+
+std::string FullName(const CLI::App& app) {
+  return app.get_parent() == nullptr
+             ? app.get_name()
+             : FullName(*app.get_parent()) + " " + app.get_name();
+}
+
+void AddHelpCommand(CommandLine& line) {
+  auto topic = std::make_shared<std::vector<std::string>>();
+  CLI::App& root = line.app();
+  CLI::App& help =
+      line.AddVerb(root,
+                   {.name = "help",
+                    .summary = "Prints help on a command, or the exit codes.",
+                    .examples = "msitctl help exit-codes\n"
+                                "msitctl help compare run",
+                    .rpcs = ""},
+                   [topic, &root](Invocation& invocation) {
+                     return ShowHelp(root, *topic, invocation);
+                   });
+  help.add_option("TOPIC", *topic, "exit-codes, or a noun and a verb");
+}
+
+}  // namespace msitd::msitctl

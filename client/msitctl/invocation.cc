@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/msitctl/invocation.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <utility>
+
+namespace msitd::msitctl {
+
+Invocation::Invocation(InvocationOptions options, ask::Interrupts& interrupts,
+                       ask::Output& out)
+    : ask::Connection(options.connection, interrupts),
+      options_(std::move(options)),
+      out_(out) {
+  if (options_.nodes.empty()) return;
+  fleet_ = std::make_unique<ask::Fleet>(
+      options_.nodes, interrupts, [](const std::string& line) {
+        fmt::print(stderr, "msitctl: {}\n", line);
+      });
+  SetFanout(fleet_.get());
+}
+
+ask::PrintOptions Invocation::print_options(const std::string& columns) const {
+  ask::PrintOptions print;
+  print.format = options_.format;
+  print.table.width = options_.terminal.stdout_width;
+  print.table.color = options_.color;
+  print.to_terminal = options_.terminal.stdout_is_terminal;
+  print.guards_formulas = options_.guards_formulas;
+  print.columns = columns;
+  if (fleet_ != nullptr) {
+    print.more_members = [this] { return fleet_->JsonMembers(); };
+  }
+  return print;
+}
+
+}  // namespace msitd::msitctl

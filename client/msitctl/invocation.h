@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/ask/fanout/fleet.h"
+#include "client/ask/print/output.h"
+#include "client/ask/print/printer.h"
+#include "client/ask/print/terminal.h"
+#include "client/ask/query/connection.h"
+
+namespace msitd::msitctl {
+
+// The global flags, checked.
+struct InvocationOptions {
+  ask::ConnectionOptions connection;
+  // Not empty: these daemons are asked instead, as if they were one.
+  std::vector<ask::ConnectionOptions> nodes;
+
+  ask::Format format = ask::Format::kTable;
+  bool color = false;
+  bool progress = false;
+  bool guards_formulas = false;
+  ask::Terminal terminal;
+};
+
+// What a verb works with: one daemon and one place to print to.
+// Thread-compatible.
+class Invocation : public ask::Connection {
+ public:
+  // Borrows `interrupts` and `out`.
+  Invocation(InvocationOptions options, ask::Interrupts& interrupts,
+             ask::Output& out);
+
+  const InvocationOptions& options() const { return options_; }
+  ask::Output& out() { return out_; }
+  // Null if one daemon is asked.
+  ask::Fleet* fleet() { return fleet_.get(); }
+  bool is_table() const { return options_.format == ask::Format::kTable; }
+
+  // Returns the options of a printer. `columns` is the flag of the verb.
+  ask::PrintOptions print_options(const std::string& columns = {}) const;
+
+ private:
+  const InvocationOptions options_;
+  ask::Output& out_;
+  std::unique_ptr<ask::Fleet> fleet_;
+};
+
+}  // namespace msitd::msitctl

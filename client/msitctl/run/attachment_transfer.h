@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "client/ask/query/outcome.h"
+#include "client/msitctl/invocation.h"
+#include "msitd/v1/attachment_service.pb.h"
+
+namespace msitd::msitctl {
+
+// WriteAttachmentBytes within the timeout of the user, with progress on stderr.
+ask::Outcome WriteAttachment(Invocation& invocation,
+                             v1::WriteAttachmentRequest::Open open,
+                             std::string_view bytes, v1::Attachment& written);
+
+// Writes the bytes of an attachment to a file; "-" is stdout. A stream that
+// breaks with UNAVAILABLE is taken up where it broke, of the same bytes. The
+// file is there once it has all of them and they have the hash that they should
+// have.
+ask::Outcome ReadAttachment(Invocation& invocation, const std::string& run,
+                            const std::string& name, const std::string& out);
+
+}  // namespace msitd::msitctl

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/msitctl/run/import_place.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "client/ask/text/text.h"
+#include "client/msitctl/flag/whole_number.h"
+#include "protos/base/limits.h"
+#include "protos/status/status.h"
+
+namespace msitd::msitctl {
+namespace {
+
+// How long a daemon may take nothing, unless --timeout says it: time for it to
+// start again.
+constexpr std::chrono::minutes kPatience{2};
+
+// Problems that stderr shows one by one; the rest is counted by reason.
+constexpr size_t kShownProblemsMax = 20;
+
+}  // namespace
+
+void AddImportPlaceFlags(CLI::App& verb, ImportPlaceFlags& flags) {
+  verb.add_option("--run", flags.run,
+                  "Run to fill; it is made if it does not exist")
+      ->type_name("RUN");
+  verb.add_option("--source", flags.source,
+                  "What the folders are: files, ge, fx, mindie, msit, atb or "
+                  "msprobe; default: found by their content")
+      ->type_name("KIND");
+  verb.add_option("--rank", flags.rank,
+                  "Rank of all tensors, for folders that do not say it")
+      ->check(WholeNumber(0, kRankMax))
+      ->type_name("N");
+  verb.add_option("--token", flags.token, "Token of all tensors")
+      ->check(WholeNumber(0, kTokenMax))
+      ->type_name("N");
+  verb.add_option("--world-size", flags.world_size,
+                  "Ranks of the job; default: the highest rank that is there, "
+                  "and one")
+      ->check(WholeNumber(1, kRankMax + 1))
+      ->type_name("N");
+  verb.add_option("--device", flags.device,
+                  "Device of tensors, where nothing says it; default cpu:0")
+      ->type_name("DEVICE");
+  verb.add_option("--prefix", flags.prefix, "Text to put before each op")
+      ->type_name("TEXT");
+  verb.add_option("--mapping-folder", flags.mapping_folder,
+                  "Of MindIE: folder of its two op mappings; default: the "
+                  "tree, or a folder on the way to it")
+      ->type_name("DIR");
+}
+
+ask::Outcome ReadSource(const ImportPlaceFlags& flags,
+                        std::optional<trees::TreeKind>& kind) {
+  if (flags.source.empty()) return {};
+  kind = trees::ParseTreeKind(flags.source);
+  if (kind) return {};
+  return ask::UsageError(
+      fmt::format("--source: \"{}\" is none of files, ge, fx, mindie, msit, "
+                  "atb and msprobe",
+                  flags.source));
+}
+
+int32_t WorldSizeOf(const ImportPlaceFlags& flags, int32_t of_trees) {
+  if (flags.world_size) return *flags.world_size;
+  return std::max(of_trees, flags.rank.value_or(0) + 1);
+}
+
+fill::ImportOptions JobOptions(const ImportPlaceFlags& flags,
+                               const Invocation& invocation) {
+  fill::ImportOptions options;
+  options.rank = flags.rank;
+  options.token = flags.token;
+  options.device = flags.device;
+  options.prefix = flags.prefix;
+  options.patience =
+      invocation.options().connection.timeout.value_or(kPatience);
+  return options;
+}
+
+ask::Outcome OutcomeOfImport(const absl::Status& status) {
+  if (status.ok()) return {};
+  if (absl::IsCancelled(status)) return ask::Interrupted();
+  if (absl::IsUnknown(status)) return ask::LocalError(Message(status));
+  // What the daemon said already has its code before it.
+  const auto code = static_cast<grpc::StatusCode>(status.code());
+  ask::Outcome outcome = ask::DaemonError(code, "", Message(status));
+  if (Message(status).starts_with(ask::CodeName(code))) {
+    outcome.error = ask::Printable(Message(status));
+  }
+  return outcome;
+}
+
+void SetCounts(const fill::ImportJob& job, ImportResult& result) {
+  const fill::ImportCounts& counts = job.counts();
+  const fill::ImportProblems& problems = job.problems();
+  result.set_file_count(counts.file_count);
+  result.set_tensor_count(counts.tensor_count);
+  result.set_value_count(counts.value_count);
+  result.set_statistics_count(counts.statistics_count);
+  result.set_document_count(counts.document_count);
+  result.set_attachment_count(counts.attachment_count);
+  result.set_size_bytes(counts.size_bytes);
+  result.set_skipped_file_count(counts.skipped_file_count);
+  result.set_filtered_count(counts.filtered_count);
+  result.set_conflict_count(counts.conflict_count);
+  result.set_derived_count(counts.derived_count);
+  result.set_unkept_count(counts.unkept_count);
+  result.set_underived_count(counts.underived_count);
+  result.set_problem_count(problems.count());
+  for (const auto& problem : problems.listed()) {
+    ImportProblem& row = *result.add_problems();
+    row.set_file(ask::Printable(problem.file));
+    row.set_reason(ask::Printable(problem.reason));
+  }
+  if (counts.conflict_count == 0) return;
+  for (const auto& doubled : job.doubled().listed()) {
+    ImportDouble& row = *result.add_doubles();
+    row.set_file(ask::Printable(doubled.file));
+    row.set_former_file(ask::Printable(doubled.former));
+    row.set_op(ask::Printable(doubled.op));
+  }
+}
+
+void TellConflicts(const ImportResult& result) {
+  for (const ImportDouble& doubled : result.doubles()) {
+    fmt::print(stderr,
+               "{}: {} is a tensor of {} too, which came first: of others, its "
+               "bytes stay\n",
+               doubled.file(), doubled.op(), doubled.former_file());
+  }
+}
+
+std::string KeptText(const ImportResult& result) {
+  std::string out;
+  const auto add = [&out](int64_t count, const char* what) {
+    if (count != 0) out += fmt::format(", {} {}", count, what);
+  };
+  add(result.derived_count(), "derived");
+  add(result.unkept_count(), "of which nothing is kept");
+  add(result.underived_count(), "for which the function failed");
+  return out;
+}
+
+void TellProblems(const fill::ImportProblems& problems) {
+  const size_t shown = std::min(problems.listed().size(), kShownProblemsMax);
+  for (size_t i = 0; i < shown; ++i) {
+    const auto& problem = problems.listed()[i];
+    fmt::print(stderr, "{}: {}\n", ask::Printable(problem.file),
+               ask::Printable(problem.reason));
+  }
+  if (problems.count() <= static_cast<int64_t>(shown)) return;
+  fmt::print(stderr, "{} problems in all:\n", problems.count());
+  for (const auto& [reason, count] : problems.counts()) {
+    fmt::print(stderr, "{:>8}  {}\n", count, ask::Printable(reason));
+  }
+}
+
+}  // namespace msitd::msitctl

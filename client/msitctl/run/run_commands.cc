@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <google/protobuf/util/time_util.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/ask/query/endpoint.h"
+#include "client/ask/text/text.h"
+#include "client/msitctl/command_line.h"
+#include "client/msitctl/flag/selection.h"
+#include "client/msitctl/flag/whole_number.h"
+#include "client/msitctl/run/archive_commands.h"
+#include "client/msitctl/run/attachment_commands.h"
+#include "client/msitctl/run/run_export.h"
+#include "client/msitctl/run/run_import.h"
+#include "client/msitctl/verb/pages.h"
+#include "client/msitctl/verb/verbs.h"
+#include "protos/base/limits.h"
+#include "protos/status/status.h"
+
+namespace msitd::msitctl {
+namespace {
+
+constexpr char kColumns[] =
+    "name,state,world_size,tensors=counters.tensor_count,"
+    "statistics+=@statistics,"
+    "size=counters.size_bytes,dropped~=counters.dropped_count,"
+    "conflicts~=counters.conflict_count,"
+    "archive+=archive.state,create_time?=create_time,labels?=labels";
+
+// Empty for the runs that have none, which are most.
+std::string StatisticsCount(const google::protobuf::Message& message) {
+  const int64_t count =
+      static_cast<const v1::Run&>(message).counters().statistics_count();
+  return count == 0 ? "" : fmt::format("{}", count);
+}
+
+std::string DeleteQuestion(const v1::Run& run) {
+  return fmt::format("Delete run {} with {} tensors, {}?", run.name(),
+                     run.counters().tensor_count(),
+                     ask::HumanSize(run.counters().size_bytes()));
+}
+
+struct CreateFlags {
+  std::string name;
+  int32_t world_size = 0;
+  std::vector<std::string> labels;
+};
+
+ask::Outcome Create(Invocation& invocation, const CreateFlags& flags) {
+  v1::CreateRunRequest request;
+  v1::Run& run = *request.mutable_run();
+  run.set_name(flags.name);
+  run.set_world_size(flags.world_size);
+  for (const std::string& label : flags.labels) {
+    const size_t equals = label.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return ask::UsageError(
+          fmt::format("--label \"{}\" is not KEY=VALUE", label));
+    }
+    (*run.mutable_labels())[label.substr(0, equals)] = label.substr(equals + 1);
+  }
+  v1::Run created;
+  MSITCTL_RETURN_IF_FAILED(
+      invocation.Ask(&v1::RunService::Stub::CreateRun, request, created));
+  return PrintOne(invocation, created, "name");
+}
+
+void AddCreate(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<CreateFlags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "create",
+       .summary = "Makes an empty run, to give it labels before it is filled.",
+       .examples = "msitctl run create tp8-bf16 --world-size 8 "
+                   "--label model=minilm --label commit=4f2c",
+       .rpcs = "RunService.CreateRun"},
+      [flags](Invocation& invocation) { return Create(invocation, *flags); });
+  AddRunName(verb, flags->name);
+  verb.add_option("--world-size", flags->world_size,
+                  "Number of ranks; default: what the first producer says")
+      ->check(WholeNumber(0, kRankMax + 1))
+      ->type_name("N");
+  AddTexts(verb, "--label", flags->labels, "Something to keep; repeatable")
+      ->type_name("KEY=VALUE");
+}
+
+ask::Outcome SetRetention(Invocation& invocation,
+                          const v1::SetRunRetentionRequest& set) {
+  v1::Run run;
+  MSITCTL_RETURN_IF_FAILED(
+      invocation.Ask(&v1::RunService::Stub::SetRunRetention, set, run));
+  return PrintOne(invocation, run, "name");
+}
+
+void AddPin(CommandLine& line, CLI::App& noun, bool pinned) {
+  auto name = std::make_shared<std::string>();
+  const std::string verb_name = pinned ? "pin" : "unpin";
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = verb_name,
+       .summary = pinned ? "Keeps all bytes of a run, whatever the limits."
+                         : "Lets bytes of a run go again once a limit says so.",
+       .examples = fmt::format("msitctl run {} golden-fp32", verb_name),
+       .rpcs = "RunService.SetRunRetention",
+       .takes_fleet = true},
+      [name, pinned](Invocation& invocation) {
+        v1::SetRunRetentionRequest request;
+        request.set_run(*name);
+        request.mutable_retention()->set_pinned(pinned);
+        return SetRetention(invocation, request);
+      });
+  AddRunName(verb, *name);
+}
+
+struct RetainFlags {
+  std::string name;
+  std::optional<uint64_t> bytes;
+  std::optional<std::string> age;
+  std::optional<int64_t> tokens;
+};
+
+ask::Outcome Retain(Invocation& invocation, const RetainFlags& flags) {
+  v1::SetRunRetentionRequest request;
+  request.set_run(flags.name);
+  v1::Retention& retention = *request.mutable_retention();
+  if (flags.bytes.has_value()) {
+    retention.set_size_bytes_max(static_cast<int64_t>(*flags.bytes));
+  }
+  if (flags.age == "0") {
+    retention.mutable_age_max();
+  } else if (flags.age.has_value()) {
+    const auto age = ask::ParseDuration(*flags.age);
+    if (!age.ok()) {
+      return ask::UsageError(fmt::format("--age: {}", Message(age.status())));
+    }
+    *retention.mutable_age_max() =
+        google::protobuf::util::TimeUtil::MillisecondsToDuration(age->count());
+  }
+  if (flags.tokens.has_value()) retention.set_token_count(*flags.tokens);
+  return SetRetention(invocation, request);
+}
+
+void AddRetain(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<RetainFlags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "retain",
+       .summary = "Says how much of a run is kept; 0 is the daemon's limit.",
+       .examples = "msitctl run retain nightly --bytes 200GB\n"
+                   "msitctl run retain nightly --tokens 64 --age 48h",
+       .rpcs = "RunService.SetRunRetention",
+       .takes_fleet = true},
+      [flags](Invocation& invocation) { return Retain(invocation, *flags); });
+  AddRunName(verb, flags->name);
+  verb.add_option("--bytes", flags->bytes,
+                  "Bytes of tensors to keep, such as 512MB (of 1024) or 64GB")
+      ->transform(SizeValue())
+      ->type_name("SIZE");
+  verb.add_option("--age", flags->age,
+                  "How long to keep bytes, such as 48h or 7d")
+      ->type_name("DURATION");
+  verb.add_option("--tokens", flags->tokens,
+                  "Tokens to keep, from the highest down")
+      ->check(WholeNumber())
+      ->type_name("N");
+}
+
+void AddList(CommandLine& line, CLI::App& noun, const ask::ListLayout& layout) {
+  struct Flags {
+    ListFlags list;
+    std::string archive;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "list",
+       .summary = "Lists runs.",
+       .examples = "msitctl run list\n"
+                   "msitctl run list --columns name,world_size,seal_time\n"
+                   "msitctl run list --archive s3://models/runs",
+       .rpcs = "RunService.ListRuns, ArchiveService.ListArchivedRuns",
+       .takes_fleet = true},
+      [flags, layout](Invocation& invocation) -> ask::Outcome {
+        if (flags->archive.empty()) {
+          return PrintPages(invocation, layout, flags->list,
+                            &v1::RunService::Stub::ListRuns,
+                            v1::ListRunsRequest());
+        }
+        if (invocation.fleet() != nullptr) {
+          return ask::UsageError(
+              "--archive works with one daemon: name it with --endpoint "
+              "instead of --endpoints");
+        }
+        return ListArchived(invocation, flags->archive, flags->list);
+      });
+  AddPartialFlag(verb, flags->list.allow_partial);
+  AddListFlags(verb, flags->list,
+               ColumnWords(*v1::ListRunsResponse::descriptor(), layout));
+  verb.add_option("--archive", flags->archive,
+                  "List the runs of this archive instead: file:///DIRECTORY "
+                  "or s3://BUCKET/PREFIX")
+      ->type_name("URL");
+}
+
+}  // namespace
+
+void AddRunCommands(CommandLine& line) {
+  CLI::App& noun = line.AddNoun("run", "Runs: named captures of a job.",
+                                "msitctl run list\n"
+                                "msitctl run get tp8-bf16\n"
+                                "msitctl run delete tp8-retry");
+  using Stub = v1::RunService::Stub;
+  ask::ListLayout layout;
+  layout.field = "runs";
+  layout.columns = kColumns;
+  layout.name = "name";
+  layout.computed["statistics"] = &StatisticsCount;
+  AddList(line, noun, layout);
+  AddNamedVerb(line, noun,
+               {.name = "get",
+                .summary = "Prints one run.",
+                .examples = "msitctl run get golden-fp32",
+                .rpcs = "RunService.GetRun",
+                .takes_fleet = true},
+               AddRunName, "name", &Stub::GetRun);
+  AddCreate(line, noun);
+  AddNamedVerb(line, noun,
+               {.name = "seal",
+                .summary = "Ends the capture of a run: it takes no more "
+                           "tensors.",
+                .examples = "msitctl run seal golden-fp32",
+                .rpcs = "RunService.SealRun",
+                .takes_fleet = true},
+               AddRunName, "name", &Stub::SealRun);
+  AddImport(line, noun);
+  AddPin(line, noun, /*pinned=*/true);
+  AddPin(line, noun, /*pinned=*/false);
+  AddRetain(line, noun);
+  AddAttachmentVerbs(line, noun);
+  AddExportVerb(line, noun);
+  AddArchiveVerbs(line, noun);
+  AddDeleteVerb(line, noun,
+                {.name = "delete",
+                 .summary = "Removes a run with its tensors. Asks on a "
+                            "terminal.",
+                 .examples = "msitctl run delete tp8-bf16\n"
+                             "msitctl run delete tp8-bf16 --yes",
+                 .rpcs = "RunService.DeleteRun, RunService.GetRun",
+                 .takes_fleet = true},
+                AddRunName, "run", &Stub::GetRun, DeleteQuestion,
+                &Stub::DeleteRun);
+}
+
+}  // namespace msitd::msitctl

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "client/ask/query/outcome.h"
+#include "client/msitctl/invocation.h"
+
+namespace msitd::msitctl {
+
+struct ReadFlags {
+  std::string name;
+  std::string out;
+  std::string format;  // "raw", "npy"; empty: by the end of `out`.
+  bool sample = false;
+};
+
+// Writes the bytes of one tensor, or of its sample, to a file or to stdout, as
+// ResumingRead does, with progress.
+ask::Outcome ReadTensor(Invocation& invocation, const ReadFlags& flags);
+
+}  // namespace msitd::msitctl
