@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from archived_runs import record, rows_of
 from chunk_bytes import Chunk, Record, float32
 from msitd.v1.ingest_service_pb2 import IF_EXISTS_APPEND
 from small_disk import MIB, SmallDisk
-from test_archive import record, rows_of
 from wire import write
 
 from daemon import Daemon

@@ -15,8 +15,8 @@ LAYERS = ("protos/", "storage/", "daemon/", "client/")
 TESTED_ELSEWHERE = {
     "client/libmsit/capi": "tests/capi",
     "client/libmsit/include/msit": "tests/capi",
-    "client/msitctl/exec": "tests/e2e",
-    "client/msitctl/node": "tests/e2e",
+    "client/msitctl/exec": "tests/e2e/cli",
+    "client/msitctl/node": "tests/e2e/cli",
     "client/msitctl/run": "tests/unit/client/msitctl",
     "client/msitctl/verb": "tests/unit/client/msitctl",
     "client/ask/report/schema": "tests/unit/client/msitctl/compare",

@@ -16,7 +16,7 @@ TIMEOUT_S = 300
 
 
 def run_ranks(daemon: Daemon, folder: Path, run: str, world: int) -> None:
-    """Runs all ranks of tests/e2e/api_rank.py."""
+    """Runs all ranks of tests/e2e/probe/api_rank.py."""
     program = Path(__file__).parent / "api_rank.py"
     ranks = [
         subprocess.Popen(

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from archived_runs import record, rows_of
 from chunk_bytes import Chunk, Record
 from object_server import BUCKET, BadServer
-from test_archive import record, rows_of
 from wire import write
 
 from daemon import Daemon

@@ -45,7 +45,7 @@ def build(folder: Path, *, has_mindie_dump: bool = False) -> Standin:
     """`has_mindie_dump`: the toolkit has a library for dumps of MindIE."""
     for library in (SHIM, FEED):
         assert library.exists(), f"{library} is not built: build the target all"
-    sources = ROOT / "tests/e2e"
+    sources = ROOT / "tests/e2e/msit"
     cann = folder / "toolkit/lib64/libascendcl.so"
     cann.parent.mkdir(parents=True)
     soname = "-Wl,-soname,libascendcl.so"

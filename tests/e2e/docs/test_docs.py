@@ -14,7 +14,7 @@ from wire import write
 
 from daemon import BIN_DIR, Daemon, help_of
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 USERS_PAGES = (
     "cli.md",

@@ -17,7 +17,7 @@ from wire import IngestStream, refusal, write
 from daemon import Daemon
 
 USAGE_EXIT = 2
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "monitoring.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "monitoring.md"
 # Metrics that no daemon of this test has, because they count refusals.
 SELDOM = {"msitd_refused_chunks"}
 

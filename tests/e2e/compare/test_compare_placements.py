@@ -20,7 +20,7 @@ TIMEOUT_S = 400
 
 
 def run_ranks(daemon: Daemon, folder: Path, run: str, world: int, *extra: str) -> None:
-    """Runs all ranks of tests/e2e/dtensor_rank.py."""
+    """Runs all ranks of tests/e2e/compare/dtensor_rank.py."""
     program = Path(__file__).parent / "dtensor_rank.py"
     rendezvous = folder / f"rendezvous-{run}"
     ranks = [

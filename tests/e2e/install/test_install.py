@@ -17,7 +17,7 @@ from installing import (
 
 from daemon import Daemon
 
-CONSUMER = ROOT / "tests/e2e/consumer"
+CONSUMER = ROOT / "tests/e2e/install/consumer"
 
 
 @pytest.fixture(scope="module")

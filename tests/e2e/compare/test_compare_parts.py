@@ -1,33 +1,31 @@
 """A comparison that is split into parts equals the whole one, bit for bit."""
 
-import importlib.util
-import json
 import os
 import random
 import signal
-import subprocess
-import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from chunk_bytes import INPUT, OUTPUT, WEIGHT, Chunk, Record, float32
-from google.protobuf import json_format
+from chunk_bytes import INPUT, OUTPUT, Chunk, Record, float32
+from comparison_parts import (
+    OPS,
+    Case,
+    programs_on_path,  # noqa: F401
+    record_rank,
+    two_runs,
+)
 from msitd import fleet, query
 from msitd.fleet import comparing
 from msitd.fleet.engine import Answered, Event, Lost
 from msitd.fleet.orders import CompareOrder, Failure, Order, Setup
 from msitd.fleet.worker import Worker
-from msitd.query.messages import new
 from wire import write
 
-from daemon import BIN_DIR, Daemon
+from daemon import Daemon
 
 pytest.importorskip("pyarrow")
-
-OF_ONE_DAEMON = ("name", "create_time", "end_time", "owner", "stored_size_bytes")
 
 
 class InlineEngine:
@@ -57,11 +55,6 @@ class InlineEngine:
             worker.close()
 
 
-@pytest.fixture(autouse=True)
-def _programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", f"{BIN_DIR}:{os.environ['PATH']}")
-
-
 @pytest.fixture
 def inline(monkeypatch: pytest.MonkeyPatch) -> InlineEngine:
     engine = InlineEngine()
@@ -69,135 +62,11 @@ def inline(monkeypatch: pytest.MonkeyPatch) -> InlineEngine:
     return engine
 
 
-def header_of(comparison: Any) -> dict[str, Any]:
-    """Returns the fields that are equal for one daemon and for many workers."""
-    value = json_format.MessageToDict(comparison, preserving_proto_field_name=True)
-    for name in OF_ONE_DAEMON:
-        value.pop(name, None)
-    needed = value.get("required_tolerances", [])
-    # One daemon orders them by address. An alternative belongs to the preceding
-    # entry.
-    pairs: list[list[Any]] = []
-    for one in needed:
-        if one.get("bound") == "NaN":
-            pairs[-1].append(one)
-        else:
-            pairs.append([one])
-    value["required_tolerances"] = sorted(map(json.dumps, pairs))
-    value["layout_hints"] = value.get("layout_hints", [])
-    return value
-
-
-class Case:
-    """One daemon with two runs, and their comparisons."""
-
-    def __init__(self, daemon: Daemon, folder: Path) -> None:
-        self.daemon = daemon
-        self.folder = folder
-        self.asked = query.connect(daemon.endpoint)
-
-    def whole(self, **how: Any) -> tuple[dict[str, Any], Any]:
-        """Returns header and rows of the comparison by one daemon."""
-        made = self.asked.comparisons.create("g", "t", **how)
-        done = self.asked.comparisons.wait(made)
-        message = self.asked._caller.unary(
-            "ComparisonService/GetComparison",
-            new("GetComparisonRequest", comparison=done.name),
-            "Comparison",
-        )
-        return header_of(message), self.asked.comparisons.rows(done).to_arrow()
-
-    def parts(
-        self, task_groups: int, **how: Any
-    ) -> tuple[dict[str, Any], Any, comparing.Outcome]:
-        """Returns the same of a comparison in parts."""
-        comparison = new("Comparison", golden_run="g", target_run="t", **how)
-        if "select" in how:
-            raise AssertionError("a message has a filter")
-        outcome = comparing.run(
-            comparing.Wanted(
-                comparison=comparison,
-                engine="processes",
-                out=str(self.folder / "out"),
-                endpoint=self.daemon.endpoint,
-                task_groups=task_groups,
-            )
-        )
-        rows = fleet.read_rows(outcome.folder)
-        return header_of(outcome.comparison), rows, outcome
-
-    def check(self, task_groups: int, **how: Any) -> comparing.Outcome:
-        """Compares both ways, and checks that all results are equal."""
-        whole = dict(how)
-        if "filter" in whole:
-            whole["select"] = whole.pop("filter")
-        header, rows = self.whole(**whole)
-        cut_header, cut_rows, outcome = self.parts(task_groups, **how)
-        lines = [repr(row) for row in rows.to_pylist()]
-        cut_rows = cut_rows.select(rows.column_names) if len(lines) else cut_rows
-        cut_lines = [repr(row) for row in cut_rows.to_pylist()]
-        assert cut_lines == lines
-        assert cut_header == header
-        failing = [row["row"] for row in rows.to_pylist() if is_failing(row)]
-        assert [row.row for row in outcome.failing_rows] == failing[:1000]
-        return outcome
-
-
-def is_failing(row: dict[str, Any]) -> bool:
-    return row["verdict"] in ("fail", "unmatched")
-
-
 @pytest.fixture
 def case(daemon: Daemon, tmp_path: Path, inline: InlineEngine) -> Iterator[Case]:
     case = Case(daemon, tmp_path)
     yield case
     case.asked.close()
-
-
-OPS = ("embed", "layers.0", "layers.0.attn", "layers.0.mlp", "head")
-
-
-def record_rank(
-    daemon: Daemon,
-    run: str,
-    rank: int,
-    world: int,
-    tokens: int,
-    change: Callable[[str, int, str], float | None],
-    placement: str = "",
-) -> None:
-    """Records a small model; `change` returns an offset for a tensor, or None
-    to omit it.
-    """
-    records: list[Record] = []
-    sequence = 0
-    for token in range(tokens):
-        for op in OPS:
-            for io in ("weight", "input", "output"):
-                if io == "weight" and token > 0:
-                    continue
-                added = change(op, token, io)
-                sequence += 1
-                if added is None:
-                    continue
-                seed = (OPS.index(op) + 1) * (token + 1) + len(io)
-                values = [seed + 0.5 * i + added for i in range(4)]
-                if not placement:
-                    values = [value + rank for value in values]
-                records.append(
-                    Record(
-                        op,
-                        float32(*values),
-                        [4],
-                        token=token,
-                        io={"weight": WEIGHT, "input": INPUT, "output": OUTPUT}[io],
-                        sequence=sequence,
-                        placement=placement,
-                    )
-                )
-    if records:
-        chunk = Chunk(run, records, rank=rank).pack()
-        write(daemon.channel(), run, [chunk], rank=rank, world_size=world)
 
 
 def record_random(daemon: Daemon, seed: int) -> random.Random:
@@ -512,107 +381,3 @@ def test_face_has_types(daemon: Daemon, tmp_path: Path) -> None:
     assert rows.column_names == ["row", "op", "verdict"]
     assert rows["row"].to_pylist() == list(range(rows.num_rows))
     assert rows.num_rows == seen[-1].rows
-
-
-def ctl(case: Case, *words: str, expect: int = 0) -> "subprocess.CompletedProcess[str]":
-    """Runs `compare run g t` in parts, with the Python of the tests."""
-    return case.daemon.ctl(
-        "compare", "run", "g", "t", "--python", sys.executable, *words, expect=expect
-    )
-
-
-def two_runs(daemon: Daemon) -> None:
-    for rank in range(2):
-        record_rank(daemon, "g", rank, 2, 4, lambda *_: 0.0)
-        record_rank(
-            daemon, "t", rank, 2, 4, lambda op, t, _: 0.5 * (op == "head") * (t > 1)
-        )
-
-
-@pytest.fixture
-def spoken(daemon: Daemon, tmp_path: Path) -> Case:
-    two_runs(daemon)
-    return Case(daemon, tmp_path)
-
-
-def without(text: str, *beginnings: str) -> list[str]:
-    lines = [line for line in text.splitlines() if not line.startswith(beginnings)]
-    return [" ".join(line.split()) for line in lines]
-
-
-def test_msitctl_prints_it_as_any_comparison(spoken: Case) -> None:
-    out = str(spoken.folder / "rows")
-    whole = spoken.daemon.ctl("compare", "run", "g", "t", expect=1)
-    parts = ctl(spoken, "--engine", "processes", "--out", out, expect=1)
-    apart = ("comparison", "read")
-    assert without(parts.stdout, *apart) == without(whole.stdout, *apart)
-    assert f"comparison        fleet:{out}" in parts.stdout
-    assert json.loads((Path(out) / "manifest.json").read_text())["tasks"]
-    (compared,) = spoken.asked.comparisons.list(limit=1)
-    assert fleet.read_rows(out).num_rows == compared.total_count
-
-
-def test_msitctl_prints_json_and_csv(spoken: Case) -> None:
-    for form in ("json", "csv"):
-        whole = spoken.daemon.ctl("compare", "run", "g", "t", "-o", form, expect=1)
-        parts = ctl(spoken, "--engine", "processes", "-o", form, expect=1)
-        if form == "csv":
-            assert parts.stdout == whole.stdout
-            continue
-        values = [json.loads(answer.stdout) for answer in (whole, parts)]
-        for value in values:
-            for name in (*OF_ONE_DAEMON, "waiting_behind_count"):
-                value["comparison"].pop(name, None)
-        assert values[0] == values[1]
-
-
-def test_msitctl_exits_as_ever(spoken: Case) -> None:
-    words = ("--engine", "processes", "--rows", "none", "-o", "name")
-    ctl(spoken, *words, "--tokens", "0-1")
-    ctl(spoken, *words, expect=1)
-    answer = ctl(spoken, *words, "--rule", "head: nonsense <= 1", expect=2)
-    assert "--rule 'head: nonsense <= 1'" in answer.stderr
-    spoken.daemon.ctl("run", "delete", "t", "--yes")
-    answer = ctl(spoken, *words, expect=69)
-    assert "RUN_NOT_FOUND" in answer.stderr
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["--out", "x"], "--out goes with --engine alone"),
-        (["--engine", "processes", "--ray-address", "a"], "--engine ray alone"),
-        (["--engine", "ray", "--follow"], "--follow does not go with --engine"),
-        (["--engine", "ray", "--rows", "all"], "--rows all does not go"),
-        (["--engine", "spark"], "--engine"),
-    ],
-)
-def test_msitctl_refuses_what_has_no_parts(
-    spoken: Case, words: list[str], says: str
-) -> None:
-    assert says in ctl(spoken, *words, expect=2).stderr
-
-
-def test_msitctl_says_what_is_lacking(spoken: Case) -> None:
-    spoken.daemon.ctl(
-        *("compare", "run", "g", "t", "--engine", "processes"),
-        *("--python", "/nowhere/python"),
-        expect=3,
-    )
-    bare = spoken.folder / "python"
-    bare.write_text("#!/bin/sh\necho No module named msitd >&2\nexit 1\n")
-    bare.chmod(0o755)
-    answer = spoken.daemon.ctl(
-        *("compare", "run", "g", "t", "--engine", "processes"),
-        *("--python", str(bare)),
-        expect=3,
-    )
-    assert f"{bare} -m pip install 'msitd[ray]'" in answer.stderr
-    if importlib.util.find_spec("ray") is None:
-        answer = ctl(spoken, "--engine", "ray", expect=3)
-        assert "needs ray: pip install 'msitd[ray]'" in answer.stderr
-
-
-def test_msitctl_out_of_time_leaves_nothing(spoken: Case) -> None:
-    answer = ctl(spoken, "--engine", "processes", "--timeout", "0.3", expect=68)
-    assert "not over in 0.3 s" in answer.stderr

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from test_archive import record
+from archived_runs import record
 
 from daemon import Daemon
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import grpc
 import pytest
+from archived_runs import record, rows_of
 from chunk_bytes import Chunk, Record
 from msitd.v1 import archive_service_pb2 as archive_pb
 from msitd.v1 import archive_service_pb2_grpc as archive_grpc
 from object_server import ACCESS_KEY, BUCKET, SECRET_KEY, BadServer, Weed, find_weed
-from test_archive import record, rows_of
 from wire import write
 
 from daemon import Daemon
