@@ -196,6 +196,7 @@ ADDED = {
     "unread_count",
     "not_compared_count",
     "flipped_count",
+    "explained_count",
 }
 # What no sum gives: see Merge.
 NO_SUMS = {"first_hopeless_row", "stored_size_bytes", "more_makers_count"}

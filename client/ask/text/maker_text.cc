@@ -258,6 +258,10 @@ std::string RowCountsText(const v1::Comparison& comparison) {
     out += fmt::format("; {} with choices that differ within the noise",
                        comparison.flipped_count());
   }
+  if (comparison.explained_count() > 0) {
+    out += fmt::format("; {} beyond their bounds, as rounding errors explain",
+                       comparison.explained_count());
+  }
   return out;
 }
 

@@ -338,10 +338,12 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group,
   const auto lacks = [](const RunLosses& losses) {
     return losses != RunLosses();
   };
+  conditioning_.StartGroup(group.pairs, group.window == 0);
   origins_.StartGroup(group.pairs,
                       partial_.contains({group.token, group.rank}) ||
                           lacks(golden_losses_) || lacks(target_losses_));
   const absl::Status status = ComparePairs(group, plans);
+  conditioning_.EndGroup(!partial_.contains({group.token, group.rank}));
   if (required_tolerances_.changed()) {
     observer_.OnRequiredTolerances(required_tolerances_);
   }
@@ -371,6 +373,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     }
     if (plan.way == PairPlan::Way::kLater) {
       origins_.PassOver();
+      conditioning_.Add(std::nullopt, DType::kUnspecified);
       row_numbers_.push_back(-1);
       continue;
     }
@@ -423,6 +426,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
 void ComparisonEngine::JudgeOrigin(const TensorGroup& group,
                                    const PairBasis& basis,
                                    const RowMetrics& metrics) {
+  AddToConditioning(group.pairs[row_numbers_.size()], basis, metrics);
   if (group.window == 0) {
     origins_.Judge(proven_metrics_.value_or(metrics), basis.basis.computed_in,
                    row_);

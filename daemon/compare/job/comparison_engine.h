@@ -31,6 +31,7 @@
 #include "daemon/compare/match/run_losses.h"
 #include "daemon/compare/match/stream_watch.h"
 #include "daemon/compare/measure/pair_measurer.h"
+#include "daemon/compare/origin/conditioning.h"
 #include "daemon/compare/origin/findings.h"
 #include "daemon/compare/origin/origin.h"
 #include "daemon/compare/shard/layout_hint.h"
@@ -224,6 +225,13 @@ class ComparisonEngine {
   void ProveBySummaries(const TensorPair& pair,
                         const Verification& verification,
                         const RowMetrics& known);
+  // Passes a row that violates the default policy if ill-conditioned ops
+  // explain its error. Returns whether they do.
+  bool IsExplained(const PairPlan& plan, const RowMetrics& metrics,
+                   v1::ComparisonRow& row);
+  // Adds the pair of `row_`, which has its verdict.
+  void AddToConditioning(const TensorPair& pair, const PairBasis& basis,
+                         const RowMetrics& metrics);
   // CANCELLED and SOURCE_FAILED, after which nothing more can be read, are the
   // only errors; everything else becomes a verdict.
   absl::Status Measure(const TensorPair& pair, const PairPlan& plan,
@@ -286,6 +294,7 @@ class ComparisonEngine {
   RequiredTolerances required_tolerances_;
   bool has_order_ = true;  // HasKnownOrder of the golden run.
   OriginFinder origins_;
+  Conditioning conditioning_;
   Findings findings_;
   // Of the pairs of the group at hand so far; -1 if there is none.
   std::vector<int64_t> row_numbers_;

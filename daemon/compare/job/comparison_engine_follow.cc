@@ -132,6 +132,7 @@ absl::Status ComparisonEngine::PassOver(const TensorPair& pair,
   row_.set_verdict(row.verdict);
   row_.set_unread(plan.is_unread);
   // Whose outputs come behind it needs to know of it.
+  AddToConditioning(pair, plan.basis, metrics);
   origins_.Judge(metrics, plan.basis.basis.computed_in, row_);
   row_numbers_.push_back(row.number);
   return absl::OkStatus();

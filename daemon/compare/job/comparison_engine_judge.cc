@@ -158,6 +158,35 @@ bool ComparisonEngine::IsEqualMask(const TensorPair& pair, const PairPlan& plan,
          AreEqualMasks(pair, static_cast<uint64_t>(*mismatches));
 }
 
+bool ComparisonEngine::IsExplained(const PairPlan& plan,
+                                   const RowMetrics& metrics,
+                                   v1::ComparisonRow& row) {
+  const Verification& verification = plan.verification;
+  if (!verification.is_default || plan.is_sampled() || !has_order_) {
+    return false;
+  }
+  std::optional<std::string> reason = conditioning_.Explain(
+      metrics, *verification.predicate, plan.basis.basis.computed_in);
+  if (!reason.has_value()) return false;
+  row.set_predicate(verification.predicate->text());
+  row.set_explained(true);
+  Decide(v1::PASS, *std::move(reason), row);
+  return true;
+}
+
+void ComparisonEngine::AddToConditioning(const TensorPair& pair,
+                                         const PairBasis& basis,
+                                         const RowMetrics& metrics) {
+  std::optional<double> error;
+  if (row_.verdict() == v1::PASS) {
+    const bool is_equal = HashesAgree(*pair.golden, *pair.target);
+    error = row_.bitwise_equal() || is_equal
+                ? 0
+                : metrics[static_cast<size_t>(compute::Metric::kNl2)];
+  }
+  conditioning_.Add(error, basis.basis.computed_in);
+}
+
 void ComparisonEngine::Judge(const TensorPair& pair, const PairPlan& plan,
                              v1::ComparisonRow& row, RowMetrics& metrics) {
   using Way = PairPlan::Way;
@@ -368,8 +397,12 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
   }
   if (is_sampled) ProveBySummaries(pair, verification, metrics);
   const RowMetrics& judged = proven_metrics_ ? *proven_metrics_ : metrics;
-  required_tolerances_.Add(verification, judged, row_count_);
   const predicate::Predicate& predicate = *verification.predicate;
+  // A tolerance that is given explains nothing.
+  required_tolerances_.Add(verification, judged, row_count_);
+  if (!predicate.Holds(judged) && IsExplained(plan, metrics, row)) {
+    return absl::OkStatus();
+  }
   row.set_predicate(predicate.text());
   const bool has_tolerance =
       (verification.request.sets & compute::kToleranceSet) != 0;
@@ -456,6 +489,7 @@ void ComparisonEngine::JudgeCopies(const TensorPair& pair,
       }
     }
     row.set_bitwise_equal(false);
+    row.set_explained(false);
     Decide(v1::FAIL, std::move(reason), row);
   }
 }

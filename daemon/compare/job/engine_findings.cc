@@ -261,6 +261,9 @@ void AccountRow(const v1::ComparisonRow& row, v1::Comparison& comparison) {
   if (row.flipped_element_count() > 0) {
     comparison.set_flipped_count(comparison.flipped_count() + 1);
   }
+  if (row.explained()) {
+    comparison.set_explained_count(comparison.explained_count() + 1);
+  }
   if (row.unread()) comparison.set_unread_count(comparison.unread_count() + 1);
   if (IsOfStatistics(row) &&
       (row.verdict() == v1::PASS || row.verdict() == v1::FAIL)) {

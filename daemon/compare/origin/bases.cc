@@ -184,7 +184,11 @@ class BasisFinder {
     if (of.role == Role::kOther) return {};
     const CallTree::Call& call = tree_.calls()[of.call];
     const auto parameters = of_parameters_.find(call.op);
-    const bool is_trained = has_past_ && parameters != of_parameters_.end();
+    // State that was recorded after the gradient of its op, such as the
+    // accumulated gradient, depends on that gradient. Anything else depends on
+    // the gradients of earlier steps.
+    const bool is_trained = parameters != of_parameters_.end() &&
+                            (has_past_ || FollowsGradient(event));
     if (of.role == Role::kWeight) {
       return is_trained ? parameters->second : Carried();
     }
@@ -201,6 +205,14 @@ class BasisFinder {
     return out;
   }
 
+  bool FollowsGradient(int32_t event) const {
+    const TensorKey& key = pairs_[event].golden->key;
+    if (key.io != Io::kState) return false;
+    const auto first =
+        first_gradients_.find(tree_.calls()[tree_.event(event).call].op);
+    return first != first_gradients_.end() && first->second < event;
+  }
+
   void AddToScopes(int32_t event) {
     const CallTree::Event& of = tree_.event(event);
     const Carried& carried = carried_[event];
@@ -215,7 +227,9 @@ class BasisFinder {
     for (size_t i = 0; i < carried_.size(); ++i) {
       const TensorPair& pair = pairs_[i];
       if (pair.golden->key.io != Io::kGradWeight || IsEqual(pair)) continue;
-      of_parameters_[tree_.calls()[tree_.event(i).call].op].Take(carried_[i]);
+      const std::string_view op = tree_.calls()[tree_.event(i).call].op;
+      of_parameters_[op].Take(carried_[i]);
+      first_gradients_.try_emplace(op, static_cast<int32_t>(i));
     }
     return !of_parameters_.empty();
   }
@@ -242,6 +256,7 @@ class BasisFinder {
   std::vector<Carried> carried_;  // By event.
   // What gradients of parameters carry, by op.
   std::map<std::string_view, Carried> of_parameters_;
+  std::map<std::string_view, int32_t> first_gradients_;
   // Golden calls by those of the target.
   std::map<std::pair<std::string_view, int32_t>, int32_t> calls_there_;
   bool has_parts_ = false;       // Some call has.

@@ -281,6 +281,10 @@ class ComparisonRow:
     """For a failing row: the error that was made here, over one rounding of its type."""
     flipped_element_count: int = 0
     """Choices, such as of experts, that differ within the noise of their scores."""
+    explained: bool = False
+    """True if the row exceeds the default bounds by no more than rounding errors
+    of ill-conditioned ops do; `reason` has the explanation.
+    """
 
 
 @mirrors("InputDifference")
@@ -453,6 +457,8 @@ class Comparison:
     """What it takes in the store, before compression."""
     flipped_count: int = 0
     """Rows for which `flipped_element_count` is set."""
+    explained_count: int = 0
+    """Rows with `explained` set."""
 
     @property
     def is_over(self) -> bool:

@@ -328,7 +328,8 @@ TEST(MergeComparisonsTest, EveryWholeNumberIsKnownToAddUpOrNotTo) {
       "layout_hint_row_count", "sampled_count", "both_non_finite_count",
       "statistics_count", "statistics_in_part_count", "unread_count",
       // What each node stores, and has not compared.
-      "stored_size_bytes", "not_compared_count", "flipped_count"};
+      "stored_size_bytes", "not_compared_count", "flipped_count",
+      "explained_count"};
   const std::set<std::string> others = {
       "first_hopeless_row",        "golden_conflict_count",
       "target_conflict_count",     "golden_left_out_count",

@@ -220,10 +220,12 @@ TEST(MakerTextTest, CountsHaveTheirWords) {
   comparison.set_statistics_count(4);
   comparison.set_statistics_in_part_count(2);
   comparison.set_flipped_count(6);
+  comparison.set_explained_count(7);
   EXPECT_EQ(RowCountsText(comparison),
             "5 pass, 4 fail, 3 unmatched, 2 skipped (1 unmatched and allowed); "
             "4 by statistics alone, 2 of them in part; 6 with choices that "
-            "differ within the noise");
+            "differ within the noise; 7 beyond their bounds, as rounding "
+            "errors explain");
   comparison.set_golden_left_out_count(1);
   EXPECT_EQ(LeftOutText(comparison),
             "values: 1 of golden, 0 of target; --kind all takes them");

@@ -179,6 +179,23 @@ TEST_F(BasesTest, ParameterOfALaterStepCarriesWhatItsGradientsDo) {
   EXPECT_EQ(VerdictOf("frozen1#"), v1::FAIL);
 }
 
+TEST_F(BasesTest, StateBehindAGradientCarriesWhatTheGradientDoes) {
+  Compare({{"fc", Io::kGradOutput, 4, 0.01F, kNarrow, kNarrow},
+           {"fc", Io::kGradWeight, 5, 0.01F},
+           {"fc", Io::kState, 5, 0.01F, kWide, kWide, "weight.grad"}});
+  // The last row of the op is that of its state.
+  EXPECT_EQ(rows_.at("fc").io(), v1::IO_STATE);
+  EXPECT_EQ(VerdictOf("fc"), v1::PASS) << ReasonOf("fc");
+  EXPECT_THAT(ReasonOf("fc"), HasSubstr("judged as bfloat16"));
+}
+
+TEST_F(BasesTest, StateBeforeAGradientIsItsOwn) {
+  Compare({{"fc", Io::kGradOutput, 4, 0.01F, kNarrow, kNarrow},
+           {"late", Io::kState, 5, 0.01F, kWide, kWide, "weight"},
+           {"other", Io::kGradWeight, 5, 0.01F}});
+  EXPECT_EQ(VerdictOf("late"), v1::FAIL);
+}
+
 TEST_F(BasesTest, WhatComesFromEarlierTokensWasComputedAsTheyWere) {
   const std::vector<Moment> moments = {
       {"choose", Io::kInput, 4, 0.01F},

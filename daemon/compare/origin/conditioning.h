@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/compare/judge/row_metrics.h"
+#include "daemon/compare/match/tensor_group.h"
+#include "daemon/compare/origin/call_tree.h"
+#include "daemon/predicate/predicate.h"
+#include "protos/base/dtype.h"
+
+namespace msitd::compare {
+
+// A tensor that was computed from an explained one may have this many times its
+// error.
+inline constexpr double kGrowthMax = 4;
+
+// Inputs with explained errors, and ops with gradients, that are remembered for
+// later tokens, over all ranks.
+inline constexpr size_t kPastInputsMax = 4096;
+inline constexpr size_t kTrainedOpsMax = 65536;
+
+// Errors from here on are never explained.
+inline constexpr double kExplainedMax = 0.5;
+
+// Rounding errors that an input may have accumulated, in unit roundoffs. A
+// larger error of an input has another cause, and explains no more than this.
+inline constexpr double kInputRoundingsMax = 4;
+
+// The largest error of a float32 tensor in a later training step may be this
+// many times the default bound, if all other bounds hold.
+inline constexpr double kSingleErrorMax = 10;
+
+// Explains errors that exceed the default bounds because an op is
+// ill-conditioned: its result is much smaller than the numbers that it was
+// computed from, so that their rounding errors are large relative to it.
+//
+// A fixed bound on the error of a result is right for well-conditioned ops
+// only. Wider bounds for all ops would hide faults, and the condition numbers
+// of arbitrary ops are not known. This class recognizes a few kinds of ops
+// whose condition number follows from recorded summaries:
+//  - norms whose input has a large mean;
+//  - sums, differences and matrix products that cancel;
+//  - sines and cosines of large angles.
+// The error of such an op is explained up to the condition number times the
+// measured error of its inputs, which counts as at most kInputRoundingsMax
+// roundings. An op whose inputs are equal bit for bit is never explained,
+// except for angles, which the op computes from positions.
+//
+// A tensor that is computed from an explained one may have kGrowthMax times the
+// measured error of that tensor, and at most kGrowthMax times the error of the
+// ill-conditioned op that all of this began with. A sum has the errors of its
+// terms. Code between the parts of a module may use anything that it had
+// before. What such code gives to a part may also have the errors that the same
+// input had at earlier tokens of the rank, because modules keep results in
+// caches.
+//
+// Whatever explains an error, norm and mean of the tensor must agree as well as
+// those of tensors with independent rounding errors.
+//
+// After an optimizer step, differences in single elements of float32 are
+// accepted: optimizers that divide by the size of the gradient turn the
+// rounding errors of gradients near zero into whole steps. This needs a
+// gradient of an earlier token that differs and passes; an op whose inputs and
+// weights are equal bit for bit is not excused.
+//
+// docs/comparison_details.md describes the model with its sources.
+//
+// Requires the order of execution and recorded inputs; without them nothing is
+// explained. Thread-compatible. Holds 16 bytes for each pair of a group, and
+// the call tree after a row has failed.
+class Conditioning {
+ public:
+  // Starts a group. The pairs must live until the group ends. Only the first
+  // window of a group has all that its tensors were computed from; in others,
+  // nothing is explained.
+  void StartGroup(const std::vector<TensorPair>& pairs, bool is_first_window);
+
+  // Ends the group. Remembers what it has explained, if it is whole.
+  void EndGroup(bool is_whole);
+
+  // Adds the next pair. `error`: its nl2, or 0 if its bytes are equal; nullopt
+  // if the pair fails or its error is not known. `computed_in` is the member of
+  // its basis.
+  void Add(std::optional<double> error, DType computed_in);
+
+  // Returns the reason why the next pair passes although it violates `bounds`,
+  // the predicate of the default policy; nullopt if there is none.
+  std::optional<std::string> Explain(const RowMetrics& metrics,
+                                     const predicate::Predicate& bounds,
+                                     DType computed_in);
+
+ private:
+  // The root of an error of an earlier token.
+  static constexpr int32_t kPast = -2;
+
+  // An error of a tensor that an ill-conditioned op explains; 0 if none does.
+  struct ExplainedError {
+    double error = 0;
+    double root_error = 0;  // That of the result of the ill-conditioned op.
+    int32_t root = CallTree::kNone;  // This result, or kPast.
+
+    void Merge(const ExplainedError& other) {
+      if (other.error > error) *this = other;
+    }
+    double Bound() const { return kGrowthMax * std::min(error, root_error); }
+  };
+  // The largest error that the model explains, and the reason.
+  struct ErrorBound {
+    double error = 0;
+    double largest = 0;  // Of a single element, as scaled_max_abs.
+    double channel = 0;  // Of the median channel.
+    std::string reason = {};
+  };
+
+  void Advance();
+  // The largest explained error of what `event` was computed from.
+  ExplainedError CarriedTo(int32_t event);
+  // The rank and the hashes of both sides; all zero if they are not known.
+  using Bytes = std::array<uint64_t, 5>;
+  Bytes BytesOf(int32_t event) const;
+  std::string NameOfInput(int32_t event) const;
+  // `type` is the coarsest that the result of `event` went through.
+  ErrorBound BoundOf(int32_t event, DType type) const;
+  ErrorBound BoundOfNorm(int32_t event, DType type) const;
+  // Norms of the terms of a sum, over the norm of the result.
+  struct Terms {
+    std::vector<double> norms;
+  };
+  Terms TermsOf(int32_t event, const std::vector<int32_t>& inputs) const;
+  // The error that the measured errors of the terms make in the sum.
+  std::optional<double> ErrorOfTerms(int32_t event) const;
+  ErrorBound BoundOfSum(int32_t event, DType type) const;
+  ErrorBound BoundOfProduct(int32_t event, DType type) const;
+  ErrorBound BoundOfAngles(int32_t event) const;
+  // Measured float inputs of the call of `event`; nullopt if some input is not
+  // measured or fails.
+  std::optional<std::vector<int32_t>> FloatInputsOf(int32_t event) const;
+  // The error of an input as far as it counts as rounding.
+  double InputRoundoffOf(int32_t input, DType type) const;
+  double RoundingOf(int32_t input, DType type) const;
+  bool IsRotary(int32_t event) const;
+  // Whether an optimizer step may have changed what `event` was computed from.
+  bool MayFollowStep(int32_t event) const;
+  std::string NameOf(const ExplainedError& error) const;
+  ExplainedError& ScopeOf(int32_t call) { return scopes_[call + 1]; }
+
+  const std::vector<TensorPair>* pairs_ = nullptr;
+  std::vector<std::optional<double>> errors_;  // Of the pairs so far.
+  std::vector<DType> computed_in_;             // Of the pairs so far.
+  std::optional<CallTree> tree_;
+  std::vector<ExplainedError> explained_;  // By event.
+  // The largest explained error that the code of each call has seen so far. The
+  // first entry is for CallTree::kNone.
+  std::vector<ExplainedError> scopes_;
+  bool may_explain_ = false;
+  int32_t rank_ = 0;
+  // Of earlier tokens: the largest explained errors by rank and input, and the
+  // ops of which a gradient differs, by rank.
+  std::map<std::pair<int32_t, std::string>, ExplainedError> past_;
+  std::set<std::pair<int32_t, std::string>> trained_;
+  // Outputs of earlier tokens, which later ones may begin with.
+  std::map<Bytes, ExplainedError> past_bytes_;
+};
+
+}  // namespace msitd::compare
