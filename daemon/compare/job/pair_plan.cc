@@ -135,7 +135,7 @@ PairPlan PairPlanner::Plan(const TensorPair& pair, const PairBasis& basis) {
   out.way = WayWithoutPolicy(pair, policy_.shape_rule());
   if (out.way != Way::kEqualHashes && out.way != Way::kBytes) return out;
   const LogicalTensor& golden = *pair.golden;
-  out.verification = policy_.VerificationFor(golden.key.op, pair.target->dtype,
+  out.verification = policy_.VerificationFor(golden.key, pair.target->dtype,
                                              golden.dtype, basis.basis);
   compute::ElementRequest& request = out.verification.request;
   request.row_elements = golden.shape.empty() ? 1 : golden.shape.back();

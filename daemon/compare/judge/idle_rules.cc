@@ -32,7 +32,7 @@ void IdleRules::MeetUnmatchedRules(std::string_view op) {
 
 void IdleRules::MeetGolden(std::string_view op) {
   for (size_t i = 0; i < rules_.size(); ++i) {
-    if (!rules_[i]) rules_[i] = policy_.Matches(i, op);
+    if (!rules_[i]) rules_[i] = policy_.MatchesOp(i, op);
   }
 }
 

@@ -10,7 +10,6 @@
 #include "absl/strings/ascii.h"
 #include "daemon/compare/judge/row_metrics.h"
 #include "msitd/v1/comparison_policy.pb.h"
-#include "protos/base/glob.h"
 #include "protos/base/limits.h"
 #include "protos/status/status.h"
 
@@ -117,6 +116,10 @@ absl::StatusOr<Policy::Rule> Policy::MakeRule(const PolicyRule& rule,
   }
   Rule out;
   out.op_pattern = rule.op_pattern;
+  if (!rule.is_regex) out.pattern = TensorPattern::Parse(rule.op_pattern);
+  if (!rule.is_regex && !out.pattern.has_value()) {
+    return FieldInvalid(pattern_field, "no pattern of ops before @");
+  }
   out.preset = rule.preset;
   out.rtol = rule.rtol.value_or(0);
   out.atol = rule.atol.value_or(0);
@@ -145,10 +148,18 @@ absl::StatusOr<Policy::Rule> Policy::MakeRule(const PolicyRule& rule,
   return out;
 }
 
-bool Policy::Matches(size_t rule, std::string_view op) const {
+bool Policy::MatchesOp(size_t rule, std::string_view op) const {
   const Rule& of = rules_[rule];
-  if (of.regex == nullptr) return GlobMatch(of.op_pattern, op);
+  if (of.pattern.has_value()) return of.pattern->MatchesOp(op);
   return re2::RE2::FullMatch(re2::StringPiece(op.data(), op.size()), *of.regex);
+}
+
+bool Policy::Matches(const Rule& rule, const TensorKey& key) {
+  if (rule.pattern.has_value()) {
+    return rule.pattern->Matches(key.op, key.io, key.index);
+  }
+  return re2::RE2::FullMatch(re2::StringPiece(key.op.data(), key.op.size()),
+                             *rule.regex);
 }
 
 std::string Policy::RuleText(size_t rule) const {
@@ -157,11 +168,11 @@ std::string Policy::RuleText(size_t rule) const {
   return fmt::format("{}{}{}: {}", slash, of.op_pattern, slash, of.tolerance);
 }
 
-Verification Policy::VerificationFor(std::string_view op, DType target,
+Verification Policy::VerificationFor(const TensorKey& key, DType target,
                                      DType golden, const Basis& basis) const {
   for (size_t i = 0; i < rules_.size(); ++i) {
     const Rule& rule = rules_[i];
-    if (!Matches(i, op)) continue;
+    if (!Matches(rule, key)) continue;
     Verification out;
     if (rule.predicate.has_value()) {
       out.predicate = &*rule.predicate;

@@ -13,10 +13,12 @@
 #include "absl/status/statusor.h"
 #include "daemon/compare/judge/basis.h"
 #include "daemon/compare/judge/preset.h"
+#include "daemon/compare/judge/tensor_pattern.h"
 #include "daemon/compare/judge/unmatched_rules.h"
 #include "daemon/compute/element_metrics.h"
 #include "daemon/predicate/predicate.h"
 #include "protos/base/dtype.h"
+#include "protos/base/tensor_key.h"
 
 namespace re2 {
 class RE2;
@@ -29,9 +31,9 @@ namespace msitd::compare {
 inline constexpr size_t kPolicyRulesMax = 1024;
 inline constexpr size_t kPolicyBytesMax = size_t{1} << 20;
 
-// Applies a tolerance to the ops that match a GlobMatch pattern, or an RE2
-// expression. The tolerance is a predicate with or without rtol and atol, or
-// these alone, or a preset.
+// Applies a tolerance to the tensors that match a TensorPattern, or to the ops
+// that match an RE2 expression. The tolerance is a predicate with or without
+// rtol and atol, or these alone, or a preset.
 struct PolicyRule {
   std::string op_pattern;
   std::string predicate = {};
@@ -81,17 +83,19 @@ class Policy {
   static absl::StatusOr<Policy> Create(const PolicySpec& spec);
   static absl::StatusOr<Policy> Create(std::span<const PolicyRule> rules);
 
-  // Returns what a pair of tensors of `op` must satisfy. Presets are for the
+  // Returns what a pair must satisfy, of which `key` is the golden tensor.
+  // Presets are for the
   // coarsest of both types and of `basis`. The values of the predicate are a
   // RowMetrics. Lives as long as the policy.
-  Verification VerificationFor(std::string_view op, DType target, DType golden,
+  Verification VerificationFor(const TensorKey& key, DType target, DType golden,
                                const Basis& basis = {}) const;
 
-  // The rules, in their order. Matches says whether a rule is for an op.
+  // The rules, in their order. MatchesOp says whether a rule is for some tensor
+  // of an op.
   // RuleText is the rule as the flag of msitctl takes it, such as
   // `head: nl2 <= 1e-9`.
   size_t rule_count() const { return rules_.size(); }
-  bool Matches(size_t rule, std::string_view op) const;
+  bool MatchesOp(size_t rule, std::string_view op) const;
   std::string RuleText(size_t rule) const;
 
   // Which tensors either run may have alone.
@@ -103,7 +107,8 @@ class Policy {
  private:
   struct Rule {
     std::string op_pattern;
-    std::shared_ptr<const re2::RE2> regex;          // Null for a glob.
+    std::optional<TensorPattern> pattern;           // None for an expression.
+    std::shared_ptr<const re2::RE2> regex;          // Null for a pattern.
     std::optional<predicate::Predicate> predicate;  // None for a preset.
     Preset preset = Preset::kDefault;
     double rtol = 0;
@@ -112,6 +117,7 @@ class Policy {
     std::string tolerance;  // As it was given.
   };
 
+  static bool Matches(const Rule& rule, const TensorKey& key);
   static absl::StatusOr<Rule> MakeRule(const PolicyRule& rule,
                                        const std::string& field);
   Verification OfPreset(Preset preset, DType target, DType golden,

@@ -368,7 +368,7 @@ int Judge::PartFor(bool is_computed) {
     const DType golden = is_lenient ? DType::kFloat32 : golden_.dtype;
     StatisticsOutcome::Part& made = out_.parts.emplace_back();
     made.verification =
-        policy_.VerificationFor(golden_.key.op, target, golden, basis_);
+        policy_.VerificationFor(golden_.key, target, golden, basis_);
     made.verification.request.row_elements = 1;
   }
   return part;

@@ -34,26 +34,6 @@ absl::Status Invalid(size_t number, std::string_view problem) {
 
 }  // namespace
 
-std::optional<UnmatchedRules::Rule> UnmatchedRules::Parse(
-    std::string_view pattern) {
-  Rule rule;
-  // An op may hold an @ itself.
-  if (const size_t at = pattern.rfind('@'); at != std::string_view::npos) {
-    const std::string_view place = pattern.substr(at + 1);
-    const size_t slash = place.find('/');
-    rule.io = ParseIo(place.substr(0, slash));
-    if (rule.io.has_value()) {
-      if (slash != std::string_view::npos) {
-        rule.index_pattern = std::string(place.substr(slash + 1));
-      }
-      pattern = pattern.substr(0, at);
-    }
-  }
-  if (pattern.empty() || pattern.size() > kOpBytesMax) return std::nullopt;
-  rule.op_pattern = std::string(pattern);
-  return rule;
-}
-
 absl::StatusOr<UnmatchedRules> UnmatchedRules::Create(
     std::span<const std::string> texts) {
   if (texts.size() > kUnmatchedRulesMax) {
@@ -77,14 +57,13 @@ absl::StatusOr<UnmatchedRules> UnmatchedRules::Create(
       }
     }
     for (const std::string_view pattern : patterns) {
-      std::optional<Rule> rule = Parse(pattern);
-      if (!rule.has_value()) {
+      std::optional<TensorPattern> parsed = TensorPattern::Parse(pattern);
+      if (!parsed.has_value()) {
         return Invalid(i, fmt::format("a pattern needs 1 to {} bytes; * stands "
                                       "for all ops",
                                       kOpBytesMax));
       }
-      rule->text = i;
-      out.rules_.push_back(*std::move(rule));
+      out.rules_.push_back({i, *std::move(parsed)});
     }
   }
   return out;
@@ -93,19 +72,14 @@ absl::StatusOr<UnmatchedRules> UnmatchedRules::Create(
 const std::string* UnmatchedRules::Find(std::string_view op, Io io,
                                         std::string_view index) const {
   for (const Rule& rule : rules_) {
-    if (rule.io.has_value() && *rule.io != io) continue;
-    if (rule.index_pattern.has_value() &&
-        !GlobMatch(*rule.index_pattern, index)) {
-      continue;
-    }
-    if (GlobMatch(rule.op_pattern, op)) return &texts_[rule.text];
+    if (rule.pattern.Matches(op, io, index)) return &texts_[rule.text];
   }
   return nullptr;
 }
 
 void UnmatchedRules::Mark(std::string_view op, std::vector<bool>& marks) const {
   for (const Rule& rule : rules_) {
-    if (!marks[rule.text]) marks[rule.text] = GlobMatch(rule.op_pattern, op);
+    if (!marks[rule.text]) marks[rule.text] = rule.pattern.MatchesOp(op);
   }
 }
 

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "daemon/compare/judge/tensor_pattern.h"
 #include "protos/base/tensor_key.h"
 
 namespace msitd::compare {
@@ -44,12 +44,8 @@ class UnmatchedRules {
  private:
   struct Rule {
     size_t text = 0;  // Number of the text that the rule comes from.
-    std::string op_pattern;
-    std::optional<Io> io;
-    std::optional<std::string> index_pattern;
+    TensorPattern pattern;
   };
-
-  static std::optional<Rule> Parse(std::string_view pattern);
 
   std::vector<std::string> texts_;
   std::vector<Rule> rules_;

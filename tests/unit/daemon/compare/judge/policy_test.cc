@@ -73,7 +73,9 @@ TEST(PolicyTest, FirstRuleThatMatchesDecides) {
   const auto policy = Policy::Create(rules);
   ASSERT_TRUE(policy.ok()) << policy.status();
   const auto text = [&policy](std::string_view op) {
-    return policy->VerificationFor(op, DType::kInt8, DType::kInt8)
+    TensorKey key;
+    key.op = op;
+    return policy->VerificationFor(key, DType::kInt8, DType::kInt8)
         .predicate->text();
   };
   EXPECT_EQ(text("layers.0.attn"), "cosine > 0.5");
@@ -265,7 +267,33 @@ Verification VerificationOf(const PolicySpec& spec, std::string_view op,
   auto policy = Policy::Create(spec);
   EXPECT_TRUE(policy.ok()) << policy.status();
   policies.push_back(std::make_unique<Policy>(*std::move(policy)));
-  return policies.back()->VerificationFor(op, target, golden);
+  TensorKey key;
+  key.op = op;
+  return policies.back()->VerificationFor(key, target, golden);
+}
+
+TEST(PolicyTest, RulesMayNameTensorsOfAnOp) {
+  const std::vector<PolicyRule> rules = {
+      {"*.attn@input/mask", "nl2 < 1"},
+      {"*.attn@output", "nl2 < 2"},
+      {"a@b", "nl2 < 3"},
+  };
+  const auto policy = Policy::Create(rules);
+  ASSERT_TRUE(policy.ok()) << policy.status();
+  const auto rule_of = [&policy](std::string op, Io io, std::string index) {
+    TensorKey key;
+    key.op = std::move(op);
+    key.io = io;
+    key.index = std::move(index);
+    return policy->VerificationFor(key, DType::kFloat32, DType::kFloat32).rule;
+  };
+  EXPECT_EQ(rule_of("layers.0.attn", Io::kInput, "mask"), 0);
+  EXPECT_EQ(rule_of("layers.0.attn", Io::kInput, "0"), -1);
+  EXPECT_EQ(rule_of("layers.0.attn", Io::kOutput, "1"), 1);
+  EXPECT_EQ(rule_of("a@b", Io::kOutput, "0"), 2);
+  EXPECT_TRUE(policy->MatchesOp(0, "layers.0.attn"));
+  EXPECT_FALSE(
+      Policy::Create(std::vector<PolicyRule>{{"@input", "nl2 < 1"}}).ok());
 }
 
 TEST(PolicyTest, RegularExpressionsMatchAllOfAnOp) {
