@@ -232,6 +232,11 @@ absl::StatusOr<PairAnswer> Interpreter::Measure(const TensorPairBytes& pair) {
   Append(static_cast<uint64_t>(pair.target.size()), header);
   AppendName(pair.golden_dtype, header);
   AppendName(pair.target_dtype, header);
+  const std::string shapes =
+      fmt::format("{}{}{}", fmt::join(pair.golden_shape, ","), '\0',
+                  fmt::join(pair.target_shape, ","));
+  Append(static_cast<uint32_t>(shapes.size()), header);
+  header += shapes;
   SetLimit(options_.call_limit);
   for (const std::string_view bytes :
        {std::string_view(header), pair.golden, pair.target}) {

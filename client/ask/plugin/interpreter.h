@@ -50,12 +50,15 @@ struct InterpreterOptions {
 // True once what waits for an interpreter is to end.
 using StopCheck = std::function<bool()>;
 
-// Two tensors, row-major and little-endian.
+// Two tensors, row-major and little-endian. Functions of kMsit get them flat,
+// others with their shapes.
 struct TensorPairBytes {
   std::string_view golden;
   DType golden_dtype = DType::kUnspecified;
   std::string_view target;
   DType target_dtype = DType::kUnspecified;
+  std::vector<int64_t> golden_shape = {};
+  std::vector<int64_t> target_shape = {};
 };
 
 // What a function returned for a pair.
@@ -98,7 +101,8 @@ std::string AnswerText(std::string_view text);
 //
 // Messages, all little-endian:
 // - Request: u64 bytes of golden, u64 bytes of target, two dtype names of 16
-//   bytes, padded with zeros; then the bytes of both tensors.
+//   bytes, padded with zeros, u32 bytes of the shapes; then the shapes, as
+//   `2,3` with a NUL between them, and the bytes of both tensors.
 // - Answer: "mpr1", u32 kind, u32 bytes of text, f64 value; then the text. The
 //   first answer comes without a request, once the function has been tried.
 //   Of msit's functions a line with the value is before the text.

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-REQUEST = struct.Struct("<QQ16s16s")
+REQUEST = struct.Struct("<QQ16s16sI")
 KEEP_REQUEST = struct.Struct("<QI16s")
 REPLY = struct.Struct("<4sIId")
 ARRAY_COUNT = struct.Struct("<I")
@@ -312,7 +312,10 @@ def serve_one(
     header = bytearray(REQUEST.size)
     if not receive(channel, header):
         return False
-    golden_bytes, target_bytes, *names = REQUEST.unpack(header)
+    golden_bytes, target_bytes, *names, shapes_bytes = REQUEST.unpack(header)
+    shapes = bytearray(shapes_bytes)
+    if not receive(channel, shapes):
+        return False
     golden = arrays.numpy.empty(golden_bytes, arrays.numpy.uint8)
     target = arrays.numpy.empty(target_bytes, arrays.numpy.uint8)
     if not receive(channel, golden) or not receive(channel, target):
@@ -321,9 +324,14 @@ def serve_one(
     faulthandler.dump_traceback_later(limit_s + GRACE_S, exit=True, file=sys.__stderr__)
     value: float | None = None
     try:
-        value, text = parts(
-            function(arrays.of(golden, golden_type), arrays.of(target, target_type))
-        )
+        both = [arrays.of(golden, golden_type), arrays.of(target, target_type)]
+        # Functions that msit calls get flat arrays from msit, too.
+        if parts is parts_of:
+            both = [
+                array.reshape(dims_of(shape))
+                for array, shape in zip(both, shapes.decode().split("\0"), strict=True)
+            ]
+        value, text = parts(function(*both))
     except BaseException as error:  # noqa: BLE001  It is foreign code.
         text = told(error) if parts is parts_of else "\n" + told(error)
     faulthandler.cancel_dump_traceback_later()
@@ -352,7 +360,11 @@ def place_of(text: str) -> tuple[dict[str, Any], list[int]]:
     place: dict[str, Any] = dict(zip(names, texts, strict=True))
     for number in ("rank", "token", "call"):
         place[number] = int(place[number])
-    return place, [int(dim) for dim in shape.split(",") if dim]
+    return place, dims_of(shape)
+
+
+def dims_of(text: str) -> list[int]:
+    return [int(dim) for dim in text.split(",") if dim]
 
 
 def keep_one(

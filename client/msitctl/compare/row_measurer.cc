@@ -107,9 +107,14 @@ ask::Outcome RowMeasurer::ReadPair(const v1::ComparisonRow& row,
   MSITCTL_RETURN_IF_FAILED(ReadSide("golden", row.golden(), golden_, why_not));
   if (!why_not.empty()) return {};
   pair.golden = golden_;
+  const auto shape_of = [](const v1::ComparedTensor& tensor) {
+    return std::vector<int64_t>(tensor.shape().begin(), tensor.shape().end());
+  };
   pair.golden_dtype = static_cast<DType>(row.golden().dtype());
+  pair.golden_shape = shape_of(row.golden());
   pair.target = golden_;
   pair.target_dtype = static_cast<DType>(row.target().dtype());
+  pair.target_shape = shape_of(row.target());
   if (row.bitwise_equal()) return {};
   MSITCTL_RETURN_IF_FAILED(ReadSide("target", row.target(), target_, why_not));
   pair.target = target_;

@@ -80,7 +80,7 @@ ask::Outcome SpecsOf(const PluginFlags& flags,
 void AddPluginFlags(CLI::App& verb, const std::string& name_flag,
                     PluginFlags& flags) {
   AddTexts(verb, "--plugin", flags.plugins,
-           "Function of a Python file that takes two flat arrays, golden and "
+           "Function of a Python file that takes two arrays, golden and "
            "target, and returns a value, or a value and a text; repeatable")
       ->type_name("FILE.py:FUNCTION");
   AddTexts(verb, name_flag, flags.names,

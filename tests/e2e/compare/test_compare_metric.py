@@ -41,6 +41,10 @@ PLUGIN = """
         return golden @ target / norms
 
 
+    def shapes(golden, target):
+        return float(golden.ndim), f"{golden.shape} {target.shape}"
+
+
     def worst(golden, target):
         at = int(np.argmax(np.abs(golden - target)))
         if golden[at] == 5:
@@ -197,6 +201,22 @@ def test_own_cosine_is_the_one_of_the_daemon(daemon: Daemon, plugin: str) -> Non
     daemon.stop()
     daemon.start()
     assert daemon.ctl_json("compare", "rows", "c-000001")["rows"] == rows
+
+
+def test_arrays_have_the_shapes_of_their_tensors(daemon: Daemon, plugin: str) -> None:
+    square = (
+        Record("", float32(1, 2, 3, 4), [2, 2]),
+        Record("", float32(1, 2, 3, 5), [2, 2]),
+    )
+    scalar = (Record("", float32(1), []), Record("", float32(2), []))
+    record_all(daemon, {"square": square, "scalar": scalar})
+    daemon.ctl("compare", "run", "g", "t", expect=FAILED)
+    daemon.ctl(
+        "compare", "metric", "c-000001", *PYTHON, "--plugin", f"{plugin}:shapes"
+    )
+    rows = rows_of(daemon)
+    assert rows["square"]["shapes"]["text"] == "(2, 2) (2, 2)"
+    assert rows["scalar"]["shapes"]["text"] == "() ()"
 
 
 def test_one_bad_tensor_does_not_end_it(daemon: Daemon, plugin: str) -> None:
