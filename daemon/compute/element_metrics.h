@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "daemon/compute/pair_metrics.h"
 #include "protos/base/dtype.h"
 #include "protos/base/summary.h"
 
@@ -94,6 +95,11 @@ struct ElementRequest {
   // the RowShape of the pair. Without rows, kRowKlMax and kTop1MarginFlip are
   // absent; other metrics of kTopKSet take what they get as rows.
   uint64_t row_count = 1;
+  bool is_batch_of_one = false;  // As in RowShape.
+
+  RowShape row_shape() const {
+    return {row_count, row_elements, is_batch_of_one};
+  }
 };
 
 struct ElementMetrics {

@@ -76,7 +76,7 @@ OpenPairAccumulator::OpenPairAccumulator(DType target, DType golden,
                                          const ElementRequest& request)
     : target_{target, request.closing.value_or(ClosingValues()).target},
       golden_{golden, request.closing.value_or(ClosingValues()).golden},
-      pairs_(target, golden, {request.row_count, request.row_elements}),
+      pairs_(target, golden, request.row_shape()),
       target_copy_(kPiece * ElementBytes(target)),
       golden_copy_(kPiece * ElementBytes(golden)),
       targets_(kPiece),

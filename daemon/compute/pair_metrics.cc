@@ -30,9 +30,15 @@ uint64_t KeptChannels(const RowShape& rows) {
   return rows.row_elements <= kChannelsMax ? rows.row_elements : 0;
 }
 
+bool HasSingleChannels(const RowShape& rows) {
+  return rows.row_count == 1 && rows.is_batch_of_one &&
+         rows.row_elements >= kSingleChannelsMin && KeptChannels(rows) > 0;
+}
+
 bool HasSums(const RowShape& rows) {
-  return rows.row_count > 1 && rows.row_elements > 0 &&
-         (KeptRows(rows) > 0 || KeptChannels(rows) > 0);
+  return HasSingleChannels(rows) ||
+         (rows.row_count > 1 && rows.row_elements > 0 &&
+          (KeptRows(rows) > 0 || KeptChannels(rows) > 0));
 }
 
 }  // namespace
@@ -43,7 +49,7 @@ struct PairAccumulator::State {
   size_t golden_bytes;
   PairState pair;
   RowShape shape;
-  // None if there is one row, or no sums are kept.
+  // None if no sums are kept.
   std::optional<RowState> rows = std::nullopt;
 
   void Add(const std::byte* target, const std::byte* golden, size_t count) {
@@ -136,7 +142,7 @@ PairMetrics MetricsOfEqual(uint64_t count, uint64_t finite_count,
     set(Metric::kRowNl2P50, 0);
   }
   if (HasSums(rows) && KeptChannels(rows) > 0) {
-    set(Metric::kChannelNl2Max, 0);
+    if (rows.row_count > 1) set(Metric::kChannelNl2Max, 0);
     set(Metric::kChannelNl2P50, 0);
   }
   if (finite_count == count) set(Metric::kKl, 0);

@@ -47,12 +47,17 @@ struct RowShape {
   // channels.
   uint64_t row_count = 1;
   uint64_t row_elements = 0;  // Void unless there are several rows.
+  // The only row is one of a batch, as the hidden state of a decoding step is.
+  // Then each element is a channel of its own, of which the median is taken.
+  bool is_batch_of_one = false;
 };
 
 // With more rows there are no metrics of rows, with more channels none of
 // channels. Sums of up to 40 bytes for each of them are kept.
 inline constexpr uint64_t kRowsMax = uint64_t{1} << 20;
 inline constexpr uint64_t kChannelsMax = uint64_t{1} << 16;
+// The median of fewer single elements says nothing.
+inline constexpr uint64_t kSingleChannelsMin = 64;
 
 // The nl2 of a row is relative to the norm of its golden elements, or to this
 // share of the norm that rows have on average, where that is more. So the dust

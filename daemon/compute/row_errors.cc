@@ -116,7 +116,7 @@ void AddRowErrors(const RowShape& shape, const PairState& pair, RowState* rows,
   if (shape.row_count == 1) {
     set(Metric::kRowNl2Max, *nl2);
     set(Metric::kRowNl2P50, *nl2);
-    return;
+    if (rows == nullptr) return;
   }
   // A tensor that ends within a row is not of this shape.
   const uint64_t parts = rows == nullptr ? 1 : shape.row_elements;
@@ -152,13 +152,19 @@ void AddRowErrors(const RowShape& shape, const PairState& pair, RowState* rows,
     place = spread.place;
   };
   const uint64_t largest = out.max_abs_index;
-  add(rows->rows, Metric::kRowNl2Max, Metric::kRowNl2P50,
-      largest / rows->row_elements, out.worst_row);
+  if (shape.row_count > 1) {
+    add(rows->rows, Metric::kRowNl2Max, Metric::kRowNl2P50,
+        largest / rows->row_elements, out.worst_row);
+  }
   const bool is_complex = rows->row_elements != shape.row_elements;
   const uint64_t component = largest % rows->row_elements;
   add(is_complex ? Joined(rows->channels) : rows->channels,
       Metric::kChannelNl2Max, Metric::kChannelNl2P50,
       is_complex ? component / 2 : component, out.worst_channel);
+  // A single element may be off by any factor if it is small.
+  if (shape.row_count == 1) {
+    out.values[static_cast<int>(Metric::kChannelNl2Max)].reset();
+  }
 }
 
 }  // namespace msitd::compute

@@ -7,7 +7,7 @@
 namespace msitd::compute {
 
 // Adds the metrics of rows and of channels to those of the whole pair, which
-// `pair` has seen to its end, as `rows` has; null if there is one row, or none.
+// `pair` has seen to its end, as `rows` has; null if no sums are kept.
 void AddRowErrors(const RowShape& shape, const PairState& pair, RowState* rows,
                   PairMetrics& out);
 

@@ -139,7 +139,7 @@ RowMetrics EqualMetrics(const TensorPair& pair,
   const Summary& summary = pair.golden->summary;
   RowMetrics out = ToRowMetrics(
       compute::MetricsOfEqual(summary.count, summary.finite_count(),
-                              {request.row_count, request.row_elements}),
+                              request.row_shape()),
       summary);
   AddElementMetrics(
       compute::ElementMetricsOfEqual(pair.golden->dtype, summary, request),

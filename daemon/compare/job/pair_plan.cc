@@ -142,6 +142,7 @@ PairPlan PairPlanner::Plan(const TensorPair& pair, const PairBasis& basis) {
   const uint64_t count = ElementCount(golden.shape);
   request.row_count =
       request.row_elements == 0 ? 1 : count / request.row_elements;
+  request.is_batch_of_one = request.row_count == 1 && golden.shape.size() > 1;
   if (out.way == Way::kEqualHashes) return out;
   if (out.verification.is_default) request.closing = ClosingValuesOf(pair);
   if (golden.has_bytes && pair.target->has_bytes) {

@@ -24,7 +24,7 @@ absl::Status NotEquallyMany(uint64_t targets, DType target_dtype,
 class PairPasses {
  public:
   PairPasses(DType target, DType golden, const compute::ElementRequest& request)
-      : pairs_(target, golden, {request.row_count, request.row_elements}) {
+      : pairs_(target, golden, request.row_shape()) {
     if (request.sets != 0) elements_.emplace(target, golden, request);
     if (request.closing.has_value()) open_.emplace(target, golden, request);
   }

@@ -380,5 +380,32 @@ TEST(RowErrorsTest, EqualTensorsHaveTheMetricsOfEqualOnes) {
   EXPECT_EQ(MetricsOfEqual(8, 0, {2, 4})[Metric::kRowNl2Max], std::nullopt);
 }
 
+// A hidden state of a decoding step, with one massive element.
+TEST(RowErrorsTest, ElementsOfABatchOfOneAreChannels) {
+  Values golden(128, 1);
+  golden[5] = 1e4;
+  Values target = golden;
+  for (size_t i = 0; i < target.size(); ++i) {
+    if (i != 5) target[i] = 0;
+  }
+  const PairMetrics metrics = MetricsOf(target, golden, {1, 128, true});
+  EXPECT_NEAR(*metrics[Metric::kRowNl2P50], std::sqrt(127) / 1e4, 1e-6);
+  EXPECT_EQ(metrics[Metric::kRowNl2P50], metrics[Metric::kNl2]);
+  // Other elements than the massive one are a thousandth of the average.
+  EXPECT_NEAR(*metrics[Metric::kChannelNl2P50], 1, 1e-6);
+  EXPECT_EQ(metrics[Metric::kChannelNl2Max], std::nullopt);
+}
+
+TEST(RowErrorsTest, FewElementsOrOneDimensionHaveNoChannels) {
+  const Values golden(63, 1);
+  const Values target(63, 2);
+  EXPECT_EQ(MetricsOf(target, golden, {1, 63, true})[Metric::kChannelNl2P50],
+            std::nullopt);
+  const Values more(64, 1);
+  EXPECT_EQ(MetricsOf(more, more, {1, 64})[Metric::kChannelNl2P50],
+            std::nullopt);
+  EXPECT_EQ(MetricsOf(more, more, {1, 64, true})[Metric::kChannelNl2P50], 0);
+}
+
 }  // namespace
 }  // namespace msitd::compute
