@@ -8,11 +8,13 @@
 #include <utility>
 
 #include "protos/base/check.h"
+#include "protos/base/resource_name.h"
 #include "protos/os/at_once.h"
 #include "protos/status/status.h"
 #include "storage/face/run_sums.h"
 #include "storage/merge/merged_scan.h"
 #include "storage/merge/share_place.h"
+#include "storage/merge/split_rank.h"
 
 namespace msitd::storage {
 namespace {
@@ -63,11 +65,14 @@ absl::StatusOr<std::vector<T>> OfEach(const std::vector<RunShare>& shares,
 
 class MergedRunReader final : public RunReader {
  public:
+  // `share_of` has all ranks. The share of split ranks is not used.
   MergedRunReader(std::string name, std::vector<RunShare> shares,
-                  std::map<int32_t, size_t> share_of)
+                  std::map<int32_t, size_t> share_of,
+                  std::map<int32_t, SplitRank> split_ranks)
       : name_(std::move(name)),
         shares_(std::move(shares)),
-        share_of_(std::move(share_of)) {}
+        share_of_(std::move(share_of)),
+        split_ranks_(std::move(split_ranks)) {}
 
   const std::string& name() const override { return name_; }
 
@@ -134,6 +139,7 @@ class MergedRunReader final : public RunReader {
                      [](const Coordinate& a, const Coordinate& b) {
                        return a.rank < b.rank;
                      });
+    if (!split_ranks_.empty()) SortSplitRanks(out);
     return out;
   }
 
@@ -157,12 +163,9 @@ class MergedRunReader final : public RunReader {
 
   absl::StatusOr<std::unique_ptr<TensorScan>> Scan(
       Selector selector, std::string_view position) override {
-    std::vector<RunReader*> readers;
-    readers.reserve(shares_.size());
-    for (const RunShare& share : shares_) readers.push_back(share.reader.get());
     std::vector<RankStretch> stretches = StretchesOf(selector);
-    return MergedScan::Begin(std::move(readers), std::move(stretches),
-                             std::move(selector), position);
+    return MergedScan::Begin(shares_, std::move(stretches), std::move(selector),
+                             position);
   }
 
   absl::StatusOr<TensorInfo> GetTensor(const TensorKey& key) override {
@@ -172,11 +175,9 @@ class MergedRunReader final : public RunReader {
                                    "run {} has no rank {}", name_, key.rank),
                         ErrorReason::kTensorNotFound);
     }
-    MSITD_ASSIGN_OR_RETURN(
-        TensorInfo tensor,
-        At(share->second, shares_[share->second].reader->GetTensor(key)));
-    MSITD_RETURN_IF_ERROR(ToMergedPlaces(share->second, tensor));
-    return tensor;
+    const auto split = split_ranks_.find(key.rank);
+    return split == split_ranks_.end() ? GetTensorAt(share->second, key)
+                                       : GetTensorOf(split->second, key);
   }
 
   absl::StatusOr<std::span<const std::byte>> ReadPart(
@@ -223,11 +224,44 @@ class MergedRunReader final : public RunReader {
   }
 
  private:
-  // Adds the place to an error.
-  template <typename T>
-  absl::StatusOr<T> At(size_t share, absl::StatusOr<T> result) const {
-    if (result.ok()) return result;
-    return Annotate(result.status(), shares_[share].place);
+  absl::StatusOr<TensorInfo> GetTensorAt(size_t share, const TensorKey& key) {
+    absl::StatusOr<TensorInfo> tensor = shares_[share].reader->GetTensor(key);
+    if (!tensor.ok()) return Annotate(tensor.status(), shares_[share].place);
+    MSITD_RETURN_IF_ERROR(ToMergedPlaces(share, *tensor));
+    return tensor;
+  }
+
+  // Queries the shares that may have the token of the key.
+  absl::StatusOr<TensorInfo> GetTensorOf(const SplitRank& split,
+                                         const TensorKey& key) {
+    if (const SplitDevice* const device = split.Find(key.device)) {
+      for (const TokenSpan& span : device->spans) {
+        if (key.token < span.first || key.token > span.last) continue;
+        absl::StatusOr<TensorInfo> tensor = GetTensorAt(span.share, key);
+        if (!HasReason(tensor.status(), ErrorReason::kTensorNotFound)) {
+          return tensor;
+        }
+      }
+    }
+    return WithReason(
+        MakeStatus(absl::StatusCode::kNotFound, "there is no tensor {}",
+                   FormatTensorName(name_, key)),
+        ErrorReason::kTensorNotFound);
+  }
+
+  // Sorts the coordinates of split ranks among `coordinates`, which are sorted
+  // by rank, and removes those that several shares have listed.
+  void SortSplitRanks(std::vector<Coordinate>& coordinates) const {
+    for (const auto& [rank, split] : split_ranks_) {
+      const auto [begin, end] = std::equal_range(
+          coordinates.begin(), coordinates.end(), Coordinate{rank, "", 0},
+          [](const Coordinate& a, const Coordinate& b) {
+            return a.rank < b.rank;
+          });
+      split.Sort(std::span(begin, end));
+    }
+    coordinates.erase(std::unique(coordinates.begin(), coordinates.end()),
+                      coordinates.end());
   }
 
   absl::Status CheckShare(const PartInfo& part) const {
@@ -242,7 +276,13 @@ class MergedRunReader final : public RunReader {
     std::vector<RankStretch> out;
     for (const auto& [rank, share] : share_of_) {
       if (!selector.HasRank(rank)) continue;
-      if (out.empty() || out.back().share != share ||
+      const auto split = split_ranks_.find(rank);
+      if (split != split_ranks_.end()) {
+        out.push_back({share, {rank}, &split->second});
+        continue;
+      }
+      if (out.empty() || out.back().split != nullptr ||
+          out.back().share != share ||
           out.back().ranks.size() == Selector::kRanksMax) {
         out.push_back({share, {}});
       }
@@ -254,6 +294,7 @@ class MergedRunReader final : public RunReader {
   const std::string name_;
   const std::vector<RunShare> shares_;
   const std::map<int32_t, size_t> share_of_;  // By rank.
+  const std::map<int32_t, SplitRank> split_ranks_;
 };
 
 }  // namespace
@@ -271,19 +312,21 @@ absl::StatusOr<std::unique_ptr<RunReader>> MergeRun(
         return run.ListRanks();
       }));
   std::map<int32_t, size_t> share_of;
+  std::map<int32_t, std::vector<size_t>> shares_of_split;
   for (size_t i = 0; i < shares.size(); ++i) {
     for (const int32_t rank : all[i]) {
       const auto [at, is_new] = share_of.emplace(rank, i);
       if (is_new) continue;
-      return WithReason(
-          MakeStatus(absl::StatusCode::kFailedPrecondition,
-                     "rank {} of run {} lies in both {} and {}", rank, name,
-                     shares[at->second].place, shares[i].place),
-          ErrorReason::kFieldInvalid);
+      std::vector<size_t>& holders = shares_of_split[rank];
+      if (holders.empty()) holders.push_back(at->second);
+      holders.push_back(i);
     }
   }
+  MSITD_ASSIGN_OR_RETURN(auto split_ranks,
+                         FindSplitRanks(name, shares, shares_of_split));
   return std::make_unique<MergedRunReader>(std::move(name), std::move(shares),
-                                           std::move(share_of));
+                                           std::move(share_of),
+                                           std::move(split_ranks));
 }
 
 }  // namespace msitd::storage

@@ -7,6 +7,7 @@
 #include "protos/base/byte_codec.h"
 #include "protos/status/status.h"
 #include "storage/merge/share_place.h"
+#include "storage/merge/split_rank_scan.h"
 
 namespace msitd::storage {
 namespace {
@@ -24,10 +25,10 @@ absl::Status PositionInvalid() {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TensorScan>> MergedScan::Begin(
-    std::vector<RunReader*> readers, std::vector<RankStretch> stretches,
+    std::span<const RunShare> shares, std::vector<RankStretch> stretches,
     Selector selector, std::string_view position) {
-  auto out = std::unique_ptr<MergedScan>(new MergedScan(
-      std::move(readers), std::move(stretches), std::move(selector)));
+  auto out = std::unique_ptr<MergedScan>(
+      new MergedScan(shares, std::move(stretches), std::move(selector)));
   std::string_view inner;
   if (!position.empty()) {
     ByteReader in(position);
@@ -51,9 +52,16 @@ absl::StatusOr<std::unique_ptr<TensorScan>> MergedScan::Begin(
 absl::Status MergedScan::BeginStretch(std::string_view position) {
   scan_.reset();
   if (at_ == stretches_.size()) return absl::OkStatus();
+  const RankStretch& stretch = stretches_[at_];
+  if (stretch.split != nullptr) {
+    MSITD_ASSIGN_OR_RETURN(
+        scan_, SplitRankScan::Begin(shares_, stretch.ranks.front(),
+                                    *stretch.split, selector_, position));
+    return absl::OkStatus();
+  }
   Selector selector = selector_;
-  selector.ranks = stretches_[at_].ranks;
-  MSITD_ASSIGN_OR_RETURN(scan_, readers_[stretches_[at_].share]->Scan(
+  selector.ranks = stretch.ranks;
+  MSITD_ASSIGN_OR_RETURN(scan_, shares_[stretch.share].reader->Scan(
                                     std::move(selector), position));
   return absl::OkStatus();
 }
@@ -62,7 +70,11 @@ absl::StatusOr<bool> MergedScan::Next(TensorInfo& out, StopCheck stop) {
   while (scan_ != nullptr) {
     MSITD_ASSIGN_OR_RETURN(const bool found, scan_->Next(out, stop));
     if (found) {
-      MSITD_RETURN_IF_ERROR(ToMergedPlaces(stretches_[at_].share, out));
+      const RankStretch& stretch = stretches_[at_];
+      // The scan of a split rank has converted the locations.
+      if (stretch.split == nullptr) {
+        MSITD_RETURN_IF_ERROR(ToMergedPlaces(stretch.share, out));
+      }
       return true;
     }
     incomplete_count_ += scan_->incomplete_count();

@@ -195,20 +195,10 @@ class Pair:
         return query.Matching(ranks=pairs)
 
     @property
-    def has_whole_ranks(self) -> bool:
-        """Whether each rank of a run is on only one node."""
-        return all(
-            len(share.nodes_of(rank)) <= 1
-            for share in (self.golden, self.target)
-            for rank in range(WORLD)
-        )
-
-    @property
     def is_aligned(self) -> bool:
         """Whether each node can compare its ranks by itself."""
         return (
-            self.has_whole_ranks
-            and self.rank_map is None
+            self.rank_map is None
             and not self.is_sharded
             and all(
                 len(self.golden.nodes_of(rank) | self.target.nodes_of(rank)) <= 1
@@ -452,20 +442,17 @@ def test_every_route_gives_the_verdict_of_one_daemon(
         assert fan_out in MAY_SAY[expected], (seed, pair)
         if pair.is_aligned:
             assert fan_out == expected, (seed, pair)
-        routes = {}
-        if pair.has_whole_ranks:
-            routes["at"] = over(nodes, *names, *pair.words, "--at", socket_of(nodes[0]))
-            with query.connect_fleet([socket_of(node) for node in nodes]) as asked:
-                holders = {name: ",".join(asked.runs.holders(name)) for name in names}
-                done = asked.compare(
-                    *names, at=socket_of(nodes[1]), matching=pair.matching
-                )
-                routes["python"] = done.verdict
-            if seed % 4 == 0:
-                folder = tmp_path / f"parts{seed}"
-                routes["parts"] = compare_in_parts(
-                    holders, names, folder, pair.matching
-                ).verdict
+        at = socket_of(nodes[0])
+        routes = {"at": over(nodes, *names, *pair.words, "--at", at)}
+        with query.connect_fleet([socket_of(node) for node in nodes]) as asked:
+            holders = {name: ",".join(asked.runs.holders(name)) for name in names}
+            done = asked.compare(*names, at=socket_of(nodes[1]), matching=pair.matching)
+            routes["python"] = done.verdict
+        if seed % 4 == 0:
+            folder = tmp_path / f"parts{seed}"
+            routes["parts"] = compare_in_parts(
+                holders, names, folder, pair.matching
+            ).verdict
         if seed % 2 == 1 and not pair.spoiled:
             urls = [archived(whole, name, archives) for name in names]
             code = whole.ctl("compare", "run", *urls, *pair.words, expect=None)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparisons of runs whose ranks lie in several stores: each row is that of
-// one store that has them all.
+// Comparisons of runs whose ranks lie in several stores, or the tokens of one
+// rank: each row is that of one store that has them all.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -87,14 +87,20 @@ TEST_P(MergedRowsTest, RowsAreThoseOfOneStore) {
   for (int& at : golden_at) at = below(kStoreCount);
   for (int& at : target_at) at = below(kStoreCount);
   const bool is_sharded = below(2) == 0;
+  const bool are_ranks_whole = below(2) == 0;
   for (int rank = 0; rank < kRanks; ++rank) {
     for (int token = 0; token < 3; ++token) {
+      if (!are_ranks_whole) {
+        golden_at[rank] = below(kStoreCount);
+        target_at[rank] = below(kStoreCount);
+      }
       for (int op = 0; op < 4; ++op) {
         std::vector<float> values(8);
         for (float& value : values) value = static_cast<float>(below(100));
         RecordedTensor tensor = Floats("op" + std::to_string(op), values);
         tensor.rank = rank;
         tensor.token = token;
+        tensor.sequence = 4 * token + op;
         if (is_sharded && op == 0) {
           tensor.shape = {1, 8};
           tensor.placement = "0+4/1:S(0)";
@@ -131,13 +137,14 @@ INSTANTIATE_TEST_SUITE_P(Seeds, MergedRowsTest, ::testing::Range(0, 40));
 
 class SourcesTest : public MergedRowsTest {};
 
-TEST_F(SourcesTest, ARankInTwoPlacesIsRefusedAndBothAreNamed) {
+TEST_F(SourcesTest, ATokenOfARankInTwoPlacesIsRefusedAndBothAreNamed) {
   Record("g", 0, Floats("op", {1}));
   apart_.at({1, "g"})->Record(Floats("op", {1}));
   storage::SourcedRunReaders readers = Readers();
   const auto run = readers.OpenRunAt({"local,b", "g"}, {});
   ASSERT_FALSE(run.ok());
-  EXPECT_EQ(Message(run.status()), "rank 0 of run g lies in both local and b");
+  EXPECT_EQ(Message(run.status()),
+            "rank 0 of run g has records of token 0 in both local and b");
 }
 
 TEST_F(SourcesTest, APlaceThatFailsIsNamed) {
