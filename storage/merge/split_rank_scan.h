@@ -46,8 +46,8 @@ class SplitRankScan final : public TensorScan {
     size_t share = 0;
     int64_t token = 0;  // No later record of the share has a lower token.
     std::unique_ptr<TensorScan> scan;  // Null before it is needed.
-    std::string
-        position;  // The scan continues here: before `next` if there is one.
+    // Where the scan continues: before `next` if there is one.
+    std::string position;
     TensorInfo next;
     bool has_next = false;
     bool is_over = false;

@@ -200,10 +200,10 @@ Outcome SplitComparison(const v1::CreateComparisonRequest& request,
     const bool is_golden = !golden.split.empty();
     return {kExitPartial,
             Printable(fmt::format(
-                "nothing was compared: {}{}",
+                "nothing was compared: {}{}; {}",
                 SplitText(is_golden ? asked.golden_run() : asked.target_run(),
                           is_golden ? golden : target, nodes),
-                why))};
+                why, kAtAdvice))};
   };
   if (is_split && !splitter.CanLeaveOutRanks()) {
     return refused(", and other ranks cannot be compared without them");

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "client/ask/fanout/rank_set.h"
@@ -46,6 +47,10 @@ struct NodeComparisons {
   RankSet golden_uncovered;
   RankSet target_uncovered;
 };
+
+// Advice for comparisons that nodes cannot do separately.
+inline constexpr std::string_view kAtAdvice =
+    "with --at NODE one of them reads the others";
 
 // Whether a rank has the same number in both runs and in a filter. If not,
 // every node compares all that it has of both runs.

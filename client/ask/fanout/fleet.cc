@@ -209,7 +209,8 @@ std::string Fleet::NoteHeld(const Node& node, const Message& request,
 }
 
 void Fleet::TellOfDoubles(const Node& node, const std::string& run) {
-  if (run.empty()) return;
+  // A node that reads the others reads each record once.
+  if (run.empty() || worker_.has_value()) return;
   const auto& by_node = held_[run];
   const RankSet& held = by_node.at(node.name);
   for (const auto& [other, ranks] : by_node) {
@@ -291,9 +292,9 @@ Outcome Fleet::PlanComparison(const Message& request, Requests& requests) {
     return {kExitPartial,
             Printable(fmt::format(
                 "nothing was compared: run {} is on {}, run {} on {}, and no "
-                "node has both; with --at NODE one of them reads the others",
+                "node has both; {}",
                 asked.golden_run(), HoldersOf(asked.golden_run()),
-                asked.target_run(), HoldersOf(asked.target_run())))};
+                asked.target_run(), HoldersOf(asked.target_run()), kAtAdvice))};
   }
   TellApart(asked.golden_run(), golden, asked.target_run(), target);
   TellApart(asked.target_run(), target, asked.golden_run(), golden);
@@ -317,8 +318,9 @@ void Fleet::TellOfSplits(const v1::Comparison& asked,
   for (const auto& [run, shares] : {std::pair(&asked.golden_run(), &golden),
                                     std::pair(&asked.target_run(), &target)}) {
     if (shares->split.empty()) continue;
-    TellOnce(Printable(fmt::format("partial: {}: not compared",
-                                   SplitText(*run, *shares, nodes))));
+    TellOnce(
+        Printable(fmt::format("partial: {}: not compared; {}",
+                              SplitText(*run, *shares, nodes), kAtAdvice)));
   }
 }
 
@@ -355,9 +357,9 @@ void Fleet::TellOfSpreadRows(const std::vector<Part>& parts,
                     .empty();
       });
   if (!are_spread) return;
-  TellOnce(
-      "partial: rows that need ranks of several nodes were not compared; with "
-      "--at NODE one of them reads the others");
+  TellOnce(fmt::format(
+      "partial: rows that need ranks of several nodes were not compared; {}",
+      kAtAdvice));
 }
 
 void Fleet::TellApart(const std::string& run, const RunShares& shares,

@@ -176,6 +176,7 @@ def test_a_rank_whose_records_lie_on_two_nodes_is_not_compared(
     result = ask(places, "compare", "run", "g", "t", expect=PARTIAL)
     assert "nothing was compared" in result.stderr
     assert "hold different records of rank 0 of run g" in result.stderr
+    assert "with --at NODE one of them reads the others" in result.stderr
     assert "twice" not in result.stderr
 
 
@@ -190,13 +191,16 @@ def test_other_ranks_than_that_on_two_nodes_are_compared(
     chunk = Chunk("g", [late]).pack()
     write(empty[1].channel(), "g", [chunk], rank=0, world_size=WORLD)
     places = [socket_of(daemon) for daemon in empty]
+    said = ask(places, "compare", "run", "g", "t", expect=PARTIAL).stderr
+    assert "hold different records of rank 0 of run g: not compared" in said
+    assert "with --at NODE one of them reads the others" in said
     result = ask_json(places, "compare", "run", "g", "t", expect=PARTIAL)
     comparison = result["comparison"]
     assert comparison["pass_count"] == "12"
     assert comparison["golden_ranks"]["ranks_lacking"] == [{"first": 0, "last": 0}]
     # Each part reports it, whichever daemon reads it.
     for daemon in empty:
-        daemon.ctl("compare", "get", "c-000001", expect=PARTIAL)
+        daemon.ctl("compare", "get", "c-000002", expect=PARTIAL)
     ask(places, "compare", "run", "g", "t", "--ranks", "1-3")
 
 

@@ -158,7 +158,9 @@ TEST_F(SplitComparisonTest, NothingIsComparedIfASplitRankCannotBeLeftOut) {
   split.split = Of({0});
   const std::string why = "n0 and n1 hold different records of rank 0 of run ";
   // It is all there is.
-  EXPECT_THAT(refusal(split, Shares({{0}, {-1}, {-1}})), HasSubstr(why + "g"));
+  EXPECT_EQ(refusal(split, Shares({{0}, {-1}, {-1}})),
+            "nothing was compared: " + why +
+                "g; with --at NODE one of them reads the others");
   EXPECT_THAT(refusal(Shares({{0}, {-1}, {-1}}), split), HasSubstr(why + "t"));
   // Tensors of other ranks may be sharded over it.
   RunShares sharded = Shares({{0, 1}, {0}, {-1}});
