@@ -4,6 +4,7 @@ import json
 import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msitd
@@ -137,6 +138,22 @@ def test_token_on_both_nodes_is_refused(nodes: list[Daemon]) -> None:
         f"rank 0 of run t has records of token 3 in both local and "
         f"{socket_of(nodes[1])}" in said
     )
+
+
+def test_archives_of_both_nodes_are_one_run(
+    new_daemon: Callable[[], Daemon], tmp_path: Path
+) -> None:
+    daemons = [new_daemon(), new_daemon()]
+    folders = [f"file://{tmp_path}/node{i}" for i in range(2)]
+    for i, daemon in enumerate(daemons):
+        daemon.start("--archives", f"file://{tmp_path}")
+        record(daemon, "t", range(2 * i, 2 * i + 2))
+        daemon.ctl("run", "seal", "t")
+        daemon.ctl("run", "archive", "t", folders[i])
+    record(daemons[0], "g", range(4))
+    archived = f"{folders[0]},{folders[1]}/t"
+    compared = daemons[0].ctl_json("compare", "run", "g", archived)
+    assert compared["comparison"]["pass_count"] == "4"
 
 
 def test_node_that_restarts_does_not_end_the_comparison(nodes: list[Daemon]) -> None:
