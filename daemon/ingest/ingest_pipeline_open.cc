@@ -53,9 +53,9 @@ absl::Status CheckSpec(const StreamSpec& spec) {
 }
 
 std::string JobOf(const StreamSpec& spec) {
-  return spec.job.empty()
-             ? fmt::format("process {:08x}", ProcessOf(spec.stream_id))
-             : spec.job;
+  return spec.job.empty() ? fmt::format("{} {:08x}", kLaunchOfProcess,
+                                        ProcessOf(spec.stream_id))
+                          : spec.job;
 }
 
 // Returns whether the run was created in advance and no producer has streamed
@@ -76,6 +76,24 @@ absl::Status RankRecorded(const StreamSpec& spec) {
                  "run '{}' already has tensors of rank {} from another client: "
                  "use another name, or set if_exists to append, replace or new",
                  spec.run, spec.rank),
+      ErrorReason::kRunExists);
+}
+
+// Returns whether the stream certainly belongs to another launch than the one
+// that created the run.
+bool IsOfOtherLaunch(const StreamSpec& spec, const storage::RunInfo& run) {
+  const std::string_view launch = ParseRecordingJob(spec.job).launch;
+  const std::string_view first = ParseRecordingJob(run.spec.job).launch;
+  return launch != first && IsNamedLaunch(launch) && IsNamedLaunch(first);
+}
+
+absl::Status LaunchRecorded(const StreamSpec& spec, std::string_view job) {
+  return WithReason(
+      MakeStatus(Code::kFailedPrecondition,
+                 "run '{}' belongs to launch '{}', and rank {} to launch '{}': "
+                 "use another name, or set if_exists to append, replace or new",
+                 spec.run, ParseRecordingJob(job).launch, spec.rank,
+                 ParseRecordingJob(spec.job).launch),
       ErrorReason::kRunExists);
 }
 
@@ -131,6 +149,9 @@ absl::Status CheckJoin(const StreamSpec& spec, const storage::RunInfo& run) {
                    "run '{}' has world size {}, the stream says {}", spec.run,
                    run.spec.world_size, spec.world_size),
         ErrorReason::kRunExists);
+  }
+  if (spec.if_exists == IfExists::kFail && IsOfOtherLaunch(spec, run)) {
+    return LaunchRecorded(spec, run.spec.job);
   }
   return absl::OkStatus();
 }

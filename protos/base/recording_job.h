@@ -38,6 +38,26 @@ inline std::string MakeRecordingJob(const RecordingJob& job) {
   return text;
 }
 
+// How launches without a name are identified: by the first process, by the
+// variables of a launcher, or by the process itself.
+inline constexpr std::string_view kLaunchOfParent = "parent";
+inline constexpr std::string_view kLaunchOfLauncher = "launch";
+inline constexpr std::string_view kLaunchOfProcess = "process";
+
+// Returns whether the user has named the launch. Only then do different names
+// prove different launches: ranks of one launch may have different parents, and
+// different variables if each has a launcher of its own.
+inline bool IsNamedLaunch(std::string_view launch) {
+  for (const std::string_view kind :
+       {kLaunchOfParent, kLaunchOfLauncher, kLaunchOfProcess}) {
+    if (launch.size() > kind.size() && launch.starts_with(kind) &&
+        launch[kind.size()] == ' ') {
+      return false;
+    }
+  }
+  return !launch.empty();
+}
+
 // Parses the result of MakeRecordingJob. Any other text is the first recording
 // of a launch with that name.
 inline RecordingJob ParseRecordingJob(std::string_view text) {

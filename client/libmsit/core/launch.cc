@@ -22,11 +22,13 @@
 namespace msitd::libmsit {
 namespace {
 
-// Variables that torchrun, Slurm, PMIx and torch.distributed set to the same
-// value for all ranks. A group that torchrun restarts is another launch.
-constexpr std::array<const char*, 7> kLauncherVariables = {
+// Variables that torchrun, Slurm, Flux, PMIx and torch.distributed set to the
+// same value for all ranks. A group that torchrun restarts is another launch,
+// and so is a job that Slurm has requeued, which keeps its id.
+constexpr std::array<const char*, 9> kLauncherVariables = {
     "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
-    "SLURM_JOB_ID",        "SLURM_STEP_ID",
+    "SLURM_JOB_ID",        "SLURM_RESTART_COUNT",
+    "SLURM_STEP_ID",       "FLUX_JOB_ID",
     "PMIX_NAMESPACE",      "MASTER_ADDR",
     "MASTER_PORT",
 };
@@ -143,9 +145,12 @@ std::string LaunchOf(int32_t world_size) {
     const std::string_view job = named;
     return job.size() <= kJobBytesMax ? std::string(job) : HashOf("job", job);
   }
-  if (world_size == 1) return "process " + std::to_string(Process());
+  if (world_size == 1) {
+    return std::string(kLaunchOfProcess) + " " + std::to_string(Process());
+  }
   const std::string said = Said();
-  return said.empty() ? HashOf("parent", Parent()) : HashOf("launch", said);
+  return said.empty() ? HashOf(kLaunchOfParent, Parent())
+                      : HashOf(kLaunchOfLauncher, said);
 }
 
 uint32_t NextRecording(const RecordedRank& rank) {

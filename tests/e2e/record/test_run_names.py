@@ -45,7 +45,9 @@ class Rank:
         environment = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(("MASTER_", "MSITD_", "TORCHELASTIC", "SLURM"))
+            if not name.startswith(
+                ("MASTER_", "MSITD_", "TORCHELASTIC", "SLURM", "FLUX_", "PMIX_")
+            )
         }
         environment |= options.pop("environment", {})
         arguments = {"run": "run", "endpoint": endpoint, "value": 1, **options}
@@ -377,3 +379,90 @@ def test_new_run_keeps_its_name_when_the_daemon_comes_back(daemon: Daemon) -> No
     assert runs(daemon) == ["run", "run-2"]
     counters = daemon.ctl_json("run", "get", "run-2")["counters"]
     assert counters["tensor_count"] == "2"
+
+
+def verdict_of(daemon: Daemon, run: str, golden: str = "golden") -> str:
+    """Compares a run with the golden run. Returns the word of the exit code."""
+    codes = {0: "pass", 1: "fail", 4: "partial"}
+    return codes[daemon.ctl("compare", "run", golden, run, expect=None).returncode]
+
+
+@pytest.mark.parametrize("is_same_value", [True, False])
+@pytest.mark.parametrize("if_exists", ["fail", "new", "replace", "append"])
+def test_rank_that_restarts_alone_does_not_make_its_run_pass(
+    daemon: Daemon, if_exists: str, is_same_value: bool
+) -> None:
+    """Rank 0 has recorded twice, rank 1 once, as in the golden run."""
+    job = {"MASTER_ADDR": "node0", "MASTER_PORT": "29500"}
+    launch(daemon, run="golden", environment=job)
+    launch(daemon, environment=job)
+    assert verdict_of(daemon, "run") == "pass"
+    again = Rank(
+        daemon,
+        rank=0,
+        world_size=2,
+        value=1 if is_same_value else 2,
+        if_exists=if_exists,
+        environment=job,
+    ).result()
+    if if_exists == "fail":
+        assert "RUN_EXISTS" in again["error"]
+        assert verdict_of(daemon, "run") == "pass"
+        return
+    assert again["run"] == ("run-2" if if_exists == "new" else "run")
+    if if_exists == "append":
+        # The token is explicit, so the record is one that the run has.
+        assert again["conflicts"] == (0 if is_same_value else 1)
+        compared = daemon.ctl("compare", "run", "golden", "run").stdout
+        note = "recorded twice    target run: 1 record "
+        assert (note in compared) is not is_same_value
+        return
+    expected = "partial" if is_same_value else "fail"
+    assert verdict_of(daemon, str(again["run"])) == expected
+
+
+def test_rank_that_appends_alone_has_tokens_that_others_lack(daemon: Daemon) -> None:
+    for run in ("golden", "run"):
+        for rank in (0, 1):
+            with msitd.Client(run, rank, 2, str(daemon.socket_dir)) as client:
+                client.record(np.full(3, 1, np.float32), op="op")
+    assert verdict_of(daemon, "run") == "pass"
+    assert record_here(daemon, 1, if_exists="append") == ("run", 1, 0)
+    assert verdict_of(daemon, "run") == "fail"
+    assert (
+        "rank 0 has recorded 2 times" in daemon.ctl("capture", "coverage", "run").stderr
+    )
+
+
+def test_restart_after_a_rank_missed_a_launch_has_a_run_of_its_own(
+    daemon: Daemon,
+) -> None:
+    """All ranks start again, and the rank that missed the launch is the first."""
+    job = {"TORCHELASTIC_RUN_ID": "job", "TORCHELASTIC_RESTART_COUNT": "0"}
+    launch(daemon, run="golden", environment=job)
+    options = {"world_size": 2, "if_exists": "new"}
+    assert record(daemon, rank=0, environment=job, **options)["run"] == "run"
+    assert verdict_of(daemon, "run") == "partial"
+    job["TORCHELASTIC_RESTART_COUNT"] = "1"
+    for rank in (1, 0):
+        again = record(daemon, rank=rank, environment=job, **options)
+        assert again["run"] == "run-2"
+    assert verdict_of(daemon, "run") == "partial"
+    assert verdict_of(daemon, "run-2") == "pass"
+
+
+def test_rank_of_another_named_launch_does_not_join(daemon: Daemon) -> None:
+    launch(daemon, run="golden")
+    first = {"MSITD_JOB": "first"}
+    assert record(daemon, rank=0, world_size=2, environment=first)["run"] == "run"
+    second = {"MSITD_JOB": "second"}
+    refused = record(daemon, rank=1, world_size=2, environment=second)
+    assert "run 'run' belongs to launch 'first'" in refused["error"]
+    assert "RUN_EXISTS" in refused["error"]
+    assert verdict_of(daemon, "run") == "partial"
+    # Each remedy that the error names works.
+    for if_exists, run in (("new", "run-2"), ("append", "run"), ("replace", "run")):
+        joined = record(
+            daemon, rank=1, world_size=2, if_exists=if_exists, environment=second
+        )
+        assert joined["run"] == run

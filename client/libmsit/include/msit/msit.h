@@ -149,7 +149,8 @@ typedef enum msit_overflow {
 // Behavior of msit_open if the run already has tensors of this rank from
 // another client. A client that reconnects is still the same client.
 typedef enum msit_if_exists {
-  // msit_open fails with REFUSED.
+  // msit_open fails with REFUSED, also if a launch with another name created
+  // the run.
   MSIT_IF_EXISTS_FAIL = 1,
   // Adds to the existing tensors, for a job that continues after a restart.
   // Tokens start after the last token of the run. The first token is the same
@@ -268,11 +269,11 @@ typedef struct msit_options {
   // `open_timeout_us` above 0.
   int32_t if_exists;
 
-  // Identifies the launch for REPLACE and NEW: a text that all ranks of this
-  // launch share and no other launch has, at most 128 bytes. Default, in this
-  // order: MSITD_JOB from the environment; this process if world_size is 1; the
-  // variables of torchrun, Slurm, PMIx, or MASTER_ADDR and MASTER_PORT; the
-  // parent process.
+  // Identifies the launch: a text that all ranks of this launch share and no
+  // other launch has, at most 128 bytes. Default, in this order: MSITD_JOB from
+  // the environment; this process if world_size is 1; the variables of
+  // torchrun, Slurm, Flux, PMIx, or MASTER_ADDR and MASTER_PORT; the parent
+  // process.
   const char* job;
 } msit_options;
 

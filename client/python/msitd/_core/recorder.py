@@ -142,10 +142,10 @@ class Client(OpenOnce, Documents, StatisticsRecords):
             ignores the other arguments, and the stream ends when all its clients are
             closed or no longer referenced; `replace` closes those clients first; `new`
             records into another run in parallel.
-        job: A text that all ranks of this launch, and no other launch, have, for
-            `replace` and `new`. Default: MSITD_JOB; with a `world_size` of 1, this
-            process; the values of torchrun, Slurm, PMIx or MASTER_ADDR and MASTER_PORT;
-            or the parent process.
+        job: A text that all ranks of this launch, and no other launch, have. `fail`
+            also raises if a launch with another name created the run. Default:
+            MSITD_JOB; with a `world_size` of 1, this process; the values of torchrun,
+            Slurm, Flux, PMIx or MASTER_ADDR and MASTER_PORT; or the parent process.
 
     Raises:
         ValueError: An argument is out of its range.

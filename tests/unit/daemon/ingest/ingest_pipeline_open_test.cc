@@ -92,6 +92,24 @@ class IngestPipelineOpenTest : public ::testing::Test {
   std::unique_ptr<IngestPipeline> pipeline_;
 };
 
+TEST_F(IngestPipelineOpenTest, RanksOfAnotherNamedLaunchDoNotJoinByDefault) {
+  EXPECT_EQ(Record({.rank = 0, .job = "a"}), "run");
+  EXPECT_EQ(Record({.rank = 1, .process = 2, .job = "b"}), "RUN_EXISTS");
+  // The number of the recording does not matter.
+  EXPECT_EQ(Record({.rank = 1, .process = 2, .job = "a / recording 2"}), "run");
+  EXPECT_EQ(Record({.rank = 0,
+                    .process = 2,
+                    .if_exists = IfExists::kAppend,
+                    .job = "b"}),
+            "run");
+  // Launches without a name may be one launch.
+  for (const char* job : {"", "parent 1", "launch 2", "process 3"}) {
+    const std::string run = std::string("run of ") + job;
+    EXPECT_EQ(Record({.rank = 0, .job = job, .run = run}), run);
+    EXPECT_EQ(Record({.rank = 1, .process = 2, .job = "b", .run = run}), run);
+  }
+}
+
 TEST_F(IngestPipelineOpenTest, TensorsOfAnotherStreamAreInTheWay) {
   EXPECT_EQ(Record({}), "run");
   EXPECT_EQ(Record({.process = 2}), "RUN_EXISTS");

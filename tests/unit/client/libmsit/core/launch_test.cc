@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,8 @@ class LaunchTest : public testing::Test {
   LaunchTest() {
     for (const char* name :
          {"MSITD_JOB", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
-          "SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE", "MASTER_ADDR",
-          "MASTER_PORT"}) {
+          "SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_STEP_ID", "FLUX_JOB_ID",
+          "PMIX_NAMESPACE", "MASTER_ADDR", "MASTER_PORT"}) {
       ::unsetenv(name);
     }
   }
@@ -82,13 +83,23 @@ TEST_F(LaunchTest, RanksHaveWhatTheirLauncherSays) {
   ::setenv("TORCHELASTIC_RUN_ID", "a", 1);
   const std::string second = LaunchOf(2);
   EXPECT_NE(second, first);
-  ::setenv("TORCHELASTIC_RESTART_COUNT", "1", 1);
-  EXPECT_NE(LaunchOf(2), second);
+  std::set<std::string> launches = {parent, first, second};
+  for (const char* attempt : {"TORCHELASTIC_RESTART_COUNT", "SLURM_JOB_ID",
+                              "SLURM_RESTART_COUNT", "FLUX_JOB_ID"}) {
+    ::setenv(attempt, "1", 1);
+    EXPECT_TRUE(launches.insert(LaunchOf(2)).second) << attempt;
+  }
+  for (const std::string& launch : launches) {
+    EXPECT_FALSE(IsNamedLaunch(launch)) << launch;
+  }
+  EXPECT_FALSE(IsNamedLaunch(LaunchOf(1)));
   ::setenv("MSITD_JOB", "mine", 1);
   EXPECT_EQ(LaunchOf(2), "mine");
   EXPECT_EQ(LaunchOf(1), "mine");
+  EXPECT_TRUE(IsNamedLaunch("mine"));
   ::setenv("MSITD_JOB", std::string(1000, 'x').c_str(), 1);
   EXPECT_LE(LaunchOf(2).size(), kJobBytesMax);
+  EXPECT_TRUE(IsNamedLaunch(LaunchOf(2)));
   ::unsetenv("MSITD_JOB");
   EXPECT_LE(LaunchOf(2).size(), kJobBytesMax);
 }
