@@ -288,12 +288,13 @@ void SplitRank::Sort(std::span<Coordinate> coordinates) const {
     const auto found = numbers.find(at.device);
     return found == numbers.end() ? numbers.size() : found->second;
   };
-  std::sort(
-      coordinates.begin(), coordinates.end(),
-      [&number_of](const Coordinate& a, const Coordinate& b) {
-        return std::tuple(number_of(a), std::string_view(a.device), a.token) <
-               std::tuple(number_of(b), std::string_view(b.device), b.token);
-      });
+  std::sort(coordinates.begin(), coordinates.end(),
+            [&number_of](const Coordinate& a, const Coordinate& b) {
+              // Most ranks have one device.
+              if (a.device == b.device) return a.token < b.token;
+              return std::tuple(number_of(a), std::string_view(a.device)) <
+                     std::tuple(number_of(b), std::string_view(b.device));
+            });
 }
 
 absl::StatusOr<std::map<int32_t, SplitRank>> FindSplitRanks(
