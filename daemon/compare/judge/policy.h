@@ -33,7 +33,7 @@ inline constexpr size_t kPolicyBytesMax = size_t{1} << 20;
 
 // Applies a tolerance to the tensors that match a TensorPattern, or to the ops
 // that match an RE2 expression. The tolerance is a predicate with or without
-// rtol and atol, or these alone, or a preset.
+// rtol and atol, or only these, or a preset.
 struct PolicyRule {
   std::string op_pattern;
   std::string predicate = {};
@@ -83,7 +83,7 @@ class Policy {
   static absl::StatusOr<Policy> Create(const PolicySpec& spec);
   static absl::StatusOr<Policy> Create(std::span<const PolicyRule> rules);
 
-  // Returns what a pair must satisfy, of which `key` is the golden tensor.
+  // Returns the condition that a pair must satisfy. `key` is the golden tensor.
   // Presets are for the
   // coarsest of both types and of `basis`. The values of the predicate are a
   // RowMetrics. Lives as long as the policy.

@@ -298,7 +298,7 @@ Conditioning::ExplainedError Conditioning::CarriedTo(int32_t event) {
   if (is_made_in_call && IsSum(call.op) && !MayHaveMask((*pairs_)[event])) {
     out.error = std::min(out.error, ErrorOfTerms(event).value_or(0));
   }
-  // What code gives to its parts may come from a cache.
+  // Code may give its parts tensors from a cache.
   if (of.role == Role::kInput && !call.is_backward) {
     const auto past = past_.find({rank_, NameOfInput(event)});
     if (past != past_.end()) out.Merge(past->second);

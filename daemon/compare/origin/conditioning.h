@@ -45,11 +45,9 @@ inline constexpr double kSingleErrorMax = 10;
 //
 // A fixed bound on the error of a result is right for well-conditioned ops
 // only. Wider bounds for all ops would hide faults, and the condition numbers
-// of arbitrary ops are not known. This class recognizes a few kinds of ops
-// whose condition number follows from recorded summaries:
-//  - norms whose input has a large mean;
-//  - sums, differences and matrix products that cancel;
-//  - sines and cosines of large angles.
+// of arbitrary ops are not known. For a few kinds of ops, the condition number
+// follows from recorded summaries: norms of inputs with a large mean, sums and
+// matrix products that cancel, and sines and cosines of large angles.
 // The error of such an op is explained up to the condition number times the
 // measured error of its inputs, which counts as at most kInputRoundingsMax
 // roundings. An op whose inputs are equal bit for bit is never explained,
@@ -59,7 +57,7 @@ inline constexpr double kSingleErrorMax = 10;
 // measured error of that tensor, and at most kGrowthMax times the error of the
 // ill-conditioned op that all of this began with. A sum has the errors of its
 // terms. Code between the parts of a module may use anything that it had
-// before. What such code gives to a part may also have the errors that the same
+// before. The input of a part may also have the errors that the same
 // input had at earlier tokens of the rank, because modules keep results in
 // caches.
 //
@@ -84,12 +82,12 @@ class Conditioning {
   // nothing is explained.
   void StartGroup(const std::vector<TensorPair>& pairs, bool is_first_window);
 
-  // Ends the group. Remembers what it has explained, if it is whole.
+  // Ends the group. Remembers its explained errors if it is whole.
   void EndGroup(bool is_whole);
 
-  // Adds the next pair. `error`: its nl2, or 0 if its bytes are equal; nullopt
-  // if the pair fails or its error is not known. `computed_in` is the member of
-  // its basis.
+  // Adds the next pair. `error` is its nl2, or 0 if its bytes are equal. It is
+  // nullopt if the pair fails or has no known error. `computed_in` is the
+  // member of its basis.
   void Add(std::optional<double> error, DType computed_in);
 
   // Returns the reason why the next pair passes although it violates `bounds`,
@@ -116,13 +114,13 @@ class Conditioning {
   // The largest error that the model explains, and the reason.
   struct ErrorBound {
     double error = 0;
-    double largest = 0;  // Of a single element, as scaled_max_abs.
-    double channel = 0;  // Of the median channel.
+    double largest = 0;  // Bound of scaled_max_abs.
+    double channel = 0;  // Bound of the median channel.
     std::string reason = {};
   };
 
   void Advance();
-  // The largest explained error of what `event` was computed from.
+  // The largest explained error of the sources of `event`.
   ExplainedError CarriedTo(int32_t event);
   // The rank and the hashes of both sides; all zero if they are not known.
   using Bytes = std::array<uint64_t, 5>;
@@ -148,7 +146,7 @@ class Conditioning {
   double InputRoundoffOf(int32_t input, DType type) const;
   double RoundingOf(int32_t input, DType type) const;
   bool IsRotary(int32_t event) const;
-  // Whether an optimizer step may have changed what `event` was computed from.
+  // Whether an optimizer step may have changed the sources of `event`.
   bool MayFollowStep(int32_t event) const;
   std::string NameOf(const ExplainedError& error) const;
   ExplainedError& ScopeOf(int32_t call) { return scopes_[call + 1]; }
@@ -163,8 +161,8 @@ class Conditioning {
   std::vector<ExplainedError> scopes_;
   bool may_explain_ = false;
   int32_t rank_ = 0;
-  // Of earlier tokens: the largest explained errors by rank and input, and the
-  // ops of which a gradient differs, by rank.
+  // The largest explained errors of earlier tokens by rank and input, and the
+  // ops with a gradient that differs, by rank.
   std::map<std::pair<int32_t, std::string>, ExplainedError> past_;
   std::set<std::pair<int32_t, std::string>> trained_;
   // Outputs of earlier tokens, which later ones may begin with.

@@ -58,8 +58,8 @@ class ConditioningTest : public ::testing::Test {
   RunRecorder target_{store_, "t"};
 };
 
-// What a norm makes of 8 numbers around 100, of which the last has another
-// rounding, or `error` in its place.
+// A norm of 8 numbers around 100. The last number of the target differs by
+// `error`, such as one rounding.
 class NormTest : public ConditioningTest {
  protected:
   v1::ComparisonRow CompareNorm(std::string_view op, float error,
