@@ -255,5 +255,48 @@ TEST_F(ConditioningTest, StepsOfATrainingMoveSingleElements) {
   EXPECT_THAT(observer.rows[2].reason(), HasSubstr("single elements differ"));
 }
 
+// Half of 1024 numbers around 100 have another rounding; `scale` and `noise`
+// are those of the target's output.
+class ManyNumbersTest : public ConditioningTest {
+ protected:
+  v1::Verdict Compare1024(float scale, float noise) {
+    Floats32 input;
+    Floats32 other_input;
+    Floats32 output;
+    Floats32 other_output;
+    for (int i = 0; i < 1024; ++i) {
+      const float x = static_cast<float>(i % 5 - 2);
+      const float sign = i % 2 == 0 ? 1.0F : -1.0F;
+      input.push_back(100 + x);
+      other_input.push_back(100 + x + (i % 4 < 2 ? 0.5F * sign : 0));
+      output.push_back(x);
+      other_output.push_back(scale * x + noise * sign);
+    }
+    RecordNarrow("ln_1", input, other_input, Io::kInput);
+    RecordNarrow("ln_1", output, other_output, Io::kOutput);
+    return Compare().verdict();
+  }
+};
+
+TEST_F(ManyNumbersTest, NoiseIsRounding) {
+  EXPECT_EQ(Compare1024(1, 0.25F), v1::PASS);
+}
+
+TEST_F(ManyNumbersTest, AWrongScaleIsNone) {
+  EXPECT_EQ(Compare1024(1.25F, 0), v1::FAIL);
+}
+
+TEST_F(ConditioningTest, AGradientThatOneRunLacksIsNoStep) {
+  Floats32 golden(1000, 1);
+  Floats32 target = golden;
+  target.back() += 5e-4F;
+  RecordedTensor gradient = Floats("op", {1, 2});
+  gradient.io = Io::kGradWeight;
+  gradient.index = "weight";
+  golden_.Record(gradient);
+  RecordFloats("op", golden, target, Io::kOutput, "0", 1);
+  EXPECT_EQ(Compare().verdict(), v1::FAIL);
+}
+
 }  // namespace
 }  // namespace msitd::compare
