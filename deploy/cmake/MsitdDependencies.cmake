@@ -1,4 +1,4 @@
-# Every dependency, found once. All of them are packages of Debian 12.
+# Finds all dependencies, which are packages of Debian 12.
 find_package(Threads REQUIRED)
 find_package(absl REQUIRED)
 find_package(Protobuf REQUIRED)
@@ -24,8 +24,8 @@ if(MSITD_BUILD_TESTS)
   include(GoogleTest)
 endif()
 
-# XXH3 is used header-only, so that it is compiled for our flags and no symbol
-# of it can leak from libmsit. So are the parts of Highway that libmsit has: its
-# library is a shared one.
+# XXH3 is used as a header-only library, so that it is compiled with our flags
+# and libmsit exports none of its symbols. The parts of Highway that libmsit uses
+# are header-only as well, because Debian's Highway is a shared library.
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
 find_path(HIGHWAY_INCLUDE_DIR hwy/highway.h REQUIRED)

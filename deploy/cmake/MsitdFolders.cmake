@@ -1,11 +1,11 @@
-# Where an install puts things, below its prefix. Debian's folder of libraries is
-# that of the architecture, whatever the prefix is: packages are made from the same
-# build as an install below /usr/local.
+# Install directories below the prefix. On Debian, libraries go to the directory of the
+# architecture for every prefix, because one build serves both the packages and an
+# install below /usr/local.
 if(NOT DEFINED CMAKE_INSTALL_LIBDIR AND EXISTS /etc/debian_version AND
    CMAKE_LIBRARY_ARCHITECTURE)
   set(CMAKE_INSTALL_LIBDIR lib/${CMAKE_LIBRARY_ARCHITECTURE}
       CACHE PATH "Libraries, below the prefix")
 endif()
 include(GNUInstallDirs)
-# What libmsit and msit load while they run.
+# Directory of the shared libraries that libmsit and msit load at run time.
 set(MSIT_PLUGIN_DIR ${CMAKE_INSTALL_LIBDIR}/msit)

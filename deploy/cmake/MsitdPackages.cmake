@@ -1,5 +1,5 @@
 # Debian packages, one for each component of MsitdInstall.cmake. `cpack` in a build
-# directory makes them, deploy/package all that is shipped.
+# directory builds them; deploy/package builds these and the wheels.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME msitd)
 set(CPACK_PACKAGE_VENDOR msitd)
@@ -14,15 +14,15 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 
-# Packages of one build fit together, and no others.
+# Each package requires the same version of the packages that it depends on.
 set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS ON)
 set(CPACK_COMPONENT_DEV_DEPENDS lib)
 set(CPACK_COMPONENT_COMPAT_DEPENDS ctl)
 
 set(CPACK_DEBIAN_DAEMON_PACKAGE_NAME msitd)
 set(CPACK_DEBIAN_DAEMON_DESCRIPTION "tensor store and comparison daemon
-One msitd on each node takes the tensors that the ranks of a job record, and
-answers queries, reductions and comparisons of runs.")
+One msitd on each node stores the tensors that the ranks of a job record, and
+serves queries, reductions and comparisons of runs.")
 set(CPACK_DEBIAN_DAEMON_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_DAEMON_PACKAGE_DEPENDS
     "systemd | systemd-standalone-sysusers | systemd-sysusers")
@@ -33,16 +33,16 @@ set(CPACK_DEBIAN_DAEMON_PACKAGE_CONTROL_EXTRA
 
 set(CPACK_DEBIAN_CTL_PACKAGE_NAME msitctl)
 set(CPACK_DEBIAN_CTL_DESCRIPTION "queries and compares runs of msitd
-The command msitctl asks an msitd, near or far, for tensors, reductions and
-comparisons. The command msitd-inspect looks into its store without it.")
+The command msitctl queries a local or remote msitd for tensors, reductions and
+comparisons. The command msitd-inspect reads a store without the daemon.")
 set(CPACK_DEBIAN_CTL_PACKAGE_SECTION science)
 # Comparisons of plain files start a private daemon.
 set(CPACK_DEBIAN_CTL_PACKAGE_RECOMMENDS msitd)
 
 set(CPACK_DEBIAN_LIB_PACKAGE_NAME libmsit1)
 set(CPACK_DEBIAN_LIB_DESCRIPTION "records tensors of a process into msitd
-The library by which a program, a rank of a job for one, hands its tensors to
-msitd, at the price of one copy.")
+With this library, a program such as a rank of a job passes its tensors to
+msitd. Each tensor is copied once.")
 set(CPACK_DEBIAN_LIB_PACKAGE_SECTION libs)
 configure_file(${scripts}/shlibs.in ${PROJECT_BINARY_DIR}/debian/shlibs @ONLY)
 set(CPACK_DEBIAN_LIB_PACKAGE_CONTROL_EXTRA
@@ -50,13 +50,13 @@ set(CPACK_DEBIAN_LIB_PACKAGE_CONTROL_EXTRA
 
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libmsit-dev)
 set(CPACK_DEBIAN_DEV_DESCRIPTION "records tensors into msitd, for developers
-Headers for C and C++, with a package for CMake and one for pkg-config.")
+Header files for C and C++, and packages for CMake and pkg-config.")
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 
 set(CPACK_DEBIAN_COMPAT_PACKAGE_NAME msit-compat)
 set(CPACK_DEBIAN_COMPAT_DESCRIPTION "msitd under the name of another tool
-The command msit takes the commands of the toolkit of that name, and does them
-with msitctl and msitd.")
+The command msit accepts the commands of the toolkit of that name, and runs
+them with msitctl and msitd.")
 set(CPACK_DEBIAN_COMPAT_PACKAGE_SECTION science)
 
 foreach(component daemon ctl lib dev compat)

@@ -1,13 +1,13 @@
-# Most of the time of a small source goes into headers of others, a hundred
-# thousand lines and more. A build of everything is half the work if several
-# sources of a target are compiled at once, in the order in which the target lists
-# them; a build after a change is faster without.
+# A small source takes most of its compile time for the headers of libraries, which
+# have more than a hundred thousand lines. If several sources of a target are
+# compiled as one, in the order in which the target lists them, a full build takes
+# half the time. An incremental build is faster without batches.
 option(MSITD_BATCHES "Compile several sources of a target at once" OFF)
 set(MSITD_BATCH_SIZE 8)
 
-# msitd_batch(TARGET [ALONE SOURCES...]) has the sources of a target, but for
-# these, compiled in batches. CMake itself leaves out those with flags of their
-# own.
+# msitd_batch(TARGET [ALONE SOURCES...]) compiles the sources of a target in
+# batches, except those listed after ALONE. CMake also excludes sources that have
+# their own flags.
 function(msitd_batch target)
   cmake_parse_arguments(arg "" "" "ALONE" ${ARGN})
   get_target_property(sources ${target} SOURCES)
@@ -24,9 +24,9 @@ function(msitd_batch target)
   endif()
 endfunction()
 
-# msitd_library(NAME [SOURCES...] [ALONE SOURCES...] DEPS...) makes the static
-# library of one module. ALONE: what is in no batch, most often because another
-# source of the batch has a name of its anonymous namespace too.
+# msitd_library(NAME [SOURCES...] [ALONE SOURCES...] DEPS...) adds the static
+# library of one module. Sources after ALONE are in no batch, usually because their
+# anonymous namespace defines a name that another source defines as well.
 function(msitd_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;ALONE;DEPS" ${ARGN})
   add_library(${name} STATIC ${arg_SOURCES} ${arg_ALONE})
@@ -34,16 +34,17 @@ function(msitd_library name)
   msitd_batch(${name} ALONE ${arg_ALONE})
 endfunction()
 
-# Everything that runs under ThreadSanitizer.
+# All tests that run under ThreadSanitizer.
 add_custom_target(msitd_tsan_tests)
-# The tests of what reads bytes of others, which the lane border builds alone.
+# Tests of code that parses untrusted bytes. The lane `border` builds only these.
 add_custom_target(msitd_border_tests)
 
 # msitd_test(NAME [BORDER] [SOURCES...] [ALONE SOURCES...] DEPS... LABELS...)
-# makes one GoogleTest binary of a module and registers each of its tests with ctest.
-# Two labels keep it from ThreadSanitizer: `grpc` if it runs gRPC, which Debian
-# builds without it, and `sequential` if all that it tests runs in one thread.
-# BORDER: it tests code that reads bytes of others. ALONE: as for a library.
+# adds one GoogleTest binary of a module and registers each of its tests with ctest.
+# Two labels exclude it from ThreadSanitizer: `grpc` if it uses gRPC, which Debian
+# builds without ThreadSanitizer, and `sequential` if the tested code is
+# single-threaded. BORDER marks tests of code that parses untrusted bytes. ALONE is
+# the same as for a library.
 function(msitd_test name)
   cmake_parse_arguments(arg "BORDER" "" "SOURCES;ALONE;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${arg_SOURCES} ${arg_ALONE})
@@ -55,7 +56,7 @@ function(msitd_test name)
   if(arg_BORDER)
     add_dependencies(msitd_border_tests ${name})
   endif()
-  # gtest_discover_tests passes one label on.
+  # gtest_discover_tests accepts only one label.
   if("grpc" IN_LIST arg_LABELS)
     set(arg_LABELS grpc)
   elseif("sequential" IN_LIST arg_LABELS)

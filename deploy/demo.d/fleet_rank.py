@@ -1,4 +1,4 @@
-"""One rank of a small model that is made of numbers alone, recorded to one daemon.
+"""One rank of a small model of generated numbers, recorded to one daemon.
 
 usage: fleet_rank.py RUN RANK WORLD SOCKET_FOLDER [--tamper]
 """
@@ -9,7 +9,7 @@ import msitd
 import numpy as np
 
 TOKENS, LAYERS, WIDTH = 20, 12, 256
-# Where a tampered run goes wrong.
+# Position of the changed value in a tampered run.
 TOKEN, LAYER = 7, 5
 
 

@@ -1,5 +1,5 @@
 #!python
-"""Becomes the program of this name, which the package msitd carries."""
+"""Runs the program with the name of this script from the package msitd."""
 
 import importlib.util
 import os
@@ -8,6 +8,6 @@ import sys
 name = os.path.basename(sys.argv[0])
 spec = importlib.util.find_spec("msitd")
 if spec is None or not spec.submodule_search_locations:
-    sys.exit(f"{name}: the package msitd is not installed beside this script")
+    sys.exit(f"{name}: the package msitd is not installed for this Python")
 program = os.path.join(spec.submodule_search_locations[0], "bin", name)
 os.execv(program, [program, *sys.argv[1:]])
