@@ -1,4 +1,4 @@
-"""The cost of an archive, compared with curl, and for clients that record meanwhile."""
+"""The cost of an archive, compared with curl, and for clients that record."""
 
 import itertools
 import shutil

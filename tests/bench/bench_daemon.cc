@@ -26,7 +26,8 @@ std::string Binary(const char* name) {
   return Environment("MSITD_BIN_DIR", "build/release/bin") + "/" + name;
 }
 
-// Its stdout is discarded, because others read that of the benchmark.
+// The stdout of the child is discarded, because stdout contains the results of
+// the benchmark.
 pid_t Start(const std::string& binary, std::vector<const char*> arguments) {
   arguments.insert(arguments.begin(), binary.c_str());
   arguments.push_back(nullptr);
@@ -96,7 +97,7 @@ msit::Client BenchDaemon::Open(const char* run, int rank, int world_size,
   options.rank = rank;
   options.world_size = world_size;
   options.max_block_us = 60'000'000;
-  // Clients of a benchmark follow each other.
+  // The clients of a benchmark append to the same run, one after another.
   options.if_exists = MSIT_IF_EXISTS_APPEND;
   msit::Client client;
   if (!msit::Client::Open(options, &client).ok()) Fail(msit_last_error());

@@ -12,12 +12,13 @@
 
 #include "client/libmsit/include/msit/msit.hpp"
 
-// What benchmarks with a daemon share. Any error ends the process, since there
-// is nothing to measure then.
+// Helpers for benchmarks with a daemon. Any error ends the process, because
+// there is nothing to measure without a daemon.
 namespace msitd::bench {
 
-// The environment says where msitd is (MSITD_BIN_DIR), where a benchmark may
-// write (MSITD_BENCH_DIR), and how much it does. `otherwise` is the default.
+// The environment provides the location of msitd (MSITD_BIN_DIR), the directory
+// for output (MSITD_BENCH_DIR), and the amount of work. `otherwise` is the
+// default.
 std::string Environment(const char* name, const char* otherwise);
 int64_t Number(const char* name, int64_t otherwise);
 
@@ -25,18 +26,18 @@ inline double Seconds(std::chrono::steady_clock::duration time) {
   return std::chrono::duration<double>(time).count();
 }
 
-// Says `what` on standard error and ends the process.
+// Prints `what` to standard error and ends the process.
 [[noreturn]] void Fail(std::string_view what);
 
-// A new directory; its owner removes it.
+// Creates a directory, which the caller removes.
 std::string NewDirectory(std::string path);
 
-// A daemon with a store of its own on the disk that is to be measured.
+// A daemon with its own store on the disk that is measured.
 class BenchDaemon {
  public:
   static std::string BenchDir() { return Environment("MSITD_BENCH_DIR", "."); }
 
-  // `listen`: as the flag of msitd.
+  // `listen` is the value of msitd's flag `--listen`.
   explicit BenchDaemon(const std::string& listen = "none");
   ~BenchDaemon();
   BenchDaemon(const BenchDaemon&) = delete;
@@ -53,10 +54,11 @@ class BenchDaemon {
   // Makes the clients of `run` record only ops called `op`.
   void SelectOnly(const char* run, const char* op) const;
 
-  // Sets a capture policy that asks for summaries alone.
+  // Sets a capture policy that requests only summaries.
   void SelectSummaries(const char* run) const;
 
-  // Memory of the daemon in bytes, without what it shares with ranks.
+  // Returns the memory of the daemon in bytes, without the memory that it
+  // shares with ranks.
   int64_t MemoryBytes() const;
 
  private:
@@ -74,15 +76,15 @@ class BenchDaemon {
 
 inline constexpr size_t kMiB = size_t{1} << 20;
 
-// A few tensors of `bytes` bytes each.
+// Creates a few tensors of `bytes` bytes each.
 using Tensors = std::vector<std::vector<float>>;
 Tensors MakeTensors(size_t bytes);
 
-// Records one of `tensors` as the `n`th record of the client. 64 ops are a
-// token.
+// Records one of `tensors` as the `n`th record of the client. A token has 64
+// ops.
 void Record(msit::Client& client, const Tensors& tensors, int64_t n);
 
-// Waits until all that was recorded is acknowledged.
+// Waits until all records are acknowledged.
 void Flush(msit::Client& client);
 
 }  // namespace msitd::bench

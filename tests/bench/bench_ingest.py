@@ -31,7 +31,7 @@ def capture_memcpy_ratio(bench: Bench) -> Result:
     record_s, memcpy_s = medians(
         google(bench, "msitd_shm_bench", ("BM_RecordMiB", "BM_MemcpyMiB"), 7)
     )
-    gigabytes = 24 * MIB / 1e9  # Of one iteration of each.
+    gigabytes = 24 * MIB / 1e9  # The size of one iteration of both.
     baseline = "memcpy of the same bytes into touched memory, s/GB"
     return ratio("lower", 1.10, record_s / gigabytes, baseline, memcpy_s / gigabytes)
 
@@ -41,7 +41,7 @@ def capture_summary_ratio(bench: Bench) -> Result:
     record_s, memcpy_s = medians(
         google(bench, "msitd_shm_bench", ("BM_RecordSummaryMiB", "BM_MemcpyMiB"), 7)
     )
-    gigabytes = 24 * MIB / 1e9  # Of one iteration of each.
+    gigabytes = 24 * MIB / 1e9  # The size of one iteration of both.
     baseline = "memcpy of the same bytes into touched memory, s/GB"
     return ratio("lower", 1.0, record_s / gigabytes, baseline, memcpy_s / gigabytes)
 

@@ -8,11 +8,12 @@
 #include <memory>
 #include <string>
 
-// A stream of messages over gRPC to a process that throws them away: the most
-// that the network of the machine can do.
+// A gRPC stream to a process that discards the messages: an upper bound for the
+// throughput of the machine's network.
 namespace msitd::bench {
 
-// A process of this program with the argument `--sink`, which runs RunByteSink.
+// A process that runs this program with the argument `--sink`, which calls
+// RunByteSink.
 class ByteSinkProcess {
  public:
   ByteSinkProcess();
@@ -27,12 +28,11 @@ class ByteSinkProcess {
   std::shared_ptr<grpc::Channel> channel_;
 };
 
-// Accepts streams on a loopback port, which it prints, until the process is
-// killed.
+// Prints a loopback port and accepts streams on it until the process is killed.
 int RunByteSink();
 
 // Sends `message` `count` times in one stream, without copying it, and waits
-// until the sink has the last one.
+// until the sink has received the last one.
 void SendBytes(const std::shared_ptr<grpc::Channel>& channel,
                const std::string& message, int64_t count);
 

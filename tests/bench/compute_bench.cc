@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Bytes per second of the reductions, against a plain read of the same memory.
-// The tensors are larger than the caches. Pair figures count both sides.
+// Throughput of the reductions in bytes per second, compared with a plain read
+// of the same memory. The tensors are larger than the caches. Figures for pairs
+// count the bytes of both sides.
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -22,13 +23,14 @@ namespace {
 
 constexpr size_t kTensorBytes = size_t{64} << 20;
 
-// Normal values; for dtypes other than float32 and float64 plain small
-// numbers.
+// Fills float32 and float64 tensors with normally distributed values, and other
+// dtypes with plain small numbers.
 AlignedBuffer MakeTensor(DType dtype, uint64_t seed) {
   AlignedBuffer out(kTensorBytes);
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal(0, 1);
-  // One part, repeated: drawing 64 MiB takes longer than measuring.
+  // Repeats one part, because generating 64 MiB of random values takes longer
+  // than the measurement.
   const size_t bytes = size_t{1} << 20;
   const size_t step = ElementBytes(dtype);
   for (size_t at = 0; at < bytes; at += step) {
@@ -52,7 +54,7 @@ AlignedBuffer MakeTensor(DType dtype, uint64_t seed) {
         std::memcpy(out.data() + at, &bits, step);
         break;
       default:
-        bits = random() & 0xb7;  // Finite in both formats of eight bits.
+        bits = random() & 0xb7;  // Finite in both 8-bit formats.
         std::memcpy(out.data() + at, &bits, step);
         break;
     }
@@ -68,8 +70,8 @@ void SetBytes(benchmark::State& state, size_t bytes) {
   state.SetLabel(std::string(SimdTargetName()));
 }
 
-// Vectors of 16 bytes, which every CPU has, are wide enough to reach the speed
-// of memory.
+// Vectors of 16 bytes are available on every CPU, and wide enough to reach the
+// bandwidth of the memory.
 typedef uint64_t Vector __attribute__((vector_size(16)));
 
 void BM_Read(benchmark::State& state) {
@@ -123,7 +125,7 @@ void BM_Pair(benchmark::State& state, DType dtype, bool softmax) {
   const AlignedBuffer target = MakeTensor(dtype, 1);
   AlignedBuffer golden = MakeTensor(dtype, 2);
   if (!softmax) {
-    // One NaN switches KL off for all that follows.
+    // One NaN disables KL for the rest of the tensor.
     std::memset(golden.data(), 0xff, ElementBytes(dtype));
   }
   for (auto _ : state) {
@@ -140,7 +142,8 @@ BENCHMARK_CAPTURE(BM_Pair, bfloat16_without_kl, DType::kBfloat16, false);
 BENCHMARK_CAPTURE(BM_Pair, float16, DType::kFloat16, true);
 BENCHMARK_CAPTURE(BM_Pair, float64, DType::kFloat64, true);
 
-// With the metrics of rows and channels, of rows with that many elements.
+// Includes the metrics of rows and channels. The argument is the number of
+// elements in a row.
 void BM_PairRows(benchmark::State& state, DType dtype) {
   const AlignedBuffer target = MakeTensor(dtype, 1);
   const AlignedBuffer golden = MakeTensor(dtype, 2);
@@ -180,7 +183,7 @@ BENCHMARK_CAPTURE(BM_Histogram, bfloat16, DType::kBfloat16);
 BENCHMARK_CAPTURE(BM_Histogram, float16, DType::kFloat16);
 BENCHMARK_CAPTURE(BM_Histogram, float8_e4m3fn, DType::kFloat8E4m3fn);
 
-// Speed of blocks that the fast path does not take.
+// Throughput for blocks that the fast path rejects.
 void BM_SummarizeCarefully(benchmark::State& state) {
   AlignedBuffer tensor = MakeTensor(DType::kFloat32, 1);
   const uint32_t nan = 0x7fc00000;

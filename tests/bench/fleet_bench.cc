@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How fast entries of the index reach another daemon over a Unix socket, and
-// what that is made of: 2,048 ops of some tokens, inputs and outputs, in a
-// daemon in this process. MSITD_BENCH_FLEET_TOKENS says how many tokens.
+// Rate at which index entries are transferred to another daemon over a Unix
+// socket, and the cost of each step. A daemon in this process holds the inputs
+// and outputs of 2,048 ops for each of MSITD_BENCH_FLEET_TOKENS tokens.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -49,7 +49,7 @@ TestChunks Chunk(uint64_t sequence, int64_t token, int first_op) {
   return TestChunks(1, sequence, records);
 }
 
-// A node with one run; made once.
+// A node with one run. It is created once.
 struct Node {
   TempDir directory;
   config::DaemonConfig config;
@@ -75,7 +75,7 @@ struct Node {
     }
     MSITD_CHECK(store->runs().SealRun("r").ok());
     config.socket_dir = directory / "run";
-    config.shared_memory = false;  // Which the log tells of.
+    config.shared_memory = false;  // Avoids log lines about shared memory.
     auto started = server::NodeServer::Start(config, *store);
     MSITD_CHECK(started.ok());
     server = *std::move(started);

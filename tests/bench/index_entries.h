@@ -11,9 +11,9 @@ class DB;
 
 namespace msitd::bench {
 
-// A bare RocksDB without a log, in MSITD_BENCH_DIR. It gets the entries that
-// the index of a store has for tensors of 1 KiB: 1000 ops for each token, one
-// rank or several.
+// A bare RocksDB without a write-ahead log, in MSITD_BENCH_DIR. It contains the
+// entries that the index of a store has for tensors of 1 KiB, with 1000 ops for
+// each token, on one rank or several.
 class IndexEntries {
  public:
   IndexEntries();
@@ -21,14 +21,14 @@ class IndexEntries {
   IndexEntries(const IndexEntries&) = delete;
   IndexEntries& operator=(const IndexEntries&) = delete;
 
-  // Puts the entries of `count` tensors, beginning with number `first`, in
-  // batches as large as a chunk may be.
+  // Puts the entries of `count` tensors, starting with number `first`, in
+  // batches as large as the largest chunk.
   void Put(int64_t first, int64_t count, uint32_t rank = 0);
 
-  // Writes what is in memory to the disk.
+  // Flushes the memory to the disk.
   void Flush();
 
-  // Looks at every entry and returns how many there are.
+  // Reads every entry and returns their number.
   int64_t Scan() const;
 
  private:

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a daemon takes from several ranks, from small records and over the
-// network, against a bare RocksDB and a bare gRPC stream.
+// Throughput of a daemon that receives records from several ranks, small
+// records, and records over the network, compared with a bare RocksDB and a
+// bare gRPC stream.
 //
-// MSITD_BENCH_RECORDS: records of 1 KiB in one iteration. MSITD_BENCH_MIB:
-// what goes through in one iteration of the others.
+// MSITD_BENCH_RECORDS is the number of records of 1 KiB in one iteration.
+// MSITD_BENCH_MIB is the amount of data in one iteration of the other
+// benchmarks.
 
 #include <grpc/grpc.h>
 
@@ -37,8 +39,8 @@ constexpr int kBatchRecords = 1024;
 int64_t RecordCount() { return Number("MSITD_BENCH_RECORDS", 400'000); }
 int64_t MebibyteCount() { return Number("MSITD_BENCH_MIB", 1024); }
 
-// Lets each client record on a thread of its own until all it recorded is
-// acknowledged; returns the seconds.
+// Runs `record_all` for each client on its own thread, until all its records
+// are acknowledged. Returns the duration in seconds.
 template <typename RecordAll>
 double Produce(std::vector<msit::Client>& clients, RecordAll record_all) {
   const auto start = Clock::now();
@@ -89,7 +91,7 @@ void BM_RecordKiB(benchmark::State& state) {
 }
 BENCHMARK(BM_RecordKiB)->UseManualTime()->Iterations(2);
 
-// The entries of the records of both producers, a chunk of each in turn.
+// Puts the entries for the records of both producers, with alternating chunks.
 void BM_PutEntries(benchmark::State& state) {
   IndexEntries entries;
   int64_t base = 0;
@@ -122,7 +124,7 @@ void BM_RecordRemotely(benchmark::State& state) {
 }
 BENCHMARK(BM_RecordRemotely)->UseManualTime()->Iterations(2);
 
-// Messages as long as the chunks of BM_RecordRemotely.
+// Sends messages of the same size as the chunks of BM_RecordRemotely.
 void BM_StreamBytes(benchmark::State& state) {
   const ByteSinkProcess sink;
   const size_t message_bytes = 4 * kMiB + 4096;
@@ -135,8 +137,8 @@ void BM_StreamBytes(benchmark::State& state) {
 }
 BENCHMARK(BM_StreamBytes)->UseManualTime()->Iterations(2);
 
-// The most memory that the daemon has while many ranks stream to it, and what
-// it had before, as counters.
+// Reports the peak memory of the daemon while many ranks stream to it, and its
+// memory before that, as counters.
 void BM_ManyProducers(benchmark::State& state) {
   const BenchDaemon daemon;
   const Tensors tensors = MakeTensors(kMiB);
@@ -172,8 +174,8 @@ int main(int argc, char** argv) {
   if (argc == 2 && std::strcmp(argv[1], "--sink") == 0) {
     return msitd::bench::RunByteSink();
   }
-  // Taking gRPC down with the last channel can wait seconds for a poller of its
-  // own.
+  // Keeps gRPC alive. Shutting it down with the last channel can wait for its
+  // poller for seconds.
   grpc_init();
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How fast daemons that are there answer, by the size of their index, against
-// a bare gRPC server that gives the same answers and a bare RocksDB that has
+// Query latency of running daemons by the size of their index, compared with a
+// bare gRPC server that returns the same responses and a bare RocksDB that has
 // the same entries.
 //
-// MSITD_BENCH_SMALL and MSITD_BENCH_LARGE: addresses of two daemons, whose runs
-// `bench` have MSITD_BENCH_SMALL_TENSORS and MSITD_BENCH_LARGE_TENSORS outputs
-// `0` of ops `op.0` to `op.999` at tokens from 0, of rank 0 on `cpu:0`.
-// MSITD_BENCH_REDUCE_TENSORS: how many of the large one to reduce.
-// MSITD_BENCH_NAMES: address of a daemon whose run `bench` has many names, all
-// of which begin with 40 times `a` and have no `b`.
+// MSITD_BENCH_SMALL and MSITD_BENCH_LARGE are the addresses of two daemons.
+// Their runs `bench` contain MSITD_BENCH_SMALL_TENSORS and
+// MSITD_BENCH_LARGE_TENSORS tensors: outputs `0` of ops `op.0` to `op.999`, at
+// tokens from 0, of rank 0 on `cpu:0`. MSITD_BENCH_REDUCE_TENSORS is the number
+// of tensors of the large run to reduce. MSITD_BENCH_NAMES is the address of a
+// daemon whose run `bench` has many names, all of which start with 40 times `a`
+// and contain no `b`.
 #include <grpc/grpc.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
@@ -45,11 +46,12 @@ constexpr char kRun[] = "bench";
 constexpr int64_t kOpsPerToken = 1000;
 constexpr int kPageSize = 1000;
 constexpr int kGetCount = 1000;
-// Pages read in a row, and from how many places.
+// Number of consecutive pages to read, and number of positions at which reading
+// starts.
 constexpr int kPagesInRow = 10;
 constexpr int kRowCount = 10;
 
-// A daemon or its substitute, and what its index has.
+// A daemon or its substitute, and the contents of its index.
 struct Index {
   std::unique_ptr<Stub> stub;
   int64_t tensor_count = 0;
@@ -58,7 +60,7 @@ struct Index {
 std::shared_ptr<grpc::Channel> NewChannel(const std::string& address) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
-  // Of its own: connections are not shared between benchmarks.
+  // A separate pool, so that benchmarks do not share connections.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
                                    arguments);
@@ -92,7 +94,7 @@ double Percentile(std::vector<double>& times, double share) {
   return *it;
 }
 
-// Calls `call`, adds what it took to `times`.
+// Calls `call` and appends its duration to `times`.
 template <typename Call>
 void Time(std::vector<double>& times, Call call) {
   const auto start = Clock::now();
@@ -168,7 +170,7 @@ void MeasureListPage(benchmark::State& state, const Index& index) {
   }
 }
 
-// Gives the answers of a daemon without looking anything up.
+// Returns the responses of a daemon without querying an index.
 class BareService final : public v1::TensorService::CallbackService {
  public:
   explicit BareService(const Index& index) {
@@ -203,7 +205,7 @@ class BareService final : public v1::TensorService::CallbackService {
   v1::ListTensorsResponse page_;
 };
 
-// The bare server with a connection to it.
+// The bare server and a connection to it.
 class Bare {
  public:
   Bare() : folder_(NewDirectory("/tmp/msitd-bench")), service_(OpenSmall()) {
@@ -260,7 +262,7 @@ BENCHMARK(BM_ListPageBare)->UseManualTime()->Iterations(3);
 
 int64_t ReduceCount() { return Number("MSITD_BENCH_REDUCE_TENSORS", 100'000); }
 
-// Smallest and largest element over the first tokens.
+// Reduces the first tokens to their smallest and largest element.
 void BM_Summarize(benchmark::State& state) {
   const Index index = OpenLarge();
   v1::SummarizeTensorsRequest request;
@@ -278,7 +280,7 @@ void BM_Summarize(benchmark::State& state) {
 }
 BENCHMARK(BM_Summarize)->UseManualTime()->Iterations(5);
 
-// Looks at as many entries of a bare RocksDB.
+// Reads the same number of entries from a bare RocksDB.
 void BM_ScanEntries(benchmark::State& state) {
   IndexEntries entries;
   entries.Put(0, ReduceCount());
@@ -292,8 +294,9 @@ void BM_ScanEntries(benchmark::State& state) {
 }
 BENCHMARK(BM_ScanEntries)->UseManualTime()->Iterations(5);
 
-// Slow queries: they list, page after page, names that match none of as many
-// patterns as a filter takes. Each has a connection of its own.
+// Slow queries: they list, page by page, the names that match a filter with the
+// maximum number of patterns. No name matches. Each query has its own
+// connection.
 class SlowQueries {
  public:
   explicit SlowQueries(int count) {
@@ -360,8 +363,8 @@ BENCHMARK_CAPTURE(BM_Status, besides, 4)->UseManualTime()->Iterations(1);
 }  // namespace msitd::bench
 
 int main(int argc, char** argv) {
-  // Taking gRPC down with the last channel can wait seconds for a poller of its
-  // own.
+  // Keeps gRPC alive. Shutting it down with the last channel can wait for its
+  // poller for seconds.
   grpc_init();
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Scans of a run for one op of each token, by a pattern that only it matches
-// and by its name: 128 tokens of 2,048 ops, inputs and outputs.
+// Scans of a run for one op at each token, by its name and by a pattern that
+// matches only this name. The run has 128 tokens with the inputs and outputs of
+// 2,048 ops.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -41,7 +42,7 @@ TestChunks Chunk(uint64_t sequence, int token, int first_op) {
   return TestChunks(kStream, sequence, records);
 }
 
-// The store of all benchmarks; made once.
+// The store of all benchmarks. It is created once.
 Store& FilledStore() {
   static const TempDir& dir = *new TempDir;
   static Store& store = *[] {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What recording costs the rank, and how fast a real daemon takes chunks out
-// of shared memory, against memcpy and against raw writes to the same disk.
+// Cost of recording for the rank, and rate at which a real daemon consumes
+// chunks from shared memory, compared with memcpy and with raw writes to the
+// same disk.
 //
-// MSITD_BENCH_MIB: what is written to the disk in one iteration.
+// MSITD_BENCH_MIB is the amount of data that one iteration writes to the disk.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -26,12 +27,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Tensors that are recorded before the client is flushed: less than its memory
-// holds, so that none waits for the disk.
+// Number of tensors that are recorded before the client is flushed. They fit
+// into the memory of the client, so no record waits for the disk.
 constexpr int kBatch = 24;
 constexpr int kProducers = 2;
 
-// Tensors of 1 MiB that each producer records.
+// Number of tensors of 1 MiB that each producer records.
 int64_t IngestCount() { return Number("MSITD_BENCH_MIB", 1024) / kProducers; }
 int64_t IngestBytes() {
   return kProducers * IngestCount() * static_cast<int64_t>(kMiB);
@@ -58,7 +59,7 @@ void RecordMiB(benchmark::State& state, const BenchDaemon& daemon) {
   const Tensors tensors = MakeTensors(kMiB);
   msit::Client client = daemon.Open("record", 0, 1);
   int64_t n = 0;
-  // From the second round on, every page of the memory is mapped.
+  // All pages of the memory are mapped after the first round.
   const auto round = [&] {
     for (int i = 0; i < kBatch; ++i, ++n) Record(client, tensors, n);
   };
@@ -85,7 +86,7 @@ void BM_RecordSummaryMiB(benchmark::State& state) {
 }
 BENCHMARK(BM_RecordSummaryMiB)->UseManualTime();
 
-// The median of single records of 8 KiB, in seconds.
+// Reports the median time of single records of 8 KiB, in seconds.
 void BM_RecordSmall(benchmark::State& state) {
   const BenchDaemon daemon;
   const Tensors tensors = MakeTensors(8 << 10);
@@ -106,7 +107,7 @@ void BM_RecordSmall(benchmark::State& state) {
 }
 BENCHMARK(BM_RecordSmall)->UseManualTime()->Iterations(50);
 
-// Records that the capture policy does not ask for.
+// Records that the capture policy does not select.
 void BM_RecordFiltered(benchmark::State& state) {
   const BenchDaemon daemon;
   daemon.SelectOnly("filtered", "lm_head");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Records per second that become durable in a store, against puts of entries
-// of the same sizes into a bare RocksDB, in batches of the same count. Memory
-// is that of the file system in which TMPDIR lies.
+// Rate at which records become durable in a store, compared with puts of
+// entries of the same sizes into a bare RocksDB, in batches of the same count.
+// All stores are in TMPDIR, so its file system is what is measured.
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
 #include <rocksdb/write_batch.h>
@@ -34,7 +34,7 @@ constexpr uint64_t kRecordBytes = 1024;
 // Size of one entry of the primary index.
 constexpr size_t kEntryBytes = 108;
 
-// Chunks of one token each, whose ops are in no order of names.
+// Creates chunks of one token each, whose ops are not sorted by name.
 TestChunks MakeChunks() {
   TestChunks chunks;
   for (int chunk = 0; chunk < kChunksPerAppend; ++chunk) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C interface, compiled as C, without a daemon. Prints the first
-// expectation that does not hold and exits with 1.
+// Tests of the C interface, compiled as C, without a daemon. Prints the first
+// expectation that fails, and exits with 1.
 #define _POSIX_C_SOURCE 200809L
 
 #include <msit/msit.h>
@@ -241,7 +241,7 @@ static void DropNewestDoesNotWaitForADaemonThatIsNotThere(void) {
 static void AnOlderCallerKnowsFewerFields(void) {
   msit_options options = DefaultOptions();
   options.open_timeout_us = 0;
-  // Everything after open_timeout_us is garbage of the caller.
+  // Everything after open_timeout_us is uninitialized memory of the caller.
   options.struct_size = offsetof(msit_options, device);
   options.device = (const char*)1;
   options.user_agent = (const char*)1;
@@ -264,7 +264,7 @@ static void AnOlderCallerRecordsTensors(void) {
   const float data[6] = {1, 2, 3, 4, 5, 6};
   const int64_t dims[] = {2, 3};
   msit_tensor tensor = SomeTensor(data, dims);
-  // Everything from `kind` on is garbage of the caller.
+  // Everything from `kind` on is uninitialized memory of the caller.
   tensor.struct_size = offsetof(msit_tensor, kind);
   tensor.kind = -1;
   tensor.requires_grad = 99;

@@ -15,7 +15,8 @@
 #include "protos/chunk/chunk.h"
 #include "tests/unit/client/libmsit/grpc/fake_ingest_service.h"
 
-// msit.hpp over the shared library, which loads the gRPC transport by itself.
+// Tests of msit.hpp with the shared library, which loads the gRPC transport
+// itself.
 namespace msit {
 namespace {
 
@@ -127,7 +128,7 @@ TEST_F(CppFaceTest, RefusalOfTheFaceItselfSaysWhy) {
   EXPECT_EQ(shape.code(), MSIT_ERROR_INVALID_ARGUMENT);
   EXPECT_STREQ(shape.message(), "there are not as many strides as dims");
   EXPECT_STREQ(Status().message(), "");
-  // What the library refuses keeps its own words.
+  // Errors of the library keep their messages.
   EXPECT_STREQ(
       client.RecordRaw({.op = ""}, MSIT_DTYPE_FLOAT32, {}, {}, data).message(),
       "op is empty");
@@ -146,7 +147,7 @@ TEST_F(CppFaceTest, ValuesDocumentsAndFactsArrive) {
   const int64_t dims[] = {2};
   const Facts facts{MSIT_REQUIRES_GRAD_YES, "model.py:1 forward", 9};
   ASSERT_TRUE(client.Record<float>(key, data, dims, facts).ok());
-  // Known by its identity.
+  // The client knows the bytes by their identity.
   ASSERT_TRUE(
       client.RecordRaw(key, MSIT_DTYPE_FLOAT32, dims, {}, nullptr, facts).ok());
   EXPECT_EQ(client

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kills the process that it is preloaded into at a chosen system call.
+// Kills the process into which it is preloaded at a chosen system call.
 //
-// MSITD_KILL_FILE names a file of sizeof(struct control), which is mapped
-// shared. Another process that maps it chooses the call, also while this one
-// runs. kill_point.py knows the order of the fields.
+// MSITD_KILL_FILE names a file of sizeof(struct control), which is mapped as
+// shared memory. Another process that maps the file chooses the call, also
+// while this process runs. kill_point.py uses the same order of fields.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -39,7 +39,8 @@ struct control {
   uint32_t is_armed;
   uint32_t call;
   uint32_t phase;
-  // With PHASE_AFTER: how long the process continues to run, in microseconds.
+  // For PHASE_AFTER: time for which the process continues to run, in
+  // microseconds.
   uint32_t delay_us;
   // Number of matching calls up to and including the one that kills.
   int32_t remaining;

@@ -15,8 +15,8 @@
 #include "tests/support/fault_env.h"
 #include "tests/support/temp_dir.h"
 
-// Fails operations on the files of the index database, one after the other.
-// This includes flushes and compactions, also of tables that become empty. An
+// Fails operations on the files of the index database one after the other. This
+// includes flushes and compactions, also of tables that become empty. A failed
 // assertion of RocksDB would end the test.
 namespace msitd::storage {
 namespace {
@@ -25,8 +25,8 @@ using ::msitd::testing::FaultEnv;
 using ::msitd::testing::TempDir;
 
 constexpr int kRoundCount = 2;
-// RocksDB pauses for a second after a background error, so one scenario cannot
-// fail every operation: each fails others.
+// RocksDB pauses for one second after a background error, so one scenario
+// cannot fail every operation. Each scenario fails different ones.
 constexpr uint64_t kStride = 11;
 constexpr int kRoundKeyCount = 50;
 
@@ -45,8 +45,8 @@ class IndexFaultTest : public ::testing::TestWithParam<Scenario> {
     return db.ok() ? *std::move(db) : nullptr;
   }
 
-  // Keys written in one round are deleted in the next, except one. That one is
-  // added to `durable` once it is durable.
+  // Keys that are written in one round are deleted in the next one, except for
+  // one key, which is added to `durable` when it is durable.
   static void Work(IndexDb& db, std::vector<std::string>& durable) {
     for (int round = 0; round < kRoundCount; ++round) {
       const std::string prefix = std::to_string(round);
@@ -106,8 +106,8 @@ TEST_P(IndexFaultTest, NthFailureAbortsNothingAndLosesNothingDurable) {
   EXPECT_GT(number, 50u);
 }
 
-// While so many files wait for a compaction that writes are slowed down,
-// RocksDB gives compactions the priority of flushes.
+// While so many files wait for compaction that writes are slowed down, RocksDB
+// gives compactions the priority of flushes.
 TEST(IndexRoomTest, CompactionThatSlowsWritesDownLeavesTheBallastToOthers) {
   constexpr int kFileCount = 24;
   constexpr int kValueBytes = 16 << 10;

@@ -20,9 +20,10 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_chunk.h"
 
-// Fails the first operation of the disk during a piece of work, then the second
-// in the same work, and so on, until none is left to fail. Checks after each
-// that what was acknowledged is there, bit for bit, and that nothing torn is.
+// Fails the first disk operation during a piece of work, then the second one in
+// the same work, and so on, until no operation fails. After each failure,
+// checks that all acknowledged data is stored bit for bit, and that no torn
+// data is visible.
 namespace msitd::storage {
 namespace {
 
@@ -36,16 +37,17 @@ using ::msitd::testing::TestTensor;
 constexpr char kRun[] = "run";
 constexpr int kStreamCount = 2;
 constexpr int kRoundCount = 7;
-// Bytes of the run that retention is to keep, in the rounds that retain.
+// Bytes of the run that retention keeps, in the rounds that retain.
 constexpr uint64_t kKeptBytesMax = 45'000;
 
-// In works that share bytes: from the first of these tokens on, tensors have
-// equal bytes, whole pages of them.
+// In scenarios that share bytes, the tensors from this token on have equal
+// bytes, which are whole pages.
 constexpr int64_t kFirstWeightsToken = 10'000;
 constexpr uint64_t kWeightsBytes = 5 * 4096;
 constexpr uint32_t kWeightsSeed = 9'999;
 
-// The tensors of one chunk of a stream. Their names determine their bytes.
+// Returns the tensors of one chunk of a stream. Their names determine their
+// bytes.
 std::vector<TestTensor> RecordsOf(int stream, int chunk,
                                   bool has_weights = false) {
   std::vector<TestTensor> records;
@@ -62,12 +64,14 @@ std::vector<TestTensor> RecordsOf(int stream, int chunk,
   return records;
 }
 
-// One producer for each stream. It sends a chunk until that is acknowledged.
+// One producer for each stream. It repeats a chunk until the chunk is
+// acknowledged.
 class Workload {
  public:
   explicit Workload(const StoreOptions& options) : options_(options) {}
 
-  // Opens the store and works on it. Ends early if the store becomes useless.
+  // Opens the store and runs the workload. Returns early if the store becomes
+  // unusable.
   void Run(Env& env) {
     auto store = Store::Open(options_, env);
     if (!store.ok()) return;
@@ -85,12 +89,12 @@ class Workload {
   void set_shares(bool shares) { shares_ = shares; }
   bool shares() const { return shares_; }
 
-  // Tensors of chunks that were acknowledged.
+  // Returns the tensors of acknowledged chunks.
   const std::vector<TestTensor>& acknowledged() const { return acknowledged_; }
   int acknowledged_chunks(int stream) const { return chunks_[stream]; }
 
  private:
-  // A step that fails is left to the next round, or not done at all.
+  // A failed step is repeated in the next round, or not at all.
   static void Retain(Store& store) {
     const RetentionPolicy policy = {.run = {.bytes_max = kKeptBytesMax}};
     for (int step = 0; step < 8; ++step) {
@@ -114,7 +118,7 @@ class Workload {
       chunks.Add(1 + stream, chunks_[stream], records);
       sent.insert(sent.end(), records.begin(), records.end());
     }
-    // A failed deletion leaves at most a file behind.
+    // A failed deletion leaves at most one file.
     if (round == 2) {
       store.runs().CreateRun({"short-lived", 0, {}}).status().IgnoreError();
       store.runs().DeleteRun("short-lived").IgnoreError();
@@ -132,14 +136,14 @@ class Workload {
   std::vector<TestTensor> acknowledged_;
 };
 
-// Expects that the store holds only what was sent, and all that was
-// acknowledged.
+// Expects that the store contains all acknowledged data, and only data that was
+// sent.
 void Judge(Store& store, const Workload& work) {
   std::map<int64_t, std::vector<std::byte>> found;
   NamedRuns read(store.readers());
   auto scan = read.Scan(kRun, {}, "");
   if (!scan.ok()) {
-    // The run was not even acknowledged.
+    // In this case, not even the run was acknowledged.
     ASSERT_TRUE(work.acknowledged().empty()) << scan.status();
     return;
   }
@@ -170,8 +174,8 @@ void Judge(Store& store, const Workload& work) {
     found[info.key.token].assign(bytes->begin(), bytes->end());
     EXPECT_TRUE(found[info.key.token] == expected.bytes) << info.key.token;
   }
-  // At most one chunk more than necessary was given up; it has at most that
-  // size.
+  // At most one chunk more than necessary has expired. This is the maximum size
+  // of a chunk.
   if (expired_bytes > 0) {
     EXPECT_GT(kept_bytes + 30'000, kKeptBytesMax);
   }
@@ -182,7 +186,7 @@ void Judge(Store& store, const Workload& work) {
     const auto count = store.log().CommittedChunkCount(kRun, 0, 1 + stream);
     ASSERT_TRUE(count.ok()) << count.status();
     EXPECT_GE(*count, static_cast<uint64_t>(work.acknowledged_chunks(stream)));
-    // All chunks that count as committed are there: nobody will send them
+    // Expects all chunks that count as committed, because they are not sent
     // again.
     for (uint64_t chunk = 0; chunk < *count; ++chunk) {
       for (const auto& record :
@@ -207,8 +211,8 @@ struct Scenario {
   FaultEnv::PowerLoss power_loss = FaultEnv::PowerLoss::kLoseAll;
   bool retains = false;
   bool shares = false;
-  // Operations on the files of the index fail as well. They are many, so each
-  // scenario fails every third, beginning with this one.
+  // Operations on the files of the index fail as well. Because there are many
+  // of them, each scenario fails every third one, beginning with this one.
   int first_index_operation = 0;
 };
 
@@ -216,7 +220,7 @@ void PrintTo(const Scenario& scenario, std::ostream* out) {
   *out << scenario.name;
 }
 
-// Expects that retention resumes, and that the room really comes back.
+// Expects that retention resumes and frees the space.
 void ExpectRetained(Store& store) {
   const RetentionPolicy policy = {.run = {.bytes_max = kKeptBytesMax}};
   bool is_done = false;
@@ -228,13 +232,14 @@ void ExpectRetained(Store& store) {
   EXPECT_TRUE(is_done);
   const RunCounters counters = store.runs().GetRun(kRun)->counters;
   EXPECT_LE(counters.kept_bytes(), kKeptBytesMax);
-  // Besides the payload there is up to a page for each tensor and each head,
-  // and the headers of segments.
+  // In addition to the payload, there is up to one page for each tensor and
+  // each head, and the headers of segments.
   EXPECT_LE(store.upkeep().Stats().segment_bytes,
             counters.kept_bytes() + 5 * 4096 * 2 * kRoundCount);
 }
 
-// Expects that equal bytes end up in one place, whatever failed before.
+// Expects that equal bytes are stored in one place, regardless of previous
+// failures.
 void ExpectShared(Store& store, const Workload& work) {
   bool is_done = false;
   for (int step = 0; step < 20 && !is_done; ++step) {
@@ -247,8 +252,9 @@ void ExpectShared(Store& store, const Workload& work) {
   for (int stream = 0; stream < kStreamCount; ++stream) {
     chunk_count += work.acknowledged_chunks(stream);
   }
-  // Besides the payload there is a head and the rest of a page for each chunk,
-  // the headers of segments, and what a failed Append could not take back.
+  // In addition to the payload, there is a head and the rest of a page for each
+  // chunk, the headers of segments, and the data that a failed Append could not
+  // remove.
   constexpr uint64_t kLeftoverBytes = 2 * 60'000;
   EXPECT_LE(
       store.upkeep().Stats().segment_bytes + (chunk_count - 1) * kWeightsBytes,
@@ -288,12 +294,12 @@ TEST_P(StoreFaultTest, NthFailureLosesNothingAcknowledged) {
     if (scenario.cut_power) {
       env.CutPower(scenario.power_loss, static_cast<uint32_t>(number));
     }
-    // What one opening finds, the next one finds too.
+    // Reopening the store gives the same result.
     for (int i = 0; i < 2; ++i) {
       auto store = Store::Open(options, env);
       ASSERT_TRUE(store.ok()) << store.status();
       Judge(**store, work);
-      // Work that was left half done is finished now.
+      // Unfinished work is completed now.
       if (scenario.retains && i == 0 && !work.acknowledged().empty()) {
         ExpectRetained(**store);
         Judge(**store, work);
@@ -306,7 +312,7 @@ TEST_P(StoreFaultTest, NthFailureLosesNothingAcknowledged) {
     }
     if (!has_failed) break;
   }
-  // Fewer operations would mean that nothing was tested.
+  // With fewer operations, the test would be meaningless.
   EXPECT_GT(number, 30u);
   RecordProperty("operations", static_cast<int>(number));
 }
@@ -367,7 +373,7 @@ class StoreFaultCaseTest : public ::testing::Test {
   StoreOptions options_;
   FaultEnv env_{Env::Posix()};
   std::unique_ptr<Store> store_;
-  std::optional<NamedRuns> read_;  // Of the store that is open.
+  std::optional<NamedRuns> read_;  // Reads the open store.
 };
 
 TEST_F(StoreFaultCaseTest, FailuresCarryTheirReasonAndTheNextAppendGoesOn) {
@@ -399,7 +405,8 @@ TEST_F(StoreFaultCaseTest, FailuresCarryTheirReasonAndTheNextAppendGoesOn) {
       std::filesystem::exists(options_.directory + "/segments/00000003.seg"));
 }
 
-// So many records that the index is prepared while they are written.
+// There are so many records that the index is prepared while they are being
+// written.
 TEST_F(StoreFaultCaseTest, ManyRecordsAreSeenAtOnceOrNotAtAll) {
   Open();
   ASSERT_TRUE(store_->runs().CreateRun({kRun, 0, {}}).ok());
@@ -457,7 +464,7 @@ TEST_F(StoreFaultCaseTest, ProbeTellsWhetherAppendWouldSucceed) {
   EXPECT_EQ(Reason(store_->log().Probe()), "DISK_FULL");
   env_.FailAt(1, absl::UnavailableError("broken"), /*forever=*/true);
   EXPECT_EQ(Reason(store_->log().Probe()), "STORAGE_FAILED");
-  // Each operation of a probe may fail, and none leaves anything behind.
+  // Each operation of a probe may fail, and no failure leaves a file.
   int failures = 0;
   for (uint64_t number = 1;; ++number) {
     env_.FailAt(number, absl::UnavailableError("broken"), /*forever=*/true);
@@ -470,7 +477,7 @@ TEST_F(StoreFaultCaseTest, ProbeTellsWhetherAppendWouldSucceed) {
   ASSERT_TRUE(store_->log().Append(again.span()).ok());
   Open();
   EXPECT_TRUE(read_->GetTensor(RecordsOf(0, 0)[0].key).ok());
-  // The segment in use, and that of the first Append, which could not be
+  // The segment in use, and the segment of the first Append, which could not be
   // removed.
   EXPECT_EQ(store_->upkeep().Stats().segment_count, 2u);
 }
@@ -480,14 +487,14 @@ TEST_F(StoreFaultCaseTest, FailedSyncIsNeverTriedAgain) {
   ASSERT_TRUE(store_->runs().CreateRun({kRun, 0, {}}).ok());
   TestChunks first(1, 0, RecordsOf(0, 0));
   ASSERT_TRUE(store_->log().Append(first.span()).ok());
-  // Room is allocated already, so the operations are one write and one sync.
+  // Space is already allocated, so the operations are one write and one sync.
   TestChunks second(1, 1, RecordsOf(0, 1));
   env_.FailAt(2, absl::UnavailableError("input/output error"), false);
   EXPECT_EQ(Reason(store_->log().Append(second.span())), "STORAGE_FAILED");
   env_.StopFailing();
   TestChunks again(1, 1, RecordsOf(0, 1));
   ASSERT_TRUE(store_->log().Append(again.span()).ok());
-  // The segment whose sync failed ends where it was acknowledged.
+  // The segment whose sync failed ends after the acknowledged data.
   TensorInfo info = *read_->GetTensor(RecordsOf(0, 1)[0].key);
   EXPECT_EQ(info.parts.at(0).place.file, 2u);
   env_.CutPower(FaultEnv::PowerLoss::kLoseAll, 1);
@@ -533,15 +540,15 @@ TEST_F(StoreFaultCaseTest, ReadErrorAtOpenIsReportedAndNothingIsCutOff) {
   EXPECT_GT(failures, 5);
 }
 
-// A daemon that restarts between the write of a frame and its sync finds the
-// frame whole in the page cache, and tells its producer that it is safe.
+// If a daemon restarts between the write of a frame and its sync, it finds the
+// complete frame in the page cache, and acknowledges it to the producer.
 TEST_F(StoreFaultCaseTest, RecoveredFramesAreDurableBeforeTheyCount) {
   Open();
   ASSERT_TRUE(store_->runs().CreateRun({kRun, 0, {}}).ok());
   TestChunks first(1, 0, RecordsOf(0, 0));
   ASSERT_TRUE(store_->log().Append(first.span()).ok());
-  // The write succeeds. The sync fails, and so does all that would undo the
-  // write.
+  // The write succeeds. The sync fails, and so do all operations that would
+  // undo the write.
   TestChunks second(1, 1, RecordsOf(0, 1));
   env_.FailAt(2, absl::UnavailableError("killed"), /*forever=*/true);
   EXPECT_FALSE(store_->log().Append(second.span()).ok());
@@ -566,7 +573,7 @@ TEST_F(StoreFaultCaseTest, RecoveredFramesAreDurableBeforeTheyCount) {
   }
 }
 
-// An almost full disk is kept for what cannot wait.
+// The space of an almost full disk is reserved for operations that cannot wait.
 TEST_F(StoreFaultCaseTest, LittleRoomRefusesWhatIsNewAndNothingElse) {
   Open();
   ASSERT_TRUE(store_->runs().CreateRun({kRun, 0, {}}).ok());
@@ -613,8 +620,8 @@ TEST_F(StoreFaultCaseTest, IndexThatCannotResumeIsOpenedAnewBelowItsReaders) {
   const TestTensor known = RecordsOf(0, 0)[0];
   auto before = read_->Scan(kRun, {}, "");
   ASSERT_TRUE(before.ok());
-  // Readers run all the time. They see what was acknowledged, or are told to
-  // come back, but never that it does not exist.
+  // Readers run all the time. They get the data or a request to retry, but
+  // never "not found".
   std::atomic<bool> ends = false;
   std::atomic<int> found_count = 0;
   const auto read = [&] {
@@ -631,7 +638,7 @@ TEST_F(StoreFaultCaseTest, IndexThatCannotResumeIsOpenedAnewBelowItsReaders) {
       if (next.ok()) ++found_count;
     }
   };
-  // A thread reads the figures too, since opening the index changes them.
+  // Reopening the index changes the statistics, so a thread reads them, too.
   const auto count = [&] {
     while (!ends) EXPECT_EQ(store_->upkeep().Stats().run_count, 1u);
   };
@@ -669,7 +676,7 @@ TEST_F(StoreFaultCaseTest, IndexThatCannotResumeIsOpenedAnewBelowItsReaders) {
       EXPECT_TRUE(read_->GetTensor(tensor.key).ok());
     }
   }
-  // A scan that began before is told so.
+  // A scan that was started before gets an error.
   TensorInfo info;
   EXPECT_EQ((*before)->Next(info).status().code(),
             absl::StatusCode::kUnavailable);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Manifests, directories, comparisons, lists of S3 and URLs, as an object store
-// or a caller gives them. What can be read is written so that it can be read
-// again.
+// Manifests, directories, comparisons, S3 listings and URLs, as received from
+// an object store or a caller. Data that can be parsed is serialized, and can
+// then be parsed again.
 #include <span>
 #include <utility>
 
@@ -84,7 +84,7 @@ namespace msitd::fuzz {
 
 std::vector<std::string> Seeds() {
   std::string manifest = storage::EncodeManifest(storage::SeedManifest());
-  // Without its hash, which no mutation would have right.
+  // Removes the hash, because no mutation would produce a valid one.
   manifest.resize(manifest.size() - 16);
   return {std::move(manifest),
           storage::SeedDirectory(),

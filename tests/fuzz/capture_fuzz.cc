@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Capture policies. What can be decoded is encoded to the same bytes again, and
-// can be asked about any tensor, by the name of its op or by the rules that
-// match the name.
+// Capture policies. A policy that can be decoded is encoded to the same bytes.
+// It can be evaluated for any tensor, by the name of the op or by the rules
+// that match the name.
 #include "protos/base/check.h"
 #include "protos/capture/capture_policy.h"
 #include "tests/fuzz/fuzz_target.h"

@@ -34,7 +34,7 @@ void TryChunk(std::span<const std::byte> bytes) {
     MSITD_CHECK(chunk->head().size() + chunk->GatherSamples(samples).size() ==
                 chunk->frame_bytes());
   }
-  // What is let in can be read back once it is stored.
+  // A chunk that is accepted can be read back after it is stored.
   chunk->StampChecksum();
   const absl::StatusOr<uint64_t> span = chunk::FrameHeadSpan(chunk->head());
   MSITD_CHECK(span.ok() && *span == chunk->head().size());

@@ -68,7 +68,7 @@ void UseRecord(const chunk::Chunk& chunk,
               chunk.header().payload_bytes - record.payload_bytes);
 }
 
-// The payload of the frame lies where that of the producer could.
+// The payload of the frame is within the bounds for the payload of a producer.
 void UseFramePayload(const chunk::Chunk& chunk) {
   MSITD_CHECK(chunk.stored_payload_bytes() <= kChunkPayloadBytesMax);
   chunk::FramePayload payload(chunk.header());
@@ -100,7 +100,7 @@ void UsePayload(const chunk::Chunk& chunk) {
     const ContentHash hash = chunk::HashBytes(chunk.PayloadOf(record));
     sum.low ^= hash.low;
   }
-  // Keeps the compiler from leaving the reads out.
+  // Prevents the compiler from removing the reads.
   volatile uint64_t sink = sum.low;
   (void)sink;
 }

@@ -5,9 +5,9 @@
 
 namespace msitd::fuzz {
 
-// Uses all of a chunk that passed its checks, as the daemon does. Ends the
-// process if something is not as chunk.h promises. Payloads are read but not
-// trusted.
+// Uses all parts of a chunk that passed its checks, as the daemon does. Ends
+// the process if the chunk violates the contract of chunk.h. Payloads are read,
+// but their values are not trusted.
 void UseHead(const chunk::Chunk& chunk);
 void UsePayload(const chunk::Chunk& chunk);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches of entries, as another daemon or an archive gives them. What can be
-// read is written to a batch that gives the same again.
+// Batches of entries, as received from another daemon or an archive. A batch
+// that can be read is written to another batch, which contains the same
+// entries.
 #include "protos/base/check.h"
 #include "storage/batch/entry_batch.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -30,8 +31,8 @@ TensorInfo Seed(int number) {
   return out;
 }
 
-// Reads all entries of a batch into another one; false if it has none that is
-// whole.
+// Copies all entries of a batch to another one. Returns false if the batch
+// contains no complete entry.
 bool Copy(std::string_view batch, std::string& out) {
   auto reader = EntryBatchReader::Open(std::string(batch), "run");
   if (!reader.ok()) return false;

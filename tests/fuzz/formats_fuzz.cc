@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of other tools. What opens can be read to its end: each tensor gives as
-// many bytes as it says, or a reason.
+// Files of other tools. A file that can be opened can be read to its end. For
+// each tensor, it returns the declared number of bytes or an error.
 #include <algorithm>
 
 #include "client/foreign/formats/format_limits.h"
@@ -19,7 +19,7 @@ std::vector<std::string> Seeds() { return FormatsSeeds(); }
 namespace msitd::formats {
 namespace {
 
-// Views that repeat elements can be long; their beginning suffices.
+// Views that repeat elements can be long, so only the first bytes are read.
 constexpr uint64_t kReadMax = uint64_t{1} << 20;
 
 void Try(std::string bytes) {
@@ -31,7 +31,8 @@ void Try(std::string bytes) {
     std::vector<std::byte> piece(1 + kReadBytesMin * (1 + total % 7));
     for (;;) {
       const auto count = (*file)->Read(piece);
-      // A member of an archive can turn out to be damaged as it is read.
+      // Damage to a member of a zip archive is sometimes detected only when the
+      // member is read.
       const bool can_fail = (*file)->kind() == FileKind::kNpz ||
                             (*file)->kind() == FileKind::kTorch;
       MSITD_CHECK(count.ok() == tensor->problem.ok() ||
@@ -52,7 +53,8 @@ void Try(std::string bytes) {
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string bytes(reinterpret_cast<const char*>(data), size);
-  // A pickle by itself, so that mutations need not find a way into an archive.
+  // Wraps a plain pickle into an archive, so that mutations do not have to
+  // produce a valid archive.
   if (bytes.starts_with('\x80')) {
     bytes = msitd::formats::ZipOf(
         {{"x/data.pkl", bytes}, {"x/data/0", "0123456789ab"}});

@@ -22,14 +22,15 @@ std::string Npy(const std::string& descr, const std::string& order) {
                "0123456789abcdefghijklmn");
 }
 
-// Two rows of the smallest and the largest element of a tensor.
+// Returns an array of two rows, each with the smallest and the largest element
+// of a tensor.
 std::string MinMax() {
   return NpyOf(
       "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }     \n",
       "0123456789abcdef");
 }
 
-// An output and an input of at most 48 bytes.
+// Returns a GE dump of an output and an input of at most 48 bytes.
 std::string GeDump(int type, int64_t format, std::vector<uint64_t> shape,
                    std::vector<uint64_t> original) {
   formats::ge::DumpData head;
@@ -52,7 +53,7 @@ std::string Safetensors() {
   return formats::BytesOf<uint64_t>({head.size()}) + head + "0123456";
 }
 
-// A pickle of two parameters that share a storage, in a dict.
+// Returns a pickle of a dict with two parameters that share a storage.
 std::string TorchPickle() {
   const std::string storage =
       "((X\x07" + std::string(3, '\0') + "storagectorch\nHalfStorage\nX\x01" +
@@ -82,7 +83,7 @@ std::string Atb(const std::string& rest) {
          rest;
 }
 
-// An input and an output.
+// Returns a dump of CANN nano with an input and an output.
 std::string GeNano() {
   const std::string shape =
       formats::NanoValue(0, formats::BytesOf<int64_t>({1, 1, 2, 2})) +

@@ -8,17 +8,18 @@
 #include <string_view>
 #include <vector>
 
-// Gives one input to the code under test. Ends the process if a promise is
-// broken; returns 0.
+// Passes one input to the code under test. Ends the process if the code
+// violates its contract; otherwise returns 0.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace msitd::fuzz {
 
-// Returns the inputs that mutations start from: what the code gets from peers
-// who keep to the documents. Every target defines its own.
+// Returns the initial inputs for mutations: valid data, as received from peers
+// that follow the specification. Every target defines this function.
 std::vector<std::string> Seeds();
 
-// Reads an input from its beginning. Behind its end it reads zeros and nothing.
+// Reads an input from its beginning. Reads after its end return zeros or
+// nothing.
 class Input {
  public:
   Input(const uint8_t* data, size_t size)
@@ -45,7 +46,7 @@ class Input {
   std::string_view rest_;
 };
 
-// Returns the bytes of a number or a struct, to build inputs.
+// Returns the bytes of a number or a struct, for building inputs.
 template <typename T>
 std::string BytesOf(const T& value) {
   return {reinterpret_cast<const char*>(&value), sizeof(value)};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys and values of the index. What can be decoded is encoded to the same
-// bytes again.
+// Keys and values of the index. A key or value that can be decoded is encoded
+// to the same bytes.
 #include "protos/base/check.h"
 #include "storage/index/db/index_key.h"
 #include "storage/index/db/index_value.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON that Python wrote. What another reader takes as JSON, ours takes, with
-// the same tokens; what ours takes stays within its limits.
+// JSON written by Python. Our reader accepts all JSON that another reader
+// accepts, and returns the same tokens. Accepted JSON stays within the limits
+// of our reader.
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -34,7 +35,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Reads all with our reader next to the other.
+// Reads the input with our reader while the other reader parses it.
 class Follower final : public nlohmann::json_sax<Json> {
  public:
   explicit Follower(const std::string& json) : bytes_(json), reader_(bytes_) {}
@@ -99,7 +100,7 @@ void TryValue(const std::string& json) {
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string json(reinterpret_cast<const char*>(data), size);
   msitd::trees::TryValue(json);
-  // The other reader takes a mark of the byte order, and NUL as an end.
+  // The other reader accepts a byte order mark, and treats NUL as the end.
   if (json.starts_with("\xef\xbb\xbf") ||
       json.find('\0') != std::string::npos || !nlohmann::json::accept(json)) {
     return 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ledgers of imports that a daemon hands out, and numbers that a tool wrote.
+// Ledgers of imports, as received from a daemon, and numbers written by another
+// tool.
 #include <string>
 
 #include "client/foreign/fill/import_ledger.h"

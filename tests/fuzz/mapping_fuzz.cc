@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mappings: attachments that a comparison pairs by.
+// Mappings: attachments that define the pairs of a comparison.
 #include "daemon/compare/match/mapping_parser.h"
 #include "protos/base/check.h"
 #include "protos/base/limits.h"
@@ -55,7 +55,7 @@ msitd::TensorKey KeyOf(const msitd::compare::MappedTensor& tensor) {
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto mapping = Parse(text, size + 1);
-  // It does not matter how the bytes come.
+  // The result does not depend on how the bytes are split.
   MSITD_CHECK(Parse(text, 7).status() == mapping.status());
   if (!mapping.ok()) return 0;
   MSITD_CHECK(mapping->pair_count() > 0);
@@ -69,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     MSITD_CHECK(pair.reason.size() <= msitd::kMappingReasonBytesMax);
     MSITD_CHECK(pair.golden.op.empty() ||
                 mapping->FindGolden(KeyOf(pair.golden)).has_value());
-    // Another pair may say more of a tensor of a whole op.
+    // A tensor of a pair of whole ops may also be in a more specific pair.
     if (pair.target.op.empty()) continue;
     const auto found = mapping->Find(KeyOf(pair.target));
     MSITD_CHECK(found.has_value());

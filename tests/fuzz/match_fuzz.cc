@@ -60,7 +60,7 @@ RunFacts Run(const std::string& source, const std::string& file,
   return {source, source, builder.Finish(), {{file, std::move(text)}}};
 }
 
-// What a matcher makes of the files fits into an attachment.
+// The mapping that a matcher creates from the files fits into an attachment.
 void Match(msitd::match::Matcher matcher, const RunFacts& golden,
            const RunFacts& target,
            const msitd::match::MsprobeMapping& mapping_files = {}) {
@@ -79,7 +79,7 @@ void Match(msitd::match::Matcher matcher, const RunFacts& golden,
   }
 }
 
-// Mapping files of msprobe, one by one and all together.
+// Matches with each mapping file of msprobe, and with all of them together.
 void MatchByFiles(const std::string& text) {
   using msitd::match::MsprobeMapping;
   const RunFacts run = Run("msprobe", "construct.json", text);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// statistics.csv of msit. What is a row, a run takes.
+// The file statistics.csv of msit. A run accepts each row that can be parsed.
 #include <string>
 
 #include "client/foreign/trees/msit_statistics.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The name and the record of an entry of msprobe, in two lines. Leaves that
-// have a key have the name that it came from; what is a record, a run takes.
+// The name and the record of an entry of msprobe, in two lines. The key of a
+// leaf can be converted back to the name of the leaf. A run accepts each record
+// that can be parsed.
 #include <string>
 #include <string_view>
 
@@ -64,7 +65,7 @@ void Try(std::string_view input) {
   const size_t line = input.find('\n');
   if (line == std::string_view::npos) return;
   const formats::MemorySource bytes(std::string(input.substr(line + 1)));
-  // Whether it has an error is the caller's business.
+  // Errors are for the caller to handle, so the result is ignored here.
   MsprobeStacks stacks;
   static_cast<void>(stacks.Read(bytes));
   MSITD_CHECK(stacks.Find("a").find('\0') == std::string_view::npos);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Page tokens: what comes back from clients.
+// Page tokens, as received from clients.
 #include "daemon/query/page_token.h"
 #include "protos/base/check.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -7,7 +7,7 @@
 namespace msitd::fuzz {
 namespace {
 
-// `request_key` and the token, a zero between them.
+// Returns `request_key` and the token, separated by a zero byte.
 std::string SeedOf(const std::string& request_key, const std::string& token) {
   return request_key + '\0' + token;
 }
@@ -34,7 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
   const auto position = DecodePageToken(key, rest);
   if (position.ok()) MSITD_CHECK(position->empty() == rest.empty());
-  // A token that we made decodes for its request, and for no other one.
+  // A token that was encoded for a request can be decoded for that request, and
+  // for no other.
   if (!rest.empty() && rest.size() < 4096) {
     const std::string token = EncodePageToken(key, rest);
     const auto again = DecodePageToken(key, token);

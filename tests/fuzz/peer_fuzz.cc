@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a peer says of a run: its description, its coordinates and its digests,
-// as messages that it may have made up.
+// Messages in which a peer describes a run, its coordinates and its digests.
+// The peer is not trusted.
 #include <google/protobuf/stubs/logging.h>
 
 #include "daemon/fleet/equal_groups.h"
@@ -20,10 +20,10 @@ void UseDescription(const v1::DescribeRunResponse& message) {
   }
 }
 
-// Coordinates that were taken are in order.
+// Accepted coordinates are sorted.
 void UseCoordinates(const v1::ListCoordinatesResponse& message) {
   std::vector<storage::Coordinate> out;
-  // A second message goes on behind the first one.
+  // A second message continues after the first one.
   if (!AddCoordinates(message, out).ok()) return;
   for (size_t i = 1; i < out.size(); ++i) {
     MSITD_CHECK(out[i - 1].rank <= out[i].rank);
@@ -31,7 +31,7 @@ void UseCoordinates(const v1::ListCoordinatesResponse& message) {
   (void)AddCoordinates(message, out);
 }
 
-// Each group that is taken is in one piece, whatever the pieces are.
+// Each accepted group is contiguous, no matter how the messages are split.
 void UseDigests(const v1::ListDigestsResponse& message) {
   EqualGroups groups;
   const auto group_of = [](const auto& digest) {
@@ -97,7 +97,7 @@ std::vector<std::string> Seeds() {
 }  // namespace msitd::fuzz
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  // It tells of every text that is not UTF-8.
+  // Protobuf logs every string that is not UTF-8.
   [[maybe_unused]] static auto* const before =
       google::protobuf::SetLogHandler(nullptr);
   const int bytes = static_cast<int>(size);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a target without libFuzzer: its seeds and mutations of them, the same
-// ones on each call; the files named, if there are any; or writes the seeds.
+// Runs a target without libFuzzer. It runs the seeds and mutations of them,
+// which are the same on each call, or the named files if there are any. With
+// --write, it writes the seeds.
 //
 // usage: X_replay [--mutations N] [--write DIR] [FILE...]
 #include <algorithm>
@@ -81,7 +82,8 @@ class Mutator {
 };
 
 void Run(const std::string& bytes) {
-  // A copy of exactly this size, so that a read behind it is noticed.
+  // Makes a copy of exactly this size, so that sanitizers detect a read beyond
+  // its end.
   const std::vector<uint8_t> copy(bytes.begin(), bytes.end());
   LLVMFuzzerTestOneInput(copy.data(), copy.size());
 }

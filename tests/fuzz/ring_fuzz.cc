@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A producer that writes what it likes into the memory that it shares, also
-// while the daemon looks at it.
+// A producer that writes arbitrary bytes into the memory that it shares, also
+// while the daemon reads it.
 //
-// An input is a list of steps: a byte that says which, then its arguments.
+// An input is a list of steps. Each step is a byte that selects the kind of
+// step, followed by its arguments.
 #include <sys/mman.h>
 
 #include <atomic>
@@ -22,17 +23,19 @@ namespace {
 enum Step : uint8_t {
   kWriteTable,    // Offset (2 bytes), number (8).
   kWriteArena,    // Offset (2), size (1), bytes.
-  kPublish,       // Page (1): a good chunk there.
+  kPublish,       // Page (1); publishes a valid chunk there.
   kPublishEntry,  // Sequence, offset, size (8 each).
   kTake,          // The daemon takes the next chunk.
-  kTakeBeside,    // The same while others write; offset (2), bits (1).
+  kTakeBeside,    // Same, with concurrent writes; offset (2), bits (1).
   kCommit,        // Count (8).
-  kBegin,         // Piece, records, of which written (1 each): a good draft.
-  kTakeDrafts,    // The daemon takes all, as behind the producer's death.
+  kBegin,         // Piece, records, written records (1 each); a valid draft.
+  kTakeDrafts,    // The daemon takes all drafts, as after the death of the
+                  // producer.
   kStepCount,
 };
 
-// Inputs reach this part of the arena only. It is cleaned for the next input.
+// Inputs can write only to this part of the arena. It is cleared before the
+// next input.
 constexpr uint64_t kReachBytes = (1 << 16) + 256;
 constexpr uint64_t kPageCount = 8;
 constexpr uint64_t kPieceCount = kArenaBytesMin / chunk::kPieceBytes;
@@ -67,7 +70,7 @@ class Ring {
     }
   }
 
-  // False once the daemon has refused the ring.
+  // Returns false after the daemon has rejected the ring.
   bool Do(fuzz::Input& input) {
     switch (input.Get<uint8_t>() % kStepCount) {
       case kWriteTable: {
@@ -222,7 +225,8 @@ std::vector<std::string> SeedList() {
   const std::string publish = StepBytes(kPublish) + '\2';
   const std::string take = StepBytes(kTake);
   const std::string entry = EntryBytes(8192, 8192);
-  // Up to the end of the arena, and one page behind it.
+  // A chunk that ends at the end of the arena, and one that begins a page after
+  // it.
   const uint64_t last_page = kArenaBytesMin - kChunkAlignment;
   const std::string last = EntryBytes(last_page, kChunkAlignment);
   const std::string over = EntryBytes(last_page, 2 * kChunkAlignment);
@@ -236,7 +240,8 @@ std::vector<std::string> SeedList() {
   const std::string commit = StepBytes(kCommit) + fuzz::BytesOf(kCommitted + 1);
   const std::string begin = StepBytes(kBegin) + "\1\7\5"s;
   const std::string drafts = StepBytes(kTakeDrafts);
-  // Of the draft in the first piece: its text, its count, a descriptor.
+  // Modifies the draft in the first piece: its text, its count, and a
+  // descriptor.
   const auto lie = [](uint16_t at) {
     return StepBytes(kWriteArena) + fuzz::BytesOf(at) + '\4' + "\xff\1\0\0"s;
   };

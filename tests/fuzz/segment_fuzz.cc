@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of segments: their header, the walk over their frames, and the check
-// of their payloads.
+// Segment files: their header, the walk over their frames, and the check of
+// their payloads.
 //
-// An input is a byte, 1 if checksums of heads are to be made right so that
-// mutations get behind them; a byte each for the known end and the durable
-// begin in pages, 0 for none; and the file.
+// The first byte of an input is 1 if the checksums of heads are corrected, so
+// that mutations get past this check. The next two bytes are the known end and
+// the begin of durable data in pages, or 0 for none. The rest is the file.
 #include "storage/segment/segment_walk.h"
 #include "tests/fuzz/chunk_use.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -26,7 +26,7 @@ constexpr uint64_t kStore = 99;
 constexpr SegmentId kSegment{1};
 constexpr int kSeedFrames = 3;
 
-// As docs/format/chunk.md has it.
+// Computes the checksum as specified in docs/format/chunk.md.
 uint64_t HeadChecksum(std::span<const std::byte> head) {
   ChunkHeader header;
   std::memcpy(&header, head.data(), sizeof(header));
@@ -73,7 +73,7 @@ void Walk(MemoryFile& file, std::optional<uint64_t> known_end,
   absl::StatusOr<SegmentWalk> walk =
       SegmentWalk::Begin(file, place, known_end, durable_min);
   if (!walk.ok()) return;
-  // At most a frame and a gap for each page.
+  // There are at most one frame and one gap for each page.
   const uint64_t steps_max = 2 * (file.bytes.size() / kChunkAlignment + 2);
   uint64_t end = 0;
   for (uint64_t i = 0;; ++i) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packets on the ingest socket of a live server, on a store in memory.
+// Packets sent to the ingest socket of a live server, which uses a store in
+// memory.
 //
-// An input is a list of packets: a size (2 bytes, of which 10 bits count) and
-// the bytes.
+// An input is a list of packets: the size (2 bytes, of which 10 bits are used)
+// and the bytes.
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -23,8 +24,8 @@ namespace {
 constexpr uint16_t kSizeMask = 0x3ff;
 constexpr int kPacketsMax = 64;
 constexpr int kPatienceMs = 20'000;
-// A store collects runs, so it is replaced by an empty one after this many
-// inputs.
+// Number of inputs after which the store, which accumulates runs, is replaced
+// by an empty one.
 constexpr int kInputsPerServer = 256;
 
 class Server {
@@ -59,11 +60,12 @@ class Server {
   testing::FakeStore store_;
   std::unique_ptr<ingest::IngestPipeline> pipeline_;
   std::unique_ptr<IngestServer> server_;
-  // Filled by the one thread of the server, read when that has ended.
+  // Filled by the only thread of the server, and read after that thread has
+  // ended.
   std::vector<std::thread> tasks_;
 };
 
-// Expects a message that a producer can understand.
+// Checks that a producer can parse the message.
 void Use(const Packet& packet) {
   SessionWelcome welcome;
   SessionPolicy policy;
@@ -86,7 +88,8 @@ void Use(const Packet& packet) {
   MSITD_CHECK(packet.As(committed));
 }
 
-// Reads until the daemon closes, as it has to once the producer has left.
+// Reads until the daemon closes the connection, which it must do after the
+// producer has left.
 void AwaitClose(int socket) {
   Packet packet;
   while (true) {
@@ -109,7 +112,7 @@ void Play(const std::string& path, fuzz::Input input) {
   for (int i = 0; i < kPacketsMax && !input.empty(); ++i) {
     const size_t size = input.Get<uint16_t>() & kSizeMask;
     const std::string_view bytes = input.Take(size);
-    // Empty packets look like a close.
+    // Empty packets cannot be distinguished from the end of the connection.
     if (bytes.empty()) continue;
     if (!SendPacket(socket.get(), std::as_bytes(std::span(bytes)))) break;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts of statistics. What can be parsed is inside its bounds, and is printed
-// to a text that says the same.
+// Texts of statistics. A text that can be parsed is within its bounds. It is
+// printed as a text with the same meaning.
 #include "protos/base/check.h"
 #include "protos/base/tensor_statistics.h"
 #include "tests/fuzz/fuzz_target.h"

@@ -79,7 +79,8 @@ void TryFolders(std::string_view text) {
   }
 }
 
-// An order, or sorting by it could do anything.
+// The comparison must be a strict weak ordering; otherwise, sorting is
+// undefined.
 void TryOrder(std::string_view text) {
   const size_t third = text.size() / 3;
   const std::string_view a = text.substr(0, third);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages of a stream of chunks, as gRPC hands them over: cut into slices
-// anywhere. What protobuf takes is read as protobuf reads it.
+// Messages of a stream of chunks, in arbitrary slices, as gRPC provides them. A
+// message that protobuf accepts gives the same result as protobuf.
 #include <google/protobuf/stubs/logging.h>
 
 #include <algorithm>
@@ -14,7 +14,8 @@
 namespace msitd::fuzz {
 namespace {
 
-// The head of a message in an input: its length, and the length of its slices.
+// The head of a message in an input: the length of the message, and the length
+// of its slices.
 struct Head {
   uint16_t message_bytes = 0;
   uint16_t slice_bytes = 0;
@@ -69,10 +70,10 @@ grpc::ByteBuffer BufferOf(std::string_view bytes, size_t slice_bytes) {
   return grpc::ByteBuffer(slices.data(), slices.size());
 }
 
-// Reads one message of a stream. False if the stream would end here.
+// Reads one message of a stream. Returns false if the stream would end here.
 bool Read(std::string_view bytes, size_t slice_bytes,
           WriteChunksMessage& message) {
-  // protobuf would log a line for each name that is not UTF-8.
+  // Without this, protobuf would log a line for each name that is not UTF-8.
   const google::protobuf::LogSilencer silencer;
   v1::WriteChunksRequest expected;
   const bool is_message =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// YAML of users.
+// YAML files written by users.
 #include <string>
 
 #include "client/ask/text/yaml_text.h"
@@ -23,10 +23,11 @@ namespace {
 
 using msitd::ask::YamlValue;
 
-// Looking for each key of a long map would take long.
+// The search for each key of a large map is slow, so only this many keys are
+// searched for.
 constexpr size_t kFoundKeysMax = 100;
 
-// Returns how many values there are.
+// Checks the value, and returns the number of values that it contains.
 size_t Check(const YamlValue& value, size_t depth) {
   const bool is_map = value.kind == YamlValue::Kind::kMap;
   const bool is_list = value.kind == YamlValue::Kind::kList;
@@ -38,7 +39,7 @@ size_t Check(const YamlValue& value, size_t depth) {
   const size_t inside = depth + (is_map || is_list ? 1 : 0);
   for (size_t i = 0; i < value.items.size(); ++i) {
     if (is_map && i < kFoundKeysMax) {
-      // No item before it has its key.
+      // The first item with a key is the one that is found.
       MSITD_CHECK(value.Find(value.keys[i]) == &value.items[i]);
     }
     count += Check(value.items[i], inside);

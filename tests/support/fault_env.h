@@ -62,7 +62,8 @@ class FaultEnv final : public storage::Env {
   // From now on, operations of the index database are counted, too.
   void CountIndex() { counts_index_ = true; }
 
-  // From now on, at most this many bytes are free, whatever the disk reports.
+  // From now on, at most this many bytes are free, even if the disk reports
+  // more.
   void LimitFreeBytes(uint64_t bytes) { free_bytes_max_ = bytes; }
 
   // Returns the number of operations since the last FailAt, or since the

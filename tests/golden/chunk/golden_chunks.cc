@@ -60,7 +60,7 @@ std::vector<std::byte> OneTensor() {
   return maker.Finish();
 }
 
-// Adds three elements of each of these types; returns the last record.
+// Adds three elements of each of these dtypes, and returns the last record.
 RecordSpec AddDTypes(Maker& maker, int first, int last) {
   RecordSpec record;
   record.device = "npu:1";
@@ -83,7 +83,7 @@ RecordSpec AddDTypes(Maker& maker, int first, int last) {
   return record;
 }
 
-// All dtypes of the first version, and shapes.
+// All dtypes of version 1, with different shapes.
 std::vector<std::byte> EveryDType() {
   Maker maker("every dtype");
   RecordSpec record = AddDTypes(maker, 1, 17);
@@ -108,7 +108,7 @@ std::vector<std::byte> SmallDTypes() {
   return maker.Finish();
 }
 
-// Those that came after them.
+// The dtypes that were added later.
 std::vector<std::byte> DTypesOfTorch() {
   Maker maker("dtypes of torch");
   AddDTypes(maker, 31, kDTypeCount - 1);
@@ -268,7 +268,7 @@ std::vector<std::byte> EveryKind() {
   return maker.Finish();
 }
 
-// EveryKind as it lies in a segment.
+// EveryKind as stored in a segment.
 std::vector<std::byte> EveryKindFrame() {
   const std::vector<std::byte> sent = EveryKind();
   auto chunk = Chunk::FromProducer(sent);
@@ -291,7 +291,7 @@ std::vector<std::byte> EveryKindFrame() {
   return out;
 }
 
-// Statistics beside values.
+// Records of statistics next to values.
 std::vector<std::byte> Statistics() {
   Maker maker("statistics");
   AddValues(maker);
@@ -320,8 +320,8 @@ std::vector<std::byte> Statistics() {
   return maker.Finish();
 }
 
-// A digest alone, one with its bytes, a tensor without and an alias, of which
-// summaries are kept.
+// A digest without bytes, a digest with its bytes, a tensor without a digest,
+// and an alias. Only summaries are kept.
 std::vector<std::byte> Digests() {
   constexpr std::array<int16_t, 72> kValues = {3, -2, 4, 0};
   constexpr int64_t kDims[] = {72};
@@ -371,8 +371,8 @@ std::vector<std::byte> Digests() {
   return {bytes.begin(), bytes.end()};
 }
 
-// Digests as they lie in a segment: the second one is false, and the alias is
-// of a digest that nobody checked.
+// Digests as stored in a segment. The second digest is false, and the alias
+// refers to a digest that was not verified.
 std::vector<std::byte> DigestsFrame() {
   const std::vector<std::byte> sent = Digests();
   auto chunk = Chunk::FromProducer(sent);

@@ -5,8 +5,8 @@
 
 #include "tests/golden/chunk/golden_chunks.h"
 
-// Writes the golden chunks into the folder given. Only for a new version of
-// the format: files of a released version never change.
+// Writes the golden chunks to the given folder. Use it only for a new version
+// of the format, because the files of a released version never change.
 int main(int argc, char** argv) {
   if (argc != 2) {
     std::fprintf(stderr, "usage: %s FOLDER\n", argv[0]);

@@ -21,7 +21,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Bytes that differ from piece to piece.
+// Returns bytes that differ between pieces.
 std::string Bytes(size_t count, char seed = 'a') {
   std::string out(count, seed);
   for (size_t i = 0; i < count; i += 1000) out[i] = static_cast<char>(i / 1000);
@@ -131,7 +131,7 @@ TEST_P(AttachmentsTest, OneIsReplacedOnlyIfThatWasAskedFor) {
   EXPECT_NE(second->id, first->id);
   EXPECT_EQ(attachments().GetAttachment("run", "a")->media_type, "text/x");
   EXPECT_EQ(*attachments().ReadAttachment(*second, 0, 10), "new");
-  // Who had begun to read gets what it was, or an error.
+  // A reader that has already started gets the old bytes or an error.
   const auto old = attachments().ReadAttachment(*first, 0, 600'000);
   if (old.ok()) {
     EXPECT_EQ(*old, Bytes(500'000));
@@ -183,7 +183,7 @@ TEST_P(AttachmentsTest, TheyGoWithTheirRun) {
   ASSERT_TRUE(store_.runs().DeleteRun("run").ok());
   EXPECT_EQ(ReasonOfGet("run", "a"), "RUN_NOT_FOUND");
   EXPECT_EQ(Reason((*writer)->Commit().status()), "RUN_NOT_FOUND");
-  // Another run of that name has nothing of it.
+  // Another run of the same name has none of the attachments.
   ASSERT_TRUE(store_.runs().CreateRun({"run", 0, {}}).ok());
   EXPECT_THAT(Names(), IsEmpty());
   EXPECT_EQ(ReasonOfGet("run", "b"), "ATTACHMENT_NOT_FOUND");
@@ -209,7 +209,7 @@ TEST_P(AttachmentsTest, OneIsNotLargerThanItsBound) {
 }
 
 TEST_P(AttachmentsTest, ARunHasNoMoreThanItsBound) {
-  // One that began while there was room finds none at its end.
+  // An attachment that was begun in time has no space when it is committed.
   const auto late = attachments().Begin({"run", "late", "text/plain"});
   ASSERT_TRUE(late.ok());
   for (size_t i = 0; i < kRunAttachmentsMax; ++i) {

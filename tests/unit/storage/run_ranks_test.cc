@@ -94,7 +94,8 @@ TEST_F(RunRanksTest, RankThatWasAskedForNothingHasCome) {
   coverage.seen_count = coverage.filtered_count = 9;
   ASSERT_TRUE(store_.ReportCoverage("r", 1, 7, coverage).ok());
   EXPECT_THAT(Find().held, ElementsAre(0, 1));
-  // One that was asked for something and kept nothing has not.
+  // A rank that was asked to record something and kept nothing is still
+  // missing.
   coverage.filtered_count = 8;
   ASSERT_TRUE(store_.ReportCoverage("r", 2, 8, coverage).ok());
   EXPECT_THAT(Find().lacking, ElementsAre(One(2)));
@@ -104,12 +105,12 @@ TEST_F(RunRanksTest, RankThatStreamedAndSawNothingIsLacking) {
   Make(2, {0});
   ASSERT_TRUE(store_.ReportCoverage("r", 1, 7, StreamCoverage()).ok());
   EXPECT_THAT(Find().lacking, ElementsAre(One(1)));
-  // It was asked for everything, and has handed over nothing.
+  // The rank was asked to record everything, and has recorded nothing.
   Ask({}, capture::Level::kFull);
   EXPECT_THAT(Find().lacking, ElementsAre(One(1)));
   Ask({1}, capture::Level::kFull);
   EXPECT_THAT(Find().lacking, ElementsAre(One(1)));
-  // Hooks hand over nothing that a policy leaves out.
+  // Hooks do not pass on records that a policy excludes.
   Ask({}, capture::Level::kOff);
   EXPECT_THAT(Find().lacking, IsEmpty());
   capture::Rule rule;
@@ -125,8 +126,8 @@ TEST_F(RunRanksTest, LargestWorldIsAFewRanges) {
   Make(kWorldSize, {0, 7});
   EXPECT_THAT(Find().lacking,
               ElementsAre(RankRange{1, 6}, RankRange{8, kWorldSize - 1}));
-  // One that is left out by name splits a range, one that was asked for nothing
-  // as well.
+  // A rank that is excluded by name splits a range, and so does a rank that was
+  // not asked to record.
   capture::Rule none;
   none.tensors.ranks = {100};
   capture::Rule all;

@@ -15,7 +15,7 @@ namespace {
 
 using ::msitd::testing::FaultEnv;
 
-// Attachments over crashes, full disks and tidying.
+// Tests of attachments with crashes, full disks and tidying.
 class StoreAttachmentsTest : public StoreTest {
  protected:
   std::unique_ptr<AttachmentWriter> Begin(const std::string& name,
@@ -60,7 +60,8 @@ class StoreAttachmentsTest : public StoreTest {
     FAIL() << "tidying does not end";
   }
 
-  // Closes the store; entries of its index that begin with `tag`.
+  // Closes the store and returns the number of index entries that begin with
+  // `tag`.
   int CountEntries(char tag) {
     EXPECT_TRUE(store_->Close().ok());
     Drop();
@@ -90,11 +91,11 @@ TEST_F(StoreAttachmentsTest, NothingOfAnInterruptedWriteIsSeenAndItsBytesGo) {
   Write("kept", "bytes");
   {
     const auto writer = Begin("torn", std::string(700'000, 'x'));
-    // A crash asks no destructor; what that does, it does to memory alone.
+    // A crash runs no destructor. The destructor has no effect on the disk.
   }
   Open();
   ExpectAbsent("torn");
-  // A new one does not meet the old bytes.
+  // A new attachment does not get the old bytes.
   Write("new", "new bytes");
   ExpectBytes("new", "new bytes");
   TidyAll();
@@ -157,7 +158,8 @@ TEST_F(StoreAttachmentsTest, AFullDiskRefusesThemAndLetsThemGo) {
 
 TEST_F(StoreAttachmentsTest, AllOfAStoreTogetherHaveABound) {
   OpenWithRun("run");
-  // Sizes count, bytes or not: the index is told of attachments that are large.
+  // The size counts, even without bytes, so large attachments are only entered
+  // in the index.
   EXPECT_TRUE(store_->Close().ok());
   Drop();
   {
@@ -170,7 +172,7 @@ TEST_F(StoreAttachmentsTest, AllOfAStoreTogetherHaveABound) {
       AttachmentInfo info;
       info.id = *id;
       info.name = std::to_string(i);
-      // Ten bytes are left for all others.
+      // Ten bytes are left for all other attachments.
       info.size_bytes = kAttachmentBytesMax - (i == 0 ? 10 : 0);
       ASSERT_TRUE(table.Commit(RunId{1}, info, false).ok());
     }

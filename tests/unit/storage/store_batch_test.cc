@@ -20,7 +20,7 @@ constexpr uint64_t kTensorBytes = 1500;
 constexpr int kTokens = 4;
 constexpr int kOps = 100;
 
-// Small tensors of a run, asked for in an order that is not that of the log.
+// Reads small tensors of a run in an order that differs from that of the log.
 class StoreBatchTest : public StoreTest {
  protected:
   void OpenFilled() {
@@ -55,7 +55,7 @@ class StoreBatchTest : public StoreTest {
     EXPECT_TRUE(std::ranges::equal(*bytes, tensor.bytes)) << index;
   }
 
-  // What a disk does to a page, behind the back of the store.
+  // Damages a page on the disk, without the knowledge of the store.
   void Spoil(const PartInfo& part) {
     const UniqueFd file(::open(SegmentPath(1).c_str(), O_WRONLY | O_CLOEXEC));
     ASSERT_TRUE(file.valid());
@@ -129,7 +129,7 @@ TEST_F(StoreBatchTest, BytesGivenUpBehindThePlanAreExpired) {
     step = *store_->upkeep().Retain(policy);
   }
   EXPECT_EQ(Reason(batch->Read(0).status()), "TENSOR_EXPIRED");
-  // Those of a plan made of old places are, too.
+  // The same applies to a plan with outdated places.
   AlignedBuffer buffer;
   const auto later = (*read_->Open("r"))->ReadParts(parts_, buffer);
   EXPECT_EQ(Reason(later->Read(1).status()), "TENSOR_EXPIRED");
@@ -145,7 +145,7 @@ TEST_F(StoreBatchTest, BytesThatMovedOnAreFound) {
     ASSERT_TRUE(info.ok()) << info.status();
     parts_.push_back(info->parts.at(0));
   }
-  // Ends the segment.
+  // Seals the segment.
   ASSERT_TRUE(store_->Close().ok());
   ASSERT_TRUE(TryOpen(env_).ok());
   ShareStep step{.is_done = false};
@@ -160,7 +160,7 @@ TEST_F(StoreBatchTest, BytesThatMovedOnAreFound) {
   env_.FailAt(0, {}, false);
   const auto batch = (*read_->Open("r"))->ReadParts(parts_, buffer_);
   for (size_t i = 0; i < 3; ++i) ExpectBytes(*batch, i, tensors_[i]);
-  // All of them are in one place.
+  // All of them share one place.
   EXPECT_EQ(env_.operation_count(), 1u);
 }
 

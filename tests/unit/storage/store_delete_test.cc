@@ -16,7 +16,8 @@ namespace fs = std::filesystem;
 
 class StoreDeleteTest : public StoreTest {
  protected:
-  // Fills two segments and begins a third one; `a` has the first to itself.
+  // Fills two segments and begins a third one. The first one contains only run
+  // `a`.
   void Fill() {
     options_.segment_bytes_max = 64 << 10;
     OpenWithRun("a");
@@ -130,8 +131,8 @@ class SlowDiskTest : public StoreDeleteTest {
     Drop();
   }
 
-  // True if it returns while the disk hangs, in a time that is generous. The
-  // disk goes on if it does not.
+  // Returns true if `work` returns within a generous time while the disk hangs.
+  // The disk continues afterwards.
   bool ReturnsMeanwhile(const std::function<void()>& work) {
     const std::future<void> done = std::async(std::launch::async, work);
     const bool is_done =
@@ -147,7 +148,7 @@ class SlowDiskTest : public StoreDeleteTest {
 };
 
 TEST_F(SlowDiskTest, OtherRunsAreMadeSealedAndDeletedMeanwhile) {
-  // Retention waits for the disk, and holds what it holds.
+  // Retention waits for the disk while it holds its locks.
   std::future<void> retain = std::async(std::launch::async, [this] {
     (void)store_->upkeep().Retain(RetentionPolicy());
   });
@@ -173,7 +174,7 @@ TEST_F(SlowDiskTest, WhatWasDeletedMeanwhileGoesWithTheNextStepOfRetention) {
       [this] { EXPECT_TRUE(store_->runs().DeleteRun("b").ok()); }));
   env_.ReleaseSyncs();
   ASSERT_TRUE(append_.get().ok());
-  // The two share a segment.
+  // Both runs are in the same segment.
   ASSERT_TRUE(store_->runs().DeleteRun("a").ok());
   while (!store_->upkeep().Retain(RetentionPolicy())->is_done) {
   }
@@ -216,7 +217,7 @@ TEST_F(SlowDiskTest, SegmentOfARunThatWasHiddenAloneGoesAfterACrash) {
   ASSERT_TRUE(TryOpen(env_).ok());
   while (!store_->upkeep().Retain(RetentionPolicy())->is_done) {
   }
-  // Those of a.
+  // The remaining segments contain run a.
   EXPECT_EQ(store_->upkeep().Stats().segment_count, 2u);
   EXPECT_FALSE(fs::exists(SegmentPath(2)));
 }

@@ -26,7 +26,7 @@ using msitd::testing::TempDir;
 using msitd::testing::TestChunks;
 using msitd::testing::TestTensor;
 
-// A store in a directory of its own.
+// A store in its own directory.
 class StoreTest : public ::testing::Test {
  protected:
   StoreTest() {
@@ -51,7 +51,7 @@ class StoreTest : public ::testing::Test {
     ASSERT_TRUE(store_->runs().CreateRun({run, 0, {}}).ok());
   }
 
-  // Ends the store as a crash of the process does.
+  // Closes the store as a crash of the process does.
   void Drop() {
     read_.reset();
     store_.reset();
@@ -61,7 +61,7 @@ class StoreTest : public ::testing::Test {
     return store_->log().Append(chunks.span());
   }
 
-  // Appends one chunk with these records, the next of its stream.
+  // Appends the next chunk of the stream, with these records.
   absl::Status Append(const std::vector<TestTensor>& records) {
     return Append(TestChunks(kStream, next_chunk_++, records));
   }
@@ -78,7 +78,8 @@ class StoreTest : public ::testing::Test {
     return bytes;
   }
 
-  // Expects the tensor with the dtype, the shape and the bytes that were sent.
+  // Expects that the tensor has the dtype, the shape and the bytes that were
+  // sent.
   void ExpectStored(const TestTensor& tensor) {
     const auto info = read_->GetTensor(tensor.key);
     ASSERT_TRUE(info.ok()) << info.status();
@@ -131,7 +132,7 @@ class StoreTest : public ::testing::Test {
   StoreOptions options_;
   uint64_t next_chunk_ = 0;
   std::unique_ptr<Store> store_;
-  std::optional<NamedRuns> read_;  // Reads the store that is open.
+  std::optional<NamedRuns> read_;  // Reads the open store.
 };
 
 }  // namespace msitd::storage

@@ -7,7 +7,7 @@
 #include "tests/support/fault_env.h"
 #include "tests/unit/storage/store_fixture.h"
 
-// Segments whose files are not there although runs need them.
+// Tests of segments whose files are missing although runs need them.
 namespace msitd::storage {
 namespace {
 
@@ -18,18 +18,18 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr uint64_t kTensorBytes = 20'000;
-// A frame of one such tensor: a page of head, five of payload.
+// A frame of one such tensor has a page for the head and five for the payload.
 constexpr uint64_t kFrameBytes = 6 * 4096;
 constexpr int64_t kLongNs = int64_t{60} * 1'000'000'000;
 
 class StoreMissingTest : public StoreTest {
  protected:
-  // Two frames make a segment full.
+  // A segment is full after two frames.
   StoreMissingTest() { options_.segment_bytes_max = 2 * kFrameBytes; }
 
   void Reopen() { ASSERT_TRUE(TryOpen(env_).ok()); }
 
-  // Two runs, each with tokens 0 to 3 in two segments of its own.
+  // Creates two runs. Each has tokens 0 to 3 in two separate segments.
   void Fill() {
     Reopen();
     for (const char* run : {"a", "b"}) {
@@ -167,7 +167,7 @@ TEST_F(StoreMissingTest, WhatRetentionGaveUpIsNotMissing) {
   Reopen();
   EXPECT_EQ(Missing().count, 0u);
   EXPECT_EQ(Reason(Read(Tensor("a", 0).key).status()), "TENSOR_EXPIRED");
-  // Half of this one was given up.
+  // Half of this segment has expired.
   Hide(2);
   Reopen();
   EXPECT_EQ(MissingOf("a"), kTensorBytes);
@@ -201,8 +201,8 @@ TEST_F(StoreMissingTest, RetentionGoesOnWithoutAMissingFile) {
   EXPECT_EQ(Reason(Read(Tensor("a", 2).key).status()), "TENSOR_EXPIRED");
 }
 
-// After a crash the index has nothing of the frames in three segments, two
-// tensors each.
+// After a crash, the index has no entries for three segments with two tensors
+// each.
 class StoreAwaitsSegmentsTest : public StoreMissingTest {
  protected:
   void Crash(int64_t token_count = 6) {
@@ -228,7 +228,7 @@ class StoreAwaitsSegmentsTest : public StoreMissingTest {
     }
   }
 
-  // Expects all tensors, and room for more.
+  // Expects that all tensors are stored and that more can be appended.
   void ExpectWhole(int64_t token_count = 6) {
     EXPECT_EQ(store_->upkeep().Stats().refusal, "");
     EXPECT_EQ(store_->runs().GetRun("a")->counters.unread_place_count, 0u);
@@ -252,7 +252,7 @@ TEST_F(StoreAwaitsSegmentsTest, NothingPassesAMissingSegment) {
   ASSERT_EQ(Missing().count, 1u);
   EXPECT_EQ(Missing().first.at(0).segment, "00000002.seg");
   ExpectStored(Tensor("a", 1));
-  // Not before the frames of the missing segment.
+  // It is not indexed before the frames of the missing segment.
   ExpectAbsent(Tensor("a", 4).key);
   // msitd-inspect reports it as well.
   Drop();
@@ -267,7 +267,7 @@ TEST_F(StoreAwaitsSegmentsTest, NothingPassesAMissingSegment) {
   }
   EXPECT_THAT(problems, ElementsAre("00000002.seg"));
   Reopen();
-  // Neither upkeep nor another crash changes that.
+  // Neither upkeep nor another crash changes the state.
   Retain();
   ASSERT_TRUE(store_->upkeep().Share().ok());
   Reopen();
@@ -327,7 +327,7 @@ TEST_F(StoreAwaitsSegmentsTest, WithoutAnySegmentNumbersAreNotUsedAgain) {
   ASSERT_TRUE(store_->Close().ok());
   EXPECT_FALSE(fs::exists(SegmentPath(1)));
   EXPECT_FALSE(fs::exists(SegmentPath(4)));
-  // They return one by one, the last one first.
+  // The segments return one by one, the last one first.
   for (const int number : {3, 1, 2}) {
     Reopen();
     ExpectRefused();
@@ -357,7 +357,8 @@ TEST_F(StoreAwaitsSegmentsTest, ADeletedRunTakesNoFramesOfOthersAlong) {
   ASSERT_TRUE(Append(TestChunks(1, 0, {Tensor("b", 0)})).ok());
   ASSERT_TRUE(store_->runs().SealRun("b").ok());
   ASSERT_TRUE(store_->Close().ok());
-  // The index has run b. All of run a comes after its position.
+  // The index contains run b up to a position. All of run a is after that
+  // position.
   Reopen();
   ASSERT_TRUE(store_->runs().CreateRun({"c", 0, {}}).ok());
   ASSERT_TRUE(Append(TestChunks(2, 0, {Tensor("c", 0)})).ok());
@@ -391,7 +392,7 @@ TEST_F(StoreAwaitsSegmentsTest, WhatTheStoreItselfRemovedIsNotAwaited) {
   EXPECT_EQ(Missing().count, 0u);
   ASSERT_TRUE(store_->runs().CreateRun({"b", 0, {}}).ok());
   ASSERT_TRUE(Append(TestChunks(9, 0, {Tensor("b", 0)})).ok());
-  // No number is used again, not even of segments that have gone.
+  // No segment number is reused, not even after the segment was removed.
   EXPECT_TRUE(fs::exists(SegmentPath(4)));
   EXPECT_FALSE(fs::exists(SegmentPath(1)));
 }
@@ -411,7 +412,7 @@ TEST_F(StoreAwaitsSegmentsTest, ARebuiltIndexGivesUpWhatIsMissing) {
   EXPECT_EQ(store_->upkeep().Stats().refusal, "");
   ExpectStored(Tensor("a", 1));
   ASSERT_TRUE(Append(TestChunks(9, 0, {Tensor("a", 9)})).ok());
-  // The files that are lost may be found later.
+  // Lost files may be found later.
   EXPECT_TRUE(fs::exists(SegmentPath(4)));
   EXPECT_FALSE(fs::exists(SegmentPath(2)));
 }

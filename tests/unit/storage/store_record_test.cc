@@ -5,7 +5,8 @@
 #include "tests/support/either_store.h"
 #include "tests/unit/storage/store_fixture.h"
 
-// Values, documents, and tensors whose bytes came with another record.
+// Tests of values, documents, and tensors whose bytes arrived with another
+// record.
 namespace msitd::storage {
 namespace {
 
@@ -328,10 +329,10 @@ TEST_P(RecordTest, RecordsThatComeAgainAreDuplicates) {
   EXPECT_EQ(Counters().conflict_count, 1u);
 }
 
-// What only a real store does.
+// Tests that need a real store.
 class StoreRecordTest : public StoreTest {
  protected:
-  // What `msitd-inspect verify` finds.
+  // Returns the problems that `msitd-inspect verify` finds.
   std::vector<std::string> Problems() {
     std::vector<std::string> problems;
     auto view = StoreView::Open(options_.directory, Env::Posix());
@@ -442,7 +443,7 @@ TEST_F(StoreRecordTest, BytesOfAnAliasGoWithThoseOfItsOriginal) {
   EXPECT_EQ(counters.expired_bytes, original_.bytes.size());
   EXPECT_EQ(counters.kept_bytes(), 10'000u);
   ExpectStored(MakeTensor("r", 5, "next", 5000));
-  // An original without bytes is an original still.
+  // A tensor without bytes can still be an original.
   ASSERT_TRUE(Append({MakeAlias(original_, "late")}).ok());
   EXPECT_FALSE(read_->GetTensor(MakeAlias(original_, "late").key)->has_bytes);
 }

@@ -41,8 +41,8 @@ class StoreRecoveryTest : public StoreTest {
     WriteFile(SegmentPath(number), ReadFile(SegmentPath(number)).append(bytes));
   }
 
-  // Small tensors, one in each chunk and frame. A frame takes two pages: the
-  // head and the payload.
+  // Appends small tensors, one in each chunk and frame. A frame has two pages,
+  // one for the head and one for the payload.
   std::vector<TestTensor> AppendTensors(int count) {
     std::vector<TestTensor> tensors;
     for (int i = 0; i < count; ++i) {
@@ -82,7 +82,8 @@ TEST_F(StoreRecoveryTest, CrashWithoutCloseLosesNothing) {
 
 TEST_F(StoreRecoveryTest, KilledProcessLosesNothing) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  // The child is this test, run anew: its directory has to be named by both.
+  // The child process runs this test again. Both processes need the name of the
+  // directory.
   static const std::string directory = [] {
     const char* inherited = ::getenv("MSITD_TEST_KILLED_STORE");  // NOLINT
     const std::string path = inherited != nullptr
@@ -212,7 +213,8 @@ TEST_F(StoreRecoveryTest, TamperedHeadHidesOnlyItsOwnFrame) {
   OpenWithRun("r");
   const std::vector<TestTensor> tensors = AppendTensors(5);
   Drop();
-  // One head of which only the checksum is wrong, one that is no head at all.
+  // In one head, only the checksum is wrong. In the other one, the magic number
+  // is wrong.
   Flip(1, HeadOf(1) + sizeof(chunk::ChunkHeader) + 100);
   Flip(1, HeadOf(3));
   Open();
@@ -280,7 +282,7 @@ TEST_F(StoreRecoveryTest, DamageInASealedSegmentIsNoTornTail) {
   OpenWithRun("r");
   const std::vector<TestTensor> tensors = AppendTensors(4);
   Drop();
-  // The last frame of the first segment: only the next segment knows that it
+  // The last frame of the first segment. Only the next segment shows that it
   // was durable.
   Flip(1, HeadOf(1) + 4);
   Open();
@@ -304,7 +306,7 @@ TEST_F(StoreRecoveryTest, StaleFramesEndTheLog) {
   const std::vector<TestTensor> tensors = AppendTensors(3);
   Drop();
   const std::string bytes = ReadFile(SegmentPath(1));
-  // Frames with sound heads that belong elsewhere.
+  // Frames with valid heads that belong to other places.
   AppendTail(1, std::string_view(bytes).substr(HeadOf(0), 2 * 8192));
   Open();
   EXPECT_EQ(store_->upkeep().Stats().torn_frame_count, 1u);

@@ -3,7 +3,7 @@
 #include "tests/support/either_store.h"
 #include "tests/unit/storage/store_fixture.h"
 
-// Tensors by the requests that their tokens work at.
+// Tests of selecting tensors by the requests of their tokens.
 namespace msitd::storage {
 namespace {
 
@@ -14,7 +14,7 @@ class RequestTest : public msitd::testing::EitherStoreTest {
  protected:
   RequestTest() { EXPECT_TRUE(store_.runs().CreateRun({"r", 0, {}}).ok()); }
 
-  // Records two tensors at a token of a rank, and its requests.
+  // Records two tensors at a token of a rank, and the requests of the token.
   void Record(int32_t rank, int64_t token,
               const std::vector<std::string>& requests,
               const std::string& device = "cpu:0") {
@@ -35,7 +35,8 @@ class RequestTest : public msitd::testing::EitherStoreTest {
     EXPECT_TRUE(store_.log().Append(chunks.span()).ok());
   }
 
-  // "RANK TOKEN OP" of each; scans anew behind every tensor.
+  // Returns "RANK TOKEN OP" for each tensor. Starts a new scan after every
+  // tensor.
   std::vector<std::string> Scan(Selector selector) {
     std::vector<std::string> out;
     std::string position;
@@ -75,7 +76,7 @@ TEST_P(RequestTest, SelectTheTokensOfARankThatWorkAtThem) {
   EXPECT_THAT(Of({"nobody"}), IsEmpty());
   EXPECT_THAT(Of({"nobody", "z", "y"}), ElementsAre("0 0 a", "0 0 z", "0 1 a",
                                                     "0 1 z", "1 0 a", "1 0 z"));
-  // Names that other records have are no requests.
+  // Records of other kinds with such names are not requests.
   EXPECT_THAT(Of({"a", "cpu:0", "request/x", "0"}), IsEmpty());
 }
 

@@ -10,7 +10,7 @@
 #include "tests/support/fault_env.h"
 #include "tests/unit/storage/store_fixture.h"
 
-// What Upkeep::Retain gives up, and what it leaves.
+// Tests of the bytes that Upkeep::Retain expires, and of those that it keeps.
 namespace msitd::storage {
 namespace {
 
@@ -20,13 +20,13 @@ using ::msitd::testing::FaultEnv;
 using ::testing::HasSubstr;
 
 constexpr uint64_t kTensorBytes = 20'000;
-// A frame of one such tensor: a page of head, five of payload.
+// A frame of one such tensor has a page for the head and five for the payload.
 constexpr uint64_t kFrameBytes = 6 * 4096;
 constexpr int64_t kSecondNs = 1'000'000'000;
 
 class StoreRetainTest : public StoreTest {
  protected:
-  // Two frames make a segment full.
+  // A segment is full after two frames.
   StoreRetainTest() { options_.segment_bytes_max = 2 * kFrameBytes; }
 
   void Reopen() { ASSERT_TRUE(TryOpen(env_).ok()); }
@@ -50,7 +50,7 @@ class StoreRetainTest : public StoreTest {
     }
   }
 
-  // Retains until there is nothing left to do; the number of steps.
+  // Retains until there is nothing left to do. Returns the number of steps.
   int RetainAll(const RetentionPolicy& policy) {
     for (int steps = 1; steps < 1000; ++steps) {
       const auto step = store_->upkeep().Retain(policy);
@@ -65,8 +65,8 @@ class StoreRetainTest : public StoreTest {
     ASSERT_TRUE(store_->runs().SetRetention(run, {false, limits}).ok());
   }
 
-  // The bytes of tokens [0, first) are gone and nothing else of them is; those
-  // of [first, last) are there.
+  // Expects that the bytes of tokens [0, first), and only those, have expired,
+  // and that those of [first, last) are readable.
   void ExpectKept(const std::string& run, int64_t first, int64_t last) {
     AlignedBuffer buffer;
     for (int64_t token = 0; token < last; ++token) {
@@ -181,14 +181,14 @@ TEST_F(StoreRetainTest, ClockThatIsSetMakesNothingOld) {
     ExpectKept(run, 0, 4);
     EXPECT_EQ(store_->upkeep().Stats().retention_pause != "", set_ns > 0);
     Fill(run, 4, 6);
-    // Neither does a restart of the daemon, or of the machine.
+    // A restart of the daemon or of the machine does not make them older.
     Reopen();
     RetainAll(policy);
     env_.Reboot(kDayNs / 2);
     Reopen();
     RetainAll(policy);
     ExpectKept(run, 0, 6);
-    // Its time has really passed.
+    // The time has really passed.
     env_.AdvanceClock(kDayNs);
     RetainAll(policy);
     ExpectKept(run, 6, 6);
@@ -266,7 +266,7 @@ TEST_F(StoreRetainTest, RunsThatShareSegmentsExpireEachOnItsOwn) {
   const std::vector<std::string> runs = {"a", "b", "c", "d", "e"};
   options_.segment_bytes_max = 7 * kFrameBytes;
   OpenWithRuns(runs);
-  // In the order of the runs, and against it.
+  // The runs are in ascending order, and in descending order.
   for (int64_t token = 0; token < 6; ++token) {
     for (size_t i = 0; i < runs.size(); ++i) {
       Fill(runs[token % 2 == 0 ? i : runs.size() - 1 - i], token, token + 1);
@@ -295,13 +295,14 @@ TEST_F(StoreRetainTest, AllRunsShareOnePassOverASegment) {
   std::vector<std::string> runs;
   for (size_t i = 0; i < kRuns; ++i) runs.push_back(fmt::format("r{}", i));
   OpenWithRuns(runs);
-  // The last runs come first, so that a search finds frames of all others.
+  // The last runs are written first, so a search for a run finds frames of all
+  // others.
   for (size_t i = kRuns; i > 0; --i) Fill(runs[i - 1], 0, 1);
   Drop();
   Reopen();
   env_.FailAt(std::numeric_limits<uint64_t>::max(), absl::OkStatus(), false);
   RetainAll({.run = {.token_count = 1}});
-  // One head of each frame, not of each frame for each run.
+  // The head of each frame is read once, and not once for each run.
   EXPECT_LT(env_.operation_count(), 10 * kRuns);
   ExpectKept(runs.front(), 0, 1);
   ExpectKept(runs.back(), 0, 1);
@@ -336,7 +337,7 @@ TEST_F(StoreRetainTest, OnceTheDiskQuotaIsPassedBytesGoUpToTheMargin) {
   OpenWithRuns({"r"});
   Fill("r", 0, 20);
   const uint64_t full = store_->upkeep().Stats().segment_bytes;
-  // At the limit nothing goes, however large the margin.
+  // At the limit, nothing expires, however large the margin is.
   RetentionPolicy policy{
       .disk_bytes_max = full + store_->upkeep().Stats().index_bytes,
       .disk_margin_percent = 50,
@@ -344,7 +345,7 @@ TEST_F(StoreRetainTest, OnceTheDiskQuotaIsPassedBytesGoUpToTheMargin) {
   RetainAll(policy);
   EXPECT_EQ(store_->upkeep().Stats().segment_bytes, full);
   EXPECT_FALSE(store_->upkeep().Stats().is_making_room);
-  // One frame beyond it, half of the limit goes.
+  // One frame above the limit, bytes expire until half of the limit is free.
   Fill("r", 20, 22);
   const auto step = store_->upkeep().Retain(policy);
   ASSERT_TRUE(step.ok()) << step.status();
@@ -356,7 +357,7 @@ TEST_F(StoreRetainTest, OnceTheDiskQuotaIsPassedBytesGoUpToTheMargin) {
   const uint64_t used = stats.segment_bytes + stats.index_bytes;
   EXPECT_LE(used, policy.disk_bytes_max / 2 + 100);
   EXPECT_GE(used, policy.disk_bytes_max / 2 - 3 * kFrameBytes);
-  // Between the two, nothing goes.
+  // Between these bounds, nothing expires.
   Fill("r", 22, 24);
   const uint64_t before = store_->upkeep().Stats().segment_bytes;
   RetainAll(policy);
@@ -387,10 +388,10 @@ TEST_F(StoreRetainTest, DiskQuotaThatPinnedRunsExceedIsTold) {
   const uint64_t before = store_->upkeep().Stats().segment_bytes;
   RetainAll({.disk_bytes_max = 1, .run = {}});
   ExpectKept("pinned", 0, 6);
-  // All but the frame in the segment in use.
+  // Everything has expired except the frame in the segment in use.
   EXPECT_EQ(store_->runs().GetRun("r")->counters.kept_bytes(), kTensorBytes);
   EXPECT_GT(store_->upkeep().Stats().excess_bytes, 6 * kTensorBytes);
-  // The room came back although every segment is still needed.
+  // The space was freed although every segment is still needed.
   EXPECT_EQ(store_->upkeep().Stats().segment_count, 6u);
   EXPECT_LE(store_->upkeep().Stats().segment_bytes, before - 5 * 5 * 4096);
   Drop();
@@ -479,7 +480,8 @@ TEST_F(StoreRetainTest, StepsAreBounded) {
   ASSERT_TRUE(Append(std::move(chunks)).ok());
   env_.AdvanceClock(Upkeep::kSealAgeMinNs);
   SetLimits("r", {.token_count = 10});
-  // One to seal, five of up to 256 frames, one that finds nothing.
+  // One step seals, five steps process up to 256 frames each, and the last one
+  // finds nothing.
   EXPECT_EQ(RetainAll({}), 7);
   EXPECT_EQ(store_->runs().GetRun("r")->counters.kept_bytes(), 640u);
 }
@@ -488,7 +490,7 @@ TEST_F(StoreRetainTest, FullDiskAsksForBytesOfEveryRun) {
   OpenWithRuns({"r"});
   Fill("r", 0, 5);
   RetainAll({.disk_free_min = uint64_t{1} << 62, .run = {}});
-  // The segment in use stays.
+  // The segment in use is kept.
   ExpectKept("r", 4, 5);
   EXPECT_GT(store_->upkeep().Stats().excess_bytes, 0u);
 }

@@ -9,7 +9,7 @@
 #include "storage/inspect/inspect_command.h"
 #include "tests/unit/storage/store_fixture.h"
 
-// Chunks of which samples are kept.
+// Tests of chunks of which samples are kept.
 namespace msitd::storage {
 namespace {
 
@@ -25,7 +25,7 @@ class StoreSampleTest : public StoreTest {
     return store_->log().Append(chunks.span());
   }
 
-  // A float32 tensor of so many elements.
+  // Returns a float32 tensor of `element_count` elements.
   static TestTensor Floats(int64_t token, const std::string& op,
                            int64_t element_count, uint32_t seed = 1) {
     TestTensor tensor = MakeTensor(
@@ -59,7 +59,8 @@ class StoreSampleTest : public StoreTest {
     return out;
   }
 
-  // Its summary, its hash and its sample are there, its bytes are not.
+  // Expects the summary, the hash and the sample of the tensor, but not its
+  // bytes.
   void ExpectSampled(const TestTensor& tensor) {
     SCOPED_TRACE(tensor.key.op);
     const auto info = read_->GetTensor(tensor.key);
@@ -103,10 +104,10 @@ class StoreSampleTest : public StoreTest {
     file.put(static_cast<char>(~byte));
   }
 
-  // Of a tensor of Floats that is longer than its sample.
+  // The sample of a tensor of Floats that is longer than the sample.
   static constexpr uint64_t kSampleBytes = 4 * 1000;
   static constexpr int64_t kElements = 3000;
-  // A page of the segment's header, then frames of two pages each.
+  // The header of the segment has one page, and each frame has two pages.
   static constexpr uint64_t HeadOf(uint64_t frame) {
     return 4096 + 8192 * frame;
   }
@@ -125,7 +126,7 @@ TEST_F(StoreSampleTest, TakesRoomForHeadsAndSamples) {
   EXPECT_EQ(counters.payload_bytes, 4 * 1024u);
   EXPECT_EQ(store_->upkeep().Stats().committed_bytes, 4 * 1024u);
   ASSERT_TRUE(store_->Close().ok());
-  // A page each for the header of the segment, the head and the sample.
+  // One page each for the header of the segment, the head and the sample.
   EXPECT_EQ(std::filesystem::file_size(SegmentPath(1)), 3 * 4096u);
 }
 
@@ -169,7 +170,7 @@ TEST_F(StoreSampleTest, PartsOfALargeTensorHaveOneGrid) {
   for (uint64_t part = 0; part < 4; ++part) {
     sampled.part = mixed.part = part;
     ASSERT_TRUE(AppendSamples({sampled}).ok());
-    // What is kept may differ from part to part.
+    // Different parts may be kept to a different extent.
     ASSERT_TRUE(
         AppendSamples({mixed}, part % 2 == 0 ? chunk::kSampleFlag : 0).ok());
   }
@@ -294,7 +295,7 @@ TEST_F(StoreSampleTest, DumpShowsWhatIsKept) {
   const std::string dump = Inspect("dump", InspectExit::kOk);
   EXPECT_THAT(dump, HasSubstr("kept=1 "));
   EXPECT_THAT(dump, HasSubstr("kept=sample "));
-  // The second frame begins behind a head and three pages of payload.
+  // The second frame follows a head and three pages of payload.
   const uint64_t samples = 4096 + 4 * 4096 + 4096;
   EXPECT_THAT(
       dump, HasSubstr(fmt::format("record offset={} bytes=12 dtype", samples)));

@@ -19,7 +19,7 @@ bool IsAllowed(const std::vector<int32_t>& allowed, int32_t rank) {
          std::find(allowed.begin(), allowed.end(), rank) != allowed.end();
 }
 
-// What the contract says, without an index.
+// Evaluates the selector without an index, as the contract specifies.
 bool Matches(const Selector& selector, const TensorKey& key) {
   const auto any = [](const auto& list, const auto& matches) {
     return list.empty() || std::any_of(list.begin(), list.end(), matches);
@@ -38,7 +38,8 @@ bool Matches(const Selector& selector, const TensorKey& key) {
 
 class StoreScanTest : public StoreTest {
  protected:
-  // Ranks 0, 2 and 5, two devices, tokens 0, 1, 2 and 7, five ops, two ios.
+  // Records ranks 0, 2 and 5, two devices, tokens 0, 1, 2 and 7, five ops and
+  // two ios.
   void Fill() {
     OpenWithRun("r");
     ASSERT_TRUE(store_->runs().CreateRun({"other", 0, {}}).ok());
@@ -68,7 +69,7 @@ class StoreScanTest : public StoreTest {
     SortKeys();
   }
 
-  // Primary order: names by their first appearance.
+  // Sorts in primary order, with names ordered by their first appearance.
   void SortKeys() {
     const std::map<std::string, int> first = {{"npu:1", 0},
                                               {"cpu:0", 1},
@@ -128,7 +129,8 @@ TEST_F(StoreScanTest, EverySelectorGivesWhatItSays) {
 TEST_F(StoreScanTest, PatternsSelectTheSameAmongAGreatManyNames) {
   Fill();
   const Selector selector{{}, {}, {}, {"*attn", "a"}, {}};
-  // Known already, and tried once more on the names that come now.
+  // The patterns are already known. They are evaluated again for the names that
+  // are added next.
   EXPECT_EQ(ScanKeys("r", selector), Expected(selector));
   constexpr uint64_t kNamesPerChunk = 1024;
   uint64_t chunk = 0;
@@ -249,7 +251,8 @@ TEST_F(SlowPatternsTest, StoppedScansLeadToTheEnd) {
   }
   EXPECT_EQ(ops, ScanOps("r", selector));
   EXPECT_THAT(ops, SizeIs(6));
-  // Few times: what was found out of the patterns is kept.
+  // The number of stops is small, because results of matching patterns are
+  // kept.
   EXPECT_GT(stop_count, 0);
 }
 
@@ -308,7 +311,7 @@ TEST_F(StoreScanTest, CoordinatesAreThePlacesOfTheSelector) {
   expect({{2, 5}, {}, {{1, 1}, {7, 7}}, {}, {}});
   expect({{}, {"cpu:0"}, {{2, 100}}, {}, {}});
   expect({{4}, {}, {}, {}, {}});
-  // Ops and ios play no role.
+  // Ops and ios are ignored.
   EXPECT_THAT(*read_->ListCoordinates("r", {{0}, {}, {}, {"none"}, {}}),
               SizeIs(8));
   EXPECT_THAT(*read_->ListCoordinates("r", {{}, {"none"}, {}, {}, {}}),
@@ -334,7 +337,7 @@ TEST_F(StoreScanTest, CoordinatesGoOnAfterEachOfThem) {
       };
       ASSERT_TRUE((*run)->VisitCoordinatesAfter(selector, all[i], visit).ok());
       EXPECT_THAT(rest, ElementsAreArray(all.begin() + i + 1, all.end()));
-      // What a reader does that has no way of its own.
+      // The default implementation of readers.
       rest.clear();
       ASSERT_TRUE(
           (*run)

@@ -13,7 +13,8 @@
 #include "tests/support/fault_env.h"
 #include "tests/unit/storage/store_fixture.h"
 
-// What Upkeep::Share gives back, and that nobody else notices.
+// Tests of the bytes that Upkeep::Share frees. Sharing has no visible side
+// effects.
 namespace msitd::storage {
 namespace {
 
@@ -21,18 +22,18 @@ using ::msitd::testing::FaultEnv;
 using ::testing::IsEmpty;
 
 constexpr uint64_t kTensorBytes = 10 * 4096;
-// A frame of one such tensor: a page of head, ten of payload.
+// A frame of one such tensor has a page for the head and ten for the payload.
 constexpr uint64_t kFrameBytes = 11 * 4096;
 constexpr uint32_t kWeights = 9999;
 
 class StoreShareTest : public StoreTest {
  protected:
-  // Two frames make a segment full.
+  // A segment is full after two frames.
   StoreShareTest() { options_.segment_bytes_max = 2 * kFrameBytes; }
 
   void Reopen() { ASSERT_TRUE(TryOpen(env_).ok()); }
 
-  // Opens the store anew, so that all its segments take no more frames.
+  // Reopens the store, so that no existing segment accepts more frames.
   void Settle() {
     if (store_ != nullptr) {
       ASSERT_TRUE(store_->Close().ok());
@@ -47,7 +48,7 @@ class StoreShareTest : public StoreTest {
     }
   }
 
-  // The same bytes at every token.
+  // Returns a tensor with the same bytes at every token.
   TestTensor Weights(const std::string& run, int64_t token) {
     return MakeTensor(run, token, "weights", kTensorBytes, kWeights);
   }
@@ -62,7 +63,8 @@ class StoreShareTest : public StoreTest {
     }
   }
 
-  // Shares until there is nothing left to do; the bytes given back.
+  // Shares until there is nothing left to do. Returns the number of freed
+  // bytes.
   uint64_t ShareAll() {
     uint64_t bytes = 0;
     for (int steps = 0; steps < 1000; ++steps) {
@@ -105,7 +107,7 @@ class StoreShareTest : public StoreTest {
     return static_cast<uint64_t>(info.st_blocks) * 512;
   }
 
-  // What `msitd-inspect verify` finds.
+  // Returns the problems that `msitd-inspect verify` finds.
   std::vector<std::string> Problems() {
     std::vector<std::string> problems;
     auto view = StoreView::Open(options_.directory, Env::Posix());
@@ -161,7 +163,7 @@ TEST_F(StoreShareTest, BytesMoveForwardAsLaterOnesCome) {
     Settle();
     ShareAll();
     ExpectWeights("r", 0, token + 2);
-    // The one copy is the last one.
+    // Only the last copy is kept.
     EXPECT_EQ(store_->upkeep().Stats().segment_bytes,
               (token / 2 + 1) * 3 * 4096 + kTensorBytes);
   }
@@ -213,7 +215,7 @@ TEST_F(StoreShareTest, EqualHashesOfOtherBytesShareNothing) {
   EXPECT_EQ(store_->upkeep().Stats().unequal_count, 1u);
   ExpectWeights("r", 0, 1);
   ExpectWeights("r", 2, 4);
-  // Its own bytes are where they were.
+  // The place has the tensor's own bytes.
   const auto info = read_->GetTensor(liar.key);
   SegmentReader reader(Env::Posix(), options_.directory + "/segments", false);
   AlignedBuffer buffer;
@@ -227,8 +229,8 @@ TEST_F(StoreShareTest, EqualHashesOfOtherBytesShareNothing) {
 TEST_F(StoreShareTest, PartsAndNeighboursInAFrameKeepWhatIsTheirs) {
   options_.segment_bytes_max = uint64_t{64} << 10;
   OpenWithRuns({"r"});
-  // Parts that begin and end inside pages, between others that do not come
-  // again; and one that is too short.
+  // Parts that begin and end inside pages, between parts that are not repeated,
+  // and one part that is too short.
   constexpr uint64_t kOddBytes = 5 * 4096 + 700;
   std::vector<TestTensor> all;
   for (int64_t token = 0; token < 4; ++token) {
@@ -243,7 +245,7 @@ TEST_F(StoreShareTest, PartsAndNeighboursInAFrameKeepWhatIsTheirs) {
     all.insert(all.end(), records.begin(), records.end());
   }
   Settle();
-  // Between them the two give back the page that both are in.
+  // Together, the two parts also free the page that they share.
   EXPECT_EQ(ShareAll(), 3 * 10 * 4096);
   for (const TestTensor& tensor : all) ExpectStored(tensor);
   Drop();
@@ -293,7 +295,7 @@ TEST_F(StoreShareTest, RetentionGoesOnAsWithoutSharing) {
   EXPECT_THAT(Problems(), IsEmpty());
   Reopen();
   expect_last_three();
-  // What all share goes with the last of them, and comes again.
+  // The shared bytes expire with the last tensor, and can be recorded again.
   RetainAll({.run = {.bytes_max = 1}});
   ExpectExpired(Weights("r", 7).key);
   AppendWeights("r", 8, 10);
@@ -459,7 +461,7 @@ TEST(CopyTableTest, ForgetsWhatCameFirstAndNeverGrowsOverItsBound) {
   };
   for (uint64_t i = 0; i < 100; ++i) {
     table.Put(bytes(i), {1, i});
-    // Replaced, not added.
+    // Entries are replaced instead of added.
     table.Put(bytes(i), {2, i});
     EXPECT_LE(table.size(), 8u);
     for (uint64_t last = i - std::min<uint64_t>(i, 3); last <= i; ++last) {

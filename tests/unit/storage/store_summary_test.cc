@@ -6,7 +6,7 @@
 #include "storage/inspect/inspect_command.h"
 #include "tests/unit/storage/store_fixture.h"
 
-// Chunks of which only summaries and hashes are kept.
+// Tests of chunks of which only summaries and hashes are kept.
 namespace msitd::storage {
 namespace {
 
@@ -51,7 +51,7 @@ TEST_F(SummaryOnlyTest, TakesRoomForHeadsOnly) {
   EXPECT_EQ(store_->runs().GetRun("r")->counters.tensor_count, 1u);
   EXPECT_EQ(store_->runs().GetRun("r")->counters.payload_bytes, 0u);
   ASSERT_TRUE(store_->Close().ok());
-  // A page of the segment's header and one of the frame's head.
+  // One page for the header of the segment, and one for the head of the frame.
   EXPECT_EQ(std::filesystem::file_size(SegmentPath(1)), 2 * 4096u);
 }
 

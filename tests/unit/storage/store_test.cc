@@ -309,7 +309,7 @@ TEST_F(StoreFacesTest, LabelsAndPoliciesOfAllRunsAreBounded) {
   Open();
   const std::map<std::string, std::string> labels = {
       {"k", std::string(7 << 20, 'v')}};
-  // What is left is for owners with little.
+  // The remaining space is reserved for owners that use little.
   const auto create = [&](const char* run, const char* owner) {
     return store_->runs().CreateRun({run, 0, labels, "", owner}).status();
   };
@@ -326,13 +326,13 @@ TEST_F(StoreFacesTest, LabelsAndPoliciesOfAllRunsAreBounded) {
             "RUNS_EXHAUSTED");
   ASSERT_TRUE(store_->runs().DeleteRun("a").ok());
   ASSERT_TRUE(store_->runs().SetCapturePolicy("e", policy).ok());
-  // In place of itself.
+  // The policy replaces itself.
   ASSERT_TRUE(store_->runs().SetCapturePolicy("e", policy).ok());
   Drop();
   Open();
   EXPECT_EQ(Reason(store_->runs().CreateRun({"f", 0, labels}).status()),
             "RUNS_EXHAUSTED");
-  // What takes little for each label is counted too.
+  // Labels count with their overhead, even if each of them is small.
   std::map<std::string, std::string> many;
   for (int i = 0; i < 100'000; ++i) many[std::to_string(i)] = "";
   EXPECT_EQ(Reason(store_->runs().CreateRun({"f", 0, many}).status()),
@@ -355,7 +355,8 @@ TEST_F(StoreFacesTest, CoverageOutlivesTheProcessAndTheStreams) {
   EXPECT_EQ(report("other", 1, 7, {5, 5, 0, 0}), (Rise{5, 5}));
   Drop();
   Open();
-  // The stream is opened again and tells all once more, and somewhat more.
+  // The stream is reopened. It repeats its last report, and then sends a larger
+  // one.
   EXPECT_EQ(report("run", 1, 7, {10, 2, 3, 1}), Rise());
   EXPECT_EQ(report("run", 1, 7, {12, 2, 4, 2, 3, 50, 900}),
             (Rise{2, 0, 1, 1, 3, 50, 900}));
@@ -545,7 +546,7 @@ TEST_F(StoreFacesTest, RowsOfComparisonsAreReadAsTheyWereLastPut) {
   std::mt19937 rng(3);
   std::vector<std::string> expected;
   for (int step = 0; step < 60; ++step) {
-    // At the end, or over rows that are there.
+    // Appends rows, or replaces existing ones.
     const size_t first =
         step % 3 == 2 ? rng() % expected.size() : expected.size();
     std::vector<std::string> rows(rng() % 150);

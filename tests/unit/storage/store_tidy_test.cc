@@ -16,12 +16,12 @@ namespace {
 using ::msitd::testing::FaultEnv;
 using ::testing::ElementsAre;
 
-// What Tidy takes out of the index behind deleted runs.
+// Tests of the entries that Tidy removes from the index after runs are deleted.
 class StoreTidyTest : public StoreTest {
  protected:
   void Reopen() { ASSERT_TRUE(TryOpen(env_).ok()); }
 
-  // Records of ops that only this run has, but for one.
+  // Records ops that only this run has, except for one common op.
   void Fill(const std::string& run, int tokens, int ops) {
     ASSERT_TRUE(store_->runs().CreateRun({run, 0, {}}).ok());
     for (int token = 0; token < tokens; ++token) {
@@ -34,7 +34,7 @@ class StoreTidyTest : public StoreTest {
     }
   }
 
-  // Tidies until nothing is left; the number of steps.
+  // Tidies until nothing is left. Returns the number of steps.
   int TidyAll() {
     for (int steps = 1; steps < 10'000; ++steps) {
       EXPECT_TRUE(store_->upkeep().Retain(RetentionPolicy()).ok());
@@ -46,7 +46,7 @@ class StoreTidyTest : public StoreTest {
     return 0;
   }
 
-  // Closes the store and counts what its index has.
+  // Closes the store and counts the contents of its index.
   struct Contents {
     int names = 0;
     int entries = 0;
@@ -86,7 +86,7 @@ TEST_F(StoreTidyTest, NamesOfDeletedRunsGoAndOthersStay) {
   TidyAll();
   EXPECT_EQ(ScanKeys("b").size(), 63u);
   ExpectStored(MakeTensor("b", 1, "b.layer.7", 4));
-  // 20 of b, `common`, a device and an index.
+  // 20 ops of b, `common`, a device and an index.
   const Contents left = Close();
   EXPECT_EQ(left.names, 23);
   EXPECT_EQ(left.entries, 63);
@@ -97,7 +97,7 @@ TEST_F(StoreTidyTest, ScanOfADeletedRunEndsWhenItsNamesWereSwept) {
   Reopen();
   Fill("a", 1, 50);
   Drop();
-  // Nothing of them is in the memory.
+  // After a restart, none of the names are in memory.
   Reopen();
   auto scan = read_->Scan("a", {}, "");
   ASSERT_TRUE(scan.ok());
@@ -121,7 +121,7 @@ TEST_F(StoreTidyTest, NameThatComesBackGetsANumberOfItsOwn) {
     ExpectStored(MakeTensor("a", 1, "a.layer." + std::to_string(op), 4));
     ExpectStored(MakeTensor("b", 0, "b.layer." + std::to_string(op), 4));
   }
-  // Also of what is read back from the log.
+  // This also applies to entries that are read back from the log.
   Drop();
   Reopen();
   for (int op = 0; op < 5; ++op) {
@@ -136,7 +136,7 @@ TEST_F(StoreTidyTest, NamesThatComeWhileOthersAreSweptStay) {
   Fill("a", 1, 50);
   Fill("b", 1, 1);
   ASSERT_TRUE(store_->runs().DeleteRun("a").ok());
-  // Between any two steps somebody uses a name of the deleted run again.
+  // Between any two steps, a name of the deleted run is used again.
   int op = 0;
   while (!*store_->upkeep().Tidy()) {
     ASSERT_LT(op, 50);
@@ -176,7 +176,7 @@ TEST_F(StoreTidyTest, ACrashAfterAnyStepLosesNothingAndLeavesNothing) {
               "COMPARISON_NOT_FOUND");
     EXPECT_EQ(ScanKeys(kept).size(), 4u);
     const Contents left = Close();
-    // 3 of each run that is kept, and the three of all.
+    // Three names of each kept run, and three names that all runs use.
     EXPECT_EQ(left.names, 3 * (crash_after + 1) + 3);
     EXPECT_EQ(left.entries, 4 * (crash_after + 1));
     EXPECT_EQ(left.comparisons, 0);

@@ -5,7 +5,8 @@
 #include "tests/support/fault_env.h"
 #include "tests/unit/storage/store_fixture.h"
 
-// What Upkeep::Verify finds, and what it leaves alone.
+// Tests of the problems that Upkeep::Verify finds, and of the data that it
+// ignores.
 namespace msitd::storage {
 namespace {
 
@@ -21,12 +22,13 @@ constexpr int64_t kHourNs = int64_t{3600} * 1'000'000'000;
 
 class StoreVerifyTest : public StoreTest {
  protected:
-  // Two frames make a segment full.
+  // A segment is full after two frames.
   StoreVerifyTest() { options_.segment_bytes_max = 2 * kFrameBytes; }
 
   void Reopen() { ASSERT_TRUE(TryOpen(env_).ok()); }
 
-  // Two full segments of the run, and one that takes more.
+  // Opens a store with two full segments of the run, and one that accepts more
+  // frames.
   void OpenFilled(const std::string& run) {
     Reopen();
     ASSERT_TRUE(store_->runs().CreateRun({run, 0, {}}).ok());
@@ -44,7 +46,7 @@ class StoreVerifyTest : public StoreTest {
                       static_cast<uint32_t>(1 + token));
   }
 
-  // Flips a bit of a file. The frames of a segment begin behind a page.
+  // Flips a bit of a file. The frames of a segment begin after its first page.
   void Spoil(int segment, uint64_t offset) {
     std::fstream file(SegmentPath(segment),
                       std::ios::in | std::ios::out | std::ios::binary);
@@ -82,7 +84,7 @@ TEST_F(StoreVerifyTest, ASoundStoreIsReadOnceARound) {
   EXPECT_EQ(Found().finding_count, 0u);
   EXPECT_EQ(Found().remaining_bytes, 0u);
   EXPECT_NE(Found().round_end_ns, 0);
-  // The next round is not due for an hour, also after a restart.
+  // The next round is due in an hour, even after a restart.
   EXPECT_EQ(VerifyAll(kHourNs), 0u);
   Drop();
   Reopen();
@@ -93,7 +95,8 @@ TEST_F(StoreVerifyTest, ASoundStoreIsReadOnceARound) {
 
 TEST_F(StoreVerifyTest, ARoundGoesOnAfterARestart) {
   OpenFilled("r");
-  // The frames of the first segment, and the step that ends it.
+  // One step for each frame of the first segment, and one to finish the
+  // segment.
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(store_->upkeep().Verify({1, 0}).ok());
   }
@@ -106,7 +109,8 @@ TEST_F(StoreVerifyTest, ARoundGoesOnAfterARestart) {
 
 TEST_F(StoreVerifyTest, BytesThatChangedAreFoundAndNamed) {
   OpenFilled("r");
-  const uint64_t frame = 4096 + kFrameBytes;  // The second of a segment.
+  const uint64_t frame =
+      4096 + kFrameBytes;  // The second frame of the segment.
   Spoil(2, frame + kHeadBytes + 123);
   EXPECT_EQ(VerifyAll(), 4u);
   for (int i = 0; i < 2; ++i) {
@@ -116,7 +120,8 @@ TEST_F(StoreVerifyTest, BytesThatChangedAreFoundAndNamed) {
     EXPECT_EQ(finding.offset, frame);
     EXPECT_EQ(finding.run, "r");
     EXPECT_THAT(finding.problem, HasSubstr("record 1 of 1"));
-    // Known again at once after a restart, and no second time later.
+    // After a restart, the finding is known immediately, and it is not repeated
+    // later.
     Drop();
     Reopen();
     VerifyAll(kHourNs);
@@ -186,7 +191,7 @@ TEST_F(StoreVerifyTest, ARecordThatCameAgainIsNoFinding) {
   OpenFilled("r");
   ASSERT_TRUE(Append({Tensor("r", 0)}).ok());
   Fill("r", 6, 8);
-  // Its second copy: the fourth segment has tokens 4 and the copy.
+  // Damages the second copy of the record. Segment 3 has token 4 and this copy.
   Spoil(3, 4096 + kFrameBytes + kHeadBytes);
   VerifyAll();
   EXPECT_EQ(Found().finding_count, 0u);

@@ -24,8 +24,8 @@ class WholeIndexTest : public StoreTest {
  protected:
   fs::path index() const { return options_.directory + "/index"; }
 
-  // A store that was closed with one run, and killed after two more were made.
-  // Returns a tensor of each run.
+  // Creates a store that was closed with one run, and killed after two more
+  // were created. Returns a tensor of each run.
   std::vector<TestTensor> Fill() {
     std::vector<TestTensor> out;
     const auto record = [&](const std::string& run) {
@@ -49,7 +49,7 @@ class WholeIndexTest : public StoreTest {
     return out;
   }
 
-  // Closes the store, and puts an older manifest beside its newer tables.
+  // Closes the store, and restores an older manifest next to the newer tables.
   void TakeOlderManifest() {
     Open();
     ASSERT_TRUE(store_->Close().ok());
@@ -64,7 +64,7 @@ class WholeIndexTest : public StoreTest {
              fs::copy_options::recursive | fs::copy_options::skip_existing);
   }
 
-  // The log of the index that has entries.
+  // Returns the log of the index that contains entries.
   fs::path Log() const {
     fs::path log;
     uint64_t size = 0;
@@ -162,7 +162,7 @@ TEST_F(WholeIndexTest, OlderManifestIsRefused) {
   RebuildAndRead(tensors);
 }
 
-// RocksDB would remove the tables that it does not name.
+// RocksDB would remove tables that the older manifest does not name.
 TEST_F(WholeIndexTest, OlderManifestThatCannotBeReadIsNotOpenedForWriting) {
   const std::vector<TestTensor> tensors = Fill();
   TakeOlderManifest();
@@ -184,7 +184,7 @@ TEST_F(WholeIndexTest, OlderManifestThatCannotBeReadIsNotOpenedForWriting) {
   RebuildAndRead(tensors);
 }
 
-// It left an index without some of its tables.
+// The killed start left an index without some of its tables.
 TEST_F(WholeIndexTest, FirstStartThatWasKilledIsCompleted) {
   int half_made = 0;
   for (uint64_t failing = 1; failing < 200; ++failing) {
@@ -220,7 +220,7 @@ TEST_F(WholeIndexTest, IndexWithoutItsNewestTableIsRefused) {
               HasSubstr("msitd-inspect rebuild --data-dir"));
 }
 
-// The process goes on, and opens the index anew by itself.
+// The process is still running, and reopens the index itself.
 TEST_F(WholeIndexTest, IndexThatLostItsLogIsNotOpenedAnew) {
   const std::vector<TestTensor> tensors = Fill();
   FaultEnv env(Env::Posix());
@@ -247,8 +247,8 @@ TEST_F(WholeIndexTest, IndexThatLostItsLogIsNotOpenedAnew) {
 
 class RebuiltWithoutNewestTest : public WholeIndexTest {
  protected:
-  // The index is gone, and so is what `lose` does to the last segment with
-  // frames. A segment without frames knows how long that was.
+  // The index is lost, and `lose` damages the last segment with frames. The
+  // next segment, which has no frames, records the length of that segment.
   void Run(const std::function<void(const fs::path&)>& lose) {
     OpenWithRun("r");
     const TestTensor first = MakeTensor("r", 0, "op", 512);
@@ -292,7 +292,7 @@ TEST_F(RebuiltWithoutNewestTest, SegmentThatIsGone) {
   Run([](const fs::path& path) { fs::remove(path); });
 }
 
-// No run is lost, but what was durable beside the frames may be.
+// No run is lost, but other durable data that is not in frames may be.
 TEST_F(WholeIndexTest, AcknowledgedFramesAfterTheNewestSegmentAreRefused) {
   OpenWithRun("r");
   ASSERT_TRUE(Append({MakeTensor("r", 0, "op", 512)}).ok());
@@ -326,14 +326,15 @@ TEST_F(WholeIndexTest, SegmentsThatAreNotNeededYetMayBeUnreadable) {
   for (uint64_t failing = 1; failing <= last; ++failing) {
     EXPECT_TRUE(absl::IsUnavailable(check(failing))) << failing;
   }
-  // The index does not have its frames yet, so the log waits for them.
+  // The index does not have the frames of this segment yet, so they will be
+  // read from the segment.
   fs::resize_file(SegmentPath(2), 0);
   EXPECT_TRUE(check(UINT64_MAX).ok());
   EXPECT_TRUE(check(count).ok());
   EXPECT_TRUE(absl::IsUnavailable(check(1)));
 }
 
-// The segment is durable before the index names it.
+// The segment becomes durable before the index names it.
 TEST_F(WholeIndexTest, OneAppendThatNobodyWasToldOfIsNoProof) {
   OpenWithRun("r");
   ASSERT_TRUE(Append({MakeTensor("r", 0, "op", 512)}).ok());

@@ -63,8 +63,8 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   return out;
 }
 
-// Reads both until their ends. A terminal whose child is gone gives an error in
-// place of an end.
+// Reads both descriptors to their ends. A terminal whose child has exited
+// returns an error instead of an end.
 void ReadBoth(int out_fd, int err_fd, ChildResult& result) {
   pollfd fds[] = {{out_fd, POLLIN, 0}, {err_fd, POLLIN, 0}};
   std::string* texts[] = {&result.out, &result.err};

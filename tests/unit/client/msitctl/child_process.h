@@ -10,32 +10,33 @@
 
 namespace msitd::msitctl {
 
-// One run of msitctl.
+// Options of one run of msitctl.
 struct ChildOptions {
   std::vector<std::string> arguments = {};
-  // Variables added to those of this process, without MSITCTL_… and NO_COLOR.
+  // Environment variables to add to those of this process. MSITCTL_… and
+  // NO_COLOR are not inherited.
   std::map<std::string, std::string> environment = {};
-  // Content of stdin.
+  // The content of stdin.
   std::string input = {};
-  // Which descriptors are terminals. Each gets a terminal of its own, `columns`
-  // wide.
+  // Which descriptors are terminals. Each of them is a separate terminal with
+  // `columns` columns.
   bool stdin_is_terminal = false;
   bool stdout_is_terminal = false;
   bool stderr_is_terminal = false;
   unsigned short columns = 80;
-  // A file in place of stdout. The result then has no output.
+  // A file to which stdout is written. The result then has no output.
   std::string stdout_path = {};
   // Called in this thread while the child runs, before its output is read.
   std::function<void(pid_t)> meanwhile = {};
 };
 
 struct ChildResult {
-  int exit_code = -1;  // -1 if a signal ended it.
+  int exit_code = -1;  // -1 if a signal ended the child.
   std::string out;
   std::string err;
 };
 
-// Runs MSITCTL_BINARY to its end.
+// Runs MSITCTL_BINARY and waits until it exits.
 ChildResult RunMsitctl(const ChildOptions& options);
 
 }  // namespace msitd::msitctl

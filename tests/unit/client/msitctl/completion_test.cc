@@ -20,8 +20,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Sources the script in a bash and returns what it offers for `words`, of which
-// the last one is being typed.
+// Sources the script in bash and returns the completions for `words`. The last
+// word is incomplete.
 std::string Offered(const std::string& script, const std::string& words) {
   std::string path =
       (std::filesystem::temp_directory_path() / "msitctl-XXXXXX").string();
@@ -69,7 +69,7 @@ TEST(CompletionTest, BashOffersWhatAFlagTakes) {
 
 TEST(CompletionTest, BashOffersRunsAndComparisons) {
   CommandLine line;
-  // The daemon answers by a function in place of the program.
+  // A shell function replaces the program and its daemon.
   const std::string script =
       BashCompletion(line.app()) +
       "timeout() { case \"$*\" in *\" run list\"*) echo golden; echo tp2 ;; "

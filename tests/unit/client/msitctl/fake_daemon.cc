@@ -24,7 +24,7 @@ using grpc::StatusCode;
 
 constexpr size_t kPieceBytes = 1000;
 
-// `run` is the one that is not there, if that is the error.
+// `run` is the missing run, if the error is about a run.
 Status Refuse(StatusCode code, const std::string& reason,
               const std::string& message, const std::string& run = "") {
   google::rpc::ErrorInfo info;
@@ -38,7 +38,7 @@ Status Refuse(StatusCode code, const std::string& reason,
   return Status(code, message, details.SerializeAsString());
 }
 
-// Fills one page: the token is the number of rows before it.
+// Fills one page. The page token is the number of rows before the page.
 template <typename Request, typename T, typename Add>
 std::string Page(const Request& request, const std::vector<T>& all, Add add) {
   const size_t begin =

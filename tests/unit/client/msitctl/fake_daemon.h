@@ -18,44 +18,46 @@
 
 namespace msitd::msitctl {
 
-// A daemon without a store. It answers with the data of the test.
+// A daemon without a store, which responds with the data of the test.
 //
-// Serves a Unix socket in a folder of its own, and a TCP port that the system
-// chooses. Thread-safe, but `data` has to be set before a client starts.
+// It serves a Unix socket in its own folder, and a TCP port that the system
+// selects. Thread-safe, but `data` must be set before a client starts.
 class FakeDaemon {
  public:
   struct Data {
     std::vector<v1::Run> runs;
     std::vector<v1::Tensor> tensors;
-    // Returned once the comparison is over.
+    // Returned after the comparison has ended.
     v1::Comparison comparison;
     std::vector<v1::ComparisonRow> rows;
-    std::string bytes;  // The bytes of every tensor.
-    // By the name of the tensor, whatever bins are asked for.
+    std::string bytes;  // The bytes of all tensors.
+    // Histograms by the name of the tensor, for any requested bins.
     std::map<std::string, v1::Histogram> histograms;
-    // ComputeHistogram answers RESOURCE_EXHAUSTED.
+    // Makes ComputeHistogram fail with RESOURCE_EXHAUSTED.
     bool histograms_fail = false;
 
-    // Number of ReadTensor streams that end with UNAVAILABLE after one piece.
+    // Number of ReadTensor streams that fail with UNAVAILABLE after one piece.
     int broken_stream_count = 0;
-    // Of ReadTensors: answers UNIMPLEMENTED, as daemons did before there was
-    // it; leaves out the tensors at these places of each request; breaks with
-    // UNAVAILABLE after so many, if not 0.
+    // Behavior of ReadTensors. It fails with UNIMPLEMENTED, like daemons that
+    // do not have it. It omits the tensors at these positions of each request.
+    // It fails with UNAVAILABLE after this many tensors, unless the number is
+    // 0.
     bool is_without_read_tensors = false;
     std::set<int> left_out;
     int break_after_count = 0;
-    // Number of GetComparison calls that still say RUNNING; below 0: until
-    // cancelled.
+    // Number of GetComparison calls that return RUNNING. Negative: RUNNING
+    // until the comparison is cancelled.
     int polls_while_running = 0;
-    // Number of comparisons that those calls put before this one; 0: none.
+    // Number of comparisons that these calls report as queued before this one;
+    // 0: none.
     int32_t waiting_behind_count = 0;
-    // CreateComparison answers INVALID_ARGUMENT with this text, unless it is
-    // empty.
+    // Unless it is empty, CreateComparison fails with INVALID_ARGUMENT and this
+    // text.
     std::string refusal;
-    // From its second call on, GetRun answers with this id, unless it is empty:
-    // the run was deleted, and another one was made under its name.
+    // Unless it is empty, GetRun returns this id from its second call on, as if
+    // the run was deleted and another run of the same name was created.
     std::string later_run_id;
-    // ListRuns does not answer until its client goes away.
+    // Makes ListRuns block until its client disconnects.
     bool list_runs_hangs = false;
   };
 
@@ -67,16 +69,16 @@ class FakeDaemon {
 
   Data& data() { return data_; }
 
-  // The last request of each kind; of histograms, all.
+  // Return the last request of each kind, but all requests for histograms.
   v1::ListTensorsRequest list_tensors() const;
   v1::SummarizeTensorsRequest summarize() const;
   std::vector<v1::ComputeHistogramRequest> histogram_requests() const;
   v1::Comparison created() const;
   v1::Run created_run() const;
-  // All calls so far, by name.
+  // Returns the names of all calls so far.
   std::vector<std::string> calls() const;
 
-  // Blocks until `call` was made once.
+  // Blocks until `call` has been made once.
   void WaitForCall(const std::string& call);
 
  private:

@@ -51,7 +51,7 @@ std::vector<std::string> ExamplesOf(const std::string& help) {
   return examples;
 }
 
-// "RunService.GetRun" and so on, as the help names them.
+// Returns the RPCs that the help names, such as "RunService.GetRun".
 std::vector<std::string> RpcsOf(const std::string& help) {
   std::vector<std::string> rpcs;
   std::istringstream words(help.substr(help.find("\nRPC: ") + 6));
@@ -68,7 +68,7 @@ std::vector<std::string> RpcsOf(const std::string& help) {
 bool CallsNothing(const CLI::App& verb) {
   return FullName(verb).starts_with("msitctl completion ") ||
          FullName(verb) == "msitctl help" ||
-         // Its commands do.
+         // The commands of a batch make calls.
          FullName(verb) == "msitctl batch";
 }
 
@@ -121,7 +121,8 @@ TEST(HelpTest, EveryExampleParses) {
 }
 
 TEST(HelpTest, EveryVerbNamesCallsThatExist) {
-  // Only clients of the transport link it.
+  // Links the generated code of IngestService, which only clients of the
+  // transport use.
   v1::WriteChunksRequest::descriptor();
   CommandLine line;
   const auto& pool = *google::protobuf::DescriptorPool::generated_pool();
@@ -144,8 +145,8 @@ TEST(HelpTest, EveryCallOfAUserHasAVerb) {
     const auto rpcs = RpcsOf(verb->help());
     named.insert(rpcs.begin(), rpcs.end());
   }
-  // Scripts take rows from the list; the stream is for programs, and so is what
-  // parts are cut by.
+  // Scripts use the list of rows. The stream is for programs, and so is the
+  // call that plans the parts of a comparison.
   named.insert("ComparisonService.StreamComparisonRows");
   named.insert("ComparisonService.PlanComparison");
   const google::protobuf::FileDescriptor* files[] = {

@@ -80,7 +80,7 @@ TEST_F(CompareCommandsTest, ADivergenceIsExitCode1AndShown) {
   const ChildResult result = Run({"compare", "run", "golden", "target"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, IsEmpty());
-  // The time is the only part that is not the same each time.
+  // Only the time varies between runs.
   EXPECT_EQ(
       std::regex_replace(result.out, std::regex("MiB in [^\n]+"), "MiB in T"),
       "comparison        c-000001: golden golden, target target\n"

@@ -36,7 +36,7 @@ class ExportTest : public MsitctlTest {
     }
   }
 
-  // Exports everything and expects all files to be whole.
+  // Exports all tensors and expects that all files are complete.
   void ExpectAll(int count) {
     const ChildResult result = Run({"run", "export", "r", "--format", "npy",
                                     "--out", (folder_ / "out").string()});
@@ -64,7 +64,7 @@ TEST_F(ExportTest, SmallTensorsComeManyInACall) {
   AddTensors(1500);
   ExpectAll(1500);
   EXPECT_EQ(CallCount("ReadTensor"), 0);
-  // Names of two pages, up to the limit of a request.
+  // Names of two pages are combined, up to the limit of a request.
   EXPECT_LE(CallCount("ReadTensors"), 6);
 }
 

@@ -13,7 +13,7 @@
 
 namespace msitd::msitctl {
 
-// A fake daemon, and the real msitctl pointed at it.
+// A fake daemon, and the real msitctl that connects to it.
 class MsitctlTest : public ::testing::Test {
  protected:
   ChildResult Run(std::vector<std::string> arguments,

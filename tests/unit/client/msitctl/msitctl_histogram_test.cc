@@ -95,7 +95,7 @@ class RowHistogramsTest : public MsitctlTest {
     comparison.set_state(v1::Comparison::DONE);
   }
 
-  // A row of two tensors of two float32 that have histograms.
+  // Adds a row for two tensors of two float32 values that have histograms.
   v1::ComparisonRow& AddRow(v1::Verdict verdict) {
     auto& rows = daemon_.data().rows;
     v1::ComparisonRow& row = rows.emplace_back();
@@ -115,7 +115,7 @@ class RowHistogramsTest : public MsitctlTest {
     return row;
   }
 
-  // The histograms in the page that a report with `flags` makes.
+  // Returns the histograms in the page that a report with `flags` writes.
   std::string Report(std::vector<std::string> flags = {}) {
     std::vector<std::string> arguments = {"compare", "report", "c-000001",
                                           "--format", "html"};
@@ -158,7 +158,7 @@ TEST_F(RowHistogramsTest, BothSidesHaveTheBinsOfAllFiniteElements) {
   Report();
   const auto requests = daemon_.histogram_requests();
   ASSERT_THAT(Asked(), ElementsAre("t0", "g0", "t0"));
-  // The finite extremes of a side with infinities have to be asked for.
+  // The finite extremes of a side with infinities require a request.
   EXPECT_FALSE(requests[0].has_low());
   for (const auto& request : {requests[1], requests[2]}) {
     EXPECT_EQ(request.low(), -3);

@@ -34,7 +34,7 @@ class TensorCommandsTest : public MsitctlTest {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  // A tensor of `size` bytes named "t".
+  // Adds a tensor "t" of `size` bytes.
   void AddBytes(size_t size) {
     std::string bytes;
     for (size_t i = 0; i < size; ++i) bytes += static_cast<char>(i * 7 + i / 9);
@@ -79,7 +79,7 @@ TEST_F(TensorCommandsTest, SelectionReachesTheDaemon) {
 }
 
 TEST_F(TensorCommandsTest, FoundTensorsAreInExecutionOrder) {
-  // As the index has them: a container before what is inside it.
+  // The order of the index: a container before its elements.
   struct Recorded {
     const char* name;
     int32_t rank;
@@ -229,7 +229,7 @@ TEST_F(TensorCommandsTest, NpyIsChosenByTheNameAndNotesWhatNumpyLacks) {
 }
 
 TEST_F(TensorCommandsTest, SampleHasAShapeAndALengthOfItsOwn) {
-  // Of 3000 elements every third.
+  // The sample has every third of 3000 elements.
   AddBytes(4000);
   daemon_.data().tensors[0].set_shape(0, 3000);
   daemon_.data().tensors[0].set_size_bytes(12'000);

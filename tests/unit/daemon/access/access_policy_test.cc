@@ -15,7 +15,7 @@ Peer User(uid_t uid, std::vector<gid_t> groups) {
   return {.pid = 1, .uid = uid, .gid = 77, .groups = std::move(groups)};
 }
 
-// Neither root nor the user of the tests.
+// Returns a user that is neither root nor the user of the tests.
 uid_t Somebody() { return ::geteuid() + 1000; }
 
 Role RoleOf(const AccessOptions& options, std::vector<gid_t> groups) {

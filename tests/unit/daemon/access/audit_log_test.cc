@@ -117,7 +117,7 @@ TEST(AuditLogTest, AFifoIsRefusedAtOnce) {
   }
 }
 
-// Bounds the size of files that this process writes, as a full disk does.
+// Limits the size of files that this process writes, to simulate a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {

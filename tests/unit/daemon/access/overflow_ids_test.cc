@@ -31,14 +31,14 @@ TEST_F(OverflowIdsTest, InTheInitialNamespaceEverybodyIsKnown) {
 }
 
 TEST_F(OverflowIdsTest, ElsewhereTheNumbersOfTheKernelMeanNobody) {
-  // As PrivateUsers=yes makes them.
+  // The mapping that PrivateUsers=yes creates.
   Write("uid_map", "0 0 1\n977 977 1\n");
   Write("gid_map", "0 0 1\n977 977 1\n");
   Write("overflowuid", "60001\n");
   Write("overflowgid", "60002\n");
   EXPECT_EQ(Read().user, 60001u);
   EXPECT_EQ(Read().group, 60002u);
-  // All numbers, but moved.
+  // All numbers are mapped, with an offset.
   Write("uid_map", "0 100000 4294967295\n");
   EXPECT_EQ(Read().user, 60001u);
 }

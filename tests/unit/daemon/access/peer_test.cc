@@ -55,8 +55,9 @@ int StatusOf(const std::function<int()>& check) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// Enters a user namespace with the numbers 0 to 65535 as they are. A child
-// writes the map, because only a process outside may map more than one number.
+// Enters a user namespace that maps the numbers 0 to 65535 to themselves. A
+// child writes the map, because only a process outside the namespace may map
+// more than one number.
 bool EnterContainer() {
   int wait[2];
   if (::pipe(wait) != 0) return false;
@@ -82,8 +83,9 @@ bool EnterContainer() {
   return is_in && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-// Has `uid` connect to a daemon that runs in a container as `daemon`, from
-// inside or outside of it. Returns 1 if the daemon knows the user, 0 if not.
+// Connects as `uid`, from inside or outside the container, to a daemon that
+// runs in a container as `daemon`. Returns 1 if the daemon identifies the user,
+// 0 if not.
 int Connects(uid_t uid, bool is_outside, uid_t daemon) {
   const msitd::testing::TempDir directory;
   const std::string name = directory / "socket";
@@ -100,7 +102,7 @@ int Connects(uid_t uid, bool is_outside, uid_t daemon) {
         ::listen(listener, 1) != 0 || ::pipe(lifeline) != 0) {
       return 2;
     }
-    // Connects, and stays until the daemon has ended.
+    // The client connects, and waits until the daemon has exited.
     const auto start_client = [&] {
       if (::fork() != 0) return;
       ::close(lifeline[1]);
@@ -131,10 +133,11 @@ TEST(PeerTest, UsersOfAContainerAreToldFromThoseOutside) {
       StatusOf([] { return EnterContainer() ? 0 : 1; }) == 0;
   if (!is_possible) GTEST_SKIP() << "no user namespace can be made here";
   constexpr uid_t kOutside = 70000;
-  // A daemon of that user, and one of the root of the container.
+  // One daemon runs as that user, and the other one as root of the container.
   EXPECT_EQ(Connects(kOverflowId, false, kOverflowId), 1);
   EXPECT_EQ(Connects(kOverflowId, false, 0), 1);
-  // Neither knows a user outside, and another daemon knows nobody.
+  // Neither daemon identifies a user outside, and a daemon of another user
+  // identifies no user with this number.
   EXPECT_EQ(Connects(kOutside, true, kOverflowId), 0);
   EXPECT_EQ(Connects(kOutside, true, 0), 0);
   EXPECT_EQ(Connects(kOverflowId, false, 1000), 0);

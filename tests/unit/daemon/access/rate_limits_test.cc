@@ -53,7 +53,7 @@ TEST(RateLimitsTest, MoreCallersThanAreRememberedShare) {
     count += limits.Enter(fmt::format("new {}", i), start).ok();
   }
   EXPECT_LE(count, 2);
-  // Those that were quiet are forgotten, and make room.
+  // Inactive callers are forgotten, which frees space.
   EXPECT_TRUE(limits.Enter("later", start + seconds(10)).ok());
 }
 

@@ -87,7 +87,7 @@ class ArchiveJobsTest : public storage::StoreTest {
     return store_->log().Append(chunks.span());
   }
 
-  // Ranks whose tokens come in turns, with all that a producer may send.
+  // Records ranks with interleaved tokens, and all kinds of records.
   void FillRun() {
     uint64_t number = 0;
     for (int64_t token = 0; token < 3; ++token) {
@@ -162,7 +162,7 @@ TEST_F(ArchiveJobsTest, ARunComesBackAsItWas) {
   const ArchiveJob restored =
       Await(jobs_->Restore(url_, "r", "s", access::Daemon()));
   ASSERT_TRUE(restored.status.ok()) << restored.status;
-  // The summaries of statistics are those of the daemon from here on.
+  // In the restored run, the daemon has computed the summaries of statistics.
   EXPECT_EQ(Entries("r").size(), Entries("s").size());
   ASSERT_TRUE(
       Await(jobs_->Archive("s", url_, false, access::Daemon())).status.ok());
@@ -178,7 +178,7 @@ TEST_F(ArchiveJobsTest, ARunComesBackAsItWas) {
     EXPECT_EQ(before[i].key.op, after[i].key.op);
     EXPECT_EQ(hasher.Hash(before[i]), hasher.Hash(after[i]))
         << before[i].key.op;
-    // Who was received first.
+    // The order of arrival is kept.
     for (size_t j = 0; j < i; ++j) {
       if (before[i].tensor_bytes == 0 || before[j].tensor_bytes == 0) continue;
       EXPECT_EQ(before[i].parts[0].place <=> before[j].parts[0].place,
@@ -262,7 +262,7 @@ TEST_F(ArchiveJobsTest, AFailedRestoreLeavesNothing) {
   EXPECT_FALSE(store_->runs().GetRun("s").ok());
 }
 
-// Damage costs what it hits, which is counted.
+// Damage affects only the items that it hits, and these are counted.
 TEST_F(ArchiveJobsTest, ARestorePassesOverDamage) {
   FillRun();
   ASSERT_TRUE(store_->runs().SealRun("r").ok());
@@ -313,7 +313,7 @@ TEST_F(ArchiveJobsTest, ARestorePassesOverDamage) {
     EXPECT_EQ(truncated, kind == "pack-" ? unreadable.tensor_count : 0U);
     EXPECT_EQ(dropped, 3U + (kind == "index-" ? unreadable.tensor_count : 0U));
     if (kind == "pack-") {
-      // The ops a, b and c of rank 0 have equal bytes, and an alias each.
+      // The ops a, b and c of rank 0 have equal bytes, and each has an alias.
       EXPECT_EQ(unreadable.tensor_count, 6U);
       EXPECT_EQ(Entries(kind).size(), entry_count);
     }
@@ -349,7 +349,7 @@ TEST_F(ArchiveJobsTest, MoreRanksThanStreamsAreRestored) {
   constexpr int kRanks = 300;
   for (int turn = 0; turn < 2; ++turn) {
     for (int i = 0; i < kRanks; ++i) {
-      // Neighbours in time are far from each other in rank.
+      // Tensors that are adjacent in time are from distant ranks.
       const int rank = i * 7 % kRanks;
       TestTensor tensor = MakeTensor("r", turn, "op", 640, 1 + rank);
       tensor.key.rank = rank;
@@ -425,7 +425,7 @@ TEST_F(ArchiveJobsTest, ANewRunOfTheNameOutlivesARestore) {
   StartJobs();
   ASSERT_EQ(Await(jobs_->Archive("r", url_, false, access::Daemon())).state,
             State::kDone);
-  // Whenever it happens.
+  // The new run is created at each possible time.
   for (uint64_t at = 0; at < 8; ++at) {
     uint64_t calls = 0;
     storage::RunSpec spec;
@@ -529,7 +529,7 @@ TEST_F(ArchiveJobsTest, BytesThatTheArchiveLacksAreNotGivenUp) {
       Await(jobs_->Archive("r", url_, true, access::Daemon()));
   EXPECT_EQ(job.status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(Message(job.status)), HasSubstr("not given up"));
-  // Three tensors with equal bytes, and an alias of each.
+  // Three tensors have equal bytes, and each has an alias.
   EXPECT_EQ(job.unreadable.tensor_count, 6U);
   EXPECT_EQ(store_->runs().GetRun("r")->retention.limits.bytes_max, 0U);
   EXPECT_TRUE(fs::exists(dir_ / "archive/r/manifest"));
@@ -564,7 +564,7 @@ class MissingSegmentTest : public ArchiveJobsTest {
     store_.reset();
   }
 
-  // A sealed run whose bytes lie in a segment that is not there.
+  // Seals a run whose bytes are in a missing segment.
   void SealWithoutSegment() {
     FillRun();
     ASSERT_TRUE(store_->runs().SealRun("r").ok());
@@ -572,7 +572,7 @@ class MissingSegmentTest : public ArchiveJobsTest {
     ASSERT_GT(store_->runs().GetRun("r")->counters.missing_bytes, 0U);
   }
 
-  // Opens the store again; `between` runs while it is closed.
+  // Reopens the store, and calls `between` while it is closed.
   template <typename Between>
   void Restart(Between between) {
     jobs_.reset();
@@ -586,7 +586,7 @@ class MissingSegmentTest : public ArchiveJobsTest {
 
   std::string Hidden() const { return dir_ / "hidden"; }
 
-  // Lets the store notice that the segment is back.
+  // Restores the segment and lets the store detect it.
   void Return() {
     fs::rename(Hidden(), SegmentPath(1));
     env_.AdvanceClock(int64_t{60} * 1'000'000'000);
@@ -641,7 +641,7 @@ TEST_F(MissingSegmentTest, AnArchiveIsCompletedAfterARestart) {
   ExpectWhole();
 }
 
-// The daemon notices only by trying that a file has gone and come back.
+// The daemon detects only by archiving again that a file is back.
 TEST_F(MissingSegmentTest, AnArchiveIsCompletedThoughTheGapWasNotNoticed) {
   FillRun();
   ASSERT_TRUE(store_->runs().SealRun("r").ok());
@@ -675,7 +675,7 @@ TEST_F(ArchiveJobsTest, AnErrorThatStaysIsNotTriedAgain) {
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   EXPECT_EQ(jobs_->OfRun(run)->change, change);
   EXPECT_EQ(jobs_->OfRun(run)->retry_time_ns, 0);
-  // One that may pass is.
+  // An error that may be transient is retried.
   fs::remove_all(dir_ / "archive/r");
   fs::permissions(dir_ / "archive", fs::perms::none);
   jobs_.reset();
@@ -693,7 +693,7 @@ TEST_F(ArchiveJobsTest, AnErrorThatStaysIsNotTriedAgain) {
 TEST_F(ArchiveJobsTest, ARunThatTakesTheNameLaterIsNotArchived) {
   FillRun();
   ASSERT_TRUE(store_->runs().SealRun("r").ok());
-  // Others come first.
+  // Other runs are archived first.
   std::vector<std::string> others;
   for (int i = 0; i < 100; ++i) {
     others.push_back(fmt::format("other-{}", i));
@@ -737,7 +737,7 @@ TEST_F(ArchiveJobsTest, SealedRunsGoByThemselves) {
   EXPECT_EQ(jobs_->OfRun(run)->url, url_);
   EXPECT_EQ(jobs_->Counts().archived_count, 1U);
   EXPECT_GT(jobs_->Counts().sent_bytes, 0U);
-  // One that starts again finds it there.
+  // Jobs that are started again find the run in the archive.
   jobs_.reset();
   StartJobs(url_);
   EXPECT_TRUE(jobs_->OfRun(run).has_value());
@@ -747,7 +747,7 @@ TEST_F(ArchiveJobsTest, SealedRunsGoByThemselves) {
   }
   EXPECT_EQ(jobs_->OfRun(run)->state, State::kDone);
   EXPECT_EQ(jobs_->Counts().sent_bytes, 0U);
-  // What has gone is not counted.
+  // Deleted runs are not counted.
   ASSERT_TRUE(pipeline_->DeleteRun("r").ok());
   while (jobs_->Counts().archived_count != 0) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
@@ -755,8 +755,7 @@ TEST_F(ArchiveJobsTest, SealedRunsGoByThemselves) {
   }
 }
 
-// The daemon may end, or the archive be gone, between a run and its
-// comparisons.
+// The daemon may stop after it archives a run and before its comparisons.
 TEST_F(ArchiveJobsTest, ComparisonsThatTheArchiveLacksComeLater) {
   FillRun();
   ASSERT_TRUE(store_->runs().SealRun("r").ok());
@@ -769,7 +768,7 @@ TEST_F(ArchiveJobsTest, ComparisonsThatTheArchiveLacksComeLater) {
   comparison.set_target_run("r");
   comparison.set_state(v1::Comparison::DONE);
   const std::vector<std::string> runs = {"r"};
-  // Of the first one, rows are lacking: that does not keep the other.
+  // The first comparison lacks rows. The other one is archived nevertheless.
   for (const int64_t count : {5, 0}) {
     comparison.set_pass_count(count);
     ASSERT_TRUE(store_->comparisons()
@@ -791,7 +790,7 @@ TEST_F(ArchiveJobsTest, ComparisonsThatTheArchiveLacksComeLater) {
     found += file.path().filename().string().starts_with("comparison-");
   }
   EXPECT_EQ(found, 1);
-  // Once is enough.
+  // The job is not repeated.
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_EQ(jobs_->List().size(), 1U);
 }

@@ -55,7 +55,7 @@ class ComparisonCopierTest : public storage::StoreTest {
     OpenWithRun("here");
   }
 
-  // Puts a comparison into the archive, whatever it is.
+  // Writes a comparison, which may be invalid, to the archive.
   void Put(uint64_t id, const std::string& document,
            const std::vector<std::string>& rows) {
     const auto read =
@@ -128,7 +128,7 @@ TEST_F(ComparisonCopierTest, WhatIsNoComparisonIsLeft) {
   put([](v1::Comparison& c) { c.clear_golden_run(); });
   Put(++id, "\xff\xff no message", rows);
   Put(++id, "", rows);
-  // Rows that are none, or have other numbers.
+  // Rows that cannot be parsed, and rows with wrong numbers.
   Put(++id, SoundComparison().SerializeAsString(), {rows[0], "\xff"});
   Put(++id, SoundComparison().SerializeAsString(), {rows[1], rows[0]});
   const CopiedComparisons done = Restore();
@@ -150,7 +150,7 @@ TEST_F(ComparisonCopierTest, WhatHasNoRoomIsLeft) {
       {RowOf(0).SerializeAsString(), RowOf(1).SerializeAsString()});
   const auto bounded = *compare::BoundedComparisons::Create(
       store_->comparisons(), {.bytes_max = 16 << 10});
-  // One of the caller, which has ended.
+  // A comparison of the caller that has ended.
   v1::Comparison own = SoundComparison();
   own.set_owner("uid:1");
   own.set_target_run("here");

@@ -37,7 +37,7 @@ TEST(GiveWay, GoesOnOnceOthersAreIdle) {
                {.rest_factor = 1'000'000, .rest_max = milliseconds(60'000)});
   std::this_thread::sleep_for(milliseconds(1));
   EXPECT_LT(RestOf(work), milliseconds(30'000));
-  // Idle for a moment is not idle.
+  // A short idle period does not count as idle.
   EXPECT_GE(looks, 20);
 }
 

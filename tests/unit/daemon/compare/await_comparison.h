@@ -10,7 +10,7 @@
 
 namespace msitd::compare {
 
-// Waits until it has been opened. Thread-safe.
+// Blocks callers until it has been opened. Thread-safe.
 class Gate {
  public:
   void Open() {
@@ -33,7 +33,7 @@ class Gate {
   bool open_ ABSL_GUARDED_BY(mu_) = false;
 };
 
-// Waits until `condition` is true of the comparison, and returns it.
+// Waits until the comparison satisfies `condition`, and returns it.
 template <typename Condition>
 v1::Comparison AwaitThat(ComparisonJobs& jobs, uint64_t id,
                          const Condition& condition) {

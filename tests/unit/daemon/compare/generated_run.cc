@@ -21,7 +21,7 @@ using storage::PartInfo;
 using storage::RunInfo;
 using storage::TensorInfo;
 
-// All that is asked of generated runs.
+// Generates the data of runs on request.
 class Generator {
  public:
   explicit Generator(const GeneratedSpec& spec) : spec_(spec) {

@@ -14,14 +14,15 @@
 
 namespace msitd::compare {
 
-// A run that no memory holds: what is asked of it is made on the spot. Every
-// rank has every op once at every token: so many float32, all of one value.
+// A run that does not fit into memory, so its data is generated on request.
+// Every rank has each op once at every token. Each tensor has this many float32
+// elements, which are all equal.
 struct GeneratedSpec {
   struct Op {
     std::string name;
     std::vector<int64_t> shape = {4};
     std::string placement = {};
-    // The same on all ranks.
+    // Whether the tensor is the same on all ranks.
     bool is_copy = false;
   };
 
@@ -30,15 +31,15 @@ struct GeneratedSpec {
   int64_t token_count = 1;
   int64_t token_step = 1;
   std::vector<Op> ops = {};
-  // What an op (by number) is on a rank in place of its usual value.
+  // Values of ops (by number) on single ranks that replace their usual values.
   std::map<std::pair<size_t, int32_t>, float> values = {};
-  // Ranks are on eight devices by turns.
+  // Whether the ranks are distributed over eight devices.
   bool has_devices = true;
 };
 
 std::unique_ptr<storage::RunReader> MakeGeneratedRun(const GeneratedSpec& spec);
 
-// Opens runs of these specs.
+// Opens runs with these specifications.
 class GeneratedRuns final : public storage::RunReaders {
  public:
   explicit GeneratedRuns(std::vector<GeneratedSpec> specs)

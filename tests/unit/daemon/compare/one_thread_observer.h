@@ -11,7 +11,7 @@
 
 namespace msitd::compare {
 
-// Expects that only the thread that made it calls it.
+// Expects that it is called only by the thread that created it.
 class OneThreadObserver final : public WorkObserver {
  public:
   absl::Status Check() override {

@@ -16,7 +16,8 @@
 
 namespace msitd::compare {
 
-// Returns a metric of a row by its name; nothing if the row does not have it.
+// Returns a metric of a row by its name, or nothing if the row does not have
+// it.
 inline std::optional<double> MetricOf(const v1::ComparisonRow& row,
                                       std::string_view name) {
   for (const v1::MetricValue& value : row.metrics()) {
@@ -25,8 +26,8 @@ inline std::optional<double> MetricOf(const v1::ComparisonRow& row,
   return std::nullopt;
 }
 
-// Keeps the rows of a comparison, and the other results that come with them.
-// Expects that only the thread that made it asks.
+// Keeps the rows and other results of a comparison. Expects that it is called
+// only by the thread that created it.
 class RowObserver final : public ComparisonObserver {
  public:
   absl::Status Check() override {
@@ -60,7 +61,7 @@ class RowObserver final : public ComparisonObserver {
     return absl::OkStatus();
   }
 
-  // Asked whether the comparison is cancelled; may be empty.
+  // Returns whether the comparison is cancelled; may be empty.
   std::function<bool()> is_cancelled;
   uint64_t total = 0;
   uint64_t read_bytes = 0;

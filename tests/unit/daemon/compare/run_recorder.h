@@ -19,7 +19,7 @@
 
 namespace msitd::compare {
 
-// A tensor to record. `sequence` -1 stands for the next one of its rank.
+// A tensor to record. A `sequence` of -1 selects the next one of the rank.
 struct RecordedTensor {
   std::string op = "op";
   std::string bytes;
@@ -33,10 +33,11 @@ struct RecordedTensor {
   std::string index = "0";
   std::string device = "cpu:0";
   std::string placement = "";
-  uint32_t chunk_flags = 0;  // How much is kept of it.
+  uint32_t chunk_flags = 0;  // Determines how much of the tensor is kept.
   RecordKind kind = RecordKind::kTensor;
   std::optional<std::string> value = {};
-  // What its rank says of it in place of the bytes, if it does; of one part.
+  // The digest that the rank sends in place of the bytes, if any. The tensor
+  // then has one part.
   std::optional<Digest> claim = {};
 };
 
@@ -47,17 +48,18 @@ std::string BytesOf(const std::vector<T>& values) {
   return out;
 }
 
-// A vector of float32 values.
+// Returns a vector of float32 values.
 RecordedTensor Floats(std::string_view op, const std::vector<float>& values);
 
-// The values as bfloat16, truncated: exact if their mantissas are short.
+// Returns the values as truncated bfloat16, which is exact if their mantissas
+// are short.
 RecordedTensor Bfloats(std::string_view op, const std::vector<float>& values);
 
-// Writes one run into a store as the daemon does: as chunks whose records have
+// Writes one run to a store as the daemon does: as chunks whose records have
 // hashes and summaries.
 class RunRecorder {
  public:
-  // Makes the run. The store must outlive the recorder.
+  // Creates the run. The store must outlive the recorder.
   RunRecorder(storage::Store& store, std::string run,
               std::map<std::string, std::string> labels = {});
 

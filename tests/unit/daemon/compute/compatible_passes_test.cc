@@ -23,7 +23,7 @@ using Expected = std::optional<double>;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// Components, of complex dtypes.
+// For complex dtypes, the values are components.
 std::vector<std::byte> BytesOf(const Values& values, DType dtype) {
   std::vector<std::byte> out;
   for (const double value : values) Append(ComponentOf(dtype), value, out);
@@ -55,7 +55,7 @@ struct MsprobeCase {
   Expected expected[6];
 };
 
-// What msprobe 26.2.0 writes of saved tensors, with 12 decimals.
+// The values that msprobe 26.2.0 writes for saved tensors, with 12 decimals.
 const MsprobeCase kMsprobeCases[] = {
     {"inf_ratio",
      D::kFloat32,
@@ -296,7 +296,7 @@ TEST(MsprobePassTest, CellsAreThoseOfMsprobe) {
       if (std::isinf(*c.expected[i])) {
         EXPECT_EQ(*metrics[column], *c.expected[i]);
       } else {
-        // A cosine above 0.9999 has 6 decimals.
+        // msprobe writes a cosine above 0.9999 with 6 decimals.
         const bool is_short = i == 0 && *c.expected[i] > 0.9999;
         EXPECT_NEAR(*metrics[column], *c.expected[i], is_short ? 5e-7 : 1e-12);
       }
@@ -316,7 +316,7 @@ TEST(MsprobePassTest, EqualBytesNeedNotBeRead) {
           c.target_dtype, Summarize(bytes, c.target_dtype), request);
       for (int i = 0; i < kElementMetricCount; ++i) {
         const auto metric = static_cast<M>(i);
-        // A summary does not tell whether the NaN is in a real part.
+        // A summary does not show whether the NaN is in a real part.
         if (IsComplex(c.target_dtype) && InfoOf(metric).set == kMsitSet) {
           continue;
         }
@@ -334,7 +334,7 @@ TEST(MsprobePassTest, EqualBytesNeedNotBeRead) {
   }
 }
 
-// Of many pieces, cut anywhere between elements.
+// A tensor may be split into pieces at any element.
 TEST(MsprobePassTest, PiecesAreOneTensor) {
   const Values target = {1, kNaN, 3, 4, 5, 6};
   const Values golden = {1, kNaN, 3, 4, 5, 7};
@@ -353,7 +353,8 @@ TEST(MsprobePassTest, PiecesAreOneTensor) {
   }
 }
 
-// Of torch: cosine_similarity, kl_div and so on of the real parts as float.
+// The expected values are cosine_similarity, kl_div and others from torch,
+// applied to the real parts as float.
 TEST(MsitPassTest, OfComplexElementsTheRealPartsCount) {
   const ElementMetrics m =
       Measure({1, 2, 3, kNaN, 0, 1}, {1, 1, 3.5, -1, 0.25, 1},
@@ -367,16 +368,17 @@ TEST(MsitPassTest, OfComplexElementsTheRealPartsCount) {
   EXPECT_NEAR(*m[M::kMsitKl], 0.0104851592, 1e-9);
 }
 
-// |d| and |g| are moduli, as torch.testing.assert_close has them.
+// |d| and |g| are moduli, as in torch.testing.assert_close.
 TEST(ToleranceTest, ComplexElementsAreJudgedByTheirModulus) {
   ElementRequest request = Ask(kToleranceSet);
   request.atol = 4.5;
-  // d is 3 + 4i: its components are within the tolerance, its modulus is not.
+  // d is 3 + 4i. Its components are within the tolerance, but its modulus is
+  // not.
   ElementMetrics m = Measure({3, 4, 1, 1}, {0, 0, 1, 1}, DType::kComplex64,
                              DType::kComplex64, request);
   EXPECT_EQ(m[M::kOutlierCount], 1);
   EXPECT_EQ(m[M::kAtolNeeded], 5);
-  // A zero part of a golden element that is not zero is no zero.
+  // A component that is zero does not make a golden element zero.
   request.atol = 0;
   request.rtol = 1e-3;
   m = Measure({100, 0.05}, {100, 0}, DType::kComplex128, DType::kComplex128,
@@ -387,7 +389,7 @@ TEST(ToleranceTest, ComplexElementsAreJudgedByTheirModulus) {
   EXPECT_EQ(m[M::kOutlierCount], 1);
 }
 
-// The modulus of 1.5e308 (1 + i) is beyond double.
+// The modulus of 1.5e308 (1 + i) exceeds the range of double.
 TEST(ToleranceTest, ModulusBeyondDoubleIsStillCompared) {
   constexpr double kLarge = 1.5e308;
   for (const bool either : {false, true}) {
@@ -405,12 +407,12 @@ TEST(ToleranceTest, ModulusBeyondDoubleIsStillCompared) {
     request.rtol = *m[M::kRtolNeeded];
     EXPECT_EQ(measure(0.75)[M::kOutlierCount], 0);
     request.rtol = 1e-7;
-    // A difference that is as large.
+    // The modulus of this difference exceeds the range as well.
     EXPECT_EQ(measure(-1)[M::kOutlierCount], 1);
   }
 }
 
-// Its NaN and its infinities have no distance, also to themselves.
+// In Polygraphy, NaN and infinities have no distance, not even to themselves.
 TEST(ToleranceTest, PolygraphyFailsWhatIsNotFinite) {
   ElementRequest request = Ask(kToleranceSet);
   request.atol = request.rtol = 1e-5;

@@ -81,7 +81,7 @@ TEST(ElementMetricsTest, ToleranceCountsOutliersAndSaysWhatWouldPass) {
   ElementRequest request = Ask(kToleranceSet);
   request.rtol = 0.5;
   request.atol = 1;
-  // Limits are 1 + 0.5 |g|: 6, 1, 2.
+  // The limits 1 + 0.5 |g| are 6, 1 and 2.
   const ElementMetrics m = Measure({17, 3, 4}, {10, 0, 2}, request,
                                    DType::kFloat64, DType::kFloat64);
   EXPECT_EQ(m[M::kOutlierCount], 2);
@@ -100,7 +100,7 @@ TEST(ElementMetricsTest, EitherToleranceWillDo) {
   request.rtol = 0.1;
   request.atol = 1;
   request.either = true;
-  // Within rtol, within atol, within neither.
+  // The elements are within rtol, within atol, and within neither.
   const ElementMetrics m = Measure({105, 0.5, 13}, {100, 0, 10}, request);
   EXPECT_EQ(m[M::kOutlierCount], 1);
   EXPECT_EQ(m[M::kAtolNeeded], 3);
@@ -207,13 +207,13 @@ TEST(ElementMetricsTest, TopKIsTakenRowByRowHoweverThePairIsCut) {
   const ElementMetrics m = pieces.Finish();
   EXPECT_EQ(m[M::kArgmaxAgreement], 0.5);
   EXPECT_EQ(m[M::kTopKOverlap], 0.5);
-  // NaN is the largest, and of equal ones the first leads.
+  // NaN is the largest value. Among equal values, the first one is the maximum.
   request.row_elements = 3;
   EXPECT_EQ(Measure({1, kNaN, 3}, {1, 9, 3}, request)[M::kArgmaxAgreement], 1);
   EXPECT_EQ(Measure({2, 2, 2}, {2, 1, 1}, request)[M::kArgmaxAgreement], 1);
 }
 
-// Rows of docs/metrics.md: empty, one element, zeros, and non-finite input.
+// The rows of docs/metrics.md: empty, one element, zeros, and non-finite input.
 TEST(ElementMetricsTest, EqualTensorsNeedNotBeRead) {
   const std::vector<Values> tensors = {{},        {7},       {0, 0},
                                        {1, 2, 3}, {kNaN, 1}, {kInf, 1},
@@ -266,7 +266,7 @@ TEST(ElementMetricsTest, ExtremesAreAbsentRatherThanWrong) {
   const auto measure = [](const Values& t, const Values& g, uint32_t set) {
     return Measure(t, g, Ask(set), DType::kFloat64, DType::kFloat64);
   };
-  // Squares that lose their digits, and products that are infinite.
+  // Squares that underflow, and products that are infinite.
   EXPECT_FALSE(measure({1e-160, 2e-160, 4e-160}, {1e-160, 3e-160, 4e-160},
                        kPearsonSet)[M::kPearson]);
   EXPECT_FALSE(measure({1e300, -1e300, 1e308}, {1e300, -1e300, -1e308},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Figures are compared between hosts and kept for years: these are the bits
-// that every compiler, CPU and version has to give. If one changes, so does the
-// order of addition, and docs/kernels.md.
+// Results are compared between hosts and kept for years. These are the bits
+// that every compiler, CPU and version must produce. A change here is a change
+// of the order of addition, which must be updated in docs/kernels.md, too.
 #include <bit>
 #include <cstdint>
 #include <string>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kCount = 3000;
 
-// Numbers in [-scale, scale), made of integer operations only.
+// Returns numbers in [-scale, scale), generated with integer operations only.
 std::vector<std::byte> MakeTensor(DType dtype, double scale, uint64_t seed) {
   std::vector<std::byte> out;
   for (size_t i = 0; i < kCount; ++i) {
@@ -55,7 +55,7 @@ uint64_t PairFingerprint(DType dtype, double scale) {
   accumulator.Update(MakeTensor(dtype, scale, 1), MakeTensor(dtype, scale, 2));
   const PairMetrics metrics = accumulator.Finish();
   Fingerprint out;
-  // Those behind it follow from the same sums.
+  // The metrics after it are derived from the same sums.
   for (int i = 0; i <= static_cast<int>(Metric::kInfMismatchCount); ++i) {
     out.Add(metrics.values[i].value_or(-1));
   }

@@ -25,7 +25,7 @@ constexpr double kMax = std::numeric_limits<double>::max();
 constexpr double kLeast = std::numeric_limits<double>::denorm_min();
 const double kNaN = std::nan("");
 
-// Element by element, from the definition.
+// Computes the histogram element by element, from the definition.
 Histogram Expected(DType component, const std::vector<std::byte>& bytes,
                    int bin_count, double low, double high) {
   const std::vector<double> edges = HistogramEdges(low, high, bin_count);
@@ -75,7 +75,7 @@ std::vector<std::byte> Doubles(const std::vector<double>& values) {
 }
 
 TEST(HistogramEdgesTest, AreThoseOfNumpy) {
-  // numpy.linspace(-1, 0.3, 8).
+  // The values of numpy.linspace(-1, 0.3, 8).
   EXPECT_THAT(HistogramEdges(-1, 0.3, 7),
               ElementsAre(-1.0, -0.8142857142857143, -0.6285714285714286,
                           -0.44285714285714284, -0.2571428571428571,
@@ -108,7 +108,8 @@ TEST(HistogramEdgesTest, OfHugeAndTinyRangesAreApart) {
   for (size_t i = 0; i < huge.size(); ++i) {
     EXPECT_DOUBLE_EQ(huge[i], quarters[i]);
   }
-  // 100 steps of the least number into 64: no step of a whole number fits.
+  // Splits 100 steps of the smallest number into 64 bins, whose width is not a
+  // multiple of the step.
   const std::vector<double> tiny = HistogramEdges(0, 100 * kLeast, 64);
   EXPECT_EQ(tiny[32], 50 * kLeast);
   EXPECT_LT(tiny[63], tiny[64]);

@@ -37,7 +37,7 @@ ElementMetrics Measure(const Values& target, const Values& golden,
   return accumulator.Finish();
 }
 
-// KL(softmax(g) || softmax(t)) from its definition.
+// Computes KL(softmax(g) || softmax(t)) from its definition.
 long double Divergence(std::span<const double> t, std::span<const double> g) {
   const auto log_sum = [](std::span<const double> x) {
     const long double most = *std::max_element(x.begin(), x.end());
@@ -93,7 +93,8 @@ TEST(LogitPassTest, AgreesWithBruteForceHoweverThePairIsCut) {
   }
 }
 
-// One softmax over the whole tensor is that of the row with the largest logits.
+// A softmax over the whole tensor is dominated by the row with the largest
+// logits.
 TEST(LogitPassTest, SeesWrongRowsBesideALargerOne) {
   Values golden = {60, 1, 2, /**/ 1, 2, 3, /**/ 3, 2, 1};
   Values target = {60, 1, 2, /**/ 3, 2, 1, /**/ 3, 2, 1};

@@ -7,7 +7,7 @@
 
 namespace msitd::compute {
 
-// The row of a metric in MetricTable.
+// Returns the row of a metric in MetricTable.
 inline const MetricInfo& InfoOf(Metric metric) {
   return MetricTable()[static_cast<size_t>(metric)];
 }

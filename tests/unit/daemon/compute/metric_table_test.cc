@@ -34,7 +34,7 @@ TEST(MetricTableTest, FamilyAndSetAgree) {
   }
 }
 
-// A count, a distance or a duration that is better the higher is a mistake.
+// A higher count, distance or duration is never better.
 TEST(MetricTableTest, OnlyRatiosAndDecibelsAreBetterTheHigher) {
   for (const MetricInfo& info : MetricTable()) {
     if (!info.higher_is_better) continue;

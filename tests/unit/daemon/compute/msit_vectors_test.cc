@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Pairs with the values that msit prints for them.
+// Pairs of tensors with the values that msit prints for them.
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -23,8 +23,8 @@ struct MsitVector {
   size_t count;
   double target[7];
   double golden[7];
-  // Cosine, max and mean relative, max and mean absolute, Euclid; NaN where
-  // msit prints nothing.
+  // Cosine, maximum and mean relative error, maximum and mean absolute error,
+  // Euclidean distance. NaN if msit prints nothing.
   double expected[6];
 };
 
@@ -230,7 +230,7 @@ TEST(MsitVectorsTest, MetricsAreThoseThatMsitPrints) {
         EXPECT_EQ(*metrics[metric], expected);
         continue;
       }
-      // Cosine is rounded to ten decimals there; maxima are exact.
+      // msit rounds the cosine to ten decimals. Maxima are exact.
       const double tolerance = metric == ElementMetric::kMsitCosine ? 1e-9
                                : metric == ElementMetric::kMsitMaxRel ||
                                        metric == ElementMetric::kMsitMaxAbs

@@ -73,7 +73,7 @@ TEST(OpenPairsTest, MetricsAreThoseOfTheOpenPlaces) {
   EXPECT_GE(*open->metrics[Metric::kRowNl2Max], *expected[Metric::kNl2]);
   EXPECT_GT(*open->elements[ElementMetric::kOutlierCount], 0);
   EXPECT_EQ(open->golden.count, open_golden.size());
-  // However it is cut.
+  // The result does not depend on how the tensor is split.
   const auto cut = MeasureOpen(target, golden, request, 4096);
   EXPECT_EQ(cut->metrics[Metric::kNl2], open->metrics[Metric::kNl2]);
   EXPECT_EQ(cut->closed_count, open->closed_count);
@@ -94,7 +94,7 @@ TEST(OpenPairsTest, OtherTensorsAreNotTaken) {
 
 TEST(OpenPairsTest, ValuesWithoutEvidenceOfAMaskAreOrdinary) {
   const ElementRequest request = RequestOf(-1e4, -1e4);
-  // All closed, or a single large activation.
+  // All places are closed, or there is a single large activation.
   EXPECT_FALSE(MeasureOpen({-1e4, -1e4}, {-10030, -1e4}, request).has_value());
   std::vector<double> few(64, 1);
   few[5] = -1e4;
@@ -102,7 +102,7 @@ TEST(OpenPairsTest, ValuesWithoutEvidenceOfAMaskAreOrdinary) {
   ElementRequest softmax = request;
   softmax.closing->are_softmaxed = true;
   EXPECT_TRUE(MeasureOpen(few, few, softmax).has_value());
-  // Further apart than scores of about 1 can put them.
+  // The closing values differ by more than scores of about 1 can cause.
   EXPECT_FALSE(
       MeasureOpen({1, -1e4, -10060}, {1, -1e4, -1e4}, request).has_value());
   EXPECT_TRUE(

@@ -40,7 +40,7 @@ PairMetrics MetricsOf(const Values& target, const Values& golden,
 
 Values Repeat(double value, size_t count) { return Values(count, value); }
 
-// The formulas of docs/metrics.md, straight from their definition.
+// The formulas of docs/metrics.md, computed from their definitions.
 struct BruteForce {
   long double count = 0;
   long double tt = 0, gg = 0, tg = 0, dd = 0, d = 0, rel = 0;
@@ -220,7 +220,8 @@ TEST(PairMetricsTest, AreDefinedForDoublesOfAllMagnitudes) {
   }
 }
 
-// Absent, and not infinite: all of them are within double.
+// The ratios are absent instead of infinite, because their true values are
+// within the range of double.
 TEST(PairMetricsTest, ADifferenceBeyondDoubleHasNoRatios) {
   const PairMetrics metrics =
       MetricsOf({1.7e308, 1}, {-1.7e308, 1}, DType::kFloat64);
@@ -234,7 +235,7 @@ TEST(PairMetricsTest, ADifferenceBeyondDoubleHasNoRatios) {
   }
 }
 
-// Large and vanishing magnitudes against each other.
+// One side has large magnitudes, and the other side has tiny ones.
 TEST(PairMetricsTest, CosineHoldsWhereTheSidesDifferByAllOfDouble) {
   const PairMetrics metrics =
       MetricsOf(Repeat(1e300, 300), Repeat(1e-300, 300), DType::kFloat64);
@@ -434,7 +435,7 @@ TEST(PairMetricsTest, IntegersThatRoundToTheSameDoubleStillMismatch) {
 
 TEST(PairMetricsTest, DifferencesOfLongIntegersAreExact) {
   constexpr int64_t kBig = (int64_t{1} << 62) + 1;
-  // Whole blocks and a rest, with a long integer here and there.
+  // Whole blocks and a remainder, with occasional large integers.
   std::vector<int64_t> target(300, 7);
   std::vector<int64_t> golden(300, 7);
   target[10] = kBig + 1;
@@ -476,7 +477,7 @@ TEST(PairMetricsTest, TheLargestDifferenceOfIntegersHasAllDigits) {
   EXPECT_EQ(metrics.max_abs_index, 1u);
   EXPECT_EQ(metrics.max_abs_target_integer, absl::int128(kBig));
   EXPECT_EQ(metrics.max_abs_golden_integer, absl::int128(-kBig));
-  // Double holds these.
+  // These values are exact in double.
   metrics = MetricsOf(DType::kInt64, RawBytes(golden), DType::kInt64,
                       RawBytes(golden));
   EXPECT_FALSE(metrics.max_abs_target_integer.has_value());

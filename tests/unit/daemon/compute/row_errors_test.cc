@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The metrics of rows and of channels.
+// Tests of the metrics of rows and channels.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ std::vector<std::byte> BytesOf(DType component, const Values& values) {
   return out;
 }
 
-// Gives whole multiples of a block at a time, as streams do.
+// Passes multiples of a block at a time, as streams do.
 PairMetrics MetricsOf(DType target_dtype, std::span<const std::byte> target,
                       DType golden_dtype, std::span<const std::byte> golden,
                       const RowShape& shape, uint64_t seed = 0) {
@@ -55,10 +55,10 @@ PairMetrics MetricsOf(const Values& target, const Values& golden,
                    BytesOf(ComponentOf(dtype), golden), shape);
 }
 
-// The formulas of docs/metrics.md, straight from their definition.
+// The formulas of docs/metrics.md, computed from their definitions.
 class Expected {
  public:
-  // `parts` components make up an element.
+  // Each element has `parts` components.
   Expected(const Values& target, const Values& golden, const RowShape& shape,
            size_t parts = 1)
       : rows_(shape.row_count), channels_(shape.row_elements) {
@@ -109,7 +109,7 @@ class Expected {
     if (std::isinf(expected)) {
       EXPECT_EQ(*actual, kInfinity);
     } else {
-      // Squares that are so much smaller than others vanish beside them.
+      // Squares below this value vanish next to much larger ones.
       constexpr long double kDust = 1e-100;
       EXPECT_LE(std::fabs(*actual - expected), tolerance * expected + kDust)
           << *actual << ", not " << static_cast<double>(expected);
@@ -182,7 +182,7 @@ TEST(RowErrorsTest, DoNotDependOnTheCutsBetweenUpdates) {
   }
 }
 
-// One channel that is much larger than all others hides them from nl2.
+// One channel that is much larger than the others hides them from nl2.
 TEST(RowErrorsTest, SeeChannelsOfZerosBesideAMassiveActivation) {
   constexpr size_t kRows = 64;
   constexpr size_t kChannels = 1024;
@@ -222,7 +222,8 @@ TEST(RowErrorsTest, FindTheWorstRowAndChannel) {
   EXPECT_EQ(metrics[Metric::kChannelNl2P50], 0);
 }
 
-// Dust in a row of zeros is relative to the norm of other rows.
+// Small values in a row of zeros are measured relative to the norm of other
+// rows.
 TEST(RowErrorsTest, TakeDustInARowOfZerosForWhatItIs) {
   Values golden(4 * 8, 1);
   std::fill_n(golden.begin() + 8, 8, 0);
@@ -327,7 +328,8 @@ TEST(RowErrorsTest, TakeAnyMagnitudeOfFloat64) {
   for (const double scale : {1e-300, 1e-150, 1e150, 1e300}) {
     for (const double other : {1e-300, 1.0, 1e300}) {
       SCOPED_TRACE(testing::Message() << scale << " " << other);
-      // The first 4,096 elements have one magnitude, all others another one.
+      // The first 4,096 elements have one magnitude, and all others have
+      // another one.
       Values golden;
       Values target;
       for (int i = 0; i < 3 * 4096; ++i) {

@@ -13,21 +13,21 @@
 
 namespace msitd::fleet {
 
-// Returns all entries that the selector takes, in the form in which they
-// travel; `run` is left out of them, and with `places` unset so are places,
-// stacks and originals.
+// Returns all entries that the selector matches, in their wire format. `run` is
+// omitted. If `with_places` is false, places, stacks and originals are omitted
+// as well.
 std::string EntriesOf(storage::RunReader& run, const Selector& selector,
                       bool with_places = true);
 
-// The same as readable names, in their order.
+// Returns the same entries as readable names, in order.
 std::vector<std::string> NamesOf(storage::RunReader& run,
                                  const Selector& selector);
 
 // Selects records of every kind.
 Selector Everything();
 
-// A node in this process, whose runs are read by a RemoteSource of another one
-// and of which the store is at hand too.
+// A node in this process. A RemoteSource of another node reads its runs. The
+// store is also accessible directly.
 class FleetFixture : public service::ServiceFixture,
                      public ::testing::WithParamInterface<testing::StoreKind> {
  protected:
@@ -36,8 +36,8 @@ class FleetFixture : public service::ServiceFixture,
   std::string endpoint() const { return node_->endpoints()[0]; }
 
   // Records tensors of every kind: two ranks, three tokens, several parts,
-  // values, statistics, a document, aliases, samples, placements. A seed
-  // changes what is recorded of the last token of the last rank.
+  // values, statistics, a document, aliases, samples, placements. The seed
+  // changes the records of the last token of the last rank.
   static void Record(storage::Store& store, const std::string& run,
                      uint32_t seed = 1, bool seals = true);
 

@@ -22,11 +22,11 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Stands between a daemon and its peer, and changes what the peer says.
+// Forwards calls from a daemon to its peer, and modifies the responses.
 class WrongPeer final : public v1::RunReaderService::Service {
  public:
-  // Is given each message of a stream and its number; what it returns ends the
-  // stream instead of the message, unless it is nothing.
+  // Receives each message of a stream and its number. If it returns a status,
+  // the stream ends with it in place of the message.
   template <typename Response>
   using Hook = std::function<std::optional<grpc::Status>(int, Response&)>;
 
@@ -47,7 +47,7 @@ class WrongPeer final : public v1::RunReaderService::Service {
   Hook<v1::ScanTensorsResponse> on_scan;
   Hook<v1::ReadPartsResponse> on_parts;
   Hook<v1::ListDigestsResponse> on_digests;
-  // Requests of scans so far.
+  // Number of requests for scans so far.
   std::atomic<int> scan_count{0};
 
  private:
@@ -126,7 +126,7 @@ class GarbageTest : public FleetFixture {
     return source_->Open({peer_->endpoint(), "run"}, {});
   }
 
-  // Reads all entries, and returns how that ended.
+  // Reads all entries, and returns the final status.
   absl::Status ScanAll() {
     const auto reader = Open();
     if (!reader.ok()) return reader.status();
@@ -139,7 +139,7 @@ class GarbageTest : public FleetFixture {
     while (true) {
       const auto found = (*scan)->Next(entry);
       if (!found.ok()) {
-        // It has failed for good.
+        // The error is permanent.
         EXPECT_EQ(reader.GetInfo().status(), found.status());
         return found.status();
       }
@@ -234,7 +234,7 @@ TEST_P(GarbageTest, OfEntries) {
   }
 }
 
-// Entries that are sound, but not those that were asked for.
+// The entries are valid, but they are not those that were requested.
 TEST_P(GarbageTest, OfOtherEntries) {
   using Response = v1::ScanTensorsResponse;
   const auto change = [this](std::function<void(storage::TensorInfo&)> of_each,
@@ -342,7 +342,8 @@ TEST_P(GarbageTest, OfParts) {
     return std::optional(grpc::Status::OK);
   };
   ExpectGarbage(read(), "missing");
-  // The bytes of one part went bad over there: that is no fault of the peer.
+  // The bytes of one part are damaged in the peer's store, which is not an
+  // error of the peer.
   peer_->on_parts = [](int, Response& r) {
     auto& part = *r.mutable_parts(0);
     part.Clear();
@@ -393,7 +394,8 @@ TEST_P(GarbageTest, OfDigests) {
   const auto reader = open();
   ASSERT_TRUE((*reader)->ListCoordinates({}).ok());
   ExpectGarbage(ScanAll(**reader), "out of order");
-  // Those of another version say nothing: all entries come from the peer.
+  // Digests of another version are ignored, so all entries are read from the
+  // peer.
   peer_->on_digests = [](int, Response& r) {
     r.set_version(99);
     return std::nullopt;
@@ -408,7 +410,8 @@ TEST_P(GarbageTest, OfDigests) {
 TEST_P(GarbageTest, ThatBreaksOffIsAskedForAgain) {
   using Response = v1::ScanTensorsResponse;
   std::atomic<int> broken = 0;
-  // Each message comes with the first entry alone, then the peer goes down.
+  // Every other stream returns one message with the first entry. Then the peer
+  // is unavailable.
   peer_->on_scan = [&broken](int i, Response&) -> std::optional<grpc::Status> {
     if (i > 0 || broken++ % 2 == 0) return kDown;
     return std::nullopt;
@@ -447,7 +450,7 @@ TEST_P(GarbageTest, OfAPeerThatIsFullIsAskedForAgain) {
   EXPECT_TRUE(ScanAll(**reader).ok());
   EXPECT_EQ(count_, 36);
   EXPECT_GT(peer_->scan_count, 1);
-  // For good, it is an error that says so.
+  // If the peer stays full, the error says so.
   peer_->on_scan = [&](int, v1::ScanTensorsResponse&) {
     return std::optional(full);
   };
@@ -500,7 +503,7 @@ TEST_P(GarbageTest, StopsWhenItIsAskedTo) {
   const auto stopped = (*scan)->Next(
       entry, [] { return absl::DeadlineExceededError("enough"); });
   EXPECT_TRUE(absl::IsDeadlineExceeded(stopped.status()));
-  // It goes on where it was.
+  // The scan continues where it stopped.
   count_ = 0;
   while (*(*scan)->Next(entry)) ++count_;
   EXPECT_EQ(count_, 36);

@@ -65,7 +65,7 @@ TEST(PeerChannelsTest, ANewOneHasTheFilesAsTheyAre) {
   EXPECT_FALSE(channels.Lend(kOther)->is_new);
   write("two");
   EXPECT_TRUE(channels.Lend(kOther)->is_new);
-  // No file matters for it.
+  // For this endpoint, files have no effect.
   EXPECT_FALSE(channels.Lend(kEndpoint)->is_new);
   write("");
   EXPECT_TRUE(absl::IsFailedPrecondition(channels.Lend(kOther).status()));

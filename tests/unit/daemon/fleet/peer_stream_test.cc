@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::IsNull;
 
-// No thread of gRPC may be the last to let go of a channel.
+// The last reference to a channel must not be released on a gRPC thread.
 TEST(PeerStreamTest, ThePeerGoesAfterItsCalls) {
   for (int i = 0; i < 50; ++i) {
     auto channel = grpc::CreateChannel("unix:/nobody/listens",

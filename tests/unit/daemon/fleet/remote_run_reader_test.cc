@@ -115,7 +115,7 @@ TEST_P(RemoteRunReaderTest, ReadsBytes) {
   }
   ASSERT_GT(parts.size(), 10u);
   parts[3].has_bytes = false;
-  // More than one request takes.
+  // More parts than one request may contain.
   std::vector<storage::PartInfo> many;
   while (many.size() < 2500)
     many.insert(many.end(), parts.begin(), parts.end());
@@ -167,7 +167,7 @@ TEST_P(RemoteRunReaderTest, ReadsSamplesManyAtATime) {
   }
 }
 
-// What a stranger may ask for.
+// Addresses that an untrusted caller may request.
 TEST_P(RemoteRunReaderTest, SamplesOfNoTensorAreRefused) {
   Record(*store_, "run");
   const auto stub = v1::RunReaderService::NewStub(service::Connect(endpoint()));
@@ -186,7 +186,7 @@ TEST_P(RemoteRunReaderTest, SamplesOfNoTensorAreRefused) {
   sample.set_tensor_size_bytes(4);
   sample.mutable_part()->set_size_bytes(4);
   sample.set_has_sample(true);
-  // Nothing lies there, which is the error of the part.
+  // This place contains no data, which is an error of the part only.
   EXPECT_EQ(ask(right), grpc::StatusCode::OK);
   using Change = std::function<void(v1::SampleAddress&)>;
   const Change changes[] = {
@@ -213,9 +213,9 @@ TEST_P(RemoteRunReaderTest, SamplesOfNoTensorAreRefused) {
   EXPECT_EQ(ask(right), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
-// A peer may ask for places where nothing lies.
+// A peer may request places without data.
 TEST_P(RemoteRunReaderTest, ReadsNothingWhereNothingLies) {
-  if (fake_ != nullptr) return;  // Its places are indices.
+  if (fake_ != nullptr) return;  // Places of the fake are indices.
   Record(*store_, "run");
   const auto far = OpenFar("run");
   ASSERT_TRUE(far.ok());
@@ -249,7 +249,7 @@ TEST_P(RemoteRunReaderTest, ReadsNothingWhereNothingLies) {
   const auto batch = (*far)->ReadParts(parts, buffer);
   for (size_t i = 0; i < batch->size(); ++i) (void)batch->Read(i);
   EXPECT_TRUE((*far)->GetInfo().ok());
-  // Which no daemon has.
+  // A place that no daemon has.
   storage::PartInfo behind = right;
   behind.place.offset = uint64_t{1} << 61;
   EXPECT_FALSE((*far)->ReadPart(behind, buffer).ok());
@@ -272,7 +272,7 @@ TEST_P(RemoteRunReaderTest, SaysWhatThereIsNot) {
   absent.io = Io::kOutput;
   EXPECT_TRUE(HasReason((*far)->GetTensor(absent).status(),
                         ErrorReason::kTensorNotFound));
-  // Which ends nothing.
+  // The error does not end the connection.
   EXPECT_TRUE((*far)->GetInfo().ok());
 }
 
@@ -333,7 +333,7 @@ TEST_P(RemoteRunReaderTest, FailsForGoodWithoutItsPeer) {
   EXPECT_TRUE(HasReason(gone, ErrorReason::kSourceFailed)) << gone;
   EXPECT_THAT(std::string(Message(gone)), HasSubstr(where));
   Start();
-  // It may have missed something.
+  // The reader may have missed changes.
   EXPECT_EQ((*far)->ListRanks().status(), gone);
 }
 

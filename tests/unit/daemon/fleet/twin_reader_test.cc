@@ -82,7 +82,7 @@ class TwinReaderTest : public FleetFixture {
  protected:
   void SetUp() override {
     FleetFixture::SetUp();
-    // Its names have other numbers, and its run another name.
+    // Its names have other numbers, and its run has another name.
     Record(*near_, "before", 3);
     Record(*near_, "target", 2);
     Record(*store_, "golden", 1);
@@ -147,13 +147,13 @@ TEST_P(TwinReaderTest, TakesEqualGroupsFromHere) {
     ASSERT_TRUE(bytes.ok()) << Message(bytes.status());
     EXPECT_EQ(chunk::HashBytes(*bytes), hashes[i]);
   }
-  // Places of the two never meet.
+  // Places of the two readers are never confused.
   const auto far = OpenFar("golden");
   EXPECT_FALSE((*far)->ReadPart(parts[0], buffer).ok());
 }
 
 TEST_P(TwinReaderTest, GoesOnIfThePeerIsRestartedBetweenDigestsAndBytes) {
-  // Digests are there now.
+  // After this call, the digests are loaded.
   ASSERT_TRUE(twin_->ListCoordinates({}).ok());
   const std::string expected = EntriesOf(*twin_, Everything(), false);
   auto scan = twin_->Scan({}, "");

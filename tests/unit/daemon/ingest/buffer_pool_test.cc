@@ -49,7 +49,7 @@ TEST(BufferPoolTest, WaitersAreServedInOrderOnceThereIsRoom) {
   pool.Acquire(kMax, keep);
   std::vector<int> order;
   pool.Acquire(kMax, [&](BufferPool::Buffer) { order.push_back(1); });
-  // Would fit sooner, but must not overtake.
+  // This request would fit earlier, but must not overtake.
   pool.Acquire(100, [&](BufferPool::Buffer) { order.push_back(2); });
   EXPECT_THAT(order, ElementsAre());
   lent.pop_back();

@@ -45,7 +45,7 @@ TEST(ContinueRunTest, RankThatComesAgainBeginsAnotherContinuation) {
   EXPECT_EQ(known.rank->number, 2u);
 }
 
-// The jobs may be lost where the index had to be made again.
+// The jobs can be lost if the index was rebuilt.
 TEST(ContinueRunTest, RankWhoseJobsAreLostComesBehindWhatItTookPartIn) {
   RunContinuations known{.jobs = {}, .rank = {{.number = 5, .stream_id = 10}}};
   const Continued next = Continue(known, "job", 12, 7);

@@ -23,12 +23,12 @@ using testing::Aligned;
 using testing::FakeStore;
 using testing::Producer;
 
-// Which run a stream comes to.
+// Tests of the run to which a stream is assigned.
 class IngestPipelineOpenTest : public ::testing::Test {
  protected:
   void SetUp() override { Restart(); }
 
-  // What only the memory of a daemon knows is gone.
+  // Restarts the pipeline, which loses its state in memory.
   void Restart(size_t streams_max = 384) {
     pipeline_.reset();
     IngestOptions options;
@@ -62,8 +62,9 @@ class IngestPipelineOpenTest : public ::testing::Test {
     EXPECT_TRUE(static_cast<RecordingPeer&>(stream->peer).AwaitEnd().ok());
   }
 
-  // Opens a stream, records a tensor of value `rank.process` unless told not
-  // to, and ends it. The name of its run, or why there was none.
+  // Opens a stream, records a tensor of value `rank.process` unless `records`
+  // is false, and ends the stream. Returns the name of its run, or the reason
+  // of the error.
   std::string Record(const Rank& rank, bool records = true) {
     const auto stream = TryOpen(rank);
     if (!stream.ok()) return Reason(stream.status());
@@ -114,7 +115,7 @@ TEST_F(IngestPipelineOpenTest, TensorsOfAnotherStreamAreInTheWay) {
   EXPECT_EQ(Record({}), "run");
   EXPECT_EQ(Record({.process = 2}), "RUN_EXISTS");
   EXPECT_EQ(Record({.process = 1}), "RUN_EXISTS");
-  // Other ranks of the process are not in the way.
+  // Other ranks of the process do not conflict.
   EXPECT_EQ(Record({.rank = 1, .process = 1}), "run");
   EXPECT_EQ(Record({.process = 2, .if_exists = IfExists::kAppend}), "run");
   EXPECT_EQ(Record({.process = 1, .if_exists = IfExists::kAppend}), "run");
@@ -134,7 +135,8 @@ TEST_F(IngestPipelineOpenTest, ProcessThatRecordsAgainReplacesForAllItsRanks) {
   EXPECT_EQ(TensorCount("run"), 2u);
   EXPECT_NE(store_.GetRun("run")->id, first);
   EXPECT_EQ(store_.GetRun("run")->counters.conflict_count, 0u);
-  // A rank that left nothing the last time begins the next recording, too.
+  // A rank that recorded nothing in the previous recording also starts the next
+  // one.
   EXPECT_EQ(replace(0), "run");
   EXPECT_EQ(replace(1, /*records=*/false), "run");
   const auto third = store_.GetRun("run")->id;
@@ -153,7 +155,7 @@ TEST_F(IngestPipelineOpenTest, ProcessThatRecordsAgainGetsANewRun) {
   EXPECT_EQ(anew(1), "run-2");
   EXPECT_EQ(anew(0), "run-2");
   EXPECT_EQ(anew(0), "run-3");
-  // Also while the stream before is open.
+  // This also applies while the previous stream is open.
   const Rank open{.rank = 1, .if_exists = IfExists::kNew};
   const auto stream = TryOpen(open);
   ASSERT_TRUE(stream.ok());
@@ -181,13 +183,14 @@ TEST_F(IngestPipelineOpenTest, RanksOfAJobThatAppendsContinueAtOneToken) {
     Finish(opened->stream);
     return first;
   };
-  // The job that makes the run begins at 0 with all its ranks.
+  // The job that creates the run begins at 0 on all its ranks.
   EXPECT_EQ(first_token(0, "a"), 0);
   EXPECT_EQ(first_token(1, "a"), 0);
-  // The first rank of the next one has recorded before the second one opens.
+  // The first rank of the next job has recorded before the second rank opens
+  // its stream.
   EXPECT_EQ(first_token(0, "b"), 4);
   EXPECT_EQ(first_token(1, "b"), 4);
-  // The same job again, as a process that records again.
+  // The same job again, as if a process records again.
   EXPECT_EQ(first_token(1, "b"), 8);
   EXPECT_EQ(first_token(0, "b"), 8);
   Restart();
@@ -198,12 +201,12 @@ TEST_F(IngestPipelineOpenTest, RanksOfAJobThatAppendsContinueAtOneToken) {
   EXPECT_EQ(first_token(0, "e"), 16);
   EXPECT_EQ(first_token(0, "e / recording 2"), 20);
   EXPECT_EQ(first_token(0, "e / recording 3"), 24);
-  // Also if the daemon restarts in between.
+  // This also applies if the daemon restarts in between.
   Restart();
   EXPECT_EQ(first_token(1, "e"), 16);
   EXPECT_EQ(first_token(1, "e / recording 2"), 20);
   EXPECT_EQ(first_token(1, "e / recording 3"), 24);
-  // The launch is repeated under the same job.
+  // The launch is repeated under the name of the same job.
   EXPECT_EQ(first_token(1, "e"), 28);
   EXPECT_EQ(first_token(0, "e"), 28);
   EXPECT_EQ(first_token(0, "e / recording 2"), 32);
@@ -235,7 +238,7 @@ TEST_F(IngestPipelineOpenTest, StreamThatComesBackJoinsNoContinuation) {
     const auto other = open(0, 8);
     record(other);
     Finish(other.stream);
-    // The other rank begins its second recording.
+    // The other rank starts its second recording.
     const auto again = open(0, 9);
     EXPECT_EQ(again.first_token, 4);
     Finish(again.stream);
@@ -243,7 +246,7 @@ TEST_F(IngestPipelineOpenTest, StreamThatComesBackJoinsNoContinuation) {
     EXPECT_EQ(back.first_token, 0);
     record(back);
     Finish(back.stream);
-    // So does this one, and comes back.
+    // This rank starts its second recording as well, and reconnects.
     for (int i = 0; i < 2; ++i) {
       const auto second = open(1, 10);
       EXPECT_EQ(second.first_token, 4);
@@ -344,7 +347,7 @@ TEST_F(IngestPipelineOpenTest, LateRecordingDoesNotReplaceALaterOne) {
   EXPECT_EQ(record(1, "J / recording 2"), "run");
   EXPECT_EQ(store_.GetRun("run")->id, id);
   EXPECT_EQ(TensorCount("run"), 2u);
-  // Another launch is never late.
+  // A recording of another launch is never late.
   EXPECT_EQ(record(1, "K"), "run");
   EXPECT_NE(store_.GetRun("run")->id, id);
 }
@@ -498,7 +501,7 @@ TEST_F(IngestPipelineOpenTest, RunIsReplacedOnceForAllRanksOfALaunch) {
   EXPECT_EQ(replace(10, 1, "a"), "run");
   EXPECT_EQ(replace(11, 0, "a"), "run");
   EXPECT_EQ(TensorCount("run"), 2u);
-  // The same launch, as far as one can see, once more.
+  // The launch cannot be distinguished from the first one, and is repeated.
   EXPECT_EQ(replace(20, 0, "a"), "run");
   EXPECT_EQ(TensorCount("run"), 1u);
   EXPECT_EQ(replace(21, 1, "a"), "run");
@@ -528,15 +531,16 @@ TEST_F(IngestPipelineOpenTest, EachLaunchHasANewRunForAllItsRanks) {
   };
   EXPECT_EQ(anew(1, 0, "a"), "run");
   EXPECT_EQ(anew(3, 1, "b"), "run-2");
-  // Of the first launch, and late.
+  // A late stream of the first launch.
   EXPECT_EQ(anew(2, 1, "a", /*records=*/false), "run");
   EXPECT_EQ(anew(4, 0, "b"), "run-2");
-  // A launch like the first: rank 1, which left nothing there, comes first.
+  // A launch with the name of the first one. Rank 1, which recorded nothing in
+  // that run, is the first to open a stream.
   EXPECT_EQ(anew(6, 1, "a"), "run-3");
   EXPECT_EQ(anew(5, 0, "a"), "run-3");
   ASSERT_TRUE(pipeline_->DeleteRun("run-2").ok());
   EXPECT_EQ(anew(7, 0, "c"), "run-4");
-  // Names that look alike are none of these.
+  // Runs with similar names do not belong to the sequence.
   ASSERT_TRUE(store_.CreateRun({"run-bf16", 2, {}}).ok());
   ASSERT_TRUE(store_.CreateRun({"run-99x", 2, {}}).ok());
   ASSERT_TRUE(store_.CreateRun({"run-007", 2, {}}).ok());
@@ -558,7 +562,7 @@ TEST_F(IngestPipelineOpenTest, NewRunIsKnownBehindARestartOfTheDaemon) {
 
 TEST_F(IngestPipelineOpenTest, NewRunIsNoneThatIsSealedOrOfAnotherWorldSize) {
   const Rank rank{.process = 1, .if_exists = IfExists::kNew, .job = "a"};
-  // Made to be told something first.
+  // The run was created in advance to set its labels.
   ASSERT_TRUE(store_.CreateRun({"run", 0, {{"model", "small"}}}).ok());
   EXPECT_EQ(Record(rank), "run");
   ASSERT_TRUE(pipeline_->SealRun("run").ok());

@@ -70,15 +70,15 @@ class IngestPipelineTest : public ::testing::Test {
 
   RecordingPeer& NewPeer() { return peers_.emplace_back(); }
 
-  // Offers chunks until one hangs in an Append.
+  // Offers chunks until one blocks in an Append.
   void HangAppend(const StreamHandle& stream, Producer& producer) {
     store_.BlockAppends();
     Offer(stream, producer.Chunk(0));
     store_.AwaitAppend();
   }
 
-  // True if `work` returns while appends are blocked, in the time given, which
-  // is generous; appends go on behind it.
+  // Returns true if `work` returns within a generous time while appends are
+  // blocked. Appends continue afterwards.
   bool ReturnsMeanwhile(const std::function<void()>& work) {
     std::future<void> done = std::async(std::launch::async, work);
     const bool is_done =
@@ -373,7 +373,8 @@ TEST_F(IngestPipelineTest, RunThatVanishesTakesNoOtherRunWithIt) {
   store_.UnblockAppends();
   remover.join();
   sound_peer.AwaitCommit(2);
-  // Behind the pipeline's back, so the chunk may have been first.
+  // The run was deleted without the pipeline, so the chunk may have arrived
+  // first.
   Offer(doomed_stream, doomed.Chunk(1));
   EXPECT_EQ(Reason(doomed_peer.AwaitEnd()), "RUN_SEALED");
   EXPECT_EQ(pipeline_->Stats().storage_state, StorageState::kOk);
@@ -419,7 +420,7 @@ TEST_F(IngestPipelineTest, OnlyWhoRestoresARunStreamsIntoIt) {
     EXPECT_EQ(Reason(pipeline_->Open(spec, other).status()), "RUN_RESTORING");
   }
   spec.if_exists = IfExists::kFail;
-  // Of a run that was deleted, or replaced by another one.
+  // The id of a run that was deleted or replaced.
   spec.restored_run = storage::RunId{static_cast<uint64_t>(made->id) + 1};
   EXPECT_EQ(Reason(pipeline_->Open(spec, NewPeer()).status()), "RUN_NOT_FOUND");
   spec.run = "gone";
@@ -458,7 +459,7 @@ TEST_F(IngestPipelineTest, RunsDoNotWaitForTheCommitOfAnother) {
                             0);
   HangAppend(slow_stream, slow);
   std::thread sealer([this] { (void)pipeline_->SealRun("slow"); });
-  // From here on the seal holds what it holds.
+  // From now on, the seal holds its locks.
   while (Offer(slow_stream, slow.Chunk(0)) != Offered::kEnded) {
     std::this_thread::yield();
   }
@@ -687,7 +688,7 @@ TEST_F(IngestPipelineTest, CapturePolicyReachesTheStreamsOfItsRun) {
   EXPECT_TRUE(capture::Decode(other_peer.AwaitPolicy(1), others));
   EXPECT_EQ(others.size(), 1u);
 
-  // Who comes later hears of it at once.
+  // A stream that is opened later receives it immediately.
   RecordingPeer& later = NewPeer();
   const auto opened = pipeline_->Open(SpecOf(Producer("run", 1, 9)), later);
   ASSERT_TRUE(opened.ok());

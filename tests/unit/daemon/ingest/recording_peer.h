@@ -14,7 +14,7 @@
 
 namespace msitd::ingest {
 
-// A transport that keeps what the pipeline tells it.
+// A transport that keeps the messages of the pipeline.
 class RecordingPeer final : public StreamPeer {
  public:
   void Commit(uint64_t count, uint64_t conflict_count) override {
@@ -86,7 +86,7 @@ class RecordingPeer final : public StreamPeer {
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mu_);
 };
 
-// Memory of one chunk. Counts how often it is lent.
+// The memory of one chunk. Counts how many leases exist.
 class CountedLease final : public Lease {
  public:
   CountedLease(AlignedBuffer memory, std::atomic<int>& count)

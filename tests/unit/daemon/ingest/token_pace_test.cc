@@ -56,7 +56,7 @@ TEST(TokenPaceTest, TakesAStepOfTheNumbersForNoSpeed) {
   EXPECT_EQ(pace.TokenAhead(kStart + seconds(2)), 1'000'003 + 2 + 1);
   pace.Report(1'000'005, kStart + seconds(3));
   EXPECT_EQ(pace.TokenAhead(kStart + seconds(3)), 1'000'005 + 2 + 1);
-  // Lower ones than before are of another thread, or of a new numbering.
+  // Lower tokens are from another thread, or from a new numbering.
   pace.Report(4, kStart + seconds(4));
   EXPECT_EQ(pace.TokenAhead(kStart + seconds(3)), 1'000'005 + 2 + 1);
 }

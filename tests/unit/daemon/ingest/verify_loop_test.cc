@@ -21,7 +21,7 @@ TEST(VerifyLoopTest, ReadsNoFasterThanItWasTold) {
   const auto begin = std::chrono::steady_clock::now();
   VerifyLoop loop(store, {10 * kBytes, {}, std::chrono::hours(1)});
   store.AwaitVerify(4);
-  // Three steps of a tenth of a second.
+  // Three steps of a tenth of a second each.
   EXPECT_GE(std::chrono::steady_clock::now() - begin,
             std::chrono::milliseconds(300));
 }

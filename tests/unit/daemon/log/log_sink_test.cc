@@ -39,7 +39,7 @@ TEST_F(LogSinkTest, AModuleThatLogsTooMuchIsBoundedAndSaysSo) {
   for (uint64_t i = 0; i < lines + 7; ++i) {
     Log("noisy", spdlog::level::warn, "again");
   }
-  // Neither other modules nor other levels lose lines for it.
+  // Other modules and other levels do not lose lines because of it.
   Log("noisy", spdlog::level::err, "broken");
   Log("quiet", spdlog::level::warn, "hello");
   EXPECT_EQ(Written().size(), lines + 2);

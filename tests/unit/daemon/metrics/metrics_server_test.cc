@@ -48,7 +48,7 @@ class MetricsServerTest : public ::testing::Test {
 
   UniqueFd Connect() {
     UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    // A test that waits in vain fails instead of hanging.
+    // The timeout makes a test fail instead of waiting forever.
     const timeval limit{30, 0};
     ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     EXPECT_EQ(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address_),
@@ -61,7 +61,7 @@ class MetricsServerTest : public ::testing::Test {
     ::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL);
   }
 
-  // Reads up to the end; "closed" if there is nothing.
+  // Reads until the end. Returns "closed" if there is no data.
   std::string Receive(const UniqueFd& fd) {
     std::string out;
     char bytes[4096];
@@ -124,7 +124,7 @@ TEST_F(MetricsServerTest, SilentOnesKeepNobodyOut) {
     silent.push_back(Connect());
   }
   EXPECT_THAT(Ask(kGet), EndsWith("the page\n"));
-  // The first one had to go.
+  // The first connection was closed.
   EXPECT_EQ(Receive(silent.front()), "closed");
 }
 

@@ -58,7 +58,7 @@ TEST(PredicateTest, EveryOperatorComparesAsInC) {
 }
 
 TEST(PredicateTest, LargerValuesMayRefuteIt) {
-  // max_abs is 2 or more, inf_mismatch_count is 1 or more.
+  // max_abs is at least 2, and inf_mismatch_count is at least 1.
   const Values at_least = {std::nullopt, 2.0, std::nullopt, 1.0};
   const std::pair<std::string_view, bool> cases[] = {
       {"max_abs <= 1", true},
@@ -166,7 +166,7 @@ TEST(PredicateTest, IfPresentHasBounds) {
   EXPECT_EQ(predicate.Bounds().size(), 2u);
   EXPECT_TRUE(predicate.CanHold(values));
   EXPECT_FALSE(Parsed("nl2 <= 1 if present").CanHold(values));
-  // What has a least value may be absent all the same.
+  // A metric with a lower bound may still be absent.
   EXPECT_FALSE(Parsed("max_abs <= 1 if present").CannotHold(values));
   EXPECT_TRUE(Parsed("not max_abs >= 1 if present").CannotHold(values));
 }
@@ -275,9 +275,9 @@ TEST(PredicateTest, LengthDepthAndNumberOfComparisonsAreBounded) {
   EXPECT_THAT(ErrorOf(padded + " "), HasSubstr("at most 4096 bytes"));
 }
 
-// What the parser takes or refuses must not depend on luck: random sentences of
-// the language's own words and of bytes either parse, and then evaluate and
-// explain themselves consistently, or say a column inside the text.
+// Random sentences of words of the language and of bytes must either parse,
+// evaluate and explain themselves consistently, or give an error with a column
+// inside the text.
 TEST(PredicateTest, RandomTextParsesOrNamesAColumn) {
   constexpr std::string_view kWords[] = {
       "cosine", "nl2", "max_abs", "bogus", "and", "or",   "not", "(",      ")",
@@ -312,7 +312,7 @@ TEST(PredicateTest, RandomTextParsesOrNamesAColumn) {
   EXPECT_GT(parsed_count, 50);
 }
 
-// A predicate made from a random tree evaluates as the tree does.
+// A predicate made from a random tree evaluates to the same value as the tree.
 TEST(PredicateTest, AgreesWithAReferenceOnRandomTrees) {
   std::mt19937 random(7);
   const Values values = {1.0, {}, 3.0, kNan};

@@ -49,7 +49,7 @@ TEST(GroupDigestTest, EqualRunsOfTwoStoresHaveEqualOnes) {
   ASSERT_TRUE(one.CreateRun({"r", 0, {}}).ok());
   ASSERT_TRUE(two.CreateRun({"before", 0, {}}).ok());
   ASSERT_TRUE(two.CreateRun({"other", 0, {}}).ok());
-  // This one learns of the names in another order.
+  // In this store, the names are recorded in another order.
   Append(two, {MakeTensor("before", 0, "b", 4)}, 0);
   for (int64_t token = 0; token < 3; ++token) {
     Append(one, Records("r", token), static_cast<uint64_t>(token));
@@ -88,7 +88,7 @@ TEST(GroupDigestTest, WhateverAComparisonSeesChangesThem) {
   EXPECT_NE(digest_of([](Tensors& t) { t.pop_back(); }), same);
 }
 
-// Each record takes a call of its own.
+// Each record is returned by a separate call.
 TEST(GroupDigestTest, GoesOnWhereItWasStopped) {
   FakeStore store;
   ASSERT_TRUE(store.CreateRun({"r", 0, {}}).ok());

@@ -37,13 +37,13 @@ TEST(PageTokenTest, TokenOfAnotherRequestIsRefused) {
 TEST(PageTokenTest, EveryDamageIsNoticed) {
   const std::string token = EncodePageToken("request", "position");
   for (size_t i = 0; i < token.size(); ++i) {
-    // No token at all is the first page.
+    // An empty token denotes the first page.
     const std::string cut = i == 0 ? "A" : token.substr(0, i);
     EXPECT_FALSE(DecodePageToken("request", cut).ok()) << i;
     std::string changed = token;
     changed[i] = changed[i] == 'A' ? 'B' : 'A';
     const auto decoded = DecodePageToken("request", changed);
-    // The last character holds bits that stand for nothing.
+    // Some bits of the last character have no meaning.
     EXPECT_TRUE(!decoded.ok() || *decoded == "position") << i;
     EXPECT_FALSE(decoded.ok() && i + 1 < token.size()) << i;
   }

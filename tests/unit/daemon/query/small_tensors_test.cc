@@ -31,7 +31,7 @@ class SmallTensorsTest : public ::testing::Test {
     keys_.push_back(recorder_.KeyOf(tensor));
   }
 
-  // Reads until `stop` has been asked `limit` times; 0: to the end.
+  // Reads until `stop` has been called `limit` times. 0: reads to the end.
   absl::Status Read(int limit = 0) {
     auto run = store_.OpenRun("r");
     if (!run.ok()) return run.status();

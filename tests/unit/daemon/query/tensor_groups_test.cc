@@ -24,13 +24,13 @@ using ::msitd::testing::TestTensor;
 using ::testing::ElementsAre;
 
 constexpr int kRankCount = 2;
-// So many that a second thread takes part.
+// Enough tensors for a second thread to take part.
 constexpr int kTokenCount = 200;
 constexpr int kOpCount = 20;
 
 absl::Status GoOn() { return absl::OkStatus(); }
 
-// Appends chunks of run `r`; their records are of one rank.
+// Appends chunks of run `r`, whose records are all from one rank.
 class Appender {
  public:
   Appender(FakeStore& store, int32_t rank) : store_(store), rank_(rank) {}
@@ -72,7 +72,8 @@ void MakeRun(FakeStore& store) {
   }
 }
 
-// By one scan, in the order of keys. Sums of bytes are exact in any order.
+// Computes the groups with one scan, in the order of keys. Sums of bytes are
+// exact in any order.
 std::map<std::string, Group> GroupsOfOneScan(
     storage::RunReader& run, const Selector& selector,
     std::string (*key_of)(const TensorKey&)) {

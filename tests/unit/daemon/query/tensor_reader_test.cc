@@ -24,7 +24,7 @@ class TensorReaderTest : public ::testing::Test {
     recorder_.Record(tensor_);
   }
 
-  // Reads all of it, until `stop` has been asked `limit` times.
+  // Reads everything, until `stop` has been called `limit` times.
   absl::Status Read(ReadWhat what, int limit) {
     auto reader =
         TensorReader::Open(store_, recorder_.KeyOf(tensor_), {}, what);

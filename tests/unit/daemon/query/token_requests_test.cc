@@ -94,7 +94,7 @@ TEST_F(TokenRequestsTest, NamedOnesComeInTheOrderOfTheQuestion) {
   for (const char* const id : {"a", "b", "c"}) Tell(0, 1, id, "0:1");
   EXPECT_THAT(Of(0, 1, {"c", "none", "a"}),
               ElementsAre(TokenRequest{"c", "0:1"}, TokenRequest{"a", "0:1"}));
-  // A name is no pattern.
+  // A name is not a pattern.
   EXPECT_THAT(Of(0, 1, {"*"}),
               ElementsAre(TokenRequest{"c", "0:1"}, TokenRequest{"a", "0:1"}));
 }
@@ -125,7 +125,7 @@ TEST_F(TokenRequestsTest, AStopEndsTheSearch) {
   const auto stopped = requests().All(
       0, 1, [] { return absl::CancelledError("the caller has gone"); });
   EXPECT_EQ(stopped.status().code(), absl::StatusCode::kCancelled);
-  // Nothing of it is remembered.
+  // Incomplete results are not cached.
   EXPECT_THAT(All(0, 1), ElementsAre(TokenRequest{"a", "0:1"}));
 }
 

@@ -29,7 +29,8 @@ constexpr size_t kRecord = sizeof(ChunkHeader);
 
 class IngestServiceTest : public EitherStoreFixture {
  protected:
-  // The tensors that Producer::Chunk made of chunks 0 to `count` - 1 are there.
+  // Expects the tensors that Producer::Chunk creates for chunks 0 to `count` -
+  // 1.
   void ExpectReadable(const Producer& producer, int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
       v1::GetTensorRequest request;
@@ -61,7 +62,7 @@ TEST_P(IngestServiceTest, AcknowledgesEveryChunk) {
   ExpectReadable(producer, 50);
 }
 
-// Offsets are those of chunk_format.h.
+// Offsets are defined in chunk_format.h.
 struct SpoiledChunk {
   std::string what;
   std::string reason;
@@ -265,7 +266,8 @@ TEST_P(IngestServiceTest, StreamIsResumedFromWhatWasCommitted) {
   const auto first = OpenChunks(producer);
   for (uint64_t i = 0; i < 5; ++i) first->Write(producer.Chunk(i));
   ASSERT_EQ(first->AwaitCommit(5), 5);
-  // The first connection hangs on; the producer is back all the same.
+  // The first connection is still open. The producer can reconnect
+  // nevertheless.
   const auto second = OpenChunks(producer);
   ASSERT_EQ(second->AwaitOpened(), 5);
   EXPECT_EQ(first->Finish().error_code(), grpc::StatusCode::ABORTED);
@@ -376,7 +378,8 @@ TEST_F(FakeIngestServiceTest, StorageFailuresAskToResendLater) {
   EXPECT_EQ(status.storage_state(), v1::NodeStatus::OK);
 }
 
-// The memory for chunks and the windows are far smaller than what is sent.
+// The memory for chunks and the windows are much smaller than the amount of
+// data.
 TEST_F(FakeIngestServiceTest, ManyFastStreamsShareLittleMemory) {
   StopNode();
   config_.ingest_buffer_bytes = 16 << 20;

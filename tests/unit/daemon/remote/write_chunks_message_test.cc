@@ -15,7 +15,7 @@
 namespace msitd::service {
 namespace {
 
-// In slices of so many bytes.
+// Returns a buffer with slices of `slice_bytes` bytes.
 grpc::ByteBuffer BufferOf(std::string_view bytes, size_t slice_bytes) {
   std::vector<grpc::Slice> slices;
   for (size_t i = 0; i < bytes.size(); i += slice_bytes) {

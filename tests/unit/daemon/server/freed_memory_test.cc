@@ -19,7 +19,7 @@ TEST(FreedMemoryTest, BurstGoesAtOnceAndOnlyOnce) {
             Action::kNone);
   EXPECT_EQ(memory.Check({milliseconds(100), milliseconds(100), 90 * kMiB}),
             Action::kTrim);
-  // In use: there was nothing to give back.
+  // The memory is in use, so there was nothing to release.
   memory.Trimmed(90 * kMiB);
   EXPECT_EQ(memory.Check({milliseconds(150), milliseconds(150), 90 * kMiB}),
             Action::kNone);
@@ -32,7 +32,7 @@ TEST(FreedMemoryTest, AllGoesOnceThereIsNothingToDo) {
   EXPECT_EQ(memory.Check({seconds(11), seconds(10), 30 * kMiB}), Action::kNone);
   EXPECT_EQ(memory.Check({seconds(12), seconds(10), 30 * kMiB}),
             Action::kGiveBack);
-  // And not again without work in between.
+  // It is not repeated without work in between.
   EXPECT_EQ(memory.Check({seconds(15), seconds(10), 30 * kMiB}), Action::kNone);
 }
 

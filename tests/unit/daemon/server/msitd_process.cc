@@ -45,7 +45,7 @@ MsitdProcess::MsitdProcess(const testing::TempDir& directory,
   for (std::string& arg : args) argv.push_back(arg.data());
   argv.push_back(nullptr);
   std::string notify = "NOTIFY_SOCKET=" + (directory / "notify");
-  // In microseconds; notices come at half of it.
+  // In microseconds. Notifications are sent at half of this interval.
   std::string watchdog = "WATCHDOG_USEC=200000";
   char* const envp[] = {notify.data(), watchdog.data(), nullptr};
   const UniqueFd log(::open(log_path_.c_str(),

@@ -11,29 +11,30 @@
 
 namespace msitd::server {
 
-// The msitd binary as a child process. Its data and sockets lie in a directory
+// The msitd binary as a child process. Its data and sockets are in a directory
 // of the caller. The test acts as the service manager.
 class MsitdProcess {
  public:
-  // Starts it on `directory`, with `flags` in addition to those that say so.
+  // Starts msitd on `directory`. `flags` are added to the flags for the
+  // directory.
   explicit MsitdProcess(const testing::TempDir& directory,
                         const std::vector<std::string>& flags = {});
-  // Kills it if it still runs.
+  // Kills the process if it is still running.
   ~MsitdProcess();
   MsitdProcess(const MsitdProcess&) = delete;
   MsitdProcess& operator=(const MsitdProcess&) = delete;
 
-  // Returns once it has told the service manager `state`, such as `READY=1`.
-  // False if the process ends before.
+  // Returns when the process has sent `state`, such as `READY=1`, to the
+  // service manager. Returns false if the process exits before.
   bool AwaitNotice(const std::string& state);
 
   void Signal(int signal) const;
 
-  // Waits for its end. Returns the exit status, or minus the signal that killed
-  // it.
+  // Waits for the process to exit. Returns the exit status, or minus the signal
+  // that killed it.
   int Wait();
 
-  // What it wrote to stderr so far.
+  // Returns the stderr output so far.
   std::string Log() const;
 
  private:

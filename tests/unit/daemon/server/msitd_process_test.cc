@@ -46,7 +46,7 @@ class MsitdProcessTest : public ::testing::Test {
     return std::make_unique<ChunkStream>(*ingest_, open);
   }
 
-  // The bytes of the tensor of chunk `i`, as Producer::Chunk makes them.
+  // Reads the value of the tensor in chunk `i`, as created by Producer::Chunk.
   float ReadValue(const Producer& producer, int64_t i) {
     v1::ReadTensorRequest request;
     request.set_name(FormatTensorName(
@@ -65,7 +65,7 @@ class MsitdProcessTest : public ::testing::Test {
     return value;
   }
 
-  // Calls a method that takes and gives the bytes of a message.
+  // Calls a method with serialized messages.
   std::string CallRaw(grpc::Channel& channel, const std::string& method,
                       const std::string& request) {
     grpc::GenericStub stub(
@@ -120,7 +120,7 @@ TEST_F(MsitdProcessTest, SaysWhereItListensAndStopsOnSigterm) {
   EXPECT_EQ(info.st_mode & 0777, 0660u);
 
   const auto tcp = service::Connect(tcp_endpoint);
-  // SERVING is 1 in the only field of the answer.
+  // SERVING is the value 1 in the only field of the response.
   EXPECT_EQ(CallRaw(*tcp, "/grpc.health.v1.Health/Check", ""), "\x08\x01");
   for (const char* name : {"ComparisonService", "IngestService", "NodeService",
                            "RunService", "TensorService"}) {
@@ -133,7 +133,7 @@ TEST_F(MsitdProcessTest, SaysWhereItListensAndStopsOnSigterm) {
         "\x08\x01")
         << name;
   }
-  // Field 7 of the request asks for all services.
+  // Field 7 of the request requests all services.
   const std::string services = CallRaw(
       *tcp, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
       "\x3a\x01*");
@@ -151,7 +151,8 @@ TEST_F(MsitdProcessTest, SaysWhereItListensAndStopsOnSigterm) {
 
 TEST_F(MsitdProcessTest, CallsThatNeverEndDoNotHoldAStop) {
   Start();
-  // Opened, and then nothing: the health service sends a state when it changes.
+  // The call is opened and then idle: the health service sends a state only
+  // when it changes.
   grpc::GenericStub stub(channel_);
   grpc::ClientContext context;
   grpc::CompletionQueue queue;
@@ -171,9 +172,9 @@ TEST_F(MsitdProcessTest, CallsThatNeverEndDoNotHoldAStop) {
   const auto start = std::chrono::steady_clock::now();
   process_->Signal(SIGTERM);
   EXPECT_EQ(process_->Wait(), 0) << process_->Log();
-  // The grace of calls that have work here is 2 s.
+  // Calls with work on this server get a grace period of 2 s.
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
-  // The status comes behind the last state.
+  // The status follows the last state.
   while (ok) {
     watch->Read(&state, nullptr);
     queue.Next(&tag, &ok);

@@ -18,7 +18,7 @@ namespace {
 using Clock = OpenConnections::Clock;
 using HandshakePlace = OpenConnections::HandshakePlace;
 
-// Connections over the loopback interface, whose addresses are all of this
+// Connections over the loopback interface. All of its addresses belong to this
 // machine.
 class OpenConnectionsTest : public ::testing::Test {
  protected:
@@ -46,7 +46,7 @@ class OpenConnectionsTest : public ::testing::Test {
     return out;
   }
 
-  // A client at `host` connects and says its first word.
+  // Connects a client at `host`, which sends its first bytes.
   Pair& Connect(const char* host) {
     Pair pair;
     pair.client = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -84,7 +84,7 @@ class OpenConnectionsTest : public ::testing::Test {
   UniqueFd listener_;
   in_port_t port_ = 0;
   std::list<Pair> pairs_;
-  // 16 handshakes, 4 of an address; 16 connections of an address.
+  // 16 handshakes, 4 per address, and 16 connections per address.
   OpenConnections open_{64, /*has_handshakes=*/true};
   Clock::time_point now_ = Clock::now();
 };

@@ -24,7 +24,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Stub = v1::AttachmentService::Stub;
 
-// The client's end of one WriteAttachment call.
+// The client side of one WriteAttachment call.
 class Write {
  public:
   Write(Stub& stub, const std::string& run, const std::string& name,
@@ -50,7 +50,7 @@ class Write {
   void Send(const v1::WriteAttachmentRequest& request) {
     (void)TrySend(request);
   }
-  // False once the daemon has ended the call.
+  // Returns false after the daemon has ended the call.
   bool TrySend(const v1::WriteAttachmentRequest& request) {
     return call_->Write(request);
   }
@@ -61,7 +61,7 @@ class Write {
     call_->Write(request);
     return Finish();
   }
-  // Ends without a commit.
+  // Ends the call without a commit.
   grpc::Status Finish() {
     call_->WritesDone();
     return call_->Finish();
@@ -175,7 +175,7 @@ TEST_P(AttachmentServiceTest, WritesAndReadsInPieces) {
   ASSERT_EQ(Outcome(Read(request, attachment, read)), "0 ");
   EXPECT_TRUE(read == bytes);
   EXPECT_EQ(attachment.DebugString(), got.DebugString());
-  // From the middle, and from the end.
+  // Reads from the middle, and near the end.
   for (const int64_t offset : {1'234'567, 3'000'000}) {
     request.set_offset_bytes(offset);
     request.set_hash(got.hash());
@@ -266,7 +266,8 @@ TEST_P(AttachmentServiceTest, OfTwoWritersOfANameOneHasIt) {
 TEST_P(AttachmentServiceTest, ARunThatIsDeletedMeanwhileTakesNothing) {
   Write write(*attachments_, "run", "a");
   write.Send("bytes");
-  // Behind the message: the daemon has opened it once it reads the next one.
+  // When the daemon reads the next message, it has already opened the
+  // attachment.
   ASSERT_TRUE(store_->runs().DeleteRun("run").ok());
   EXPECT_EQ(Outcome(write.Commit()), "5 RUN_NOT_FOUND");
 }
@@ -352,7 +353,7 @@ TEST_P(AttachmentServiceTest, NamesAreChecked) {
             "5 RUN_NOT_FOUND");
 }
 
-// Tells when writing has begun.
+// Reports when writing has begun.
 class WatchedAttachments final : public storage::Attachments {
  public:
   explicit WatchedAttachments(storage::Attachments& inner) : inner_(inner) {}
@@ -397,7 +398,7 @@ class WatchedAttachments final : public storage::Attachments {
   bool has_begun_ ABSL_GUARDED_BY(mu_) = false;
 };
 
-// The service alone, with times that a test can wait for.
+// Only the service, with timeouts that are short enough for a test.
 class AttachmentTimesTest : public ::testing::Test {
  protected:
   void Serve(AttachmentWrites writes) {
@@ -445,7 +446,8 @@ TEST_F(AttachmentTimesTest, AClientThatStopsIsLetGo) {
          .times = {std::chrono::milliseconds(1), std::chrono::minutes(1)}});
   EXPECT_EQ(Write(*stub_, "run", "a").Await().error_code(),
             grpc::StatusCode::DEADLINE_EXCEEDED);
-  // And its place with it, soon after the client has heard.
+  // Its place is released as well, shortly after the client has received the
+  // error.
   std::string outcome;
   for (int i = 0; i < 10'000; ++i) {
     outcome = Outcome(Write(*stub_, "run", "b").Finish());
@@ -458,7 +460,8 @@ TEST_F(AttachmentTimesTest, AClientThatNeverEndsIsLetGo) {
   Serve({.count_max = 1,
          .times = {std::chrono::minutes(1), std::chrono::milliseconds(50)}});
   Write write(*stub_, "run", "a");
-  // Each piece comes in time, and none is the last. Ends when the call does.
+  // Each piece arrives in time, and there is no last one. The loop ends when
+  // the call ends.
   for (uint64_t sent = 0; sent < kAttachmentBytesMax; ++sent) {
     v1::WriteAttachmentRequest piece;
     piece.set_data("x");

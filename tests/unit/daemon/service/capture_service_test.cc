@@ -31,7 +31,8 @@ class CaptureServiceTest : public EitherStoreFixture {
     EXPECT_TRUE(stream->Finish().ok());
   }
 
-  // Rank, streams, seen, filtered, asked, stored, dropped, truncated, degraded.
+  // Returns rank, streams, seen, filtered, asked, stored, dropped, truncated
+  // and degraded for each rank.
   std::vector<std::vector<int64_t>> Coverage() {
     v1::GetCaptureCoverageRequest request;
     request.set_run("run");
@@ -53,7 +54,7 @@ class CaptureServiceTest : public EitherStoreFixture {
     return rows;
   }
 
-  // Of a rank that is there.
+  // Returns the coverage of a rank, which must exist.
   v1::RankCoverage CoverageOf(int32_t rank) {
     v1::GetCaptureCoverageRequest request;
     request.set_run("run");
@@ -67,7 +68,7 @@ class CaptureServiceTest : public EitherStoreFixture {
     return {};
   }
 
-  // What Tell tells of times.
+  // The times that Tell reports.
   int64_t recording_ns_ = 0;
   int64_t open_ns_ = 0;
 };
@@ -84,7 +85,7 @@ TEST_P(CaptureServiceTest, CoverageHasTheRanksThatToldAndThoseThatStored) {
   Tell(filtered, 4, 4, 0, 0, 0);
   const std::vector<std::vector<int64_t>> expected = {
       {0, 2, 14, 3, 11, 2, 5, 1, 7},
-      // It died before it had told what it was handed.
+      // The rank died before it reported the records that it was asked to make.
       {2, 0, 1, 0, 1, 1, 0, 0, 0},
       {5, 1, 4, 4, 0, 0, 0, 0, 0}};
   EXPECT_EQ(Coverage(), expected);

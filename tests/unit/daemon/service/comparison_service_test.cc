@@ -178,7 +178,7 @@ TEST_F(ComparisonServiceTest, PlanSaysWhatWouldBeComparedAndMakesNothing) {
   EXPECT_FALSE(plan.spans(0).is_whole());
   EXPECT_EQ(plan.sampled_group_count(), 1);
   EXPECT_EQ(plan.sampled_pair_count(), 2);
-  // Of `b` the hashes decide.
+  // For `b`, the hashes are decisive.
   EXPECT_EQ(plan.sampled_read_bytes(), 8);
   EXPECT_EQ(jobs_->live_count(), 0);
 
@@ -234,7 +234,7 @@ TEST_F(ComparisonServiceTest, StreamThatWaitsEndsWhenItsCallerGoes) {
   while (reader->Read(&message)) {
   }
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
-  // The comparison does not need a reader.
+  // The comparison continues without a reader.
   store_.UnblockReads();
   EXPECT_EQ(AwaitEnd(name).state(), v1::Comparison::DONE);
 }
@@ -514,7 +514,8 @@ TEST_F(ComparisonServiceTest, AddedMetricsComeBackWithRowsOfAnySize) {
     request.clear_rows();
   }
   EXPECT_EQ(comparison.custom_metrics_size(), 16);
-  // All of it in one message would be more than a client takes.
+  // All metrics together would exceed the size of a message that clients
+  // accept.
   std::vector<v1::ComparisonRow> rows;
   v1::Comparison last;
   const grpc::Status status = Stream(name, 0, rows, last);

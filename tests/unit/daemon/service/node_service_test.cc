@@ -119,7 +119,7 @@ TEST_P(NodeServiceTest, AStreamTellsWhatBecameDurable) {
 
 class BusyNodeTest : public ServiceFixture {
  protected:
-  // Bounds a loop that ends much earlier, by time in practice.
+  // Upper limit of a loop that usually ends much earlier, because of a timeout.
   static constexpr int kTriesMax = 10'000;
 
   grpc::Status Status(std::chrono::milliseconds timeout) {
@@ -132,7 +132,7 @@ class BusyNodeTest : public ServiceFixture {
 
 // All threads wait for the disk, and one request waits for a thread.
 TEST_F(BusyNodeTest, RequestsBeyondTheQueueAreRefused) {
-  // More than there are threads for them.
+  // More sealers than threads.
   constexpr int kSealers = 8;
   StopNode();
   config_.query_queue_max = 1;

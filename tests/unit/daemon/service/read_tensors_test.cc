@@ -107,7 +107,8 @@ TEST_P(ReadTensorsTest, WhatIsNotThereIsLeftOut) {
   EXPECT_TRUE(found_.empty());
 }
 
-// The fake store has whole tensors alone.
+// A real store is needed, because the fake store contains only complete
+// tensors.
 class IncompleteTensorsTest : public ServiceFixture {
  protected:
   IncompleteTensorsTest() : ServiceFixture(StoreKind::kReal) {}

@@ -15,8 +15,8 @@ namespace msitd::service {
 std::shared_ptr<grpc::Channel> Connect(const std::string& endpoint) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
-  // gRPC would hand out the connection to the daemon that was here before,
-  // whose end it learns only in a call.
+  // With the shared pool, gRPC would reuse the connection to the previous
+  // daemon, and detect only during a call that it is closed.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(endpoint, grpc::InsecureChannelCredentials(),
                                    arguments);

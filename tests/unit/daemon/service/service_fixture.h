@@ -22,7 +22,7 @@
 
 namespace msitd::service {
 
-// The details of a failed call, as a client reads them.
+// The details of a failed call, as received by a client.
 struct ErrorDetails {
   grpc::StatusCode code = grpc::StatusCode::OK;
   std::string message;
@@ -33,26 +33,29 @@ struct ErrorDetails {
 };
 ErrorDetails DetailsOf(const grpc::Status& status);
 
-// Returns "CODE_NUMBER REASON" for a failed call, "0 " for a successful one.
+// Returns "CODE_NUMBER REASON" for a failed call, and "0 " for a successful
+// one.
 std::string Outcome(const grpc::Status& status);
 
-// A channel with a connection of its own, for messages of any size.
+// Returns a channel that does not share its connection and allows messages of
+// any size.
 std::shared_ptr<grpc::Channel> Connect(const std::string& endpoint);
 
-// The client's end of one WriteChunks call.
+// The client side of one WriteChunks call.
 class ChunkStream {
  public:
   ChunkStream(v1::IngestService::Stub& stub, const v1::OpenStream& open);
 
-  // Reads the answer to the opening; -1 if the call ended instead.
+  // Reads the response to the opening. Returns -1 if the call has ended
+  // instead.
   int64_t AwaitOpened() { return AwaitCommit(0); }
   bool Write(const std::string& chunk);
   bool Write(const v1::WriteChunksRequest& request);
-  // Waits until `count` chunks are acknowledged. Returns how many are then; -1
-  // if the call ended before.
+  // Waits until `count` chunks are acknowledged. Returns the number of
+  // acknowledged chunks, or -1 if the call ends before.
   int64_t AwaitCommit(int64_t count);
   void Cancel() { context_.TryCancel(); }
-  // Reads what is left and returns the status. May be called once.
+  // Reads the remaining messages and returns the status. May be called once.
   grpc::Status Finish();
 
   int64_t committed() const { return committed_; }
@@ -68,27 +71,26 @@ class ChunkStream {
 using testing::StoreKind;
 using testing::StoreName;
 
-// A node in this process, reached through a Unix socket in a directory of its
-// own.
+// A node in this process, with a Unix socket in its own directory.
 class ServiceFixture : public ::testing::Test {
  protected:
   explicit ServiceFixture(StoreKind kind = StoreKind::kFake) : kind_(kind) {}
   void SetUp() override { Start(); }
   void TearDown() override { StopNode(); }
 
-  // Builds node and stubs on the store as it is.
+  // Creates the node and stubs for the current store.
   void Start();
   void StopNode();
-  // Stops and starts the node. A real store is closed and opened again in
-  // between.
+  // Stops and starts the node. A real store is closed and reopened in between.
   void RestartWithStore();
 
   static v1::OpenStream OpenOf(const testing::Producer& producer,
                                int32_t world_size = 8,
                                v1::IfExists if_exists = v1::IF_EXISTS_FAIL);
-  // A second producer of a rank adds to what is there.
+  // A second producer of a rank appends to the existing records.
   std::unique_ptr<ChunkStream> OpenChunks(const testing::Producer& producer);
-  // Streams chunks in order, half-closes, and expects everything committed.
+  // Streams chunks in order, half-closes the call, and expects that all chunks
+  // are committed.
   void Ingest(testing::Producer& producer,
               const std::vector<std::vector<testing::ProducedTensor>>& chunks);
 
@@ -106,7 +108,7 @@ class ServiceFixture : public ::testing::Test {
   std::unique_ptr<v1::NodeService::Stub> nodes_;
 };
 
-// The same for a store of either kind.
+// The same fixture for both kinds of store.
 class EitherStoreFixture : public ServiceFixture,
                            public ::testing::WithParamInterface<StoreKind> {
  protected:

@@ -196,7 +196,7 @@ TEST_F(FakeTensorHistogramTest, AStopEndsTheWork) {
   int asked = 0;
   const auto outcome = query::ComputeHistogram(
       store_->readers(), producer.KeyOf(tensor), spec, [&asked] {
-        // Behind the pass that looks for the finite extremes.
+        // The stop is after the pass that determines the finite extremes.
         return ++asked < 3 ? absl::OkStatus() : absl::CancelledError("gone");
       });
   EXPECT_TRUE(absl::IsCancelled(outcome.status())) << outcome.status();

@@ -30,7 +30,7 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 
 class TensorServiceTest : public EitherStoreFixture {
  protected:
-  // Two ranks, two tokens, three ops each.
+  // Records two ranks with two tokens of three ops each.
   void IngestTwoRanks() {
     for (int rank = 0; rank < 2; ++rank) {
       Producer producer("run", rank, 100 + rank);
@@ -66,7 +66,7 @@ class TensorServiceTest : public EitherStoreFixture {
     return Outcome(List(request, response));
   }
 
-  // rank/token/op of all pages.
+  // Returns rank/token/op of the tensors on all pages.
   std::vector<std::string> ListAll(v1::ListTensorsRequest request) {
     std::vector<std::string> out;
     v1::ListTensorsResponse response;
@@ -98,7 +98,8 @@ class TensorServiceTest : public EitherStoreFixture {
     return reader->Finish();
   }
 
-  // A tensor of 0, 1, 2, ... of which a sample is kept.
+  // Records a tensor with the values 0, 1, 2, ... of which a sample is kept.
+  // Returns its name.
   std::string IngestSampled(int element_count) {
     Producer producer("sampled", 0, 9);
     ProducedTensor tensor{.op = "op", .values = {}};
@@ -114,7 +115,7 @@ class TensorServiceTest : public EitherStoreFixture {
     return FormatTensorName(producer.KeyOf(tensor));
   }
 
-  // The values of a sample, as `request` asks for it.
+  // Returns the values of a sample as requested by `request`.
   std::vector<float> ReadSample(v1::ReadTensorRequest request) {
     request.set_sample(true);
     std::string data;
@@ -551,7 +552,7 @@ TEST_F(FakeTensorServiceTest, TooManyGroupsAreRefused) {
   EXPECT_EQ(response.groups(10'000).key(), "10000");
 }
 
-// A condition that nothing meets still ends page by page.
+// A listing whose condition no tensor satisfies still returns bounded pages.
 TEST_F(FakeTensorServiceTest, PagesAreBoundedByWork) {
   Producer producer("run", 0, 7);
   std::vector<std::vector<ProducedTensor>> chunks(25);

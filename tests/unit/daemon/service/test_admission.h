@@ -11,7 +11,7 @@
 
 namespace msitd::testing {
 
-// Credentials of a Unix socket whose callers are all `caller`.
+// Returns credentials for a Unix socket on which all callers are `caller`.
 inline std::shared_ptr<grpc::ServerCredentials> CredentialsOf(
     access::Caller caller) {
   auto out = grpc::experimental::LocalServerCredentials(UDS);
@@ -20,7 +20,7 @@ inline std::shared_ptr<grpc::ServerCredentials> CredentialsOf(
   return out;
 }
 
-// Lets everybody in who has the role, and knows no owners.
+// Admits every caller with the required role, and ignores owners.
 struct OpenGate {
   access::Gatekeeper gatekeeper{
       {.owner_of_run = [](std::string_view) -> absl::StatusOr<std::string> {

@@ -9,7 +9,7 @@
 #include "tests/unit/daemon/shm/raw_producer.h"
 #include "tests/unit/daemon/shm/server_fixture.h"
 
-// Chunks that a producer had begun when it died.
+// Tests of chunks that a producer had begun when it died.
 namespace msitd::shm {
 namespace {
 
@@ -52,7 +52,7 @@ class DraftTest : public ServerTest {
     return draft;
   }
 
-  // Waits until the stream is over: then the rank is free for the next one.
+  // Waits until the stream has ended and the rank is free for the next one.
   void AwaitEnd() {
     RawProducer next(path());
     while (!next.Open(RawProducer::Hello("run", 1, kStream + 1))) {
@@ -67,7 +67,7 @@ TEST_F(DraftTest, OfADeadProducerAreStoredBehindWhatItPublished) {
   RawProducer producer(path());
   ASSERT_TRUE(producer.Open(Hello()));
   producer.KeepDrafts(true);
-  // Piece 0 is where the two chunks lie that are published.
+  // Piece 0 contains the two published chunks.
   producer.Publish(chunks_.Chunk(0), 0);
   producer.Publish(chunks_.Chunk(1), 1);
   Begin(producer, 2, /*number=*/8, 5);
@@ -100,7 +100,7 @@ TEST_F(DraftTest, OfAProducerThatGoesOnAreLeft) {
   RawProducer again(path());
   ASSERT_TRUE(again.Open(Hello(), &producer));
   EXPECT_EQ(again.committed_at_open(), 0u);
-  // It knows nothing of drafts, as producers before them.
+  // This producer does not support drafts, like producers of older versions.
   again.Close();
   AwaitEnd();
   EXPECT_EQ(TensorCount("run"), 0u);
@@ -111,7 +111,7 @@ TEST_F(DraftTest, OfAProducerThatIsCutOffAreLeft) {
   ASSERT_TRUE(producer.Open(Hello()));
   producer.KeepDrafts(true);
   Begin(producer, 1, 7, 4);
-  // It reads nothing, so that some policy finds no room any more.
+  // The producer reads nothing, so eventually a policy cannot be sent.
   bool is_cut_off = false;
   const auto deadline =
       std::chrono::steady_clock::now() + std::chrono::seconds(30);

@@ -60,7 +60,7 @@ TEST_F(IngestServerTest, WhatAProducerPublishedBeforeItDiedIsStored) {
   for (uint64_t i = 0; i < 100; ++i) producer.Publish(chunks_.Chunk(i), i);
   producer.Close();
   store_.UnblockAppends();
-  // The next one of the rank gets in when the first one has gone.
+  // The next stream of the rank is accepted after the first one has ended.
   RawProducer next(path());
   while (!next.Open(RawProducer::Hello("run", 1, kStream + 1))) {
     next = RawProducer(path());
@@ -276,7 +276,8 @@ TEST_F(IngestServerTest, GarbageInALiveRingHarmsNobodyElse) {
                                  1000 + round);
     const uint64_t count = 1 + random() % 8;
     for (uint64_t i = 0; i < count; ++i) bad.Publish(bad_chunks.Chunk(i), i);
-    // Chunks change while the daemon may have them, then the table does.
+    // The producer modifies chunks that the daemon may be reading, and then the
+    // table.
     for (int i = 0; i < 200; ++i) {
       bad.arena()[random() % (count * 65'536)] = std::byte(random());
     }
@@ -369,7 +370,7 @@ TEST_F(LimitedServerTest, OneCallerLeavesSessionsToOthers) {
         RawProducer::Hello("run" + std::to_string(id), 0, id));
   }
   EXPECT_FALSE(is_open);
-  // A quarter is for newcomers, whoever this process runs as.
+  // A quarter is reserved for new callers, for any user of this process.
   EXPECT_LE(producers.size() - 1, 12u);
   EXPECT_GE(producers.size() - 1, 11u);
 }
@@ -385,7 +386,7 @@ TEST_F(LimitedServerTest, SilentProducersKeepNobodyOut) {
   }
   RawProducer producer(path());
   ASSERT_TRUE(producer.Open(RawProducer::Hello("run", 1, 1)));
-  // The oldest are gone, and the youngest may still say hello.
+  // The oldest connections are closed, and the newest may still send its hello.
   EXPECT_EQ(silent.front()->AwaitReason(), "STREAMS_EXHAUSTED");
   EXPECT_TRUE(silent.back()->Open(RawProducer::Hello("run", 2, 2)));
 }
@@ -404,7 +405,7 @@ TEST_F(LimitedServerTest, ArenaThatIsBroughtIsNoLargerThanAllowed) {
     SessionEnd end;
     ASSERT_EQ(packet->As(end), more == 8192);
     if (more != 8192) continue;
-    // To be tried again: what the producer holds is not lost.
+    // The producer should retry, so its data is not lost.
     EXPECT_EQ(end.code, 8);
     EXPECT_EQ(std::string(end.reason, end.reason_bytes), "RING_INVALID");
   }
@@ -434,11 +435,11 @@ TEST_F(LimitedServerTest, IdleServerDoesNotSpin) {
   RawProducer streaming(path());
   ASSERT_TRUE(streaming.Open(RawProducer::Hello("run", 1, 1)));
   testing::Producer chunks("run", 1, 1);
-  // Its event stays readable from here on.
+  // The event of this stream remains readable from now on.
   streaming.Publish(chunks.Chunk(0), 0);
   ASSERT_TRUE(streaming.AwaitCommitted(1));
   RawProducer silent(path());
-  // Half closed: readable for ever.
+  // A half-closed socket is always readable.
   store_.BlockAppends();
   RawProducer left(path());
   ASSERT_TRUE(left.Open(RawProducer::Hello("run", 2, 2)));
@@ -474,7 +475,7 @@ TEST_F(LimitedServerTest, WakingItForNothingCostsItLittle) {
   }
   const int64_t spent = of_others() - before;
   EXPECT_LT(spent, 100'000);
-  // What it publishes is taken all the same.
+  // Its published chunks are consumed nevertheless.
   ASSERT_TRUE(flood.Publish(chunks.Chunk(0), 0));
   EXPECT_TRUE(flood.AwaitCommitted(1));
 }

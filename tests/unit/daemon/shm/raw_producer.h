@@ -17,8 +17,8 @@
 
 namespace msitd::shm {
 
-// A producer without the client library. Does exactly what it is told, wrong
-// things included.
+// A producer without the client library. It does exactly what the test
+// requests, even if it is invalid.
 class RawProducer {
  public:
   explicit RawProducer(const std::string& path) : socket_(Connect(path)) {}
@@ -29,7 +29,7 @@ class RawProducer {
     hello.rank = rank;
     hello.world_size = 4;
     hello.stream_id = stream_id;
-    // Streams of a test follow each other.
+    // The streams of a test append to the same run.
     hello.if_exists = IfExists::kAppend;
     hello.arena_bytes = kArenaBytesMin;
     hello.run_bytes = static_cast<uint32_t>(run.size());
@@ -42,7 +42,8 @@ class RawProducer {
     return SendMessage(socket_.get(), message, fds);
   }
 
-  // Returns the next packet, or nothing once the daemon has closed.
+  // Returns the next packet, or nothing if the daemon has closed the
+  // connection.
   std::optional<Packet> Receive() {
     Packet packet;
     while (true) {
@@ -59,8 +60,8 @@ class RawProducer {
     }
   }
 
-  // Opens a stream, with the arena of `before` if that is given. False if the
-  // daemon did not welcome it.
+  // Opens a stream, with the arena of `before` if it is given. Returns false if
+  // the daemon did not send a welcome message.
   bool Open(const SessionHello& hello, const RawProducer* before = nullptr) {
     const int fd = before == nullptr ? -1 : before->arena_fd_.get();
     EXPECT_TRUE(Send(hello, std::span(&fd, before == nullptr ? 0 : 1)));
@@ -91,21 +92,21 @@ class RawProducer {
     return writer_->Publish(bytes);
   }
 
-  // Publishes a chunk that already lies there.
+  // Publishes a chunk that is already in the arena.
   bool PublishAgain(size_t size, uint64_t place) {
     return writer_->Publish(arena().subspan(place * kPlaceBytes, size));
   }
 
-  // Says whether the daemon must take drafts when the socket closes.
+  // Sets whether the daemon must store drafts when the socket is closed.
   void KeepDrafts(bool keep) { writer_->KeepDrafts(keep); }
 
-  // The memory of a chunk that is not finished.
+  // Returns the memory of an unfinished chunk.
   std::span<std::byte> Piece(uint64_t piece) {
     return arena().subspan(piece * chunk::kPieceBytes, chunk::kPieceBytes);
   }
 
-  // Returns once `count` chunks are committed; false if the session ends
-  // before.
+  // Returns true when `count` chunks are committed, and false if the session
+  // ends before.
   bool AwaitCommitted(uint64_t count) {
     while (writer_->committed_count() < count) {
       const std::optional<Packet> packet = Receive();
@@ -128,7 +129,7 @@ class RawProducer {
     return end ? std::string(end->reason, end->reason_bytes) : "closed";
   }
 
-  // Drops the connection, as a process that is killed does.
+  // Closes the connection, as if the process was killed.
   void Close() { socket_.reset(); }
 
   std::span<std::byte> arena() { return {arena_.data(), arena_.size()}; }

@@ -18,7 +18,8 @@
 namespace msitd::shm {
 
 // An ingest server with a pipeline and a store in memory. The server can be
-// killed, as its producers see it, and started again on the same store.
+// stopped, which looks like a kill to its producers, and restarted on the same
+// store.
 class ServerTest : public ::testing::Test {
  protected:
   ServerTest() { options_.socket_path = directory_ / "ingest.sock"; }
@@ -52,7 +53,7 @@ class ServerTest : public ::testing::Test {
 
   const std::string& path() const { return options_.socket_path; }
 
-  // Number of tensors in the run.
+  // Returns the number of tensors in the run.
   uint64_t TensorCount(const std::string& run) {
     const auto found = store_.GetRun(run);
     return found.ok() ? found->counters.tensor_count : 0;

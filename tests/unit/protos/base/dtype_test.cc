@@ -10,7 +10,8 @@
 namespace msitd {
 namespace {
 
-// The numbers travel and rest on disk: a change here is a break of the format.
+// The numbers are used on the wire and on disk, so a change here breaks the
+// format.
 TEST(DTypeTest, NumbersNamesAndSizesAreFrozen) {
   struct Row {
     int number;

@@ -6,7 +6,7 @@
 namespace msitd {
 namespace {
 
-// That every value has the name that the API gives it, tests/tidy checks.
+// tests/tidy checks that every value has its name in the API.
 TEST(ErrorReasonTest, NamesAreThoseOfTheApi) {
   EXPECT_EQ(ErrorReasonName(ErrorReason::kChunkMalformed), "CHUNK_MALFORMED");
   EXPECT_EQ(ErrorReasonName(ErrorReason::kPeerRefused), "PEER_REFUSED");

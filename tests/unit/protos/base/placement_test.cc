@@ -108,7 +108,7 @@ TEST(PlacementTest, RefusesRanksThatAreThereTwice) {
     EXPECT_FALSE(ParsePlacement(text).has_value()) << text;
   }
   EXPECT_TRUE(ParsePlacement("0+2x2/2x3:R,R").has_value());
-  // Along a single rank any stride will do.
+  // With a single rank, any stride is valid.
   EXPECT_TRUE(ParsePlacement("0+1x2/1x1:R,R").has_value());
 }
 

@@ -8,7 +8,7 @@
 namespace msitd {
 namespace {
 
-// Of torch: torch.tensor(x, dtype=torch.float64).to(dtype).item().
+// Values from torch: torch.tensor(x, dtype=torch.float64).to(dtype).item().
 TEST(RoundToTest, ValuesAreThoseOfTorch) {
   EXPECT_EQ(RoundTo(DType::kFloat16, 0.1), 0.0999755859375);
   EXPECT_EQ(RoundTo(DType::kFloat16, 2.2360679774997896), 2.236328125);

@@ -9,8 +9,9 @@
 namespace msitd {
 namespace {
 
-// The elements at the smallest distance that leaves no more than a sample may
-// have, found by trying. Of many elements no distance below the quotient can.
+// Returns the elements at the smallest step that gives at most the maximum
+// number of elements of a sample, found by trial. If there are many elements,
+// no step below the quotient is sufficient, so the search begins there.
 std::vector<uint64_t> NaiveGrid(uint64_t element_count) {
   constexpr uint64_t kFew = 10 * kSampleElementsMax;
   std::vector<uint64_t> grid;
@@ -27,7 +28,7 @@ std::vector<uint64_t> NaiveGrid(uint64_t element_count) {
   return grid;
 }
 
-// Those elements of a tensor that its slices name, part by part.
+// Returns the elements of a tensor that are in the slices of its parts.
 std::vector<uint64_t> SlicedGrid(DType dtype, uint64_t element_count) {
   const uint64_t element_bytes = ElementBytes(dtype);
   const uint64_t tensor_bytes = element_count * element_bytes;

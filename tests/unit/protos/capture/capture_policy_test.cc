@@ -148,7 +148,8 @@ TEST(CapturePolicyTest, RankMayRecordIfSomeRuleIsForIt) {
   none.tensors.ranks = {1};
   Rule some = Full({"mlp.*"});
   some.tensors.ranks = {1, 2};
-  // Off with a condition hides only what meets it.
+  // A rule with level off and a condition excludes only the tensors that match
+  // it.
   Rule not_norms;
   not_norms.tensors.op_patterns = {"*.norm"};
   const Policies policies = {{1, 0, {not_norms, none, some}}};
@@ -158,7 +159,7 @@ TEST(CapturePolicyTest, RankMayRecordIfSomeRuleIsForIt) {
   EXPECT_TRUE(ranks.Has(2));
   EXPECT_FALSE(ranks.has_most);
   EXPECT_EQ(ranks.others, std::vector<int32_t>{2});
-  // A later policy, and the time before the first one, count too.
+  // Later policies and the tokens before the first policy are included.
   const RecordedRanks later =
       FindRecordedRanks({policies[0], {2, 5, {Full({})}}});
   EXPECT_TRUE(later.Has(0));
@@ -189,11 +190,11 @@ TEST(CapturePolicyTest, RulesForSomeTensorsMayLeaveOutTheFirst) {
   const RecordedRanks ranks = FindRanksRecordedAtFirst({first});
   EXPECT_TRUE(ranks.has_most);
   EXPECT_EQ(ranks.others, (std::vector<int32_t>{3, 5, 6}));
-  // Later policies do not count.
+  // Later policies are not included.
   EXPECT_FALSE(FindRanksRecordedAtFirst({first, {2, 5, {Full({})}}}).Has(3));
   EXPECT_FALSE(FindRanksRecordedAtFirst({{1, 0, {norms}}}).Has(4));
   EXPECT_FALSE(FindRanksRecordedAtFirst({{1, 0, {norms}}}).has_most);
-  // Below the first policy everything is recorded.
+  // Everything is recorded before the first token of the first policy.
   EXPECT_TRUE(FindRanksRecordedAtFirst({{1, 7, {none}}}).Has(3));
 }
 
@@ -227,7 +228,7 @@ TEST(CaptureScheduleTest, ForgetsTheOldestOfMany) {
   const Schedule schedule(Chain(policies), 0);
   EXPECT_EQ(LevelOf(schedule, 40, "op40"), Level::kFull);
   EXPECT_EQ(LevelOf(schedule, 39, "op39"), Level::kFull);
-  // 25 is the oldest that is kept, and stands for those before.
+  // Policy 25 is the oldest that is kept. It also replaces the older ones.
   EXPECT_EQ(LevelOf(schedule, 3, "op25"), Level::kFull);
   EXPECT_EQ(LevelOf(schedule, 3, "op3"), Level::kOff);
 }

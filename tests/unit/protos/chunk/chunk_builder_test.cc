@@ -65,7 +65,7 @@ void ExpectRoundTrip(const std::vector<SampleRecord>& records) {
 TEST(ChunkBuilderTest, RecordMayBeLeftOut) {
   AlignedBuffer buffer(ChunkBuilder::kBufferBytes);
   ChunkBuilder builder({buffer.data(), buffer.size()});
-  // Twice: nothing is left of the first time.
+  // The second round starts without data of the first one.
   for (int round = 0; round < 2; ++round) {
     builder.Start("run", 0, 5, 0);
     EXPECT_TRUE(builder.has_nothing());

@@ -15,8 +15,8 @@
 namespace msitd::chunk {
 namespace {
 
-// The sample with one thing spoiled. Records: 0 float32 [2, 3], 1 int64 [4],
-// 2 bfloat16 [5].
+// The sample chunk with one invalid field. Its records are 0: float32 [2, 3],
+// 1: int64 [4], 2: bfloat16 [5].
 struct Spoiled {
   std::vector<std::byte> bytes = SmallChunk();
   ChunkHeader header = HeaderOf(bytes);
@@ -179,7 +179,7 @@ std::vector<Row> ShapeRows() {
       {"DimNegative", "SHAPE_MISMATCH", [](Spoiled& s) { s.PutDim(-4); }},
       {"DimOther", "SHAPE_MISMATCH", [](Spoiled& s) { s.PutDim(5); }},
       {"DimEmpty", "SHAPE_MISMATCH", [](Spoiled& s) { s.PutDim(0); }},
-      // 2^61 elements of 8 bytes wrap to 0.
+      // 2^61 elements of 8 bytes overflow to 0.
       {"DimOverflows", "SHAPE_MISMATCH",
        [](Spoiled& s) {
          s.PutDim(int64_t{1} << 61);
@@ -264,8 +264,8 @@ INSTANTIATE_TEST_SUITE_P(Table, ChunkRefusalTest,
 
 constexpr size_t kExtraRecords = 5;
 
-// A chunk of records of which one has something spoiled: a tensor, an alias of
-// it, a number, a document and statistics.
+// A chunk with one invalid field in its records: a tensor, an alias of it, a
+// number, a document and statistics.
 struct SpoiledExtra {
   SpoiledExtra() {
     std::vector<SampleRecord> records(kExtraRecords,
@@ -427,7 +427,8 @@ TEST(ChunkRefusalTest, ExtrasAreRefusedWithTheirReason) {
   }
 }
 
-// A chunk of a digest alone and of one with its bytes, taken apart.
+// A chunk with two digests, one without bytes and one with its bytes, and
+// pointers to its parts.
 struct SpoiledDigest {
   SpoiledDigest() {
     std::vector<SampleRecord> records(2, WholeTensor(DType::kInt16, {70}, 1));
@@ -449,7 +450,7 @@ struct SpoiledDigest {
   std::vector<std::byte> bytes;
   ChunkHeader header;
   RecordDescriptor record[2];
-  Digest digest;  // Of record 0.
+  Digest digest;  // Belongs to record 0.
 };
 
 struct DigestRow {

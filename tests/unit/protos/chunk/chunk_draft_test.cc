@@ -32,7 +32,7 @@ class ChunkDraftTest : public testing::Test {
     builder_.StartDraft(/*number=*/1, /*client_time_ns=*/1234);
   }
 
-  // Adds a record and fills its bytes; false if it does not fit.
+  // Adds a record and fills its bytes. Returns false if it does not fit.
   bool Add(const SampleRecord& record, bool is_written = true) {
     const std::span<std::byte> place = builder_.Add(record.spec());
     if (place.data() == nullptr) return false;
@@ -45,7 +45,7 @@ class ChunkDraftTest : public testing::Test {
   DraftHeader& header() {
     return *reinterpret_cast<DraftHeader*>(memory_.data());
   }
-  // The numbers of record `index` as they lie in the draft.
+  // Returns the descriptor of record `index` in the draft.
   RecordDescriptor* record(uint32_t index) {
     return reinterpret_cast<RecordDescriptor*>(
         memory_.data() + sizeof(DraftHeader) + index * sizeof(DraftRecord));
@@ -165,7 +165,8 @@ TEST_F(ChunkDraftTest, WhatAnEarlierChunkLeftIsNotTaken) {
   EXPECT_EQ((*chunk)->records()[0].sequence, 8u);
 }
 
-// However full it is: the head of the finished chunk lies beside the draft.
+// The head of the finished chunk does not overlap the draft, however full the
+// draft is.
 TEST_F(ChunkDraftTest, OutlivesTheFinishOfTheChunk) {
   for (const size_t name_bytes : {8, 60, 300, 1000}) {
     SCOPED_TRACE(name_bytes);

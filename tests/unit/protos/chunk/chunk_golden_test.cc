@@ -153,7 +153,7 @@ TEST(ChunkGoldenTest, SampleFrameReadsBack) {
               HashSample(kept.subspan(place.offset, place.bytes)));
   }
   EXPECT_EQ(chunk->records()[0].payload_bytes, 2060u);
-  // Every second of 1030 numbers that count up, then three floats.
+  // Every second one of 1030 ascending numbers, followed by three floats.
   for (size_t i = 0; i < 515; ++i) {
     int16_t value = 0;
     std::memcpy(&value, kept.data() + i * sizeof(value), sizeof(value));

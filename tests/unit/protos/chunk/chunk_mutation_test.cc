@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Spoils whole chunks at random. Meant to run under AddressSanitizer: what is
-// accepted is walked to its last byte, so a check that lets a bad offset pass
-// is a crash here.
+// Corrupts complete chunks at random. Intended to run under AddressSanitizer:
+// accepted chunks are read to their last byte, so a missing check of an offset
+// causes a crash.
 #include <cstring>
 #include <memory>
 #include <random>
@@ -19,8 +19,8 @@ namespace {
 
 constexpr int kRounds = 30000;
 
-// The chunk that is spoiled, which asks for samples in every other round and
-// has records of every kind in two of four.
+// Returns the chunk to corrupt. It requests samples in every other round, and
+// contains records of all kinds in two of four rounds.
 std::vector<std::byte> GoodChunk(int round) {
   static const std::vector<std::byte> kPlain = SmallChunk();
   static const std::vector<std::byte> kEveryKind = [] {
@@ -71,8 +71,8 @@ uint64_t Walk(const Chunk& chunk, bool with_payload) {
   return sum;
 }
 
-// Overwrites 1 to 4 places near the begin of the chunk, where all structure
-// is, with random, extreme or slightly changed values.
+// Overwrites 1 to 4 places near the beginning of the chunk, which contains all
+// its structure, with random, extreme or slightly changed values.
 void Spoil(std::mt19937_64& random, std::vector<std::byte>& bytes,
            uint32_t head_bytes) {
   for (uint64_t n = 1 + random() % 4; n > 0; --n) {
@@ -135,8 +135,8 @@ TEST(ChunkMutationTest, FrameBytesWithAMatchingChecksumAreStillChecked) {
     ASSERT_TRUE(chunk.ok());
     std::vector<std::byte> head(chunk->head().begin(), chunk->head().end());
     Spoil(random, head, HeaderOf(head).head_bytes);
-    // A liar that knows the checksum: only a head whose sizes hold can be
-    // stamped without leaving its memory.
+    // A malicious producer can compute the checksum. It can be stamped only if
+    // the sizes in the head are within its memory.
     const ChunkHeader header = HeaderOf(head);
     if (header.head_bytes >= sizeof(ChunkHeader) &&
         header.head_bytes <= head.size()) {

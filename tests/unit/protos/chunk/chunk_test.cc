@@ -19,7 +19,7 @@ AlignedBuffer CopyOf(std::span<const std::byte> bytes) {
   return out;
 }
 
-// A head as the store leaves it: every stamp set.
+// Returns a head as stored, with all stamps set.
 std::vector<std::byte> StampedHead() {
   const std::vector<std::byte> bytes = SmallChunk();
   auto chunk = Chunk::FromProducer(bytes);
@@ -159,7 +159,7 @@ TEST(PartCountTest, IsAtLeastOne) {
 }
 
 TEST(ContentHashTest, IsTheXxh3OfTheBytes) {
-  // Published test vector: XXH3_128bits of no bytes.
+  // Published test vector: XXH3_128bits of empty input.
   EXPECT_EQ(HashBytes({}),
             (ContentHash{0x6001c324468d497f, 0x99aa06d3014798d8}));
 }

@@ -22,8 +22,8 @@ std::vector<std::byte> WithFlags(std::vector<std::byte> bytes, uint32_t flags) {
   return bytes;
 }
 
-// Tensors around the length of a sample, one without elements, and the last
-// part of one that is longer than a part.
+// Returns tensors whose lengths are close to that of a sample, a tensor without
+// elements, and the last part of a tensor of several parts.
 std::vector<SampleRecord> MixedRecords() {
   std::vector<SampleRecord> records = {
       WholeTensor(DType::kFloat32, {3000}, 1),
@@ -40,7 +40,7 @@ std::vector<SampleRecord> MixedRecords() {
   return records;
 }
 
-// Every step-th element of the tensor that lies in the record.
+// Returns every step-th element of the tensor that is in the record.
 std::vector<std::byte> NaiveSample(const SampleRecord& record) {
   const uint64_t bytes = ElementBytes(record.dtype);
   const uint64_t count = record.tensor_bytes / bytes;
@@ -63,7 +63,7 @@ TEST(FramePayloadTest, SamplesLieOneBehindTheOther) {
   auto chunk = Chunk::FromProducer(bytes);
   ASSERT_TRUE(chunk.ok()) << chunk.status();
   EXPECT_EQ(chunk->kept(), Kept::kSample);
-  // Of another chunk, and longer than is needed.
+  // The buffer was used for another chunk, and is larger than necessary.
   AlignedBuffer buffer(uint64_t{1} << 20);
   std::fill_n(buffer.data(), buffer.size(), std::byte{0xee});
   const std::span<const std::byte> kept = chunk->GatherSamples(buffer);
@@ -77,14 +77,14 @@ TEST(FramePayloadTest, SamplesLieOneBehindTheOther) {
     const RecordDescriptor& record = chunk->records()[i];
     const FramePayload::Place place = payload.Next(record);
     EXPECT_EQ(place.offset, AlignUp(end, kRecordAlignment));
-    // Padding is zero.
+    // Padding consists of zeros.
     for (; end < place.offset; ++end) EXPECT_EQ(kept[end], std::byte{0});
     const auto sample = kept.subspan(place.offset, place.bytes);
     EXPECT_THAT(sample, ElementsAreArray(NaiveSample(records[i]))) << i;
     EXPECT_EQ(record.sample_hash, HashSample(sample));
     end += place.bytes;
     EXPECT_EQ(payload.end(), end);
-    // The descriptor goes on saying what the payload was.
+    // The descriptor still describes the original payload.
     EXPECT_EQ(record.payload_bytes, records[i].payload.size());
   }
   for (; end < kept.size(); ++end) EXPECT_EQ(kept[end], std::byte{0});
@@ -123,7 +123,8 @@ TEST(FramePayloadTest, SampleOfEmptyTensorsTakesNoRoom) {
 }
 
 TEST(FramePayloadTest, SamplesAreNeverLongerThanThePayload) {
-  // As many records as fit, so short that nothing of them is left out.
+  // The maximum number of records, which are so short that their samples
+  // contain all elements.
   std::vector<SampleRecord> records(kChunkRecordsMax,
                                     WholeTensor(DType::kComplex128, {256}, 1));
   const std::vector<std::byte> bytes =

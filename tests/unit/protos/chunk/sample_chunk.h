@@ -13,10 +13,10 @@
 #include "protos/chunk/chunk_builder.h"
 #include "protos/chunk/chunk_format.h"
 
-// Chunks for tests, and access to their raw bytes to spoil them.
+// Chunks for tests, and access to their raw bytes for corrupting them.
 namespace msitd::chunk {
 
-// A record that owns the data that a RecordSpec views.
+// A record that owns the data to which a RecordSpec refers.
 struct SampleRecord {
   uint64_t sequence = 0;
   std::string device = "cpu:0";
@@ -48,19 +48,20 @@ SampleRecord WholeTensor(DType dtype, std::vector<int64_t> dims, uint8_t seed);
 SampleRecord Statistics(DType dtype, std::vector<int64_t> dims,
                         std::string text);
 
-// Makes the payload of a record of a whole tensor begin with a digest that such
-// a tensor may have, and returns that. `is_sent`: the bytes follow.
+// Adds a digest that is possible for the tensor to the payload of a record of a
+// whole tensor, and returns the digest. If `is_sent` is true, the bytes follow
+// the digest.
 Digest AddDigest(SampleRecord& record, bool is_sent);
 
-// Returns the bytes of a finished chunk that keeps summaries only if a record
-// has a digest, of run "run", rank 2, stream 5, sequence 9. Fails the test if a
-// record does not fit.
+// Returns the bytes of a finished chunk of run "run", rank 2, stream 5,
+// sequence 9. It keeps only summaries if a record has a digest. The test fails
+// if a record does not fit.
 std::vector<std::byte> BuildChunk(std::span<const SampleRecord> records);
 
 // Returns a chunk of three small records.
 std::vector<std::byte> SmallChunk();
 
-// Reads and rewrites the raw header and descriptors.
+// Read and modify the raw header and descriptors.
 ChunkHeader HeaderOf(std::span<const std::byte> bytes);
 RecordDescriptor RecordOf(std::span<const std::byte> bytes, size_t record);
 void PutHeader(std::span<std::byte> bytes, const ChunkHeader& header);

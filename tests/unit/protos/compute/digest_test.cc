@@ -47,7 +47,7 @@ TEST(DigestPartTest, HasOneHashOnEveryTarget) {
   }
 }
 
-// A daemon refuses what no tensor can have.
+// A daemon rejects digests that are impossible for any tensor.
 TEST(DigestPartTest, IsPossibleWhateverTheElementsAre) {
   for (int number = 1; number < kDTypeCount; ++number) {
     const auto dtype = static_cast<DType>(number);

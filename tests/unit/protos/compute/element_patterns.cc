@@ -29,7 +29,8 @@ uint64_t Clamped(double value) {
   return static_cast<uint64_t>(static_cast<T>(value));
 }
 
-// Searches the nearest of the 2^(bits - 1) magnitudes, which are in order.
+// Searches for the nearest of the 2^(bits - 1) magnitudes, which are in
+// ascending order.
 uint64_t NearestBits(DType component, double value, int bits) {
   const uint64_t sign = std::signbit(value) ? uint64_t{1} << (bits - 1) : 0;
   const auto magnitude = [component](uint64_t pattern) {
@@ -50,7 +51,7 @@ uint64_t NearestBits(DType component, double value, int bits) {
   return sign | (low + (up ? 1 : 0));
 }
 
-// True if Encode finds a value among the 256 that there are.
+// Returns whether Encode searches for a value among the 256 possible ones.
 bool IsCoded(DType component) {
   const DTypeInfo& info = InfoOf(component);
   return info.kind == DTypeKind::kFloat && !info.is_ordered;
@@ -166,7 +167,7 @@ class Source {
   uint64_t Bits() { return random_(); }
 
  private:
-  // Integers need room around zero.
+  // Integers need a range around zero.
   double Scale() const { return IsFloatingPoint(component_) ? 1 : 50; }
   double Sign() { return random_() % 2 == 0 ? 1 : -1; }
   double Uniform(double low, double high) {

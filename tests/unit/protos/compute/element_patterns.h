@@ -29,18 +29,19 @@ inline constexpr Pattern kPatterns[] = {
 
 std::string NameOf(Pattern pattern);
 
-// All dtypes that a kernel sees: those that are not complex.
+// Returns all dtypes that kernels process, which are the dtypes that are not
+// complex.
 std::vector<DType> Components();
 
-// Returns the bits of the value of `component` nearest to `value`; overflow
-// gives the largest finite value of an integer and the infinity (e4m3fn: NaN)
-// of a floating-point dtype.
+// Returns the bits of the value of `component` that is nearest to `value`. On
+// overflow, returns the largest finite value of an integer dtype, and the
+// infinity (for e4m3fn, NaN) of a floating-point dtype.
 uint64_t Encode(DType component, double value);
 
 // Appends `value` as `component`.
 void Append(DType component, double value, std::vector<std::byte>& out);
 
-// Returns `count` elements; equal seeds give equal elements.
+// Returns `count` elements. Equal seeds give equal elements.
 std::vector<std::byte> MakeElements(DType component, Pattern pattern,
                                     size_t count, uint64_t seed);
 

@@ -8,10 +8,10 @@
 
 #include "protos/compute/number/lane_sum.h"
 
-// Inputs on which kernels may go wrong.
+// Inputs that are likely to reveal errors in kernels.
 namespace msitd::compute {
 
-// Lengths around every border: vectors, virtual lanes, blocks.
+// Returns lengths around the borders of vectors, virtual lanes and blocks.
 inline std::vector<size_t> Lengths() {
   std::vector<size_t> out;
   for (size_t n = 0; n <= 4 * kVirtualLanes + 1; ++n) out.push_back(n);
@@ -24,7 +24,7 @@ inline std::vector<size_t> Lengths() {
   return out;
 }
 
-// The same bytes at another address.
+// A copy of the bytes at an address with another alignment.
 class Shifted {
  public:
   Shifted(const std::vector<std::byte>& bytes, size_t shift)

@@ -61,7 +61,8 @@ Exact ExactOf(DType component, const std::vector<std::byte>& bytes) {
   return out;
 }
 
-// The bound of the contract, 1e-6; of the signed sum relative to the L1 norm.
+// The bound in the contract is 1e-6. For the signed sum, it is relative to the
+// L1 norm.
 void ExpectClose(const Summary& actual, const Exact& exact) {
   EXPECT_EQ(actual.count, exact.counts.count);
   EXPECT_EQ(actual.nan_count, exact.counts.nan_count);

@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 constexpr int64_t kFirst = 1'700'000'000;
 constexpr int64_t kLast = 2'000'000'000;
 
-// A key and a certificate for it, as text.
+// A key and its certificate, as text.
 class Identity {
  public:
   Identity() : key_(EVP_EC_gen("P-256"), EVP_PKEY_free) {}
@@ -91,7 +91,7 @@ TEST(PemTest, KeyIsRefusedInItsOwnWords) {
   const std::string certificate = identity.Certificate();
   EXPECT_EQ(Message(CheckKey(certificate, certificate)),
             "no PEM private key is in it");
-  // Without a question on the terminal.
+  // This must not prompt on the terminal.
   EXPECT_THAT(Message(CheckKey(identity.Key("secret"), certificate)),
               HasSubstr("has a passphrase"));
 }

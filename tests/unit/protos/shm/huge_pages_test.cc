@@ -72,7 +72,7 @@ TEST_F(HugePagesTest, AChoiceForTheirSizeGoesBefore) {
   EXPECT_TRUE(Has());
 }
 
-// Whatever the system gives, the memory works, and keeps its size.
+// Whatever pages the system provides, the memory is usable and keeps its size.
 TEST(AskedPagesTest, AreSealedMemoryAsAnyOther) {
   constexpr uint64_t kBytes = uint64_t{8} << 20;
   const UniqueFd fd = MakeSealedMemory("test", kBytes);
@@ -88,7 +88,7 @@ TEST(AskedPagesTest, AreSealedMemoryAsAnyOther) {
   EXPECT_NE(::ftruncate(fd.get(), 0), 0);
 }
 
-// The size in KiB of the huge pages that are mapped at `address`.
+// Returns the size in KiB of the huge pages that are mapped at `address`.
 uint64_t HugeKibibytes(const void* address) {
   std::ifstream maps("/proc/self/smaps");
   std::ostringstream begin;

@@ -49,7 +49,7 @@ class RingTest : public testing::Test {
     return {arena_.data(), arena_.size()};
   }
 
-  // One page of the arena, full of `value`.
+  // Returns one page of the arena, filled with `value`.
   std::span<const std::byte> Page(uint64_t page, int value) {
     const auto chunk =
         ArenaBytes().subspan(page * kChunkAlignment, kChunkAlignment);
@@ -57,7 +57,7 @@ class RingTest : public testing::Test {
     return chunk;
   }
 
-  // Publishes an entry as a producer that lies would.
+  // Publishes an arbitrary entry, as a malicious producer could.
   void PublishEntry(uint64_t published, uint64_t index, uint64_t sequence,
                     uint64_t offset, uint64_t bytes) {
     const MappedRegion table = MapTable();
@@ -259,7 +259,7 @@ TEST(RingArenaTest, SizeIsInItsLimits) {
             "RING_INVALID");
 }
 
-// A number that is right, nearly right or wild.
+// Returns a number that is correct, almost correct or arbitrary.
 uint64_t Garbage(std::minstd_rand& random, uint64_t right) {
   switch (random() % 4) {
     case 0:
@@ -356,7 +356,7 @@ class DraftRingTest : public RingTest {
         ArenaBytes().subspan(piece * chunk::kPieceBytes, chunk::kPieceBytes));
   }
 
-  // Which pieces the daemon would take, in their order.
+  // Returns the pieces that the daemon would take, in order.
   std::vector<uint64_t> Taken() const {
     std::vector<uint64_t> out;
     for (const auto& piece : reader_->Drafts()) {
@@ -380,7 +380,7 @@ TEST_F(DraftRingTest, DraftsComeInTheOrderInWhichTheyWereBegun) {
 
 TEST_F(DraftRingTest, WhatWasPublishedIsNoDraft) {
   for (uint64_t piece = 0; piece < 3; ++piece) Draft(piece).Start(1, 0, 0);
-  // Of an earlier session, of this one, and one that did not come to it.
+  // The drafts were sent in an earlier session, in this one, and not at all.
   Draft(0).SetSent(4);
   Draft(1).SetSent(5);
   Draft(2).SetSent(6);

@@ -106,7 +106,7 @@ TEST_F(SessionSocketTest, WhatWasNotReadIsDiscardedAndNoMoreComes) {
   EXPECT_FALSE(SendMessage(near_.get(), SessionFinish{}));
   EXPECT_EQ(ReceivePacket(far_.get(), packet_), ReceiveResult::kClosed);
   EXPECT_EQ(OpenDescriptors(), before);
-  // The other way stays open.
+  // The other direction stays open.
   EXPECT_TRUE(SendMessage(far_.get(), SessionEnd{}));
 }
 

@@ -85,7 +85,7 @@ class ArchiveTest : public StoreTest {
     return OpenArchivedRun(objects_, run);
   }
 
-  // A run with everything that a run can have.
+  // Creates a run that contains every kind of record and setting.
   void MakeRun() {
     OpenWithRun("r");
     std::mt19937 random(7);
@@ -124,7 +124,7 @@ class ArchiveTest : public StoreTest {
     ASSERT_TRUE(store_->runs().SealRun("r").ok());
   }
 
-  // A tensor of two parts.
+  // Appends a tensor of two parts.
   void AppendLarge() {
     TestTensor large = MakeTensor("r", 5, "large", kPartBytes + 640, 9);
     TestTensor first = large;
@@ -155,7 +155,7 @@ class ArchiveTest : public StoreTest {
     }
   }
 
-  // What both say of the bytes of an entry.
+  // Expects that both readers return the same for the bytes of an entry.
   static void ExpectEqualBytes(RunReader& a, const TensorInfo& in_a,
                                RunReader& b, const TensorInfo& in_b) {
     SCOPED_TRACE(in_a.key.op);
@@ -222,7 +222,8 @@ class ArchiveTest : public StoreTest {
     for (size_t i = 0; i < a.size(); ++i) {
       ExpectEqual(a[i], b[i]);
       ExpectEqualBytes(local, a[i], archived, b[i]);
-      // Nothing takes no room, so what follows it lies at its place.
+      // An empty tensor takes no space, so the next tensor may have the same
+      // place.
       if (i > 0 && a[i].tensor_bytes > 0 && a[i - 1].tensor_bytes > 0) {
         EXPECT_EQ(a[i].parts[0].place <=> a[i - 1].parts[0].place,
                   b[i].parts[0].place <=> b[i - 1].parts[0].place);
@@ -230,7 +231,7 @@ class ArchiveTest : public StoreTest {
     }
   }
 
-  // The files of the archived run.
+  // Returns the files of the archived run.
   std::vector<fs::path> Files() {
     std::vector<fs::path> out;
     for (const auto& entry : fs::directory_iterator(dir_ / "archive/r")) {
@@ -240,7 +241,8 @@ class ArchiveTest : public StoreTest {
     return out;
   }
 
-  // Changes a byte of each entry in the segments of the store.
+  // Changes a byte of each entry in the segments of the store. Returns the
+  // changed places.
   std::vector<std::pair<fs::path, uint64_t>> FlipBytesOf(
       const std::vector<TensorInfo>& entries) {
     std::vector<std::pair<fs::path, uint64_t>> places;
@@ -275,7 +277,7 @@ class ArchiveTest : public StoreTest {
     }
   }
 
-  // Reads everything; the first error.
+  // Reads everything and returns the first error.
   absl::Status ReadAll() {
     MSITD_ASSIGN_OR_RETURN(const auto run, OpenArchive());
     MSITD_ASSIGN_OR_RETURN(const auto scan, run->Scan(AllKinds(), ""));
@@ -295,7 +297,7 @@ class ArchiveTest : public StoreTest {
   }
 
   // Returns how many entries of the archive have all of their bytes, or a
-  // sample; the first error that is not one of these bytes.
+  // sample. Returns the first error that is not caused by missing bytes.
   absl::StatusOr<size_t> CountWithBytes() {
     MSITD_ASSIGN_OR_RETURN(const auto run, OpenArchive());
     MSITD_ASSIGN_OR_RETURN(const auto scan, run->Scan(AllKinds(), ""));
@@ -314,7 +316,7 @@ class ArchiveTest : public StoreTest {
     }
   }
 
-  // Gives up everything but the last token of each run.
+  // Expires everything except the last tokens of each run.
   void GiveUpOldTokens(int64_t token_count = 1) {
     RetentionPolicy policy;
     policy.run.token_count = token_count;
@@ -323,7 +325,7 @@ class ArchiveTest : public StoreTest {
     ASSERT_GT(store_->runs().GetRun("r")->counters.expired_bytes, 0U);
   }
 
-  // The file of the archived run whose name begins so.
+  // Returns the file of the archived run whose name begins with `kind`.
   fs::path FileOf(std::string_view kind) {
     for (const fs::path& file : Files()) {
       if (file.filename().string().starts_with(kind)) return file;
@@ -337,7 +339,7 @@ class ArchiveTest : public StoreTest {
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
-  // Changes a bit in the middle of a file.
+  // Flips a bit in the middle of a file.
   static void FlipMiddle(const fs::path& file) {
     std::string bytes = BytesOf(file);
     char& byte = bytes[bytes.size() / 2];

@@ -2,7 +2,8 @@
 #include "storage/archive/archive_pruner.h"
 #include "tests/unit/storage/archive/archive_fixture.h"
 
-// What an archive keeps, and what it records as missing.
+// Tests of the data that an archive keeps, and of the data that it records as
+// missing.
 namespace msitd::storage {
 namespace {
 
@@ -26,7 +27,7 @@ TEST_F(ArchiveTest, AnotherRunOfThatNameIsLeftAlone) {
   EXPECT_TRUE(ReadAll().ok());
 }
 
-// As above, on a server that replaces what it was asked to keep.
+// The same, on a server that overwrites objects although it was asked not to.
 TEST_F(ArchiveTest, AnotherRunIsLeftAloneByAServerThatReplacesManifests) {
   MakeRun();
   FaultObjects store(*objects_);
@@ -71,7 +72,7 @@ TEST_F(ArchiveTest, ARunThatWasGivenUpStaysInItsArchive) {
   ASSERT_TRUE(with.ok()) << with.status();
   ASSERT_EQ(with->attachments.size(), 1U);
   EXPECT_TRUE(ReadAll().ok()) << ReadAll();
-  // One that has gone stays in the archive.
+  // A deleted attachment stays in the archive.
   ASSERT_TRUE(store_->attachments().DeleteAttachment("r", "graph").ok());
   EXPECT_EQ(Archive()->attachments.size(), 1U);
 }
@@ -89,7 +90,7 @@ TEST_F(ArchiveTest, WhatTheArchiveHasLostIsWrittenAgain) {
   ExpectSameRun();
 }
 
-// Whatever happens to one object, nothing that the archive alone has is lost.
+// If one object is damaged, nothing is lost that only the archive has.
 TEST_F(ArchiveTest, ADamagedArchiveOfARunThatWasGivenUpKeepsItsBytes) {
   options_.segment_bytes_max = 24 << 10;
   MakeRun();
@@ -125,7 +126,8 @@ TEST_F(ArchiveTest, ADamagedArchiveOfARunThatWasGivenUpKeepsItsBytes) {
   }
 }
 
-// The manifest counts as many unreadable tensors as before, but others.
+// The new manifest would have the same number of unreadable tensors as before,
+// but other tensors.
 TEST_F(ArchiveTest, BytesThatComeBackDoNotReplaceThoseOfTheArchive) {
   options_.segment_bytes_max = 8 << 10;
   OpenWithRun("r");
@@ -154,7 +156,7 @@ TEST_F(ArchiveTest, BytesThatComeBackDoNotReplaceThoseOfTheArchive) {
   EXPECT_EQ(*CountWithBytes(), 6U);
 }
 
-// Nothing was given up since, so the store has it all.
+// No bytes have expired since, so the store still has everything.
 TEST_F(ArchiveTest, DamageToEntriesIsMendedAlsoForTensorsWithoutBytes) {
   options_.segment_bytes_max = 24 << 10;
   MakeRun();
@@ -184,22 +186,22 @@ TEST_F(ArchiveTest, ADamagedDirectoryIsMadeAgainFromTheEntries) {
   check();
   fs::remove(directory);
   check();
-  // An index that is damaged as well.
+  // The index is damaged as well.
   const fs::path index = FileOf("index-");
   FlipMiddle(index);
   const auto opened = OpenArchive();
   EXPECT_TRUE(absl::IsDataLoss(opened.status())) << opened.status();
   FlipMiddle(index);
-  // Archiving puts it back.
+  // Archiving writes the directory again.
   ASSERT_TRUE(Archive().ok());
   EXPECT_EQ(BytesOf(directory), good);
 }
 
-// A prune of another daemon takes objects for leftovers until the manifest
-// names them.
+// A prune by another daemon removes objects as leftovers if no manifest names
+// them yet.
 TEST_F(ArchiveTest, ObjectsThatArePrunedOnTheWayAreWrittenAgain) {
   MakeRun();
-  // The directory is looked at when it is written, before the manifest is
+  // The directory object is checked when it is written, before the manifest is
   // written, and after that.
   for (const int moment : {2, 3}) {
     SCOPED_TRACE(moment);
@@ -238,8 +240,9 @@ TEST_F(ArchiveTest, AManifestThatComesWhileOthersPruneKeepsItsObjects) {
   EXPECT_TRUE(ReadAll().ok()) << ReadAll();
 }
 
-// Objects that are all there already look like old leftovers to a prune. One
-// of them is written again, which keeps the folder.
+// A prune may remove objects that are old and named by no manifest, even if all
+// objects of a run exist. Archiving writes one of them again, so the folder
+// counts as new.
 TEST_F(ArchiveTest, AFolderOfOldObjectsIsMadeYoung) {
   MakeRun();
   FaultObjects full(*objects_);
@@ -265,7 +268,7 @@ TEST_F(ArchiveTest, AFolderOfOldObjectsIsMadeYoung) {
       leftovers.begin(), leftovers.end(), [&](const fs::path& file) {
         return fs::last_write_time(file) > now - std::chrono::hours(1);
       }));
-  // Those that a manifest names stay whatever their age.
+  // Objects that a manifest names are kept at any age.
   for (const fs::path& file : Files()) {
     fs::last_write_time(file, now - std::chrono::hours(48));
   }
@@ -309,8 +312,8 @@ TEST_F(ArchiveTest, WhatCannotBeReadIsRecordedAndTheRestIsArchived) {
     EXPECT_EQ(archived->ReadSample(in_archive[i], 0, buffer).status().code(),
               bytes.status().code());
   }
-  // Once more changes nothing; once the bytes are back, they are added, also
-  // after the others were given up.
+  // Archiving again changes nothing. After the bytes are readable again, they
+  // are added, even if other bytes have expired.
   EXPECT_EQ(Archive()->unreadable.tensor_count, 2U);
   FlipBack(places);
   RetentionPolicy policy;
@@ -370,7 +373,7 @@ TEST_F(ArchiveTest, PruningRemovesWhatNothingNames) {
         [] { return absl::OkStatus(); });
   };
   const int64_t now_s = ::time(nullptr);
-  // What is young may belong to a run that is being written.
+  // New objects may belong to a run that is being written.
   EXPECT_EQ(prune("", now_s - 3600)->object_count, 0U);
   EXPECT_EQ(Files(), before);
   EXPECT_EQ(Reason(prune("none", now_s).status()), "RUN_NOT_FOUND");
@@ -384,7 +387,7 @@ TEST_F(ArchiveTest, PruningRemovesWhatNothingNames) {
   EXPECT_EQ(prune("", now_s + 1)->object_count, 6U);
   EXPECT_THAT(objects_->List("gone")->objects, ::testing::IsEmpty());
   EXPECT_TRUE(ReadAll().ok());
-  // Nobody knows what a damaged manifest names.
+  // If a manifest is damaged, the objects that it names are unknown.
   put("r/manifest");
   put("r/pack-000009-" + hash);
   const auto left = prune("", now_s + 1);
@@ -408,7 +411,7 @@ TEST_F(ArchiveTest, AttachmentsGoAlong) {
             "hello");
 }
 
-// What a request to make a run may not have, an archive may not have either.
+// The limits of a request to create a run also apply to an archive.
 TEST_F(ArchiveTest, AManifestIsHeldToTheLimitsOfRuns) {
   MakeRun();
   ASSERT_TRUE(Archive().ok());

@@ -134,7 +134,7 @@ TEST_F(ArchiveTest, EqualBytesAreSentOnce) {
 
 TEST_F(ArchiveTest, GoesOnAfterAFullBucket) {
   OpenWithRun("r");
-  // Three packs of different bytes.
+  // Writes three packs of different bytes.
   for (int64_t token = 0; token < 24; ++token) {
     ASSERT_TRUE(Append({MakeTensor("r", token, "op", kPartBytes,
                                    static_cast<uint32_t>(token) + 1)})
@@ -152,7 +152,7 @@ TEST_F(ArchiveTest, GoesOnAfterAFullBucket) {
   ASSERT_TRUE(manifest.ok()) << manifest.status();
   EXPECT_LT(full.put_bytes, manifest->ObjectBytes() / 2);
   ExpectSameRun();
-  // Once more sends the manifest alone, in vain.
+  // The next attempt only sends the manifest, which already exists.
   full.put_bytes = 0;
   ASSERT_TRUE(Archive(full).ok());
   EXPECT_LT(full.put_bytes, 4096U);
@@ -188,7 +188,7 @@ TEST_F(ArchiveTest, ManyArchiveAtOnce) {
   ExpectSameRun();
 }
 
-// Each damage to each object is an error, and never other bytes. Only the
+// Any damage to any object causes an error, and never wrong bytes. Only the
 // directory can be rebuilt.
 TEST_F(ArchiveTest, DamageIsNoticed) {
   MakeRun();

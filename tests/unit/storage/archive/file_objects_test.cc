@@ -23,7 +23,7 @@ std::span<const std::byte> Bytes(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-// What a file system may be unable to do.
+// The parameter selects the optional features of a file system.
 class FileObjectsTest : public ::testing::TestWithParam<FileAbilities> {
  protected:
   void SetUp() override {
@@ -91,7 +91,7 @@ TEST_P(FileObjectsTest, KeepsObjects) {
   ASSERT_TRUE(top.ok());
   EXPECT_THAT(top->folders, ElementsAre("run"));
   EXPECT_THAT(top->objects, IsEmpty());
-  // Also of the top itself, and once more.
+  // The parent can be listed as well, repeatedly.
   const auto above = *OpenFileObjects(dir_ / "", "");
   EXPECT_THAT(above->List("")->folders, ElementsAre("sub"));
   EXPECT_THAT(above->List("")->folders, ElementsAre("sub"));
@@ -118,7 +118,8 @@ TEST_P(FileObjectsTest, FollowsNoLink) {
   }
   EXPECT_FALSE(store_->Put("linked/new", Bytes("x")).ok());
   EXPECT_FALSE(std::filesystem::exists(dir_ / "secret/new"));
-  // A link in the place of an object is replaced, not written through.
+  // A link with the name of an object is replaced. The file to which it points
+  // is not written.
   ASSERT_TRUE(store_->Put("run/manifest", Bytes("mine")).ok());
   EXPECT_EQ(*store_->Get("run/manifest", 100), "mine");
   std::ifstream in(dir_ / "secret/manifest");
@@ -142,7 +143,7 @@ TEST_P(FileObjectsTest, OneOfManyMakesIt) {
   EXPECT_EQ(made, 1);
   EXPECT_EQ(store_->Stat("run/manifest")->bytes, 1000U);
   EXPECT_EQ(*store_->Get("run/same", 4), "same");
-  // Nothing is left beside them.
+  // No temporary files are left.
   EXPECT_THAT(store_->List("run")->objects, ElementsAre("manifest", "same"));
   size_t names = 0;
   for (const auto& entry :

@@ -33,7 +33,7 @@ TEST(S3List, TakesWhatLiesDirectlyInTheFolder) {
       "p/", list, next);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_THAT(list.objects, ElementsAre("one"));
-  // That of an object which is not directly in it, too.
+  // The folder of an object in a subfolder is listed, too.
   EXPECT_THAT(list.folders, ElementsAre("sub", "folder"));
   EXPECT_EQ(next, "a&b<");
 }
@@ -52,7 +52,7 @@ TEST(S3List, RefusesWhatIsNone) {
   EXPECT_THAT(list.objects, IsEmpty());
 }
 
-// An answer that is not whole must not read as a shorter list.
+// A truncated response must not be read as a shorter list.
 TEST(S3List, RefusesWhatIsNotWhole) {
   const std::string good =
       "<?xml version=\"1.0\"?><ListBucketResult xmlns=\"s3\"><Name>b</Name>"

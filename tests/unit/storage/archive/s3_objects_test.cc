@@ -61,8 +61,8 @@ std::string Between(const std::string& text, const std::string& open,
   return text.substr(from, text.find(close, from) - from);
 }
 
-// The signature that a server computes of what it was sent (AWS Signature
-// Version 4, written down from its specification).
+// Computes the signature of a request as a server does, implemented from the
+// specification of AWS Signature Version 4.
 std::string SignatureOf(const Request& request) {
   const std::string given = request.headers.at("authorization");
   const std::string names = Between(given, "SignedHeaders=", ",");
@@ -100,7 +100,7 @@ class S3ObjectsTest : public ::testing::Test {
     objects_ = *OpenS3Objects(options_, MakeS3Connections(), "bucket", "pre");
   }
 
-  // Serves the answers one after the other, and the last one for ever.
+  // Returns the replies one after the other, and then the last one repeatedly.
   void ServeAll(std::vector<Reply> replies) {
     Serve([replies](const Request&, size_t number) {
       return replies[std::min(number, replies.size() - 1)];
@@ -151,7 +151,7 @@ TEST_F(S3ObjectsTest, SignsWhatAServerWouldSign) {
   }
   EXPECT_EQ(requests[0].query,
             "delimiter=%2F&list-type=2&prefix=pre%2Frun_x20name%2F");
-  // Sorted, and escaped as the specification says.
+  // The parameters are sorted and escaped as specified.
   EXPECT_EQ(requests[1].query,
             "continuation-token=a%2Bb%2Fc%3D%26%20%C3%A9&delimiter=%2F&"
             "list-type=2&prefix=pre%2Frun_x20name%2F");
@@ -272,13 +272,13 @@ TEST_F(S3ObjectsTest, AnswersThatAreTooLongAreNotTaken) {
             absl::StatusCode::kDataLoss);
   std::string out(3, ' ');
   const auto bytes = std::as_writable_bytes(std::span(out));
-  // A server that does not read ranges, and one that gives too much.
+  // A server that ignores ranges, and one that returns too many bytes.
   EXPECT_EQ(objects_->Read("key", 0, bytes).code(),
             absl::StatusCode::kDataLoss);
   ServeAll({S3TestServer::Answer(206, "abcd")});
   EXPECT_EQ(objects_->Read("key", 0, bytes).code(),
             absl::StatusCode::kDataLoss);
-  // Nor ones that are too short.
+  // Responses that are too short are rejected, too.
   ServeAll({S3TestServer::Answer(206, "ab")});
   EXPECT_EQ(objects_->Read("key", 0, bytes).code(),
             absl::StatusCode::kDataLoss);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kPollMs = 20;
 
-// Waits until there is something to read; false once `stops`.
+// Waits until there is input. Returns false after `stops` is set.
 bool AwaitInput(int socket, const std::atomic<bool>& stops) {
   while (!stops) {
     pollfd one{socket, POLLIN, 0};

@@ -15,29 +15,30 @@
 
 namespace msitd::storage {
 
-// A server of HTTP on loopback that answers as it is told. Thread-safe.
+// An HTTP server on loopback that sends the responses of the test. Thread-safe.
 class S3TestServer {
  public:
   struct Request {
     std::string method;
     std::string path;
-    std::string query;                           // As it was sent.
-    std::map<std::string, std::string> headers;  // By lower-case names.
+    std::string query;                           // As received.
+    std::map<std::string, std::string> headers;  // Names are in lower case.
     std::string body;
   };
 
   struct Reply {
-    std::string bytes = {};  // All of the answer, head included.
-    bool closes = false;     // Ends the connection behind it.
-    bool hangs = false;      // Says nothing more until the server goes.
-    std::chrono::milliseconds pause{0};  // Behind each byte.
+    std::string bytes = {};  // The complete response, including the head.
+    bool closes = false;     // Closes the connection afterwards.
+    bool hangs = false;      // Sends nothing more until the server stops.
+    std::chrono::milliseconds pause{0};  // After each byte.
   };
 
-  // An answer with a length.
+  // Returns a response with a length.
   static Reply Answer(int code, const std::string& body = "",
                       const std::string& headers = "");
 
-  // `answer` gets each request and its number, from 0; on any thread.
+  // `answer` receives each request and its number, from 0. It is called on any
+  // thread.
   explicit S3TestServer(std::function<Reply(const Request&, size_t)> answer);
   ~S3TestServer();
 

@@ -13,7 +13,7 @@
 namespace msitd::storage {
 namespace {
 
-// Entries with any mixture of what an entry may have.
+// Generates entries with random combinations of fields.
 class RandomEntries {
  public:
   explicit RandomEntries(uint32_t seed) : random_(seed) {}
@@ -63,7 +63,7 @@ class RandomEntries {
       case 2:
         out.shape = {Below(100) + 1, 2};
         break;
-      default:  // Of three parts.
+      default:  // Three parts.
         out.shape = {(9 << 20) / 4};
     }
     out.tensor_bytes = 4;
@@ -201,7 +201,7 @@ TEST(EntryBatchTest, ItIsFullAtItsBounds) {
   EXPECT_EQ(got.parts.size(), entry.parts.size());
 }
 
-// Whatever a byte becomes, the batch is refused or gives entries that could be.
+// After any change of a byte, the batch is rejected or returns valid entries.
 TEST(EntryBatchTest, ChangedBytesAreRefusedOrMakeSense) {
   RandomEntries random(4);
   std::vector<TensorInfo> entries(6);

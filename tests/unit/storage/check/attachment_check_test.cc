@@ -24,8 +24,8 @@ class AttachmentCheckTest : public StoreTest {
     ASSERT_TRUE((*writer)->Commit().ok());
   }
 
-  // Closes the store, and changes the last piece of its attachments: gives it
-  // `bytes`, or removes it.
+  // Closes the store and damages the last piece of its attachments: replaces it
+  // with `bytes`, or removes it.
   void Damage(const std::optional<std::string>& bytes) {
     ASSERT_TRUE(store_->Close().ok());
     Drop();

@@ -28,7 +28,7 @@ class StoreCheckTest : public StoreTest {
     std::string err;
   };
 
-  // Runs the command as the shell would.
+  // Runs the command as a shell would.
   Output Inspect(const std::string& verb) {
     return Run({verb.c_str(), "--data-dir", options_.directory.c_str()});
   }
@@ -55,8 +55,8 @@ class StoreCheckTest : public StoreTest {
     return problems;
   }
 
-  // Two segments; frames of the first: one chunk of two records of two pages
-  // each, then two chunks in one Append.
+  // Fills two segments. The first one has a chunk of two records of two pages
+  // each, followed by two chunks that are written by one Append.
   void Fill() {
     options_.segment_bytes_max = 36 << 10;
     OpenWithRun("r");
@@ -145,7 +145,7 @@ TEST_F(StoreCheckTest, RottenHeadIsReportedWithTheTensorsItTookAlong) {
   Fill();
   ASSERT_TRUE(store_->Close().ok());
   Drop();
-  // The head of "c": its neighbour "d" was written by the same Append.
+  // The head of "c". Its neighbor "d" was written by the same Append.
   Flip(1, 4096 + 3 * 4096 + 1);
   const auto problems = Check();
   ASSERT_THAT(problems, SizeIs(2));
@@ -186,7 +186,7 @@ TEST_F(StoreCheckTest, ForeignAndHeadlessSegmentsAreProblems) {
 
 TEST_F(StoreCheckTest, BytesThatWereGivenUpAreNoProblem) {
   Fill();
-  // The first frame of the first segment.
+  // The first frame of the first segment expires.
   for (int i = 0; i < 3; ++i) {
     const auto step = store_->upkeep().Retain({.run = {.bytes_max = 9100}});
     ASSERT_TRUE(step.ok()) << step.status();
@@ -222,7 +222,7 @@ TEST_F(StoreCheckTest, LiveStoreIsReadBesideItsDaemon) {
   EXPECT_THAT(live.out, HasSubstr("problems=0 live"));
   EXPECT_EQ(Inspect("dump").exit, InspectExit::kOk);
   EXPECT_THAT(Inspect("runs").out, HasSubstr("run r id=1 state=active"));
-  // The daemon has not noticed.
+  // The daemon is not affected.
   ASSERT_TRUE(Append({MakeTensor("r", 3, "f", 64)}).ok());
   ExpectStored(MakeTensor("r", 3, "f", 64));
 }
@@ -232,8 +232,8 @@ TEST_F(StoreCheckTest, LiveStoreThatIsDamagedIsFoundSo) {
   Flip(1, 8192 + 100);
   ASSERT_TRUE(store_->upkeep().Retain({.run = {.bytes_max = 1 << 20}}).ok());
   const Output live = Inspect("verify");
-  // The index is not on disk yet, so the record counts as one that was never
-  // acknowledged; once it is, it is a problem.
+  // The index is not on disk yet, so the record counts as unacknowledged. After
+  // the index is written, the damage is a problem.
   EXPECT_THAT(live.out, HasSubstr("torn=1 problems=0 live"));
   ASSERT_TRUE(store_->Close().ok());
   EXPECT_EQ(Inspect("verify").exit, InspectExit::kProblems);
@@ -257,7 +257,8 @@ TEST_F(StoreCheckTest, ProducerThatLiesIsToldFromBitRot) {
   ASSERT_TRUE(store_->log().Append(chunks.span()).ok());
   ASSERT_TRUE(store_->Close().ok());
   Drop();
-  // Two frames of stream 5, one of each other. A frame has two pages.
+  // Two frames of stream 5 and one frame of each other stream. A frame has two
+  // pages.
   for (const uint64_t frame : {0, 2, 4, 8}) Flip(1, 4096 + 8192 * frame + 5000);
   const std::vector<StoreProblem> problems = Check();
   ASSERT_THAT(problems, SizeIs(4));

@@ -18,7 +18,8 @@ using ::msitd::testing::TempDir;
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kBytes = 16 * kMiB;
 
-// In memory, where nobody else takes or gives much meanwhile.
+// The directory is in memory, where no other process uses much space at the
+// same time.
 class BallastTest : public ::testing::Test {
  protected:
   uint64_t FreeBytes() { return *env_.FreeBytes(dir_.path()); }
@@ -38,7 +39,7 @@ TEST_F(BallastTest, TakesRealBlocksAndGivesThemBack) {
   ASSERT_TRUE(ballast_.Take(kMiB).ok());
   EXPECT_TRUE(ballast_.is_whole());
   EXPECT_GE(Held(), kBytes);
-  // The next process finds it.
+  // A new process finds the ballast.
   Ballast next(env_, dir_.path(), kBytes);
   env_.LimitFreeBytes(0);
   EXPECT_TRUE(next.Take(kMiB).ok());
@@ -53,7 +54,7 @@ TEST_F(BallastTest, TakesWhatThereIsAndTheRestLater) {
   EXPECT_EQ(ballast_.Take(kMiB).code(), absl::StatusCode::kResourceExhausted);
   EXPECT_FALSE(ballast_.is_whole());
   EXPECT_EQ(Held(), kBytes / 2 - Ballast::kLeaveBytes);
-  // All of it, but nothing to spare.
+  // All of the ballast fits, without any spare space.
   env_.LimitFreeBytes(kBytes - Held());
   EXPECT_EQ(ballast_.Take(kMiB).code(), absl::StatusCode::kResourceExhausted);
   EXPECT_FALSE(ballast_.is_whole());

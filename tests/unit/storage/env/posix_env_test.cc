@@ -29,8 +29,7 @@ AlignedBuffer Filled(uint64_t bytes, int value) {
   return buffer;
 }
 
-// Whether O_DIRECT is asked for makes no difference that can be seen, on disk
-// or in memory.
+// The results are the same with and without O_DIRECT, on disk and in memory.
 class PosixEnvTest : public ::testing::TestWithParam<std::pair<bool, bool>> {
  protected:
   TempDir dir_ = GetParam().first ? TempDir() : TempDir::InMemory();
@@ -123,7 +122,7 @@ TEST_P(PosixEnvTest, HoleReadsAsZerosAndGivesItsRoomBack) {
   EXPECT_EQ(out.data()[(1 << 20) - 4096], std::byte{5});
 }
 
-// The kernel writes what the limit leaves room for, then refuses.
+// The kernel writes as much as the limit permits, and then fails.
 TEST_P(PosixEnvTest, ShortWriteIsFollowedUpAndTheRefusalReported) {
   auto file = env_.Create(dir_ / "file", direct_);
   ASSERT_TRUE(file.ok());
@@ -140,7 +139,7 @@ TEST_P(PosixEnvTest, ShortWriteIsFollowedUpAndTheRefusalReported) {
   std::signal(SIGXFSZ, old_handler);
   EXPECT_FALSE(status.ok());
   EXPECT_EQ(*(*file)->Size(), 12288u);
-  // Nothing of it sticks: with room, the same call succeeds.
+  // The error is not permanent: with enough space, the same call succeeds.
   ASSERT_TRUE((*file)->Write(0, pieces).ok());
   EXPECT_EQ(*(*file)->Size(), 16384u);
 }
@@ -186,7 +185,8 @@ TEST(PosixEnvDirectoryTest, FilesAreMadeListedAndRemoved) {
   EXPECT_GT(env.NowNs(), int64_t{1'600'000'000'000'000'000});
 }
 
-// Whoever made it may have ended before its name was durable.
+// The process that created the directory may have ended before its name was
+// durable.
 TEST(PosixEnvDirectoryTest, DirectoryThatIsThereHasItsNameMadeDurable) {
   const TempDir dir;
   Env& env = Env::Posix();
@@ -198,8 +198,7 @@ TEST(PosixEnvDirectoryTest, DirectoryThatIsThereHasItsNameMadeDurable) {
       0);
   ASSERT_TRUE(env.CreateDirectory(dir / "sub").ok());
   alignas(inotify_event) std::array<char, 4096> events;
-  // The parent was opened, which is what a sync of it begins with; nothing was
-  // made in it.
+  // The parent was opened, as for a sync, and nothing was created in it.
   const ssize_t bytes = ::read(watch.get(), events.data(), events.size());
   ASSERT_GE(bytes, static_cast<ssize_t>(sizeof(inotify_event)));
   const auto* event = reinterpret_cast<const inotify_event*>(events.data());
@@ -254,7 +253,7 @@ TEST(DirectoryLockTest, TheDaemonTakesAccessAwayFromGroupAndOthers) {
   ASSERT_TRUE(DirectoryLock::Acquire(dir.path(), Mode::kExclusive).ok());
   EXPECT_EQ(ModeOf(dir.path()), 0700u);
   EXPECT_EQ(ModeOf(lock), 0600u);
-  // As a store of an older version has them.
+  // The permissions in a store of an older version.
   ASSERT_EQ(::chmod(dir.path().c_str(), 0750), 0);
   ASSERT_EQ(::chmod(lock.c_str(), 0640), 0);
   ASSERT_TRUE(DirectoryLock::Acquire(dir.path(), Mode::kShared).ok());
@@ -275,7 +274,7 @@ TEST(DirectoryLockTest, ADirectoryWithForeignFilesKeepsItsPermissions) {
   ASSERT_TRUE(DirectoryLock::Acquire(dir.path(), Mode::kExclusive).ok());
   EXPECT_EQ(ModeOf(dir.path()), 0777u);
   EXPECT_EQ(ModeOf(dir / "sub"), 0755u);
-  // Others reach no tensors there.
+  // Other users cannot access tensors there.
   EXPECT_EQ(ModeOf(dir / "index"), 0700u);
   EXPECT_EQ(ModeOf(dir / "segments"), 0700u);
   EXPECT_EQ(ModeOf(dir / "LOCK"), 0600u);
@@ -292,7 +291,7 @@ TEST(DirectoryLockTest, NothingThatALinkLeadsToLosesPermissions) {
   ASSERT_EQ(::symlink(other.path().c_str(), (dir / "segments").c_str()), 0);
   ASSERT_TRUE(DirectoryLock::Acquire(dir.path(), Mode::kExclusive).ok());
   EXPECT_EQ(ModeOf(other.path()), 0755u);
-  // Somebody else may have put a link where the lock is to be.
+  // Another user may have created a link at the path of the lock.
   ASSERT_EQ(::unlink((dir / "LOCK").c_str()), 0);
   ASSERT_EQ(::symlink((other / "file").c_str(), (dir / "LOCK").c_str()), 0);
   EXPECT_FALSE(DirectoryLock::Acquire(dir.path(), Mode::kExclusive).ok());

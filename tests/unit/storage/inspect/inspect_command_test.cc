@@ -19,7 +19,7 @@ class InspectCommandTest : public StoreTest {
     std::string err;
   };
 
-  // Runs the command as the shell would.
+  // Runs the command as a shell would.
   Output Inspect(const std::string& verb) {
     return Run({verb.c_str(), "--data-dir", options_.directory.c_str()});
   }
@@ -33,8 +33,8 @@ class InspectCommandTest : public StoreTest {
     return {exit, out.str(), err.str()};
   }
 
-  // Two segments; frames of the first: one chunk of two records of two pages
-  // each, then two chunks in one Append.
+  // Fills two segments. The first one has a chunk of two records of two pages
+  // each, followed by two chunks that are written by one Append.
   void Fill() {
     options_.segment_bytes_max = 36 << 10;
     OpenWithRun("r");

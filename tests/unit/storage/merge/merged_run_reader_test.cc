@@ -91,7 +91,8 @@ TEST_F(MergedRunReaderTest, ABatchHasPartsOfOnePlaceAlone) {
   EXPECT_EQ(bytes->size(), sizeof(float));
 }
 
-// Stores on this machine read no samples ahead, and no more does a run of them.
+// Local stores do not read samples ahead, and neither does a run that consists
+// of them.
 TEST_F(MergedRunReaderTest, SamplesAreReadAheadWherePlacesDo) {
   Record(0, 0, "op");
   Record(1, 1, "op");

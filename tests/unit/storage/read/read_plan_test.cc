@@ -20,7 +20,8 @@ PartInfo At(uint64_t segment, uint64_t offset, uint64_t bytes) {
   return {.place = {segment, offset}, .bytes = bytes, .hash = {}};
 }
 
-// Every part that can be read is where its place says, whole.
+// Expects that every readable part is completely in the read that its place
+// names.
 void ExpectSound(const ReadPlan& plan, const std::vector<PartInfo>& parts) {
   uint64_t buffer_end = 0;
   for (const ReadPlan::Read& read : plan.reads) {
@@ -36,7 +37,7 @@ void ExpectSound(const ReadPlan& plan, const std::vector<PartInfo>& parts) {
     const ReadPlan::Place& place = plan.places[i];
     if (place.read == ReadPlan::Place::kNoRead) continue;
     ASSERT_LT(place.read, plan.reads.size());
-    // In the order in which they are needed.
+    // Reads are in the order in which they are needed.
     EXPECT_LE(place.read, needed);
     needed = std::max(needed, place.read + 1);
     const ReadPlan::Read& read = plan.reads[place.read];
@@ -83,7 +84,7 @@ TEST(ReadPlanTest, LongGapsAndLongReadsAreCut) {
 }
 
 TEST(ReadPlanTest, ABatchIsBoundedInBytesAndInParts) {
-  // Each needs a read of its own, of two pages.
+  // Each part needs a separate read of two pages.
   std::vector<PartInfo> sparse;
   for (uint64_t i = 0; i < kBatchPartsMax; ++i) {
     sparse.push_back(At(1, kPage - 8 + i * 2 * kJoinedGapBytesMax, 16));
@@ -97,7 +98,7 @@ TEST(ReadPlanTest, ABatchIsBoundedInBytesAndInParts) {
   const std::vector<PartInfo> many(2 * kBatchPartsMax, At(1, 0, 64));
   EXPECT_EQ(PlanReads(many).places.size(), kBatchPartsMax);
   EXPECT_EQ(PlanReads({}).places.size(), 0u);
-  // One that has the length of a part is never left out.
+  // A part of the maximum length is never left out.
   const std::vector<PartInfo> large(9, At(1, 64, kPartBytes));
   const ReadPlan first = PlanReads(std::span(large).first(1));
   EXPECT_EQ(first.places.size(), 1u);

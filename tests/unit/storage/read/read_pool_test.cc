@@ -32,7 +32,8 @@ TEST(ReadPoolTest, EveryPieceIsDoneOnceWhoeverWaitsForIt) {
 }
 
 TEST(ReadPoolTest, PiecesAreUnderWayTogetherAndThoseNotBegunAreLeftOut) {
-  // So many that some are left when the job is given up, however late that is.
+  // So many pieces that some are left when the job is abandoned, however late
+  // that is.
   constexpr size_t kPieceCount = 1'000'000;
   ReadPool pool;
   Mutex mu;

@@ -38,7 +38,7 @@ class IndexRebuildTest : public StoreTest {
  protected:
   fs::path index() const { return options_.directory + "/index"; }
 
-  // Closes the store as a daemon that ends does.
+  // Closes the store as a daemon does when it stops.
   void Close() {
     ASSERT_TRUE(store_->Close().ok());
     Drop();
@@ -80,8 +80,9 @@ class IndexRebuildTest : public StoreTest {
     file << bytes;
   }
 
-  // A store with runs, shared strings, aliases, large tensors, a comparison
-  // and an attachment; part of it only in the log of the index.
+  // Creates a store with runs, shared strings, aliases, large tensors, a
+  // comparison and an attachment. Some of them are only in the log of the
+  // index.
   void Fill() {
     Open();
     ASSERT_TRUE(store_->runs()
@@ -163,7 +164,7 @@ class IndexRebuildTest : public StoreTest {
     EXPECT_TRUE(*rows == rows_);
   }
 
-  // Rebuilds the index, and finds every tensor; again, and finds the same.
+  // Rebuilds the index twice, and expects all tensors each time.
   void CheckRebuiltTwice(Env& env) {
     const auto report = TryRebuild(env);
     ASSERT_TRUE(report.ok()) << report.status();
@@ -188,7 +189,7 @@ class IndexRebuildTest : public StoreTest {
     Drop();
   }
 
-  // Each damages the files of the index whose names contain the text.
+  // Each entry damages the files of the index whose names contain `files`.
   struct Damage {
     std::string files;
     std::string what;
@@ -313,7 +314,7 @@ TEST_F(IndexRebuildTest, ALostIndexIsRebuiltFromTheSegments) {
   EXPECT_EQ(run->spec.labels.at("rebuilt"), "from segments");
   EXPECT_FALSE(run->sealed);
   EXPECT_GT(run->create_time_ns, 0);
-  // Nothing is given the number of a run that there was.
+  // The number of a former run is not reused.
   const auto next = store_->runs().CreateRun({"next", 0, {}});
   ASSERT_TRUE(next.ok()) << next.status();
   EXPECT_EQ(static_cast<uint64_t>(next->id), 4u);
@@ -334,11 +335,11 @@ TEST_F(IndexRebuildTest, AnyDamageToTheIndexLeavesEveryTensorReadable) {
     }
     const std::string original = options_.directory;
     for (const Damage& damage : AllDamages()) {
-      // Only a store that crashed has something in the log alone.
+      // Only a store that crashed has entries that exist only in the log.
       if (crashes && damage.files != ".log" && !damage.files.empty()) continue;
-      // Some damage hits one file, some hits all of them.
+      // The damage affects one file or all files.
       for (const bool hits_all : {false, true}) {
-        // Of these there is one file.
+        // There is only one such file.
         if (hits_all &&
             (damage.files == "CURRENT" || damage.files == "MANIFEST")) {
           continue;
@@ -364,7 +365,7 @@ TEST_F(IndexRebuildTest, AnyDamageToTheIndexLeavesEveryTensorReadable) {
 TEST_F(IndexRebuildTest, WithItsRunTableTheIndexKeepsSettingsAndDeletions) {
   Fill();
   Close();
-  // The manifest describes which tables there are; they are all sound.
+  // The manifest lists the tables, which are all intact.
   for (const fs::path& path : IndexFiles("CURRENT")) fs::remove(path);
   const RebuildReport report = Rebuild();
   EXPECT_THAT(report.notes, IsEmpty());
@@ -424,7 +425,7 @@ TEST_F(IndexRebuildTest, OfRunsWithOneNameOnlyTheLastIsThere) {
   EXPECT_THAT(ScanOps("r"), ElementsAre("late"));
 }
 
-// Bytes that were shared or given up leave holes.
+// Shared or expired bytes leave holes.
 class RebuildHolesTest : public IndexRebuildTest {
  protected:
   static constexpr uint64_t kBytes = 10 * 4096;
@@ -554,7 +555,7 @@ TEST_F(RebuildHolesTest, BytesThatWereGivenUpStayGivenUp) {
 TEST_F(IndexRebuildTest, DamagedSegmentsAreReportedAndTheRestIsReadable) {
   Fill();
   Close();
-  // The head of the second frame.
+  // The head of the second frame is damaged.
   {
     std::fstream file(SegmentPath(1), std::ios::in | std::ios::out);
     const uint64_t frame = ReadFile(SegmentPath(1)).find("MSTC", 8192);
@@ -577,7 +578,7 @@ TEST_F(IndexRebuildTest, DamagedSegmentsAreReportedAndTheRestIsReadable) {
   EXPECT_EQ(found, tensors_.size() - 6);
 }
 
-// Their numbers would be compared with those of new continuations.
+// Otherwise, their numbers would be compared with those of new continuations.
 TEST_F(IndexRebuildTest, RanksWhoseContinuationsAreLostAreLeftOut) {
   Fill();
   const RunContinuations continued{
@@ -667,17 +668,18 @@ TEST_F(IndexRebuildTest, WhatAKilledRebuildLeftIsTidiedUp) {
   Fill();
   Close();
   const std::string base = options_.directory;
-  // Killed while it was building.
+  // The rebuild was killed while it was building the index.
   fs::create_directories(base + "/index.rebuilding/salvage/as-is");
   EXPECT_TRUE(Rebuild().is_complete());
   EXPECT_FALSE(fs::exists(base + "/index.rebuilding"));
   EXPECT_TRUE(fs::exists(base + "/index.damaged-1"));
-  // Killed before the old index got its name.
+  // The rebuild was killed before the old index was renamed.
   fs::rename(base + "/index.damaged-1", base + "/index.rebuilt");
   EXPECT_TRUE(Rebuild().is_complete());
   EXPECT_FALSE(fs::exists(base + "/index.rebuilt"));
   EXPECT_TRUE(fs::exists(base + "/index.damaged-2"));
-  // Killed between two renames, where names cannot be exchanged.
+  // The rebuild was killed between two renames, on a file system that cannot
+  // exchange names.
   fs::rename(base + "/index", base + "/index.rebuilt");
   EXPECT_TRUE(Rebuild().is_complete());
   Open();

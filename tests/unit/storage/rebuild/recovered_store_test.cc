@@ -31,7 +31,7 @@ class RecoveredStoreTest : public StoreTest {
   std::string scratch() const { return dir_ / "scratch"; }
   fs::path index() const { return options_.directory + "/index"; }
 
-  // A sealed run with a comparison and an attachment, and an open run.
+  // Creates a sealed run with a comparison and an attachment, and an open run.
   void Fill() {
     OpenWithRun("golden");
     ASSERT_TRUE(store_->runs().CreateRun({"target", 0, {}}).ok());
@@ -83,8 +83,8 @@ class RecoveredStoreTest : public StoreTest {
     }
   }
 
-  // Every file and directory of the store: its permissions, the time of its
-  // last change, and its bytes.
+  // Returns the permissions, the modification time and the bytes of every file
+  // and directory of the store.
   std::map<std::string, std::string> Snapshot() const {
     std::map<std::string, std::string> out;
     for (const auto& entry :

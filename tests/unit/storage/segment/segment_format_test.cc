@@ -23,7 +23,7 @@ SegmentHeader Example() {
 TEST(SegmentFormatTest, HeaderHasTheBytesOfTheDocument) {
   AlignedBuffer page(kSegmentHeaderBytes);
   EncodeSegmentHeader(Example(), page.span());
-  // docs/format/segment.md, "Example".
+  // The example in docs/format/segment.md.
   constexpr uint8_t kExpected[56] = {
       0x4d, 0x53, 0x54, 0x53, 0x01, 0x00, 0x00, 0x00,  // magic, version
       0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11,  // store_id

@@ -26,7 +26,7 @@ constexpr uint64_t kFileBytes = 3 * 4096;
 constexpr int kFileCount =
     static_cast<int>(SegmentReader::kOpenSegmentsMax) + 9;
 
-// More files than are kept open, each full of its number.
+// Creates more files than are kept open. Each file is filled with its number.
 class SegmentReaderTest : public ::testing::Test {
  protected:
   SegmentReaderTest() {
@@ -108,7 +108,8 @@ TEST_F(SegmentReaderTest, FilesReadLastStayOpen) {
   EXPECT_EQ(operations_of(1), 2u);
 }
 
-// A file of `pages`, of which each byte depends on its place and on `seed`.
+// Creates a file of `pages` pages. Each byte depends on its offset and on
+// `seed`.
 class ReadAroundTest : public SegmentReaderTest {
  protected:
   static constexpr uint64_t kFile = 500;
@@ -131,7 +132,7 @@ class ReadAroundTest : public SegmentReaderTest {
     return static_cast<std::byte>((offset * 2654435761u + seed) >> 13);
   }
 
-  // Reads a piece that was written with `seed`.
+  // Expects that a piece has the bytes that were written with `seed`.
   void ExpectRead(uint64_t offset, uint32_t seed) {
     std::vector<std::byte> expected(kPieceBytes);
     for (uint64_t i = 0; i < kPieceBytes; ++i) {
@@ -157,7 +158,7 @@ class ReadAroundTest : public SegmentReaderTest {
 TEST_F(ReadAroundTest, SmallPartsOneAfterTheOtherTakeFewReads) {
   WritePages(0, 1024, 1);
   ExpectRead(64, 1);
-  // Two readers in turns, from either half of the file.
+  // Two readers take turns, each in one half of the file.
   EXPECT_LE(OperationsOf([&] {
               for (uint64_t i = 1; i < 1500; ++i) {
                 ExpectRead(64 + i * 1024, 1);

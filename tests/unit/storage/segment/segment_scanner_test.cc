@@ -26,7 +26,7 @@ using msitd::testing::TestChunks;
 constexpr uint64_t kStore = 99;
 constexpr SegmentId kSegment{1};
 
-// Writes the first of `chunks` behind the last frame.
+// Writes the first of `chunks` after the last frame.
 absl::Status Write(SegmentWriter& writer, TestChunks& chunks,
                    uint64_t frame_sequence) {
   chunk::Chunk* const placed[] = {&chunks.span()[0]};
@@ -35,7 +35,7 @@ absl::Status Write(SegmentWriter& writer, TestChunks& chunks,
 }
 
 // A segment of three frames of two pages each, written by a SegmentWriter that
-// syncs after each.
+// syncs after each frame.
 class SegmentScannerTest : public ::testing::Test {
  protected:
   static constexpr int kFrameCount = 3;
@@ -68,7 +68,7 @@ class SegmentScannerTest : public ::testing::Test {
     return place;
   }
 
-  // Offsets of the frames, each behind a minus for every gap before it.
+  // Returns the offsets of the frames. Each gap is represented by -1.
   std::vector<int64_t> Scan(const SegmentScanner::Place& place) {
     std::vector<int64_t> out;
     SegmentScanner scanner(file_, place);
@@ -156,7 +156,7 @@ TEST_F(SegmentScannerTest, FramesThatBelongElsewhereDoNotCount) {
   place = Place();
   place.frame_sequence_min = 11;
   EXPECT_EQ(Scan(place), (std::vector<int64_t>{-1, 12288, 20480}));
-  // Moved to another offset of the same segment.
+  // The frame was moved to another offset of the same segment.
   std::memmove(file_.bytes.data() + HeadOf(1), file_.bytes.data() + HeadOf(0),
                8192);
   EXPECT_EQ(Scan(), (std::vector<int64_t>{4096, -1, 20480}));
@@ -167,7 +167,7 @@ TEST_F(SegmentScannerTest, RandomBytesAreGaps) {
   uint32_t seed = 1;
   for (std::byte& byte : bytes) byte = std::byte((seed = seed * 48271) >> 16);
   EXPECT_EQ(Scan(), std::vector<int64_t>{-1});
-  // Pages that claim to be heads.
+  // The pages start with the magic number of a head.
   for (uint64_t at = 4096; at < bytes.size(); at += 4096) {
     std::memcpy(bytes.data() + at, &chunk::kMagic, sizeof(chunk::kMagic));
   }

@@ -22,7 +22,8 @@ RankSet Of(const std::vector<int32_t>& ranks) {
   return RankSet(ranges);
 }
 
-// What three nodes hold of a run. A node with a negative rank lacks the run.
+// Returns the ranks of a run that three nodes hold. A node with a negative rank
+// does not have the run.
 RunShares Shares(const std::vector<std::vector<int32_t>>& ranks) {
   RunShares out(ranks.size());
   for (size_t i = 0; i < ranks.size(); ++i) {
@@ -85,7 +86,7 @@ TEST_F(SplitComparisonTest, RanksThatNoNodeHoldsAreRequired) {
   golden.lacking = Of({2});
   const NodeComparisons split = Split(golden, Shares({{0}, {1}, {-1}}));
   EXPECT_EQ(Required(split, 1), "0-2");
-  // The daemons report it.
+  // The daemons report the missing ranks.
   EXPECT_TRUE(split.golden_uncovered.empty());
 }
 
@@ -162,7 +163,7 @@ TEST_F(SplitComparisonTest, NothingIsComparedIfASplitRankCannotBeLeftOut) {
             "nothing was compared: " + why +
                 "g; with --at NODE one of them reads the others");
   EXPECT_THAT(refusal(Shares({{0}, {-1}, {-1}}), split), HasSubstr(why + "t"));
-  // Tensors of other ranks may be sharded over it.
+  // Tensors of other ranks may be sharded across the split rank.
   RunShares sharded = Shares({{0, 1}, {0}, {-1}});
   sharded.split = Of({0});
   sharded.has_placements = true;
@@ -183,7 +184,7 @@ TEST_F(SplitComparisonTest, RanksThatNoNodeHasAreAskedOfOneNode) {
 TEST_F(SplitComparisonTest, SharesThatAreNotAlignedAreComparedByRank) {
   const NodeComparisons split =
       Split(Shares({{0, 1}, {2}, {-1}}), Shares({{0}, {1, 2}, {-1}}));
-  // No node has both of rank 1: the first reports it.
+  // No node has both sides of rank 1, so the first node reports it.
   EXPECT_EQ(FilterRanks(split, 0), (std::vector<int32_t>{0, 1}));
   EXPECT_EQ(FilterRanks(split, 1), (std::vector<int32_t>{2}));
 }

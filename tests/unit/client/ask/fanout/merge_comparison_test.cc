@@ -18,7 +18,7 @@ v1::ComparisonRow RowAt(int64_t token, int64_t sequence, int32_t rank) {
   return row;
 }
 
-// What a node says that holds one rank of two.
+// Returns the comparison of a node that holds one rank of two.
 v1::Comparison OfRank(int32_t rank) {
   v1::Comparison out;
   out.set_name("c-1");
@@ -79,7 +79,7 @@ TEST(MergeComparisonsTest, WhatWasNotCheckedMakesTheWholePartial) {
 }
 
 TEST(MergeComparisonsTest, RowsForLackOfRanksMakeTheWholePartial) {
-  // Each node lacks the ranks that the other one holds.
+  // Each node lacks the ranks that the other node holds.
   v1::Comparison parts[] = {OfRank(0), OfRank(1)};
   for (v1::Comparison& part : parts) {
     part.set_pass_count(1);
@@ -119,7 +119,7 @@ TEST(MergeComparisonsTest, FirstDivergenceIsTheFirstOfAll) {
     ASSERT_EQ(all.concurrent_divergences_size(), 1);
     EXPECT_EQ(all.concurrent_divergences(0).token(), 3);
     EXPECT_EQ(all.makers(0).row().token(), 2);
-    // All ranks are there.
+    // All ranks are available.
     EXPECT_FALSE(all.may_diverge_before());
   }
 }
@@ -140,7 +140,7 @@ TEST(MergeComparisonsTest, FirstMakerOfNodesLeadsAndTheWorstFollow) {
   *b.mutable_first_divergence() = RowAt(2, 1, 1);
   for (const int i : {5, 4, 3}) AddMaker("a" + std::to_string(i), i, 2, 0, a);
   for (const int i : {7, 6, 1}) AddMaker("b" + std::to_string(i), i, 2, 1, b);
-  // What both have is one maker of two ranks.
+  // The maker `both` occurs on both nodes, so it is one maker of two ranks.
   AddMaker("both", 9, 2, 0, a);
   AddMaker("both", 9, 2, 1, b);
   a.set_more_makers_count(3);
@@ -295,11 +295,11 @@ TEST(MergeComparisonsTest, ARankThatTwoNodesHoldCountsOnce) {
   EXPECT_EQ(all.golden_left_out_count(), 6);
   EXPECT_EQ(all.golden_conflict_count(), 2);
   EXPECT_EQ(all.target_left_out_count(), 8);
-  // One of the two ranks of `b` is that of `a`.
+  // Node `a` also holds one of the two ranks of `b`.
   const RankSet later = Ranks(1, 2);
   MergeComparisons({{&a, "a", &both, &first}, {&b, "b", &later, &second}}, all);
   EXPECT_EQ(all.golden_left_out_count(), 9);
-  // Nothing is known.
+  // The ranks that the nodes hold are unknown.
   EXPECT_EQ(Merged(a, b).golden_left_out_count(), 12);
 }
 
@@ -319,7 +319,8 @@ TEST(MergeComparisonsTest, WhatHooksDidNotRecordIsThatOfTheRanksAskedFor) {
   EXPECT_EQ(all.filter().ranks_size(), 2);
 }
 
-// A new number of Comparison is added up, unless the merge knows better.
+// New numeric fields of Comparison are summed, unless the merge handles them
+// specially.
 TEST(MergeComparisonsTest, EveryWholeNumberIsKnownToAddUpOrNotTo) {
   const std::set<std::string> added = {
       "pass_count", "fail_count", "unmatched_count", "skipped_count",

@@ -24,7 +24,7 @@ void AddRange(Ranges* ranges, int32_t first, int32_t last) {
   range.set_last(last);
 }
 
-// A sealed run of four ranks, of which a node holds some.
+// Returns a sealed run of four ranks, of which a node holds some.
 v1::Run RunOf(int32_t first, int32_t last) {
   v1::Run run;
   run.set_name("r");
@@ -67,7 +67,7 @@ TEST(MergeTest, RunIsWholeIfAllRanksAreSomewhere) {
   EXPECT_EQ(run.state(), v1::Run::SEALED);
 }
 
-// A run is archived once all of it is.
+// A run is archived after all of its parts are archived.
 TEST(MergeTest, ArchiveIsThatOfTheNodeThatLagsBehind) {
   using Archive = v1::RunArchive;
   const std::vector<Archive::State> order = {
@@ -77,7 +77,7 @@ TEST(MergeTest, ArchiveIsThatOfTheNodeThatLagsBehind) {
     for (size_t j = 0; j < order.size(); ++j) {
       v1::Run first = RunOf(0, 1);
       v1::Run second = RunOf(2, 3);
-      // A run that was never archived has none.
+      // A run that was never archived has no archive.
       if (order[i] != Archive::STATE_UNSPECIFIED) {
         first.mutable_archive()->set_state(order[i]);
       }
@@ -219,7 +219,7 @@ TEST(CompareRowsTest, RowsAreOrderedByTokenThenRank) {
   EXPECT_LT(CompareRows(a, b), 0);
   b.set_token(1);
   EXPECT_GT(CompareRows(a, b), 0);
-  // Rows of one rank stay as their node has them.
+  // Rows of one rank keep the order that their node reports.
   b.set_rank(5);
   EXPECT_EQ(CompareRows(a, b), 0);
 }

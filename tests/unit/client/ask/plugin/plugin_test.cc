@@ -35,10 +35,10 @@ TEST(PluginTest, ForeignTextIsMadePrintableAndCutBetweenCharacters) {
             std::string(1022, 'x') + "\u00e4");
 }
 
-// Runs programs that are no interpreters of ours, since answers are foreign.
+// Runs programs that are not our interpreter, because responses are untrusted.
 class InterpreterTest : public ::testing::Test {
  protected:
-  // Starts a shell that runs `script` in place of ours.
+  // Starts a shell that runs `script` instead of our interpreter.
   absl::Status Start(const std::string& script,
                      std::chrono::milliseconds limit = kAmple) {
     std::string path =
@@ -69,7 +69,8 @@ TEST_F(InterpreterTest, AnAnswerOfAnotherFormIsRefused) {
     return "printf '" + bytes + "' >&3; cat <&3";
   };
   const std::string zeros = R"(\0\0\0\0\0\0\0\0)";
-  // The first answer of an interpreter that is ready: kind 0, no text, value 0.
+  // The first response of an interpreter that is ready has kind 0, no text and
+  // value 0.
   EXPECT_TRUE(Start(printf("mpr1" + zeros + zeros)).ok());
   for (const std::string& wrong :
        {"mpr2" + zeros + zeros,

@@ -19,7 +19,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A stdout that a test can read.
+// A replacement for stdout that a test can read.
 class Page {
  public:
   Page() : file_(open_memstream(&bytes_, &size_)), out_(file_) {}

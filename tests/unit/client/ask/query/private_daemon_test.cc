@@ -29,7 +29,7 @@ class PrivateDaemonTest : public ::testing::Test {
     return {.data_dir = folder_.path(), .program = MSITD_BINARY};
   }
 
-  // Writes a shell script that stands for the daemon.
+  // Writes a shell script that replaces the daemon.
   std::string Script(const std::string& text) const {
     const std::string path = folder_ / "script";
     std::ofstream(path) << "#!/bin/sh\n" << text << "\n";
@@ -43,7 +43,7 @@ class PrivateDaemonTest : public ::testing::Test {
 
 bool IsThere(pid_t pid) { return ::kill(pid, 0) == 0; }
 
-// False if the process is still there after a long time.
+// Returns false if the process still exists after a long timeout.
 bool Ends(pid_t pid) {
   const auto deadline = std::chrono::steady_clock::now() + seconds(20);
   while (IsThere(pid)) {
@@ -86,7 +86,7 @@ TEST_F(PrivateDaemonTest, AStoreThatIsKeptStays) {
     ASSERT_TRUE(daemon.ok()) << daemon.status();
   }
   EXPECT_TRUE(std::filesystem::exists(options.kept_store));
-  // Nobody holds it any more.
+  // The store is no longer locked.
   const auto again = PrivateDaemon::Start(options, interrupts_);
   EXPECT_TRUE(again.ok()) << again.status();
 }

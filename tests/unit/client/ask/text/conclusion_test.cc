@@ -28,7 +28,7 @@ TEST(ConclusionTest, RowsThatAreUndecidedAreAllowedByThemselves) {
   comparison.set_partial(true);
   EXPECT_EQ(ConclusionOf(comparison, false), Conclusion::kPartial);
   EXPECT_EQ(ConclusionOf(comparison, undecided), Conclusion::kPass);
-  // Ranks and records that are lacking are not.
+  // Missing ranks and records are not allowed.
   comparison.mutable_target_losses()->set_dropped_count(1);
   EXPECT_EQ(ConclusionOf(comparison, undecided), Conclusion::kPartial);
   EXPECT_EQ(ConclusionOf(comparison, true), Conclusion::kPass);
@@ -38,7 +38,7 @@ TEST(ConclusionTest, RowsThatAreUndecidedAreAllowedByThemselves) {
   comparison.clear_golden_ranks();
   comparison.set_fail_count(1);
   EXPECT_EQ(ConclusionOf(comparison, undecided), Conclusion::kFail);
-  // If nothing at all was compared, nothing passes.
+  // A comparison without compared tensors does not pass.
   comparison.set_fail_count(0);
   comparison.set_pass_count(0);
   EXPECT_EQ(ConclusionOf(comparison, undecided), Conclusion::kFail);

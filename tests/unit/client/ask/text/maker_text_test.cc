@@ -58,7 +58,7 @@ TEST(MakerTextTest, ARowOfJoinedShardsNamesAllTheirRanks) {
   row.mutable_target()->clear_ranks();
   EXPECT_THAT(RowText(row), HasSubstr(", ranks 0-1, token 0"));
   row.mutable_golden()->clear_ranks();
-  // One of several ranks is picked.
+  // One of several ranks was selected.
   row.mutable_target()->add_ranks(1);
   EXPECT_THAT(RowText(row), HasSubstr(", rank 1, token 0"));
 }
@@ -105,7 +105,7 @@ TEST(MakerTextTest, ACauseThatIsNotKnownForOtherReasonsHasAnOp) {
   EXPECT_THAT(FindingTexts(comparison)[1].text, Not(HasSubstr("error")));
 }
 
-// Every word of the texts, which people and scripts read.
+// Covers all words in the texts, which people and scripts read.
 v1::Maker MakerOf(v1::Maker::Kind kind) {
   v1::Maker out;
   out.set_kind(kind);

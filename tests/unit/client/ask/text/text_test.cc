@@ -16,7 +16,7 @@ TEST(TextTest, WhatReordersOrHidesTextIsEscaped) {
   EXPECT_EQ(Printable("a\u202eb"), "a\\u{202e}b");
   EXPECT_EQ(Printable("a\u200bb"), "a\\u{200b}b");
   EXPECT_EQ(Printable("a\u2028b"), "a\\u{2028}b");
-  // No character yet.
+  // This code point is unassigned.
   EXPECT_EQ(Printable("a\U000e0002b"), "a\\u{e0002}b");
 }
 

@@ -82,7 +82,7 @@ TEST(YamlTextTest, AliasesAreRefused) {
   EXPECT_THAT(YamlError(bomb), HasSubstr("line 2: aliases are not taken"));
   EXPECT_THAT(YamlError("a: &x {b: *x}\n"), HasSubstr("aliases"));
   EXPECT_THAT(YamlError("? *x\n: 1\n"), HasSubstr("anchor"));
-  // An anchor that nobody uses does no harm.
+  // An anchor without an alias is allowed.
   EXPECT_TRUE(ReadYaml("a: &x b\n").ok());
 }
 
@@ -111,7 +111,7 @@ TEST(YamlTextTest, WhatTheParserWouldHoldIsBounded) {
       const std::string text =
           before + Repeated(piece, 8 * kYamlUntoldMax / std::strlen(piece));
       const auto value = ReadYaml(text);
-      // Some are no YAML, which is found before.
+      // Some of these are not valid YAML, which is detected first.
       EXPECT_FALSE(value.ok()) << before << piece;
     }
   }

@@ -12,8 +12,8 @@
 
 namespace {
 
-// Of other threads than that of the test: how many allocations succeed before
-// one fails; negative: all.
+// Number of allocations that succeed, in threads other than that of the test,
+// before one fails. Negative: all succeed.
 std::atomic<int64_t> allocations_left{-1};
 std::atomic<bool> has_failed{false};
 thread_local bool is_test_thread = false;
@@ -44,7 +44,8 @@ namespace {
 constexpr uint64_t kMemoryBytes = 100'000;
 constexpr char kFolder[] = "out/20250101000000/0/Graph/1/0/";
 
-// Without a daemon: what is asked is what becomes of files, not where they go.
+// No daemon is involved: the tests check how files are released, not where they
+// are sent.
 class DumpWriterTest : public ::testing::Test {
  protected:
   DumpWriterTest() { is_test_thread = true; }
@@ -73,8 +74,8 @@ class DumpWriterTest : public ::testing::Test {
                     [](std::string_view, std::string_view) {}};
 };
 
-// Fails the first allocation, then the second one, and so on, until none is
-// left to fail.
+// Fails the first allocation, then the second one, and so on, until no
+// allocation fails.
 TEST_F(DumpWriterTest, NoFailureKeepsTheMemoryOfAFile) {
   DumpWriter writer(NoDaemon(), table_, reporter_);
   bool has_any = true;
@@ -86,7 +87,7 @@ TEST_F(DumpWriterTest, NoFailureKeepsTheMemoryOfAFile) {
     writer.Flush();
     allocations_left = -1;
     has_any = has_failed;
-    // Where memory is still taken, there is no room for the next one.
+    // The memory is not released, so there is no space for the next file.
     ASSERT_EQ(table_.counts().lost_file_count, 0u) << number;
   }
   writer.Stop();

@@ -8,7 +8,7 @@
 namespace msitd::acl {
 namespace {
 
-// Sets a variable as long as it lives.
+// Sets an environment variable during its lifetime.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {

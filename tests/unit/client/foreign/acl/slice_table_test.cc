@@ -47,7 +47,7 @@ class SliceTableTest : public ::testing::Test {
     table_->Put(slice);
   }
 
-  // "path=text" of the next whole file.
+  // Returns "path=text" for the next complete file.
   std::string Next() {
     const auto file = table_->Take(SliceTable::Clock::now());
     if (!file) return "";
@@ -92,7 +92,7 @@ TEST_F(SliceTableTest, OffsetBeyondTheMemoryLosesTheFile) {
     const std::string name = std::to_string(offset);
     Put(name, 0, "1", false);
     Put(name, offset, "2", false);
-    // Nothing brings it back.
+    // Later slices do not restore it.
     Put(name, 1, "2", true);
   }
   EXPECT_EQ(Next(), "");
@@ -108,7 +108,7 @@ TEST_F(SliceTableTest, FileWithoutRoomIsLostAsAWhole) {
   Put("a", {}, half, false);
   Put("b", {}, half, false);
   EXPECT_THAT(lost_, ElementsAre(HasSubstr("b: there was no memory left")));
-  // What it had is free again.
+  // The memory of the lost file is free again.
   Put("a", {}, "end", true);
   EXPECT_EQ(Next(), "a=" + half + "end");
   Put("c", {}, half, true);
@@ -119,14 +119,14 @@ TEST_F(SliceTableTest, SliceThatTheProcessHasNoMemoryForLosesTheFile) {
   Make(libmsit::OverflowMode::kDropNewest, seconds(0), ~uint64_t{0});
   static constexpr std::byte kByte{};
   Slice slice;
-  // More than any process has: nothing of it is read.
+  // The size exceeds the address space, so no byte of it is read.
   slice.bytes = {&kByte, size_t{1} << 63};
   for (const std::string_view file : {"first", "second"}) {
     slice.file = file;
     if (file == "second") Put(file, {}, "1", false);
     table_->Put(slice);
     EXPECT_FALSE(table_->is_short_of_memory());
-    // It would close the gap.
+    // This slice would close the gap.
     Put(file, {}, "3", true);
   }
   EXPECT_EQ(Next(), "");
@@ -147,7 +147,7 @@ TEST_F(SliceTableTest, FileOfABrokenSliceIsLost) {
   table_->Lose("", "it is broken");
   for (const std::string_view file : {"a", "b"}) Put(file, {}, "1", true);
   EXPECT_EQ(Next(), "");
-  // What it had is free again.
+  // The memory of the lost files is free again.
   Put("c", {}, most, true);
   EXPECT_EQ(Next(), "c=" + most);
   const SliceTable::Counts counts = table_->counts();
@@ -163,7 +163,7 @@ TEST_F(SliceTableTest, FilesThatBeginAfterTheEndAreLost) {
   Put("a", {}, "1", false);
   EXPECT_TRUE(table_->TakeOpen().has_value());
   EXPECT_FALSE(table_->TakeOpen().has_value());
-  // Who took it knows that it lacks something.
+  // The consumer of the file was already informed that it is incomplete.
   Put("a", {}, "2", true);
   EXPECT_EQ(table_->counts().lost_file_count, 0U);
   for (int i = 0; i < 3; ++i) Put("b", {}, "1", false);

@@ -52,7 +52,7 @@ class FakeTarget final : public ImportTarget {
   absl::StatusOr<std::unique_ptr<libmsit::Client>> OpenRank(
       int32_t rank, libmsit::InterruptCheck interrupt) override {
     if (!open_status_.ok()) return open_status_;
-    // It knows one stream at a time.
+    // The daemon supports one stream at a time.
     if (!opened_.empty()) daemon_.Wipe();
     opened_.push_back(rank);
     libmsit::ClientOptions options;
@@ -96,8 +96,8 @@ class FakeTarget final : public ImportTarget {
 
 class ImportJobTest : public ::testing::Test {
  protected:
-  // Writes `count` bytes of `value` as an array; returns its path. With
-  // `missing`, so many of them are not there.
+  // Writes `count` bytes of `value` as an array and returns its path. The last
+  // `missing` bytes are omitted.
   std::string WriteNpy(const std::string& name, size_t count, char value = 1,
                        size_t missing = 0) {
     std::string head = "{'descr': '|u1', 'fortran_order': False, 'shape': (" +
@@ -138,8 +138,8 @@ class ImportJobTest : public ::testing::Test {
     return entry;
   }
 
-  // Imports `entries` as a process of its own would: what is remembered comes
-  // from the attachments of the run.
+  // Imports `entries` as a new process would: its state is read from the
+  // attachments of the run.
   absl::Status Import(const std::vector<trees::TreeEntry>& entries) {
     FakeTree tree;
     tree.entries_ = entries;
@@ -263,7 +263,7 @@ TEST_F(ImportJobTest, SecondImportSendsOnlyWhatIsNew) {
       FileEntry("b", WriteNpy("b.npy", 10))};
   ASSERT_TRUE(Import(entries).ok());
   ASSERT_EQ(target_.opened_.size(), 1u);
-  // As for a sealed run: whoever opens a stream fails.
+  // As for a sealed run, opening a stream fails.
   target_.open_status_ = absl::FailedPreconditionError("sealed");
   ASSERT_TRUE(Import(entries).ok());
   EXPECT_EQ(job_->counts().skipped_file_count, 2);
@@ -465,7 +465,7 @@ TEST_F(ImportJobTest, InterruptKeepsWhatHasArrived) {
     }
     const trees::TreeEntry* Next() override {
       const trees::TreeEntry* entry = tree_.Next();
-      // Behind the last entry: while the stream is flushed.
+      // After the last entry, the stream is being flushed.
       if (entry == nullptr) target_.interrupts_ = true;
       return entry;
     }
@@ -488,7 +488,7 @@ TEST_F(ImportJobTest, InterruptKeepsWhatHasArrived) {
   });
   const absl::Status status = job_->Import(interrupting, dir_.path());
   acknowledges.join();
-  // It may be over before it looks.
+  // The import may end before it checks for an interrupt.
   EXPECT_TRUE(status.ok() || status.code() == absl::StatusCode::kCancelled);
   target_.interrupts_ = false;
   ASSERT_TRUE(Import({FileEntry("a", dir_.path() + "/a.npy")}).ok());
@@ -547,7 +547,7 @@ TEST_F(ImportJobTest, WhatIsSentIsTold) {
   EXPECT_EQ(told, (std::vector<std::string>{"a tensor", "c number"}));
 }
 
-// As a tree hands it over that had to look into it.
+// The entry of a tree that had to read the file is already open.
 TEST_F(ImportJobTest, FileThatIsOpenIsNotOpenedAgain) {
   trees::TreeEntry entry = FileEntry("op", WriteNpy("a.npy", 10, 'x'));
   entry.opened = *formats::OpenTensorFile(entry.file, {});

@@ -13,7 +13,7 @@ LedgerEntry File(const std::string& path, int64_t mtime_ns = 7) {
   return {.path = path, .bytes = 100, .mtime_ns = mtime_ns, .record_count = 1};
 }
 
-// Writes what is not written, as the run would have it.
+// Saves the unsaved parts, as in the attachments of a run.
 void Save(ImportLedger& ledger, std::map<std::string, std::string>& parts) {
   while (const auto part = ledger.Unsaved()) {
     parts[part->name] = part->text;
@@ -113,7 +113,7 @@ TEST_F(ImportLedgerTest, FileWithAnotherKeyIsAProblem) {
   AddAndSave(with_key(0xfedcba9876543210));
   EXPECT_EQ(problem_of(with_key(0xfedcba9876543210)), "");
   EXPECT_EQ(problem_of(with_key(2)), ImportLedger::kOtherKey);
-  // A tree may have a file twice.
+  // A tree may contain the same file twice.
   AddAndSave(with_key(2));
   EXPECT_EQ(problem_of(with_key(0xfedcba9876543210)), "");
   EXPECT_EQ(problem_of(with_key(2)), "");
@@ -161,7 +161,7 @@ TEST_F(ImportLedgerTest, FullPartIsFollowedByAnother) {
   for (int i = 0; i < count; ++i) {
     ASSERT_TRUE(Has(loaded, File(folder + std::to_string(i)))) << i;
   }
-  // It goes on in the last part.
+  // The ledger continues in the last part.
   loaded.Add(File("more"));
   loaded.Mark();
   ASSERT_TRUE(loaded.Settle().ok());

@@ -71,8 +71,8 @@ TEST(RecordOpsTest, StatisticsStandForTheirTensor) {
   EXPECT_THAT(NamesOf(ops.Finish()), ElementsAre("a.input.0"));
 }
 
-// An argument that the task did not have is a record without statistics in the
-// dumps of some tools, and a tensor without elements in those of others.
+// An argument that the task did not have is recorded without statistics in the
+// dumps of some tools, and as a tensor without elements in others.
 TEST(RecordOpsTest, AnAbsentArgumentTakesNoPlaceWhereDumpsHaveSuch) {
   for (const std::string_view source : {"ge", "fx", "mindie", "atb"}) {
     RecordOps ops(source);

@@ -13,7 +13,7 @@
 namespace msitd::formats {
 namespace {
 
-// A head as writers write it, with a length that need not be true.
+// Returns a head as written by ATB, with a length that may be wrong.
 std::string HeadOf(const std::string& type, const std::string& dims,
                    const std::string& format = "2", int length = 4) {
   const std::string bytes = std::to_string(length);
@@ -110,7 +110,7 @@ TEST(AtbFileTest, StatisticsNeedNoType) {
       read.tensor.attributes,
       (Attributes{
           {"max", "7"}, {"min", "-1.5"}, {"mean", "nan"}, {"l2_norm", "inf"}}));
-  // A type that is said and that we lack is no float32.
+  // A type that is named but not supported does not default to float32.
   EXPECT_FALSE(IsValid(ReadOne("dtype=13\nmax=1\n$End=1\n").tensor.dtype));
 }
 
@@ -119,12 +119,12 @@ TEST(AtbFileTest, DescriptionsHaveNoElements) {
   EXPECT_EQ(read.status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(Message(read.status),
             "the file has its description alone, not its elements");
-  // They come as statistics of which there are none.
+  // They are read as statistics without values.
   EXPECT_TRUE(read.tensor.is_statistics);
   EXPECT_EQ(read.tensor.dtype, DType::kBfloat16);
   EXPECT_EQ(read.tensor.shape, (std::vector<int64_t>{4, 8}));
   EXPECT_TRUE(ReadOne(HeadOf("1", "0,8", "2", 0)).status.ok());
-  // The writer ended before it wrote the elements.
+  // The writer stopped before it wrote the elements.
   EXPECT_EQ(ReadOne(HeadOf("27", "4,8", "2", 64)).status.code(),
             absl::StatusCode::kDataLoss);
 }
@@ -196,10 +196,10 @@ TEST(AtbFileTest, ATensorMayBeThatOfAnotherOp) {
     EXPECT_EQ(other.status.code(), absl::StatusCode::kNotFound) << name;
     EXPECT_EQ(other.bytes, "");
   }
-  // Another type is another tensor.
+  // A tensor of another type is a different tensor.
   EXPECT_EQ(read("3_0_outtensor0.bin", "0").status.code(),
             absl::StatusCode::kNotFound);
-  // A kernel whose tensors were left out names itself.
+  // A kernel whose tensors were not saved refers to itself.
   fs::create_directories(folder);
   const std::string self = "dtype=1\ndims=2\ndata=outtensor0.bin\n$End=1\n";
   std::ofstream(fs::path(folder) / "outtensor0.bin") << self;

@@ -30,7 +30,7 @@ TEST(AtbFoldersTest, AFolderIsListedAgainOnceItHasChanged) {
   fs::create_directory(dir / "3_Add");
   AtbFolders folders;
   EXPECT_EQ(folders.Find(dir.path(), "3"), dir / "3_Add");
-  // It changed just now, so that its time need not change again.
+  // The folder has just changed, so a further change may not update its time.
   fs::create_directory(dir / "4_Mul");
   EXPECT_EQ(folders.Find(dir.path(), "4"), dir / "4_Mul");
 
@@ -40,7 +40,7 @@ TEST(AtbFoldersTest, AFolderIsListedAgainOnceItHasChanged) {
   fs::create_directory(dir / "5_Sub");
   fs::create_directory(dir / "4_Other");
   fs::last_write_time(dir.path(), long_ago);
-  // It looks as it did, so that it is not listed.
+  // The time of the folder is unchanged, so it is not listed again.
   EXPECT_EQ(folders.Find(dir.path(), "5"), std::nullopt);
   EXPECT_EQ(folders.Find(dir.path(), "4"), dir / "4_Mul");
   fs::last_write_time(dir.path(), long_ago + std::chrono::seconds(1));

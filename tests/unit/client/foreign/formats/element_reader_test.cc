@@ -12,7 +12,7 @@
 namespace msitd::formats {
 namespace {
 
-// Reads as little at once as may be asked for.
+// Reads the smallest pieces that the interface allows.
 std::vector<int> ReadBytes(StoredTensor tensor) {
   EXPECT_TRUE(CheckPlace(tensor).ok());
   ElementReader reader(std::move(tensor));
@@ -44,7 +44,8 @@ StoredTensor Packed(std::string bytes, DType dtype, Packing packing,
 }
 
 TEST(ElementReaderTest, BlocksComeInOrder) {
-  // 2 x 5 in blocks of 2 columns: (3, 2, 2), the last column is padding.
+  // A 2 x 5 tensor in blocks of 2 columns, (3, 2, 2). The last column is
+  // padding.
   const StoredTensor tensor = Stored(
       std::string("\x00\x01\x05\x06\x02\x03\x07\x08\x04\x63\x09\x63", 12),
       DType::kUint8, {{2, 2}, {5, 4, 2, 1}});
@@ -93,7 +94,7 @@ TEST(ElementReaderTest, PackedElementsGetBytes) {
   EXPECT_EQ(
       ReadBytes(Packed("\xa0\x80", DType::kUint1, Packing::kHighestFirst, 9)),
       (std::vector<int>{1, 0, 1, 0, 0, 0, 0, 0, 1}));
-  // 000001 000010 000011 000100 from the lowest bit on.
+  // The elements 000001 000010 000011 000100, from the lowest bit on.
   EXPECT_EQ(ReadBytes(Packed("\x81\x30\x10", DType::kFloat6E3m2fn,
                              Packing::kLowestFirst, 4)),
             (std::vector<int>{1, 2, 3, 4}));
@@ -102,13 +103,13 @@ TEST(ElementReaderTest, PackedElementsGetBytes) {
 }
 
 TEST(ElementReaderTest, PackedElementsComeInAnyOrder) {
-  // 2 x 3, stored by columns: 1 4 2 5 3 6.
+  // A 2 x 3 tensor in column-major order: 1 4 2 5 3 6.
   StoredTensor tensor = Stored("\x41\x52\x63", DType::kUint4, {{2, 1}, {3, 2}});
   tensor.packing = Packing::kLowestFirst;
   EXPECT_EQ(ReadBytes(tensor), (std::vector<int>{1, 2, 3, 4, 5, 6}));
 }
 
-// A source that has a pattern instead of memory.
+// A source that generates a pattern without using memory.
 class PatternSource final : public ByteSource {
  public:
   explicit PatternSource(uint64_t size) : size_(size) {}

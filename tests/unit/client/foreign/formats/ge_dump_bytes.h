@@ -9,18 +9,18 @@
 
 namespace msitd::formats {
 
-// A GE dump with this head and, behind it, these bytes.
+// Returns a GE dump with this head, followed by these bytes.
 inline std::string GeDumpOf(const ge::DumpData& head, const std::string& raw) {
   const std::string text = head.SerializeAsString();
   return BytesOf<uint64_t>({text.size()}) + text + raw;
 }
 
-// A tagged value of a dump of CANN nano.
+// Returns a tagged value of a CANN nano dump.
 inline std::string NanoValue(uint32_t tag, const std::string& bytes) {
   return BytesOf<uint32_t>({tag, static_cast<uint32_t>(bytes.size())}) + bytes;
 }
 
-// An input of such a dump, with a type of ACL and some tagged values.
+// Returns an input of a CANN nano dump with an ACL type and some tagged values.
 inline std::string NanoInput(int32_t type, int32_t format, uint64_t size,
                              const std::string& values) {
   return BytesOf<int32_t>({type, format, 0}) +
@@ -28,14 +28,14 @@ inline std::string NanoInput(int32_t type, int32_t format, uint64_t size,
          BytesOf<uint32_t>({static_cast<uint32_t>(values.size())}) + values;
 }
 
-// A dump of CANN nano with these tagged values in its head.
+// Returns a CANN nano dump with these tagged values in its head.
 inline std::string NanoDumpOf(const std::string& values,
                               const std::string& raw) {
   const std::string head = BytesOf<uint32_t>({0x5a5a5a5a, 1}) + values;
   return BytesOf<uint64_t>({head.size()}) + head + raw;
 }
 
-// Sets what inputs and outputs have in common.
+// Sets the fields that inputs and outputs have in common.
 template <typename Message>
 void SetTensor(int type, int format, const std::vector<uint64_t>& shape,
                const std::vector<uint64_t>& original, uint64_t size,

@@ -18,7 +18,8 @@ std::string Doubles(const std::string& shape,
       BytesOf(values));
 }
 
-// "name io:index shape bytes" of each tensor, its numbers as bytes of doubles.
+// Returns "name io:index shape bytes" for each tensor. Numbers are shown as the
+// bytes of doubles.
 std::vector<std::string> Describe(const std::string& bytes) {
   std::vector<std::string> out;
   const auto file = OpenText(bytes);

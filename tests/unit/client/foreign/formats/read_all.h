@@ -12,7 +12,7 @@
 
 namespace msitd::formats {
 
-// Reads the rest of the tensor that `file` is at, `piece_bytes` at a time.
+// Reads the rest of the current tensor of `file`, `piece_bytes` at a time.
 inline absl::StatusOr<std::string> ReadAll(TensorFile& file,
                                            size_t piece_bytes) {
   std::string all;
@@ -25,21 +25,21 @@ inline absl::StatusOr<std::string> ReadAll(TensorFile& file,
   }
 }
 
-// Opens bytes that name no other file.
+// Opens bytes that refer to no other file.
 inline absl::StatusOr<std::unique_ptr<TensorFile>> OpenText(
     std::string bytes, const OpenOptions& options = {}) {
   return OpenTensorBytes(std::make_shared<MemorySource>(std::move(bytes)), "",
                          options);
 }
 
-// The bytes of numbers, one after another.
+// Returns the concatenated bytes of numbers.
 template <typename T>
 std::string BytesOf(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()),
           values.size() * sizeof(T)};
 }
 
-// A .npy file of version 1.
+// Returns a .npy file of version 1.
 inline std::string NpyOf(const std::string& head, const std::string& bytes) {
   const std::string length = {static_cast<char>(head.size() & 0xff),
                               static_cast<char>(head.size() >> 8)};

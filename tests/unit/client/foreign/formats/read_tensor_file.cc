@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints a file of another tool: a line for each tensor, with its bytes in hex.
+// Prints a file of another tool: one line for each tensor, with its bytes in
+// hexadecimal.
 //
 // usage: read_tensor_file FILE [PIECE_BYTES]
 #include <fmt/format.h>

@@ -41,7 +41,7 @@ TEST(SafetensorsFileTest, TensorsComeByName) {
   EXPECT_EQ((*file)->Next(), nullptr);
 }
 
-// What comes of the one tensor of a head.
+// Returns the status of reading a file whose head has one tensor.
 absl::Status StatusOf(const std::string& row, const std::string& bytes) {
   const auto file = OpenText(FileOf("{\"a\":" + row + "}", bytes));
   if (!file.ok()) return file.status();

@@ -48,14 +48,14 @@ TEST(TensorFileTest, UnknownKindsAreRefused) {
               absl::StatusCode::kInvalidArgument)
         << text;
   }
-  // Whoever writes it has not come far.
+  // An empty file may still be in the process of being written.
   EXPECT_EQ(OpenText("").status().code(), absl::StatusCode::kDataLoss);
 }
 
 TEST(TensorFileTest, AFileThatShrinksWhileItIsReadIsDataLoss) {
   const testing::TempDir dir;
   const std::string path = dir / "x.npy";
-  // Longer than what is read ahead.
+  // The tensor is longer than the read-ahead.
   const std::string head =
       "{'descr': '<i4', 'fortran_order': False, 'shape': (4096,), }";
   std::ofstream(path, std::ios::binary) << NpyOf(head, std::string(16384, 'x'));

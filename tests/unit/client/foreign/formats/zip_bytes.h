@@ -21,7 +21,7 @@ inline uint32_t Crc32Of(const std::string& bytes) {
   return ~crc;
 }
 
-// A zip archive of stored members: name and bytes of each.
+// Returns a zip archive of stored members, given as names and bytes.
 inline std::string ZipOf(
     const std::vector<std::pair<std::string, std::string>>& members) {
   std::string local;

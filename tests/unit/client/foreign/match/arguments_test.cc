@@ -28,7 +28,7 @@ TEST(ArgumentsTest, NumbersAreInTheOrderOfNumbers) {
         EXPECT_EQ(ComesBefore(sorted[i], sorted[j]), i < j)
             << sorted[i] << " " << sorted[j];
       }
-      // An order at all.
+      // The order is antisymmetric.
       EXPECT_FALSE(ComesBefore(sorted[i], sorted[j]) &&
                    ComesBefore(sorted[j], sorted[i]));
       EXPECT_EQ(!ComesBefore(sorted[i], sorted[j]) &&
@@ -72,7 +72,7 @@ TEST(ArgumentsTest, TooManyAreRefused) {
       absl::IsResourceExhausted(builder.Add("a", 0, Io::kInput, "0", {}, 0)));
 }
 
-// Of tensors that one rank has.
+// Aligns tensors of a run with one rank.
 Alignment AlignCounts(const std::vector<uint64_t>& golden,
                       const std::vector<uint64_t>& target) {
   const auto sizes_of = [](const std::vector<uint64_t>& counts) {
@@ -94,7 +94,7 @@ TEST(ArgumentsTest, WhatHasASizeOfItsOwnIsFoundAmongOthers) {
 }
 
 TEST(ArgumentsTest, PiecesHaveTheSizeOfAllOfThem) {
-  // A copy in both ranks, and halves.
+  // One tensor is copied on both ranks, and the other is split in halves.
   EXPECT_THAT(AlignSizes({{8, 8}, {8, 8}}, {{8, 16}, {4, 8}}),
               ElementsAre(Pair(0, 0), Pair(1, 1)));
   EXPECT_THAT(AlignSizes({{4, 8}}, {{2, 8}}), ElementsAre(Pair(0, 0)));
@@ -116,7 +116,7 @@ TEST(ArgumentsTest, SizesOfAllRanksAreThoseOfTheFirstAndTheLastToken) {
 }
 
 TEST(ArgumentsTest, AlignmentsAscend) {
-  // All lists of three sizes, of up to five elements.
+  // All lists of up to five elements with three possible sizes.
   std::vector<std::vector<uint64_t>> lists = {{}};
   for (size_t i = 0; lists[i].size() < 4; ++i) {
     for (uint64_t size = 1; size <= 2; ++size) {

@@ -58,7 +58,7 @@ TEST(GraphTextTest, OpsHaveInputsAndFxTensors) {
   EXPECT_EQ(op.fx_tensors[0].node, "add-aten.add.Tensor");
   EXPECT_EQ(op.fx_tensors[0].ge_output, 0u);
   EXPECT_EQ(op.fx_tensors[0].fx_output, 1u);
-  // Without a number it is that of the output.
+  // Without a number, the FX output has the number of the output.
   EXPECT_EQ(op.fx_tensors[1].node, "noise-aten.x");
   EXPECT_EQ(op.fx_tensors[1].fx_output, 1u);
   EXPECT_EQ(text.graph.Find("Sub"), nullptr);

@@ -113,7 +113,8 @@ TEST(MatchTest, SourcesChooseTheMatcher) {
   EXPECT_EQ(ChooseMatcher("msit", "msit", true), std::nullopt);
 }
 
-// A run of the source that each matcher takes, with one op and all files.
+// Returns a run of the source that each matcher expects, with one op and all
+// files.
 RunFacts RunOf(const std::string& source, bool is_empty) {
   RunBuilder out(source);
   if (!is_empty) out.Op("A", {1}, {1});
@@ -200,8 +201,8 @@ TEST(MatchTest, WhatTheTargetLacksIsNoPairThatIsTaken) {
                           "target 1: the graph names no GE op for it (lacks)"));
 }
 
-// Two GE ops of one FX tensor, which then is the target: whole ops and single
-// tensors are the same.
+// Two GE ops belong to one FX tensor, which is the target. Whole ops and single
+// tensors give the same result.
 TEST(MatchTest, ATargetOfTwoGoldensHasTheFirst) {
   const auto op = [](const std::string& name) {
     return "op { name: \"" + name + "\" input: \"x:0\" " +
@@ -221,13 +222,13 @@ TEST(MatchTest, ATargetOfTwoGoldensHasTheFirst) {
     EXPECT_TRUE(mapping.ok()) << mapping.status();
     return mapping.ok() ? *mapping : Mapping();
   };
-  // The second has an output alone.
+  // The second golden op has only an output.
   Mapping mapping = match({4}, {});
   EXPECT_THAT(PairsOf(mapping),
               ElementsAre("n.input.0=A.input.0", "n.output.0=A.output.0",
                           "=B.output.0"));
   EXPECT_EQ(mapping.pair_count, 2u);
-  // So has the first.
+  // Here, the first golden op has only an output.
   mapping = match({}, {4});
   EXPECT_THAT(PairsOf(mapping),
               ElementsAre("n.output.0=A.output.0", "n.input.0=B.input.0",

@@ -19,7 +19,7 @@ using ::testing::IsSupersetOf;
 constexpr char kRtFile[] = "mindie_rt_op_mapping.json";
 constexpr char kTorchFile[] = "mindie_torch_op_mapping.json";
 
-// Out of order; the third has no fusion_op.
+// The entries are not sorted. The third one has no fusion_op.
 constexpr char kRt[] = R"([
   {"id": 5, "rt_layer": "ACT_6", "ge_op": "Conv_5", "fusion_op": "Conv_5Relu_8"},
   {"id": 4, "rt_layer": "CONV_5", "ge_op": "Conv_5", "fusion_op": "Conv_5Relu_8"},
@@ -92,7 +92,7 @@ TEST(MindieTest, OpsHaveAllOutputsOfTheirModules) {
       IsSupersetOf({"target 1: no input of the module, but a weight",
                     "target 2: its layers have no torch node",
                     "target 2: the mapping of MindIE lacks it (lacks)"}));
-  // msit takes the first output alone.
+  // msit uses only the first output.
   const Mapping compat = Must(
       MatchMindieWithTorch(golden, Target(kJit).Build(), {.is_compat = true}));
   EXPECT_EQ(compat.pair_count, 2u);
@@ -165,14 +165,14 @@ TEST(MindieTest, AnInputThatTheModuleLacksIsNoWeight) {
                                 .Build();
     return LeftOf(Must(MatchMindieWithTorch(golden.Build(), target, {})));
   };
-  // The module had two inputs, and the first was not recorded.
+  // The module had two inputs, of which the first was not recorded.
   RunBuilder second("msit");
   second.Op("root.split", {}, {2, 2});
   second.Tensor("root.split", 0, Io::kInput, "1", 8);
   EXPECT_THAT(left_of(second),
               ElementsAre("target 1: no argument of the module belongs to it "
                           "(lacks)"));
-  // One weight is known, and there are two inputs more.
+  // One weight is known, and there are two more inputs.
   RunBuilder other("msit");
   other.Op("root.split", {4}, {2, 2});
   other.Tensor("root.split", 0, Io::kWeight, "weight", 2);
@@ -208,7 +208,7 @@ TEST(MindieTest, CallsOfAModuleAreInOrder) {
                           "Relu_1#0.output.0=root.relu#0.output.0",
                           "Relu_2#0.input.0=root.relu#1.input.0",
                           "Relu_2#0.output.0=root.relu#1.output.0"));
-  // Of one call nobody knows which it was.
+  // If only one call was recorded, its number is unknown.
   const RunFacts one = RunBuilder("msit").Op("root.relu", {4}, {4}).Build();
   EXPECT_EQ(Must(MatchMindieWithTorch(one, target, {})).pair_count, 0u);
 }
@@ -278,7 +278,7 @@ TEST(MindieTest, BadMappingsAreRefusedWithTheirCause) {
   EXPECT_THAT(error(kRt, "["), HasSubstr("is no JSON"));
   EXPECT_THAT(error(kRt, R"([{"rt_layer": "ACT_6"}])"),
               HasSubstr("saved and loaded"));
-  // As after save and load: the key is there, the name is not.
+  // After a model is saved and loaded, the key exists but the name is empty.
   for (const char* node : {"\"\"", "null"}) {
     EXPECT_THAT(
         error(kRt, fmt::format(R"([{{"jit_node": {}, "rt_layer": "ACT_6"}}])",

@@ -32,7 +32,7 @@ TEST(NamePartsTest, LongestNamesMakeUpTheWhole) {
 TEST(NamePartsTest, LongestNameGivesWayIfTheRestWouldBeNone) {
   const NameParts parts({"Add", "Add_1", "_1Mul"});
   EXPECT_THAT(parts.Split("Add_1Mul"), ElementsAre("Add", "_1Mul"));
-  // msit takes what is longest, whatever follows.
+  // msit takes the longest name, regardless of the rest.
   EXPECT_THAT(parts.SplitGreedily("Add_1Mul", Nobody), ElementsAre("Add_1"));
 }
 
@@ -44,8 +44,9 @@ TEST(NamePartsTest, GreedySplitStopsWhereAnotherOpWasDumped) {
   EXPECT_THAT(parts.SplitGreedily("AddMul_7", is_dumped), ElementsAre("Add"));
 }
 
-// Whatever is put together of names comes apart into names that make it up
-// again; of names none of which begins another, into the same.
+// Joined names are split into names that give the same text when they are
+// joined again. If no name is a prefix of another one, the same names are
+// found.
 TEST(NamePartsTest, WhatIsPutTogetherComesApart) {
   std::mt19937 random(7);
   for (int round = 0; round < 300; ++round) {

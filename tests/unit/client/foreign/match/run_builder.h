@@ -11,8 +11,8 @@
 
 namespace msitd::match {
 
-// Makes facts by hand: RunBuilder("ge").Op("Add", {4, 4}, {4}).Build() has two
-// inputs and an output of 4 elements.
+// Builds facts of a run. For example, RunBuilder("ge").Op("Add", {4, 4},
+// {4}).Build() has two inputs and an output of 4 elements each.
 class RunBuilder {
  public:
   explicit RunBuilder(std::string source) {
@@ -54,7 +54,7 @@ class RunBuilder {
   FactsBuilder builder_;
 };
 
-// `op.input.0`, or the op alone.
+// Returns `op.input.0`, or only the op.
 inline std::string ToName(const Reference& reference) {
   std::string out = reference.op;
   if (reference.call.has_value()) out += "#" + std::to_string(*reference.call);
@@ -64,8 +64,8 @@ inline std::string ToName(const Reference& reference) {
   return out;
 }
 
-// The lines as `target=golden`, without the reasons; `target=` and `=golden`
-// are of those that belong to none.
+// Returns the pairs as `target=golden`, without reasons. `target=` and
+// `=golden` are tensors without a partner.
 inline std::vector<std::string> PairsOf(const Mapping& mapping) {
   std::vector<std::string> out;
   for (const Line& line : mapping.lines) {
@@ -75,7 +75,8 @@ inline std::vector<std::string> PairsOf(const Mapping& mapping) {
   return out;
 }
 
-// What is left, as `golden 2: reason`, with ` (lacks)` if it should not be.
+// Returns the unpaired tensors as `golden 2: reason`, followed by ` (lacks)` if
+// they should have a partner.
 inline std::vector<std::string> LeftOf(const Mapping& mapping) {
   std::vector<std::string> out;
   for (const LeftTensors& left : mapping.left) {

@@ -23,7 +23,7 @@ struct Case {
   Io io;
 };
 
-// Names of all releases, as they lie in dumps.
+// Names in the dumps of all releases.
 constexpr Case kCases[] = {
     {"Functional.conv2d.1.backward", Part::kInput, "0", "Functional.conv2d", 1,
      Io::kGradOutput},
@@ -136,7 +136,7 @@ TEST(MsprobeNamesTest, PartsBelongToTheirEntries) {
             std::nullopt);
   EXPECT_EQ(KeyOfMsprobe({"F.a.0.forward", Part::kWhole, "0"}), std::nullopt);
   EXPECT_EQ(KeyOfMsprobe({"y.0.debug", Part::kInput, "0"}), std::nullopt);
-  // They would be read back as each other.
+  // These names would be parsed as different ones.
   EXPECT_EQ(KeyOfMsprobe({"F.a.0.forward", Part::kKwargs, "0"}), std::nullopt);
   EXPECT_EQ(KeyOfMsprobe({"F.a.0.forward", Part::kInput, "x"}), std::nullopt);
 }
@@ -152,7 +152,7 @@ TEST(MsprobeNamesTest, KeywordsAreInputsWhereThereIsNoFile) {
   EXPECT_EQ(MsprobeFileName({"y.0.debug", Part::kWhole, ""}), "y.0.debug");
 }
 
-// Words that could be taken for something else.
+// Words that could be confused with other parts of a name.
 std::string Word(std::mt19937& random) {
   constexpr const char* kWords[] = {
       "Module", "Cell",   "forward",  "backward", "parameters_grad",

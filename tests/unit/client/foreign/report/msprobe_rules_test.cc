@@ -40,7 +40,7 @@ MsprobeStatistic StatisticOf(double value) {
   return {kind, std::isnan(value) ? 0 : value, ask::Real{value}};
 }
 
-// A row of which maximum, minimum, mean and norm are these.
+// Returns a row whose maximum, minimum, mean and norm have these values.
 MsprobeRow RowOf(const std::string& part, double target, double golden) {
   MsprobeRow row;
   row.name = "Functional.relu.0.forward." + part + ".0";
@@ -50,7 +50,8 @@ MsprobeRow RowOf(const std::string& part, double target, double golden) {
   return row;
 }
 
-// A row of tensors: the largest difference, the share within 1 ‰, the cosine.
+// Returns a row of tensors with this largest difference, share within 1 ‰, and
+// cosine.
 MsprobeRow MeasuredRow(const std::string& part, double max_abs, double share,
                        double cosine) {
   MsprobeRow row = RowOf(part, 1, 1);
@@ -60,7 +61,8 @@ MsprobeRow MeasuredRow(const std::string& part, double max_abs, double share,
   return row;
 }
 
-// The colors of all rows of an entry, by their first letters; `-` for none.
+// Returns the initials of the colors of all rows of an entry, with `-` for
+// none.
 std::string ColorsOf(const std::vector<MsprobeRow>& rows, MsprobeMode mode,
                      const MsprobeRules& rules = DefaultMsprobeRules()) {
   std::string out;
@@ -131,7 +133,7 @@ TEST(MsprobeRulesTest, ThresholdsJudge) {
             "pass");
 }
 
-// One case for each rule of the early releases.
+// Each expectation covers one rule of the early releases.
 TEST(MsprobeColorsTest, NonFiniteAndHugeRowsAreRed) {
   EXPECT_EQ(ColorsOf({RowOf("input", NAN, 1), RowOf("output", kInf, kInf)},
                      MsprobeMode::kSummary),
@@ -187,7 +189,7 @@ TEST(MsprobeColorsTest, DifferenceThatGrowsByAMagnitudeIsYellow) {
   };
   EXPECT_EQ(colors(2, 20), "-y");
   EXPECT_EQ(colors(2, 19), "--");
-  // Differences up to 1 do not count.
+  // Differences up to 1 are ignored.
   EXPECT_EQ(colors(0.5, 20), "--");
 }
 
@@ -252,7 +254,8 @@ TEST(MsprobeAdviceTest, AdviceDependsOnTheLeaf) {
               HasSubstr("running statistics"));
 }
 
-// A row that only the target has, as a table of receive buffers skips it.
+// Returns a row that exists only in the target and is ignored because of a
+// table of receive buffers.
 v1::ComparisonRow IgnoredRow() {
   v1::ComparisonRow row;
   row.set_op("Distributed.irecv");

@@ -24,7 +24,7 @@ using ::testing::Not;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 const double kNan = std::nan("");
 
-// The maximum of a float64 tensor, of which it is exact.
+// Returns the maximum of a float64 tensor, which represents it exactly.
 MsprobeStatistic Max(double value) {
   v1::ComparedTensor side;
   side.set_dtype(v1::D_TYPE_FLOAT64);
@@ -34,7 +34,7 @@ MsprobeStatistic Max(double value) {
   return StatisticsOf(side)[0];
 }
 
-// Numbers of msprobe's own tests.
+// The numbers are from msprobe's own tests.
 TEST(MsprobeStatisticsTest, DifferencesAreThoseOfMsprobe) {
   const auto texts = [](double target, double golden) {
     const StatisticsDifference d = DifferenceOf(Max(target), Max(golden));
@@ -71,7 +71,8 @@ TEST(MsprobeStatisticsTest, WhatIsNotKnownDiffersFromNothing) {
   EXPECT_EQ(ask::TextOf(DifferenceOf(Max(1), none).difference), "Diff");
 }
 
-// Another tool's statistics of a tensor of three elements.
+// Returns the statistics of a tensor of three elements that another tool
+// recorded.
 v1::ComparedTensor Recorded(v1::DType dtype, std::string text) {
   v1::ComparedTensor side;
   side.set_kind(v1::RECORD_KIND_STATISTICS);
@@ -97,11 +98,11 @@ TEST(MsprobeStatisticsTest, WhatAnotherToolRecordedIsShownAsItIs) {
       texts(v1::D_TYPE_FLOAT32,
             R"({"max": 1e-05, "min": "-inf", "mean": "nan", "l2_norm": 2.5})"),
       ElementsAre("1e-05", " -inf", "Nan", "2.5"));
-  // The type has no mean there. An integer keeps all its digits.
+  // Integer dtypes have no mean. An integer keeps all its digits.
   EXPECT_THAT(
       texts(v1::D_TYPE_INT64, R"({"max": 9223372036854775807, "min": -3})"),
       ElementsAre("9223372036854775807", "-3", "None", "None"));
-  // Early releases took it as float.
+  // Early releases converted it to float.
   EXPECT_THAT(texts(v1::D_TYPE_INT64, R"({"max": 3, "min": 1, "mean": 1.5})"),
               ElementsAre("3", "1", "1.5", "None"));
   EXPECT_THAT(texts(v1::D_TYPE_BOOL, R"({"max": true, "min": false})"),
@@ -149,7 +150,7 @@ void AddMetric(v1::ComparisonRow& row, const char* name, double value) {
   metric.set_value(value);
 }
 
-// A sum of which samples were read: it has metrics, but no statistics.
+// A sum whose samples were read has metrics, but no statistics.
 TEST(MsprobeSchemaTest, ASumOfSamplesHasItsCosineAndNoStatistics) {
   v1::ComparisonRow row = RowOfShapes({2}, {2});
   row.set_sampled(true);
@@ -169,13 +170,13 @@ TEST(MsprobeSchemaTest, CellsHave12DecimalsWhateverTheirSize) {
               HasSubstr(",123456788.123,6.6666667e-05,0.666666666667,"));
 }
 
-// Whatever was not measured is said to be that, and nothing else.
+// A row that was not measured says so, and contains no other result.
 TEST(MsprobeSchemaTest, RowsWithoutMetricsSayWhy) {
   std::string note;
   EXPECT_THAT(ReportOf(RowOfShapes({2}, {3}), MsprobeMode::kAll, &note),
               HasSubstr(",shape unmatched,"));
   EXPECT_EQ(note, "");
-  // Only the hashes are left.
+  // Only the hashes are available.
   EXPECT_THAT(ReportOf(RowOfShapes({2}, {2}), MsprobeMode::kAll, &note),
               HasSubstr(",unsupported,"));
   EXPECT_EQ(note, "");
@@ -212,7 +213,7 @@ TEST(MsprobeSchemaTest, StatisticsOfBothSidesHaveDifferencesAndAResult) {
                               "11.11111111111111%,4.0,1.0,2.0,5.0,2.0,1.0,1.5,"
                               "4.5,"));
   EXPECT_THAT(text, HasSubstr(",warning,"));
-  // The rules see a norm that grows, and so do they without the comparison.
+  // The rules detect a norm that grows, even if the comparison passes.
   EXPECT_THAT(
       ReportOf(RowOfStatistics(kFour, kTwo, v1::PASS), MsprobeMode::kSummary),
       HasSubstr("grows"));
@@ -222,7 +223,7 @@ TEST(MsprobeSchemaTest, StatisticsOfBothSidesHaveDifferencesAndAResult) {
                 "N/A,pass,[]"));
 }
 
-// What msprobe's rules do not see is no `pass` for that.
+// A difference that msprobe's rules do not detect is not reported as `pass`.
 TEST(MsprobeSchemaTest, StatisticsThatDoNotPassAreNeverPassed) {
   const auto result = [](const v1::ComparisonRow& row, MsprobeMode mode,
                          bool is_compat) {
@@ -246,7 +247,8 @@ TEST(MsprobeSchemaTest, StatisticsThatDoNotPassAreNeverPassed) {
       EXPECT_EQ(result(row, mode, true), "pass") << row.DebugString();
     }
   }
-  // The rules have what they look at, though the policy can tell nothing by it.
+  // The rules have the statistics that they need, although the policy cannot
+  // decide with them.
   input.set_verdict(v1::SKIPPED);
   EXPECT_EQ(result(input, MsprobeMode::kSummary, false), "pass");
   EXPECT_EQ(result(input, MsprobeMode::kAll, false), "warning");
@@ -258,7 +260,7 @@ TEST(MsprobeSchemaTest, StatisticsThatDoNotPassAreNeverPassed) {
 constexpr MsprobeMode kModes[] = {MsprobeMode::kAll, MsprobeMode::kSummary,
                                   MsprobeMode::kMd5};
 
-// A tensor of which the bytes and thus the summary are known.
+// Returns a row of tensors whose bytes, and thus summaries, are known.
 v1::ComparisonRow RowOfTensors(const char* op, double target, double golden,
                                v1::Verdict verdict) {
   v1::ComparisonRow row = RowOfShapes({2}, {2});
@@ -297,7 +299,7 @@ TEST(MsprobeSchemaTest, RowsThatFailAreNoPassWhateverTheRulesIgnore) {
   EXPECT_THAT(ReportOf(input, MsprobeMode::kSummary), HasSubstr(",warning,"));
 }
 
-// The rules settle only what they look at.
+// The rules decide only about the statistics that they use.
 TEST(MsprobeSchemaTest, SkippedRowsAreAPassOnlyIfTheRulesLookAtThem) {
   const auto of = [](const char* op, MsprobeMode mode) {
     v1::ComparisonRow row = RowOfTensors(op, 1, 1, v1::SKIPPED);
@@ -376,7 +378,7 @@ TEST(MsprobeSchemaTest, ChecksumsOfStatisticsAreHashes) {
   EXPECT_THAT(ReportOf(RowOfStatistics(R"({"xor": 1})", kCrc, v1::SKIPPED),
                        MsprobeMode::kMd5),
               HasSubstr("of two kinds"));
-  // Nothing is equal to nothing.
+  // Missing checksums are never equal.
   EXPECT_THAT(
       ReportOf(RowOfStatistics(kTwo, kTwo, v1::PASS), MsprobeMode::kMd5),
       HasSubstr(",N/A,N/A,N/A,warning,"));
@@ -393,7 +395,8 @@ MsprobeRow RowOf(const char* name, const char* norm_relative) {
 constexpr char kInput[] = "Tensor.pow.0.forward.input.0";
 constexpr char kOutput[] = "Tensor.pow.0.forward.output.0";
 
-// Of the entry with these inputs and outputs: the result of the last row.
+// Returns the result of the last row for an entry with these inputs and
+// outputs.
 std::string Judged(std::vector<MsprobeRow> rows,
                    MsprobeMode mode = MsprobeMode::kSummary) {
   return JudgeEntry(rows, mode, DefaultMsprobeRules()).back().result;
@@ -412,7 +415,7 @@ TEST(MsprobeVerdictTest, ANormThatJumpsFromInputToOutputIsAnError) {
             "warning");
 }
 
-// Only an output's own `inf` counts, and no `Nan`.
+// Only `inf` in the output itself counts, and `Nan` does not.
 TEST(MsprobeVerdictTest, AnInfiniteRatioIsAJumpOfTheOutputOnly) {
   EXPECT_EQ(Judged({RowOf(kInput, "0"), RowOf(kOutput, "inf")}), "error");
   EXPECT_EQ(Judged({RowOf(kInput, "0"), RowOf(kOutput, "-inf")}), "error");
@@ -441,7 +444,7 @@ TEST(MsprobeVerdictTest, ARatioThatFallsIsAnErrorOfTheFirstOutput) {
   EXPECT_EQ(verdicts[2].result, "pass");
 }
 
-// Without an input that has the figures they are taken for 1.
+// If no input has the figures, they are taken to be 1.
 TEST(MsprobeVerdictTest, AnEntryWithoutInputsIsJudgedAsIfTheyWereEqual) {
   EXPECT_EQ(Judged({RowOfRatios(kOutput, 0.05, 1)}, MsprobeMode::kAll),
             "error");

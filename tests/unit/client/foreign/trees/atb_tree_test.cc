@@ -68,7 +68,7 @@ TEST(AtbTreeTest, TopologiesAreAttachedOnce) {
   EXPECT_THAT(tree->TakeProblems(), IsEmpty());
 }
 
-// A topology whose ops have these types, from number `first` on.
+// Returns a topology whose ops have these types, numbered from `first`.
 std::string Topology(int first, const std::vector<std::string>& types) {
   std::string nodes;
   for (size_t i = 0; i < types.size(); ++i) {
@@ -96,7 +96,7 @@ void WriteOps(const MadeTree& made, const std::string& process,
   }
 }
 
-// The ops of each token, as `token op`.
+// Returns the ops of each token as `token op`.
 std::vector<std::string> OpsOf(Tree& tree) {
   std::vector<std::string> out;
   while (const TreeEntry* entry = tree.Next()) {
@@ -107,7 +107,7 @@ std::vector<std::string> OpsOf(Tree& tree) {
 
 TEST(AtbTreeTest, TwoGraphsBeginWithAWarmUpAndShareAFolder) {
   const MadeTree made;
-  // No name says which graph is which; that of decode sorts first.
+  // File names do not distinguish the graphs. The decode graph sorts first.
   made.Write("msit_dump_1/model/42/A.json", Topology(3, Model()));
   made.Write("msit_dump_1/model/42/B.json", Topology(0, Model()));
   WriteOps(made, "0_42",
@@ -152,7 +152,7 @@ TEST(AtbTreeTest, GraphsOfTheSameNumbersAreToldApartByTypes) {
              Topology(0, {"WordEmbedding", "Decoder_layer"}));
   made.Write("msit_dump_1/model/42/Encode.json",
              Topology(0, {"WordEmbedding", "Prefill_layer"}));
-  // What was written once is what both graphs have. The last two are of no
+  // Ops that were written once are in both graphs. The last two are in no
   // topology.
   WriteOps(made, "0_42",
            {"1/0_WordEmbedding", "1/1_Decoder_layer", "1/1_Prefill_layer",
@@ -168,7 +168,7 @@ TEST(AtbTreeTest, GraphsOfTheSameNumbersAreToldApartByTypes) {
 TEST(AtbTreeTest, OpsOfNoTopologyAreToldApartByName) {
   const MadeTree made;
   made.Write("msit_dump_1/model/42/A.json", Topology(0, {"Other"}));
-  // What is there of a file counts.
+  // A file that is cut off counts as far as it can be read.
   made.Write("msit_dump_1/model/42/B.json",
              R"({"nodes": [{"opName": "Other_0", "opType": "Other")");
   WriteOps(made, "0_42", {"1/0_Prefill_layer", "1/1_DECODER_layer"});

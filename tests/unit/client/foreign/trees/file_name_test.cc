@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// "type op task/stream time+slice form", or "none".
+// Returns "type op task/stream time+slice form", or "none".
 std::string Ge(const std::string& text) {
   const auto name = ParseGeFileName(text);
   if (!name.has_value()) return "none";
@@ -49,7 +49,7 @@ TEST(GeFileNameTest, SaysTypeOpTaskStreamAndTime) {
        "TransData TransData_1.1 42/6 17005969121581"},
       {"Cast.a.1.b.2.42.6.17005969121581", "Cast a.1.b.2 42/6 17005969121581"},
       {"Cast..a..42.6.17005969121581", "Cast .a. 42/6 17005969121581"},
-      // Without a stream.
+      // Names without a stream.
       {"Add.Add_2.44.17065969121619", "Add Add_2 44 17065969121619"},
       {"Add.model.Add.44.17065969121619", "Add model.Add 44 17065969121619"},
       {"Add.7.44.17065969121619", "Add 7 44 17065969121619"},
@@ -60,7 +60,7 @@ TEST(GeFileNameTest, SaysTypeOpTaskStreamAndTime) {
        "Mul Mul_1 13/6 1756699200000003+2+0+1"},
       {"Mul.a.b.13.1756699200000003.2.0.1.3",
        "Mul a.b 13 1756699200000003+2+0+1+3"},
-      // What an overflow leaves.
+      // Names of overflow dumps.
       {"Opdebug.Node_OpDebug.1.6.1756699200000003",
        "Opdebug Node_OpDebug 1/6 1756699200000003"},
       {"Add.Add_2Debug.44.6.17065969121619",
@@ -189,7 +189,7 @@ TEST(LongNamesTest, ANumberMayHaveASuffix) {
   }
 }
 
-// "op io:index time form", or "none".
+// Returns "op io:index time form", or "none".
 std::string Fx(const std::string& text) {
   const auto name = ParseFxFileName(text);
   if (!name.has_value()) return "none";

@@ -28,7 +28,7 @@ TEST(FilePlaceTest, RanksAndStepsAreReadFromPaths) {
            Sample{"rank3", 3, 0, ""},
            Sample{"step4/rank3", 3, 4, ""},
            Sample{"iteration_9", 0, 9, ""},
-           // Names that only look like it.
+           // Names that only resemble ranks and steps.
            Sample{"model.step3.conv", 0, 0, "model.step3.conv"},
            Sample{"ranker0", 0, 0, "ranker0"},
            Sample{"rank", 0, 0, "rank"},

@@ -28,7 +28,7 @@ TEST(FilesTreeTest, TheOpIsThePathWithoutItsSuffix) {
               ElementsAre("0 - 0 MatMul.mm.1.2.3#0", "0 - 0 a#0",
                           "0 - 0 b/0.weight#0", "0 - 0 b/a-b#0"));
   EXPECT_THAT(tree->TakeProblems(), IsEmpty());
-  // Each is counted once, however often its folder is listed.
+  // Each file is counted once, however often its folder is listed.
   const LeftOutFiles left_out = tree->left_out();
   EXPECT_EQ(left_out.count, 2);
   EXPECT_THAT(left_out.first,
@@ -79,7 +79,7 @@ TEST(FilesTreeTest, AWordInTheMiddleOfNamesIsTheirRankIfNoneIsMissing) {
   EXPECT_THAT(ranks->ranks(), ElementsAre(0, 1));
   EXPECT_THAT(DescribeAll(*ranks),
               ElementsAre("0 - 0 a#0", "1 - 0 a#0", "1 - 0 b#0"));
-  // Of a single file, nobody knows what the others are called.
+  // The names of other files are unknown if a single file is opened.
   const auto single = made.Open("a_rank0.npy");
   ASSERT_NE(single, nullptr);
   EXPECT_THAT(DescribeAll(*single), ElementsAre("0 - 0 a_rank0#0"));

@@ -10,7 +10,7 @@
 
 namespace msitd::trees {
 
-// Returns the value of a text that is JSON.
+// Parses a JSON text.
 inline JsonValue JsonOf(std::string json) {
   const formats::MemorySource bytes(std::move(json));
   JsonReader reader(bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints a folder of another tool: a line of JSON for each entry, attachment
+// Prints a folder of another tool: one line of JSON for each entry, attachment
 // and problem.
 //
 // usage: list_tree PATH [KIND]

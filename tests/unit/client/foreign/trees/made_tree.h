@@ -16,7 +16,7 @@
 
 namespace msitd::trees {
 
-// A .npy file with one number.
+// Returns a .npy file with one number.
 inline std::string SmallNpy() {
   std::string head =
       "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }";
@@ -26,10 +26,10 @@ inline std::string SmallNpy() {
          std::string({static_cast<char>(head.size()), '\0'}) + head + "abcd";
 }
 
-// A tree in a folder of its own, in memory since it may have many files.
+// A tree in its own folder, in memory because it may have many files.
 class MadeTree {
  public:
-  // Makes the file and the folders that it lies in.
+  // Creates the file and its parent folders.
   void Write(const std::string& relative, std::string_view bytes) const {
     const std::filesystem::path path = dir_ / relative;
     std::filesystem::create_directories(path.parent_path());
@@ -47,7 +47,7 @@ class MadeTree {
     return relative.empty() ? dir_.path() : dir_ / relative;
   }
 
-  // Opens it, or what lies in it at `relative`.
+  // Opens the tree, or the folder or file at `relative`.
   std::unique_ptr<Tree> Open(const std::string& relative = "",
                              const TreeOptions& options = {}) const {
     auto tree = OpenTree(path(relative), options);
@@ -59,7 +59,7 @@ class MadeTree {
   const testing::TempDir dir_ = testing::TempDir::InMemory();
 };
 
-// Returns "rank device token op#call io:index", without what is not set.
+// Returns "rank device token op#call io:index", without unset fields.
 inline std::string Describe(const TreeEntry& entry) {
   const TensorKey& key = entry.key;
   std::string out = fmt::format("{} {} {} {}#{}", key.rank,
@@ -75,7 +75,7 @@ inline std::vector<std::string> DescribeAll(Tree& tree) {
   return out;
 }
 
-// Returns "file: reason" of each problem, files relative to the tree.
+// Returns "file: reason" for each problem. Paths are relative to the tree.
 inline std::vector<std::string> Problems(Tree& tree, const MadeTree& made) {
   std::vector<std::string> out;
   for (const TreeProblem& problem : tree.TakeProblems()) {

@@ -11,7 +11,8 @@ namespace {
 using ::testing::ElementsAre;
 using Modules = std::vector<MsitModule>;
 
-// Layers with a linear each, in the order in which their calls end.
+// Returns layers with one linear module each, in the order in which their calls
+// end.
 Modules Layers(int count) {
   Modules out;
   for (int i = 0; i < count; ++i) {
@@ -29,8 +30,8 @@ std::vector<std::string> NamesOf(const Modules& modules) {
   return out;
 }
 
-// Gives modules the times of files that are written one after another, so many
-// in a step of the clock.
+// Gives modules the times of files that are written one after another. The
+// clock advances once every `per_step` files.
 Modules Written(Modules modules, int64_t per_step = 1) {
   int64_t number = 0;
   for (MsitModule& module : modules) module.time = 1000 + number++ / per_step;
@@ -58,7 +59,7 @@ TEST(MsitOrderTest, TimesOfACopyAreNot) {
   std::reverse(backwards.begin(), backwards.end());
   Modules reversed = Layers(12);
   std::reverse(reversed.begin(), reversed.end());
-  // All that a coarse clock says of files that were unpacked at once.
+  // The times that a coarse clock gives to files that are unpacked together.
   const Modules at_once = Written(copy, 100);
   for (Modules modules :
        {Written(copy), Written(backwards), Written(reversed), at_once}) {
@@ -71,7 +72,7 @@ TEST(MsitOrderTest, ModulesThatProveNothingHaveNoKnownOrder) {
   Modules flat = {{"root.b", 1}, {"root.a", 2}, {"root.c", 3}};
   EXPECT_FALSE(OrderByTime(flat));
   EXPECT_THAT(NamesOf(flat), ElementsAre("root.a", "root.b", "root.c"));
-  // Siblings of one time, in an order that is otherwise beyond doubt.
+  // Siblings with equal times, in an order that is otherwise certain.
   Modules modules = Written(Layers(12));
   modules.insert(modules.begin() + 1, {"root.layers.0.act", 1000});
   EXPECT_FALSE(OrderByTime(modules));

@@ -26,7 +26,7 @@ std::string RowLine(const std::string& io, int index, const std::string& max) {
       index, max);
 }
 
-// Sets when a file was written, in seconds.
+// Sets the modification time of a file, in seconds.
 void SetTime(const std::string& path, int64_t seconds) {
   const timespec times[] = {{seconds, 0}, {seconds, 0}};
   ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
@@ -120,7 +120,7 @@ TEST(MsitTreeTest, StatisticsComeWhereThereIsNoTensor) {
   EXPECT_THAT(tree->TakeProblems(), IsEmpty());
 }
 
-// Of a module that ran twice, the files are of the second call.
+// If a module ran twice, the files are those of the second call.
 TEST(MsitTreeTest, RowsOfCallsThatWereOverwrittenStay) {
   const MadeTree made;
   const std::string module = "cpu_1/0/root.fc";

@@ -6,7 +6,7 @@
 
 #include "tests/unit/client/foreign/trees/made_tree.h"
 
-// No file of a tree goes without an entry, an attachment or a problem.
+// Checks that each file of a tree has an entry, an attachment or a problem.
 namespace msitd::trees {
 namespace {
 
@@ -87,7 +87,7 @@ TEST_P(CoverageTest, NoFileIsPassedOverInSilence) {
     }
     for (const TreeProblem& problem : tree->TakeProblems()) {
       EXPECT_FALSE(problem.reason.ok());
-      // That of a folder goes for all files in it.
+      // The problem of a folder covers all files in it.
       std::erase_if(files, [&](const std::string& file) {
         return file == problem.file || file.starts_with(problem.file + "/");
       });

@@ -27,7 +27,7 @@ class InotifyEventsTest : public ::testing::Test {
     ASSERT_TRUE(events_->Add("").ok());
   }
   std::string Path(const std::string& name) { return dir_.path() + "/" + name; }
-  // What has happened so far.
+  // Returns the events so far.
   std::vector<FolderEvent> Take() {
     std::vector<FolderEvent> out;
     EXPECT_TRUE(events_->Wait(std::chrono::milliseconds(0), &out).ok());

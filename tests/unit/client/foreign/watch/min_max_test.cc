@@ -82,7 +82,7 @@ TEST_F(MinMaxFileTest, NanGoesBeforeAllElse) {
 
 TEST_F(MinMaxFileTest, HalvesAreOrderedByTheirValue) {
   MinMax row;
-  // -2, 1, -inf, the smallest above 0.
+  // The elements are -2, 1, -inf, and the smallest positive number.
   ASSERT_TRUE(
       Read<uint16_t>(DType::kFloat16, {0xc000, 0x3c00, 0xfc00, 1}, &row).ok());
   EXPECT_EQ(row.min_bits, 0xfc00u);

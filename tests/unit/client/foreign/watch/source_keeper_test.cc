@@ -45,12 +45,13 @@ class SourceKeeperTest : public ::testing::Test {
   void Take(SourceKeeper& keeper, const std::string& name) {
     keeper.Take(name, StampOf(name));
   }
-  // Lets the time pass after which a failure is tried again.
+  // Advances the time so that failures are retried.
   void Work(SourceKeeper& keeper) {
     now_ += SourceKeeper::kRetryInterval;
     keeper.Work(now_, /*is_end=*/false);
   }
-  // Makes the file another one, whatever the step of the clock is.
+  // Changes the modification time of the file, regardless of the resolution of
+  // the clock.
   void Touch(const std::string& name) {
     fs::last_write_time(
         Path(name), fs::last_write_time(Path(name)) + std::chrono::seconds(1));
@@ -131,7 +132,7 @@ TEST_F(SourceKeeperTest, FileThatAProgramHasOpenToWriteWaits) {
   EXPECT_FALSE(Exists("y.npy"));
   EXPECT_FALSE(both_.failure().ok());
   EXPECT_FALSE(both_.is_due(now_));
-  // What is mapped may be written when the file is closed.
+  // A mapped file can still be written after it is closed.
   void* const mapped =
       ::mmap(nullptr, 8, PROT_READ | PROT_WRITE, MAP_SHARED, writer.get(), 0);
   ASSERT_NE(mapped, MAP_FAILED);

@@ -14,7 +14,7 @@ namespace {
 
 class ClientAliasTest : public ClientTest {
  protected:
-  // Records `bytes`, or none if `has_data` is false, as the output of `op`.
+  // Records `bytes` as the output of `op`, or no bytes if `has_data` is false.
   Status RecordKnown(const std::string& op, uint64_t identity, size_t count = 8,
                      bool has_data = true, int64_t token = 0) {
     data_.resize(count, std::byte{1});
@@ -31,7 +31,7 @@ class ClientAliasTest : public ClientTest {
     return client_->Record(tensor);
   }
 
-  // One double, always under the same identity.
+  // Returns a view of one double that always has the same identity.
   static TensorView Scalar(std::string_view op, RecordKind kind) {
     static constexpr double kNumber = 2;
     TensorView out;
@@ -54,7 +54,7 @@ class ClientAliasTest : public ClientTest {
     return {.level = level, .tensors = {.op_patterns = {op}}};
   }
 
-  // The originals of what has arrived, by op.
+  // Returns the originals of the aliases that have arrived, by op.
   std::map<std::string, std::string> AliasesByOp() {
     EXPECT_TRUE(client_->Flush(kLong).ok());
     std::map<std::string, std::string> aliases;
@@ -126,7 +126,7 @@ TEST_F(ClientAliasTest, UnknownIdentityWithoutBytesIsNoRecord) {
   ASSERT_TRUE(client_->Flush(kLong).ok());
   const auto arrived = Arrivals();
   ASSERT_EQ(arrived.size(), 2u);
-  // The call that failed took no number.
+  // The failed call did not use up a call number.
   EXPECT_EQ(arrived[0].key.call, 0);
   EXPECT_EQ(arrived[1].key.call, 1);
   EXPECT_EQ(arrived[1].alias_of, "a|0|output|0");
@@ -140,7 +140,8 @@ TEST_F(ClientAliasTest, ARecordIsNoAliasOfItself) {
   TensorView tensor = Scalar("a", RecordKind::kTensor);
   tensor.call = 0;
   ASSERT_TRUE(client_->Record(tensor).ok());
-  // Gets the number 0: calls that come with a number are not counted.
+  // This record gets call number 0, because records with an explicit call
+  // number are not counted.
   tensor.call = MSIT_CALL_AUTO;
   ASSERT_TRUE(client_->Record(tensor).ok());
   ASSERT_TRUE(client_->Flush(kLong).ok());
@@ -178,7 +179,7 @@ TEST_F(ClientAliasTest, AliasIsKeptLikeItsOriginal) {
   ASSERT_TRUE(Open().ok());
   ASSERT_TRUE(RecordKnown("off", 5).ok());
   ASSERT_TRUE(RecordKnown("summary", 5).ok());
-  // More is asked for than the original has.
+  // These records request more than was kept of the original.
   ASSERT_TRUE(RecordKnown("full", 5).ok());
   ASSERT_TRUE(RecordKnown("summary 2", 5).ok());
   ASSERT_TRUE(client_->Flush(kLong).ok());

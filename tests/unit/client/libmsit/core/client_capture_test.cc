@@ -17,7 +17,7 @@ using ::testing::UnorderedElementsAre;
 
 class ClientCaptureTest : public ClientTest {
  protected:
-  // A rule for ops that match `pattern`.
+  // Returns a rule for ops that match `pattern`.
   static capture::Rule Rule(capture::Level level, const std::string& pattern) {
     capture::Rule rule;
     rule.level = level;
@@ -32,8 +32,8 @@ class ClientCaptureTest : public ClientTest {
     daemon_.SetPolicy(capture::Encode(policies_));
   }
 
-  // Ops that have arrived, those without bytes in brackets, those that are to
-  // be sampled between bars.
+  // Returns the ops that have arrived. Ops without bytes are in brackets, and
+  // ops to be sampled are between bars.
   std::vector<std::string> Ops() {
     std::vector<std::string> ops;
     for (const Arrived& arrived : Arrivals()) {
@@ -55,7 +55,7 @@ class ClientCaptureTest : public ClientTest {
 
   capture::Policies policies_;
 
-  // Until the client has heard of a policy that has this op off.
+  // Waits until the client has received a policy that disables this op.
   void AwaitOff(const std::string& op) {
     while (client_->Selects(MSIT_TOKEN_CURRENT, op, Io::kOutput)) {
       std::this_thread::yield();
@@ -126,7 +126,7 @@ TEST_F(ClientCaptureTest, ForkedChildNeitherFiltersNorHangs) {
   for (int i = 0; i < 10; ++i) {
     const pid_t child = ::fork();
     if (child == 0) {
-      // Only what a child may do: no locks, no threads, no test assertions.
+      // A forked child may not use locks, threads or test assertions.
       const bool is_off = Record("a", 10).code == MSIT_ERROR_FORKED &&
                           !client_->Selects(0, "a", Io::kOutput) &&
                           client_->counters().filtered_count == 0 &&
@@ -227,7 +227,8 @@ TEST_F(ClientCaptureTest, TwoOpenChunksDoNotBlockTheLastSlot) {
   ASSERT_TRUE(Open().ok());
   EXPECT_TRUE(Record("f", 10).ok());
   EXPECT_TRUE(Record("s", 10).ok());
-  // Both slots are open, neither lingers long enough, and this fits in none.
+  // Both slots have open chunks that have not lingered long enough, and neither
+  // has space for this record.
   EXPECT_TRUE(Record("f", kPartBytes).ok());
   EXPECT_TRUE(Record("s", kPartBytes).ok());
   ASSERT_TRUE(client_->Flush(kLong).ok());

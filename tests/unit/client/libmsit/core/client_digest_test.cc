@@ -46,7 +46,7 @@ class ClientDigestTest : public ClientTest {
     return client_->Record(tensor);
   }
 
-  // What has arrived since the last call.
+  // Returns the records that have arrived since the last call.
   std::vector<Arrived> Take() {
     EXPECT_TRUE(client_->Flush(kLong).ok());
     std::vector<Arrived> all = Arrivals();
@@ -58,7 +58,7 @@ class ClientDigestTest : public ClientTest {
   size_t taken_ = 0;
 };
 
-// Expects what the daemon would find out from the bytes.
+// Expects the digests that the daemon would compute from the bytes.
 void ExpectDigests(const std::vector<Arrived>& parts,
                    std::span<const std::byte> bytes) {
   size_t at = 0;
@@ -122,7 +122,7 @@ TEST_F(ClientDigestTest, HasTheBitsOfTheDaemonForEveryStride) {
   for (const DType dtype : {DType::kInt8, DType::kFloat16, DType::kFloat32,
                             DType::kFloat64, DType::kComplex128}) {
     const auto element = static_cast<int64_t>(ElementBytes(dtype));
-    // More than a part of the larger types.
+    // More than one part for the larger dtypes.
     constexpr int64_t kRows = 517;
     constexpr int64_t kColumns = 1031;
     const auto memory = MakeElements(DType::kUint8, Pattern::kAnyBits,
@@ -174,7 +174,7 @@ TEST_F(ClientDigestTest, SendsTheBytesOfOneInSoMany) {
   EXPECT_EQ(client_->counters().acknowledged_bytes, 130'000u);
 }
 
-// A part and its digest are more than a chunk holds.
+// A part and its digest do not fit into one chunk.
 TEST_F(ClientDigestTest, WholePartsAreNotSentWithTheirDigest) {
   ASSERT_TRUE(Open().ok());
   ASSERT_TRUE(Record("large", 2 * kPartBytes).ok());
@@ -211,7 +211,7 @@ TEST_F(ClientDigestTest, ADaemonThatComesBackOlderGetsTheBytes) {
   daemon_.SetChunkVersion(chunk::kStatisticsVersion);
   daemon_.Break(StreamEnd::kLost, "gone");
   ASSERT_TRUE(daemon_.WaitForOpenings(2));
-  // Flush returns once the new stream has taken the value.
+  // Flush returns after the new stream has accepted the value.
   ASSERT_TRUE(Record("op", 10).ok());
   ASSERT_EQ(Take().size(), 1u);
   ASSERT_TRUE(Record("op", 1000).ok());

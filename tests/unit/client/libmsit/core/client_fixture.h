@@ -27,10 +27,10 @@ using std::chrono::seconds;
 
 inline constexpr uint64_t kSlotBytes = chunk::ChunkBuilder::kBufferBytes;
 
-// Longer than any test takes: for waits that must not run out.
+// A timeout that is longer than any test, for waits that must not expire.
 inline constexpr seconds kLong{60};
 
-// One record as it lies in a chunk.
+// One record of a chunk.
 struct Arrived {
   uint64_t sequence;
   TensorKey key;
@@ -39,15 +39,15 @@ struct Arrived {
   uint64_t tensor_bytes;
   uint64_t part_offset;
   std::vector<std::byte> bytes;
-  uint64_t part_bytes;  // Whether they came or not; 0 of an alias.
-  // What the client says of them, if it does.
+  uint64_t part_bytes;  // Also set if the bytes were not sent; 0 for an alias.
+  // The digest that the client sent for the bytes, if any.
   std::optional<Digest> digest;
   chunk::Kept kept;
   RecordKind kind;
   std::optional<bool> requires_grad;
   std::optional<std::string> value;
   std::string stack;
-  // `op|call|io|index` of the original; empty if it is no alias.
+  // `op|call|io|index` of the original; empty if the record is not an alias.
   std::string alias_of;
   uint16_t chunk_version;
 };
@@ -61,7 +61,8 @@ inline std::string AliasOf(const chunk::Chunk& chunk,
          std::string(chunk.Text(extra.alias_index));
 }
 
-// Reads chunks as the daemon does. A chunk that it would refuse fails the test.
+// Parses chunks as the daemon does. The test fails if the daemon would reject a
+// chunk.
 inline std::vector<Arrived> ReadChunks(
     const std::vector<FakeDaemon::Bytes>& chunks, uint64_t stream_id) {
   std::vector<Arrived> out;
@@ -108,7 +109,7 @@ inline std::vector<Arrived> ReadChunks(
   return out;
 }
 
-// A client with a FakeDaemon behind it.
+// A client that is connected to a FakeDaemon.
 class ClientTest : public ::testing::Test {
  protected:
   ClientTest() {
@@ -142,7 +143,7 @@ class ClientTest : public ::testing::Test {
     return client_->Record(tensor);
   }
 
-  // Fills every slot of the client, while nothing is acknowledged.
+  // Fills all slots of the client while no chunk is acknowledged.
   void FillSlots() {
     const uint64_t count = options_.buffer_bytes / kSlotBytes;
     for (uint64_t i = 0; i < count; ++i) {

@@ -9,7 +9,7 @@
 namespace msitd::libmsit {
 namespace {
 
-// How often a host is asked, at least, before it interrupts.
+// Minimum number of times that a host is queried before it interrupts.
 constexpr int kQuestions = 2;
 
 class ClientInterruptTest : public ClientTest {

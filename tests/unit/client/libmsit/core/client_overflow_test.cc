@@ -58,7 +58,7 @@ TEST(OverflowDecisionTest, OnlyProgressOfTheDaemonEndsAStall) {
 
 class OverflowModeTest : public ClientTest {
  protected:
-  // A client of `slot_count` slots. The daemon takes nothing yet.
+  // Opens a client with `slot_count` slots. The daemon accepts no chunks yet.
   void OpenWith(OverflowMode mode, uint64_t slot_count) {
     options_.overflow = mode;
     options_.buffer_bytes = slot_count * kSlotBytes;
@@ -71,8 +71,8 @@ class OverflowModeTest : public ClientTest {
     return set.ok() ? Record(op, bytes) : set;
   }
 
-  // Lets the daemon take everything, and checks what arrived against the
-  // counters.
+  // Lets the daemon accept all chunks, and checks the counters against the
+  // records that arrived.
   void Deliver() {
     daemon_.CommitAll();
     ASSERT_TRUE(client_->Flush(kLong).ok());
@@ -97,7 +97,7 @@ class OverflowModeTest : public ClientTest {
     EXPECT_EQ(coverage.truncated_count, counters.truncated_count);
   }
 
-  // Ops that have arrived, those without bytes in brackets.
+  // Returns the ops that have arrived. Ops without bytes are in brackets.
   std::vector<std::string> Ops() {
     std::vector<std::string> ops;
     for (const Arrived& arrived : Arrivals()) {
@@ -137,12 +137,12 @@ TEST_F(DropNewestTest, NeverWaitsAndKeepsWhatCameFirst) {
   EXPECT_EQ(client_->counters().dropped_count, 2u);
 }
 
-// With a daemon that takes no digests: so summaries need as much room as bytes.
+// The daemon does not accept digests, so summaries need as much space as bytes.
 class DegradeTest : public OverflowModeTest {
  protected:
   DegradeTest() { daemon_.SetChunkVersion(chunk::kStatisticsVersion); }
 
-  // Records of one chunk each: seven with bytes in eight slots.
+  // Records one chunk per record: seven of eight slots contain bytes.
   void FillUntilShort() {
     OpenWith(OverflowMode::kDegrade, 8);
     for (int i = 0; i < 7; ++i) {
@@ -246,7 +246,7 @@ TEST_F(DegradeTest, SummaryThatIsDroppedAfterAllIsNotDegraded) {
   EXPECT_TRUE(Record("s", kPartBytes).ok());
   daemon_.Commit(6);
   AwaitAcknowledged(6);
-  // f6, which is sent before it, and s.
+  // This drops f6, which would be sent before s, and s.
   daemon_.Break(StreamEnd::kRefused, "sealed");
   EXPECT_EQ(client_->Flush(kLong).code, MSIT_ERROR_REFUSED);
   EXPECT_EQ(client_->counters().degraded_count, 0u);
@@ -255,7 +255,7 @@ TEST_F(DegradeTest, SummaryThatIsDroppedAfterAllIsNotDegraded) {
 
 class DropOldestTokenTest : public OverflowModeTest {
  protected:
-  // Four slots: tokens 0 and 1 are on their way, 2 is not.
+  // There are four slots. Tokens 0 and 1 are being sent, and token 2 is not.
   void SendTwoTokens(size_t bytes = 10) {
     OpenWith(OverflowMode::kDropOldestToken, 4);
     for (int64_t token = 0; token < 3; ++token) {
@@ -285,7 +285,7 @@ TEST_F(DropOldestTokenTest, AllWaitingChunksOfTheTokenGoAtOnce) {
   ASSERT_TRUE(RecordAt(0, 3 * kPartBytes).ok());
   ASSERT_TRUE(RecordAt(1, kPartBytes).ok());
   ASSERT_TRUE(daemon_.WaitForChunks(3));
-  // Three slots are on their way, one has token 1.
+  // Three slots are being sent, and one contains token 1.
   ASSERT_TRUE(RecordAt(1, kPartBytes).ok());
   ASSERT_TRUE(RecordAt(2, kPartBytes).ok());
   ASSERT_TRUE(RecordAt(2, kPartBytes).ok());
@@ -314,19 +314,19 @@ TEST_F(DropOldestTokenTest, DaemonThatHangsCostsOneWaitAndNotOnePerToken) {
   const auto start = std::chrono::steady_clock::now();
   uint64_t dropped_count = 0;
   for (int64_t token = 0; token < 20; ++token) {
-    // The first record takes the place of the token before; the second finds
-    // none.
+    // The first record replaces the previous token. The second
+    // record finds no token to replace.
     for (int i = 0; i < 3; ++i) {
       const bool is_dropped =
           RecordAt(token, kPartBytes).code == MSIT_ERROR_DROPPED;
       dropped_count += is_dropped ? 1 : 0;
     }
   }
-  // A wait for each token would be twice that. The copies take time as well.
+  // A wait for each token would take twice this time. Copies take time as well.
   EXPECT_LT(std::chrono::steady_clock::now() - start, 10 * options_.max_block);
   EXPECT_GE(dropped_count, 20u);
 
-  // Records wait again once the daemon goes on.
+  // Records wait again after the daemon has continued.
   daemon_.CommitAll();
   EXPECT_TRUE(client_->Flush(kLong).ok());
   EXPECT_EQ(RecordAt(20, kPartBytes).code, MSIT_OK);
@@ -415,7 +415,7 @@ TEST_F(DropOldestTokenTest, TensorThatIsBeingRecordedIsGivenUp) {
     EXPECT_EQ(Record("large", 50 * kPartBytes).code, MSIT_ERROR_DROPPED);
     is_over = true;
   });
-  // Token 0, and the first part.
+  // The chunk of token 0, and the chunk of the first part.
   ASSERT_TRUE(daemon_.WaitForChunks(2));
   for (int64_t token = 2; !is_over; ++token) {
     EXPECT_TRUE(RecordAt(token, 10).ok());
@@ -454,8 +454,8 @@ TEST_F(DropOldestTokenTest, ThreadsInDifferentTokensAddUp) {
       --running_count;
     });
   }
-  // Frees some room for every few lost records, and breaks the stream now and
-  // then.
+  // Frees space after every few dropped records, and occasionally breaks the
+  // stream.
   uint64_t dropped_before = 0;
   for (int turn = 1; running_count != 0;) {
     const uint64_t dropped = client_->counters().dropped_count;

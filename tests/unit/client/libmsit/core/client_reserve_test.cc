@@ -19,7 +19,7 @@
 namespace msitd::libmsit {
 namespace {
 
-// Time in which a chunk that must not be sent would have arrived.
+// Time within which a chunk that must not be sent would have arrived.
 constexpr milliseconds kShort{50};
 
 std::byte ByteAt(uint64_t at) { return static_cast<std::byte>(at % 251); }
@@ -45,7 +45,7 @@ class ClientReserveTest : public ClientTest {
     return client_->Reserve(tensor, reserved);
   }
 
-  // A reservation that must not fail.
+  // Makes a reservation that must not fail.
   Reserved MustReserve(const std::string& op, uint64_t bytes,
                        int64_t token = 0) {
     Reserved reserved;
@@ -55,7 +55,7 @@ class ClientReserveTest : public ClientTest {
     return reserved;
   }
 
-  // Writes bytes that say where they stand.
+  // Writes bytes that depend on their offset.
   static void Fill(const Reservation& reserved) {
     uint64_t at = 0;
     for (const Reservation::Part& part : reserved.parts) {
@@ -77,14 +77,15 @@ class ClientReserveTest : public ClientTest {
     daemon_.SetPolicy(capture::Encode(policies));
   }
 
-  // Ops of what has arrived, one for each part.
+  // Returns the ops that have arrived, one for each part.
   std::vector<std::string> Ops() {
     std::vector<std::string> ops;
     for (const Arrived& one : Arrivals()) ops.push_back(one.key.op);
     return ops;
   }
 
-  // recorded = acknowledged + pending + dropped ones that had been recorded.
+  // Expects that recorded = acknowledged + pending + dropped after they were
+  // recorded.
   void ExpectAllCounted(uint64_t acknowledged, uint64_t dropped) {
     const ClientCounters counters = client_->counters();
     EXPECT_EQ(counters.recorded_count, acknowledged + dropped);
@@ -151,16 +152,16 @@ TEST_F(ClientReserveTest, WhatIsGivenUpIsShownNowhere) {
 
 TEST_F(ClientReserveTest, ChunkWithNothingLeftIsNotSent) {
   ASSERT_TRUE(Open().ok());
-  // More than there are slots: each comes back.
+  // There are more rounds than slots, and each slot is returned.
   for (int i = 0; i < 10; ++i) {
     const Reserved reserved = MustReserve("op", 2 * kPartBytes);
     ASSERT_TRUE(client_->Publish(*reserved, false).ok());
   }
-  // Sealed while it is open.
+  // The chunk is sealed while the reservation is open.
   const Reserved sealed = MustReserve("op", 10);
   client_->Mark();
   ASSERT_TRUE(client_->Publish(*sealed, false).ok());
-  // Sealed when it is over.
+  // The chunk is sealed after the reservation has ended.
   const Reserved open = MustReserve("op", 10);
   ASSERT_TRUE(client_->Publish(*open, false).ok());
   ASSERT_TRUE(client_->Flush(kLong).ok());
@@ -185,7 +186,7 @@ TEST_F(ClientReserveTest, OpenChunkWithNothingLeftIsRoomForOthers) {
   daemon_.StopAcknowledging();
   ASSERT_TRUE(Open().ok());
   ASSERT_TRUE(Record("full", kPartBytes).ok());
-  // In a chunk of its own.
+  // The summary is in its own chunk.
   const Reserved reserved = MustReserve("summary", 10);
   EXPECT_EQ(Record("full", kPartBytes).code, MSIT_ERROR_DROPPED);
   ASSERT_TRUE(client_->Publish(*reserved, false).ok());
@@ -275,7 +276,7 @@ TEST_F(ClientReserveTest, SummaryIsMadeOfWhatComes) {
   ASSERT_TRUE(Open().ok());
   const uint64_t sizes[] = {10, 5000, 70000, kPartBytes + 5000, 3 * kPartBytes};
   size_t digest_count = 0;
-  // Every so many digests come with the bytes.
+  // Every few digests, the bytes are sent as well.
   for (int round = 0; round < 40; ++round) {
     for (const uint64_t size : sizes) {
       const Reserved reserved = MustReserve("op", size);
@@ -311,7 +312,7 @@ TEST_F(ClientReserveTest, SummariesWaitForMemoryForTheirBytes) {
   options_.buffer_bytes = 32 * kSlotBytes;
   SetLevel(capture::Level::kSummary);
   ASSERT_TRUE(Open().ok());
-  ASSERT_TRUE(Record("op", 10'000).ok());  // With its bytes.
+  ASSERT_TRUE(Record("op", 10'000).ok());  // This record includes its bytes.
   const Reserved first = MustReserve("op", Scratch::kBytes);
   std::atomic<bool> is_published = false;
   std::thread publisher([&] {
@@ -323,7 +324,7 @@ TEST_F(ClientReserveTest, SummariesWaitForMemoryForTheirBytes) {
   EXPECT_TRUE(is_published);
   publisher.join();
   ASSERT_TRUE(client_->Publish(*second, false).ok());
-  // What was given up has given its memory back.
+  // The withdrawn reservation has released its memory.
   const Reserved third = MustReserve("op", Scratch::kBytes);
   ASSERT_TRUE(FillAndPublish(*third).ok());
   ASSERT_TRUE(client_->Flush(kLong).ok());
@@ -339,7 +340,7 @@ TEST_F(ClientReserveTest, TooLargeATensorCountsNowhere) {
   EXPECT_EQ(reserved, nullptr);
   ASSERT_TRUE(Record("op", 2 * kPartBytes + 1).ok());
   ASSERT_TRUE(client_->Flush(kLong).ok());
-  // It has not used up a number of a call.
+  // The failed reservation did not use up a call number.
   EXPECT_EQ(Arrivals()[0].key.call, 0);
   ExpectAllCounted(1, 0);
 }
@@ -359,7 +360,8 @@ TEST_F(ClientReserveTest, ReservationWithoutRoomIsDropped) {
   EXPECT_EQ(client_->counters().dropped_count, 2u);
 }
 
-// Each of them would wait for ever if it held one place and waited for another.
+// If each reservation held one slot and waited for another, both would wait
+// forever.
 TEST_F(ClientReserveTest, LargeReservationsDoNotWaitForEachOther) {
   ASSERT_TRUE(Open().ok());
   constexpr int kThreads = 3;
@@ -385,7 +387,7 @@ TEST_F(ClientReserveTest, LargeReservationMakesOpenChunksGo) {
   std::vector<Reserved> reserved;
   for (int i = 0; i < 2; ++i) reserved.push_back(MustReserve("op", kPartBytes));
   for (const Reserved& one : reserved) ASSERT_TRUE(FillAndPublish(*one).ok());
-  // The last of them is in an open chunk.
+  // The last part is in an open chunk.
   const Reserved first = MustReserve("op", 2 * kPartBytes);
   std::thread publisher([&] {
     std::this_thread::sleep_for(kShort);
@@ -414,7 +416,7 @@ TEST_F(ClientReserveTest, CloseWithdrawsWhatIsOpenAndDeliversTheRest) {
     EXPECT_EQ(client_->Close(kCloseTime).code, MSIT_ERROR_TIMEOUT);
     EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(20));
     ExpectAllCounted(3, 2);
-    // A device may still write.
+    // A device may still write to the memory.
     Fill(*small);
     Fill(*large);
     EXPECT_EQ(client_->Publish(*small, true).code, MSIT_ERROR_CLOSED);
@@ -481,7 +483,7 @@ TEST_F(ClientReserveTest, OldTokenThatIsReservedIsNotDropped) {
   }
   Reserved none;
   EXPECT_EQ(Reserve("op", 10, &none, 9).code, MSIT_ERROR_DROPPED);
-  // One that is complete and was not sent may go.
+  // A reservation that is complete and not sent may be dropped.
   ASSERT_TRUE(FillAndPublish(*reserved[2]).ok());
   const Reserved newest = MustReserve("op", 10, 9);
   EXPECT_EQ(client_->counters().dropped_count, 2u);

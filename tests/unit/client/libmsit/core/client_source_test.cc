@@ -13,7 +13,7 @@
 namespace msitd::libmsit {
 namespace {
 
-// Gives bytes that say where they stand, up to `fails_at`.
+// Returns bytes that depend on their offset, up to `fails_at`.
 class CountingSource final : public TensorSource {
  public:
   explicit CountingSource(uint64_t fails_at) : fails_at_(fails_at) {}

@@ -110,7 +110,8 @@ TEST_F(OverflowTest, TheDaemonHearsOfTokensOfWhichNothingIsRecorded) {
   ASSERT_TRUE(Open().ok());
   client_->Selects(41, "op", Io::kOutput);
   EXPECT_TRUE(daemon_.WaitForTokenEnd(42));
-  // A new token is told of within a second, whatever the lower ones do.
+  // A new token is reported within a second, even if lower tokens are still in
+  // use.
   client_->Selects(43, "op", Io::kOutput);
   client_->Selects(7, "op", Io::kOutput);
   EXPECT_TRUE(daemon_.WaitForTokenEnd(44));
@@ -140,7 +141,7 @@ TEST_F(OverflowTest, ReportsAreFewHoweverManyTheRecordsAre) {
     ASSERT_TRUE(Record("op", 10).ok());
     ASSERT_TRUE(client_->Flush(kLong).ok());
   }
-  // Of the connection, and of the first token.
+  // One report for the connection, and one for the first token.
   EXPECT_LE(daemon_.report_count(), 2u);
   ASSERT_TRUE(client_->Close(kLong).ok());
   EXPECT_LE(daemon_.report_count(), 3u);
@@ -157,7 +158,7 @@ TEST_F(OverflowTest, TimeOfRecordingIsReported) {
   client_->Enter();
   std::this_thread::sleep_for(milliseconds(20));
   client_->Leave();
-  // Of the last calls, it hears at the end.
+  // The last calls are reported when the client is closed.
   EXPECT_TRUE(client_->Close(kLong).ok());
   const std::chrono::nanoseconds wall =
       std::chrono::steady_clock::now() - begin;
@@ -206,7 +207,7 @@ TEST_F(OverflowTest, MemoryThatTheTransportKeepsOutlivesTheClient) {
   daemon_.KeepChunks();
   EXPECT_EQ(client_->Close(milliseconds(0)).code, MSIT_ERROR_TIMEOUT);
   client_.reset();
-  // The daemon that has it unmaps it.
+  // The daemon that keeps the memory unmaps it.
   const auto memory = daemon_.kept_memory();
   ASSERT_EQ(memory.size(), 1u);
   EXPECT_EQ(memory[0].size(), kSlotBytes);

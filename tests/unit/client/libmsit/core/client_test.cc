@@ -205,7 +205,7 @@ TEST_F(ClientTest, PartFilledChunksGatherWhileHalfTheMemoryWaits) {
   ASSERT_TRUE(daemon_.WaitForChunks(1));
   ASSERT_TRUE(Record("op", 10).ok());
   ASSERT_TRUE(daemon_.WaitForChunks(2));
-  // Two of four slots wait; the third record opens the third.
+  // Two of four slots are waiting. The third record opens the third slot.
   ASSERT_TRUE(Record("op", 10).ok());
   std::this_thread::yield();
   ASSERT_TRUE(Record("op", 10).ok());
@@ -337,7 +337,7 @@ TEST_F(ClientTest, ThreadsRecordAtTheSameTime) {
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([this, t] {
       for (int i = 0; i < kRecords; ++i) {
-        // Every tenth record takes two parts.
+        // Every tenth record needs two parts.
         const size_t bytes = i % 10 == 0 ? kPartBytes + 100 : 5000;
         ASSERT_TRUE(Record("thread" + std::to_string(t), bytes, t + 1).ok());
       }
@@ -376,7 +376,7 @@ TEST_F(ClientTest, ForkedChildIsOffAndCounts) {
   ASSERT_TRUE(Record("parent", 10).ok());
   const pid_t child = ::fork();
   if (child == 0) {
-    // Only what a child may do: no locks, no threads, no test assertions.
+    // A forked child may not use locks, threads or test assertions.
     const bool is_off = Record("child", 10).code == MSIT_ERROR_FORKED &&
                         client_->Flush(kLong).code == MSIT_ERROR_FORKED &&
                         client_->Close(kLong).code == MSIT_ERROR_FORKED &&

@@ -75,7 +75,7 @@ TEST_F(ClientValueTest, TextsAreTextOnly) {
   ASSERT_TRUE(client_->Record(Value(RecordKind::kText, "")).ok());
   ASSERT_TRUE(client_->Record(Value(RecordKind::kNone, "None")).ok());
   TensorView dtype = Value(RecordKind::kDType, "torch.float32");
-  // What its kind decides is not looked at.
+  // Fields that the kind of the record determines are ignored.
   const int64_t dims[] = {-1};
   dtype.dims = dims;
   dtype.dtype = DType::kFloat32;
@@ -117,7 +117,7 @@ TEST_F(ClientValueTest, TensorKeepsItsFacts) {
   ASSERT_TRUE(client_->Flush(kLong).ok());
   const auto arrived = Arrivals();
   ASSERT_EQ(arrived.size(), 3u);
-  // Daemons that know no facts take what has none.
+  // Daemons that do not support these facts receive records without them.
   EXPECT_EQ(arrived[0].chunk_version, 1);
   EXPECT_EQ(arrived[0].requires_grad, std::nullopt);
   EXPECT_EQ(arrived[1].chunk_version, 2);
@@ -150,7 +150,7 @@ TEST_F(ClientValueTest, StatisticsThatTheDaemonDoesNotKnowAreLeftOut) {
             "the daemon is too old for records of kind statistics: it takes "
             "chunks up to version 2");
   EXPECT_EQ(client_->stream_error(), status.message);
-  // Others go on.
+  // Records of other kinds are still sent.
   ASSERT_TRUE(client_->Record(Value(RecordKind::kText, "x")).ok());
   ASSERT_TRUE(client_->Flush(kLong).ok());
   EXPECT_EQ(client_->counters().dropped_count, 1u);
@@ -172,7 +172,7 @@ TEST_F(ClientValueTest, ADaemonThatComesBackNewerTakesStatistics) {
   daemon_.SetChunkVersion(chunk::kVersion);
   daemon_.Break(StreamEnd::kLost, "gone");
   ASSERT_TRUE(daemon_.WaitForOpenings(2));
-  // Flush returns once the new stream has taken the value.
+  // Flush returns after the new stream has accepted the value.
   ASSERT_TRUE(client_->Record(Value(RecordKind::kText, "x")).ok());
   ASSERT_TRUE(client_->Flush(kLong).ok());
   EXPECT_TRUE(client_->Record(Statistics("{}")).ok());

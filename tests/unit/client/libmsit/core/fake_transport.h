@@ -23,13 +23,13 @@
 namespace msitd::libmsit {
 
 // A daemon and its transport in this process. Keeps copies of the chunks that
-// arrive. The test decides what is acknowledged, and breaks connections.
-// Thread-safe. A thread of the fake calls the listener.
+// arrive. The test controls acknowledgements and breaks connections.
+// Thread-safe. The listener is called on a thread of this object.
 class FakeDaemon {
  public:
   using Bytes = std::vector<std::byte>;
 
-  // If `acknowledges`, chunks are acknowledged as they arrive.
+  // If `acknowledges` is true, chunks are acknowledged when they arrive.
   explicit FakeDaemon(bool acknowledges) : acknowledges_(acknowledges) {}
   ~FakeDaemon() {
     {
@@ -54,19 +54,21 @@ class FakeDaemon {
     CommitLocked(count);
   }
 
-  // Claims that the first `count` chunks are committed, true or not.
+  // Reports the first `count` chunks as committed, even if they have not
+  // arrived.
   void ClaimCommitted(uint64_t count) {
     const std::lock_guard lock(mu_);
     Post([count](TransportListener& l) { l.OnCommitted(count); });
   }
 
-  // Tells later connections which version of chunks it takes; 0: none.
+  // Sets the chunk version that the daemon accepts, for later connections; 0:
+  // none.
   void SetChunkVersion(uint32_t version) {
     const std::lock_guard lock(mu_);
     chunk_version_ = version;
   }
 
-  // Sends a capture policy, now and at each later opening.
+  // Sends a capture policy now, and at each later opening.
   void SetPolicy(const std::string& policy) {
     const std::lock_guard lock(mu_);
     policy_ = policy;
@@ -87,7 +89,7 @@ class FakeDaemon {
     acknowledges_ = false;
   }
 
-  // Ends the connection. Chunks that were not committed are forgotten.
+  // Ends the connection. Chunks that are not committed are discarded.
   void Break(StreamEnd end, std::string message) {
     const std::lock_guard lock(mu_);
     chunks_.resize(committed_count_);
@@ -95,7 +97,7 @@ class FakeDaemon {
     Post([end, message](TransportListener& l) { l.OnEnd(end, message); });
   }
 
-  // Forgets everything, as a daemon with a new store would.
+  // Discards everything, like a daemon with a new store.
   void Wipe() {
     const std::lock_guard lock(mu_);
     chunks_.clear();
@@ -103,7 +105,7 @@ class FakeDaemon {
     coverage_ = {};
   }
 
-  // Refuses, or ignores, later openings.
+  // Rejects, or ignores, later openings.
   void RefuseOpening(StreamEnd end, std::string message) {
     const std::lock_guard lock(mu_);
     opening_ = [end, message](TransportListener& l) { l.OnEnd(end, message); };
@@ -117,37 +119,39 @@ class FakeDaemon {
     opening_ = nullptr;
   }
 
-  // Refuses the next chunk that arrives.
+  // Rejects the next chunk that arrives.
   void RefuseNextChunk() {
     const std::lock_guard lock(mu_);
     refuses_next_ = true;
   }
 
-  // Does not end streams that finish.
+  // Makes the daemon ignore the end of streams.
   void IgnoreFinish() {
     const std::lock_guard lock(mu_);
     ignores_finish_ = true;
   }
 
-  // Delivers an acknowledgement during the next Stop, as if it was under way.
+  // Delivers an acknowledgement during the next Stop, as if it was in transit.
   void CommitDuringStop(uint64_t count) {
     const std::lock_guard lock(mu_);
     last_event_ = [count](TransportListener& l) { l.OnCommitted(count); };
   }
 
-  // Stop returns false from now on: chunks are still borrowed.
+  // Makes Stop return false from now on, because chunks are still borrowed.
   void KeepChunks() {
     const std::lock_guard lock(mu_);
     keeps_chunks_ = true;
   }
 
-  // Mappings that the client left to KeepMemory. The destructor unmaps them.
+  // Returns the mappings that the client passed to KeepMemory. The destructor
+  // unmaps them.
   std::vector<std::span<std::byte>> kept_memory() const {
     const std::lock_guard lock(mu_);
     return kept_memory_;
   }
 
-  // Waits until `count` chunks are here. False after a long time.
+  // Waits until `count` chunks have arrived. Returns false after a long
+  // timeout.
   bool WaitForChunks(size_t count) {
     return WaitFor([&] { return chunks_.size() >= count; });
   }
@@ -159,17 +163,19 @@ class FakeDaemon {
     const std::lock_guard lock(mu_);
     return chunks_;
   }
-  // Number of chunks that ever arrived, repeated ones included.
+  // Returns the number of chunks that have ever arrived, including repeated
+  // ones.
   size_t arrival_count() const {
     const std::lock_guard lock(mu_);
     return arrival_count_;
   }
-  // What the client reported last, without times, and how often it reported.
+  // Returns the last coverage that the client reported, without times, and the
+  // number of reports.
   StreamCoverage coverage() const {
     const std::lock_guard lock(mu_);
     return coverage_;
   }
-  // The times that it reported last.
+  // Returns the last times that the client reported.
   RecordingTime::Times times() const {
     const std::lock_guard lock(mu_);
     return times_;
@@ -196,22 +202,22 @@ class FakeDaemon {
     return stream_id_;
   }
 
-  // Gives the run this name at later openings, as IfExists::kNew does.
+  // Assigns this name to the run at later openings, like IfExists::kNew.
   void RenameRun(const std::string& run) {
     const std::lock_guard lock(mu_);
     new_run_ = run;
   }
-  // Tells later openings at which token a client that appends should begin.
+  // Sets the token at which an appending client begins, for later openings.
   void SetFirstToken(uint64_t token) {
     const std::lock_guard lock(mu_);
     first_token_ = token;
   }
-  // Tells the client how many records came again with other bytes.
+  // Reports to the client how many records were repeated with different bytes.
   void TellConflicts(uint64_t count) {
     const std::lock_guard lock(mu_);
     Post([count](TransportListener& l) { l.OnConflicts(count); });
   }
-  // What each opening said.
+  // The content of one opening.
   struct Opening {
     std::string run;
     IfExists if_exists;

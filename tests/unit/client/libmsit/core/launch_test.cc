@@ -32,7 +32,7 @@ class LaunchTest : public testing::Test {
     }
   }
 
-  // What a child sees that was forked off.
+  // Returns the result of `function` in a forked child.
   template <typename Function>
   static uint64_t InChild(Function function) {
     int pipe[2];
@@ -118,7 +118,7 @@ TEST_F(LaunchTest, RecordingsOfARankOfARunAreNumbered) {
   others[3].rank = 1;
   for (const RecordedRank& other : others) EXPECT_EQ(NextRecording(other), 1u);
   CountRecording(rank, 2);
-  // Opened at the same time as the one before.
+  // This recording was opened at the same time as the previous one.
   CountRecording(rank, 1);
   EXPECT_EQ(NextRecording(rank), 3u);
   EXPECT_EQ(InChild([&] { return NextRecording(rank); }), 1u);
@@ -149,7 +149,7 @@ using RunOfClientTest = ClientTest;
 TEST_F(RunOfClientTest, JobSaysWhichRecordingOfTheRankItIs) {
   options_.run = "recorded again";
   options_.job = "launch";
-  // A client that the daemon refuses does not count.
+  // A client that the daemon rejects is not counted.
   daemon_.RefuseOpening(StreamEnd::kRefused, "no");
   EXPECT_FALSE(Open().ok());
   daemon_.AcceptOpening();
@@ -184,7 +184,7 @@ TEST_F(RunOfClientTest, RecordingThatWasReplacedBeforeItBeganCounts) {
   EXPECT_EQ(daemon_.openings().back().job, "launch / recording 2");
 }
 
-// What is recorded before the first answer counts from the token that it names.
+// Records made before the first answer count from the token in that answer.
 class AppendBeforeAnswerTest : public ClientTest {
  protected:
   void OpenWithoutAnswer() {
@@ -221,7 +221,7 @@ class AppendBeforeAnswerTest : public ClientTest {
     return client_->Record(document);
   }
 
-  // The tokens that arrived, by op.
+  // Returns the tokens that arrived, by op.
   std::map<std::string, int64_t> Tokens() {
     daemon_.AcceptOpening();
     EXPECT_TRUE(client_->Flush(kLong).ok());
@@ -286,7 +286,7 @@ TEST_F(AppendBeforeAnswerTest, ReferencesMoveWithTheAnswer) {
   ASSERT_TRUE(RecordAs(second, "b").ok());
   EXPECT_EQ(Tokens(), (OpTokens{{"a", 5}, {"b", 6}}));
 
-  // References from before the answer hold after it.
+  // References created before the answer stay valid.
   EXPECT_EQ(client_->TokenReference(), second);
   EXPECT_EQ(client_->TokenNumber(first), 5);
   EXPECT_EQ(client_->TokenNumber(MSIT_TOKEN_CURRENT), 6);
@@ -375,7 +375,7 @@ TEST_F(RunOfClientTest, ChunksNameTheRunThatTheDaemonGives) {
   EXPECT_EQ(openings[0].run, "renamed");
   EXPECT_EQ(openings[0].if_exists, IfExists::kNew);
   EXPECT_EQ(openings[0].job, "launch");
-  // It has its run; another one would be a third.
+  // The client keeps its run, because a new name would create a third run.
   EXPECT_EQ(openings[1].run, "run-2");
   EXPECT_EQ(openings[1].if_exists, IfExists::kFail);
 }
@@ -401,7 +401,7 @@ TEST_F(RunOfClientTest, TokenBeginsWhereTheDaemonSays) {
   EXPECT_EQ(client_->token(), 5);
   ASSERT_TRUE(Record("op", 8).ok());
   EXPECT_EQ(client_->NextToken(), 6);
-  // A connection that is made again does not set the token back.
+  // A reconnection does not reset the token.
   daemon_.SetFirstToken(9);
   daemon_.Break(StreamEnd::kLost, "gone");
   ASSERT_TRUE(Record("op", 8).ok());

@@ -15,7 +15,7 @@
 
 namespace msitd::libmsit {
 
-// An IngestService that keeps chunks. The test decides how a stream ends.
+// An IngestService that keeps chunks. The test determines how a stream ends.
 class FakeIngestService final : public v1::IngestService::Service {
  public:
   using Bytes = std::vector<std::byte>;
@@ -60,7 +60,8 @@ class FakeIngestService final : public v1::IngestService::Service {
     refusal_ = status;
   }
 
-  // `on_chunk` says, given how many chunks there are, how the stream ends.
+  // `on_chunk` receives the number of chunks so far, and returns how the stream
+  // ends.
   void OnChunk(std::function<grpc::Status(size_t)> on_chunk) {
     const std::lock_guard lock(mu_);
     on_chunk_ = std::move(on_chunk);

@@ -16,7 +16,7 @@
 namespace msitd::libmsit {
 namespace {
 
-// Private writable memory of this process.
+// Returns the private writable memory of this process.
 size_t MappedBytes() {
   std::ifstream status("/proc/self/status");
   std::string word;
@@ -179,14 +179,15 @@ TEST_F(GrpcTransportTest, NobodyListensIsUnavailable) {
 
 class HungConnectionTest : public GrpcTransportTest {
  protected:
-  // More than the sockets on the way hold.
+  // More parts than the sockets in between can buffer.
   static constexpr size_t kPartCount = 12;
 
-  // Makes the client write more than the socket takes.
+  // Makes the client write more than the socket can buffer.
   void Hang() {
     options_.buffer_bytes = 2 * kPartCount * kSlotBytes;
     ASSERT_TRUE(OpenGrpc(relay_->port(), GrpcTransport::Keepalive()).ok());
-    // gRPC sends more at a time once it has sent much.
+    // gRPC increases the amount that it sends at a time after it has sent a
+    // lot.
     RecordAll();
     ASSERT_TRUE(client_->Flush(kLong).ok());
     relay_->Freeze();
@@ -239,7 +240,7 @@ TEST_F(GrpcTransportTest, HostThatVanishedIsNoticedWithoutAWord) {
     std::this_thread::yield();
   }
   EXPECT_NE(client_->stream_error(), "");
-  // When it is back, nothing was lost.
+  // After the host is back, nothing is lost.
   ASSERT_TRUE(Record("between", 10).ok());
   relay.Thaw();
   ASSERT_TRUE(client_->Flush(kLong).ok());

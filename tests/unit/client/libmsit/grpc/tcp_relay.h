@@ -18,12 +18,12 @@
 
 namespace msitd::libmsit {
 
-// A network with one wire: relays a port of its own to another one on loopback,
-// and can stop carrying anything. Thread-safe.
+// A network connection that can be interrupted: relays its own port to another
+// port on loopback, and can stop forwarding. Thread-safe.
 class TcpRelay {
  public:
   explicit TcpRelay(int to_port) : to_port_(to_port) {
-    // A small buffer, so that few bytes are under way.
+    // A small buffer, so that few bytes are in transit.
     const int bytes = 4096;
     ::setsockopt(listener_.get(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
     sockaddr_in address = Loopback(0);
@@ -44,11 +44,11 @@ class TcpRelay {
 
   int port() const { return port_; }
 
-  // Stops both directions from now on, without telling either side.
+  // Stops forwarding in both directions, without notifying either side.
   void Freeze() { is_frozen_ = true; }
   void Thaw() { is_frozen_ = false; }
 
-  // Number of connections ever made.
+  // Returns the number of connections ever made.
   int connection_count() const { return connection_count_; }
 
  private:
@@ -93,7 +93,7 @@ class TcpRelay {
     ++connection_count_;
   }
 
-  // False at the end of the connection.
+  // Returns false at the end of the connection.
   static bool Carry(int from, int to) {
     std::array<char, 65536> bytes;
     while (IsReadable(from, 0)) {
@@ -117,7 +117,7 @@ class TcpRelay {
   std::atomic<bool> is_frozen_{false};
   std::atomic<bool> stops_{false};
   std::atomic<int> connection_count_{0};
-  std::list<Wire> wires_;  // Used by the thread only.
+  std::list<Wire> wires_;  // Used only by the thread.
   std::thread thread_;
 };
 

@@ -119,7 +119,7 @@ TEST(WireTest, ChunkVersionIsRead) {
 }
 
 TEST(WireTest, UnknownFieldsAreSkipped) {
-  // Fields 2, 7, 8 and 9, one of each wire type, around field 1.
+  // Contains the fields 2, 7, 8 and 9, one of each wire type, around field 1.
   const std::string message(
       "\x11"
       "12345678"

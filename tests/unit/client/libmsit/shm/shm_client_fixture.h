@@ -18,7 +18,7 @@ using std::chrono::seconds;
 
 inline constexpr uint64_t kSlotBytes = chunk::ChunkBuilder::kBufferBytes;
 
-// Longer than any test takes: for waits that must not run out.
+// A timeout that is longer than any test, for waits that must not expire.
 inline constexpr seconds kLong{60};
 
 inline ClientOptions ShmOptions(const std::string& run, int32_t rank = 0,

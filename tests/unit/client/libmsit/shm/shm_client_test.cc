@@ -26,7 +26,7 @@ class ShmClientTest : public shm::ServerTest {
     return OpenShm(options, path(), &client_);
   }
 
-  // The bytes of a stored tensor of one part.
+  // Returns the bytes of a stored tensor of one part.
   std::vector<std::byte> Stored(const std::string& op, const std::string& run,
                                 int32_t rank = 0) {
     testing::NamedRuns runs(store_);
@@ -165,7 +165,7 @@ TEST_F(ShmClientTest, ReservationThatIsOpenAtTheEndIsNotStored) {
   std::unique_ptr<Reservation> reserved = Reserve("reserved");
   ASSERT_TRUE(Record(*client_, "same chunk", 1000).ok());
   EXPECT_EQ(client_->Close(milliseconds(400)).code, MSIT_ERROR_TIMEOUT);
-  // The record after it is delivered.
+  // The next record is delivered.
   EXPECT_EQ(client_->counters().dropped_count, 1u);
   std::ranges::fill(reserved->parts[0].bytes, std::byte{7});
   EXPECT_EQ(client_->Publish(*reserved, true).code, MSIT_ERROR_CLOSED);
@@ -271,7 +271,7 @@ TEST_F(ShmClientTest, RefusalSaysWhy) {
   EXPECT_NE(status.message.find("[RUN_EXISTS]"), std::string::npos);
 }
 
-// Mappings of this process that can be written and have that name.
+// Returns the number of writable mappings of this process with that name.
 int WritableMappings(const std::string& name) {
   std::ifstream maps("/proc/self/maps");
   int count = 0;
@@ -289,7 +289,7 @@ TEST_F(ShmClientTest, ForkedChildHasNoneOfTheMemory) {
   ASSERT_TRUE(Open().ok());
   ASSERT_TRUE(Record(*client_, "before", 1000).ok());
   ASSERT_TRUE(client_->Flush(kLong).ok());
-  // The server in this process maps the table as well, and the arena to read.
+  // The server in this process also maps the table, and the arena for reading.
   ASSERT_EQ(WritableMappings("msitd-arena"), 1);
   ASSERT_EQ(WritableMappings("msitd-table"), 2);
   const pid_t child = ::fork();
@@ -309,7 +309,8 @@ TEST_F(ShmClientTest, ForkedChildHasNoneOfTheMemory) {
   EXPECT_EQ(TensorCount("run"), 2u);
 }
 
-// What the idle threads of client and daemon did while `watch` passed.
+// Returns how often the idle threads of client and daemon were scheduled within
+// `watch`.
 std::map<std::string, uint64_t> SwitchesWithin(milliseconds watch) {
   const auto before = testing::ThreadSwitches();
   std::this_thread::sleep_for(watch);
@@ -330,13 +331,13 @@ TEST_F(ShmClientTest, NobodyWakesWhileNothingIsRecorded) {
   ASSERT_TRUE(Open(options).ok());
   ASSERT_TRUE(Record(*client_, "op", 1000).ok());
   ASSERT_TRUE(client_->Flush(kLong).ok());
-  // Until the last report of what became of the record.
+  // Waits until the last report about the record was sent.
   std::this_thread::sleep_for(milliseconds(200));
-  // Longer than any interval at which somebody might look for something.
+  // The interval is longer than that of any periodic check.
   for (const auto& [name, count] : SwitchesWithin(milliseconds(1'200))) {
     EXPECT_EQ(count, 0u) << name;
   }
-  // They wake when they have to.
+  // The threads wake up when there is work.
   client_->NextToken();
   ASSERT_TRUE(Record(*client_, "op", 1000).ok());
   ASSERT_TRUE(client_->Flush(kLong).ok());

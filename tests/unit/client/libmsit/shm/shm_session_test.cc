@@ -41,7 +41,7 @@ class ShmSessionTest : public ::testing::Test {
     if (daemon_.joinable()) daemon_.join();
   }
 
-  // Answers every hello with `answer`, and keeps the connection.
+  // Responds to every hello with `answer`, and keeps the connection.
   void Answer(std::function<void(int socket, shm::Packet& hello)> answer) {
     daemon_ = std::thread([this, answer = std::move(answer)] {
       std::vector<UniqueFd> sockets;
@@ -65,7 +65,8 @@ class ShmSessionTest : public ::testing::Test {
     return OpenShm(options, path_, &client_);
   }
 
-  // A table and an arena as a good daemon makes them, and its welcome.
+  // A table and an arena as created by a correct daemon, and its welcome
+  // message.
   struct Ring {
     std::shared_ptr<shm::RingArena> arena =
         *shm::RingArena::Create(shm::kArenaBytesMin);
@@ -211,7 +212,7 @@ TEST_F(ShmSessionTest, EndWithLengthsThatCannotBeIsCut) {
 
 TEST_F(ShmSessionTest, LastCommitCountsThoughTheDaemonDiedBeforeItTold) {
   Answer([](int socket, shm::Packet& hello) {
-    // Comes back with its memory once it was given some.
+    // The client reconnects with the memory that it received before.
     if (hello.fd_count != 0) return;
     const Ring ring;
     ring.Send(socket);
@@ -233,7 +234,8 @@ TEST_F(ShmSessionTest, ConflictsAreKnownWithTheCommitThatTheyBelongTo) {
     ring.Send(socket);
     pollfd event{ring.reader->data_ready_fd(), POLLIN, 0};
     EXPECT_EQ(::poll(&event, 1, 60'000), 1);
-    // Its own packet found no room; an earlier one wakes the client.
+    // The packet for this commit could not be sent. An earlier packet wakes the
+    // client.
     ring.reader->Commit(1, 2);
     shm::SendMessage(socket, shm::SessionCommitted{});
   });

@@ -11,7 +11,7 @@
 namespace msitd::msit_command {
 namespace {
 
-// What a logger wrote.
+// The output of a logger.
 class Written {
  public:
   Written() : file_(std::tmpfile(), &std::fclose) {}

@@ -96,7 +96,7 @@ TEST(BatchTreeTest, ABatchThatFollowsEndsWithTheOther) {
     leader.LeadBatch(gate);
     follower.FollowBatch(gate);
     std::vector<int64_t> tokens;
-    // Has to wait for the other side at each token.
+    // The follower has to wait for the other side at each token.
     std::thread thread([&] { tokens = TokensIn(follower); });
     EXPECT_EQ(TokensIn(leader), led);
     thread.join();

@@ -27,7 +27,7 @@ ask::Cells RowOf(const std::string& my_path, const std::string& golden_dtype,
   return cells;
 }
 
-// The ids and the paths of the rows.
+// Returns the ids and the paths of the rows.
 std::vector<std::string> RowsIn(const std::string& path) {
   std::ifstream file(path);
   std::vector<std::string> out;

@@ -30,7 +30,7 @@ TEST(RopeSlicesTest, TheRowAtTheEndOfTheSequenceIsTaken) {
   const Tensor table = MakeTensor({0, 1, 2, 3, 4, 5}, {1, 1, 3, 2});
   EXPECT_THAT(Numbers(SliceOfTable(table, 2, 0)), ElementsAre(2, 3));
   EXPECT_THAT(SliceOfTable(table, 2, 0)->shape, ElementsAre(1, 1, 2));
-  // The last one, too.
+  // The last row can be selected, too.
   EXPECT_THAT(Numbers(SliceOfTable(table, 3, 1)), ElementsAre(4, 5));
   EXPECT_FALSE(SliceOfTable(table, 4, 0).has_value());
 }

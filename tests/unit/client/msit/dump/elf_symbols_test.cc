@@ -13,7 +13,7 @@
 namespace msitd::msit_command {
 namespace {
 
-// A library with these dynamic symbols and nothing else.
+// A library that contains only these dynamic symbols.
 struct Library {
   Elf64_Ehdr head = {};
   std::vector<Elf64_Shdr> sections{3};
@@ -111,7 +111,7 @@ TEST(ElfSymbolsTest, AnyBytesAreAnswered) {
     for (int change = 0; change < 3 && !bytes.empty(); ++change) {
       bytes[random() % bytes.size()] = static_cast<char>(random());
     }
-    // Either is fine.
+    // Both results are valid.
     Has(bytes).IgnoreError();
   }
 }

@@ -6,7 +6,7 @@
 namespace msitd::msit_command {
 namespace {
 
-// What pandas prints for columns that it reads with the same cells.
+// The expected values are printed by pandas after it has read the same cells.
 TEST(Column, ShowsWhatPandasMakesOfItsCells) {
   EXPECT_EQ(Column({"true", "FALSE"}).Shown(1, false), "False");
   EXPECT_EQ(Column({"007", "+2"}).Shown(0, false), "7");

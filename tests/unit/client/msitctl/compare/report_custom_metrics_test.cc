@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Custom metrics in every report, and in the columns of tables.
+// Tests of custom metrics in all reports, and in the columns of tables.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -151,7 +151,7 @@ TEST(ReportCustomMetricsTest, ThePageHasValuesAndTexts) {
   EXPECT_THAT(page, HasSubstr("\"\\u003c/script>\""));
 }
 
-// The cells of a heading that a metric could be called.
+// Returns the cells of a heading that could be names of metrics.
 std::vector<std::string> NamesIn(const std::string& heading) {
   std::vector<std::string> names;
   std::stringstream cells(heading);

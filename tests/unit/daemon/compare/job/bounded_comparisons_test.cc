@@ -17,7 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 
 constexpr uint64_t kBudget = uint64_t{1} << 20;
-// A caller that is alone has eleven of sixteen parts.
+// A single caller may use 11/16 of the budget.
 constexpr uint64_t kShare = kBudget / 16 * 11;
 constexpr int64_t kNsPerS = 1'000'000'000;
 
@@ -51,7 +51,7 @@ class BoundedComparisonsTest : public ::testing::Test {
     return bounded_->PutComparisonRows(id, first, rows);
   }
 
-  // A comparison with one row of so many bytes that has ended.
+  // Stores a comparison that has ended, with one row of `bytes` bytes.
   uint64_t Compare(const std::string& owner, uint64_t bytes) {
     const auto id = Begin(owner);
     EXPECT_TRUE(id.ok()) << id.status();
@@ -98,7 +98,8 @@ TEST_F(BoundedComparisonsTest, NoRoomIsRefusedAndOthersStay) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(Reason(refused), "COMPARISONS_EXHAUSTED");
   EXPECT_THAT(Ids(), ElementsAre(other, *running));
-  // Its end is stored all the same, and gives way to the next.
+  // The end of the comparison is stored nevertheless. The comparison is removed
+  // for the next one.
   End(*running, "a", 1);
   const uint64_t next = Compare("a", kShare / 2 + 1);
   EXPECT_THAT(Ids(), ElementsAre(other, next));
@@ -124,7 +125,7 @@ TEST_F(BoundedComparisonsTest, ARestoredComparisonRemovesNoOther) {
   EXPECT_EQ(Reason(status), "COMPARISONS_EXHAUSTED") << status;
   EXPECT_TRUE(PutRows(*restored, 0, kShare / 4).ok());
   EXPECT_THAT(Ids(), ElementsAre(first, *restored));
-  // Once it has ended it is one of many.
+  // After it has ended, it is handled like any other comparison.
   End(*restored, "ann", 1);
   Compare("ann", kShare * 3 / 4);
   EXPECT_EQ(bounded_->Read().removed_count, 2u);

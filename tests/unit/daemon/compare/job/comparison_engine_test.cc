@@ -32,7 +32,7 @@ class ComparisonEngineTest : public ::testing::Test {
     return ComparisonEngine(store_, plan_, observer).Run();
   }
 
-  // Compares one tensor of either run.
+  // Compares one tensor of each run and returns the row.
   v1::ComparisonRow RowOf(RecordedTensor target, RecordedTensor golden) {
     golden_.Record(golden);
     target_.Record(target);
@@ -124,7 +124,7 @@ TEST_F(ComparisonEngineTest, FailingRowSaysWhatWhereAndBothSides) {
 
 class WorstPlacesTest : public ComparisonEngineTest {
  protected:
-  // Twelve elements, of which one differs.
+  // Compares twelve elements, of which one differs, and returns the reason.
   std::string ReasonOf(const std::string& predicate,
                        const std::vector<int64_t>& shape) {
     plan_.policy = *Policy::Create(std::vector<PolicyRule>{{"*", predicate}});
@@ -213,7 +213,7 @@ TEST_F(ComparisonEngineTest, NanOnOneSideFailsByDefault) {
 }
 
 TEST_F(ComparisonEngineTest, TypesOfDifferentSizeCompareAcrossPartBorders) {
-  // 5 parts of float32 against 3 of bfloat16, the last ones cut off early.
+  // 5 parts of float32 against 3 of bfloat16. The last parts are shorter.
   std::vector<float> values(4'500'001);
   std::mt19937 random(5);
   for (float& value : values) {
@@ -226,7 +226,7 @@ TEST_F(ComparisonEngineTest, TypesOfDifferentSizeCompareAcrossPartBorders) {
   EXPECT_EQ(MetricOf(row, "mismatch_count"), 0);
   EXPECT_FALSE(row.bitwise_equal());
   EXPECT_EQ(store_.read_part_count(), 8u);
-  // The scan that found them knew where they are.
+  // The scan returned the positions of the tensors, so none was looked up.
   EXPECT_EQ(store_.get_tensor_count(), 0u);
 }
 
@@ -265,7 +265,8 @@ TEST_F(ComparisonEngineTest, RowsKeepTheirOrderWhereSomeAreMeasuredAhead) {
     RecordedTensor golden = Floats(op, {1, static_cast<float>(i)});
     golden.sequence = i;
     golden_.Record(golden);
-    // Equal, of another shape, and different in turn; some cannot be read.
+    // Tensors that are equal, have other shapes, or differ, in rotation. Some
+    // cannot be read.
     RecordedTensor target = golden;
     if (i % 4 == 1) target = Floats(op, {1});
     if (i % 4 >= 2) target = Floats(op, {1, i + 0.5f});
@@ -297,7 +298,7 @@ TEST_F(ComparisonEngineTest, ExpiredBytesAreDecidedByHashOrSkipped) {
     store_.Expire(golden_.KeyOf(*tensor));
   }
   target_.Record(same);
-  // In another order, which no summary shows.
+  // The elements are reordered, which does not change the summary.
   target_.Record(Floats("changed", {2, 1}));
   RowObserver observer;
   ASSERT_TRUE(Run(observer).ok());
@@ -338,9 +339,10 @@ TEST_F(ComparisonEngineTest,
   };
   record(0, 0, 0, "a", 1);
   record(1, 1, 7, "first", 2);
-  record(0, 1, 3, "other", 2);  // Sequences of two ranks say nothing.
+  record(0, 1, 3, "other",
+         2);  // Sequences of different ranks are not comparable.
   record(1, 1, 9, "after", 2);
-  record(0, 2, 3, "next", 2);  // Low sequence, later token.
+  record(0, 2, 3, "next", 2);  // Lower sequence at a later token.
   RowObserver observer;
   ASSERT_TRUE(Run(observer).ok());
   EXPECT_EQ(observer.comparison.first_divergence().op(), "other");
@@ -570,7 +572,8 @@ TEST_F(ComparisonEngineTest, FollowingComparesTokensAsTheyComplete) {
   record(target_, 0);
   RowObserver observer;
   ComparisonEngine engine(store_, plan_, observer);
-  // A token is complete once there is a later one, the last with the seal.
+  // A token is complete when there is a later one. The last token is complete
+  // when the run is sealed.
   for (size_t rows = 0; rows <= 2; ++rows) {
     ASSERT_TRUE(engine.Run().ok());
     EXPECT_TRUE(engine.waits());

@@ -22,7 +22,7 @@ using State = RankActivity::State;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr std::chrono::milliseconds kNow{0};
 
-// A comparison that follows its runs, of which the golden one is complete.
+// A comparison that follows its runs. The golden run is complete.
 class ComparisonFollowTest : public testing::EitherStoreTest {
  protected:
   ComparisonFollowTest() {
@@ -50,7 +50,7 @@ class ComparisonFollowTest : public testing::EitherStoreTest {
     activity_.ranks = {{0, state, quiet_time}};
   }
 
-  // The rows that come of what is there: token, op, verdict.
+  // Returns the new rows for the recorded tensors: token, op, verdict.
   std::vector<std::string> NewRows() {
     const size_t before = observer_.rows.size();
     EXPECT_TRUE(engine_.Run().ok());
@@ -84,7 +84,7 @@ TEST_P(ComparisonFollowTest, TokenThatARankDiesInIsReported) {
   Stream(State::kBroken, kNow);
   EXPECT_TRUE(engine_.HasNews());
   EXPECT_THAT(NewRows(), ElementsAre("0a PASS", "0b FAIL"));
-  // It has not come back, but it may. Of token 1 it had nothing.
+  // The rank has not reconnected, but it may. It recorded nothing at token 1.
   Stream(State::kBroken, kSilence);
   EXPECT_TRUE(engine_.HasNews());
   EXPECT_THAT(NewRows(), IsEmpty());
@@ -95,7 +95,7 @@ TEST_P(ComparisonFollowTest, TokenThatARankDiesInIsReported) {
   EXPECT_EQ(observer_.comparison.unmatched_count(), 4);
 }
 
-// What came early without being read has no error that others could have.
+// An early row that was not read has no error that other rows could inherit.
 TEST_P(ComparisonFollowTest, NobodyIsNamedBehindAnEarlyRowThatWasNotRead) {
   plan_.reading = Reading::kUnproven;
   for (int i = 0; i <= kProvenReadMax; ++i) {
@@ -136,7 +136,7 @@ TEST_P(ComparisonFollowTest, RankThatComesBackHasEachRowOnce) {
   EXPECT_FALSE(engine_.waits());
 }
 
-// However long a rank was silent, what it records then is compared.
+// Records of a rank are compared even after a long silence.
 TEST_P(ComparisonFollowTest, RankThatComesBackLateIsCompared) {
   plan_.activity = [this](std::string_view) { return activity_; };
   for (RunRecorder* run : {&golden_, &target_}) Record(*run, "a", 1);
@@ -159,7 +159,7 @@ TEST_P(ComparisonFollowTest, RankThatComesBackLateIsCompared) {
   EXPECT_EQ(observer_.comparison.fail_count(), 1);
 }
 
-// Of a tensor that every rank computes for itself, those that have come count.
+// If every rank computes a tensor itself, the copies so far decide.
 TEST_P(ComparisonFollowTest, CopiesWaitForAllRanks) {
   const auto record = [](RunRecorder& run, const std::string& op, float value,
                          int32_t rank, const std::string& placement) {
@@ -184,8 +184,8 @@ TEST_P(ComparisonFollowTest, CopiesWaitForAllRanks) {
   EXPECT_THAT(NewRows(), ElementsAre("0norm FAIL"));
 }
 
-// What waits for its ranks is not measured, so that what does not wait is not
-// judged by its metrics.
+// Tensors that wait for other ranks are not measured, so that their metrics are
+// not assigned to tensors that do not wait.
 TEST_P(ComparisonFollowTest, CopiesThatWaitAreNotMeasured) {
   const auto record = [](RunRecorder& run, const std::string& op, float value,
                          int32_t rank, const std::string& placement) {
@@ -247,11 +247,11 @@ TEST(OutlookTest, SaysWhatIsToBeExpectedOfEachRank) {
   EXPECT_THAT(silent_of(outlook), ElementsAre(3, 5, 6, 7));
   EXPECT_TRUE(outlook.silent[0].has_finished);
   EXPECT_FALSE(outlook.silent[1].has_finished);
-  // It has not been there for long: rank 6 may still come.
+  // The run has been active for a short time only, so rank 6 may still appear.
   activity.known_time = kNow;
   EXPECT_THAT(silent_of(OutlookOf(activity, 8, kSilence)),
               ElementsAre(3, 5, 7));
-  // Nobody streams: those that have finished are as they should be.
+  // No rank streams. Ranks that have finished are not reported as silent.
   activity.ranks = {{0, State::kFinished, kSilence},
                     {1, State::kBroken, kSilence}};
   EXPECT_THAT(silent_of(OutlookOf(activity, 2, kSilence)), ElementsAre(1));

@@ -36,7 +36,7 @@ class ComparisonJobsTest : public ::testing::Test {
     jobs_ = *std::move(jobs);
   }
 
-  // Adds a tensor whose bytes have to be read.
+  // Records a pair of tensors whose bytes have to be read.
   void RecordPair(std::string_view op, float target_value = 2) {
     golden_.Record(Floats(op, {1}));
     target_.Record(Floats(op, {target_value}));
@@ -50,7 +50,7 @@ class ComparisonJobsTest : public ::testing::Test {
     return ParseComparisonName(comparison->name()).value();
   }
 
-  // Follows both runs.
+  // Starts a comparison that follows both runs.
   uint64_t Follow(bool detach = false) {
     ComparisonPlan plan = Plan();
     plan.follow = true;
@@ -60,7 +60,7 @@ class ComparisonJobsTest : public ::testing::Test {
     return ParseComparisonName(comparison->name()).value();
   }
 
-  // Adds a tensor to both runs.
+  // Records a tensor in both runs.
   void RecordToken(int64_t token) {
     RecordedTensor tensor = Floats("op", {1});
     tensor.token = token;
@@ -68,7 +68,7 @@ class ComparisonJobsTest : public ::testing::Test {
     target_.Record(tensor);
   }
 
-  // Returns the comparison once it has so many rows.
+  // Waits until the comparison has `count` rows, and returns it.
   v1::Comparison AwaitRows(uint64_t id, int64_t count) {
     return AwaitThat(*jobs_, id, [count](const v1::Comparison& comparison) {
       return RowCount(comparison) >= count;
@@ -81,8 +81,8 @@ class ComparisonJobsTest : public ::testing::Test {
     return view->comparison;
   }
 
-  // Pairs are measured ahead of their rows: a read that waits says nothing of
-  // the rows before it.
+  // Waits for a batch of rows. Pairs are measured ahead of their rows, so a
+  // blocked read does not show which rows are complete.
   v1::Comparison AwaitBatch(uint64_t id) {
     return AwaitThat(*jobs_, id, [](const v1::Comparison& comparison) {
       return RowCount(comparison) >= static_cast<int64_t>(kRowsPerBatch);
@@ -158,7 +158,7 @@ TEST_F(ComparisonJobsTest, UnknownComparisonIsNotFound) {
 
 TEST_F(ComparisonJobsTest, RunDeletedMeanwhileFailsTheComparison) {
   RecordPair("a");
-  // More than are looked up ahead.
+  // More tensors than are looked up ahead.
   constexpr size_t kTokens = 20;
   for (size_t i = 0; i < GroupLoader::kAheadTensorsMax + kTokens; ++i) {
     RecordedTensor later = Floats("a." + std::to_string(i / kTokens), {1});
@@ -198,7 +198,7 @@ TEST_F(ComparisonJobsTest, RunThatGetsTheNameMeanwhileIsNotCompared) {
   EXPECT_EQ(ended.state(), v1::Comparison::FAILED);
   EXPECT_EQ(ended.error_reason(), "RUN_REPLACED");
   EXPECT_THAT(ended.error(), HasSubstr("run u was deleted"));
-  // A request may name the run that it means.
+  // A request may specify the id of the run.
   plan.target_run_id = waiting->target_run_id();
   EXPECT_EQ(Reason(jobs_->Start({}, plan).status()), "RUN_REPLACED");
 }
@@ -216,7 +216,7 @@ TEST_F(ComparisonJobsTest, RunningAndWaitingAreBounded) {
   const auto refused = jobs_->Start({}, Plan());
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(Reason(refused.status()), "COMPARISONS_EXHAUSTED");
-  // Nothing is read for one that has no place.
+  // Nothing is read for a comparison without a slot.
   ComparisonPlan mapped = Plan();
   mapped.mapping = MappingSource{.run = "g", .attachment = "not there"};
   EXPECT_EQ(Reason(jobs_->Start({}, mapped).status()), "COMPARISONS_EXHAUSTED");
@@ -224,7 +224,7 @@ TEST_F(ComparisonJobsTest, RunningAndWaitingAreBounded) {
   store_.UnblockReads();
   EXPECT_EQ(AwaitEnd(*jobs_, running).state(), v1::Comparison::DONE);
   EXPECT_EQ(AwaitEnd(*jobs_, waiting).state(), v1::Comparison::DONE);
-  // Each of these gives its place back.
+  // Each of these releases its slot.
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(jobs_->Start({}, mapped).status().code(),
               absl::StatusCode::kNotFound);
@@ -237,7 +237,8 @@ TEST_F(ComparisonJobsTest, CancelKeepsTheRowsSoFar) {
     RecordPair(fmt::format("op{}", i), 1);
   }
   RecordPair("blocks");
-  // Equal: nothing is measured ahead, so a read that waits is that of the job.
+  // The pair is equal, so nothing is measured ahead, and a blocked read is a
+  // read of the job.
   RecordPair("last", 1);
   Open({.cancel_wait = std::chrono::milliseconds(0)});
   store_.BlockReads();
@@ -249,12 +250,12 @@ TEST_F(ComparisonJobsTest, CancelKeepsTheRowsSoFar) {
   const v1::Comparison ended = AwaitEnd(*jobs_, id);
   EXPECT_EQ(ended.state(), v1::Comparison::CANCELLED);
   EXPECT_GE(ended.pass_count(), static_cast<int64_t>(kRowsPerBatch));
-  // The pair at hand has no parts left to stop between.
+  // The current pair has no parts left between which it could stop.
   EXPECT_LE(ended.fail_count(), 1);
   EXPECT_EQ(ended.total_count(), static_cast<int64_t>(kRowsPerBatch) + 12);
   EXPECT_EQ(static_cast<int64_t>(jobs_->Rows(id, 0, 1000)->size()),
             RowCount(ended));
-  // Cancelling what has ended changes nothing.
+  // Cancelling a comparison that has ended has no effect.
   EXPECT_EQ(jobs_->Cancel(id)->end_time().nanos(), ended.end_time().nanos());
 }
 
@@ -340,7 +341,7 @@ TEST_F(ComparisonJobsTest, RestartFailsWhatADaemonLeftUnfinished) {
   document.set_pass_count(1);
   ASSERT_EQ(*store_.CreateComparison(document.SerializeAsString(), {}), 1u);
   v1::ComparisonRow row;
-  // The second row was written behind the document: it does not count.
+  // The second row was written after the document, so it is not counted.
   const std::vector<std::string> rows(2, row.SerializeAsString());
   ASSERT_TRUE(store_.PutComparisonRows(1, 0, rows).ok());
   document.set_state(v1::Comparison::DONE);
@@ -356,7 +357,8 @@ TEST_F(ComparisonJobsTest, RestartFailsWhatADaemonLeftUnfinished) {
 }
 
 TEST_F(ComparisonJobsTest, RowsShowWhileTheComparisonRuns) {
-  // More than a batch of rows that need no bytes, then one that blocks.
+  // More than one batch of rows that need no bytes, followed by a row whose
+  // read blocks.
   for (size_t i = 0; i < kRowsPerBatch + 10; ++i) {
     RecordPair(fmt::format("op{}", i), 1);
   }
@@ -369,7 +371,7 @@ TEST_F(ComparisonJobsTest, RowsShowWhileTheComparisonRuns) {
   EXPECT_GE(static_cast<int64_t>(jobs_->Rows(id, 0, 1000)->size()),
             RowCount(running));
 
-  // A reader that waits sees every row once, in order, and then the end.
+  // A waiting reader receives every row once, in order, and then the end.
   std::vector<int64_t> seen;
   std::thread reader([&] {
     while (true) {
@@ -504,7 +506,7 @@ TEST_F(ComparisonJobsTest, FollowerWithoutReaderEndsUnlessDetached) {
   const v1::Comparison ended = AwaitEnd(*jobs_, forsaken);
   EXPECT_EQ(ended.state(), v1::Comparison::CANCELLED);
   EXPECT_EQ(ended.error(), kForsaken);
-  // Others had as much time to go.
+  // Other comparisons had the same time to end.
   RecordToken(2);
   EXPECT_EQ(AwaitRows(detached, 2).state(), v1::Comparison::RUNNING);
   EXPECT_EQ(AwaitRows(read, 2).state(), v1::Comparison::RUNNING);
@@ -522,7 +524,7 @@ TEST_F(ComparisonJobsTest, FollowerEndsWhenItsLastReaderGoes) {
   EXPECT_EQ(AwaitRows(id, 1).state(), v1::Comparison::RUNNING);
   other.reset();
   EXPECT_EQ(AwaitEnd(*jobs_, id).state(), v1::Comparison::CANCELLED);
-  // It is forgotten a moment after its end is seen.
+  // The comparison is removed from the list shortly after its end is visible.
   while (jobs_->AddReader(id) != nullptr) std::this_thread::yield();
 }
 

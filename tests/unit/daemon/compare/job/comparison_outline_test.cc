@@ -102,7 +102,8 @@ TEST_P(ComparisonOutlineTest, RanksOfAMeshAreOne) {
     Record(golden_, "op", rank, 0, 1, mesh);
     Record(target_, "op", rank, 0, 1, mesh);
   }
-  // The number of a mesh, and each rank for what it has alone.
+  // The places are the number of a mesh, and each rank for tensors that only
+  // this rank has.
   const std::vector<Place> spans = Spans();
   RowObserver observer;
   ASSERT_TRUE(ComparisonEngine(store_.readers(), plan_, observer).Run().ok());

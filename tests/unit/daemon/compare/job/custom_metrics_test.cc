@@ -40,7 +40,7 @@ RowMetricsList One(int64_t row, const std::string& metric, double value = 1,
   return rows;
 }
 
-// Five pairs of which the third fails.
+// A comparison of five pairs, of which the third one fails.
 class CustomMetricsTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -103,7 +103,7 @@ TEST_F(CustomMetricsTest, MetricsAreKeptWithTheirRows) {
   ASSERT_EQ(Row(3).custom_metrics_size(), 2);
   EXPECT_FALSE(Row(3).custom_metrics(1).has_value());
   EXPECT_EQ(Row(3).custom_metrics(1).text(), "no picture");
-  // The row that the comparison shows itself has them too.
+  // The row that is stored with the comparison has them as well.
   const v1::ComparisonRow first = jobs_->Get(1)->comparison.first_divergence();
   ASSERT_EQ(first.custom_metrics_size(), 1);
   EXPECT_EQ(first.custom_metrics(0).value(), 2.5);
@@ -167,12 +167,12 @@ TEST_F(CustomMetricsTest, BadRequestsAreRefusedAndAddNothing) {
   EXPECT_THAT(Names(), IsEmpty());
   for (int i = 0; i < 5; ++i) EXPECT_EQ(Row(i).custom_metrics_size(), 0);
 
-  // What the limits let through.
+  // The largest request that the limits allow.
   many[0].mutable_metrics()->RemoveLast();
   EXPECT_EQ(ReasonOf(many), "");
   EXPECT_EQ(ReasonOf(One(4, "a1", 1, std::string(1024, 'x'))), "");
   EXPECT_EQ(ReasonOf(RowMetricsList()), "");
-  // A metric more than the comparison may have.
+  // One metric more than a comparison may have.
   EXPECT_EQ(ReasonOf(One(4, std::string(64, '-'))), "FIELD_INVALID");
   EXPECT_EQ(Row(4).custom_metrics_size(), 1);
 }
@@ -186,7 +186,7 @@ TEST_F(CustomMetricsTest, AComparisonThatHasNotEndedIsRefused) {
   EXPECT_EQ(Reason(status), "FIELD_INVALID");
   store_.UnblockReads();
   AwaitEnd(*jobs_, 1);
-  // As soon as its end is seen.
+  // Metrics are accepted as soon as the end of the comparison is visible.
   EXPECT_EQ(ReasonOf(One(0, "a")), "");
   EXPECT_THAT(Names(), ElementsAre("a"));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of comparisons in which sizes tell how ranks hold shards.
+// Tests of rows whose shards are joined according to the sizes of tensors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -125,7 +125,7 @@ TEST_P(FittedRowsTest, CopiesOfBothSidesMustAgree) {
   EXPECT_THAT(row.reason(), HasSubstr("target replicated of ranks 0-1"));
 }
 
-// Tools add and merge the dimensions before the last.
+// Tools add and merge dimensions before the last one.
 TEST_P(FittedRowsTest, DimensionsInFrontMayBeMerged) {
   golden_.Record(Shard({1, 2, 3, 4, 5, 6, 7, 8}, {1, 2, 4}, 0));
   target_.Record(Shard({1, 2, 5, 6}, {2, 2}, 0));

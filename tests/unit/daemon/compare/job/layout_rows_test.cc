@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of comparisons in which ranks hold shards.
+// Tests of rows in which ranks hold shards.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ class LayoutRowsTest : public testing::EitherStoreTest {
     return observer.rows;
   }
 
-  // A 2x4 matrix in the golden run, and its halves in the target run.
+  // Records a 2x4 matrix in the golden run, and its halves in the target run.
   void RecordColumns() {
     golden_.Record(Shard({1, 2, 3, 4, 5, 6, 7, 8}, {2, 4}, 0));
     target_.Record(Shard({1, 2, 5, 6}, {2, 2}, 0));
@@ -90,7 +90,7 @@ TEST_P(LayoutRowsTest, ShardsAreComparedWithTheWhole) {
   EXPECT_THAT(rows[0].golden().ranks(), SizeIs(0));
 }
 
-// Two query heads, one key and one value head for each of two ranks.
+// Each of two ranks has two query heads, one key head and one value head.
 TEST_P(LayoutRowsTest, FusedProjectionsAreJoinedSectionBySection) {
   golden_.Record(Shard({0, 1, 2, 3, 10, 11, 20, 21, 4, 5, 6, 7, 12, 13, 22, 23},
                        {2, 8}, 0));
@@ -460,7 +460,7 @@ TEST_P(LayoutRowsTest, ShardsThatDoNotGoTogetherAreSkippedWithTheReason) {
   for (const v1::ComparisonRow& row : rows) {
     EXPECT_EQ(row.verdict(), v1::FAIL);
   }
-  // A layout that cannot be is nobody's fault but that of who wrote it.
+  // An impossible layout is a mistake of its author, so no maker is reported.
   EXPECT_EQ(comparison_.makers_size(), 0);
 }
 
@@ -525,7 +525,7 @@ TEST_P(LayoutRowsTest, AGroupIsCompleteWithoutGroupsAndRanksThatCannotBe) {
   };
   for (const int64_t token : {0, 1}) {
     for (int rank = 0; rank < 4; ++rank) record(golden_, rank, token);
-    // Rank 0 never gets to token 1.
+    // Rank 0 does not reach token 1.
     for (int rank = token == 0 ? 0 : 1; rank < 4; ++rank) {
       record(target_, rank, token);
     }

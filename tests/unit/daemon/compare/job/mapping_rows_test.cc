@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparisons whose pairs a mapping names, which a run has attached.
+// Tests of comparisons whose pairs are defined by a mapping, which is an
+// attachment of a run.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,7 +28,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-// A mapping of output 0 of two ops.
+// Returns a line that pairs output 0 of two ops.
 std::string Line(std::string_view target, std::string_view golden) {
   return fmt::format(R"({{"target":{{"op":"{0}","io":"output","index":0}},)"
                      R"("golden":{{"op":"{1}","io":"output","index":0}},)"
@@ -36,7 +37,7 @@ std::string Line(std::string_view target, std::string_view golden) {
                      target, golden);
 }
 
-// A mapping of all tensors of two ops.
+// Returns a line that pairs all tensors of two ops.
 std::string WholeOp(std::string_view target, std::string_view golden) {
   return fmt::format(R"({{"target":{{"op":"{}"}},"golden":{{"op":"{}"}}}})"
                      "\n",
@@ -59,8 +60,8 @@ class MappingRowsTest : public testing::EitherStoreTest {
     ASSERT_TRUE(info.ok()) << info.status();
   }
 
-  // Output 0 of an op, or its input if the name begins with ">"; `error` makes
-  // it wrong.
+  // Output 0 of an op, or its input if the name begins with ">". `error` is
+  // added to the first element.
   struct Step {
     std::string_view op;
     float value = 0;

@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kStoreCount = 3;
 
-// A store as a source of its own, named by a letter.
+// A source that reads from one store and is named by a letter.
 class StoreSource final : public storage::RunSource {
  public:
   StoreSource(std::string name, testing::FakeStore& store)
@@ -40,7 +40,7 @@ class StoreSource final : public storage::RunSource {
   testing::FakeStore& store_;
 };
 
-// Two runs in one store, and again with their ranks in several.
+// Two runs in one store, and the same runs with their ranks in several stores.
 class MergedRowsTest : public ::testing::TestWithParam<int> {
  protected:
   MergedRowsTest() {
@@ -52,7 +52,7 @@ class MergedRowsTest : public ::testing::TestWithParam<int> {
     }
   }
 
-  // `store` is one of several.
+  // `store` is the number of the store that receives the rank.
   void Record(const std::string& run, int store, const RecordedTensor& tensor) {
     (run == "g" ? whole_golden_ : whole_target_).Record(tensor);
     apart_.at({store, run})->Record(tensor);
@@ -81,7 +81,8 @@ TEST_P(MergedRowsTest, RowsAreThoseOfOneStore) {
     return static_cast<int>(random() % end);
   };
   constexpr int kRanks = 4;
-  // The golden run may lie elsewhere than the target run.
+  // The ranks of the golden run may be in other stores than those of the target
+  // run.
   std::vector<int> golden_at(kRanks);
   std::vector<int> target_at(kRanks);
   for (int& at : golden_at) at = below(kStoreCount);

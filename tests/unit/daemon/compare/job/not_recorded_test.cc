@@ -30,8 +30,8 @@ class NotRecordedTest : public ::testing::Test {
     EXPECT_TRUE(store_.CreateRun(spec).ok());
   }
 
-  // Stores version `call` of the document of one client; an older one has no
-  // name.
+  // Stores version `call` of the document of one client. Documents of older
+  // clients have no name.
   TestTensor Tell(int32_t rank, const std::string& client, int32_t call,
                   const std::string& text) {
     const std::string name = client.empty()
@@ -61,7 +61,7 @@ class NotRecordedTest : public ::testing::Test {
     return found.ok() ? *std::move(found) : std::map<int32_t, NotRecorded>();
   }
 
-  // "COUNT REASON" of each.
+  // Returns "COUNT REASON" for each entry.
   static std::vector<std::string> TextsOf(const NotRecorded& rank) {
     std::vector<std::string> out;
     for (const v1::NotRecorded& reason : rank.reasons) {
@@ -141,7 +141,7 @@ TEST_F(NotRecordedTest, LongAndManyAreCut) {
   for (const v1::NotRecorded& reason : rank.reasons) {
     EXPECT_LE(reason.reason().size(), kNotRecordedTextBytesMax);
   }
-  // Not within the last character.
+  // The text is not cut within the last character.
   EXPECT_EQ(rank.reasons[10].reason(), "10" + std::string(1021, 'x'));
   for (size_t i = 0; i < 2 * kNotRecordedClientsMax; ++i) {
     Tell(1, std::to_string(i), 0, R"({"skipped":[{"reason":"m","count":1}]})");

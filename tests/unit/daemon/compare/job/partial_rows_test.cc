@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of comparisons of runs that lack ranks: what proves something.
+// Tests of comparisons of runs that lack ranks, and of the results that such
+// runs can prove.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -94,9 +95,9 @@ TEST_P(PartialRowsTest, TensorThatNoAbsentRankWouldHaveIsMissing) {
   EXPECT_FALSE(row.for_want_of_ranks());
   EXPECT_TRUE(RowOf("w").for_want_of_ranks());
   EXPECT_EQ(comparison_.unmatched_count(), 3);
-  // That of rank 1 may be there.
+  // The tensor of rank 1 may exist on a missing rank.
   EXPECT_EQ(comparison_.for_want_of_ranks_count(), 2);
-  // A rewrite may have made it of an op that has shards.
+  // A rewrite may have renamed an op that has shards.
   v1::Matching::Rewrite& rewrite = *matching_.add_rewrites();
   rewrite.set_regex("x");
   rewrite.set_replacement("y");
@@ -149,7 +150,7 @@ TEST_P(PartialRowsTest, PlacedShardsOfAbsentRanksProveNothing) {
   Record(golden_, "v", 0, {1, 2});
   Record(target_, "w", 0, {1}, "0+2/1:S(0)");
   EXPECT_TRUE(RowOf("w").for_want_of_ranks());
-  // Rank 0 has no part of it, unless it is a copy that rank 1 has alone.
+  // Rank 0 has no part of the tensor. It may be a copy that only rank 1 has.
   EXPECT_TRUE(RowOf("v").for_want_of_ranks());
   Record(target_, "other", 1);
   EXPECT_FALSE(RowOf("w").for_want_of_ranks());
@@ -179,13 +180,14 @@ TEST_P(PartialRowsTest, RunThatEndedBeforeIsNamed) {
   }
   EXPECT_EQ(RowOf("op2").reason(),
             "only in run g; run t ends there with token 1");
-  // Also if its last token is not asked for.
+  // The last token counts even if it is not requested.
   plan_.selector.tokens = {{2, 2}};
   EXPECT_EQ(RowOf("op2").reason(),
             "only in run g; run t ends there with token 1");
 }
 
-// Whoever compares some ranks has the same rows of them as who compares all.
+// A comparison of some ranks gives the same rows for them as a comparison of
+// all ranks.
 TEST_P(PartialRowsTest, RowSaysTheSameWhicheverRanksAreAskedFor) {
   SetWorlds(4, 4);
   for (const int32_t rank : {0, 1, 2, 3}) {
@@ -225,7 +227,7 @@ TEST(RankRangesTest, AreASet) {
   EXPECT_EQ(part, (std::vector<storage::RankRange>{{1, 2}, {5, 6}}));
 }
 
-// Partial results that are taken for copies.
+// Partial results that a layout declares to be copies.
 TEST_P(PartialRowsTest, TermsThatAreTakenForCopiesSuggestASum) {
   SetWorlds(1, 2);
   AddLayout(false, "*", v1::Layout::REPLICATED);
@@ -249,7 +251,7 @@ TEST_P(PartialRowsTest, TermsThatAreTakenForCopiesSuggestASum) {
   EXPECT_THAT(row.reason(), HasSubstr("rank 1 has other bytes than rank 0"));
 }
 
-// A gradient that was not reduced adds up to the right one too.
+// Gradients that were not reduced also add up to the golden gradient.
 TEST_P(PartialRowsTest, NoSumIsSuggestedForWhatRanksMustAgreeOn) {
   SetWorlds(1, 2);
   AddLayout(false, "*", v1::Layout::REPLICATED);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of comparisons in which shards say how they lie.
+// Tests of rows in which shards have placements.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,14 +49,14 @@ class PlacementRowsTest : public testing::EitherStoreTest {
     return rows_;
   }
 
-  // The only row.
+  // Returns the only row.
   v1::ComparisonRow Row() {
     const auto rows = Rows();
     EXPECT_THAT(rows, SizeIs(1));
     return rows.empty() ? v1::ComparisonRow() : rows[0];
   }
 
-  // 1 to 8 in two rows, on one rank.
+  // Records the values 1 to 8 in two rows, on one rank.
   void RecordWhole(RunRecorder& run) {
     run.Record(Shard({1, 2, 3, 4, 5, 6, 7, 8}, {2, 4}, 0, ""));
   }
@@ -147,7 +147,7 @@ TEST_P(PlacementRowsTest, ReplicasMustBeCopies) {
               HasSubstr("rank 1 has other bytes than rank 0"));
 }
 
-// Ranks 0 and 1 have the first half, ranks 2 and 3 the second one.
+// Ranks 0 and 1 have the first half, and ranks 2 and 3 the second half.
 TEST_P(PlacementRowsTest, CopiesOfShardsAreChecked) {
   RecordWhole(golden_);
   for (const int rank : {0, 1}) {
@@ -184,7 +184,7 @@ TEST_P(PlacementRowsTest, TwoDimensionsOfTheTensorMayBeSharded) {
 
 TEST_P(PlacementRowsTest, OneDimensionMayBeShardedTwice) {
   RecordWhole(golden_);
-  // The second dimension of the mesh cuts first.
+  // The second dimension of the mesh splits the tensor first.
   const std::string placement = "0+2x2/1x2:S(1),S(1)";
   for (const int rank : {0, 1, 2, 3}) {
     const auto column = static_cast<float>(rank % 2 * 2 + rank / 2);
@@ -224,7 +224,7 @@ TEST_P(PlacementRowsTest, MeshesSideBySideAreComparedByNumber) {
     EXPECT_EQ(rows[place].rank(), place);
   }
   EXPECT_THAT(rows[1].target().ranks(), ElementsAre(2, 3));
-  // A filter by rank means these numbers.
+  // A filter by rank refers to these numbers.
   plan_.selector.ranks = {1};
   EXPECT_EQ(Row().rank(), 1);
 }
@@ -292,7 +292,7 @@ TEST_P(PlacementRowsTest, PlainTensorsAreComparedByRankWhereRanksAreAsMany) {
   }
 }
 
-// Two pairs of ranks with the same shards, and other data.
+// Two pairs of ranks have the same shards, but different data.
 TEST_P(PlacementRowsTest, PlainTensorsAreCopiesInTheSmallestMesh) {
   ASSERT_TRUE(store_.runs().SetWorldSize("g", 2).ok());
   ASSERT_TRUE(store_.runs().SetWorldSize("t", 4).ok());
@@ -395,7 +395,8 @@ TEST_P(PlacementRowsTest, ARankOutsideItsMeshIsSaidAtItsOwnPlace) {
 
 TEST_P(PlacementRowsTest, ARankOutsideItsMeshLeavesThoseInItAlone) {
   golden_.Record(Shard({1, 2}, {2}, 1, ""));
-  // Ranks 2 and 3 have place 1, which is the rank of the one outside.
+  // The mesh of ranks 2 and 3 has number 1, which is also the number of the
+  // rank outside it.
   target_.Record(Shard({1}, {1}, 2, "2+2/1:S(0)"));
   target_.Record(Shard({2}, {1}, 3, "2+2/1:S(0)"));
   target_.Record(Shard({7}, {1}, 1, "2+2/1:S(0)"));
@@ -474,7 +475,7 @@ TEST_P(PlacementRowsTest, AFilterByDeviceIsRefused) {
   EXPECT_TRUE(Run().ok());
 }
 
-// The tokens of a mesh are compared once all its ranks are done with them.
+// The tokens of a mesh are compared after all its ranks have completed them.
 TEST_P(PlacementRowsTest, FollowingWaitsForTheRanksOfTheMesh) {
   const auto record = [this](int32_t rank, int64_t token) {
     RecordedTensor whole = Shard({1, 2}, {2}, 0, "");

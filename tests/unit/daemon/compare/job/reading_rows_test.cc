@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of comparisons that are not to read all bytes.
+// Tests of comparisons that do not read all bytes.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -92,13 +92,14 @@ TEST_F(ReadingRowsTest, FirstProvenPairsOfAGroupAreReadAndOthersAreNot) {
             bytes.comparison.first_divergence().SerializeAsString());
 }
 
-// Errors of what was not read are not known, so nobody is named for them.
+// The errors of tensors that were not read are unknown, so no maker is reported
+// for them.
 TEST_F(ReadingRowsTest, NobodyIsSaidToHaveMadeWhatWasNotRead) {
   for (int i = 0; i < kProvenReadMax + 1; ++i) {
     const std::string op = fmt::format("op{}", i);
     Record(Floats(op, Scaled(1.5F)), Floats(op, Values()));
   }
-  // The summaries are equal: it is read.
+  // The summaries are equal, so the tensor is read.
   std::vector<float> turned = Values();
   for (size_t i = 0; i + 1 < turned.size(); i += 2) {
     std::swap(turned[i], turned[i + 1]);
@@ -109,7 +110,7 @@ TEST_F(ReadingRowsTest, NobodyIsSaidToHaveMadeWhatWasNotRead) {
   EXPECT_TRUE(unread.unread());
   EXPECT_EQ(unread.origin(), v1::ORIGIN_UNSPECIFIED);
   EXPECT_FALSE(unread.has_amplification());
-  // What it is made of may be as wrong as it is.
+  // Its inputs may have the same error.
   const v1::ComparisonRow& read = observer.rows.back();
   EXPECT_FALSE(read.unread());
   EXPECT_NE(read.origin(), v1::CREATED);
@@ -118,8 +119,7 @@ TEST_F(ReadingRowsTest, NobodyIsSaidToHaveMadeWhatWasNotRead) {
   EXPECT_EQ(observer.comparison.first_origin().op(), "op0");
 }
 
-// An error that grows little by little is made by nobody, though what lies
-// between is not read.
+// Drift has no maker, even if the tensors in between are not read.
 TEST_F(ReadingRowsTest, DriftBehindUnreadRowsIsNoOrigin) {
   const auto record = [this](std::string_view op, float error, bool is_proven) {
     std::vector<float> target = Values();
@@ -208,7 +208,7 @@ TEST_F(ReadingRowsTest, SamplesAreThoseOfRunsThatKeptNoMore) {
   record(Floats("near", Scaled(1.00001F)), Floats("near", Values()));
   record(Floats("far", Scaled(1.25F)), Floats("far", Values()));
   record(Floats("equal", Values()), Floats("equal", Values()));
-  // Between the sampled elements.
+  // The difference is between the sampled elements.
   std::vector<float> missed = Values();
   missed[1] = 1e6F;
   record(Floats("missed", missed), Floats("missed", Values()));
@@ -225,7 +225,7 @@ TEST_F(ReadingRowsTest, SamplesAreThoseOfRunsThatKeptNoMore) {
         << row.ShortDebugString();
   }
   EXPECT_EQ(observer.comparison.sampled_count(), 3);
-  // Here, samples are taken from the bytes.
+  // In this comparison, samples are extracted from the bytes.
   EXPECT_EQ(observer.read_bytes, 3 * kPairBytes);
 }
 
@@ -236,7 +236,8 @@ TEST_F(ReadingRowsTest, BytesOfSmallTensorsAreTheirSamples) {
   EXPECT_THAT(observer.rows[0].reason(), HasSubstr("target 5, golden 3"));
 }
 
-// Whatever the elements are, a pair that summaries prove to fail does fail.
+// Whatever the elements are, a pair that fails according to its summaries also
+// fails according to its bytes.
 TEST_F(ReadingRowsTest, ProofsAgreeWithTheBytes) {
   std::mt19937 random(7);
   constexpr float kOdd[] = {std::numeric_limits<float>::quiet_NaN(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of comparisons in which a side has samples of its tensors.
+// Tests of comparisons in which at least one side has samples of its tensors.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// Of which every third element is sampled.
+// Number of elements, of which every third one is sampled.
 constexpr size_t kElements = 3000;
 constexpr size_t kStep = 3;
 
@@ -48,7 +48,7 @@ class SampleRowsTest : public ::testing::Test {
     return observer;
   }
 
-  // Compares one tensor of either run.
+  // Compares one tensor of each run and returns the row.
   v1::ComparisonRow RowOf(const RecordedTensor& target,
                           const RecordedTensor& golden) {
     golden_.Record(golden);
@@ -67,7 +67,8 @@ class SampleRowsTest : public ::testing::Test {
 };
 
 TEST_F(SampleRowsTest, IntegersWithOtherHashesDifferWithoutAnyBytes) {
-  // In the same order of magnitude: no summary tells them apart.
+  // The integers have the same magnitudes, so the summaries cannot distinguish
+  // them.
   std::vector<int64_t> up(kElements);
   for (size_t i = 0; i < kElements; ++i) up[i] = static_cast<int64_t>(i);
   std::vector<int64_t> down(up.rbegin(), up.rend());
@@ -116,7 +117,7 @@ TEST_F(SampleRowsTest, EqualHashesPassWithoutSamplesBeingRead) {
 TEST_F(SampleRowsTest, SampleIsComparedWithThatOfTheOtherSidesBytes) {
   std::vector<float> values = Values();
   values[7 * kStep] += 16;
-  // Not sampled: nobody can know.
+  // This element is not sampled, so its difference cannot be detected.
   values[7 * kStep + 1] += 1000;
   for (const bool golden_is_sampled : {true, false}) {
     const std::string op = golden_is_sampled ? "golden" : "target";
@@ -135,10 +136,10 @@ TEST_F(SampleRowsTest, SampleIsComparedWithThatOfTheOtherSidesBytes) {
     EXPECT_THAT(row.reason(),
                 HasSubstr("largest difference at [21]: target 38, golden 22"));
     EXPECT_THAT(row.reason(), HasSubstr("; sampled: 1000 of 3000 elements"));
-    // The summary is that of the whole tensor.
+    // The summary covers the whole tensor.
     EXPECT_EQ(row.target().max(), values[7 * kStep + 1]);
   }
-  // The sample of one side and the bytes of the other, twice.
+  // The sample of one side and the bytes of the other side, twice.
   EXPECT_EQ(observer.read_bytes, 2 * 4 * (1000 + kElements));
 }
 
@@ -161,7 +162,7 @@ TEST_F(SampleRowsTest, MetricsAreThoseOfTheSampledElements) {
   ASSERT_EQ(observer.rows.size(), 2u);
   const v1::ComparisonRow& sample = observer.rows[0];
   v1::ComparisonRow elements = observer.rows[1];
-  // The rows of a sample are not whole.
+  // The rows of a sample are incomplete.
   const auto is_of_row = [](const v1::MetricValue& value) {
     return value.metric().starts_with("row_nl2_");
   };
@@ -194,7 +195,7 @@ TEST_F(SampleRowsTest, SamplesOfBothSidesMayPassThePredicate) {
   EXPECT_EQ(read_bytes_, 2 * 4 * 1000u);
 }
 
-// A sample may miss what the summaries of the whole tensors prove.
+// The summaries of whole tensors can prove a failure that a sample misses.
 TEST_F(SampleRowsTest, SummariesProveWhatSamplesMiss) {
   std::vector<float> values = Values();
   for (const char* const op : {"nan", "large", "other"}) {
@@ -212,13 +213,13 @@ TEST_F(SampleRowsTest, SummariesProveWhatSamplesMiss) {
   EXPECT_EQ(nan.reason(),
             "nan_mismatch_count = 1, needs == 0; so the summaries of the whole "
             "tensors say; sampled: 1000 of 3000 elements");
-  // The metrics are those of the sample.
+  // The metrics are computed from the sample.
   EXPECT_EQ(MetricOf(nan, "nan_mismatch_count"), 0);
   EXPECT_EQ(observer.rows[1].verdict(), v1::FAIL);
   EXPECT_THAT(observer.rows[1].reason(), StartsWith("nl2 = "));
   EXPECT_EQ(observer.rows[2].verdict(), v1::PASS);
   EXPECT_EQ(observer.comparison.sampled_count(), 3);
-  // The bound that is asked for lets the second one pass.
+  // With the required bound, the second row passes.
   const std::string& bound = "nan_mismatch_count == 0 and nl2 <= ";
   for (const v1::RequiredTolerance& needed :
        observer.comparison.required_tolerances()) {
@@ -254,7 +255,8 @@ TEST_F(SampleRowsTest, SummariesAloneProveAFailureAndNoPass) {
   EXPECT_EQ(observer.rows[2].verdict(), v1::SKIPPED);
   ASSERT_TRUE(observer.comparison.has_first_skipped());
   EXPECT_EQ(observer.comparison.first_skipped().op(), "other");
-  // A NaN is an error like no other; what is scaled can be tolerated.
+  // No tolerance admits the NaN. The scaled values would pass with a larger
+  // bound.
   EXPECT_EQ(observer.comparison.hopeless_count(), 1);
 }
 
@@ -287,21 +289,22 @@ TEST_F(SampleRowsTest, SampleOfSeveralPartsIsOfTheWholeTensor) {
     values[i] = static_cast<float>(i % 100) + 1;
   }
   RecordedTensor golden = Sampled(Floats("op", values));
-  // The step is 2049; a thousand of them lead into the second part.
+  // The step is 2049, so element 1000 of the sample is in the second part.
   values[2049 * 1000] += 50;
   const v1::ComparisonRow row = RowOf(Floats("op", values), golden);
   EXPECT_EQ(row.verdict(), v1::FAIL);
   EXPECT_EQ(MetricOf(row, "max_abs"), 50);
   EXPECT_THAT(row.reason(), HasSubstr("at [2049000]: "));
   EXPECT_THAT(row.reason(), HasSubstr("sampled: 1024 of 2097157 elements"));
-  // The scan that found them knew where they are.
+  // The scan returned the positions of the tensors, so none was looked up.
   EXPECT_EQ(store_.get_tensor_count(), 0u);
 }
 
 TEST_F(SampleRowsTest, ComplexElementsAreSampledWhole) {
   std::vector<float> values = Values();
   RecordedTensor golden = Floats("op", values);
-  // Element 1498 has components 2996 and 2997; every second is sampled.
+  // Element 1498 has the components 2996 and 2997. Every second element is
+  // sampled.
   values[2997] += 8;
   RecordedTensor target = Floats("op", values);
   for (RecordedTensor* const tensor : {&golden, &target}) {
@@ -378,7 +381,7 @@ TEST_F(SampleRowsTest, SideWithoutBytesAndSampleIsSkipped) {
   EXPECT_EQ(store_.read_part_count(), 0u);
 }
 
-// Layouts of both runs, so that either may have the shards.
+// Returns layouts for both runs, so that either can have the shards.
 MatchRules LayoutOf(v1::Layout::Kind kind) {
   v1::Matching matching;
   for (v1::Layout* layout :
@@ -391,7 +394,8 @@ MatchRules LayoutOf(v1::Layout::Kind kind) {
 
 TEST_F(SampleRowsTest, SamplesOfShardsAreThatOfTheWholeWhereTheyFit) {
   plan_.matching = LayoutOf(v1::Layout::CONCAT);
-  // Every second element of the shards, every fourth of the whole.
+  // The samples have every second element of the shards, and every fourth of
+  // the whole tensor.
   constexpr size_t kShard = 2048;
   std::vector<float> values(2 * kShard);
   for (size_t i = 0; i < values.size(); ++i) {
@@ -437,9 +441,10 @@ TEST_F(SampleRowsTest, SamplesOfTermsAreAdded) {
 
 TEST_F(SampleRowsTest, SamplesOfShardsThatDoNotFitAreSkippedWithAReason) {
   plan_.matching = LayoutOf(v1::Layout::CONCAT);
-  // Every second element of the shards, every third of the whole.
+  // The samples have every second element of the shards, and every third of the
+  // whole tensor.
   golden_.Record(Floats("op", Values()));
-  // In another order, which no summary shows.
+  // The elements are reordered, which does not change the summary.
   const std::vector<float> values = Values();
   for (const int32_t rank : {0, 1}) {
     const auto begin = values.rbegin() + rank * (kElements / 2);

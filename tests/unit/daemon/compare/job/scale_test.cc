@@ -21,7 +21,7 @@
 #include "tests/unit/daemon/compare/generated_run.h"
 #include "tests/unit/daemon/compare/row_observer.h"
 
-// Comparisons of runs that memory does not hold.
+// Tests of comparisons of runs that do not fit into memory.
 namespace msitd::compare {
 namespace {
 
@@ -35,20 +35,20 @@ constexpr bool kIsSlow = true;
 constexpr bool kIsSlow = false;
 #endif
 
-// The most that the process had in memory so far.
+// Returns the peak memory of the process so far.
 uint64_t PeakBytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
 }
 
-// What a step adds to the peak of memory.
+// Measures how much a step increases the peak memory.
 class PeakMeter {
  public:
   void ExpectAtMost(uint64_t bytes) const {
     const uint64_t rise = PeakBytes() - before_;
     ::testing::Test::RecordProperty("peak_mib", static_cast<int>(rise / kMib));
-    // The sanitizers have memory of their own.
+    // Sanitizers use additional memory.
     if (!kIsSlow) {
       EXPECT_LE(rise / kMib, bytes / kMib);
     }
@@ -62,8 +62,8 @@ std::string PlacementOf(int32_t rank_count, const std::string& kind) {
   return fmt::format("0+{}/1:{}", rank_count, kind);
 }
 
-// A mesh of all ranks, and tensors of each rank. Op names begin with `a`, and
-// with `b` from the middle on.
+// Returns a run with a mesh of all ranks, and with tensors of single ranks. Op
+// names begin with `a` in the first half and with `b` in the second half.
 GeneratedSpec Mesh(const std::string& name, int32_t rank_count,
                    size_t op_count) {
   GeneratedSpec out{.name = name, .rank_count = rank_count};
@@ -88,14 +88,14 @@ GeneratedSpec Mesh(const std::string& name, int32_t rank_count,
   return out;
 }
 
-// The rows of a comparison, without their numbers, and without what the rows
-// before them in the group have to do with it: that is in `origins`.
+// Returns the rows of a comparison without their numbers and without the fields
+// that depend on previous rows of the group. These are in `origins`.
 std::vector<std::string> RowsOf(GeneratedRuns& runs,
                                 std::vector<std::string> op_patterns,
                                 std::vector<v1::Origin>& origins) {
   ComparisonPlan plan{"g", "t", {}, {}};
   plan.selector.op_patterns = std::move(op_patterns);
-  // Those of the mesh, and of rank 0 itself.
+  // The rows of the mesh, and those of rank 0 itself.
   plan.selector.ranks = {0};
   RowObserver observer;
   const absl::Status status = ComparisonEngine(runs, plan, observer).Run();
@@ -128,7 +128,7 @@ TEST(ScaleTest, TenMillionGroupsTakeLittleMemory) {
   ASSERT_TRUE(matcher.ok()) << matcher.status();
   ASSERT_EQ(matcher->groups().count(), 1024 * static_cast<size_t>(token_count));
   EXPECT_EQ(matcher->groups().run_count(), 1024u);
-  // As of a run that is followed, of which all but the last was compared.
+  // As for a followed run, all groups except the last one have been compared.
   GroupSet done;
   GroupCursor keys(matcher->groups());
   size_t count = 0;
@@ -173,14 +173,15 @@ TEST(ScaleTest, AWideGroupHasTheRowsOfItsParts) {
   static_assert(kRanks * kOps / 2 < kGroupTensorsMax);
   GeneratedSpec golden = Mesh("g", kRanks, kOps);
   GeneratedSpec target = Mesh("t", kRanks, kOps);
-  // A shard along each dimension, all of one, a copy, and one of rank 0 itself.
+  // A shard along each dimension, a shard of the whole mesh, a copy, and a
+  // tensor of rank 0 itself.
   target.values[{3, 77}] = -5;
   target.values[{2, 200}] = -6;
   for (int32_t rank = 0; rank < kRanks; ++rank) target.values[{5, rank}] = 9;
   target.values[{17, 9}] = 4;
   target.values[{16, 0}] = 4;
   target.values[{632, 255}] = 4;
-  // One that the target lacks.
+  // A tensor that the target lacks.
   target.ops[600].name = "b.other";
   GeneratedRuns runs({golden, target});
   std::vector<v1::Origin> wide_origins;
@@ -192,7 +193,7 @@ TEST(ScaleTest, AWideGroupHasTheRowsOfItsParts) {
   }
   ASSERT_EQ(wide.size(), kOps + 1);
   ASSERT_EQ(parts.size(), wide.size());
-  // The shards of a wide group are not held, so they are not named.
+  // The shards of a wide group are not kept in memory, so they are not named.
   const std::regex shards(", in the shard of (target|golden) rank [0-9]+");
   for (size_t i = 0; i < wide.size(); ++i) {
     ASSERT_EQ(wide[i], std::regex_replace(parts[i], shards, "")) << i;
@@ -239,7 +240,7 @@ TEST(ScaleTest, ShardsOfAWideGroupAreLookedUpAgain) {
     EXPECT_EQ((*shards)[rank].key.rank, rank);
     EXPECT_EQ((*shards)[rank].parts.size(), 1u);
   }
-  // They are others now, or some have gone.
+  // Some shards have changed or disappeared.
   GeneratedSpec changed = spec;
   changed.values[{2, 7}] = 1;
   const auto refusal = [&](const GeneratedSpec& now) {
@@ -255,7 +256,7 @@ TEST(ScaleTest, ShardsOfAWideGroupAreLookedUpAgain) {
               HasSubstr("6 of its 256 shards are not there any more"));
 }
 
-// A run with more tensors at one rank and token than a group holds.
+// Returns a run with more tensors at one rank and token than a group can hold.
 GeneratedSpec TooLarge(const std::string& name) {
   GeneratedSpec out{.name = name};
   for (size_t i = 0; i <= kGroupTensorsMax; ++i) {
@@ -288,10 +289,10 @@ TEST(ScaleTest, TooManyTensorsOfOneRankAreComparedInWindows) {
   EXPECT_EQ(observer.rows.back().verdict(), v1::UNMATCHED);
   EXPECT_EQ(observer.comparison.first_divergence().row(),
             static_cast<int64_t>(changed[0]));
-  // What it is made of may be in the window before.
+  // Its inputs may be in the previous window.
   ASSERT_EQ(observer.comparison.makers_size(), 1);
   EXPECT_EQ(observer.comparison.makers(0).kind(), v1::Maker::NOT_KNOWN);
-  // Without an op, readers take the order of the run for unknown.
+  // Without an op, readers would assume that the order of the run is unknown.
   EXPECT_EQ(observer.comparison.makers(0).op(),
             fmt::format("op.{}", changed[0]));
   EXPECT_EQ(observer.comparison.not_compared_count(), 0);
@@ -312,7 +313,7 @@ TEST(ScaleTest, TooManyTensorsThatCannotBeSplitAreNotCompared) {
   EXPECT_THAT(observer.rows[0].reason(), HasSubstr("run g has more than"));
 }
 
-// 20 million descriptors; MSITD_TEST_LONG asks for it.
+// 20 million descriptors. Runs only if MSITD_TEST_LONG is set.
 TEST(ScaleTest, AMeshOf1024RanksWithTenThousandTensors) {
   if (std::getenv("MSITD_TEST_LONG") == nullptr) {
     GTEST_SKIP() << "MSITD_TEST_LONG is not set";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Comparisons over the store on disk, as the daemon runs them.
+// Tests of comparisons over a store on disk, as in the daemon.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,8 +56,8 @@ class StoredComparisonTest : public ::testing::Test {
     store_.reset();
   }
 
-  // Two tokens of a model of three layers on two ranks. `scale` is what the
-  // second layer of rank 1 multiplies by at the second token.
+  // Records two tokens of a model with three layers on two ranks. At the second
+  // token, the second layer of rank 1 multiplies by `scale`.
   void RecordRun(const std::string& name, bool as_bfloat, float scale) {
     RunRecorder run(*store_, name);
     for (const int32_t rank : {0, 1}) {

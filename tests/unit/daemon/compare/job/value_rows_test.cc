@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of comparisons that take values.
+// Tests of rows of comparisons that include values.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -115,7 +115,7 @@ TEST_F(ValueRowsTest, NumbersAreJudgedByThePolicy) {
   EXPECT_EQ(MetricOf(row, "max_abs"), 0.5);
 }
 
-// No layout cuts a value, whatever pattern it fits.
+// Layouts do not split values, even if their pattern matches.
 TEST_F(ValueRowsTest, RanksOfALayoutHaveTheSameValue) {
   v1::Matching matching;
   v1::Layout& layout = *matching.add_golden_layouts();

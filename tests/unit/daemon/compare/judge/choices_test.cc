@@ -32,7 +32,7 @@ TEST(ChoicesTest, EachRunThatChoseByItsScoresExplainsTheOther) {
 
 TEST(ChoicesTest, NothingIsNearEnough) {
   EXPECT_EQ(OutcomeOf({0}, {2}, {1, 0.99, 0}, {0.98, 0.99, 0}), Unexplained(1));
-  // The second best of its own scores, by a hair.
+  // The target's choice is the second best by its own scores, with a tiny gap.
   EXPECT_EQ(OutcomeOf({0}, {1}, {1, 0.99999999, 0}, {1.01, 1, 0}),
             Unexplained(1));
   EXPECT_EQ(OutcomeOf({0, 1}, {1, 0}, {1, 0.5, 0}, {1, 0.5, 0}),
@@ -69,7 +69,7 @@ TEST(ChoicesTest, ClosedScoresExplainNothing) {
 TEST(ChoicesTest, SeveralMayChangePlaces) {
   EXPECT_EQ(OutcomeOf({0, 1}, {1, 0}, {1, 0.999, 0}, {0.999, 1, 0}),
             Flipped(2));
-  // The third has moved, and the second has not.
+  // The third place has changed, and the second one has not.
   EXPECT_EQ(OutcomeOf({2, 0}, {0, 1}, {2, 1, 3}, {2, 1, 0}), Flipped(2));
 }
 

@@ -51,12 +51,12 @@ TEST(ClosingValueTest, OpenPlacesDecide) {
   for (const float golden : values) {
     for (const float target : values) {
       for (const Reading reading : {Reading::kBytes, Reading::kUnproven}) {
-        // What is added to a score of 4 leaves it where it can.
+        // Adding a score of 4 does not change a large closing value.
         const v1::ComparisonRow equal = CompareScores(
             Scores({1.5F, golden + 4, 2, golden - 3}),
             Scores({1.5F, target + 3, 2.00001F, target - 3}), reading);
         EXPECT_EQ(equal.verdict(), v1::PASS) << equal.reason();
-        // Beside closed places, the norm would hide this.
+        // The norm of the closed places would hide this difference.
         const v1::ComparisonRow wrong = CompareScores(
             Scores({1.5F, golden + 4, 2, golden - 3}),
             Scores({1.5F, target + 4, 2.01F, target - 3}), reading);
@@ -104,7 +104,8 @@ TEST(ClosingValueTest, SumsOfTwoMasksAreClosedToo) {
                           Scores({1, -65504, -131008, 2}))
                 .verdict(),
             v1::PASS);
-  // Without the value itself, twice the value is no mask.
+  // Twice the closing value does not close a place unless the single value
+  // occurs as well.
   EXPECT_EQ(
       CompareScores(Scores({1, -1e9F, -1e9F, 2}), Scores({1, -2e9F, -2e9F, 2}))
           .verdict(),
@@ -112,7 +113,7 @@ TEST(ClosingValueTest, SumsOfTwoMasksAreClosedToo) {
 }
 
 TEST(ClosingValueTest, LargeActivationsAreNoMask) {
-  // What is neither closed nor far from it.
+  // A value that is neither closing nor far from closing values.
   for (const float other : {-9e3F, 3e4F, -2500.0F}) {
     EXPECT_EQ(
         CompareScores(Scores({1, -1e4F, other}), Scores({1, -65504, other}))
@@ -125,7 +126,7 @@ TEST(ClosingValueTest, LargeActivationsAreNoMask) {
               v1::FAIL)
         << least;
   }
-  // An activation that overflows in a narrow type.
+  // An activation that overflows in a narrow dtype.
   std::vector<float> golden(64, 1);
   std::vector<float> target(64, 1);
   golden[9] = -1e5F;
@@ -134,7 +135,7 @@ TEST(ClosingValueTest, LargeActivationsAreNoMask) {
   golden[9] = target[9] = -65504;
   target[9] = -kInfinite;
   EXPECT_EQ(CompareScores(Scores(golden), Scores(target)).verdict(), v1::FAIL);
-  // Values that only look like closing ones have to be equal.
+  // Values that only resemble closing values must be equal.
   EXPECT_EQ(
       CompareScores(Scores({1, -1e5F, 2}), Scores({1, -1e4F, 2})).verdict(),
       v1::FAIL);

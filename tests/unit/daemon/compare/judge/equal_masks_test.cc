@@ -87,14 +87,14 @@ TEST(EqualMasksTest, AdditiveMaskEqualsABooleanOne) {
 }
 
 TEST(EqualMasksTest, OtherValuesAreNoMask) {
-  // With small ones, they are scores that a mask was added to.
+  // With small values, the tensors are scores to which a mask was added.
   for (const float other : {-9e3F, 9e3F, kInf, std::nanf("")}) {
     EXPECT_EQ(
         Compare(Mask({0, -1e9F, other}), Mask({0, -65504, other})).verdict(),
         v1::FAIL)
         << other;
   }
-  // Two closing values on one side.
+  // One side has two different closing values.
   EXPECT_EQ(
       Compare(Mask({0, -1e9F, -65504}), Mask({0, -1e9F, -2e9F})).verdict(),
       v1::FAIL);
@@ -102,7 +102,7 @@ TEST(EqualMasksTest, OtherValuesAreNoMask) {
 }
 
 TEST(EqualMasksTest, OtherTensorsOfTwoValuesAreNoMasks) {
-  // Gradients of a scaled loss, and values that close nothing.
+  // Gradients of a scaled loss, and values that are not closing values.
   for (const Io io : {Io::kGradInput, Io::kGradOutput, Io::kGradWeight,
                       Io::kWeight, Io::kState}) {
     RecordedTensor golden = Mask({0, -65504, 0});

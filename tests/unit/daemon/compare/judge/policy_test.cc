@@ -56,7 +56,7 @@ std::vector<float> Gaussian(size_t count, unsigned seed) {
   return out;
 }
 
-// Every element off by a random share of itself.
+// Changes every element by a random fraction of itself.
 std::vector<float> WithRelativeNoise(std::vector<float> values, float share) {
   std::mt19937 random(99);
   std::normal_distribution<float> normal;
@@ -129,8 +129,8 @@ TEST(PolicyTest, Float32PassesReorderingNoiseAndFailsAChangedWeight) {
   EXPECT_TRUE(PassesByDefault(golden, golden));
   EXPECT_TRUE(PassesByDefault(WithRelativeNoise(golden, 1e-5f), golden));
   EXPECT_FALSE(PassesByDefault(WithRelativeNoise(golden, 1e-3f), golden));
-  // What one changed weight does to the output of a linear layer: one feature
-  // of each token is off, here by a hundredth of its size.
+  // One changed weight of a linear layer changes one feature of each token,
+  // here by one hundredth of its magnitude.
   std::vector<float> target = golden;
   for (size_t i = 5; i < target.size(); i += 64) target[i] *= 1.01f;
   EXPECT_FALSE(PassesByDefault(target, golden));
@@ -165,7 +165,8 @@ TEST(PolicyTest, HalfTypesPassTheirOwnRoundingAndFailTenTimesThat) {
   }
 }
 
-// Hidden states of one channel that is 1,000 times the others.
+// Returns hidden states in which one channel is 1,000 times larger than the
+// others.
 std::vector<float> WithMassiveChannel(size_t rows, size_t channels) {
   std::vector<float> out = Gaussian(rows * channels, 5);
   for (size_t i = 17; i < out.size(); i += channels) out[i] = 5000;
@@ -193,7 +194,7 @@ TEST(PolicyTest, LargeChannelsDoNotHideTheOthers) {
     EXPECT_FALSE(RowsPassByDefault(zeroed, golden, kChannels, dtype))
         << DTypeName(dtype);
   }
-  // Whole rows beside a large one.
+  // Rows are compared next to a row that is much larger.
   std::vector<float> rows = Gaussian(64 * 64, 6);
   for (size_t i = 0; i < 64; ++i) rows[i] *= 1000;
   std::vector<float> other = rows;
@@ -205,7 +206,7 @@ TEST(PolicyTest, RoundingBesideLargeChannelsPasses) {
   const std::vector<float> golden = WithMassiveChannel(32, 1024);
   EXPECT_TRUE(RowsPassByDefault(WithRelativeNoise(golden, 2e-2f), golden, 1024,
                                 DType::kBfloat16));
-  // A few channels that are mostly noise are no reason to fail.
+  // A few channels that are mostly noise do not fail.
   std::vector<float> noisy = golden;
   for (size_t i = 3; i < golden.size(); i += 1024) noisy[i] *= 1.5F;
   EXPECT_TRUE(RowsPassByDefault(noisy, golden, 1024, DType::kBfloat16));
@@ -235,7 +236,7 @@ TEST(RowMetricsTest, ScaledMaxAbsDividesByTheLargestFiniteGoldenValue) {
   EXPECT_EQ(scaled({1, 2}, {1, 2}), 0);
   EXPECT_EQ(scaled({0, 0}, {0, 0}), 0);
   EXPECT_EQ(scaled({0, 1}, {0, 0}), kInf);
-  // With infinities the divisor may be too small, never too large.
+  // With infinities, the divisor may be too small, but never too large.
   EXPECT_GE(scaled({1, -kInf, 2}, {1, -kInf, 4}), 2.0 / 4);
 }
 
@@ -251,7 +252,7 @@ TEST(RowMetricsTest, NamesAreThoseOfThePairThenDerivedThenElementOnes) {
 }
 
 TEST(RowMetricsTest, PsnrTakesTheRangeOfTheGoldenTensorAsPeak) {
-  // Range 4, rmse 2.
+  // The range is 4, and the rmse is 2.
   EXPECT_NEAR(*Measure({1, 5}, {-1, 3})[kPsnrDb], 20 * std::log10(4 / 2.0),
               1e-9);
   EXPECT_EQ(Measure({1, 5}, {1, 5})[kPsnrDb], kInf);
@@ -262,7 +263,7 @@ TEST(RowMetricsTest, PsnrTakesTheRangeOfTheGoldenTensorAsPeak) {
 Verification VerificationOf(const PolicySpec& spec, std::string_view op,
                             DType target = DType::kFloat32,
                             DType golden = DType::kFloat32) {
-  // Predicates live as long as their policy.
+  // Predicates refer to their policy, so the policies are kept.
   static std::vector<std::unique_ptr<Policy>> policies;
   auto policy = Policy::Create(spec);
   EXPECT_TRUE(policy.ok()) << policy.status();

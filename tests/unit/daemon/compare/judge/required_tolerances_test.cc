@@ -33,7 +33,7 @@ RowMetrics Row(std::optional<double> max_abs, double mismatch_count = 0) {
   return out;
 }
 
-// As the engine does it.
+// Collects the rows as the engine does.
 v1::Comparison Collect(const predicate::Predicate& predicate,
                        const std::vector<RowMetrics>& rows) {
   RequiredTolerances tolerances;
@@ -49,14 +49,14 @@ v1::Comparison Collect(const predicate::Predicate& predicate,
   return out;
 }
 
-// Random predicates, of which the numbers can be exchanged.
+// Random predicates whose numbers can be replaced.
 class Grammar {
  public:
   explicit Grammar(uint32_t seed) : random_(seed) {}
 
   int Draw(int count) { return static_cast<int>(random_() % count); }
 
-  // With "{}" for each number.
+  // Returns a predicate with "{}" for each number.
   std::string Text(int depth) {
     switch (depth == 0 ? 0 : Draw(5)) {
       case 0:
@@ -121,7 +121,7 @@ TEST(RequiredTolerancesTest, WithTheBoundsAskedForAllRowsPassButTheHopeless) {
     for (RowMetrics& row : rows) row = grammar.Metrics();
 
     const v1::Comparison comparison = Collect(predicate, rows);
-    // A bound of which no row has the metric is not told.
+    // A bound is not reported if no row has its metric.
     if (static_cast<size_t>(comparison.required_tolerances_size()) !=
         numbers.size()) {
       continue;
@@ -172,7 +172,7 @@ TEST(RequiredTolerancesTest, WhatNoBoundCuresIsCounted) {
       Collect(predicate, {Row(2.0), Row(2.0, 1), Row(0, 1), Row(0)});
   EXPECT_EQ(comparison.hopeless_count(), 2);
   EXPECT_EQ(comparison.first_hopeless_row(), 1);
-  // An absent metric passes no bound, and no number is above infinity.
+  // An absent metric satisfies no bound, and no number is above infinity.
   comparison = Collect(Parsed("max_abs < 1"), {Row({}), Row(kInfinity)});
   EXPECT_EQ(comparison.hopeless_count(), 2);
   EXPECT_EQ(Collect(predicate, {Row(2.0)}).first_hopeless_row(), -1);
@@ -199,12 +199,12 @@ TEST(RequiredTolerancesTest, WhatStatisticsDoNotTellIsNoReasonToFail) {
   EXPECT_EQ(hopeless("cosine >= 0.99 and max_abs <= 1 and mismatch_count == 0",
                      Row(2.0, 1)),
             1);
-  // Such as one whose counts differ.
+  // For example, a row whose counts differ.
   EXPECT_EQ(hopeless("cosine >= 0.99 and max_abs <= 1", Row(0.5)), 1);
   EXPECT_EQ(hopeless("cosine >= 0.99 and max_abs < 1", Row(kInfinity)), 1);
 }
 
-// Where the golden tensor is zero, no bound would ask for anything.
+// If the golden tensor is zero, no relative bound would be sufficient.
 TEST(RequiredTolerancesTest, BesideZerosMaxAbsIsAskedFor) {
   constexpr int kNl2 = static_cast<int>(compute::Metric::kNl2);
   const auto predicate = Parsed("nl2 <= 0.5");
@@ -225,7 +225,7 @@ TEST(RequiredTolerancesTest, BesideZerosMaxAbsIsAskedFor) {
   EXPECT_EQ(comparison.required_tolerances(1).required(), 5e-10);
   EXPECT_EQ(comparison.required_tolerances(1).row(), 2);
   EXPECT_EQ(comparison.hopeless_count(), 0);
-  // No other row asks for another bound than there is.
+  // No other row requires another bound, so the bound is unchanged.
   const v1::Comparison zeros = Collect(predicate, {row(kInfinity, 1e-10)});
   ASSERT_EQ(zeros.required_tolerances_size(), 2);
   EXPECT_EQ(zeros.required_tolerances(0).required(), 0.5);

@@ -27,8 +27,8 @@ RowMetrics MetricsOf(const std::array<double, N>& target,
                       compute::Summarize(BytesOf(golden), DType::kFloat64));
 }
 
-// The norm of the golden tensor is beyond double, which made 0 of this: the
-// default predicate let a single wrong element pass.
+// The norm of the golden tensor exceeds the range of double. The quotient must
+// not become 0, because the default predicate would then pass a wrong element.
 TEST(RowMetricsTest, ALargeGoldenTensorDoesNotHideADifference) {
   const auto metrics =
       MetricsOf<4>({1e308, 1e308, 1e308, 5e307}, {1e308, 1e308, 1e308, 1e308});

@@ -84,7 +84,7 @@ TEST(StatisticsJudgeTest, MetricsOfManyElementsTellNothing) {
               "the policy asks for nothing that statistics can tell");
     EXPECT_TRUE(outcome.parts.empty());
   }
-  // Counts are judged by no policy.
+  // Counts must be equal under every policy.
   EXPECT_EQ(Under("cosine >= 0.999", "{\"max\": 2, \"nan_count\": 1}",
                   "{\"max\": 1, \"nan_count\": 0}")
                 .verdict,
@@ -171,13 +171,14 @@ TEST(StatisticsJudgeTest, SmallErrorsPassUnderThePolicy) {
       << outcome.reason;
   EXPECT_TRUE(outcome.reason.ends_with("; so does l2_norm")) << outcome.reason;
   ASSERT_EQ(outcome.deciding_part, 0);
-  // The worst of all.
+  // The worst value of all parts.
   EXPECT_EQ(outcome.parts[0].metrics[static_cast<int>(compute::Metric::kNl2)],
             2);
 }
 
 TEST(StatisticsJudgeTest, ErrorsAreRelativeToTheMagnitudeOfTheElements) {
-  // Of elements around zero, the smallest and the mean are mostly rounding.
+  // If elements are around zero, the minimum and the mean are mostly rounding
+  // errors.
   EXPECT_EQ(Of("{\"max\": 8, \"min\": 3e-9, \"mean\": -2e-9}",
                "{\"max\": 8, \"min\": 1e-9, \"mean\": 1e-9}")
                 .verdict,
@@ -218,7 +219,7 @@ TEST(StatisticsJudgeTest, EqualChecksumsPassAndOthersFailWhereNothingElseIs) {
       Of("{\"max\": 1, \"crc32\": \"0b\"}", "{\"max\": 1, \"crc32\": \"0a\"}")
           .verdict,
       v1::PASS);
-  // Of other types, equal checksums say nothing.
+  // For other dtypes, equal checksums prove nothing.
   EXPECT_FALSE(JudgeStatistics(
                    Statistics("{\"crc32\": \"0a\"}"),
                    Statistics("{\"crc32\": \"0a\"}", DType::kFloat64), Policy())
@@ -234,7 +235,7 @@ TEST(StatisticsJudgeTest, EqualCrcsDoNotHideWhatDiffers) {
                                      "{\"max\": 1.000001, \"crc32\": \"0a\"}");
   EXPECT_EQ(close.reason, "statistics agree: max");
   EXPECT_FALSE(close.is_bitwise_equal);
-  // An xor that differs contradicts it.
+  // A different xor contradicts the equal checksum.
   EXPECT_EQ(
       Of("{\"crc32\": \"0a\", \"xor\": 1}", "{\"crc32\": \"0a\", \"xor\": 2}")
           .verdict,
@@ -264,12 +265,12 @@ TEST(StatisticsJudgeTest, WhatDecidedNothingIsSaid) {
             "statistics agree: max; of two types, crc32 says nothing");
   const char* same = "{\"max\": 1, \"crc32\": \"0a\"}";
   EXPECT_FALSE(Of(same, same).is_in_part);
-  // Equal bytes need nothing else.
+  // With equal checksums, no other statistics are needed.
   EXPECT_FALSE(Of(same, "{\"crc32\": \"0a\"}").is_in_part);
 }
 
 TEST(StatisticsJudgeTest, AnEqualXorProvesNothing) {
-  // Zeros, and an even number of words of 7.5.
+  // Zeros, and an even number of words with the value 7.5.
   EXPECT_EQ(Of("{\"max\": 0, \"min\": 0, \"xor\": \"0x0\"}",
                "{\"max\": 7.5, \"min\": 7.5, \"xor\": \"0x0\"}")
                 .verdict,

@@ -80,7 +80,8 @@ TEST(SummaryBoundsTest, SayWhatCountsAndExtremesProve) {
   EXPECT_EQ(LeastOf(Metric::kInfMismatchCount, {1, -kInf}, {kInf, 2}), 1);
   EXPECT_EQ(LeastOf(Metric::kMismatchCount, {0, 0, 1}, {0, 2, 1}), 1);
   EXPECT_NEAR(*LeastOf(Metric::kMaxAbs, {1, 9}, {1, 2}), 7, 1e-9);
-  // Where the golden tensor is zero all that differs is infinitely wrong.
+  // If the golden tensor is zero, any difference has an infinite relative
+  // error.
   EXPECT_EQ(LeastOf(Metric::kNl2, {0, 1}, {0, 0}), kInf);
   EXPECT_EQ(LeastOf(Metric::kNl2, {2, 1}, {1, 2}), std::nullopt);
   EXPECT_EQ(LeastOf(Metric::kMaxAbs, {1}, {1, 2}), std::nullopt);

@@ -28,7 +28,7 @@ TEST(UnmatchedRulesTest, RuleIsForTheOpsIoAndIndexThatItNames) {
   EXPECT_EQ(*rules.Find("a.b", Io::kOutput, "1"), "a.*@output/1");
   EXPECT_EQ(rules.Find("a.b", Io::kOutput, "0"), nullptr);
   EXPECT_EQ(rules.Find("a.b", Io::kInput, "1"), nullptr);
-  // What stands behind an @ and is no io is part of a name.
+  // The text after an @ is part of the name unless it is an io.
   EXPECT_NE(rules.Find("a@b", Io::kInput, "7"), nullptr);
   EXPECT_NE(rules.Find("x@y", Io::kWeight, ""), nullptr);
 }

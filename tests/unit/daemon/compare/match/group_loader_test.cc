@@ -24,7 +24,7 @@
 namespace msitd::compare {
 namespace {
 
-// A run whose scans, but for the first one, wait until there are several.
+// A run whose scans, except the first one, wait until several are in progress.
 class FarRun final : public storage::RunReader {
  public:
   FarRun(storage::RunReader& run, size_t together)
@@ -69,7 +69,7 @@ class FarRun final : public storage::RunReader {
     return run_.ReadSample(tensor, part, buffer);
   }
 
-  // Scans that there were at a time.
+  // Returns the maximum number of concurrent scans.
   size_t most() {
     const MutexLock lock(mu_);
     return most_;
@@ -101,7 +101,7 @@ class FarRun final : public storage::RunReader {
 
 class GroupLoaderTest : public ::testing::Test {
  protected:
-  // Gives both runs so many tensors at each of so many tokens.
+  // Records `op_count` tensors at each of `token_count` tokens in both runs.
   const GroupMatcher& Matcher(int64_t token_count, size_t op_count = 2,
                               size_t together = 0) {
     for (int64_t token = 0; token < token_count; ++token) {
@@ -130,7 +130,7 @@ class GroupLoaderTest : public ::testing::Test {
   std::optional<GroupMatcher> matcher_;
   OneThreadObserver observer_;
   std::atomic<int64_t> loaded_count_{0};
-  // Tokens are told in their order.
+  // Tokens are reported in ascending order.
   std::vector<int64_t> told_;
   const GroupLoader::OnLoaded on_loaded_ = [this](const TensorGroup& group) {
     told_.push_back(group.token);

@@ -23,7 +23,7 @@ using ::testing::IsEmpty;
 
 class GroupMatcherTest : public ::testing::Test {
  protected:
-  // All pairs as `rank/token: golden = target`, in order.
+  // Returns all pairs as `rank/token: golden = target`, in order.
   std::vector<std::string> Pairs(Selector selector = {}) {
     auto matcher = GroupMatcher::Create(**runs_.Open("g"), **runs_.Open("t"),
                                         std::move(selector),
@@ -174,11 +174,12 @@ TEST_F(GroupMatcherTest, EveryPartOfTheNameCountsInEqualPlaces) {
 }
 
 TEST_F(GroupMatcherTest, DevicesAreCountedForEachRankOverAllTokens) {
-  // One device at each token, but two in all: they must agree.
+  // There is one device at each token, but two in total, so the names must
+  // agree.
   golden_.Record(At("a", 0, 0, -1, "npu:0"));
   golden_.Record(At("a", 0, 1, -1, "npu:1"));
   target_.Record(At("a", 0, 0, -1, "npu:1"));
-  // The other rank has one on either side.
+  // The other rank has one device on each side.
   golden_.Record(At("a", 1, 0, -1, "npu:0"));
   target_.Record(At("a", 1, 0, -1, "cpu:0"));
   EXPECT_THAT(
@@ -225,7 +226,7 @@ TEST_F(GroupMatcherTest, TargetNamesAreRewrittenOneRuleAfterTheOther) {
   EXPECT_THAT(Pairs(), ElementsAre("0/0: layers.3.mlp.0.output.0@d = "
                                    "model.layer_3.mlp.0.output.0@d",
                                    "0/0: - = other.0.output.0@d"));
-  // Patterns are for golden names.
+  // Patterns apply to golden names.
   Selector selector;
   selector.op_patterns = {"layers.*"};
   EXPECT_EQ(Pairs(selector).size(), 1u);
@@ -282,7 +283,7 @@ TEST_F(GroupMatcherTest, FuzzyPairsWhatIsLeftOverInOrder) {
   target = At("relu");
   target.call = 5;
   target_.Record(target);
-  // Another shape is another tensor.
+  // A tensor of another shape is not the same tensor.
   RecordedTensor wide = Floats("relu", {1, 2});
   wide.call = 4;
   wide.device = "d";
@@ -293,7 +294,7 @@ TEST_F(GroupMatcherTest, FuzzyPairsWhatIsLeftOverInOrder) {
                                    "0/0: - = relu.4.output.0@d"));
 }
 
-// The rule once more, by looking at every pair.
+// Compares the result with an implementation that considers every pair.
 TEST_F(GroupMatcherTest, FuzzyPairsAsLookingAtEveryPairWould) {
   matching_.set_fuzzy(true);
   std::mt19937 random(11);

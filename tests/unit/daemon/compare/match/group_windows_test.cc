@@ -11,7 +11,7 @@ namespace {
 TEST(GroupWindowsTest, EveryNameIsInOneWindowInTheOrderOfExecution) {
   GroupSplitter splitter;
   const size_t count = 3 * kWindowTensorsMax;
-  // Executed from the last name to the first.
+  // The names are executed in reverse order.
   for (size_t i = 0; i < count; ++i) {
     ASSERT_TRUE(splitter.Add(std::to_string(i), count - i, false));
     ASSERT_TRUE(splitter.Add(std::to_string(i), i, true));
@@ -29,7 +29,7 @@ TEST(GroupWindowsTest, EveryNameIsInOneWindowInTheOrderOfExecution) {
     }
   }
   EXPECT_TRUE(windows->Has(3, "only in target"));
-  // It came later.
+  // This name was recorded later.
   EXPECT_TRUE(windows->Has(3, "new"));
   EXPECT_FALSE(windows->Has(0, "new"));
 }

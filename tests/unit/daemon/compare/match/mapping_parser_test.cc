@@ -35,7 +35,7 @@ std::string ErrorOf(std::string_view text) {
   return std::string(Message(status));
 }
 
-// A line that pairs output 0 of two ops.
+// Returns a line that pairs output 0 of two ops.
 std::string Line(std::string_view target, std::string_view golden) {
   return fmt::format(R"({{"target":{{"op":"{}","io":"output","index":0}},)"
                      R"("golden":{{"op":"{}","io":"output","index":0}}}})"
@@ -74,7 +74,7 @@ TEST(MappingParserTest, TargetsAreThereOnceAndGoldensAsOftenAsWanted) {
   EXPECT_TRUE(mapping.ok()) << mapping.status();
   EXPECT_EQ(ErrorOf(Line("a", "g") + "\n" + Line("b", "g") + Line("a", "h")),
             "line 4: line 1 has the same target");
-  // The number and the text are one index.
+  // The number and the text denote the same index.
   EXPECT_THAT(ErrorOf(Line("a", "g") +
                       R"({"target":{"op":"a","io":"output","index":"0"},)"
                       R"("golden":{"op":"g","io":"output","index":1}})"),
@@ -95,7 +95,7 @@ TEST(MappingParserTest, OneSideAloneBelongsToNone) {
   EXPECT_EQ(mapping->Find(key), 0u);
   key.op = "g";
   EXPECT_EQ(mapping->FindGolden(key), 2u);
-  // What is said of the tensor counts before what is said of the op.
+  // An entry for the tensor takes precedence over an entry for the op.
   key.io = Io::kOutput;
   EXPECT_EQ(mapping->FindGolden(key), 1u);
   EXPECT_THAT(

@@ -28,7 +28,7 @@ LogicalTensor At(std::string op, int32_t call = 0, std::string device = "d") {
 
 class PairingTest : public ::testing::Test {
  protected:
-  // Who belongs together, `golden=target`, and why if that is said.
+  // Returns the pairs as `golden=target`, with the reason if there is one.
   std::vector<std::string> Paired(bool with_device = false) {
     const PairingSides sides{golden_, target_, with_device};
     MatchRules rules = *MatchRules::Create(spec_);
@@ -63,7 +63,7 @@ class PairingTest : public ::testing::Test {
     return out;
   }
 
-  // Has the mapping pair two tensors, or two whole ops.
+  // Adds a pair of tensors, or of whole ops, to the mapping.
   void Map(MappedTensor target, MappedTensor golden) {
     auto& mapping = *spec_.mutable_mapping();
     mapping.set_side(v1::Matching::Mapping::TARGET);
@@ -85,7 +85,7 @@ class PairingTest : public ::testing::Test {
   v1::Matching spec_;
   bool backward_order_ = false;
   std::vector<MappedPair> mapped_;
-  std::vector<std::string> left_;  // Who has no partner, and why.
+  std::vector<std::string> left_;  // Unpaired tensors with reasons.
 };
 
 TEST_F(PairingTest, EqualNamesBelongTogetherInAnyOrder) {
@@ -120,8 +120,8 @@ LogicalTensor Gradient(Io io, int32_t call, std::string op = "a") {
   return out;
 }
 
-// Of a model without recomputation, and with it: forward calls come again, and
-// what goes backward has their numbers.
+// The golden model has no recomputation, and the target has. Forward calls are
+// repeated, and backward records have the numbers of the repeated calls.
 TEST_F(PairingTest, BackwardCallsArePairedInTheirOrderIfAskedFor) {
   constexpr Io kIn = Io::kGradInput;
   constexpr Io kOut = Io::kGradOutput;
@@ -139,7 +139,7 @@ TEST_F(PairingTest, BackwardCallsArePairedInTheirOrderIfAskedFor) {
                                     with("4=6"), with("5=7"), "6=8"));
 }
 
-// Files may list equal calls in another order.
+// Equal calls may be listed in a different order.
 TEST_F(PairingTest, BackwardCallsWithEqualNumbersArePairedByThem) {
   golden_ = {Gradient(Io::kGradOutput, 1), Gradient(Io::kGradInput, 1),
              Gradient(Io::kGradOutput, 0), Gradient(Io::kGradInput, 0)};
@@ -170,7 +170,7 @@ TEST_F(PairingTest, ABackwardCallThatOneRunLacksIsAlone) {
               ElementsAre("0=0: line 1", "1=1: line 1", "2=3: line 1"));
 }
 
-// Names of the target are compared as golden ones.
+// Names of the target are rewritten before they are compared.
 TEST_F(PairingTest, NumbersOfBackwardCallsAreComparedUnderGoldenNames) {
   spec_.add_rewrites()->set_regex("^model\\.");
   golden_ = {Gradient(Io::kGradInput, 1), Gradient(Io::kGradInput, 0)};

@@ -9,7 +9,7 @@ namespace {
 TEST(IncompleteCounterTest, TensorsOfRanksThatWereLookedAtCountOnce) {
   IncompleteCounter counter;
   counter.Add(0, {2, {0, 1, 2, 3}});
-  // The tensors of rank 1 by itself are among those.
+  // The tensors that only rank 1 has are included.
   counter.Add(0, {1, {1}});
   EXPECT_EQ(counter.count(), 2u);
   counter.Add(0, {3, {4}});

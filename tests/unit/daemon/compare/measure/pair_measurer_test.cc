@@ -23,8 +23,8 @@ namespace {
 
 class PairMeasurerTest : public ::testing::Test {
  protected:
-  // Pairs whose number is that of their golden tensor, and so large that they
-  // are claimed one by one.
+  // Returns pairs that have the number of their golden tensor, and are so large
+  // that they are claimed one by one.
   std::vector<PairTask> Pairs(size_t count,
                               uint64_t bytes = PairMeasurer::kClaimBytesMax) {
     tensors_.resize(count);
@@ -39,7 +39,7 @@ class PairMeasurerTest : public ::testing::Test {
     return out;
   }
 
-  // A measurement that names its pair.
+  // Returns a measurement that identifies its pair.
   static PairMeasurement MeasurementOf(const PairTask& task) {
     PairMeasurement out;
     out.metrics.max_abs_index = task.pair->golden->sequence;
@@ -85,7 +85,7 @@ TEST_F(PairMeasurerTest, TwoPairsAreMeasuredAtATime) {
   std::mutex mu;
   std::condition_variable changed;
   int count = 0;
-  // Each waits for the other.
+  // Each measurement waits for the other one.
   PairMeasurer measurer(
       *reader_, *reader_, observer_,
       [&](const PairTask& task, const PairAhead&, PairReader&, WorkObserver&) {
@@ -144,7 +144,8 @@ TEST_F(PairMeasurerTest, PairsMayBeAddedWhileOthersAreMeasured) {
 }
 
 TEST_F(PairMeasurerTest, PartsOfWholeWindowsAreReadAhead) {
-  // Whatever a batch has room for, and whether or not the place is known.
+  // The result does not depend on how many parts fit into a batch, or on
+  // whether the places of a tensor are known.
   const std::vector<PairTask> pairs = Pairs(500);
   for (size_t i = 0; i < pairs.size(); ++i) {
     RecordedTensor tensor = Floats("op." + std::to_string(i), {float(i)});
@@ -180,7 +181,7 @@ TEST_F(PairMeasurerTest, PartsOfWholeWindowsAreReadAhead) {
       ASSERT_TRUE(result.ok()) << result.status();
       EXPECT_EQ(result->metrics.max_abs_index, i);
     }
-    // A pair for which a batch has no room is read without one.
+    // A pair for which a batch has no space is read separately.
     EXPECT_EQ(ahead_count, limit == 0 ? 0 : 429);
   }
 }
@@ -222,7 +223,7 @@ TEST_F(PairMeasurerTest, CancelEndsTheWaitForTheOtherThread) {
     for (int i = 0; i < 2 && status.ok(); ++i) {
       status = measurer.Next().status();
     }
-    // The calling thread may have been fast enough to measure both itself.
+    // The calling thread may have measured both pairs itself.
     EXPECT_TRUE(status.ok() || absl::IsCancelled(status)) << status;
     is_released = status.ok();
   }
@@ -238,7 +239,7 @@ TEST_F(PairMeasurerTest, StopWaitsForThePairAtHand) {
                             WorkObserver& reads) {
                           if (std::this_thread::get_id() == here) {
                             observer_.is_cancelled = true;
-                            // Goes on once the other one is at work.
+                            // Continues when the other thread is working.
                             while (ahead_count == 0) std::this_thread::yield();
                           } else {
                             is_busy = true;
@@ -250,7 +251,7 @@ TEST_F(PairMeasurerTest, StopWaitsForThePairAtHand) {
                           return MeasurementOf(task);
                         });
   std::vector<PairTask> pairs = Pairs(2);
-  // Whoever takes the first, the other one takes the second.
+  // One thread takes the first pair, and the other thread takes the second one.
   measurer.Add(pairs);
   measurer.Next().status().IgnoreError();
   measurer.Stop();

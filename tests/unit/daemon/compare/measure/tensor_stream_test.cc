@@ -44,7 +44,7 @@ uint64_t Product(const Shape& shape) {
                          std::multiplies<>());
 }
 
-// Joins shards element by element.
+// Joins shards element by element, as a reference.
 std::string NaiveConcat(const std::vector<RecordedTensor>& shards, size_t dim) {
   const uint64_t width = ElementBytes(shards[0].dtype);
   Shape whole = shards[0].shape;
@@ -72,7 +72,7 @@ std::string NaiveConcat(const std::vector<RecordedTensor>& shards, size_t dim) {
 
 class TensorStreamTest : public ::testing::Test {
  protected:
-  // Records random shards that are equal but for `sizes` along `dim`.
+  // Records random shards of equal shapes, except for `sizes` along `dim`.
   std::vector<RecordedTensor> Record(DType dtype, Shape shape, size_t dim,
                                      const std::vector<int64_t>& sizes) {
     std::vector<RecordedTensor> out;
@@ -112,7 +112,7 @@ class TensorStreamTest : public ::testing::Test {
     return source;
   }
 
-  // All bytes of the stream; the size of every piece is checked.
+  // Returns all bytes of the stream, and checks the size of every piece.
   absl::StatusOr<std::string> Drain(const TensorSource& source) {
     MSITD_ASSIGN_OR_RETURN(const auto stream,
                            TensorStream::Open(source, observer_, buffers_));
@@ -132,7 +132,7 @@ class TensorStreamTest : public ::testing::Test {
     return out;
   }
 
-  // Adds shards as `T` in the type `Sum`.
+  // Adds shards of type `T` in the type `Sum`.
   template <typename T, typename Sum>
   void ExpectSum(DType dtype, DType sum_dtype) {
     const auto shards =
@@ -153,7 +153,7 @@ class TensorStreamTest : public ::testing::Test {
     for (size_t i = 0; i < sum.size(); ++i) {
       Sum value;
       std::memcpy(&value, bytes->data() + i * sizeof(Sum), sizeof(Sum));
-      // Which NaN comes of two is not promised.
+      // If several terms are NaN, the NaN of the result is unspecified.
       if (value != value && sum[i] != sum[i]) continue;
       ASSERT_EQ(value, sum[i]) << DTypeName(dtype) << " at " << i;
     }
@@ -197,7 +197,7 @@ TEST_F(TensorStreamTest, ConcatIsThatOfElementsForEveryWidthAndDimension) {
 }
 
 TEST_F(TensorStreamTest, GridsAreJoinedAlongAllTheirDimensions) {
-  // A block of nothing along either axis is passed over.
+  // Blocks that are empty along either axis are skipped.
   const std::vector<int64_t> rows = {2, 0, 3};
   const std::vector<int64_t> columns = {1, 4, 0, 2};
   for (const auto& [row_dim, column_dim] :
@@ -321,7 +321,7 @@ TEST_F(TensorStreamTest, TheSampleIsThatOfWhatIsPutTogether) {
     expect_sample(
         ConcatOf(Record(DType::kInt32, {11, 13, 17}, dim, {5, 0, 40, 9}), dim));
   }
-  // Of several parts, and a sum of such.
+  // Tensors of several parts, and a sum of such tensors.
   expect_sample(ConcatOf(
       Record(DType::kInt64, {3, 1 << 19}, 1, {1 << 19, 7, 1 << 18}), 1));
   auto terms = Record(DType::kInt8, {64, 100}, 1, {50, 30, 50, 30});
@@ -340,7 +340,8 @@ TEST_F(TensorStreamTest, ASampleHasToBeAmongThoseOfTheShards) {
   EXPECT_TRUE(kept(true, false));
   EXPECT_TRUE(kept(false, true));
   EXPECT_FALSE(kept(false, false));
-  // Every fourth element still, the first of the second shard being number 1.
+  // Still every fourth element, but the first sampled element of the second
+  // shard has number 1.
   source = ConcatOf(Record(DType::kInt8, {2048}, 0, {2047, 2048}), 0);
   EXPECT_TRUE(kept(true, false));
   EXPECT_FALSE(kept(false, true));
@@ -364,7 +365,7 @@ TEST_F(TensorStreamTest, SumsAddInTheOrderOfRanks) {
                                                         DType::kComplex128);
 }
 
-// One shard of a sum, with all its elements.
+// Returns one shard of a sum, with all its elements.
 template <typename Int>
 RecordedTensor Integers(std::string op, DType dtype, std::vector<Int> values) {
   RecordedTensor out;
@@ -386,7 +387,7 @@ TEST_F(TensorStreamTest, SumsOfIntegersAreExact) {
   const auto bytes = Drain(SumOf({a, b, c}));
   ASSERT_TRUE(bytes.ok()) << bytes.status();
   EXPECT_EQ(dtype_, DType::kInt64);
-  // What is too large in between is no matter.
+  // Intermediate sums may exceed the range.
   EXPECT_EQ(*bytes, BytesOf(std::vector<int64_t>{kBig + 1, kMax, -kMax - 1}));
 }
 

@@ -20,8 +20,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A tensor in both runs: values around `value`, and those of the target
-// `error` times as large.
+// A tensor in both runs. The golden values are around `value`, and the relative
+// error of the target is `error`.
 struct Moment {
   std::string op;
   Io io = Io::kOutput;
@@ -37,7 +37,7 @@ constexpr DType kNarrow = DType::kBfloat16;
 
 class BasesTest : public ::testing::Test {
  protected:
-  // Compares the steps of one rank and token, in this order.
+  // Compares the steps of one rank and token in this order.
   void Compare(const std::vector<Moment>& steps) {
     for (const Moment& step : steps) {
       golden_.Record(Tensor(step, step.golden, 0));
@@ -103,7 +103,7 @@ TEST_F(BasesTest, WideValuesAloneAreJudgedAsWide) {
 }
 
 TEST_F(BasesTest, EqualNarrowValueRoundsNothingBehindIt) {
-  // As a mask is that is added to wide scores.
+  // A mask of a narrow dtype is added to wide scores.
   Compare({{"add", Io::kInput, 7, 0, kNarrow, kNarrow},
            {"add", Io::kInput, 3, 0.0001F, kWide, kWide, "1"},
            {"add", Io::kOutput, 4, 0.001F}});
@@ -119,7 +119,7 @@ TEST_F(BasesTest, OpThatIsGivenNarrowValuesAloneComputesInThem) {
 }
 
 TEST_F(BasesTest, TensorThatWasThereBeforeTheNarrowOnesStaysWide) {
-  // `late` is given the very tensor that `early` made.
+  // `late` receives the same tensor that `early` produced.
   Compare({{"early", Io::kOutput, 3, 0.001F},
            {"narrow", Io::kOutput, 5, 0.01F, kNarrow, kNarrow},
            {"late", Io::kInput, 3, 0.001F},
@@ -173,7 +173,7 @@ TEST_F(BasesTest, ParameterOfALaterStepCarriesWhatItsGradientsDo) {
     }
   }
   Compare({});
-  // The weights that a run begins with are its own.
+  // The initial weights of a run were not computed from narrow values.
   EXPECT_EQ(VerdictOf("fc0#"), v1::FAIL);
   EXPECT_EQ(VerdictOf("fc1#"), v1::PASS) << ReasonOf("fc1#");
   EXPECT_EQ(VerdictOf("frozen1#"), v1::FAIL);
@@ -216,7 +216,7 @@ TEST_F(BasesTest, WhatComesFromEarlierTokensWasComputedAsTheyWere) {
   EXPECT_EQ(VerdictOf("choose1>"), v1::PASS) << ReasonOf("choose1>");
 }
 
-// An op inside a module, with an error of 4 % in bfloat16.
+// Returns the steps of an op inside a module, with an error of 4 % in bfloat16.
 std::vector<Moment> OneOp(float input_error) {
   return {{"m", Io::kInput, 1, 0, kNarrow, kNarrow},
           {"m.op", Io::kInput, 1.5F, input_error, kNarrow, kNarrow},

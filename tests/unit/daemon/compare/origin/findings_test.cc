@@ -22,8 +22,8 @@ class FindingsTest : public StepsTest {};
 MSITD_ON_BOTH_STORES(FindingsTest);
 
 TEST_P(FindingsTest, RankThatWasSentWhatIsWrongIsNotTheFirst) {
-  // The stages of a pipeline name their layers alike, and the second has the
-  // smaller sequences.
+  // The stages of a pipeline use the same names for their layers, and the
+  // second stage has smaller sequences.
   const v1::Comparison comparison = Compare({
       {{">root", 1},
        {">l0", 1},
@@ -74,7 +74,7 @@ TEST_P(FindingsTest, RanksThatAreConcurrentAreBothNamed) {
   EXPECT_EQ(comparison.first_divergence().op(), "a");
   ASSERT_EQ(comparison.concurrent_divergences_size(), 1);
   EXPECT_EQ(comparison.concurrent_divergences(0).op(), "b");
-  // The first comes first, though it is not the worst.
+  // The first maker is listed first, although it is not the worst.
   EXPECT_EQ(MakerOf(comparison), "OP a 1");
   ASSERT_EQ(comparison.makers_size(), 2);
   EXPECT_EQ(comparison.makers(1).op(), "b");
@@ -162,7 +162,8 @@ TEST_P(FindingsTest, CallsOfAnOpAreKeptApart) {
       for (Step step :
            {Step{">m", 1}, Step{">m.a", 1}, Step{"m.a", 2}, Step{"m", 3}}) {
         step.value += static_cast<float>(10 * call);
-        // A part of the first call, and the second itself.
+        // In the first call, a part of the module fails. In the second call,
+        // the module itself fails.
         if (step.op == (call == 0 ? "m.a" : "m")) step.error = 1;
         RecordedTensor tensor = Tensor(step, is_target);
         tensor.call = call;
@@ -213,7 +214,7 @@ TEST_P(FindingsTest, PiecesOfTensorsAreNobodysFault) {
 }
 
 TEST_P(FindingsTest, OtherShapesOfAsManyRanksAreAnError) {
-  // As from another number of experts for each token.
+  // For example, each token has a different number of experts.
   for (const bool is_target : {false, true}) {
     RunRecorder& run = is_target ? target_ : golden_;
     run.Record(Tensor({">route", 1}, is_target));
@@ -365,7 +366,8 @@ TEST_P(FindingsTest, WhatMayBeAloneIsSkippedAndCounted) {
               HasSubstr("only in run g; allowed by \"*.drop\""));
 }
 
-// A model inside a wrapper: what is inside has other names.
+// The target is a model inside a wrapper, so the inner modules have other
+// names.
 TEST_P(FindingsTest, PartsWithoutACounterpartAreNotTakenForOwnCode) {
   const std::vector<Step> plain = {
       {">root", 1}, {">root.a", 1}, {"root.a", 2}, {"root", 3}};
@@ -404,7 +406,7 @@ TEST_P(FindingsTest, GoldenModelMayBeTheOneThatIsWrapped) {
               HasSubstr("--rewrite '^m\\.=>m.x.'"));
 }
 
-// Files that were imported by their names.
+// The runs were imported from files in the order of their names.
 TEST_P(FindingsTest, WithoutAnOrderAnyFailingTensorMayBeTheFirst) {
   RunRecorder golden(store_, "unordered", {{"order", "unknown"}});
   RunRecorder target(store_, "of files", {{"order", "unknown"}});
@@ -432,7 +434,7 @@ TEST_P(FindingsTest, WithoutAnOrderAnyFailingTensorMayBeTheFirst) {
   }
 }
 
-// The order that counts is that of the golden run.
+// Only the order of the golden run matters.
 TEST_P(FindingsTest, ATargetWithoutAnOrderChangesNothing) {
   RunRecorder target(store_, "of files", {{"order", "unknown"}});
   plan_.target_run = "of files";

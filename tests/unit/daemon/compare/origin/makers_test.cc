@@ -14,7 +14,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Which makers a comparison names, and what it says of choices and copies.
+// Tests of the makers that a comparison names, and of its statements about
+// choices and copies.
 class MakersTest : public StepsTest {
  protected:
   static std::vector<std::string> OpsOf(const v1::Comparison& comparison) {
@@ -25,7 +26,7 @@ class MakersTest : public StepsTest {
     return out;
   }
 
-  // Parts that are given the same, each with its own error.
+  // Returns parts with the same input, each with its own error.
   static std::vector<Step> Branches(const std::vector<float>& errors) {
     std::vector<Step> out = {{">m", 1}};
     for (size_t i = 0; i < errors.size(); ++i) {
@@ -58,8 +59,8 @@ class MakersTest : public StepsTest {
     return out;
   }
 
-  // A router that chooses one of three by scores, and an op that takes what it
-  // chose. `scores` and `choice` are those of the second row.
+  // Records a router that chooses one of three by scores, and an op that takes
+  // the chosen one. `scores` and `choice` belong to the second row.
   void RecordRouter(RunRecorder& run, const std::vector<float>& scores,
                     int64_t choice, bool has_scores = true) {
     run.Record(Of("m", Io::kInput, "0", {2, 1}, {1, scores[0]}));
@@ -94,7 +95,7 @@ TEST_P(MakersTest, FiveMakersAreNamedAndTheOthersCounted) {
 }
 
 TEST_P(MakersTest, WhatFollowsFromAMakerIsNone) {
-  // `c` makes much of a small error that `a` has made, but it is given it.
+  // `c` amplifies a small error of `a`, but the error is in its input.
   const v1::Comparison comparison = Compare({{{">m", 1},
                                               {">m.a", 1},
                                               {"m.a", 2, 0.01F},
@@ -105,7 +106,7 @@ TEST_P(MakersTest, WhatFollowsFromAMakerIsNone) {
 }
 
 TEST_P(MakersTest, ErrorThatHidesBesideLargeNumbersIsPassedOnAllTheSame) {
-  // The residual adds what `a` made to something much larger.
+  // The residual adds the output of `a` to much larger values.
   const v1::Comparison comparison = Compare({{{">m", 1},
                                               {">m.a", 1},
                                               {"m.a", 2, 1},
@@ -205,7 +206,8 @@ TEST_P(MakersTest, WhatIsNotOnRecordOrBackwardOrCodeIsNoFurtherMaker) {
 }
 
 TEST_P(MakersTest, RankWithoutInputsOnRecordMayHaveReceivedTheFault) {
-  // The second rank casts what it is sent, so that no bytes tell the order.
+  // The second rank casts the received tensor, so no equal bytes show the
+  // order.
   EXPECT_THAT(OpsOf(Compare({{{">l0", 1}, {"l0", 2, 1}},
                              {{"recv", 2.5F, 1}, {"l1", 4, 2}}})),
               ElementsAre("OP l0"));
@@ -230,8 +232,8 @@ TEST_P(MakersTest, RanksWithTheSameMakersShareThem) {
 }
 
 TEST_P(MakersTest, TokenThatFailsByShapesDoesNotHideWhoFailsLater) {
-  // The golden run has twice as many ranks: one shape may be a piece of
-  // another.
+  // The golden run has twice as many ranks, so one tensor may be a piece of the
+  // other.
   RecordedTensor other = Tensor({"other", 1}, false);
   other.rank = 1;
   golden_.Record(other);
@@ -254,7 +256,7 @@ TEST_P(MakersTest, TokenThatFailsByShapesDoesNotHideWhoFailsLater) {
 
 TEST_P(MakersTest, RoundingsCompareErrorsOfTypes) {
   Compare({{{">a", 1}, {"a", 1, 0.25F}, {">b", 1, 0.25F}, {"b", 1, 0.25F}}});
-  // 0.25 beside the norm of [1, 3], over 2^-24.
+  // An error of 0.25 relative to the norm of [1, 3], divided by 2^-24.
   EXPECT_NEAR(rows_[1].roundings(), 0.25 / std::sqrt(10) * 0x1p24, 1e3);
   EXPECT_EQ(rows_[3].roundings(), 0);
   EXPECT_FALSE(rows_[0].has_roundings());
@@ -274,7 +276,7 @@ TEST_P(MakersTest, IdsOfTheModelAreComparedExactlyWhateverTheTolerance) {
             "integers that the model is given count exactly: target 10, golden "
             "9; 1 of 3 differ");
   EXPECT_EQ(comparison.hopeless_count(), 1);
-  // Unless a rule says what the op may be given.
+  // A rule for the op overrides this.
   plan_.policy = *Policy::Create(std::vector<PolicyRule>{{"root", "nl2 <= 1"}});
   comparison = Compare();
   EXPECT_EQ(rows_[0].verdict(), v1::PASS);
@@ -321,7 +323,7 @@ TEST_P(MakersTest, OnlyCopiesOfFlipsPassWithThem) {
     run.Record(Integers("topk", Io::kOutput, {0, chosen}));
     run.Record(Integers("hot", Io::kInput, {0, chosen}));
     run.Record(Integers("hot", Io::kOutput, {1, 0, 1 - chosen, chosen}));
-    // Code has made this one, of a flip and of what else differs.
+    // Unrecorded code has combined a flipped choice with another difference.
     run.Record(Integers("where", Io::kInput, {7, chosen}));
     run.Record(Of("add", Io::kInput, "0", {1}, {is_target ? 1.5F : 1}));
     run.Record(Integers("after", Io::kInput, {8, chosen}));
@@ -392,7 +394,8 @@ TEST_P(MakersTest, CopiesOfChoicesStayFailed) {
   EXPECT_EQ(rows_[1].flipped_element_count(), 0);
 }
 
-// A block gives some rows of its input to an expert, by the scores of a gate.
+// A block passes some rows of its input to an expert, selected by the scores of
+// a gate.
 TEST_P(MakersTest, RowsSelectedByNearScoresAreNotKnownToBeAFault) {
   for (const float gap : {1e-5F, 0.5F, 0.0F}) {
     const std::string name = gap == 0     ? " equal"

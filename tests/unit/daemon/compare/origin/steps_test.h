@@ -12,15 +12,15 @@
 
 namespace msitd::compare {
 
-// What an op gives; an input where it begins with `>`. Equal numbers are equal
-// bytes.
+// The output of an op, or its input if the name begins with `>`. Equal numbers
+// mean equal bytes.
 struct Step {
   std::string op;
   float value;
   float error = 0;
 };
 
-// Runs of several ranks, each of which does its steps.
+// Runs of several ranks, each of which executes its own steps.
 class StepsTest : public testing::EitherStoreTest {
  protected:
   v1::Comparison Compare(const std::vector<std::vector<Step>>& ranks) {

@@ -128,7 +128,7 @@ TEST(LayoutRulesTest, ARuleMayLeaveOutWhatSaysHowItLies) {
   v1::Layout* rule = matching.add_golden_layouts();
   *rule = LayoutOf("*", v1::Layout::REPLICATED);
   rule->set_unless_placed(true);
-  // Not for all ops, so that others may follow.
+  // The rule does not apply to all ops, so other rules may follow.
   *matching.add_golden_layouts() = LayoutOf("a*", v1::Layout::SUM);
   const MatchRules checked = *MatchRules::Create(matching);
   const LayoutRules& rules = checked.golden_layouts();

@@ -58,15 +58,15 @@ TEST(MeshTest, PlacesNumberTheMeshesThatFillTheRanks) {
   EXPECT_EQ(group_number("0+4/1:R"), 0);
   EXPECT_EQ(group_number("4+4/1:R"), 1);
   EXPECT_EQ(group_number("8+4/1:R"), 2);
-  // Columns of 2 x 4.
+  // The columns of a 2 x 4 mesh.
   for (int column = 0; column < 4; ++column) {
     EXPECT_EQ(group_number(std::to_string(column) + "+2/4:R"), column);
   }
   EXPECT_EQ(group_number("8+2/4:R"), 4);
-  // The outer two dimensions of 2 x 2 x 3.
+  // The outer two dimensions of a 2 x 2 x 3 mesh.
   EXPECT_EQ(group_number("2+2x2/6x3:R,R"), 2);
   EXPECT_EQ(group_number("7+1/1:R"), 7);
-  // What no other mesh goes with.
+  // Meshes that do not combine with any other mesh.
   EXPECT_EQ(group_number("2+5/1:R"), 0);
   EXPECT_EQ(group_number("6+5/1:R"), 1);
 }
@@ -76,7 +76,8 @@ TEST(MeshTest, NumbersOfOneFormAreDifferent) {
     std::vector<int32_t> group_numbers(12, -1);
     for (int first = 0; first < 12; ++first) {
       const Mesh mesh = MeshOf(std::to_string(first) + form);
-      // Those that fill the ranks begin where no other one is.
+      // Among meshes that fill the ranks, each begins at a rank that no other
+      // mesh has.
       if (group_numbers[first] != -1) continue;
       for (int32_t i = 0; i < mesh.size(); ++i) {
         if (mesh.RankAt(i) < 12)
@@ -115,7 +116,7 @@ TEST(MeshSetTest, WaitsForTheRanksOfAPlace) {
   EXPECT_FALSE(meshes.AreBeyond(5, 0, four, {{0, 6}, {2, 6}, {3, 6}}));
   EXPECT_TRUE(meshes.AreBeyond(5, 1, four, {{2, 6}, {3, 6}}));
   EXPECT_TRUE(meshes.AreBeyond(5, 2, four, {}));
-  // Ranks that will never come are not waited for.
+  // Ranks that will not appear are not waited for.
   EXPECT_TRUE(meshes.AreBeyond(5, 1, {2, true}, {}));
   EXPECT_FALSE(meshes.AreBeyond(5, 1, {2, false}, {}));
 }

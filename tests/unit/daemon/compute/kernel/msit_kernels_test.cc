@@ -14,7 +14,7 @@
 namespace msitd::compute {
 namespace {
 
-// Nothing but that, if an element was not finite.
+// If an element was not finite, only this fact is compared.
 std::vector<uint64_t> Bits(const MsitSums& sums) {
   std::vector<uint64_t> out = {sums.has_non_finite};
   if (sums.has_non_finite) return out;

@@ -105,8 +105,8 @@ TEST_P(PairKernelsTest, PairHasTheBitsOfTheReferenceForAllLengths) {
   }
 }
 
-// A rising ramp moves the softmax references again and again; the steps take
-// it through float, through double and out of the range of integers.
+// With an ascending ramp, the references of the softmax are changed repeatedly.
+// The steps cover the ranges of float, of double, and of integers.
 TEST_P(PairKernelsTest, PairHasTheBitsOfTheReferenceWhereTheSoftmaxMoves) {
   for (const double step : {0.3, 3.0, 40.0, 1e5, 1e12, 1e30}) {
     for (const DType dtype : {DType::kFloat32, DType::kFloat64}) {

@@ -47,7 +47,8 @@ struct Elements {
   size_t count;
 };
 
-// The sums of the rows, with as many elements of a call as `cuts` gives.
+// Returns the sums of the rows. `cuts` returns the number of elements of each
+// call.
 template <typename Cuts>
 std::vector<uint64_t> Sum(RowKernel kernel, const Elements& elements,
                           uint64_t row_elements, Cuts cuts) {

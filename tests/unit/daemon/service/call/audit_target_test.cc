@@ -24,7 +24,8 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-// Fills every string field with its own name, nested messages included.
+// Sets every string field, including those of nested messages, to the name of
+// the field.
 void Fill(Message& message, int depth = 0) {
   const google::protobuf::Reflection& fields = *message.GetReflection();
   const google::protobuf::Descriptor& type = *message.GetDescriptor();
@@ -46,7 +47,7 @@ void Fill(Message& message, int depth = 0) {
   }
 }
 
-// The empty ones are about the whole daemon.
+// An empty target belongs to a call about the whole daemon.
 const std::map<std::string, std::string> kTargets = {
     {"ArchiveService.ArchiveRun", "run url"},
     {"ArchiveService.RestoreRun", "run archived_run url"},
@@ -96,7 +97,8 @@ const std::map<std::string, std::string> kTargets = {
     {"TensorService.ComputeHistogram", "name"},
 };
 
-// The message that names the target: of an upload, the part that opens it.
+// Returns the message that contains the target. For an upload, this is the
+// opening message.
 const Message& Opening(const Message& request) {
   const FieldDescriptor* const open =
       request.GetDescriptor()->FindFieldByName("open");
@@ -127,7 +129,7 @@ TEST(AuditTargetTest, EveryMethodNamesWhatItIsAbout) {
       Fill(*request);
       if (const FieldDescriptor* const open =
               request->GetDescriptor()->FindFieldByName("open")) {
-        // The last part of a oneof that was filled has replaced it.
+        // The last field of a oneof has replaced the opening message.
         Fill(*request->GetReflection()->MutableMessage(request.get(), open));
       }
       found[std::string(service->name()) + "." + std::string(method->name())] =

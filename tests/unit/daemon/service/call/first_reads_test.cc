@@ -18,7 +18,7 @@ class FakeReader final : public FirstReads::Reader {
   bool has_started = false;
 };
 
-// Shorter than any call may take, so that none is cancelled.
+// The timeouts are shorter than the limit of any call, so none is cancelled.
 class FirstReadsTest : public ::testing::Test {
  protected:
   FakeReader& Enter(const std::string& peer) {

@@ -59,7 +59,7 @@ TEST(RequestSizeTest, PassesNothingThatItCannotMeasure) {
 }
 
 TEST(RequestSizeTest, NothingHidesBehindAGroup) {
-  // Of an unknown field, and empty: protobuf reads on behind it.
+  // An empty group of an unknown field, after which protobuf continues to read.
   const std::string group = "\x9b\x3e\x9c\x3e";
   v1::ListTensorsRequest request;
   for (int i = 0; i < 1000; ++i) request.mutable_filter()->add_op_patterns("");

@@ -133,7 +133,7 @@ TEST(TaskPoolTest, OneCallerDoesNotFillTheQueueForAllOthers) {
   EXPECT_TRUE(pool.Submit({"uid:2", access::Role::kReader}, [] {}).ok());
   EXPECT_TRUE(pool.Submit({"uid:0", access::Role::kAdmin}, [] {}).ok());
   may_end = true;
-  // What has run counts no longer.
+  // Requests that have run are no longer counted.
   while (pool.Count().waiting_count > 0) std::this_thread::yield();
   EXPECT_TRUE(pool.Submit(greedy, [] {}).ok());
 }
@@ -144,7 +144,7 @@ TEST(TaskPoolTest, DrainingEndsWithTheLastCallOrAtItsDeadline) {
   std::optional<TaskPool::CallCount> second(pool);
   pool.Drain(std::chrono::steady_clock::now());
   EXPECT_EQ(Reason(pool.Submit([] {})), "NOT_SERVING");
-  // The calls that it has go on to their ends.
+  // The current calls run to completion.
   EXPECT_TRUE(pool.SubmitNextStep([&] {
                     first.reset();
                     EXPECT_TRUE(
@@ -182,11 +182,12 @@ TEST(TaskPoolTest, AnswersOfOneCallerLeaveRoomForOthers) {
     refused = calls.back().HoldAnswer(kAnswerBytes, greedy, true);
   }
   EXPECT_EQ(Reason(refused), "REQUESTS_EXHAUSTED");
-  // The first one always has a place.
+  // The first response is always admitted.
   EXPECT_EQ(calls.size() - 1, 1 + 1100 / kAnswerBytes);
   EXPECT_TRUE(
       calls.emplace_back(pool).HoldAnswer(kAnswerBytes, other, true).ok());
-  // Room comes back with the calls; that of one is the other caller's now.
+  // Space is released with the calls. The space of one call now belongs to the
+  // other caller.
   calls.erase(std::next(calls.begin()));
   calls.erase(std::next(calls.begin()));
   EXPECT_TRUE(

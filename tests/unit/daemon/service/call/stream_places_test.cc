@@ -13,7 +13,7 @@ namespace {
 
 class StreamPlacesTest : public ::testing::Test {
  protected:
-  // A caller of its own each, so that shares play no part.
+  // Returns a new caller each time, so that shares have no effect.
   access::Caller NextCaller() {
     return {"uid:" + std::to_string(++caller_), access::Role::kAdmin};
   }
@@ -22,7 +22,7 @@ class StreamPlacesTest : public ::testing::Test {
     return *places_.Enter(NextCall(), NextCaller(), is_local);
   }
 
-  // Nothing looks at a call before it is late.
+  // Calls are only accessed when they are late, so the pointer may be invalid.
   grpc_call* NextCall() { return reinterpret_cast<grpc_call*>(++call_); }
 
   StreamPlaces places_;
@@ -75,7 +75,7 @@ TEST_F(StreamPlacesTest, MessagesOnTheirWayAreBoundedInBytes) {
   EXPECT_TRUE(HasReason(status, ErrorReason::kRequestsExhausted));
   EXPECT_TRUE(taken.back().BeginWrite(StreamPlaces::kSmallBytes).ok());
   taken.back().EndWrite();
-  // One after the other, as they are taken.
+  // The messages are sent one after the other.
   for (size_t i = 0; i + 1 < taken.size(); ++i) {
     taken[i].EndWrite();
     EXPECT_TRUE(taken.back().BeginWrite(kMessageBytes).ok());

@@ -46,8 +46,8 @@ TEST_P(KernelsTest, SummaryHasTheBitsOfTheReference) {
   }
 }
 
-// Kernels look at more than a block at once, and go back where one of its
-// elements is not finite.
+// Kernels process more than one block at once, and repeat blocks with elements
+// that are not finite.
 TEST_P(KernelsTest, SummaryHasTheBitsOfTheReferenceForLongInputs) {
   constexpr size_t kCount = 5001;
   for (const DType dtype : Components()) {
@@ -136,7 +136,7 @@ TEST(SupportedKernelsTest, EndWithTheScalarTargetAndTheReference) {
   std::exit(0);
 }
 
-// Each choice needs a process of its own.
+// Each target must be selected in a separate process.
 class ForcedTargetDeathTest : public testing::Test {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }

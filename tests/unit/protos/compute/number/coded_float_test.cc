@@ -24,7 +24,7 @@ std::set<float> PositiveValues(const CodedValues& values, int bits) {
   return out;
 }
 
-// The values that OCP Microscaling 1.0 lists for FP4.
+// The values that OCP Microscaling 1.0 defines for FP4.
 TEST(CodedFloatTest, Float4E2m1HasTheValuesOfItsStandard) {
   EXPECT_EQ(PositiveValues(kFloat4E2m1fnValues, 4),
             (std::set<float>{0, 0.5, 1, 1.5, 2, 3, 4, 6}));
@@ -51,7 +51,7 @@ TEST(CodedFloatTest, ScalesArePowersOfTwo) {
   EXPECT_TRUE(std::isnan(kFloat8E8m0fnuValues[255]));
 }
 
-// The bounds that arXiv:2409.16626 gives.
+// The bounds in arXiv:2409.16626.
 TEST(CodedFloatTest, Hifloat8HasTheBoundsOfItsPaper) {
   const auto values = PositiveValues(kHifloat8Values, 8);
   EXPECT_EQ(*values.rbegin(), 0x1p15F);
@@ -60,7 +60,7 @@ TEST(CodedFloatTest, Hifloat8HasTheBoundsOfItsPaper) {
   EXPECT_TRUE(std::isnan(kHifloat8Values[0x80]));
   EXPECT_EQ(kHifloat8Values[0x6f], HUGE_VALF);
   EXPECT_EQ(kHifloat8Values[0xef], -HUGE_VALF);
-  // Every pattern but zero, NaN and infinity is another number.
+  // Every pattern except zero, NaN and infinity is a distinct number.
   EXPECT_EQ(values.size(), 127u);
 }
 

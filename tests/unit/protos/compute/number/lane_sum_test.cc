@@ -48,7 +48,7 @@ TEST(LogTest, IsWithinTwoUlpOfTheTruth) {
   std::mt19937_64 random(3);
   std::uniform_real_distribution<double> exponent(-1073, 1023);
   for (int i = 0; i < 200000; ++i) {
-    // Near 1 as well, where the logarithm is small.
+    // Half of the values are near 1, where the logarithm is small.
     const double x = i % 2 == 0 ? std::exp2(exponent(random))
                                 : 1 + exponent(random) * 0x1p-12;
     const long double truth = std::log(static_cast<long double>(x));

@@ -43,7 +43,7 @@ IndexValue ExampleValue() {
   return value;
 }
 
-// docs/format/index.md, "Example".
+// The example in docs/format/index.md.
 constexpr char kExampleKey[] =
     "00000001000002000000030000000007000000040000000002000000"
     "05000000";
@@ -253,7 +253,7 @@ TEST(IndexFormatTest, ValueHasBytesOrASampleNotBoth) {
   EXPECT_EQ(out.sample_hash, value.sample_hash);
   EXPECT_EQ(out.hash, value.hash);
   EXPECT_EQ(out.summary, value.summary);
-  // What is decoded to may have held another one.
+  // The output of the decoder may contain another value before.
   EncodeIndexValue(ExampleValue(), bytes);
   ASSERT_TRUE(DecodeIndexValue(bytes, out));
   EXPECT_FALSE(out.has_sample);
@@ -263,7 +263,8 @@ TEST(IndexFormatTest, ValueHasBytesOrASampleNotBoth) {
   EXPECT_FALSE(DecodeIndexValue(bytes, out));
 }
 
-// Every prefix, and the whole with a byte too many, is refused.
+// Expects that every prefix, and the bytes with one additional byte, are
+// rejected.
 template <typename Decode>
 void ExpectOnlyWhole(const std::string& bytes, const Decode& decode) {
   EXPECT_TRUE(decode(bytes));
@@ -310,7 +311,7 @@ TEST(IndexFormatTest, DamagedExtrasAreRefused) {
     return !DecodeIndexValue(bad, out);
   };
   EXPECT_TRUE(refuses(0, 1));            // Version 1 has no extras.
-  EXPECT_TRUE(refuses(2, 1));            // Version 2 has some.
+  EXPECT_TRUE(refuses(2, 1));            // Version 2 has extras.
   EXPECT_TRUE(refuses(extras, 24));      // requires_grad 3.
   EXPECT_TRUE(refuses(extras + 1, 8));   // Unknown extra.
   EXPECT_TRUE(refuses(extras + 2, 0));   // No name.
@@ -400,7 +401,8 @@ TEST(IndexFormatTest, DamagedRowsAreRefused) {
   EXPECT_FALSE(DecodeRows(block.substr(0, block.size() - 1), back));
   EXPECT_FALSE(DecodeRows("", back));
   EXPECT_FALSE(DecodeRows("\x03", back));
-  // The first row has no row before it, the second one a shorter one.
+  // The first row has no previous row, and the previous row of the second one
+  // is shorter.
   EXPECT_FALSE(DecodeRows(std::string_view("\x02\x01\x00", 3), back));
   EXPECT_FALSE(DecodeRows(std::string_view("\x02\x00\x01x\x02\x00", 6), back));
 }
@@ -452,7 +454,7 @@ TEST(IndexFormatTest, RunsOfOlderProgramsHaveNoOwner) {
   ASSERT_TRUE(DecodeRun(bytes, out));
   EXPECT_EQ(out.spec.owner, "uid:7");
   EXPECT_EQ(out.spec.job, "job");
-  // Its length, and itself.
+  // Removes the length of the owner, and the owner.
   bytes.resize(bytes.size() - 1 - run.spec.owner.size());
   EXPECT_FALSE(DecodeRun(bytes, out));
   bytes[0] = 2;

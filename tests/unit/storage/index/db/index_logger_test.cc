@@ -22,7 +22,7 @@ using ::msitd::testing::TempDir;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Catches what goes to the logger "storage".
+// Captures the output of the logger "storage".
 class IndexLoggerTest : public ::testing::Test {
  protected:
   IndexLoggerTest() {

@@ -25,7 +25,7 @@ AttachmentInfo Example() {
   return info;
 }
 
-// As docs/format/index.md has it.
+// The bytes specified in docs/format/index.md.
 const std::string kExampleBytes = "\x01\xac\x02\x05\x06"s +
                                   std::string(8, '\x11') +
                                   std::string(8, '\x22') + "\x03" + "a/b";
@@ -66,7 +66,7 @@ TEST(AttachmentTableTest, AnEntryOrAPieceThatIsDamagedIsDataLoss) {
   put("b" + BigEndianKey(300) + BigEndianKey(0), "1234");
   const auto info = table.Get(RunId{1}, "name");
   ASSERT_TRUE(info.ok()) << info.status();
-  // A byte too few.
+  // One byte is missing.
   EXPECT_EQ(table.Read(*info, 0, 5).status().code(),
             absl::StatusCode::kDataLoss);
   put("b" + BigEndianKey(300) + BigEndianKey(0), "12345");

@@ -45,10 +45,10 @@ TEST(ComparisonTableTest, ACopyKeepsItsNumberIfNoneHasHadIt) {
   const RunId other[] = {RunId{6}};
   EXPECT_EQ(*table.Create("a", runs, 7), 7u);
   EXPECT_EQ(*table.Create("b", other, 0), 8u);
-  // It was given already.
+  // The number is already in use.
   EXPECT_EQ(*table.Create("c", other, 7), 9u);
   EXPECT_EQ(*table.Create("d", runs, 1), 10u);
-  // Numbers are not used up by who asks for great ones.
+  // Requests for very large numbers do not use up the range.
   EXPECT_EQ(*table.Create("e", runs, uint64_t{1} << 60), 11u);
   EXPECT_EQ(*table.Create("f", runs, ~uint64_t{0}), 12u);
   using Ids = std::vector<uint64_t>;

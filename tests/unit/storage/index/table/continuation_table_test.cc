@@ -15,7 +15,7 @@ namespace {
 
 using std::string_literals::operator""s;
 
-// As docs/format/index.md has them.
+// The bytes specified in docs/format/index.md.
 const std::string kJobsBytes = "\x01\x01\x01" + "a"s + "\x02\x07"s;
 const std::string kRankBytes = "\x01\x02"s + "\x09\0\0\0\0\0\0\0"s;
 

@@ -39,7 +39,7 @@ TEST(BoundShareTest, WhatIsToBeLargeMissesTheBestValue) {
   EXPECT_EQ(ShareOf(MetricNamed("count", "elements"), 5, 10, true), 2);
 }
 
-// nl2 <= 0.5 and cosine >= 0.5.
+// Returns a comparison with the policy nl2 <= 0.5 and cosine >= 0.5.
 v1::Comparison TwoBounds() {
   v1::Comparison comparison;
   for (const char* metric : {"nl2", "cosine"}) {
@@ -80,9 +80,9 @@ TEST(BoundShareTest, TheNearestBoundDecidesAPassTheFirstOneAFailure) {
 
 TEST(BoundShareTest, TheVerdictOutweighsTheBounds) {
   const Bounds bounds(TwoBounds(), {});
-  // Under `or`.
+  // The bounds are combined with `or`.
   EXPECT_EQ(bounds.Decided(RowWith(v1::PASS, 5, 1))->share, 1);
-  // A count that is to be 0.
+  // A count that must be 0.
   EXPECT_FALSE(bounds.Decided(RowWith(v1::FAIL, 0.1, 1)).has_value());
   EXPECT_FALSE(bounds.Decided(RowWith(v1::SKIPPED, 5, 1)).has_value());
   v1::ComparisonRow other = RowWith(v1::PASS, 5, 1);

@@ -35,7 +35,7 @@ v1::Metric MetricNamed(const std::string& name) {
   return metric;
 }
 
-// The page of a comparison with one row.
+// Returns the page of a comparison with one row.
 std::string PageOf(PageFacts facts, const v1::Comparison& comparison,
                    const v1::ComparisonRow& row) {
   std::string out;
@@ -51,7 +51,7 @@ std::string PageOf(PageFacts facts, const v1::Comparison& comparison,
   return out;
 }
 
-// The data of a page, read back.
+// Parses the data of a page.
 Json DataOf(const std::string& page) {
   constexpr std::string_view kStart = "id=\"data\">";
   const size_t start = page.find(kStart) + kStart.size();
@@ -138,7 +138,7 @@ TEST(HtmlReportTest, TargetsOfOtherNamesAreSaidAndWhy) {
   const auto pairing_of = [](const v1::ComparisonRow& row) {
     const Json data = DataOf(PageOf({}, v1::Comparison(), row));
     const Json& cells = data["rows"][0];
-    // Before the reason without its numbers.
+    // The cell before the reason without its numbers.
     return data["texts"][cells[cells.size() - 2].get<int>()];
   };
   v1::ComparisonRow row;
@@ -164,7 +164,7 @@ TEST(HtmlReportTest, TargetsOfOtherNamesAreSaidAndWhy) {
   EXPECT_EQ(pairing_of(row), "a/Conv2D output/0, call 3: fused");
 }
 
-// The text of the fact with this label.
+// Returns the text of the fact with this label.
 std::string FactOf(const Json& facts, const std::string& label) {
   for (const Json& fact : facts) {
     if (fact[0] == label) return fact[1];

@@ -27,7 +27,7 @@ ReportSink Into(std::string& out) {
   };
 }
 
-// One row below `headings`.
+// Writes one row below `headings`.
 std::string Written(TableSink& table, const std::vector<std::string>& headings,
                     const Cells& cells, const std::string& out) {
   EXPECT_TRUE(table.Begin(headings).ok());
@@ -68,7 +68,7 @@ TEST(JsonLinesSinkTest, CellsHaveTheirTypes) {
       "\"value\":0.1,\"nan\":\"nan\",\"inf\":\" inf\",\"is\":true}\n");
 }
 
-// A workbook of so many rows, on sheets of three rows with their heading.
+// Writes a workbook with this many rows, on sheets of three rows and a heading.
 absl::StatusOr<std::string> WorkbookOf(int row_count) {
   std::string out;
   const auto table = MakeXlsxSink(Into(out), 3);

@@ -15,7 +15,7 @@ absl::Status OpenStatus(const std::string& file) {
   return OpenText(file).status();
 }
 
-// The bytes of all tensors; "!" for a problem.
+// Returns the bytes of all tensors, with "!" for a problem.
 std::vector<std::string> ReadTensors(const std::string& file) {
   std::vector<std::string> all;
   const auto opened = OpenText(file);
@@ -92,7 +92,7 @@ TEST(GeDumpFileTest, ATensorThatTheTaskDidNotHaveIsAbsent) {
     EXPECT_EQ(tensor->is_absent, is_absent) << tensor->index;
     EXPECT_EQ(tensor->is_statistics, is_absent) << tensor->index;
   }
-  // While the file is written, it is not known what it will not have.
+  // While the file is being written, missing tensors cannot be determined.
   const auto cut = OpenText(dump.substr(0, dump.size() - 1));
   ASSERT_TRUE(cut.ok());
   while (const ForeignTensor* tensor = (*cut)->Next()) {
@@ -131,7 +131,7 @@ TEST(GeDumpFileTest, AWrongTensorDoesNotHideTheNext) {
 
 TEST(GeDumpFileTest, UnknownLayoutsComeAsTheyAre) {
   ge::DumpData head;
-  // The original shape does not belong to the stored one, or is not known.
+  // The original shape does not match the stored one, or is unknown.
   SetTensor(kUint8Type, kFormatFractalNz, {1, 1, 2, 2}, {3, 2}, 4,
             *head.add_input());
   SetTensor(kUint8Type, kFormatNc1hwc0, {1, 1, 1, 1, 4}, {}, 4,
@@ -178,7 +178,8 @@ TEST(GeDumpFileTest, TypesHaveNames) {
   EXPECT_EQ(AclTypeOf(5).name, "type 5");
   EXPECT_EQ(FormatName(29), "FRACTAL_NZ");
   EXPECT_EQ(FormatName(999), "format 999");
-  // Where both tables name a type as CANN does, it is that of the dtype table.
+  // If both tables use CANN's name for a type, it is the name in the dtype
+  // table.
   for (int number = 0; number < 50; ++number) {
     for (const CannType& type : {GeTypeOf(number), AclTypeOf(number)}) {
       if (!IsValid(type.dtype) || type.name.starts_with('Q')) continue;

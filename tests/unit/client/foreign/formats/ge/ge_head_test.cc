@@ -13,7 +13,7 @@
 namespace msitd::formats {
 namespace {
 
-// Any message that CANN could write, and some that it would not.
+// Returns any message that CANN could write, and some that it would not.
 ge::DumpData RandomHead(std::mt19937_64& random) {
   const auto number = [&] { return random() >> (random() % 64); };
   const auto fill = [&](auto& tensor) {
@@ -93,7 +93,7 @@ TEST(GeHeadTest, ReadsWhatProtobufWrites) {
   }
 }
 
-// What protobuf refuses is refused, but for groups, which it passes over.
+// The parser rejects the same input as protobuf, except that it skips groups.
 TEST(GeHeadTest, TakesWhatProtobufTakes) {
   std::mt19937_64 random(2);
   int taken = 0;
@@ -116,7 +116,7 @@ TEST(GeHeadTest, TakesWhatProtobufTakes) {
 }
 
 TEST(GeHeadTest, NumbersMayComeOneByOne) {
-  // An output whose shape is not packed: 3 { 3 { 1: 5, 1: 7 } }.
+  // An output with an unpacked shape: 3 { 3 { 1: 5, 1: 7 } }.
   const auto head = ParseGeHead("\x1a\x06\x1a\x04\x08\x05\x08\x07");
   ASSERT_TRUE(head.ok()) << head.status();
   EXPECT_EQ(head->outputs.at(0).tensor.shape, (std::vector<int64_t>{5, 7}));

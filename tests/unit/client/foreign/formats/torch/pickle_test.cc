@@ -70,7 +70,7 @@ TEST(PickleTest, CallsComeWithTheirArguments) {
 }
 
 TEST(PickleTest, ADictOfAClassIsADict) {
-  // As Python 3 writes it, and as Python 2 did.
+  // Written by Python 3, and by Python 2.
   for (const char* ops : {"cm\nDict\n)RK\x01K\x02s",
                           "cm\nDict\n](](K\x01K\x02"
                           "ee\x85R"}) {
@@ -92,7 +92,7 @@ TEST(PickleTest, ARefusedGlobalIsNamed) {
 }
 
 TEST(PickleTest, ShortPicklesCannotCopyWithoutEnd) {
-  // A list of a million pairs, made a dict again and again.
+  // A list of a million pairs, which is converted to a dict repeatedly.
   std::string ops = "](](NNeq\x01"s;
   for (int i = 0; i < 1 << 20; ++i) ops += "h\x01";
   ops += "e\x85q\x02";

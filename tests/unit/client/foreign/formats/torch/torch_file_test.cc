@@ -12,7 +12,7 @@ namespace {
 
 using std::string_literals::operator""s;
 
-// A pickle of a column of a matrix of 2 by 3 elements.
+// Returns a pickle of a column of a 2 x 3 matrix.
 std::string Column(const std::string& storage) {
   return "\x80\x02"
          "ctorch._utils\n_rebuild_tensor_v2\n((\x8c\x07storagectorch\n" +

@@ -23,7 +23,7 @@ using ::testing::UnorderedElementsAre;
 
 constexpr char kGraphFile[] = "dynamo_original_graph_1_rank_0_pid_4_ts_5.txt";
 
-// An op of a graph; `tensors` are FX tensors, one an output.
+// Returns an op of a graph. `tensors` are FX tensors, one for each output.
 std::string GraphOpText(const std::string& name,
                         const std::vector<std::string>& inputs,
                         const std::vector<std::string>& tensors) {
@@ -101,7 +101,9 @@ TEST(GeFxTest, ArgumentsThatOneRunLacksAreMissing) {
                   "golden 2: no tensor of its GE op belongs to it (lacks)"));
 }
 
-// One of {1, 4} and the op has one: it may lack the input of one element.
+// The FX nodes have inputs of 4 elements and of 1 element, and the GE ops have
+// one recorded input. If the graph has two inputs for the op, the input of 1
+// element is missing.
 TEST(GeFxTest, AnInputOfOneElementIsMissingIfTheOpLacksOne) {
   const std::string graph =
       GraphOpText("Mul", {"x:0", "y:0"}, {"mul-m.OUTPUT.0"}) +
@@ -154,7 +156,7 @@ TEST(GeFxTest, ArgumentsThatAFusedOpLacksAreMissing) {
                           .File(kGraphFile, Graph())
                           .Build();
   const Mapping mapping = Must(MatchGeWithFx(FxRun().Build(), ge, {}));
-  // The second input of Mul_1 is the first of Add.
+  // The second input of Mul_1 is the first input of Add.
   EXPECT_THAT(
       PairsOf(mapping),
       ElementsAre("AddMul_1Relu_2.input.0=add-a.input.0", "Split=split-s",
@@ -462,7 +464,7 @@ TEST(GeGeTest, MissingPartShiftsNothing) {
   EXPECT_THAT(LeftOf(mapping),
               IsSupersetOf({std::string("target 3: the golden run lacks the op "
                                         "that is fused into it (lacks)")}));
-  // msit takes the outputs of the part before.
+  // msit uses the outputs of the previous part.
   EXPECT_THAT(
       PairsOf(Must(MatchGeWithGe(golden, target, {.is_compat = true}))),
       IsSupersetOf({std::string("AddMul_1Relu_2.output.0=Mul_1.output.0")}));

@@ -26,7 +26,7 @@ std::string FileOf(const std::string& graph) {
   return fmt::format("dynamo_original_graph_{}_rank_0_pid_1_ts_2.txt", graph);
 }
 
-// An op of a graph that is the first output of a node.
+// Returns an op of a graph that is the first output of a node.
 std::string OpText(const std::string& op, const std::string& node) {
   return fmt::format(
       "op {{ name: \"{}\" output_desc {{ attr {{ key: \"_fx_tensor_name\" "
@@ -34,7 +34,7 @@ std::string OpText(const std::string& op, const std::string& node) {
       op, node);
 }
 
-// A run with an op of an output for each name.
+// Returns a run with one op for each name, which has one output.
 RunBuilder RunOf(const std::string& source,
                  const std::vector<std::string>& ops) {
   RunBuilder out(source);
@@ -136,7 +136,7 @@ TEST(ModelPairsTest, OneFxGraphWithoutANumberIsOfTheTextWithMostOfItsNodes) {
   EXPECT_THAT(mapping.notes, ElementsAre(HasSubstr("2 of 2 models of GE")));
 }
 
-// Which models a batch of tokens has does not matter.
+// The models in a batch of tokens make no difference.
 TEST(ModelPairsTest, OneFxGraphWithoutANumberIsNotThatOfTheModelThatIsLeft) {
   const RunFacts fx = RunOf("fx", {"n", "m"}).Build();
   RunBuilder ge = RunOf("ge", {"graph_1/1/A"});

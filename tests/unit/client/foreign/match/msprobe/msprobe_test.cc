@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-// The files of a comparison; empty for none.
+// The files of a comparison; empty if there is none.
 struct Yaml {
   std::string_view data = {};
   std::string_view cells = {};
@@ -88,7 +88,7 @@ TEST(MsprobeMatcherTest, NamesOfMindSporeAreThoseOfTorch) {
   EXPECT_THAT(LeftOf(mapping),
               ElementsAre("target 2: the golden run has none that belongs to "
                           "it (lacks)"));
-  // The other way round, the same pairs.
+  // Swapping the sides gives the same pairs.
   EXPECT_EQ(MatchWith({}, target, golden).pair_count, mapping.pair_count);
 }
 
@@ -297,7 +297,8 @@ TEST(MsprobeMatcherTest, LayersOfAStageAreNumberedFromZero) {
                           "Cell.enc.layers.5.Layer=Module.enc.layers.1.Layer"));
 }
 
-// The first rank of the target has two calls; `other` is what another rank has.
+// The first rank of the target has two calls. `other` is the document of
+// another rank.
 absl::StatusOr<Mapping> MatchRanks(std::string other) {
   const auto run = [](std::string source) {
     RunBuilder out(std::move(source));
@@ -323,10 +324,10 @@ absl::StatusOr<Mapping> MatchRanks(std::string other) {
 
 TEST(MsprobeMatcherTest, LayersOfRanksMustGoTogether) {
   for (const char* const other :
-       {// Another module.
+       {// The calls of another module.
         R"({"Torch.cos.1.forward": "Module.b.B.forward.0"})",
         R"({"Torch.cos.0.forward": "Module.a.A.forward.0"})",
-        // The first call of its module is another one.
+        // A different call is the first one of the module.
         R"({"Torch.cos.0.forward": null,
             "Torch.cos.2.forward": "Module.a.A.forward.0",
             "Torch.cos.1.forward": "Module.a.A.forward.0"})"}) {
@@ -396,8 +397,8 @@ TEST(MsprobeMatcherTest, ReceiveBuffersAreIgnored) {
       ElementsAre("12 tensors are ignored, receive buffers and scratch: "
                   "Distributed.all_gather input/0, Distributed.irecv "
                   "input/0, Distributed.irecv input/tensor, ..."));
-  // A table of the user takes its place, and names MindSpore's buffer alone:
-  // that of torch, which belongs to it, is ignored with it.
+  // A table of the user replaces the default table. It names only MindSpore's
+  // buffer, and the buffer of torch that is paired with it is ignored as well.
   const Mapping own =
       MatchWith({.apis = "{ms_api: Mint.irecv, pt_api: Distributed.irecv}",
                  .ignored = "Mint: {irecv: {input: [0]}}"},

@@ -31,7 +31,7 @@ std::string TorchNode(const std::string& name, const std::string& type,
                      type, fmt::join(children, ","));
 }
 
-// A model of 11 layers, each with attention, mlp and two norms.
+// Returns a model of 11 layers, each with attention, mlp and two norms.
 std::string ModelTree() {
   std::vector<std::string> layers;
   for (int i = 0; i < kLayers; ++i) {
@@ -230,7 +230,7 @@ TEST(ModulePairsTest, QuantizedOperationsBelongToThoseThatAreNot) {
               Contains("0_Block/0_LinearQuantOperation=b_0_0"));
 }
 
-// What was recorded of one layer on both sides.
+// Returns the records of one layer.
 RunFacts TorchRun() {
   return RunBuilder("msit")
       .Op("root.model.layers.0.self_attn.q_proj", {4}, {8})
@@ -269,7 +269,7 @@ TEST(TorchAtbTest, TensorsArePairedByPlaceAndSize) {
 
 TEST(TorchAtbTest, QueryKeyAndValueMayBeDefinedInAnotherOrder) {
   std::string tree = ModelTree();
-  // Now key, value and query.
+  // Defines key, value and query in this order.
   for (const auto& [from, to] :
        {std::pair("q_proj", "x"), std::pair("k_proj", "y"),
         std::pair("v_proj", "q_proj"), std::pair("x\"", "k_proj\""),
@@ -327,7 +327,7 @@ TEST(TorchAtbTest, PrefillAndDecodeStandBesideOneModel) {
            "14_WordEmbedding.output.0=root.model.embed_tokens.output.0"}));
 }
 
-// Two graphs of 11 layers each, the second one behind the first.
+// Returns a topology of 11 layers, numbered from `first`.
 std::string Graph(int first) {
   std::vector<std::string> nodes;
   for (int i = 0; i < kLayers; ++i) {
@@ -340,11 +340,11 @@ std::string Graph(int first) {
 RunFacts TwoGraphs(int shift, const std::string& prefix = "") {
   RunBuilder builder("atb");
   for (int i = 0; i < 2 * kLayers; ++i) {
-    // Eight tokens of the prompt at once, then one.
+    // The prompt has eight tokens. Later calls have one.
     builder.Op(fmt::format("{}{}_Layer", prefix, i + shift), {},
                {i < kLayers ? 32 : 4});
   }
-  // That of decode is the first by name.
+  // The decode graph has the first name.
   return builder.File("model/A.json", Graph(kLayers))
       .File("model/B.json", Graph(0))
       .Build();
@@ -424,7 +424,7 @@ TEST(TorchAtbTest, WhatOneRunLacksIsMissing) {
            "target 1: no tensor of the other model has its size (lacks)"}));
 }
 
-// Each card says its own rank in its topology, which is of the same model.
+// Each card names its own rank in its topology. The model is the same.
 TEST(TorchAtbTest, CardsHaveCopiesOrPieces) {
   const auto torch = [] {
     return RunBuilder("msit")

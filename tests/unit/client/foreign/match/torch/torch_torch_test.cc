@@ -27,8 +27,8 @@ std::string Module(const std::string& name, const std::string& type,
                      type, fmt::join(children, ","));
 }
 
-// A model whose layers are in `list`; each has an attention and an mlp with two
-// linear modules, called `linears`.
+// Returns a model whose layers are in `list`. Each layer has an attention and
+// an mlp with two linear modules, whose names are in `linears`.
 RunFacts Model(const std::string& list, const std::vector<std::string>& linears,
                const std::string& attention = "attn") {
   RunBuilder run("msit");
@@ -83,9 +83,9 @@ TEST(TorchTorchTest, LayersBelongTogetherByTheirPlaces) {
   EXPECT_EQ(pairs.size(), 5u * kLayers);
   for (const char* const pair :
        {"root.h.3=root.layers.3", "root.h.10.mlp.down=root.layers.10.mlp.down",
-        // By its type.
+        // These are paired by their type.
         "root.h.0.attn=root.layers.0.self_attn",
-        // What a module calls, and the tree does not have.
+        // A call inside a module, which is not in the tree.
         "root.h.0.mlp.gelu=root.layers.0.mlp.gelu"}) {
     EXPECT_THAT(pairs, Contains(pair));
   }

@@ -11,7 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Digits of a time, in their order.
+// Returns times as digits, in ascending order.
 std::string Time(int number) {
   return fmt::format("202401250311187873{:02}", number);
 }
@@ -136,7 +136,7 @@ TEST(FxTreeTest, OpsOfOneGraphSayTheirsIfAsked) {
   EXPECT_THAT(tree->graphs(), ElementsAre("graph_2"));
   EXPECT_THAT(DescribeAll(*tree), ElementsAre("0 - 0 graph_2/a-b#0 output:0"));
 
-  // The place of a time is no number of a graph.
+  // A time in a name is not the number of a graph.
   const MadeTree other;
   for (const int number : {1, 2}) {
     WriteTensor(other, fmt::format("1/gm_{}_dump", Time(number)),
@@ -154,7 +154,7 @@ TEST(FxTreeTest, GraphsThatAreNamedByATimeAreNumbered) {
   const auto gm = [](int number) { return "gm_" + Time(number) + "_dump"; };
   WriteTensor(made, "1/" + gm(1), "a-b.OUTPUT.0", 1);
   WriteTensor(made, "1/" + gm(2), "a-b.OUTPUT.0", 2);
-  // Only the second graph runs in this step.
+  // In this step, only the second graph runs.
   WriteTensor(made, "2/" + gm(2), "a-b.OUTPUT.0", 3);
   const auto tree = made.Open();
   ASSERT_NE(tree, nullptr);
@@ -162,7 +162,7 @@ TEST(FxTreeTest, GraphsThatAreNamedByATimeAreNumbered) {
                                               "0 - 0 graph_2/a-b#0 output:0",
                                               "0 - 1 graph_2/a-b#0 output:0"));
 
-  // Names that change with each step are numbered in each.
+  // Names that change in each step are numbered within the step.
   const MadeTree other;
   WriteTensor(other, "1/" + gm(1), "a-b.OUTPUT.0", 1);
   WriteTensor(other, "1/" + gm(2), "a-b.OUTPUT.0", 2);
@@ -194,7 +194,7 @@ TEST(FxTreeTest, EachDeviceHasAGraphIfTheUserSaysSo) {
   ASSERT_NE(one, nullptr);
   EXPECT_THAT(DescribeAll(*one),
               ElementsAre("1 - 0 a-b#0 output:0", "1 - 1 a-b#0 output:0"));
-  // A folder of a rank knows better.
+  // A folder that names the rank takes precedence.
   const MadeTree newer;
   WriteTensor(newer, "worldsize2_global_rank1/graph_1/0", "a-b.OUTPUT.0", 1);
   const auto of_rank = newer.Open("", {.devices_are_ranks = true});

@@ -9,7 +9,7 @@
 namespace msitd::trees {
 namespace {
 
-// "rank/world_size time device model/model_id token".
+// Returns "rank/world_size time device model/model_id token".
 std::string PlaceOf(const std::string& path) {
   const GePlace place = GePlaceOf(SplitPath(path));
   const auto text = [](const std::string& value) {
@@ -30,19 +30,19 @@ TEST(GePlaceTest, FoldersSayRankDeviceGraphAndToken) {
       {"d/dump_20250901/20250901120005/1/graph_1/2/7",
        "0/0 20250901120005 npu:1 graph_1/2 7"},
       {"20250901120005/0/Graph/1/0", "0/0 20250901120005 npu:0 Graph/1 0"},
-      // Without a folder for the token, for the graph, for the device.
+      // Paths without a folder for the token, for the graph, or for the device.
       {"20250901120005/0/graph_1/2", "0/0 20250901120005 npu:0 graph_1/2 0"},
       {"20250901120005/0/5", "0/0 20250901120005 npu:0 -/- 5"},
       {"20250901120005/0", "0/0 20250901120005 npu:0 -/- 0"},
       {"20250901120005", "0/0 20250901120005 - -/- 0"},
-      // A token that looks like a time.
+      // A token that has the form of a time.
       {"20250901120005/0/graph_1/2/20250901120005",
        "0/0 20250901120005 npu:0 graph_1/2 20250901120005"},
-      // The time of a folder around all of it.
+      // The time of an enclosing folder.
       {"20240101000000/x/worldsize2_global_rank1/20250901120005/0/g/1/4",
        "1/2 20250901120005 npu:0 g/1 4"},
       {"20240101000000/x/graph_1/2/7", "0/0 - - graph_1/2 7"},
-      // Without a time.
+      // Paths without a time.
       {"worldsize8_global_rank3/graph_1/2/7", "3/8 - - graph_1/2 7"},
       {"1/graph_1/2/7", "0/0 - npu:1 graph_1/2 7"},
       {"graph_1/7", "0/0 - - graph_1/- 7"},

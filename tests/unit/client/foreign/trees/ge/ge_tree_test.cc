@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 
 constexpr char kTime[] = "1756699200000001";
 
-// The dump of an op without tensors.
+// Returns the dump of an op without tensors.
 std::string DumpOf(const std::string& op) {
   formats::ge::DumpData head;
   head.set_version("2.0");
@@ -27,7 +27,7 @@ std::string DumpOf(const std::string& op) {
   return formats::GeDumpOf(head, "");
 }
 
-// Writes a dump that is called as CANN calls that of `op`.
+// Writes a dump with the file name that CANN uses for `op`.
 void WriteDump(const MadeTree& made, const std::string& folder,
                const std::string& op, const std::string& time = kTime) {
   made.Write(folder + "/T." + op + ".1.2." + time, DumpOf(op));
@@ -262,7 +262,7 @@ TEST(GeTreeTest, UnknownAndDamagedFilesAreProblems) {
   made.Write("notes.txt", "");
   const auto tree = made.Open();
   ASSERT_NE(tree, nullptr);
-  // The damaged one was a call too.
+  // The damaged file counts as a call as well.
   EXPECT_THAT(DescribeAll(*tree), ElementsAre("0 npu:0 0 Add#1"));
   EXPECT_THAT(Problems(*tree, made),
               ElementsAre("notes.txt: not a dump by its name",

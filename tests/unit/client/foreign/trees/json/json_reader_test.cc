@@ -46,7 +46,7 @@ std::string Describe(JsonToken token, const std::string& text) {
   return "end";
 }
 
-// Returns all tokens; the last is the error if there is one.
+// Returns all tokens. The last one is the error, if there is one.
 std::vector<std::string> Tokens(std::string json) {
   const formats::MemorySource bytes(std::move(json));
   JsonReader reader(bytes);

@@ -21,7 +21,7 @@ std::string TensorLeaf(const std::string& file) {
       file.empty() ? "" : fmt::format(R"(, "data_name": "{}")", file));
 }
 
-// A dump with `data`, in braces.
+// Returns a dump with `data`, which includes its braces.
 std::string Dump(const std::string& data) {
   return R"({"task": "tensor", "level": "mix", "framework": "pytorch",
              "dump_data_dir": "/gone/dump_tensor_data", "data": )" +

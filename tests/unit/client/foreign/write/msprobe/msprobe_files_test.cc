@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMax = 100;
 
-// The document with one record, `Torch.exp.0.forward`.
+// Returns the document with one record, `Torch.exp.0.forward`.
 std::string Dump(const std::string& record) {
   return R"({"data": {"Torch.exp.0.forward": )" + record + "}}";
 }

@@ -50,7 +50,8 @@ TEST(MsprobeValueTest, ValuesOfKindOtherHaveTheEncodingOfMsprobe) {
                 "'group_id': '0a'}",
                 R"({"type": "torch.ProcessGroup", "group_ranks": [0, 1], )"
                 R"("group_id": "0a"})"},
-           // The checksums of [0] and of [0, 1, 2, 3], as msprobe has them.
+           // The checksums of [0] and of [0, 1, 2, 3], as msprobe computes
+           // them.
            Case{"{'type': 'torch.ProcessGroup', 'group_ranks': [0]}",
                 R"({"type": "torch.ProcessGroup", "group_ranks": [0], )"
                 R"("group_id": "553403f9"})"},
@@ -62,7 +63,7 @@ TEST(MsprobeValueTest, ValuesOfKindOtherHaveTheEncodingOfMsprobe) {
            Case{"{}", "{}"},
            Case{"[]", "[]"},
            Case{"()", "[]"},
-           // What is none of these is its own type.
+           // For other values, the type is the name of their own type.
            Case{"slice(1, 2)",
                 R"x({"type": "slice", "value": "slice(1, 2)"})x"},
            Case{"<torch.Work>",

@@ -11,7 +11,7 @@
 namespace msitd::libmsit {
 namespace {
 
-// Copies element by element, the slow way.
+// Copies element by element, as a reference.
 std::vector<std::byte> Gather(const std::byte* data,
                               const std::vector<int64_t>& dims,
                               const std::vector<int64_t>& strides,
@@ -38,7 +38,7 @@ class StridedCopyTest : public testing::Test {
     for (std::byte& byte : memory_) byte = static_cast<std::byte>(random());
   }
 
-  // Compares every split of the tensor at `cut` with the slow way.
+  // Compares every split of the tensor at `cut` with the reference.
   void Check(const std::vector<int64_t>& dims,
              const std::vector<int64_t>& strides, uint32_t element_bytes) {
     const std::byte* data = memory_.data() + memory_.size() / 2;

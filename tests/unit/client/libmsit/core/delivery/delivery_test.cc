@@ -325,7 +325,8 @@ class SharedPoolTest : public testing::Test {
            slot->memory.bytes().data() < memory_.data() + memory_.size();
   }
 
-  // A slot with a complete chunk of one record of `value`.
+  // Fills and completes a chunk with one record of `value`, and returns its
+  // slot.
   Slot* Complete(SlotPool& pool, int value) {
     Slot* slot = pool.Acquire();
     slot->builder.Start("run", 0, 1, 0);
@@ -396,7 +397,7 @@ TEST_F(SharedPoolTest, MoreChunksThanPiecesAreMovedOneAfterAnother) {
   for (int i = 0; i < 5; ++i) slots.push_back(Complete(pool, i));
   pool.Share(Memory(2));
   for (size_t i = 0; i < 5; ++i) {
-    // The piece of the one before last is free again.
+    // The piece of the second to last chunk is free again.
     if (i >= 2) {
       EXPECT_EQ(pool.Acquire(), nullptr);
       EXPECT_EQ(pool.MoveToShared(slots[i]), false) << i;

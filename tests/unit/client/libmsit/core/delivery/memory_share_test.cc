@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-// Mounts of which each test writes the files.
+// Provides mounts whose files each test writes.
 class MemoryShareTest : public ::testing::Test {
  protected:
   void Write(const std::string& name, const std::string& text) {

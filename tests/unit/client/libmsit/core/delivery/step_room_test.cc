@@ -90,7 +90,8 @@ class StepRoomClientTest : public ClientTest {
     daemon_.StopAcknowledging();
   }
 
-  // Records of a whole chunk that the client takes, of `count`.
+  // Records `count` tensors of one chunk each, and returns how many the client
+  // accepts.
   int Taken(int count) {
     int taken = 0;
     for (int i = 0; i < count; ++i) {
@@ -115,7 +116,7 @@ TEST_F(StepRoomClientTest, LaterStepsHaveTwiceTheRoomOfTheLargest) {
   ASSERT_TRUE(client_->Flush(kLong).ok());
   daemon_.StopAcknowledging();
   client_->NextToken();
-  // The chunk that tells of the end of the first step is one of them.
+  // The chunk that reports the end of the first step is one of them.
   EXPECT_EQ(Taken(40), 22);
 }
 

@@ -86,7 +86,7 @@ TEST(RecordFilterTest, ASelectionIsAnotherWhereverAnAnswerIs) {
   EXPECT_EQ(filter.SelectionAt(0), below);
   EXPECT_NE(filter.SelectionAt(5), below);
   EXPECT_EQ(filter.SelectionAt(5), filter.SelectionAt(kTokenMax));
-  // The same policy again may be another one.
+  // Setting the same policy again may change what it selects.
   filter.Set(Schedule({Ask(1, 0, {"a"}), Ask(2, 5, {"b"})}));
   EXPECT_NE(filter.SelectionAt(4), below);
   filter.Set(nullptr);
@@ -137,7 +137,7 @@ TEST(RecordFilterTest, ManyThreadsSeeOnlyPoliciesInForceAndAreCountedExactly) {
         const bool even = Take(filter, "even" + name) == Level::kOff;
         const bool odd = Take(filter, "odd" + name) == Level::kOff;
         own_count += (even ? 1 : 0) + (odd ? 1 : 0);
-        // No policy has this one on, none that one off.
+        // No policy enables `never`, and none disables `always`.
         EXPECT_EQ(Take(filter, "never"), Level::kOff);
         ++own_count;
         EXPECT_EQ(Take(filter, "always"), Level::kFull);
