@@ -12,36 +12,37 @@
 
 namespace msitd::acl {
 
-// The bytes of a file that comes in slices, in any order. Where slices overlap,
-// the later one counts, as in a file. Thread-compatible.
+// The bytes of a file that arrives in slices, in any order. Where slices
+// overlap, the later one replaces the earlier one, as in a file.
+// Thread-compatible.
 class DumpBytes {
  public:
-  // Bytes of one slice.
+  // The bytes of one slice.
   struct Piece {
     std::shared_ptr<const std::byte[]> memory;
-    // Where they begin in `memory`.
+    // The offset of the first byte in `memory`.
     size_t begin = 0;
     size_t size = 0;
   };
-  // Where they begin in the file.
+  // Keyed by their offset in the file.
   using Pieces = std::map<uint64_t, Piece>;
 
-  // The sum of both is at most kTensorBytesMax.
+  // Adds a slice. The sum of `offset` and `size` is at most kTensorBytesMax.
   void Put(uint64_t offset, std::shared_ptr<const std::byte[]> memory,
            size_t size);
 
-  // Where the file ends, as far as is known.
+  // The end of the file, as far as it is known.
   uint64_t end() const { return end_; }
-  // How many bytes are there from its beginning on, without a gap.
+  // The number of bytes from the beginning of the file to the first gap.
   uint64_t prefix() const { return prefix_; }
 
-  // Moves that prefix out.
+  // Moves these bytes out.
   std::shared_ptr<const formats::ByteSource> TakePrefix();
 
  private:
   void Cut(uint64_t begin, uint64_t end);
 
-  // None overlap.
+  // Pieces do not overlap.
   Pieces pieces_;
   uint64_t end_ = 0;
   uint64_t prefix_ = 0;

@@ -11,7 +11,7 @@
 namespace msitd::acl {
 namespace {
 
-// The model of MindIE.
+// The model name that MindIE uses.
 constexpr char kModel[] = "Graph";
 
 bool HasText(const char* text) { return text != nullptr && *text != '\0'; }
@@ -30,7 +30,7 @@ void PrintString(FILE* file, const char* text, size_t size) {
   fputc('"', file);
 }
 
-// Empty names between commas are none.
+// Ignores empty names between commas.
 void PrintOps(FILE* file, const char* ops) {
   const char* separator = "";
   while (*ops != '\0') {

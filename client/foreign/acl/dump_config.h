@@ -5,19 +5,19 @@
 
 namespace msitd::acl {
 
-// What CANN is to dump.
+// The dumps that CANN is to write.
 struct DumpConfig {
   // An existing folder.
   const char* dump_path;
-  // Null or empty: MindIE's.
+  // Null or empty: the model name of MindIE.
   const char* model;
-  // Names with commas between them. Null or empty: all ops.
+  // Names separated by commas. Null or empty: all ops.
   const char* ops;
 };
 
-// Writes the configuration that aclmdlSetDump reads into a new file of its own
-// in the folder for temporary files, and its name into `path`. Returns false,
-// with errno set, if it cannot; then there is no file.
+// Writes the configuration that aclmdlSetDump reads into a new temporary file,
+// and the name of the file into `path`. On failure, returns false, sets errno
+// and leaves no file.
 bool WriteDumpConfig(const DumpConfig& config, char* path, size_t path_size);
 
 // Returns the folder for temporary files.

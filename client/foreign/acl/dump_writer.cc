@@ -20,11 +20,12 @@
 namespace msitd::acl {
 namespace {
 
-// How long the daemon may take nothing, before records are dropped. Callbacks
-// do not wait for that: there is the memory of the table.
+// How long the daemon may accept nothing before records are dropped. Callbacks
+// do not wait for it, because the table holds their data.
 constexpr std::chrono::seconds kDaemonPatience{60};
 
-// For the daemon to answer, while dumps wait in the table.
+// How long to wait for the daemon when a stream is opened. Dumps wait in the
+// table.
 constexpr std::chrono::microseconds kOpenTime = std::chrono::seconds(2);
 constexpr std::chrono::microseconds kNoTime{0};
 
@@ -33,7 +34,7 @@ constexpr std::chrono::seconds kGraceTime{2};
 
 constexpr uint64_t kNever = 0;
 
-// The time that a dump says itself; 0 if it does not.
+// The time that the dump contains; 0 if there is none.
 int64_t TimeOf(const std::shared_ptr<const formats::ByteSource>& bytes) {
   const auto file = formats::OpenTensorBytes(bytes, "", {});
   if (!file.ok()) return 0;
@@ -42,7 +43,8 @@ int64_t TimeOf(const std::shared_ptr<const formats::ByteSource>& bytes) {
   return trees::ParseNumber(time->second).value_or(0);
 }
 
-// CANN shortens a long name to a number; then the dump has the op.
+// CANN replaces a long file name by a number. The op is then read from the
+// dump.
 std::optional<trees::GeFileName> NameOf(const std::string& name,
                                         const DumpFile& file) {
   if (!trees::ParseLongNameNumber(name).has_value()) {
@@ -158,7 +160,7 @@ void DumpWriter::RunUntilStopped() {
 }
 
 void DumpWriter::Settle(DumpFile file) {
-  // What is moved away keeps the number.
+  // A file that is moved away keeps its number.
   const uint64_t charged_bytes = file.charged_bytes;
   if (!Try([&] { TrySettle(file); })) table_.Release(charged_bytes);
 }
@@ -172,7 +174,7 @@ void DumpWriter::TrySettle(DumpFile& file) {
   }
   auto name = NameOf(last, file);
   if (!name.has_value()) {
-    // What long names are is said in the dumps too.
+    // The dumps contain the long names too.
     if (last != trees::kLongNamesFile) {
       ++counts_.bad_file_count;
       reporter_.Say("not a dump by its name", file.path);
@@ -336,7 +338,7 @@ absl::Status DumpWriter::SendTensors(const trees::TreeEntry& entry,
       if (why.ok()) {
         const libmsit::Status sent = client.Record(record.view());
         if (sent.ok()) {
-          // An op may have inputs without bytes, which are no loss.
+          // An op may have inputs without bytes, which are not a loss.
           ++(tensor->is_absent ? counts_.absent_tensor_count
                                : counts_.tensor_count);
           continue;
@@ -371,8 +373,9 @@ libmsit::Status DumpWriter::Open(const trees::GePlace& place,
                        },
                        this};
   libmsit::Status status;
-  // First with what the daemon says of the run, such as its capture policy. A
-  // daemon that comes later gets what was kept for it.
+  // The first attempt waits for the daemon, in order to get the properties of
+  // the run, such as its capture policy. Later attempts do not wait: the client
+  // keeps the records until the daemon answers.
   for (const std::chrono::microseconds timeout : {kOpenTime, kNoTime}) {
     options.open_timeout = timeout;
     std::unique_ptr<libmsit::Transport, libmsit::TransportDestroyer> transport;
@@ -424,7 +427,7 @@ void DumpWriter::End() {
     const MutexLock lock(mu_);
     deadline = deadline_;
   }
-  // Each step is done whatever becomes of the one before it.
+  // Each step is done even if the previous one failed.
   Insist([this] {
     while (auto file = table_.Take(Clock::now())) Settle(*std::move(file));
     while (auto file = table_.TakeOpen()) Settle(*std::move(file));
@@ -456,7 +459,7 @@ void DumpWriter::SayResult() {
     sum.filtered_count += counters.filtered_count;
     sum.conflict_count += counters.conflict_count;
     if (why.empty()) why = client->stream_error();
-    // The daemon may have given it another name.
+    // The daemon may have given the run another name.
     if (!client->run().empty()) run = client->run();
   }
   const uint64_t unacknowledged_count =

@@ -24,42 +24,42 @@
 
 namespace msitd::acl {
 
-// Sends files of a table as records, the same that an import makes of them.
-// Owns the thread that does so; its calls are thread-safe.
+// Sends the files of a table as the same records that an import creates from
+// them. Owns the thread that does this. All methods are thread-safe.
 //
-// Calls of an op are counted in the order of time, as an import does. So a file
-// waits for kSettleTime, or until memory gets short, for files of an earlier
-// time. One that has begun and not ended keeps its number.
+// Calls of an op are numbered in the order of time, as in an import. A file
+// therefore waits for files of an earlier time, for kSettleTime or until memory
+// gets short. A file that has begun and not ended keeps its number.
 class DumpWriter {
  public:
   using Clock = std::chrono::steady_clock;
 
   static constexpr std::chrono::milliseconds kSettleTime{100};
-  // Longest time that Flush and Stop take, and that Stop takes if the daemon
-  // has taken nothing for a Flush.
+  // The longest time that Flush and Stop take. Stop takes at most kHopelessTime
+  // if the daemon accepted nothing during a Flush.
   static constexpr std::chrono::seconds kFlushTime{5};
   static constexpr std::chrono::seconds kHopelessTime{1};
-  // Ranks of one process, and tokens of them whose calls are remembered. Dumps
-  // of a rank beyond that are lost.
+  // Ranks of one process, and tokens of these ranks, whose calls are
+  // remembered. Dumps of further ranks are lost.
   static constexpr size_t kRanksMax = 64;
   static constexpr size_t kTokensMax = 16;
-  // Ops of all these tokens. What has more counts from 0 again, and the daemon
-  // counts conflicts.
+  // Ops of all these tokens. Beyond this, calls are numbered from 0 again, and
+  // the daemon counts the conflicts.
   static constexpr size_t kCallsMax = size_t{1} << 20;
-  // Of a step of the end, which fails where there is no memory.
+  // Attempts for each step of the shutdown, which can fail for lack of memory.
   static constexpr int kTriesMax = 8;
-  // Graphs that are told apart.
+  // Graphs that are distinguished.
   static constexpr size_t kGraphsMax = 4096;
 
-  // Borrows all but the settings. Throws what std::thread throws.
+  // Borrows everything but the settings. Throws what std::thread throws.
   DumpWriter(Settings settings, SliceTable& table, Reporter& reporter);
-  // After Stop.
+  // Requires that Stop has returned.
   ~DumpWriter();
 
-  // Waits until the daemon has what came so far.
+  // Waits until the daemon has everything that has arrived so far.
   void Flush();
-  // Sends what there is of files that have not ended too, ends the streams and
-  // says what became of all. Once.
+  // Sends what there is of unfinished files, ends the streams and reports the
+  // result. Call it once.
   void Stop();
 
  private:
@@ -78,55 +78,56 @@ class DumpWriter {
   struct Counts {
     uint64_t file_count = 0;
     uint64_t tensor_count = 0;
-    // Files that lack bytes, files that were not understood, and tensors of
-    // other files that could not be sent.
+    // Files that lack bytes, files that could not be read, and tensors of other
+    // files that could not be sent.
     uint64_t incomplete_count = 0;
     uint64_t bad_file_count = 0;
     // Files of ranks that have no stream.
     uint64_t unsent_file_count = 0;
     uint64_t bad_tensor_count = 0;
-    // Tensors that the dump has no bytes of.
+    // Tensors without bytes in the dump.
     uint64_t absent_tensor_count = 0;
-    // Files whose call is not that of an import.
+    // Files whose call number differs from that of an import.
     uint64_t late_count = 0;
   };
 
-  // All below run on the thread of this class.
+  // All methods below run on the thread of this class.
   void Run() noexcept;
-  // Returns false, and says why, if it throws.
+  // Runs a step. Returns false and reports the reason if it throws.
   template <typename Step>
   bool Try(Step step);
-  // Does it again if it throws, up to kTriesMax times in all.
+  // Repeats a step that throws, up to kTriesMax times in all.
   template <typename Step>
   void Insist(Step step);
   void RunUntilStopped();
-  // A file that there is no memory for is let go, and counted.
+  // A file for which there is no memory is released and counted.
   void Settle(DumpFile file);
   void TrySettle(DumpFile& file);
   void ReleaseSettled(bool all);
-  // Sends what waits, and waits until the daemon has it.
-  // False if it does not have all by then.
+  // Sends the waiting files, and waits until the daemon has them. Returns false
+  // if it does not have all of them by `deadline`.
   bool Deliver(Clock::time_point deadline);
-  // Numbers calls of files that have begun, and are earlier than `item`, whose
-  // op is `key`.
+  // Numbers the calls of files that have begun and are earlier than `item`,
+  // whose op is `key`.
   void ReserveCalls(const Settling& item, const TensorKey& key,
                     trees::GeCalls& calls);
   void End();
   void Send(const Settling& item);
   absl::Status SendFile(const Settling& item);
-  // The place of its records in the run, without io and index.
+  // Returns the location of its records in the run, without io and index.
   trees::TreeEntry EntryOf(const Settling& item);
-  // Notes the graph of a dump.
+  // Records the graph of a dump.
   void AddGraph(const trees::GePlace& place, const std::string& path);
   bool NamesGraphs(const trees::GePlace& place) const;
-  // The calls of a token of a rank.
+  // Returns the call numbers for a token of a rank.
   trees::GeCalls& CallsOf(int32_t rank, int64_t token);
   absl::Status SendTensors(const trees::TreeEntry& entry,
                            libmsit::Client& client);
   libmsit::Status Open(const trees::GePlace& place,
                        std::unique_ptr<libmsit::Client>& client);
   absl::StatusOr<libmsit::Client*> ClientOf(const trees::GePlace& place);
-  // Counts as dropped, in the stream of some rank, what has none.
+  // Counts lost files that have no stream as dropped, in the stream of some
+  // rank.
   void CountLost();
   void SayResult();
 
@@ -136,13 +137,13 @@ class DumpWriter {
 
   fill::FileFeed feed_;
   std::multimap<trees::GeFileName, Settling, Earlier> settling_;
-  // Graphs of each rank and device.
+  // The graphs of each rank and device.
   std::map<std::pair<int32_t, std::string>,
            std::set<std::pair<std::string, std::string>>>
       graphs_;
   size_t graph_count_ = 0;
   std::map<std::pair<int32_t, int64_t>, trees::GeCalls> calls_;
-  // By the paths of files that have begun: at most
+  // Keyed by the paths of files that have begun. At most
   // SliceTable::kOpenFilesMax.
   std::map<std::string, int32_t> reserved_calls_;
   std::map<int32_t, std::unique_ptr<libmsit::Client>> clients_;
@@ -156,7 +157,7 @@ class DumpWriter {
   bool is_stopping_ ABSL_GUARDED_BY(mu_) = false;
   bool is_over_ ABSL_GUARDED_BY(mu_) = false;
   bool is_hopeless_ ABSL_GUARDED_BY(mu_) = false;
-  // After it nothing is waited for.
+  // Nothing waits longer than this.
   Clock::time_point deadline_ ABSL_GUARDED_BY(mu_) = Clock::time_point::max();
 
   std::thread thread_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libmsit_acl_feed.so: what the shim loads where there is a dump.
+// libmsit_acl_feed.so: the library that the shim loads when there is a dump.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -19,8 +19,8 @@
 namespace msitd::acl {
 namespace {
 
-// The feed of one process. Never destroyed: threads of CANN may call it while
-// the process ends, and a forked child cannot touch it.
+// The feed of one process. It is never destroyed, because threads of CANN may
+// call it while the process ends, and a forked child cannot destroy it.
 class Feed {
  public:
   explicit Feed(const Settings& settings)
@@ -40,7 +40,7 @@ class Feed {
     const bool has_path = path_size > 0 && path_size < path_room;
     if (!has_path || size < kHeadBytes ||
         chunk.byte_count > size - kHeadBytes || chunk.offset < kAclAppend) {
-      // What is appended later would close the gap.
+      // Slices that are appended later would close the gap unnoticed.
       table_.Lose({chunk.file_name, has_path ? path_size : 0},
                   "CANN has sent a slice that is none");
       return;
@@ -71,10 +71,11 @@ class Feed {
   DumpWriter writer_;
 };
 
-// Set by Start, with release; read by callbacks, with acquire.
+// Start stores it with release semantics; callbacks load it with acquire
+// semantics.
 std::atomic<Feed*> g_feed{nullptr};
 
-// Runs `body`, whatever it throws.
+// Runs `body` and reports exceptions instead of throwing them.
 template <typename Body>
 void Guarded(Body body) noexcept {
   try {
@@ -83,7 +84,7 @@ void Guarded(Body body) noexcept {
     try {
       Reporter().Say(error.what(), "");
     } catch (const std::exception&) {
-      // There may be no memory for a line either.
+      // Printing may also fail for lack of memory.
     }
   }
 }
@@ -107,8 +108,8 @@ int32_t Start() {
       Reporter().Say(Message(settings.status()), "");
       return;
     }
-    // Whatever the transport loads is there before the end of this feed is
-    // registered, so it outlives that.
+    // Anything that the transport loads is loaded before StopAtExit is
+    // registered, and so outlives it.
     std::unique_ptr<libmsit::Transport, libmsit::TransportDestroyer> transport;
     const libmsit::Status made =
         libmsit::MakeTransport(settings->endpoint, &transport);
@@ -116,7 +117,7 @@ int32_t Start() {
       Reporter().Say(made.message, "");
       return;
     }
-    // A child has that of its parent.
+    // A forked child has inherited the registration of its parent.
     const bool is_first = g_feed.load(std::memory_order_relaxed) == nullptr;
     g_feed.store(new Feed(*settings), std::memory_order_release);
     is_started = !is_first || std::atexit(&StopAtExit) == 0;

@@ -5,25 +5,26 @@
 
 #include "client/foreign/acl/acl_dump.h"
 
-// How libmsit_acl.so, which lies in every process of a job, calls
-// libmsit_acl_feed.so, which is loaded where there is a dump. Both are of one
-// version. Nothing throws.
+// The interface through which libmsit_acl.so calls libmsit_acl_feed.so. The
+// former is in every process of a job; the latter is loaded when there is a
+// dump. Both have the same version. No function throws.
 namespace msitd::acl {
 
 struct FeedFunctions {
-  // Reads the environment and starts the thread of the feed. Once in a process;
-  // a forked child starts anew. Returns 0, or what is wrong with the
-  // environment was said on stderr.
+  // Reads the environment and starts the thread of the feed. Called once per
+  // process; a forked child calls it again. Returns 0 on success. Otherwise,
+  // the error has been printed on stderr.
   int32_t (*start)();
-  // A callback of CANN. Thread-safe; may wait as the environment says.
+  // The callback for CANN. Thread-safe. May wait, as configured in the
+  // environment.
   AclDumpCallback take;
-  // Has all that came so far delivered, and waits for that for a limited time.
+  // Delivers all data that has arrived so far. Waits for a limited time.
   void (*flush)();
 };
 
 using FeedFunctionsGetter = const FeedFunctions* (*)();
 
-// What libmsit_acl_feed.so exports.
+// The symbol that libmsit_acl_feed.so exports.
 inline constexpr char kFeedFunctionsName[] = "msit_acl_feed_v1";
 inline constexpr char kFeedLibraryName[] = "libmsit_acl_feed.so";
 

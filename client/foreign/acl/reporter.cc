@@ -9,10 +9,10 @@
 namespace msitd::acl {
 namespace {
 
-// How much of a path is shown.
+// Bytes of a path that are printed.
 constexpr size_t kShownBytesMax = 500;
 
-// Where there is no memory.
+// Attempts for lack of memory.
 constexpr int kTriesMax = 4;
 
 }  // namespace
@@ -22,7 +22,7 @@ void Reporter::Say(std::string_view message, std::string_view file) noexcept {
     try {
       return TrySay(message, file);
     } catch (const std::exception&) {
-      // The host process goes on without it.
+      // The host process continues without the message.
     }
   }
 }
@@ -44,7 +44,8 @@ void Reporter::TrySay(std::string_view message, std::string_view file) {
     if (said_.size() >= kMessagesMax) return;
     if (!said_.emplace(message).second) return;
   }
-  // Other processes write to the same file: a line goes out at once.
+  // Other processes write to the same file, so each line is written in one
+  // call.
   const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
   static_cast<void>(written);
 }

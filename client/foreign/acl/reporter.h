@@ -11,15 +11,15 @@
 
 namespace msitd::acl {
 
-// Says on stderr what the user has to know, each thing once. Thread-safe.
+// Prints messages for the user on stderr, each one once. Thread-safe.
 class Reporter {
  public:
-  // What comes after so many different things is not said.
+  // After this many different messages, further ones are not printed.
   static constexpr size_t kMessagesMax = 32;
 
-  // Says `message` of `file`, unless the same was said of another file. What
-  // terminals would not print is left out. `file` may be empty. Says nothing
-  // if there is no memory.
+  // Prints `message` about `file`, unless the same message was printed about
+  // another file. Unprintable characters are removed. `file` may be empty.
+  // Prints nothing if there is not enough memory.
   void Say(std::string_view message, std::string_view file) noexcept;
 
  private:

@@ -12,7 +12,7 @@
 namespace msitd::acl {
 namespace {
 
-// Less has no room for the slices of one device.
+// The smallest value that has room for the slices of one device.
 constexpr uint64_t kMemoryBytesMin = uint64_t{1} << 20;
 constexpr uint64_t kMemoryBytesMax = uint64_t{1} << 40;
 
@@ -23,7 +23,7 @@ std::string_view Variable(const char* name) {
   return value == nullptr ? std::string_view() : std::string_view(value);
 }
 
-// Sets `number` if the variable is there.
+// Sets `number` if the variable is set.
 template <typename Number>
 absl::Status Read(const char* name, Number min, Number max, Number& number) {
   const std::string_view text = Variable(name);

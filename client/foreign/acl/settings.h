@@ -11,26 +11,25 @@
 
 namespace msitd::acl {
 
-// What the environment says. README.md has the names.
+// The settings in the environment. README.md lists the names.
 struct Settings {
   std::string run;
   std::string endpoint;
-  // Of dumps whose path says no rank.
+  // The rank of dumps whose path contains no rank.
   int32_t rank = 0;
   int32_t world_size = 1;
-  // What becomes of a run that has these ranks already.
+  // The action if the run already has tensors of these ranks.
   IfExists if_exists = IfExists::kFail;
   // Ops begin with their graph, even if there is only one.
   bool names_graphs = false;
-  // Of dumps that have not been sent: those that have begun, and those that
-  // wait.
+  // Memory for dumps that have not been sent, including unfinished ones.
   uint64_t memory_bytes_max = uint64_t{1} << 30;
   libmsit::OverflowMode overflow = libmsit::OverflowMode::kBlock;
-  // Longest time that a callback waits for memory.
+  // The longest time that a callback waits for memory.
   std::chrono::milliseconds max_block{1000};
 };
 
-// INVALID_ARGUMENT names the variable.
+// An INVALID_ARGUMENT error names the variable.
 absl::StatusOr<Settings> ReadSettings();
 
 }  // namespace msitd::acl

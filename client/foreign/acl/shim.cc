@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// libmsit_acl.so: stands before libascendcl.so in a process that it is
-// preloaded into, and passes every call on. It is in every child of the job
-// too, so it needs nothing but the C library, and does nothing before CANN is
+// libmsit_acl.so: a preloaded library that takes the place of libascendcl.so
+// and forwards every call. It is also loaded into every child process of the
+// job. It therefore needs only the C library, and does nothing before CANN is
 // used.
 #include <dlfcn.h>
 #include <errno.h>
@@ -28,22 +28,24 @@ constexpr int32_t kAclErrorRepeatInitialize = 100002;
 
 enum class Mode { kUnknown, kOff, kStream, kFiles };
 
-// What this process has done so far, guarded by g_mutex, but for `feed`, which
-// is set once. CANN may call its own functions, which are these here, so the
-// mutex is recursive.
+// The state of this process, guarded by g_mutex except for `feed`, which is set
+// once. CANN may call its own functions, which are those of this library, so
+// the mutex is recursive.
 struct State {
   Mode mode;
   const FeedFunctions* feed;
   bool is_registered;
   int32_t register_answer;
-  // Who has switched dumps on, or has said that none are wanted.
+  // Whether the shim or the host enabled dumps, or whether the host disabled
+  // them.
   bool is_dump_ours;
   bool is_dump_hosts;
   bool has_said_why;
 };
 pthread_mutex_t g_mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 State g_state;
-// What the host registered. Stands alone: relaxed.
+// The callback that the host registered. Independent of other data, so relaxed
+// memory order suffices.
 AclDumpCallback g_host_callback;
 
 class Locked {
@@ -59,8 +61,8 @@ const char* Variable(const char* name) {
   return value != nullptr && *value != '\0' ? value : nullptr;
 }
 
-// The first thing that goes wrong is said; what follows comes from it. With
-// g_mutex locked.
+// Prints the first error only, because later ones follow from it. Requires
+// g_mutex.
 void SayWhy(const char* what, const char* why) {
   if (g_state.has_said_why) return;
   g_state.has_said_why = true;
@@ -68,7 +70,8 @@ void SayWhy(const char* what, const char* why) {
           why == nullptr ? "" : ": ", why == nullptr ? "" : why);
 }
 
-// The library of CANN that the process has, or else that of the toolkit.
+// Returns the CANN library that the process has loaded, or otherwise that of
+// the toolkit.
 void* Cann() {
   static void* library = nullptr;
   void* found = __atomic_load_n(&library, __ATOMIC_RELAXED);
@@ -87,7 +90,7 @@ void* Cann() {
   return found;
 }
 
-// Null if CANN has no such function.
+// Returns null if CANN has no such function.
 void* Find(const char* name) {
   void* const next = dlsym(RTLD_NEXT, name);
   if (next != nullptr) return next;
@@ -109,7 +112,7 @@ int32_t OnChunk(const AclDumpChunk* chunk, int32_t length) {
   return host == nullptr ? kAclSuccess : host(chunk, length);
 }
 
-// With g_mutex locked.
+// Requires g_mutex.
 const FeedFunctions* LoadFeed() {
   Dl_info here;
   if (dladdr(reinterpret_cast<void*>(&OnChunk), &here) == 0 ||
@@ -142,7 +145,7 @@ void OnForkInChild() {
   g_state = State();
 }
 
-// With g_mutex locked.
+// Requires g_mutex.
 Mode FindMode() {
   if (Variable("MSITD_RUN") == nullptr) {
     return Variable("MSITD_ACL_DUMP_PATH") == nullptr ? Mode::kOff
@@ -158,8 +161,8 @@ Mode FindMode() {
   return Mode::kStream;
 }
 
-// Registers the callback, if that is wanted and not done. CANN wants it before
-// dumps are switched on, and before models are loaded.
+// Registers the callback, if this is required and has not been done. CANN
+// requires it before dumps are enabled and before models are loaded.
 void Attach() {
   const Locked lock;
   if (g_state.mode == Mode::kUnknown) g_state.mode = FindMode();
@@ -170,20 +173,20 @@ void Attach() {
     SayWhy("this CANN has no acldumpRegCallback", nullptr);
     return;
   }
-  // Before aclInit it may fail, so it is tried again.
+  // The call may fail before aclInit, so it is repeated later.
   g_state.register_answer = real(&OnChunk, 0);
   g_state.is_registered = g_state.register_answer == kAclSuccess;
 }
 
-// Says what CANN has answered, and to what. With g_mutex locked.
+// Prints the error that a function of CANN returned. Requires g_mutex.
 void SayAnswer(const char* function, int32_t answer) {
   char code[32];
   snprintf(code, sizeof(code), "error %d", answer);
   SayWhy(function, code);
 }
 
-// True if the shim has to say what is dumped. MindIE and TorchAir may do so
-// themselves.
+// Returns true if the shim has to configure the dump. MindIE and TorchAir may
+// configure it themselves.
 bool SetsDump() {
   if (g_state.mode == Mode::kFiles) return true;
   const char* const who = Variable("MSITD_ACL_DUMP");
@@ -192,8 +195,8 @@ bool SetsDump() {
          (who == nullptr || strcmp(who, "host") != 0);
 }
 
-// Has CANN dump what the environment says, once it is initialised. With
-// g_mutex locked.
+// Enables dumps in CANN as the environment specifies, once CANN is initialised.
+// Requires g_mutex.
 void SwitchDumpOn() {
   using Init = int32_t (*)();
   using Set = int32_t (*)(const char*);
@@ -203,7 +206,7 @@ void SwitchDumpOn() {
     return SayWhy("this CANN has no aclmdlSetDump", nullptr);
   }
   const char* path = Variable("MSITD_ACL_DUMP_PATH");
-  // Nothing is written there while the callback takes it.
+  // CANN writes nothing to this path while the callback receives the dumps.
   if (path == nullptr) path = msitd::acl::TemporaryFolder();
   char file[4096];
   if (!msitd::acl::WriteDumpConfig(
@@ -218,7 +221,7 @@ void SwitchDumpOn() {
   if (is_on) g_state.is_dump_ours = true;
   if (answer == kAclSuccess) return;
   SayAnswer(is_on ? "aclmdlSetDump" : "aclmdlInitDump", answer);
-  // It is not tried again.
+  // The shim does not try again.
   g_state.is_dump_hosts = true;
 }
 
@@ -232,7 +235,7 @@ void AttachToRunning() {
   SwitchDumpOn();
 }
 
-// Delivers what has come.
+// Delivers the data that has arrived.
 void Flush() {
   const FeedFunctions* const feed =
       __atomic_load_n(&g_state.feed, __ATOMIC_ACQUIRE);
@@ -241,8 +244,8 @@ void Flush() {
 
 }  // namespace
 
-// Finds the function of CANN that this one stands before; once, as its address
-// does not change.
+// Finds the CANN function that the wrapper replaces. Its address does not
+// change, so this is done once.
 #define MSITD_REAL(name)                                            \
   static decltype(&name) found = nullptr;                           \
   decltype(&name) real = __atomic_load_n(&found, __ATOMIC_RELAXED); \
@@ -270,7 +273,7 @@ int32_t aclFinalize() {
   const int32_t answer = real();
   Flush();
   const Locked lock;
-  // CANN has forgotten what was set.
+  // CANN has discarded its settings.
   if (answer == kAclSuccess) {
     g_state.is_registered = false;
     g_state.is_dump_ours = false;
@@ -291,7 +294,7 @@ int32_t aclmdlInitDump() {
   Attach();
   {
     const Locked lock;
-    // It is on already, and CANN would refuse to do it twice.
+    // Dumps are already enabled, and CANN would reject a second call.
     if (g_state.is_dump_ours) return kAclSuccess;
   }
   const int32_t answer = real();
@@ -311,7 +314,7 @@ int32_t aclmdlFinalizeDump() {
   const int32_t answer = real();
   Flush();
   const Locked lock;
-  // The host wants no more.
+  // The host has disabled dumps.
   if (answer == kAclSuccess) {
     g_state.is_dump_ours = false;
     g_state.is_dump_hosts = true;

@@ -72,7 +72,7 @@ void SliceTable::PassOver(std::string_view file) {
   try {
     passed_over_.emplace(file);
   } catch (const std::exception&) {
-    // Without memory, it is one beyond kLostNamesMax.
+    // For lack of memory, the name is treated as one beyond kLostNamesMax.
   }
 }
 
@@ -90,7 +90,7 @@ void SliceTable::Insert(const Slice& slice,
   const uint64_t offset = slice.offset.value_or(file.bytes.end());
   file.bytes.Put(offset, std::move(memory), slice.bytes.size());
   file.has_last = file.has_last || slice.is_last;
-  // An empty file is none: its bytes are on their way.
+  // An empty file is not complete: its bytes are still to arrive.
   const bool is_whole = file.has_last && file.bytes.end() > 0 &&
                         file.bytes.prefix() == file.bytes.end();
   if (!is_whole) return;
@@ -122,7 +122,7 @@ std::string_view SliceTable::TryPut(const Slice& slice,
     std::memcpy(memory.get(), slice.bytes.data(), slice.bytes.size());
   }
   const MutexLock lock(mu_);
-  // Meanwhile another slice may have lost the file.
+  // Another slice may have lost the file in the meantime.
   if (passed_over_.contains(slice.file)) {
     Uncharge(std::exchange(charged_bytes, 0));
     return {};
@@ -187,7 +187,7 @@ std::optional<DumpFile> SliceTable::TakeOpen() {
   room_.NotifyAll();
   if (open_.empty()) return std::nullopt;
   const auto open = open_.begin();
-  // First what may fail: the file stays then.
+  // The steps that may fail are first, so that the file stays in that case.
   PassOver(open->first);
   DumpFile file = MoveOut(open->first, open->second, /*is_whole=*/false);
   open_.erase(open);

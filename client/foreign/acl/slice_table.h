@@ -21,39 +21,40 @@
 
 namespace msitd::acl {
 
-// A slice of a file, borrowed.
+// A slice of a file. Borrows its data.
 struct Slice {
   std::string_view file;
-  // Nothing: at the end of what is there.
+  // Nothing if the slice is to be appended.
   std::optional<uint64_t> offset;
   std::span<const std::byte> bytes;
   bool is_last = false;
 };
 
-// A file whose slices have come.
+// A file assembled from its slices.
 struct DumpFile {
   std::string path;
   std::shared_ptr<const formats::ByteSource> bytes;
-  // What it takes of the memory: for SliceTable::Release.
+  // Memory to release with SliceTable::Release.
   uint64_t charged_bytes = 0;
-  // False if slices are missing: `bytes` has what lies before the first gap.
+  // False if slices are missing. `bytes` then ends at the first gap.
   bool is_whole = true;
 };
 
-// Puts slices together to files, in memory. Callbacks of CANN bring slices, one
+// Assembles files from slices, in memory. Callbacks of CANN add slices, and one
 // thread takes files out. Thread-safe.
 //
-// A file of which a slice cannot be kept is lost as a whole, and counted: what
-// came of it is let go, and what comes later is passed over.
+// If a slice of a file cannot be kept, the whole file is lost and counted. Its
+// earlier slices are released and its later slices are ignored.
 class SliceTable {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // What a slice, and a file, take beside their bytes.
+  // Memory for a slice and for a file, in addition to their bytes.
   static constexpr uint64_t kSliceBytes = 192;
   static constexpr uint64_t kFileBytes = 512;
-  // Files that have begun and not ended, and those that are remembered as
-  // passed over: of one beyond that, later slices become an incomplete file.
+  // Files that have begun and not ended, and lost files whose later slices are
+  // ignored. Beyond the second limit, later slices of a lost file become an
+  // incomplete file.
   static constexpr size_t kOpenFilesMax = 131'072;
   static constexpr size_t kLostNamesMax = 65'536;
   static constexpr size_t kOpenFilesShown = 1024;
@@ -67,7 +68,7 @@ class SliceTable {
   struct Counts {
     uint64_t slice_count = 0;
     uint64_t lost_file_count = 0;
-    // Those for Lose that do not say their file.
+    // Calls of Lose without a file.
     uint64_t nameless_slice_count = 0;
 
     uint64_t lost_count() const {
@@ -75,31 +76,31 @@ class SliceTable {
     }
   };
 
-  // `on_lost` is called without a lock, on the thread that brings the slice.
+  // `on_lost` is called without a lock, on the thread that adds the slice.
   SliceTable(
       const Options& options,
       std::function<void(std::string_view why, std::string_view file)> on_lost);
 
-  // Copies the slice. May wait for room as the options say. Throws only what
-  // `on_lost` throws.
+  // Copies the slice. May wait for memory as the options specify. Throws only
+  // exceptions of `on_lost`.
   void Put(const Slice& slice);
-  // Loses `file` for a slice that cannot be read. It is empty if that does not
-  // say its file.
+  // Counts `file` as lost because one of its slices cannot be read. `file` is
+  // empty if the slice does not name it.
   void Lose(std::string_view file, std::string_view why);
 
-  // Takes a file out. Waits until `deadline` or a call of Wake for one.
+  // Takes a file out. Waits for one until `deadline` or a call of Wake.
   std::optional<DumpFile> Take(Clock::time_point deadline);
   void Wake();
-  // Takes the files out that have not ended, with what there is of them. After
-  // that their slices are passed over, and files that begin are lost.
+  // Takes an unfinished file out, with the bytes that it has. After this call,
+  // further slices of such files are ignored, and files that begin are lost.
   std::optional<DumpFile> TakeOpen();
-  // The file is no longer in memory.
+  // Requires that the file is no longer in memory.
   void Release(uint64_t charged_bytes);
 
-  // Returns the paths that begin with `prefix` of files that have begun and not
-  // ended; at most kOpenFilesShown.
+  // Returns the paths that begin with `prefix` of unfinished files, at most
+  // kOpenFilesShown.
   std::vector<std::string> OpenFiles(std::string_view prefix) const;
-  // True while files should be let go soon.
+  // Returns true while files should be released soon.
   bool is_short_of_memory() const;
   Counts counts() const;
 
@@ -110,19 +111,19 @@ class SliceTable {
     bool has_last = false;
   };
 
-  // Keeps the slice, or passes it over, or says why it cannot be kept. Then, or
-  // if it throws, the caller lets go `charged_bytes`.
+  // Keeps the slice, ignores it, or returns why it cannot be kept. In the last
+  // two cases, and if it throws, the caller releases `charged_bytes`.
   std::string_view TryPut(const Slice& slice, uint64_t& charged_bytes);
-  // Why the slice cannot be kept; empty if it can.
+  // Returns why the slice cannot be kept; empty if it can.
   std::string_view WhyNot(const Slice& slice) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Takes `bytes` of the memory, and waits for them.
+  // Reserves `bytes` of the memory, and waits for them if necessary.
   bool Charge(uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Moves `charged_bytes` to the file.
   void Insert(const Slice& slice, std::shared_ptr<const std::byte[]> memory,
               uint64_t& charged_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Uncharge(uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // False if the file is passed over already.
+  // Returns false if slices of the file are already ignored.
   bool MarkLost(std::string_view file) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void PassOver(std::string_view file) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   DumpFile MoveOut(std::string path, OpenFile& file, bool is_whole);
@@ -135,7 +136,7 @@ class SliceTable {
   CondVar work_;
   libmsit::Overflow overflow_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, OpenFile, std::less<>> open_ ABSL_GUARDED_BY(mu_);
-  // Lost files, and those that TakeOpen took.
+  // Lost files, and files that TakeOpen returned.
   std::set<std::string, std::less<>> passed_over_ ABSL_GUARDED_BY(mu_);
   std::deque<DumpFile> whole_ ABSL_GUARDED_BY(mu_);
   uint64_t used_bytes_ ABSL_GUARDED_BY(mu_) = 0;

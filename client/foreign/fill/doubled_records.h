@@ -11,30 +11,30 @@
 
 namespace msitd::fill {
 
-// Finds records of one import that two of its files have: if their bytes
-// differ, these are conflicts, and those of the first file stay.
+// Finds records that occur in two files of one import. If their bytes differ,
+// they are conflicts, and the record of the first file stays.
 // Thread-compatible.
 class DoubledRecords {
  public:
-  // Records that are remembered. Later ones are found beside these alone.
+  // Records that are remembered. Later records are compared with these only.
   static constexpr size_t kKeysMax = size_t{1} << 18;
-  // Those that are listed.
+  // Records that are listed.
   static constexpr size_t kListedMax = 20;
 
   struct Doubled {
     std::string file;
-    std::string former;  // The file that had it before.
+    std::string former;  // The earlier file with the record.
     std::string op;
   };
 
-  // Takes the record of a file.
+  // Adds a record of a file.
   void Add(const TensorKey& key, const std::string& file);
 
-  // The first ones.
+  // The first records that were found.
   const std::vector<Doubled>& listed() const { return listed_; }
 
  private:
-  // Places in files_, by the hashes of keys.
+  // Indexes into files_, by the hashes of keys.
   std::unordered_map<uint64_t, uint32_t> places_;
   std::vector<std::string> files_;
   std::vector<Doubled> listed_;

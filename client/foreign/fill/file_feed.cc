@@ -15,7 +15,7 @@
 namespace msitd::fill {
 namespace {
 
-// Of a file that is read ahead: more is read while this is sent.
+// Bytes to read ahead of a file. The rest is read while these are sent.
 constexpr off_t kReadAheadBytes = off_t{32} << 20;
 
 }  // namespace
@@ -52,7 +52,7 @@ class FileFeed::Source final : public libmsit::TensorSource {
   const absl::Status& status() const { return status_; }
 
  private:
-  // A reader wants more room than the end of a tensor may need.
+  // A reader requires more memory than the end of a tensor may need.
   absl::StatusOr<size_t> ReadSmall(std::span<std::byte> out) {
     std::array<std::byte, formats::kReadBytesMin> bytes = {};
     const auto count = file_->Read(bytes);
@@ -121,7 +121,7 @@ const formats::Attributes& FileFeed::attributes() const {
 }
 
 void FileFeed::ReadAhead(const std::string& path) {
-  // Without O_NONBLOCK, a pipe would wait for its writer.
+  // Without O_NONBLOCK, opening a pipe would wait for its writer.
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) return;
   (void)::posix_fadvise(file.get(), 0, kReadAheadBytes, POSIX_FADV_WILLNEED);
@@ -139,7 +139,7 @@ const formats::ForeignTensor* FileFeed::Find(const std::string& name) {
 
 const formats::ForeignTensor* FileFeed::Next(const trees::TreeEntry& entry) {
   const formats::ForeignTensor* tensor = file_->Next();
-  // Entries need not be in the order of the file.
+  // The entries may be in another order than the tensors of the file.
   const bool is_other = !entry.tensor.empty() &&
                         (tensor == nullptr || tensor->name != entry.tensor);
   if (is_other) tensor = Find(entry.tensor);

@@ -19,58 +19,59 @@
 
 namespace msitd::fill {
 
-// Opens the files of a tree, one at a time. A file that has several entries one
-// after another is opened once. Memory: that of the reader, and of one part.
-// Thread-compatible.
+// Opens the files of a tree, one at a time. A file with several consecutive
+// entries is opened once. Memory: one reader and one part. Thread-compatible.
 class FileFeed {
  public:
   FileFeed();
   ~FileFeed();
 
-  // Opens the file of an entry, or takes over the open one.
+  // Opens the file of an entry, or continues with the open one.
   absl::Status Open(const trees::TreeEntry& entry);
 
-  // Opens a file that is at hand. Files that it names are not read.
+  // Opens a file whose bytes are available. Files that it refers to are not
+  // read.
   absl::Status Open(std::shared_ptr<const formats::ByteSource> bytes);
 
-  // Lets go of the file that is open.
+  // Closes the open file.
   void Close();
 
-  // Of the open file.
+  // The attributes of the open file.
   const formats::Attributes& attributes() const;
 
-  // Has the system read the beginning of a file that will be opened soon,
-  // without a wait.
+  // Requests the operating system to read the beginning of a file that will be
+  // opened soon. Does not wait.
   static void ReadAhead(const std::string& path);
 
-  // Goes to the next tensor of the open file that the entry is. Null if there
-  // is none left.
+  // Moves to the next tensor of the open file that matches the entry. Returns
+  // null if there are no more.
   const formats::ForeignTensor* Next(const trees::TreeEntry& entry);
 
   // The bytes of the tensor that Next returned. Valid until the next call of
   // Next or Open.
   libmsit::TensorSource& source();
-  // Why the source failed.
+  // The error of the source.
   const absl::Status& source_status() const;
 
  private:
   class Source;
 
   absl::Status Reopen();
-  // The type of what is asked for, if it has elements of `bytes` bytes.
+  // Returns the type that the entry specifies, if its elements have `bytes`
+  // bytes.
   std::optional<DType> OfSize(size_t bytes) const;
-  // Goes to the first tensor with this name; null if there is none.
+  // Moves to the first tensor with this name. Returns null if there is none.
   const formats::ForeignTensor* Find(const std::string& name);
 
   formats::AtbFolders atb_folders_;
   std::string path_;
-  // In place of the file at `path_`.
+  // Used instead of the file at `path_`.
   std::shared_ptr<const formats::ByteSource> bytes_;
   std::shared_ptr<formats::TensorFile> file_;
   // As TreeEntry::dtype.
   DType dtype_ = DType::kUnspecified;
-  // Of the open file, once a tensor was not the next one: which tensor has a
-  // name.
+  // The index of each tensor of the open file by name. Filled once a requested
+  // tensor is not the next one.
   std::unordered_map<std::string, size_t> numbers_;
   std::unique_ptr<Source> source_;
 };

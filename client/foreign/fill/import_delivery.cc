@@ -8,18 +8,18 @@
 #include "client/libmsit/core/delivery/stream_end.h"
 #include "protos/status/status.h"
 
-// The way of records to the daemon, and of entries to the ledger.
+// Sends records to the daemon and writes entries to the ledger.
 namespace msitd::fill {
 namespace {
 
-// Between two looks at the time.
+// The interval at which the time is checked.
 constexpr std::chrono::milliseconds kTick{100};
 
-// For what is on its way when the user ends an import.
+// How long to wait for data in transit after the user cancels an import.
 constexpr std::chrono::microseconds kSalvageTime = std::chrono::seconds(3);
 constexpr std::chrono::microseconds kNoTime{0};
 
-// A stream that has nothing on its way ends soon.
+// Closing a stream without data in transit takes at most this long.
 constexpr std::chrono::seconds kCloseTime{1};
 
 constexpr std::chrono::milliseconds kSavePause{200};
@@ -65,7 +65,7 @@ bool ImportJob::Unpark(int32_t rank) {
 
 absl::Status ImportJob::SettleKept() {
   Park();
-  // All are let go of before one is waited for.
+  // All streams are marked before the first wait.
   for (auto& [rank, parked] : parked_) {
     if (parked.is_used) (void)parked.client->Mark();
   }
@@ -202,7 +202,7 @@ absl::Status ImportJob::SaveLedger(bool must) {
       ledger_.SetSaved();
       continue;
     }
-    // While the daemon starts again, records wait for it, and so does this.
+    // While the daemon restarts, records wait for it, and so does the ledger.
     if (!absl::IsUnavailable(saved) && !absl::IsDeadlineExceeded(saved)) {
       return saved;
     }
@@ -231,7 +231,8 @@ absl::Status ImportJob::CloseRank() {
 void ImportJob::SalvageRank(bool waits) {
   if (client_ == nullptr) return;
   is_deaf_ = true;
-  // If the rest does not arrive, what is behind the mark has nevertheless.
+  // Even if the rest does not arrive, the data before the mark may have
+  // arrived.
   if (ledger_.has_mark() && client_->HasDelivered(mark_) &&
       CheckDelivery().ok()) {
     (void)ledger_.Settle();

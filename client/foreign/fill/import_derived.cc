@@ -9,7 +9,7 @@
 #include "client/foreign/trees/tree_base.h"
 #include "protos/status/status.h"
 
-// What comes in place of tensors.
+// Derived tensors, which are recorded instead of the tensors of a file.
 namespace msitd::fill {
 
 std::string DerivedIndex(std::string_view index, std::string_view name) {

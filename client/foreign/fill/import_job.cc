@@ -19,14 +19,14 @@
 namespace msitd::fill {
 namespace {
 
-// Values are sent, and remembered, in blocks of so many.
+// Values are sent and remembered in blocks of this size.
 constexpr size_t kBlockValuesMax = 1024;
 constexpr uint64_t kBlockBytesMax = uint64_t{1} << 20;
 
-// The disk gets smaller files in no time.
+// Smaller files are read quickly enough without reading ahead.
 constexpr uint64_t kReadAheadBytesMin = uint64_t{256} << 10;
 
-// What of a file tells it from another one of the same path.
+// Reads the properties that distinguish a file from another version of it.
 absl::Status Describe(const std::string& path, LedgerEntry& entry) {
   struct stat about = {};
   if (::stat(path.c_str(), &about) != 0) return ErrnoStatus(errno, "stat");
@@ -59,7 +59,7 @@ void AddToHash(const trees::TreeEntry& value, std::string& text) {
       value.stack.size(), value.stack);
 }
 
-// An entry of a ledger that stands for all of `values`.
+// Returns one ledger entry for all of `values`.
 LedgerEntry EntryOf(const std::vector<trees::TreeEntry>& values) {
   std::string text;
   for (const trees::TreeEntry& value : values) AddToHash(value, text);
@@ -73,7 +73,7 @@ std::string NameOf(const trees::TreeEntry& entry) {
   return fmt::format("{} of {}", RecordKindName(entry.kind), entry.key.op);
 }
 
-// Which tensor of its file it is; empty if the file does not say.
+// Returns the name of the tensor in its file; empty if the file has no name.
 std::string NameOf(const formats::ForeignTensor& tensor) {
   if (!tensor.name.empty() || tensor.io == Io::kUnspecified) return tensor.name;
   return fmt::format("{} {}", IoName(tensor.io), tensor.index);
@@ -168,7 +168,7 @@ absl::Status ImportJob::ImportAttachments(const trees::Tree& tree) {
     }
     ++counts_.attachment_count;
   }
-  // The daemon has them.
+  // The daemon has all records.
   ledger_.Mark();
   return ledger_.Settle();
 }
@@ -186,8 +186,8 @@ trees::TreeEntry Renamed(const ImportOptions& options, trees::TreeEntry entry) {
 void ImportJob::ReadAhead(const trees::TreeEntry& entry) const {
   if (entry.file.empty() || options_.is_dry_run) return;
   if (!options_.keeps_ledger) {
-    // Files of a tree are much alike, and to ask for the size of each takes
-    // time.
+    // Files of a tree are usually similar, and a query for the size of each one
+    // takes time.
     if (last_tensor_bytes_ >= kReadAheadBytesMin) {
       FileFeed::ReadAhead(entry.file);
     }
@@ -216,7 +216,7 @@ absl::Status ImportJob::ImportEntry(trees::TreeEntry entry) {
                               values_.entries[0].key.rank != entry.key.rank)) {
     MSITD_RETURN_IF_ERROR(SendValues());
   }
-  // What the ledger says of a file has to be older than what is read of it.
+  // The ledger must describe the file as it was before it is read.
   if (options_.keeps_ledger) entry.opened.reset();
   if (!entry.file.empty()) return ImportFile(entry);
   values_.bytes += entry.text.size() + entry.stack.size();
@@ -251,7 +251,7 @@ absl::Status ImportJob::ImportFile(const trees::TreeEntry& entry) {
     problems_.Add(entry.file, problem);
     in_ledger.problem = std::string(Message(problem));
   }
-  // Of a file without a problem, nothing may be kept.
+  // Nothing may be kept of a file that has no problem; it is entered then too.
   if (in_ledger.record_count == 0 && !problem.ok()) return absl::OkStatus();
   if (IsNextFile(entry)) ++counts_.file_count;
   const bool may_come_again = !problem.ok() && ImportProblems::MayPass(problem);
@@ -277,7 +277,8 @@ absl::Status ImportJob::SendTensors(const trees::TreeEntry& entry,
       MSITD_RETURN_IF_ERROR(SendTensor(entry, *tensor, in_ledger, why));
     }
     if (!why.ok() && (problem.ok() || ImportProblems::MayPass(why))) {
-      // One that may pass says that the file has to be read again.
+      // A problem that may pass is preferred, because it means that the file
+      // has to be read again.
       const std::string name = NameOf(*tensor);
       problem = name.empty() ? why : Annotate(why, name);
     }

@@ -23,35 +23,36 @@
 
 namespace msitd::fill {
 
-// What the user says of a tree, in place of what the tree says.
+// Settings of the user that replace properties of a tree.
 struct ImportOptions {
-  // Of a tree with one rank at most.
+  // Only for a tree with at most one rank.
   std::optional<int32_t> rank;
   std::optional<int64_t> token;
-  // Of tensors whose device the tree does not say. Empty: that of the client.
+  // The device of tensors for which the tree has none. Empty: the default of
+  // the client.
   std::string device;
-  // Stands before each op.
+  // Put before each op.
   std::string prefix;
-  // Files are opened, and nothing is sent or remembered.
+  // Opens the files, but sends and remembers nothing.
   bool is_dry_run = false;
-  // Streams stay open behind Import, for a job that imports again and again.
-  // The ledger is written at the end of each Import only.
+  // Streams stay open after Import, for a job that imports repeatedly. The
+  // ledger is written only at the end of each Import.
   bool keeps_streams = false;
-  // False for a run that goes with its program, and gets no second import: the
-  // ledger is neither asked nor written.
+  // False for a run that belongs to its program and is never imported into
+  // again. The ledger is neither read nor written.
   bool keeps_ledger = true;
   // Called with each record that was sent, unless it is null.
   std::function<void(const libmsit::TensorView& record)> on_sent = {};
-  // Borrowed. Says what is kept of each tensor; null: all of it.
+  // Borrowed. Determines what is kept of each tensor. Null: the tensor itself.
   TensorDeriver* deriver = nullptr;
-  // How long the daemon may take nothing, before the job ends.
+  // How long the daemon may accept nothing before the job fails.
   std::chrono::microseconds patience{std::chrono::minutes(2)};
 };
 
-// The entry as the user wants it.
+// Returns the entry with the settings of the user applied.
 trees::TreeEntry Renamed(const ImportOptions& options, trees::TreeEntry entry);
 
-// What an import has done. Of a dry run: what it would do.
+// The result of an import. For a dry run: the result that it would have.
 struct ImportCounts {
   int64_t file_count = 0;
   int64_t tensor_count = 0;
@@ -59,24 +60,24 @@ struct ImportCounts {
   int64_t statistics_count = 0;
   int64_t document_count = 0;
   int64_t attachment_count = 0;
-  // Of tensors and documents.
+  // The total of tensors and documents.
   int64_t size_bytes = 0;
-  // Files that the run had already.
+  // Files that the run already had.
   int64_t skipped_file_count = 0;
-  // Records that the capture policy of the run does not ask for.
+  // Records that the capture policy of the run excludes.
   int64_t filtered_count = 0;
-  // Records that the run had with other bytes.
+  // Records that the run has with other bytes.
   int64_t conflict_count = 0;
-  // Of `tensor_count`: those that stand for a tensor of a file.
+  // The part of `tensor_count` that was recorded instead of tensors of a file.
   int64_t derived_count = 0;
-  // Tensors of files of which nothing is kept, and those for which
+  // Tensors of files of which nothing is kept, and tensors for which
   // ImportOptions::deriver has no result.
   int64_t unkept_count = 0;
   int64_t underived_count = 0;
 };
 
-// Records that were sent, and that the run does not have as they were sent: its
-// capture policy does not ask for them, or it has other bytes.
+// Records that were sent but are not in the run as they were sent: its capture
+// policy excludes them, or it has other bytes.
 struct UnstoredCounts {
   int64_t filtered_count = 0;
   int64_t conflict_count = 0;
@@ -85,42 +86,43 @@ struct UnstoredCounts {
                          const UnstoredCounts&) = default;
 };
 
-// What the job asks of the run that it fills.
+// The operations on a run that a job needs.
 class ImportTarget {
  public:
   virtual ~ImportTarget() = default;
 
-  // Opens the stream of a rank. It blocks for `patience` when the daemon takes
-  // nothing, drops nothing before, and asks `interrupt`.
+  // Opens the stream of a rank. The stream blocks for up to `patience` when the
+  // daemon accepts nothing, and drops nothing before. It polls `interrupt`.
   virtual absl::StatusOr<std::unique_ptr<libmsit::Client>> OpenRank(
       int32_t rank, libmsit::InterruptCheck interrupt) = 0;
 
-  // Keeps `bytes` with the run, in place of what has this name there.
-  // CANCELLED by an interrupt; called after it, it takes a few seconds at most.
+  // Stores `bytes` with the run, and replaces any attachment with this name.
+  // Returns CANCELLED on an interrupt. A call after the interrupt takes a few
+  // seconds at most.
   virtual absl::Status Attach(const std::string& name,
                               const std::string& media_type,
                               std::string_view bytes) = 0;
 
-  // True if the user wants the import to end.
+  // Returns true if the user has cancelled the import.
   virtual bool is_interrupted() = 0;
 
-  // Called now and then.
+  // Called repeatedly during the import.
   virtual void OnProgress(const ImportCounts& counts,
                           int64_t problem_count) = 0;
 };
 
-// Sends what the trees of one source have, and is not in the ledger, into a
+// Sends the entries of the trees of one source that are not in the ledger to a
 // run, one rank after another. A file is in the ledger once the daemon has
-// acknowledged all of its records: an import that ends in the middle, however
-// it ends, goes on where it was when it is begun again.
+// acknowledged all of its records. An import that was interrupted for any
+// reason therefore continues at the same position when it is started again.
 //
 // Thread-compatible.
 class ImportJob {
  public:
-  // Between two saves of the ledger, while records are sent.
+  // The interval at which the ledger is saved while records are sent.
   static constexpr std::chrono::milliseconds kSaveInterval{2000};
 
-  // Streams that are kept open. Those of other ranks are opened each time.
+  // Streams that are kept open. Streams of further ranks are opened each time.
   static constexpr size_t kKeptStreamsMax = 16;
 
   // Borrows `target` and `ledger`.
@@ -128,26 +130,27 @@ class ImportJob {
   ~ImportJob();
 
   // Sends one tree, which was opened at `root`. Files that cannot be read are
-  // problems, and no error.
+  // reported as problems, not as an error.
   //
-  // Errors: CANCELLED by the user; UNAVAILABLE: the daemon took nothing for too
-  // long; FAILED_PRECONDITION: it does not want the stream; INVALID_ARGUMENT:
-  // `rank` is given, and the tree has several; what `target` returns. What was
-  // sent before is in the ledger.
+  // Errors: CANCELLED by the user; UNAVAILABLE if the daemon accepted nothing
+  // for too long; FAILED_PRECONDITION if it rejects the stream;
+  // INVALID_ARGUMENT if `rank` is given and the tree has several ranks; errors
+  // of `target`. The ledger contains what was sent before the error.
   absl::Status Import(trees::Tree& tree, const std::string& root);
 
-  // Of all that was sent so far.
+  // The counts for all records that were sent so far.
   UnstoredCounts unstored() const;
 
-  // Brings to the run what others added to the ledger, between two imports.
+  // Writes entries to the run that others added to the ledger between two
+  // imports.
   absl::Status SaveAdded();
 
-  // Ends the streams that are kept. Then the counts are final.
+  // Ends the streams that are kept open. The counts are final after this.
   void EndStreams();
 
   const ImportCounts& counts() const { return counts_; }
   const ImportProblems& problems() const { return problems_; }
-  // Among them are the conflicts between files of this import.
+  // Includes the conflicts between files of this import.
   const DoubledRecords& doubled() const { return doubled_; }
 
  private:
@@ -162,41 +165,40 @@ class ImportJob {
   absl::Status ImportEntries(trees::Tree& tree);
   absl::Status ImportAttachments(const trees::Tree& tree);
   void ReadAhead(const trees::TreeEntry& entry) const;
-  // What the ledger says, and what it is told, if there is to be one.
+  // Reads or updates the ledger, unless the options disable it.
   bool Has(const LedgerEntry& entry, std::string& problem) const;
   void Remember(const LedgerEntry& entry);
   absl::Status ImportEntry(trees::TreeEntry entry);
   absl::Status ImportFile(const trees::TreeEntry& entry);
-  // False if the entry before was another tensor of the same file.
+  // Returns false if the previous entry was another tensor of the same file.
   bool IsNextFile(const trees::TreeEntry& entry);
-  // Sends the tensors of the file that is open. `problem` gets why it has
-  // fewer than it should.
+  // Sends the tensors of the open file. `problem` receives the reason if
+  // tensors are missing.
   absl::Status SendTensors(const trees::TreeEntry& entry,
                            LedgerEntry& in_ledger, absl::Status& problem);
-  // Sends one tensor, and counts its records; `problem` is set if that cannot
-  // be.
+  // Sends one tensor and counts its records. Sets `problem` on failure.
   absl::Status SendTensor(const trees::TreeEntry& entry,
                           const formats::ForeignTensor& tensor,
                           LedgerEntry& in_ledger, absl::Status& problem);
-  // The same for what is kept of it.
+  // The same for the tensors derived from it.
   absl::Status SendDerived(const trees::TreeEntry& entry,
                            const formats::ForeignTensor& tensor,
                            const TensorKey& key, LedgerEntry& in_ledger,
                            absl::Status& problem);
-  // Asks what is kept of the tensor.
+  // Returns what is kept of the tensor.
   absl::StatusOr<std::vector<DerivedTensor>> Derive(
       const formats::ForeignTensor& tensor, const TensorKey& key);
   absl::Status SendValues();
-  // Sends one value; `problem` is set if that cannot be.
+  // Sends one value. Sets `problem` on failure.
   absl::Status SendValue(const trees::TreeEntry& value, absl::Status& problem);
-  // Sends a record to the client of its rank. `problem` is set if the record
-  // is at fault.
+  // Sends a record to the client of its rank. Sets `problem` if the record
+  // itself is invalid.
   absl::Status Send(int32_t rank, const libmsit::TensorView& record,
                     absl::Status& problem);
-  // Why the client did not take a record, or has not delivered all of them.
+  // Returns why the client rejected a record or has not delivered all of them.
   absl::Status WhyDropped(const std::string& by_client);
 
-  // The stream of a rank, while another one is sent to.
+  // The stream of a rank while another rank is being sent.
   struct Parked {
     std::unique_ptr<libmsit::Client> client;
     uint64_t given_up_count = 0;
@@ -205,26 +207,27 @@ class ImportJob {
   };
 
   absl::Status OpenRank(int32_t rank);
-  // Sets the stream aside, or takes it up again.
+  // Sets the stream aside, or resumes it.
   void Park();
   bool Unpark(int32_t rank);
-  // Waits until all that was sent to streams that are kept is acknowledged, and
-  // notes it.
+  // Waits until all data that was sent to kept streams is acknowledged, and
+  // records this in the ledger.
   absl::Status SettleKept();
-  // Waits until all that was sent is acknowledged, and notes it.
+  // Waits until all data that was sent is acknowledged, and records this in the
+  // ledger.
   absl::Status CloseRank();
-  // When it is time: shows progress, and brings to the ledger what is
-  // acknowledged. CANCELLED if the user wants that.
+  // At regular intervals, reports progress and enters acknowledged files in the
+  // ledger. Returns CANCELLED if the user has cancelled the import.
   absl::Status SaveInTime();
-  // Fails if the daemon has not kept all that was sent.
+  // Returns an error if the daemon has not kept everything that was sent.
   absl::Status CheckDelivery();
-  // Writes what is not written of the ledger. A daemon that is not there is an
-  // error only if `must`, and only once `patience` is over.
+  // Writes the unsaved parts of the ledger. An unreachable daemon is an error
+  // only if `must` is true, and only after `patience`.
   absl::Status SaveLedger(bool must);
-  // Puts a mark behind what was sent, in the stream and in the ledger.
+  // Puts a mark after the data that was sent, in the stream and in the ledger.
   void Mark();
-  // After an error: notes what is acknowledged nevertheless, and `waits` for a
-  // moment until it is.
+  // After an error, enters the files that were acknowledged nevertheless. If
+  // `waits`, waits briefly for more.
   void SalvageRank(bool waits);
   void EndClient();
 
@@ -238,18 +241,19 @@ class ImportJob {
   ImportProblems problems_;
   DoubledRecords doubled_;
   FileFeed feed_;
-  std::string counted_file_;        // Of the entry before.
-  uint64_t last_tensor_bytes_ = 0;  // Of the tensor that was sent last.
+  std::string counted_file_;  // The file of the previous entry.
+  uint64_t last_tensor_bytes_ =
+      0;  // The size of the tensor that was sent last.
   std::string root_;
   ValueBlock values_;
 
-  // Set while an interrupt is not to end what the client does.
+  // Set while an interrupt must not end the work of the client.
   bool is_deaf_ = false;
   std::unique_ptr<libmsit::Client> client_;
   int32_t rank_ = -1;
   std::map<int32_t, Parked> parked_;
-  // Of the client: where its mark is, and what it has given up because a file
-  // failed.
+  // The position of the client's mark, and the records that it has given up
+  // because a file failed.
   uint64_t mark_ = 0;
   uint64_t given_up_count_ = 0;
   Clock::time_point save_time_;

@@ -23,7 +23,7 @@ using Json = nlohmann::json;
 constexpr int kVersion = 1;
 constexpr char kHead[] = "msitd_import_ledger";
 
-// JSON has text only, and a path may be any bytes.
+// JSON contains only text, but a path may contain any bytes.
 std::string AsText(std::string_view path) {
   if (IsValidUtf8(path)) return std::string(path);
   std::string text;
@@ -49,7 +49,7 @@ Number NumberAt(const Json& line, const char* name) {
   return at != line.end() && at->is_number_integer() ? at->get<Number>() : 0;
 }
 
-// 0 if it is none.
+// Returns 0 if it is not a hash.
 uint64_t HashAt(const Json& line, const char* name) {
   const std::string text = TextAt(line, name);
   uint64_t hash = 0;
@@ -72,7 +72,7 @@ std::string ImportLedger::PartName(size_t index) {
 
 ContentHash ImportLedger::KeyOf(const LedgerEntry& entry,
                                 std::string_view scope) const {
-  // A length before each text keeps them apart.
+  // A length before each text makes the key unambiguous.
   const std::string key =
       fmt::format("{} {}{} {}{} {}{} {} {}", scope.size(), scope,
                   entry.path.size(), entry.path, entry.tensor.size(),

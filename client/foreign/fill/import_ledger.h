@@ -17,46 +17,48 @@
 
 namespace msitd::fill {
 
-// What the run has of a tree: a file, a tensor of one, or values between two
-// files.
+// A part of a tree that the run has: a file, a tensor of a file, or the values
+// between two files.
 struct LedgerEntry {
-  // Below the folder that was imported. Empty for values.
+  // Relative to the imported folder. Empty for values.
   std::string path = {};
-  // The tensor of a file whose other tensors have entries of their own.
+  // Set if other tensors of the file have entries of their own.
   std::string tensor = {};
-  // Of the file, before it was read. Another time or size is another file.
+  // Size and time of the file before it was read. A file with another size or
+  // time is a different file.
   uint64_t bytes = 0;
   int64_t mtime_ns = 0;
   // The hash of the values, as text. Empty for a file.
   std::string values = {};
-  // A hash of the key that the tree gave it; 0 if it is not known, as in
-  // ledgers that were written before there was one.
+  // The hash of the key that the tree assigned to it. 0 if it is not known, as
+  // in ledgers of older versions.
   uint64_t key = 0;
-  // The records that it became.
+  // The number of records created from it.
   uint64_t record_count = 0;
-  // Why it became fewer than it has; empty if it did not. The same bytes will
-  // never become more.
+  // Why some of its records are missing; empty if none are. Importing the same
+  // bytes again would not add any.
   std::string problem = {};
 };
 
-// Returns what LedgerEntry::key is of a record with this key.
+// Returns LedgerEntry::key for a record with this key.
 uint64_t LedgerKeyOf(const TensorKey& key);
 
-// Remembers what of a tree the run has, so that a second import of the tree
-// sends nothing twice. It is kept with the run as attachments of JSON lines,
-// which hold entries only once the daemon has acknowledged their records:
+// Remembers which parts of a tree the run has, so that a second import of the
+// tree sends nothing twice. The ledger is stored with the run as attachments of
+// JSON lines. They contain an entry only once the daemon has acknowledged its
+// records:
 //
 //   {"msitd_import_ledger": 1, "source": "ge"}
 //   {"file": "a/b.npy", "bytes": 8320, "mtime_ns": 1756699200000001,
 //    "key": "9ae16a3b2f90404f", "records": 1}
 //   {"values": "1b4f0e98...", "records": 17}
 //
-// A line that is not understood is passed over: its file is sent again.
+// A line that cannot be parsed is ignored, so its file is sent again.
 // Thread-compatible.
 class ImportLedger {
  public:
-  // A part is written anew with each save, so it is small; then the next part
-  // begins.
+  // Each save rewrites a whole part, so a part is small. When it is full, the
+  // next part begins.
   static constexpr size_t kPartBytesMax = size_t{4} << 20;
   static constexpr size_t kPartsMax = 200;
   static constexpr std::string_view kOtherKey =
@@ -68,49 +70,51 @@ class ImportLedger {
   // Returns "import-ledger.jsonl", "import-ledger-2.jsonl", ...
   static std::string PartName(size_t index);
 
-  // Takes a part that the run has, the first one first.
+  // Loads a part from the run. Parts must be loaded in order.
   void Load(std::string_view text);
 
-  // The source of the parts that were loaded; empty if none says it.
+  // The source of the loaded parts; empty if none of them has one.
   const std::string& loaded_source() const { return loaded_source_; }
 
-  // For a job that imports again and again: what settles is known at once, and
-  // HasKey and HasPath answer. 80 bytes more for each entry. Before Load.
+  // For a job that imports repeatedly: settled entries are available
+  // immediately, and HasKey and HasPath can be used. Takes 80 more bytes for
+  // each entry. Call it before Load.
   void StayCurrent() { is_current_ = true; }
 
-  // Entries are made under `scope` from now on, and found under the same one
-  // only: what the user says of the tree, such as its rank.
+  // Sets the scope of entries: the user's settings for the tree, such as its
+  // rank. Entries are only found under the scope in which they were added.
   void SetScope(std::string scope) { scope_ = std::move(scope); }
 
-  // Returns whether the run has it. If so, `problem` gets that of the entry; or
-  // kOtherKey, if the run has it under other keys only.
+  // Returns whether the run has the entry. If so, `problem` receives the
+  // problem of the entry, or kOtherKey if the run has it only under other keys.
   bool Has(const LedgerEntry& entry, std::string& problem) const;
 
-  // Whether an entry has this key, or this path, of any size and time.
+  // Return whether an entry has this key, or this path with any size and time.
   bool HasKey(uint64_t key) const { return keys_.contains(key); }
   bool HasPath(const std::string& path) const;
 
-  // An entry whose records are on their way.
+  // Adds an entry whose records have been sent.
   void Add(const LedgerEntry& entry);
 
-  // Those that were added so far are let go of: Settle says that they have
-  // arrived. Marks come one at a time.
+  // Marks the entries that were added so far; Settle confirms that they have
+  // arrived. There is at most one mark at a time.
   void Mark();
   bool has_mark() const { return !marked_.empty(); }
   bool has_added() const { return !added_.empty(); }
-  // RESOURCE_EXHAUSTED beyond kPartsMax.
+  // Returns RESOURCE_EXHAUSTED beyond kPartsMax.
   absl::Status Settle();
-  // Lets go of what was added and did not settle: it has to be sent again.
+  // Removes entries that were added and not settled. They have to be sent
+  // again.
   void Forget();
 
-  // The part that has to be written next; nothing if all is written. Borrowed
-  // until Settle.
+  // Returns the part that has to be written next; nothing if all parts are
+  // written. Borrowed until Settle.
   struct Part {
     std::string name;
     std::string_view text;
   };
   std::optional<Part> Unsaved() const;
-  // The part that Unsaved returned is written.
+  // Reports that the part returned by Unsaved has been written.
   void SetSaved();
 
  private:
@@ -120,7 +124,7 @@ class ImportLedger {
     }
   };
 
-  // An entry that is not settled, as StayCurrent needs it.
+  // An entry that is not settled, for StayCurrent.
   struct Unsettled {
     LedgerEntry entry;
     bool is_marked = false;
@@ -136,19 +140,19 @@ class ImportLedger {
   bool is_current_ = false;
   std::string loaded_source_;
   std::string scope_;
-  // The keys of each. A file that the tree has twice has two.
+  // The keys of each entry. A file that occurs twice in the tree has two.
   std::unordered_multimap<ContentHash, uint64_t, Hasher> known_;
-  // Of those known that have one.
+  // The problems of known entries.
   std::unordered_map<ContentHash, std::string, Hasher> problems_;
   // With StayCurrent.
   std::unordered_set<uint64_t> keys_;
   std::unordered_set<uint64_t> paths_;
   std::vector<Unsettled> unsettled_;
-  // Lines that were added since the last mark, and before it.
+  // Lines that were added after the last mark, and before it.
   std::string added_;
   std::string marked_;
-  // The parts that are not full, or not written; the first of them is part
-  // `first_part_`. Full ones that are written are gone.
+  // The parts that are not full or not written. The first of them is part
+  // `first_part_`. Full parts that are written are removed.
   std::vector<std::string> parts_;
   size_t first_part_ = 0;
   size_t loaded_count_ = 0;

@@ -9,7 +9,7 @@
 namespace msitd::fill {
 namespace {
 
-// Reasons that differ in their numbers only are one.
+// Reasons that differ only in their numbers count as one reason.
 std::string WithoutNumbers(std::string_view reason) {
   std::string out;
   bool is_in_number = false;

@@ -11,13 +11,13 @@
 
 namespace msitd::fill {
 
-// What could not be imported, and why: the first ones, and how many there are
-// for each reason. Thread-compatible.
+// Lists the first entries that could not be imported, and counts the reasons.
+// Thread-compatible.
 class ImportProblems {
  public:
-  // Listed one by one; the rest is counted.
+  // Entries that are listed individually. Further ones are only counted.
   static constexpr size_t kListedMax = 1000;
-  // Reasons that are told apart; the rest is one of them.
+  // Reasons that are distinguished. Further ones are counted together.
   static constexpr size_t kReasonsMax = 64;
 
   struct Problem {
@@ -29,15 +29,15 @@ class ImportProblems {
   void Add(std::string file, const absl::Status& reason);
 
   const std::vector<Problem>& listed() const { return listed_; }
-  // By reason, with numbers in it left out.
+  // Keyed by the reason without its numbers.
   const std::map<std::string, int64_t>& counts() const { return counts_; }
   int64_t count() const { return count_; }
 
-  // True if a later import of the same tree may bring more: a file was cut off
-  // or could not be read.
+  // Returns true if a later import of the same tree may succeed with more: a
+  // file was truncated or could not be read.
   bool may_pass() const { return may_pass_; }
 
-  // Whether such a reason may pass.
+  // Returns whether such a problem can disappear in a later import.
   static bool MayPass(const absl::Status& reason);
 
  private:

@@ -7,11 +7,12 @@
 namespace msitd::fill {
 namespace {
 
-// Of a tensor of which nothing but type and shape is known.
+// The record of a tensor of which only type and shape are known.
 constexpr std::string_view kNoStatistics = "{}";
 
-// Tools whose dumps have such a tensor for an argument that the task did not
-// have. In those of others it is there, and may have no element.
+// Tools whose dumps contain such a tensor for an argument that the task did not
+// have. In dumps of other tools, such an argument exists and may have no
+// elements.
 bool RecordsAbsentArguments(std::string_view source) {
   constexpr std::string_view kSources[] = {"ge", "fx", "mindie", "atb"};
   return std::find(std::begin(kSources), std::end(kSources), source) !=
@@ -29,7 +30,7 @@ absl::Status RecordOps::Add(const Record& record) {
     return absl::OkStatus();
   }
   ++count_;
-  // An argument that the task did not have takes no place among the others.
+  // Arguments that the task did not have are not counted among the others.
   if (has_absent_ && record.value == kNoStatistics) return absl::OkStatus();
   builder_.GoToRank(record.rank);
   return builder_.Add(record.op, record.call, record.io, record.index,

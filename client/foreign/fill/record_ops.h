@@ -14,15 +14,15 @@
 
 namespace msitd::fill {
 
-// The ops of a run, as a matcher wants to know them, from its records.
+// Collects the ops of a run from its records, in the form that a matcher needs.
 // Thread-compatible.
 class RecordOps {
  public:
-  // `source`: the tool that the run is from.
+  // `source` is the tool that recorded the run.
   explicit RecordOps(std::string_view source);
 
   struct Record {
-    // Not below that of the record before.
+    // Not lower than the rank of the previous record.
     int32_t rank = 0;
     RecordKind kind = RecordKind::kTensor;
     std::string_view op;
@@ -31,18 +31,18 @@ class RecordOps {
     std::string_view index;
     std::span<const int64_t> shape;
     int64_t size_bytes = 0;
-    // Of statistics.
+    // Only for statistics.
     std::string_view value;
   };
-  // Takes the next record, in the order of execution of each rank. Kinds that
-  // are no part of an op are passed over. RESOURCE_EXHAUSTED if a matcher takes
-  // no more.
+  // Adds the next record. Records are in the order of execution within each
+  // rank. Kinds that do not belong to an op are ignored. Returns
+  // RESOURCE_EXHAUSTED if there are more ops than a matcher accepts.
   absl::Status Add(const Record& record);
 
-  // How many records of an op came.
+  // The number of records of ops that were added.
   size_t count() const { return count_; }
 
-  // Returns what came. Call it once.
+  // Returns the collected ops. Call it once.
   std::vector<match::OpFacts> Finish() { return builder_.Finish(); }
 
  private:

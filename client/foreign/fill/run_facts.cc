@@ -64,12 +64,13 @@ ask::Outcome ReadOps(ask::Connection& connection, match::RunFacts& facts) {
   return {};
 }
 
-// The files of a run whose bytes are taken, each no larger than it may be.
+// The files of a run whose bytes are read, within the limits for their sizes.
 class Files {
  public:
   explicit Files(match::RunFacts& facts) : facts_(facts) {}
 
-  // Returns where the bytes of the next file go; null if there are too many.
+  // Returns where to store the bytes of the next file; null if there are too
+  // many.
   match::TextFile* Add(const std::string& name, int64_t size_bytes,
                        int32_t rank = 0, int64_t token = 0) {
     const auto size = static_cast<uint64_t>(size_bytes);
@@ -120,7 +121,7 @@ ask::Outcome ReadAttachments(ask::Connection& connection,
   return {};
 }
 
-// True if `next` adds nothing to `read`.
+// Returns true if `next` adds nothing to `read`.
 bool IsKnown(const v1::Tensor& read, const v1::Tensor& next,
              bool all_constructs) {
   if (read.op() != next.op()) return false;
@@ -149,7 +150,7 @@ ask::Outcome ReadDocuments(ask::Connection& connection, match::RunFacts& facts,
         if (is_new && match::IsWanted(document.op()) && document.has_bytes()) {
           wanted.push_back(document);
         }
-        // One too many is refused below.
+        // Files beyond the limit are rejected below.
         return wanted.size() <= match::kFilesMax;
       },
       response));

@@ -10,14 +10,14 @@ class Connection;
 
 namespace msitd::fill {
 
-// Asks for what a matcher wants to know of the run `facts.run`: its ops, the
-// attachments and documents that a matcher reads. `facts.source` is known. Of
-// documents with one name, the first counts; with `all_constructs`, every
-// construct.json that differs from the others does.
+// Reads the facts about the run `facts.run` that a matcher needs: its ops,
+// attachments and documents. `facts.source` must be set. If several documents
+// have the same name, only the first is used. With `all_constructs`, every
+// distinct construct.json is used.
 ask::Outcome ReadRunFacts(ask::Connection& connection, match::RunFacts& facts,
                           bool all_constructs = false);
 
-// The same, but for the ops: attachments and documents.
+// Reads only the attachments and documents.
 ask::Outcome ReadRunFiles(ask::Connection& connection, match::RunFacts& facts,
                           bool all_constructs = false);
 

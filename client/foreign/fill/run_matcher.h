@@ -15,8 +15,8 @@ class Connection;
 
 namespace msitd::fill {
 
-// Which tools two runs are from, as their labels say, and how many ranks they
-// have; 0: it is not known.
+// The tools that recorded two runs, according to their labels, and the numbers
+// of ranks. 0: the number is not known.
 struct RunSources {
   std::string golden;
   std::string target;
@@ -26,9 +26,9 @@ struct RunSources {
 ask::Outcome ReadSources(ask::Connection& connection, const std::string& golden,
                          const std::string& target, RunSources& sources);
 
-// True if a rank of one run belongs to several of the other, which hold copies
-// or pieces of a tensor: of runs with different numbers of cards, as tools dump
-// models and what they became.
+// Returns true if one rank of a run can belong to several ranks of the other,
+// which have copies or pieces of a tensor. This applies to runs with different
+// numbers of devices of tools that dump both models and their compiled forms.
 bool JoinsRanks(const RunSources& sources);
 
 struct RunMatch {
@@ -37,17 +37,17 @@ struct RunMatch {
   match::Mapping mapping;
 };
 
-// Puts the tensors of two runs together by `matcher`, or by that which the
-// sources ask for if it is nothing. `out` stays nothing if names are enough: no
-// matcher is asked for, or all ops have the same names. A usage error says
-// which matcher cannot, and why.
+// Pairs the tensors of two runs using `matcher`, or using the matcher that the
+// sources require if `matcher` is not set. `out` stays empty if names suffice:
+// no matcher is required, or all ops have the same names. If the matcher cannot
+// be used, a usage error gives the reason.
 ask::Outcome MatchRuns(ask::Connection& connection, const std::string& golden,
                        const std::string& target, const RunSources& sources,
                        std::optional<match::Matcher> matcher,
                        const match::MatchOptions& options,
                        std::optional<RunMatch>& out);
 
-// Returns the lines of an attachment.
+// Returns the text of the attachment, as lines.
 std::string ToText(const match::Mapping& mapping);
 
 }  // namespace msitd::fill

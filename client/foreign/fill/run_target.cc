@@ -24,11 +24,11 @@ constexpr int kNotFoundExit =
 constexpr int kExistsExit =
     ask::kExitDaemonBase + static_cast<int>(grpc::StatusCode::ALREADY_EXISTS);
 
-// Longest that one call takes if the daemon answers at all.
+// The longest time for one call if the daemon responds at all.
 constexpr std::chrono::seconds kCallTimeout{60};
 constexpr std::chrono::seconds kEndTimeout{5};
 
-// As a status of the job, which does not know outcomes.
+// Converts an outcome to a status, because the job does not depend on outcomes.
 absl::Status StatusOf(const ask::Outcome& outcome) {
   if (outcome.ok()) return absl::OkStatus();
   if (outcome.exit_code == ask::kExitInterrupted) {
@@ -43,8 +43,9 @@ absl::Status StatusOf(const ask::Outcome& outcome) {
       outcome.reason);
 }
 
-// A call of an import, until `deadline`. Of an import that the user has ended,
-// what has arrived is noted if the daemon takes it soon.
+// A call of an import with a deadline. After the user has cancelled the import,
+// the data that has arrived is still entered in the ledger, if the daemon
+// accepts this within a short time.
 class ImportCall {
  public:
   ImportCall(ask::Interrupts& interrupts,
@@ -106,7 +107,7 @@ ask::Outcome RunTarget::Prepare(const Content& content) {
   MSITCTL_RETURN_IF_FAILED(connection_.AskByName(&Stub::GetRun, name_, run_));
   if (run_.world_size() == 0) run_.set_world_size(world_size);
   const auto source = run_.labels().find(kSourceLabel);
-  // LoadLedger refuses these.
+  // LoadLedger rejects these.
   const bool is_of_others = source != run_.labels().end()
                                 ? source->second != content.source
                                 : !IsEmpty();

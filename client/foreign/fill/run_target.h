@@ -19,44 +19,45 @@ class Connection;
 
 namespace msitd::fill {
 
-// The run of a daemon that an import fills. Records go through memory that is
-// shared with the daemon if the endpoint is its socket on this machine and has
-// an ingest socket beside it, else by gRPC. Thread-compatible.
+// The run of a daemon that an import fills. Records are sent through shared
+// memory if the endpoint is the daemon's socket on this machine with an ingest
+// socket next to it, and otherwise by gRPC. Thread-compatible.
 class RunTarget final : public ImportTarget {
  public:
   using ProgressSink =
       std::function<void(const ImportCounts&, int64_t problem_count)>;
 
-  // Borrows `connection`. `patience` as in ImportOptions; `on_progress`
-  // may be null.
+  // Borrows `connection`. `patience` is as in ImportOptions. `on_progress` may
+  // be null.
   RunTarget(ask::Connection& connection, std::string run,
             std::chrono::microseconds patience, ProgressSink on_progress);
 
-  // What is known of the files before they are read.
+  // The properties of the files that are known before they are read.
   struct Content {
-    std::string source;  // As trees::TreeKindName has it.
+    std::string source;  // As returned by trees::TreeKindName.
     int32_t world_size = 0;
-    // The user says so: a run that is there must not have more ranks.
+    // The user specified it: an existing run must not have more ranks.
     bool is_world_size_said = false;
-    // See trees::Tree::has_known_order. A run that is made for files without an
-    // order says so by its label (order_label.h), which nothing changes later.
+    // See trees::Tree::has_known_order. A run that is created for files without
+    // an order has a label that records this (order_label.h). The label never
+    // changes.
     bool has_known_order = true;
   };
 
-  // Finds the run, or makes it. A run that is there must not have fewer ranks.
-  // A run that claims an order must not get files without one.
+  // Finds the run or creates it. An existing run must not have fewer ranks. A
+  // run with a known order does not accept files without one.
   ask::Outcome Prepare(const Content& content);
 
-  // Loads what former imports noted. Fails if what the run holds is not from
-  // imports of `source`.
+  // Loads the ledger of earlier imports. Returns an error if the run contains
+  // data that was not imported from `source`.
   ask::Outcome LoadLedger(const std::string& source, ImportLedger& ledger);
 
-  // Of the streams that are opened from now on.
+  // Applies to streams that are opened after this call.
   void set_buffer_bytes(uint64_t bytes) { buffer_bytes_ = bytes; }
 
   ask::Outcome Seal();
 
-  // What the daemon says of the run now.
+  // The current state of the run in the daemon.
   struct Standing {
     // CapturePolicy::revision.
     int64_t policy_revision = 0;
@@ -74,9 +75,10 @@ class RunTarget final : public ImportTarget {
   const v1::Run& run() const { return run_; }
 
  private:
-  // Of a call that begins now. --timeout is not for the import as a whole.
+  // The deadline of a call that begins now. --timeout does not apply to the
+  // import as a whole.
   std::chrono::system_clock::time_point Deadline() const;
-  // True if the run held nothing when it was asked for.
+  // Returns true if the run contained nothing when it was read.
   bool IsEmpty() const;
   ask::Outcome CheckOwner(const std::string& source);
   std::unique_ptr<libmsit::Transport, libmsit::TransportDestroyer>

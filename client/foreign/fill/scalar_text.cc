@@ -16,7 +16,7 @@ Scalar MakeScalar(DType dtype, T value) {
   return scalar;
 }
 
-// Takes a float off the front of `text`. A sign may be before it.
+// Parses and removes a float at the beginning of `text`. It may have a sign.
 std::optional<double> TakeFloat(std::string_view& text) {
   std::string_view rest = text;
   const bool has_plus = rest.starts_with('+');
@@ -25,7 +25,7 @@ std::optional<double> TakeFloat(std::string_view& text) {
   double value = 0;
   const auto [end, error] =
       std::from_chars(rest.data(), rest.data() + rest.size(), value);
-  // Of a number beyond the range, Python itself would have written `inf`.
+  // Python itself writes `inf` for a number beyond the range.
   if (error != std::errc()) return std::nullopt;
   text = rest.substr(static_cast<size_t>(end - rest.data()));
   return value;
@@ -41,7 +41,7 @@ std::optional<Scalar> ParseComplex(std::string_view text) {
   if (!part) return std::nullopt;
   parts[1] = *part;
   if (text != "j") {
-    // The second part has a sign, which parts the two.
+    // The second part begins with a sign, which separates the two.
     if (!text.starts_with('+') && !text.starts_with('-')) return std::nullopt;
     parts[0] = parts[1];
     part = TakeFloat(text);

@@ -10,16 +10,16 @@
 
 namespace msitd::fill {
 
-// A number as a record of kind kNumber has it.
+// A number in the form of a record of kind kNumber.
 struct Scalar {
   DType dtype = DType::kUnspecified;
-  // Those of its dtype, from the first one on.
+  // The first ElementBytes of its dtype are used.
   std::array<std::byte, 16> bytes = {};
 };
 
-// Reads a bool, int, float or complex as Python or JSON writes it: `True`,
-// `-7`, `1e-05`, `NaN`, `-Infinity`, `(1+2j)`. Nothing for any other text, and
-// for an integer of more than 64 bits.
+// Parses a bool, int, float or complex as Python or JSON writes it: `True`,
+// `-7`, `1e-05`, `NaN`, `-Infinity`, `(1+2j)`. Returns nothing for any other
+// text, and for an integer of more than 64 bits.
 std::optional<Scalar> ParseScalar(std::string_view text);
 
 }  // namespace msitd::fill

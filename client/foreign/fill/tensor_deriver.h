@@ -12,8 +12,8 @@
 
 namespace msitd::fill {
 
-// What a run gets in place of a tensor. Row-major and little-endian; `bytes`
-// are those of dtype and shape.
+// A tensor that is recorded instead of a tensor of a file. It is row-major and
+// little-endian. The size of `bytes` matches dtype and shape.
 struct DerivedTensor {
   std::string name;
   DType dtype = DType::kUnspecified;
@@ -21,30 +21,30 @@ struct DerivedTensor {
   std::string bytes;
 };
 
-// Says what of the tensors of files is kept. Thread-compatible.
+// Determines what is kept of the tensors of files. Thread-compatible.
 class TensorDeriver {
  public:
   virtual ~TensorDeriver() = default;
 
-  // Tells it from any other one. Files that one of them has dealt with are not
-  // dealt with for another one.
+  // Identifies the deriver. A file that one deriver has processed is not
+  // processed again by another one.
   virtual std::string id() const = 0;
 
-  // Tensors with more bytes are not given to it.
+  // Tensors with more bytes are not passed to Derive.
   virtual uint64_t tensor_bytes_max() const = 0;
 
-  // Returns what is kept of a tensor; none if that is nothing. `key` has no
-  // run.
+  // Returns the tensors that are kept of a tensor; empty if nothing is kept.
+  // `key` has no run.
   //
   // Errors: CANCELLED by the user; UNKNOWN if there will be no more results.
-  // Any other one is about this tensor.
+  // Any other error concerns only this tensor.
   virtual absl::StatusOr<std::vector<DerivedTensor>> Derive(
       const TensorKey& key, DType dtype, const std::vector<int64_t>& shape,
       std::string_view bytes) = 0;
 };
 
-// The index of a derived tensor: `0~mean` for what is called `mean` of the
-// tensor `0`, so that nothing takes it for the tensor itself.
+// Returns the index of a derived tensor: `0~mean` for the tensor `mean` derived
+// from tensor `0`, so that it is not confused with the tensor itself.
 std::string DerivedIndex(std::string_view index, std::string_view name);
 
 }  // namespace msitd::fill

@@ -14,7 +14,8 @@
 namespace msitd::fill {
 namespace {
 
-// fmt takes several times as long, and every record of an import has a text.
+// fmt takes several times as long, and every record of an import has such a
+// text.
 void AddNumber(int64_t number, std::string& text) {
   text += std::to_string(number);
   text += ' ';
@@ -79,7 +80,7 @@ libmsit::TensorView ViewOf(const TensorKey& key,
 std::string StatisticsOf(const formats::ForeignTensor& tensor) {
   std::vector<std::string> texts;
   std::vector<TensorStatistic> statistics;
-  // What the statistics borrow stays where it is.
+  // Reserved, because the statistics borrow texts that must not move.
   texts.reserve(kKnownStatistics.size());
   for (const std::string_view name : kKnownStatistics) {
     const auto at = tensor.attributes.find(std::string(name));
@@ -98,7 +99,7 @@ TensorRecord::TensorRecord(const trees::TreeEntry& entry,
                            const formats::ForeignTensor& tensor,
                            libmsit::TensorSource& bytes)
     : key_(KeyOf(entry, tensor)), view_(ViewOf(key_, entry)) {
-  // A format that has no name for a type stores it as another of its size.
+  // A format that lacks a type stores it as another type of the same size.
   const bool is_renamed =
       entry.kind == RecordKind::kTensor && IsValid(entry.dtype) &&
       IsValid(tensor.dtype) &&
@@ -129,7 +130,7 @@ absl::Status RecordsOfFile::Add(const trees::TreeEntry& entry,
                                 const formats::ForeignTensor& tensor) {
   if (!tensor.is_statistics && !tensor.problem.ok()) return tensor.problem;
   TensorKey key = KeyOf(entry, tensor);
-  // Most files have one tensor, which needs no place in the set.
+  // Most files have one tensor, which does not need the set.
   if (!first_.has_value()) {
     first_ = std::move(key);
     return absl::OkStatus();

@@ -13,42 +13,43 @@
 
 namespace msitd::fill {
 
-// Tells a key from any other one.
+// Returns a text that identifies a key.
 std::string TextOf(const TensorKey& key);
 
-// The same as a number.
+// Returns a hash that identifies a key.
 uint64_t HashOf(const TensorKey& key);
 
-// Where a tensor of a file belongs. What the entry leaves open, the file says:
-// which input or output of the op it is. If the file does not say it either, it
-// is output 0, and its name in the file is part of the op.
+// Returns the key of a tensor in a file. The file specifies what the entry
+// leaves open: which input or output of the op the tensor is. If the file does
+// not specify it either, the tensor is output 0, and its name in the file
+// becomes part of the op.
 TensorKey KeyOf(const trees::TreeEntry& entry,
                 const formats::ForeignTensor& tensor);
 
-// A record of `key` with what `entry` knows of it: no type, no shape and no
-// elements. Borrows both.
+// Returns a record of `key` with the properties that `entry` has: no type, no
+// shape and no elements. Borrows both.
 libmsit::TensorView ViewOf(const TensorKey& key, const trees::TreeEntry& entry);
 
-// The text of the record that the statistics of a tensor become: those of its
-// attributes that have a name of kKnownStatistics and a number.
+// Returns the text of the statistics record of a tensor. It contains the
+// attributes of the tensor that have a name of kKnownStatistics and a number.
 std::string StatisticsOf(const formats::ForeignTensor& tensor);
 
-// The record that a tensor of a file becomes, or that its statistics become.
+// The record that is created from a tensor of a file or from its statistics.
 // Thread-compatible.
 class TensorRecord {
  public:
-  // Borrows all of them.
+  // Borrows all arguments.
   TensorRecord(const trees::TreeEntry& entry,
                const formats::ForeignTensor& tensor,
                libmsit::TensorSource& bytes);
   TensorRecord(const TensorRecord&) = delete;
   TensorRecord& operator=(const TensorRecord&) = delete;
 
-  // Why it becomes none.
+  // Why there is no record; OK if there is one.
   const absl::Status& problem() const { return problem_; }
 
   const TensorKey& key() const { return key_; }
-  // Valid as long as this is.
+  // Valid during the lifetime of this object.
   const libmsit::TensorView& view() const { return view_; }
 
  private:
@@ -58,17 +59,17 @@ class TensorRecord {
   absl::Status problem_;
 };
 
-// Which records the tensors of one file have become. Thread-compatible.
+// The records created from the tensors of one file. Thread-compatible.
 class RecordsOfFile {
  public:
-  // Why `tensor` becomes no record: it has no bytes, or the file has another
-  // one with its key.
+  // Adds a tensor. Returns an error if `tensor` cannot become a record: it has
+  // no bytes, or the file has another tensor with the same key.
   absl::Status Add(const trees::TreeEntry& entry,
                    const formats::ForeignTensor& tensor);
 
  private:
   std::optional<TensorKey> first_;
-  std::set<std::string> keys_;  // Of all others.
+  std::set<std::string> keys_;  // The keys of all other tensors.
 };
 
 }  // namespace msitd::fill

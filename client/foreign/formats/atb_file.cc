@@ -18,19 +18,20 @@
 namespace msitd::formats {
 namespace {
 
-// Any of them can be first, since some writers leave lines out.
+// Any of them can be first, since some writers omit lines.
 constexpr std::string_view kFirstLines[] = {
     "$Version=", "$Object.Count=", "$Object.Length=", "format=",      "dtype=",
     "type=",     "dims=",          "data=",           "$Object.data="};
 constexpr std::string_view kNorm = "l2norm";
 constexpr std::string_view kStatistics[] = {"max", "min", "mean", kNorm};
-// What msit takes a tensor for whose head does not say its type. Statistics are
-// numbers of that type whatever the tensor is; elements would be a guess.
+// The type that msit assumes for a tensor whose header does not specify one.
+// Statistics are numbers of that type for tensors of every type. For elements,
+// the type would be a guess.
 constexpr DType kUnsaidType = DType::kFloat32;
 
-// Of the elements, as the writer counts them.
+// The number of elements, as the writer counts them.
 constexpr char kLength[] = "$Object.Length";
-// What tells a head from elements.
+// Bytes that distinguish a header from elements.
 constexpr uint64_t kFirstBytes = 32;
 
 absl::Status BadAtbHead(std::string_view what) {
@@ -39,7 +40,7 @@ absl::Status BadAtbHead(std::string_view what) {
 
 struct AtbHead {
   Attributes lines;
-  // Where the elements begin, behind the line `$End`.
+  // The offset of the elements, after the line `$End`.
   uint64_t bytes = 0;
 };
 
@@ -67,7 +68,7 @@ absl::StatusOr<AtbHead> ReadAtbHead(const ByteSource& source) {
   return BadAtbHead("the line $End is missing");
 }
 
-// Takes a line out of the head.
+// Removes a line from the header.
 std::string TakeLine(const std::string& name, Attributes& lines) {
   auto node = lines.extract(name);
   return node.empty() ? std::string() : std::move(node.mapped());
@@ -79,7 +80,7 @@ bool ReadNumber(std::string_view text, int64_t& number) {
   return error == std::errc() && stop == end;
 }
 
-// -1 if it is none.
+// Returns -1 if the text is not a number.
 int64_t NumberIn(std::string_view text) {
   int64_t number = -1;
   return ReadNumber(text, number) ? number : -1;
@@ -108,7 +109,7 @@ struct OtherBytes {
   uint64_t begin = 0;
 };
 
-// A file of elements alone, or another tensor of the same type.
+// Opens a file that contains only elements, or another tensor of the same type.
 absl::StatusOr<OtherBytes> OpenOtherAt(const std::string& path,
                                        std::string_view name, DType dtype) {
   auto opened = FileSource::Open(path);
@@ -130,9 +131,9 @@ absl::StatusOr<OtherBytes> OpenOtherAt(const std::string& path,
   return out;
 }
 
-// Opens the file that a head names, if it lies in the folder of the head, or
-// the tensor of another op of the execution. A dump must not make its reader
-// read what the dump's author cannot.
+// Opens the file that a header names, if it is in the folder of the header or
+// is the tensor of another op of the execution. A dump must not make its reader
+// read files that the author of the dump cannot read.
 absl::StatusOr<OtherBytes> OpenOther(std::string_view name,
                                      const std::string& folder, DType dtype,
                                      AtbFolders& folders) {
@@ -152,7 +153,7 @@ absl::StatusOr<OtherBytes> OpenOther(std::string_view name,
   const std::string path = folder + "/" + std::string(in_folder);
   std::error_code ignored;
   const auto type = std::filesystem::symlink_status(path, ignored).type();
-  // What is missing, the open says.
+  // A missing file is reported when it is opened.
   if (type != std::filesystem::file_type::regular &&
       type != std::filesystem::file_type::not_found) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
@@ -161,7 +162,8 @@ absl::StatusOr<OtherBytes> OpenOther(std::string_view name,
   return OpenOtherAt(path, name, dtype);
 }
 
-// Sets what the head says of the tensor. The lines that remain are attributes.
+// Sets the properties of the tensor from the header. The remaining lines become
+// attributes.
 absl::Status SetAtbTensor(Attributes& lines, ForeignTensor& tensor) {
   std::string type = TakeLine("dtype", lines);
   if (type.empty()) type = TakeLine("type", lines);
@@ -195,7 +197,7 @@ FileEntry ReadAtbStatistics(ForeignTensor tensor) {
                          MakeStatus(absl::StatusCode::kInvalidArgument,
                                     "its {} is no number", name));
     }
-    // As all of msitd calls it.
+    // The name that msitd uses everywhere.
     const std::string_view known = name == kNorm ? "l2_norm" : name;
     tensor.attributes[std::string(known)] = *std::move(text);
   }
@@ -258,7 +260,7 @@ absl::StatusOr<FileEntry> ReadAtbEntry(std::shared_ptr<const ByteSource> bytes,
 }  // namespace
 
 bool IsAtb(std::string_view first_bytes) {
-  // Statistics can be all there is.
+  // A file may contain only statistics.
   return std::any_of(std::begin(kFirstLines), std::end(kFirstLines),
                      [&](std::string_view line) {
                        return first_bytes.starts_with(line);

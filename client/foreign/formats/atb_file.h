@@ -10,16 +10,16 @@
 
 namespace msitd::formats {
 
-// True for the first bytes of a `.bin` file of ATB.
+// Returns true for the first bytes of a `.bin` file of ATB.
 bool IsAtb(std::string_view first_bytes);
 
-// Opens a `.bin` file: one tensor, whose elements are behind the head or in
-// another file, which lies in `folder`, or is a tensor of the execution that
-// `folder` is in. The attributes of the tensor are the lines of the head that
-// have no field of their own. A file of statistics gives a tensor with these as
-// attributes, and a problem instead of elements; without a type it is of
-// float32. One of a description alone has no statistics either. `folders` may
-// be null.
+// Opens a `.bin` file. It contains one tensor, whose elements follow the header
+// or are in another file. That file is in `folder`, or is a tensor of the
+// execution to which `folder` belongs. The attributes of the tensor are the
+// lines of the header for which ForeignTensor has no field. A file of
+// statistics becomes a tensor with these as attributes and with a problem
+// instead of elements; without a type, it is float32. A file with only a
+// description has no statistics either. `folders` may be null.
 OpenedFile OpenAtb(std::shared_ptr<const ByteSource> bytes,
                    const std::string& folder, AtbFolders* folders);
 

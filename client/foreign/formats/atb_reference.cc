@@ -19,7 +19,7 @@ constexpr std::string_view kInTensor = "intensor";
 constexpr std::string_view kOutTensor = "outtensor";
 constexpr std::string_view kSuffix = ".bin";
 constexpr std::string_view kTimes[] = {"before", "after"};
-// Ops in each other, and names in one folder that are looked at.
+// Limits for nested ops, and for the names that are read in one folder.
 constexpr size_t kOpsMax = 64;
 constexpr size_t kNamesMax = size_t{1} << 16;
 
@@ -32,13 +32,13 @@ bool IsTensorFile(std::string_view name) {
   return false;
 }
 
-// `3_Layer`.
+// True for a name such as `3_Layer`.
 bool IsOpFolder(const std::string& name) {
   const size_t bar = name.find('_');
   return bar != std::string::npos && IsDigits(name.substr(0, bar));
 }
 
-// The folder that all ops of the execution lie in.
+// Returns the folder that contains all ops of the execution.
 std::optional<fs::path> ExecutionOf(const std::string& folder) {
   std::error_code error;
   fs::path path = fs::absolute(folder, error).lexically_normal();

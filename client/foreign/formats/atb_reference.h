@@ -12,38 +12,38 @@
 
 namespace msitd::formats {
 
-// Another tensor of the same execution, as a probe of ATB names it where it did
-// not save one twice: `3_0_1_outtensor0.bin` is outtensor0.bin of op 1 in op 0
-// in op 3.
+// A reference to another tensor of the same execution. A probe of ATB writes
+// one instead of saving a tensor twice: `3_0_1_outtensor0.bin` is
+// outtensor0.bin of op 1 in op 0 in op 3.
 struct AtbReference {
-  std::vector<std::string> ops;  // Their numbers.
+  std::vector<std::string> ops;  // The numbers of the ops.
   std::string file;
 };
 
-// Nothing if it is another name.
+// Returns nothing if the name has another form.
 std::optional<AtbReference> ParseAtbReference(std::string_view name);
 
-// Remembers which ops lie in a folder, for whoever reads many files of a dump:
-// a folder is listed again once it has changed. Memory: 100 bytes for each of
+// Caches the ops in each folder for readers of many files of a dump. A folder
+// is listed again after it has changed. Memory: 100 bytes for each of at most
 // kListedMax ops. Thread-compatible.
 class AtbFolders {
  public:
-  // Returns the only folder in `folder` of an op with this number. A link is
-  // none.
+  // Returns the only folder in `folder` of an op with this number. Links are
+  // ignored.
   std::optional<std::string> Find(const std::string& folder,
                                   const std::string& number);
 
  private:
   static constexpr size_t kListedMax = size_t{1} << 18;
-  // A folder that changed so short before it was listed may have changed once
-  // more since, without another time.
+  // A folder that changed less than this before it was listed may have changed
+  // once more with the same modification time.
   static constexpr std::chrono::nanoseconds kClockStep{std::chrono::seconds(2)};
 
   struct Listing {
     uint64_t inode = 0;
     int64_t mtime_ns = 0;
     int64_t time_ns = 0;
-    // By their numbers; empty for several of one number.
+    // Keyed by number. Empty if several ops have the same number.
     std::unordered_map<std::string, std::string> ops;
   };
   static Listing List(const std::string& folder);
@@ -52,9 +52,9 @@ class AtbFolders {
   size_t listed_count_ = 0;
 };
 
-// Returns where the tensor lies, if a file in `folder` names it:
-// `<execution>/<number>_<op>/.../{before,after}`. Takes real folders and files
-// below the execution alone, and nothing where two ops have one number.
+// Returns the path of the tensor that a file in `folder` refers to:
+// `<execution>/<number>_<op>/.../{before,after}`. Accepts only real folders and
+// files below the execution. Returns nothing if two ops have the same number.
 std::optional<std::string> FindAtbReference(const AtbReference& reference,
                                             const std::string& folder,
                                             AtbFolders& folders);

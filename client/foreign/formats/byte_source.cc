@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<FileSource>> FileSource::Open(
   std::unique_ptr<FileSource> out(new FileSource(std::move(fd), size));
   const auto head_bytes =
       static_cast<size_t>(std::min<uint64_t>(size, kHeadBytes));
-  // What goes wrong here goes wrong when it is asked for.
+  // An error here occurs again when the bytes are requested.
   if (out->ReadFile(0, std::span(out->head_).first(head_bytes)).ok()) {
     out->head_bytes_ = head_bytes;
   }

@@ -15,28 +15,29 @@
 
 namespace msitd::formats {
 
-// Bytes with a fixed length that can be read from anywhere. Thread-compatible.
+// Bytes with a fixed length and random access. Thread-compatible.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
 
   virtual uint64_t size() const = 0;
 
-  // Fills `out` with the bytes from `offset`. DATA_LOSS if they end before,
-  // which happens if someone else shortens a file.
+  // Fills `out` with the bytes from `offset`. Returns DATA_LOSS if there are
+  // fewer bytes, which happens if another process truncates a file.
   virtual absl::Status ReadAt(uint64_t offset,
                               std::span<std::byte> out) const = 0;
 
-  // True if all these bytes are there.
+  // Returns true if all of these bytes exist.
   bool Has(uint64_t offset, uint64_t bytes) const {
     return offset <= size() && bytes <= size() - offset;
   }
 
-  // The same as ReadAt, into a string. DATA_LOSS, before memory is taken, if
-  // the bytes are not all there.
+  // Like ReadAt, but into a string. Returns DATA_LOSS, before memory is
+  // allocated, if not all bytes exist.
   absl::StatusOr<std::string> ReadText(uint64_t offset, uint64_t bytes) const;
 
-  // Reads a little-endian number. DATA_LOSS if it is not all there.
+  // Reads a little-endian number. Returns DATA_LOSS if not all of its bytes
+  // exist.
   template <typename Number>
   absl::StatusOr<Number> ReadNumber(uint64_t offset) const {
     Number number = 0;
@@ -47,22 +48,23 @@ class ByteSource {
   }
 };
 
-// A regular file. Its length, and its first bytes, are those of the moment when
-// it was opened.
+// A regular file. Its length and its first bytes are those at the time when it
+// was opened.
 class FileSource final : public ByteSource {
  public:
-  // INVALID_ARGUMENT for what is no regular file: opening a pipe could wait.
+  // Returns INVALID_ARGUMENT if the path is not a regular file, because opening
+  // a pipe could wait.
   static absl::StatusOr<std::unique_ptr<FileSource>> Open(
       const std::string& path);
 
   uint64_t size() const override { return size_; }
   absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const override;
 
-  // Its descriptor, which it keeps.
+  // The file descriptor. Owned by this object.
   int fd() const { return fd_.get(); }
 
  private:
-  // Readers ask for the head of a file in many small parts.
+  // Readers request the header of a file in many small parts.
   static constexpr size_t kHeadBytes = 1024;
 
   FileSource(UniqueFd fd, uint64_t size) : fd_(std::move(fd)), size_(size) {}

@@ -11,10 +11,11 @@
 namespace msitd::formats {
 namespace {
 
-// Of a tensor that is not held as a whole. A multiple of every element's size.
+// The size of a block of a tensor that is not held as a whole. A multiple of
+// every element's size.
 constexpr uint64_t kBlockBytes = uint64_t{16} << 10;
 
-// Unpacking reads this much at once.
+// The number of packed bytes that are read at once.
 constexpr size_t kPackedBytesAtOnce = size_t{64} << 10;
 
 void SwapBytes(std::span<std::byte> bytes, uint32_t unit) {
@@ -25,18 +26,18 @@ void SwapBytes(std::span<std::byte> bytes, uint32_t unit) {
   }
 }
 
-// The parts of a complex number are swapped one by one.
+// The two parts of a complex number are swapped individually.
 uint32_t SwapUnit(DType dtype) {
   return IsComplex(dtype) ? ElementBytes(dtype) / 2 : ElementBytes(dtype);
 }
 
-// Returns element `index` of `packed`, in a byte of its own.
+// Returns element `index` of `packed` in a byte of its own.
 std::byte Unpack(const std::byte* packed, uint64_t index, DType dtype,
                  Packing packing) {
   const uint32_t bits = InfoOf(dtype).bits;
   const uint64_t first_bit = index * bits;
   uint32_t value = 0;
-  // Elements of 6 bits can lie in two bytes.
+  // An element of 6 bits can span two bytes.
   for (uint32_t i = 0; i < bits; ++i) {
     const uint64_t bit = first_bit + i;
     const auto byte = static_cast<uint32_t>(packed[bit / 8]);
@@ -83,14 +84,14 @@ void CopyElements(const std::byte* from, uint64_t stride, uint32_t bytes,
 
 }  // namespace
 
-// What is held of the stored bytes: all of them in one piece, or blocks that
-// make room for each other.
+// The stored bytes that are held in memory: all of them as one piece, or blocks
+// that replace each other.
 class ElementReader::Blocks {
  public:
   explicit Blocks(const StoredTensor& tensor) : tensor_(tensor) {}
 
-  // Returns the bytes from `offset` on that lie in one piece, at least one.
-  // Valid until the next call. `offset` is less than tensor.bytes.
+  // Returns the contiguous bytes from `offset` on, at least one. Valid until
+  // the next call. `offset` is less than tensor.bytes.
   absl::StatusOr<std::span<const std::byte>> At(uint64_t offset) {
     if (block_bytes_ == 0) MSITD_RETURN_IF_ERROR(Start());
     const uint64_t block = offset / block_bytes_;
@@ -124,7 +125,7 @@ class ElementReader::Blocks {
     return absl::OkStatus();
   }
 
-  // Spreads blocks at equal distances, which strides make, over all slots.
+  // Distributes blocks at equal distances, which strides cause, over all slots.
   uint64_t SlotOf(uint64_t block) const {
     return (block * 0x9e3779b97f4a7c15u >> 20) & (holds_.size() - 1);
   }
@@ -175,7 +176,8 @@ absl::Status ElementReader::ReadPacked(std::span<std::byte> out) {
   while (!out.empty()) {
     const size_t count =
         std::min<size_t>(out.size(), kPackedBytesAtOnce * 8 / bits);
-    // Every 8 elements begin at a byte, so indexes can count from there.
+    // Every group of 8 elements begins at a byte, so indexes can be counted
+    // from there.
     const uint64_t begin = element / 8 * bits;
     const uint64_t end = ((element + count) * bits + 7) / 8;
     packed.resize(end - begin);
@@ -214,7 +216,7 @@ absl::Status ElementReader::Gather(std::span<std::byte> out) {
   uint64_t outer = OuterOffset();
   while (!out.empty()) {
     const uint64_t index = at_.back();
-    // Elements at equal distances: the rest of the block, or of the row.
+    // Elements at equal distances: the rest of the block or of the row.
     const bool is_split = row.block > 1;
     const uint64_t run =
         std::min(row.extent - index,
@@ -261,7 +263,7 @@ absl::Status ElementReader::GatherRun(uint64_t element, uint64_t stride,
 absl::StatusOr<std::byte> ElementReader::PackedAt(uint64_t element) {
   const uint32_t bits = InfoOf(tensor_.dtype).bits;
   const uint64_t first_bit = element / 8 * 8 * bits;
-  // A group of 8 elements; what is behind the last one stays 0.
+  // A group of 8 elements. The bytes after the last one stay 0.
   std::byte group[8] = {};
   const uint64_t begin = first_bit / 8;
   const uint64_t end = std::min<uint64_t>(begin + bits, tensor_.bytes);

@@ -9,19 +9,19 @@
 
 namespace msitd::formats {
 
-// Reads the elements of one tensor in row-major order, as msitd holds them:
-// little-endian, a byte for each small element, integers extended to the whole
-// byte. Holds at most kHeldBytesMax, and nothing if the elements lie in that
-// order already. Thread-compatible.
+// Reads the elements of one tensor in row-major order, in the form that msitd
+// stores: little-endian, one byte for each small element, integers extended to
+// the whole byte. Holds at most kHeldBytesMax, and nothing if the elements are
+// already in that order. Thread-compatible.
 class ElementReader {
  public:
-  // CheckShape and CheckPlace have accepted `tensor`.
+  // Requires that CheckShape and CheckPlace have accepted `tensor`.
   explicit ElementReader(StoredTensor tensor);
   ~ElementReader();
 
-  // Fills the beginning of `out` with the next elements and returns how many
-  // bytes these are: 0 behind the last element. Whole elements; `out` has room
-  // for kReadBytesMin.
+  // Fills the beginning of `out` with the next whole elements and returns their
+  // size in bytes; 0 after the last element. `out` has at least kReadBytesMin
+  // bytes.
   absl::StatusOr<size_t> Read(std::span<std::byte> out);
 
  private:
@@ -39,9 +39,10 @@ class ElementReader {
   const StoredTensor tensor_;
   const uint32_t element_bytes_;
   const bool is_in_order_;
-  uint64_t left_;      // Elements to come.
-  uint64_t done_ = 0;  // Elements that went out.
-  // Only for other orders: the indexes of the next element, and what is held.
+  uint64_t left_;      // Elements that have not been read.
+  uint64_t done_ = 0;  // Elements that have been read.
+  // Only for other orders: the indexes of the next element, and the bytes that
+  // are held.
   std::vector<uint64_t> at_;
   std::unique_ptr<Blocks> blocks_;
 };

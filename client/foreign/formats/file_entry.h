@@ -10,30 +10,31 @@
 #include "client/foreign/formats/stored_tensor.h"
 #include "client/foreign/formats/tensor_file.h"
 
-// What the reader of one format hands to TensorFile.
+// The results that the reader of one format returns to TensorFile.
 namespace msitd::formats {
 
-// A tensor and where its elements lie; no place if it has a problem.
+// A tensor and the location of its elements. A tensor with a problem has no
+// location.
 struct FileEntry {
   ForeignTensor tensor;
   StoredTensor stored;
-  // Set while it is read.
+  // Set while the tensor is being read.
   std::unique_ptr<ElementReader> reader;
 };
 
-// Makes an entry of `tensor`, whose dtype is set and valid, and of the place of
-// its elements: takes the shape from the tensor, the type from both. Has a
-// problem if CheckShape or CheckPlace has one.
+// Returns an entry for `tensor`, whose dtype is set and valid, and the location
+// of its elements. The shape is that of the tensor, and the type that of both.
+// The entry has a problem if CheckShape or CheckPlace returns one.
 FileEntry MakeEntry(ForeignTensor tensor, StoredTensor stored);
 
-// Makes an entry that cannot be delivered.
+// Returns an entry that cannot be delivered.
 FileEntry MakeProblem(ForeignTensor tensor, absl::Status problem);
 
-// Makes an entry of a tensor that the task did not have.
+// Returns an entry for a tensor that the task did not have.
 FileEntry MakeAbsent(ForeignTensor tensor);
 
-// Makes an entry of what is known of a tensor beside its elements, which the
-// file does not have. Its attributes are, or hold, its statistics.
+// Returns an entry for a tensor whose elements are not in the file. Its
+// attributes include its statistics, if any.
 FileEntry MakeStatistics(ForeignTensor tensor);
 
 using OpenedFile = absl::StatusOr<std::unique_ptr<TensorFile>>;

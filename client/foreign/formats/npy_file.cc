@@ -12,23 +12,23 @@ namespace msitd::formats {
 namespace {
 
 constexpr std::string_view kNpyMagic = "\x93NUMPY";
-// Magic and version.
+// Magic number and version.
 constexpr uint64_t kNpyPrefixBytes = 8;
 
 absl::Status BadNpyHead(std::string_view what) {
   return MakeStatus(absl::StatusCode::kInvalidArgument, "npy head: {}", what);
 }
 
-// The dictionary of a head.
+// The dictionary of a header.
 struct NpyHead {
-  // Empty if it is no text: the fields of a record.
+  // Empty if it is not a text but the fields of a record.
   std::string descr;
   bool is_fortran = false;
   std::vector<int64_t> shape;
 };
 
-// Reads the one dictionary that NumPy writes, with its keys in any order. Knows
-// the literals that can be in it and nothing else of Python.
+// Parses the one dictionary that NumPy writes, with its keys in any order.
+// Supports only the literals that can occur in it.
 class HeadParser {
  public:
   explicit HeadParser(std::string_view text) : text_(text) {}
@@ -65,7 +65,7 @@ class HeadParser {
   }
 
  private:
-  // The next character that is no blank; 0 at the end.
+  // Returns the next non-blank character; 0 at the end.
   char Peek() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) {
       ++at_;
@@ -108,7 +108,7 @@ class HeadParser {
         std::from_chars(begin, text_.data() + text_.size(), value);
     if (error != std::errc() || value < 0) return false;
     at_ += static_cast<size_t>(end - begin);
-    // Python 2 wrote long numbers so.
+    // Python 2 wrote long integers with this suffix.
     (void)TakeWord("L");
     return true;
   }
@@ -117,7 +117,8 @@ class HeadParser {
     if (!Take('(')) return false;
     while (!Take(')')) {
       int64_t dim = 0;
-      // One more than a tensor can have, so that CheckShape refuses it.
+      // One dimension more than a tensor can have, so that CheckShape rejects
+      // it.
       if (shape.size() > kDimsMax || !TakeNumber(dim)) return false;
       shape.push_back(dim);
       if (!Take(',') && (Peek() != ')' || shape.size() == 1)) return false;
@@ -125,7 +126,7 @@ class HeadParser {
     return true;
   }
 
-  // The fields of a record: only their end matters.
+  // Skips the fields of a record; only their end matters.
   bool SkipBrackets() {
     if (Peek() != '[') return false;
     int depth = 0;
@@ -192,8 +193,8 @@ absl::StatusOr<ElementType> NumpyTypeOf(std::string_view descr,
     default:
       break;
   }
-  // The first type in the table with a name is that which NumPy means: others
-  // only borrow one for their bits.
+  // The first type in the table with a name is the one that NumPy means. Other
+  // types only use the name for their bits.
   for (const DType dtype :
        {DType::kBool, DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64,
         DType::kUint8, DType::kUint16, DType::kUint32, DType::kUint64,

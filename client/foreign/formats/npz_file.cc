@@ -14,14 +14,15 @@ namespace {
 
 constexpr std::string_view kSuffix = ".npy";
 
-// Which side of an op the array has that is called so in what a script makes of
-// a GE dump; nothing for other names.
+// Returns which arguments of an op the array with this name contains, in a file
+// that a script creates from a GE dump; nothing for other names.
 Io SideOf(std::string_view name) {
   if (name == "inputs") return Io::kInput;
   return name == "outputs" ? Io::kOutput : Io::kUnspecified;
 }
 
-// True for a row of smallest and largest element of each tensor, or for none.
+// Returns true if the array has a row with the smallest and largest element for
+// each tensor, or no rows.
 bool HasMinMaxRows(const ForeignTensor& tensor) {
   const std::vector<int64_t>& shape = tensor.shape;
   if (!tensor.problem.ok() || !IsValid(SideOf(tensor.name))) return false;
@@ -30,7 +31,7 @@ bool HasMinMaxRows(const ForeignTensor& tensor) {
          static_cast<uint64_t>(shape[0]) <= kTensorsMax / 2;
 }
 
-// Makes a tensor of each row, if these are all that the archive has.
+// Creates a tensor from each row, if the archive contains only such arrays.
 std::vector<FileEntry> SplitMinMax(std::vector<FileEntry> entries) {
   const bool is_min_max =
       entries.size() == 2 && entries[0].tensor.name != entries[1].tensor.name &&

@@ -8,10 +8,10 @@
 
 namespace msitd::formats {
 
-// Opens an archive of .npy files, one tensor for each member, by its name
-// without `.npy`. A member that is no such file has a problem. If there are
-// just `inputs` and `outputs`, with two columns or empty, each row is an input
-// or an output of its own.
+// Opens an archive of .npy files. Each member becomes a tensor with the
+// member's name without `.npy`. A member that is not a .npy file has a problem.
+// If the only members are `inputs` and `outputs`, with two columns or empty,
+// each row becomes an input or an output.
 OpenedFile OpenNpz(const std::shared_ptr<ZipArchive>& archive,
                    const OpenOptions& options);
 

@@ -46,7 +46,7 @@ constexpr NamedType kSafetensorsTypes[] = {
     {"F4", DType::kFloat4E2m1fn},
 };
 
-// One tensor of the head.
+// One tensor of the header.
 struct Row {
   std::string name;
   std::string type;
@@ -54,13 +54,13 @@ struct Row {
   std::vector<uint64_t> offsets;
 };
 
-// Takes the head as it is parsed. No tree of it is made, which could be fifty
-// times as large as its text.
+// Handles the header while it is parsed. No tree is built, because it could be
+// fifty times as large as the text.
 class HeadHandler final : public nlohmann::json_sax<Json> {
  public:
   std::vector<Row> rows;
   Attributes attributes;
-  // Why it stopped.
+  // The reason why parsing stopped.
   std::string problem = "it is no JSON";
 
   bool start_object(size_t) override {
@@ -112,7 +112,7 @@ class HeadHandler final : public nlohmann::json_sax<Json> {
       row.offsets.push_back(number);
       return true;
     }
-    // One more than a tensor can have, so that CheckShape refuses it.
+    // One dimension more than a tensor can have, so that CheckShape rejects it.
     if (row.shape.size() > kDimsMax) return true;
     row.shape.push_back(static_cast<int64_t>(number));
     return true;

@@ -8,10 +8,10 @@
 
 namespace msitd::formats {
 
-// True for the first bytes of a safetensors file of this size.
+// Returns true for the first bytes of a safetensors file of this size.
 bool IsSafetensors(std::string_view first_bytes, uint64_t size);
 
-// Opens a safetensors file. Its attributes are what `__metadata__` has.
+// Opens a safetensors file. Its attributes are the entries of `__metadata__`.
 OpenedFile OpenSafetensors(std::shared_ptr<const ByteSource> bytes);
 
 }  // namespace msitd::formats

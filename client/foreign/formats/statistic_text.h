@@ -7,8 +7,8 @@
 
 namespace msitd::formats {
 
-// Returns a statistic as ForeignTensor has it: a number of JSON as it is
-// written, or "nan", "inf" or "-inf". Nothing if `text` is neither.
+// Returns a statistic in the form that ForeignTensor uses: a number as in JSON,
+// "nan", "inf" or "-inf". Returns nothing for any other text.
 std::optional<std::string> StatisticText(std::string_view text);
 
 }  // namespace msitd::formats

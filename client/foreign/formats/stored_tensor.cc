@@ -10,8 +10,8 @@
 namespace msitd::formats {
 namespace {
 
-// Strides and places are far below 2^64 in a valid file. A sum that exceeds
-// this is out of place whatever it is.
+// Strides and offsets are far below 2^64 in a valid file. A sum that exceeds
+// this is out of range in any case.
 constexpr unsigned __int128 kPlaceMax = uint64_t{1} << 62;
 
 }  // namespace
@@ -88,7 +88,7 @@ absl::Status CheckPlace(const StoredTensor& tensor) {
   unsigned __int128 last = tensor.first_element;
   for (const Axis& axis : tensor.axes) {
     const uint64_t index = axis.extent - 1;
-    // In blocks, the last element need not be the farthest.
+    // In blocks, the last element may not be the farthest one.
     const uint64_t in_block = std::min(index, axis.block - 1);
     last += static_cast<unsigned __int128>(index / axis.block) * axis.stride +
             static_cast<unsigned __int128>(in_block) * axis.block_stride;
@@ -118,7 +118,7 @@ bool IsRowMajor(const std::vector<Axis>& axes) {
     const Axis& axis = axes[i];
     if (axis.extent == 0) return true;
     if (axis.extent == 1) continue;
-    // Blocks that follow each other are none.
+    // Consecutive blocks are equivalent to no blocks.
     const bool is_split = axis.block > 1;
     if (is_split && axis.block_stride != stride) return false;
     if (axis.extent > axis.block && axis.stride != stride * axis.block) {

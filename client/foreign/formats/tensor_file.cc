@@ -20,7 +20,7 @@
 namespace msitd::formats {
 namespace {
 
-// Enough to tell all kinds apart.
+// Sufficient to distinguish all kinds.
 constexpr uint64_t kFirstBytes = 64;
 
 std::string FolderOf(const std::string& path) {
@@ -131,9 +131,9 @@ void TensorFile::OrderNames() {
   const auto name_of = [](const FileEntry& entry) -> const std::string& {
     return entry.tensor.name;
   };
-  // What wrote a file in another order than that of the bytes may have had a
-  // reason. The writer of safetensors goes by the sizes of types, then by
-  // bytes.
+  // If the tensors are in another order than that of the bytes of their names,
+  // the order may be intended. The writer of safetensors orders tensors by the
+  // sizes of types, then by bytes.
   const bool has_order =
       kind_ != FileKind::kSafetensors &&
       !std::is_sorted(entries_.begin(), entries_.end(),
@@ -162,7 +162,7 @@ namespace {
 OpenedFile OpenByContent(std::shared_ptr<const ByteSource> bytes,
                          const std::string& folder,
                          const OpenOptions& options) {
-  // What somebody has begun to write, and no more.
+  // A file that was created but has no content yet.
   if (bytes->size() == 0) return absl::DataLossError("it is empty");
   MSITD_ASSIGN_OR_RETURN(
       const std::string first,

@@ -6,16 +6,16 @@
 
 namespace msitd::formats {
 
-// Goes through the fields of a message in the wire format of protobuf
-// (protobuf.dev/programming-guides/encoding). libprotobuf itself would bring
-// symbols into the Python process that are those of whatever protobuf is there
-// already. Borrows the message. Thread-compatible.
+// Iterates over the fields of a message in the wire format of protobuf
+// (protobuf.dev/programming-guides/encoding). libprotobuf is not used, because
+// its symbols would conflict with those of another protobuf in the Python
+// process. Borrows the message. Thread-compatible.
 class WireReader {
  public:
   explicit WireReader(std::string_view message) : rest_(message) {}
 
-  // Goes to the next field. False behind the last one, and where the message is
-  // broken: is_good tells.
+  // Moves to the next field. Returns false after the last one, and if the
+  // message is malformed; is_good distinguishes the two.
   bool Next();
 
   bool is_good() const { return is_good_; }
@@ -23,7 +23,7 @@ class WireReader {
   uint32_t field() const { return field_; }
   bool has_number() const { return kind_ == 0; }
   bool has_bytes() const { return kind_ == 2; }
-  // Of a varint.
+  // The value of a varint.
   uint64_t number() const { return number_; }
   // A text, a message, or packed numbers.
   std::string_view bytes() const { return bytes_; }

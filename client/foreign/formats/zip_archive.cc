@@ -13,15 +13,16 @@
 namespace msitd::formats {
 namespace {
 
-// Deflate shrinks by at most this, and this much more for a short member.
+// Deflate compresses by at most this factor, with this slack for a short
+// member.
 constexpr uint64_t kDeflateRatioMax = 1032;
 constexpr uint64_t kDeflateSlackBytes = 1024;
 
-// Going back in a deflated member starts it again. So much may be inflated in
-// vain before a reader that jumps about is stopped.
+// Seeking backward in a deflated member restarts it. A reader that seeks often
+// is stopped after this many repeated bytes.
 constexpr uint64_t kSkippedBytesMax = uint64_t{16} << 30;
 
-// How libzip sees a ByteSource.
+// Adapts a ByteSource for libzip.
 struct SourceReader {
   std::shared_ptr<const ByteSource> bytes;
   uint64_t at = 0;
@@ -158,7 +159,7 @@ absl::Status ZipArchive::ListMembers(uint64_t archive_bytes) {
         (about.valid & kNeeded) != kNeeded) {
       return BadZip("a member is not described");
     }
-    // Together they cannot be longer than the archive.
+    // Together, they cannot be longer than the archive.
     if (about.comp_size > left) return BadZip("members lie over each other");
     left -= about.comp_size;
     const bool is_stored = about.comp_method == ZIP_CM_STORE;

@@ -14,11 +14,11 @@ struct zip_file;
 
 namespace msitd::formats {
 
-// True for the first bytes of a zip archive.
+// Returns true for the first bytes of a zip archive.
 bool IsZip(std::string_view first_bytes);
 
-// A zip archive. Its members are read where they lie, stored ones from
-// anywhere, deflated ones from the beginning on. One member is open at a time.
+// A zip archive. Members are read in place: stored ones with random access,
+// deflated ones from the beginning. One member is open at a time.
 // Thread-compatible, together with all its members.
 class ZipArchive {
  public:
@@ -28,16 +28,16 @@ class ZipArchive {
     bool is_stored = false;
   };
 
-  // INVALID_ARGUMENT for what is no archive, or one that is made to become
-  // large: members that lie over each other, or grow more than deflate can
-  // shrink. RESOURCE_EXHAUSTED beyond kTensorsMax members.
+  // Returns INVALID_ARGUMENT if the bytes are not an archive or are a zip bomb:
+  // members that overlap, or that expand more than deflate allows. Returns
+  // RESOURCE_EXHAUSTED beyond kTensorsMax members.
   static absl::StatusOr<std::shared_ptr<ZipArchive>> Open(
       std::shared_ptr<const ByteSource> bytes);
   ~ZipArchive();
 
   const std::vector<Member>& members() const { return members_; }
 
-  // The bytes of a member. They keep the archive.
+  // Returns the bytes of a member. They keep the archive alive.
   static std::shared_ptr<const ByteSource> BytesOf(
       const std::shared_ptr<ZipArchive>& archive, size_t member);
 
@@ -55,8 +55,8 @@ class ZipArchive {
   std::shared_ptr<const ByteSource> bytes_;
   struct zip* zip_ = nullptr;
   std::vector<Member> members_;
-  // The open member, and where it is. `skipped_` counts bytes that were
-  // inflated only to get behind them.
+  // The open member and the position in it. `skipped_` counts the bytes that
+  // were inflated only to be skipped.
   struct zip_file* open_ = nullptr;
   size_t open_member_ = 0;
   uint64_t at_ = 0;

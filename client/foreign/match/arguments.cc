@@ -9,7 +9,7 @@
 namespace msitd::match {
 namespace {
 
-// How many pairs there are at most among what follows each two positions.
+// The largest number of pairs among the elements from each two positions on.
 class PairCounts {
  public:
   PairCounts(size_t rows, size_t columns)

@@ -14,7 +14,7 @@
 namespace msitd::match {
 namespace {
 
-// Removes the first component of an index, up to a dot.
+// Removes and returns the first component of an index, up to a dot.
 std::string_view TakeComponent(std::string_view& index) {
   const size_t dot = index.find('.');
   const std::string_view out = index.substr(0, dot);
@@ -31,7 +31,8 @@ std::optional<uint64_t> ToNumber(std::string_view text) {
   return out;
 }
 
-// Less, equal or greater than 0, as components are.
+// Returns a number less than, equal to or greater than 0, in the order of
+// components.
 int Compare(std::string_view a, std::string_view b) {
   const auto left = ToNumber(a);
   const auto right = ToNumber(b);
@@ -40,7 +41,7 @@ int Compare(std::string_view a, std::string_view b) {
   return a.compare(b);
 }
 
-// Where an argument is, or would be.
+// Returns the position of an argument, or where it would be inserted.
 std::vector<TensorFacts>::const_iterator LowerBound(
     const std::vector<TensorFacts>& tensors, Io io, std::string_view index) {
   return std::lower_bound(

@@ -12,34 +12,34 @@
 #include "absl/status/status.h"
 #include "protos/base/tensor_key.h"
 
-// What a matcher knows of a run.
+// The facts about a run that matchers use.
 namespace msitd::match {
 
 // One argument of an op.
 struct TensorFacts {
   Io io = Io::kUnspecified;
   std::string index;
-  // As it was where it was first seen: in the first token.
+  // The shape in its first record, which is in the first token.
   std::vector<int64_t> shape;
-  // As it was where it was last seen.
+  // The shape in its last record.
   std::vector<int64_t> last_shape;
   // In all ranks, tokens and calls.
   size_t record_count = 1;
-  // Elements of all ranks, as it was where each first had it, and where each
-  // last had it.
+  // The total number of elements in all ranks, from the first and from the last
+  // record of each rank.
   uint64_t all_count = 0;
   uint64_t last_all_count = 0;
-  // The last rank that had it.
+  // The last rank that recorded it.
   int32_t rank = 0;
 };
 
 struct OpFacts {
   std::string op;
   int32_t call_count = 1;
-  // The call with most bytes.
+  // The call with the most bytes.
   int32_t largest_call = 0;
-  // By io, then in the order of arguments: 2 before 10. Each of them once,
-  // whatever the rank, token and call.
+  // Ordered by io, then by argument: 2 before 10. Each tensor occurs once, for
+  // all ranks, tokens and calls.
   std::vector<TensorFacts> tensors;
 };
 
@@ -53,38 +53,39 @@ struct TextFile {
 
 struct RunFacts {
   std::string run;
-  // Which tool it is from: TreeKindName, or empty for our own.
+  // The tool that recorded it, as TreeKindName returns it; empty for msitd
+  // itself.
   std::string source;
   // In the order of execution.
   std::vector<OpFacts> ops;
   std::vector<TextFile> files;
 };
 
-// True if argument `a` comes before `b`: numbers as numbers, what is behind a
-// dot last: 1 1.0 1.2 1.10 2 10 mask.
+// Returns true if argument `a` is before `b`. Numbers are compared by value,
+// and components after a dot last: 1 1.0 1.2 1.10 2 10 mask.
 bool ComesBefore(std::string_view a, std::string_view b);
 
-// True if both have ops of the same names.
+// Returns true if both have ops of the same names.
 bool HaveSameOps(const RunFacts& golden, const RunFacts& target);
 
-// The number of a tensor of `op`; nothing if it has none.
+// Returns the index of a tensor of `op`; nothing if the op does not have it.
 std::optional<size_t> FindTensor(const OpFacts& op, Io io,
                                  std::string_view index);
 
-// Puts the facts together from the tensors of a run. Thread-compatible.
+// Collects the facts from the tensors of a run. Thread-compatible.
 class FactsBuilder {
  public:
-  // What comes from now on is of this rank, above that before; 0 at first.
+  // Sets the rank of the tensors that are added next. It is above the previous
+  // one; initially 0.
   void GoToRank(int32_t rank) { rank_ = rank; }
 
-  // Takes one tensor; the order of ops is that in which they come, and of
-  // tokens, too. Errors:
+  // Adds one tensor. Ops and tokens are added in order. Returns
   // RESOURCE_EXHAUSTED beyond kOpsMax or kTensorsMax.
   absl::Status Add(std::string_view op, int32_t call, Io io,
                    std::string_view index, std::vector<int64_t> shape,
                    int64_t size_bytes);
 
-  // Returns what came. Call it once.
+  // Returns the collected ops. Call it once.
   std::vector<OpFacts> Finish();
 
  private:
@@ -93,14 +94,14 @@ class FactsBuilder {
     int64_t size_bytes = 0;
   };
 
-  // Takes note of a tensor that came before.
+  // Updates a tensor that was added before.
   void SeeAgain(TensorFacts& tensor, std::vector<int64_t> shape) const;
-  // Adds to the call that is being counted, and remembers the largest one.
+  // Adds to the current call, and remembers the largest one.
   void Count(size_t op, int32_t call, int64_t size_bytes);
 
   std::vector<OpFacts> ops_;
   std::unordered_map<std::string, size_t> by_name_;
-  // Of each op.
+  // For each op.
   std::vector<Call> current_;
   std::vector<int64_t> largest_bytes_;
   size_t tensor_count_ = 0;

@@ -20,10 +20,10 @@ using google::protobuf::io::Tokenizer;
 constexpr std::string_view kFxTensorName = "_fx_tensor_name";
 constexpr std::string_view kOutputMark = ".OUTPUT.";
 
-// Remembers the first problem.
+// Remembers the first error.
 class Problem final : public google::protobuf::io::ErrorCollector {
  public:
-  // Lines and columns count from 0.
+  // Lines and columns are counted from 0.
   void AddError(int line, int /*column*/, const std::string& message) override {
     if (!status_.ok()) return;
     status_ = MakeStatus(absl::StatusCode::kInvalidArgument, "line {}: {}",
@@ -45,7 +45,7 @@ std::optional<Number> ToNumber(std::string_view text) {
   return out;
 }
 
-// `producer:index`; the name may have colons.
+// Parses `producer:index`. The name may contain colons.
 GraphEdge ToEdge(std::string_view text) {
   const size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return {.producer = std::string(text)};
@@ -66,7 +66,7 @@ FxTensor ToFxTensor(std::string_view text, size_t ge_output) {
   return {ge_output, std::string(text), ge_output};
 }
 
-// Which message a field is in, of those that count.
+// The message that contains a field, if it matters.
 enum class Place { kGraph, kOp, kOutput, kAttribute, kValue, kOther };
 
 Place PlaceOf(Place parent, std::string_view field) {
@@ -107,7 +107,7 @@ class Parser {
     tokenizer_.Next();
     return true;
   }
-  // Always false.
+  // Always returns false.
   bool Fail(const std::string& what) {
     problem_.AddError(tokenizer_.current().line, 0,
                       IsAt(Tokenizer::TYPE_END) ? "the text ends here" : what);
@@ -128,13 +128,13 @@ class Parser {
   Tokenizer tokenizer_;
   size_t depth_ = 0;
   GeGraph graph_;
-  // Those that are not at their end.
+  // The op and the key that are being parsed.
   GraphOp op_;
   std::string key_;
   std::string value_;
 };
 
-// A field, with the separator that may be behind it.
+// Parses a field and the separator that may follow it.
 bool Parser::TakeField(Place place) {
   if (graph_.ops.size() == kGraphOpsMax) {
     return Fail("more ops than can be taken in");
@@ -208,7 +208,7 @@ bool Parser::TakeScalar(Place place, std::string_view field) {
     while (IsAt(Tokenizer::TYPE_STRING)) {
       Tokenizer::ParseStringAppend(tokenizer_.current().text, &value);
       tokenizer_.Next();
-      // A string that has no end is whatever follows.
+      // An unterminated string extends to the end of the text.
       if (!problem_.status().ok()) return false;
     }
     Set(place, field, std::move(value));

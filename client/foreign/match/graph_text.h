@@ -13,13 +13,13 @@
 
 namespace msitd::match {
 
-// An output of another op that an op takes.
+// An output of another op that an op consumes.
 struct GraphEdge {
   std::string producer;
-  int64_t output = 0;  // Below 0: the op waits for the other, no tensor.
+  int64_t output = 0;  // Below 0 for a control dependency without a tensor.
 };
 
-// The tensor of the FX graph that an output of a GE op is.
+// The tensor of the FX graph that corresponds to an output of a GE op.
 struct FxTensor {
   size_t ge_output = 0;
   std::string node;  // `add-aten.add.Tensor`.
@@ -36,27 +36,27 @@ struct GraphOp {
 
 struct GeGraph {
   std::string name;
-  // What the name of its file says; nothing if it says none.
+  // The number in the name of its file; nothing if there is none.
   std::optional<uint64_t> number;
-  std::vector<GraphOp> ops;  // As the text has them; no two of one name.
+  std::vector<GraphOp> ops;  // In the order of the text. Names are unique.
   std::unordered_map<std::string, size_t> by_name;
 
-  // Null if there is none.
+  // Returns null if there is no such op.
   const GraphOp* Find(std::string_view op) const;
-  // Leaves out an op whose name is there.
+  // Ignores an op whose name exists already.
   void Add(GraphOp op);
 };
 
 struct GraphText {
   GeGraph graph;
-  // What is wrong with the text, and in which line: the graph has the ops that
-  // were whole before that.
+  // The first error in the text, with its line. The graph has the ops that were
+  // complete before it.
   absl::Status problem;
 };
 
-// Reads a graph as GE writes it: `dynamo_original_graph_*.txt`, the text format
-// of protobuf. Fields that it does not know are passed over. The text is of a
-// stranger.
+// Parses a graph in the form that GE writes: `dynamo_original_graph_*.txt`, in
+// the text format of protobuf. Unknown fields are ignored. The text is
+// untrusted.
 GraphText ParseGraphText(std::string_view text);
 
 }  // namespace msitd::match

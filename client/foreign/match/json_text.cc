@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Finds out what a tree of the text would take before it is made.
+// Determines the size of the tree of a text before the tree is created.
 class Bounds final : public nlohmann::json_sax<Json> {
  public:
   bool is_beyond() const { return is_beyond_; }

@@ -7,9 +7,9 @@
 
 namespace msitd::match {
 
-// Checks JSON of a stranger before a tree of it is made. Errors:
-// INVALID_ARGUMENT with the name of the file if it is none, or goes beyond
-// kJsonValuesMax or kJsonDepthMax.
+// Checks untrusted JSON before a tree is created from it. Returns
+// INVALID_ARGUMENT with the name of the file if the text is not JSON, or
+// exceeds kJsonValuesMax or kJsonDepthMax.
 absl::Status CheckJson(std::string_view file, std::string_view text);
 
 }  // namespace msitd::match

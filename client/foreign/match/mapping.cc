@@ -26,7 +26,7 @@ void Fill(const Reference& reference, v1::TensorReference& out) {
   if (reference.call.has_value()) out.set_call(*reference.call);
 }
 
-// Cuts a text between two characters of UTF-8.
+// Truncates a text between two characters of UTF-8.
 std::string_view CutTo(std::string_view text, size_t bytes_max) {
   if (text.size() <= bytes_max) return text;
   size_t end = bytes_max;
@@ -54,7 +54,7 @@ std::string ToText(const Line& line) {
   if (line.target.has_value()) Fill(*line.target, *message.mutable_target());
   if (line.golden.has_value()) Fill(*line.golden, *message.mutable_golden());
   std::string reason(CutTo(line.reason, kMappingReasonBytesMax));
-  // It may have names of a graph, which nobody has checked.
+  // It may contain names of a graph, which are not validated.
   if (!IsValidUtf8(reason)) {
     std::replace_if(
         reason.begin(), reason.end(),
@@ -62,7 +62,7 @@ std::string ToText(const Line& line) {
   }
   message.set_reason(std::move(reason));
   std::string out;
-  // Fails for text that is no UTF-8 alone, and there is none.
+  // Fails only for text that is not UTF-8, which does not occur here.
   (void)google::protobuf::util::MessageToJsonString(message, &out);
   return out + "\n";
 }

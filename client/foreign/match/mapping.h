@@ -13,10 +13,10 @@
 #include "client/foreign/match/facts.h"
 #include "protos/base/tensor_key.h"
 
-// What a matcher finds: see msitd/v1/mapping.proto.
+// The result of a matcher; see msitd/v1/mapping.proto.
 namespace msitd::match {
 
-// A tensor of a run, or, without io, all of an op.
+// A tensor of a run or, without io, all tensors of an op.
 struct Reference {
   std::string op;
   Io io = Io::kUnspecified;
@@ -26,75 +26,76 @@ struct Reference {
   friend bool operator==(const Reference&, const Reference&) = default;
 };
 
-// Two that belong together, or one that belongs to none.
+// Two paired tensors, or one without a counterpart.
 struct Line {
   std::optional<Reference> target;
   std::optional<Reference> golden;
   std::string reason;
-  // How many pairs of recorded tensors it joins.
+  // The number of pairs of recorded tensors that it represents.
   size_t pair_count = 0;
 };
 
-// Why a tensor belongs to none.
+// Why a tensor has no counterpart.
 struct LeftReason {
   std::string_view text;
   // True only if no recording could have its counterpart, or if the rules do
-  // not look for one. Such tensors have a line with one side alone and are
+  // not search for one. Such tensors have a line with only one side and are
   // skipped. The others have no line and are unmatched.
   bool is_expected = false;
 };
 
-// Tensors of one run that belong to none, for one reason.
+// Tensors of one run without a counterpart, for the same reason.
 struct LeftTensors {
   bool is_golden = false;
-  // True if that is as it should be. The others are unmatched.
+  // True if this is expected. The others are unmatched.
   bool is_expected = true;
   std::string reason;
   size_t count = 0;
-  // Of these tensors, in all ranks, tokens and calls. Of one of which a single
-  // call is left, 1.
+  // Records of these tensors in all ranks, tokens and calls. A tensor of which
+  // only one call is left counts as 1.
   size_t record_count = 0;
-  // The ops of the first, kExamplesMax at most.
+  // The ops of the first tensors, at most kExamplesMax.
   std::vector<std::string> examples;
 };
 
-// Returns ` (48 records)`, to stand behind so many tensors; nothing if each of
-// them was recorded once.
+// Returns ` (48 records)`, to be appended to the number of tensors; empty if
+// each of them was recorded once.
 std::string RecordsText(size_t tensor_count, size_t record_count);
 
-// A module of a torch model, and the rope operation of the library that is its
-// counterpart.
+// A module of a torch model, and the corresponding rope operation of the
+// library.
 struct RopeOps {
   std::string torch;
   std::string atb;
 };
 
 struct Mapping {
-  // In the order of the target ops, then of the golden ones.
+  // In the order of the target ops, then of the golden ops.
   std::vector<Line> lines;
-  // Of tensors: one of an op counts once, whatever its ranks, tokens and calls.
+  // Pairs of tensors. A tensor of an op counts once for all ranks, tokens and
+  // calls.
   size_t pair_count = 0;
   std::vector<LeftTensors> left;
-  // What else people should know, a sentence each.
+  // Further information for the user, one sentence each.
   std::vector<std::string> notes;
-  // What has no line belongs together by its name.
+  // Tensors without a line are paired by name.
   bool pairs_others = false;
-  // Of torch beside the library: what takes a part of a table, which no line
-  // can say.
+  // For torch compared with the library: operations that use a part of a table,
+  // which a line cannot express.
   std::vector<RopeOps> ropes;
 };
 
 // Returns `line` as a line of an attachment, with a line feed.
 std::string ToText(const Line& line);
 
-// A tensor, by its place in RunFacts.
+// A tensor, by its indexes in RunFacts.
 struct Slot {
   size_t op = 0;
   size_t tensor = 0;
 };
 
-// Collects pairs, and what is left. Thread-compatible; the facts must outlive
-// it.
+// Collects pairs and unpaired tensors. Thread-compatible. The facts must
+// outlive it.
 class MappingBuilder {
  public:
   MappingBuilder(const RunFacts& golden, const RunFacts& target);
@@ -102,33 +103,33 @@ class MappingBuilder {
   const RunFacts& golden() const { return golden_; }
   const RunFacts& target() const { return target_; }
 
-  // The calls of the two that belong together; nothing for all.
+  // The calls of the two tensors that are paired; nothing for all calls.
   struct Calls {
     std::optional<int32_t> golden;
     std::optional<int32_t> target;
   };
 
-  // Joins two tensors. A target tensor belongs to one golden tensor: returns
-  // false, and does nothing, if it has one.
+  // Pairs two tensors. A target tensor has at most one golden tensor: if it
+  // already has one, returns false and does nothing.
   bool Pair(Slot golden, Slot target, std::string_view reason,
             Calls calls = {});
 
-  // Joins one call of a target tensor to one of a golden tensor; Pair says what
-  // of the other calls is. Returns false, and does nothing, if that call of the
-  // target belongs to one.
+  // Pairs one call of a target tensor with one of a golden tensor. Pair
+  // determines the other calls. If the call of the target is already paired,
+  // returns false and does nothing.
   bool PairCall(Slot golden, int32_t golden_call, Slot target,
                 int32_t target_call, std::string_view reason);
-  // The same with a golden tensor that the run should have, but has not.
+  // The same with a golden tensor that the run should have but does not.
   bool PairCallWithAbsent(Reference golden, Slot target, int32_t target_call,
                           std::string_view reason);
 
-  // Joins a target tensor to one that the golden run should have, but has not.
-  // Does nothing if it belongs to one.
+  // Pairs a target tensor with one that the golden run should have but does
+  // not. Does nothing if the target tensor is already paired.
   void PairWithAbsent(Slot target, Reference golden, std::string_view reason);
 
-  // Says why a tensor belongs to none. Of several reasons the first counts;
-  // none does for what is in a pair. Tensors are counted by `reason`; `detail`
-  // is behind it in the line.
+  // Sets the reason why a tensor has no counterpart. The first of several
+  // reasons is used, and paired tensors need none. Tensors are counted by
+  // `reason`; `detail` is appended to it in the line.
   void LeaveGolden(Slot golden, const LeftReason& reason,
                    std::string_view detail = {});
   void LeaveTarget(Slot target, const LeftReason& reason,
@@ -144,8 +145,9 @@ class MappingBuilder {
 
   void Note(std::string text);
 
-  // Returns the mapping; what nobody spoke of is left for these reasons. Call
-  // it once. Errors: RESOURCE_EXHAUSTED for more than kMappingPairsMax lines.
+  // Returns the mapping. Tensors that were not mentioned are left for these
+  // reasons. Call it once. Returns RESOURCE_EXHAUSTED for more than
+  // kMappingPairsMax lines.
   absl::StatusOr<Mapping> Finish(const LeftReason& golden_reason,
                                  const LeftReason& target_reason);
 
@@ -160,15 +162,15 @@ class MappingBuilder {
 
     Kind kind = Kind::kOpen;
     uint32_t reason = 0;
-    // Of a target in a pair.
+    // For a paired target.
     Slot golden = {};
     Calls calls = {};
-    // True if some calls of it are in a pair, whatever its kind.
+    // True if some of its calls are paired, whichever kind it is.
     bool has_calls = false;
   };
   // One call of a target tensor.
   struct CallPair {
-    // Where it is; nothing if it is not there.
+    // The golden tensor; nothing if it is absent.
     std::optional<Slot> golden;
     Reference golden_reference;
     uint32_t reason = 0;
@@ -181,17 +183,19 @@ class MappingBuilder {
   uint32_t NumberOf(std::string_view reason, std::string_view detail);
   void Leave(State& state, const LeftReason& reason, std::string_view detail);
   std::string TextOf(uint32_t reason) const;
-  // Closes the open ones, and counts what is left.
+  // Closes the open tensors, and counts those without a counterpart.
   void Count(const RunFacts& run, bool is_golden, const LeftReason& reason,
              States& states);
   void AddTarget(size_t op);
   void AddCalls(size_t op);
-  // True if all tensors of the op belong to all of another, call by call.
+  // Returns true if all tensors of the op are paired with all tensors of
+  // another op, call by call.
   bool IsWholeCall(size_t op, const CallPairs& pairs) const;
   void AddGolden(size_t op);
-  // True if all of the op belongs to all of another, by io and index.
+  // Returns true if all tensors of the op are paired with all tensors of
+  // another op, by io and index.
   bool IsWholePair(size_t op) const;
-  // True if all of the op is left for one reason.
+  // Returns true if all tensors of the op are left for the same reason.
   static bool IsWholeLeft(const std::vector<State>& states);
   static Reference ToReference(const RunFacts& run, Slot slot);
 
@@ -201,7 +205,7 @@ class MappingBuilder {
   States target_states_;
   std::vector<Reason> reasons_;
   std::map<std::pair<std::string, std::string>, uint32_t> reason_numbers_;
-  // Goldens that are not there, by op and tensor of the target.
+  // Absent golden tensors, by op and tensor of the target.
   std::map<std::pair<size_t, size_t>, Reference> absent_;
   // By op and call of the target.
   std::map<std::pair<size_t, int32_t>, CallPairs> call_pairs_;

@@ -23,7 +23,7 @@
 namespace msitd::match {
 namespace {
 
-// As client/foreign/trees calls what it has read.
+// The names that client/foreign/trees gives to the trees it reads.
 constexpr std::string_view kAtb = "atb";
 constexpr std::string_view kFx = "fx";
 constexpr std::string_view kGe = "ge";
@@ -39,12 +39,12 @@ constexpr std::array<std::pair<Matcher, std::string_view>, 7> kNames = {
      {Matcher::kTorch, "torch"},
      {Matcher::kMsprobe, "msprobe"}}};
 
-// A torch model, recorded by msit or by ourselves.
+// A torch model that msit or msitd recorded.
 bool IsTorch(std::string_view source) {
   return source.empty() || source == kMsit;
 }
 
-// True if one is `a` and the other `b`.
+// Returns true if one is `a` and the other `b`.
 bool Are(std::string_view golden, std::string_view target, std::string_view a,
          std::string_view b) {
   return (golden == a && target == b) || (golden == b && target == a);
@@ -58,11 +58,12 @@ bool IsTorchBeside(std::string_view golden, std::string_view target,
 
 constexpr std::string_view kTaken = "what it belongs to has another already";
 
-// The tensors that have a golden one. All calls of a tensor are taken if one
-// line takes all of them, or if another line wants all and a call is taken.
+// The target tensors that have a golden tensor. All calls of a tensor are taken
+// if one line uses all of them, or if another line requires all and one call is
+// taken.
 class TakenTargets {
  public:
-  // Returns false, and takes nothing, if it is taken.
+  // Returns false, and does nothing, if it is already taken.
   bool Take(const Reference& tensor) {
     std::set<int32_t>& calls = calls_[{tensor.op, tensor.io, tensor.index}];
     const int32_t call = tensor.call.value_or(kAll);
@@ -90,8 +91,8 @@ OpsByName ByName(const RunFacts& run) {
   return out;
 }
 
-// Splits pairs of whole ops of `run`, the golden side, into pairs of tensors
-// where another line has a tensor of the op.
+// Splits pairs of whole ops of `run`, the golden side, into pairs of tensors if
+// another line has a tensor of the op.
 std::vector<Line> SplitShared(std::vector<Line> lines, const RunFacts& run) {
   std::map<std::string_view, size_t> line_counts;
   for (const Line& line : lines) {
@@ -118,7 +119,8 @@ std::vector<Line> SplitShared(std::vector<Line> lines, const RunFacts& run) {
   return out;
 }
 
-// The records of the pairs of a line, on the side that `reference` is.
+// Returns the number of records of the pairs of a line, on the side of
+// `reference`.
 size_t CountRecords(const OpsByName& ops, const Reference& reference,
                     size_t pair_count) {
   const auto op = ops.find(reference.op);
@@ -133,9 +135,8 @@ size_t CountRecords(const OpsByName& ops, const Reference& reference,
   return count;
 }
 
-// Makes a mapping of the same runs the other way round. `target` was the golden
-// run. A target tensor belongs to one golden tensor: of several the first
-// counts.
+// Swaps the sides of a mapping. `target` was the golden run. A target tensor
+// has one golden tensor: the first of several is used.
 Mapping Turned(Mapping mapping, const RunFacts& golden,
                const RunFacts& target) {
   const OpsByName goldens = ByName(golden);
@@ -149,7 +150,7 @@ Mapping Turned(Mapping mapping, const RunFacts& golden,
     const bool is_taken =
         line.target.has_value() && !targets.Take(*line.target);
     if (is_taken) {
-      // What the target run lacks, two goldens lack.
+      // Neither of two golden tensors exists in the target run.
       if (line.pair_count == 0) continue;
       line.target.reset();
       line.reason = kTaken;

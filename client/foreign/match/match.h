@@ -11,18 +11,18 @@
 #include "client/foreign/match/mapping.h"
 #include "client/foreign/match/match_options.h"
 
-// Finds out which tensors of two runs of different tools belong together.
-// README.md has the rules.
+// Pairs the tensors of two runs that different tools recorded. README.md
+// describes the rules.
 namespace msitd::match {
 
 enum class Matcher : uint8_t {
-  kGeFx,      // GE beside the FX graph that it was made of.
-  kGeGe,      // GE with fused ops beside GE without.
-  kGeSelf,    // What GE put in: inputs beside outputs.
-  kMindie,    // MindIE-Torch beside a torch model.
-  kTorchAtb,  // The acceleration library beside a torch model, or itself.
+  kGeFx,      // GE with the FX graph from which it was created.
+  kGeGe,      // GE with fused ops and GE without.
+  kGeSelf,    // Ops that GE inserted: inputs with outputs.
+  kMindie,    // MindIE-Torch and a torch model.
+  kTorchAtb,  // The acceleration library and a torch model, or itself.
   kTorch,     // Two torch models.
-  kMsprobe,   // msprobe's runs of MindSpore beside torch, or with mappings.
+  kMsprobe,   // msprobe runs of MindSpore and of torch, or with mappings.
 };
 
 // Returns "ge-fx", "ge-ge", "ge-self", "mindie", "torch-atb", "torch" or
@@ -32,22 +32,23 @@ std::string_view MatcherName(Matcher matcher);
 // The inverse of MatcherName; nothing for an unknown name.
 std::optional<Matcher> ParseMatcher(std::string_view name);
 
-// Returns all of them.
+// Returns all matchers.
 std::vector<Matcher> AllMatchers();
 
-// Returns the matcher that runs of these sources ask for; nothing if their
-// names are enough. `is_same_run`: golden and target are one run.
+// Returns the matcher that runs of these sources require; nothing if their
+// names suffice. `is_same_run`: golden and target are the same run.
 std::optional<Matcher> ChooseMatcher(std::string_view golden_source,
                                      std::string_view target_source,
                                      bool is_same_run);
 
-// True if a matcher reads a file of this name.
+// Returns true if a matcher reads a file of this name.
 bool IsWanted(std::string_view file);
 
-// Runs a matcher. Where the tools stand the other way round than the name of
-// the matcher says, the pairs do too.
+// Runs a matcher. If the tools of golden and target are in the opposite order
+// of the name of the matcher, the sides of the result are swapped too.
 //
-// Errors: those of the matcher; INVALID_ARGUMENT for runs that it is not for.
+// Errors: those of the matcher; INVALID_ARGUMENT for runs that the matcher does
+// not support.
 absl::StatusOr<Mapping> Match(Matcher matcher, const RunFacts& golden,
                               const RunFacts& target,
                               const MatchOptions& options);

@@ -10,27 +10,26 @@
 
 namespace msitd::match {
 
-// Which modules of a torch model and of the acceleration library are put side
-// by side.
+// The modules of a torch model and of the acceleration library that are paired.
 enum class ModuleLevel : uint8_t { kAll, kLayer, kModule, kApi };
 
 struct MatchOptions {
-  // As msit does it, with its mistakes: arguments in the order of their texts,
-  // the longer list cut, the op of which only the beginning is known, the last
-  // of several tensors of an op alone, the larger of several calls alone.
+  // Reproduces msit, including its mistakes: arguments are ordered by text, the
+  // longer list is truncated, ops match by the beginning of their names, and
+  // only the last of several tensors of an op and the largest of several calls
+  // are used.
   bool is_compat = false;
   ModuleLevel level = ModuleLevel::kAll;
-  // Of several graphs of the acceleration library, prefill before decode, the
-  // one at this place alone. A model of torch that is the target needs that: of
-  // its tensors each belongs to one golden tensor.
+  // Selects one of several graphs of the acceleration library by position;
+  // prefill is before decode. Required if the target is a torch model, because
+  // each of its tensors has one golden tensor.
   std::optional<size_t> graph = {};
-  // The ranks of a run have copies or pieces of a tensor, which are put
-  // together as the sizes of both runs say. Of torch and the acceleration
-  // library.
+  // The ranks of a run have copies or pieces of a tensor, which are joined as
+  // the sizes of both runs imply. For torch and the acceleration library.
   bool joins_ranks = false;
   // The bytes of an op_mapping_file.json; empty for none.
   std::string op_mapping = {};
-  // What the mapping files of msprobe say.
+  // The contents of the mapping files of msprobe.
   MsprobeMapping msprobe = {};
 };
 

@@ -46,7 +46,7 @@ constexpr LeftReason kNotByMsit{"msit compares the first output alone",
 constexpr LeftReason kNoOp{"no op of MindIE begins or ends in it",
                            /*is_expected=*/true};
 
-// Its text; empty if there is none.
+// Returns the text of a key; empty if there is none.
 std::string TextAt(const Json& entry, const char* key) {
   const auto found = entry.find(key);
   if (found == entry.end() || !found->is_string()) return "";
@@ -138,7 +138,7 @@ std::string FxModule(std::string_view node) {
 // The ops of a torch run, without `root.`.
 class Modules {
  public:
-  // `is_loose`: names are alike if they only differ in `_` and `.`.
+  // `is_loose`: names match if they differ only in `_` and `.`.
   Modules(const RunFacts& run, bool is_loose) : is_loose_(is_loose) {
     for (size_t i = 0; i < run.ops.size(); ++i) {
       std::string_view name = run.ops[i].op;
@@ -170,16 +170,16 @@ class Modules {
   std::unordered_map<std::string, size_t> loose_;
 };
 
-// True if another name is inside this one. `sorted` has all names, each with a
-// dot behind it.
+// Returns true if another name is inside this one. `sorted` has all names, each
+// followed by a dot.
 bool HasParts(const std::vector<std::string>& sorted, const std::string& name) {
   const std::string prefix = name + '.';
   const auto found = std::upper_bound(sorted.begin(), sorted.end(), prefix);
   return found != sorted.end() && found->starts_with(prefix);
 }
 
-// False if so many more inputs than those of the module, of which all that were
-// recorded have their place, cannot be weights alone.
+// Returns false if the inputs beyond those of the module cannot all be weights.
+// All recorded inputs of the module have their position.
 bool MayBeWeights(const OpFacts& module, size_t count) {
   // A gap in the numbers is an input that was not recorded.
   size_t next = 0;
@@ -228,7 +228,7 @@ class Matcher {
     }
   }
 
-  // Says of the modules that are in no pair why. Call it after all models.
+  // Sets the reason for unpaired modules. Call it after all models.
   void LeaveModules(const std::vector<Model>& models);
 
  private:
@@ -237,7 +237,7 @@ class Matcher {
   void MatchInputs(const MindieGroup& group, size_t module, size_t op,
                    MappingBuilder::Calls calls);
   void LeaveAsMsit(size_t module, size_t op);
-  // Leaves one side of the module that a node is in.
+  // Leaves one side of the module that contains a node.
   void LeaveEnd(const std::string& node, Io io, const LeftReason& reason);
 
   const MindieMapping& mapping_;
@@ -245,7 +245,7 @@ class Matcher {
   MappingBuilder& builder_;
   const Modules modules_;
   std::vector<std::string> names_;
-  // How many groups end in each module.
+  // The number of groups that end in each module.
   std::unordered_map<std::string, int32_t> group_counts_;
 };
 
@@ -363,7 +363,8 @@ void Matcher::MatchInputs(const MindieGroup& group, size_t module, size_t op,
   leave(has_all && may_be_weights ? kWeight : kNoArgument);
 }
 
-// The first reason counts: what is missing comes before what is expected.
+// Missing tensors are handled before expected ones, because the first reason is
+// used.
 void Matcher::LeaveModules(const std::vector<Model>& models) {
   for (const MindieGroup& group : mapping_.groups) {
     const bool is_recorded = std::any_of(

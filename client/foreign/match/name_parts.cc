@@ -19,8 +19,8 @@ bool NameParts::Has(std::string_view name) const {
 
 template <typename Take>
 void NameParts::ForEachPrefix(std::string_view text, const Take& take) const {
-  // Those that begin as the text does up to a place: the name that ends there
-  // is the first of them.
+  // The names that begin with the first characters of the text. The name that
+  // ends at a position is the first of them.
   auto begin = names_.begin();
   auto end = names_.end();
   for (size_t at = 0; at < text.size() && begin != end; ++at) {
@@ -46,8 +46,8 @@ size_t NameParts::LongestPrefix(std::string_view text) const {
 
 std::vector<std::string_view> NameParts::Split(std::string_view text) const {
   if (Has(text)) return {text};
-  // Of the first name of what begins at each place; 0 if that is not made of
-  // names.
+  // The length of the first name of the text from each position on; 0 if that
+  // text does not consist of names.
   std::vector<size_t> sizes(text.size());
   for (size_t at = text.size(); at-- > 0;) {
     ForEachPrefix(text.substr(at), [&](size_t size) {

@@ -7,23 +7,23 @@
 
 namespace msitd::match {
 
-// Names of ops, of which those of fused ops are made: Mul_1Relu_2 is Mul_1 and
-// Relu_2. Immutable, hence thread-safe.
+// Names of ops that occur in names of fused ops: Mul_1Relu_2 consists of Mul_1
+// and Relu_2. Immutable and therefore thread-safe.
 class NameParts {
  public:
-  // The names must outlive this. Empty ones do not count.
+  // The names must outlive this object. Empty names are ignored.
   explicit NameParts(std::vector<std::string_view> names);
 
   bool Has(std::string_view name) const;
 
-  // Returns the names that make up the whole of `text`, each as long as it can
-  // be; none if it is not made of names.
+  // Returns the names of which `text` consists, each as long as possible; none
+  // if it does not consist of names.
   std::vector<std::string_view> Split(std::string_view text) const;
 
-  // The same, but each as long as it can be whether or not the rest is made of
-  // names, and what is not is left out. Stops where a dumped op that is not
-  // among the names is longer than any name: what msit does. `dumped` says
-  // whether an op was dumped.
+  // The same, but each name is as long as possible whether or not the rest
+  // consists of names, and other text is skipped. Stops where a dumped op that
+  // is not among the names is longer than any name, as msit does. `dumped`
+  // returns whether an op was dumped.
   template <typename IsDumped>
   std::vector<std::string_view> SplitGreedily(std::string_view text,
                                               const IsDumped& dumped) const {
@@ -42,11 +42,12 @@ class NameParts {
     return out;
   }
 
-  // How long the longest name is that `text` begins with; 0 if none does.
+  // Returns the length of the longest name at the beginning of `text`; 0 if
+  // there is none.
   size_t LongestPrefix(std::string_view text) const;
 
  private:
-  // Calls `take` with the length of each name that `text` begins with, in
+  // Calls `take` with the length of each name at the beginning of `text`, in
   // ascending order.
   template <typename Take>
   void ForEachPrefix(std::string_view text, const Take& take) const;

@@ -9,7 +9,8 @@ namespace {
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// Cuts the digits, or else what is before the next digit, off the front.
+// Removes and returns the leading digits, or otherwise the text before the next
+// digit.
 std::string_view CutRun(std::string_view& text) {
   const bool is_number = IsDigit(text.front());
   const auto* const end =

@@ -4,15 +4,15 @@
 #include <string_view>
 
 // The index of an export of msitd: a file with a line of JSON for each record,
-// which says in which file the record is. Written by client/foreign/write, read
-// by client/foreign/trees.
+// which names the file that contains the record. Written by
+// client/foreign/write, read by client/foreign/trees.
 namespace msitd::names {
 
 inline constexpr std::string_view kExportIndex = "tensors.jsonl";
 
-// Keys of a line. A key of a record that has nothing to say is left out.
+// The keys of a line. Keys without a value are omitted.
 inline constexpr std::string_view kIndexFile = "file";      // Relative.
-inline constexpr std::string_view kIndexMember = "member";  // Of an archive.
+inline constexpr std::string_view kIndexMember = "member";  // In an archive.
 inline constexpr std::string_view kIndexRank = "rank";
 inline constexpr std::string_view kIndexDevice = "device";
 inline constexpr std::string_view kIndexToken = "token";
@@ -25,9 +25,9 @@ inline constexpr std::string_view kIndexDType = "dtype";
 inline constexpr std::string_view kIndexShape = "shape";
 inline constexpr std::string_view kIndexValue = "value";
 inline constexpr std::string_view kIndexRequiresGrad = "requires_grad";
-// The order of execution in a rank: ascending.
+// Ascending in the order of execution of a rank.
 inline constexpr std::string_view kIndexSequence = "sequence";
-// Value `unknown` if `sequence` is not the order of execution (order_label.h).
+// `unknown` if `sequence` is not the order of execution (order_label.h).
 inline constexpr std::string_view kIndexOrder = "order";
 inline constexpr std::string_view kIndexProblem = "problem";
 

@@ -32,7 +32,7 @@ std::optional<MsitTensorName> ParseMsitStem(std::string_view stem) {
     const size_t line = std::min(stem.find('_', 1), stem.size());
     const std::string_view part = stem.substr(1, line - 1);
     if (stem[0] != '_' || !IsAlphanumeric(part)) return std::nullopt;
-    // Names have lines themselves, as attention_mask.
+    // Names may contain underscores themselves, such as attention_mask.
     const bool is_number = IsDigits(part);
     if (!out.index.empty()) out.index += is_in_name && !is_number ? '_' : '.';
     is_in_name = !is_number;

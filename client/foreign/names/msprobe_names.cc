@@ -14,7 +14,7 @@ constexpr std::string_view kForward = "forward";
 constexpr std::string_view kBackward = "backward";
 constexpr std::string_view kGradients = "parameters_grad";
 constexpr std::string_view kDebug = "debug";
-// MindSpore's modules are cells.
+// Modules of MindSpore are called cells.
 constexpr std::string_view kModulePrefixes[] = {"Module.", "Cell."};
 
 using EntryKind = MsprobeEntry;
@@ -31,7 +31,7 @@ bool IsModule(std::string_view op) {
       [op](std::string_view prefix) { return op.starts_with(prefix); });
 }
 
-// Cuts the last component off `rest`; empty if it has only one.
+// Removes and returns the last component of `rest`; empty if it has only one.
 std::string_view CutLast(std::string_view& rest) {
   const size_t dot = rest.rfind('.');
   if (dot == std::string_view::npos) return {};
@@ -46,8 +46,7 @@ std::optional<int32_t> CountOf(std::string_view text) {
       std::from_chars(text.data(), text.data() + text.size(), count);
   const bool is_whole =
       error == std::errc() && end == text.data() + text.size();
-  // Without a sign, and without zeros before it, so that it can be written
-  // again.
+  // Without a sign and leading zeros, so that it can be written again.
   const bool is_plain =
       !text.empty() && text[0] != '-' && (text.size() == 1 || text[0] != '0');
   if (!is_whole || !is_plain || count > kCallMax) return std::nullopt;
@@ -61,7 +60,7 @@ std::optional<EntryKind> KindOf(std::string_view word) {
   return std::nullopt;
 }
 
-// Reads `op.kind.count` of a module.
+// Parses `op.kind.count` of a module.
 std::optional<Entry> ParseModule(std::string_view name) {
   Entry entry;
   std::string_view rest = name;
@@ -75,13 +74,13 @@ std::optional<Entry> ParseModule(std::string_view name) {
     entry.call = *count;
     entry.kind = *kind;
   }
-  // `Module.` alone names none.
+  // `Module.` by itself names no module.
   if (!IsModule(rest)) return std::nullopt;
   entry.op = rest;
   return entry;
 }
 
-// Reads `op.count.kind` of anything else.
+// Parses `op.count.kind` of any other op.
 std::optional<Entry> ParseApi(std::string_view name) {
   Entry entry;
   std::string_view rest = name;
@@ -128,7 +127,8 @@ std::optional<Io> IoOf(EntryKind kind, MsprobePart part) {
   return std::nullopt;
 }
 
-// True for keys of a positional argument. No keyword begins with a digit.
+// Returns true for the keys of a positional argument. No keyword begins with a
+// digit.
 bool IsPosition(std::string_view keys) {
   const std::string_view first = keys.substr(0, keys.find('.'));
   return first.empty() || IsDigits(first);
@@ -202,7 +202,8 @@ std::optional<MsprobeKey> KeyOfMsprobe(const MsprobeName& name) {
   if (!entry) return std::nullopt;
   const auto io = IoOf(entry->kind, name.part);
   if (!io) return std::nullopt;
-  // A keyword that looks like a position could not be told from one.
+  // A keyword that has the form of a position could not be distinguished from
+  // one.
   if (*io == Io::kInput &&
       IsPosition(name.keys) != (name.part == MsprobePart::kInput)) {
     return std::nullopt;
@@ -217,7 +218,7 @@ std::optional<MsprobeKey> KeyOfMsprobeLeaf(std::string_view leaf) {
   if (MsprobeEntryOf(leaf) == EntryKind::kDebug) {
     return KeyOfMsprobe({std::string(leaf), MsprobePart::kWhole, ""});
   }
-  // Names of modules, too, may have such words: the last entry counts.
+  // Names of modules may also contain such words, so the last entry is used.
   for (size_t end = leaf.rfind('.'); end != std::string_view::npos && end > 0;
        end = leaf.rfind('.', end - 1)) {
     const std::string_view entry = leaf.substr(0, end);

@@ -8,39 +8,39 @@
 
 #include "protos/base/tensor_key.h"
 
-// How msprobe names what it records, and how we do. Both ways, without loss.
+// The names that msprobe gives to the values that it records, and the
+// corresponding keys of msitd. Conversion works in both directions, without
+// loss.
 //
-//   entry                                part           (op, io)
-//   Functional.linear.1.forward          input, kwargs  (Functional.linear,
-//   input)
-//                                        output         (..., output)
-//   Module.fc.Linear.forward.1           parameters     (Module.fc.Linear,
-//   weight) Functional.linear.1.backward         input          (...,
-//   grad_output)
-//                                        output         (..., grad_input)
-//   Module.fc.Linear.parameters_grad.1                  (..., grad_weight)
-//   loss.1.debug                                        (loss, state)
+//   entry                         part           (op, io)
+//   Functional.linear.1.forward   input, kwargs  (Functional.linear, input)
+//                                 output         (..., output)
+//   Module.fc.Linear.forward.1    parameters     (Module.fc.Linear, weight)
+//   Functional.linear.1.backward  input          (..., grad_output)
+//                                 output         (..., grad_input)
+//   Module.fc.Linear.parameters_grad.1           (..., grad_weight)
+//   loss.1.debug                                 (loss, state)
 //
 // The call is 1 in all of them. The hooks of msprobe call gradients of outputs
 // the input of backward.
 namespace msitd::names {
 
-// What of an entry a value belongs to, as the names of files have it.
+// The part of an entry to which a value belongs, as in the names of files.
 enum class MsprobePart : uint8_t {
-  kInput,       // A positional argument; of backward, a gradient of an output.
+  kInput,       // A positional argument; in backward, a gradient of an output.
   kKwargs,      // A keyword argument.
-  kOutput,      // Of backward, a gradient of an input.
-  kParameters,  // Of a module.
-  kWhole,       // Of entries without parts: parameters_grad and debug.
+  kOutput,      // In backward, a gradient of an input.
+  kParameters,  // The parameters of a module.
+  kWhole,       // For entries without parts: parameters_grad and debug.
 };
 
 // Returns "input", "kwargs", "output", "parameters" or "".
 std::string_view MsprobePartName(MsprobePart part);
 
-// What an entry is of.
+// The kind of an entry.
 enum class MsprobeEntry : uint8_t { kForward, kBackward, kGradients, kDebug };
 
-// Nothing for what no release of msprobe writes.
+// Returns nothing if no release of msprobe writes the name.
 std::optional<MsprobeEntry> MsprobeEntryOf(std::string_view name);
 
 // The documents of a rank and step, and the folder of its tensors.
@@ -50,9 +50,9 @@ inline constexpr std::string_view kMsprobeStack = "stack.json";
 inline constexpr std::string_view kMsprobeConstruct = "construct.json";
 inline constexpr std::string_view kMsprobeTensors = "dump_tensor_data";
 
-// A key of dump.json before its `data` that msitd writes for a run that does
-// not know its order of execution, with the value of order_label.h. Entries are
-// in that order otherwise.
+// A key of dump.json before its `data`. msitd writes it, with the value of
+// order_label.h, for a run whose order of execution is not known. Otherwise,
+// entries are in that order.
 inline constexpr std::string_view kMsprobeOrder = "order";
 
 struct MsprobeName {
@@ -74,30 +74,31 @@ struct MsprobeKey {
   friend bool operator==(const MsprobeKey&, const MsprobeKey&) = default;
 };
 
-// Where releases differ.
+// Differences between releases.
 enum class MsprobeGrammar : uint8_t {
   kCurrent,
   kSeed,  // The entry of parameters_grad has no count.
 };
 
-// Returns our key; nothing for what no release of msprobe writes. It takes the
-// names of all releases.
+// Returns the key in msitd; nothing if no release of msprobe writes the name.
+// Accepts the names of all releases.
 std::optional<MsprobeKey> KeyOfMsprobe(const MsprobeName& name);
 
-// The inverse of KeyOfMsprobe; nothing if no name of the grammar has that key.
+// The inverse of KeyOfMsprobe. Returns nothing if no name of the grammar has
+// this key.
 std::optional<MsprobeName> MsprobeNameOf(const MsprobeKey& key,
                                          MsprobeGrammar grammar);
 
-// Returns our key of a leaf that is named as MsprobeFileName or
-// MsprobeStatisticsName has it. Nothing for what no
-// release of msprobe writes.
+// Returns the key in msitd of a leaf with a name that MsprobeFileName or
+// MsprobeStatisticsName returns. Returns nothing if no release of msprobe
+// writes the name.
 std::optional<MsprobeKey> KeyOfMsprobeLeaf(std::string_view leaf);
 
 // Returns the name of the file of a tensor, without its suffix.
 std::string MsprobeFileName(const MsprobeName& name);
 
-// Returns the name by which msprobe compares what has no file: there keyword
-// arguments are inputs.
+// Returns the name by which msprobe compares values without a file. In these
+// names, keyword arguments are inputs.
 std::string MsprobeStatisticsName(const MsprobeName& name);
 
 }  // namespace msitd::names

@@ -19,7 +19,7 @@ namespace msitd::formats {
 namespace {
 
 constexpr uint64_t kLengthBytes = 8;
-// Of what always has bytes.
+// Stands for the address of a tensor that always has bytes.
 constexpr uint64_t kAnyAddress = 1;
 
 GeRawBytes RawBytesOf(const GeHead& head,
@@ -45,7 +45,7 @@ GeRawBytes RawBytesOf(const GeHead& head,
     }
   }
   // Tensors without an address may have no bytes in the file, although they
-  // have a size. Only newer editions write addresses at all.
+  // have a size. Only newer versions write addresses at all.
   const bool skips = has_address && total > raw_bytes;
   return {std::move(bytes), begin, skips,
           (skips ? with_address : total) <= raw_bytes};

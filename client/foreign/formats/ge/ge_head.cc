@@ -11,8 +11,9 @@
 namespace msitd::formats {
 namespace {
 
-// Numbers that no dimension has become -1, which CheckShape refuses. So is a
-// shape with one dimension more than there may be; those behind are left out.
+// A number that is not a valid dimension becomes -1, which CheckShape rejects.
+// CheckShape also rejects a shape with one dimension more than the limit, so
+// further dimensions are dropped.
 void AddDim(uint64_t dim, std::vector<int64_t>& shape) {
   if (shape.size() > kDimsMax) return;
   const bool is_dim = dim <= std::numeric_limits<int64_t>::max();
@@ -33,7 +34,7 @@ bool ParseShape(std::string_view message, std::vector<int64_t>& shape) {
   return reader.is_good();
 }
 
-// Which field has what, of an input and of an output.
+// The field numbers of the properties of an input and of an output.
 struct TensorFields {
   uint32_t shape;
   uint32_t size;
@@ -45,7 +46,8 @@ struct TensorFields {
 constexpr TensorFields kInputFields = {3, 5, 6, 7, 8};
 constexpr TensorFields kOutputFields = {3, 6, 7, 8, 9};
 
-// Takes a field that inputs and outputs have alike. False if it is broken.
+// Parses a field that inputs and outputs have in common. Returns false if it is
+// malformed.
 bool TakeField(const WireReader& reader, const TensorFields& fields,
                GeTensor& tensor) {
   const uint32_t field = reader.field();
@@ -73,7 +75,7 @@ bool TakeField(const WireReader& reader, const TensorFields& fields,
   return true;
 }
 
-// What a descriptor is that says nothing.
+// Returns a descriptor with no properties set.
 GeTensor EmptyTensor() {
   GeTensor tensor;
   tensor.type = GeTypeOf(0);
@@ -120,7 +122,7 @@ bool ParseOutput(std::string_view message, GeOutput& output) {
   return reader.is_good();
 }
 
-// Of a buffer or a workspace.
+// Parses the size of a buffer or a workspace.
 bool ParseSize(std::string_view message, uint64_t& size) {
   WireReader reader(message);
   while (reader.Next()) {
@@ -129,7 +131,8 @@ bool ParseSize(std::string_view message, uint64_t& size) {
   return reader.is_good();
 }
 
-// False if it has no name, as what is no attribute has none.
+// Returns false if there is no name, which means that the message is not an
+// attribute.
 bool ParseAttribute(std::string_view message,
                     std::pair<std::string, std::string>& attribute) {
   WireReader reader(message);
@@ -141,7 +144,8 @@ bool ParseAttribute(std::string_view message,
   return reader.is_good() && !attribute.first.empty();
 }
 
-// An older edition has workspaces where others have attributes.
+// An older version has workspaces in the field that other versions use for
+// attributes.
 void TakeAttribute(std::string_view message, GeHead& head) {
   std::pair<std::string, std::string> attribute;
   if (ParseAttribute(message, attribute)) {

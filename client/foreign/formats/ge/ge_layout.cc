@@ -11,8 +11,8 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-// True if `extent` elements fit into `blocks` of `block`. The product is small
-// because both are dimensions of one stored shape.
+// Returns true if `extent` elements fit into `blocks` of `block`. The product
+// is small because both are dimensions of one stored shape.
 bool Fits(int64_t extent, int64_t blocks, int64_t block) {
   return extent >= 0 && extent <= blocks * block;
 }
@@ -28,7 +28,7 @@ Axis Whole(int64_t extent, uint64_t stride) {
   return {static_cast<uint64_t>(extent), stride};
 }
 
-// A block of 0 elements is that of an empty tensor.
+// A block of 0 elements occurs only in an empty tensor.
 Axis InBlocks(int64_t extent, uint64_t stride, int64_t block,
               uint64_t block_stride) {
   return {static_cast<uint64_t>(extent), stride,
@@ -51,7 +51,7 @@ std::optional<PlainView> ViewNz(const Shape& stored, const Shape& original) {
   Shape outer_shape(
       original.begin(),
       original.end() - std::min<ptrdiff_t>(2, std::ssize(original)));
-  // Divides instead of multiplying what could be any numbers.
+  // Divides, because the product of arbitrary numbers could overflow.
   int64_t left = matrices;
   for (const int64_t dim : outer_shape) {
     if (dim <= 0 || left % dim != 0) return std::nullopt;
@@ -159,7 +159,7 @@ std::optional<PlainView> ViewFractalZ(const Shape& stored,
   return std::nullopt;
 }
 
-// `order` has the places of N, C, H and W in the stored shape.
+// `order` has the positions of N, C, H and W in the stored shape.
 std::optional<PlainView> Permute(const Shape& stored, const Shape& original,
                                  const std::vector<size_t>& order) {
   if (stored.size() != order.size() || original.size() != order.size()) {
@@ -190,7 +190,8 @@ std::optional<PlainView> ViewAsPlain(int64_t format, int64_t groups,
     case kFormatNdc1hwc0:
       return ViewNdc1hwc0(stored, original);
     case kFormatFractalZ:
-      // Groups of a convolution lie side by side in an order of their own.
+      // Groups of a convolution are stored side by side in an order of their
+      // own.
       if (groups > 1) return std::nullopt;
       return ViewFractalZ(stored, original);
     case kFormatNhwc:

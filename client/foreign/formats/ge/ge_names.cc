@@ -16,7 +16,8 @@ struct TypeRow {
 
 constexpr DType kNone = DType::kUnspecified;
 
-// Indexed by the number of GE dumps. Quantized integers are their integers.
+// Indexed by the type numbers of GE dumps. Quantized integers are treated as
+// their integers.
 constexpr TypeRow kGeTypes[] = {
     {"UNDEFINED", DType::kInt8},
     {"FLOAT", DType::kFloat32},

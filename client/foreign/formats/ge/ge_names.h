@@ -7,26 +7,26 @@
 #include "client/foreign/formats/stored_tensor.h"
 #include "protos/base/dtype.h"
 
-// The numbers that CANN has for types and formats.
+// CANN's numbers for types and formats.
 namespace msitd::formats {
 
 struct CannType {
-  // As CANN writes it, without `DT_`; "type 77" for an unknown number.
+  // The name that CANN writes, without `DT_`. "type 77" for an unknown number.
   std::string name;
-  // kUnspecified if msitd has no such elements.
+  // kUnspecified if msitd does not support such elements.
   DType dtype = DType::kUnspecified;
 };
 
-// The type with a number of GE dumps. 0, undefined, is taken as bytes.
+// Returns the type for a number in GE dumps. 0, undefined, is treated as bytes.
 CannType GeTypeOf(int64_t number);
 
-// The type with a number of ACL, which ATB uses.
+// Returns the type for a number of ACL, which ATB uses.
 CannType AclTypeOf(int64_t number);
 
-// How CANN packs elements of this type.
+// Returns how CANN packs elements of this type.
 Packing CannPackingOf(DType dtype);
 
-// Formats, the same in all of CANN.
+// Formats. They are the same in all parts of CANN.
 inline constexpr int64_t kFormatNchw = 0;
 inline constexpr int64_t kFormatNhwc = 1;
 inline constexpr int64_t kFormatNd = 2;
@@ -42,8 +42,8 @@ inline constexpr int64_t kFormatFractalNzC032 = 51;
 // Returns a name such as "FRACTAL_NZ"; "format 99" for an unknown number.
 std::string FormatName(int64_t format);
 
-// True if the shape of a tensor in this format is that of its elements, so that
-// nothing is cut into blocks.
+// Returns true if a tensor in this format is not divided into blocks, so that
+// its shape is that of its elements.
 bool IsPlainFormat(int64_t format);
 
 }  // namespace msitd::formats

@@ -14,7 +14,7 @@
 namespace msitd::formats {
 namespace {
 
-// Tags of the head, and of one tensor.
+// Tags of the header and of one tensor.
 constexpr uint32_t kInputsTag = 4;
 constexpr uint32_t kOutputsTag = 5;
 constexpr uint32_t kShapeTag = 0;
@@ -28,8 +28,8 @@ absl::Status BadNano(std::string_view what) {
                     what);
 }
 
-// Reads packed little-endian numbers. Nothing is read behind the end; `is_good`
-// says that nothing was missing.
+// Reads packed little-endian numbers. Nothing is read after the end; `is_good`
+// is false if data was missing.
 class Cursor {
  public:
   explicit Cursor(std::string_view bytes) : rest_(bytes) {}
@@ -66,24 +66,25 @@ struct NanoTensor {
 };
 
 std::vector<int64_t> ReadDims(std::string_view bytes) {
-  // What CheckShape refuses.
+  // CheckShape rejects this shape.
   if (bytes.size() % sizeof(int64_t) != 0) return {-1};
   Cursor cursor(bytes);
   std::vector<int64_t> dims;
-  // One more than a tensor can have, so that CheckShape refuses it.
+  // One dimension more than a tensor can have, so that CheckShape rejects it.
   while (!cursor.is_at_end() && dims.size() <= kDimsMax) {
     dims.push_back(cursor.Take<int64_t>());
   }
   return dims;
 }
 
-// Reads one tensor of a list. Outputs say more than inputs.
+// Reads one tensor of a list. Outputs have more fields than inputs.
 NanoTensor ReadTensor(bool is_output, Cursor& cursor) {
   NanoTensor read;
   GeTensor& tensor = read.tensor;
   const auto type = cursor.Take<int32_t>();
   tensor.has_no_type = type == kUndefinedType;
-  // Undefined elements are bytes, as in the other kind of dump.
+  // Elements of an undefined type are treated as bytes, as in the other kind of
+  // dump.
   tensor.type = tensor.has_no_type ? GeTypeOf(0) : AclTypeOf(type);
   tensor.format = cursor.Take<int32_t>();
   (void)cursor.Take<int32_t>();  // The type of the address.
@@ -134,7 +135,7 @@ bool IsGeNano(std::string_view head) {
 OpenedFile OpenGeNano(std::string_view head,
                       std::shared_ptr<const ByteSource> bytes, uint64_t begin) {
   Cursor cursor(head);
-  (void)cursor.Take<uint32_t>();  // The magic.
+  (void)cursor.Take<uint32_t>();  // The magic number.
   Attributes attributes;
   attributes["version"] = fmt::format("{}", cursor.Take<uint32_t>());
   GeRawBytes raw(std::move(bytes), begin, /*skips_without_address=*/false,

@@ -9,13 +9,13 @@
 
 namespace msitd::formats {
 
-// What the head of a dump of CANN nano begins with.
+// The first number in the header of a dump of CANN nano.
 inline constexpr uint32_t kGeNanoMagic = 0x5a5a5a5a;
 
 bool IsGeNano(std::string_view head);
 
-// Opens a dump whose head is `head`, lists of tagged values, and whose raw
-// bytes begin at `begin` of `bytes`.
+// Opens a dump with the header `head`, which consists of lists of tagged
+// values, and with raw bytes that begin at `begin` of `bytes`.
 OpenedFile OpenGeNano(std::string_view head,
                       std::shared_ptr<const ByteSource> bytes, uint64_t begin);
 

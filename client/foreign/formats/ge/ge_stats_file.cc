@@ -16,11 +16,11 @@ namespace {
 constexpr std::string_view kFirstColumns = "Input/Output,Index,";
 constexpr std::string_view kTypePrefix = "DT_";
 
-// The columns that are not statistics, in their order.
+// The columns that are not statistics, in order.
 enum Column : size_t { kIo, kIndex, kDataSize, kType, kFormat, kShape, kFirst };
 
 struct StatisticColumn {
-  // In small letters, since editions differ in them.
+  // In lower case, since versions differ in case.
   std::string_view title;
   std::string_view name;
 };
@@ -38,10 +38,10 @@ constexpr StatisticColumn kStatisticColumns[] = {
     {"l2 norm value", "l2_norm"},
 };
 
-// Columns, or dimensions in one of them. More make a table wrong.
+// Columns of a table, or dimensions in a column. A table with more is invalid.
 constexpr size_t kPartsMax = 64;
 
-// Takes what is before the next `separator` off `text`.
+// Removes and returns the text before the next `separator`.
 std::string_view TakePart(std::string_view& text, char separator) {
   const size_t end = std::min(text.find(separator), text.size());
   const std::string_view part = text.substr(0, end);
@@ -49,7 +49,7 @@ std::string_view TakePart(std::string_view& text, char separator) {
   return part;
 }
 
-// One part more than kPartsMax if there are more.
+// Returns kPartsMax + 1 parts if there are more than kPartsMax.
 std::vector<std::string_view> SplitAt(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   bool ends_in_separator = true;
@@ -61,7 +61,7 @@ std::vector<std::string_view> SplitAt(std::string_view text, char separator) {
   return parts;
 }
 
-// The name of the statistic in a column; empty for one that is not known.
+// Returns the name of the statistic in a column; empty for an unknown column.
 std::string_view StatisticOf(std::string_view title) {
   std::string small(title);
   std::transform(small.begin(), small.end(), small.begin(), [](char c) {
@@ -95,7 +95,7 @@ DType TypeOf(std::string_view name) {
   return DType::kUnspecified;
 }
 
-// Sets all but the statistics; false if a cell is wrong.
+// Sets everything except the statistics. Returns false if a cell is invalid.
 bool SetTensor(const std::vector<std::string_view>& cells,
                ForeignTensor& tensor) {
   if (cells[kIo] == "Input") tensor.io = Io::kInput;

@@ -8,13 +8,14 @@
 
 namespace msitd::formats {
 
-// True for the first bytes of the table that CANN writes instead of a dump when
-// it is asked for statistics.
+// Returns true for the first bytes of the table that CANN writes instead of a
+// dump when it is configured to write statistics.
 bool IsGeStats(std::string_view first_bytes);
 
-// Opens such a table: one tensor for each row, without bytes, whose attributes
-// are its statistics. CANN writes none of a tensor that the task did not have,
-// or whose type it does not know. RESOURCE_EXHAUSTED beyond kTensorsMax rows.
+// Opens such a table. Each row becomes a tensor without bytes, whose attributes
+// are its statistics. CANN writes no statistics of a tensor that the task did
+// not have, or whose type it does not support. Returns RESOURCE_EXHAUSTED
+// beyond kTensorsMax rows.
 OpenedFile OpenGeStats(std::shared_ptr<const ByteSource> bytes);
 
 }  // namespace msitd::formats

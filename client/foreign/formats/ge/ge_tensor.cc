@@ -32,7 +32,7 @@ StoredTensor GeRawBytes::Take(uint64_t size, uint64_t address) {
   stored.source = source_;
   stored.begin = at_;
   if (!skips_without_address_ || address != 0) stored.bytes = size;
-  // Stays behind the end of the file once it is there.
+  // Saturates, so that a position after the end of the file stays there.
   at_ += std::min(stored.bytes, std::numeric_limits<uint64_t>::max() - at_);
   return stored;
 }
@@ -66,7 +66,7 @@ FileEntry GeEntry(const GeTensor& from, ForeignTensor tensor, GeRawBytes& raw) {
     return MakeProblem(std::move(tensor),
                        absl::DataLossError("the dump is cut off"));
   }
-  // What is behind is padding, which need not be there.
+  // Further bytes are padding, which may be absent.
   stored.bytes = std::min(stored.bytes, needed);
   stored.dtype = type.dtype;
   SetLayout(from, tensor, stored);

@@ -8,12 +8,12 @@
 #include "client/foreign/formats/file_entry.h"
 #include "client/foreign/formats/ge/ge_names.h"
 
-// What both kinds of dumps of CANN say of a tensor.
+// The properties of a tensor in both kinds of CANN dumps.
 namespace msitd::formats {
 
 struct GeTensor {
   CannType type;
-  // The type is undefined: it comes as bytes.
+  // The type is undefined, so the tensor is delivered as bytes.
   bool has_no_type = false;
   int32_t format = 0;
   int32_t sub_format = 0;
@@ -23,10 +23,11 @@ struct GeTensor {
   uint64_t address = 0;
 };
 
-// Hands the raw bytes behind the head out, one tensor after the other.
+// Assigns the raw bytes that follow the header to the tensors, one after
+// another.
 class GeRawBytes {
  public:
-  // `is_whole`: the file is as long as its head says.
+  // `is_whole`: the file is as long as its header states.
   GeRawBytes(std::shared_ptr<const ByteSource> source, uint64_t begin,
              bool skips_without_address, bool is_whole)
       : source_(std::move(source)),
@@ -34,7 +35,8 @@ class GeRawBytes {
         skips_without_address_(skips_without_address),
         is_whole_(is_whole) {}
 
-  // Where the next `size` bytes lie; none if a tensor at `address` has none.
+  // Returns the location of the next `size` bytes; none if a tensor at
+  // `address` has no bytes.
   StoredTensor Take(uint64_t size, uint64_t address);
 
   bool is_whole() const { return is_whole_; }
@@ -46,8 +48,8 @@ class GeRawBytes {
   const bool is_whole_;
 };
 
-// Makes the entry of `tensor`, which has its place in the file already, and
-// takes its bytes from `raw`.
+// Returns the entry of `tensor`, whose location in the file is set. Takes its
+// bytes from `raw`.
 FileEntry GeEntry(const GeTensor& from, ForeignTensor tensor, GeRawBytes& raw);
 
 }  // namespace msitd::formats

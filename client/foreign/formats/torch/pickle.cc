@@ -47,8 +47,8 @@ class Pickle::Machine {
  private:
   using Values = std::vector<PickleValue>;
 
-  // Each group of operations is asked in turn; one that lacks `op` gives
-  // nothing.
+  // Each group of operations is tried in turn. A group that does not have `op`
+  // returns nothing.
   absl::Status Step(uint8_t op) {
     std::optional<absl::Status> done = StepScalar(op);
     if (!done.has_value()) done = StepText(op);
@@ -168,7 +168,7 @@ class Pickle::Machine {
       case 0x81:
         return PushCall();
       case 'b':
-        // The attributes of an object, which no tensor needs.
+        // The attributes of an object, which tensors do not need.
         return Drop();
       case 'Q':
         return PushLast(PickleKind::kPersistent, 1);
@@ -213,7 +213,7 @@ class Pickle::Machine {
     return absl::OkStatus();
   }
 
-  // How many values there are above the last mark.
+  // Returns the number of values above the last mark.
   size_t Free() const {
     return stack_.size() - (marks_.empty() ? 0 : marks_.back());
   }
@@ -232,7 +232,7 @@ class Pickle::Machine {
     return absl::OkStatus();
   }
 
-  // A short pickle could copy what it refers to again and again.
+  // A short pickle could copy the values that it refers to again and again.
   absl::Status CountItems(uint64_t count) {
     item_count_ += count;
     if (item_count_ > kPickleItemsMax)
@@ -285,7 +285,7 @@ class Pickle::Machine {
                  .bits = static_cast<int64_t>(begin)});
   }
 
-  // Takes the last `count` values off the stack.
+  // Removes and returns the last `count` values of the stack.
   absl::StatusOr<Values> TakeLast(size_t count) {
     if (Free() < count) return BadPickle("a value is missing");
     const auto begin = stack_.end() - static_cast<ptrdiff_t>(count);
@@ -313,7 +313,7 @@ class Pickle::Machine {
     return PushObject(kind, std::move(values));
   }
 
-  // Puts values into the container that is the last one on the stack now.
+  // Adds values to the container at the top of the stack.
   absl::Status Append(PickleKind kind, const Values& values) {
     if (Free() == 0 || stack_.back().kind != kind) {
       return BadPickle("a container is missing");
@@ -374,7 +374,7 @@ class Pickle::Machine {
     return PushGlobal(texts[0], texts[1]);
   }
 
-  // Items of a dict in a list of pairs, as Python 2 wrote an OrderedDict.
+  // The items of a dict in a list of pairs, as Python 2 wrote an OrderedDict.
   absl::StatusOr<Values> PairsOf(std::span<const PickleValue> arguments) const {
     Values pairs;
     if (arguments.empty()) return pairs;

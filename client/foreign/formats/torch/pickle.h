@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-// Python's pickles, read as data: nothing that they name is ever called.
+// Python's pickles, read as data. Nothing that they name is ever called.
 namespace msitd::formats {
 
 enum class PickleKind : uint8_t {
@@ -21,52 +21,53 @@ enum class PickleKind : uint8_t {
   kText,
   kBytes,
   kHugeInteger,  // Its value is not kept.
-  kGlobal,       // A function or a class: what module_of and name_of return.
+  kGlobal,       // A function or a class. See ModuleOf and NameOf.
   kTuple,
   kList,
   kDict,  // Items: key, value, key, value, ...
   kSet,
   kCall,        // Items: the global, then its arguments.
-  kPersistent,  // One item: what the file keeps elsewhere, as it refers to it.
+  kPersistent,  // One item: a reference to data that the file keeps elsewhere.
 };
 
-// A value of a pickle. What is in it belongs to the pickle.
+// A value of a pickle. The pickle owns its contents.
 struct PickleValue {
   PickleKind kind = PickleKind::kNone;
-  // Of a text or bytes.
+  // The length of a text or of bytes.
   uint32_t length = 0;
-  // A bool or an integer, the bits of a real, where a text begins, or the
+  // A bool or an integer, the bits of a real, the offset of a text, or the
   // number of an object.
   int64_t bits = 0;
 };
 
-// What a pickle may make of a global.
+// How a pickle may use a global.
 enum class PickleUse : uint8_t {
   kRefused,
-  kCalled,  // Comes as a call with its arguments.
-  kDict,    // Comes as a dict.
+  kCalled,  // Represented as a call with its arguments.
+  kDict,    // Represented as a dict.
 };
 
-// Says what may become of the global `name` of `module`.
+// Returns how the global `name` of `module` may be used.
 using PickleGlobals = PickleUse (*)(std::string_view module,
                                     std::string_view name);
 
-// One pickle, protocol 2 to 5. Has the operations that containers, texts,
-// numbers and calls need, and no others. Thread-compatible.
+// One pickle, protocol 2 to 5. Supports only the operations for containers,
+// texts, numbers and calls. Thread-compatible.
 class Pickle {
  public:
-  // UNIMPLEMENTED for a global that is refused, with its name, and for an
-  // operation that is not known; INVALID_ARGUMENT for what is no pickle;
+  // Errors: UNIMPLEMENTED with its name for a global that is rejected, and for
+  // an unknown operation; INVALID_ARGUMENT if the bytes are not a pickle;
   // RESOURCE_EXHAUSTED beyond a limit of format_limits.h.
   static absl::StatusOr<Pickle> Read(std::string bytes, PickleGlobals globals);
 
   PickleValue root() const { return root_; }
 
-  // Items of a container, a call or a persistent value; none of others.
+  // The items of a container, a call or a persistent value; none for other
+  // values.
   std::span<const PickleValue> Items(PickleValue value) const;
-  // Of a text or bytes; empty for others.
+  // The content of a text or of bytes; empty for other values.
   std::string_view Text(PickleValue value) const;
-  // Of a global; empty for others.
+  // The names of a global; empty for other values.
   std::string_view ModuleOf(PickleValue value) const;
   std::string_view NameOf(PickleValue value) const;
   static double Real(PickleValue value);
@@ -76,7 +77,7 @@ class Pickle {
 
   Pickle() = default;
 
-  // Texts lie in it.
+  // Contains the texts.
   std::string bytes_;
   // A global has two texts: module and name.
   std::vector<std::vector<PickleValue>> objects_;

@@ -18,21 +18,21 @@
 namespace msitd::formats {
 namespace {
 
-// Of the name of a storage. They are numbers.
+// The length of the name of a storage. Storages have numbers as names.
 constexpr size_t kStorageKeyBytesMax = 64;
 constexpr std::string_view kPickleName = "data.pkl";
-// The number that its oldest pickles begin with.
+// The number at the beginning of the oldest pickles of torch.
 constexpr std::string_view kOldMagic =
     "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
-// The first argument behind those that all functions have.
+// The first argument after those that all functions have in common.
 constexpr size_t kFirstOwnArgument = 6;
 
 absl::Status BadTorch(std::string_view what) {
   return MakeStatus(absl::StatusCode::kInvalidArgument, "torch: {}", what);
 }
 
-// The folder of the archive that has the pickle, with its slash: the stem of
-// the name that the file had.
+// Returns the folder of the archive that contains the pickle, with its slash:
+// the stem of the file's original name.
 std::optional<std::string> RootOf(const ZipArchive& archive) {
   for (const ZipArchive::Member& member : archive.members()) {
     const std::string_view name = member.name;
@@ -46,7 +46,7 @@ std::optional<std::string> RootOf(const ZipArchive& archive) {
   return std::nullopt;
 }
 
-// The members of an archive of torch, by their names.
+// The members of an archive of torch, by name.
 class TorchArchive {
  public:
   TorchArchive(const std::shared_ptr<ZipArchive>& archive, std::string root)
@@ -56,7 +56,8 @@ class TorchArchive {
     }
   }
 
-  // The bytes of a member of the folder; null if there is none.
+  // Returns the bytes of a member of the folder; null if there is no such
+  // member.
   std::shared_ptr<const ByteSource> Find(std::string_view name) const {
     const auto member = members_.find(fmt::format("{}{}", root_, name));
     if (member == members_.end()) return nullptr;
@@ -72,7 +73,8 @@ class TorchArchive {
                        });
   }
 
-  // Files of older editions do not say, and were written on such machines.
+  // Files of older versions do not specify it, and were written on
+  // little-endian machines.
   absl::StatusOr<bool> IsBigEndian() const {
     const auto bytes = Find("byteorder");
     if (bytes == nullptr) return false;
@@ -113,7 +115,7 @@ PickleUse UseOf(std::string_view module, std::string_view name) {
   }
 }
 
-// What a pickle says of one tensor.
+// The properties of one tensor in a pickle.
 struct TensorCall {
   TorchGlobal global = TorchGlobal::kRefused;
   std::string_view name;
@@ -127,12 +129,13 @@ struct Storage {
   std::shared_ptr<const ByteSource> bytes;
 };
 
-// What a dumper saves beside a value: scalars, by their names joined by dots.
+// Reads the tags that a dumper saves with a value: scalars, whose names are
+// joined by dots.
 class TagReader {
  public:
   explicit TagReader(const Pickle& pickle) : pickle_(pickle) {}
 
-  // Ignores what is no scalar, and what exceeds kTagsMax.
+  // Ignores values that are not scalars, and those beyond kTagsMax.
   void Read(PickleValue dict, const std::string& prefix, int depth) {
     const auto items = pickle_.Items(dict);
     for (size_t i = 0; i + 1 < items.size(); i += 2) {
@@ -196,7 +199,7 @@ class TensorFinder {
                bool is_big_endian)
       : pickle_(pickle), archive_(archive), is_big_endian_(is_big_endian) {}
 
-  // `name` is what `value` is called; it can be empty.
+  // `name` is the name of `value`; it can be empty.
   absl::Status Find(PickleValue value, std::string name) {
     path_ = std::move(name);
     return Visit(value, 0);
@@ -204,7 +207,7 @@ class TensorFinder {
 
   std::vector<FileEntry> TakeEntries() { return std::move(entries_); }
 
-  // Numbers, texts and the like, which are not delivered.
+  // The number of numbers, texts and similar values, which are not delivered.
   uint64_t value_count() const { return value_count_; }
 
  private:
@@ -234,10 +237,10 @@ class TensorFinder {
     }
   }
 
-  // Visits `value`, which is called `key` where it is.
+  // Visits `value`, which has the name `key` in its container.
   absl::Status VisitAt(std::string_view key, PickleValue value, int depth) {
     const size_t length = path_.size();
-    // Beyond the limit it does not matter how the path goes on.
+    // Beyond the limit, the rest of the path does not matter.
     if (length <= kOpBytesMax) {
       if (depth > 0 || !path_.empty()) path_ += '.';
       path_ += key.substr(0, kOpBytesMax + 1);
@@ -259,11 +262,11 @@ class TensorFinder {
     const auto items = pickle_.Items(dict);
     for (size_t i = 0; i + 1 < items.size(); i += 2) {
       const PickleValue key = items[i];
-      // A key that is neither a text nor a number goes by its place.
+      // A key that is neither a text nor a number is replaced by its position.
       const int64_t number = key.kind == PickleKind::kInteger
                                  ? key.bits
                                  : static_cast<int64_t>(i / 2);
-      // A long key can be in a short pickle a million times.
+      // A short pickle can contain a long key a million times.
       const std::string text =
           key.kind == PickleKind::kText
               ? std::string(pickle_.Text(key).substr(0, kOpBytesMax + 1))
@@ -292,8 +295,8 @@ class TensorFinder {
     }
   }
 
-  // Unwraps calls that wrap the call which makes a tensor. kRefused if there is
-  // none.
+  // Unwraps calls around the call that creates a tensor. kRefused if there is
+  // no such call.
   TensorCall TensorOf(PickleValue call) const {
     TensorCall found;
     for (int depth = 0; depth < kNestingMax; ++depth) {
@@ -319,7 +322,8 @@ class TensorFinder {
     return TorchGlobalOf(pickle_.ModuleOf(value), name);
   }
 
-  // What a persistent value refers to: ("storage", class, key, device, count).
+  // Returns the storage that a persistent value refers to: ("storage", class,
+  // key, device, count).
   std::optional<Storage> StorageOf(PickleValue value) const {
     if (value.kind != PickleKind::kPersistent) return std::nullopt;
     const auto items = pickle_.Items(pickle_.Items(value)[0]);
@@ -347,7 +351,8 @@ class TensorFinder {
     for (const PickleValue item : pickle_.Items(tuple)) {
       if (item.kind != PickleKind::kInteger) return false;
       numbers.push_back(item.bits);
-      // One more than a tensor can have, so that CheckShape refuses it.
+      // One dimension more than a tensor can have, so that CheckShape rejects
+      // it.
       if (numbers.size() > kDimsMax) break;
     }
     return true;
@@ -357,7 +362,8 @@ class TensorFinder {
     return MakeProblem(std::move(tensor), BadTorch("its description is wrong"));
   }
 
-  // Sets the shape of `tensor`, and where its elements lie but for the source.
+  // Sets the shape of `tensor` and the location of its elements, except the
+  // source.
   bool ReadView(std::span<const PickleValue> arguments, ForeignTensor& tensor,
                 StoredTensor& stored) const {
     std::vector<int64_t> strides;
@@ -377,8 +383,8 @@ class TensorFinder {
     return true;
   }
 
-  // Returns what a tensor does to its elements when they are asked for; empty
-  // for most.
+  // Returns the flag of a tensor that changes its elements when they are read;
+  // empty for most tensors.
   std::string_view FlagOf(const TensorCall& call) const {
     const size_t place = call.global == TorchGlobal::kTensorV3
                              ? kFirstOwnArgument + 1
@@ -430,7 +436,7 @@ class TensorFinder {
     return Place(*storage, std::move(tensor), std::move(stored));
   }
 
-  // A storage without a tensor.
+  // Returns the entry of a storage that is not part of a tensor.
   FileEntry StorageEntry(PickleValue value) const {
     ForeignTensor tensor;
     const auto storage = StorageOf(value);
@@ -490,7 +496,7 @@ class TensorFinder {
   const Pickle& pickle_;
   const TorchArchive& archive_;
   const bool is_big_endian_;
-  // To the value that is being visited.
+  // The path to the value that is being visited.
   std::string path_;
   uint64_t visit_count_ = 0;
   uint64_t value_count_ = 0;

@@ -9,19 +9,20 @@
 
 namespace msitd::formats {
 
-// True if `torch.save` wrote the archive, or TorchScript.
+// Returns true if `torch.save` or TorchScript wrote the archive.
 bool IsTorch(const ZipArchive& archive);
 
-// True for the first bytes of what torch wrote before it wrote archives.
+// Returns true for the first bytes of a file of the format that torch used
+// before archives.
 bool IsOldTorch(std::string_view first_bytes);
 
-// Opens what `torch.save` wrote: one tensor for each that is in it, by the path
-// to it, joined by dots. Its pickle is read as data; one that names anything
-// but what tensors need is refused with that name. UNIMPLEMENTED for a program
-// of TorchScript.
+// Opens a file written by `torch.save`. Each tensor in it is delivered under
+// its path, joined by dots. The pickle is read as data. If it names a global
+// that tensors do not need, the file is rejected with that name. Returns
+// UNIMPLEMENTED for a TorchScript program.
 OpenedFile OpenTorch(const std::shared_ptr<ZipArchive>& archive);
 
-// The reason why a file of the old kind is not read.
+// Returns the reason why a file of the old format is not read.
 absl::Status OldTorchProblem();
 
 }  // namespace msitd::formats

@@ -17,7 +17,7 @@ constexpr GlobalRow kGlobals[] = {
     {"torch._utils", "_rebuild_tensor_v2", TorchGlobal::kTensorV2},
     {"torch._utils", "_rebuild_tensor_v3", TorchGlobal::kTensorV3},
     {"torch._utils", "_rebuild_tensor", TorchGlobal::kTensor},
-    // Its storage was brought to the CPU, in plain order.
+    // Its storage was copied to the CPU in plain order.
     {"torch_npu.utils.storage", "_rebuild_npu_tensor", TorchGlobal::kTensor},
     {"torch._utils", "_rebuild_parameter", TorchGlobal::kWrapped},
     {"torch._utils", "_rebuild_parameter_with_state", TorchGlobal::kWrapped},
@@ -39,11 +39,11 @@ constexpr GlobalRow kGlobals[] = {
     {"_codecs", "encode", TorchGlobal::kValue},
 };
 
-// Of module `builtins`, which Python 2 called `__builtin__`.
+// Globals of module `builtins`, which Python 2 called `__builtin__`.
 constexpr std::string_view kBuiltins[] = {"bytearray", "complex", "frozenset",
                                           "set"};
 
-// Of module `torch`, beside those that msitd has elements of.
+// Globals of module `torch`, in addition to the types that msitd supports.
 constexpr std::string_view kOtherConstants[] = {
     "bits16",
     "bits1x8",
@@ -96,7 +96,7 @@ constexpr TorchType kStorages[] = {
     {"QUInt2x4Storage", DType::kUnspecified},
     {"QUInt4x2Storage", DType::kUnspecified},
     {"QUInt8Storage", DType::kUnspecified},
-    // Without a type: bytes.
+    // Without a type, the elements are bytes.
     {"TypedStorage", DType::kUint8},
     {"UntypedStorage", DType::kUint8},
 };
@@ -149,7 +149,7 @@ DType TorchStorageType(std::string_view name) {
 
 DType TorchDType(std::string_view name) {
   const DType dtype = ParseDType(name).value_or(DType::kUnspecified);
-  // It is not settled how torch stores smaller elements.
+  // How torch stores smaller elements is not settled.
   return InfoOf(dtype).bits < 8 ? DType::kUnspecified : dtype;
 }
 

@@ -6,33 +6,34 @@
 
 #include "protos/base/dtype.h"
 
-// What a pickle of torch.save may name.
+// The globals that a pickle of torch.save may contain.
 namespace msitd::formats {
 
 enum class TorchGlobal : uint8_t {
   kRefused,
-  // Functions that make a tensor: storage, offset, size, stride, requires_grad,
-  // hooks, then:
-  kTensor,      // nothing, or what does not matter
+  // Functions that create a tensor. Their arguments are storage, offset, size,
+  // stride, requires_grad and hooks, followed by:
+  kTensor,      // nothing, or arguments that do not matter
   kTensorV2,    // flags
   kTensorV3,    // dtype, flags
-  kWrapped,     // They take such a call as their first argument.
+  kWrapped,     // Functions whose first argument is such a call.
   kFromType,    // function, class, its arguments, attributes
-  kUnreadable,  // Tensors whose elements cannot be delivered.
-  kStorage,     // A class of storages, by their type.
+  kUnreadable,  // Functions whose tensors cannot be delivered.
+  kStorage,     // A storage class, by element type.
   kDType,
   kDict,
-  kValue,  // Anything else that is no tensor.
+  kValue,  // Any other value that is not a tensor.
 };
 
-// Says what the global `name` of `module` is.
+// Returns what the global `name` of `module` is.
 TorchGlobal TorchGlobalOf(std::string_view module, std::string_view name);
 
-// Why a tensor that the kUnreadable global `name` makes has no elements.
+// Returns why a tensor that the kUnreadable global `name` creates has no
+// elements.
 std::string_view UnreadableReason(std::string_view name);
 
-// The type of the elements of a storage or of a tensor, by the name of its
-// class or dtype; kUnspecified if msitd has no such elements.
+// Returns the type of the elements of a storage or of a tensor, by the name of
+// its class or dtype; kUnspecified if msitd does not support such elements.
 DType TorchStorageType(std::string_view name);
 DType TorchDType(std::string_view name);
 

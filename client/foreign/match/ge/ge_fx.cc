@@ -51,21 +51,22 @@ std::optional<size_t> FindTensor(const OpFacts& op, Io io, size_t index) {
   return std::nullopt;
 }
 
-// An input of a fused op: the one that a part takes at a position.
+// An input of a fused op: the input of a part at a position.
 struct OuterInput {
   size_t part = 0;
   size_t position = 0;
   const GraphEdge* edge = nullptr;
 };
 
-// How many tensors the op takes.
+// Returns the number of tensors that the op consumes.
 size_t CountEdges(const GraphOp& op) {
   return static_cast<size_t>(
       std::count_if(op.inputs.begin(), op.inputs.end(),
                     [](const GraphEdge& edge) { return edge.output >= 0; }));
 }
 
-// How many of them GE cannot make attributes: constants it can.
+// Returns the number of inputs that GE cannot convert to attributes. It can
+// convert constants.
 size_t CountNeeded(const GraphOp& op, const GeGraph& graph) {
   return static_cast<size_t>(std::count_if(
       op.inputs.begin(), op.inputs.end(), [&graph](const GraphEdge& edge) {
@@ -98,7 +99,7 @@ class ModelMatcher {
   const OpFacts& golden(size_t op) const { return builder_.golden().ops[op]; }
   const OpFacts& target(size_t op) const { return builder_.target().ops[op]; }
 
-  // The FX op of a node; nothing if it was not recorded.
+  // Returns the FX op of a node; nothing if it was not recorded.
   std::optional<size_t> FindNode(const std::string& node) const {
     const auto found = fx_.by_name.find(node);
     if (found == fx_.by_name.end()) return std::nullopt;
@@ -114,14 +115,14 @@ class ModelMatcher {
   void MatchSingleAsMsit(size_t op, const GraphOp& graph_op);
   void MatchFusedAsMsit(size_t op, const GraphOp& first, const GraphOp& last);
   void ZipAsMsit(size_t node, size_t op, Io io);
-  // The inputs that come from outside, as many as the op has; none if that
-  // cannot be.
+  // Returns the external inputs of the parts, which are as many as the op has;
+  // none if their number differs.
   static std::vector<OuterInput> OuterInputsOf(
       const std::vector<const GraphOp*>& parts, size_t count);
   void PairPart(size_t op, const GraphOp& part, bool is_first,
                 const std::vector<size_t>& positions,
                 const std::vector<size_t>& tensors);
-  // Leaves what the parts take from outside and no input of the fused op is.
+  // Leaves external inputs of the parts that are not inputs of the fused op.
   void LeaveOuterInputs(const std::vector<const GraphOp*>& parts);
   void LeaveScalars(size_t node, const LeftReason& reason = kScalar);
   void LeaveNodes();
@@ -137,7 +138,7 @@ class ModelMatcher {
     std::string_view name;
     bool is_last = false;
   };
-  // The fused op that a part is in, and whether the part is its last one.
+  // The fused op that contains a part, and whether the part is its last one.
   std::unordered_map<std::string_view, FusedOp> fused_;
 };
 
@@ -163,7 +164,7 @@ void ModelMatcher::MatchOp(std::string_view name) {
   }
 }
 
-// The node of the first tensor that was recorded gives the inputs.
+// The inputs are those of the node of the first recorded tensor.
 void ModelMatcher::MatchSingle(size_t op, const GraphOp& graph_op) {
   if (graph_op.fx_tensors.empty()) {
     builder_.LeaveTargetOp(op, kNoNode);
@@ -181,7 +182,7 @@ void ModelMatcher::MatchSingle(size_t op, const GraphOp& graph_op) {
     for (const size_t i : outer) {
       builder_.LeaveTarget({op, i}, kNoInput, tensor.node);
     }
-    // An op that has all inputs of the graph lacks none of them.
+    // If the op has all inputs of the graph, none are missing.
     const bool has_all = outer.size() >= CountNeeded(graph_op, graph_);
     if (inner.size() > outer.size() && has_all) LeaveScalars(*node);
     return;
@@ -250,7 +251,7 @@ std::vector<OuterInput> ModelMatcher::OuterInputsOf(
     }
   }
   if (all.size() == count) return all;
-  // What two parts take may be one input.
+  // Parts that consume the same tensor may share one input.
   if (once.size() == count) return once;
   return {};
 }
@@ -260,7 +261,7 @@ void ModelMatcher::MatchFusedInputs(size_t op,
   const auto inputs = ArgumentsOf(target(op), Io::kInput);
   std::vector<OuterInput> outer = OuterInputsOf(parts, inputs.size());
   if (outer.empty()) {
-    // No more is known than that those of the first part come first.
+    // It is only known that the inputs of the first part are first.
     std::vector<size_t> positions;
     for (size_t i = 0; i < inputs.size(); ++i) positions.push_back(i);
     PairPart(op, *parts.front(), /*is_first=*/false, positions, inputs);
@@ -284,14 +285,14 @@ void ModelMatcher::LeaveOuterInputs(const std::vector<const GraphOp*>& parts) {
   for (const GraphOp* part : parts) names.insert(part->name);
   std::set<std::pair<std::string_view, int64_t>> seen;
   for (const GraphOp* part : parts) {
-    // The places of what it takes from outside, among its inputs.
+    // The positions of its external inputs among all of its inputs.
     std::vector<size_t> outer;
     size_t position = 0;
     for (const GraphEdge& edge : part->inputs) {
       if (edge.output < 0) continue;
       const size_t at = position++;
       if (names.contains(edge.producer)) continue;
-      // What two parts take may be one input.
+      // Parts that consume the same tensor may share one input.
       if (seen.emplace(edge.producer, edge.output).second) outer.push_back(at);
     }
     if (part->fx_tensors.empty()) continue;
@@ -304,7 +305,8 @@ void ModelMatcher::LeaveOuterInputs(const std::vector<const GraphOp*>& parts) {
       }
       continue;
     }
-    // With scalars among them, nobody knows which input is which edge.
+    // If there are scalars among the inputs, it is unknown which input belongs
+    // to which edge.
     const auto paired = static_cast<size_t>(
         std::count_if(inner.begin(), inner.end(), [&](size_t i) {
           return builder_.IsGoldenTaken({*node, i});
@@ -315,7 +317,7 @@ void ModelMatcher::LeaveOuterInputs(const std::vector<const GraphOp*>& parts) {
   }
 }
 
-// GE has constants as attributes, FX has them among the inputs.
+// Constants are attributes in GE, but inputs in FX.
 void ModelMatcher::LeaveScalars(size_t node, const LeftReason& reason) {
   for (const size_t i : ArgumentsOf(golden(node), Io::kInput)) {
     if (ElementCount(golden(node).tensors[i].shape) == 1) {
@@ -324,8 +326,8 @@ void ModelMatcher::LeaveScalars(size_t node, const LeftReason& reason) {
   }
 }
 
-// Pairs inputs of a fused op, which a part takes at these positions, with those
-// of the part's node.
+// Pairs inputs of a fused op, which correspond to these positions of a part,
+// with the inputs of the part's node.
 void ModelMatcher::PairPart(size_t op, const GraphOp& part, bool is_first,
                             const std::vector<size_t>& positions,
                             const std::vector<size_t>& tensors) {
@@ -389,8 +391,8 @@ void ModelMatcher::MatchFusedAsMsit(size_t op, const GraphOp& first,
   }
 }
 
-// Says of the nodes that are in no pair where they are. An FX node may be
-// several GE ops: first each output, then all the rest of the node.
+// Gives the reason for each unpaired node. An FX node may correspond to several
+// GE ops, so first each output is handled, then the rest of the node.
 void ModelMatcher::LeaveNodes() {
   for (const GraphOp& graph_op : graph_.ops) {
     for (const FxTensor& tensor : graph_op.fx_tensors) {
@@ -413,7 +415,7 @@ void ModelMatcher::LeaveNodes() {
   }
 }
 
-// The output of a node that is an output of a GE op.
+// Handles the output of a node that corresponds to an output of a GE op.
 void ModelMatcher::LeaveOutput(const GraphOp& graph_op,
                                const FxTensor& tensor) {
   const auto node = FindNode(tensor.node);

@@ -7,9 +7,9 @@
 
 namespace msitd::match {
 
-// Puts the ops that GE made of a graph (target) beside the nodes of the FX
-// graph that it was made of (golden). The graph of GE says which node an op
-// is; it is among the files of the target.
+// Pairs the ops that GE created from a graph (target) with the nodes of the
+// original FX graph (golden). The graph of GE, which is among the files of the
+// target, contains the node of each op.
 //
 // Errors: NOT_FOUND without a graph.
 absl::StatusOr<Mapping> MatchGeWithFx(const RunFacts& golden,

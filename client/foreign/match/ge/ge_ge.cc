@@ -42,17 +42,18 @@ constexpr std::string_view kSelf = "its input beside its output";
 constexpr LeftReason kNoConversion{
     "only what GE put in is compared with itself", /*is_expected=*/true};
 
-// An input that a part takes from outside.
+// An external input of a part.
 struct OuterInput {
   std::string part;
-  // The op of the part in the run that has it by itself, and its input; nothing
-  // if they were not recorded.
+  // The op of the part in the run that has it as a separate op, and its input;
+  // nothing if they were not recorded.
   std::optional<Slot> slot;
   size_t position = 0;
   const GraphEdge* edge = nullptr;
 };
 
-// What two parts take may be one input of the fused op.
+// Removes duplicates. Parts that consume the same tensor may share one input of
+// the fused op.
 std::vector<OuterInput> Once(const std::vector<OuterInput>& inputs) {
   std::set<std::pair<std::string_view, int64_t>> seen;
   std::vector<OuterInput> out;
@@ -66,7 +67,7 @@ std::vector<OuterInput> Once(const std::vector<OuterInput>& inputs) {
 
 class ModelMatcher {
  public:
-  // `is_graph_lost`: `graph` is null, though the run has graphs.
+  // `is_graph_lost`: `graph` is null although the run has graphs.
   ModelMatcher(const Model& golden, const Model& target, const GeGraph* graph,
                bool is_graph_lost, const MatchOptions& options,
                MappingBuilder& builder)
@@ -81,7 +82,7 @@ class ModelMatcher {
         builder_(builder) {}
 
   void Match() {
-    // Before the ops of the target, whose parts they take.
+    // Before the ops of the target, whose parts these may use.
     for (const std::string_view name : golden_.names) MatchFusedGolden(name);
     for (const std::string_view name : target_.names) MatchOp(name);
     for (const auto& [name, op] : golden_.by_name) {
@@ -96,7 +97,7 @@ class ModelMatcher {
   }
   const OpFacts& golden(size_t op) const { return builder_.golden().ops[op]; }
   const OpFacts& target(size_t op) const { return builder_.target().ops[op]; }
-  // True for a conversion that is not in the model itself.
+  // Returns true for a conversion that is not part of the model itself.
   bool IsPutIn(std::string_view name) const {
     return IsConversion(name) &&
            (graph_ == nullptr || parts_.Split(name).empty());
@@ -118,14 +119,15 @@ class ModelMatcher {
 
   void MatchOp(std::string_view name);
   void MatchSame(size_t golden_op, size_t op);
-  // Pairs a golden op whose parts the target has by themselves.
+  // Pairs a golden op whose parts are separate ops in the target.
   void MatchFusedGolden(std::string_view name);
   void MatchFusedGoldenInputs(size_t golden_op, const Strings& parts);
   void MatchFused(size_t op, const Strings& parts);
   void MatchFusedOutputs(size_t op, const Strings& parts);
   void MatchFusedInputs(size_t op, const Strings& parts);
   void MatchFusedAsMsit(size_t op, const Strings& parts);
-  // What the parts of a fused op take from outside, in the run of the parts.
+  // Returns the external inputs of the parts of a fused op, in the run of the
+  // parts.
   std::vector<OuterInput> OuterInputsOf(const Strings& parts,
                                         const Model& model,
                                         const RunFacts& run) const;
@@ -133,7 +135,8 @@ class ModelMatcher {
   const Model& golden_;
   const Model& target_;
   const GeGraph* const graph_;
-  // Of what GE put in, and of the inputs of fused ops without a graph.
+  // The reasons for ops that GE inserted, and for inputs of fused ops without a
+  // graph.
   const LeftReason& put_in_reason_;
   const LeftReason& no_graph_reason_;
   const NameParts parts_;
@@ -238,7 +241,7 @@ void ModelMatcher::MatchFusedGoldenInputs(size_t golden_op,
   }
   const bool is_each = outer.size() == inputs.size();
   for (size_t i = 0; i < outer.size(); ++i) {
-    // An input of the fused op may be that of several parts.
+    // An input of the fused op may be an input of several parts.
     const auto place = std::find_if(
         once.begin(), once.end(), [&outer, i](const OuterInput& other) {
           return other.edge->producer == outer[i].edge->producer &&
@@ -310,7 +313,7 @@ std::vector<OuterInput> ModelMatcher::OuterInputsOf(const Strings& parts,
     for (const GraphEdge& edge : op->inputs) {
       if (edge.output < 0) continue;
       const size_t at = position++;
-      // What is behind the inputs that were recorded was none.
+      // Positions after the recorded inputs had no tensor.
       if (inner.has_value() && at >= inputs.size()) break;
       if (names.contains(edge.producer)) continue;
       OuterInput input{std::string(part), std::nullopt, at, &edge};
@@ -355,7 +358,7 @@ void ModelMatcher::MatchFusedInputs(size_t op, const Strings& parts) {
   }
 }
 
-// Without the parts that are missing, whatever they are.
+// Ignores parts that are missing, for any reason.
 void ModelMatcher::MatchFusedAsMsit(size_t op, const Strings& parts) {
   std::vector<OuterInput> outer;
   if (graph_ != nullptr)

@@ -7,16 +7,16 @@
 
 namespace msitd::match {
 
-// Puts two runs of GE side by side, the target with fused ops, the golden one
-// without: a fused op has the inputs that its parts take from outside, and the
-// outputs of its last part. Ops of one name belong together. The graph, which
-// says what the parts take, is among the files of either run.
+// Pairs two runs of GE, the target with fused ops and the golden run without. A
+// fused op has the external inputs of its parts and the outputs of its last
+// part. Ops of the same name are paired. The graph, which lists the inputs of
+// the parts, is among the files of either run.
 absl::StatusOr<Mapping> MatchGeWithGe(const RunFacts& golden,
                                       const RunFacts& target,
                                       const MatchOptions& options);
 
-// Puts the inputs of conversions, which GE puts in, beside their outputs:
-// golden and target are the same run.
+// Pairs the inputs of conversions that GE inserts with their outputs. Golden
+// and target are the same run.
 absl::StatusOr<Mapping> MatchConversions(const RunFacts& run,
                                          const MatchOptions& options);
 

@@ -8,11 +8,12 @@
 
 namespace msitd::match {
 
-// The names of the ops of a graph; it must outlive them. None for null.
+// Returns the names of the ops of a graph, which must outlive the result; none
+// for null.
 NameParts PartsOf(const GeGraph* graph);
 
-// True for an op that GE puts in to have a tensor in another layout or type. It
-// changes no value but by rounding.
+// Returns true for an op that GE inserts to convert a tensor to another layout
+// or type. It changes values only by rounding.
 bool IsConversion(std::string_view op);
 
 // Why such an op has no counterpart in another run.

@@ -24,7 +24,7 @@ using Place = std::optional<size_t>;
 bool HasNumber(const Model& model) { return model.graph.has_value(); }
 bool IsNumbered(const GeGraph& graph) { return graph.number.has_value(); }
 
-// The place of the largest count, if it is the only one and not 0.
+// Returns the position of the largest count, if it is unique and not 0.
 Place PlaceOfMost(const std::vector<size_t>& counts) {
   const auto most = std::max_element(counts.begin(), counts.end());
   if (most == counts.end() || *most == 0 ||
@@ -34,14 +34,15 @@ Place PlaceOfMost(const std::vector<size_t>& counts) {
   return static_cast<size_t>(most - counts.begin());
 }
 
-// How many ops of a model a text knows, fused ones by their parts.
+// Returns how many ops of a model a text contains; fused ops count if their
+// parts are in it.
 size_t CountKnown(const Model& model, const NameParts& parts) {
   return static_cast<size_t>(std::count_if(
       model.names.begin(), model.names.end(),
       [&parts](std::string_view name) { return !parts.Split(name).empty(); }));
 }
 
-// How many nodes of an FX graph a text names.
+// Returns how many nodes of an FX graph a text names.
 size_t CountNodes(const Model& fx, const GeGraph& graph) {
   std::set<std::string_view> nodes;
   for (const GraphOp& op : graph.ops) {
@@ -52,7 +53,7 @@ size_t CountNodes(const Model& fx, const GeGraph& graph) {
   return nodes.size();
 }
 
-// Notes the models for which `other` is null.
+// Adds a note for each model for which `other` is null.
 template <typename Other>
 void NoteUnknown(const std::vector<Model>& models,
                  const std::vector<const Other*>& others, std::string_view what,
@@ -70,8 +71,8 @@ void NoteUnknown(const std::vector<Model>& models,
                            count > kExamplesMax ? ", ..." : ""));
 }
 
-// The text of a model where one of the two has no number: the one that alone
-// knows most of its ops.
+// Returns the text for a model if one of the two has no number: the only text
+// that contains most of its ops.
 Place TextByOps(const Model& model, const std::vector<GeGraph>& graphs,
                 const std::vector<NameParts>& parts) {
   std::vector<size_t> counts;
@@ -82,7 +83,8 @@ Place TextByOps(const Model& model, const std::vector<GeGraph>& graphs,
   return PlaceOfMost(counts);
 }
 
-// Puts what lacks a number beside texts; what two models choose is of none.
+// Assigns texts to models without a number. A text that two models choose is
+// assigned to neither.
 void AssignByOps(const std::vector<Model>& models,
                  const std::vector<GeGraph>& graphs,
                  std::vector<const GeGraph*>& out) {
@@ -104,7 +106,7 @@ Number GraphNumberOf(const Model& model, const GeGraph* text) {
   return text->number;
 }
 
-// The places of the models of each number, in their order.
+// The positions of the models with each number, in order.
 std::map<uint64_t, std::vector<size_t>> PlacesByNumber(
     const std::vector<Model>& models) {
   std::map<uint64_t, std::vector<size_t>> out;
@@ -114,7 +116,7 @@ std::map<uint64_t, std::vector<size_t>> PlacesByNumber(
   return out;
 }
 
-// One by one, if there are as many.
+// Pairs one by one, if the numbers of models are equal.
 std::vector<const Model*> ByPlace(const std::vector<Model>& goldens,
                                   const std::vector<Model>& targets) {
   std::vector<const Model*> out(targets.size(), nullptr);
@@ -159,7 +161,7 @@ std::vector<const Model*> FxByPlace(const std::vector<Model>& fx,
   return out;
 }
 
-// An FX graph is that of the text that alone names most of its nodes.
+// An FX graph belongs to the only text that names most of its nodes.
 std::vector<const Model*> ByNodes(const Model& fx,
                                   const std::vector<GeGraph>& texts,
                                   const std::vector<const GeGraph*>& graphs) {
@@ -183,7 +185,7 @@ std::vector<const GeGraph*> AssignGraphs(const std::vector<Model>& models,
   if (graphs.empty()) return out;
   const bool has_number = std::any_of(models.begin(), models.end(), HasNumber);
   const bool has_text = std::any_of(graphs.begin(), graphs.end(), IsNumbered);
-  // A run of one graph need not name it.
+  // A run with one graph may omit its name.
   const bool is_alone = models.size() == 1 && graphs.size() == 1;
   const bool is_by_place =
       models.size() == graphs.size() &&

@@ -21,8 +21,8 @@ constexpr std::string_view kGraphDirectory = "graph_";
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// Reads the digits that `text` begins with; nothing if there are none, or too
-// many.
+// Parses the digits at the beginning of `text`; nothing if there are none, or
+// too many.
 std::optional<uint64_t> LeadingNumber(std::string_view text) {
   uint64_t out = 0;
   const auto [stop, error] =
@@ -36,10 +36,10 @@ bool IsNumber(std::string_view text) {
          LeadingNumber(text).has_value();
 }
 
-// The model that an op begins with.
+// The model at the beginning of the name of an op.
 struct ModelName {
   uint64_t number = 0;
-  std::string_view text;  // With the slash behind it.
+  std::string_view text;  // Including the slash after it.
   std::optional<uint64_t> graph;
 };
 
@@ -60,12 +60,12 @@ std::optional<ModelName> ModelNameOf(std::string_view op) {
   return ModelName{*graph, op.substr(0, first + 1), graph};
 }
 
-// What the name of a graph's file says.
+// The parts of the name of a graph's file.
 struct GraphFile {
-  // What msit sorts by: the first number in the name.
+  // The key by which msit sorts: the first number in the name.
   uint64_t place = 0;
   std::optional<uint64_t> number;
-  // Without a number: what is in front of the rank.
+  // Without a number: the text before the rank.
   std::string_view graph;
   uint64_t rank = 0;
   const TextFile* file = nullptr;
@@ -92,7 +92,7 @@ GraphFile GraphFileOf(const TextFile& file) {
   return out;
 }
 
-// Texts of several ranks or processes may be of one graph.
+// Texts of several ranks or processes may belong to the same graph.
 bool IsOfSameGraph(const GraphFile& a, const GraphFile& b) {
   return a.number == b.number && a.graph == b.graph;
 }

@@ -15,40 +15,40 @@
 
 namespace msitd::match {
 
-// The ops of one model of a run. If a run has several, the name of each op
-// begins with its model: `graph_1/5/Add`, or `graph_1/add-aten.add.Tensor`.
+// The ops of one model of a run. If a run has several models, the name of each
+// op begins with its model: `graph_1/5/Add`, or `graph_1/add-aten.add.Tensor`.
 struct Model {
-  // By the name of the op without the model: its number in RunFacts::ops. The
-  // names are of the facts.
+  // The index in RunFacts::ops by the name of the op without the model. The
+  // names belong to the facts.
   std::unordered_map<std::string_view, size_t> by_name;
   // In the order of execution.
   std::vector<std::string_view> names;
-  // What is left out of the full names.
+  // The part of the full names that is removed.
   std::string_view prefix;
-  // Of its graph: 1 of `graph_1/5/` and `graph_1_0/5/`. Nothing if the name
-  // does not say it.
+  // The number of its graph: 1 for `graph_1/5/` and `graph_1_0/5/`. Nothing if
+  // the name does not contain it.
   std::optional<uint64_t> graph;
 
   bool Has(std::string_view name) const { return by_name.contains(name); }
 };
 
-// Takes the models of a run apart, in the order of their numbers. The facts
-// must outlive them.
+// Splits a run into its models, in the order of their numbers. The facts must
+// outlive them.
 std::vector<Model> ModelsOf(const RunFacts& run);
 
-// The number in the name of a model or FX graph: 1 of `graph_1` and
+// Returns the number in the name of a model or FX graph: 1 for `graph_1` and
 // `graph_1_0`.
 std::optional<uint64_t> NumberOfGraph(std::string_view model);
 
-// The number in the name of a file that GraphsOf reads, wherever it lies.
+// Returns the number in the name of a file that GraphsOf reads, in any folder.
 std::optional<uint64_t> NumberOfGraphFile(std::string_view file);
 
-// True for the name of a file that GraphsOf reads.
+// Returns true for the name of a file that GraphsOf reads.
 bool IsGraphFile(std::string_view file);
 
 // Reads the graphs that GE wrote before it optimized them, in the order of
-// their numbers. Of the graphs of several ranks or processes, the lowest one
-// that has an op counts. What cannot be read is noted.
+// their numbers. If several ranks or processes have a graph, the lowest one
+// that has an op determines that op. Unreadable files are noted.
 std::vector<GeGraph> GraphsOf(const RunFacts& run, MappingBuilder& builder);
 
 }  // namespace msitd::match

@@ -42,13 +42,13 @@ constexpr LeftReason kIgnored = {ask::kIgnoredReason, true};
 constexpr std::string_view kModule = "Module.";
 constexpr std::string_view kCell = "Cell.";
 
-// Prefixes of one name, MindSpore's first.
+// Equivalent prefixes, MindSpore's first.
 constexpr std::pair<std::string_view, std::string_view> kPrefixes[] = {
     {"Mint.", "Torch."},
     {"MintFunctional.", "Functional."},
     {"Functional.", "Torch."}};
 
-// What has another name, MindSpore's first.
+// Names that differ between the frameworks, MindSpore's first.
 constexpr std::pair<std::string_view, std::string_view> kRenamed[] = {
     {"Functional.bidense", "Functional.bilinear"},
     {"Functional.dense", "Functional.linear"},
@@ -61,7 +61,8 @@ constexpr std::pair<std::string_view, std::string_view> kRenamed[] = {
     {"Tensor.gather_elements", "Tensor.gather"},
     {"Tensor.swapaxes", "Tensor.transpose"}};
 
-// The name without `Cell.` or `Module.`; nothing for what is no module.
+// Returns the name without `Cell.` or `Module.`; nothing if the op is not a
+// module.
 std::optional<std::string_view> ModuleOf(std::string_view op) {
   for (const std::string_view prefix : {kModule, kCell}) {
     if (op.starts_with(prefix)) return op.substr(prefix.size());
@@ -69,7 +70,7 @@ std::optional<std::string_view> ModuleOf(std::string_view op) {
   return std::nullopt;
 }
 
-// Other names of an op that is no module, in either framework.
+// Returns the other names of an op that is not a module, in either framework.
 std::vector<std::string> OtherNames(std::string_view op) {
   std::vector<std::string> out;
   for (const auto& [a, b] : kRenamed) {
@@ -87,7 +88,7 @@ std::vector<std::string> OtherNames(std::string_view op) {
   return out;
 }
 
-// Counts lines of a mapping file that meet nothing, and remembers the first.
+// Counts lines of a mapping file that match nothing, and remembers the first.
 class Idle {
  public:
   void Add(const std::string& name) {
@@ -111,7 +112,7 @@ class Idle {
 constexpr std::string_view kNoTarget = "name nothing that the target run has";
 constexpr std::string_view kNoGolden = "name nothing that the golden run has";
 
-// Where the ops of a run are.
+// An index of the ops of a run.
 class Ops {
  public:
   explicit Ops(const RunFacts& run) : run_(run) {
@@ -124,7 +125,7 @@ class Ops {
     return found->second;
   }
 
-  // A call that the run may have.
+  // Returns a call if the run has it.
   std::optional<Slot> Find(const names::MsprobeKey& key) const {
     const auto op = Find(key.op);
     if (!op.has_value() || key.call >= run_.ops[*op].call_count) {
@@ -169,7 +170,7 @@ class MsprobeMatcher {
   // Tensors, by op and tensor.
   using Slots = std::set<std::pair<size_t, size_t>>;
 
-  // Leaves what the table names, on each side.
+  // Leaves the arguments that the table names, on each side.
   void Ignore() {
     Marked count;
     std::vector<std::string> names;
@@ -217,7 +218,8 @@ class MsprobeMatcher {
     }
   }
 
-  // True for a pair of which a side is ignored; the other is, too.
+  // Returns true for a pair if a side is ignored. The other side is then
+  // ignored too.
   bool IsIgnored(Slot golden, Slot target) {
     if (!ignored_targets_.contains({target.op, target.tensor}) &&
         !ignored_goldens_.contains({golden.op, golden.tensor})) {
@@ -238,8 +240,8 @@ class MsprobeMatcher {
     builder_.PairCall(golden, golden_call, target, target_call, reason);
   }
 
-  // A line of the data mapping is for one call. Where no op has another, its
-  // pair needs no number.
+  // A line of the data mapping applies to one call. If no op has other calls,
+  // its pair needs no number.
   void PairData() {
     Idle no_target;
     Idle no_golden;
@@ -332,8 +334,9 @@ class MsprobeMatcher {
     }
   }
 
-  // The name of a module, as the cell mapping has it for the golden run: the
-  // whole name if it is there, else its parts one after the other.
+  // Returns the name of a module of the golden run according to the cell
+  // mapping: for the whole name if the mapping has it, and otherwise part by
+  // part.
   std::string MappedModule(std::string_view name) {
     for (size_t i = 0; i < mapping_.cells.size(); ++i) {
       if (mapping_.cells[i].target != name) continue;
@@ -365,7 +368,7 @@ class MsprobeMatcher {
       const std::string mapped = MappedModule(*module);
       const std::string_view reason =
           mapped == *module ? kByOtherName : kByCell;
-      // Its own framework's name is the first.
+      // The name in its own framework is first.
       const bool is_cell = name.starts_with(kCell);
       for (const std::string_view prefix :
            {is_cell ? kCell : kModule, is_cell ? kModule : kCell}) {
@@ -380,7 +383,7 @@ class MsprobeMatcher {
     }
     if (PairOps(op, name, kByName)) return;
     for (const std::string& other : OtherNames(name)) {
-      // It belongs to the target op that has this name.
+      // The golden op belongs to the target op with this name.
       if (targets_.Find(other).has_value()) continue;
       if (PairOps(op, other, kByOtherName)) return;
     }
@@ -403,7 +406,7 @@ class MsprobeMatcher {
     return true;
   }
 
-  // The arguments that a tensor is one of.
+  // Returns the list of arguments to which a tensor belongs.
   static const MsprobeMapping::Arguments& ArgumentsFor(
       const MsprobeMapping::Apis& api, Io io) {
     switch (io) {
@@ -447,7 +450,7 @@ class MsprobeMatcher {
     LeaveOthers(*golden, api);
   }
 
-  // What of a golden API the lists do not name.
+  // Leaves tensors of a golden API that the lists do not name.
   void LeaveOthers(size_t op, const MsprobeMapping::Apis& api) {
     const std::vector<TensorFacts>& tensors = golden_.ops[op].tensors;
     for (size_t i = 0; i < tensors.size(); ++i) {

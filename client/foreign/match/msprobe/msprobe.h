@@ -8,10 +8,10 @@
 
 namespace msitd::match {
 
-// Puts two runs of msprobe together whose names differ: of MindSpore beside
-// PyTorch, or of two programs for one model. What the files of
-// MatchOptions::msprobe say comes first; the rest is found by name, or with a
-// layer mapping by layer.
+// Pairs two runs of msprobe whose names differ: of MindSpore and PyTorch, or of
+// two programs for the same model. The files of MatchOptions::msprobe are
+// applied first. Other ops are paired by name or, with a layer mapping, by
+// layer.
 //
 // Errors: those of MappingBuilder::Finish and of PairLayers.
 absl::StatusOr<Mapping> MatchMsprobe(const RunFacts& golden,

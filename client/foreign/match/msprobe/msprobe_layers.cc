@@ -26,7 +26,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Path = std::vector<std::string>;
 
-// Its children have numbers of their own in every stage of a pipeline.
+// Its children are numbered separately in every stage of a pipeline.
 constexpr std::string_view kNumberedType = "ParallelTransformer";
 constexpr std::string_view kNumberedChild = "layers";
 
@@ -53,7 +53,7 @@ bool IsModule(std::string_view op) {
   return op.starts_with("Module.") || op.starts_with("Cell.");
 }
 
-// What of `Cell.net.fc.Dense` is the path, `net.fc`, and what the class.
+// In `Cell.net.fc.Dense`, `net.fc` is the path and `Dense` the class.
 struct ModuleName {
   Path path;
   std::string type;
@@ -104,14 +104,14 @@ std::string TextOf(const TextFile& file) {
   return fmt::format("rank {}, token {}", file.rank, file.token);
 }
 
-// Where entries lie: their parent, and which of all they are. A mapping says
-// neither rank nor token, so those of all ranks and tokens have to go together.
+// The parents of entries, and their positions among all entries. A mapping has
+// neither rank nor token, so those of all ranks and tokens must agree.
 class Construct {
  public:
   struct Entry {
     std::string parent;
     size_t number = 0;
-    const TextFile* file = nullptr;  // The first that has it.
+    const TextFile* file = nullptr;  // The first file that has it.
   };
 
   static absl::StatusOr<Construct> Read(const RunFacts& run) {
@@ -143,21 +143,22 @@ class Construct {
   }
 
  private:
-  // Calls at a place, in their order.
+  // The calls at a place, in order.
   using Calls = std::vector<std::string>;
 
-  // An entry that is elsewhere in an earlier file.
+  // An entry that has another place in an earlier file.
   struct Unlike {
     std::string entry;
     const TextFile* file = nullptr;
   };
 
-  // Takes the tree of a file. Returns an entry that has another place in it, or
-  // another number among the calls there, than before; nothing if none has.
+  // Adds the tree of a file. Returns an entry whose place, or number among the
+  // calls there, differs from that in an earlier file; nothing if there is
+  // none.
   std::optional<Unlike> Add(const Json& tree, const TextFile& file) {
     std::unordered_map<std::string, std::string> parents;
     for (const auto& [name, value] : tree.items()) {
-      // Megatron's have the number of the micro step behind the parent.
+      // Megatron appends the number of the micro step to the parent.
       const Json& parent =
           value.is_array() && !value.empty() ? value.front() : value;
       parents.emplace(
@@ -181,7 +182,7 @@ class Construct {
     return std::nullopt;
   }
 
-  // The place of an entry as Model has it, in a text.
+  // Returns the place of an entry in the form that Model uses, as text.
   static std::string PlaceOf(
       const std::string& name,
       const std::unordered_map<std::string, std::string>& parents) {
@@ -225,12 +226,13 @@ class Model {
   }
 
   const std::vector<Call>& calls() const { return calls_; }
-  // The path of layers of a call.
+  // Returns the path of layers of a call.
   const std::string& PathOf(const Call& call) const {
     return places_[call.place];
   }
 
-  // The class of the module at a path; its last name if it is none.
+  // Returns the class of the module at a path; its last name if there is no
+  // module.
   std::string TypeAt(const Path& path, size_t count) const {
     if (count == 0) return std::string(kMsprobeTopLayer);
     const auto found = types_.find(Joined(path, count));
@@ -288,8 +290,8 @@ class Model {
     return found->second;
   }
 
-  // The number of a layer, if the path goes through one that has to be
-  // numbered; `at` is its place.
+  // Returns the number of a layer if the path contains one that has to be
+  // numbered. `at` receives its position.
   std::optional<uint64_t> LayerNumber(const Path& path, size_t& at) const {
     for (at = 2; at < path.size(); ++at) {
       if (path[at - 1] != kNumberedChild) continue;
@@ -333,7 +335,7 @@ class Model {
   }
 
   std::vector<Call> calls_;
-  size_t call_count_ = 0;  // Of ops; a call has up to three entries.
+  size_t call_count_ = 0;  // Calls of ops. A call has up to three entries.
   // Each path once, while calls are read.
   std::vector<std::string> places_;
   std::unordered_map<std::string, size_t> by_path_;
@@ -392,7 +394,7 @@ class Rules {
   std::vector<bool> is_used_;
 };
 
-// Calls at each place, in their order.
+// The calls at each place, in order.
 using Places =
     std::map<std::pair<std::string, MsprobePass>, std::vector<const Call*>>;
 
@@ -417,7 +419,7 @@ absl::StatusOr<LayerPairs> PairLayers(const RunFacts& golden,
     golden_places[{goldens.PathOf(call), call.pass}].push_back(&call);
   }
   Rules rules(mapping.layers);
-  // Targets are counted by their own places: two layers that become one golden
+  // Targets are counted by their own places: two layers that map to one golden
   // layer both begin with its first call.
   Places target_places;
   for (const Call& call : targets.calls()) {

@@ -12,13 +12,13 @@
 
 namespace msitd::match {
 
-// The document that says in which module a call is.
+// The document that assigns calls to modules.
 inline constexpr std::string_view kMsprobeConstructFile = "construct.json";
 
-// Which of the three entries of a call: those of a name in dump.json.
+// Which of the three entries of a call, as named in dump.json.
 enum class MsprobePass : uint8_t { kForward, kBackward, kGradients };
 
-// Calls that belong together.
+// Two paired calls.
 struct LayerPair {
   MsprobePass pass = MsprobePass::kForward;
   size_t golden_op = 0;
@@ -29,27 +29,27 @@ struct LayerPair {
 
 struct LayerPairs {
   std::vector<LayerPair> pairs;
-  // Of MsprobeMapping::layers, which of them met a module of the target.
+  // Whether each of MsprobeMapping::layers matched a module of the target.
   std::vector<bool> is_used;
-  // Calls that belong to none.
+  // The numbers of calls that are not paired.
   size_t target_left = 0;
   size_t golden_left = 0;
 };
 
-// Puts calls together that have the same place in their models: the same path
-// of layers, once the layer mapping has made golden names of those of the
-// target. Of several calls at one place the n-th belong together.
+// Pairs calls that have the same place in their models: the same path of
+// layers, after the layer mapping has replaced the names of the target by
+// golden names. If several calls have the same place, they are paired in order.
 //
-// The place of a call that is no module is that of the module which it is
-// called in, as construct.json of each run says; without one it is the top.
-// Layers of a ParallelTransformer are numbered from 0, whatever the stage of a
+// The place of a call that is not a module is that of the module that contains
+// it, according to construct.json of each run; without this file it is the top.
+// Layers of a ParallelTransformer are numbered from 0 over all stages of a
 // pipeline.
 //
-// Errors: RESOURCE_EXHAUSTED above kLayerCallsMax; INVALID_ARGUMENT for a
-// construct.json that is none, or if two of a run, which are of different ranks
-// or tokens, have a call at different places, or differ in which of the calls
-// at its place it is: a pair is for all ranks and tokens. One may lack calls
-// that come last at their place in another.
+// Errors: RESOURCE_EXHAUSTED above kLayerCallsMax. INVALID_ARGUMENT for an
+// invalid construct.json, or if two such files of a run, which belong to
+// different ranks or tokens, disagree on the place of a call or on its number
+// among the calls at that place, because a pair applies to all ranks and
+// tokens. A file may lack calls that are last at their place in another file.
 absl::StatusOr<LayerPairs> PairLayers(const RunFacts& golden,
                                       const RunFacts& target,
                                       const MsprobeMapping& mapping);

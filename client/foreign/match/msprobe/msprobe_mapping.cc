@@ -22,7 +22,7 @@ absl::Status Refused(const YamlValue& value, fmt::format_string<Args...> format,
                     fmt::format(format, std::forward<Args>(args)...));
 }
 
-// An empty file says nothing.
+// An empty file is an empty map.
 absl::StatusOr<YamlValue> ReadMap(std::string_view yaml) {
   MSITD_ASSIGN_OR_RETURN(YamlValue value, ask::ReadYaml(yaml));
   if (value.kind != YamlValue::Kind::kMap &&
@@ -131,7 +131,7 @@ absl::Status ReadApi(const YamlValue& api, MsprobeMapping& out) {
   return absl::OkStatus();
 }
 
-// The arguments of one API that are ignored.
+// Reads the arguments of one API that are ignored.
 absl::Status ReadIgnored(const std::string& op, const YamlValue& api,
                          MsprobeMapping& out) {
   if (api.kind != YamlValue::Kind::kMap) {
@@ -224,7 +224,8 @@ absl::Status ReadLayerMapping(std::string_view yaml, MsprobeMapping& out) {
     for (size_t j = 0; j < layers.keys.size(); ++j) {
       MSITD_RETURN_IF_ERROR(CheckText(layers.items[j], layers.keys[j]));
       const std::string& golden = layers.items[j].text;
-      // Earlier releases call the top so, and write the class behind a layer.
+      // Earlier releases use this name for the top, and write the class after a
+      // layer.
       out.layers.push_back(
           {map.keys[i] == "Cell" ? std::string(kMsprobeTopLayer) : map.keys[i],
            layers.keys[j], golden.substr(0, golden.find('('))});

@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "client/foreign/names/msprobe_names.h"
 
-// What the mapping files of msprobe say. The target is what it calls NPU, or
-// MindSpore; golden is what it calls bench, or PyTorch.
+// The contents of msprobe's mapping files. The target is what msprobe calls
+// NPU, or MindSpore; golden is what it calls bench, or PyTorch.
 namespace msitd::match {
 
 struct MsprobeMapping {
@@ -25,8 +25,8 @@ struct MsprobeMapping {
     std::string target;
     std::string golden;
   };
-  // Arguments that belong together, target first. Those of a list that is there
-  // and does not name them belong to none.
+  // Paired arguments, target first. If a list is given, arguments that it does
+  // not name are not paired.
   struct Arguments {
     bool is_given = false;
     std::vector<std::pair<std::string, std::string>> pairs;
@@ -51,31 +51,31 @@ struct MsprobeMapping {
   struct Ignored {
     std::string op;
     Io io = Io::kInput;
-    // A list of tensors is there with all of them.
+    // A list of tensors is ignored with all of its elements.
     std::string index;
   };
 
   std::vector<Leaves> data;
   std::vector<Cells> cells;
   std::vector<Apis> apis;
-  // Those of one type stand together, the longest target paths first.
+  // Lines of the same type are adjacent, the longest target paths first.
   std::vector<Layers> layers;
-  // True if there is a layer mapping, though it may be empty: names that are
-  // equal belong together nevertheless.
+  // True if there is a layer mapping, even an empty one. Equal names are paired
+  // in any case.
   bool has_layers = false;
   std::vector<Ignored> ignored;
 };
 
-// The class that stands for the model itself in a layer mapping.
+// The class that represents the model itself in a layer mapping.
 inline constexpr std::string_view kMsprobeTopLayer = "TopLayer";
 
-// The table of what is ignored unless there is another: msprobe_ignored.yaml.
+// The table of ignored arguments that is used by default: msprobe_ignored.yaml.
 std::string_view DefaultIgnoreTable();
 
-// Read a file each, and add it to `out`.
+// Each function parses one file and adds it to `out`.
 //
-// Errors: INVALID_ARGUMENT with the line for what is no such mapping;
-// RESOURCE_EXHAUSTED beyond the bounds of yaml_text.h.
+// Errors: INVALID_ARGUMENT with the line if the text is not such a mapping;
+// RESOURCE_EXHAUSTED beyond the limits of yaml_text.h.
 absl::Status ReadDataMapping(std::string_view yaml, MsprobeMapping& out);
 absl::Status ReadCellMapping(std::string_view yaml, MsprobeMapping& out);
 absl::Status ReadApiMapping(std::string_view yaml, MsprobeMapping& out);

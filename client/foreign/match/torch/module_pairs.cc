@@ -34,12 +34,12 @@ bool Contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-// The last component of a name.
+// Returns the last component of a name.
 std::string_view LastOf(std::string_view op) {
   return op.substr(op.find_last_of("/.") + 1);  // npos + 1 is 0.
 }
 
-// Types that are the same once a model is quantized.
+// Returns a type in the form that is the same for a quantized model.
 std::string_view WithoutQuantization(std::string_view type) {
   if (type == "LinearQuantOperation") return "LinearOperation";
   if (type == "LinearDequantOnly") return "LinearNoQuant";
@@ -47,8 +47,8 @@ std::string_view WithoutQuantization(std::string_view type) {
   return type;
 }
 
-// What the path of an operation has inside, beside what is in the name of the
-// module that it is.
+// Words in the path of an operation, in addition to words in the name of the
+// corresponding module.
 struct Keywords {
   std::array<std::string_view, 2> atb;
   std::string_view torch;
@@ -72,8 +72,8 @@ const std::vector<Keywords>& AllKeywords() {
   return *all;
 }
 
-// What modules of layers have in their names, and the operations beside them.
-// The order is msit's.
+// Words in the names of modules of layers, and the corresponding operations.
+// The order is that of msit.
 struct ModuleWords {
   std::string_view atb;
   std::array<std::string_view, 3> torch;
@@ -96,7 +96,7 @@ const OpMapping& OwnOpMapping() {
   return *own;
 }
 
-// `outtensor0`, `intensor1`, `output`, `output_1_0`, `input_0`.
+// Parses `outtensor0`, `intensor1`, `output`, `output_1_0`, `input_0`.
 ModulePlace PlaceOf(std::string_view tensor) {
   ModulePlace out;
   if (tensor.starts_with("in")) out.io = Io::kInput;
@@ -147,14 +147,14 @@ class Pairer {
   // Returns false once there are too many.
   bool Add(size_t torch, size_t atb, ModulePlace torch_place = {},
            ModulePlace atb_place = {}) {
-    // The whole model is no module.
+    // The whole model is not a module.
     if (torch == 0 || atb == 0) return true;
     is_beyond_ = is_beyond_ || pairs_.size() >= kModulePairsMax;
     if (is_beyond_) return false;
     pairs_.insert({torch, std::move(torch_place), atb, std::move(atb_place)});
     return true;
   }
-  // The first with the first, and so on.
+  // Pairs them in order.
   void AddAll(const std::vector<size_t>& torch, const std::vector<size_t>& atb,
               const ModulePlace& torch_place = {},
               const ModulePlace& atb_place = {}) {
@@ -192,7 +192,7 @@ bool IsWordEmbedding(const ModuleNode& node) {
          !Contains(node.name, "word_embeddings_layernorm");
 }
 
-// `RmsNormOperation_13`: of the model itself.
+// Returns true for `RmsNormOperation_13`, which belongs to the model itself.
 bool IsOuterNorm(const ModuleNode& node) {
   constexpr std::string_view kNorm = "RmsNormOperation_";
   const std::string_view name = node.name;
@@ -215,7 +215,7 @@ void Pairer::ByLayerName() {
   pair(IsWordEmbedding, has("wordembedding"));
   pair(has("root.model.norm"), IsOuterNorm);
   pair(has("lm_head"), has("lmhead"));
-  // Of Bloom.
+  // For Bloom.
   pair(has("embeddings_layernorm"), has("layernormoperation_35"));
   pair(has("ln_f"), has("layernormoperation_66"));
 }
@@ -291,8 +291,8 @@ void Pairer::ByTypeAndCount() {
   for (const auto& [torch, atb] : matched) Add(torch, atb);
 }
 
-// A linear operation without a bias may be half of a module: what adds the bias
-// comes behind it.
+// A linear operation without a bias may be half of a module. The operation that
+// adds the bias follows it.
 void Pairer::ByBuiltInType() {
   for (const auto& [torch, atb] : layers_) {
     for (const auto& [atb_type, torch_type] :
@@ -320,7 +320,7 @@ void Pairer::ByBuiltInType() {
 
 void Pairer::PairTypes(std::pair<size_t, size_t> layer,
                        std::string_view atb_type, std::string_view torch_type) {
-  // The name of a tensor may be behind each.
+  // Each type may be followed by the name of a tensor.
   const auto cut = [](std::string_view& type) -> ModulePlace {
     const size_t bar = type.find('_');
     if (bar == std::string_view::npos) return {};

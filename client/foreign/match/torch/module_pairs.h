@@ -23,7 +23,8 @@ struct ModulePlace {
 };
 
 // A module of a torch model and an operation of the acceleration library whose
-// tensors should be equal. If both models are of one kind, `atb` is the other.
+// tensors should be equal. If both models are of the same kind, `atb` is the
+// other one.
 struct ModulePair {
   size_t torch = 0;
   ModulePlace torch_place = {};
@@ -33,21 +34,21 @@ struct ModulePair {
   friend auto operator<=>(const ModulePair&, const ModulePair&) = default;
 };
 
-// The modules of a torch model that msit compares with those of another one
-// between layers and apis: of each layer the mlp, then the attention.
+// Returns the modules of a torch model that msit compares with those of another
+// model at the level between layers and APIs: the mlp of each layer, then its
+// attention.
 std::vector<size_t> ModulesOfLayers(const ModuleTree& tree);
 
-// Types of operations that belong to types of modules. Either may have the name
-// of a tensor behind a `_`.
+// Types of operations by the corresponding types of modules. Either may be
+// followed by `_` and the name of a tensor.
 using OpMapping = std::map<std::string, std::vector<std::string>>;
 
-// Reads an `op_mapping_file.json`: an object from types to a type or a list of
-// them. Errors: INVALID_ARGUMENT.
+// Parses an `op_mapping_file.json`: an object from types to a type or a list of
+// types. Errors: INVALID_ARGUMENT.
 absl::StatusOr<OpMapping> ParseOpMapping(std::string_view text);
 
-// Finds out which modules belong together, as msit does: by their places among
-// the layers, their types and their names. Each pair comes once, in the order
-// of the operations.
+// Pairs modules as msit does: by their positions in the layers, their types and
+// their names. Each pair occurs once, in the order of the operations.
 //
 // Errors: RESOURCE_EXHAUSTED for more than kModulePairsMax.
 absl::StatusOr<std::vector<ModulePair>> PairModules(const ModuleTree& torch,

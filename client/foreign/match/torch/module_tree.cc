@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Children that a module has at least if they are layers, less one.
+// Layers have more siblings than this.
 constexpr size_t kLayersMin = 10;
 
 std::string TextAt(const Json& entry, const char* key) {
@@ -28,7 +28,7 @@ std::string TextAt(const Json& entry, const char* key) {
   return found->get<std::string>();
 }
 
-// The list of what is below; null if there is none.
+// Returns the list of children; null if there is none.
 const Json* ListAt(const Json& entry, const char* key) {
   const auto found = entry.find(key);
   return found == entry.end() || !found->is_array() ? nullptr : &*found;
@@ -65,7 +65,7 @@ ModuleNode AtbNode(const Json& entry, const std::string& above, size_t number) {
   return out;
 }
 
-// Adds what is below `number`. CheckJson bounds how deep it is.
+// Adds the descendants of `number`. CheckJson limits their depth.
 absl::Status AddTorch(std::string_view file, const Json& entry, size_t number,
                       ModuleTree& tree) {
   const Json* const children = ListAt(entry, "children");
@@ -156,7 +156,7 @@ std::string ModuleTree::LayerType() const {
     if (!out.empty()) return false;
     const std::vector<size_t>& children = nodes_[number].children;
     if (children.size() <= kLayersMin) return true;
-    // Of equally common ones the first.
+    // The first of several equally common types.
     std::unordered_map<std::string_view, size_t> counts;
     for (const size_t child : children) ++counts[nodes_[child].type];
     size_t most = 0;

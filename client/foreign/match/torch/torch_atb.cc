@@ -22,9 +22,9 @@ namespace {
 
 constexpr std::string_view kAtb = "atb";
 constexpr std::string_view kTopologies = "model/";
-// What an operation had before it wrote over it.
+// The suffix of a tensor as it was before the operation overwrote it.
 constexpr std::string_view kBefore = ".before";
-// What the ops of a warm-up begin with.
+// The prefix of the ops of a warm-up.
 constexpr std::string_view kWarmUp = "warmup/";
 
 constexpr std::string_view kLikeness = "modules of the same place or name";
@@ -37,15 +37,15 @@ bool IsTopologyName(std::string_view file) {
   return file.starts_with(kTopologies) && file.ends_with(".json");
 }
 
-// False for one of another process that differs: that of another card is of the
-// same model.
+// Returns false for a different file of another process. The file of another
+// device belongs to the same model.
 bool IsOfFirstProcess(std::string_view file) {
   return file.find('/', kTopologies.size()) == std::string_view::npos;
 }
 
 using OpNumbers = std::unordered_map<std::string_view, size_t>;
 
-// By what is behind `prefix` in their names.
+// The numbers after `prefix` in the names of ops.
 OpNumbers NumbersOf(const RunFacts& run, std::string_view prefix = "") {
   OpNumbers out;
   for (size_t i = 0; i < run.ops.size(); ++i) {
@@ -75,9 +75,9 @@ bool SaysDecode(std::string_view text) {
          text.end();
 }
 
-// In the order in which their operations are numbered, which is the order in
-// which they run; of the same numbers, decode is the last. Each has the numbers
-// that its names say, and `shift`.
+// Returns the topologies in the order in which their operations are numbered,
+// which is the order of execution; for equal numbers, decode is last. Each has
+// the numbers in its names plus `shift`.
 absl::StatusOr<std::vector<ModuleTree>> NumberByNames(
     const std::vector<const TextFile*>& files, size_t shift) {
   using Place = std::tuple<size_t, bool, std::string_view>;
@@ -98,7 +98,8 @@ absl::StatusOr<std::vector<ModuleTree>> NumberByNames(
   return out;
 }
 
-// Each is numbered behind the one before: what was recorded tells the order.
+// Numbers each topology after the previous one. Recorded ops determine the
+// order.
 absl::StatusOr<std::vector<ModuleTree>> NumberInARow(
     std::vector<const TextFile*> files, const OpNumbers& ops) {
   std::vector<ModuleTree> out;
@@ -123,9 +124,9 @@ absl::StatusOr<std::vector<ModuleTree>> NumberInARow(
   return out;
 }
 
-// The topologies of a run, such as those of prefill and decode. Their names say
-// the numbers of operations, but for one more if something was converted
-// before. If most that was recorded has other numbers, those count.
+// Returns the topologies of a run, such as those of prefill and decode. Their
+// names contain the numbers of operations, which are one higher if a tensor was
+// converted before. If most recorded ops have other numbers, those are used.
 absl::StatusOr<std::vector<ModuleTree>> TopologiesOf(const RunFacts& run,
                                                      const OpNumbers& ops) {
   std::vector<const TextFile*> files;
@@ -162,7 +163,7 @@ absl::StatusOr<std::vector<ModuleTree>> TreesOf(const RunFacts& run,
   return std::vector{std::move(tree)};
 }
 
-// One side of the match: the torch model, or that of the library.
+// One side of the match: the torch model, or the model of the library.
 struct Side {
   const RunFacts& run;
   OpNumbers ops;
@@ -175,7 +176,7 @@ absl::StatusOr<Side> SideOf(const RunFacts& run) {
   return out;
 }
 
-// From 1 on: a query, a key or a value of attention; 0 is none of them.
+// Returns 1, 2 or 3 for a query, a key or a value of attention; otherwise 0.
 size_t PlaceInQkv(std::string_view module) {
   constexpr std::string_view kParts[] = {"q_proj", "k_proj", "v_proj"};
   const std::string_view last = module.substr(module.rfind('.') + 1);
@@ -185,8 +186,8 @@ size_t PlaceInQkv(std::string_view module) {
              : static_cast<size_t>(found - std::begin(kParts)) + 1;
 }
 
-// The library gives query, key and value in this order, but models may have
-// them in another one. The places of all else stay.
+// The library returns query, key and value in this order, but models may have
+// them in another one. Other pairs keep their positions.
 std::vector<ModulePair> InOrderOfQkv(const ModuleTree& torch,
                                      std::vector<ModulePair> pairs) {
   const auto place_of = [&torch](const ModulePair& pair) {
@@ -208,7 +209,7 @@ std::vector<ModulePair> InOrderOfQkv(const ModuleTree& torch,
   return pairs;
 }
 
-// Tensors of an operation, and what they may be.
+// Tensors of an operation, and their candidates.
 struct Candidates {
   std::vector<Slot> atb;
   std::vector<Slot> torch;  // In the order of the modules.
@@ -224,7 +225,7 @@ class Matcher {
         options_(options),
         builder_(builder) {}
 
-  // `is_decode`: the tensors are of the size that they have in later tokens.
+  // `is_decode`: the tensors have the size of later tokens.
   void Match(const ModuleTree& torch, const ModuleTree& atb,
              const std::vector<ModulePair>& pairs, bool is_decode);
 
@@ -276,7 +277,7 @@ std::vector<Slot> Matcher::TensorsAt(const RunFacts& run, size_t op,
     const std::string_view index = run.ops[op].tensors[i].index;
     if (!place.index.empty() && index != place.index) continue;
     if (index.ends_with(kBefore)) continue;
-    // msit does not look at parts of parts.
+    // msit does not read nested elements.
     const bool is_deep = index.find('.') != std::string_view::npos;
     if (options_.is_compat && is_torch && is_deep && place.index.empty()) {
       continue;
@@ -316,8 +317,9 @@ void Matcher::Match(const ModuleTree& torch, const ModuleTree& atb,
   for (const auto& [key, candidates] : all) Resolve(candidates, is_decode);
 }
 
-// As many on both sides: one by one, such as the parts of a query, key and
-// value. What is of another size is another tensor: the rules guess.
+// The same number on both sides: paired one by one, such as the parts of a
+// query, key and value. A different size means a different tensor, because the
+// rules only guess.
 void Matcher::Resolve(const Candidates& candidates, bool is_decode) {
   std::vector<TensorSizes> torch;
   std::vector<TensorSizes> atb;
@@ -334,7 +336,7 @@ void Matcher::Resolve(const Candidates& candidates, bool is_decode) {
   for (const Slot slot : candidates.torch) LeaveTorch(slot, kOtherSize);
 }
 
-// All that a module gives beside all that an operation takes: a rope.
+// Pairs all outputs of a module with all inputs of an operation, for a rope.
 void AddRopes(const ModuleTree& torch, const ModuleTree& atb,
               const std::vector<ModulePair>& pairs,
               std::vector<RopeOps>& ropes) {
@@ -371,7 +373,7 @@ absl::StatusOr<Mapping> MatchTorchWithAtb(const RunFacts& golden,
       !torch_warm_up.ops.empty() && !atb_warm_up.ops.empty();
   Matcher warm_up_matcher(torch_warm_up, atb_warm_up, is_torch_golden, options,
                           builder);
-  // One model of torch stands beside those of prefill and of decode.
+  // One torch model is paired with both prefill and decode.
   const size_t count = std::max(torch.trees.size(), atb.trees.size());
   const bool is_recorded = CountRecorded(atb.trees, atb.ops) > 0;
   std::vector<RopeOps> ropes;
@@ -379,7 +381,7 @@ absl::StatusOr<Mapping> MatchTorchWithAtb(const RunFacts& golden,
     if (options.graph.value_or(i) != i) continue;
     const ModuleTree& modules = torch.trees[i % torch.trees.size()];
     const ModuleTree& operations = atb.trees[i % atb.trees.size()];
-    // A graph that did not run lacks nothing.
+    // A graph that did not run has no missing tensors.
     if (is_recorded && CountRecorded(operations, atb.ops) == 0) continue;
     MSITD_ASSIGN_OR_RETURN(
         const std::vector<ModulePair> pairs,

@@ -7,16 +7,16 @@
 
 namespace msitd::match {
 
-// True for the name of a file that MatchTorchWithAtb reads.
+// Returns true for the name of a file that MatchTorchWithAtb reads.
 bool IsModuleTree(std::string_view file);
 
-// Puts the modules of a torch model beside the operations of the acceleration
-// library, or two runs of the library side by side; either may be the golden
-// run. The trees are among the files: `model_tree.json`, without which the
-// names of ops have to do, and `model/*.json`.
+// Pairs the modules of a torch model with the operations of the acceleration
+// library, or two runs of the library. Either may be the golden run. The trees
+// are among the files: `model/*.json`, and `model_tree.json`, which is replaced
+// by the names of ops if it is missing.
 //
 // Errors: NOT_FOUND for a run of the library without a topology;
-// INVALID_ARGUMENT for a file that is none.
+// INVALID_ARGUMENT for an invalid file.
 absl::StatusOr<Mapping> MatchTorchWithAtb(const RunFacts& golden,
                                           const RunFacts& target,
                                           const MatchOptions& options);

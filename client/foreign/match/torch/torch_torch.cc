@@ -36,9 +36,10 @@ std::string_view LastOf(std::string_view op) {
   return op.substr(op.rfind('.') + 1);  // npos + 1 is 0.
 }
 
-// Which modules of two models are at the same place: layers of the same number,
-// or as many in their order, and of two that are, those in them that are called
-// the same, or are as many of a type.
+// Finds modules of two models at the same position. Layers correspond by
+// number, or in order if their counts are equal. Within two modules at the same
+// position, modules correspond by name, or in order within a type if their
+// counts are equal.
 class Places {
  public:
   Places(const ModuleTree& golden, const ModuleTree& target)
@@ -53,7 +54,8 @@ class Places {
     }
   }
 
-  // The name of the golden module at the place of a target one; null for none.
+  // Returns the name of the golden module at the position of a target module;
+  // null if there is none.
   const std::string* GoldenOf(std::string_view target_op) const {
     const auto found = golden_names_.find(target_op);
     return found == golden_names_.end() ? nullptr : found->second;
@@ -79,7 +81,8 @@ class Places {
     return out;
   }
 
-  // What is called the same, whatever it is in.
+  // Pairs modules with the same name, regardless of the modules that contain
+  // them.
   void JoinByName(const Nodes& goldens, const Nodes& targets) {
     std::map<std::string_view, size_t> by_name;
     for (const size_t node : goldens) {
@@ -91,7 +94,7 @@ class Places {
     }
   }
 
-  // If there are as many.
+  // Pairs them in order if their counts are equal.
   void JoinInOrder(const Nodes& goldens, const Nodes& targets) {
     if (goldens.size() != targets.size()) return;
     for (size_t i = 0; i < goldens.size(); ++i) Join(goldens[i], targets[i]);
@@ -153,8 +156,9 @@ class Matcher {
   }
 
  private:
-  // The golden op in the place of a target op, which may be what a module
-  // calls. Nothing if there is none, or the target run has it too.
+  // Returns the golden op at the position of a target op, which may be called
+  // by a module. Returns nothing if there is none, or if the target run has it
+  // too.
   std::optional<size_t> GoldenAt(const Places& places,
                                  std::string_view target_op) const {
     for (std::string_view module = target_op;;) {
@@ -194,7 +198,8 @@ class Matcher {
     }
   }
 
-  // A place is a guess, which another size proves wrong; ranks may have pieces.
+  // A position is a guess, and a different size disproves it. Ranks may have
+  // pieces.
   static bool HasSizeOf(const TensorFacts& a, const TensorFacts& b) {
     const uint64_t one = ElementCount(a.shape);
     const uint64_t other = ElementCount(b.shape);
@@ -214,7 +219,7 @@ class Matcher {
 absl::StatusOr<Mapping> MatchTorchWithTorch(const RunFacts& golden,
                                             const RunFacts& target) {
   MappingBuilder builder(golden, target);
-  // The names of ops are enough for most.
+  // For most runs, the names of ops suffice.
   const auto tree_of = [&builder](const RunFacts& run) {
     auto tree = TorchTreeOf(run);
     if (tree.ok()) return *std::move(tree);
@@ -227,7 +232,7 @@ absl::StatusOr<Mapping> MatchTorchWithTorch(const RunFacts& golden,
   matcher.ByName();
   matcher.ByPlace(Places(golden_tree, target_tree));
   MSITD_ASSIGN_OR_RETURN(Mapping mapping, builder.Finish(kNoPlace, kNoPlace));
-  // Names need no line.
+  // Tensors with the same name need no line.
   std::erase_if(mapping.lines,
                 [](const Line& line) { return line.reason == kSameName; });
   mapping.pairs_others = true;

@@ -7,9 +7,9 @@
 
 namespace msitd::match {
 
-// Puts two torch models together: ops by their names, and those that one run
-// alone has by their places, as README.md says. A model_tree.json that is none
-// is noted. Errors: RESOURCE_EXHAUSTED for too many.
+// Pairs two torch models: ops by their names, and ops that only one run has by
+// their positions, as README.md describes. An invalid model_tree.json is noted.
+// Returns an error for too many tensors.
 absl::StatusOr<Mapping> MatchTorchWithTorch(const RunFacts& golden,
                                             const RunFacts& target);
 
