@@ -22,7 +22,7 @@ class PieceSource final : public formats::ByteSource {
       return absl::DataLossError("the file ends before");
     }
     if (out.empty()) return absl::OkStatus();
-    // There is no gap, so a piece begins at or before `offset`.
+    // The pieces have no gap, so one begins at or before `offset`.
     for (auto at = std::prev(pieces_.upper_bound(offset)); !out.empty(); ++at) {
       const DumpBytes::Piece& piece = at->second;
       const size_t skipped = offset - at->first;

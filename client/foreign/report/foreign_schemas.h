@@ -11,12 +11,12 @@
 #include "client/foreign/report/msprobe_rules.h"
 #include "client/foreign/report/msprobe_stacks.h"
 
-// The tables that a comparison can be reported as.
+// The tables in which a comparison can be reported.
 namespace msitd::report {
 
 struct MsprobeRow;
 
-// What msit's report says of a side and we do not know from the row.
+// Properties of a side in msit's report that are not in the row.
 struct MsitSide {
   std::string path;
   std::string op_type;
@@ -25,36 +25,36 @@ struct MsitSide {
 using MsitSides =
     std::function<MsitSide(const v1::ComparedTensor& side, bool is_golden)>;
 
-// msit leaves rows with other numbers of elements out of its CSV, but not out
-// of its workbook: `keeps_all`.
+// msit omits rows with different numbers of elements from its CSV, but not from
+// its workbook, for which `keeps_all` is true.
 std::unique_ptr<ask::TableSchema> MakeMsitSchema(bool keeps_all,
                                                  MsitSides sides = nullptr);
 
-// What the msprobe report takes its rows from.
+// The source of the values in the msprobe report.
 enum class MsprobeMode { kAll, kSummary, kMd5 };
 
-// How the msprobe report is made.
+// Options of the msprobe report.
 struct MsprobeReport {
   MsprobeMode mode = MsprobeMode::kAll;
-  // The rows with one of them are written, all if there are none.
+  // The verdicts of rows to write; all rows if empty.
   std::vector<v1::Verdict> verdicts = {};
-  // A row has the result that msprobe gives it, which may be
-  // `pass` though the row fails or could not be judged.
+  // Rows have the result that msprobe gives them, which may be `pass` although
+  // the row fails or could not be judged.
   bool is_compat = false;
   MsprobeRules rules = DefaultMsprobeRules();
-  // Rows have the colors of early releases, and two columns more that say so
-  // and why.
+  // Rows have the colors of early releases, and two more columns with the color
+  // and its reason.
   bool has_colors = false;
-  // Makes a column if it has stacks; must outlive the schema. Null for none.
+  // Adds a column if it has stacks. Must outlive the schema. Null for none.
   const MsprobeStackTable* stacks = nullptr;
-  // Told of each row that is written; null for nobody.
+  // Called with each row that is written. May be null.
   std::function<void(const MsprobeRow& row)> on_row = nullptr;
 };
-// It is given all rows, since it judges those of an entry together.
+// Requires all rows, because the rows of an entry are judged together.
 std::unique_ptr<ask::TableSchema> MakeMsprobeSchema(MsprobeReport report);
 
-// A text: the first row of the msprobe report that fails, and what to do about
-// it.
+// Writes a text: the first row of the msprobe report that fails, and advice
+// about it.
 std::unique_ptr<ask::ReportWriter> MakeAdviceReport(MsprobeReport report,
                                                     ask::ReportSink sink);
 

@@ -39,12 +39,13 @@ constexpr std::string_view kHeadings[] = {"token_id",
                                           "relative_euclidean_distance",
                                           "cmp_fail_reason"};
 
-// Of msit itself.
+// The metrics of msit itself.
 constexpr size_t kMetricColumns = 7;
 
 constexpr std::string_view kShapeReason = "data shape doesn't match.";
 
-// Not finite once it is a float, which is how msit sees it.
+// Returns true if a value is not finite after conversion to float, which is the
+// type that msit uses.
 bool IsNonFinite(const v1::ComparedTensor& side) {
   const auto overflows = [](double x) {
     return std::isinf(static_cast<float>(x));
@@ -58,7 +59,7 @@ bool IsStatistics(const v1::ComparedTensor& side) {
   return side.kind() == v1::RECORD_KIND_STATISTICS;
 }
 
-// Why msit would not compare; empty if it would.
+// Returns why msit would not compare the row; empty if it would.
 std::string Reason(const v1::ComparisonRow& row) {
   std::string out;
   const auto add = [&out](bool applies, std::string_view text) {
@@ -70,7 +71,7 @@ std::string Reason(const v1::ComparisonRow& row) {
       kShapeReason);
   add(IsStatistics(row.golden()), "golden_data has only statistics.");
   add(IsStatistics(row.target()), "my_data has only statistics.");
-  // Of complex elements msit looks at the real parts only.
+  // msit compares only the real parts of complex elements.
   const bool is_measured = ask::MetricOf(row, "msit_kl").has_value();
   add(!is_measured && IsNonFinite(row.golden()),
       "golden_data includes NAN or inf.");
@@ -84,17 +85,17 @@ ask::Cell Number(double value) {
 }
 
 ask::Cell Single(bool has, double value) {
-  // NaN is an empty cell there.
+  // In msit's report, NaN is an empty cell.
   return has ? Number(static_cast<float>(value)) : ask::Cell();
 }
 
 void AddSide(const v1::ComparedTensor& side, MsitSide about,
              ask::Cells& cells) {
-  // msit lets NaN and infinities into all three. What is known of complex
-  // elements is not that of their real parts.
+  // msit writes NaN and infinities into all three cells. The statistics of
+  // complex elements do not describe their real parts.
   const bool has = side.has_max() && side.nan_count() == 0 &&
                    !IsComplex(static_cast<DType>(side.dtype()));
-  // Statistics need not have all three.
+  // A side that has statistics may lack some of the three.
   const bool has_mean =
       side.has_mean() || std::isinf(side.max()) || std::isinf(side.min());
   const double mean = has && has_mean ? ask::MeanOf(side) : std::nan("");
@@ -136,11 +137,11 @@ class MsitSchema final : public ask::TableSchema {
       ++left_out_;
       return absl::OkStatus();
     }
-    // The token is a text there.
+    // The token is a text in msit's report.
     ask::Cells cells = {fmt::format("{}", row.token()), data_id};
     AddSide(row.golden(), About(row.golden(), /*is_golden=*/true), cells);
     AddSide(row.target(), About(row.target(), /*is_golden=*/false), cells);
-    // The bytes are not there, or the policy wants equal shapes.
+    // The bytes are missing, or the policy requires equal shapes.
     if (reason.empty() && row.metrics_size() == 0) reason = row.reason();
     if (reason.empty() && ElementCount(row.golden().shape()) > 0) {
       MSITD_RETURN_IF_ERROR(AddMetrics(row, cells));
@@ -171,7 +172,7 @@ class MsitSchema final : public ask::TableSchema {
     return sides_ ? sides_(side, is_golden) : MsitSide{side.name(), ""};
   }
 
-  // The texts of the custom metrics go behind the reason.
+  // The texts of the custom metrics follow the reason.
   void AddCustom(const v1::ComparisonRow& row, std::string& reason,
                  ask::Cells& cells) const {
     for (const std::string& name : custom_) {

@@ -12,7 +12,7 @@
 namespace msitd::report {
 namespace {
 
-// Takes the rows that only on_row is to see.
+// Discards the rows, which only on_row needs.
 class NoTable final : public ask::TableSink {
  public:
   absl::Status Begin(const std::vector<std::string>& /*headings*/) override {
@@ -77,7 +77,7 @@ class AdviceReport final : public ask::ReportWriter {
   NoTable table_;
   std::unique_ptr<ask::TableSchema> schema_;
   size_t row_count_ = 0;
-  std::string leaf_;  // Of the first row that fails.
+  std::string leaf_;  // The first row that fails.
   size_t line_ = 0;
   bool has_order_ = true;
 };

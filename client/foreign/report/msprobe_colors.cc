@@ -11,13 +11,13 @@ namespace {
 
 using Kind = MsprobeStatistic::Kind;
 
-// The least golden maximum that a difference is divided by.
+// The smallest divisor: a smaller golden maximum is replaced by it.
 constexpr double kLeastMaximum = 0.01;
 
 // Keeps the quotient of two zeros finite.
 constexpr double kTiny = 1e-10;
 
-// Where the maximum is among the statistics.
+// The positions of maximum and minimum in the statistics.
 constexpr size_t kMax = 0;
 constexpr size_t kMin = 1;
 
@@ -25,7 +25,7 @@ bool IsNonFinite(const MsprobeStatistic& statistic) {
   return statistic.kind == Kind::kNan || statistic.kind == Kind::kInfinity;
 }
 
-// The difference of the maxima, or the largest of all elements.
+// Returns the difference of the maxima, or the largest difference of elements.
 std::optional<double> DifferenceOf(const MsprobeRow& row, MsprobeMode mode) {
   if (mode == MsprobeMode::kAll) return row.max_abs;
   const MsprobeStatistic& target = row.target[kMax];
@@ -78,7 +78,7 @@ class EntryPainter {
 
  private:
   static void Add(std::vector<std::string>& reasons, std::string_view reason) {
-    // An output is put beside every input.
+    // An output is compared with every input.
     if (std::find(reasons.begin(), reasons.end(), reason) == reasons.end()) {
       reasons.emplace_back(reason);
     }

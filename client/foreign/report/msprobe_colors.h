@@ -10,27 +10,27 @@
 #include "client/foreign/report/msprobe_rules.h"
 #include "client/foreign/report/msprobe_verdict.h"
 
-// What early releases of msprobe showed beside their results.
+// The colors with which early releases of msprobe supplemented their results.
 namespace msitd::report {
 
 struct MsprobeColor {
   ask::RowColor color = ask::RowColor::kNone;
-  // Why, a sentence each; those of yellow do not count for a red row.
+  // The reasons, one sentence each. A red row has no reasons for yellow.
   std::vector<std::string> reasons;
 };
 
-// Returns the colors of the rows of one entry. Rows of md5 have none.
+// Returns the colors of the rows of one entry. Rows of md5 have no colors.
 std::vector<MsprobeColor> ColorEntry(std::span<const MsprobeRow> rows,
                                      MsprobeMode mode,
                                      const MsprobeRules& rules);
 
-// True if a row counts as a failure for the advice: by its metrics, by its
-// statistics or by its hashes, as the mode says. What has no counterpart does
-// not.
+// Returns true if the advice treats a row as a failure: by its metrics, its
+// statistics or its hashes, depending on the mode. A row without a counterpart
+// is not a failure.
 bool IsInaccurate(const MsprobeRow& row, MsprobeMode mode,
                   const MsprobeRules& rules);
 
-// What to do about a row that is the first to fail.
+// Returns the advice for the first row that fails.
 std::string AdviceFor(const std::string& leaf, const MsprobeRules& rules);
 
 }  // namespace msitd::report

@@ -22,7 +22,7 @@ absl::Status Refused(const ask::YamlValue& value,
                     fmt::format(format, std::forward<Args>(args)...));
 }
 
-// Where the values of a file go, by the keys that lead to them.
+// Maps the keys of a file to the fields that store their values.
 class Places {
  public:
   explicit Places(MsprobeRules& rules) {
@@ -57,7 +57,7 @@ class Places {
         {"accuracy.not_deterministic", &rules.accuracy.not_deterministic}};
   }
 
-  // Takes what lies below `path`.
+  // Reads the values below `path`.
   absl::Status Take(const std::string& path, const ask::YamlValue& value) {
     if (const auto at = numbers_.find(path); at != numbers_.end()) {
       return TakeNumber(path, value, *at->second);

@@ -9,8 +9,8 @@
 
 namespace msitd::report {
 
-// What the msprobe report judges by: msprobe_rules.yaml, which says what each
-// is for. Relative differences are fractions.
+// The rules by which the msprobe report judges rows. msprobe_rules.yaml
+// describes each of them. Relative differences are fractions.
 struct MsprobeRules {
   struct Result {
     double jump_input_below = 0;
@@ -47,16 +47,17 @@ struct MsprobeRules {
   } accuracy;
 };
 
-// Those of msprobe_rules.yaml. Lives as long as the process.
+// Returns the rules in msprobe_rules.yaml. Valid for the lifetime of the
+// process.
 const MsprobeRules& DefaultMsprobeRules();
 
-// Its text.
+// Returns the text of msprobe_rules.yaml.
 std::string_view DefaultMsprobeRulesText();
 
-// Reads a file with some of its keys; the others are as in `rules`.
+// Parses a file with some of its keys. The other rules are as in `rules`.
 //
-// Errors: INVALID_ARGUMENT with the line for a key that is not known, and for
-// what is no finite number or no list of names; those of ReadYaml.
+// Errors: INVALID_ARGUMENT with the line for an unknown key, and for a value
+// that is not a finite number or a list of names; those of ReadYaml.
 absl::StatusOr<MsprobeRules> ReadMsprobeRules(std::string_view yaml,
                                               MsprobeRules rules);
 

@@ -30,7 +30,7 @@ constexpr std::string_view kAbsent = "N/A";
 constexpr std::string_view kUnsupported = "unsupported";
 constexpr std::string_view kShapeUnmatched = "shape unmatched";
 
-// Of the metrics of MsprobeMode::kAll.
+// The number of metrics of MsprobeMode::kAll.
 constexpr size_t kMetricColumns = 6;
 
 Headings MetricHeadings(MsprobeMode mode) {
@@ -92,14 +92,15 @@ ask::Cells Repeated(std::string_view text) {
   return ask::Cells(kMetricColumns, Text(text));
 }
 
-// What a name of a leaf consists of, in msprobe's grammar.
+// The components of the name of a leaf, in msprobe's grammar.
 struct LeafName {
   std::string entry;  // `Functional.linear.0.forward`
   std::string leaf;   // `Functional.linear.0.forward.input.0`
   int part = 0;       // The order within its entry.
 };
 
-// The same of a side as of the row where its name cannot be read.
+// Returns the key of a side. A key that the name does not provide is that of
+// the row.
 TensorKey KeyOf(const v1::ComparisonRow& row, const v1::ComparedTensor& side) {
   TensorKey key;
   key.token = row.token();
@@ -129,7 +130,7 @@ LeafName NameOf(const v1::ComparisonRow& row, const v1::ComparedTensor& side) {
   LeafName out;
   out.part = part;
   if (io == Io::kGradWeight) {
-    // An entry of its own.
+    // The row is an entry of its own.
     out.entry =
         is_module
             ? fmt::format("{}.parameters_grad.{}", key.op, key.call)
@@ -169,8 +170,8 @@ bool IsNumberOrTruth(const MsprobeStatistic& one) {
          std::holds_alternative<ask::Truth>(one.cell);
 }
 
-// True if both sides have what the rules look at, which texts and `None` are
-// not.
+// Returns true if both sides have the values that the rules use. Texts and
+// `None` do not have them.
 bool AreComparable(const MsprobeStatistics& target,
                    const MsprobeStatistics& golden) {
   bool has_pair = false;
@@ -184,8 +185,8 @@ bool AreComparable(const MsprobeStatistics& target,
   return has_pair;
 }
 
-// Says why a row is not to be passed. What the comparison cannot judge is left
-// to msprobe's rules if the row has what they look at.
+// Sets the reason why a row must not pass. Rows that the comparison cannot
+// judge are left to msprobe's rules if they have the values that the rules use.
 void SetDoubt(const v1::ComparisonRow& row, MsprobeMode mode,
               MsprobeRow& judged) {
   if (!judged.is_matched) {
@@ -200,7 +201,7 @@ void SetDoubt(const v1::ComparisonRow& row, MsprobeMode mode,
   }
 }
 
-// A tensor that a table of receive buffers and scratch names.
+// Returns true for a tensor that is in a table of receive buffers and scratch.
 bool IsIgnored(const v1::ComparisonRow& row) {
   return row.verdict() == v1::SKIPPED &&
          row.reason().find(ask::kIgnoredReason) != std::string::npos;
@@ -218,14 +219,14 @@ bool ShapesDiffer(const v1::ComparisonRow& row, bool squeezed) {
   return target != golden;
 }
 
-// A row whose verdict waits for the others of its entry.
+// A row whose verdict depends on the other rows of its entry.
 struct WaitingRow {
   int part = 0;
   bool is_written = true;
-  ask::Cells names;  // Of both sides: name, dtype and shape.
+  ask::Cells names;  // Name, dtype and shape of both sides.
   ask::Cells metrics;
-  std::string stack;  // Of the call.
-  ask::Cells tail;    // Those behind the stack.
+  std::string stack;  // The stack of the call.
+  ask::Cells tail;    // The cells after the stack.
 };
 
 struct Entry {
@@ -260,7 +261,7 @@ class MsprobeSchema final : public ask::TableSchema {
     }
     const LeafName name = NameOf(row, row.target());
     Entry& entry = entries_[name.entry];
-    // What only the target has comes behind the others, out of its order.
+    // Rows that only the target has follow the others, out of their order.
     if (row.has_golden() || entry.rows.empty()) entry.last_place = row_count_;
     ++row_count_;
     MSITD_ASSIGN_OR_RETURN(auto made, MakeRow(row, name));
@@ -297,7 +298,7 @@ class MsprobeSchema final : public ask::TableSchema {
   }
 
  private:
-  // Twice the tensors of one rank and token that the daemon compares.
+  // Twice the number of tensors of one rank and token that the daemon compares.
   static constexpr size_t kGroupRowsMax = 262144;
 
   bool has_stacks() const {
@@ -310,7 +311,7 @@ class MsprobeSchema final : public ask::TableSchema {
                                          row.verdict()) != verdicts.end();
   }
 
-  // In the order in which the calls ended, as dump.json has them.
+  // Writes entries in the order in which the calls ended, as dump.json does.
   absl::Status WriteEntries(ask::TableSink& table) {
     std::vector<Entry*> entries;
     for (auto& [name, entry] : entries_) entries.push_back(&entry);
@@ -339,7 +340,7 @@ class MsprobeSchema final : public ask::TableSchema {
     if (report_.has_colors) colors = ColorEntry(rows, mode_, report_.rules);
     for (size_t i = 0; i < rows.size(); ++i) {
       WaitingRow& waiting = entry.rows[i].first;
-      // The first row of an entry has it.
+      // Only the first row of an entry has the stack.
       if (i > 0 || waiting.stack.empty()) waiting.stack = kAbsent;
       if (!waiting.is_written) continue;
       if (report_.on_row != nullptr) report_.on_row(rows[i]);
@@ -427,7 +428,7 @@ class MsprobeSchema final : public ask::TableSchema {
     return std::pair(std::move(waiting), std::move(judged));
   }
 
-  // Those that are judged go into `judged`.
+  // Returns the cells, and stores the values that are judged in `judged`.
   absl::StatusOr<ask::Cells> MetricCells(const v1::ComparisonRow& row,
                                          MsprobeRow& judged) {
     switch (mode_) {
@@ -453,7 +454,8 @@ class MsprobeSchema final : public ask::TableSchema {
     }
     if (ShapesDiffer(row, true)) return Repeated(kShapeUnmatched);
     if (row.metrics_size() == 0) {
-      // The bytes are not there, or dimensions of 1 were not to differ.
+      // The bytes are missing, or the policy requires that dimensions of 1 are
+      // equal.
       if (judged.shapes_differ) ++unsqueezed_;
       return Repeated(judged.shapes_differ ? kShapeUnmatched : kUnsupported);
     }
@@ -489,7 +491,8 @@ class MsprobeSchema final : public ask::TableSchema {
         Decimals(ask::MetricOf(row, "msprobe_within_5_permille"))};
   }
 
-  // True if the comparison was asked for these metrics, which a NaN can lack.
+  // Returns true if the comparison computed these metrics, which can be missing
+  // for a NaN.
   static bool HasSomeMetric(const v1::ComparisonRow& row) {
     return ask::MetricOf(row, "msprobe_max_abs").has_value() ||
            ask::MetricOf(row, "within_1_permille").has_value();
@@ -516,7 +519,7 @@ class MsprobeSchema final : public ask::TableSchema {
   const MsprobeReport report_;
   const MsprobeMode mode_;
   v1::Comparison comparison_;
-  // Of one rank and token.
+  // The entries of one rank and token.
   std::pair<int64_t, int32_t> group_;
   std::map<std::string, Entry> entries_;
   size_t row_count_ = 0;

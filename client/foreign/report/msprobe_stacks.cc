@@ -8,7 +8,8 @@
 namespace msitd::report {
 namespace {
 
-// `File a.py, line 3, in main` of `a.py:3 main`; others as they are.
+// Converts `a.py:3 main` to `File a.py, line 3, in main`. Other frames are not
+// changed.
 std::string FrameText(std::string_view frame) {
   const size_t blank = frame.rfind(' ');
   if (blank == std::string_view::npos) return std::string(frame);

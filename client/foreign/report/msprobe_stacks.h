@@ -13,24 +13,26 @@
 
 namespace msitd::report {
 
-// Where the calls of a run were made, for a column of the msprobe report.
+// The stacks of the calls of a run, for a column of the msprobe report.
 // Thread-compatible.
 class MsprobeStackTable {
  public:
-  // Calls that are remembered, and bytes of different stacks.
+  // Limits for the calls, and for the bytes of distinct stacks.
   static constexpr size_t kCallsMax = size_t{1} << 19;
   static constexpr size_t kStackBytesMax = size_t{64} << 20;
 
-  // Takes the stack of a tensor, if it has one; the first of a call counts.
+  // Adds the stack of a tensor, if it has one. The first stack of a call is
+  // used.
   void Add(const v1::Tensor& tensor);
 
   bool empty() const { return by_call_.empty(); }
 
-  // Calls beyond the bounds.
+  // Calls beyond the limits.
   int64_t left_out_count() const { return left_out_count_; }
 
-  // The frames of a call in the direction of `key.io`, as a list of Python with
-  // msprobe's words: `['File a.py, line 3, in main']`. Empty if there are none.
+  // Returns the frames of a call in the direction of `key.io`, as a list in
+  // Python syntax with msprobe's words: `['File a.py, line 3, in main']`. Empty
+  // if there are none.
   std::string Find(const TensorKey& key) const;
 
  private:
@@ -43,7 +45,7 @@ class MsprobeStackTable {
   int64_t left_out_count_ = 0;
 };
 
-// `'a'`, as repr() of Python has it.
+// Returns `'a'`, as repr() of Python does.
 std::string PythonText(std::string_view text);
 
 }  // namespace msitd::report

@@ -39,7 +39,7 @@ MsprobeStatistic OfInteger(double value) {
 
 bool HasSummary(const v1::ComparedTensor& side) { return side.has_nan_count(); }
 
-// The root of squares that are added in float.
+// Returns the square root of a sum of squares in float.
 double NormOf(double norm) {
   const auto squares = static_cast<float>(norm * norm);
   if (std::isinf(squares)) return HUGE_VAL;
@@ -63,7 +63,7 @@ MsprobeStatistics OfFloats(const v1::ComparedTensor& side, DType dtype) {
   return out;
 }
 
-// Of magnitudes it is known only whether one is not finite.
+// For complex elements, it is known only whether a magnitude is not finite.
 MsprobeStatistics OfComplex(const v1::ComparedTensor& side) {
   MsprobeStatistics out = {};
   if (side.nan_count() > 0) {
@@ -75,7 +75,7 @@ MsprobeStatistics OfComplex(const v1::ComparedTensor& side) {
   return out;
 }
 
-// Nothing is taken of these.
+// Returns true if msprobe records no statistics of the type.
 bool IsNone(const v1::ComparedTensor& side, DType dtype) {
   const bool is_small_float =
       IsFloatingPoint(dtype) && ElementBytes(dtype) == 1;
@@ -98,7 +98,7 @@ MsprobeStatistic OfRecorded(const TensorStatistic& statistic, DType dtype) {
   const bool is_integer = !statistic.is_string && error == std::errc() &&
                           end == text.data() + text.size();
   const bool is_whole = InfoOf(dtype).kind == DTypeKind::kInteger;
-  // A double has not all digits of it.
+  // A double cannot represent all digits.
   if (is_integer && is_whole) return {Kind::kNumber, *number, integer};
   return OfReal(*number);
 }
@@ -166,7 +166,7 @@ StatisticsDifference DifferenceOf(const MsprobeStatistic& target,
   const auto either = [&](Kind kind) {
     return target.kind == kind || golden.kind == kind;
   };
-  // Equal texts are equal there, NaN included, and +0 is not -0.
+  // In msprobe, equal texts are equal, including NaN, and +0 differs from -0.
   if (target.kind != Kind::kAbsent &&
       ask::TextOf(target.cell) == ask::TextOf(golden.cell)) {
     return {int64_t{0}, int64_t{0}};

@@ -11,34 +11,35 @@
 // Maximum, minimum, mean and norm as msprobe records and compares them.
 namespace msitd::report {
 
-// One cell, and what it means.
+// A cell and its value.
 struct MsprobeStatistic {
   enum class Kind { kNumber, kNan, kInfinity, kAbsent, kOther };
 
   Kind kind = Kind::kAbsent;
-  double number = 0;  // Of kNumber and kInfinity.
+  double number = 0;  // For kNumber and kInfinity.
   ask::Cell cell = "N/A";
 };
 
 // Max, Min, Mean and Norm, in this order.
 using MsprobeStatistics = std::array<MsprobeStatistic, 4>;
 
-// Returns what msprobe records of such a tensor: of bool `True` and `False`,
-// `None` for what it does not take of the type, mean and norm as numbers of the
-// type. Absent is what the summary does not know: all of a sum that was not
-// read whole, and the magnitudes of complex elements. Of a side that is
-// statistics: what is in them, as their tool wrote it; of the others, `None` if
-// msprobe takes none of the type, or else absent.
+// Returns the statistics that msprobe records of such a tensor: `True` and
+// `False` for bool, `None` for statistics that it does not compute for the
+// type, mean and norm as numbers of the type. A statistic is absent if the
+// summary lacks it: all of them if the tensor was not read completely, and the
+// magnitudes of complex elements. For a side of kind statistics, these are the
+// recorded statistics as their tool wrote them. Missing ones are `None` if
+// msprobe computes none for the type, and otherwise absent.
 MsprobeStatistics StatisticsOf(const v1::ComparedTensor& side);
 
-// What stands for the bytes of a tensor.
+// A checksum that represents the bytes of a tensor.
 struct MsprobeChecksum {
-  std::string kind;  // Those of one kind can be compared.
+  std::string kind;  // Only checksums of the same kind can be compared.
   std::string text;  // Empty if there is none.
 };
 
-// Returns the content hash; of a side that is statistics, the crc32 or the xor
-// in them.
+// Returns the content hash or, for a side of kind statistics, the crc32 or xor
+// in its statistics.
 MsprobeChecksum ChecksumOf(const v1::ComparedTensor& side);
 
 struct StatisticsDifference {
@@ -49,7 +50,7 @@ struct StatisticsDifference {
 StatisticsDifference DifferenceOf(const MsprobeStatistic& target,
                                   const MsprobeStatistic& golden);
 
-// Of a relative difference that ends with %, as a fraction.
+// Parses a relative difference that ends with % and returns it as a fraction.
 std::optional<double> FractionOf(const std::string& relative);
 
 }  // namespace msitd::report

@@ -22,7 +22,7 @@ bool Contains(const List& list, std::string_view word) {
   return std::find(std::begin(list), std::end(list), word) != std::end(list);
 }
 
-// `linear` of `Functional.linear.0.forward.input.0`.
+// Returns `linear` for `Functional.linear.0.forward.input.0`.
 std::string_view SecondPart(std::string_view name) {
   const size_t first = name.find('.');
   if (first == std::string_view::npos) return {};
@@ -57,7 +57,7 @@ class EntryJudge {
   }
 
   std::vector<MsprobeVerdict> Judge() {
-    // In the order of its messages.
+    // In the order of msprobe's messages.
     if (mode_ == MsprobeMode::kMd5) {
       ForEachJudged([this](size_t i) { JudgeHash(i); });
     } else {
@@ -133,8 +133,8 @@ class EntryJudge {
     if (rows_[i].shapes_differ) Note(i, kError, "The shapes differ.");
   }
 
-  // The least value of a metric over the inputs, or the outputs, and no more
-  // than 1.
+  // Returns the smallest value of a metric over the inputs or the outputs,
+  // limited to 1.
   double Least(std::optional<double> MsprobeRow::*metric, bool outputs) const {
     double out = 1;
     for (const MsprobeRow& row : rows_) {
@@ -145,7 +145,7 @@ class EntryJudge {
     return out;
   }
 
-  // The largest relative difference of norms that is a percentage.
+  // Returns the largest relative difference of norms that is a percentage.
   double LargestNorm(bool outputs) const {
     double out = 0;
     for (const MsprobeRow& row : rows_) {
@@ -191,7 +191,7 @@ class EntryJudge {
   void JudgeJumps() {
     if (!(LargestNorm(false) < rules_.jump_input_below)) return;
     for (size_t i = 0; i < rows_.size(); ++i) {
-      // An `inf` counts here, and only here.
+      // Infinities are included only here.
       const double norm =
           std::strtod(rows_[i].norm_relative.c_str(), nullptr) / 100;
       if (IsMsprobeOutput(rows_[i]) &&

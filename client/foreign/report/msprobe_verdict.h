@@ -12,33 +12,33 @@
 #include "client/foreign/report/msprobe_rules.h"
 #include "client/foreign/report/msprobe_statistics.h"
 
-// The columns of msprobe's report that follow from several rows.
+// The columns of msprobe's report that depend on several rows.
 namespace msitd::report {
 
-// What msprobe looks at to judge a row.
+// The values by which msprobe judges a row.
 struct MsprobeRow {
   std::string name;  // `Functional.linear.0.forward.input.0`
   bool is_matched = false;
-  // True for a receive buffer or scratch, which nobody compares.
+  // True for a receive buffer or scratch, which is not compared.
   bool is_ignored = false;
   bool dtypes_differ = false;
   bool shapes_differ = false;
   MsprobeStatistics target;
   MsprobeStatistics golden;
-  // Of kSummary: that of the norms.
+  // For kSummary: the relative difference of the norms.
   std::string norm_relative;
-  // Of kAll: the cells that are numbers.
+  // For kAll: the cells that are numbers.
   std::optional<double> cosine;
   std::optional<double> within_1_permille;
   std::optional<double> max_abs;
-  // Of kMd5: empty if there is none.
+  // For kMd5. Empty if there is none.
   std::string target_hash;
   std::string golden_hash;
   bool has_two_kinds_of_hash = false;
-  // Why the row is no `pass` where msprobe's rules find nothing; empty if they
-  // alone decide.
+  // Why the row must not pass if msprobe's rules find nothing; empty if only
+  // the rules decide.
   std::string doubt;
-  // True if there is no doubt where the rules look at the row.
+  // True if there is no doubt once the rules have judged the row.
   bool rules_settle_doubt = false;
 };
 
@@ -47,15 +47,16 @@ struct MsprobeVerdict {
   std::string messages;  // A JSON list.
 };
 
-// True for what msprobe takes for an output: what has `.output.` in its name.
+// Returns true if msprobe treats the leaf as an output: its name contains
+// `.output.`.
 bool IsMsprobeOutputName(std::string_view leaf);
 bool IsMsprobeOutput(const MsprobeRow& row);
 
 // Judges the rows of one entry, which is a call of an op in one direction:
-// inputs, parameters, outputs. As msprobe does, it takes every row of which the
-// name has `.output.` in it for an output, and passes rows without a
-// counterpart unless hashes are compared. Rows in doubt are at least `warning`,
-// also those of APIs that the rules do not look at.
+// inputs, parameters, outputs. As in msprobe, every row whose name contains
+// `.output.` is an output, and rows without a counterpart pass unless hashes
+// are compared. Rows in doubt are at least `warning`, even those of APIs that
+// the rules ignore.
 std::vector<MsprobeVerdict> JudgeEntry(std::span<const MsprobeRow> rows,
                                        MsprobeMode mode,
                                        const MsprobeRules& rules);

@@ -27,12 +27,13 @@ bool SaysDecode(std::string_view text) {
          text.end();
 }
 
-// Of the folder `2_Linear`.
+// Returns the number of the folder `2_Linear`.
 std::optional<int64_t> NumberOf(std::string_view folder) {
   return ParseNumber(folder.substr(0, folder.find('_')));
 }
 
-// Of the op `Linear_2`; 0 if it has none, or one that no dump has.
+// Returns the number of the op `Linear_2`; 0 if it has none, or one that does
+// not occur in dumps.
 int64_t LastNumberOf(std::string_view op) {
   // npos + 1 is 0.
   const auto number = ParseNumber(op.substr(op.rfind('_') + 1));
@@ -47,7 +48,7 @@ std::vector<int64_t> TokensOfExecution(int64_t number,
   return {number};
 }
 
-// Reads what is inside of the object that holds the nodes.
+// Reads the members of the object that contains the nodes.
 absl::Status AtbGraphs::ReadNodes(const std::string& text, Graph& graph) {
   constexpr int kInObject = 1;
   constexpr int kInNodes = 2;
@@ -115,7 +116,7 @@ bool AtbGraphs::HasOp(const Graph& graph, std::string_view folder) const {
              graph.types[static_cast<size_t>(place)];
 }
 
-// Of an op that no topology has.
+// Returns true for an op that no topology contains.
 bool AtbGraphs::HasOpBehindPrefill(std::string_view folder) const {
   const Graph& prefill = graphs_.front();
   int64_t end = graphs_[1].first;

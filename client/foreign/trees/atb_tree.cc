@@ -21,21 +21,21 @@ namespace {
 constexpr std::string_view kContainer = "tensors";
 constexpr std::string_view kModels = "model";
 constexpr std::string_view kLayers = "layer";
-// Of what converts the first input, before the ops of the first graph.
+// The conversion of the first input, before the ops of the first graph.
 constexpr std::string_view kConversion = "TransdataOperation_0.json";
 constexpr std::string_view kBefore = "before";
 constexpr std::string_view kAfter = "after";
 constexpr std::string_view kSuffix = ".bin";
-// From the folder of a token to that of its dump.
+// Levels from the folder of a token to that of its dump.
 constexpr size_t kLevelsAboveMax = 3;
 
-// The tensor in the name of a file.
+// The tensor that the name of a file specifies.
 struct TensorName {
   Io io = Io::kUnspecified;
   std::string index;
 };
 
-// Reads `intensor0.bin` and `outtensor1.bin`.
+// Parses `intensor0.bin` and `outtensor1.bin`.
 std::optional<TensorName> ParseTensorName(std::string_view name) {
   constexpr std::pair<std::string_view, Io> kNames[] = {
       {"intensor", Io::kInput}, {"outtensor", Io::kOutput}};
@@ -55,7 +55,7 @@ bool IsTensorName(const std::string& name) {
 
 bool IsJson(std::string_view name) { return name.ends_with(".json"); }
 
-// `2_Linear` before `10_Linear`.
+// Orders `2_Linear` before `10_Linear`.
 bool OpLess(const std::string& a, const std::string& b) {
   const auto number = [](std::string_view name) {
     return ParseNumber(name.substr(0, name.find('_'))).value_or(INT64_MAX);
@@ -72,13 +72,14 @@ class AtbTree final : public TokenTree {
   absl::Status Open();
 
  private:
-  // A folder of a token.
+  // The folder of a token.
   struct Part {
     std::string path;
     std::string device;
-    // What its ops begin with.
+    // The prefix of its ops.
     std::string prefix;
-    // Set if two tokens share the folder: what tells their ops apart.
+    // Set if two tokens share the folder: determines to which token an op
+    // belongs.
     const AtbGraphs* graphs = nullptr;
     bool is_decode = false;
 
@@ -115,13 +116,13 @@ class AtbTree final : public TokenTree {
                    const std::vector<std::string>& files, const std::string& op,
                    const std::set<std::string>& twice);
 
-  // True if the dump was not opened, but a folder in it: what else is there is
-  // nobody's concern.
+  // True if a folder inside a dump was opened. Other contents of the dump are
+  // ignored.
   bool is_inside_ = false;
-  // By the number of their process.
+  // Keyed by the number of the process.
   std::map<int64_t, AtbGraphs> graphs_;
   std::vector<Part> parts_;
-  // Of the token that is read.
+  // The items of the token that is being read.
   std::vector<TreeEntry> items_;
 };
 
@@ -145,7 +146,8 @@ absl::Status AtbTree::Open() {
   return absl::OkStatus();
 }
 
-// Topologies lie above the folder of a process, which may be what was opened.
+// Topologies are above the folder of a process, which may be the folder that
+// was opened.
 void AtbTree::AttachAbove() {
   is_inside_ = true;
   std::vector<std::string> names = root().above();
@@ -161,7 +163,7 @@ void AtbTree::AttachAbove() {
   }
 }
 
-// Gives the files of `dump` that are no tensors to the run.
+// Attaches the files of `dump` that are not tensors to the run.
 void AtbTree::Attach(const TreeFolder& folder, const std::string& dump) {
   Listing listing = folder.List(dump);
   AddProblems(std::move(listing.problems));
@@ -192,8 +194,8 @@ void AtbTree::RefuseIn(const TreeFolder& folder, const std::string& relative,
       MakeStatus(absl::StatusCode::kInvalidArgument, "not a dump: {}", why));
 }
 
-// Processes write the same topologies: one of them is attached as
-// `model/<name>`, and others only if they differ.
+// Processes write the same topologies. One copy is attached as `model/<name>`,
+// and others only if they differ.
 void AtbTree::AttachProcess(const TreeFolder& folder, const std::string& path,
                             const std::string& kind, const std::string& process,
                             std::map<std::string, std::string>& texts) {
@@ -231,7 +233,8 @@ void AtbTree::TakeGraph(const std::string& kind, const std::string& process,
   if (kind == kLayers && name == kConversion) graphs_[*number].ShiftByOne();
 }
 
-// Those of another process if it has none: processes run the same graphs.
+// Returns the graphs of another process if it has none, because processes run
+// the same graphs.
 const AtbGraphs* AtbTree::GraphsOf(const DumpProcess& process) const {
   auto found = graphs_.find(process.process);
   if (found == graphs_.end()) found = graphs_.begin();
@@ -284,7 +287,7 @@ size_t AtbTree::ListToken(const TokenPlace& /*place*/,
 
 void AtbTree::ListParts(const Part& part) {
   Listing listing = root().List(part.path);
-  // Said once of a folder that two tokens share.
+  // Reported once for a folder that two tokens share.
   if (!part.is_decode) {
     AddProblems(std::move(listing.problems));
     for (const std::string& name : listing.files) {
@@ -298,7 +301,7 @@ void AtbTree::ListParts(const Part& part) {
   }
 }
 
-// What an op gets comes before the ops in it, what it gives behind them.
+// Lists inputs of an op before the ops in it, and its outputs after them.
 void AtbTree::ListOp(const Part& part, const std::string& path,
                      const std::string& op, int depth) {
   Listing listing = root().List(path);
@@ -332,7 +335,7 @@ void AtbTree::ListOp(const Part& part, const std::string& path,
     ListOp(part, inside, JoinPath(op, name), depth + 1);
   }
   ListTensors(part, JoinPath(path, kAfter), after.files, op, {});
-  // Without the time, older probes.
+  // Older probes write no folder for the time.
   ListTensors(part, path, listing.files, op, {});
 }
 

@@ -5,13 +5,13 @@
 
 namespace msitd::trees {
 
-// True if there are files intensor<N>.bin and outtensor<N>.bin, or topologies
-// in model/<process>.
+// Returns true if there are files intensor<N>.bin and outtensor<N>.bin, or
+// topologies in model/<process>.
 bool LooksLikeAtb(const TreeSample& sample);
 
-// Opens what the acceleration library dumps: the folder above a msit_dump, or
-// any on the way from there to a token. Ranks are the processes, by device.
-// Topologies and tables are attachments.
+// Opens a dump of the acceleration library: the folder above a msit_dump, or
+// any folder between it and a token. Ranks are the processes, ordered by
+// device. Topologies and tables are attachments.
 OpenedTree OpenAtbTree(const TreeFolder& folder, const TreeOptions& options);
 
 }  // namespace msitd::trees

@@ -19,7 +19,7 @@
 namespace msitd::trees {
 namespace {
 
-// Each reader says in its header what it looks for.
+// The header of each reader describes the files that it detects.
 constexpr auto kReaders = std::to_array<TreeReader>({
     {TreeKind::kGe, &LooksLikeGe, &OpenGeTree},
     {TreeKind::kFx, &LooksLikeFx, &OpenFxTree},
@@ -30,7 +30,7 @@ constexpr auto kReaders = std::to_array<TreeReader>({
     {TreeKind::kFiles, nullptr, &OpenFilesTree},
 });
 
-// True if one of the first files of the sample holds tensors.
+// Returns true if one of the first files of the sample contains tensors.
 bool HoldsTensors(const TreeFolder& folder, const TreeSample& sample) {
   int probed = 0;
   for (const SampledFolder& sampled : sample.folders) {

@@ -12,7 +12,7 @@
 
 namespace msitd::trees {
 
-// A folder of a sample, and some of what lies in it.
+// A folder of a sample, and some of its contents.
 struct SampledFolder {
   // Relative to the tree.
   std::string path;
@@ -20,8 +20,8 @@ struct SampledFolder {
   std::vector<std::string> files;
 };
 
-// What is looked at to find out whose tree it is: folders from the top down,
-// within the limits of tree_limits.h.
+// The part of a tree from which its kind is detected: folders from the top
+// down, within the limits of tree_limits.h.
 struct TreeSample {
   // As TreeFolder::above.
   std::vector<std::string> above;
@@ -30,8 +30,8 @@ struct TreeSample {
 
 using OpenedTree = absl::StatusOr<std::unique_ptr<Tree>>;
 
-// A reader. `fits` says whether a sample is of its kind; null if it is never
-// found by content.
+// A reader. `fits` returns whether a sample is of its kind; null if the kind is
+// never detected by content.
 struct TreeReader {
   TreeKind kind;
   bool (*fits)(const TreeSample& sample);
@@ -43,9 +43,9 @@ TreeSample TakeSample(const TreeFolder& folder);
 // Returns the reader for a kind; INVALID_ARGUMENT if there is none.
 absl::StatusOr<TreeReader> ReaderOf(TreeKind kind);
 
-// Returns the reader whose tree lies in `folder`: the only one that fits, or
-// kFiles if none does and there are files that hold tensors. INVALID_ARGUMENT
-// otherwise: the message names what it could be.
+// Returns the reader for the tree in `folder`: the only one that fits, or
+// kFiles if none fits and there are files that contain tensors. Otherwise
+// returns INVALID_ARGUMENT with the kinds that are possible.
 absl::StatusOr<TreeReader> DetectReader(const TreeFolder& folder);
 
 }  // namespace msitd::trees

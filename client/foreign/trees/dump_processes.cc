@@ -20,7 +20,7 @@ struct Device {
   int64_t id = 0;
 };
 
-// Reads `npu5`, `cpu` or `5`.
+// Parses `npu5`, `cpu` or `5`.
 std::optional<Device> ParseDevice(std::string_view text) {
   const auto digits = std::find_if_not(text.begin(), text.end(), IsLetter);
   const auto letters = static_cast<size_t>(digits - text.begin());
@@ -65,7 +65,7 @@ void Number(std::vector<Found> found, DumpProcesses& out) {
   }
 }
 
-// True for the folder of a module of a torch model.
+// Returns true for the folder of a module of a torch model.
 bool IsRootModule(const std::string& name) {
   return name == "root" || name.starts_with("root.");
 }
@@ -141,7 +141,7 @@ absl::StatusOr<DumpProcesses> FindProcesses(const TreeFolder& folder,
     found.push_back({*parent, "", ParseTokenName(name_above(1))});
   } else if (std::any_of(listing.folders.begin(), listing.folders.end(),
                          IsRootModule)) {
-    // A token alone, without the folder of its process.
+    // A single token, without the folder of its process.
     found.push_back(
         {ProcessName(), "", ParseTokenName(name_above(1)).value_or(0)});
   }

@@ -11,36 +11,36 @@
 #include "client/foreign/trees/tree.h"
 #include "client/foreign/trees/tree_folder.h"
 
-// Folders of processes, as msit lays them out for torch and for ATB:
+// Folders of processes in the layout that msit uses for torch and for ATB:
 // msit_dump_<time>/<container>/<process>/<token>.
 namespace msitd::trees {
 
-// The device in the name of such a folder: `npu5_7624`, `cpu_99`, `0_4242`, and
-// `7624_npu5` of older releases.
+// The components of the name of such a folder: `npu5_7624`, `cpu_99`, `0_4242`,
+// and `7624_npu5` of older releases.
 struct ProcessName {
   std::string device;
   int64_t device_id = 0;
   int64_t process = 0;
 };
 
-// Nothing if it is another name.
+// Returns nothing if the name has another form.
 std::optional<ProcessName> ParseProcessName(std::string_view name);
 
-// True if `a` has the lower rank of two processes of a dump.
+// Returns true if `a` has a lower rank than `b` in the same dump.
 bool RanksBefore(const ProcessName& a, const ProcessName& b);
 
-// Reads the name of the folder of a token: a number without zeros before it, so
+// Parses the name of the folder of a token: a number without leading zeros, so
 // that no two folders are the same token.
 std::optional<int64_t> ParseTokenName(std::string_view name);
 
-// True for msit_dump* and ait_dump*.
+// Returns true for msit_dump* and ait_dump*.
 bool IsMsitDump(std::string_view name);
 
 struct DumpProcess {
   // By device, then process.
   int32_t rank = 0;
   std::string device;
-  // As ProcessName has it.
+  // As in ProcessName.
   int64_t process = 0;
   // Relative to the tree.
   std::string path;
@@ -50,14 +50,14 @@ struct DumpProcess {
 
 struct DumpProcesses {
   std::vector<DumpProcess> processes;
-  // The folder in which the container lies, if that is in the tree.
+  // The folder that contains the container, if it is in the tree.
   std::optional<std::string> dump;
-  // What lies beside the processes.
+  // Problems with other entries next to the processes.
   std::vector<TreeProblem> problems;
 };
 
-// Finds the processes below any folder on the way to one of their tokens.
-// INVALID_ARGUMENT if there are several dumps.
+// Finds the processes. `folder` may be any folder on the path to one of their
+// tokens. Returns INVALID_ARGUMENT if there are several dumps.
 absl::StatusOr<DumpProcesses> FindProcesses(const TreeFolder& folder,
                                             std::string_view container);
 

@@ -21,10 +21,10 @@ constexpr std::string_view kMinMaxNpy = "_min_max.npy";
 constexpr std::string_view kCsv = ".csv";
 constexpr std::string_view kNpy = ".npy";
 
-// Shorter numbers behind a time are not one.
+// Shorter numbers after a time are not times.
 constexpr size_t kTimeDigitsMin = 13;
 
-// Lists in lists.
+// Nesting depth of lists.
 constexpr size_t kFxIndexPartsMax = 8;
 
 bool CutSuffix(std::string_view suffix, std::string_view* text) {
@@ -43,7 +43,7 @@ Parts SplitParts(std::string_view text) {
   }
 }
 
-// Cuts `.output.0.npy` off.
+// Removes the suffix `.output.0.npy`.
 bool CutArray(std::string_view* text, GeFileName* out) {
   std::string_view rest = *text;
   if (!CutSuffix(kNpy, &rest)) return false;
@@ -80,7 +80,7 @@ bool IsLongNumber(const Parts& parts, size_t from_end) {
   return part.size() >= kTimeDigitsMin && IsDigits(part);
 }
 
-// How many numbers come behind the time.
+// Returns how many numbers follow the time.
 size_t SliceParts(const Parts& parts) {
   if (IsLongNumber(parts, 1)) return 0;
   for (const size_t count : {4, 3}) {
@@ -126,7 +126,7 @@ std::optional<GeFileName> ParseGeFileName(std::string_view name) {
   out.time = numbers[1];
   out.slice.assign(numbers.begin() + 2, numbers.end());
   size_t name_end = time_at - 1;
-  // Behind a type and a name there is room for two numbers before the time.
+  // After a type and a name, there is room for two numbers before the time.
   if (time_at >= 4) {
     if (const auto task = ParseNumber(parts[time_at - 2])) {
       out.stream = std::exchange(out.task, *task);

@@ -14,11 +14,11 @@ namespace msitd::trees {
 namespace {
 
 constexpr std::array<std::string_view, 1> kRankWords = {"rank"};
-// Longer words before those that they begin with.
+// A longer word precedes the words that are its prefixes.
 constexpr std::array<std::string_view, 4> kTokenWords = {"step", "iteration",
                                                          "iter", "token"};
 
-// A word and its number, and where they are.
+// A word with its number, and their position.
 struct NumberedWord {
   size_t begin = 0;
   size_t end = 0;
@@ -36,7 +36,7 @@ bool StartsWithWord(std::string_view text, std::string_view word) {
          });
 }
 
-// Reads a word of `words` and its number at `begin`.
+// Parses a word of `words` and its number at `begin`.
 template <size_t N>
 std::optional<NumberedWord> ReadWordAt(
     std::string_view path, size_t begin,
@@ -61,7 +61,7 @@ struct CutNumber {
   bool begins_name = false;
 };
 
-// Cuts the first such word out of the path, with a separator beside it.
+// Removes the first such word from the path, with an adjacent separator.
 template <size_t N>
 std::optional<CutNumber> CutWord(std::string& path,
                                  const std::array<std::string_view, N>& words,
@@ -71,7 +71,7 @@ std::optional<CutNumber> CutWord(std::string& path,
     const auto found = ReadWordAt(path, begin, words, max);
     if (!found.has_value()) continue;
     const bool is_last = found->end == path.size();
-    // Of `a_rank0/b`, the slash stays.
+    // In `a_rank0/b`, the slash stays.
     const bool cuts_before =
         begin > 0 &&
         (is_last || (path[found->end] == '/' && path[begin - 1] != '/'));

@@ -27,8 +27,8 @@ constexpr size_t kSuffixBytesMax = 16;
 // The op of a tensor of which only the rank and the token are known.
 constexpr std::string_view kUnnamedOp = "tensor";
 
-// Cuts `.npy` off, but not what begins with a digit, such as the time in the
-// name of a dump.
+// Removes a suffix such as `.npy`, but not one that begins with a digit, such
+// as the time in the name of a dump.
 std::string WithoutSuffix(const std::string& path) {
   const size_t dot = path.rfind('.');
   if (dot == std::string::npos || dot == 0 || path[dot - 1] == '/') return path;
@@ -100,7 +100,7 @@ class FilesTree final : public TreeBase {
     files_.push_back({std::move(path), std::move(place)});
   }
 
-  // Reads paths anew where a word does not say a rank, see files_tree.h.
+  // Parses paths again if a word in them is not a rank; see files_tree.h.
   void LeaveOutRanks() {
     std::set<int32_t> ranks;
     for (const File& file : files_) {
@@ -118,7 +118,7 @@ class FilesTree final : public TreeBase {
     }
   }
 
-  // Makes the entry of a file; false if it is none.
+  // Creates the entry of a file. Returns false if the file is not valid.
   bool MakeEntry(const File& of) {
     const std::string path = root().PathOf(of.path);
     const auto file = formats::OpenTensorFile(path, {});
@@ -134,7 +134,7 @@ class FilesTree final : public TreeBase {
     if (entry_.key.op.empty()) {
       const formats::ForeignTensor* const first = (*file)->Next();
       const bool has_names = first != nullptr && !first->name.empty();
-      // A file that names its tensors says the whole op of each.
+      // A file that names its tensors specifies the whole op of each.
       if (!has_names) entry_.key.op = kUnnamedOp;
     }
     if (!entry_.key.op.empty() && !CheckKey(entry_.key, path)) return false;
@@ -142,7 +142,7 @@ class FilesTree final : public TreeBase {
     return true;
   }
 
-  // Files of one op of a rank and token follow one another.
+  // Numbers calls. Files of the same op, rank and token are consecutive.
   int32_t NumberCall(const TensorKey& key) {
     const bool is_same = last_key_.has_value() && key.rank == last_key_->rank &&
                          key.token == last_key_->token &&
@@ -157,7 +157,7 @@ class FilesTree final : public TreeBase {
   const bool is_part_;
   std::vector<File> files_;
   size_t next_file_ = 0;
-  // Of the entry before.
+  // The key of the previous entry.
   std::optional<TensorKey> last_key_;
   TreeEntry entry_;
 };

@@ -112,7 +112,7 @@ absl::StatusOr<std::string> ReadMember(const std::string& path,
                       "it has {} bytes, more than {}", tensor->bytes,
                       kDocumentBytesMax);
   }
-  // A reader wants more room than the end of a text may need.
+  // A reader requires more memory than the end of a text may need.
   std::string text(tensor->bytes + formats::kReadBytesMin, '\0');
   size_t filled = 0;
   while (filled < tensor->bytes) {
@@ -168,10 +168,10 @@ class IndexTree final : public TreeBase {
     int32_t rank = 0;
   };
 
-  // Reads the index piece by piece, and keeps where its lines are.
+  // Reads the index in pieces, and remembers the offsets of its lines.
   absl::Status ReadLines() {
     std::string rest;
-    uint64_t begin = 0;  // Of `rest`.
+    uint64_t begin = 0;  // The offset of `rest`.
     for (uint64_t offset = 0; offset < source_->size();) {
       const uint64_t bytes =
           std::min<uint64_t>(kPieceBytes, source_->size() - offset);
@@ -254,7 +254,7 @@ class IndexTree final : public TreeBase {
                                       entry_.key.index, entry_.key.op));
   }
 
-  // Reads what the record is, and where its bytes are.
+  // Reads the contents of the record, or the location of its bytes.
   absl::Status ReadContent(const JsonValue& line) {
     if (const std::string why = TextOf(line, names::kIndexProblem);
         !why.empty()) {
@@ -325,7 +325,7 @@ class IndexTree final : public TreeBase {
   // Hashes of files that the index names.
   std::unordered_set<size_t> named_files_;
   bool is_checked_ = false;
-  // What a problem of the present record is about.
+  // The file that a problem of the current record concerns.
   std::string problem_file_;
   TreeEntry entry_;
 };

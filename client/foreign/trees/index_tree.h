@@ -5,14 +5,13 @@
 
 namespace msitd::trees {
 
-// Opens a folder that `msitctl run export` has written as npy, npz, safetensors
-// or pt, by its index (client/foreign/names/export_index.h): each record gets
-// the key, the kind and the place in the order of execution that it had in its
-// run. Records without a file, files that the index does not name, and lines
-// that cannot be read are problems. Of a file, only names inside of the folder
-// are opened.
+// Opens a folder that `msitctl run export` wrote as npy, npz, safetensors or
+// pt, using its index (client/foreign/names/export_index.h). Each record gets
+// the key, the kind and the position in the order of execution that it had in
+// its run. Records without a file, files that are not in the index, and lines
+// that cannot be parsed are problems. Only files inside the folder are opened.
 //
-// Memory: 32 bytes for each record, and the record that is read.
+// Memory: 32 bytes for each record, and the record that is being read.
 OpenedTree OpenIndexTree(const TreeFolder& folder);
 
 }  // namespace msitd::trees

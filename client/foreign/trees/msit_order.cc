@@ -34,7 +34,7 @@ bool Contains(std::string_view whole, std::string_view part) {
          part[whole.size()] == '.';
 }
 
-// The component of `name` that has the byte at `at`.
+// Returns the component of `name` that contains the byte at `at`.
 std::string_view ComponentAt(std::string_view name, size_t at) {
   const size_t dot = at == 0 ? std::string_view::npos : name.rfind('.', at - 1);
   const size_t begin = dot == std::string_view::npos ? 0 : dot + 1;
@@ -42,9 +42,9 @@ std::string_view ComponentAt(std::string_view name, size_t at) {
                      std::min(name.find('.', begin), name.size()) - begin);
 }
 
-// True if one name is a part of the other, or if the first component in which
-// they differ is a number, such as `h.1.fc` and `h.2.fc`: then names say what
-// was executed first.
+// Returns true if one name is a part of the other, or if the first component in
+// which they differ is a number, such as `h.1.fc` and `h.2.fc`. The names then
+// determine which module was executed first.
 bool AreOrderedByName(std::string_view a, std::string_view b) {
   if (Contains(a, b) || Contains(b, a)) return true;
   const auto at = static_cast<size_t>(
@@ -52,7 +52,7 @@ bool AreOrderedByName(std::string_view a, std::string_view b) {
   return IsDigits(ComponentAt(a, at)) && IsDigits(ComponentAt(b, at));
 }
 
-// True if no neighbours have one time without an order by name.
+// Returns true if no neighbors have the same time without an order by name.
 bool HasNoTies(const std::vector<MsitModule>& modules) {
   return std::adjacent_find(modules.begin(), modules.end(),
                             [](const MsitModule& a, const MsitModule& b) {
@@ -61,7 +61,7 @@ bool HasNoTies(const std::vector<MsitModule>& modules) {
                             }) == modules.end();
 }
 
-// What of a module's parts ended, by the module.
+// The parts of a module that have ended, keyed by the module.
 struct Parts {
   size_t count = 0;
   int64_t last_time = 0;
@@ -83,15 +83,15 @@ PartsByName FindParts(const std::vector<MsitModule>& modules) {
 }
 
 // Divides `accident` by the number of orders in which the parts of each module
-// may end, of which only one has it last. False if a part ended after its
-// module.
+// may end, only one of which has the module last. Returns false if a part ended
+// after its module.
 bool CheckContainers(const std::vector<MsitModule>& modules,
                      const PartsByName& parts, double& accident) {
   for (const MsitModule& module : modules) {
     const auto found = parts.find(module.name);
     if (found == parts.end()) continue;
     if (found->second.last_time > module.time) return false;
-    // One time for all is no evidence.
+    // If all have the same time, this proves nothing.
     if (found->second.last_time == module.time) continue;
     accident /= static_cast<double>(found->second.count + 1);
   }
@@ -124,15 +124,16 @@ bool CheckNumbers(const std::vector<MsitModule>& modules, double& accident) {
   return true;
 }
 
-// True for the order in which tools copy a folder that was unpacked in the
-// order of names: it puts a module after its parts, too.
+// Returns true for the order in which tools copy a folder that was unpacked in
+// the order of names. This order also has a module after its parts.
 bool IsBackwards(const std::vector<MsitModule>& modules) {
   return std::is_sorted(
       modules.begin(), modules.end(),
       [](const MsitModule& a, const MsitModule& b) { return a.name > b.name; });
 }
 
-// The probability that times which say nothing pass all checks; 1 if they fail.
+// Returns the probability that meaningless times pass all checks; 1 if they
+// fail.
 double AccidentOf(const std::vector<MsitModule>& modules) {
   double accident = 1;
   const bool fits = CheckContainers(modules, FindParts(modules), accident) &&
@@ -140,7 +141,7 @@ double AccidentOf(const std::vector<MsitModule>& modules) {
   return fits ? accident : 1;
 }
 
-// True if each module is a part of the next one.
+// Returns true if each module is a part of the next one.
 bool IsChain(const std::vector<MsitModule>& modules) {
   return std::adjacent_find(modules.begin(), modules.end(),
                             [](const MsitModule& a, const MsitModule& b) {
@@ -177,7 +178,7 @@ bool OrderByTime(std::vector<MsitModule>& modules) {
   std::sort(by_time.begin(), by_time.end(), EndsEarlier);
   const double accident = AccidentOf(by_time);
   if (accident >= 1) return false;
-  // Times that fit may be right, even if they are not proven.
+  // Times that fit may be correct even if this is not proven.
   modules = std::move(by_time);
   return accident <= kAccidentMax && HasNoTies(modules);
 }

@@ -17,7 +17,7 @@
 namespace msitd::trees {
 namespace {
 
-// What is read of a row.
+// The columns of a row that are read.
 enum Column : size_t { kIo, kIndex, kType, kShape, kMax, kMin, kMean, kNorm };
 constexpr std::array<std::string_view, 8> kTitles = {
     "InputOutput", "Index", "DataType", "Shape",
@@ -27,8 +27,8 @@ constexpr std::pair<Column, std::string_view> kStatistics[] = {
 
 using Cells = std::vector<std::string>;
 
-// Takes a line off the text. A cell in quotes may have commas; two quotes are
-// one.
+// Removes and returns a line of the text. A quoted cell may contain commas; two
+// quotes represent one.
 Cells TakeLine(std::string_view* text) {
   Cells cells(1);
   bool is_quoted = false;
@@ -57,7 +57,7 @@ Cells TakeLine(std::string_view* text) {
   return cells;
 }
 
-// Reads `(2, 3)`, `(2,)`, `()` and `torch.Size([2, 3])`.
+// Parses `(2, 3)`, `(2,)`, `()` and `torch.Size([2, 3])`.
 std::optional<std::vector<int64_t>> ParseShape(std::string_view text) {
   constexpr std::string_view kSize = "torch.Size([";
   if (text.starts_with(kSize) && text.ends_with("])")) {
@@ -87,7 +87,7 @@ bool IsNotFinite(std::string_view text) {
   return text == "nan" || text == "inf" || text == "-inf";
 }
 
-// Returns the row, or what is wrong with it.
+// Returns the row, or an error that describes the invalid cell.
 absl::StatusOr<MsitStatistics> RowOf(const std::array<std::string, 8>& cells) {
   const auto wrong = [&cells](Column column) {
     return MakeStatus(absl::StatusCode::kInvalidArgument, "{} is {}",

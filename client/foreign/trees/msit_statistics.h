@@ -20,18 +20,18 @@ struct MsitStatistics {
   std::string index;
   DType dtype = DType::kUnspecified;
   std::vector<int64_t> shape;
-  // As a record of kind statistics has them.
+  // In the form of a record of kind statistics.
   std::string text;
 };
 
 struct MsitStatisticsTable {
   std::vector<MsitStatistics> rows;
-  // Why a row is left out.
+  // Why rows are skipped.
   std::vector<absl::Status> problems;
 };
 
-// Reads the statistics.csv that msit writes for a module. INVALID_ARGUMENT if
-// a column is missing.
+// Parses the statistics.csv that msit writes for a module. Returns
+// INVALID_ARGUMENT if a column is missing.
 absl::StatusOr<MsitStatisticsTable> ParseMsitStatistics(std::string_view text);
 
 }  // namespace msitd::trees

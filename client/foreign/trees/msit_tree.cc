@@ -23,9 +23,9 @@ namespace {
 
 constexpr std::string_view kAnalysis = "tensor_analyze.csv";
 
-// The tensor in the name of a file.
+// The tensor that the name of a file specifies.
 struct TensorName : names::MsitTensorName {
-  // The number by which statistics.csv has it.
+  // The number of the tensor in statistics.csv.
   std::string last;
 };
 
@@ -41,7 +41,7 @@ bool IsTensorName(const std::string& name) {
   return ParseTensorName(name).has_value();
 }
 
-// Nanoseconds since the epoch; 0 if it is not known.
+// Returns nanoseconds since the epoch; 0 if the time is not known.
 int64_t TimeOf(const std::string& path) {
   struct stat about = {};
   if (::stat(path.c_str(), &about) != 0) return 0;
@@ -56,12 +56,12 @@ class MsitTree final : public TokenTree {
   absl::Status Open();
 
  private:
-  // A folder of a token, or what a process has beside them.
+  // The folder of a token, or another folder of a process.
   struct Part {
     std::string path;
     std::string device;
     bool is_beside_tokens = false;
-    // The file that says the order of its modules; empty if there is none.
+    // The file that contains the order of its modules; empty if there is none.
     std::string order_file = {};
   };
 
@@ -77,7 +77,8 @@ class MsitTree final : public TokenTree {
   void ListBesideTokens(const Part& part);
   void ListWeights(const std::string& path);
   Modules FindModules(const Part& part, const Listing& listing);
-  // Puts modules in the order in which their calls ended. True if it is known.
+  // Orders modules by the ends of their calls. Returns true if this order is
+  // known.
   bool OrderModules(const Part& part, Modules& modules);
   bool KnowsOrder(const Part& part);
   void ListModules(const Part& part);
@@ -98,7 +99,7 @@ class MsitTree final : public TokenTree {
 
   const bool is_in_order_;
   std::vector<Part> parts_;
-  // Of the token that is read.
+  // The items of the token that is being read.
   std::vector<TreeEntry> items_;
   std::string device_;
 };
@@ -142,7 +143,8 @@ void MsitTree::FindTokens(const DumpProcess& process,
                ? JoinPath(order_folder, name)
                : std::string();
   };
-  // Before the folder of token 0. What is wrong is said where it is listed.
+  // This part precedes the folder of token 0. Its problems are reported when it
+  // is listed.
   add(0, {process.path, process.device, true});
   for (const std::string& name : listing.folders) {
     if (const auto token = ParseTokenName(name)) {
@@ -302,7 +304,7 @@ void MsitTree::ListModule(const std::string& path, const std::string& op) {
   if (has_statistics) AddRows(path, op, names, calls);
   for (size_t i = 0; i < files.size(); ++i) {
     const auto& [name, relative] = files[i];
-    // `output.pth` and `output_0.pth` are the same.
+    // `output.pth` and `output_0.pth` are the same tensor.
     if (i > 0 && files[i - 1].first.io == name.io &&
         files[i - 1].first.index == name.index) {
       Refuse(relative, "another file of the module is this tensor");
@@ -314,9 +316,9 @@ void MsitTree::ListModule(const std::string& path, const std::string& op) {
   }
 }
 
-// Each call adds its rows and overwrites the files of the call before. So the
-// last rows of a number are of its files, and those before are of calls of
-// which nothing else is left.
+// Each call appends its rows and overwrites the files of the previous call. The
+// last rows with a number therefore belong to its files. Earlier rows belong to
+// calls of which nothing else exists.
 void MsitTree::AddRows(const std::string& path, const std::string& op,
                        const std::vector<TensorName>& files,
                        std::map<std::pair<Io, std::string>, int32_t>& calls) {

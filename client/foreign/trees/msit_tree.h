@@ -5,13 +5,13 @@
 
 namespace msitd::trees {
 
-// True if there is a model_tree.json, a folder torch_tensors, or a folder of a
-// module with the names that msit gives to tensors.
+// Returns true if there is a model_tree.json, a folder torch_tensors, or a
+// folder of a module with the names that msit gives to tensors.
 bool LooksLikeMsit(const TreeSample& sample);
 
-// Opens what msit dumps of a torch model: the folder above a msit_dump, or any
-// on the way from there to a token. Ranks are the processes, by device. Token 0
-// begins with model_tree.json as a document, and the weights.
+// Opens a dump that msit wrote of a torch model: the folder above a msit_dump,
+// or any folder between it and a token. Ranks are the processes, ordered by
+// device. Token 0 begins with model_tree.json as a document, and the weights.
 OpenedTree OpenMsitTree(const TreeFolder& folder, const TreeOptions& options);
 
 }  // namespace msitd::trees

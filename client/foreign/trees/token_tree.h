@@ -11,7 +11,7 @@
 
 namespace msitd::trees {
 
-// A rank and a token of it.
+// A rank, and a token of it.
 struct TokenPlace {
   int32_t rank = 0;
   int64_t token = 0;
@@ -19,8 +19,8 @@ struct TokenPlace {
   friend auto operator<=>(const TokenPlace&, const TokenPlace&) = default;
 };
 
-// A tree in which each folder belongs to one token of one rank. Its folders are
-// known from the beginning, the files of one token at a time.
+// A tree in which each folder belongs to one token of one rank. The folders are
+// known from the beginning; files are listed one token at a time.
 class TokenTree : public TreeBase {
  public:
   const TreeEntry* Next() final;
@@ -30,16 +30,17 @@ class TokenTree : public TreeBase {
  protected:
   using TreeBase::TreeBase;
 
-  // The folders of each token, which are numbers of the reader's own. Once.
+  // Sets the folders of each token, as indexes that the reader assigns. Call it
+  // once.
   void SetFolders(std::map<TokenPlace, std::vector<size_t>> folders);
 
-  // Forgets the items of the token before, lists the files of these folders,
-  // and returns how many items there are, in the order of execution.
+  // Discards the items of the previous token, lists the files of these folders,
+  // and returns the number of items, in the order of execution.
   virtual size_t ListToken(const TokenPlace& place,
                            const std::vector<size_t>& folders) = 0;
 
-  // Fills `entry`, which is empty, with an item of the token, but for rank and
-  // token. False if it is none: then the reason is a problem.
+  // Fills `entry`, which is empty, with an item of the token, except for rank
+  // and token. Returns false, and adds a problem, if the item is not valid.
   virtual bool MakeEntry(size_t item, TreeEntry* entry) = 0;
 
  private:

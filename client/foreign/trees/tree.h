@@ -19,17 +19,17 @@ namespace msitd::formats {
 class TensorFile;
 }  // namespace msitd::formats
 
-// Folders that other tools leave. README.md has what each reader takes.
+// Folders that other tools write. README.md lists what each reader supports.
 namespace msitd::trees {
 
 enum class TreeKind : uint8_t {
-  kFiles,    // Files of any kind, without a layout: the op is their path.
-  kGe,       // What TorchAir's graph mode dumps.
-  kFx,       // What TorchAir's eager mode dumps.
-  kMindie,   // What MindIE-Torch dumps.
-  kMsit,     // What msit dumps of a torch model.
-  kAtb,      // What the acceleration library dumps.
-  kMsprobe,  // What msprobe dumps.
+  kFiles,    // Files in any layout. The op is their path.
+  kGe,       // Dumps of TorchAir's graph mode.
+  kFx,       // Dumps of TorchAir's eager mode.
+  kMindie,   // Dumps of MindIE-Torch.
+  kMsit,     // Dumps that msit writes of a torch model.
+  kAtb,      // Dumps of the acceleration library.
+  kMsprobe,  // Dumps of msprobe.
 };
 
 // Returns "files", "ge", "fx", "mindie", "msit", "atb" or "msprobe".
@@ -38,53 +38,57 @@ std::string_view TreeKindName(TreeKind kind);
 // The inverse of TreeKindName; nothing for an unknown name.
 std::optional<TreeKind> ParseTreeKind(std::string_view name);
 
-// What a tree says of one tensor, value or document, or of one file that names
-// its tensors itself.
+// The properties of one tensor, value or document, or of a file that names its
+// tensors itself.
 struct TreeEntry {
-  // Without the run. If `io` is unspecified, `file` says io and index of each
-  // of its tensors.
+  // Without the run. If `io` is unspecified, `file` specifies io and index of
+  // each of its tensors.
   TensorKey key;
   RecordKind kind = RecordKind::kTensor;
   // The value of a value, the text of a document, the JSON of statistics.
   std::string text;
   std::optional<bool> requires_grad;
   std::string stack;
-  // Of statistics: those of the tensor that they are of. Of a tensor: set if
-  // its file cannot name the type, and stores it as another of the same size.
+  // For statistics: the type and shape of the tensor that they describe. For a
+  // tensor: set if its file cannot specify the type, and stores it as another
+  // type of the same size.
   DType dtype = DType::kUnspecified;
   std::vector<int64_t> shape;
-  // Where the bytes are: to be opened by formats::OpenTensorFile. Empty if
-  // there are none.
+  // The file with the bytes, for formats::OpenTensorFile. Empty if there is
+  // none.
   std::string file;
-  // The tensor of `file` that it is; empty for all of them.
+  // The name of the tensor in `file`; empty for all tensors.
   std::string tensor;
-  // `file`, if the tree had to open it: its first tensor comes next. Null else.
+  // Set to the open `file` if the tree had to open it, positioned at its first
+  // tensor; otherwise null.
   std::shared_ptr<formats::TensorFile> opened = nullptr;
 };
 
-// A file of the tree that the whole run has: a graph, a mapping, a topology.
+// A file of the tree that belongs to the whole run: a graph, a mapping, a
+// topology.
 struct TreeAttachment {
   std::string name;
   std::string file;
   std::string media_type;
 };
 
-// What could not be read, and why. The rest comes nevertheless.
+// A file that could not be read, and the reason. The rest of the tree is read
+// nevertheless.
 struct TreeProblem {
   std::string file;
   absl::Status reason;
 };
 
-// Files and folders that a reader passes over because of their names.
+// Files and folders that a reader ignores because of their names.
 struct LeftOutFiles {
   int64_t count = 0;
-  // Their paths, as TreeProblem::file; the first of them.
+  // The first of their paths, as in TreeProblem::file.
   std::vector<std::string> first;
 };
 
-// The entries of a folder: by rank, then token, then in the order of their
-// execution. A token of a rank is listed when it comes, so that memory does not
-// depend on how many there are. Thread-compatible.
+// The entries of a folder, ordered by rank, then token, then by execution. A
+// token of a rank is listed when it is reached, so that memory use does not
+// depend on the number of tokens. Thread-compatible.
 class Tree {
  public:
   virtual ~Tree() = default;
@@ -94,66 +98,68 @@ class Tree {
   // Ranks that have entries, in ascending order.
   virtual std::vector<int32_t> ranks() const = 0;
 
-  // Of the job; 0 if the tree does not say.
+  // The world size of the job; 0 if the tree does not specify it.
   virtual int32_t world_size() const = 0;
 
   virtual const std::vector<TreeAttachment>& attachments() const = 0;
 
-  // False if the tree does not say in which order its tensors were computed.
-  // Entries are in an order for people then, such as that of their names.
+  // Returns false if the order in which the tensors were computed is not known.
+  // Entries are then in an order that is easy to read, such as that of their
+  // names.
   virtual bool has_known_order() const { return true; }
 
-  // What was passed over so far because its name begins with a dot or ends with
-  // `.swp`. Complete behind the last entry.
+  // Files that were ignored so far because their names begin with a dot or end
+  // with `.swp`. Complete after the last entry.
   virtual LeftOutFiles left_out() const { return {}; }
 
-  // Tokens that are still to come, if each has folders of its own; else empty.
+  // Tokens that have not been read, if each has folders of its own; otherwise
+  // empty.
   virtual std::set<int64_t> tokens() const { return {}; }
 
-  // Passes over all other tokens from now on, without a look at their files.
-  // Does nothing to a tree whose tokens() is empty.
+  // Ignores all other tokens from now on, without reading their files. Does
+  // nothing if tokens() is empty.
   virtual void KeepTokens(const std::set<int64_t>& /*tokens*/) {}
 
-  // The graphs that folders name graph_<k>..., of FX and GE; those of GE with
-  // the number of the model behind a slash.
+  // The names graph_<k>... of folders of FX and GE graphs. For GE, a slash and
+  // the number of the model are appended.
   virtual std::set<std::string> graphs() const { return {}; }
 
-  // Returns the next entry, valid until the next call; null behind the last
-  // one.
+  // Returns the next entry, valid until the next call; null after the last one.
   virtual const TreeEntry* Next() = 0;
 
-  // Returns and forgets the problems that were met since the last call.
+  // Returns and removes the problems that occurred since the last call.
   virtual std::vector<TreeProblem> TakeProblems() = 0;
 };
 
 struct TreeOptions {
-  // Nothing: found by content.
+  // Nothing: detected from the content.
   std::optional<TreeKind> kind = {};
-  // Of files and msit, by the user: names and times of files are the order of
-  // execution.
+  // For files and msit: the user asserts that names and times of files are the
+  // order of execution.
   bool is_in_order = false;
-  // Of files: the user says of which rank all of them are.
+  // For files: the user specified the rank of all of them.
   bool is_rank_said = false;
-  // Of MindIE: where its two mappings lie. Empty: in the tree, or on the way to
-  // it.
+  // For MindIE: the folder with its two mappings. Empty: in the tree, or on the
+  // path to it.
   std::string mapping_folder = {};
-  // They may come later, so it is no error if they are not there.
+  // The mappings may be written later, so it is not an error if they are
+  // missing.
   bool may_lack_mappings = false;
-  // Of GE and FX: an op begins with its graph even if there is one alone, as
-  // far as the folders say its name; FX graphs that only have a time are gm/1,
-  // gm/2 and so on.
+  // For GE and FX: ops begin with their graph even if there is only one, if the
+  // folders contain its name. FX graphs that have only a time are gm/1, gm/2
+  // and so on.
   bool names_graphs = false;
-  // Of GE, MindIE and FX, without folders of ranks: each device is a rank, in
-  // ascending order from 0. FX does not say devices: each graph is of one, in
+  // For GE, MindIE and FX, without folders of ranks: each device is a rank, in
+  // ascending order from 0. FX has no devices: each graph belongs to one, in
   // the order of time. Not for a folder that grows.
   bool devices_are_ranks = false;
-  // Then: this rank alone, with the graphs of GE that are its own.
+  // With `devices_are_ranks`: reads only this rank, with its own GE graphs.
   std::optional<int32_t> device_rank = {};
 };
 
-// Opens the folder at `path`, or the single file. INVALID_ARGUMENT if no reader
-// takes it, or several could: the message names them. RESOURCE_EXHAUSTED beyond
-// a limit of tree_limits.h.
+// Opens the folder or the single file at `path`. Returns INVALID_ARGUMENT if no
+// reader supports it or several do; the message names them. Returns
+// RESOURCE_EXHAUSTED beyond a limit of tree_limits.h.
 absl::StatusOr<std::unique_ptr<Tree>> OpenTree(const std::string& path,
                                                const TreeOptions& options);
 

@@ -12,7 +12,7 @@
 
 namespace msitd::trees {
 
-// What all readers of trees keep alike.
+// The state that all readers of trees have in common.
 class TreeBase : public Tree {
  public:
   TreeKind kind() const final { return kind_; }
@@ -34,18 +34,19 @@ class TreeBase : public Tree {
   void set_has_known_order(bool has) { has_known_order_ = has; }
   // Ascending.
   void set_ranks(std::vector<int32_t> ranks) { ranks_ = std::move(ranks); }
-  // As `folder` says it; 0 if it does not. It is a problem if another one says
-  // something else.
+  // Sets the world size that `folder` specifies; 0 if it specifies none. Adds a
+  // problem if another folder specifies a different size.
   void TakeWorldSize(int32_t size, const std::string& folder);
-  // A name that the run cannot take, or has, is a problem.
+  // Adds a problem if the run cannot have an attachment with this name, or
+  // already has one.
   void AddAttachment(TreeAttachment attachment);
 
   void AddProblem(std::string file, absl::Status reason);
   void AddProblems(std::vector<TreeProblem> problems);
-  // Makes the file or folder at `relative` a problem: it is not a dump.
+  // Adds a problem for the file or folder at `relative`: it is not a dump.
   void Refuse(const std::string& relative, std::string_view why);
 
-  // Returns true if a run can have `key`. Else the problem is added.
+  // Returns true if a run can have `key`. Otherwise adds a problem.
   bool CheckKey(const TensorKey& key, const std::string& file);
 
  private:
@@ -57,11 +58,11 @@ class TreeBase : public Tree {
   bool has_folder_ = false;
   std::vector<TreeAttachment> attachments_;
   std::vector<TreeProblem> problems_;
-  // Those that there was no room for.
+  // Problems beyond the limit.
   size_t problems_left_out_ = 0;
 };
 
-// INVALID_ARGUMENT unless a run can have a record with this key.
+// Returns INVALID_ARGUMENT unless a run can have a record with this key.
 absl::Status CheckTensorKey(const TensorKey& key);
 
 }  // namespace msitd::trees

@@ -29,7 +29,7 @@ absl::StatusOr<std::string> RealPath(const std::string& path) {
   return std::string(real.get());
 }
 
-// What msitd itself writes.
+// Files that msitd itself writes.
 bool IsLedger(std::string_view name) {
   return name.starts_with("import-ledger");
 }
@@ -40,10 +40,10 @@ bool IsLeftOut(std::string_view name) {
 
 bool IsDots(std::string_view name) { return name == "." || name == ".."; }
 
-// Names of left out files that are shown.
+// Names of ignored files that are reported.
 constexpr size_t kLeftOutShownMax = 16;
 
-// The type of what lies at `path`, as readdir names it.
+// Returns the type of the file at `path`, as readdir reports it.
 int TypeAt(const std::string& path) {
   struct stat about = {};
   if (::lstat(path.c_str(), &about) != 0) return DT_UNKNOWN;
@@ -73,7 +73,7 @@ std::vector<std::string> SplitPath(std::string_view path) {
   return names;
 }
 
-// Folders are listed several times, so names are counted once each.
+// Folders are listed several times, so each name is counted once.
 class TreeFolder::LeftOutNames {
  public:
   void Add(std::string path) {
@@ -221,7 +221,7 @@ Listing TreeFolder::List(const std::string& relative) const {
   size_t count = 0;
   for (;;) {
     errno = 0;
-    // The stream is ours alone, which is all that readdir asks for.
+    // readdir is thread-safe here, because no other thread uses the stream.
     const dirent* item = ::readdir(stream.get());  // NOLINT
     if (item == nullptr) break;
     const std::string name(item->d_name);
@@ -270,7 +270,7 @@ absl::Status WalkFolders(
     std::string path;
     int depth;
   };
-  // The next one is the last.
+  // The next folder is the last element.
   std::vector<Open> open = {{"", 0}};
   size_t count = 0;
   while (!open.empty()) {

@@ -15,57 +15,59 @@
 
 namespace msitd::trees {
 
-// What lies in one folder: names in the order of their bytes. Names that begin
-// with a dot or end with `.swp` are left out and counted; those that begin with
-// `import-ledger`, which msitd writes, are left out.
+// The contents of one folder: names in the order of their bytes. Names that
+// begin with a dot or end with `.swp` are ignored and counted. Names that begin
+// with `import-ledger`, which msitd writes, are ignored.
 struct Listing {
   std::vector<std::string> folders;
   std::vector<std::string> files;
-  // What could not be listed, or leads out of the tree.
+  // Entries that could not be listed, and links that point out of the tree.
   std::vector<TreeProblem> problems;
 };
 
-// What lies in folders, by their path.
+// The contents of folders, by path.
 using Listings = std::map<std::string, Listing>;
 
-// The folder that is read, and nothing outside of it. A link to a file inside
-// of it is that file; other links are problems. Paths are relative to the
-// folder, names joined by `/`, and empty for itself. Copyable; thread-safe.
+// The folder that is read. Nothing outside of it is accessed: a link to a file
+// inside the folder is treated as that file, and other links are problems.
+// Paths are relative to the folder, with names joined by `/`, and empty for the
+// folder itself. Copyable; thread-safe.
 class TreeFolder {
  public:
-  // `path` is a folder, or a single file: then the tree is the folder of that
-  // file, with no other file in it. NOT_FOUND, PERMISSION_DENIED or
-  // INVALID_ARGUMENT if it is neither.
+  // `path` is a folder or a single file. In the latter case, the tree is the
+  // folder of that file with no other file in it. Returns NOT_FOUND,
+  // PERMISSION_DENIED or INVALID_ARGUMENT if it is neither.
   static absl::StatusOr<TreeFolder> Open(const std::string& path);
 
-  // Lists the folder at `relative`. What goes wrong is a problem of it.
+  // Lists the folder at `relative`. Errors are problems of the listing.
   Listing List(const std::string& relative) const;
 
-  // Adds one name of the folder at `relative` to `listing`, as List does. A
-  // name that is not there any more is no file, and no problem.
+  // Adds one name in the folder at `relative` to `listing`, as List does. A
+  // name that no longer exists is ignored.
   void Look(const std::string& relative, const std::string& name,
             Listing* listing) const;
 
-  // Returns the folder with only what `shown` has of it.
+  // Returns the folder restricted to the contents in `shown`.
   TreeFolder Showing(std::shared_ptr<const Listings> shown) const;
 
-  // True if the folder shows only a part of what lies there.
+  // Returns true if the folder is restricted by Showing.
   bool is_part() const { return shown_ != nullptr; }
-  // True if Open was given a file.
+  // Returns true if Open was called with a file.
   bool is_single_file() const { return !only_file_.empty(); }
 
-  // INVALID_ARGUMENT unless the file at `relative`, a path from somewhere else,
-  // is a regular file in the folder; NOT_FOUND if there is none.
+  // Returns INVALID_ARGUMENT unless the file at `relative`, a path from an
+  // untrusted source, is a regular file in the folder; NOT_FOUND if it does not
+  // exist.
   absl::Status CheckFile(const std::string& relative) const;
 
-  // What List and Look have left out so far.
+  // The files that List and Look have ignored so far.
   LeftOutFiles left_out() const;
 
-  // Returns what to open: it begins with the `path` of Open, if that was a
+  // Returns the path to open. It begins with the `path` of Open if that was a
   // folder.
   std::string PathOf(const std::string& relative) const;
 
-  // The names on the way from `/` to the folder itself, without links.
+  // The names on the path from `/` to the folder itself, with links resolved.
   const std::vector<std::string>& above() const { return above_; }
 
  private:
@@ -84,30 +86,31 @@ class TreeFolder {
   std::vector<std::string> above_;
   // Set if it is the only one.
   std::string only_file_;
-  // Shared by the copies; null: what is on the disk.
+  // Shared by the copies. Null: the contents of the disk.
   std::shared_ptr<const Listings> shown_;
   // Shared by the copies.
   std::shared_ptr<LeftOutNames> left_out_;
 };
 
-// Returns the text of a small file. RESOURCE_EXHAUSTED if it has more bytes.
+// Returns the text of a small file. Returns RESOURCE_EXHAUSTED if it has more
+// bytes.
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path,
                                           uint64_t bytes_max);
 
 // Returns `folder`/`name`, or `name` if `folder` is empty.
 std::string JoinPath(std::string_view folder, std::string_view name);
 
-// Cuts a path at its slashes; an empty path has no names.
+// Splits a path at its slashes. An empty path has no names.
 std::vector<std::string> SplitPath(std::string_view path);
 
-// The names on the way to the folder at `relative` from `/`. `above` are those
-// to the tree.
+// Returns the names on the path from `/` to the folder at `relative`. `above`
+// has those to the tree.
 std::vector<std::string> NamesOf(std::vector<std::string> above,
                                  std::string_view relative);
 
-// Calls `visit` with each folder of the tree and what lies in it: a folder
-// before those in it, in the order of names. It may take the problems.
-// RESOURCE_EXHAUSTED beyond kFoldersMax or kDepthMax, or what `visit` returns.
+// Calls `visit` with each folder of the tree and its contents, parents first,
+// in the order of names. `visit` may move the problems. Returns
+// RESOURCE_EXHAUSTED beyond kFoldersMax or kDepthMax, or an error of `visit`.
 absl::Status WalkFolders(
     const TreeFolder& folder,
     const std::function<absl::Status(const std::string& relative,

@@ -4,51 +4,51 @@
 #include <cstddef>
 #include <cstdint>
 
-// What readers of trees take, and what they keep in memory. What goes beyond a
-// limit is refused with a reason.
+// Limits on the input and the memory of readers of trees. Anything beyond a
+// limit is rejected with a reason.
 namespace msitd::trees {
 
-// Folders in folders, below the one that is opened.
+// Nesting depth of folders below the one that is opened.
 inline constexpr int kDepthMax = 32;
 
-// Names in one folder. A token is listed at once.
+// Names in one folder. All folders of a token are listed at once.
 inline constexpr size_t kFolderNamesMax = size_t{1} << 20;
 
-// Files of a tree without a layout, whose names are held to be put in order.
+// Files of a tree without a layout, whose names are held for sorting.
 inline constexpr size_t kTreeFilesMax = size_t{1} << 22;
 
 // Records of the index of an export, and bytes of one of its lines.
 inline constexpr size_t kIndexRecordsMax = size_t{1} << 24;
 inline constexpr size_t kIndexLineBytesMax = size_t{16} << 20;
 
-// Names that an import leaves out and that are remembered. More are counted
-// each time that their folder is listed.
+// Names that an import ignores and that are remembered. Further names are
+// counted each time that their folder is listed.
 inline constexpr size_t kLeftOutNamesMax = 65536;
 
-// Folders of a tree, where a reader has to know all of them.
+// Folders of a tree, for readers that need all of them.
 inline constexpr size_t kFoldersMax = size_t{1} << 18;
 
-// What is looked at to find out whose tree it is: so many folders, from the top
-// down, and so many folders and files of each. A thousand ranks side by side
-// leave room for the files below them.
+// Limits for detecting the kind of a tree: the number of folders, from the top
+// down, and of the folders and files in each of them. A thousand ranks in one
+// folder leave room for the files below them.
 inline constexpr size_t kSampleFoldersMax = 2048;
 inline constexpr size_t kSampleSubfoldersMax = 32;
 inline constexpr size_t kSampleFilesMax = 64;
 
-// Files that are opened to find out whether they hold tensors at all.
+// Files that are opened to detect whether they contain tensors at all.
 inline constexpr int kProbedFilesMax = 32;
 
-// The file in which CANN says how files with long names are called: its bytes,
-// its lines, and the digits and bytes of one of them.
+// The file in which CANN lists long file names: its bytes, its lines, and the
+// digits and bytes of one line.
 inline constexpr uint64_t kLongNamesBytesMax = uint64_t{16} << 20;
 inline constexpr size_t kLongNamesMax = 65536;
 inline constexpr size_t kLongNameDigitsMax = 20;
 inline constexpr size_t kLongNameBytesMax = 4096;
 
-// A file that comes as a document: it is held whole.
+// A file that becomes a document. It is held as a whole.
 inline constexpr size_t kDocumentBytesMax = size_t{256} << 20;
 
-// Records of one dump of msprobe, and what is kept of its stacks.
+// Records of one dump of msprobe, and bytes that are held of its stacks.
 inline constexpr size_t kMsprobeRecordsMax = size_t{1} << 22;
 inline constexpr size_t kMsprobeStacksBytesMax = size_t{256} << 20;
 
@@ -59,7 +59,8 @@ inline constexpr size_t kMsitOrderBytesMax = size_t{256} << 20;
 inline constexpr size_t kMsitStatisticsBytesMax = size_t{64} << 20;
 inline constexpr size_t kMsitStatisticsMax = 65536;
 
-// Problems that a tree keeps until they are taken. More are only counted.
+// Problems that a tree holds until they are taken. Further ones are only
+// counted.
 inline constexpr size_t kProblemsMax = 65536;
 
 }  // namespace msitd::trees

@@ -9,10 +9,11 @@
 namespace msitd::watch {
 namespace {
 
-// Calls of one op that are told apart by their group. Older ones are over.
+// Calls of one op that are distinguished by their group. Older calls are
+// complete.
 constexpr size_t kGroupsMax = 64;
 
-// The digits of a time have no zeros before them.
+// The digits of a time have no leading zeros.
 bool IsEarlier(const std::string& a, const std::string& b) {
   return a.size() != b.size() ? a.size() < b.size() : a < b;
 }

@@ -13,24 +13,25 @@
 
 namespace msitd::watch {
 
-// Counts the calls of ops whose files come one after another, as a reader of
-// the whole folder does. What the book does not remember, because it is of a
-// former process or too long ago, the ledger tells. Thread-compatible.
+// Numbers the calls of ops whose files arrive one after another, in the same
+// way as a reader of the whole folder. Calls that the book does not remember,
+// because they are from an earlier process or too old, are found in the ledger.
+// Thread-compatible.
 class CallBook {
  public:
-  // Ops of tokens that are remembered. Beyond, all are forgotten.
+  // Ops of tokens that are remembered. Beyond this, all are discarded.
   static constexpr size_t kOpsMax = size_t{1} << 18;
 
   // Borrows `ledger`, which stays current.
   explicit CallBook(const fill::ImportLedger& ledger) : ledger_(ledger) {}
 
   // Returns the call of the op of `key` to which a file belongs. Files of one
-  // call have the same `group`. Groups of an op come in order of time, or they
-  // are late.
+  // call have the same `group`. Groups of an op must be passed in the order of
+  // time; other groups are counted as late.
   int32_t CallOf(TensorKey key, const std::string& group,
                  const std::string& time);
 
-  // Calls that came after a later one, and were counted behind it.
+  // Calls that arrived after a later call, and were numbered after it.
   int64_t late_count() const { return late_count_; }
 
  private:

@@ -40,7 +40,7 @@ Length ProbeLength(const std::string& path, formats::AtbFolders& folders,
     *reason = std::string(Message(tensor->problem));
     return Length::kMore;
   }
-  // A table of statistics may get another line.
+  // Further lines may be appended to a table of statistics.
   return (*file)->kind() == formats::FileKind::kGeStats ? Length::kUnknown
                                                         : Length::kWhole;
 }

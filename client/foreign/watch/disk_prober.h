@@ -8,11 +8,11 @@
 
 namespace msitd::watch {
 
-// Fills `stamp`; false if there is no file at `path`.
+// Fills `stamp`. Returns false if there is no file at `path`.
 bool ReadStamp(const std::string& path, FileStamp* stamp);
 
-// What the readers of client/foreign/formats find. A file that no reader takes
-// does not say its length. `folders` is for many files.
+// Returns the result of the readers in client/foreign/formats. The length of a
+// file that no reader supports is unknown. `folders` is a cache for many files.
 Length ProbeLength(const std::string& path, formats::AtbFolders& folders,
                    std::string* reason);
 

@@ -88,7 +88,7 @@ bool FileStates::Look(const std::string& path, State& state, Time now,
   FileStamp stamp;
   if (!prober_.Stat(path, &stamp)) return false;
   if (!state.has_stamp || !(stamp == state.stamp)) {
-    // A file that is written again after it was closed is closed again.
+    // A closed file that is written again will be closed again.
     if (state.has_stamp && state.stamp.inode != stamp.inode) {
       state.is_closed = false;
     }
@@ -117,7 +117,7 @@ bool FileStates::Look(const std::string& path, State& state, Time now,
   state.has_rested =
       state.length == Length::kWhole ? is_settled : age >= timing_.quiet;
   if (state.length == Length::kWhole) return true;
-  // Nobody waits for what may take long.
+  // Later files do not wait for a file that may take long.
   SetSettling(path, state, false);
   const bool is_later = state.length == Length::kLater;
   SetStuck(state, state.length == Length::kMore || is_later);

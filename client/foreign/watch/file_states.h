@@ -14,12 +14,13 @@
 
 namespace msitd::watch {
 
-// What tells a file from what it was before, and from another one.
+// Properties that distinguish a file from earlier versions of it and from other
+// files.
 struct FileStamp {
   uint64_t bytes = 0;
   int64_t mtime_ns = 0;
-  // Of the last change of the file, by the clock of the system; nobody can set
-  // it. Not compared.
+  // The time of the last change by the system clock, which programs cannot set.
+  // Not compared.
   int64_t ctime_ns = 0;
   uint64_t inode = 0;
 
@@ -28,22 +29,23 @@ struct FileStamp {
   }
 };
 
-// What a file says of its own length.
+// Whether a file is complete according to its own header.
 enum class Length : uint8_t {
-  kWhole,    // All that its head announces is there.
-  kMore,     // More has to come.
-  kUnknown,  // It does not say.
-  kLater,    // Something else has to come first; it is asked again.
+  kWhole,    // Everything that its header announces is present.
+  kMore,     // Bytes are missing.
+  kUnknown,  // The header does not specify the length.
+  kLater,    // Another file must arrive first; the file is probed again.
 };
 
-// Looks at files; tests have one without files.
+// Examines files. Tests use an implementation without files.
 class FileProber {
  public:
   virtual ~FileProber() = default;
 
-  // False if there is no such file.
+  // Returns false if there is no such file.
   virtual bool Stat(const std::string& path, FileStamp* stamp) = 0;
-  // Reads the head. `reason` gets why it is not whole.
+  // Reads the header. `reason` receives the reason why the file is not
+  // complete.
   virtual Length Probe(const std::string& path, std::string* reason) = 0;
 };
 
@@ -52,25 +54,25 @@ struct WholeFile {
   FileStamp stamp;
   // Files of a folder were seen in this order.
   uint64_t number = 0;
-  // When it was found to be whole.
+  // The time when the file was found to be complete.
   std::chrono::steady_clock::time_point time = {};
-  // An event told of it: it was not there before the watch.
+  // Reported by an event, so it did not exist before the watch.
   bool is_new = false;
-  // False if it is taken for whole only because the watch ends.
+  // False if it is treated as complete only because the watch ends.
   bool has_rested = false;
 };
 
-// Knows the files that were seen and are not known to be whole, and says when
-// they are. Paths are as the caller has them.
+// Tracks files that were seen but are not known to be complete, and reports
+// when they are. Paths have the form that the caller uses.
 //
-//   seen -Written/Closed-> pending -looked at-> whole (let go of)
-//                            ^ |                gone  (let go of)
-//                            '-' more to come, too young, or later
+//   seen -Written/Closed-> pending -probed-> complete (removed)
+//                            ^ |             gone     (removed)
+//                            '-' incomplete, too recent, or later
 //
-// A file is whole when its writer has closed it, or it has not changed for
-// `settle`, and its head says so; or, if the head does not say, when it has not
-// changed for `quiet`. Times are of a steady clock that the caller reads.
-// Thread-compatible.
+// A file is complete when its header indicates this and its writer has closed
+// it, or it has not changed for `settle`. If the header does not specify the
+// length, the file is complete when it has not changed for `quiet`. Times are
+// from a steady clock that the caller reads. Thread-compatible.
 class FileStates {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -78,42 +80,43 @@ class FileStates {
   struct Timing {
     std::chrono::milliseconds settle{300};
     std::chrono::milliseconds quiet{1000};
-    // Between two looks at a file to which more has to come.
+    // The interval between two probes of a file that is incomplete.
     std::chrono::milliseconds recheck{1000};
   };
 
-  // More than so many are not kept. See is_full.
+  // Files beyond this number are not tracked. See TakeFull.
   static constexpr size_t kPendingMax = size_t{1} << 20;
 
   // Borrows `prober`.
   FileStates(Timing timing, FileProber& prober)
       : timing_(timing), prober_(prober) {}
 
-  // The file is there, and may still be written. `is_new`: see WholeFile.
+  // Reports that a file exists and may still be written. `is_new`: see
+  // WholeFile.
   void Written(const std::string& path, bool is_new, Time now);
-  // Its writer closed it.
+  // Reports that the writer closed the file.
   void Closed(const std::string& path, Time now);
   void Gone(const std::string& path);
 
-  // Looks at up to `count` files whose time has come, and appends those that
-  // are whole. With `is_end`, at all files, and takes the quiet ones at once.
+  // Probes up to `count` files that are due, and appends those that are
+  // complete. With `is_end`, probes all files and does not wait for `quiet`.
   void TakeWhole(Time now, size_t count, bool is_end,
                  std::vector<WholeFile>* out);
 
-  // True if a file of the folder of `file` was seen before it and may become
-  // whole soon.
+  // Returns true if a file in the folder of `file` was seen before it and may
+  // become complete soon.
   bool HasEarlier(const WholeFile& file) const;
 
-  // When the next look is due; Time::max() if none is.
+  // The time of the next probe; Time::max() if none is due.
   Time next_look() const;
-  // Files that may become whole without another event: neither empty nor
-  // waiting for more.
+  // Files that may become complete without another event: neither empty nor
+  // incomplete.
   size_t hopeful_count() const { return states_.size() - stuck_count_; }
   size_t pending_count() const { return states_.size(); }
-  // True if files were turned away. It stays until TakeFull.
+  // Returns true if files were rejected since the last call.
   bool TakeFull() { return std::exchange(is_full_, false); }
 
-  // Calls `visit` with each pending file and why it is not whole.
+  // Calls `visit` with each pending file and the reason why it is not complete.
   void ForEach(
       const std::function<void(const std::string& path,
                                const std::string& reason)>& visit) const;
@@ -127,15 +130,15 @@ class FileStates {
     bool is_new = false;
     // In `settling_`.
     bool is_settling = false;
-    // More has to come.
+    // Bytes are missing.
     bool is_stuck = false;
-    // Of `stamp`.
+    // Whether `stamp` was probed.
     bool is_probed = false;
     // See WholeFile.
     bool has_rested = false;
     Length length = Length::kUnknown;
     std::string reason;
-    // When the stamp was seen first.
+    // The time when the stamp was first seen.
     Time since;
     Time due;
   };
@@ -144,7 +147,8 @@ class FileStates {
   void SetDue(const std::string& path, State& state, Time due);
   void SetStuck(State& state, bool is_stuck);
   void SetSettling(const std::string& path, State& state, bool is_settling);
-  // Returns true if it is whole. `next` gets when to look again otherwise.
+  // Returns true if the file is complete. Otherwise, `next` receives the time
+  // of the next probe.
   bool Look(const std::string& path, State& state, Time now, bool is_end,
             Time* next);
   void Drop(const std::string& path);
@@ -153,7 +157,7 @@ class FileStates {
   FileProber& prober_;
   std::unordered_map<std::string, State> states_;
   std::set<std::pair<Time, std::string>> due_;
-  // Numbers of files that may become whole soon, by their folder.
+  // Numbers of files that may become complete soon, by folder.
   std::unordered_map<std::string, std::set<uint64_t>> settling_;
   uint64_t next_number_ = 1;
   size_t stuck_count_ = 0;

@@ -21,10 +21,10 @@ constexpr uint32_t kMask = IN_CREATE | IN_CLOSE_WRITE | IN_MOVED_FROM |
                            IN_MOVED_TO | IN_DELETE | IN_DELETE_SELF |
                            IN_MOVE_SELF | IN_ONLYDIR | IN_DONT_FOLLOW;
 
-// Taken from the system at once.
+// Bytes that are read from the system at once.
 constexpr size_t kReadBytes = size_t{64} << 10;
-// Taken before the caller sees any: the queue of the system may refill for
-// ever.
+// Reads before events are returned to the caller. The queue of the system may
+// fill up again indefinitely.
 constexpr int kReadsMax = 64;
 
 bool IsBelow(const std::string& path, const std::string& folder) {
@@ -67,7 +67,7 @@ absl::Status InotifyEvents::Add(const std::string& folder) {
   if (before != folders_.end() && before->second == folder) {
     return absl::OkStatus();
   }
-  // A folder that was moved has the watch that it had.
+  // A folder that was moved keeps its watch.
   if (before != folders_.end()) watches_.erase(before->second);
   const auto other = watches_.find(folder);
   if (other != watches_.end()) folders_.erase(other->second);

@@ -15,42 +15,42 @@
 
 namespace msitd::watch {
 
-// What happened to a name in a folder.
+// An event for a name in a folder.
 struct FolderEvent {
   enum class Kind : uint8_t {
-    kWritten,     // A file was made; its writer may still have it open.
-    kClosed,      // A writer closed it, or it was moved here as it is.
+    kWritten,     // A file was created; its writer may still have it open.
+    kClosed,      // A writer closed it, or it was moved here.
     kGone,        // It was removed or moved away.
-    kFolder,      // A folder was made or moved here.
+    kFolder,      // A folder was created or moved here.
     kFolderGone,  // A folder was removed or moved away.
-    kUnwatched,   // The folder itself is not watched any more. No name.
+    kUnwatched,   // The folder itself is no longer watched. No name.
     kLost,        // Events were lost, of any folder. No folder, no name.
   };
 
   Kind kind = Kind::kLost;
-  // Relative to the folder that is watched as a whole.
+  // Relative to the root of the watch.
   std::string folder;
   std::string name;
 };
 
-// Says what changes in folders. Paths are relative to one root, which is "".
+// Reports changes in folders. Paths are relative to one root, which is "".
 class FolderEvents {
  public:
   virtual ~FolderEvents() = default;
 
-  // Begins to watch what lies directly in `folder`, if it does not yet.
-  // RESOURCE_EXHAUSTED if the system has no watch left; NOT_FOUND.
+  // Starts watching the direct contents of `folder`, if it is not watched.
+  // Returns RESOURCE_EXHAUSTED if the system has no watch left, or NOT_FOUND.
   virtual absl::Status Add(const std::string& folder) = 0;
 
-  // Ends it for the folder and all below it.
+  // Stops watching the folder and all folders below it.
   virtual void Remove(const std::string& folder) = 0;
 
-  // Waits until something has happened, for `limit` at most, and appends it.
+  // Waits for events, for at most `limit`, and appends them.
   virtual absl::Status Wait(std::chrono::milliseconds limit,
                             std::vector<FolderEvent>* out) = 0;
 };
 
-// By inotify. Thread-compatible.
+// Uses inotify. Thread-compatible.
 class InotifyEvents final : public FolderEvents {
  public:
   static absl::StatusOr<std::unique_ptr<InotifyEvents>> Open(

@@ -7,7 +7,7 @@
 namespace msitd::watch {
 
 void Lag::Add(std::chrono::milliseconds lag) {
-  // The clock of the system may have been set back.
+  // The system clock may have been set back.
   lag = std::max(lag, std::chrono::milliseconds(0));
   const auto step = static_cast<size_t>((lag + kStep / 2) / kStep);
   ++counts_[std::min(step, kSteps)];

@@ -8,16 +8,17 @@
 
 namespace msitd::watch {
 
-// How long files waited, from their last change until the daemon had them, to
-// 10 ms. Thread-compatible.
+// The time from the last change of each file until the daemon had it, with a
+// resolution of 10 ms. Thread-compatible.
 class Lag {
  public:
   static constexpr std::chrono::milliseconds kStep{10};
-  // What takes longer counts as so long: a minute.
+  // Longer times are counted as a minute.
   static constexpr size_t kSteps = 6000;
 
   void Add(std::chrono::milliseconds lag);
-  // So much or less had `share` of them; 0 if there are none.
+  // Returns the time that `share` of the files did not exceed; 0 if there are
+  // none.
   std::chrono::milliseconds Quantile(double share) const;
   std::chrono::milliseconds max() const { return max_; }
   int64_t count() const { return count_; }

@@ -82,7 +82,8 @@ struct Range {
   T max{};
 };
 
-// Goes through elements of `bytes`. Floats of 2 bytes come as their bits.
+// Iterates over elements of `bytes`. Floats of 2 bytes are passed as their
+// bits.
 template <typename T, typename Less, typename IsNan>
 void Extend(std::span<const std::byte> bytes, Less less, IsNan is_nan,
             bool& has_any, Range<T>& range) {
@@ -120,7 +121,8 @@ absl::Status ReadRange(formats::TensorFile& file, Less less, IsNan is_nan,
   return absl::OkStatus();
 }
 
-// Orders floats of 2 bytes, by their bits, as their values are.
+// Maps the bits of a float of 2 bytes to a number with the same order as the
+// values.
 int RankOf(uint16_t bits) {
   const int magnitude = bits & 0x7fff;
   return (bits & 0x8000) != 0 ? -magnitude : magnitude;
@@ -170,7 +172,7 @@ int64_t SignedOf(DType dtype, uint64_t bits) {
   return static_cast<int64_t>(bits << unused) >> unused;
 }
 
-// Of a whole number that a half has.
+// Returns the bits of a whole number that a half can represent.
 uint64_t HalfBits(double value) {
   if (value == 0) return 0;
   int exponent = 0;
@@ -180,7 +182,7 @@ uint64_t HalfBits(double value) {
   return sign | static_cast<uint64_t>(exponent + 14) << 10 | bits;
 }
 
-// The bits of an element as one of the type it is promoted to.
+// Returns the bits of an element after conversion to the promoted type.
 uint64_t Converted(DType from, uint64_t bits, DType to) {
   if (from == to) return bits;
   if (!IsFloatingPoint(to)) return static_cast<uint64_t>(SignedOf(from, bits));
@@ -203,7 +205,7 @@ DType SignedOfBytes(int bytes) {
   return bytes == 4 ? DType::kInt32 : DType::kInt64;
 }
 
-// Keeps the place of a tensor that the task did not have.
+// The row of a tensor that the task did not have.
 MinMax AbsentRow(Io io) {
   constexpr uint64_t kNan =
       std::bit_cast<uint32_t>(std::numeric_limits<float>::quiet_NaN());
@@ -216,7 +218,7 @@ std::optional<std::string> MinMaxName(std::string_view name) {
   if (SourceOfMinMax(name)) return std::nullopt;
   if (name.ends_with(kNpy)) {
     const auto dump = trees::ParseGeFileName(name);
-    // One array of a task that was converted is no dump.
+    // A single array of a converted task is not a dump.
     if (dump && dump->form != trees::GeForm::kDump) return std::nullopt;
     name.remove_suffix(kNpy.size());
     return std::string(name).append(kNpyMinMax);

@@ -7,7 +7,7 @@
 
 namespace msitd::watch {
 
-// Returns the folder of a path, "" if it names none, and the name in it.
+// Returns the folder of a path, "" if there is none, and the name in it.
 inline std::pair<std::string, std::string> SplitName(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return {"", path};

@@ -29,20 +29,22 @@ constexpr size_t kDurableFoldersMax = 65536;
 absl::Status SyncFolder(const std::string& folder) {
   const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd.valid() && ::fsync(fd.get()) == 0) return absl::OkStatus();
-  // A file system that cannot do it has nothing to do.
+  // A file system that does not support it needs no sync.
   if (fd.valid() && errno == EINVAL) return absl::OkStatus();
   return ErrnoStatus(errno, folder);
 }
 
-// Keeps programs from opening a file to write. They wait meanwhile.
+// Prevents programs from opening a file for writing. They wait until this
+// object is destroyed.
 class NoWriter {
  public:
-  // UNAVAILABLE if a program has it open to write, or mapped. Where the system
-  // does not tell, none has.
+  // Returns UNAVAILABLE if a program has the file open for writing, or mapped.
+  // If the system does not report this, there is no such program.
   absl::Status Take(const std::string& path) {
     file_.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!file_.valid()) return ErrnoStatus(errno, path);
-    // The signal to a holder in whose way a program is. It is ignored.
+    // The signal that the kernel sends when a program is blocked by the lease.
+    // It is ignored.
     (void)::fcntl(file_.get(), F_SETSIG, SIGURG);
     if (::fcntl(file_.get(), F_SETLEASE, F_RDLCK) == 0) return absl::OkStatus();
     if (errno != EAGAIN) return absl::OkStatus();
@@ -84,17 +86,17 @@ absl::Status Changed() {
 struct SourceKeeper::Source {
   std::string path;
   FileStamp stamp;
-  // FAILED_PRECONDITION if the file is to stay; NOT_FOUND if it is gone; other
-  // errors may pass.
+  // FAILED_PRECONDITION if the file must stay; NOT_FOUND if it was removed.
+  // Other errors may be temporary.
   absl::Status status;
-  // Its `_min_max` file; empty if none is to be written.
+  // Its `_min_max` file; empty if none is written.
   std::string made;
   std::unique_ptr<write::OutputFile> file;
   bool is_made = false;
   bool is_deleted = false;
 };
 
-// Files that are dealt with together, so that their folders are synced once.
+// Files that are processed together, so that their folders are synced once.
 class SourceKeeper::Batch {
  public:
   explicit Batch(SourceKeeper& keeper) : keeper_(keeper) {}
@@ -107,7 +109,7 @@ class SourceKeeper::Batch {
     sources_.push_back(std::move(source));
   }
 
-  // Returns all, each with its outcome.
+  // Returns all files, each with its outcome.
   std::vector<Source> Finish() {
     ForEachSound([this](Source& source) { return Commit(source); });
     std::map<std::string, absl::Status> folders;
@@ -158,7 +160,7 @@ class SourceKeeper::Batch {
     FileStamp old;
     const bool is_made =
         ReadStamp(PathOf(path), &old) && old.mtime_ns > source.stamp.ctime_ns;
-    // One that others made need not be on the disk.
+    // A file that another program wrote need not be durable.
     if (is_made && !keeper_.options_.deletes) return absl::OkStatus();
     return WriteFile(source, path);
   }
@@ -184,14 +186,15 @@ class SourceKeeper::Batch {
   absl::Status Commit(Source& source) {
     if (source.file == nullptr) return absl::OkStatus();
     MSITD_RETURN_IF_ERROR(source.file->Sync());
-    // What was read may be of two contents.
+    // The bytes that were read may be from two versions.
     MSITD_RETURN_IF_ERROR(CheckStamp(source));
     MSITD_RETURN_IF_ERROR(source.file->Commit());
     source.is_made = true;
     return absl::OkStatus();
   }
 
-  // Brings to the disk what the folder has, and once the names that lead to it.
+  // Makes the contents of the folder durable, and once also the names on its
+  // path.
   absl::Status MakeDurable(std::string folder) {
     MSITD_RETURN_IF_ERROR(SyncFolder(PathOf(folder)));
     auto& durable = keeper_.durable_folders_;

@@ -17,25 +17,25 @@
 
 namespace msitd::watch {
 
-// What becomes of files whose records the daemon has acknowledged: their
-// `_min_max` file is written, then they are removed. Each step is on the disk
-// before the next one, so at any time the dump is there, or what stands for it.
-// A file that is not what was read, or that a program has open to write, stays.
-// Paths are below one root. Thread-compatible.
+// Processes files whose records the daemon has acknowledged: writes their
+// `_min_max` files and then removes them. Each step is durable before the next
+// one, so that either the dump or its replacement exists at any time. A file
+// that differs from the one that was read, or that a program has open for
+// writing, stays. Paths are below one root. Thread-compatible.
 class SourceKeeper {
  public:
   struct Options {
     bool writes_min_max = false;
-    // Not for trees whose files name one another for their bytes.
+    // Not for trees whose files refer to one another for their bytes.
     bool deletes = false;
   };
-  // Files that wait. More are left as they are, and counted as kept.
+  // Files that wait. Further files are not changed, and are counted as kept.
   static constexpr size_t kWaitingMax = size_t{1} << 20;
-  // Of one step: so many files are open, so many bytes are read, and one file
-  // more.
+  // Limits for one step: the number of open files, and the bytes that are read,
+  // not counting one more file.
   static constexpr size_t kBatchMax = 128;
   static constexpr uint64_t kBatchBytesMax = uint64_t{64} << 20;
-  // After a failure, such as a full disk.
+  // The delay after a failure, such as a full disk.
   static constexpr std::chrono::milliseconds kRetryInterval{1000};
 
   SourceKeeper(Options options, std::string root)
@@ -43,29 +43,30 @@ class SourceKeeper {
 
   bool is_on() const { return options_.writes_min_max || options_.deletes; }
 
-  // The run has the file, as it was at `stamp`.
+  // Adds a file that the run has in the version of `stamp`.
   void Take(const std::string& path, const FileStamp& stamp);
 
-  // Deals with some files. A file that fails is tried again later, and holds up
-  // no other. `is_end`: with all files, and at once with those that failed.
+  // Processes some files. A file that fails is tried again later and does not
+  // block other files. `is_end`: processes all files, including those that
+  // failed.
   void Work(std::chrono::steady_clock::time_point now, bool is_end);
 
-  // Does nothing for a while.
+  // Suspends work for a while.
   void Pause(std::chrono::steady_clock::time_point now) {
     pause_time_ = now + kRetryInterval;
   }
-  // Leaves all that wait, and all that come, as they are.
+  // Leaves all waiting files and all later ones as they are.
   void GiveUp();
 
   int64_t waiting_count() const {
     return static_cast<int64_t>(waiting_.size() + failed_.size());
   }
-  // True if Work would do something.
+  // Returns true if Work has something to do.
   bool is_due(std::chrono::steady_clock::time_point now) const {
     return now >= pause_time_ &&
            (!waiting_.empty() || (!failed_.empty() && now >= retry_time_));
   }
-  // Returns and forgets the paths of `_min_max` files that were written.
+  // Returns and removes the paths of `_min_max` files that were written.
   std::vector<std::string> TakeMade() { return std::exchange(made_, {}); }
   int64_t deleted_count() const { return deleted_count_; }
   int64_t min_max_count() const { return min_max_count_; }
@@ -73,7 +74,7 @@ class SourceKeeper {
   int64_t kept_count() const {
     return static_cast<int64_t>(kept_.size()) + untold_count_;
   }
-  // Why a file that failed did; OK if there is none.
+  // The reason for a failed file; OK if there is none.
   const absl::Status& failure() const { return failure_; }
 
  private:
@@ -87,14 +88,14 @@ class SourceKeeper {
   const Options options_;
   const std::string root_;
   std::deque<std::string> waiting_;
-  // To be tried again.
+  // Files to try again.
   std::deque<std::string> failed_;
-  // Of those that wait or failed.
+  // The stamps of waiting and failed files.
   std::unordered_map<std::string, FileStamp> stamps_;
   std::unordered_map<std::string, FileStamp> kept_;
-  // Those for which `kept_` has no room.
+  // Files beyond the capacity of `kept_`.
   int64_t untold_count_ = 0;
-  // Folders whose own names are on the disk.
+  // Folders whose own names are durable.
   std::unordered_set<std::string> durable_folders_;
   std::chrono::steady_clock::time_point retry_time_;
   std::chrono::steady_clock::time_point pause_time_;

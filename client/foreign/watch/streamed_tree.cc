@@ -13,11 +13,11 @@
 namespace msitd::watch {
 namespace {
 
-// Beyond, problems may be told again.
+// Beyond this, problems may be reported twice.
 constexpr size_t kToldMax = 65536;
 
-// What tells one call of an op from another, as the readers do: its files have
-// the same `group`.
+// Identifies one call of an op, as the readers do: its files have the same
+// `group`.
 struct Call {
   std::string group;
   std::string time;
@@ -34,7 +34,7 @@ Call CallOfFile(trees::TreeKind kind, const std::string& file) {
     const auto parsed = trees::ParseGeFileName(name);
     if (!parsed) return {file, ""};
     const std::string time = std::to_string(parsed->time);
-    // What was made of a dump is the same call.
+    // A file that was created from a dump belongs to the same call.
     if (parsed->form != trees::GeForm::kArray) {
       return {folder + SourceOfMinMax(name).value_or(name), time};
     }
@@ -58,7 +58,7 @@ const trees::TreeEntry* StreamedTree::Next() {
     if (next == nullptr || next->file.empty()) return next;
     const bool is_of_round = round_.files.contains(next->file);
     if (!ComesByFile(kind())) {
-      // A file of a former round may have been removed.
+      // A file of an earlier round may have been removed.
       FileStamp stamp;
       if (is_of_round || ReadStamp(next->file, &stamp)) return next;
       continue;

@@ -14,25 +14,26 @@
 
 namespace msitd::watch {
 
-// True for trees in which each file is an entry of its own, so that a reader
-// can be shown a few of them at a time. Of other trees it has to see all.
+// Returns true for trees in which each file is an entry of its own, so that a
+// reader can process a few of them at a time. A reader of any other tree
+// requires all files.
 bool ComesByFile(trees::TreeKind kind);
 
-// What a reader says of a folder of which it is shown a part: the files of one
-// round, with calls that count on from the rounds before. Thread-compatible.
+// The entries of a folder of which the reader has only a part: the files of one
+// round, with calls numbered across rounds. Thread-compatible.
 class StreamedTree final : public trees::Tree {
  public:
   struct Round {
-    // As TreeEntry::file has them.
+    // As in TreeEntry::file.
     std::unordered_set<std::string> files;
-    // What was found out without the reader.
+    // Problems that were found without the reader.
     std::vector<trees::TreeProblem> problems;
   };
 
-  // Of problems with files that are not of the round, each is told once.
+  // Problems with files of other rounds. Each is reported once.
   using ToldProblems = std::unordered_set<uint64_t>;
 
-  // Borrows all but `tree`.
+  // Borrows everything except `tree`.
   StreamedTree(std::unique_ptr<trees::Tree> tree, Round& round,
                const fill::ImportOptions& options, CallBook& book,
                ToldProblems& told)

@@ -13,14 +13,14 @@
 #include "protos/base/error_reason.h"
 #include "protos/status/status.h"
 
-// How files that are whole come into the run.
+// Imports complete files into the run.
 namespace msitd::watch {
 namespace {
 
 constexpr size_t kLandmarksMax = 4096;
 constexpr size_t kHandledMax = size_t{1} << 20;
 
-// What ends by itself, or when somebody makes room.
+// Conditions that end by themselves, or when space is freed.
 constexpr ErrorReason kPassingReasons[] = {ErrorReason::kDiskFull,
                                            ErrorReason::kRequestsExhausted,
                                            ErrorReason::kStreamsExhausted};
@@ -57,8 +57,8 @@ void Watcher::ShowFile(const std::string& path, trees::Listings& shown) {
   }
 }
 
-// The ops of a graph have its name if the tree has others, so the reader sees
-// all graphs in each round.
+// The ops of a graph have its name if the tree has other graphs, so the reader
+// gets all graphs in each round.
 void Watcher::Remember(const std::string& path) {
   const auto [folder, name] = SplitName(path);
   const bool is_fx = reader_.kind == trees::TreeKind::kFx;
@@ -96,19 +96,19 @@ std::shared_ptr<const trees::Listings> Watcher::Show(
   return shown;
 }
 
-// Takes files that wait, those that are behind a younger one of their folder
-// left out.
+// Returns waiting files, except those that follow a more recent file in their
+// folder.
 std::vector<WholeFile> Watcher::TakeRound() {
   const auto time = Clock::now();
   const int64_t now_ns = SystemNanoseconds();
-  // The first number of each folder that is too young.
+  // The first number in each folder that is too recent.
   std::map<std::string, uint64_t> young;
   for (WholeFile& file : whole_) {
     const int64_t age_ns = now_ns - file.stamp.ctime_ns;
     if (age_ns < 0 || age_ns >= std::chrono::nanoseconds(kClockStep).count()) {
       continue;
     }
-    // The end does not wait.
+    // No delay at the end.
     file.has_rested = file.has_rested && !is_ended_;
     const auto [first, is_first] =
         young.try_emplace(SplitName(file.path).first, file.number);
@@ -127,10 +127,10 @@ std::vector<WholeFile> Watcher::TakeRound() {
     }
     FileStamp now;
     if (!ReadStamp(folder_.PathOf(file.path), &now)) continue;
-    // Its dump came meanwhile.
+    // Its dump has arrived in the meantime.
     if (IsOfSource(file.path, now)) continue;
     if (!(now == file.stamp)) {
-      // It goes on.
+      // The file is still being written.
       states_.Written(file.path, file.is_new, Clock::now());
       if (!is_ended_) continue;
     }
@@ -156,7 +156,8 @@ absl::Status Watcher::DoRound(bool must, bool* is_sent) {
   const absl::Status sent = job_->Import(tree, root_);
   if (sent.ok()) {
     has_noted_absence_ = false;
-    // Of attempts that failed, too: what they sent may be in the ledger.
+    // Includes failed attempts, because the ledger may contain files that they
+    // sent.
     const fill::UnstoredCounts before =
         std::exchange(unstored_, job_->unstored());
     Settle(files, /*is_stored=*/unstored_ == before);
@@ -175,7 +176,8 @@ bool Watcher::MayCome(const absl::Status& status) const {
   if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) {
     return true;
   }
-  // A daemon that has no room for now is as good as none. Other limits stay.
+  // A daemon that temporarily has no room is treated as unavailable. Other
+  // limits are permanent.
   return job_ != nullptr &&
          std::any_of(
              std::begin(kPassingReasons), std::end(kPassingReasons),
@@ -204,7 +206,7 @@ bool Watcher::IsOfSource(const std::string& path, const FileStamp& stamp) {
   fill::LedgerEntry entry{
       .path = path, .bytes = stamp.bytes, .mtime_ns = stamp.mtime_ns};
   std::string problem;
-  // An import passes it over, too.
+  // An import ignores it, too.
   if (host_.ledger().Has(entry, problem)) return true;
   host_.ledger().Add(entry);
   handled_[path] = stamp;
@@ -219,8 +221,8 @@ bool Watcher::IsOfSource(const std::string& path, const FileStamp& stamp) {
 
 bool Watcher::MayWorkOnSources(Clock::time_point now) {
   if (!options_.sources.deletes) return true;
-  // The daemon has had all that waits when it answers. A stream that broke need
-  // not have told of a conflict.
+  // The daemon has all waiting files when it responds. A stream that failed may
+  // not have reported a conflict.
   const auto holds = host_.HoldsAll(job_->unstored().conflict_count);
   if (holds.ok() && *holds) return true;
   if (!holds.ok()) {

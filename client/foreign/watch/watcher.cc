@@ -16,16 +16,16 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A look at the clock, and at whether to end.
+// The interval for checking the time and the stop flag.
 constexpr milliseconds kTick{100};
 
-// Files are not taken for a folder without a layout before it had time to get
-// one.
+// In a folder without a known layout, files are not imported before there was
+// time for a layout to appear.
 constexpr milliseconds kDetectInterval{300};
 constexpr milliseconds kPlainQuiet{1000};
 constexpr milliseconds kPlainTime{5000};
 
-// Files that are looked at in one step.
+// Files that are probed in one step.
 constexpr size_t kLooksMax = 8192;
 
 }  // namespace
@@ -126,7 +126,7 @@ absl::Status Watcher::Step() {
   WorkOnSources(/*is_end=*/false);
   const auto now = Clock::now();
   std::vector<WholeFile> whole;
-  // What waits for a daemon that is not there does not pile up.
+  // Limits the number of files that wait for an unavailable daemon.
   if (whole_.size() < kLooksMax) {
     states_.TakeWhole(now, kLooksMax, /*is_end=*/false, &whole);
   }
@@ -184,7 +184,7 @@ void Watcher::Take(const FolderEvent& event) {
       return;
     case FolderEvent::Kind::kUnwatched:
       if (event.folder.empty()) has_root_ = false;
-      // It may be another one of the same name.
+      // It may be another folder with the same name.
       else
         Walk(event.folder, /*is_new=*/true);
       return;
@@ -208,7 +208,7 @@ void Watcher::WatchFolder(const std::string& folder) {
 }
 
 void Watcher::Walk(const std::string& folder, bool is_new) {
-  // The next one is the last.
+  // The next folder is the last element.
   std::vector<std::string> open = {folder};
   size_t count = 0;
   while (!open.empty()) {
@@ -226,7 +226,7 @@ void Watcher::Walk(const std::string& folder, bool is_new) {
       if (is_deep) continue;
       return;
     }
-    // First watched, then listed: what comes in between is seen twice.
+    // Watches before listing: changes in between are reported twice.
     WatchFolder(path);
     trees::Listing listing = folder_.List(path);
     for (auto name = listing.folders.rbegin(); name != listing.folders.rend();
@@ -247,7 +247,7 @@ void Watcher::TakeListing(const std::string& folder, trees::Listing listing,
     first_file_time_ = std::min(first_file_time_, now);
   }
   for (trees::TreeProblem& problem : listing.problems) {
-    // A folder that is gone by now.
+    // The folder was removed in the meantime.
     if (absl::IsNotFound(problem.reason)) continue;
     if (problems_.size() < trees::kProblemsMax) {
       problems_.push_back(std::move(problem));
@@ -270,12 +270,12 @@ void Watcher::Poll() {
     if (is_gone && !folder.empty()) polled_.erase(folder);
     for (const std::string& name : listing.folders) {
       const std::string path = trees::JoinPath(folder, name);
-      // Those with a watch tell of themselves.
+      // Folders with a watch report changes themselves.
       if (!polled_.contains(path)) Walk(path, /*is_new=*/true);
     }
     TakeListing(folder, std::move(listing), /*is_new=*/true);
   }
-  // Long lists leave time for other things.
+  // Long listings leave time for other work.
   const auto took = Clock::now() - now;
   poll_time_ =
       Clock::now() + std::max<Clock::duration>(kPollInterval, took * 4);
@@ -348,7 +348,7 @@ absl::Status Watcher::End() {
       incomplete_.push_back({folder_.PathOf(path), reason});
     }
     FileStamp stamp;
-    // Its tensors that are complete come nevertheless.
+    // Complete tensors of an incomplete file are imported.
     if (job_ != nullptr && Stat(path, &stamp) && stamp.bytes > 0) {
       whole_.push_back({.path = path, .stamp = stamp});
     }
@@ -358,7 +358,7 @@ absl::Status Watcher::End() {
   while (!whole_.empty() && is_sent) {
     MSITD_RETURN_IF_ERROR(DoRound(/*must=*/false, &is_sent));
   }
-  // The dumps of these have come, or never will.
+  // The dumps of these files have arrived, or never will.
   for (const std::string& path : converted) {
     FileStamp stamp;
     if (!Stat(path, &stamp) || WaitsForSource(path)) continue;
@@ -374,7 +374,7 @@ absl::Status Watcher::End() {
     MSITD_RETURN_IF_ERROR(DoRound(/*must=*/true, &is_sent));
   }
   WorkOnSources(/*is_end=*/true);
-  // The files that stand for others.
+  // The files that replace others.
   if (job_ != nullptr && is_sent && host_.ledger().has_added()) {
     MSITD_RETURN_IF_ERROR(job_->SaveAdded());
   }

@@ -30,29 +30,29 @@
 namespace msitd::watch {
 
 struct WatchOptions {
-  // Nothing: found by content, once there is some.
+  // Nothing: detected from the content, once there is any.
   std::optional<trees::TreeKind> kind;
   fill::ImportOptions import;
-  // As TreeOptions has it. The mappings come once both are there.
+  // As in TreeOptions. The mappings are read once both exist.
   std::string mapping_folder;
   FileStates::Timing timing;
-  // What becomes of files that are in the run.
+  // The treatment of files that are in the run.
   SourceKeeper::Options sources;
-  // Folders are listed again and again, though the system would tell.
+  // Lists folders periodically, even if the system could report changes.
   bool polls = false;
-  // Ends when nothing has happened for so long.
+  // Ends after this time without any event.
   std::optional<std::chrono::milliseconds> until_idle;
 };
 
-// What a watch has done beside what its job counts.
+// Counts of a watch in addition to those of its job.
 struct WatchCounts {
-  // Files that are whole and not yet in the run.
+  // Complete files that are not yet in the run.
   int64_t waiting_count = 0;
-  // Files that are not known to be whole; at the end: that never became so.
+  // Files that are not known to be complete; at the end, files that never were.
   int64_t incomplete_count = 0;
-  // Calls that came too late to be counted in order of time.
+  // Calls that arrived too late to be numbered in the order of time.
   int64_t late_count = 0;
-  // Times that the system lost events.
+  // How often the system lost events.
   int64_t lost_count = 0;
   // Folders without a watch of the system.
   int64_t polled_folder_count = 0;
@@ -63,49 +63,54 @@ struct IncompleteFile {
   std::string reason;
 };
 
-// What a watch asks of its caller.
+// Operations of the caller that a watch needs.
 class WatchHost {
  public:
   virtual ~WatchHost() = default;
 
-  // The kind of the tree is known. Makes the run ready. Called again if it
-  // returned UNAVAILABLE or DEADLINE_EXCEEDED: the daemon is not there.
+  // Called when the kind of the tree is known. Prepares the run. Called again
+  // if it returned UNAVAILABLE or DEADLINE_EXCEEDED, which mean that the daemon
+  // cannot be reached.
   virtual absl::Status Begin(trees::TreeKind kind, int32_t world_size,
                              const std::vector<int32_t>& ranks) = 0;
-  // After Begin. They outlive the watch; the ledger stays current.
+  // Called after Begin. The objects outlive the watch; the ledger stays
+  // current.
   virtual fill::ImportTarget& target() = 0;
   virtual fill::ImportLedger& ledger() = 0;
 
-  // After Begin: true if the run holds all that its ledger named then, as it
-  // was sent: nothing was in conflict, left out or given up.
+  // Called after Begin. Returns true if the run has everything that its ledger
+  // listed then, as it was sent: without conflicts, filtered or dropped
+  // records.
   virtual bool holds_ledger() = 0;
-  // Asks the daemon: true if since Begin the capture policy of the run is the
-  // same, and records of `conflict_count` or less were in conflict. An error if
-  // it does not answer.
+  // Queries the daemon. Returns true if, since Begin, the capture policy of the
+  // run has not changed and at most `conflict_count` records were in conflict.
+  // Returns an error if the daemon does not respond.
   virtual absl::StatusOr<bool> HoldsAll(int64_t conflict_count) = 0;
 
-  // True if the watch is to end, in good order.
+  // Returns true if the watch is to end in an orderly manner.
   virtual bool is_stopped() = 0;
-  // Called now and then.
+  // Called repeatedly.
   virtual void OnProgress() = 0;
-  // A thing that the user should know, once.
+  // Reports information for the user, once.
   virtual void Note(const std::string& text) = 0;
 };
 
-// Brings the files of a folder into a run as they become whole. README.md says
-// how. Single-sequence.
+// Imports the files of a folder into a run as they become complete. README.md
+// describes the procedure. Single-sequence.
 class Watcher final : private FileProber {
  public:
-  // Of one round. The ledger is written after each.
+  // Files of one round. The ledger is written after each round.
   static constexpr size_t kRoundFilesMax = 4096;
   static constexpr std::chrono::milliseconds kRoundInterval{200};
-  // Of what could not be brought because the daemon is not there.
+  // The delay before retrying files that could not be sent because the daemon
+  // cannot be reached.
   static constexpr std::chrono::milliseconds kRetryInterval{1000};
   static constexpr std::chrono::milliseconds kPollInterval{1000};
-  // A file waits so long for those of its folder that were seen before it.
+  // The time that a file waits for files of its folder that were seen before
+  // it.
   static constexpr std::chrono::milliseconds kOrderTime{700};
-  // A file that changed less than so long ago may change once more without
-  // another time, because clocks of file systems have steps.
+  // A file that changed less than this ago may change once more without a new
+  // modification time, because the clocks of file systems have steps.
   static constexpr std::chrono::milliseconds kClockStep{50};
   static constexpr size_t kListedIncompleteMax = 1000;
 
@@ -115,10 +120,10 @@ class Watcher final : private FileProber {
                                                        FolderEvents& events,
                                                        WatchHost& host);
 
-  // Returns when `host` says so or the folder is idle, and what was whole by
-  // then is in the run. Files that are not whole bring what they have. Errors:
-  // of `host`; of ImportJob::Import, but that the daemon is not there only at
-  // the end.
+  // Returns when `host` requests it or the folder is idle. Files that were
+  // complete by then are in the run, and of incomplete files everything that
+  // could be read. Errors: those of `host`, and those of ImportJob::Import; an
+  // unreachable daemon is an error only at the end.
   absl::Status Run();
 
   WatchCounts counts() const;
@@ -127,7 +132,7 @@ class Watcher final : private FileProber {
   // Null before Begin.
   const fill::ImportJob* job() const { return job_.get(); }
   trees::TreeKind kind() const { return reader_.kind; }
-  // Of the end, the first ones.
+  // Incomplete files at the end: the first ones.
   const std::vector<IncompleteFile>& incomplete() const { return incomplete_; }
 
  private:
@@ -136,7 +141,8 @@ class Watcher final : private FileProber {
   Watcher(trees::TreeFolder folder, std::string root, WatchOptions options,
           FolderEvents& events, WatchHost& host);
 
-  // FileProber implementation. A file that is dealt with is none.
+  // FileProber implementation. Files that were processed are reported as
+  // absent.
   bool Stat(const std::string& path, FileStamp* stamp) override;
   Length Probe(const std::string& path, std::string* reason) override;
 
@@ -144,7 +150,7 @@ class Watcher final : private FileProber {
   absl::Status End();
   absl::Status TakeEvents(std::chrono::milliseconds limit);
   void Take(const FolderEvent& event);
-  // Watches the folder and those in it, and takes what lies there.
+  // Watches the folder and its subfolders, and processes their contents.
   void Walk(const std::string& folder, bool is_new);
   void WatchFolder(const std::string& folder);
   void TakeListing(const std::string& folder, trees::Listing listing,
@@ -153,16 +159,16 @@ class Watcher final : private FileProber {
   std::chrono::milliseconds WaitLimit() const;
   bool IsIdle() const;
 
-  // Finds out the kind, if that can be; `must`: now or never.
+  // Detects the kind, if possible. `must`: there is no later attempt.
   absl::Status TryBegin(bool must);
-  // True if the daemon is not there, and may come.
+  // Returns true if the daemon cannot be reached but may become available.
   bool MayCome(const absl::Status& status) const;
   void NoteAbsence(const absl::Status& status);
   absl::Status Begin(const trees::TreeReader& reader);
 
   std::vector<WholeFile> TakeRound();
-  // Brings files that wait; with `must`, attachments even if there are none.
-  // `is_sent` is false if the daemon is not there.
+  // Imports waiting files. With `must`, imports attachments even if no files
+  // wait. `is_sent` is false if the daemon cannot be reached.
   absl::Status DoRound(bool must, bool* is_sent);
   std::shared_ptr<const trees::Listings> Show(
       const std::vector<WholeFile>& files);
@@ -171,9 +177,10 @@ class Watcher final : private FileProber {
   // `is_stored`: the run has all records of these files as they are.
   void Settle(const std::vector<WholeFile>& files, bool is_stored);
   void NoteUnstored();
-  // True for a `_min_max` file of a dump that the run has: nothing to bring.
+  // Returns true for a `_min_max` file of a dump that the run has, which is not
+  // imported.
   bool IsOfSource(const std::string& path, const FileStamp& stamp);
-  // True for one whose dump is there, and not in the run.
+  // Returns true for such a file whose dump exists and is not in the run.
   bool WaitsForSource(const std::string& path) const;
   bool MayWorkOnSources(Clock::time_point now);
   void WorkOnSources(bool is_end);
@@ -193,11 +200,12 @@ class Watcher final : private FileProber {
   SourceKeeper keeper_;
   Lag lag_;
 
-  // Files that the ledger does not name, and that are dealt with nevertheless.
+  // Files that were processed although the ledger does not list them.
   std::unordered_map<std::string, FileStamp> handled_;
-  // One known file of each folder that other ops depend on, by its path.
+  // One known file of each folder on which other ops depend, by its path.
   std::map<std::string, std::string> landmarks_;
-  // All that was shown, of trees that do not come by file.
+  // All files that the reader was given, for trees that are not read file by
+  // file.
   trees::Listings shown_;
   StreamedTree::ToldProblems told_;
   std::vector<trees::TreeProblem> problems_;
@@ -208,10 +216,10 @@ class Watcher final : private FileProber {
   bool has_noted_unstored_ = false;
   bool has_noted_failure_ = false;
   bool has_noted_converted_ = false;
-  // See WatchHost::holds_ledger. False once a round was not stored as it was
-  // sent, because its files are in the ledger, too.
+  // See WatchHost::holds_ledger. False after a round that was not stored as it
+  // was sent, because the ledger lists its files, too.
   bool takes_known_ = false;
-  // Of the job, after the last round.
+  // The counts of the job after the last round.
   fill::UnstoredCounts unstored_;
   bool has_root_ = true;
   int64_t lost_count_ = 0;

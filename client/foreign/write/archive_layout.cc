@@ -19,7 +19,7 @@
 namespace msitd::write {
 namespace {
 
-// What an archive has besides the names of a tensor, in bytes.
+// Bytes in an archive for each tensor, in addition to its names.
 constexpr size_t kRowBytes = 128;
 
 class ArchiveLayout final : public Layout {
@@ -129,7 +129,7 @@ class ArchiveLayout final : public Layout {
     return Commit(writer.rows(), places, file);
   }
 
-  // The index names a file only once it is there.
+  // The index lists a file only once it exists.
   absl::Status Commit(const std::vector<v1::Tensor>& rows,
                       const std::vector<TensorIndex::Place>& places,
                       OutputFile& file) {
@@ -145,7 +145,7 @@ class ArchiveLayout final : public Layout {
   TensorIndex index_;
   int32_t rank_ = 0;
   int64_t token_ = 0;
-  // Archives of this group that are written.
+  // The number of archives of this group that were written.
   int part_ = 0;
   std::vector<v1::Tensor> rows_;
   size_t row_bytes_ = 0;

@@ -9,12 +9,13 @@
 
 namespace msitd::write {
 
-// Most tensors of one archive, and most bytes of their names: what our own
-// readers take. A rank and token with more has several archives.
+// Limits for the tensors of one archive, and for the bytes of their names,
+// which msitd's readers accept. A rank and token with more tensors has several
+// archives.
 inline constexpr size_t kArchiveTensorsMax = 65'536;
 inline constexpr size_t kArchiveNameBytesMax = size_t{8} << 20;
 
-// An archive for each rank and token, `.npz` or `.safetensors`, and
+// Writes an archive for each rank and token, `.npz` or `.safetensors`, and
 // `tensors.jsonl`. Borrows `context`.
 std::unique_ptr<Layout> MakeArchiveLayout(ExportContext& context);
 

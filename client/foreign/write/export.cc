@@ -33,7 +33,8 @@ using Stub = v1::TensorService::Stub;
 constexpr std::array<std::string_view, 6> kNames = {
     "npy", "npz", "safetensors", "pt", "msit", "msprobe"};
 
-// Documents that say how the model of a rank is built. The later one wins.
+// Documents that describe the modules of a rank's model. The later one takes
+// precedence.
 constexpr std::array<std::string_view, 2> kTreeDocuments = {"module_tree.json",
                                                             "model_tree.json"};
 
@@ -51,7 +52,7 @@ std::unique_ptr<Layout> MakeLayout(ExportContext& context) {
   }
 }
 
-// Takes the kinds that a format is made for, unless some are named.
+// Selects the kinds for which a format is made, unless some are specified.
 v1::TensorFilter FilterOf(const ExportOptions& options) {
   v1::TensorFilter out = options.filter;
   if (!out.kinds().empty()) return out;
@@ -64,7 +65,7 @@ v1::TensorFilter FilterOf(const ExportOptions& options) {
   return out;
 }
 
-// Gets the list that an export is made of and gives it to a layout.
+// Reads the list of records and passes it to a layout.
 class Exporter {
  public:
   Exporter(ExportContext& context, const ExportListener& listener,
@@ -103,7 +104,8 @@ class Exporter {
     range.set_first(token);
     range.set_last(token);
     MSITCTL_RETURN_IF_FAILED(Take(layout_.BeginGroup(rank, token)));
-    // Documents first: what they say need not be made of records.
+    // Documents are first, because their contents need not be created from
+    // records.
     const auto kinds = filter.kinds();
     const int document = v1::RECORD_KIND_DOCUMENT;
     if (std::find(kinds.begin(), kinds.end(), document) != kinds.end()) {
@@ -121,7 +123,7 @@ class Exporter {
     return Take(layout_.EndGroup());
   }
 
-  // Finds the tree of the rank, whatever is selected of it.
+  // Finds the tree of the rank, even if the selection excludes it.
   Outcome BeginRank(int32_t rank) {
     v1::ListTensorsRequest request;
     request.set_run(context_.options().run);
@@ -177,7 +179,7 @@ class Exporter {
     return {};
   }
 
-  // The ranks or tokens that have records of `filter`.
+  // Returns the ranks or tokens that have records of `filter`.
   Outcome Groups(const v1::TensorFilter& filter,
                  v1::SummarizeTensorsRequest::GroupBy by,
                  std::vector<int64_t>& out) {
@@ -209,13 +211,15 @@ class Exporter {
   absl::Status file_status_;
 };
 
-// The records were asked for by the name of their run. No id is given twice, so
-// what was read between two looks at the same id is of one run.
+// Checks that the records belong to the same run, because they were requested
+// by its name. Ids are never reused, so everything that was read between two
+// queries with the same id belongs to one run.
 Outcome CheckSameRun(ask::Connection& connection, const v1::Run& run) {
   v1::Run now;
   const Outcome asked =
       connection.AskByName(&v1::RunService::Stub::GetRun, run.name(), now);
-  // What was read of a run that is gone by now is still of that run.
+  // Data that was read from a run that has been deleted since still belongs to
+  // that run.
   if (!asked.missing_run.empty()) return {};
   MSITCTL_RETURN_IF_FAILED(asked);
   if (now.id() == run.id()) return {};
@@ -249,7 +253,7 @@ Outcome Export(ask::Connection& connection, const ExportOptions& options,
   const std::unique_ptr<Layout> layout = MakeLayout(context);
   Exporter exporter(context, listener, *layout);
   const Outcome outcome = exporter.Run();
-  // A file that cannot be written leaves no room for others.
+  // If one file cannot be written, others cannot be written either.
   if (!outcome.ok() && outcome.exit_code == ask::kExitLocal) return outcome;
   if (outcome.ok()) MSITCTL_RETURN_IF_FAILED(CheckSameRun(connection, run));
   const absl::Status finished = layout->Finish();

@@ -15,17 +15,17 @@ namespace msitd::ask {
 class Connection;
 }  // namespace msitd::ask
 
-// Writes a run into a folder, as files that other tools read. README.md has the
-// layouts.
+// Writes a run into a folder, as files that other tools read. README.md
+// describes the layouts.
 namespace msitd::write {
 
 enum class ExportFormat : uint8_t {
-  kNpy,          // A file for each tensor, as numpy.save writes it.
+  kNpy,          // A file for each tensor, in the format of numpy.save.
   kNpz,          // An archive of these for each rank and token.
   kSafetensors,  // A file for each rank and token.
-  kPt,           // A file for each tensor, as torch.save writes it.
-  kMsit,         // The folders that msit dumps a torch model into.
-  kMsprobe,      // Those of msprobe.
+  kPt,           // A file for each tensor, in the format of torch.save.
+  kMsit,         // The folders of msit's dumps of a torch model.
+  kMsprobe,      // The folders of msprobe's dumps.
 };
 
 // Returns "npy", "npz", "safetensors", "pt", "msit" or "msprobe".
@@ -34,63 +34,65 @@ std::string_view ExportFormatName(ExportFormat format);
 // The inverse of ExportFormatName; nothing for an unknown name.
 std::optional<ExportFormat> ParseExportFormat(std::string_view name);
 
-// What dumps of msprobe say of bytes in place of the bytes.
+// The checksum of a tensor's bytes in dumps of msprobe.
 enum class Checksum : uint8_t {
   kNone,
-  kCrc32,  // As eight digits. msprobe calls it md5.
-  kXor,    // Of words of eight bytes, the last one filled up with zeros.
+  kCrc32,  // Eight digits. msprobe calls it md5.
+  kXor,    // Xor of words of eight bytes, the last one padded with zeros.
 };
 
 struct ExportOptions {
   std::string run;
-  // Which records. Without kinds: those that the format is made for.
+  // The records to export. Without kinds: those for which the format is made.
   v1::TensorFilter filter;
   ExportFormat format = ExportFormat::kNpy;
   std::string folder;
-  // Files of the same name are replaced; otherwise the folder has to be empty.
+  // Files of the same name are replaced. Otherwise, the folder must be empty.
   bool replaces = false;
-  // Of msit: also writes statistics.csv.
+  // For msit: also writes statistics.csv.
   bool with_statistics = false;
-  // Of msprobe: NaN and the infinities are texts, so that any reader of JSON
-  // takes the documents.
+  // For msprobe: writes NaN and the infinities as texts, so that any JSON
+  // parser can read the documents.
   bool is_legal_json = false;
-  // Of msprobe: what its member `md5` has of each tensor.
+  // For msprobe: the contents of the member `md5` of each tensor.
   Checksum checksum = Checksum::kNone;
-  // Of msprobe: tensors have no files, so that the dump is one of statistics.
+  // For msprobe: writes no files of tensors, so that the dump contains only
+  // statistics.
   bool without_tensors = false;
 };
 
 struct ExportCounts {
-  // What was written.
+  // The records that were written.
   int64_t tensor_count = 0;
   int64_t value_count = 0;
   int64_t statistics_count = 0;
   int64_t document_count = 0;
   int64_t file_count = 0;
-  int64_t size_bytes = 0;  // Of tensors.
-  // Dumps of msprobe that were made of records, though the run has a document.
+  int64_t size_bytes = 0;  // The size of the tensors.
+  // Dumps of msprobe that were created from records although the run has a
+  // document.
   int64_t remade_count = 0;
   // Records that should have been written and were not.
   int64_t problem_count = 0;
-  // Tensors of the selection of which the daemon lacks a part. They are in no
-  // list, so that nobody can name them.
+  // Selected tensors of which the daemon lacks a part. They are in no list, so
+  // they cannot be named.
   int64_t incomplete_count = 0;
 };
 
-// Who is told while an export goes on. A function may be empty.
+// Callbacks during an export. Each may be empty.
 struct ExportListener {
-  // A record that is not written, and why.
+  // A record that is not written, and the reason.
   std::function<void(std::string_view name, std::string_view reason)> problem;
   std::function<void(const ExportCounts&)> progress;
-  // A page of the list that the export is made of.
+  // A page of the list from which the export is created.
   std::function<void(const v1::ListTensorsResponse&)> page;
 };
 
-// Writes the records that `options` select, in the order of the list, and
-// counts in `counts`, also if it fails. A tensor that cannot be read is told to
+// Writes the records that `options` select, in the order of the list. `counts`
+// is updated even on failure. A tensor that cannot be read is reported to
 // `listener`, and the rest is written. Ends with the first error of a file or
-// of the connection; what is complete by then stays. Memory does not depend on
-// the size of the run.
+// of the connection; files that are complete by then stay. Memory use does not
+// depend on the size of the run.
 ask::Outcome Export(ask::Connection& connection, const ExportOptions& options,
                     const ExportListener& listener, ExportCounts& counts);
 

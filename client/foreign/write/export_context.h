@@ -19,11 +19,11 @@
 
 namespace msitd::write {
 
-// What the layouts of an export have in common: where bytes come from and where
-// they go. Thread-compatible.
+// The source of bytes and the destination of files that all layouts of an
+// export share. Thread-compatible.
 class ExportContext {
  public:
-  // Borrows all of it.
+  // Borrows all arguments.
   ExportContext(ask::Connection& connection, const v1::Run& run,
                 const ExportOptions& options, const ExportListener& listener,
                 OutputFolder& folder, ExportCounts& counts)
@@ -43,8 +43,8 @@ class ExportContext {
   // False if sequences of the run are not the order of execution.
   bool has_known_order() const { return has_known_order_; }
 
-  // Says which records will be read next, in about this order. Takes a
-  // range of them, and copies what it needs.
+  // Announces the records that will be read next, in about this order. Accepts
+  // a range, and copies what it needs.
   template <typename Records>
   void Expect(const Records& records) {
     std::vector<ask::WantedBytes> wanted;
@@ -56,19 +56,20 @@ class ExportContext {
     reads_.Expect(std::move(wanted));
   }
 
-  // Gives the bytes of a tensor to `sink`. DATA_LOSS if this tensor cannot be
-  // read: it is counted as a problem, and others can follow. Any other error
-  // ends the export.
+  // Passes the bytes of a tensor to `sink`. Returns DATA_LOSS if this tensor
+  // cannot be read; this is counted as a problem, and others can follow. Any
+  // other error ends the export.
   absl::Status Read(const v1::Tensor& tensor, const ask::ByteSink& sink);
 
-  // Asks for a list. Any error ends the export.
+  // Requests a list. Any error ends the export.
   absl::Status Ask(const v1::ListTensorsRequest& request,
                    v1::ListTensorsResponse& response);
 
-  // Puts a file in its place. DATA_LOSS, counted as a problem of `tensor`, if
-  // another record has that name. Files of tensors get times that ascend with
-  // their sequence, from the creation of the run on, since readers of some
-  // folders go by them; one time for all if the order is not known.
+  // Moves a file to its final name. Returns DATA_LOSS, counted as a problem of
+  // `tensor`, if another record has that name. Files of tensors get times that
+  // ascend with their sequence, starting at the creation of the run, because
+  // readers of some folders use them as the order. If the order is not known,
+  // all have the same time.
   absl::Status Commit(OutputFile& file, const v1::Tensor* tensor = nullptr);
 
   // Counts a record that is not written.
@@ -77,16 +78,17 @@ class ExportContext {
   // Counts a record that is written.
   void Count(const v1::Tensor& tensor);
 
-  // Counts tensors that no list has.
+  // Counts tensors that are in no list.
   void CountIncomplete(int64_t count) { counts_.incomplete_count += count; }
 
   // Counts a dump of msprobe that replaces the document of the run.
   void CountRemade() { ++counts_.remade_count; }
 
-  // What the last problem was.
+  // The reason for the last problem.
   const std::string& last_problem() const { return last_problem_; }
 
-  // How an error of the functions above ends the export.
+  // Returns the outcome of an export that ends with an error of the functions
+  // above.
   ask::Outcome OutcomeOf(const absl::Status& status) const;
 
  private:
@@ -101,11 +103,12 @@ class ExportContext {
   const bool has_known_order_;
   ask::ReadAhead reads_;
   std::string last_problem_;
-  // What the daemon said that ended the export.
+  // The error of the daemon that ended the export.
   ask::Outcome outcome_;
 };
 
-// True for an error after which an export goes on with the next record.
+// Returns true for an error after which an export continues with the next
+// record.
 inline bool IsLost(const absl::Status& status) {
   return absl::IsDataLoss(status);
 }

@@ -8,7 +8,7 @@
 
 namespace msitd::write {
 
-// A file for each record, `.npy` or `.pt`, and `tensors.jsonl`. Borrows
+// Writes a file for each record, `.npy` or `.pt`, and `tensors.jsonl`. Borrows
 // `context`.
 std::unique_ptr<Layout> MakeFileLayout(ExportContext& context);
 

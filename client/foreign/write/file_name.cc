@@ -17,7 +17,7 @@ constexpr std::string_view kCutMark = "~~";
 // Hexadecimal digits of a hash.
 constexpr size_t kHashDigits = 32;
 
-// Names that older systems take for devices, whatever the extension.
+// Names that older systems treat as devices, with any extension.
 constexpr std::array<std::string_view, 4> kDevices = {"con", "prn", "aux",
                                                       "nul"};
 constexpr std::array<std::string_view, 2> kNumberedDevices = {"com", "lpt"};
@@ -48,8 +48,8 @@ bool IsDevice(std::string_view name) {
                    word.substr(0, 3)) != kNumberedDevices.end();
 }
 
-// Which letters of `name` are upper case, as a hexadecimal number; empty if
-// none is.
+// Returns a hexadecimal number that indicates which letters of `name` are upper
+// case; empty if none are.
 std::string CaseText(std::string_view name) {
   std::string digits;  // The lowest one first.
   unsigned digit = 0;
@@ -72,7 +72,7 @@ std::string Joined(const std::vector<std::string_view>& parts) {
   for (size_t i = 0; i < parts.size(); ++i) {
     if (i > 0) out += ',';
     for (const char c : parts[i]) {
-      // What begins with a dot is hidden, and a dash begins an option.
+      // A leading dot hides a file, and a leading dash begins an option.
       const bool is_odd = out.empty() && (c == '.' || c == '-');
       if (IsPlain(c) && !is_odd) {
         out += c;
@@ -92,7 +92,7 @@ std::string Cut(const std::string& name, std::string_view extension) {
       HashText(chunk::HashBytes(std::as_bytes(std::span(name))));
   size_t size =
       kFileNameBytesMax - kCutMark.size() - hash.size() - extension.size();
-  // Not within the digits of an escaped byte.
+  // Does not cut within the digits of an escaped byte.
   while (size > 0 &&
          (name[size - 1] == '%' || (size > 1 && name[size - 2] == '%'))) {
     --size;
@@ -105,7 +105,7 @@ std::string Cut(const std::string& name, std::string_view extension) {
 std::string FileName(const std::vector<std::string_view>& parts,
                      std::string_view extension) {
   std::string name = Joined(parts);
-  // Escapes have lower case, so they add letters but no bits.
+  // Escapes are in lower case, so they add letters but no bits.
   if (const std::string upper = CaseText(name); !upper.empty()) {
     name += '~';
     name += upper;

@@ -6,28 +6,31 @@
 #include <string_view>
 #include <vector>
 
-// Names of files made of foreign text. No name leaves its folder, is hidden,
-// means a device on some system, or differs from another one in case alone.
+// Creates names of files from foreign text. No name leaves its folder, is
+// hidden, denotes a device on any system, or differs from another one only in
+// case.
 namespace msitd::write {
 
-// Longest name, with what is added to it while the file is written.
+// The longest name, including the suffix that is added while the file is
+// written.
 inline constexpr size_t kFileNameBytesMax = 200;
 
-// Makes one name of `parts` and `extension`, such as ".npy": the parts with a
-// comma between them. Of a part stay the letters and digits of ASCII, `.`, `_`
-// and `-`; other bytes become `%` and two hexadecimal digits. If letters are
-// upper case, `~` and a hexadecimal number follow, whose bits say which ones,
-// the first letter being the lowest bit. A name over kFileNameBytesMax is cut,
-// and `~~` and the XXH3-128 of what it would be follow.
+// Returns one name that consists of `parts`, separated by commas, and
+// `extension`, such as ".npy". ASCII letters and digits, `.`, `_` and `-` are
+// kept; other bytes become `%` and two hexadecimal digits. If letters are upper
+// case, `~` and a hexadecimal number follow, whose bits indicate these letters,
+// starting with the lowest bit. A name longer than kFileNameBytesMax is
+// truncated, and `~~` and the XXH3-128 of the full name follow.
 std::string FileName(const std::vector<std::string_view>& parts,
                      std::string_view extension);
 
-// True for a name that FileName has cut, so that it does not say its parts.
+// Returns true for a name that FileName has truncated, so that its parts cannot
+// be determined.
 bool IsCut(std::string_view file_name);
 
-// Returns `name` if it can be the name of a file on Linux as it is: it has no
-// slash, is not `.` or `..`, is no longer than kFileNameBytesMax and is text
-// without control characters. Otherwise as FileName makes it.
+// Returns `name` if it can be the name of a file on Linux unchanged: it has no
+// slash, is not `.` or `..`, is not longer than kFileNameBytesMax and is text
+// without control characters. Otherwise returns the result of FileName.
 std::string FileNameAsIs(std::string_view name, std::string_view extension);
 
 }  // namespace msitd::write

@@ -9,21 +9,22 @@
 
 namespace msitd::write {
 
-// Where the records of a run go. All errors end the export.
+// Receives the records of a run. All errors end the export.
 class Layout {
  public:
   virtual ~Layout() = default;
 
-  // True if the records of a rank and token have to come together. Otherwise
-  // BeginGroup and EndGroup are not called.
+  // Returns true if the records of a rank and token must be passed together.
+  // Otherwise, BeginGroup and EndGroup are not called.
   virtual bool is_grouped() const { return true; }
 
-  // What comes is of another rank. `tree`: its document `model_tree.json`, or
-  // else `module_tree.json`; empty without one.
+  // Called before the records of another rank. `tree` is its document
+  // `model_tree.json` or, without it, `module_tree.json`. Empty if there is
+  // neither.
   virtual absl::Status BeginRank(const std::string& /*tree*/) {
     return absl::OkStatus();
   }
-  // The documents of a group come first.
+  // The documents of a group are first.
   virtual absl::Status BeginGroup(int32_t /*rank*/, int64_t /*token*/) {
     return absl::OkStatus();
   }

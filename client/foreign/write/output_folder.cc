@@ -153,7 +153,7 @@ absl::Status OutputFile::Rename() {
                 RENAME_NOREPLACE) == 0) {
     return absl::OkStatus();
   }
-  // A file system without that flag can make a second name instead.
+  // On a file system without that flag, a second name is created instead.
   if (errno != EINVAL ||
       linkat(folder, partial_.c_str(), folder, name_.c_str(), 0) != 0) {
     return ErrnoStatus(errno, "rename to " + path_);
@@ -169,7 +169,8 @@ absl::Status OutputFile::Commit() {
     const timespec time = {.tv_sec = *time_ns_ / kSecondNs,
                            .tv_nsec = *time_ns_ % kSecondNs};
     const std::array<timespec, 2> times = {time, time};
-    // A file system without such times is no reason to lose the file.
+    // A file system that does not support such times is not a reason to lose
+    // the file.
     (void)futimens(fd_.get(), times.data());
   }
   // Some file systems report a full disk only here.

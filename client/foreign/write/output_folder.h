@@ -19,35 +19,36 @@
 
 namespace msitd::write {
 
-// A file that appears whole or not at all: what is written has another name
+// A file that appears either complete or not at all: it has a temporary name
 // until Commit. Thread-compatible.
 class OutputFile {
  public:
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
-  // Removes what was written, unless committed.
+  // Removes the file unless it was committed.
   ~OutputFile();
 
   // Appends.
   absl::Status Write(std::string_view bytes);
   // Replaces bytes that were written.
   absl::Status WriteAt(uint64_t offset, std::string_view bytes);
-  // Forgets what was written from `size` on.
+  // Discards the bytes from `size` on.
   absl::Status Truncate(uint64_t size);
-  // Fills `out` with bytes that were written. DATA_LOSS if they end before.
+  // Fills `out` with bytes that were written. Returns DATA_LOSS if there are
+  // fewer.
   absl::Status ReadAt(uint64_t offset, std::span<std::byte> out);
   uint64_t size() const { return flushed_ + buffer_.size(); }
 
-  // Sets the time of change that the file has once it appears, in nanoseconds
-  // since the epoch; without this, it is that of Commit.
+  // Sets the modification time of the committed file, in nanoseconds since the
+  // epoch. Without this call, it is the time of Commit.
   void SetTime(int64_t time_ns) { time_ns_ = time_ns; }
 
-  // Waits until what was written would outlive the machine.
+  // Waits until the written bytes are durable.
   absl::Status Sync();
 
-  // Makes the file appear. Nothing may be written afterwards. ALREADY_EXISTS
-  // if there is a file of this name that must not be replaced, such as one that
-  // was made before.
+  // Gives the file its final name. Nothing may be written afterwards. Returns
+  // ALREADY_EXISTS if there is a file of this name that must not be replaced,
+  // such as one that was created before by this folder.
   absl::Status Commit();
 
  private:
@@ -69,27 +70,29 @@ class OutputFile {
   std::optional<int64_t> time_ns_;
 };
 
-// A folder that is filled. Links in it are not followed. Thread-compatible.
+// A folder to which files are written. Links in it are not followed.
+// Thread-compatible.
 class OutputFolder {
  public:
-  // Takes the folder at `path`, or makes it. FAILED_PRECONDITION if it is there
-  // and not empty, unless `replaces`: then files that are made replace those of
+  // Opens or creates the folder at `path`. Returns FAILED_PRECONDITION if it
+  // exists and is not empty, unless `replaces`: new files then replace those of
   // the same name, and others stay.
   static absl::StatusOr<std::unique_ptr<OutputFolder>> Open(
       const std::string& path, bool replaces);
 
-  // Makes a folder, `path` being relative, and those above it; `mode` is
-  // that of all that are new, less the umask. Nothing if it is there.
+  // Creates the folder at the relative `path`, and its parents. New folders
+  // have `mode`, less the umask. Does nothing if the folder exists.
   absl::Status MakeFolder(std::string_view path, mode_t mode);
 
-  // Begins a file. Folders that lack are made with mode 0777.
+  // Creates a file. Missing folders are created with mode 0777.
   absl::StatusOr<std::unique_ptr<OutputFile>> Create(std::string_view path,
                                                      mode_t mode = 0666);
 
-  // Without links and dots; as it was given to Open where that is not known.
+  // Returns the path without links and dots; the path passed to Open if that is
+  // not known.
   std::string AbsolutePath() const;
 
-  // As it was given to Open.
+  // The path that was passed to Open.
   const std::string& path() const { return path_; }
 
  private:
@@ -99,8 +102,8 @@ class OutputFolder {
   const std::string path_;
   const bool replaces_;
   const UniqueFd root_;
-  // The folder that was opened last, and hashes of the names that were made in
-  // it: a file that was there is replaced once.
+  // The folder that was opened last, and hashes of the names that were created
+  // in it: a file that existed before is replaced only once.
   std::string last_path_;
   UniqueFd last_;
   std::unordered_set<size_t> made_;

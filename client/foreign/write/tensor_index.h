@@ -10,15 +10,16 @@
 
 namespace msitd::write {
 
-// `tensors.jsonl`: a line for each record of an export, which says in which
-// file it is. Thread-compatible.
+// Writes `tensors.jsonl`: a line for each record of an export, with the file
+// that contains it. Thread-compatible.
 class TensorIndex {
  public:
   struct Place {
-    std::string file;       // Relative; empty if it is in none.
-    std::string member;     // Of an archive; else empty.
-    std::string stored_as;  // If the file cannot name the dtype: what it names.
-    std::string problem;    // Why it is in no file.
+    std::string file;    // Relative; empty if there is no file.
+    std::string member;  // The member of an archive; otherwise empty.
+    std::string
+        stored_as;  // The type in the file if it cannot specify the dtype.
+    std::string problem;  // Why there is no file.
   };
 
   // Borrows `context`.
@@ -26,7 +27,8 @@ class TensorIndex {
 
   absl::Status Add(const v1::Tensor& record, const Place& place);
 
-  // Adds a record without a file: the last problem of the context is why.
+  // Adds a record without a file. The reason is the last problem of the
+  // context.
   absl::Status AddLost(const v1::Tensor& record);
 
   absl::Status Finish();
@@ -36,10 +38,10 @@ class TensorIndex {
   std::unique_ptr<OutputFile> file_;
 };
 
-// Dimensions of `record`.
+// Returns the dimensions of `record`.
 std::vector<int64_t> ShapeOf(const v1::Tensor& record);
 
-// Why the bytes of a tensor cannot be exported; empty if they can.
+// Returns why the bytes of a tensor cannot be exported; empty if they can.
 std::string WhyNoBytes(const v1::Tensor& record);
 
 }  // namespace msitd::write

@@ -18,17 +18,17 @@
 namespace msitd::trees {
 namespace {
 
-// The folders of a layout, from that of a rank to that of a step.
+// The number of folders from that of a rank to that of a step.
 constexpr size_t kFxFoldersMax = 4;
 
-// Times are longer.
+// Longer numbers are times.
 constexpr size_t kStepDigitsMax = 11;
 
 struct Place {
   int32_t rank = 0;
   int32_t world_size = 0;
   int64_t token = 0;
-  // The name of its folder, which is that of a time in older layouts.
+  // The name of its folder, which is a time in older layouts.
   std::string graph;
   bool is_time = false;
 };
@@ -37,7 +37,7 @@ bool IsStep(const std::string& name) {
   return name.size() <= kStepDigitsMax && IsDigits(name);
 }
 
-// Says what the folders mean in which the files of `relative` lie.
+// Determines the meaning of the folders that contain the files of `relative`.
 Place PlaceOf(const TreeFolder& folder, const std::string& relative) {
   const std::vector<std::string> names = NamesOf(folder.above(), relative);
   const bool is_root = relative.empty();
@@ -79,7 +79,7 @@ class FxTree final : public TokenTree {
   struct Folder {
     std::string path;
     Place place;
-    // What the ops of its graph begin with.
+    // The prefix of the ops of its graph.
     std::string prefix;
   };
   struct Item {
@@ -107,7 +107,7 @@ class FxTree final : public TokenTree {
   const bool devices_are_ranks_;
   const std::optional<int32_t> device_rank_;
   std::vector<Folder> folders_;
-  // Of the token that is read.
+  // The items of the token that is being read.
   std::vector<Item> items_;
   std::map<std::string, LastCall> calls_;
 };
@@ -136,8 +136,8 @@ void FxTree::Visit(const std::string& path, Listing* listing) {
   }
 }
 
-// Graphs whose folders are named by a time are numbered in this order: over all
-// steps if they have the same names in each, else in each step.
+// Numbers graphs whose folders have a time as their name in this order: over
+// all steps if each step has the same names, and otherwise in each step.
 void FxTree::NameGraphs() {
   std::map<int32_t, std::set<std::string>> of_rank;
   std::map<TokenPlace, std::set<std::string>> of_token;
@@ -162,7 +162,7 @@ void FxTree::NameGraphs() {
       std::all_of(folders_.begin(), folders_.end(), [](const Folder& folder) {
         return !folder.place.is_time && IsGraphFolder(folder.place.graph);
       });
-  // Set when nothing looks at the former ones any more.
+  // Set when the previous ranks are no longer used.
   std::vector<std::pair<Folder*, int32_t>> ranks;
   for (Folder& folder : folders_) {
     const Place& place = folder.place;
@@ -235,7 +235,7 @@ void FxTree::ListFolder(size_t number) {
   }
 }
 
-// A tensor that was converted before its dump was removed is there twice.
+// A tensor occurs twice if it was converted before its dump was removed.
 void FxTree::DropConverted() {
   std::vector<Item> kept;
   for (Item& item : items_) {

@@ -5,10 +5,10 @@
 
 namespace msitd::trees {
 
-// True if there are files that are named as FX dumps.
+// Returns true if there are files with names of FX dumps.
 bool LooksLikeFx(const TreeSample& sample);
 
-// Opens what TorchAir's eager mode dumps: one entry for each tensor.
+// Opens a dump of TorchAir's eager mode, with one entry for each tensor.
 OpenedTree OpenFxTree(const TreeFolder& folder, const TreeOptions& options);
 
 }  // namespace msitd::trees

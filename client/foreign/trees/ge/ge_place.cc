@@ -15,7 +15,7 @@ namespace {
 
 using Names = std::span<const std::string>;
 
-// From worldsize to token, and one that no one knows.
+// The names from worldsize to token, and an unknown one.
 constexpr size_t kNamesMax = 7;
 
 std::string DeviceOf(const std::string& name) {
@@ -23,7 +23,7 @@ std::string DeviceOf(const std::string& name) {
   return number.has_value() ? fmt::format("npu:{}", *number) : std::string();
 }
 
-// What comes behind the device.
+// Parses the names after the device.
 void ReadModel(Names names, GePlace* place) {
   if (names.empty()) return;
   const auto token = ParseNumber(names.back());
@@ -37,7 +37,7 @@ void ReadModel(Names names, GePlace* place) {
   if (names.size() > 2) place->token = token.value_or(0);
 }
 
-// Reads names without a time from their end.
+// Parses names without a time from the end.
 void ReadFromEnd(Names names, GePlace* place) {
   const auto name = [&](size_t from_end) {
     return names.size() < from_end ? std::string()

@@ -7,9 +7,9 @@
 
 namespace msitd::trees {
 
-// What the folders say in which CANN dumps:
+// The meaning of the folders in which CANN writes dumps:
 // [worldsize<W>_global_rank<R>/]<time>/<device>/<model>/<model_id>/[<token>/].
-// What they do not say is empty, or 0.
+// Values that the folders do not contain are empty or 0.
 struct GePlace {
   int32_t rank = 0;
   int32_t world_size = 0;
@@ -22,8 +22,8 @@ struct GePlace {
   int64_t token = 0;
 };
 
-// Reads the last of `names`, those of the folders on the way to a file. If none
-// is a time, the folder of the file is the token, if it is a number.
+// Parses the last of `names`, which are the folders on the path to a file. If
+// none is a time, the folder of the file is the token if it is a number.
 GePlace GePlaceOf(const std::vector<std::string>& names);
 
 }  // namespace msitd::trees

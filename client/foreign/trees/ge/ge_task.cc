@@ -8,7 +8,7 @@
 namespace msitd::trees {
 namespace {
 
-// As CANN spells the name of an op in that of a file.
+// Returns the name of an op as CANN writes it in the name of a file.
 std::string InFileName(std::string op) {
   for (char& c : op) {
     if (c == ' ' || c == '.' || c == '/' || c == '\\') c = '_';

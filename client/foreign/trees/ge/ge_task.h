@@ -12,36 +12,37 @@
 #include "client/foreign/trees/file_name.h"
 #include "client/foreign/trees/ge/ge_place.h"
 
-// What the dumps of one token become, however they come.
+// Converts the dumps of one token to calls of ops, for files and for streams.
 namespace msitd::trees {
 
-// The op of a dump. The container has its name as it is, the name of the file
-// says whether it is a dump of an overflow. `in_container` may be empty.
+// Returns the op of a dump. The container has the exact name. The name of the
+// file indicates a dump of an overflow. `in_container` may be empty.
 std::string GeOpOf(const std::string& in_container, const std::string& in_name);
 
-// The op as a run names it. Ops of several graphs of a rank and device are told
-// apart by their graph.
+// Returns the name of the op in a run. If a rank and device has several graphs,
+// the name contains the graph.
 std::string GeOpInRun(const GePlace& place, const std::string& op,
                       bool has_graphs);
 
-// Orders tasks by their time. Of two of one time, `folder` comes first.
+// Orders tasks by time, and tasks of equal time by folder.
 std::strong_ordering CompareGeTasks(const GeFileName& a, size_t a_folder,
                                     const GeFileName& b, size_t b_folder);
 
-// Counts the calls of each op of one token, in the order of the tasks.
+// Numbers the calls of each op of one token, in the order of the tasks.
 // Thread-compatible.
 class GeCalls {
  public:
-  // Returns the number of the call that this file belongs to. Files of one task
-  // with one tensor each are one call.
+  // Returns the number of the call to which this file belongs. Files of one
+  // task with one tensor each belong to one call.
   int32_t Next(const std::string& device, const std::string& op,
                const GeFileName& name, size_t folder);
 
-  // True if the task that was counted last for this op is later than `name`.
+  // Returns true if the last task that was counted for this op is later than
+  // `name`.
   bool IsLate(const std::string& device, const std::string& op,
               const GeFileName& name) const;
 
-  // How many ops it remembers.
+  // The number of ops that are remembered.
   size_t size() const { return calls_.size(); }
 
  private:

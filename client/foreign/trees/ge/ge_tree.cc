@@ -23,12 +23,12 @@ namespace msitd::trees {
 namespace {
 
 constexpr std::string_view kMindieModel = "Graph";
-// Of the graphs that TorchAir writes, in several formats.
+// The prefix of the graphs that TorchAir writes, in several formats.
 constexpr std::string_view kGraphPrefix = "dynamo_";
 constexpr auto kMindieMappings = std::to_array<std::string_view>(
     {"mindie_rt_op_mapping.json", "mindie_torch_op_mapping.json"});
 
-// The folders of a layout, from that of a rank to that of a token.
+// The number of folders from that of a rank to that of a token.
 constexpr size_t kGeFoldersMax = 7;
 
 bool IsMindieMapping(std::string_view name) {
@@ -70,15 +70,15 @@ class GeTree final : public TokenTree {
                    const std::vector<size_t>& folders) override;
   bool MakeEntry(size_t item, TreeEntry* entry) override;
 
-  // True for what is attached if it lies in the tree, or above it.
+  // Returns true for a file that is attached if it is in the tree or above it.
   bool IsAttachment(const std::string& file) const;
-  // Finds both mappings in the folder that was said.
+  // Finds both mappings in the folder that the user specified.
   absl::Status FindMappings();
   void AttachFound();
   void Visit(const std::string& path, Listing* listing);
-  // Makes ranks of devices, as TreeOptions says.
+  // Assigns ranks to devices, as TreeOptions describes.
   void RankDevices();
-  // Leaves the graphs of one rank, of so many, if each has its own.
+  // Keeps the graphs of one of `rank_count` ranks, if each rank has its own.
   void KeepGraphsOf(int32_t rank, size_t rank_count);
   void CheckPlaces();
   void FindAbove();
@@ -94,10 +94,10 @@ class GeTree final : public TokenTree {
   const bool devices_are_ranks_;
   const std::optional<int32_t> device_rank_;
   std::vector<Folder> folders_;
-  // Names and paths of what is to be attached.
+  // Names and paths of the files to attach.
   std::vector<std::pair<std::string, std::string>> found_;
   bool has_graphs_ = false;
-  // Of the token that is read.
+  // The items of the token that is being read.
   std::vector<Item> items_;
   GeCalls calls_;
 };
@@ -118,8 +118,8 @@ absl::Status GeTree::FindMappings() {
   return absl::OkStatus();
 }
 
-// A run has a limited number of attachments: the graphs that ops are matched by
-// come first.
+// The number of attachments of a run is limited, so the graphs that are used
+// for matching ops are attached first.
 void GeTree::AttachFound() {
   std::stable_partition(found_.begin(), found_.end(), [](const auto& found) {
     return !found.first.starts_with("dynamo_optimized_");
@@ -140,7 +140,7 @@ void GeTree::Visit(const std::string& path, Listing* listing) {
     if (IsAttachment(file)) {
       found_.emplace_back(file, root().PathOf(relative));
     } else if (kind() == TreeKind::kMindie && IsMindieMapping(file)) {
-      // Another one was said.
+      // The user specified another one.
       continue;
     } else if (!has_dumps && file != kLongNamesFile) {
       AddProblem(root().PathOf(relative),
@@ -200,7 +200,7 @@ void GeTree::KeepGraphsOf(int32_t rank, size_t rank_count) {
   });
 }
 
-// Looks for what two dumps in one folder would mix.
+// Reports dumps that would be mixed because they are in the same folder.
 void GeTree::CheckPlaces() {
   std::map<std::pair<int32_t, std::string>,
            std::set<std::pair<std::string, std::string>>>
@@ -234,8 +234,8 @@ void GeTree::CheckPlaces() {
   }
 }
 
-// Graphs and mappings lie above the folder of a rank or a time, which may be
-// opened alone, or a folder in it.
+// Finds graphs and mappings above the folder of a rank or a time, which may be
+// opened by itself or through a folder in it.
 void GeTree::FindAbove() {
   std::vector<std::string> names = root().above();
   size_t levels = 0;
@@ -243,7 +243,8 @@ void GeTree::FindAbove() {
     const std::string& name = names[names.size() - up];
     if (ParseRankFolder(name).has_value() || IsTimeFolder(name)) levels = up;
   }
-  // MindIE writes its mappings where it runs: where its dumps go, or above.
+  // MindIE writes its mappings to its working directory, which is the folder of
+  // its dumps or above it.
   if (kind() == TreeKind::kMindie) ++levels;
   while (levels-- > 0 && names.size() > 1 && found_.empty()) {
     const auto rank = ParseRankFolder(names.back());
@@ -302,7 +303,7 @@ std::optional<GeFileName> GeTree::NameOf(const std::string& file,
   const auto long_name = long_names.find(number->number);
   if (long_name == long_names.end()) return std::nullopt;
   std::string name = long_name->second;
-  // The name in the list may have the suffix already.
+  // The name in the list may already have the suffix.
   if (!name.ends_with(number->suffix)) name += number->suffix;
   return ParseGeFileName(name);
 }
@@ -332,7 +333,7 @@ void GeTree::ListFolder(size_t number) {
   }
 }
 
-// A task that was converted before its dump was removed is there twice.
+// A task occurs twice if it was converted before its dump was removed.
 void GeTree::DropConverted() {
   const auto order = [](const Item& a, const Item& b) {
     return CompareGeTasks(a.name, a.folder, b.name, b.folder);
@@ -409,7 +410,8 @@ OpenedTree OpenAs(TreeKind kind, const TreeFolder& folder,
   return tree;
 }
 
-// True if a folder of the sample has dumps of MindIE, or of others.
+// Returns true if a folder of the sample has dumps of MindIE, or of other
+// tools.
 bool HasDumps(const TreeSample& sample, bool of_mindie) {
   return std::any_of(
       sample.folders.begin(), sample.folders.end(),
@@ -423,8 +425,8 @@ bool HasDumps(const TreeSample& sample, bool of_mindie) {
       });
 }
 
-// True if there is a graph, and nothing beside what TorchAir writes with it: a
-// graph may have been copied to files that GE did not dump.
+// Returns true if there is a graph, and no other files than those that TorchAir
+// writes with it. A graph may have been copied to files that GE did not dump.
 bool HasGraphsAlone(const TreeSample& sample) {
   bool has_graph = false;
   for (const SampledFolder& folder : sample.folders) {
@@ -443,7 +445,7 @@ bool HasGraphsAlone(const TreeSample& sample) {
 
 absl::Status CheckMappingFolder(const std::string& folder) {
   for (const std::string_view name : kMindieMappings) {
-    // The user has said where they are, so a link may lead anywhere.
+    // The user specified the folder, so a link in it may point to any file.
     std::error_code error;
     if (std::filesystem::is_regular_file(JoinPath(folder, name), error)) {
       continue;

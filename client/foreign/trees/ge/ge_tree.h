@@ -8,25 +8,25 @@
 
 namespace msitd::trees {
 
-// True if there are GE dumps that MindIE did not write, or graphs of TorchAir
-// and no other files.
+// Returns true if there are GE dumps that MindIE did not write, or graphs of
+// TorchAir and no other files.
 bool LooksLikeGe(const TreeSample& sample);
 
-// Opens what TorchAir's graph mode dumps: one entry for each task, whose file
-// says io and index of its tensors.
+// Opens a dump of TorchAir's graph mode, with one entry for each task. Its file
+// specifies io and index of its tensors.
 OpenedTree OpenGeTree(const TreeFolder& folder, const TreeOptions& options);
 
-// True if there are GE dumps of a model that is called Graph, as MindIE calls
-// all of them.
+// Returns true if there are GE dumps of a model with the name Graph, which
+// MindIE uses for all models.
 bool LooksLikeMindie(const TreeSample& sample);
 
-// Opens what MindIE-Torch dumps: GE dumps, and two files that say which op is
-// which node of the model. With a folder of mappings, both files are there, and
-// those in the tree do not count.
+// Opens a dump of MindIE-Torch: GE dumps, and two files that map ops to nodes
+// of the model. If a folder of mappings is given, both files are there, and
+// those in the tree are ignored.
 OpenedTree OpenMindieTree(const TreeFolder& folder, const TreeOptions& options);
 
-// NOT_FOUND, with the name, unless both mappings lie in `folder`, or links to
-// them: what TreeOptions::mapping_folder asks for.
+// Returns NOT_FOUND with the name of the missing file unless `folder` contains
+// both mappings or links to them, which TreeOptions::mapping_folder requires.
 absl::Status CheckMappingFolder(const std::string& folder);
 
 }  // namespace msitd::trees

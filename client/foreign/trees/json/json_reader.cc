@@ -58,7 +58,8 @@ absl::StatusOr<JsonToken> JsonReader::Next() {
   MSITD_RETURN_IF_ERROR(status_);
   text_.clear();
   auto token = ReadToken();
-  // An error of the file looks like its end to what reads the bytes.
+  // A read error of the file appears as its end to the functions that read
+  // bytes.
   if (!status_.ok()) return status_;
   if (!token.ok()) status_ = token.status();
   return token;
@@ -239,8 +240,8 @@ absl::Status JsonReader::ReadHex(uint32_t& unit) {
 absl::Status JsonReader::ReadUnit() {
   uint32_t unit = 0;
   MSITD_RETURN_IF_ERROR(ReadHex(unit));
-  // Halves that are not followed by their other half stay texts. Each turn of
-  // the loop reads another escape.
+  // Surrogates that are not followed by their other half stay texts. Each
+  // iteration reads another escape.
   while (IsHighSurrogate(unit) && Peek() == '\\') {
     Take();
     if (Peek() != 'u') {

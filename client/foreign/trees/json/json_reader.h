@@ -24,17 +24,17 @@ enum class JsonToken : uint8_t {
   kTrue,
   kFalse,
   kNull,
-  kEnd,  // Behind the only value of the file.
+  kEnd,  // After the only value of the file.
 };
 
-// Reads JSON as Python's json module writes and reads it, one token at a time,
-// so that memory does not depend on the length of the file. NaN, Infinity and
-// -Infinity are numbers; a key may come twice in an object; half of a surrogate
-// pair comes as text, such as `\ud800`.
+// Reads JSON as Python's json module reads and writes it, one token at a time,
+// so that memory use does not depend on the length of the file. NaN, Infinity
+// and -Infinity are numbers. A key may occur twice in an object. Half of a
+// surrogate pair is returned as text, such as `\ud800`.
 //
-// After an error every call returns that error: INVALID_ARGUMENT for what is no
-// JSON or not UTF-8, RESOURCE_EXHAUSTED beyond a limit of json_limits.h. It
-// says at which byte. Thread-compatible.
+// After an error, every call returns that error: INVALID_ARGUMENT if the text
+// is not JSON or not UTF-8, RESOURCE_EXHAUSTED beyond a limit of json_limits.h.
+// The error contains the byte offset. Thread-compatible.
 class JsonReader {
  public:
   // `bytes` outlives the reader.
@@ -42,14 +42,14 @@ class JsonReader {
 
   absl::StatusOr<JsonToken> Next();
 
-  // Of the last token: a key or a string without its escapes, a number as it is
-  // written.
+  // The text of the last token: a key or a string without its escapes, a number
+  // as it is written.
   const std::string& text() const { return text_; }
 
-  // Objects and arrays that are open behind the last token.
+  // The number of objects and arrays that are open after the last token.
   int depth() const { return static_cast<int>(open_.size()); }
 
-  // Reads on until no more than `depth` objects and arrays are open.
+  // Skips tokens until at most `depth` objects and arrays are open.
   absl::Status LeaveTo(int depth);
 
  private:
@@ -76,8 +76,8 @@ class JsonReader {
   absl::Status ReadUnit();
   void ExpectNext();
 
-  // Return the next byte, the first of them without taking it; -1 at the end
-  // and after an error of the file.
+  // Return the next byte, or -1 at the end and after a read error of the file.
+  // Peek does not consume the byte.
   int Peek();
   int Take();
   int TakeBehindBlanks();
@@ -87,11 +87,11 @@ class JsonReader {
   const formats::ByteSource& bytes_;
   std::string buffer_;
   size_t buffer_next_ = 0;
-  // Where `buffer_` begins in the file.
+  // The offset of `buffer_` in the file.
   uint64_t buffer_begin_ = 0;
   absl::Status status_;
 
-  // The brackets that are open.
+  // The open brackets.
   std::string open_;
   Expected expected_ = Expected::kValue;
   std::string text_;

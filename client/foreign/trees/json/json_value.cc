@@ -10,7 +10,7 @@
 namespace msitd::trees {
 namespace {
 
-// Reads one value, whose depth the reader bounds.
+// Reads one value. The reader limits its depth.
 class ValueBuilder {
  public:
   explicit ValueBuilder(JsonReader& reader) : reader_(reader) {}

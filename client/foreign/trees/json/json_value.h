@@ -14,13 +14,13 @@ namespace msitd::trees {
 
 // A value of JSON in memory.
 struct JsonValue {
-  // kObjectBegin and kArrayBegin stand for the whole of them.
+  // kObjectBegin and kArrayBegin represent a whole object or array.
   JsonToken type = JsonToken::kNull;
-  // Of a string or a number.
+  // For a string or a number.
   std::string text;
-  // Of an object or an array, in their order.
+  // For an object or an array, in order.
   std::vector<JsonValue> items;
-  // Of an object: one for each item.
+  // For an object: one key for each item.
   std::vector<std::string> keys;
 
   bool IsObject() const { return type == JsonToken::kObjectBegin; }
@@ -32,18 +32,18 @@ struct JsonValue {
     return type == JsonToken::kTrue || type == JsonToken::kFalse;
   }
 
-  // Returns what an object has under `key`: the last one, as Python takes it.
-  // Null if there is none.
+  // Returns the value of `key` in an object: the last one, as in Python.
+  // Returns null if there is none.
   const JsonValue* Find(std::string_view key) const;
 };
 
-// Reads the next value. RESOURCE_EXHAUSTED if it is more than json_limits.h
-// lets be held: then the reader stands inside of it, and JsonReader::LeaveTo
-// goes on behind it.
+// Reads the next value. Returns RESOURCE_EXHAUSTED if the value exceeds a limit
+// of json_limits.h. The reader is then inside the value, and
+// JsonReader::LeaveTo skips the rest of it.
 absl::StatusOr<JsonValue> ReadJsonValue(JsonReader& reader);
 
-// Returns a number that JSON writes without point and exponent, from `min` to
-// `max`; nothing for any other value.
+// Returns a number from `min` to `max` that JSON writes without point and
+// exponent; nothing for any other value.
 std::optional<int64_t> IntegerOf(const JsonValue& value, int64_t min,
                                  int64_t max);
 

@@ -16,9 +16,10 @@ std::string_view TakePart(std::string_view* text) {
   return part;
 }
 
-// Less than 0, 0, or more than 0.
+// Returns a number less than, equal to or greater than 0.
 int ComparePart(std::string_view a, std::string_view b) {
-  // Numbers before texts, or 10 < 1x < 2 < 10.
+  // Numbers precede texts. Otherwise, the order would have a cycle: 10 < 1x < 2
+  // < 10.
   if (IsDigits(a) != IsDigits(b)) return IsDigits(a) ? -1 : 1;
   if (!IsDigits(a)) return a.compare(b);
   a.remove_prefix(std::min(a.find_first_not_of('0'), a.size()));
@@ -46,7 +47,7 @@ bool NaturalLess(std::string_view a, std::string_view b) {
     if (order != 0) return order < 0;
   }
   if (a.empty() != b.empty()) return a.empty();
-  // Such as 01 and 1, which are the same number.
+  // For example 01 and 1, which are the same number.
   return whole_a < whole_b;
 }
 

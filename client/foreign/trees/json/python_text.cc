@@ -16,7 +16,7 @@ std::string_view TextOfNumber(std::string_view number) {
   return number;
 }
 
-// True for an integer that 64 bits cannot hold.
+// Returns true for an integer that does not fit into 64 bits.
 bool IsLong(std::string_view number) {
   if (number.find_first_of(".eEnN") != std::string_view::npos) return false;
   int64_t out = 0;

@@ -9,7 +9,7 @@
 #include "protos/base/dtype.h"
 #include "protos/base/record_kind.h"
 
-// What Python's repr writes of values that a tool wrote as JSON.
+// The text that Python's repr returns for values that a tool wrote as JSON.
 namespace msitd::trees {
 
 // A record of a value.
@@ -19,20 +19,21 @@ struct PythonValue {
 };
 
 // Returns a scalar of JSON as a record: `True`, `7`, `inf`, a text as it is,
-// `None`. An integer beyond 64 bits is of kind other. Objects and arrays are of
-// kind other, too: as Python writes dicts and lists.
+// `None`. An integer beyond 64 bits is of kind other. Objects and arrays are
+// also of kind other, in the form of Python's dicts and lists.
 PythonValue DescribeJson(const JsonValue& value);
 
-// Returns `value` as Python's repr writes it.
+// Returns `value` as Python's repr does.
 std::string ReprOfJson(const JsonValue& value);
 
-// Returns `text` in quotes, as Python's repr writes a str.
+// Returns `text` in quotes, as Python's repr does for a str.
 std::string ReprOfText(std::string_view text);
 
-// Returns `text` with each NUL written as `\x00`: records have none.
+// Returns `text` with each NUL replaced by `\x00`, because records contain no
+// NUL.
 std::string WithoutNul(std::string_view text);
 
-// Reads the name of a type as torch, NumPy and MindSpore write it:
+// Parses the name of a type as torch, NumPy and MindSpore write it:
 // `torch.float32`, `float32`, `Float32`.
 std::optional<DType> ParseTorchDType(std::string_view name);
 

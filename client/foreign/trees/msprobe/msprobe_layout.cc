@@ -15,13 +15,13 @@
 namespace msitd::trees {
 namespace {
 
-// A folder of a rank, by its name.
+// The folder of a rank, parsed from its name.
 struct RankName {
   bool is_process = false;
   int64_t number = 0;
 };
 
-// Reads `<prefix><number>`.
+// Parses `<prefix><number>`.
 std::optional<int64_t> NumberBehind(std::string_view prefix,
                                     std::string_view name, int64_t max) {
   if (!name.starts_with(prefix)) return std::nullopt;
@@ -111,7 +111,8 @@ class Finder {
     }
   }
 
-  // Files beside the folders: what msprobe is known to write goes with the run.
+  // Handles files next to the folders. Files that msprobe is known to write are
+  // attached to the run.
   void Files(Listing& listing, const std::string& path) {
     for (TreeProblem& problem : listing.problems) {
       layout_.problems.push_back(std::move(problem));

@@ -27,15 +27,15 @@ struct MsprobeLayout {
   std::vector<TreeProblem> problems;
 };
 
-// True if there is a dump.json or a debug.json at the top, or in a folder that
-// is named as msprobe names that of a rank.
+// Returns true if there is a dump.json or a debug.json at the top, or in a
+// folder with a name that msprobe gives to that of a rank.
 bool LooksLikeMsprobe(const TreeSample& sample);
 
-// Finds the dumps of a root with folders `step<N>`, of a step, or of a rank.
-// Ranks are `rank<R>`, of the seed `rank`, which is rank 0, and `proc<P>`:
-// processes that had not learnt their rank. These are taken in the order of
-// their numbers, behind the last known rank; unless there is only one, that is
-// said as a problem. INVALID_ARGUMENT if there are none.
+// Finds the dumps in a root with folders `step<N>`, in a step, or in a rank.
+// Ranks are `rank<R>`, or `rank` for rank 0 in early releases. Processes that
+// did not know their rank are `proc<P>`. They follow the last known rank in the
+// order of their numbers, which is reported as a problem unless there is only
+// one. Returns INVALID_ARGUMENT if there are no dumps.
 absl::StatusOr<MsprobeLayout> LayOutMsprobe(const TreeFolder& folder);
 
 }  // namespace msitd::trees

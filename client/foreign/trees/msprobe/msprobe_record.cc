@@ -19,7 +19,8 @@ struct Member {
   MsprobePart part;
 };
 
-// What a record has; older releases write `input` in forward records, too.
+// The members of a record. Older releases write `input` in forward records,
+// too.
 constexpr Member kMembers[] = {
     {"input_args", MsprobePart::kInput},
     {"input_kwargs", MsprobePart::kKwargs},
@@ -28,7 +29,7 @@ constexpr Member kMembers[] = {
     {"parameters", MsprobePart::kParameters},
 };
 
-// Says something about the record, not about what was passed.
+// Members that describe the record, not the values that were passed.
 constexpr std::string_view kMarks[] = {"is_recompute", "is_nan"};
 
 std::string JoinKeys(const std::string& keys, std::string_view key) {
@@ -51,13 +52,13 @@ class Walk {
     }
   }
 
-  // What was saved under a name; it may be a single value.
+  // Adds a value that was saved under a name. It may be a single value.
   void Whole(const JsonValue& value) {
     part_ = MsprobePart::kWhole;
     Any(value, "");
   }
 
-  // The gradients of each parameter: a list of one.
+  // Adds the gradients of each parameter: a list of one.
   void Gradients(const JsonValue& value) {
     part_ = MsprobePart::kWhole;
     for (size_t i = 0; i < value.keys.size(); ++i) {
@@ -115,7 +116,7 @@ class Walk {
       leaf.requires_grad = grad->type == JsonToken::kTrue;
     }
     const JsonValue* file = value.Find("data_name");
-    // Early releases write -1 where nothing was saved.
+    // Early releases write -1 if nothing was saved.
     if (file != nullptr && file->IsString() && file->text != "-1") {
       leaf.file = file->text;
     }

@@ -18,30 +18,32 @@ namespace msitd::trees {
 // One tensor or value of a record of dump.json.
 struct MsprobeLeaf {
   names::MsprobeName name;
-  // kStatistics of every tensor: whether its file is there is not known here.
+  // kStatistics for every tensor, because it is not known here whether its file
+  // exists.
   RecordKind kind = RecordKind::kOther;
   // The value, or the statistics.
   std::string text;
   std::optional<bool> requires_grad;
-  // Of a tensor.
+  // For a tensor.
   DType dtype = DType::kUnspecified;
   std::vector<int64_t> shape;
   // The file of a tensor in the folder of tensors; empty if it has none.
   std::string file;
-  // What the record has in this place.
+  // The JSON of the leaf in the record.
   const JsonValue* json = nullptr;
 };
 
 struct MsprobeLeaves {
   std::vector<MsprobeLeaf> leaves;
-  // What is in the record and was not understood.
+  // The parts of the record that could not be parsed.
   std::vector<absl::Status> problems;
 };
 
-// Returns what lies in the record of `entry`, in its order. Borrows `record`.
+// Returns the leaves in the record of `entry`, in order. Borrows `record`.
 //
-// A tensor of a type that we do not have is a value of kind other, as Python
-// writes its description; if it has a file, that file says what it is.
+// A tensor of a type that msitd does not support is a value of kind other, with
+// the text that Python writes for its description. If it has a file, that file
+// determines its type.
 MsprobeLeaves LeavesOfMsprobe(std::string_view entry, const JsonValue& record);
 
 }  // namespace msitd::trees

@@ -17,8 +17,8 @@ bool AreTexts(const JsonValue& value) {
                      [](const JsonValue& item) { return item.IsString(); });
 }
 
-// Makes `x.py:3 f` of "File x.py, line 3, in f, \n y = 2"; joins the lines of
-// anything else.
+// Returns `x.py:3 f` for "File x.py, line 3, in f, \n y = 2". Joins the lines
+// of any other text.
 std::string FrameOf(std::string_view text) {
   constexpr std::string_view kFile = "File ";
   constexpr std::string_view kLine = ", line ";

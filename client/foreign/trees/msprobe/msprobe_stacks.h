@@ -13,15 +13,15 @@
 
 namespace msitd::trees {
 
-// Where entries were called: what stack.json has, of current releases and of
-// those that write a list of frames for each entry. Thread-compatible.
+// The stacks of entries in stack.json, as current releases write it and as
+// releases with a list of frames for each entry did. Thread-compatible.
 class MsprobeStacks {
  public:
-  // Adds those of a file. If it has an error, those before it are taken.
+  // Adds the stacks of a file. Those before an error are kept. Returns
   // RESOURCE_EXHAUSTED beyond kMsprobeStacksBytesMax.
   absl::Status Read(const formats::ByteSource& file);
 
-  // Returns one frame a line, as `file:line function`, innermost first; empty
+  // Returns one frame per line, as `file:line function`, innermost first; empty
   // if there is none. Valid until the next Read.
   std::string_view Find(std::string_view entry) const;
 

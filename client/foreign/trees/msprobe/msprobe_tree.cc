@@ -39,7 +39,7 @@ class RecordReader {
   explicit RecordReader(std::unique_ptr<formats::FileSource> file)
       : file_(std::move(file)), reader_(*file_) {}
 
-  // Goes to the next record; false behind the last one.
+  // Moves to the next record. Returns false after the last one.
   absl::StatusOr<bool> Next() {
     if (!is_in_data_) MSITD_RETURN_IF_ERROR(FindData());
     MSITD_ASSIGN_OR_RETURN(const JsonToken token, reader_.Next());
@@ -48,21 +48,21 @@ class RecordReader {
       return true;
     }
     MSITD_RETURN_IF_ERROR(reader_.LeaveTo(0));
-    // Something may follow that is no JSON.
+    // Reports text after the value that is not JSON.
     MSITD_RETURN_IF_ERROR(reader_.Next().status());
     return false;
   }
 
   const std::string& name() const { return name_; }
 
-  // True if what is before the records says that their order is not that of
-  // execution, which only msitd writes.
+  // Returns true if the text before the records states that their order is not
+  // the order of execution. Only msitd writes this.
   bool IsUnordered() {
     return (is_in_data_ || FindData().ok()) && is_unordered_;
   }
 
-  // Reads the record that Next found. `is_broken` says that the file cannot be
-  // read behind it.
+  // Reads the record that Next found. `is_broken` is set if the file cannot be
+  // read further.
   absl::StatusOr<JsonValue> Read(bool* is_broken) {
     auto record = ReadJsonValue(reader_);
     *is_broken = !record.ok() && !reader_.LeaveTo(kDepthOfRecords).ok();
@@ -162,7 +162,7 @@ class MsprobeTree final : public TreeBase {
     seen_.clear();
     Listing listing = root().List(path_);
     AddProblems(std::move(listing.problems));
-    // The last one comes first.
+    // The names are used from the end.
     for (auto name = listing.files.rbegin(); name != listing.files.rend();
          ++name) {
       if (!IsDocument(*name)) {
@@ -317,7 +317,7 @@ class MsprobeTree final : public TreeBase {
     }
   }
 
-  // Sets what the entry is.
+  // Sets the properties of the entry.
   void TakeLeaf(MsprobeLeaf leaf, TreeEntry& entry) {
     if (!leaf.file.empty()) {
       const std::string path =
@@ -340,14 +340,14 @@ class MsprobeTree final : public TreeBase {
   const std::vector<MsprobePlace> places_;
   size_t next_place_ = 0;
 
-  // Of the place that is read. The next document and the next file of records
-  // are the last ones.
+  // The place that is being read. The documents and files of records that are
+  // left are in reverse order.
   std::string path_;
   TensorKey key_;
   MsprobeStacks stacks_;
   std::vector<std::string> documents_;
   std::vector<std::string> record_files_;
-  // Whether an entry names them.
+  // Whether an entry names each file.
   std::unordered_map<std::string, bool> tensor_files_;
   std::unordered_set<std::string> seen_;
 
@@ -361,7 +361,7 @@ class MsprobeTree final : public TreeBase {
 
 OpenedTree OpenMsprobeTree(const TreeFolder& folder,
                            const TreeOptions& /*options*/) {
-  // A file dump.json stands for the folder that it lies in.
+  // A file dump.json represents the folder that contains it.
   MSITD_ASSIGN_OR_RETURN(const TreeFolder whole,
                          TreeFolder::Open(folder.PathOf("")));
   MSITD_ASSIGN_OR_RETURN(MsprobeLayout layout, LayOutMsprobe(whole));

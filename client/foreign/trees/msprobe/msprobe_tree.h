@@ -5,15 +5,15 @@
 
 namespace msitd::trees {
 
-// Opens what msprobe dumped: see msprobe_layout.h. The token is the step. For
-// each rank and token come first the files of JSON as documents, then the
-// entries of dump.json and debug.json in their order, one record in memory at
-// a time.
+// Opens a dump of msprobe: see msprobe_layout.h. The token is the step. For
+// each rank and token, the JSON files are the first entries, as documents. The
+// entries of dump.json and debug.json follow in their order, with one record in
+// memory at a time.
 //
-// A tensor whose file is there has it; of one without, statistics are what is
-// known. Where dump.json says that the tensors are is not looked at: they are
-// beside it. A file there that no entry names is a problem, and so is an entry
-// whose file is missing.
+// A tensor whose file exists has bytes; otherwise only its statistics are
+// known. The folder of tensors in dump.json is ignored: tensors are next to
+// dump.json. A file that no entry names is a problem, and so is an entry whose
+// file is missing.
 OpenedTree OpenMsprobeTree(const TreeFolder& folder,
                            const TreeOptions& options);
 

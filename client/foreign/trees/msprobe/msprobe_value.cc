@@ -16,7 +16,7 @@ PythonValue Other(std::string text) {
   return {RecordKind::kOther, WithoutNul(text)};
 }
 
-// `str`, `str_` of NumPy and `unicode_` of its older releases.
+// Accepts `str`, and `str_` of NumPy and `unicode_` of its older releases.
 bool IsText(std::string_view type) {
   return type == "str" || type == "str_" || type == "unicode_";
 }
@@ -39,14 +39,15 @@ PythonValue DescribeText(std::string_view type, const std::string& text) {
   return Other(text);
 }
 
-// True for a text in place of a number that legal JSON does not have.
+// Returns true for a text in place of a number that valid JSON cannot
+// represent.
 bool IsPythonNumber(const JsonValue& value) {
   return value.IsString() && (value.text == "NaN" || value.text == "Infinity" ||
                               value.text == "-Infinity");
 }
 
-// Returns the number that the statistic is as a record has it; nothing for
-// null and what is no scalar.
+// Returns the statistic in the form of a record; nothing for null and for a
+// value that is not a scalar.
 std::optional<TensorStatistic> StatisticOf(std::string_view name,
                                            const JsonValue* value) {
   if (value == nullptr) return std::nullopt;
@@ -79,8 +80,8 @@ bool IsHex(std::string_view text) {
   });
 }
 
-// What msprobe calls md5 is a CRC-32, or the words of the tensor joined by xor.
-// Of a tensor without dimensions the latter is its value.
+// The value that msprobe calls md5 is a CRC-32, or the words of the tensor
+// joined by xor. For a tensor without dimensions, the latter is its value.
 std::optional<TensorStatistic> ChecksumOf(const JsonValue* md5) {
   if (md5 == nullptr) return std::nullopt;
   if (!md5->IsString()) return StatisticOf("xor", md5);

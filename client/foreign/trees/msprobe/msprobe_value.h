@@ -8,17 +8,17 @@
 
 namespace msitd::trees {
 
-// True for an object that describes one tensor or value.
+// Returns true for an object that describes one tensor or value.
 bool IsMsprobeLeaf(const JsonValue& value);
 
-// True for one that describes a tensor.
+// Returns true for an object that describes a tensor.
 bool IsMsprobeTensor(const JsonValue& value);
 
-// Returns a value such as `{"type": "int", "value": 3}` as a record. What has
-// no repr of its own is written as the dict that describes it.
+// Returns a value such as `{"type": "int", "value": 3}` as a record. A value
+// without a repr of its own is written as the dict that describes it.
 PythonValue DescribeMsprobe(const JsonValue& leaf);
 
-// Returns the statistics of a tensor as a record has them: those of
+// Returns the statistics of a tensor in the form of a record: those of
 // tensor_statistics.h, with the numbers as they are written.
 std::string StatisticsOfMsprobe(const JsonValue& tensor);
 

@@ -22,7 +22,7 @@ std::string TextAt(const Json& object, const char* key) {
 std::string ParametersOf(const Json& module) {
   const auto found = module.find("parameters");
   if (found == module.end() || !found->is_object() || found->empty()) return "";
-  // What is no UTF-8 is replaced: the text is written as it is.
+  // Invalid UTF-8 is replaced, because the text is written as it is.
   return found->dump(-1, ' ', /*ensure_ascii=*/true,
                      Json::error_handler_t::replace);
 }
@@ -35,7 +35,7 @@ void Add(std::string op, std::string type, std::string parent,
                          std::move(parameters)});
 }
 
-// Of msit: `{"name", "type", "children"}`.
+// Adds a node of msit: `{"name", "type", "children"}`.
 void AddBranch(const Json& node, const std::string& parent, int depth,
                ModuleTree& out) {
   if (!node.is_object() || depth == kNestingMax) return;
@@ -75,7 +75,7 @@ std::string_view ModuleTree::TypeOf(std::string_view op) const {
 ModuleTree ParseModuleTree(std::string_view document) {
   ModuleTree out;
   if (document.size() > kTreeBytesMax) return out;
-  // What is long and not needed is not kept.
+  // Discards a member that is long and not needed.
   const auto keeps = [](int depth, Json::parse_event_t event, Json& value) {
     return event != Json::parse_event_t::key || depth < 2 || value != "buffers";
   };
@@ -100,7 +100,7 @@ std::string MsitModelTree(const ModuleTree& tree) {
   Children children(tree.modules.size());
   for (size_t i = 0; i < tree.modules.size(); ++i) {
     const auto parent = tree.by_op.find(tree.modules[i].parent);
-    // A parent comes first, so there is no circle.
+    // A parent precedes its children, so there is no cycle.
     if (parent != tree.by_op.end() && parent->second < i) {
       children[parent->second].push_back(i);
     }

@@ -8,18 +8,18 @@
 
 namespace msitd::write {
 
-// Longest document that is taken for a tree.
+// The longest document that is parsed as a tree.
 inline constexpr size_t kTreeBytesMax = size_t{64} << 20;
 
-// How the model of a rank is built: what its document `module_tree.json`, or
-// `model_tree.json` of msit, says of each module.
+// The modules of a rank's model, according to its document `module_tree.json`,
+// or `model_tree.json` of msit.
 struct ModuleTree {
   struct Module {
     std::string op;      // `root`, `root.layers.0`.
     std::string type;    // The class, without its path: `Linear`.
     std::string parent;  // An op; empty for the model itself.
     // Own parameters by name, with `shape` and `dtype`: an object of JSON.
-    // Empty if it has none, or the document does not say.
+    // Empty if the module has none, or the document does not contain them.
     std::string parameters;
   };
 
@@ -28,16 +28,16 @@ struct ModuleTree {
   std::vector<Module> modules;
   std::map<std::string, size_t, std::less<>> by_op;
 
-  // The class of an op; empty if it is no module.
+  // Returns the class of an op; empty if it is not a module.
   std::string_view TypeOf(std::string_view op) const;
 };
 
-// Reads either document. Empty for what is neither; modules beyond a nesting
-// of 256 are left out.
+// Parses either document. Returns an empty tree for any other text. Modules
+// beyond a nesting depth of 256 are ignored.
 ModuleTree ParseModuleTree(std::string_view document);
 
-// Returns `model_tree.json` as msit writes it. Modules with parameters have
-// `parameters` besides, which msit does not look at.
+// Returns `model_tree.json` as msit writes it. Modules with parameters also
+// have `parameters`, which msit ignores.
 std::string MsitModelTree(const ModuleTree& tree);
 
 }  // namespace msitd::write

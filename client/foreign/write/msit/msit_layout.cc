@@ -28,13 +28,13 @@
 namespace msitd::write {
 namespace {
 
-// As msit makes them.
+// The modes that msit uses.
 constexpr mode_t kOuterMode = 0755;
 constexpr mode_t kDeviceMode = 0750;
 constexpr mode_t kTextMode = 0640;
 constexpr mode_t kTensorMode = 0644;
 
-// `npu:5` is `npu5`, and any CPU `cpu`.
+// Returns `npu5` for `npu:5`, and `cpu` for any CPU.
 std::string DeviceName(std::string_view device) {
   if (device == "cpu" || device.starts_with("cpu:")) return "cpu";
   std::string out(device);
@@ -115,7 +115,8 @@ class MsitLayout final : public Layout {
                        record.rank());
   }
 
-  // The folder of an op: later calls have their number behind it.
+  // Returns the folder of an op. For later calls, the number of the call is
+  // appended.
   std::string OpFolder(const v1::Tensor& record) const {
     const std::string op =
         record.call() == 0 ? record.op()
@@ -173,8 +174,8 @@ class MsitLayout final : public Layout {
     return context_.Commit(*file, &record);
   }
 
-  // Notes that a record of the token is in `folder` of an op. Readers know only
-  // inputs and outputs; gradients lie in the folders of the forward calls.
+  // Records that the folder of an op has a record of the token. Readers support
+  // only inputs and outputs; gradients are in the folders of the forward calls.
   void AddToOrder(const v1::Tensor& record, const std::string& folder) {
     const auto io = static_cast<Io>(record.io());
     if (io != Io::kInput && io != Io::kOutput) return;
@@ -183,7 +184,7 @@ class MsitLayout final : public Layout {
     end = std::max(end, record.sequence());
   }
 
-  // Writes in which order the calls of the token ended, for each device.
+  // Writes the order in which the calls of the token ended, for each device.
   absl::Status WriteOrder() {
     for (const auto& [device, ends] : ends_) {
       std::vector<std::pair<int64_t, std::string_view>> order;
@@ -206,7 +207,7 @@ class MsitLayout final : public Layout {
     return absl::OkStatus();
   }
 
-  // Makes the folder of a device when its first record comes.
+  // Creates the folder of a device for its first record.
   absl::Status BeginDevice(const v1::Tensor& record) {
     const std::string folder = DeviceFolder(record);
     if (!devices_.insert(folder).second) return absl::OkStatus();
@@ -246,16 +247,17 @@ class MsitLayout final : public Layout {
 
   ExportContext& context_;
   const std::string root_;
-  // Of the rank.
+  // The tree of the rank.
   ModuleTree tree_;
   std::string tree_text_;
   std::set<std::string> devices_;
   int64_t token_ = 0;
-  // Of the token: by device, the folders of ops and the last sequence of each.
+  // For the current token, by device: the folders of ops and the last sequence
+  // of each.
   std::map<std::string, std::map<std::string, int64_t>> ends_;
   // An output that may be the only one of its op.
   std::optional<v1::Tensor> pending_;
-  // statistics.csv of the op that is written.
+  // The statistics.csv of the op that is being written.
   std::string statistics_folder_;
   std::unique_ptr<OutputFile> statistics_;
 };

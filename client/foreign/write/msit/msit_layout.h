@@ -8,7 +8,7 @@
 
 namespace msitd::write {
 
-// The folder that msit dumps a torch model into:
+// Writes the folder of msit's dumps of a torch model:
 // msit_dump_<time>/torch_tensors/<device>_<rank>/<token>/<op>. Borrows
 // `context`.
 std::unique_ptr<Layout> MakeMsitLayout(ExportContext& context);

@@ -30,7 +30,7 @@ std::string TupleText(const v1::Tensor& record) {
                      record.shape_size() == 1 ? "," : "");
 }
 
-// msit takes statistics of what it casts to float32.
+// msit converts a tensor to float32 before it computes statistics.
 std::string FloatText(double value) {
   return PythonFloat(RoundTo(DType::kFloat32, value));
 }

@@ -11,8 +11,9 @@ namespace msitd::write {
 
 std::string MsitStatisticsHeader();
 
-// The line of a tensor, or of the statistics that another tool took. `stem` is
-// the name of its file without the extension, `type` the class of the module.
+// Returns the line of a tensor, or of the statistics that another tool
+// computed. `stem` is the name of its file without the extension, `type` the
+// class of the module.
 std::string MsitStatisticsLine(const v1::Tensor& record, std::string_view stem,
                                std::string_view type);
 

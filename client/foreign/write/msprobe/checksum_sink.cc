@@ -10,7 +10,7 @@ namespace msitd::write {
 absl::Status ChecksumSink::Add(std::string_view bytes) {
   if (kind_ == Checksum::kCrc32) crc_ = Crc32(crc_, bytes);
   if (kind_ == Checksum::kXor) {
-    // Words are little-endian, wherever pieces end.
+    // Words are little-endian, independent of the ends of pieces.
     for (const char c : bytes) {
       xor_ ^= uint64_t{static_cast<unsigned char>(c)} << 8 * (count_++ % 8);
     }

@@ -11,15 +11,15 @@
 
 namespace msitd::write {
 
-// Takes the checksum of a tensor from its bytes, as they come.
+// Computes the checksum of a tensor from its bytes as they arrive.
 class ChecksumSink {
  public:
   explicit ChecksumSink(Checksum kind) : kind_(kind) {}
 
-  // Adds bytes behind those before. Always OK.
+  // Appends bytes. Always returns OK.
   absl::Status Add(std::string_view bytes);
 
-  // Returns the checksum of all bytes; nothing if none is asked for.
+  // Returns the checksum of all bytes; nothing if no checksum was requested.
   std::optional<MsprobeChecksum> Take() const;
 
  private:

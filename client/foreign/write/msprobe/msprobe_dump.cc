@@ -21,7 +21,7 @@ using names::MsprobePart;
 
 constexpr int kIndent = 1;
 constexpr std::string_view kModule = "Module.";
-// Positions that a list may lack before it is written as a map.
+// A list that lacks more positions than this is written as a map.
 constexpr size_t kGapsMax = 1024;
 
 // A send or receive is an object whose values have no types.
@@ -30,7 +30,7 @@ constexpr std::string_view kClassType = "class_type";
 // An entry, and its rows in the order in which they were recorded.
 struct Entry {
   std::string_view name;
-  int64_t end = 0;  // Sequence of its last record.
+  int64_t end = 0;  // The sequence of its last record.
   std::vector<const MsprobeRow*> rows;
 };
 
@@ -38,7 +38,7 @@ MsprobeEntry KindOf(const Entry& entry) {
   return names::MsprobeEntryOf(entry.name).value_or(MsprobeEntry::kDebug);
 }
 
-// Entries of `file` in the order in which they ended.
+// Returns the entries of `file` in the order in which they ended.
 std::vector<Entry> EntriesOf(const MsprobeDump& dump, MsprobeFile file) {
   std::map<std::string_view, Entry> by_name;
   for (const MsprobeRow& row : dump.rows) {
@@ -64,11 +64,11 @@ std::vector<Entry> EntriesOf(const MsprobeDump& dump, MsprobeFile file) {
   return out;
 }
 
-// What lies in one place of an entry: a row, or further places.
+// The content of one place of an entry: a row, or further places.
 struct Place {
   const MsprobeRow* row = nullptr;
   std::vector<std::pair<std::string, Place>> below;
-  std::map<std::string, size_t, std::less<>> numbers;  // In `below`.
+  std::map<std::string, size_t, std::less<>> numbers;  // Indexes into `below`.
 
   Place& At(std::string_view key) {
     const auto [found, is_new] =
@@ -88,7 +88,7 @@ std::optional<size_t> PositionOf(std::string_view key) {
   return out;
 }
 
-// The positions of a list, in order; nothing if `place` is to be a map.
+// Returns the positions of a list, in order; nothing if `place` must be a map.
 std::optional<std::vector<const Place*>> ListOf(const Place& place) {
   std::vector<const Place*> out;
   for (const auto& [key, below] : place.below) {
@@ -150,7 +150,7 @@ class Parts {
   void Add(const MsprobeRow& row) {
     Place* place = &parts_[row.name.part];
     std::string_view rest = row.name.keys;
-    // The name of a parameter may have dots.
+    // The name of a parameter may contain dots.
     const bool is_whole =
         row.name.part == MsprobePart::kParameters ||
         (row.name.part == MsprobePart::kWhole &&
@@ -232,7 +232,7 @@ std::string_view LevelOf(const std::vector<Entry>& entries, MsprobeFile file,
 std::string_view TaskOf(const MsprobeDump& dump) {
   if (!dump.data_folder.empty()) return "tensor";
   const std::string_view said = dump.said.task;
-  // Without the files it is none of tensors.
+  // Without files of tensors, the task is not `tensor`.
   if (said.empty() || said == "tensor") return "statistics";
   return said;
 }
@@ -264,7 +264,7 @@ std::string FramesOf(const Entry& entry, const MsprobeDump& dump) {
   return out.EndList().Take();
 }
 
-// `Module.layers.0.Linear.forward.1` is the path `layers.0`.
+// For `Module.layers.0.Linear.forward.1`, the path is `layers.0`.
 struct ModuleEntry {
   std::string_view path;
   std::string_view tail;  // `forward.1`

@@ -16,17 +16,17 @@
 #include "protos/base/dtype.h"
 #include "protos/base/record_kind.h"
 
-// dump.json, stack.json and construct.json of msprobe, made of records.
+// Creates dump.json, stack.json and construct.json of msprobe from records.
 namespace msitd::write {
 
-// What `md5` says of a tensor.
+// The value of `md5` for a tensor.
 struct MsprobeChecksum {
   std::string text;
-  // It stands in place of the statistics.
+  // Written in place of the statistics.
   bool is_xor = false;
 };
 
-// What these files say of one record.
+// The contents of these files for one record.
 struct MsprobeRow {
   names::MsprobeName name;
   RecordKind kind = RecordKind::kTensor;
@@ -36,36 +36,37 @@ struct MsprobeRow {
   // The value, or the statistics.
   std::string text;
   v1::Summary summary;
-  std::string file;  // Of a tensor that has one, with its extension.
-  // Of a tensor for which one is asked.
+  std::string file;  // The file of a tensor that has one, with its extension.
+  // For a tensor, if a checksum is requested.
   std::optional<MsprobeChecksum> checksum;
-  // What a dump of msprobe said of it, as JSON; empty if there is none.
+  // The JSON that a dump of msprobe had for it; empty if there is none.
   std::string said;
   std::string resource_name;
   int64_t sequence = 0;
-  size_t stack = 0;  // A number of MsprobeDump::stacks.
+  size_t stack = 0;  // An index into MsprobeDump::stacks.
 };
 
-// What documents of msprobe say that no record has; all of it as JSON.
+// The contents of msprobe's documents that are in no record, as JSON.
 struct MsprobeSaid {
   std::string task;
   std::string level;
-  // Of an entry: members that are no parts, such as `is_nan`.
+  // The members of each entry that are not parts, such as `is_nan`.
   std::map<std::string, std::vector<std::pair<std::string, std::string>>,
            std::less<>>
       marks;
-  // Of an entry: the list of its frames.
+  // The list of the frames of each entry.
   std::map<std::string, std::string, std::less<>> frames;
-  // What construct.json has of the entries, and of those that hold them.
+  // The lines of construct.json for the entries, and for the modules that
+  // contain them.
   std::vector<std::pair<std::string, std::string>> tree;
 };
 
 // The records of one rank and token.
 struct MsprobeDump {
   std::vector<MsprobeRow> rows;
-  // Each stack once, a frame a line; the first one is empty.
+  // Each stack once, one frame per line. The first one is empty.
   std::vector<std::string> stacks = {""};
-  // Folder of the tensors; empty if none has a file.
+  // The folder of the tensors; empty if none has a file.
   std::string data_folder;
   MsprobeSaid said = {};
   // NaN and the infinities are texts.
@@ -76,14 +77,14 @@ struct MsprobeDump {
 
 using JsonSink = absl::FunctionRef<absl::Status(std::string_view)>;
 
-// Which of the two files that have tensors and values.
+// One of the two files with tensors and values.
 enum class MsprobeFile : uint8_t { kDump, kDebug };
 
-// True if there are records for that file.
+// Returns true if there are records for that file.
 bool HasRecordsFor(const MsprobeDump& dump, MsprobeFile file);
 
-// Writes the file entry by entry, in the order in which they ended. `doubled`
-// gets each row that has the place of another one and is left out.
+// Writes the file entry by entry, in the order in which they ended. Calls
+// `doubled` with each row that is omitted because another row has its place.
 absl::Status WriteMsprobeDump(
     const MsprobeDump& dump, MsprobeFile file, JsonSink sink,
     absl::FunctionRef<void(const MsprobeRow&)> doubled);
@@ -91,8 +92,8 @@ absl::Status WriteMsprobeDump(
 // Returns stack.json: forward entries by their stack.
 std::string MsprobeStackJson(const MsprobeDump& dump);
 
-// Returns construct.json: each entry that the documents tell of, and each
-// module, with what holds it.
+// Returns construct.json: each entry in the documents, and each module, with
+// the module that contains it.
 std::string MsprobeConstructJson(const MsprobeDump& dump);
 
 }  // namespace msitd::write

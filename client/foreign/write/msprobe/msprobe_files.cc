@@ -18,14 +18,14 @@ using Json = nlohmann::json;
 using names::MsprobeEntry;
 using names::MsprobePart;
 
-// Objects and lists in each other. msprobe itself stops at 400.
+// Nesting depth of objects and lists. msprobe itself stops at 400.
 constexpr size_t kDepthMax = 512;
 constexpr size_t kPieceBytes = size_t{64} << 10;
 
-// Early releases write it where nothing was saved.
+// Early releases write this if nothing was saved.
 constexpr std::string_view kNoFile = "-1";
 
-// Gives JSON as Python writes it, with 0 in place of NaN and Infinity.
+// Passes on JSON as Python writes it, with NaN and Infinity replaced by 0.
 class PlainNumbers final : public std::streambuf {
  public:
   explicit PlainNumbers(std::istream& in) : in_(in) {}
@@ -102,7 +102,7 @@ class Handler final : public nlohmann::json_sax<Json> {
     Place& place = open_.back();
     if (text == "dtype") place.has_dtype = true;
     if (text == "shape") place.has_shape = true;
-    // Readers would not agree on which one counts.
+    // Readers would disagree about the name to use.
     if (text == "data_name" && !place.file.empty()) return Refuse("two names");
     place.key = std::move(text);
     return true;
@@ -139,10 +139,10 @@ class Handler final : public nlohmann::json_sax<Json> {
   }
 
  private:
-  // An object or a list that is open.
+  // An open object or list.
   struct Place {
     bool is_list = false;
-    std::string key;  // Of what is in it: the last one.
+    std::string key;  // The key of the last item in it.
     size_t count = 0;
     bool has_type = false;
     bool has_dtype = false;
@@ -168,7 +168,7 @@ class Handler final : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  // What we call the tensor that lies under the keys of all that is open.
+  // Returns the name in msitd of the tensor under the keys of all open objects.
   std::optional<std::string> NameOfPlace() const {
     names::MsprobeName name;
     name.entry = open_[1].key;

@@ -41,7 +41,7 @@ constexpr std::string_view kModulePrefix = "Module.";
 constexpr mode_t kFolderMode = 0750;
 constexpr mode_t kFileMode = 0640;
 
-// Ops that have the names of msprobe already.
+// Prefixes of ops that already have the names of msprobe.
 constexpr std::array<std::string_view, 12> kPrefixes = {
     "Module.", "Cell.", "Functional.", "Tensor.",
     "Torch.",  "NPU.",  "VF.",         "Distributed.",
@@ -49,7 +49,7 @@ constexpr std::array<std::string_view, 12> kPrefixes = {
 
 constexpr size_t kPieceBytes = size_t{64} << 10;
 
-// What was written of a file that is not in its place yet.
+// Reads the bytes of a file that does not have its final name yet.
 class WrittenBytes final : public std::streambuf {
  public:
   explicit WrittenBytes(OutputFile& file) : file_(file) {}
@@ -139,13 +139,13 @@ class MsprobeLayout final : public Layout {
   }
 
  private:
-  // A document of the run, which is not in its place yet.
+  // A document of the run, which does not have its final name yet.
   struct Document {
     v1::Tensor record;
     std::unique_ptr<OutputFile> file;
   };
 
-  // Documents tell of the whole token.
+  // Documents describe the whole token.
   static bool TakesDocuments(const ExportContext& context) {
     const v1::TensorFilter& filter = context.options().filter;
     return filter.op_patterns().empty() && filter.ios().empty() &&
@@ -163,7 +163,7 @@ class MsprobeLayout final : public Layout {
            documents_.count(names::kMsprobeDebug) != 0;
   }
 
-  // True if what is written is what the documents say.
+  // Returns true if the records that are written are those in the documents.
   bool DocumentsFit() {
     if (!HasDumpDocument()) return dump_.rows.empty();
     if (!takes_tensors_) return true;
@@ -173,7 +173,7 @@ class MsprobeLayout final : public Layout {
                        [this](const auto& one) { return IsLegal(one.second); });
   }
 
-  // True if the document may be written as it is.
+  // Returns true if the document may be written unchanged.
   bool IsLegal(const Document& document) const {
     if (!context_.options().is_legal_json) return true;
     WrittenBytes bytes(*document.file);
@@ -181,7 +181,7 @@ class MsprobeLayout final : public Layout {
     return !HasPythonNumbers(text);
   }
 
-  // Finds out which files the documents name, which have all come.
+  // Reads which files the documents name. All documents have been added.
   void ReadFiles() {
     if (std::exchange(are_files_read_, true)) return;
     for (const std::string_view name :
@@ -200,8 +200,8 @@ class MsprobeLayout final : public Layout {
         });
   }
 
-  // The name that the documents have for the file of a tensor, such as that of
-  // an early release; else that of current releases.
+  // Returns the name that the documents have for the file of a tensor, such as
+  // that of an early release; without a document, the name in current releases.
   std::string FileOf(const names::MsprobeName& name) {
     constexpr std::string_view kSuffix = ".pt";
     const std::string ours = names::MsprobeFileName(name);
@@ -216,8 +216,8 @@ class MsprobeLayout final : public Layout {
     return FileNameAsIs(ours, kSuffix);
   }
 
-  // Looks into the documents, those that are written anew and, for a part of a
-  // dump, those that are not exported.
+  // Reads the documents that are written again and, for a part of a dump, those
+  // that are not exported.
   absl::Status TakeWhatWasSaid() {
     for (const auto& [name, document] : documents_) {
       const uint64_t size = document.file->size();
@@ -261,7 +261,7 @@ class MsprobeLayout final : public Layout {
     return absl::OkStatus();
   }
 
-  // What cannot be read of it is made of the records.
+  // Parts of it that cannot be read are created from the records.
   void TakeDocument(std::string_view name, std::string text) {
     TakeMsprobeDocument(name, std::move(text), dump_).IgnoreError();
   }
@@ -293,15 +293,16 @@ class MsprobeLayout final : public Layout {
                                 names::MsprobeGrammar::kCurrent);
   }
 
-  // Ops beside a document of msprobe have its names, whatever they begin with.
-  // Where nothing tells what is a module, all that has no such name is one.
+  // In a run with a document of msprobe, ops have msprobe's names, even without
+  // a known prefix. If nothing indicates which ops are modules, every op
+  // without such a name is one.
   bool IsModule(const std::string& op) const {
     if (is_of_msprobe_ || !documents_.empty()) return false;
     return tree_.modules.empty() || op == kRoot ||
            op.starts_with(kRootPrefix) || !tree_.TypeOf(op).empty();
   }
 
-  // `root.layers.0` is `Module.layers.0.Linear`.
+  // Returns `Module.layers.0.Linear` for `root.layers.0`.
   std::string ModuleName(const std::string& op) const {
     std::string_view path = op;
     if (path.starts_with(kRootPrefix)) path.remove_prefix(kRootPrefix.size());
@@ -343,7 +344,7 @@ class MsprobeLayout final : public Layout {
     return absl::OkStatus();
   }
 
-  // DATA_LOSS if it has no file though it should.
+  // Returns DATA_LOSS if the tensor should have a file but has none.
   absl::Status AddTensor(const v1::Tensor& record, MsprobeRow& row) {
     if (const std::string why = WhyNoBytes(record); !why.empty()) {
       const bool is_told = HasDumpDocument() ||
@@ -440,8 +441,8 @@ class MsprobeLayout final : public Layout {
     return context_.Commit(*file);
   }
 
-  // Begins a file that is made of records, in place of the document that has
-  // its name.
+  // Begins a file that is created from records, in place of the document with
+  // the same name.
   absl::StatusOr<std::unique_ptr<OutputFile>> Begin(std::string_view name) {
     const auto document = documents_.find(name);
     if (document == documents_.end()) {
@@ -464,13 +465,13 @@ class MsprobeLayout final : public Layout {
   const bool takes_tensors_;
   const bool is_of_msprobe_;
   ModuleTree tree_;
-  // Of the group.
+  // The rank and token of the group.
   int32_t rank_ = 0;
   int64_t token_ = 0;
   std::string folder_;
   std::map<std::string, Document, std::less<>> documents_;
-  // Which files the documents name: whether that is known, and whether each is
-  // of one tensor.
+  // The files that the documents name, whether these have been read, and
+  // whether each file belongs to one tensor.
   MsprobeFiles files_;
   bool are_files_read_ = false;
   bool has_files_ = false;

@@ -8,16 +8,17 @@
 
 namespace msitd::write {
 
-// Most records of one rank and token, and most bytes of their stacks, that the
-// documents of msprobe are made of. RESOURCE_EXHAUSTED beyond.
+// Limits for the records of one rank and token, and for the bytes of their
+// stacks, from which documents of msprobe are created. Returns
+// RESOURCE_EXHAUSTED beyond these.
 inline constexpr size_t kMsprobeRowsMax = size_t{1} << 20;
 inline constexpr size_t kMsprobeStackBytesMax = size_t{256} << 20;
 
-// Folders as msprobe writes them: step1/rank0 with dump.json, stack.json,
-// construct.json and dump_tensor_data. Documents of these names that the run
-// has are given back as they are if they name the files that are written.
-// Otherwise, and if only some of its ops, sides or devices are selected, they
-// are made of the records. Borrows `context`.
+// Writes folders as msprobe does: step1/rank0 with dump.json, stack.json,
+// construct.json and dump_tensor_data. Documents of these names in the run are
+// written unchanged if they name the files that are written. Otherwise, and if
+// only some of the ops, sides or devices are selected, they are created from
+// the records. Borrows `context`.
 std::unique_ptr<Layout> MakeMsprobeLayout(ExportContext& context);
 
 }  // namespace msitd::write

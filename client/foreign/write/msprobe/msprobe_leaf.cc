@@ -14,7 +14,7 @@
 namespace msitd::write {
 namespace {
 
-// Extremes beyond are not exact as doubles.
+// Larger extremes cannot be represented exactly as doubles.
 constexpr double kExactMax = 9007199254740992.0;
 
 void WriteStatistic(const TensorStatistic& statistic, JsonWriter& out) {
@@ -35,7 +35,8 @@ bool IsXor(const std::optional<TensorStatistic>& checksum) {
   return checksum.has_value() && checksum->name == "xor";
 }
 
-// What another tool found out, as it wrote it. `checksum` is a view of `text`.
+// Writes the statistics of another tool in their original form. `checksum` is a
+// view of `text`.
 void WriteForeignStatistics(const std::string& text, JsonWriter& out,
                             std::optional<TensorStatistic>& checksum) {
   const auto statistics = ParseTensorStatistics(text);
@@ -43,7 +44,7 @@ void WriteForeignStatistics(const std::string& text, JsonWriter& out,
        statistics.value_or(std::vector<TensorStatistic>())) {
     if (IsChecksum(one.name)) checksum = one;
   }
-  // Where msprobe takes an xor, it takes nothing else.
+  // If msprobe records an xor, it records nothing else.
   if (IsXor(checksum) && statistics->size() == 1) return;
   for (const auto& [theirs, ours] :
        {std::pair{"Max", "max"}, std::pair{"Min", "min"},
@@ -67,8 +68,8 @@ struct Statistics {
   std::optional<double> max, min, mean, norm;
 };
 
-// msprobe takes them in the type of the tensor, and a NaN or an infinity in it
-// shows in all of them.
+// msprobe computes statistics in the type of the tensor. A NaN or an infinity
+// in the tensor appears in all of them.
 Statistics StatisticsOf(const MsprobeRow& row) {
   const DTypeInfo& info = InfoOf(row.dtype);
   const v1::Summary& summary = row.summary;
@@ -119,7 +120,7 @@ void WriteNumber(DType dtype, std::optional<double> value, JsonWriter& out) {
   }
 }
 
-// Of a scalar, msprobe writes the value.
+// For a scalar, msprobe writes the value.
 void WriteXor(const MsprobeRow& row, JsonWriter& out) {
   const bool has_nan = row.summary.nan_count() > 0;
   if (row.shape.empty() && row.summary.count() > 0 && !has_nan) {

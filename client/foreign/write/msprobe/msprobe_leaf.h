@@ -6,8 +6,8 @@
 
 namespace msitd::write {
 
-// Writes what dump.json says of one record: a tensor with its statistics, taken
-// as msprobe takes them, or a value.
+// Writes the description of one record in dump.json: a tensor with its
+// statistics, computed as in msprobe, or a value.
 void WriteMsprobeLeaf(const MsprobeRow& row, JsonWriter& out);
 
 }  // namespace msitd::write

@@ -21,12 +21,12 @@ using trees::JsonReader;
 using trees::JsonToken;
 using trees::JsonValue;
 
-// What a forward or backward record has besides its marks.
+// The members of a forward or backward record that are not marks.
 constexpr std::string_view kParts[] = {"input_args", "input_kwargs", "input",
                                        "output", "parameters"};
 constexpr std::string_view kFile = "data_name";
 
-// Without the names of files, unless `keeps_files`.
+// Omits the names of files unless `keeps_files`.
 void Write(const JsonValue& value, JsonWriter& out, bool keeps_files = false) {
   switch (value.type) {
     case JsonToken::kObjectBegin:
@@ -65,14 +65,14 @@ std::string TextOf(const JsonValue& value) {
   return out.Take();
 }
 
-// Reads what TextOf has written.
+// Parses the text that TextOf returned.
 JsonValue ValueOf(const std::string& json) {
   const formats::MemorySource bytes(json);
   JsonReader reader(bytes);
   return trees::ReadJsonValue(reader).value_or(JsonValue());
 }
 
-// Gives `take` each member of an object that begins at the next token.
+// Passes each member of an object that begins at the next token to `take`.
 template <typename F>
 absl::Status ForEachMember(JsonReader& reader, F take) {
   MSITD_ASSIGN_OR_RETURN(JsonToken token, reader.Next());
@@ -152,7 +152,8 @@ std::set<std::string> EntriesOf(const MsprobeDump& dump) {
   return out;
 }
 
-// Both releases: a list of names and one of frames, or frames under a name.
+// Supports both releases: a list of names and one of frames, or frames under a
+// name.
 absl::Status TakeStacks(JsonReader& reader, MsprobeDump& dump) {
   const std::set<std::string> entries = EntriesOf(dump);
   return ForEachMember(reader, [&](const std::string& key) -> absl::Status {
@@ -168,7 +169,7 @@ absl::Status TakeStacks(JsonReader& reader, MsprobeDump& dump) {
   });
 }
 
-// `"parent"`, or `["parent", step]` of Megatron.
+// Returns the parent in `"parent"`, or in `["parent", step]` of Megatron.
 std::string ParentIn(const JsonValue& value) {
   const bool has_step = value.IsArray() && !value.items.empty();
   return has_step ? value.items[0].text : value.text;
@@ -189,7 +190,7 @@ absl::Status TakeTree(JsonReader& reader, MsprobeDump& dump) {
     while (!name.empty() && wanted.insert(name).second) name = parents[name];
   }
   for (const auto& [name, value] : all) {
-    // A number is the steps of Megatron, and no entry.
+    // A number is the steps of Megatron, not an entry.
     if (value.IsNumber() || wanted.contains(name)) {
       dump.said.tree.emplace_back(name, TextOf(value));
     }

@@ -9,26 +9,28 @@
 #include "client/foreign/write/msprobe/msprobe_dump.h"
 #include "client/foreign/write/writer/json_writer.h"
 
-// What the documents of a run say of records that are written again: what no
-// record has, such as the mesh of a DTensor, the source line of a frame or the
-// module that called a function.
+// Preserves contents of a run's documents when its records are written again:
+// contents that no record has, such as the mesh of a DTensor, the source line
+// of a frame or the module that called a function.
 namespace msitd::write {
 
-// Longest document that is looked into; of a longer one, nothing is said again.
+// The longest document that is read. Contents of a longer one are not
+// preserved.
 inline constexpr int64_t kMsprobeSaidBytesMax = int64_t{64} << 20;
 
-// Fills `said` of the rows, and of the dump, by the document called `name`:
-// dump.json, debug.json, stack.json or construct.json. Only what belongs to an
-// entry of the rows is kept, and for construct.json, what holds it. What is
-// before an error is kept. INVALID_ARGUMENT for what cannot be read.
+// Fills `said` of the rows and of the dump from the document `name`: dump.json,
+// debug.json, stack.json or construct.json. Only contents for entries of the
+// rows are kept and, for construct.json, the modules that contain them.
+// Contents before an error are kept. Returns INVALID_ARGUMENT if the document
+// cannot be parsed.
 absl::Status TakeMsprobeDocument(std::string_view name, std::string text,
                                  MsprobeDump& dump);
 
-// Writes JSON that a document had, without the names of files.
+// Writes JSON from a document, without the names of files.
 void WriteAsSaid(const std::string& json, JsonWriter& out);
 
-// Writes what a document had of a tensor or value; `data_name` is `file`, and
-// is there only if that is not empty.
+// Writes the JSON of a tensor or value from a document. `data_name` is `file`,
+// and is omitted if that is empty.
 void WriteLeafAsSaid(const std::string& json, std::string_view file,
                      JsonWriter& out);
 

@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 4> kMemoryFormats = {
     "torch.preserve_format"};
 constexpr std::string_view kTorch = "torch.";
 
-// Returns what is between `head` and `tail`.
+// Returns the text between `head` and `tail`.
 std::optional<std::string_view> Between(std::string_view text,
                                         std::string_view head,
                                         std::string_view tail) {
@@ -95,7 +95,8 @@ bool WriteNamed(std::string_view text, JsonWriter& out) {
   return true;
 }
 
-// msprobe knows a group by a checksum of its ranks: `[0, 1]`.
+// Returns the checksum of the ranks, by which msprobe identifies a group: `[0,
+// 1]`.
 std::string GroupIdOf(const PythonLiteral& ranks) {
   std::string text;
   for (const PythonLiteral& rank : ranks.items) {
@@ -105,7 +106,8 @@ std::string GroupIdOf(const PythonLiteral& ranks) {
   return fmt::format("{:08x}", Crc32(0, text));
 }
 
-// A dict, a list, or an integer that no record of a number holds.
+// Writes a dict, a list, or an integer that does not fit into a record of a
+// number.
 bool WriteConstant(std::string_view text, JsonWriter& out) {
   auto literal = ParsePythonLiteral(text);
   if (!literal) return false;
@@ -131,8 +133,8 @@ void WriteOther(const std::string& text, JsonWriter& out) {
   WriteTyped(text.substr(0, text.find('(')), text, out);
 }
 
-// Of an int or a float; nothing for a text that is none, which a producer may
-// have sent.
+// Parses an int or a float. Returns nothing for a text that is neither, which a
+// producer may have sent.
 std::optional<PythonLiteral> NumberOf(const MsprobeRow& row) {
   auto literal = ParsePythonLiteral(row.text);
   if (InfoOf(row.dtype).kind == DTypeKind::kComplex || !literal ||
@@ -142,7 +144,7 @@ std::optional<PythonLiteral> NumberOf(const MsprobeRow& row) {
   return literal;
 }
 
-// NumPy's scalars have types of their own, and those of 64 bits are taken for
+// NumPy's scalars have types of their own. Those of 64 bits are treated as
 // Python's.
 std::string_view TypeOfNumber(DType dtype) {
   switch (InfoOf(dtype).kind) {

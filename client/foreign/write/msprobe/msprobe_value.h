@@ -6,14 +6,14 @@
 
 namespace msitd::write {
 
-// Writes what dump.json says of a value, which is no tensor: `null`, or an
-// object with its type. A value of kind other is known by its text, which is
-// what Python's repr writes of a slice, a device, a size, a memory format, an
-// operation of a reduction, or of a dict or list of constants, as of a group of
-// processes. Any other text is its own type.
+// Writes the description of a value that is not a tensor in dump.json: `null`,
+// or an object with its type. A value of kind other is identified by its text,
+// in the form that Python's repr returns for a slice, a device, a size, a
+// memory format, a reduction operation, or a dict or list of constants, such as
+// a process group. Any other text is its own type.
 void WriteMsprobeValue(const MsprobeRow& row, JsonWriter& out);
 
-// Writes a value as JSON has it, without its type.
+// Writes a value as plain JSON, without its type.
 void WritePlainValue(const MsprobeRow& row, JsonWriter& out);
 
 }  // namespace msitd::write

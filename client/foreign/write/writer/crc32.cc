@@ -6,7 +6,7 @@
 namespace msitd::write {
 
 uint32_t Crc32(uint32_t crc, std::string_view bytes) {
-  // It takes null for the beginning of a checksum.
+  // libdeflate treats a null pointer as the beginning of a checksum.
   return bytes.empty() ? crc
                        : libdeflate_crc32(crc, bytes.data(), bytes.size());
 }

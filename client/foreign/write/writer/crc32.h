@@ -6,8 +6,8 @@
 
 namespace msitd::write {
 
-// The CRC-32 of zip archives of `bytes` that follow those with the CRC `crc`;
-// 0 for no bytes.
+// Returns the CRC-32, as in zip archives, of data with the CRC `crc` followed
+// by `bytes`. The CRC of no data is 0.
 uint32_t Crc32(uint32_t crc, std::string_view bytes);
 
 }  // namespace msitd::write

@@ -10,8 +10,8 @@ namespace {
 
 constexpr char32_t kReplacement = 0xfffd;
 
-// Takes a character of UTF-8 from the beginning of `text`; kReplacement and one
-// byte if it is none.
+// Removes and returns a UTF-8 character at the beginning of `text`. If it is
+// not valid, removes one byte and returns kReplacement.
 char32_t TakeCharacter(std::string_view& text) {
   const auto first = static_cast<unsigned char>(text[0]);
   const size_t size = first < 0x80             ? 1

@@ -10,15 +10,16 @@
 // JSON as Python's json module writes it, NaN and Infinity included.
 namespace msitd::write {
 
-// Returns what Python's repr makes of a float: "0.5", "1e-05", "nan".
+// Returns a float as Python's repr does: "0.5", "1e-05", "nan".
 std::string PythonFloat(double value);
 
-// Builds a text of JSON. Keys and values come in the order of the text; the
-// caller keeps to its grammar. Thread-compatible.
+// Builds a JSON text. Keys and values are written in the order of the calls,
+// and the caller must follow the grammar. Thread-compatible.
 class JsonWriter {
  public:
-  // Blanks for each level; 0 writes everything on one line. `is_legal`: NaN and
-  // the infinities are texts, which all readers of JSON take.
+  // `indent` is the number of blanks for each level. 0 writes everything on one
+  // line. `is_legal`: NaN and the infinities are texts, which all JSON parsers
+  // accept.
   explicit JsonWriter(int indent, bool is_legal = false)
       : indent_(indent), is_legal_(is_legal) {}
 
@@ -33,10 +34,10 @@ class JsonWriter {
   JsonWriter& Number(double value);
   JsonWriter& Bool(bool value) { return Raw(value ? "true" : "false"); }
   JsonWriter& Null() { return Raw("null"); }
-  // The text of a number as Python's json module writes it, such as
+  // Writes the text of a number as Python's json module writes it, such as
   // `-Infinity`.
   JsonWriter& PythonNumber(std::string_view text);
-  // A value that is JSON already.
+  // Writes a value that is already JSON.
   JsonWriter& Raw(std::string_view json);
 
   // A key with a value.
@@ -47,7 +48,7 @@ class JsonWriter {
     return Key(key).Number(value);
   }
 
-  // Returns and forgets what was written so far.
+  // Returns and removes the text that was written so far.
   std::string Take() {
     std::string out = std::move(text_);
     text_.clear();
@@ -58,7 +59,7 @@ class JsonWriter {
  private:
   JsonWriter& Begin(char bracket);
   JsonWriter& End(char bracket);
-  // What comes before a value or a key.
+  // Writes the separator before a value or a key.
   void BeforeItem();
   void NewLine();
   void AppendQuoted(std::string_view text);
@@ -66,7 +67,7 @@ class JsonWriter {
   const int indent_;
   const bool is_legal_;
   std::string text_;
-  // Whether something is in each list or object that is open.
+  // Whether each open list or object has items.
   std::vector<bool> has_items_;
   bool is_behind_key_ = false;
 };

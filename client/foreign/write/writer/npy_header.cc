@@ -11,10 +11,10 @@ namespace msitd::write {
 namespace {
 
 constexpr size_t kNpyAlignment = 64;
-// Magic, version and the two bytes of the length.
+// Magic number, version and the two bytes of the length.
 constexpr size_t kNpyPrefixBytes = 10;
 
-// True if numpy has no such type, but one that holds its bits.
+// Returns true if numpy has no such type, but one that can store its bits.
 bool IsLacking(const DTypeInfo& info) {
   const bool has_number =
       info.kind == DTypeKind::kFloat || info.kind == DTypeKind::kComplex;
@@ -27,7 +27,7 @@ bool IsVoid(const DTypeInfo& info, NpySubstitute substitute) {
          (is_short || IsLacking(info));
 }
 
-// The type string of NumPy, without a byte order for single bytes.
+// Returns NumPy's type string, without a byte order for single bytes.
 std::string DescriptorOf(DType dtype, NpySubstitute substitute) {
   const DTypeInfo& info = InfoOf(dtype);
   MSITD_CHECK(!info.numpy.empty());
@@ -52,7 +52,7 @@ NpyHeader MakeNpyHeader(DType dtype, const std::vector<int64_t>& shape,
   const size_t unpadded = kNpyPrefixBytes + text.size() + 1;
   text.append((kNpyAlignment - unpadded % kNpyAlignment) % kNpyAlignment, ' ');
   text += '\n';
-  // Holds for every shape that the chunk format can carry.
+  // True for every shape that the chunk format can represent.
   MSITD_CHECK(text.size() <= 0xffff);
   NpyHeader header;
   header.bytes = std::string("\x93NUMPY\x01\x00", 8);

@@ -79,7 +79,7 @@ class Reader {
     PythonLiteral out;
     out.kind = Kind::kList;
     while (!Take(close)) {
-      // A tuple of one has a comma behind it.
+      // A tuple with one item has a trailing comma.
       if (!out.items.empty() && !Take(',')) return std::nullopt;
       if (!out.items.empty() && Take(close)) break;
       auto item = Any(depth + 1);
@@ -124,7 +124,8 @@ class Reader {
     return std::nullopt;
   }
 
-  // Reads what is behind the backslash at `i`, and leaves `i` at its end.
+  // Parses the escape sequence at the backslash at `i`, and leaves `i` at its
+  // end.
   bool Escape(size_t& i, std::string& out) const {
     if (++i >= text_.size()) return false;
     switch (text_[i]) {
@@ -150,7 +151,7 @@ class Reader {
     if (i + 2 >= text_.size()) return false;
     const int high = HexDigit(text_[i + 1]);
     const int low = HexDigit(text_[i + 2]);
-    // What is beyond ASCII is not written so.
+    // Characters beyond ASCII are not written in this form.
     if (high < 0 || high > 7 || low < 0) return false;
     out += static_cast<char>(high * 16 + low);
     i += 2;

@@ -11,26 +11,26 @@
 
 namespace msitd::write {
 
-// A constant of Python that JSON has, too.
+// A Python constant that JSON can also represent.
 struct PythonLiteral {
   enum class Kind : uint8_t { kNone, kBool, kNumber, kText, kList, kDict };
 
   Kind kind = Kind::kNone;
-  // `True` or `False`, a number as it is, or what a text stands for.
+  // `True` or `False`, the text of a number, or the value of a text.
   std::string text;
-  std::vector<PythonLiteral> items;  // Of a list, a tuple or a dict.
-  std::vector<std::string> keys;     // Of a dict.
+  std::vector<PythonLiteral> items;  // The items of a list, a tuple or a dict.
+  std::vector<std::string> keys;     // The keys of a dict.
 
-  // The item of a dict with this key; null if there is none.
+  // Returns the item of a dict with this key; null if there is none.
   const PythonLiteral* Find(std::string_view key) const;
 };
 
-// Reads what Python's repr writes of a constant: None, a bool, a number, a
-// text, a list, a tuple, or a dict whose keys are texts. Nothing for any other
-// text, and beyond a nesting of 32.
+// Parses the repr of a Python constant: None, a bool, a number, a text, a list,
+// a tuple, or a dict whose keys are texts. Returns nothing for any other text,
+// and beyond a nesting depth of 32.
 std::optional<PythonLiteral> ParsePythonLiteral(std::string_view text);
 
-// Writes it as Python's json module does.
+// Writes the constant as Python's json module does.
 void WriteLiteral(const PythonLiteral& literal, JsonWriter& out);
 
 }  // namespace msitd::write

@@ -17,7 +17,8 @@ constexpr uint64_t kHeadAlignment = 64;
 
 struct StoredType {
   std::string name;
-  // Elements that one of ours becomes, in a dimension of their own.
+  // The number of elements that represent one element of msitd, in an
+  // additional dimension.
   int64_t parts = 1;
   bool is_substitute = false;
 };
@@ -76,7 +77,7 @@ SafetensorsWriter::SafetensorsWriter(std::vector<v1::Tensor> rows,
                    });
 }
 
-// Rows that were not written yet count as whole.
+// Rows that have not been written count as complete.
 std::string SafetensorsWriter::Head() const {
   JsonWriter out(/*indent=*/0);
   out.BeginObject().Key("__metadata__").BeginObject();

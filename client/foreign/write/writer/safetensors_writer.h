@@ -12,29 +12,30 @@
 
 namespace msitd::write {
 
-// Writes a .safetensors file: a head that says where the tensors are, and their
-// bytes, the largest elements first, so that each one is aligned. The head is
-// written last, into room that was left for it, since a tensor may turn out to
-// be lost. Thread-compatible.
+// Writes a .safetensors file: a header with the offsets of the tensors, and
+// their bytes, the largest elements first, so that each one is aligned. The
+// header is written last, into space that was reserved for it, because a tensor
+// may turn out to be lost. Thread-compatible.
 class SafetensorsWriter {
  public:
   using Metadata = std::vector<std::pair<std::string, std::string>>;
 
-  // Borrows `file`, which is empty. `metadata` is what the head says besides.
+  // Borrows `file`, which is empty. `metadata` is additional content of the
+  // header.
   SafetensorsWriter(std::vector<v1::Tensor> rows, Metadata metadata,
                     OutputFile& file);
 
   // The tensors in the order of the file.
   const std::vector<v1::Tensor>& rows() const { return rows_; }
 
-  // Leaves room for the head. The caller then writes the bytes of each tensor
-  // to the file, and calls End behind each.
+  // Reserves space for the header. The caller then writes the bytes of each
+  // tensor to the file, and calls End after each.
   absl::Status Begin();
 
-  // Takes what was written as the next tensor, or forgets it.
+  // Accepts the written bytes as the next tensor, or discards them.
   absl::Status End(bool is_whole);
 
-  // What the file calls the type of the last tensor, if that is not its own.
+  // The type of the last tensor in the file, if it is not its own type.
   const std::string& stored_as() const { return stored_as_; }
 
   absl::Status Finish();

@@ -11,7 +11,7 @@
 namespace msitd::write {
 namespace {
 
-// How torch pickles a type: through a storage of its own, or, without one,
+// How torch pickles a type: through a storage class of its own or, without one,
 // through its name.
 struct TorchType {
   std::string_view name;
@@ -66,7 +66,7 @@ TorchType TorchTypeOf(DType dtype) {
   }
 }
 
-// Writes pickles of protocol 2, numbering what it writes as Python does.
+// Writes pickles of protocol 2 and numbers objects as Python does.
 class Pickle {
  public:
   Pickle() : out_("\x80\x02") {}

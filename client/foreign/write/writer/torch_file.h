@@ -11,14 +11,15 @@
 #include "client/foreign/write/output_folder.h"
 #include "protos/base/dtype.h"
 
-// Files as torch.save writes them, which torch.load(weights_only=True) takes.
+// Writes files in the format of torch.save, which torch.load(weights_only=True)
+// accepts.
 namespace msitd::write {
 
-// The name of the torch type that holds the elements; not that of `dtype` if
-// torch has none: uint8 or int8.
+// Returns the name of the torch type that stores the elements. If torch does
+// not have `dtype`, this is uint8 or int8.
 std::string_view TorchTypeName(DType dtype);
 
-// What a file holds.
+// The tensor in a file.
 struct TorchTensor {
   DType dtype = DType::kUnspecified;
   std::vector<int64_t> shape;
@@ -29,9 +30,9 @@ struct TorchTensor {
 // Returns the pickle of the tensor, byte for byte as torch writes it.
 std::string TorchPickle(const TorchTensor& tensor);
 
-// Writes the file. `stem` is its name without the extension: the archive has a
-// folder of that name. `give` gives the bytes to the sink that it gets; its
-// error comes back.
+// Writes the file. `stem` is its name without the extension; the archive has a
+// folder of that name. `give` passes the bytes to the sink that it receives.
+// Its error is returned.
 using TorchSink = absl::FunctionRef<absl::Status(std::string_view)>;
 absl::Status WriteTorchFile(OutputFile& file, std::string_view stem,
                             const TorchTensor& tensor,

@@ -15,12 +15,12 @@ constexpr uint32_t kEndSignature = 0x06054b50;
 constexpr uint32_t kEnd64Signature = 0x06064b50;
 constexpr uint32_t kLocator64Signature = 0x07064b50;
 
-// Of the program that has to read it: 4.5 knows zip64.
+// The version of the program that is required to read it: 4.5 supports zip64.
 constexpr uint16_t kVersion = 45;
-// The first day that the format knows.
+// The first date of the format.
 constexpr uint32_t kDate = 0x00210000;
 constexpr uint16_t kZip64Field = 0x0001;
-// Readers skip a field that they do not know: it only takes room.
+// Readers skip an unknown field. It is only used for padding.
 constexpr uint16_t kPaddingField = 0x4246;
 constexpr uint64_t kFieldHeadBytes = 4;
 

@@ -11,9 +11,9 @@
 
 namespace msitd::write {
 
-// Writes a zip archive whose members are stored, each at a multiple of
-// kMemberAlignment, with zip64 where sizes ask for it. Keeps the names of the
-// members in memory. Thread-compatible.
+// Writes a zip archive whose members are stored uncompressed, each at a
+// multiple of kMemberAlignment, with zip64 if sizes require it. Keeps the names
+// of the members in memory. Thread-compatible.
 class ZipWriter {
  public:
   static constexpr uint64_t kMemberAlignment = 64;
@@ -21,15 +21,16 @@ class ZipWriter {
   // Borrows `file`, which is empty.
   explicit ZipWriter(OutputFile& file) : file_(file) {}
 
-  // Begins a member of `size_bytes`; `name` is ASCII of at most 4096 bytes.
+  // Begins a member of `size_bytes`. `name` is ASCII of at most 4096 bytes.
   absl::Status Begin(std::string_view name, uint64_t size_bytes);
   absl::Status Write(std::string_view bytes);
-  // Ends it. FAILED_PRECONDITION unless all of its bytes were written.
+  // Ends the member. Returns FAILED_PRECONDITION unless all of its bytes were
+  // written.
   absl::Status End();
-  // Forgets the member that was begun.
+  // Discards the open member.
   absl::Status Drop();
 
-  // A whole member.
+  // Adds a complete member.
   absl::Status Add(std::string_view name, std::string_view bytes);
 
   // Ends the archive.
