@@ -296,6 +296,7 @@ MODULES: dict[str, Module] = {
         (
             *PROTOS,
             *STORAGE_FACE,
+            "daemon/predicate",
             "daemon/compare/match",
             "daemon/compare/judge",
         ),

@@ -4,13 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string_view>
 
-#include "absl/strings/ascii.h"
 #include "daemon/compare/judge/basis.h"
 #include "daemon/compare/judge/closing_value.h"
+#include "daemon/compare/origin/op_kind.h"
 #include "protos/base/tensor_key.h"
 
 namespace msitd::compare {
@@ -70,56 +69,6 @@ double SpreadOf(const Summary& summary) {
   if (norm == 0 || !std::isfinite(norm)) return 0;
   const double ratio = std::min(mean / norm, 1.0);
   return std::sqrt((1 - ratio) * (1 + ratio));
-}
-
-// Returns the part of an op's name after the last dot, in lower case.
-std::string BaseName(std::string_view op) {
-  const size_t dot = op.rfind('.');
-  std::string name(dot == std::string_view::npos ? op : op.substr(dot + 1));
-  absl::AsciiStrToLower(&name);
-  return name;
-}
-
-// True for functions of torch, as their records are named.
-bool IsFunction(std::string_view op) {
-  static constexpr std::array<std::string_view, 5> kPrefixes = {
-      "Functional.", "NPU.", "Tensor.", "Torch.", "VF."};
-  return std::any_of(kPrefixes.begin(), kPrefixes.end(),
-                     [op](std::string_view p) { return op.starts_with(p); });
-}
-
-bool SubtractsMean(std::string_view op) {
-  std::string name = BaseName(op);
-  if (name.find("rms") != std::string::npos) return false;
-  if (name.find("layernorm") != std::string::npos ||
-      name.find("layer_norm") != std::string::npos || name.starts_with("ln_")) {
-    return true;
-  }
-  // norm, norm1, batch_norm
-  while (!name.empty() && absl::ascii_isdigit(name.back())) name.pop_back();
-  return name.ends_with("norm") || name == "ln";
-}
-
-bool IsSineOrCosine(std::string_view op) {
-  const std::string name = BaseName(op);
-  return IsFunction(op) && (name == "sin" || name == "cos");
-}
-
-bool IsSum(std::string_view op) {
-  static constexpr std::array<std::string_view, 11> kNames = {
-      "add",  "add_", "__add__", "__radd__", "__iadd__", "sub",
-      "sub_", "rsub", "__sub__", "__rsub__", "sum"};
-  const std::string name = BaseName(op);
-  return IsFunction(op) &&
-         (name == "mean" ||
-          std::find(kNames.begin(), kNames.end(), name) != kNames.end());
-}
-
-bool IsProduct(std::string_view op) {
-  const std::string name = BaseName(op);
-  return IsFunction(op) &&
-         (name == "linear" || name == "addmm" || name == "mm" ||
-          name == "matmul" || name == "__matmul__");
 }
 
 // Returns the number of products in each sum of a matrix product of `input`
@@ -460,8 +409,7 @@ Conditioning::ErrorBound Conditioning::BoundOfNorm(int32_t event,
 
 Conditioning::Terms Conditioning::TermsOf(
     int32_t event, const std::vector<int32_t>& inputs) const {
-  const std::string name =
-      BaseName(tree_->calls()[tree_->event(event).call].op);
+  const bool is_mean = IsMean(tree_->calls()[tree_->event(event).call].op);
   const Summary& result = (*pairs_)[event].golden->summary;
   Terms out;
   for (const int32_t i : inputs) {
@@ -471,7 +419,7 @@ Conditioning::Terms Conditioning::TermsOf(
     const double share =
         static_cast<double>(result.count) / static_cast<double>(input.count);
     const double scale = std::sqrt(std::max(share, 1.0)) *
-                         (name == "mean" ? std::min(share, 1.0) : 1.0);
+                         (is_mean ? std::min(share, 1.0) : 1.0);
     out.norms.push_back(scale * input.l2_norm() / result.l2_norm());
   }
   return out;

@@ -211,9 +211,7 @@ def test_arrays_have_the_shapes_of_their_tensors(daemon: Daemon, plugin: str) ->
     scalar = (Record("", float32(1), []), Record("", float32(2), []))
     record_all(daemon, {"square": square, "scalar": scalar})
     daemon.ctl("compare", "run", "g", "t", expect=FAILED)
-    daemon.ctl(
-        "compare", "metric", "c-000001", *PYTHON, "--plugin", f"{plugin}:shapes"
-    )
+    daemon.ctl("compare", "metric", "c-000001", *PYTHON, "--plugin", f"{plugin}:shapes")
     rows = rows_of(daemon)
     assert rows["square"]["shapes"]["text"] == "(2, 2) (2, 2)"
     assert rows["scalar"]["shapes"]["text"] == "() ()"

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/origin/op_kind.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "absl/strings/ascii.h"
+
+namespace msitd::compare {
+namespace {
+
+// Returns the part of an op's name after the last dot, in lower case.
+std::string BaseName(std::string_view op) {
+  const size_t dot = op.rfind('.');
+  std::string name(dot == std::string_view::npos ? op : op.substr(dot + 1));
+  absl::AsciiStrToLower(&name);
+  return name;
+}
+
+// True for functions of torch, as their records are named.
+bool IsFunction(std::string_view op) {
+  static constexpr std::array<std::string_view, 5> kPrefixes = {
+      "Functional.", "NPU.", "Tensor.", "Torch.", "VF."};
+  return std::any_of(kPrefixes.begin(), kPrefixes.end(),
+                     [op](std::string_view p) { return op.starts_with(p); });
+}
+
+}  // namespace
+
+bool SubtractsMean(std::string_view op) {
+  std::string name = BaseName(op);
+  if (name.find("rms") != std::string::npos) return false;
+  if (name.find("layernorm") != std::string::npos ||
+      name.find("layer_norm") != std::string::npos || name.starts_with("ln_")) {
+    return true;
+  }
+  // norm, norm1, batch_norm
+  while (!name.empty() && absl::ascii_isdigit(name.back())) name.pop_back();
+  return name.ends_with("norm") || name == "ln";
+}
+
+bool IsMean(std::string_view op) {
+  return IsFunction(op) && BaseName(op) == "mean";
+}
+
+bool IsSum(std::string_view op) {
+  static constexpr std::array<std::string_view, 11> kNames = {
+      "add",  "add_", "__add__", "__radd__", "__iadd__", "sub",
+      "sub_", "rsub", "__sub__", "__rsub__", "sum"};
+  const bool is_named =
+      std::find(kNames.begin(), kNames.end(), BaseName(op)) != kNames.end();
+  return IsMean(op) || (IsFunction(op) && is_named);
+}
+
+bool IsProduct(std::string_view op) {
+  const std::string name = BaseName(op);
+  return IsFunction(op) &&
+         (name == "linear" || name == "addmm" || name == "mm" ||
+          name == "matmul" || name == "__matmul__");
+}
+
+bool IsSineOrCosine(std::string_view op) {
+  const std::string name = BaseName(op);
+  return IsFunction(op) && (name == "sin" || name == "cos");
+}
+
+}  // namespace msitd::compare
