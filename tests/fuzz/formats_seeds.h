@@ -6,7 +6,7 @@
 
 namespace msitd::fuzz {
 
-// Returns a file of each kind that client/foreign/formats reads.
+// Returns one file of each kind that client/foreign/formats reads.
 std::vector<std::string> FormatsSeeds();
 
 }  // namespace msitd::fuzz

@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)msitd::fill::ParseScalar(text);
   msitd::fill::ImportLedger ledger("ge");
   ledger.Load(text);
-  // What is added behind it is found again.
+  // An entry that is added to the loaded ledger is found again.
   msitd::fill::LedgerEntry entry;
   entry.path = "file";
   entry.bytes = size;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names of files and folders in dumps of CANN and TorchAir, and the file that
-// says which names were too long.
+// lists the names that were too long.
 #include "client/foreign/trees/file_name.h"
 #include "client/foreign/trees/json/numbers.h"
 #include "client/foreign/trees/tree_limits.h"

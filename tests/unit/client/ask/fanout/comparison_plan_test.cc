@@ -158,7 +158,7 @@ TEST_F(SplitComparisonTest, NothingIsComparedIfASplitRankCannotBeLeftOut) {
   RunShares split = Shares({{0}, {0}, {-1}});
   split.split = Of({0});
   const std::string why = "n0 and n1 hold different records of rank 0 of run ";
-  // It is all there is.
+  // The split rank is the only one.
   EXPECT_EQ(refusal(split, Shares({{0}, {-1}, {-1}})),
             "nothing was compared: " + why +
                 "g; with --at NODE one of them reads the others");

@@ -328,7 +328,8 @@ TEST(MergeComparisonsTest, EveryWholeNumberIsKnownToAddUpOrNotTo) {
       "for_want_of_ranks_count", "allowed_unmatched_count",
       "layout_hint_row_count", "sampled_count", "both_non_finite_count",
       "statistics_count", "statistics_in_part_count", "unread_count",
-      // What each node stores, and has not compared.
+      // Fields that each node reports about what it stores and does not
+      // compare.
       "stored_size_bytes", "not_compared_count", "flipped_count",
       "explained_count"};
   const std::set<std::string> others = {

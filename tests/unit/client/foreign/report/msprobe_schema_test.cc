@@ -60,7 +60,7 @@ TEST(MsprobeStatisticsTest, WhatIsNotKnownDiffersFromNothing) {
   const MsprobeStatistic absent;
   EXPECT_EQ(ask::TextOf(DifferenceOf(Max(1), absent).relative), "N/A");
   EXPECT_EQ(ask::TextOf(DifferenceOf(absent, absent).difference), "N/A");
-  // `None` is a text there.
+  // `None` is a text in this cell.
   v1::ComparedTensor side;
   side.set_dtype(v1::D_TYPE_FLOAT64);
   side.add_shape(3);

@@ -8,7 +8,7 @@
 #include "protos/base/limits.h"
 #include "tests/unit/client/libmsit/core/client_fixture.h"
 
-// Records whose bytes the client knows already.
+// Records whose bytes the client has already sent.
 namespace msitd::libmsit {
 namespace {
 

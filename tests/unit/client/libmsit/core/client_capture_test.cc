@@ -8,7 +8,7 @@
 #include "protos/capture/capture_policy.h"
 #include "tests/unit/client/libmsit/core/client_fixture.h"
 
-// What a client records under a capture policy.
+// Tests of the records that a client sends under a capture policy.
 namespace msitd::libmsit {
 namespace {
 

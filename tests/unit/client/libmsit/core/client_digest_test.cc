@@ -10,7 +10,7 @@
 #include "tests/unit/client/libmsit/core/client_fixture.h"
 #include "tests/unit/protos/compute/element_patterns.h"
 
-// Summaries and hashes that the client makes in place of the daemon.
+// Tests of summaries and hashes that the client computes instead of the daemon.
 namespace msitd::libmsit {
 namespace {
 

@@ -4,8 +4,8 @@
 
 #include "tests/unit/client/libmsit/core/client_fixture.h"
 
-// Calls that wait for a daemon that does nothing, and a host that interrupts
-// them.
+// Tests of calls that wait for an inactive daemon, and of a host that
+// interrupts them.
 namespace msitd::libmsit {
 namespace {
 

@@ -11,7 +11,8 @@
 #include "protos/capture/capture_policy.h"
 #include "tests/unit/client/libmsit/core/client_fixture.h"
 
-// What is kept, and what is counted, when records come faster than they go.
+// Tests of the records that are kept, and of the counters, when records arrive
+// faster than they can be sent.
 namespace msitd::libmsit {
 namespace {
 

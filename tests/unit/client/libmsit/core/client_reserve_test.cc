@@ -15,7 +15,7 @@
 #include "protos/compute/digest.h"
 #include "tests/unit/client/libmsit/core/client_fixture.h"
 
-// Records whose bytes come later.
+// Tests of records whose bytes are written later.
 namespace msitd::libmsit {
 namespace {
 

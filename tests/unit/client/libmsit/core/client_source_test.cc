@@ -9,7 +9,7 @@
 #include "protos/base/limits.h"
 #include "tests/unit/client/libmsit/core/client_fixture.h"
 
-// Tensors whose bytes come from a source, and marks.
+// Tests of tensors whose bytes are read from a source, and of marks.
 namespace msitd::libmsit {
 namespace {
 

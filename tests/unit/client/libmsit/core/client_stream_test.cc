@@ -6,7 +6,7 @@
 #include "client/libmsit/core/client.h"
 #include "tests/unit/client/libmsit/core/client_fixture.h"
 
-// What a client does when memory is full, and when the stream breaks.
+// Tests of the client when memory is full and when the stream breaks.
 namespace msitd::libmsit {
 namespace {
 

@@ -8,7 +8,8 @@
 #include "protos/base/limits.h"
 #include "tests/unit/client/libmsit/core/client_fixture.h"
 
-// Values, documents, and what else a record knows besides its bytes.
+// Tests of values, documents, and other facts that a record contains in
+// addition to its bytes.
 namespace msitd::libmsit {
 namespace {
 

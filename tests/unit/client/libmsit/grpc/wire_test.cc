@@ -10,7 +10,8 @@
 #include "google/rpc/status.pb.h"
 #include "msitd/v1/ingest_service.pb.h"
 
-// Generated code reads what we encode by hand, and the other way round.
+// Checks that generated code parses messages that we encode by hand, and vice
+// versa.
 namespace msitd::libmsit {
 namespace {
 

@@ -16,7 +16,7 @@
 #include "tests/unit/client/libmsit/shm/shm_client_fixture.h"
 #include "tests/unit/daemon/shm/server_fixture.h"
 
-// The client and the ingest server of the daemon, in one process.
+// Tests with the client and the ingest server of the daemon in one process.
 namespace msitd::libmsit {
 namespace {
 

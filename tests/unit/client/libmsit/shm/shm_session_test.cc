@@ -17,7 +17,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/unit/client/libmsit/shm/shm_client_fixture.h"
 
-// The client and daemons that do not keep to the contract.
+// Tests of the client with daemons that violate the protocol.
 namespace msitd::libmsit {
 namespace {
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparisons of runs whose ranks lie in several stores, or the tokens of one
-// rank: each row is that of one store that has them all.
+// Tests of comparisons of runs whose ranks, or the tokens of one rank, are in
+// several stores. Each row is the same as with one store that contains them
+// all.
 #include <gtest/gtest.h>
 
 #include <map>
