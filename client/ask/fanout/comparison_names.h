@@ -7,13 +7,13 @@
 
 #include "absl/status/statusor.h"
 
-// Each daemon names its comparisons by itself. What several make of one request
-// is `c-000001@a,b,c-000004@c`: on the nodes a and b it is c-000001, and
-// c-000004 on c.
+// Each daemon names its comparisons independently. The comparisons that several
+// daemons create for one request are named `c-000001@a,b,c-000004@c`: c-000001
+// on the nodes a and b, and c-000004 on c.
 namespace msitd::ask {
 
 struct NodeComparison {
-  std::string name;  // As its daemon calls it.
+  std::string name;  // The name on its daemon.
   std::string node;
 
   friend bool operator==(const NodeComparison&,
@@ -22,7 +22,8 @@ struct NodeComparison {
 
 std::string JoinNames(const std::vector<NodeComparison>& comparisons);
 
-// The inverse. INVALID_ARGUMENT for anything else, such as a bare name.
+// The inverse of JoinNames. Returns INVALID_ARGUMENT for any other text, such
+// as a name without nodes.
 absl::StatusOr<std::vector<NodeComparison>> SplitNames(std::string_view text);
 
 }  // namespace msitd::ask

@@ -83,7 +83,8 @@ class Splitter {
     return CanLeaveOutRanks() ? Wanted(split_) : split_;
   }
 
-  // Whether a filter keeps the tensors of a rank out of a comparison.
+  // Returns whether a filter can exclude the tensors of a rank from a
+  // comparison.
   bool CanLeaveOutRanks() const {
     return are_ranks_alike_ && !golden_.has_placements &&
            !target_.has_placements;
@@ -95,7 +96,7 @@ class Splitter {
   RankSet RequiredOf(const RunShares& run, bool is_target) const {
     const RankSet all = run.AllHeld().Union(run.lacking);
     if (are_ranks_alike_) return Wanted(all);
-    // Daemons find out which ranks a filter stands for with layouts.
+    // Daemons resolve the ranks of a filter using layouts.
     const v1::Matching& matching = request_.comparison().matching();
     if (matching.ranks_size() == 0) {
       return wanted_.empty() ? all : UncoveredOf(run, all);
@@ -104,7 +105,7 @@ class Splitter {
         .Union(UncoveredOf(run, all));
   }
 
-  // Those of `required` that no node that is asked compares.
+  // Returns those of `required` that no selected node compares.
   RankSet UncoveredOf(const RunShares& run, const RankSet& required) const {
     RankSet out = required.Minus(run.lacking);
     for (size_t i = 0; i < run.held.size(); ++i) {
@@ -118,7 +119,8 @@ class Splitter {
     return wanted_.empty() ? ranks : ranks.Intersection(wanted_);
   }
 
-  // The ranks of one run that a rank map names, as far as they are wanted.
+  // Returns the ranks of one run that a rank map names, as far as they are
+  // selected.
   RankSet MappedRanks(const v1::Matching& matching, bool is_target) const {
     RankSet::Ranges out;
     for (const v1::Matching::RankPair& pair : matching.ranks()) {
@@ -140,7 +142,7 @@ class Splitter {
   const RankSet wanted_;  // Empty for all.
   const RankSet split_;
   const bool are_ranks_alike_;
-  // Else every node compares what it has.
+  // Otherwise, every node compares all ranks that it has.
   const bool needs_filters_;
   RankSet taken_;
   RankSet compared_;

@@ -20,17 +20,17 @@
 // that the parts of the answer are partial wherever and whenever they are read.
 namespace msitd::ask {
 
-// What the nodes hold of one run, by node.
+// The ranks of one run, by node.
 struct RunShares {
   explicit RunShares(size_t node_count)
       : held(node_count), has(node_count), ids(node_count) {}
 
-  // All that a node holds, and all that a node lacks.
+  // The ranks that any node holds, and the ranks that no node holds.
   RankSet AllHeld() const;
 
   std::vector<RankSet> held;
   std::vector<bool> has;  // A node may have the run without a rank of it.
-  std::vector<std::string> ids;  // Run.id; empty for a node that has no run.
+  std::vector<std::string> ids;  // Run.id; empty for a node without the run.
   RankSet lacking;               // By the world size, on all nodes.
   // Ranks of which several nodes hold different records. No single node can
   // compare them.

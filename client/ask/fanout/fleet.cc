@@ -26,7 +26,7 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-// Lines about one command.
+// Messages for the user about one command.
 constexpr size_t kToldMax = 100;
 // The worker among the sources of a run.
 constexpr std::string_view kLocal = "local";
@@ -39,7 +39,7 @@ bool IsAbsent(const Outcome& outcome) {
   return IsCode(outcome, grpc::StatusCode::NOT_FOUND);
 }
 
-// Something that is wrong with the request, or here.
+// Returns true for an error of the request or of this machine.
 bool IsOfRequest(const Outcome& outcome) {
   return outcome.exit_code < kExitDaemonBase ||
          outcome.exit_code == kExitInterrupted ||
@@ -59,7 +59,7 @@ std::string TextField(const Message& message, const char* name) {
   return message.GetReflection()->GetString(message, field);
 }
 
-// Nothing if the answer does not tell of ranks.
+// Returns nothing if the answer does not report ranks.
 std::optional<RankSet> HeldOf(const Message& answer) {
   const FieldDescriptor* field =
       answer.GetDescriptor()->FindFieldByName("ranks_held");
@@ -370,7 +370,8 @@ void Fleet::TellApart(const std::string& run, const RunShares& shares,
   }
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const RankSet apart = shares.held[i].Minus(others.held[i]).Minus(together);
-    // Ranks that the other run has nowhere are in the rows of nodes with both.
+    // Ranks that do not exist in the other run are in the rows of nodes with
+    // both runs.
     if (apart.empty() ||
         (others.has[i] && apart.Intersection(others.AllHeld()).empty())) {
       continue;
@@ -409,7 +410,7 @@ std::string Fleet::IdsOf(const RunShares& shares) {
   std::vector<std::string_view> ids;
   for (size_t i = 0; i < shares.ids.size(); ++i) {
     if (!shares.has[i]) continue;
-    // An older daemon gives none.
+    // An older daemon returns no id.
     if (shares.ids[i].empty()) return "";
     ids.push_back(shares.ids[i]);
   }

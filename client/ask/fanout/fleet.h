@@ -25,16 +25,17 @@ struct Part;
 class RankSet;
 struct RunShares;
 
-// Many daemons that are asked as if they were one.
+// A set of daemons that behaves like a single one.
 //
-// All nodes are asked at the same time, each until its own deadline. One that
-// does not answer, answers late or answers what cannot be read is told of once
-// and left out from then on: HasFailed. One that lacks the run is just not part
-// of the answer. An error of the request is the answer. Of the addresses of one
-// daemon the first counts. Thread-compatible.
+// All nodes are called in parallel, each with its own deadline. A node that
+// does not answer, answers late or returns an invalid answer is reported once
+// and excluded from then on: see has_failed. A node that lacks the run is
+// simply not part of the answer. An error in the request is returned as the
+// answer. If several addresses belong to one daemon, the first one is used.
+// Thread-compatible.
 class Fleet : public Fanout {
  public:
-  // Gets a line for people, without an end of line.
+  // Receives a line for the user, without a line end.
   using Tell = std::function<void(const std::string& line)>;
 
   // One or more nodes. `timeout` of their options is that of the command,
@@ -47,24 +48,24 @@ class Fleet : public Fanout {
               Message& response) override;
   Outcome ForEachRow(const List& list, Message& response) override;
 
-  // Asks every node and gives what came, in the order of the nodes.
+  // Calls every node and passes on the answers, in the order of the nodes.
   Outcome AskEach(
       const NodeCall& call, const Message& request, const Message& prototype,
       const std::function<void(const std::string& node, const Message&)>& take);
 
-  // Has one node compare and reduce from now on: it reads what the others hold
-  // of the runs. Fails if the list has no such node.
+  // From now on, one node compares and reduces. It reads the data of the other
+  // nodes. Returns an error if the list has no such node.
   Outcome WorkAt(std::string_view node);
 
   bool has_failed() const;
   // Why a node has failed; empty if it has not.
   std::string ErrorOf(std::string_view node) const;
-  // Has nodes that have failed asked again.
+  // Allows calls to nodes that have failed.
   void AskAgain();
 
-  // The node of the row that is being taken.
+  // The node of the current row.
   const std::string& row_node() const { return row_node_; }
-  // The nodes that hold something of a run, separated by commas.
+  // Returns the nodes that hold a part of a run, separated by commas.
   std::string HoldersOf(const std::string& run) const;
 
   // Members of a JSON object: which nodes answered, `nodes_failed` with the
@@ -76,7 +77,7 @@ class Fleet : public Fanout {
   struct Answer;
   class Rows;
 
-  // Null for a node that is not asked.
+  // Null for a node that is not called.
   using Requests = std::vector<std::unique_ptr<Message>>;
 
   Outcome MakeRequests(const Message& request, Requests& requests);
@@ -84,15 +85,15 @@ class Fleet : public Fanout {
   Outcome PlanComparison(const Message& request, Requests& requests);
   Outcome PlanAtOneNode(const Message& request, Requests& requests);
   Outcome PlanReduction(const Message& request, Requests& requests);
-  // The nodes that have a run, as the node at `worker_` reads them, and the ids
-  // of their shares.
+  // Returns the nodes that have a run, in the form that the node at `worker_`
+  // reads, and the ids of their shares.
   std::string SourceOf(const RunShares& shares) const;
   static std::string IdsOf(const RunShares& shares);
   Outcome FindShares(const std::string& run, RunShares& out);
   // Finds the ranks of which nodes hold different records.
   Outcome FindSplits(const std::string& run, RunShares& shares);
-  // The ranks of a run by node, as far as the nodes have said so; asks them if
-  // they have not. Empty for a run that is gone.
+  // Returns the ranks of a run by node, as far as the nodes have reported them.
+  // Queries the nodes if they have not. Empty for a run that no longer exists.
   std::vector<RankSet> KnownRanks(const std::string& run);
   // Reports ranks of a run that lie on nodes that cannot compare them.
   void TellApart(const std::string& run, const RunShares& shares,
@@ -108,21 +109,22 @@ class Fleet : public Fanout {
   void TellOfSpreadRows(const std::vector<Part>& parts,
                         const v1::Comparison& all);
 
-  // Has the next address of a daemon stand for one that has failed since.
+  // Replaces a daemon that has failed since by its next address.
   void PassOn(RunShares& shares) const;
 
   std::vector<Answer> AskNodes(const NodeCall& call, const Requests& requests,
                                const Message& prototype);
-  // Sorts out answers: keeps those that count. Fails if none does.
+  // Selects the answers that are used. Returns an error if there are none.
   Outcome Sift(const Requests& requests, std::vector<Answer>& answers);
-  // Keeps one of those answers to the same question that are of one daemon,
-  // whatever addresses of it are asked.
+  // If several answers to the same question are from one daemon, reached at
+  // different addresses, keeps one of them.
   void DropRepeated(const Requests& requests, std::vector<Answer>& answers);
   // True if both are addresses of one daemon, as far as they have answered.
   bool AreOne(size_t node, size_t other) const;
-  // The first node that is this daemon and has not failed, or else `node`.
+  // Returns the first node with the same daemon that has not failed; `node` if
+  // there is none.
   size_t FirstOf(size_t node) const;
-  // Takes the row that one daemon would list next; null behind the last one.
+  // Takes the row that one daemon would list next; null after the last one.
   Outcome TakeLeast(const List& list,
                     const std::vector<std::unique_ptr<Rows>>& lists, bool joins,
                     std::unique_ptr<Message>& out);
@@ -138,7 +140,7 @@ class Fleet : public Fanout {
   std::vector<std::unique_ptr<Node>> nodes_;
   const Tell tell_;
   std::optional<size_t> worker_;  // See WorkAt.
-  // Ranks of a comparison that was asked for are in no request.
+  // True if requested ranks of a comparison are in no request.
   bool is_uncovered_ = false;
   std::string row_node_;
   std::vector<std::string> told_;

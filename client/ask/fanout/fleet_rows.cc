@@ -24,7 +24,8 @@ std::string TokenOf(const Message& page) {
 
 }  // namespace
 
-// The rows of one node: the page that is being taken, while the next one comes.
+// The rows of one node: the current page, while the next one is being
+// requested.
 class Fleet::Rows {
  public:
   // `first` is the first page.
@@ -45,7 +46,8 @@ class Fleet::Rows {
   Node& node() { return node_; }
   const Message& page() const { return *page_; }
 
-  // Null at the end, and once it fails. `on_page` gets a page that has come.
+  // Returns null at the end and after an error. Calls `on_page` with each page
+  // that arrives.
   template <typename OnPage>
   const Message* Peek(Outcome& outcome, const OnPage& on_page) {
     while (at_ == page_->GetReflection()->FieldSize(*page_, rows_)) {
@@ -58,7 +60,7 @@ class Fleet::Rows {
       }
       page_ = std::move(next_);
       at_ = 0;
-      // What all nodes together lack, the first pages have said.
+      // The first pages contained the ranks that all nodes together lack.
       for (const char* name : {"ranks_lacking", "partial"}) {
         const auto* field = page_->GetDescriptor()->FindFieldByName(name);
         if (field == nullptr) continue;
@@ -122,7 +124,7 @@ Outcome Fleet::ForEachRow(const List& list, Message& response) {
   std::vector<Answer> answers = AskNodes(list.call, requests, response);
   MSITCTL_RETURN_IF_FAILED(Sift(requests, answers));
 
-  // Before the first row: what the answer covers.
+  // The coverage of the answer, before the first row.
   std::vector<Part> firsts;
   for (const Answer& answer : answers) {
     const Node& node = *nodes_[answer.node];
@@ -134,7 +136,7 @@ Outcome Fleet::ForEachRow(const List& list, Message& response) {
   const auto* const rows_field =
       response.GetDescriptor()->FindFieldByName(list.field);
   response.GetReflection()->ClearField(&response, rows_field);
-  // It would be that of one node.
+  // The value would be that of one node.
   response.GetReflection()->ClearField(
       &response, response.GetDescriptor()->FindFieldByName("next_page_token"));
   list.see(response);

@@ -31,7 +31,7 @@ const Type& As(const Part& part) {
   return static_cast<const Type&>(*part.message);
 }
 
-// Adds all whole numbers of `from`.
+// Adds all integers of `from`.
 void AddCounts(const Message& from, Message& to) {
   for (int i = 0; i < from.GetDescriptor()->field_count(); ++i) {
     const FieldDescriptor* field = from.GetDescriptor()->field(i);
@@ -43,7 +43,8 @@ void AddCounts(const Message& from, Message& to) {
   }
 }
 
-// Ranks that one node holds are not lacking, whatever others say.
+// Ranks that one node holds are not missing, even if other nodes report them as
+// missing.
 template <typename Answer>
 void MergeRanks(const Answer& from, Answer& to) {
   const RankSet held =
@@ -62,8 +63,8 @@ auto TimeOf(const google::protobuf::Timestamp& time) {
   return std::pair(time.seconds(), time.nanos());
 }
 
-// A run is archived once all nodes have archived their ranks of it: what lags
-// behind most is told.
+// A run is archived once all nodes have archived their ranks of it. The state
+// is that of the node with the least progress.
 void MergeArchive(const v1::Run& from, v1::Run& to) {
   constexpr v1::RunArchive::State kOrder[] = {
       v1::RunArchive::FAILED, v1::RunArchive::STATE_UNSPECIFIED,
@@ -132,7 +133,7 @@ void MergeSummary(const v1::Summary& from, v1::Summary& to) {
   }
   to.set_sum(to.sum() + from.sum());
   to.set_l1_norm(to.l1_norm() + from.l1_norm());
-  // Squares of what double holds may be beyond it.
+  // The squares of representable values may overflow.
   to.set_l2_norm(std::hypot(to.l2_norm(), from.l2_norm()));
   const int64_t finite_count = to.count() - to.nan_count() -
                                to.positive_infinity_count() -
@@ -153,7 +154,7 @@ void MergeGroups(const v1::SummarizeTensorsResponse& from,
       *to.add_groups() = group;
       continue;
     }
-    // A group without tensors has nothing that could be merged.
+    // A group without tensors has nothing to merge.
     if (found->tensor_count() == 0) {
       *found = group;
     } else if (group.tensor_count() > 0) {

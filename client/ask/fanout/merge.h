@@ -9,8 +9,8 @@
 
 #include "msitd/v1/comparison_service.pb.h"
 
-// Makes one answer of those of many daemons. Nothing that a daemon says is
-// trusted to fit what another says.
+// Merges the answers of many daemons. The answers are not assumed to be
+// consistent with each other.
 namespace msitd::ask {
 
 class RankSet;
@@ -19,8 +19,8 @@ class RankSet;
 struct Part {
   const google::protobuf::Message* message = nullptr;
   std::string_view node;
-  // Of a comparison: the ranks of its runs that the node holds. Null if that is
-  // not known.
+  // For a comparison: the ranks of its runs that the node holds. Null if they
+  // are not known.
   const RankSet* golden_held = nullptr;
   const RankSet* target_held = nullptr;
 };
@@ -30,23 +30,23 @@ bool CanMerge(const google::protobuf::Descriptor& type);
 
 // Merges one or more answers of the type of `out`, for which CanMerge is true.
 // Groups and sums are merged in the order of the first rank that each node
-// holds. What the nodes disagree about is added to `notes`, a line each.
+// holds. For each disagreement of the nodes, a line is added to `notes`.
 void Merge(std::vector<Part> parts, google::protobuf::Message& out,
            std::vector<std::string>& notes);
 
-// True if the comparisons of several nodes count something of a whole run, so
-// that MergeComparisons needs to know which ranks of it each node holds.
+// Returns true if the comparisons of several nodes have counts for a whole run,
+// so that MergeComparisons requires the ranks that each node holds.
 bool NeedsHeldRanks(const std::vector<Part>& comparisons);
 
-// Merges Comparison, for Merge. `parts` are of one or more nodes.
+// Merges Comparison, for Merge. `parts` are from one or more nodes.
 //
-// Counts of rows add up. Counts of a run are those of all ranks that a node
-// holds, whichever of them it compares. A rank that several nodes hold counts
-// once, as an equal share of what the later node counts.
+// Counts of rows are added. Counts of a run cover all ranks that a node holds,
+// including those that it does not compare. A rank that several nodes hold
+// counts once, as an equal share of the count of the later node.
 void MergeComparisons(const std::vector<Part>& parts, v1::Comparison& out);
 
-// The order in which one daemon would list two rows of a type: negative if `a`
-// comes first, 0 if neither does.
+// Compares two rows in the order in which one daemon would list them. Negative
+// if `a` is first, 0 if the order is not defined.
 int CompareRows(const google::protobuf::Message& a,
                 const google::protobuf::Message& b);
 

@@ -21,7 +21,7 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-// As many as one daemon gives.
+// The limit of a single daemon.
 constexpr int kFindingsMax = 8;
 constexpr int kMakersMax = 5;
 constexpr int kAlikeRanksMax = 64;
@@ -42,15 +42,14 @@ constexpr const char* kFirsts[] = {
     "first_inequality", "first_non_finite",   "first_unmatched",
     "first_skipped",    "first_not_compared", "first_both_non_finite"};
 
-// What is not counted up: numbers, and what AddCountsOfRun and MergeMakers
-// take.
+// Numbers that are not added. AddCountsOfRun and MergeMakers handle the others.
 constexpr const char* kNoCounts[] = {"first_hopeless_row", "more_makers_count"};
 
 // Counts of a run, by side.
 struct RunCount {
   const char* name;
   bool is_golden;
-  // It is that of the ranks that the filter names, if it names any.
+  // True if the count covers the ranks in the filter, if it has any.
   bool is_filtered;
 };
 constexpr RunCount kRunCounts[] = {
@@ -115,12 +114,12 @@ void AddCountsOfRun(const std::vector<Part>& parts, const RunCount& count,
       &out, v1::Comparison::descriptor()->FindFieldByName(count.name), sum);
 }
 
-// Each node may have been asked for other ranks.
+// Each node may have received other ranks.
 void MergeFilterRanks(const std::vector<const v1::Comparison*>& parts,
                       v1::Comparison& out) {
   std::set<int32_t> ranks;
   for (const v1::Comparison* part : parts) {
-    // It takes all that it holds.
+    // The node uses all ranks that it holds.
     if (part->filter().ranks().empty()) {
       if (out.has_filter()) out.mutable_filter()->clear_ranks();
       return;
@@ -163,7 +162,7 @@ bool IsKnownMaker(const v1::Maker& maker) {
          maker.kind() != v1::Maker::FLIP;
 }
 
-// As one daemon has it: known makers first, then the worst.
+// In the order of a daemon: known makers first, then the largest errors.
 bool IsShownBefore(const v1::Maker& a, const v1::Maker& b) {
   return std::tuple(IsKnownMaker(a), a.output_error()) >
          std::tuple(IsKnownMaker(b), b.output_error());
@@ -189,16 +188,16 @@ void AddRanks(const v1::Maker& from, v1::Maker& to) {
   }
 }
 
-// True if a maker does not follow from those of other nodes, as far as its row
-// shows: a weight that differs, or an op whose inputs on record are equal.
+// Returns true if the row of a maker shows no dependence on makers of other
+// nodes: a weight that differs, or an op whose recorded inputs are equal.
 bool IsIndependent(const v1::Maker& maker) {
   if (maker.kind() == v1::Maker::WEIGHT) return true;
   return maker.kind() == v1::Maker::OP && maker.input_error() == 0 &&
          maker.note().find("not on record") == std::string::npos;
 }
 
-// The first maker of a node comes before its others. Of several nodes, that
-// which is the first by its place.
+// The first maker of a node precedes its others. Among several nodes, the one
+// with the earliest position is first.
 bool Leads(const v1::Maker& a, const v1::Maker& b) {
   if (IsKnownMaker(a) != IsKnownMaker(b)) return IsKnownMaker(a);
   return IsBefore(a.row(), b.row());
@@ -217,10 +216,10 @@ void AddMaker(const v1::Maker& maker, v1::Comparison& out, int64_t& more) {
   }
 }
 
-// What a node found at a later token than another may follow from that. Nodes
-// do not know which of their ranks were first, so beside those of the node with
-// the first maker only those count that follow from nobody. Makers that other
-// nodes count and do not name may follow from it.
+// A finding of a node at a later token may be a consequence of another node's
+// finding. Nodes cannot compare times, so in addition to the makers of the node
+// with the first maker, only independent ones are used. Makers that other nodes
+// count without naming them may be consequences of it.
 void MergeMakers(const std::vector<const v1::Comparison*>& parts,
                  v1::Comparison& out) {
   const auto token_of = [](const v1::Comparison& part) {
@@ -266,8 +265,9 @@ void MergeMakers(const std::vector<const v1::Comparison*>& parts,
   if (IsKnownMaker(lead)) *out.mutable_first_origin() = lead.row();
 }
 
-// If the order of a part is not known, that of the whole is not either: then
-// all divergences of the first token are alike, and nothing has a maker.
+// If the order of a part is not known, neither is that of the whole. All
+// divergences of the first token then have the same rank, and no maker is
+// known.
 bool RemoveOrder(const std::vector<const v1::Comparison*>& parts,
                  v1::Comparison& out) {
   const auto part = std::find_if_not(
@@ -288,8 +288,8 @@ bool RemoveOrder(const std::vector<const v1::Comparison*>& parts,
   return true;
 }
 
-// The first is the first of all; what another node found first is concurrent,
-// since nodes do not know of each other what came before.
+// The first divergence of all nodes is first. The first divergences of other
+// nodes are concurrent, because nodes have no common order.
 void MergeDivergences(const std::vector<const v1::Comparison*>& parts,
                       v1::Comparison& out) {
   std::vector<v1::ComparisonRow> rows;
@@ -357,7 +357,7 @@ void MergeRequired(
   both.Write(to);
 }
 
-// Each daemon knows of the ranks that streamed to it.
+// Each daemon counts the ranks that streamed to it.
 void MergeLosses(const v1::RunLosses& from, v1::RunLosses& to) {
   to.set_dropped_count(to.dropped_count() + from.dropped_count());
   to.set_truncated_count(to.truncated_count() + from.truncated_count());
@@ -378,16 +378,16 @@ bool IsPartial(const v1::Comparison& comparison) {
          comparison.has_golden_losses() || comparison.has_target_losses() ||
          comparison.not_compared_count() > 0 ||
          // Another node may hold the missing ranks, but nothing was compared
-         // with what it holds.
+         // with its data.
          comparison.for_want_of_ranks_count() > 0;
 }
 
-// Whether something that is missing may precede the first divergence.
-// `may_part` says so of what one node has compared; another one may hold what
-// that one lacks.
+// Returns whether a missing record may precede the first divergence. `may_part`
+// is the answer for the data of one node; another node may hold records that
+// this one lacks.
 bool MayDivergeBefore(const v1::Comparison& all, bool may_part) {
   if (!all.has_first_divergence()) return false;
-  // Nobody knows at which token a record was lost.
+  // The token of a lost record is not known.
   if (all.has_golden_losses() || all.has_target_losses()) return true;
   if (all.has_first_not_compared() &&
       all.first_not_compared().token() <= all.first_divergence().token()) {
@@ -411,7 +411,7 @@ void MergeRanks(const v1::RunRanks& from, v1::RunRanks& to) {
   to.set_partial(!lacking.empty());
 }
 
-// The one that is furthest from having a result.
+// Returns the state that is furthest from a result.
 v1::Comparison::State Worse(v1::Comparison::State a, v1::Comparison::State b) {
   const auto weight = [](v1::Comparison::State state) {
     switch (state) {
@@ -456,7 +456,7 @@ void AddTexts(const google::protobuf::RepeatedPtrField<std::string>& from,
   }
 }
 
-// A rule is idle if it is so everywhere.
+// A rule is idle if it is idle on all nodes.
 void KeepIdleRules(const v1::Comparison& from, v1::Comparison& to) {
   const std::set<std::string> idle(from.idle_rules().begin(),
                                    from.idle_rules().end());

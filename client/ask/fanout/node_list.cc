@@ -33,7 +33,7 @@ absl::Status Wrong(fmt::format_string<Args...> format, Args&&... args) {
 
 absl::Status TooMany() { return Wrong("more than {} nodes", kNodesMax); }
 
-// The parts between commas that are in no brackets.
+// Splits at commas that are not in brackets.
 absl::StatusOr<std::vector<std::string_view>> Split(std::string_view list) {
   std::vector<std::string_view> parts;
   int depth = 0;
@@ -65,7 +65,8 @@ bool ReadNumber(std::string_view text, uint32_t& out) {
   return error == std::errc() && last == end;
 }
 
-// The texts of what is in brackets: numbers as wide as the first of each range.
+// Returns the expansion of a bracket. Numbers are padded to the width of the
+// first one of each range.
 absl::StatusOr<std::vector<std::string>> ExpandRanges(std::string_view list) {
   std::vector<std::string> out;
   MSITD_ASSIGN_OR_RETURN(const auto parts, Split(list));
@@ -134,7 +135,7 @@ absl::StatusOr<std::vector<NodeAddress>> NodesOfJob(std::string_view port) {
 }
 
 absl::StatusOr<std::vector<NodeAddress>> NodesOfName(std::string_view name) {
-  // It says what is wrong with the port.
+  // ParseEndpoint reports the error in the port.
   MSITD_RETURN_IF_ERROR(ParseEndpoint(name).status());
   const size_t colon = name.rfind(':');
   std::string host(name.substr(0, colon));

@@ -8,31 +8,31 @@
 
 #include "absl/status/statusor.h"
 
-// Which daemons a command asks. All errors are INVALID_ARGUMENT but those of
-// files and names of hosts.
+// Determines the daemons that a command calls. All errors are INVALID_ARGUMENT,
+// except those of files and of resolving host names.
 namespace msitd::ask {
 
-// More are refused: each has a thread and a channel.
+// A longer list is rejected, because each node has a thread and a channel.
 inline constexpr size_t kNodesMax = 1024;
 
 // The port of nodes that are named without one, as in `slurm:`.
 inline constexpr int kNodePort = 7741;
 
 struct NodeAddress {
-  std::string endpoint;  // As ParseEndpoint takes it.
-  std::string host;      // Of a name with many addresses; otherwise empty.
+  std::string endpoint;  // In the syntax of ParseEndpoint.
+  std::string host;      // For a name with several addresses; otherwise empty.
 
   friend bool operator==(const NodeAddress&, const NodeAddress&) = default;
 };
 
-// Reads a list separated by commas of endpoints, `dns:///HOST:PORT` for all
-// addresses of a host, and `slurm:` or `slurm:PORT` for the nodes of the job.
-// Each node is returned once, in the order of the list. `,` and `@` are refused
-// in endpoints: names of comparisons use them.
+// Parses a list of endpoints separated by commas, with `dns:///HOST:PORT` for
+// all addresses of a host, and `slurm:` or `slurm:PORT` for the nodes of the
+// job. Returns each node once, in the order of the list. `,` and `@` are
+// rejected in endpoints because names of comparisons use them.
 absl::StatusOr<std::vector<NodeAddress>> ParseNodes(std::string_view list);
 
-// The same of a file with a list in each line. Blank lines do not count, nor
-// what follows `#`.
+// The same for a file with a list in each line. Blank lines and text after `#`
+// are ignored.
 absl::StatusOr<std::vector<NodeAddress>> ReadNodes(const std::string& path);
 
 // Expands `node[01-03,7],gpu5` to the names of hosts, as Slurm writes its

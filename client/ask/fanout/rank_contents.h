@@ -9,17 +9,17 @@
 #include "client/ask/query/fanout.h"
 #include "msitd/v1/run_reader_service.pb.h"
 
-// Tells copies of a rank from shares of it.
+// Distinguishes copies of a rank from shares of it.
 //
 // A rank streams to one daemon, so a fan-out compares by rank. Two nodes that
 // hold the same rank of a run hold either copies of it, such as a golden run
 // that was imported on every node, or different records, such as those from
 // before and after a restart on another machine. Copies can be compared on any
-// node. Shares cannot be compared on any single one of them: each node would
-// take what the others hold for missing. Numbers of tensors do not tell the two
-// apart, so this asks each daemon for the hashes that daemons use to find equal
-// data (RunReaderService.ListDigests) and keeps one hash for each rank. They
-// come from the index: no tensor is read.
+// node. Shares cannot be compared on any single node, because each node would
+// report the records of the others as missing. Numbers of tensors do not
+// distinguish the two. This code therefore requests the hashes that daemons use
+// to find equal data (RunReaderService.ListDigests) from each daemon, and keeps
+// one hash for each rank. The hashes are in the index: no tensor is read.
 namespace msitd::ask {
 
 // Requests that MakeRankContentsCall takes name at most this many ranks.

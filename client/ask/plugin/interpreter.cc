@@ -43,16 +43,16 @@ constexpr size_t kKeptNameBytes = 64;
 
 // The descriptor of the socket in the child.
 constexpr int kChildSocket = 3;
-// Our ends lie above all descriptors that the child gets.
+// Descriptors of this process are above all descriptors that the child gets.
 constexpr int kDescriptorMin = 10;
 
 // Larger buffers mean fewer switches between the two processes.
 constexpr int kSocketBufferBytes = 1 << 20;
 
-// Longest time until an interrupt is noticed while nothing comes.
+// The longest time until an interrupt is noticed while no data arrives.
 constexpr std::chrono::milliseconds kInterruptPoll(100);
 
-// Time for a process that has closed its socket to end by itself.
+// The time that a process gets to end after it has closed its socket.
 constexpr std::chrono::milliseconds kEndGrace(1000);
 constexpr std::chrono::milliseconds kEndPoll(10);
 
@@ -102,7 +102,7 @@ std::string Seconds(std::chrono::milliseconds time) {
   return fmt::format("{}", std::chrono::duration<double>(time).count());
 }
 
-// What the child starts with: descriptors, signals and process group.
+// The initial state of the child: descriptors, signals and process group.
 class SpawnPlan {
  public:
   explicit SpawnPlan(int socket) {
@@ -202,7 +202,7 @@ absl::Status Interpreter::Spawn() {
   const UniqueFd child(fcntl(low.get(), F_DUPFD_CLOEXEC, kDescriptorMin));
   if (!child.valid()) return ErrnoStatus(errno, "dup");
   for (const int end : {socket_.get(), child.get()}) {
-    // No check: a smaller buffer works as well.
+    // The result is ignored: a smaller buffer also works.
     setsockopt(end, SOL_SOCKET, SO_SNDBUF, &kSocketBufferBytes,
                sizeof(kSocketBufferBytes));
   }
@@ -329,7 +329,7 @@ absl::StatusOr<uint64_t> Interpreter::ReadArrayHead(KeptArray& out,
   for (uint32_t i = 0; i < dim_count; ++i) {
     const auto dim = Take<uint64_t>(dim_at);
     wanted *= dim;
-    // An array without elements has no large ones either.
+    // An array without elements must not have large dimensions either.
     if (dim > kTensorBytesMax || wanted > kTensorBytesMax) {
       return absl::DataLossError(kBadArray);
     }
@@ -444,7 +444,7 @@ absl::Status Interpreter::Ended() {
 void Interpreter::Kill() {
   if (pid_ < 0) return;
   kill(-pid_, SIGKILL);
-  // It may have left its process group.
+  // The child may have left its process group.
   kill(pid_, SIGKILL);
   while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }

@@ -22,32 +22,34 @@
 namespace msitd::ask {
 
 enum class FunctionKind : uint8_t {
-  kMetric,  // Of a pair: a value, or a value and a text.
-  // The same as msit asks for it: two parameters, and a pair of a value and a
-  // text as the result. Answers have `shown` then, and a value that is a text
-  // is none.
+  kMetric,  // A function of a pair: returns a value, or a value and a text.
+  // The same with the interface of msit: two parameters, and a pair of a value
+  // and a text as the result. Answers then have `shown`. A value that is a text
+  // is not a number.
   kMsitMetric,
-  kKeep,  // Of a tensor and where it belongs: what is kept of it.
+  kKeep,  // A function of a tensor and its key: returns what is kept of it.
 };
 
-// What an interpreter runs.
+// The program and the limits of an interpreter.
 struct InterpreterOptions {
   std::string python;    // A program, searched for as a shell does.
   std::string file;      // The plug-in.
   std::string function;  // The name of the function in it.
-  std::string arrays;    // What the function takes: "numpy" or "torch".
+  std::string
+      arrays;  // The type of the function's arguments: "numpy" or "torch".
   FunctionKind kind = FunctionKind::kMetric;
-  // Time to load the plug-in and try the function. One of kKeep is not tried.
+  // Time to load the plug-in and test the function. A function of kKeep is not
+  // tested.
   std::chrono::milliseconds start_limit{120'000};
   // Time for one call, from its first byte to the answer.
   std::chrono::milliseconds call_limit{60'000};
-  // Memory of the interpreter (RLIMIT_DATA); 0: as much as there is.
+  // Memory of the interpreter (RLIMIT_DATA). 0: no limit.
   uint64_t memory_bytes_max = 0;
-  // Of all arrays that one call of kKeep returns.
+  // The limit for all arrays that one call of kKeep returns.
   uint64_t kept_bytes_max = 0;
 };
 
-// True once what waits for an interpreter is to end.
+// Returns true once waiting for an interpreter is to end.
 using StopCheck = std::function<bool()>;
 
 // Two tensors, row-major and little-endian. Functions of kMsit get them flat,
@@ -61,7 +63,7 @@ struct TensorPairBytes {
   std::vector<int64_t> target_shape = {};
 };
 
-// What a function returned for a pair.
+// The result of a function for a pair.
 struct PairAnswer {
   bool has_value = false;
   double value = 0;  // Any double.
@@ -71,8 +73,8 @@ struct PairAnswer {
 };
 inline constexpr size_t kAnswerTextBytesMax = 1024;
 
-// An array that a function of kKeep returned, row-major and little-endian. Its
-// bytes are those of dtype and shape.
+// An array that a function of kKeep returned, row-major and little-endian. The
+// size of `bytes` matches dtype and shape.
 struct KeptArray {
   std::string name;  // IsKeptName.
   DType dtype = DType::kUnspecified;
@@ -81,23 +83,23 @@ struct KeptArray {
 };
 inline constexpr size_t kKeptArraysMax = 64;
 
-// True for 1 to 64 letters, digits, `_`, `.` and `-` of ASCII.
+// Returns true for 1 to 64 ASCII letters, digits, `_`, `.` and `-`.
 bool IsKeptName(std::string_view name);
 
-// What a function of kKeep returned.
+// The result of a function of kKeep.
 struct KeepAnswer {
   std::vector<KeptArray> arrays;
-  // Why it returned nothing that can be kept; empty if it did not fail.
+  // Why it returned nothing that can be kept; empty on success.
   std::string problem;
 };
 
-// Returns foreign text as an answer may have it: Printable, and not too long.
+// Converts untrusted text for an answer: Printable, and limited in length.
 std::string AnswerText(std::string_view text);
 
-// A Python interpreter that calls one function. It is a child in a process
-// group of its own; the destructor kills the group. It can write to stderr
-// only, and its stdin is empty. Its answers are foreign: they are checked,
-// bounded, and waited for no longer than the limits. Thread-compatible.
+// A Python interpreter that calls one function. It is a child in its own
+// process group, which the destructor kills. It can write only to stderr, and
+// its stdin is empty. Its answers are untrusted: they are validated and
+// bounded, and waiting for them is limited in time. Thread-compatible.
 //
 // Messages, all little-endian:
 // - Request: u64 bytes of golden, u64 bytes of target, two dtype names of 16
@@ -107,10 +109,10 @@ std::string AnswerText(std::string_view text);
 //   first answer comes without a request, once the function has been tried.
 //   Of msit's functions a line with the value is before the text.
 // - Request of kKeep: u64 bytes of the tensor, u32 bytes of its place, its
-//   dtype name; then the place, which is texts with a NUL between them, and the
-//   bytes. Its answer is one without a value and with a text, or one of kind 4:
-//   then u32 arrays; for each its name (64 bytes), its dtype name, u32
-//   dimensions, u64 bytes and the u64 dimensions; then the bytes of all.
+//   dtype name, the place, which consists of texts separated by NUL, and the
+//   bytes. The answer has either a text and no value, or kind 4 and u32 arrays.
+//   For each array it has its name (64 bytes), its dtype name, u32 dimensions,
+//   u64 bytes and the u64 dimensions. The bytes of all arrays follow.
 class Interpreter {
  public:
   // Errors: INVALID_ARGUMENT, with the reason, if the function cannot be used;
@@ -122,15 +124,16 @@ class Interpreter {
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
 
-  // Measures one pair. If the function raises, the answer has no value. After
-  // an error the interpreter is of no more use.
+  // Measures one pair. If the function raises an exception, the answer has no
+  // value. After an error, the interpreter must not be used again.
   //
-  // Errors: UNAVAILABLE if the process ended; DEADLINE_EXCEEDED if its time is
-  // up; DATA_LOSS if its answer is malformed; CANCELLED by `is_stopped`.
+  // Errors: UNAVAILABLE if the process ended; DEADLINE_EXCEEDED if the time
+  // limit was reached; DATA_LOSS if the answer is malformed; CANCELLED by
+  // `is_stopped`.
   absl::StatusOr<PairAnswer> Measure(const TensorPairBytes& pair);
 
-  // Asks a function of kKeep what to keep of a tensor. `key` is without the
-  // run, and has no NUL. Errors as of Measure.
+  // Calls a function of kKeep for a tensor. `key` has no run and contains no
+  // NUL. Errors as for Measure.
   absl::StatusOr<KeepAnswer> Keep(const TensorKey& key, DType dtype,
                                   const std::vector<int64_t>& shape,
                                   std::string_view bytes);
@@ -143,19 +146,19 @@ class Interpreter {
       : options_(options), is_stopped_(std::move(is_stopped)) {}
 
   absl::Status Spawn();
-  // Sets the deadline of what follows to `limit` from now.
+  // Sets the deadline of the following operations to `limit` from now.
   void SetLimit(std::chrono::milliseconds limit);
   absl::StatusOr<Reply> ReadReply();
   absl::Status ReadArrays(std::vector<KeptArray>& out);
-  // Reads all of an array but its bytes. Returns how many these are: `left` at
-  // most.
+  // Reads everything except the bytes of an array. Returns the number of bytes,
+  // at most `left`.
   absl::StatusOr<uint64_t> ReadArrayHead(KeptArray& out, uint64_t left);
   absl::Status Send(std::string_view bytes);
   absl::Status Receive(char* out, size_t size);
   // Waits until the socket is ready for `events`.
   absl::Status Await(short events);
-  // Returns how the process ended, once its socket is closed. Kills it if it
-  // still runs.
+  // Returns how the process ended, after its socket was closed. Kills it if it
+  // is still running.
   absl::Status Ended();
   void Kill();
 

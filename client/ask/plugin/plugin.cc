@@ -13,8 +13,8 @@ Outcome PluginStartError(const PluginSpec& spec, const absl::Status& status) {
   if (absl::IsCancelled(status)) return Interrupted();
   const std::string line =
       fmt::format("{} {}: {}", spec.flag, spec.file, Message(status));
-  // If an interpreter ends or hangs while it loads the file, that is the fault
-  // of the file.
+  // If an interpreter ends or hangs while it loads the file, the file is the
+  // cause.
   const bool is_of_file =
       absl::IsInvalidArgument(status) || absl::IsUnavailable(status) ||
       absl::IsDeadlineExceeded(status) || absl::IsDataLoss(status);

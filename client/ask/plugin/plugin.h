@@ -21,7 +21,7 @@ struct PluginSpec {
   std::string file;
   std::string function;
   std::string metric;
-  std::string flag = "--plugin";  // That errors name.
+  std::string flag = "--plugin";  // The flag that errors name.
 };
 
 // Parses FILE.py:FUNCTION. The metric is named after the function. `flag` is
@@ -31,21 +31,20 @@ struct PluginSpec {
 absl::StatusOr<PluginSpec> ParsePlugin(std::string_view text,
                                        std::string_view flag = "--plugin");
 
-// The outcome if an interpreter cannot use a plug-in, as Interpreter::Start
-// says.
+// Returns the outcome for an error of Interpreter::Start.
 Outcome PluginStartError(const PluginSpec& spec, const absl::Status& status);
 
 // Measures pairs with one function. If a pair crashes its interpreter or takes
-// too long, its text says so, and the next pair gets a new interpreter.
+// too long, its text reports this, and the next pair gets a new interpreter.
 // Thread-compatible.
 class Plugin {
  public:
-  // Starts an interpreter and tries the function out. Borrows `interrupts`.
+  // Starts an interpreter and tests the function. Borrows `interrupts`.
   static Outcome Create(const PluginSpec& spec,
                         const InterpreterOptions& options,
                         Interrupts& interrupts, std::unique_ptr<Plugin>& out);
 
-  // Fills in value and text. Fails only by an interrupt.
+  // Fills in value and text. Fails only on an interrupt.
   Outcome Measure(const TensorPairBytes& pair, v1::CustomMetric& metric);
   Outcome Measure(const TensorPairBytes& pair, PairAnswer& answer);
 

@@ -34,7 +34,8 @@ ARRAYS_MAX = 64
 DIMS_MAX = 32
 ARRAY_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 
-# What numpy and msitd call alike. Arrays of others come as float32, and go nowhere.
+# Names of types that numpy and msitd share. Arrays of other types are converted to
+# float32 and cannot be returned.
 NATIVE_TYPES = {
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"),
     *("uint64", "float16", "float32", "float64", "complex64", "complex128"),
@@ -114,12 +115,12 @@ def load(file: str, name: str, kind: str) -> Any:
     except TypeError as error:
         raise TypeError(f"{name} does not take two arguments: {error}") from None
     except ValueError:
-        pass  # Some functions written in C do not tell what they take.
+        pass  # Some functions written in C have no signature.
     return function
 
 
 def parts_of(result: Any) -> tuple[float | None, str]:
-    """Returns value and text of what a function returned."""
+    """Splits the result of a function into value and text."""
     value, text = result, ""
     if isinstance(result, (tuple, list)):
         if len(result) != 2:
@@ -138,7 +139,7 @@ def parts_of(result: Any) -> tuple[float | None, str]:
 
 
 def parts_of_msit(result: Any) -> tuple[float | None, str]:
-    """The same for a function of msit: the text is behind a line with the value."""
+    """The same for a function of msit: a line with the value precedes the text."""
     if not isinstance(result, (tuple, list)) or len(result) != 2:
         raise TypeError("the result is no pair of a value and a text")
     value, text = result
@@ -256,7 +257,7 @@ class Arrays:
         return flat.reshape(shape)
 
     def kept(self, result: Any, name: str, bytes_max: int) -> list[tuple[str, Any]]:
-        """Returns names and arrays of what a function returned."""
+        """Splits the result of a function into names and arrays."""
         numpy = self.numpy
         named = result if isinstance(result, dict) else {name: result}
         if len(named) > ARRAYS_MAX:
@@ -354,7 +355,7 @@ def reply_arrays(channel: socket.socket, arrays: list[tuple[str, Any]]) -> None:
 
 
 def place_of(text: str) -> tuple[dict[str, Any], list[int]]:
-    """Where a tensor belongs, as the function is told, and its shape."""
+    """Returns the key of a tensor, in the form passed to the function, and its shape."""
     *texts, shape = text.split("\0")
     names = ("device", "op", "io", "index", "dtype", "rank", "token", "call")
     place: dict[str, Any] = dict(zip(names, texts, strict=True))
@@ -375,7 +376,7 @@ def keep_one(
     limit_s: float,
     bytes_max: int,
 ) -> bool:
-    """Answers one request for what is kept. Returns false when there are no more."""
+    """Answers one request of kKeep. Returns false when there are no more."""
     header = bytearray(KEEP_REQUEST.size)
     if not receive(channel, header):
         return False

@@ -3,8 +3,8 @@
 
 namespace msitd::ask {
 
-// Returns plugin_runner.py, the program that runs in the interpreters. Lives as
-// long as the process.
+// Returns plugin_runner.py, the program that runs in the interpreters. Valid
+// for the lifetime of the process.
 const char* PluginScript();
 
 }  // namespace msitd::ask

@@ -11,29 +11,29 @@
 
 namespace msitd::ask {
 
-// Most interpreters that a function may lose to crashes and time limits before
-// it is given up.
+// The number of interpreters that a function may lose to crashes and time
+// limits before it is given up.
 inline constexpr int kInterpretersLostMax = 16;
 
-// An interpreter that is started anew when it is lost. Thread-compatible.
+// An interpreter that is replaced when it is lost. Thread-compatible.
 class SpareInterpreter {
  public:
   SpareInterpreter(InterpreterOptions options, StopCheck is_stopped)
       : options_(std::move(options)), is_stopped_(std::move(is_stopped)) {}
 
-  // Starts the first one. Errors of Interpreter::Start.
+  // Starts the first interpreter. Returns the errors of Interpreter::Start.
   absl::Status Start();
 
   // Null once the function is given up. CANCELLED by `is_stopped`.
   absl::StatusOr<Interpreter*> Get();
 
-  // The one that Get returned is of no more use.
+  // Reports that the interpreter returned by Get can no longer be used.
   void Lose();
 
-  // Those that were lost so far do not count any more.
+  // Resets the count of lost interpreters.
   void ForgetLost() { lost_count_ = 0; }
 
-  // Why it is given up; empty while it is not.
+  // Why the function was given up; empty until then.
   const std::string& given_up() const { return given_up_; }
 
  private:

@@ -13,22 +13,23 @@
 
 #include "absl/status/statusor.h"
 
-// Cells of tables and CSV files, taken from any message by its descriptor.
+// Cells of tables and CSV files, read from any message using its descriptor.
 namespace msitd::ask {
 
 // How a value is written.
 enum class CellStyle {
   kHuman,  // Six significant digits, "1.5 MiB", times to the second.
-  kExact,  // What a program can read back without loss.
+  kExact,  // Programs can parse it without loss.
 };
 
 // A value inside a message. Immutable.
 //
-// It is named by the fields on the way to it, with dots: `summary.nan_count`. A
-// list of keys and values is a map, or a repeated message of a string, a scalar
-// and maybe `text`. A value inside one is named by its key: `metrics.cosine`.
-// It is shown with its text, if any, in kHuman; `:text` behind the key selects
-// the text alone. Timestamps and durations count as values.
+// It is named by the fields on the path to it, separated by dots:
+// `summary.nan_count`. A list of keys and values is a map, or a repeated
+// message of a string, a scalar and optionally `text`. A value in such a list
+// is named by its key: `metrics.cosine`. kHuman shows it with its text, if any.
+// `:text` after the key selects only the text. Timestamps and durations count
+// as values.
 class FieldPath {
  public:
   // INVALID_ARGUMENT if `root` has no such value.

@@ -17,7 +17,8 @@ namespace {
 
 constexpr mode_t kMode = 0666;
 
-// Renaming over a symbolic link would replace the link.
+// Returns the target of a symbolic link, because renaming over a link would
+// replace the link.
 std::string BehindLinks(const std::string& path) {
   std::error_code error;
   const auto target = std::filesystem::canonical(path, error);

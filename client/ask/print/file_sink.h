@@ -9,9 +9,10 @@
 
 namespace msitd::ask {
 
-// Writes a file that appears whole or not at all: the bytes go to a file beside
-// it, which Commit renames. A path that exists and is no regular file, such as
-// a pipe, is written directly. Thread-compatible.
+// Writes a file that appears either complete or not at all: the bytes are
+// written to a temporary file in the same folder, which Commit renames. If the
+// path exists and is not a regular file, such as a pipe, it is written
+// directly. Thread-compatible.
 class FileSink {
  public:
   // "-" is stdout. FAILED_PRECONDITION if that is a terminal.
@@ -20,12 +21,12 @@ class FileSink {
 
   FileSink(FileSink&&) = default;
   FileSink& operator=(FileSink&&) = delete;
-  // Removes what was written, unless committed.
+  // Removes the file unless it was committed.
   ~FileSink();
 
   absl::Status Write(std::string_view bytes);
 
-  // Makes the file appear. Nothing may be written afterwards.
+  // Gives the file its final name. Nothing may be written afterwards.
   absl::Status Commit();
 
  private:

@@ -52,8 +52,8 @@ std::string HeadingLine(const std::vector<Column>& columns,
   return CsvLine(fields, options.guards_formulas);
 }
 
-// A line break in a name would make two names of it, so it is escaped even if
-// stdout is no terminal. The escaped name names nothing.
+// Escapes line breaks, even if stdout is not a terminal, because a line break
+// in a name would produce two names. An escaped name cannot be used.
 std::string NameLine(const std::vector<FieldPath>& paths, const Message& row) {
   for (const FieldPath& path : paths) {
     const auto value = path.Get(row, CellStyle::kExact);
@@ -132,7 +132,7 @@ void NoteColumnsLeftOut(const Table& table) {
 
 std::string OnTerminal(std::string json, const PrintOptions& options) {
   if (!options.to_terminal) return json;
-  // All line breaks come from the layout, since JSON escapes those in text.
+  // All line breaks are part of the layout, because JSON escapes those in text.
   std::string out;
   for (size_t begin = 0; begin < json.size();) {
     const size_t end = std::min(json.find('\n', begin), json.size());
@@ -143,7 +143,7 @@ std::string OnTerminal(std::string json, const PrintOptions& options) {
   return out;
 }
 
-// Puts more members at the end of the object `json`.
+// Appends members to the object `json`.
 void AddMembers(std::string& json, const PrintOptions& options) {
   size_t end = json.rfind('}');
   while (end > 0 && (json[end - 1] == '\n' || json[end - 1] == ' ')) --end;

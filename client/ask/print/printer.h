@@ -39,8 +39,8 @@ struct PrintOptions {
   std::string columns = {};
   // Fields of a message that PrintMessage leaves out of a table.
   std::vector<std::string> hidden_fields = {};
-  // If set, returns more members of each JSON object, asked for behind all
-  // others: `"name": value`, separated by commas.
+  // If set, returns additional members of each JSON object: `"name": value`,
+  // separated by commas. Called after all other members are written.
   std::function<std::string()> more_members = {};
 };
 
@@ -53,7 +53,7 @@ struct ListLayout {
   // Columns of a table, in the form of ParseColumns. CSV has all fields.
   std::string columns;
 
-  // What -o name prints: the first of these paths, separated by commas, that
+  // The output of -o name: the first of these paths, separated by commas, that
   // the row has. Empty if rows have no names.
   std::string name;
 
@@ -64,7 +64,7 @@ struct ListLayout {
   ComputedValues computed;
 };
 
-// Prints the rows of a list as they come. Memory does not grow with their
+// Prints the rows of a list as they arrive. Memory use does not depend on their
 // number. Thread-compatible.
 class ListPrinter {
  public:

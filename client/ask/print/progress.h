@@ -7,19 +7,19 @@
 
 namespace msitd::ask {
 
-// One line on stderr that is overwritten again and again, and removed in the
-// end. Thread-compatible.
+// One line on stderr that is overwritten repeatedly, and removed at the end.
+// Thread-compatible.
 class Progress {
  public:
-  // Does nothing unless `enabled`. `width`: columns of the terminal; 0 stands
-  // for 80.
+  // Does nothing unless `enabled`. `width` is the number of columns of the
+  // terminal. 0 stands for 80.
   Progress(bool enabled, size_t width);
   ~Progress() { Clear(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Shows `text`, but at most ten times a second, and never in the first tenth
-  // of a second.
+  // Shows `text`, at most ten times a second, and not in the first tenth of a
+  // second.
   void Show(std::string_view text);
 
   // Removes the line, so that something else can be written.

@@ -13,7 +13,7 @@ namespace msitd::ask {
 namespace {
 
 constexpr size_t kGap = 2;
-// Text is not shortened below this: it would say nothing.
+// Text is not shortened below this, because it would be meaningless.
 constexpr size_t kShortestText = 12;
 // Text is shortened to this width before a column is left out.
 constexpr size_t kReadableText = 24;
@@ -44,8 +44,8 @@ const char* ColorOf(std::string_view cell) {
   return nullptr;
 }
 
-// What may be shortened. A cell of numbers may be a text, or have one behind
-// its number: a metric of one's own.
+// Returns whether a cell may be shortened. A cell of numbers may be a text, or
+// have one after its number: a custom metric.
 bool IsText(const Table::Heading& heading, std::string_view cell) {
   return !heading.is_number || cell.find(' ') != std::string_view::npos;
 }

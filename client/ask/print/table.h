@@ -25,12 +25,12 @@ class Table {
     bool is_prose = false;
   };
   struct Style {
-    // Columns of the terminal; 0: no limit. To make the table fit, columns that
-    // need not stay are left out, in this order: columns of nothing but zeros
-    // or dashes; columns that say the same in all rows; the others from the
-    // right; and last, columns that a column of prose mentions. Remaining text
-    // is shortened. Names that differ stay different as long as there is
-    // anything else to shorten.
+    // Columns of the terminal. 0: no limit. To make the table fit, optional
+    // columns are omitted in this order: columns that contain only zeros or
+    // dashes, columns with the same content in all rows, other columns from the
+    // right, and finally columns that a column of prose mentions. The remaining
+    // text is shortened. Different names stay different as long as other text
+    // can be shortened.
     size_t width = 0;
     // Bold headings, verdicts and states in colour.
     bool color = false;

@@ -5,12 +5,13 @@
 
 namespace msitd::ask {
 
-// What the standard descriptors are attached to.
+// The terminals of the standard descriptors.
 struct Terminal {
   bool stdin_is_terminal = false;
   bool stdout_is_terminal = false;
   bool stderr_is_terminal = false;
-  // Width in columns; 0 if the descriptor is no terminal or does not tell.
+  // Width in columns. 0 if the descriptor is not a terminal or the width is not
+  // known.
   size_t stdout_width = 0;
   size_t stderr_width = 0;
 

@@ -71,7 +71,7 @@ Outcome ReadAttachmentBytes(Connection& connection, const std::string& run,
       [&](const v1::ReadAttachmentResponse& response, int64_t& size) {
         if (!response.has_attachment()) return;
         size = size_bytes = response.attachment().size_bytes();
-        // A stream that takes it up has to be of the same bytes.
+        // A stream that continues this one must have the same bytes.
         request.set_hash(response.attachment().hash());
       });
   MSITCTL_RETURN_IF_FAILED(reading.Run());

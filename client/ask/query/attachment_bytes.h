@@ -16,10 +16,10 @@ namespace msitd::ask {
 
 class Connection;
 
-// Writes `bytes`, kAttachmentBytesMax at most, as the attachment that `open`
-// says, whose size is filled in; `written` is what it became. What has arrived
-// is checked by its hash. Deadline and cancellation are those of `context`.
-// `on_sent`, which may be null, gets the bytes sent so far.
+// Writes `bytes`, at most kAttachmentBytesMax, as the attachment described by
+// `open`, whose size is set. `written` receives the result. The data is
+// verified by its hash. Deadline and cancellation are those of `context`.
+// `on_sent`, which may be null, is called with the number of bytes sent so far.
 Outcome WriteAttachmentBytes(Connection& connection,
                              grpc::ClientContext& context,
                              v1::WriteAttachmentRequest::Open open,
@@ -27,9 +27,9 @@ Outcome WriteAttachmentBytes(Connection& connection,
                              const std::function<void(int64_t)>& on_sent,
                              v1::Attachment& written);
 
-// Gives the bytes of an attachment to `sink`, as ResumingRead does;
-// `size_bytes` is how many there are, before the first of them. Fails behind
-// the last one if they do not have the hash that they should have.
+// Passes the bytes of an attachment to `sink`, like ResumingRead. `size_bytes`
+// is set to their number before the first of them. Returns an error after the
+// last one if the hash does not match.
 Outcome ReadAttachmentBytes(Connection& connection, const std::string& run,
                             const std::string& name, const ByteSink& sink,
                             int64_t& size_bytes);

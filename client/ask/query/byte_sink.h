@@ -8,7 +8,7 @@
 
 namespace msitd::ask {
 
-// Takes the next bytes; an error ends the reading.
+// Receives the next bytes. An error ends the reading.
 using ByteSink = std::function<absl::Status(std::string_view)>;
 
 }  // namespace msitd::ask

@@ -27,10 +27,12 @@ constexpr std::array<int, 4> kSignals = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
 std::atomic<pid_t> child = -1;
 std::atomic<const GroupWitness*> witness = nullptr;
 
-// Whether the child got the signal as well: it is of the group of this process.
+// Returns whether the child also received the signal, because it is in the
+// group of this process.
 bool HasReachedChild(int signal, const siginfo_t& info) {
   if (signal != SIGINT && signal != SIGQUIT) return false;
-  // A terminal sends to the group; a process, to whom it wants.
+  // A terminal sends signals to the group; a process may send them to a process
+  // or to a group.
   if (info.si_code > 0) return true;
   const GroupWitness* const asked = witness.load();
   return asked == nullptr || asked->HasSeen(signal);
@@ -43,16 +45,17 @@ extern "C" void PassOn(int signal, siginfo_t* info, void* /*context*/) {
   errno = before;
 }
 
-// Passes signals on while it is alive. A signal that was ignored stays so.
+// Forwards signals during its lifetime. A signal that was ignored stays
+// ignored.
 class PassingOn {
  public:
   PassingOn() {
     sigset_t signals;
     sigemptyset(&signals);
     for (const int signal : kSignals) sigaddset(&signals, signal);
-    // None may come before the child is known.
+    // No signal may arrive before the child is known.
     pthread_sigmask(SIG_BLOCK, &signals, &mask_);
-    // Without one, a signal of a terminal is still the child's once.
+    // Without a witness, a signal from a terminal still reaches the child once.
     auto started = GroupWitness::Start();
     if (started.ok()) {
       witness_.emplace(*std::move(started));
@@ -61,7 +64,7 @@ class PassingOn {
     struct sigaction action = {};
     action.sa_sigaction = PassOn;
     action.sa_flags = SA_SIGINFO;
-    // One at a time: each may wait for the witness.
+    // One signal at a time, because each handler may wait for the witness.
     action.sa_mask = signals;
     for (size_t i = 0; i < kSignals.size(); ++i) {
       sigaction(kSignals[i], nullptr, &before_[i]);

@@ -10,19 +10,20 @@
 
 namespace msitd::ask {
 
-// Variables of a child: what becomes of them by name; no value removes one.
+// Changes to the environment of a child, by variable. No value removes a
+// variable.
 using Environment = std::map<std::string, std::optional<std::string>>;
 
-// Returns texts as exec takes them: null is behind the last. Borrows them.
+// Returns texts in the form that exec requires, terminated by null. Borrows
+// them.
 std::vector<char*> Pointers(std::vector<std::string>& texts);
 
-// Runs a command with the environment of this process, as `changes` alter it,
-// and waits for its end. SIGTERM and SIGHUP are passed on; so are SIGINT and
-// SIGQUIT that were sent to this process alone: those of a terminal, or to the
-// group, are the child's already. Returns its exit code, 128 + N if signal N
-// ended it.
-// NOT_FOUND or the error of the system if it cannot be started. Call it on the
-// main thread, one at a time.
+// Runs a command with the environment of this process, modified by `changes`,
+// and waits for it. SIGTERM and SIGHUP are forwarded. SIGINT and SIGQUIT are
+// forwarded only if they were sent to this process, because the child also
+// receives signals of the terminal and of the group. Returns the exit code, 128
+// + N if signal N ended the command. Returns NOT_FOUND or a system error if it
+// cannot be started. Must be called on the main thread, one call at a time.
 absl::StatusOr<int> RunCommand(const std::vector<std::string>& words,
                                const Environment& changes);
 

@@ -25,7 +25,7 @@ namespace {
 // Fits a page of 1000 rows with the longest names.
 constexpr int kMessageBytesMax = 64 << 20;
 
-// Time to find out why there is no connection.
+// Time to determine why there is no connection.
 constexpr std::chrono::seconds kProbeTimeout(2);
 
 // Reads a PEM file into `text`; does nothing if `path` is empty.
@@ -68,7 +68,7 @@ Outcome ReadTlsFiles(const ConnectionOptions& options, TlsAttempt& out) {
       fmt::format("{} for {}", options.key_file, options.cert_file), fits);
 }
 
-// Turns what gRPC says of a daemon that is not there into words, with advice.
+// Describes gRPC's error about an unreachable daemon, with advice.
 std::string WhyInWords(std::string_view by_grpc, std::string_view endpoint) {
   constexpr std::pair<std::string_view, std::string_view> kAbsent[] = {
       {"No such file or directory", "there is no such socket"},
@@ -116,7 +116,7 @@ Outcome Connection::OpenChannel() {
   }
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
-  // A daemon is reached directly; a proxy for the web would only be in the way.
+  // Daemons are reached directly, without a web proxy.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   if (!options_.tls_host.empty()) {
     arguments.SetSslTargetNameOverride(options_.tls_host);
@@ -155,7 +155,7 @@ Outcome Connection::Connect() {
     }
     state = channel_->GetState(true);
   }
-  // After a failure, the first call gets the reason; gRPC does not give it
+  // After a failure, the first call gets the reason, which gRPC does not report
   // here.
   was_ready_ = state == GRPC_CHANNEL_READY;
   return {};

@@ -26,10 +26,10 @@
 
 namespace msitd::ask {
 
-// Which daemon, and how to reach it.
+// The daemon, and how to connect to it.
 struct ConnectionOptions {
-  std::string endpoint;  // As ParseEndpoint takes it.
-  std::string target;    // As ParseEndpoint returns it.
+  std::string endpoint;  // In the syntax of ParseEndpoint.
+  std::string target;    // As returned by ParseEndpoint.
   bool tls = false;
   std::string ca_file;  // Empty: the certificates of the system.
   // PEM files to show to the daemon; both or neither.
@@ -40,16 +40,16 @@ struct ConnectionOptions {
   // kStreamTimeout for a stream or a wait.
   std::optional<std::chrono::milliseconds> timeout;
   std::chrono::milliseconds connect_timeout{5000};
-  // For one call, with the connection if that is not there yet. Absent: as
-  // `timeout` says.
+  // The limit for one call, including the connection if it does not exist yet.
+  // Absent: determined by `timeout`.
   std::optional<std::chrono::milliseconds> call_timeout;
 
-  // The host that the certificate of the daemon is for, if `endpoint` has its
-  // address alone. Empty: as `endpoint` says.
+  // The host in the certificate of the daemon, if `endpoint` contains only its
+  // address. Empty: the host of `endpoint`.
   std::string tls_host;
 };
 
-// Makes a request for the run, comparison or tensor of this name.
+// Creates a request for the run, comparison or tensor with this name.
 template <typename Request>
 Request RequestFor(const std::string& name) {
   Request request;
@@ -63,8 +63,8 @@ Request RequestFor(const std::string& name) {
   return request;
 }
 
-// The calls of one daemon. Connects at the first call, so that errors of the
-// command line show without a daemon. Thread-compatible.
+// Calls one daemon. Connects at the first call, so that errors in the command
+// line are reported without a daemon. Thread-compatible.
 class Connection {
  public:
   using Clock = std::chrono::system_clock;
@@ -74,14 +74,14 @@ class Connection {
   // Borrows `interrupts`. The timeout begins now.
   Connection(ConnectionOptions options, Interrupts& interrupts);
 
-  // Has `fanout` answer all calls from now on. Borrows it.
+  // Makes `fanout` answer all calls from now on. Borrows it.
   void SetFanout(Fanout* fanout) { fanout_ = fanout; }
   Fanout* fanout() { return fanout_; }
 
   Interrupts& interrupts() { return interrupts_; }
   const ConnectionOptions& connection_options() const { return options_; }
 
-  // What the daemon said last of kDaemonIdKey; empty if it has not.
+  // The last value of kDaemonIdKey that the daemon sent; empty before that.
   const std::string& daemon_id() const { return daemon_id_; }
 
   // Does nothing once connected.
@@ -99,15 +99,15 @@ class Connection {
     return Call(method, request, response, /*may_be_cancelled=*/true);
   }
 
-  // Makes a call whose outcome has to be known: an interrupt waits for the
-  // answer.
+  // Makes a call whose outcome must be known. An interrupt waits for the
+  // response.
   template <typename Stub, typename Request, typename Response>
   Outcome AskToTheEnd(Method<Stub, Request, Response> method,
                       const Request& request, Response& response) {
     return Call(method, request, response, /*may_be_cancelled=*/false);
   }
 
-  // Like Ask, for a request that has only the name of one thing.
+  // Like Ask, for a request that contains only a name.
   template <typename Stub, typename Request, typename Response>
   Outcome AskByName(Method<Stub, Request, Response> method,
                     const std::string& name, Response& response) {
@@ -129,8 +129,8 @@ class Connection {
   Clock::time_point UnaryDeadline() const;
   Clock::time_point StreamDeadline() const;
 
-  // Decodes `status`. Tells an interrupt, and a daemon that cannot be reached,
-  // from what a daemon says.
+  // Converts `status`. Distinguishes interrupts and unreachable daemons from
+  // errors that a daemon returned.
   Outcome OutcomeOf(const grpc::Status& status) const;
 
   // Valid once connected.
@@ -160,9 +160,9 @@ class Connection {
     return OutcomeOf(status);
   }
   Outcome OpenChannel();
-  // Takes the id of the daemon out of an answer.
+  // Stores the id of the daemon from a response.
   void NoteDaemon(const grpc::ClientContext& context);
-  // Says why the daemon is not reached. gRPC does not say it if TLS is the
+  // Returns why the daemon cannot be reached. gRPC does not report TLS as the
   // reason.
   Outcome Unreachable(std::string_view by_grpc) const;
 

@@ -28,7 +28,7 @@ absl::Status BadEndpoint(std::string_view endpoint, std::string_view why) {
       why);
 }
 
-// Milliseconds of a unit of time; 0 if `unit` is none.
+// Returns the milliseconds of a unit of time; 0 if `unit` is not one.
 double UnitMs(std::string_view unit) {
   constexpr std::pair<std::string_view, double> kUnits[] = {
       {"ms", 1},     {"s", 1e3},         {"m", 60e3},
@@ -126,7 +126,7 @@ std::string StartCommand(std::string_view endpoint) {
   const std::string_view host = endpoint.substr(0, endpoint.rfind(':'));
   const bool is_here =
       host == "localhost" || host == "[::1]" || host.starts_with("127.");
-  // Without the role, nobody could record there.
+  // Without the role, no client could record there.
   return is_here ? fmt::format("{} --listen {} --loopback-role writer", kData,
                                endpoint)
                  : "";

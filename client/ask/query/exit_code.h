@@ -30,10 +30,10 @@ inline constexpr int kExitInterrupted = 130;
 int ExitCodeOf(grpc::StatusCode code);
 
 // Returns the canonical name, such as "NOT_FOUND"; "UNKNOWN" for a number that
-// is no code.
+// is not a code.
 const char* CodeName(grpc::StatusCode code);
 
-// Returns all exit codes with their meaning, a line each.
+// Returns all exit codes with their meaning, one per line.
 std::string ExitCodeHelp();
 
 }  // namespace msitd::ask

@@ -15,7 +15,8 @@ namespace msitd::ask {
 
 class Connection;
 
-// Answers calls in place of one daemon: asks many and merges what they say.
+// Answers calls in place of one daemon: calls many daemons and merges their
+// answers.
 class Fanout {
  public:
   using Message = google::protobuf::Message;

@@ -19,7 +19,8 @@
 
 namespace msitd::ask {
 
-// When each came last, by the clock of NowMs. In memory of both processes.
+// The time of the last signal of each kind, by the clock of NowMs. In memory
+// shared by both processes.
 struct SeenSignals {
   std::atomic<int64_t> interrupt_ms;
   std::atomic<int64_t> quit_ms;
@@ -38,8 +39,8 @@ int64_t NowMs() {
   return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
 }
 
-// What the witness does. It is a copy of a process with threads: only what a
-// handler of signals may call is sound here.
+// The loop of the witness. It is a fork of a process with threads, so only
+// async-signal-safe functions may be called.
 [[noreturn]] void Watch(SeenSignals& seen, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(0);
@@ -62,14 +63,15 @@ absl::StatusOr<GroupWitness> GroupWitness::Start() {
            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return ErrnoStatus(errno, "map memory");
   auto* const seen = new (memory) SeenSignals{kNever, kNever};
-  // The witness has them blocked from its first moment, and takes none of
-  // those that a group is ended with: this process ends it.
+  // The witness blocks these signals from the beginning, including those that
+  // are used to end a group. This process ends it.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);
   const pid_t parent = getpid();
-  // Without what libraries have at a fork, which is for copies that live on.
+  // Skips the fork handlers of libraries, which are for children that continue
+  // to run.
   const pid_t pid = _Fork();
   if (pid == 0) Watch(*seen, parent);
   const int error = errno;

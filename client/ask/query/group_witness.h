@@ -11,24 +11,26 @@ namespace msitd::ask {
 
 struct SeenSignals;
 
-// A process of the group of this one that notes each SIGINT and SIGQUIT that it
-// gets. The system tells no receiver whether a signal was sent to it alone or
-// to its group; what this one got as well was sent to the group. It ends with
-// this object, and with the thread that made it. Thread-compatible.
+// A process in the group of this process that records each SIGINT and SIGQUIT
+// it receives. The system does not report whether a signal was sent to a
+// process or to its group. A signal that the witness also received was sent to
+// the group. The witness ends with this object, and with the thread that
+// created it. Thread-compatible.
 class GroupWitness {
  public:
-  // UNAVAILABLE or the error of the system if there can be no process.
+  // Returns UNAVAILABLE or a system error if the process cannot be created.
   static absl::StatusOr<GroupWitness> Start();
 
   GroupWitness(GroupWitness&& other) noexcept;
   GroupWitness& operator=(GroupWitness&&) = delete;
   ~GroupWitness();
 
-  // Whether the witness got `signal` at most kGroupWait ago, or gets it within
-  // that time. A handler of signals may ask.
+  // Returns whether the witness received `signal` at most kGroupWait ago, or
+  // receives it within that time. May be called in a signal handler.
   bool HasSeen(int signal) const;
 
-  // What the parts of one signal to a group are apart at most.
+  // The longest time between the deliveries of one signal to the members of a
+  // group.
   static constexpr std::chrono::milliseconds kGroupWait{100};
 
  private:

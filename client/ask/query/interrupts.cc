@@ -108,8 +108,7 @@ Interrupts::Hold::Hold(Interrupts& interrupts, grpc::ClientContext* call)
   ++interrupts_.hold_count_;
   if (call_ == nullptr) return;
   interrupts_.calls_.insert(call_);
-  // A signal may have come under another Hold, before there was this call to
-  // cancel.
+  // A signal may have arrived during another Hold, before this call existed.
   if (interrupts_.interrupted_) call_->TryCancel();
 }
 

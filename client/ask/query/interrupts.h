@@ -17,15 +17,15 @@ class ClientContext;
 
 namespace msitd::ask {
 
-// Ctrl-C and SIGTERM as something that code can wait for.
+// Makes Ctrl-C and SIGTERM events that code can wait for.
 //
-// main makes it before any other thread, because it blocks both signals for all
-// threads. A thread of its own receives them.
+// main creates it before any other thread, because it blocks both signals for
+// all threads. A separate thread receives them.
 //
-// While no Hold is alive, the first signal ends the process with exit code 130.
-// While one is, the first signal cancels the calls that are held, and the owner
-// of the Hold cleans up and returns; a second signal ends the process at once.
-// Thread-safe.
+// While no Hold exists, the first signal ends the process with exit code 130.
+// While one exists, the first signal cancels the calls that are held, and the
+// owner of the Hold cleans up and returns. A second signal ends the process at
+// once. Thread-safe.
 class Interrupts {
  public:
   Interrupts();
@@ -35,8 +35,8 @@ class Interrupts {
 
   bool interrupted() const;
 
-  // Waits for `delay` or until interrupted, whichever comes first. Returns
-  // whether it was interrupted.
+  // Waits for `delay` or until an interrupt. Returns whether there was an
+  // interrupt.
   bool WaitFor(std::chrono::milliseconds delay);
 
   // Defers the effect of a signal while it is alive. A signal cancels `call`,
@@ -53,9 +53,9 @@ class Interrupts {
     grpc::ClientContext* const call_;
   };
 
-  // While it is alive, signals do what they did before there was an Interrupts,
-  // as is right for a child that owns the terminal. Made and destroyed on the
-  // main thread, while no Hold is alive.
+  // During its lifetime, signals have the effect that they had before
+  // Interrupts was created, for a child that owns the terminal. Created and
+  // destroyed on the main thread, while no Hold exists.
   class Handover {
    public:
     explicit Handover(Interrupts& interrupts);

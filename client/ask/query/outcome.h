@@ -15,9 +15,9 @@ namespace msitd::ask {
 struct [[nodiscard]] Outcome {
   int exit_code = kExitOk;
   std::string error;
-  // Name of the ErrorReason that the daemon gave; empty if none.
+  // The name of the ErrorReason from the daemon; empty if there is none.
   std::string reason = {};
-  // If the error is that the daemon has no such run, its name.
+  // The name of the run if the error is that the daemon does not have it.
   std::string missing_run = {};
 
   bool ok() const { return exit_code == kExitOk; }
@@ -28,11 +28,11 @@ Outcome LocalError(std::string_view message);
 Outcome Interrupted();
 
 // Decodes an error of the daemon: "NOT_FOUND (RUN_NOT_FOUND): no run ...". The
-// reason comes from the ErrorInfo in the details. An answer without one, such
+// reason is that of the ErrorInfo in the details. An answer without one, such
 // as that of a proxy, has no reason.
 Outcome DaemonError(const grpc::Status& status);
 
-// The same for an error that came in a message. `reason` may be empty.
+// The same for an error in a message. `reason` may be empty.
 Outcome DaemonError(grpc::StatusCode code, std::string_view reason,
                     std::string_view message);
 
@@ -46,7 +46,7 @@ Outcome DaemonError(grpc::StatusCode code, std::string_view reason,
     }                                                         \
   } while (false)
 
-// For expressions that fail only if the command line is wrong.
+// For expressions that fail only if the command line is invalid.
 #define MSITCTL_ASSIGN_OR_USAGE(target, expression)                          \
   MSITCTL_ASSIGN_OR_USAGE_(MSITCTL_CONCAT(msitctl_value_, __LINE__), target, \
                            expression)

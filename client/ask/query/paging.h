@@ -18,10 +18,10 @@ struct SeeNothing {
   void operator()(const Page& /*page*/) const {}
 };
 
-// Gets page after page of a list, at most `limit` rows if that is not 0, and
-// gives each page to `see` and then its rows to `take`, which may return false
-// to have enough. `method` is a method of a stub; `field` of its response has
-// the rows. `response` is the last page.
+// Requests page after page of a list, at most `limit` rows if that is not 0.
+// Calls `see` with each page and `take` with its rows; `take` may return false
+// to stop. `method` is a method of a stub, and `field` of its response contains
+// the rows. `response` receives the last page.
 template <typename Stub, typename Request, typename Response, typename Take,
           typename See = SeeNothing>
 Outcome ForEachRow(Connection& connection,

@@ -49,7 +49,7 @@ absl::StatusOr<std::string> MakeTempFolder(const std::string& parent) {
   return path;
 }
 
-// What the child does between fork and exec may not allocate.
+// Between fork and exec, the child must not allocate memory.
 [[noreturn]] void Become(char* const* arguments, char* const* environment,
                          int log, pid_t parent) {
   ::setpgid(0, 0);
@@ -68,7 +68,7 @@ absl::StatusOr<std::string> MakeTempFolder(const std::string& parent) {
   ::_exit(127);
 }
 
-// False if the process has ended, and is reaped.
+// Returns false if the process has ended and was reaped.
 bool StopProcess(pid_t pid) {
   ::kill(pid, SIGSTOP);
   int state = 0;
@@ -155,7 +155,7 @@ absl::Status PrivateDaemon::Spawn(const std::string& program) {
       "info",      "--nice",     "0",    "--ingest-nice",
       "0"};
   if (!keeps_store_) {
-    // It goes with the daemon, and its user waits for it.
+    // The store is removed with the daemon, and its user is waiting.
     arguments.insert(arguments.end(),
                      {"--durable", "false", "--share-equal-bytes", "false"});
   }
@@ -163,7 +163,8 @@ absl::Status PrivateDaemon::Spawn(const std::string& program) {
                                           "/ready"};
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
-    // Of a service that this program is part of, not of its daemon.
+    // These belong to the service that contains this program, not to its
+    // daemon.
     if (!text.starts_with("NOTIFY_SOCKET=") && !text.starts_with("WATCHDOG_") &&
         !text.starts_with("LISTEN_")) {
       environment.emplace_back(text);
@@ -219,14 +220,14 @@ std::string PrivateDaemon::LastWords() const {
 
 PrivateDaemon::~PrivateDaemon() {
   if (keeps_store_ && pid_ > 0) {
-    // It writes what it has.
+    // Lets the daemon write its data.
     ::kill(pid_, SIGTERM);
     Reap(std::exchange(pid_, -1));
   }
-  // The names of its files go first, while it holds them open. Their room is
-  // then freed as it dies, which is not waited for: that may take the file
-  // system a third of a second for 2 GiB. It is stopped before, so that it
-  // makes no new ones.
+  // The names of its files are removed first, while the daemon holds them open.
+  // Their space is then freed when it ends, which is not waited for: this may
+  // take the file system a third of a second for 2 GiB. The daemon is stopped
+  // before, so that it creates no new files.
   if (pid_ > 0 && !StopProcess(pid_)) pid_ = -1;
   std::error_code ignored;
   for (const std::string& folder : {data_dir_, socket_dir_}) {

@@ -14,34 +14,35 @@
 
 namespace msitd::ask {
 
-// How long a daemon may take until it takes calls. It takes a third of a second
-// on an idle machine; one with a hundred times the work is still waited for,
-// since one that ends is known at once.
+// The time limit for a daemon to accept calls. It takes a third of a second on
+// an idle machine. A machine with a hundred times the load is still waited for,
+// because a daemon that ends is detected at once.
 inline constexpr std::chrono::minutes kDaemonStartMax{5};
 
 struct PrivateDaemonOptions {
-  // The folder in which the store gets a folder of its own, with room for all
-  // that is recorded.
+  // The folder in which the store gets its own folder. Needs space for
+  // everything that is recorded.
   std::string data_dir;
-  // Where its store is instead, which stays when the daemon has ended, and
-  // outlives the machine. It is made if it is not there.
+  // A different path for the store, which is kept after the daemon has ended,
+  // and is durable. Created if it does not exist.
   std::string kept_store = {};
-  // Empty: what FindMsitd finds.
+  // Empty: the result of FindMsitd.
   std::string program;
   std::chrono::milliseconds start_timeout = kDaemonStartMax;
 };
 
-// A daemon for one command: it listens on a Unix socket of its own alone. It
-// ends with this object, or with the process if that is killed. Its store, if
-// that is not to be kept, and its socket are removed, unless the process is
-// killed: then they stay. The room of a removed store is free shortly after.
+// A daemon for one command that listens only on its own Unix socket. It ends
+// with this object, or with the process if that is killed. Its socket and its
+// store, unless that is to be kept, are removed; they remain if the process is
+// killed. The space of a removed store is freed shortly afterwards.
 // Thread-compatible.
 class PrivateDaemon {
  public:
-  // Returns once it takes calls. Call it on the main thread, since the daemon
-  // ends with the thread that started it. NOT_FOUND if there is no such
-  // program; FAILED_PRECONDITION with what it said last if it ends;
-  // DEADLINE_EXCEEDED if it is not ready in time; CANCELLED by an interrupt.
+  // Returns once the daemon accepts calls. Must be called on the main thread,
+  // because the daemon ends with the thread that started it. Errors: NOT_FOUND
+  // if the program does not exist; FAILED_PRECONDITION with its last output if
+  // it ends; DEADLINE_EXCEEDED if it is not ready in time; CANCELLED by an
+  // interrupt.
   static absl::StatusOr<std::unique_ptr<PrivateDaemon>> Start(
       const PrivateDaemonOptions& options, Interrupts& interrupts);
 
@@ -49,7 +50,7 @@ class PrivateDaemon {
   PrivateDaemon& operator=(const PrivateDaemon&) = delete;
   ~PrivateDaemon();
 
-  // As ParseEndpoint takes it.
+  // In the syntax of ParseEndpoint.
   std::string endpoint() const;
   pid_t pid() const { return pid_; }
 
@@ -71,8 +72,8 @@ class PrivateDaemon {
   pid_t pid_ = -1;
 };
 
-// Returns the path of msitd: beside this program, else in $PATH. NOT_FOUND
-// says where it was looked for.
+// Returns the path of msitd: next to this program, otherwise in $PATH. A
+// NOT_FOUND error lists where it was searched for.
 absl::StatusOr<std::string> FindMsitd();
 
 }  // namespace msitd::ask

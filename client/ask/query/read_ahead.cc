@@ -8,10 +8,10 @@
 
 namespace msitd::ask {
 
-// One call of ReadTensors, for a stretch of what is expected.
+// One call of ReadTensors, for a range of the expected tensors.
 class ReadAhead::Stream {
  public:
-  // Asks for the tensors from `begin` on. Borrows all of it.
+  // Requests the tensors from `begin` on. Borrows all arguments.
   Stream(Connection& connection, const std::vector<WantedBytes>& expected,
          size_t begin)
       : begin_(begin), hold_(connection.interrupts(), &context_) {
@@ -36,11 +36,11 @@ class ReadAhead::Stream {
     if (reader_ != nullptr) End();
   }
 
-  // What it may still bring: what is expected from next() to end().
+  // The stream may still deliver the expected tensors from next() to end().
   size_t next() const { return next_; }
   size_t end() const { return end_; }
 
-  // Returns its bytes; null if the stream leaves it out or breaks.
+  // Returns the bytes of a tensor; null if the stream skips it or fails.
   const std::string* Find(size_t index) {
     next_ = index + 1;
     while (true) {
@@ -55,7 +55,7 @@ class ReadAhead::Stream {
       if (reader_ == nullptr) return nullptr;
       if (!reader_->Read(&response_)) {
         status_ = std::exchange(reader_, nullptr)->Finish();
-        // What comes behind a break belongs to another stream.
+        // Tensors after a failure belong to another stream.
         if (!status_.ok()) end_ = index + 1;
         return nullptr;
       }
@@ -102,7 +102,7 @@ const std::string* ReadAhead::Find(size_t index) {
   if (has_no_streams_ || !connection_.Connect().ok()) return nullptr;
   if (stream_ != nullptr && index < stream_->next()) return nullptr;
   if (stream_ == nullptr || index >= stream_->end()) {
-    // One at a time.
+    // One stream at a time.
     stream_.reset();
     stream_ = std::make_unique<Stream>(connection_, expected_, index);
   }

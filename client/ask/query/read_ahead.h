@@ -16,12 +16,12 @@ namespace msitd::ask {
 
 class Connection;
 
-// Reads the bytes of many tensors, one after the other. Small ones that were
-// told of before come many in a stream instead of a call each. Memory is that
-// of a message or two, and of the names that are expected. Thread-compatible.
+// Reads the bytes of many tensors, one after another. Small tensors that were
+// announced are read in a stream of many instead of one call each. Memory: one
+// or two messages, and the names that are expected. Thread-compatible.
 class ReadAhead {
  public:
-  // A larger tensor is read by a call of its own.
+  // A larger tensor is read by its own call.
   static constexpr int64_t kSmallBytesMax = int64_t{1} << 20;
   // Most names of one stream, and their bytes.
   static constexpr size_t kStreamNamesMax = 1000;
@@ -31,28 +31,29 @@ class ReadAhead {
   explicit ReadAhead(Connection& connection);
   ~ReadAhead();
 
-  // Says what will be read next, in about this order; replaces what was said
-  // before. What is not read after all, or was not told, costs time alone.
+  // Announces the tensors that will be read next, in about this order. Replaces
+  // the previous list. Tensors that are not read, or were not announced, only
+  // cost time.
   void Expect(std::vector<WantedBytes> tensors);
 
-  // As ReadTensorBytes, which has the last word on whatever a stream does not
-  // bring.
+  // Like ReadTensorBytes, which is used for every tensor that a stream does not
+  // deliver.
   Outcome Read(const WantedBytes& wanted, const ByteSink& sink);
 
  private:
   class Stream;
 
-  // Returns the bytes of expected_[index], valid until the next call; null if
-  // no stream brings them, such as when it comes behind a later one.
+  // Returns the bytes of expected_[index], valid until the next call. Null if
+  // no stream delivers them, for example because it arrives after a later one.
   const std::string* Find(size_t index);
 
   Connection& connection_;
-  // Small tensors alone.
+  // Only small tensors.
   std::vector<WantedBytes> expected_;
-  // Places in expected_ by their names.
+  // Indexes into expected_ by name.
   std::unordered_map<std::string_view, size_t> by_name_;
   std::unique_ptr<Stream> stream_;
-  // The daemon is older than such streams.
+  // The daemon is too old to support such streams.
   bool has_no_streams_ = false;
 };
 

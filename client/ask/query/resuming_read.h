@@ -18,25 +18,25 @@
 
 namespace msitd::ask {
 
-// Streams in a row that bring no byte before the reading is given up: with the
-// delays, about 6 seconds, in which a daemon restarts.
+// Consecutive streams without any byte before reading is given up. With the
+// delays, this is about 6 seconds, in which a daemon restarts.
 inline constexpr int kFruitlessReadsMax = 6;
 inline constexpr std::chrono::milliseconds kFirstReadDelay(100);
 
 // Reads bytes that a daemon streams in pieces. A Response has `offset_bytes`
-// and `data`. A stream that breaks with UNAVAILABLE is taken up where it broke;
-// a failure of the sink is a local error.
+// and `data`. A stream that fails with UNAVAILABLE is resumed where it failed.
+// A failure of the sink is a local error.
 template <typename Response>
 class ResumingRead {
  public:
   // Starts a stream at an offset in bytes.
   using Start = std::function<std::unique_ptr<grpc::ClientReader<Response>>(
       grpc::ClientContext&, int64_t offset_bytes)>;
-  // Sees each answer before its bytes are checked, and may learn from it how
-  // many bytes there are.
+  // Called with each response before its bytes are checked. May set the number
+  // of bytes from it.
   using See = std::function<void(const Response&, int64_t& size_bytes)>;
 
-  // `size_bytes` is 0 where `see` will tell it.
+  // `size_bytes` is 0 if `see` sets it.
   ResumingRead(Connection& connection, int64_t size_bytes, Start start,
                ByteSink sink, See see = nullptr)
       : connection_(connection),

@@ -9,12 +9,12 @@ namespace msitd::ask {
 
 class Connection;
 
-// Guesses which run was meant by a name that no run has: `; did you mean
-// golden?`. Says so if there are no runs. Empty if none is near, or if the
-// daemon does not answer.
+// Suggests a run for a name that no run has: `; did you mean golden?`. States
+// if there are no runs. Empty if no name is similar, or if the daemon does not
+// respond.
 std::string RunLike(Connection& connection, const std::string& name);
 
-// The same for the name of a run that exists; never guesses that run itself.
+// The same for the name of a run that exists. Never suggests that run itself.
 std::string RunLikeAnother(Connection& connection, const std::string& name);
 
 // Explains why `tensor`, a resource name, was not found: returns the error of

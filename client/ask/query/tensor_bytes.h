@@ -15,15 +15,16 @@ class Connection;
 struct WantedBytes {
   std::string name;
   int64_t size_bytes = 0;
-  bool is_sample = false;  // Those of its sample.
+  bool is_sample = false;  // The bytes of the tensor's sample.
 };
 
-// Gives the bytes to `sink`, as ResumingRead does.
+// Passes the bytes to `sink`, like ResumingRead.
 Outcome ReadTensorBytes(Connection& connection, const WantedBytes& wanted,
                         ByteSink sink);
 
-// True for an error that is about this tensor alone, so that others can be
-// read: its bytes have been given up or are damaged, or it is gone.
+// Returns true for an error that concerns only this tensor, so that others can
+// be read: its bytes have been discarded or are damaged, or the tensor no
+// longer exists.
 bool IsOfTensor(const Outcome& outcome);
 
 }  // namespace msitd::ask

@@ -156,7 +156,7 @@ std::string TextOf(const ASN1_TIME* time) {
   return pem::TimeText(::timegm(&fields));
 }
 
-// OpenSSL may write to a closed socket: that must not end the process.
+// OpenSSL may write to a closed socket, which must not end the process.
 class WithoutSigpipe {
  public:
   WithoutSigpipe() = default;
@@ -168,10 +168,10 @@ class WithoutSigpipe {
   void (*const before_)(int) = std::signal(SIGPIPE, SIG_IGN);
 };
 
-// Repeats an attempt on a connected socket, to see where it fails: does the TLS
-// handshake without any check, then checks the certificate of the daemon
-// itself, then sees whether the daemon accepts ours. If the attempt was without
-// TLS, it only sees whether the daemon speaks TLS.
+// Repeats an attempt on a connected socket to find where it fails: performs the
+// TLS handshake without any check, checks the certificate of the daemon itself,
+// and checks whether the daemon accepts the client's certificate. If the
+// attempt was without TLS, only checks whether the daemon uses TLS.
 class Probe {
  public:
   Probe(const TlsAttempt& attempt, HostPort to, int fd,
@@ -194,7 +194,7 @@ class Probe {
  private:
   bool SetUp() {
     SSL_CTX* const context = context_.get();
-    // Checked afterwards, so that the handshake comes to its end.
+    // Checked afterwards, so that the handshake can complete.
     SSL_CTX_set_verify(context, SSL_VERIFY_NONE, nullptr);
     if (attempt_.ca_pem.empty()) {
       SSL_CTX_set_default_verify_paths(context);

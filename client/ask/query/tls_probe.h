@@ -6,8 +6,8 @@
 
 namespace msitd::ask {
 
-// What a connection was tried with: PEM texts, which have been checked, and the
-// names of their files. Empty if there are none.
+// The TLS settings of a connection attempt: PEM texts, which have been checked,
+// and the names of their files. Empty if there are none.
 struct TlsAttempt {
   std::string endpoint;  // HOST:PORT or [V6]:PORT.
   bool tls = false;
@@ -18,11 +18,10 @@ struct TlsAttempt {
   std::string key_pem;
 };
 
-// Finds out why gRPC could not make a connection, which gRPC does not tell.
-// Tries the handshake once more, until one side rejects the other. Returns what
-// to tell the user; empty if TLS is not the reason. Sends nothing but
-// greetings. Blocks until `deadline` at most, plus the time to look up the name
-// of the host.
+// Determines why a connection failed, which gRPC does not report. Repeats the
+// handshake until one side rejects the other. Returns a message for the user;
+// empty if TLS is not the reason. Sends only greetings. Blocks until
+// `deadline`, plus the time to resolve the name of the host.
 std::string WhyTlsFails(const TlsAttempt& attempt,
                         std::chrono::steady_clock::time_point deadline);
 

@@ -10,8 +10,8 @@
 #include "absl/status/statusor.h"
 #include "msitd/v1/comparison_service.pb.h"
 
-// Reports of a stored comparison, written row by row. docs/reports.md has what
-// each of them holds and where it differs from the tool it is named after.
+// Reports of a stored comparison, written row by row. docs/reports.md describes
+// the contents of each, and the differences from the tool it is named after.
 namespace msitd::ask {
 
 class TableSchema;

@@ -5,7 +5,7 @@ namespace msitd::ask {
 
 namespace {
 
-// What is lacking of the runs, whatever became of the rows.
+// Returns whether the runs lack records, regardless of the verdicts of rows.
 bool LacksRecords(const v1::Comparison& comparison) {
   return comparison.golden_ranks().partial() ||
          comparison.target_ranks().partial() ||

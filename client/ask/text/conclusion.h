@@ -7,24 +7,24 @@
 
 namespace msitd::ask {
 
-// What a comparison concludes.
+// The conclusion of a comparison.
 enum class Conclusion {
-  kPass,  // Over: nothing fails or is unmatched, and something passes.
-  // Over: no failure is proven, but ranks or records are lacking, or rows could
-  // not be compared.
+  kPass,  // Finished: nothing fails or is unmatched, and something passes.
+  // Finished: no failure is proven, but ranks or records are missing, or rows
+  // could not be compared.
   kPartial,
-  kFail,  // All else.
+  kFail,  // Everything else.
 };
 
-// What makes no difference to a conclusion.
+// Deficiencies that do not affect a conclusion.
 struct Allowed {
-  // Converts, since most who ask allow for the one or nothing.
+  // Implicit, because most callers allow only the first or nothing.
   Allowed(bool partial, bool undecided = false)  // NOLINT
       : partial(partial), undecided(undecided) {}
 
-  // Anything that is lacking: ranks, records, and rows as below.
+  // Anything that is missing: ranks, records, and rows as below.
   bool partial;
-  // Rows of which both sides are there and that could not be compared.
+  // Rows with both sides that could not be compared.
   bool undecided;
 };
 
@@ -36,7 +36,7 @@ int64_t RowCountOf(const v1::Comparison& comparison);
 // PASS, PARTIAL or FAIL.
 const char* WordOf(Conclusion conclusion);
 
-// The same word for a comparison that is over; `-` for any other.
+// Returns the same word for a finished comparison; `-` for any other.
 const char* VerdictWord(const v1::Comparison& comparison, Allowed allowed);
 
 }  // namespace msitd::ask

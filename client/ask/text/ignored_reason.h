@@ -5,8 +5,8 @@
 
 namespace msitd::ask {
 
-// Why tensors are skipped that a table of receive buffers and scratch names.
-// Reports know such rows by it.
+// Why tensors in a table of receive buffers and scratch are skipped. Reports
+// recognize such rows by it.
 inline constexpr std::string_view kIgnoredReason =
     "ignored: a receive buffer or scratch";
 

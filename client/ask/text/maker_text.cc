@@ -28,8 +28,8 @@ std::string RanksText(const google::protobuf::RepeatedField<int32_t>& ranks) {
   return out;
 }
 
-// Which rank a row is of; of a tensor that is put together, all whose shards it
-// has: `rank` is the number of their group then.
+// Returns the rank of a row. For an assembled tensor, `rank` is the number of
+// its group, and the result has the ranks of all its shards.
 std::string RowRanksText(const v1::ComparisonRow& row) {
   const auto& target = row.target().ranks();
   const auto& golden = row.golden().ranks();
@@ -44,7 +44,7 @@ std::string RowRanksText(const v1::ComparisonRow& row) {
   return out;
 }
 
-// As many concurrent divergences as a comparison has at most.
+// The limit for concurrent divergences in a comparison.
 constexpr int kShownConcurrentMax = 8;
 
 // Where a row is.
@@ -59,7 +59,7 @@ std::string PlaceText(const v1::ComparisonRow& row) {
 std::string CodeText(const v1::Maker& maker) {
   std::string out =
       maker.op().empty() ? std::string("code") : "own code of " + maker.op();
-  // Between two ops that it calls, or up to its end.
+  // Between two ops that it calls, or until its end.
   const std::string_view comma = maker.op().empty() ? "" : ",";
   if (maker.after().empty() && maker.before().empty()) return out;
   if (maker.after().empty()) {
@@ -77,7 +77,7 @@ std::string WhoText(const v1::Maker& maker, bool may_diverge_before) {
     case v1::Maker::OWN_CODE:
       return CodeText(maker) + "; ";
     case v1::Maker::MODEL_INPUTS:
-      // A rank that is missing may have passed the difference on.
+      // A missing rank may have caused the difference.
       return may_diverge_before
                  ? fmt::format("what {} was given: ", RowRanksText(maker.row()))
                  : "inputs of the model: ";
@@ -111,7 +111,7 @@ std::string AmongText(const v1::Comparison& comparison) {
   return out + RowText(first);
 }
 
-// Where values first differ, and by how much.
+// Returns the position and size of the first difference of values.
 std::string InequalityText(const v1::ComparisonRow& row) {
   std::string out = PlaceText(row);
   for (const v1::MetricValue& metric : row.metrics()) {
@@ -122,7 +122,7 @@ std::string InequalityText(const v1::ComparisonRow& row) {
 }
 
 std::string FirstDivergenceText(const v1::Comparison& comparison) {
-  // With only one failing tensor, there is nothing to put in order.
+  // With only one failing tensor, no order is needed.
   if (!HasOrder(comparison) && comparison.concurrent_divergences_size() > 0) {
     return AmongText(comparison);
   }
@@ -143,7 +143,7 @@ std::string RowText(const v1::ComparisonRow& row) {
 }
 
 bool HasOrder(const v1::Comparison& comparison) {
-  // Otherwise a cause that is not known names the op that fails.
+  // Otherwise, an unknown cause names the op that fails.
   return comparison.makers().empty() ||
          comparison.makers(0).kind() != v1::Maker::NOT_KNOWN ||
          !comparison.makers(0).op().empty();
@@ -155,8 +155,8 @@ std::string MakerText(const v1::Maker& maker, bool may_diverge_before) {
   }
   std::string out = WhoText(maker, may_diverge_before) + PlaceText(maker.row());
   if (!maker.row().reason().empty()) out += ": " + maker.row().reason();
-  // Without a cause, the errors may not have been measured; copies and choices
-  // are right or wrong.
+  // Without a cause, the errors may not have been measured. Copies and
+  // selections are either right or wrong.
   const bool is_right_or_wrong =
       maker.kind() == v1::Maker::COPIES || maker.kind() == v1::Maker::FLIP;
   if (!is_right_or_wrong &&
@@ -191,7 +191,7 @@ std::vector<Finding> FindingTexts(const v1::Comparison& comparison) {
   if (comparison.has_first_divergence()) {
     out.back().row = comparison.first_divergence().row();
   }
-  // Without an order, they are only more of the failing tensors.
+  // Without an order, they are further failing tensors.
   if (HasOrder(comparison)) {
     for (const v1::ComparisonRow& row : comparison.concurrent_divergences()) {
       add("concurrent", row);
@@ -269,7 +269,7 @@ std::string LeftOutText(const v1::Comparison& comparison) {
   const int64_t golden = comparison.golden_left_out_count();
   const int64_t target = comparison.target_left_out_count();
   if (golden == 0 && target == 0) return "";
-  // Without kinds, a comparison takes statistics.
+  // By default, a comparison uses statistics.
   const bool are_values = comparison.filter().kinds().empty();
   return fmt::format("{}: {} of golden, {} of target; --kind all takes them",
                      are_values ? "values" : "values and statistics", golden,

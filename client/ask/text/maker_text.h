@@ -8,19 +8,19 @@
 
 #include "msitd/v1/comparison_service.pb.h"
 
-// What a comparison found out, in words. All results are printable.
+// The findings of a comparison as text. All results are printable.
 namespace msitd::ask {
 
 // Returns a row in one line: `op output/0, rank 0, token 0, row 7: reason`.
 std::string RowText(const v1::ComparisonRow& row);
 
-// False if the golden run does not know in which order its tensors were
-// computed. Then the first divergence and all concurrent divergences are
-// failing tensors of the first token at which one fails, by name, and the only
-// maker says why it is not known and names no op.
+// Returns false if the golden run has no known order of execution. The first
+// divergence and all concurrent divergences are then the failing tensors of the
+// first token with a failure, by name. The only maker has the reason why it is
+// not known, and names no op.
 bool HasOrder(const v1::Comparison& comparison);
 
-// Returns who made a difference: `own code of a, between a.b and a.c; ...`.
+// Returns the cause of a difference: `own code of a, between a.b and a.c; ...`.
 // `may_diverge_before` is that of the comparison.
 std::string MakerText(const v1::Maker& maker, bool may_diverge_before);
 
@@ -29,23 +29,24 @@ std::string InputDifferenceText(const v1::InputDifference& difference);
 
 // A row or a maker that a comparison has found.
 struct Finding {
-  std::string_view label;  // Lives as long as the process.
+  std::string_view label;  // Valid for the lifetime of the process.
   std::string text;
   int64_t row = -1;  // -1 if it is in no row.
 };
 
-// Returns what a comparison has found: always the `first divergence`, and the
+// Returns the findings of a comparison: always the `first divergence`, and the
 // others if there are any.
 std::vector<Finding> FindingTexts(const v1::Comparison& comparison);
 
 // Returns `7 pass, 5 fail, 0 unmatched, 0 skipped`.
 std::string RowCountsText(const v1::Comparison& comparison);
 
-// What the runs have besides what was compared, such as `values: 12 of golden,
-// 14 of target`, and how to compare it; empty for nothing.
+// Returns the records of the runs that were not compared, such as `values: 12
+// of golden, 14 of target`, and how to compare them. Empty if there are none.
 std::string LeftOutText(const v1::Comparison& comparison);
 
-// What the hooks of the two runs did not record; empty if they recorded all.
+// Returns the tensors that the hooks of the two runs did not record; empty if
+// they recorded everything.
 std::string NotRecordedText(const v1::Comparison& comparison);
 
 }  // namespace msitd::ask

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kWordBytesMax = 128;
 constexpr size_t kFar = 1000;
 
-// Shorter beginnings match too many words.
+// Shorter prefixes match too many words.
 constexpr size_t kBeginningBytesMin = 2;
 
 std::string Lower(std::string_view text) {
@@ -25,9 +25,9 @@ std::string Lower(std::string_view text) {
   return out;
 }
 
-// The optimal string alignment distance: how many letters to change, drop, add,
-// or swap with their neighbour. Dynamic programming over prefixes, three rows
-// at a time.
+// Returns the optimal string alignment distance: the number of letters to
+// change, delete, insert, or swap with their neighbor. Uses dynamic programming
+// over prefixes, with three rows at a time.
 size_t Distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before_last(b.size() + 1);
   std::vector<size_t> last(b.size() + 1);
@@ -48,7 +48,8 @@ size_t Distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-// True for `ls` of `list`: its letters in order, beginning with the first.
+// Returns true for `ls` and `list`: the letters of `text` occur in order in
+// `word`, and the first letters are the same.
 bool IsAbbreviation(std::string_view text, std::string_view word) {
   if (text.size() < kBeginningBytesMin || word.empty() ||
       text.front() != word.front()) {
@@ -61,8 +62,8 @@ bool IsAbbreviation(std::string_view text, std::string_view word) {
   return at == text.size();
 }
 
-// How far `word` is from what was typed: 0 for equal words, kFar for unrelated
-// ones.
+// Returns the distance of `word` from the typed text: 0 for equal words, kFar
+// for unrelated ones.
 size_t Cost(const std::string& typed, const std::string& word) {
   const size_t distance = Distance(typed, word);
   // More than a third of the letters make another word.

@@ -5,12 +5,13 @@
 #include <string>
 #include <string_view>
 
-// Guesses what somebody meant who mistyped a word.
+// Suggests a word for a mistyped one.
 namespace msitd::ask {
 
-// Returns which of `words` was meant by `word`, a slip of it: other case, a few
-// letters wrong, missing, too many or swapped, a beginning, or an abbreviation.
-// Empty if none is near. Words of more than 128 bytes are near nothing.
+// Returns the one of `words` that is most similar to `word`: with different
+// case, a few letters wrong, missing, added or swapped, a prefix, or an
+// abbreviation. Empty if none is similar. Words longer than 128 bytes are never
+// similar.
 std::string Nearest(std::string_view word, std::span<const std::string> words);
 
 // Returns `; did you mean X?` with the nearest of `words`; empty without one.

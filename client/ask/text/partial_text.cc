@@ -15,10 +15,10 @@
 namespace msitd::ask {
 namespace {
 
-// Most ranges that a line names.
+// Ranges that a line lists.
 constexpr int kRangesShown = 8;
 
-// A message has no more, however many there are; see v1.RunRanks.
+// A message has at most this number of ranges; see v1.RunRanks.
 constexpr int kRankRangesMax = 4096;
 
 int64_t Count(const RankRanges& ranges) {
@@ -29,7 +29,7 @@ int64_t Count(const RankRanges& ranges) {
   return count;
 }
 
-// What goes before a count if it may leave some out.
+// Returns the prefix of a count that may be incomplete.
 std::string_view AtLeast(bool is_cut) { return is_cut ? "at least " : ""; }
 
 std::string Text(const RankRanges& ranges) {

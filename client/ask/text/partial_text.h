@@ -13,21 +13,21 @@ namespace msitd::ask {
 
 using RankRanges = google::protobuf::RepeatedPtrField<v1::RankRange>;
 
-// `partial: 2 of 4 ranks; run tp8 lacks ranks 2-3`. Printable. Says `at least`
-// before a number if the daemon may have left ranges out.
+// Returns `partial: 2 of 4 ranks; run tp8 lacks ranks 2-3`. Printable. A number
+// is preceded by `at least` if the daemon may have omitted ranges.
 std::string PartialText(std::string_view run, const RankRanges& held,
                         const RankRanges& lacking);
 
 // Whether a run of a comparison lacks ranks.
 bool LacksRanks(const v1::Comparison& comparison);
 
-// What a comparison is partial for, one line each: PartialText of each run that
-// lacks ranks, the records that a run lacks, and the rows that could not be
-// compared. Empty if there is nothing of that.
+// Returns the reasons why a comparison is partial, one line each: PartialText
+// of each run that lacks ranks, the records that a run lacks, and the rows that
+// could not be compared. Empty if there are none.
 std::string PartialLines(const v1::Comparison& comparison);
 
-// `golden-fp32`, or `golden-fp32 at host:7741` for a run that lies elsewhere.
-// Printable.
+// Returns `golden-fp32`, or `golden-fp32 at host:7741` for a run on another
+// daemon. Printable.
 std::string RunPlaceText(const std::string& run, const std::string& source);
 
 }  // namespace msitd::ask

@@ -16,7 +16,7 @@
 namespace msitd::ask {
 namespace {
 
-// Takes `rtol=1e-3` and the like off the front of `text`.
+// Removes tolerances such as `rtol=1e-3` from the beginning of `text`.
 absl::Status TakeTolerances(std::string_view& text, v1::Policy::Rule& rule) {
   while (text.starts_with("rtol=") || text.starts_with("atol=")) {
     const bool is_rtol = text.front() == 'r';

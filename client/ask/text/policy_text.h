@@ -25,10 +25,10 @@ absl::StatusOr<v1::Policy::Preset> ParsePreset(std::string_view name);
 // Returns an enum value as users write it: `TOP_K` is `top-k`.
 std::string WordOf(std::string_view enum_value);
 
-// Parses "PATTERN: TOLERANCE", cut at the last colon: names of ops may contain
-// colons (`aten::mm`), tolerances do not. A PATTERN between two slashes is a
-// regular expression. A TOLERANCE is `@PRESET`, a predicate, or `rtol=NUMBER`,
-// `atol=NUMBER` or both, with or without a predicate behind them.
+// Parses "PATTERN: TOLERANCE", split at the last colon, because names of ops
+// may contain colons (`aten::mm`) and tolerances do not. A PATTERN between two
+// slashes is a regular expression. A TOLERANCE is `@PRESET`, a predicate, or
+// `rtol=NUMBER`, `atol=NUMBER` or both, optionally followed by a predicate.
 absl::StatusOr<v1::Policy::Rule> ParseRule(std::string_view text);
 
 // Parses a policy. If the first character that is not blank is `{`, it is the
@@ -39,11 +39,11 @@ absl::StatusOr<v1::Policy> ParsePolicy(std::string_view text,
                                        std::vector<int>* lines = nullptr);
 
 // Parses rules of a capture policy: the proto JSON of a list of
-// msitd.v1.CaptureRule, or of a whole msitd.v1.CapturePolicy, of which the
-// rules alone are taken. They are as `capture get` prints them.
+// msitd.v1.CaptureRule, or of a whole msitd.v1.CapturePolicy, of which only the
+// rules are used. The format is that of `capture get`.
 absl::StatusOr<v1::CapturePolicy> ParseCaptureRules(std::string_view text);
 
-// Returns what a policy decides by, one line each, as its flags take it:
+// Returns the rules of a policy, one line each, in the syntax of its flags:
 // `preset torch`, `rule head*: nl2 <= 1e-9`.
 std::vector<std::string> PolicyLines(const v1::Policy& policy);
 

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 
 // Lists and ranges as they are typed on a command line. Every error is
-// INVALID_ARGUMENT and shows the part that is wrong.
+// INVALID_ARGUMENT and contains the invalid part.
 namespace msitd::ask {
 
 // An inclusive range.

@@ -12,7 +12,7 @@
 namespace msitd::ask {
 namespace {
 
-// Returns the power of 1024 that a unit stands for; negative if it is no unit.
+// Returns the power of 1024 for a unit; negative if it is not a unit.
 int PowerOf(std::string_view unit) {
   std::string lower(unit);
   for (char& c : lower) {

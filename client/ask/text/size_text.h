@@ -8,9 +8,10 @@
 
 namespace msitd::ask {
 
-// Parses "4096", "512MB", "1.5 GiB" and whatever HumanSize writes. Units are
-// powers of 1024, in either case, with or without `i` and `B`. INVALID_ARGUMENT
-// for anything else, and for a size below 0 or above what an int64 holds.
+// Parses "4096", "512MB", "1.5 GiB" and the output of HumanSize. Units are
+// powers of 1024, in either case, with or without `i` and `B`. Returns
+// INVALID_ARGUMENT for anything else, and for a size below 0 or above the
+// maximum of int64.
 absl::StatusOr<int64_t> ParseSize(std::string_view text);
 
 }  // namespace msitd::ask

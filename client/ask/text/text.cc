@@ -19,7 +19,7 @@ constexpr std::string_view kEllipsis = "\u2026";
 
 struct CodePoint {
   utf8proc_int32_t value = 0;
-  size_t size_bytes = 0;  // 0 for a byte that starts no character.
+  size_t size_bytes = 0;  // 0 for a byte that does not start a character.
 };
 
 CodePoint DecodeAt(std::string_view text, size_t at) {
@@ -32,14 +32,15 @@ CodePoint DecodeAt(std::string_view text, size_t at) {
   return out;
 }
 
-// True for what is invisible, or changes the order of its neighbours.
+// Returns true for characters that are invisible or change the order of their
+// neighbors.
 bool IsHidden(utf8proc_int32_t value) {
   switch (utf8proc_category(value)) {
     case UTF8PROC_CATEGORY_CC:
     case UTF8PROC_CATEGORY_CF:
     case UTF8PROC_CATEGORY_ZL:
     case UTF8PROC_CATEGORY_ZP:
-    // Terminals differ in what they do with unassigned code points.
+    // Terminals treat unassigned code points differently.
     case UTF8PROC_CATEGORY_CN:
       return true;
     default:

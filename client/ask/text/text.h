@@ -20,12 +20,13 @@ std::string Printable(std::string_view text);
 // two for a wide East Asian character, none for a combining mark.
 size_t DisplayWidth(std::string_view printable);
 
-// Returns `printable` in at most `width` columns. An ellipsis in the middle
-// stands for what does not fit: op names differ at both ends.
+// Returns `printable` in at most `width` columns. If it does not fit, an
+// ellipsis in the middle replaces a part of it, because op names differ at both
+// ends.
 std::string Shorten(std::string_view printable, size_t width);
 
-// Returns `printable` in at most `width` columns. An ellipsis at the end stands
-// for what does not fit.
+// Returns `printable` in at most `width` columns. If it does not fit, it ends
+// with an ellipsis.
 std::string ShortenEnd(std::string_view printable, size_t width);
 
 // Returns "512 B", "1.5 MiB", "20 GiB".
@@ -39,8 +40,8 @@ std::string HumanDuration(double seconds);
 std::string CsvLine(const std::vector<std::string>& fields,
                     bool guards_formulas);
 
-// Puts an apostrophe before text that a spreadsheet would take for a formula:
-// it begins with `=`, `+`, `-`, `@`, a tab or a carriage return, and is no
+// Prefixes text that a spreadsheet would treat as a formula with an apostrophe:
+// it begins with `=`, `+`, `-`, `@`, a tab or a carriage return, and is not a
 // number.
 std::string GuardFormula(std::string text);
 

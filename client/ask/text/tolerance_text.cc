@@ -34,7 +34,7 @@ std::string Rounded(double value, bool down) {
   return serves(text) ? text : fmt::format("{}", value);
 }
 
-// The operator as the user wrote it, the metric on the left.
+// Returns the operator as the user wrote it, with the metric on the left.
 std::string_view OperatorOf(const v1::RequiredTolerance& needed) {
   const bool is_above = needed.at_least() != needed.negated();
   const bool is_strict = needed.strict() != needed.negated();
@@ -52,8 +52,8 @@ std::string BoundText(const v1::RequiredTolerance& needed) {
                      needed.metric(), OperatorOf(needed), number);
 }
 
-// True if a target of zeros satisfies the bound whatever the golden tensor is,
-// so that it says nothing about what was compared.
+// Returns true if a target of zeros satisfies the bound for any golden tensor,
+// so that the bound is meaningless.
 bool ZerosWouldPass(const v1::RequiredTolerance& needed) {
   static constexpr std::string_view kRelative[] = {
       "nl2",         "scaled_max_abs",  "row_nl2_max",
@@ -67,7 +67,7 @@ bool ZerosWouldPass(const v1::RequiredTolerance& needed) {
 }  // namespace
 
 bool IsViolated(const v1::RequiredTolerance& needed) {
-  // No rtol serves where golden is zero, but an atol may.
+  // No rtol is sufficient if golden is zero, but an atol may be.
   if (needed.element_tolerance() && std::isinf(needed.required())) return false;
   return needed.at_least() ? needed.required() < needed.bound()
                            : needed.required() > needed.bound();
@@ -103,7 +103,7 @@ std::vector<std::string> RequiredToleranceTexts(
 }
 
 const char* RequiredToleranceLabel(const v1::Comparison& comparison) {
-  // What was not read may need more than is known of it.
+  // Data that was not read may require a looser bound.
   const bool would_pass = comparison.hopeless_count() == 0 &&
                           comparison.unmatched_count() == 0 &&
                           comparison.unread_count() == 0;

@@ -9,17 +9,17 @@
 
 namespace msitd::ask {
 
-// True if some row does not satisfy the bound as the policy has it.
+// Returns true if a row does not satisfy the bound of the policy.
 bool IsViolated(const v1::RequiredTolerance& needed);
 
-// Returns the bound that all rows would satisfy, in a form that `--tol` takes,
-// and where it comes from: `nl2 <= 0.0126624, is 0.005; row 973`. It has six
-// digits, rounded so that all rows satisfy it.
+// Returns the bound that all rows would satisfy, in the syntax of `--tol`, and
+// the row that determines it: `nl2 <= 0.0126624, is 0.005; row 973`. The bound
+// has six digits, rounded so that all rows satisfy it.
 std::string RequiredToleranceText(const v1::RequiredTolerance& needed);
 
 // Returns these texts for all bounds that some row does not satisfy. A relative
-// bound gets an absolute alternative if the golden tensor is zero, where no
-// relative bound could serve: `(nl2 <= 0.01 or max_abs <= 6.80299e-10), is
+// bound gets an absolute alternative if the golden tensor is zero, because no
+// relative bound can be satisfied: `(nl2 <= 0.01 or max_abs <= 6.80299e-10), is
 // 0.01; row 57`.
 std::vector<std::string> RequiredToleranceTexts(
     const v1::Comparison& comparison);
@@ -28,7 +28,7 @@ std::vector<std::string> RequiredToleranceTexts(
 // with all of these bounds, else "needs at least".
 const char* RequiredToleranceLabel(const v1::Comparison& comparison);
 
-// Returns which rows would not pass with any bound; empty if there are none.
+// Returns the rows that would not pass with any bound; empty if there are none.
 std::string HopelessText(const v1::Comparison& comparison);
 
 }  // namespace msitd::ask

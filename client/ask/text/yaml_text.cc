@@ -21,8 +21,7 @@ using YAML::Mark;
 
 int LineOf(const Mark& mark) { return mark.line + 1; }
 
-// The parser has no other way to be stopped than an exception, which ReadYaml
-// catches.
+// The parser can only be stopped by an exception, which ReadYaml catches.
 struct Refused {
   absl::Status status;
 };
@@ -31,14 +30,15 @@ struct Refused {
   throw Refused{MakeStatus(absl::StatusCode::kResourceExhausted, "{}", what)};
 }
 
-// Each token begins or ends with one of these, or lies between two of them.
+// Each token begins or ends with one of these, or is between two of them.
 bool IsIndicator(char one) {
   return std::string_view("[]{},:?!&*\"'").find(one) != std::string_view::npos;
 }
 
-// The text, as the parser reads it. The parser holds the tokens of a line, and
-// of all that is in brackets, before it tells of the first one: 100 to 550
-// bytes for each indicator. So these are counted from what it told last.
+// The text as the parser reads it. The parser holds the tokens of a line, and
+// of all text in brackets, before it reports the first one: 100 to 550 bytes
+// for each indicator. This class therefore counts indicators since the last
+// report.
 class Feed final : public std::streambuf {
  public:
   explicit Feed(std::string text) : text_(std::move(text)) {
@@ -65,7 +65,7 @@ class Feed final : public std::streambuf {
   size_t untold_count_ = 0;
 };
 
-// Makes a tree of what the parser finds.
+// Builds a tree from the events of the parser.
 class TreeMaker final : public YAML::EventHandler {
  public:
   explicit TreeMaker(Feed& feed) : feed_(feed) {}
@@ -104,7 +104,7 @@ class TreeMaker final : public YAML::EventHandler {
   struct Level {
     YamlValue value;
     bool has_key = false;
-    // Of each key.
+    // The line of each key.
     std::vector<int> lines;
   };
 
@@ -199,7 +199,7 @@ absl::StatusOr<YamlValue> ReadYaml(std::string_view text) {
     return MakeStatus(absl::StatusCode::kResourceExhausted,
                       "has {} bytes, more than {}", text.size(), kYamlBytesMax);
   }
-  // The parser would take other encodings, too.
+  // The parser would also accept other encodings.
   if (!IsValidUtf8(text) || text.find('\0') != std::string_view::npos) {
     return absl::InvalidArgumentError("is no text in UTF-8");
   }

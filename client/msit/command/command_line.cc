@@ -11,7 +11,7 @@
 namespace msitd::msit_command {
 namespace {
 
-// Files are for their owner and its group only.
+// Files are accessible only to their owner and its group.
 constexpr mode_t kUmask = 027;
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 
 struct Component {
   std::string_view name;
-  // What it does is part of this program.
+  // This program includes its function.
   bool is_here;
 };
 
@@ -35,7 +35,7 @@ bool Contains(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Warns of what msit has not either.
+// Warns about components that msit does not have either.
 void WarnOfUnknown(const std::vector<std::string>& names, Logger& log) {
   for (const std::string& name : names) {
     const bool is_known =

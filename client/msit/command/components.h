@@ -6,15 +6,16 @@
 
 #include "client/msit/command/logger.h"
 
-// The parts of msit that its installer knows. "all" stands for each of them.
+// The components of msit that its installer supports. "all" stands for each of
+// them.
 namespace msitd::msit_command {
 
-// What `msit check` does: says of each of these whether this program has it, in
-// the words of the original.
+// Implements `msit check`: reports for each component whether this program has
+// it, with the texts of the original.
 void CheckComponents(const std::vector<std::string>& names, Logger& log);
 
-// What `msit install`, `download` and `build-extra` do here: the same, and that
-// nothing is fetched.
+// Implements `msit install`, `download` and `build-extra`: reports the same,
+// and that nothing is downloaded.
 void ReportComponents(const std::vector<std::string>& names, Logger& log);
 
 }  // namespace msitd::msit_command

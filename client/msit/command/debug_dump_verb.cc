@@ -14,7 +14,7 @@ struct ModelFlag {
   const char* short_name;
 };
 
-// Those for models of other frameworks, which mean nothing with --exec.
+// Flags for models of other frameworks, which have no meaning with --exec.
 constexpr std::array<ModelFlag, 13> kOfModels = {{
     {"--model", "-m"},
     {"--weight", "-w"},

@@ -11,17 +11,17 @@
 
 namespace msitd::msit_command {
 
-// Splits the command of --exec at white space; there are no quotes and no
-// shell. INVALID_ARGUMENT if it is empty, or has a character other than
-// letters, digits and `_-./=:,[]`, and `;` behind the first word.
+// Splits the command of --exec at white space, without quotes and without a
+// shell. Returns INVALID_ARGUMENT if it is empty or contains a character other
+// than letters, digits and `_-./=:,[]`, and `;` after the first word.
 absl::StatusOr<std::vector<std::string>> SplitCommand(std::string_view text);
 
-// RESOURCE_EXHAUSTED if the file system of `folder`, or of what there is of it,
-// has less than 2 GiB left, which is what msit asks for before it records;
+// Returns RESOURCE_EXHAUSTED if the file system of `folder`, or of its existing
+// parent, has less than 2 GiB left, which msit requires before it records, and
 // PERMISSION_DENIED if nothing can be written there.
 absl::Status CheckRoom(const std::string& folder);
 
-// Puts `library` in front of those that the child loads first.
+// Puts `library` before the other libraries that the child preloads.
 void Preload(const std::string& library, ask::Environment& environment);
 
 }  // namespace msitd::msit_command

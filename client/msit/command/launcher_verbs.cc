@@ -9,7 +9,7 @@
 namespace msitd::msit_command {
 namespace {
 
-// What --seed means without a number.
+// The value of --seed without a number.
 constexpr char kSeedDefault[] = "2024";
 
 void AddParts(VerbTable& table, CLI::App& verb, AtbDumpOptions& options) {

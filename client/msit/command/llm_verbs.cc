@@ -125,7 +125,7 @@ void AddLogitsCompare(VerbTable& table, CLI::App& llm) {
                  fmt::format("{}; default {}", what, value), value)
         .required(false)
         ->check(CLI::Range(least, most))
-        // NaN is in any range.
+        // NaN would be within any range.
         ->check([](const std::string& text) {
           return std::isnan(std::strtod(text.c_str(), nullptr))
                      ? text + " is no number"

@@ -8,7 +8,7 @@
 
 namespace msitd::msit_command {
 
-// In Python's order and by Python's numbers.
+// The levels of Python, with Python's numbers.
 enum class LogLevel {
   kDebug = 10,
   kInfo = 20,
@@ -17,24 +17,24 @@ enum class LogLevel {
   kCritical = 50,
 };
 
-// Takes the words of --log-level: debug, info, warning, error, fatal, critical.
+// Parses a value of --log-level: debug, info, warning, error, fatal, critical.
 std::optional<LogLevel> ParseLogLevel(std::string_view word);
 
-// Writes the lines that scripts read from msit: the local time, the process,
-// the name of the logger, the level and the message, each followed by " - ".
-// Thread-compatible.
+// Writes log lines in msit's format, which scripts parse: the local time, the
+// process, the name of the logger and the level, each followed by " - ", and
+// the message. Thread-compatible.
 class Logger {
  public:
   // Borrows `file`.
   Logger(std::string name, LogLevel level, std::FILE* file);
 
-  // Each control character of `message` becomes `_`.
+  // Each control character of `message` is replaced by `_`.
   void Debug(std::string_view message) { Write(LogLevel::kDebug, message); }
   void Info(std::string_view message) { Write(LogLevel::kInfo, message); }
   void Warning(std::string_view message) { Write(LogLevel::kWarning, message); }
   void Error(std::string_view message) { Write(LogLevel::kError, message); }
 
-  // At level INFO; `text` of our own keeps its line feeds.
+  // Logs at level INFO. `text` is trusted and keeps its line feeds.
   void InfoBlock(std::string_view text);
 
  private:
@@ -47,7 +47,7 @@ class Logger {
 };
 
 // Returns `text` as Python's repr does: in single quotes, or in double quotes
-// if it has single ones only. Control characters stay.
+// if it contains only single ones. Control characters are kept.
 std::string Quoted(std::string_view text);
 
 }  // namespace msitd::msit_command

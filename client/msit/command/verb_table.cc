@@ -83,7 +83,7 @@ VerbTable::FlagText VerbTable::Describe(CLI::App& verb,
                                         const std::string& short_name,
                                         const std::string& what) {
   verbs_.at(&verb).spelling.Add(long_name, short_name);
-  // CLI11 has no names of several letters behind one dash.
+  // CLI11 does not support names of several letters after one dash.
   if (short_name.size() == 2) return {short_name + "," + long_name, what};
   return {long_name, short_name.empty() ? what : what + "; also " + short_name};
 }
@@ -143,7 +143,7 @@ int VerbTable::Run(const std::vector<std::string>& words) {
                                 flags[0], name, name));
   }
   flags = verb->second.spelling.Rewrite(flags);
-  // CLI11 takes the arguments from the last to the first.
+  // CLI11 requires the arguments in reverse order.
   std::vector<std::string> reversed(flags.rbegin(), flags.rend());
   for (size_t i = used; i > 0; --i) reversed.push_back(words[i - 1]);
   try {

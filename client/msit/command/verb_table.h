@@ -18,13 +18,13 @@ namespace msitd::msit_command {
 
 inline constexpr char kLlmLogger[] = "msit_llm_logger";
 inline constexpr char kDebugLogger[] =
-    "msit_debug_loger";  // As msit spells it.
+    "msit_debug_loger";  // The spelling of msit.
 inline constexpr char kCommonLogger[] = "msit_logger";
 
-// The verbs of msit with their flags, and what they do. Each verb has --help
-// and --log-level. Flags may be written as argparse lets them. The values that
-// flags set live as long as the table: keep them in the action.
-// Thread-compatible.
+// The verbs of msit with their flags and actions. Each verb has --help and
+// --log-level. Flags may be written in any form that argparse accepts. The
+// values that flags set must live as long as the table: keep them in the
+// action. Thread-compatible.
 class VerbTable {
  public:
   using Action = std::function<absl::Status(Logger&)>;
@@ -38,21 +38,22 @@ class VerbTable {
   CLI::App& root() { return app_; }
   CLI::App& AddGroup(const std::string& name, const std::string& summary);
 
-  // The exit code of the verb is 0 if `action` succeeds, 130 if it is
-  // CANCELLED, and 1 else.
+  // The exit code of the verb is 0 if `action` succeeds, 130 if it returns
+  // CANCELLED, and otherwise 1.
   CLI::App& AddVerb(CLI::App& above, const std::string& name,
                     const std::string& summary, const std::string& logger,
                     Action action);
   CLI::App& AddLauncher(CLI::App& above, const std::string& name,
                         const std::string& summary, const std::string& logger,
                         Launch launch);
-  // A verb that names itself, and says what to use `instead`.
+  // Adds a verb that is not supported. It prints its name and what to use
+  // `instead`.
   void Refuse(CLI::App& above, const std::string& name,
               const std::string& alias, const std::string& instead);
 
-  // A flag with a value, or with one or more if `value` is a vector. It has to
-  // be there, unless the caller says otherwise. Of single values the last one
-  // counts.
+  // Adds a flag with a value, or with one or more values if `value` is a
+  // vector. The flag is required unless the caller changes this. If a flag with
+  // a single value is repeated, the last value is used.
   template <typename Value>
   CLI::Option& AddFlag(CLI::App& verb, const std::string& long_name,
                        const std::string& short_name, const std::string& what,
@@ -64,12 +65,12 @@ class VerbTable {
     }
     return *option->required();
   }
-  // A flag without a value.
+  // Adds a flag without a value.
   CLI::Option& AddSwitch(CLI::App& verb, const std::string& long_name,
                          const std::string& short_name, const std::string& what,
                          bool& value);
 
-  // What --log-level says.
+  // The value of --log-level.
   const std::string& log_level() const { return log_level_; }
 
   // Runs the verb that the first words name. Returns the exit code.
@@ -88,7 +89,8 @@ class VerbTable {
 
   FlagText Describe(CLI::App& verb, const std::string& long_name,
                     const std::string& short_name, const std::string& what);
-  // The command that the first words name, and how many words that takes.
+  // Returns the command that the first words name, and the number of these
+  // words.
   std::pair<CLI::App*, size_t> FindCommand(
       const std::vector<std::string>& words);
   int RunVerb(const CLI::App& verb);

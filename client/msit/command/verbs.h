@@ -5,8 +5,8 @@
 
 namespace msitd::msit_command {
 
-// Each adds the verbs of one group. Verbs that need the libraries of the
-// accelerator are refused with what to use instead.
+// Each function adds the verbs of one group. Verbs that need the libraries of
+// the accelerator are rejected with an alternative.
 void AddLlmVerbs(VerbTable& table);
 void AddDebugVerbs(VerbTable& table);
 void AddDebugDump(VerbTable& table, CLI::App& debug);

@@ -14,12 +14,12 @@
 
 namespace msitd::msit_command {
 
-// What a store holds of one side before it is compared and thrown away, but for
-// a token that is larger.
+// The amount of data of one side that a store holds before it is compared and
+// discarded, except for a token that is larger.
 inline constexpr uint64_t kTokenBatchBytes = uint64_t{4} << 30;
 
-// A tree that comes in batches of whole tokens, and whose files are noted. It
-// has one rank, unless all comes in one batch. Thread-compatible.
+// A tree that is read in batches of whole tokens, and whose files are indexed.
+// It has one rank unless all of it is read in one batch. Thread-compatible.
 class BatchTree final : public trees::Tree {
  public:
   // Borrows `tree`.
@@ -35,52 +35,52 @@ class BatchTree final : public trees::Tree {
   void KeepTokens(const std::set<int64_t>& tokens) override {
     tree_.KeepTokens(tokens);
   }
-  // Null at the end of a batch.
+  // Returns null at the end of a batch.
   const trees::TreeEntry* Next() override;
   std::vector<trees::TreeProblem> TakeProblems() override {
     return tree_.TakeProblems();
   }
 
-  // Begins the next batch, and forgets the files of the one before. It ends
-  // behind `last_token`; if that is nothing, behind the token with which it has
-  // kTokenBatchBytes.
+  // Begins the next batch, and forgets the files of the previous one. The batch
+  // ends after `last_token` or, if that is not set, after the token with which
+  // it reaches kTokenBatchBytes.
   void BeginBatch(std::optional<int64_t> last_token);
-  // The same for two sides that two threads read: a batch that tells `gate` its
-  // tokens and ends by its size, and one that ends with that of the other side.
-  // Borrows `gate` until the batch has ended.
+  // The same for two sides that two threads read. LeadBatch reports its tokens
+  // to `gate` and ends by its size; FollowBatch ends with the batch of the
+  // other side. Borrows `gate` until the batch has ended.
   void LeadBatch(TokenGate& gate);
   void FollowBatch(TokenGate& gate);
-  // True if there is no further batch.
+  // Returns true if there is no further batch.
   bool is_over() const { return is_over_; }
   // The token of the last entry; nothing if the batch had none.
   std::optional<int64_t> last_token() const { return token_; }
 
-  // Passes over all files that lie in none of `folders`. Before the first
-  // entry.
+  // Ignores all files outside of `folders`. Call it before the first entry.
   void KeepFolders(const std::vector<std::string>& folders);
-  // Notes which file a rank has of a tensor. Before the first entry.
+  // Indexes the file of a tensor for each rank separately. Call it before the
+  // first entry.
   void TellRanksApart() { files_.TellRanksApart(); }
-  // Gives all entries this token. Before the first entry.
+  // Gives this token to all entries. Call it before the first entry.
   void CallToken(int64_t token) { called_ = token; }
 
-  // What comes of the warm-up of the library: by its own names; nothing; or
-  // under the names of the ops of a token.
+  // How to treat the warm-up of the library: keep it under its own names, omit
+  // it, or use the names of the ops of a token.
   enum class WarmUp : uint8_t { kKeep, kLeave, kAsToken };
-  // Before the first entry.
+  // Call it before the first entry.
   void NameWarmUp(WarmUp how) { warm_up_ = how; }
 
-  // Of each op keeps the last output alone, as output 0. Before the first
-  // entry.
+  // Keeps only the last output of each op, as output 0. Call it before the
+  // first entry.
   void KeepLastOutputs() { keeps_last_outputs_ = true; }
 
   const FileIndex& files() const { return files_; }
-  // Why a file could not be noted, or OK.
+  // Why a file could not be indexed, or OK.
   const absl::Status& status() const { return status_; }
 
  private:
-  // True for an entry of the next batch.
+  // Returns true for an entry of the next batch.
   bool IsBehind(const trees::TreeEntry& entry);
-  // False if the other side says where the batch ends.
+  // Returns false if the other side determines the end of the batch.
   bool IsLimitedBySize() const;
   const trees::TreeEntry* Take(const trees::TreeEntry* entry);
   const trees::TreeEntry* NextKept();
@@ -96,14 +96,14 @@ class BatchTree final : public trees::Tree {
   std::optional<int64_t> token_max_;
   TokenGate* led_ = nullptr;
   TokenGate* followed_ = nullptr;
-  // With a slash behind them; empty for all.
+  // Each with a trailing slash. Empty for all folders.
   std::vector<std::string> folders_;
   std::optional<int64_t> called_;
   WarmUp warm_up_ = WarmUp::kKeep;
   trees::TreeEntry renamed_;
   bool keeps_last_outputs_ = false;
   trees::TreeEntry last_output_;
-  // The first entry behind those of its op.
+  // The first entry after those of its op.
   std::optional<trees::TreeEntry> behind_;
   uint64_t bytes_ = 0;
   bool is_over_ = false;

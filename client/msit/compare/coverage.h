@@ -16,26 +16,26 @@ class ComparisonRow;
 
 namespace msitd::msit_command {
 
-// Counts what a report compares, and what has no counterpart.
+// Counts the tensors that a report compares, and those without a counterpart.
 // Thread-compatible.
 class Coverage {
  public:
-  // Reasons that are told apart.
+  // Reasons that are distinguished.
   static constexpr size_t kReasonsMax = 64;
 
-  // Takes a row of the comparison, of one side or both.
+  // Adds a row of the comparison, with one side or both.
   void Add(const v1::ComparisonRow& row);
 
-  // Takes tensors that belong to none and have no rows.
+  // Adds tensors that have neither a counterpart nor rows.
   void AddLeft(const match::LeftTensors& left);
 
   int64_t pair_count() const { return pair_count_; }
 
-  // The tensors of rows of one side, by reason.
+  // The tensors of rows with one side, by reason.
   const std::vector<match::LeftTensors>& left() const { return left_; }
 
-  // Logs `<prefix>3 pairs compared, ...<suffix>`: a warning if tensors lack
-  // theirs.
+  // Logs `<prefix>3 pairs compared, ...<suffix>`, as a warning if tensors lack
+  // a counterpart.
   void Tell(std::string_view prefix, std::string_view suffix,
             Logger& log) const;
 

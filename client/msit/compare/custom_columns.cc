@@ -14,7 +14,7 @@
 namespace msitd::msit_command {
 namespace {
 
-// Of msit's 24 columns.
+// The position in msit's 24 columns.
 constexpr size_t kFirstMetricColumn = 16;
 constexpr size_t kReasonColumn = 23;
 
@@ -27,7 +27,7 @@ absl::StatusOr<Tensor> ReadShared(const std::string& path,
       return ReadTensorAt(*file, i);
     }
   }
-  // A container that says of its only tensor neither.
+  // A container may specify neither for its only tensor.
   if (file->tensor_count() == 1) return ReadTensorAt(*file, 0);
   return MakeStatus(absl::StatusCode::kNotFound, "{} {} is not in it",
                     IoName(key.io), key.index);
@@ -99,7 +99,7 @@ absl::Status CustomColumns::AddCells(const TensorPlace& golden,
     const auto my_tensor = Read(my);
     if (golden_tensor.ok() && my_tensor.ok() &&
         ElementCount(golden_tensor->shape) != ElementCount(my_tensor->shape)) {
-      // A rope takes a row of a table.
+      // A rope uses one row of a table.
       answers.front().text = "only a part of a file is compared.";
     } else if (golden_tensor.ok() && my_tensor.ok()) {
       MSITD_ASSIGN_OR_RETURN(answers,

@@ -13,8 +13,8 @@
 
 namespace msitd::msit_command {
 
-// The file that a tensor came from, or those of its pieces, which are joined
-// along `dim`; `file` is one of them then.
+// The file of a tensor. If the tensor consists of pieces, these are joined
+// along `dim`, and `file` is one of them.
 struct TensorPlace {
   FileIndex::File file;
   TensorKey key;
@@ -22,25 +22,25 @@ struct TensorPlace {
   size_t dim = 0;
 };
 
-// Puts a text behind the reason in a row of msit's report.
+// Appends a text to the reason in a row of msit's report.
 void AddReason(const std::string& text, ask::Cells& cells);
 
-// What functions of the user say of pairs, behind the columns of msit's report.
-// Thread-compatible.
+// Columns with the results of user functions for pairs, after the columns of
+// msit's report. Thread-compatible.
 class CustomColumns {
  public:
   // Borrows `algorithms`. `is_compat`: there are no such columns, as in the
-  // original, and only the texts go into the reason.
+  // original, and only the texts are appended to the reason.
   CustomColumns(CustomAlgorithms& algorithms, bool is_compat);
 
-  // True if there are no functions: rows stay as they are.
+  // True if there are no functions, so that rows are not changed.
   bool empty() const { return names_.empty(); }
 
   void AddHeadings(std::vector<std::string>& headings) const;
 
-  // Adds a cell for each heading to the row of a pair: its value as Python
-  // writes it, or none. Texts go behind the reason of the row. A pair without
-  // metrics is not measured. CANCELLED by an interrupt.
+  // Adds a cell for each heading to the row of a pair: the value as Python
+  // writes it, or an empty cell. Texts are appended to the reason of the row. A
+  // pair without metrics is not measured. Returns CANCELLED on an interrupt.
   absl::Status AddCells(const TensorPlace& golden, const TensorPlace& my,
                         ask::Cells& cells);
 

@@ -18,9 +18,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Folders that a path may have from that of the dump on.
+// The number of folders from that of the dump on that a path may have.
 constexpr int kDumpPathMax = 4;
-// Folders above a path in which the tree of its model may lie.
+// The number of levels above a path that are searched for the tree of its
+// model.
 constexpr int kTreeLevels = 3;
 
 bool IsFolder(const fs::path& path) {
@@ -28,7 +29,7 @@ bool IsFolder(const fs::path& path) {
   return fs::is_directory(path, error);
 }
 
-// The names of the folders in a folder, in order.
+// Returns the names of the folders in a folder, in order.
 std::set<std::string> FoldersIn(const fs::path& folder) {
   std::set<std::string> out;
   std::error_code error;
@@ -43,7 +44,7 @@ std::string PidOf(const std::string& process) {
   return process.substr(process.rfind('_') + 1);  // npos + 1 is 0.
 }
 
-// The process that the path names, or the first one.
+// Returns the process that the path names, or the first one.
 std::optional<std::string> ProcessOf(const fs::path& dump,
                                      const std::vector<std::string>& behind) {
   const std::set<std::string> names = FoldersIn(dump / "tensors");
@@ -57,7 +58,8 @@ std::optional<std::string> ProcessOf(const fs::path& dump,
   return *found;
 }
 
-// Those of the process, or of another one that ran the same.
+// Counts the graphs of the process, or of another process that ran the same
+// ones.
 size_t CountGraphs(const fs::path& models, const std::string& pid) {
   const std::set<std::string> processes = FoldersIn(models);
   if (processes.empty()) return 0;
@@ -65,7 +67,7 @@ size_t CountGraphs(const fs::path& models, const std::string& pid) {
       models / (processes.contains(pid) ? pid : *processes.begin()));
   if (!folder.ok()) return 0;
   trees::AtbGraphs graphs;
-  // The reader of the tree says what is wrong with a file.
+  // The reader of the tree reports errors in a file.
   for (const std::string& name : folder->List("").files) {
     if (!name.ends_with(".json")) continue;
     auto text =
@@ -75,7 +77,7 @@ size_t CountGraphs(const fs::path& models, const std::string& pid) {
   return graphs.count();
 }
 
-// Fills in the cards of a side whose process is known.
+// Sets the cards of a side whose process is known.
 void FindCards(DumpSide& side) {
   const fs::path process(side.process);
   using Card = std::pair<trees::ProcessName, std::string>;
@@ -93,7 +95,7 @@ void FindCards(DumpSide& side) {
     }
     side.cards.push_back((process.parent_path() / name).string());
   }
-  // A folder of another name is a process by itself.
+  // A folder with a different name is a process by itself.
   if (!trees::ParseProcessName(process.filename().string()).has_value()) {
     side.cards = {side.process};
     side.card = 0;

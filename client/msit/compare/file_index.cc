@@ -74,7 +74,7 @@ const FileIndex::Slot* FileIndex::FindHash(uint64_t hash) const {
 }
 
 FileIndex::File FileIndex::Find(const TensorKey& key) const {
-  // A tree that does not say the device leaves it to the client.
+  // If a tree does not specify the device, the client determines it.
   for (const std::string_view device :
        {std::string_view(key.device), std::string_view()}) {
     for (const bool is_shared : {true, false}) {

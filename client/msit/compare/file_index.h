@@ -17,26 +17,27 @@ struct TreeEntry;
 
 namespace msitd::msit_command {
 
-// Files that an index remembers, some 100 bytes each.
+// Files that an index remembers, with about 100 bytes each.
 inline constexpr size_t kIndexedFilesMax = size_t{1} << 22;
 
-// Which file each tensor of one rank came from. Run and rank do not count,
-// unless ranks are told apart. Thread-compatible.
+// Maps each tensor of one rank to its file. Run and rank are ignored, unless
+// ranks are distinguished. Thread-compatible.
 class FileIndex {
  public:
   struct File {
     std::string path;
-    // True if it holds other tensors beside.
+    // True if it also contains other tensors.
     bool is_shared = false;
   };
 
-  // Before the first file.
+  // Distinguishes ranks. Call it before the first file.
   void TellRanksApart() { has_ranks_ = true; }
 
-  // RESOURCE_EXHAUSTED beyond kIndexedFilesMax.
+  // Adds the file of an entry. Returns RESOURCE_EXHAUSTED beyond
+  // kIndexedFilesMax.
   absl::Status Note(const trees::TreeEntry& entry);
 
-  // Returns the file of a tensor; without a path if none was noted.
+  // Returns the file of a tensor; without a path if none was added.
   File Find(const TensorKey& key) const;
 
   void Clear();
@@ -44,7 +45,7 @@ class FileIndex {
  private:
   struct Place {
     uint32_t folder = 0;
-    uint32_t name_begin = 0;  // In its chunk of names.
+    uint32_t name_begin = 0;  // The offset in its chunk of names.
     uint16_t name_bytes = 0;
     bool is_shared = false;
   };
@@ -59,7 +60,7 @@ class FileIndex {
 
   bool has_ranks_ = false;
 
-  // Sorted by hash when it is asked for the first time.
+  // Sorted by hash on the first lookup.
   mutable std::vector<Slot> slots_;
   mutable bool is_sorted_ = true;
   std::map<std::string, uint32_t, std::less<>> folder_numbers_;
@@ -67,8 +68,8 @@ class FileIndex {
   std::string names_;
 };
 
-// As msit names a tensor of `file`: the path, and for one of several
-// `,inputs,0` or `,outputs,0`.
+// Returns the name that msit gives to a tensor of `file`: the path, followed by
+// `,inputs,0` or `,outputs,0` if the file has several tensors.
 std::string MsitPath(const FileIndex::File& file, const TensorKey& key);
 
 }  // namespace msitd::msit_command

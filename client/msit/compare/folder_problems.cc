@@ -12,7 +12,7 @@
 namespace msitd::msit_command {
 namespace {
 
-// Files that are named one by one.
+// Files that are listed individually.
 constexpr size_t kNamedProblemsMax = 20;
 
 }  // namespace

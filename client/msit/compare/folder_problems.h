@@ -13,26 +13,30 @@ namespace msitd::fill {
 class ImportJob;
 }  // namespace msitd::fill
 
-// What is not compared, as warnings. The original says nothing of it.
+// Warnings for tensors that are not compared. The original does not report
+// them.
 namespace msitd::msit_command {
 
-// Files that could not be read: the first ones, and how many for each reason.
+// Warns about files that could not be read: lists the first ones, and counts
+// them for each reason.
 void WarnOfProblems(const fill::ImportProblems& problems, Logger& log);
 
-// Tensors of an import that ended which gave way to others of their names.
+// Warns about tensors of a finished import that were dropped in favor of others
+// with the same name.
 void WarnOfConflicts(const fill::ImportJob& import, Logger& log);
 
-// Tensors that belong to none, by reason, those that lack theirs as warnings.
-// `prefix` is in front of each line.
+// Logs tensors without a counterpart, by reason; those that should have one as
+// warnings. Each line begins with `prefix`.
 void TellOfLeft(const std::vector<match::LeftTensors>& all,
                 std::string_view prefix, Logger& log);
 
-// The same, behind the notes of the mapping. So many conversions that GE put in
-// are compared with themselves, and are not told.
+// The same, after the notes of the mapping. `self_compared_count` conversions
+// that GE inserted are compared with themselves and are not reported.
 void TellOfMapping(const match::Mapping& mapping, size_t self_compared_count,
                    std::string_view prefix, Logger& log);
 
-// Tensors that belong to none, less those that are compared with themselves.
+// Returns the tensors without a counterpart, except those that are compared
+// with themselves.
 std::vector<match::LeftTensors> LeftOf(const match::Mapping& mapping,
                                        size_t self_compared_count);
 

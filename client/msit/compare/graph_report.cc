@@ -13,7 +13,7 @@
 namespace msitd::msit_command {
 namespace {
 
-// Of msit's 24 columns.
+// Positions in msit's 24 columns.
 constexpr size_t kIdColumns = 2;  // token_id and data_id.
 constexpr size_t kGoldenDType = 4;
 constexpr size_t kMyPath = 9;
@@ -21,7 +21,8 @@ constexpr size_t kMyDType = 11;
 constexpr size_t kReason = 23;
 
 constexpr char kInt8[] = "torch.int8";
-// The types that CANN's parser makes of those that numpy has not.
+// Returns the type to which CANN's parser converts one that numpy does not
+// have.
 std::string ParsedDType(const std::string& dtype) {
   if (dtype == "torch.bfloat16") return "torch.float32";
   if (dtype.starts_with("torch.float8_") || dtype == "torch.hifloat8") {
@@ -110,8 +111,8 @@ absl::StatusOr<std::string> GraphReport::Save(const std::string& folder,
       folder, stem, ".csv", [&](const ByteTake& take) -> absl::Status {
         MSITD_RETURN_IF_ERROR(take(header_));
         std::string line;
-        // msit removes rows from the list that it goes through: it does not
-        // look at the one behind a row that it removed.
+        // msit removes rows from the list while it iterates over it, so it
+        // skips the row after each removed row.
         bool was_removed = false;
         for (const RowSpool::Row& row : rows) {
           if (row.bytes == 0) {

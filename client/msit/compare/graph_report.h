@@ -15,18 +15,19 @@
 
 namespace msitd::msit_command {
 
-// The place of each op in a graph.
+// The position of each op in a graph.
 using OpPlaces = std::unordered_map<std::string, size_t>;
 
-// The report of one graph of one rank: rows come in any order, and are written
-// as msit sorts them, by the time in the path of my side. Thread-compatible.
+// The report of one graph of one rank. Rows are added in any order, and are
+// written in msit's order, by the time in the path of my side.
+// Thread-compatible.
 class GraphReport {
  public:
-  // `is_compat`: leaves out what msit leaves out. The headings are msit's.
+  // `is_compat`: omits rows that msit omits. The headings are msit's.
   static absl::StatusOr<GraphReport> Make(
       const std::vector<std::string>& headings, bool is_compat);
 
-  // The op, by its name in the graph, that the next rows are of, and its file.
+  // Sets the op of the next rows, by its name in the graph, and its file.
   void SetOp(int64_t token, std::string_view op, std::string_view file);
 
   // Adds a row, with a cell for each heading.
@@ -36,9 +37,9 @@ class GraphReport {
   size_t left_out_count() const { return left_out_count_; }
 
   // Writes `<stem>.csv` in `folder`. Returns its path. Rows are numbered from
-  // `first_id` on as msit comes by them: by token, then the ops that are not in
-  // the graph by their files, then the others in the order of the graph.
-  // `first_id` becomes the next number.
+  // `first_id` on in the order of msit: by token, then ops that are not in the
+  // graph by their files, then the others in the order of the graph. `first_id`
+  // becomes the next number.
   absl::StatusOr<std::string> Save(const std::string& folder,
                                    const std::string& stem,
                                    const OpPlaces& places, int64_t& first_id);

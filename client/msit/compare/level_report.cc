@@ -43,24 +43,24 @@ constexpr std::array kLevels = {Level{"layer", ModuleLevel::kLayer},
                                 Level{"module", ModuleLevel::kModule},
                                 Level{"api", ModuleLevel::kApi}};
 
-// Before all that names have.
+// Less than any character of a name.
 constexpr std::string_view kKeySeparator = "\x01";
 
 // A part of a comparison: the graph of the golden side that is compared, or all
-// of them, and the tokens that it made.
+// graphs, and the tokens that it produced.
 struct Phase {
   std::optional<size_t> graph;
   int64_t first_token = 0;
   int64_t last_token = kTokenMax;
-  // In front of what is told.
+  // The prefix of messages.
   std::string_view name;
 };
 
-// Brings the row of a pair to a table that goes on behind it.
+// Passes the row of a pair to a table, and adds the columns of user functions.
 class RowSink final : public ask::TableSink {
  public:
-  // Borrows all but the reason, which the row gets besides its own. `columns`:
-  // null for none.
+  // Borrows everything except the reason, which is added to that of the row.
+  // `columns` is null if there are none.
   RowSink(const TensorPlace& golden, const TensorPlace& my,
           CustomColumns* columns, std::string reason, ask::TableSink& table)
       : golden_(golden),
@@ -88,13 +88,13 @@ class RowSink final : public ask::TableSink {
   ask::TableSink& table_;
 };
 
-// How the layouts of the daemon call copies, and what nothing fits.
+// The daemon's names for layouts of copies, and for tensors that do not match.
 constexpr std::string_view kCopies = "replicated";
 constexpr std::string_view kUnfit = "fit";
 
-// What is to be told of the cards of a row: that they do not make the tensor of
-// the other side, or that one of several copies is another. Empty if that is
-// nothing.
+// Returns the message about the cards of a row: that they do not form the
+// tensor of the other side, or that one of several copies differs. Empty if
+// there is nothing to report.
 std::string ReasonOfCards(const v1::ComparisonRow& row) {
   if (row.verdict() != v1::FAIL) return "";
   for (const auto& [side, word] : {std::pair(&row.golden(), "golden"),
@@ -122,7 +122,7 @@ class LevelComparison {
   absl::Status Run();
 
  private:
-  // False if there is nothing to compare.
+  // Returns false if there is nothing to compare.
   bool ChooseTokens();
   absl::Status Import();
   absl::Status ImportSide(const std::string& run, LevelSide& side);
@@ -130,13 +130,13 @@ class LevelComparison {
   absl::Status CompareLevel(const Level& level, ask::TableSchema& schema,
                             ask::TableSink& table);
   std::vector<Phase> Phases() const;
-  // Which tensors belong together; nothing: those of equal names.
+  // Returns the pairs of tensors; nothing if tensors are paired by name.
   absl::StatusOr<std::optional<match::Mapping>> MatchPhase(
       const Level& level, const Phase& phase, const std::string& prefix);
-  // Finds the tables of which ropes take a part.
+  // Finds the tables of which ropes use a part.
   void FindRopes(const match::Mapping& mapping, const Phase& phase,
                  RopeSlices& ropes) const;
-  // Has the cards of each side put together.
+  // Requests that the cards of each side are joined.
   void FitCards(v1::Comparison& comparison) const;
   absl::Status ComparePhase(const Level& level, const Phase& phase,
                             Coverage& coverage, RowSpool& rows);
@@ -162,7 +162,7 @@ class LevelComparison {
   LevelSide my_;
   CustomColumns columns_;
   std::unique_ptr<RunPair> runs_;
-  // With the name of the level in front of what is told.
+  // Each with the name of the level as the prefix of its messages.
   std::vector<std::pair<std::string, Coverage>> coverages_;
 };
 
@@ -181,7 +181,7 @@ bool LevelComparison::ChooseTokens() {
     my_.Keep(common, has_warm_ups);
     return true;
   }
-  // Two tokens that the user names are compared, whatever they are.
+  // Two tokens that the user specifies are compared in any case.
   if (golden_.about.token.has_value() && my_.about.token.has_value() &&
       golden_.tokens.size() == 1 && my_.tokens.size() == 1) {
     golden_.Keep(golden_.tokens, has_warm_ups);
@@ -209,7 +209,7 @@ absl::Status LevelComparison::ImportSide(const std::string& run,
   MSITD_RETURN_IF_ERROR(
       runs_->Import(run, *side.batch, side.about.folder, log_));
   MSITD_RETURN_IF_ERROR(side.batch->status());
-  // As a document it is of token 0, which may not be compared.
+  // As a document, it belongs to token 0, which may not be compared.
   const std::string tree = ModelTreeText(side.about);
   if (tree.empty()) return absl::OkStatus();
   return runs_->Attach(run, kModelTree, "application/json", tree);
@@ -233,9 +233,9 @@ report::MsitSide LevelComparison::About(const v1::ComparedTensor& tensor,
   return {path.empty() ? tensor.name() : path, side.types.TypeOf(place.key.op)};
 }
 
-// Two torch models have no mapping that tells the levels apart. Those above the
-// apis are compared by their outputs, and so are all by msit, which knows what
-// is in the tree alone.
+// Two torch models have no mapping that distinguishes the levels. Modules above
+// the APIs are compared by their outputs. msit compares all levels in this way,
+// because it uses only the tree.
 bool LevelComparison::IsOfLevel(const v1::ComparisonRow& row,
                                 const Level& level) const {
   const bool is_argument =
@@ -251,7 +251,7 @@ bool LevelComparison::IsOfLevel(const v1::ComparisonRow& row,
          golden_.types.IsOf(row.op(), level.level);
 }
 
-// By my operations, then by what of them is compared, then by the golden ones.
+// Orders rows by my operations, then by their tensors, then by the golden ones.
 std::string LevelComparison::OrderOf(const v1::ComparisonRow& row,
                                      const Level& level) const {
   const auto key_of = [](const v1::ComparedTensor& side) {
@@ -269,8 +269,8 @@ std::string LevelComparison::OrderOf(const v1::ComparisonRow& row,
   return fmt::format("{}", fmt::join(parts, kKeySeparator));
 }
 
-// A tensor of mine belongs to one golden tensor. Where the golden side has two
-// graphs and mine has one, it belongs to another one in later tokens.
+// A tensor of mine has one golden tensor. If the golden side has two graphs and
+// mine has one, a tensor has another golden tensor in later tokens.
 std::vector<Phase> LevelComparison::Phases() const {
   if (golden_.about.graph_count <= 1 || my_.about.graph_count > 1) {
     return {Phase()};
@@ -449,11 +449,11 @@ absl::StatusOr<std::string> LevelComparison::Save() {
 }
 
 absl::Status LevelComparison::Run() {
-  // A signal between two calls must not leave the store behind.
+  // A signal between two calls must not leave a store on the disk.
   const ask::Interrupts::Hold hold(interrupts_);
   MSITD_RETURN_IF_ERROR(golden_.Open(log_));
   MSITD_RETURN_IF_ERROR(my_.Open(log_));
-  // msit looks at the last row alone.
+  // msit checks only the last row.
   if (options_.compares_statistics && options_.is_compat &&
       golden_.about.kind == trees::TreeKind::kMsit) {
     golden_.batch->KeepLastOutputs();

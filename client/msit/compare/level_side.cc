@@ -26,10 +26,11 @@ namespace {
 
 using match::ModuleLevel;
 
-// Digits of a number that is sorted as a text.
+// The number of digits to which a number is padded to be sorted as text.
 constexpr int kOrderDigits = 10;
 
-// The numbers of the entries in a folder that are called as tokens are.
+// Returns the numbers of the entries in a folder whose names are those of
+// tokens.
 std::set<int64_t> NumbersIn(const std::string& folder) {
   std::set<int64_t> out;
   std::error_code error;
@@ -42,7 +43,7 @@ std::set<int64_t> NumbersIn(const std::string& folder) {
   return out;
 }
 
-// 1 of the layout `concat(1)`; nothing for another one.
+// Returns 1 for the layout `concat(1)`; nothing for another layout.
 std::optional<size_t> DimOfPieces(std::string_view layout) {
   constexpr std::string_view kJoined = "concat(";
   if (!layout.starts_with(kJoined) || !layout.ends_with(')')) {
@@ -140,7 +141,7 @@ std::string ModelTreeText(const DumpSide& side) {
   return (*file)->ReadText(0, (*file)->size()).value_or("");
 }
 
-// A folder of the library is an execution, which may be of two tokens.
+// A folder of the library is an execution, which may contain two tokens.
 void LevelSide::FindTokens() {
   std::set<int64_t> numbers;
   if (about.token.has_value()) {

@@ -25,34 +25,36 @@ class ComparedTensor;
 
 namespace msitd::msit_command {
 
-// A text whose order is that of `text` with its numbers as numbers.
+// Returns a text whose byte order is that of `text` with its numbers compared
+// by value.
 std::string NaturalKey(std::string_view text);
 
-// What is known of the modules of a side by the names of its ops: those of its
-// `model_tree.json`, or of a dump of the library alone. Immutable.
+// Properties of a side's modules, keyed by the names of its ops. They are read
+// from its `model_tree.json`; a dump of the library has only the names.
+// Immutable.
 class ModuleTypes {
  public:
   explicit ModuleTypes(const DumpSide& side);
 
-  // Empty if it is not known.
+  // Returns the type; empty if it is not known.
   std::string TypeOf(const std::string& op) const;
 
-  // True if the tree says that a module is a layer, or one of those in a layer
-  // that msit compares. All is api.
+  // Returns true if the tree contains the module as a layer or, for the level
+  // module, as a module in a layer that msit compares. Every module is an API.
   bool IsOf(const std::string& op, match::ModuleLevel level) const;
-  // True if the tree has the module.
+  // Returns true if the tree contains the module.
   bool Has(const std::string& op) const { return types_.contains(op); }
 
-  // A text by which ops are sorted as msit shows them: by their numbers;
-  // modules those of the level first, and all as their tree has them. What
-  // modules call is behind them.
+  // Returns a text by which ops are sorted in msit's order: by their numbers.
+  // Modules of the level are first, and all modules are in the order of their
+  // tree. Ops that modules call follow them.
   std::string OrderOf(const std::string& op, match::ModuleLevel level) const;
 
   // Why there are none, or OK.
   const absl::Status& status() const { return status_; }
 
  private:
-  // Modules by their names, with their places.
+  // Positions of modules by name.
   using Places = std::map<std::string, size_t, std::less<>>;
 
   const Places& PlacesOf(match::ModuleLevel level) const;
@@ -64,32 +66,33 @@ class ModuleTypes {
   Places modules_;
 };
 
-// The bytes of the `model_tree.json` of a torch model; empty if there is none.
+// Returns the bytes of the `model_tree.json` of a torch model; empty if there
+// is none.
 std::string ModelTreeText(const DumpSide& side);
 
-// A side of the comparison: its tree, and what is known of it.
+// A side of the comparison: its tree and the properties of the dump.
 // Thread-compatible.
 struct LevelSide {
   explicit LevelSide(const DumpSide& side) : about(side), types(side) {}
 
-  // Opens the tree and finds out its tokens. The errors of OpenTree.
+  // Opens the tree and determines its tokens. Returns the errors of OpenTree.
   absl::Status Open(Logger& log);
 
-  // Leaves other tokens. `has_warm_ups`: the warm-up, too, is compared.
+  // Removes all other tokens. `has_warm_ups`: the warm-up is also compared.
   void Keep(const std::set<int64_t>& kept, bool has_warm_ups);
 
-  // The tensor of a row, and its file: of several cards that of the process
-  // which the user names, if it has one.
+  // Returns the tensor of a row, and its file. If there are several cards, the
+  // file is that of the process which the user names, if it has one.
   TensorPlace PlaceOf(const v1::ComparedTensor& tensor) const;
 
-  // The file of the tensor that a rank has; `key` becomes its key.
+  // Returns the file of a rank's tensor. `key` becomes the key of that tensor.
   FileIndex::File FileOf(TensorKey& key, int32_t rank) const;
 
   DumpSide about;
   std::unique_ptr<trees::Tree> tree;
   std::optional<BatchTree> batch;
   ModuleTypes types;
-  // Without the warm-up, unless the user asks for it alone.
+  // Without the warm-up, unless the user requests only the warm-up.
   std::set<int64_t> tokens;
   bool has_warm_up = false;
 

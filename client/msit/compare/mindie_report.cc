@@ -39,7 +39,7 @@ constexpr char kReport[] = "comparison_results.csv";
 constexpr char kOpMap[] = "op_map_updated.json";
 constexpr std::string_view kRoot = "root.";
 
-// Of Python's csv module.
+// The line end of Python's csv module.
 constexpr char kLineEnd[] = "\r\n";
 
 struct MappingTexts {
@@ -69,7 +69,7 @@ void Replace(std::string& text, std::string_view from, std::string_view to) {
   if (at != std::string::npos) text.replace(at, from.size(), to);
 }
 
-// As csv.DictWriter writes a row of metrics.
+// Returns the line that csv.DictWriter writes for a row of metrics.
 std::string LineOf(const std::string& key, const ReportRow& row) {
   std::string reason = row.reason();
   Replace(reason, "golden_data", "cpu_data");
@@ -151,7 +151,8 @@ absl::Status MindieComparison::Open() {
   return absl::OkStatus();
 }
 
-// The folder may be one that others have written, and the report needs no map.
+// Other users may have written the folder, and the report does not need the
+// map.
 void MindieComparison::WriteOpMap(const match::MindieMapping& mapping) {
   const std::string path = options_.mapping_folder + "/" + kOpMap;
   const absl::Status written =
@@ -162,8 +163,8 @@ void MindieComparison::WriteOpMap(const match::MindieMapping& mapping) {
   log_.Warning(fmt::format("{} is not written: {}", path, Message(written)));
 }
 
-// The folder of one golden token belongs to the first one of MindIE if that has
-// no such token.
+// The folder of one golden token is paired with the first token of MindIE if
+// MindIE has no such token.
 void MindieComparison::ChooseTokens() {
   const std::set<int64_t> golden = golden_tree_->tokens();
   const std::set<int64_t> my = my_tree_->tokens();
@@ -274,7 +275,7 @@ absl::Status MindieComparison::Save() {
 }
 
 absl::Status MindieComparison::Run() {
-  // A signal between two calls must not leave the store behind.
+  // A signal between two calls must not leave a store on the disk.
   const ask::Interrupts::Hold hold(interrupts_);
   MSITD_RETURN_IF_ERROR(Open());
   ChooseTokens();

@@ -10,20 +10,21 @@
 namespace msitd::msit_command {
 
 struct MindieOptions {
-  // What msit dumped of the torch model: the folder of a token.
+  // The dump that msit wrote of the torch model: the folder of a token.
   std::string golden;
-  // What MindIE dumped: `Graph`, the folder of its step, or one above.
+  // The dump of MindIE: `Graph`, the folder of its step, or one above it.
   std::string my;
   // The folder with both mappings.
   std::string mapping_folder;
   std::string output;
-  // Reports what msit reports: the first output of each op alone, and only
+  // Reproduces the report of msit: only the first output of each op, and only
   // those of equal shapes.
   bool is_compat = false;
 };
 
-// `msit debug compare`: writes `comparison_results.csv` into the folder of the
-// output, with a row for each pair. NOT_FOUND if a mapping is not there.
+// Implements `msit debug compare`: writes `comparison_results.csv` into the
+// output folder, with a row for each pair. Returns NOT_FOUND if a mapping is
+// missing.
 absl::Status CompareMindie(const MindieOptions& options,
                            ask::Interrupts& interrupts, Logger& log);
 

@@ -27,23 +27,23 @@
 namespace msitd::msit_command {
 namespace {
 
-// Warnings of one kind that are told one by one.
+// Warnings of one kind that are printed individually.
 constexpr size_t kMissingWarningsMax = 10000;
 
-// What the file of a fused op begins with.
+// The prefix of the file of a fused op.
 constexpr char kFusedOp[] = "AutomaticBufferFusionOp";
 
-// Of msit's 24 columns.
+// The position in msit's 24 columns.
 constexpr size_t kMyPathColumn = 9;
 constexpr size_t kReasonColumn = 23;
 
-// Outputs of an op that a path names one by one.
+// Outputs of an op whose paths are listed individually.
 constexpr uint64_t kOutputsMax = 1024;
 
-// Brings rows from the schema to a report.
+// Passes rows from the schema to a report.
 class ReportSink final : public ask::TableSink {
  public:
-  // Borrows all.
+  // Borrows all arguments.
   ReportSink(const TensorPlace& golden, const TensorPlace& my,
              CustomColumns& columns, GraphReport& report)
       : golden_(golden), my_(my), columns_(columns), report_(report) {}
@@ -81,12 +81,12 @@ std::vector<std::string> FoldersOf(const std::string& file) {
   return out;
 }
 
-// As Python prints the keys of a dictionary.
+// Returns the keys of a dictionary in Python's format.
 std::string DictKeys(const std::set<int64_t>& keys) {
   return fmt::format("dict_keys([{}])", fmt::join(keys, ", "));
 }
 
-// As Python prints a list of texts.
+// Returns a list of texts in Python's format.
 std::string PythonList(const std::vector<std::string>& texts) {
   std::vector<std::string> quoted;
   for (const std::string& text : texts) quoted.push_back(Quoted(text));
@@ -104,8 +104,8 @@ absl::StatusOr<std::unique_ptr<trees::Tree>> OpenSide(
                     path, fmt::join(tree->ranks(), ", "));
 }
 
-// What msit writes of an op of a golden GE dump: inputs without a number,
-// unless my op is fused, and outputs behind each other.
+// Returns the path that msit writes for an op of a golden GE dump: inputs have
+// no number unless my op is fused, and outputs are listed one after another.
 std::string PathAsMsit(const std::string& file, const TensorKey& key,
                        bool is_fused) {
   if (key.io == Io::kInput) {
@@ -119,7 +119,7 @@ std::string PathAsMsit(const std::string& file, const TensorKey& key,
   return out;
 }
 
-// Adds the ops of a text, as far as they are not there.
+// Adds the ops of a text that are not in `places`.
 void AddPlaces(const std::string& graph_file, OpPlaces& places) {
   const auto file = formats::FileSource::Open(graph_file);
   if (!file.ok()) return;
@@ -130,7 +130,7 @@ void AddPlaces(const std::string& graph_file, OpPlaces& places) {
   }
 }
 
-// The name that the graph has for an op: without the model before it.
+// Returns the name of an op in the graph, without the model before it.
 std::string_view InGraph(std::string_view op, const trees::GePlace& place) {
   const std::string model = fmt::format("{}/{}/", place.model, place.model_id);
   if (op.starts_with(model)) op.remove_prefix(model.size());
@@ -205,7 +205,7 @@ absl::Status RankComparison::Open() {
 }
 
 absl::Status RankComparison::Run() {
-  // A signal between two calls must not leave the store behind.
+  // A signal between two calls must not leave a store on the disk.
   const ask::Interrupts::Hold hold(interrupts_);
   MSITD_ASSIGN_OR_RETURN(std::unique_ptr<RunPair> runs, OpenAndStart());
   while (!my_->is_over() && !common_tokens_.empty()) {
@@ -213,7 +213,7 @@ absl::Status RankComparison::Run() {
       MSITD_ASSIGN_OR_RETURN(runs, RunPair::Start(interrupts_));
     }
     MSITD_RETURN_IF_ERROR(CompareBatch(*runs));
-    // The store goes before the next one is there.
+    // The store is removed before the next one is created.
     runs.reset();
   }
   return SaveReports();
@@ -249,7 +249,7 @@ absl::Status RankComparison::CompareBatch(RunPair& runs) {
   if (!options_.is_golden_fx) {
     return CompareRuns(runs, kGoldenRun, match::Matcher::kGeGe);
   }
-  // What GE put in has no counterpart, and is compared with itself.
+  // Ops that GE inserted have no counterpart and are compared with themselves.
   MSITD_RETURN_IF_ERROR(CompareRuns(runs, kMyRun, match::Matcher::kGeSelf));
   return CompareRuns(runs, kGoldenRun, match::Matcher::kGeFx);
 }
@@ -294,7 +294,7 @@ void RankComparison::Count(const v1::ComparisonRow& row) {
   if (is_self_ ? is_pair : is_pair || !is_told) coverage_.Add(row);
 }
 
-// An op of which some tensors have a golden one is not missing.
+// An op is not missing if some of its tensors have a golden tensor.
 void RankComparison::WarnOfMissing(const match::Mapping& mapping) {
   for (const match::Line& line : mapping.lines) {
     if (line.pair_count > 0 || !line.target.has_value() ||
@@ -326,7 +326,7 @@ absl::StatusOr<RankComparison::Graph*> RankComparison::GraphOfFile(
 }
 
 absl::Status RankComparison::AddProblemRows(const RunPair& runs) {
-  // msit ends there.
+  // msit ends here.
   if (options_.is_compat) return absl::OkStatus();
   for (const auto& problem : runs.ProblemsOf(kMyRun)) {
     const std::string name = problem.file.substr(problem.file.rfind('/') + 1);

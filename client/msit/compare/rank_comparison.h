@@ -31,17 +31,19 @@ class TableSchema;
 
 namespace msitd::msit_command {
 
-// One rank of a comparison with what GE dumped.
+// The options of comparing one rank with a dump of GE.
 struct RankOptions {
-  // Folders of the rank, or all of a dump that has none.
+  // The folders of the rank, or of the whole dump if it has no folders of
+  // ranks.
   std::string golden;
   std::string my;
   bool is_golden_fx = false;
-  // Of dumps without folders of ranks: the place of the device, of several.
+  // For dumps without folders of ranks: the index of the device, if there are
+  // several.
   std::optional<int32_t> device_rank = {};
-  // That GE wrote before it optimized them, by their numbers.
+  // The graphs that GE wrote before it optimized them, by their numbers.
   std::vector<std::string> graph_files;
-  // In front of the time in the name of a report.
+  // The part of a report's name before the time.
   std::string report_prefix;
   std::string output;
   // Not null.
@@ -67,9 +69,10 @@ class RankComparison {
     std::set<int64_t> tokens;
   };
 
-  // `names_graphs`: ops of one graph too begin with its name.
+  // `names_graphs`: ops begin with the name of their graph even if there is
+  // only one.
   absl::Status OpenTrees(bool names_graphs);
-  // True if the names of graphs say which belong together.
+  // Returns true if graphs must be paired by their names.
   bool HasSeveralGraphs() const;
   absl::Status Open();
   // Opens the trees while a daemon starts.
@@ -79,27 +82,27 @@ class RankComparison {
                            match::Matcher matcher);
   void Count(const v1::ComparisonRow& row);
   void WarnOfMissing(const match::Mapping& mapping);
-  // What the folder of a file of my side says.
+  // The properties of the folder of a file of my side.
   struct Folder {
     trees::GePlace place;
     Graph* graph = nullptr;
   };
   absl::StatusOr<const Folder*> FolderOf(const std::string& file);
-  // The graph that a file of my side is of.
+  // Returns the graph to which a file of my side belongs.
   absl::StatusOr<Graph*> GraphOfFile(const trees::GePlace& place);
-  // The graph of a tensor of my side, ready for its row.
+  // Returns the graph of a tensor of my side, ready for its row.
   absl::StatusOr<Graph*> GraphOf(const TensorPlace& mine);
-  // Adds a row for each file of my side that could not be read, or of which
-  // some tensors could not.
+  // Adds a row for each file of my side of which some or all tensors could not
+  // be read.
   absl::Status AddProblemRows(const RunPair& runs);
-  // In front of the time in the name of the report of a graph.
+  // Returns the part before the time in the name of the report of a graph.
   std::string PrefixOf(const GraphKey& key) const;
   absl::Status AddRow(const v1::Comparison& comparison,
                       const v1::ComparisonRow& row);
   TensorPlace PlaceOf(bool is_golden, TensorKey key) const;
-  // As msit writes the path of a tensor of the row.
+  // Returns the path of a tensor of the row as msit writes it.
   std::string PathOf(bool is_golden) const;
-  // `number`: the place of the graph among those with rows.
+  // `number`: the index of the graph among those with rows.
   OpPlaces PlacesOf(const GraphKey& key, size_t number) const;
   absl::Status SaveReports();
 
@@ -117,9 +120,9 @@ class RankComparison {
   std::unique_ptr<ask::TableSchema> schema_;
   CustomColumns columns_;
   std::vector<std::string> headings_;
-  // Of my side of this batch, by their paths.
+  // The folders of my side in this batch, by path.
   std::unordered_map<std::string, Folder> folders_;
-  // Of the row that is added.
+  // The tensors of the row that is being added.
   TensorPlace row_golden_;
   TensorPlace row_my_;
   // True while the run is compared with itself.
@@ -128,7 +131,7 @@ class RankComparison {
   bool is_fused_ = false;
   std::set<std::string> warned_;
   Coverage coverage_;
-  // The names of tensors of this batch, and how many there are in a token.
+  // The names of tensors in this batch, and the number of tensors in a token.
   std::unordered_set<std::string> self_compared_;
   size_t self_compared_count_ = 0;
 };

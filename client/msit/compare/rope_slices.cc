@@ -16,8 +16,8 @@
 namespace msitd::msit_command {
 namespace {
 
-// The inputs of the operation: cosine, sine, and the length of the sequence
-// behind query and key; there are no others.
+// The inputs of the operation after query and key: cosine, sine, and the length
+// of the sequence.
 constexpr int kFirstTable = 2;
 constexpr int kLength = 4;
 constexpr int kInputs = 5;
@@ -49,13 +49,15 @@ std::optional<int64_t> ReadLength(const std::string& path) {
   return is_length ? std::optional(static_cast<int64_t>(length)) : std::nullopt;
 }
 
-// What tells tensors of a side apart that are in one comparison of ropes.
+// Returns a text that identifies a tensor of a side within one comparison of
+// ropes.
 std::string IdOf(const TensorKey& key) {
   return fmt::format("{} {} {} {}", key.token, IoName(key.io), key.index,
                      key.op);
 }
 
-// The elements at `at` of dimension `dim`, without it.
+// Returns the elements at index `at` of dimension `dim`, without that
+// dimension.
 Tensor TakeAt(const Tensor& tensor, size_t dim, int64_t at) {
   const std::vector<int64_t> strides = StridesOf(tensor.shape);
   std::vector<ViewedAxis> axes;
@@ -104,7 +106,7 @@ void RopeSlices::FindPart(const match::RopeOps& ops, int64_t token, int part,
   const LevelSide& atb_side = is_torch_golden_ ? my_ : golden_;
   const auto atb =
       FindTensor(atb_side, ops.atb, token, Io::kInput, kFirstTable + part);
-  // One table may have both.
+  // One table may contain both.
   auto torch = FindTensor(torch_side, ops.torch, token, Io::kOutput, part);
   if (!torch.has_value()) {
     torch = FindTensor(torch_side, ops.torch, token, Io::kOutput, 0);
@@ -113,7 +115,7 @@ void RopeSlices::FindPart(const match::RopeOps& ops, int64_t token, int part,
   auto table = ReadTensor(torch->file.path);
   auto taken = ReadTensor(atb->file.path);
   if (!table.ok() || !taken.ok()) return;
-  // What is as large is compared as it is.
+  // A tensor of the same size is compared unchanged.
   const uint64_t count = ElementCount(taken->shape);
   if (ElementCount(table->shape) == count) return;
   std::optional<Tensor> slice = SliceOfTable(*table, sequence_length, part);

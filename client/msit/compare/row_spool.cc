@@ -17,7 +17,7 @@ namespace msitd::msit_command {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
-// Rows that follow one another are read at once.
+// Consecutive rows are read at once.
 constexpr size_t kWindowBytes = size_t{16} << 10;
 
 }  // namespace

@@ -14,36 +14,36 @@
 
 namespace msitd::msit_command {
 
-// Rows of one report. What is known of them in memory takes some 100 bytes
-// each.
+// The maximum number of rows of one report. Each row takes about 100 bytes of
+// memory.
 inline constexpr size_t kReportRowsMax = size_t{1} << 24;
 
-// Lines of a report that come in another order than they are written. They lie
-// in a file without a name, in the folder for temporary files.
-// Thread-compatible.
+// Lines of a report that are produced in another order than they are written.
+// They are stored in an unnamed temporary file. Thread-compatible.
 class RowSpool {
  public:
   struct Row {
     int64_t token = 0;
     uint32_t op = 0;
-    // True if one side alone is of int8.
+    // True if exactly one side is int8.
     bool one_is_int8 = false;
-    // By which msit sorts the report.
+    // The key by which msit sorts the report.
     std::string key;
-    // What the caller counts.
+    // A number that the caller assigns.
     int64_t id = 0;
 
-    // Where its line is: filled in by Add.
+    // The location of its line, which Add sets.
     uint32_t bytes = 0;
     uint64_t begin = 0;
   };
 
   static absl::StatusOr<RowSpool> Make();
 
-  // RESOURCE_EXHAUSTED beyond kReportRowsMax.
+  // Returns RESOURCE_EXHAUSTED beyond kReportRowsMax.
   absl::Status Add(Row row, std::string_view line);
 
-  // All rows as they came; the caller may put them into another order.
+  // All rows in the order in which they were added. The caller may reorder
+  // them.
   std::vector<Row>& rows() { return rows_; }
 
   // Reads the line of a row.
@@ -52,12 +52,12 @@ class RowSpool {
  private:
   explicit RowSpool(UniqueFd file) : file_(std::move(file)) {}
   absl::Status Flush();
-  // Reads the line of a row, and what is behind it.
+  // Reads the line of a row, and the bytes after it.
   absl::Status ReadWindow(const Row& row);
 
   UniqueFd file_;
   std::vector<Row> rows_;
-  // What is not in the file yet, which begins at `flushed_`.
+  // Lines that are not in the file yet. They begin at `flushed_`.
   std::string buffer_;
   uint64_t flushed_ = 0;
   // A part of the file, which begins at `window_begin_`.

@@ -30,14 +30,14 @@
 namespace msitd::msit_command {
 namespace {
 
-// How long the daemon may take nothing.
+// How long the daemon may accept nothing.
 constexpr std::chrono::microseconds kImportPatience = std::chrono::seconds(30);
 
-// Of each side. The system has to clear it before it is used, which takes
-// longer than to fill it again.
+// The buffer of each side. The kernel has to clear memory on first use, which
+// takes longer than reusing it.
 constexpr uint64_t kImportBufferBytes = uint64_t{16} << 20;
 
-// Ends the import as soon as the daemon says that its disk is full.
+// Ends the import as soon as the daemon reports that its disk is full.
 class FullDiskTarget final : public fill::ImportTarget {
  public:
   // Borrows `target`.
@@ -65,11 +65,11 @@ class FullDiskTarget final : public fill::ImportTarget {
     target_.OnProgress(counts, problem_count);
   }
 
-  // Empty if it did not.
+  // Empty if the disk was not full.
   const std::string& full_disk_text() const { return full_disk_text_; }
 
  private:
-  // The client alone asks, so that it is there.
+  // Only the client polls this, so it exists.
   bool IsOver() {
     if (client_ != nullptr) {
       std::string text = client_->stream_error();
@@ -89,7 +89,7 @@ class FullDiskTarget final : public fill::ImportTarget {
 // The import of one side, by one thread.
 class RunPair::SideImport {
  public:
-  // Borrows all of it; nobody else uses `connection` meanwhile.
+  // Borrows all arguments. No other thread uses `connection` at the same time.
   SideImport(RunPair::Side side, ask::Connection& connection,
              ask::Interrupts& interrupts)
       : side_(std::move(side)),
@@ -108,12 +108,12 @@ class RunPair::SideImport {
 
   void Run() { status_ = Bring(); }
 
-  // Of a run that is there and does not change any more.
+  // Requires that the run exists and no longer changes.
   void ReadFacts() {
     if (status_.ok()) status_ = StatusOf(FindFacts());
   }
 
-  // Warns of what is not compared, if all else came.
+  // Warns about tensors that are not compared, if everything else was imported.
   absl::Status Tell(Logger& log) const {
     MSITD_RETURN_IF_ERROR(status_);
     WarnOfProblems(job_.problems(), log);
@@ -156,8 +156,8 @@ class RunPair::SideImport {
     const v1::RunCounters& held = target_.run().counters();
     const auto held_count =
         static_cast<size_t>(held.tensor_count() + held.statistics_count());
-    // Files may have tensors that others have, too: the first one is kept.
-    // Those of several ranks come in no order.
+    // Two files may have the same tensor, of which the first one is kept. Files
+    // of several ranks arrive in no particular order.
     if (side_.tree->ranks().size() > 1 || !ops_status_.ok() ||
         ops_.count() != held_count) {
       return fill::ReadRunFacts(connection_, facts_);
@@ -192,7 +192,7 @@ class RunPair::SideImport {
   fill::RunTarget target_;
   fill::ImportLedger ledger_;
   FullDiskTarget watched_;
-  // Of what was sent.
+  // The ops of the records that were sent.
   fill::RecordOps ops_;
   absl::Status ops_status_;
   fill::ImportJob job_;

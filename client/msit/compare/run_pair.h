@@ -21,55 +21,55 @@ class Tree;
 
 namespace msitd::msit_command {
 
-// Two trees as runs of a daemon of their own. Import both sides, then compare
-// them as often as you like. Thread-compatible; lives on the main thread.
+// Two trees as runs of a private daemon. Import both sides, then compare them
+// any number of times. Thread-compatible; lives on the main thread.
 class RunPair {
  public:
-  // Borrows `interrupts`. The errors of PrivateRuns::Start.
+  // Borrows `interrupts`. Returns the errors of PrivateRuns::Start.
   static absl::StatusOr<std::unique_ptr<RunPair>> Start(
       ask::Interrupts& interrupts);
 
-  // Brings the tree that was opened at `root` into `run`, kGoldenRun or kMyRun.
-  // A tree of one rank has rank 0 there. What is not compared, such as files
-  // that cannot be read, is warned of. Errors: CANCELLED; RESOURCE_EXHAUSTED
-  // once the disk is full; what the daemon says.
+  // Imports the tree that was opened at `root` into `run`, kGoldenRun or
+  // kMyRun. A tree of one rank has rank 0 there. Logs a warning for everything
+  // that is not compared, such as files that cannot be read. Errors: CANCELLED;
+  // RESOURCE_EXHAUSTED if the disk is full; errors of the daemon.
   absl::Status Import(const std::string& run, trees::Tree& tree,
                       const std::string& root, Logger& log);
 
-  // A tree that was opened at `root`, and the run that it becomes.
+  // A tree that was opened at `root`, and the run into which it is imported.
   struct Side {
     std::string run;
     trees::Tree* tree = nullptr;
     std::string root;
   };
-  // Does that with both sides at the same time: `second` is read by another
-  // thread. Calls `on_first_over` once `first` is not read any more. Warnings
-  // and errors of the first one come first, when both are over.
+  // Imports both sides at the same time: another thread reads `second`. Calls
+  // `on_first_over` once `first` is no longer being read. Returns when both are
+  // imported; warnings and errors of the first one precede those of the second.
   absl::Status ImportBoth(const Side& first, const Side& second,
                           const std::function<void()>& on_first_over,
                           Logger& log);
 
-  // What of the tree of `run` could not be imported: the first ones.
+  // The first files of the tree of `run` that could not be imported.
   const std::vector<fill::ImportProblems::Problem>& ProblemsOf(
       const std::string& run) const;
 
-  // True if the ops of two runs have the same names. Both are imported.
+  // Returns true if the ops of two imported runs have the same names.
   absl::StatusOr<bool> HaveSameOps(const std::string& golden,
                                    const std::string& my);
 
-  // Puts the tensors of two runs together by `matcher`. Both are imported.
+  // Pairs the tensors of two imported runs with `matcher`.
   absl::StatusOr<match::Mapping> Match(const std::string& golden,
                                        const std::string& my,
                                        match::Matcher matcher,
                                        const match::MatchOptions& options);
 
-  // Compares two runs by a mapping, or by names. As PrivateRuns::Compare.
+  // Compares two runs using a mapping, or by name. See PrivateRuns::Compare.
   absl::Status Compare(const std::string& golden, const std::string& my,
                        const match::Mapping* mapping,
                        v1::Comparison& comparison,
                        const PrivateRuns::TakeRow& take);
 
-  // Keeps `text` with a run, in place of what has this name there.
+  // Stores `text` with a run, and replaces any attachment with this name.
   absl::Status Attach(const std::string& run, const std::string& name,
                       const std::string& media_type, const std::string& text);
 
@@ -79,12 +79,12 @@ class RunPair {
   class SideImport;
 
   void Keep(SideImport& import);
-  // What a matcher knows of a run, which is read once.
+  // Returns the facts about a run that a matcher needs. They are read once.
   absl::StatusOr<const match::RunFacts*> FactsOf(const std::string& run);
 
   ask::Interrupts& interrupts_;
   std::unique_ptr<PrivateRuns> runs_;
-  // By run, as far as they are imported; without ops if these are not read.
+  // By run, for runs that are imported; without ops if these were not read.
   std::map<std::string, match::RunFacts> facts_;
   std::map<std::string, std::vector<fill::ImportProblems::Problem>> problems_;
   int mapping_count_ = 0;

@@ -46,14 +46,14 @@ absl::StatusOr<bool> IsFolder(const std::string& path) {
   return MakeStatus(absl::StatusCode::kNotFound, "{}: no such file", path);
 }
 
-// The bytes of the op_mapping_file.json of the user.
+// Returns the bytes of the user's op_mapping_file.json.
 absl::StatusOr<std::string> ReadOpMapping(const std::string& folder) {
   if (folder.empty()) return "";
   return ask::ReadTextFile(folder + "/" + kOpMappingFile,
                            match::kOpMappingBytesMax);
 }
 
-// What the statistics of tensors have no use for.
+// Reports flags that have no effect on the comparison of statistics.
 void TellOfStatisticsFlags(const CompareOptions& options, Logger& log) {
   for (const auto& [is_set, flag] :
        {std::pair(!options.algorithms.empty(), "--custom-algorithms"),

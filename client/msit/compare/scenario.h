@@ -8,10 +8,10 @@
 
 namespace msitd::msit_command {
 
-// `msit llm compare`: finds out by the paths what there is to compare, and
+// Implements `msit llm compare`: determines from the paths what to compare, and
 // compares it. Writes reports into `options.output`, or logs the metrics of two
-// files. As the original, it succeeds with an error in the log if a folder is
-// not recognised. NOT_FOUND for a path that is not there.
+// files. As in the original, succeeds with an error in the log if a folder is
+// not recognised. Returns NOT_FOUND for a path that does not exist.
 absl::Status CompareSides(const CompareOptions& options,
                           ask::Interrupts& interrupts, Logger& log);
 

@@ -26,10 +26,10 @@ constexpr std::string_view kIdentity[] = {"token_id",         "data_id",
 
 constexpr char kStatisticsFile[] = "statistics.csv";
 
-// As the columns are called, and in this order.
+// In the order of the columns, with their names.
 constexpr std::array<std::string_view, 4> kStatistics = {"max", "min", "mean",
                                                          "l2norm"};
-// By kStatistics; NaN where there is none.
+// In the order of kStatistics; NaN if a number is missing.
 using Numbers = std::array<float, kStatistics.size()>;
 
 Numbers StatisticsOf(const v1::ComparedTensor& side) {
@@ -40,7 +40,8 @@ Numbers StatisticsOf(const v1::ComparedTensor& side) {
                  single(side.has_min(), side.min()),
                  single(side.has_mean(), side.mean()),
                  single(side.has_l2_norm(), side.l2_norm())};
-  // Of a tensor, these are of the elements that are no NaN, or finite.
+  // For a tensor, these statistics cover only elements that are not NaN, or
+  // finite.
   if (side.kind() == v1::RECORD_KIND_STATISTICS) return out;
   if (side.nan_count() > 0) return {NAN, NAN, NAN, NAN};
   if (side.infinity_count() > 0) {
@@ -50,7 +51,7 @@ Numbers StatisticsOf(const v1::ComparedTensor& side) {
   return out;
 }
 
-// The shortest decimal that reads back as `value` in float32.
+// Returns the shortest decimal that is parsed as `value` in float32.
 ask::Cell Single(float value) {
   if (std::isnan(value)) return {};
   return ask::Real{std::strtod(fmt::format("{}", value).c_str(), nullptr),

@@ -26,15 +26,15 @@ namespace msitd::msit_command {
 using StatisticsSides = std::function<report::MsitSide(
     const v1::ComparedTensor& side, bool is_golden)>;
 
-// msit's report of statistics: for each pair how far the maxima, minima, means
-// and L2 norms are apart, by the difference and relative to golden, in float32.
+// Returns msit's report of statistics: the differences of the maxima, minima,
+// means and L2 norms of each pair, absolute and relative to golden, in float32.
 // A cell is empty if a side lacks the number, or if the result is NaN.
-// `is_compat`: such rows, and those with an infinity, are left out.
+// `is_compat`: omits such rows, and those with an infinity.
 std::unique_ptr<ask::TableSchema> MakeStatisticsSchema(bool is_compat,
                                                        StatisticsSides sides);
 
-// The statistics.csv of a tensor of a torch model, and which of its rows; in
-// msit's own report the file alone.
+// Returns the statistics.csv of a tensor of a torch model, and the number of
+// its row; in msit's own report only the file.
 std::string StatisticsPath(const DumpSide& side, const TensorKey& key,
                            bool is_compat);
 

@@ -9,16 +9,17 @@
 
 namespace msitd::msit_command {
 
-// Tells who reads one side which tokens the batch of the other side has, while
-// that is read. Tokens ascend. Thread-safe.
+// Informs the reader of one side about the tokens in the batch of the other
+// side, while that is being read. Tokens ascend. Thread-safe.
 class TokenGate {
  public:
-  // The batch has `token`.
+  // Reports that the batch has `token`.
   void Reach(int64_t token);
-  // It has no further one. May come again.
+  // Reports that the batch has no further token. May be called again.
   void Finish();
 
-  // Waits until that is known: true if the batch has `token`, or a later one.
+  // Waits until the result is known. Returns true if the batch has `token` or a
+  // later one.
   bool Has(int64_t token);
 
  private:

@@ -22,9 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Graphs lie in the first of them, and folders of ranks.
+// The depth at which graphs and folders of ranks are searched for.
 constexpr int kGraphDepthMax = 5;
-// Folders that a message names.
+// Folders that a message lists.
 constexpr size_t kNamedFoldersMax = 4;
 
 uint64_t FirstNumber(const std::string& path) {
@@ -34,7 +34,7 @@ uint64_t FirstNumber(const std::string& path) {
   return std::strtoull(name.c_str() + digit, nullptr, 10);
 }
 
-// The folders of ranks, the last one by name for each rank.
+// Returns the folders of ranks; for each rank, the last one by name.
 std::map<int32_t, std::string> RankFolders(const std::string& folder,
                                            Logger* log) {
   std::set<std::string> names;
@@ -58,8 +58,9 @@ std::map<int32_t, std::string> RankFolders(const std::string& folder,
   return out;
 }
 
-// The folder at or below `folder` in which the folders of ranks lie; `folder`
-// if there are none. INVALID_ARGUMENT if they lie in several.
+// Returns the folder at or below `folder` that contains the folders of ranks;
+// `folder` if there are none. Returns INVALID_ARGUMENT if several folders
+// contain some.
 absl::StatusOr<std::string> FolderOfRanks(const std::string& folder) {
   if (!RankFolders(folder, nullptr).empty()) return folder;
   std::set<std::string> found;
@@ -121,7 +122,8 @@ absl::StatusOr<std::vector<int32_t>> RanksToCompare(
   return common;
 }
 
-// The ranks that the devices of a dump without folders of ranks are.
+// Returns the number of devices, which are the ranks of a dump without folders
+// of ranks.
 absl::StatusOr<size_t> CountDevices(const std::string& path,
                                     trees::TreeKind kind) {
   trees::TreeOptions options;
@@ -131,7 +133,7 @@ absl::StatusOr<size_t> CountDevices(const std::string& path,
   return tree->ranks().size();
 }
 
-// The graphs of the device at this place, if each has its own.
+// Returns the graphs of the device with this index, if each device has its own.
 std::vector<std::string> GraphsOfDevice(const std::vector<std::string>& graphs,
                                         int32_t place, size_t device_count) {
   const auto rank_of = [](const std::string& file) {
@@ -152,8 +154,8 @@ std::vector<std::string> GraphsOfDevice(const std::vector<std::string>& graphs,
   return out;
 }
 
-// Compares dumps without folders of ranks. Several devices are compared one by
-// one if both sides have as many: the first one with the first one.
+// Compares dumps without folders of ranks. Several devices are compared in
+// order if both sides have the same number.
 absl::Status CompareDevices(const RankOptions& options,
                             ask::Interrupts& interrupts, Logger& log) {
   MSITD_ASSIGN_OR_RETURN(const size_t my_count,

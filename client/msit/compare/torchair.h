@@ -10,34 +10,36 @@
 #include "client/ask/query/interrupts.h"
 #include "client/msit/command/logger.h"
 
-// `msit llm compare` of what TorchAir dumped.
+// `msit llm compare` for dumps of TorchAir.
 namespace msitd::msit_command {
 
 class CustomAlgorithms;
 
 // Returns the graphs below `folder` that GE wrote before it optimized them, by
-// their numbers; of one rank, if one is given. Empty if `folder` is none.
+// their numbers; only those of `rank` if it is given. Empty if `folder` is not
+// a folder.
 std::vector<std::string> FindGraphs(const std::string& folder,
                                     std::optional<int32_t> rank);
 
 struct TorchairOptions {
-  // Absolute, without a slash at the end. The folders of ranks,
-  // worldsize<W>_global_rank<R>, lie in them or together further below.
+  // Absolute, without a trailing slash. The folders of ranks,
+  // worldsize<W>_global_rank<R>, are directly in them or together in a
+  // subfolder.
   std::string golden;
   std::string my;
   std::string output;
-  // Nothing: all that both sides have.
+  // Nothing: all ranks that both sides have.
   std::optional<int32_t> rank;
   // Not null.
   CustomAlgorithms* algorithms = nullptr;
-  // Reports what msit reports, with its mistakes.
+  // Reproduces the report of msit with its mistakes.
   bool is_compat = false;
 };
 
-// Compares a dump of GE with one of FX or of GE, and writes a report of 24
-// columns, and those of the user's functions, for each rank and graph.
-// INVALID_ARGUMENT if the sides have no rank in common, a folder is no dump, or
-// one has folders of ranks in several places.
+// Compares a dump of GE with one of FX or of GE, and writes a report with 24
+// columns, and those of the user's functions, for each rank and graph. Returns
+// INVALID_ARGUMENT if the sides have no rank in common, a folder is not a dump,
+// or one has folders of ranks in several places.
 absl::Status CompareTorchair(const TorchairOptions& options,
                              ask::Interrupts& interrupts, Logger& log);
 

@@ -27,8 +27,8 @@ constexpr char kToolkitDefault[] = "/usr/local/Ascend/ascend-toolkit/latest";
 constexpr char kAtbVariable[] = "ATB_HOME_PATH";
 constexpr char kProbeFolder[] = "tools/ait_backend/dump";
 
-// Whether `text` is parts with `separator` between them, each of which `is`
-// right.
+// Returns whether `text` consists of parts separated by `separator`, each of
+// which satisfies `is`.
 template <typename Is>
 bool IsListOf(std::string_view text, char separator, Is is) {
   for (;;) {
@@ -50,7 +50,8 @@ std::optional<std::string> IfAny(const std::string& text) {
   return text;
 }
 
-// As the probe numbers them, which is not as Python does.
+// Returns the number that the probe assigns to the level, which differs from
+// Python's.
 std::string ProbeLogLevel(const std::string& word) {
   static const std::map<std::string, std::string> kLevels = {
       {"debug", "0"}, {"info", "1"},  {"warning", "2"},
@@ -78,7 +79,7 @@ absl::StatusOr<std::string> ToolkitFolder() {
   return folder;
 }
 
-// Whether ATB was built with the C++11 ABI of libstdc++.
+// Returns whether ATB was built with the C++11 ABI of libstdc++.
 absl::StatusOr<bool> AtbHasNewAbi(Logger& log) {
   const std::string home = FromEnvironment(kAtbVariable);
   const std::string library = home + "/lib/libatb.so";
@@ -110,7 +111,7 @@ absl::StatusOr<std::string> FindProbe(Logger& log) {
                       "{} is not loaded: others than its owner may write it",
                       probe);
   }
-  // These two end names in LD_PRELOAD.
+  // These two characters separate names in LD_PRELOAD.
   if (probe.find_first_of(": ") != std::string::npos) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
                       "{} cannot be preloaded: a blank or colon is in its "
@@ -223,7 +224,8 @@ absl::StatusOr<int> DumpAtb(const AtbDumpOptions& options, Logger& log) {
   MSITD_ASSIGN_OR_RETURN(const int exit_code,
                          ask::RunCommand(words, environment));
   if (processes.has_value()) {
-    // Where the processes say what they have written; the original reads it.
+    // The file in which the processes record what they have written. The
+    // original reads it.
     std::error_code error;
     std::filesystem::remove_all(*processes, error);
   }

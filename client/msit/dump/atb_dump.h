@@ -31,20 +31,22 @@ struct AtbDumpOptions {
   int part = 2;  // 0 inputs, 1 outputs, 2 both.
 };
 
-// Checks of flags: each returns why the text is wrong, or nothing.
+// Checks of flags. Each returns why the text is invalid, or an empty text.
 std::string CheckIds(const std::string& text);     // "2,3_1,4_1_0"
 std::string CheckRange(const std::string& text);   // "0,0,4,8"
 std::string CheckNumber(const std::string& text);  // "0", "12"
 
-// The environment that switches on deterministic computing.
+// Adds the variables that enable deterministic computing.
 void AddDeterminism(const std::string& seed, ask::Environment& environment);
 
-// The environment of the probe of ATB for these flags, without LD_PRELOAD.
+// Returns the environment of the probe of ATB for these flags, without
+// LD_PRELOAD.
 ask::Environment AtbEnvironment(const AtbDumpOptions& options);
 
-// `msit llm dump`: runs a command in which the probe of the CANN toolkit
-// writes tensors of ATB. Returns the command's exit code. NOT_FOUND if the
-// toolkit, its probe or ATB is not there; the errors of launch.h.
+// Implements `msit llm dump`: runs a command in which the probe of the CANN
+// toolkit writes tensors of ATB. Returns the command's exit code. Returns
+// NOT_FOUND if the toolkit, its probe or ATB is missing, or an error of
+// launch.h.
 absl::StatusOr<int> DumpAtb(const AtbDumpOptions& options, Logger& log);
 
 }  // namespace msitd::msit_command

@@ -36,12 +36,13 @@ namespace fs = std::filesystem;
 constexpr char kToolkitVariable[] = "ASCEND_TOOLKIT_HOME";
 constexpr char kShimVariable[] = "MSIT_ACL_LIBRARY";
 constexpr char kShim[] = "libmsit_acl.so";
-// How the toolkit itself has MindIE dump: a library, and a configuration.
+// The toolkit's own way to enable dumps in MindIE: a library and a
+// configuration.
 constexpr char kMindieDump[] =
     "tools/ait_backend/mindie_torch_dump/libmindiedump.so";
 constexpr char kMindieConfig[] = "MINDIE_RT_DUMP_CONFIG_PATH";
 
-// What MindIE leaves where it runs.
+// The files that MindIE leaves in its working directory.
 constexpr std::array<const char*, 2> kMappings = {
     "mindie_rt_op_mapping.json", "mindie_torch_op_mapping.json"};
 
@@ -52,7 +53,7 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// A configuration of CANN that lives as long as this does.
+// A configuration of CANN with the lifetime of this object.
 class ConfigFile {
  public:
   ConfigFile() = default;
@@ -77,7 +78,7 @@ class ConfigFile {
   char path_[4096] = "";
 };
 
-// A folder that lives as long as this does.
+// A folder with the lifetime of this object.
 class PrivateFolder {
  public:
   PrivateFolder() = default;
@@ -104,7 +105,7 @@ class PrivateFolder {
   std::string path_;
 };
 
-// LD_PRELOAD is a list without quotes.
+// LD_PRELOAD is a list without quoting.
 absl::Status CheckPreload(const std::string& library) {
   if (library.find_first_of(" :") == std::string::npos) {
     return absl::OkStatus();
@@ -140,7 +141,7 @@ absl::StatusOr<std::string> FindShim() {
   const std::string named = Variable(kShimVariable);
   std::error_code error;
   const fs::path bin = fs::read_symlink("/proc/self/exe", error).parent_path();
-  // Of a build, beside the program, installed, and in a wheel.
+  // In a build, next to the program, installed, and in a wheel.
   const std::array<fs::path, 5> places = {
       named, bin.parent_path() / "lib" / kShim, bin / kShim,
       bin.parent_path() / MSIT_PLUGIN_DIR / kShim, bin.parent_path() / kShim};
@@ -163,7 +164,7 @@ absl::StatusOr<std::string> MakeOutputFolder(const std::string& output) {
   return folder;
 }
 
-// Which file has a name: it is another one once it was written.
+// Identifies a version of a file. It differs after the file was written.
 using FileState = std::array<int64_t, 4>;
 
 FileState StateOf(const std::string& path) {
@@ -187,7 +188,8 @@ absl::Status AttachMapping(fill::RunTarget& target, const std::string& name) {
   return absl::OkStatus();
 }
 
-// One dump: what the program gets, and what becomes of what it leaves.
+// One dump: the environment of the program, and the handling of the files that
+// it leaves.
 class MindieDump {
  public:
   MindieDump(const DebugDumpOptions& options, Logger& log)
@@ -199,8 +201,8 @@ class MindieDump {
   absl::Status Prepare();
   absl::Status PrepareStream();
   absl::Status PrepareFiles();
-  // Has MindIE switch dumps on, as the toolkit does. False if the toolkit
-  // cannot.
+  // Makes MindIE enable dumps, as the toolkit does. Returns false if the
+  // toolkit cannot do this.
   absl::StatusOr<bool> UseToolkit(const std::string& dump_path);
   absl::Status AttachMappings();
 
@@ -210,7 +212,8 @@ class MindieDump {
   const DebugDumpOptions& options_;
   Logger& log_;
   ConfigFile config_;
-  // Of a dump that is streamed: CANN writes there if it does not call back.
+  // For a dump that is streamed: CANN writes there if it does not call the
+  // callback.
   PrivateFolder unused_;
   ask::Environment environment_;
   std::string output_;
@@ -252,7 +255,7 @@ absl::Status MindieDump::PrepareStream() {
   environment_["MSITD_ACL_DUMP"] = std::nullopt;
   environment_[kMindieConfig] = std::nullopt;
   if (Variable("MSITD_JOB").empty()) {
-    // All processes of the program are one launch.
+    // All processes of the program belong to one launch.
     environment_["MSITD_JOB"] = fmt::format(
         "msit {} {}", getpid(),
         std::chrono::system_clock::now().time_since_epoch().count());

@@ -44,7 +44,7 @@ absl::StatusOr<std::vector<Elf64_Shdr>> ReadSections(
   }
   uint64_t count = head.e_shnum;
   if (count == 0) {
-    // Too many for the head.
+    // Too many for the field in the header.
     MSITD_ASSIGN_OR_RETURN(const auto first,
                            ReadRecords<Elf64_Shdr>(library, head.e_shoff, 1));
     count = first.front().sh_size;

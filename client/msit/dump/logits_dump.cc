@@ -39,7 +39,7 @@ absl::StatusOr<int64_t> CaseNumber(std::string_view key,
   return *number;
 }
 
-// The place of a language among kKeyLanguages.
+// Returns the index of a language in kKeyLanguages.
 std::optional<size_t> LanguageOf(std::string_view prefix) {
   const auto found =
       std::find(std::begin(kKeyLanguages), std::end(kKeyLanguages), prefix);

@@ -9,11 +9,11 @@
 
 namespace msitd::msit_command {
 
-// Returns what the variable BAD_CASE_LIST says of the column `key` of a CSV
-// file: a list of Python with the numbers of the cases; for keys with a
-// language (`CPP/3`) a list of them for each of CPP, Go, Java, JavaScript and
-// Python; for `HumanEval/3` the numbers. INVALID_ARGUMENT for other keys and
-// for none; the errors of ReadCsv.
+// Returns the value of the variable BAD_CASE_LIST for the column `key` of a CSV
+// file: a Python list with the numbers of the cases. For keys with a language
+// (`CPP/3`), it has a list for each of CPP, Go, Java, JavaScript and Python;
+// for `HumanEval/3`, the numbers. Returns INVALID_ARGUMENT for other keys and
+// if there are none, or an error of ReadCsv.
 absl::StatusOr<std::string> BadCaseList(const std::string& csv);
 
 struct LogitsDumpOptions {
@@ -22,8 +22,8 @@ struct LogitsDumpOptions {
   std::string tokens = "1";
 };
 
-// `msit llm logitsdump`: runs `torchrun` or `modeltest` with the variables that
-// make it save the logits of bad cases. Returns its exit code.
+// Implements `msit llm logitsdump`: runs `torchrun` or `modeltest` with the
+// variables that make it save the logits of bad cases. Returns its exit code.
 absl::StatusOr<int> DumpLogits(const LogitsDumpOptions& options, Logger& log);
 
 }  // namespace msitd::msit_command

@@ -63,13 +63,13 @@ absl::Status StatusOf(const ask::Outcome& outcome) {
              : absl::InvalidArgumentError(outcome.error);
 }
 
-// The bytes of a side as a function sees them.
+// The bytes of a side in the form that a function receives.
 class SingleBytes {
  public:
   explicit SingleBytes(const Tensor& tensor) : dtype_(tensor.dtype) {
     const auto* bytes = reinterpret_cast<const char*>(tensor.bytes.data());
     view_ = {bytes, tensor.bytes.size()};
-    // The interpreter makes float32 of all narrower types by itself.
+    // The interpreter itself converts all narrower types to float32.
     if (dtype_ != DType::kFloat64) return;
     dtype_ = DType::kFloat32;
     single_.resize(tensor.bytes.size() / sizeof(double));

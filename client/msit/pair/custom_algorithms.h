@@ -18,19 +18,20 @@ class Plugin;
 
 namespace msitd::msit_command {
 
-// At most this many interpreters run beside msit.
+// At most this many interpreters run in parallel with msit.
 inline constexpr size_t kAlgorithmsMax = 16;
 
-// The functions of --custom-algorithms. Each takes the golden tensor and the
+// The functions of --custom-algorithms. Each receives the golden tensor and the
 // other one, flat and in float32, as tensors of torch, and returns a value (a
-// number or a text) and a text for the reason. Each runs in an interpreter of
-// its own, `python3`. Thread-compatible.
+// number or a text) and a text for the reason. Each runs in its own
+// interpreter, `python3`. Thread-compatible.
 class CustomAlgorithms {
  public:
-  // Starts the functions FILE.py:FUNCTION and tries them out. Of one name the
-  // last function counts. Borrows `interrupts`. INVALID_ARGUMENT, with the
-  // cause, for a function that cannot be used; PERMISSION_DENIED for a file
-  // that is not the user's or that others may write.
+  // Starts the functions FILE.py:FUNCTION and tests them. If several functions
+  // have the same name, the last one is used. Borrows `interrupts`. Returns
+  // INVALID_ARGUMENT, with the cause, for a function that cannot be used, and
+  // PERMISSION_DENIED for a file that is not owned by the user or that others
+  // may write.
   static absl::StatusOr<CustomAlgorithms> Start(
       const std::vector<std::string>& functions, ask::Interrupts& interrupts,
       Logger& log);
@@ -41,9 +42,9 @@ class CustomAlgorithms {
   // The columns, in the order of the command line.
   std::vector<std::string> names() const;
 
-  // What each function returned, in the order of names(): `shown` is the value
-  // as Python writes it, and empty if the function failed; then `text` says
-  // why. CANCELLED by an interrupt.
+  // Returns the results of the functions, in the order of names(). `shown` is
+  // the value as Python writes it. If the function failed, it is empty, and
+  // `text` is the reason. Returns CANCELLED on an interrupt.
   absl::StatusOr<std::vector<ask::PairAnswer>> Measure(const Tensor& golden,
                                                        const Tensor& my);
 

@@ -25,11 +25,11 @@ constexpr std::string_view kReason = "cmp_fail_reason";
 
 std::string PythonText(const ask::Cell& cell) {
   const std::string text = ask::TextOf(cell);
-  // The report leaves NaN empty.
+  // The report writes NaN as an empty cell.
   return text.empty() ? "nan" : text;
 }
 
-// The metrics of a row of msit's report, and why there are none.
+// The metrics of a row of msit's report, or the reason why there are none.
 class Dictionary {
  public:
   explicit Dictionary(const ReportRow& row) : reason_(row.reason()) {
@@ -41,7 +41,7 @@ class Dictionary {
 
   bool has_metrics() const { return !text_.empty(); }
 
-  // What a function of the user returned.
+  // Adds the result of a user function.
   void Add(const std::string& name, const ask::PairAnswer& answer) {
     if (!answer.shown.empty()) Add(name, answer.shown);
     if (answer.text.empty()) return;
@@ -101,7 +101,7 @@ absl::Status CompareFiles(const CompareOptions& options,
                          MakeReportRow(result.comparison, result.rows.front()));
   Dictionary dictionary(row);
   if (dictionary.has_metrics() && !options.algorithms.empty()) {
-    // These have been read once without holding both.
+    // These were read before without holding both.
     MSITD_ASSIGN_OR_RETURN(const Tensor golden, ReadTensor(options.golden));
     MSITD_ASSIGN_OR_RETURN(const Tensor my, ReadTensor(options.my));
     MSITD_ASSIGN_OR_RETURN(const std::vector<ask::PairAnswer> answers,

@@ -16,17 +16,17 @@ struct CompareOptions {
   std::vector<std::string> algorithms;  // FILE.py:FUNCTION each.
   bool compares_weights = false;
   std::string output = "./";
-  // These mean nothing for two files.
+  // These have no effect on two files.
   std::string level;
   std::string mapping_folder;
   std::string rank;
   bool compares_statistics = false;
-  // Reports what the original reports, with its mistakes.
+  // Reproduces the report of the original with its mistakes.
   bool is_compat = false;
 };
 
-// `msit llm compare` of two files with one tensor each: logs the metrics as a
-// dictionary of Python.
+// Implements `msit llm compare` for two files with one tensor each: logs the
+// metrics as a Python dictionary.
 absl::Status CompareFiles(const CompareOptions& options,
                           ask::Interrupts& interrupts, Logger& log);
 

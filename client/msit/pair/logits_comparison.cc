@@ -34,7 +34,7 @@ struct Row {
   std::string file;
   LogitsName name;
   bool has_name = false;
-  std::string reason;  // Empty if what follows is set.
+  std::string reason;  // Empty if the following members are set.
   double cosine = 0;
   double kl = 0;
   ask::Cell l1;
@@ -43,13 +43,13 @@ struct Row {
   double ulp = 0;
 };
 
-// How large the difference of neighbours of 1 is.
+// Returns the distance between 1 and the next number.
 double UlpOfOne(const std::string& dtype) {
   if (dtype == "bf16") return std::ldexp(1, -7);
   return std::ldexp(1, dtype == "fp32" ? -23 : -10);
 }
 
-// The logits of one side, with the first dimension left out if it is 1.
+// The logits of one side, without the first dimension if it is 1.
 struct Logits {
   Tensor tensor;
   std::vector<double> numbers;
@@ -69,7 +69,7 @@ bool IsFinite(const std::vector<double>& numbers) {
                      [](double x) { return std::isfinite(x); });
 }
 
-// Why two logits cannot be compared; empty if they can.
+// Returns why two logits cannot be compared; empty if they can.
 std::string WhyNot(const Logits& golden, const Logits& my) {
   std::string out;
   const auto add = [&out](bool applies, std::string_view text) {
@@ -101,7 +101,7 @@ void MeasureL1(const Logits& golden, const Logits& my, Row& row) {
   const double golden_sum = SumOfMagnitudes(golden.numbers);
   const double my_sum = SumOfMagnitudes(my.numbers);
   if (golden_sum == 0) {
-    // A whole number there.
+    // A whole number in msit's report.
     const int64_t value = my_sum == 0 ? 0 : 1;
     row.l1 = value;
     row.l1_value = static_cast<double>(value);
@@ -111,7 +111,7 @@ void MeasureL1(const Logits& golden, const Logits& my, Row& row) {
   row.l1 = ask::Real{row.l1_value, ask::RealStyle::kPython};
 }
 
-// In float32, as msit does. Returns false if there is none.
+// Computes in float32, as msit does. Returns false if there is no result.
 bool MeasureUlp(const Logits& golden, const Logits& my, double ulp_of_one,
                 Row& row) {
   const auto largest = [](const Logits& logits) {

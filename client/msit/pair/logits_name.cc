@@ -20,7 +20,7 @@ bool IsWholeNumber(std::string_view part) {
   return trees::ParseNumber(part).has_value();
 }
 
-// Digits, with a sign if there is one.
+// Parses digits with an optional sign.
 std::optional<int64_t> SignedNumber(std::string_view part) {
   const bool has_sign = part.starts_with('-') || part.starts_with('+');
   const auto number = trees::ParseNumber(part.substr(has_sign ? 1 : 0));

@@ -8,16 +8,16 @@
 
 namespace msitd::msit_command {
 
-// What the name of a file with logits says.
+// The components of the name of a file with logits.
 struct LogitsName {
   // "7", or a language and the digits of the name: "python/007".
   std::string key;
   int64_t token = 0;
-  // Why the name says nothing, in msit's words; empty if it does.
+  // Why the name cannot be parsed, in msit's words; empty if it can.
   std::string problem;
 
-  // The order of msit's report: keys that are numbers, those with a language,
-  // names that say nothing.
+  // The order of msit's report: keys that are numbers, keys with a language,
+  // names that cannot be parsed.
   struct Order {
     int kind = 0;
     std::string language;
@@ -28,10 +28,10 @@ struct LogitsName {
   Order order;
 };
 
-// Reads the name of a file, without its folder: its extension does not count,
-// its parts are between `_`. With a language (cpp, go, java, js, python) among
-// the parts the last two parts of digits are the number of the case and the
-// token; without one the last two parts are. Numbers fit into an int64_t.
+// Parses the name of a file, without its folder. The extension is ignored, and
+// `_` separates parts. If a part is a language (cpp, go, java, js, python), the
+// last two parts of digits are the number of the case and the token; otherwise
+// the last two parts are. Numbers must fit into an int64_t.
 LogitsName ParseLogitsName(std::string_view file_name);
 
 }  // namespace msitd::msit_command

@@ -56,7 +56,7 @@ absl::Status PairComparison::Finish() {
   const size_t pair_count = pairs.size();
   for (const v1::ComparisonRow& row : result.rows) {
     const auto pair = pairs.extract(row.op());
-    // A golden tensor whose counterpart was refused.
+    // A golden tensor whose counterpart was rejected.
     if (pair.empty()) continue;
     MSITD_RETURN_IF_ERROR(take_(pair.mapped(), result.comparison, row));
   }

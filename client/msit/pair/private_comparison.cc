@@ -11,7 +11,7 @@
 namespace msitd::msit_command {
 namespace {
 
-// How long the daemon may take nothing.
+// How long the daemon may accept nothing.
 constexpr std::chrono::microseconds kPatience = std::chrono::minutes(2);
 
 const char* RunOf(PrivateComparison::Side side) {

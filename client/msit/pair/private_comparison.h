@@ -20,41 +20,42 @@ struct Status;
 
 namespace msitd::msit_command {
 
-// Compares tensors of two sides, by msit's formulas, in a daemon that ends with
-// this object and keeps its store in the folder for temporary files. Record
-// what there is of either side, then Compare once. Thread-compatible; starts
-// on the main thread.
+// Compares tensors of two sides with msit's formulas, in a private daemon that
+// ends with this object and stores data in the folder for temporary files.
+// Record the tensors of both sides, then call Compare once. Thread-compatible;
+// starts on the main thread.
 class PrivateComparison {
  public:
   enum class Side { kGolden, kMy };
 
-  // Borrows `interrupts`. The errors of PrivateRuns::Start.
+  // Borrows `interrupts`. Returns the errors of PrivateRuns::Start.
   static absl::StatusOr<std::unique_ptr<PrivateComparison>> Start(
       ask::Interrupts& interrupts);
   ~PrivateComparison();
 
-  // `op` pairs tensors of the two sides, and is in one of them once at most.
-  // CANCELLED by an interrupt; RESOURCE_EXHAUSTED if the disk is full;
-  // UNAVAILABLE if the daemon takes nothing for kPatience; INVALID_ARGUMENT for
-  // a tensor that msitd cannot hold.
+  // `op` pairs tensors of the two sides, and occurs at most once in each.
+  // Errors: CANCELLED on an interrupt; RESOURCE_EXHAUSTED if the disk is full;
+  // UNAVAILABLE if the daemon accepts nothing for kPatience; INVALID_ARGUMENT
+  // for a tensor that msitd cannot store.
   absl::Status Record(Side side, const std::string& op, const Tensor& tensor);
 
   struct Result {
     v1::Comparison comparison;
     std::vector<v1::ComparisonRow> rows;
   };
-  // Waits for all rows. CANCELLED by an interrupt; the daemon's error else.
+  // Waits for all rows. Returns CANCELLED on an interrupt, or the error of the
+  // daemon.
   absl::StatusOr<Result> Compare();
 
  private:
   explicit PrivateComparison(ask::Interrupts& interrupts);
 
-  // One client for each side: they may record in turn.
+  // One client for each side, so that they may record alternately.
   using Clients = std::array<std::unique_ptr<libmsit::Client>, 2>;
 
   absl::StatusOr<libmsit::Client*> Open(Side side);
   absl::Status Close(Side side);
-  // What a client says of a full disk; empty if none does.
+  // Returns a client's error about a full disk; empty if there is none.
   std::string FullDiskText() const;
   absl::Status StatusOf(const libmsit::Status& status) const;
 

@@ -26,38 +26,41 @@ namespace msitd::msit_command {
 inline constexpr char kGoldenRun[] = "golden";
 inline constexpr char kMyRun[] = "my";
 
-// As a status: CANCELLED by an interrupt, INTERNAL with the error else.
+// Converts an outcome to a status: CANCELLED for an interrupt, otherwise
+// INTERNAL with the error.
 absl::Status StatusOf(const ask::Outcome& outcome);
 
-// What the stream of a client says of a daemon whose disk is full. That of a
-// private daemon stays full: nothing in its store goes.
+// Returns whether the error of a client's stream reports a full disk of the
+// daemon. The disk of a private daemon stays full, because nothing is removed
+// from its store.
 bool SaysDiskFull(std::string_view stream_error);
-// RESOURCE_EXHAUSTED with the folder for temporary files, whose disk it is.
+// Returns RESOURCE_EXHAUSTED with the folder for temporary files, whose disk is
+// full.
 absl::Status DiskFullError(std::string_view stream_error);
 
-// A msitd for one command, which ends with this object and keeps its store in
-// the folder for temporary files. Thread-compatible; starts and lives on the
+// A private msitd for one command, which ends with this object and stores data
+// in the folder for temporary files. Thread-compatible; starts and lives on the
 // main thread.
 class PrivateRuns {
  public:
-  // Borrows `interrupts`. The errors of PrivateDaemon::Start.
+  // Borrows `interrupts`. Returns the errors of PrivateDaemon::Start.
   static absl::StatusOr<std::unique_ptr<PrivateRuns>> Start(
       ask::Interrupts& interrupts);
   ~PrivateRuns();
 
   ask::Connection& connection() { return *connection_; }
-  // Another one, for the calls of another thread.
+  // Returns another connection, for the calls of another thread.
   std::unique_ptr<ask::Connection> NewConnection() const;
-  // Of gRPC.
+  // The gRPC target.
   const std::string& target() const { return target_; }
 
-  // `comparison` is as far as it has come.
+  // `comparison` is its current state.
   using TakeRow = std::function<absl::Status(const v1::Comparison& comparison,
                                              const v1::ComparisonRow& row)>;
 
-  // Compares two runs by msit's formulas. `comparison` says what else is
-  // wanted, and what it became at the end. Rows come in their order. CANCELLED
-  // by an interrupt; the error of the daemon or of `take` else.
+  // Compares two runs with msit's formulas. `comparison` contains further
+  // options, and receives the final state. Rows are passed in order. Returns
+  // CANCELLED on an interrupt, or the error of the daemon or of `take`.
   absl::Status Compare(v1::Comparison& comparison, const TakeRow& take);
 
  private:

@@ -26,7 +26,7 @@ namespace msitd::msit_command {
 namespace {
 
 constexpr std::string_view kWeight = "weight";
-// Of the tensors beside a weight.
+// Suffixes of the tensors that belong to a weight.
 constexpr std::string_view kOffset = "_offset";
 constexpr std::string_view kScale = "_scale";
 
@@ -37,7 +37,8 @@ constexpr std::string_view kSideColumns[] = {"dtype", "shape", "max_value",
                                              "min_value", "mean_value"};
 constexpr std::string_view kSides[] = {"golden", "my"};
 
-// The files of a folder with weights: those of safetensors, else `*.bin`.
+// Returns the files of a folder with weights: those of safetensors, otherwise
+// `*.bin`.
 absl::StatusOr<std::vector<std::string>> WeightFiles(
     const std::string& folder) {
   std::vector<std::string> safetensors;
@@ -71,7 +72,7 @@ absl::StatusOr<std::vector<std::string>> WeightFiles(
   return std::move(found);
 }
 
-// The weights of one side by name, in files that are open.
+// The weights of one side by name, in open files.
 class Weights {
  public:
   static absl::StatusOr<Weights> Open(const std::string& folder, Logger& log) {
@@ -89,7 +90,7 @@ class Weights {
     return weights;
   }
 
-  // In the order of the files, and of names within one.
+  // In the order of the files, and of the names in each file.
   const std::vector<std::string>& names() const { return names_; }
   bool Has(const std::string& name) const { return places_.contains(name); }
   DType TypeOf(const std::string& name) {
@@ -167,7 +168,7 @@ class WeightComparison {
   }
 
  private:
-  // Tensors that are compared with nothing, for the same reason.
+  // Tensors without a counterpart, for the same reason.
   struct Alone {
     size_t count = 0;
     // The first ones.
@@ -226,7 +227,7 @@ class WeightComparison {
     log_.Warning(fmt::format("{} is left out: {}", Quoted(name), reason));
   }
 
-  // The tensor beside a weight; an error if there is none.
+  // Returns a tensor that belongs to a weight; an error if it does not exist.
   absl::StatusOr<Tensor> ReadBeside(const std::string& name,
                                     std::string_view ending) {
     const std::string beside = name + std::string(ending);
@@ -309,12 +310,12 @@ class WeightComparison {
   Weights& my_;
   Logger& log_;
   std::vector<std::string> compared_;  // The weight of each pair.
-  std::vector<std::string> lines_;     // Of the report, by pair.
+  std::vector<std::string> lines_;     // The line of the report for each pair.
   size_t left_out_count_ = 0;
-  size_t plain_count_ = 0;  // Those that are not quantized.
+  size_t plain_count_ = 0;  // Weights that are not quantized.
   Alone golden_alone_;
   Alone my_alone_;
-  Alone nameless_;  // Int8, but no weight by their name.
+  Alone nameless_;  // Int8, but not a weight by name.
   PairComparison pairs_;
 };
 

@@ -26,10 +26,10 @@ namespace {
 
 constexpr char kFolder[] = "msit_bad_case/analyzer";
 
-// Equal keys on both sides multiply.
+// Limits the rows that result from equal keys on both sides.
 constexpr size_t kJoinedRowsMax = size_t{1} << 24;
 
-// How many of the rows without a partner the warning names.
+// Rows without a counterpart that the warning lists.
 constexpr size_t kShownUnmatched = 5;
 
 constexpr size_t kNoRow = std::numeric_limits<size_t>::max();
@@ -37,7 +37,7 @@ constexpr size_t kNoRow = std::numeric_limits<size_t>::max();
 // One of the two files.
 struct Side {
   std::map<std::string, Column> columns;
-  std::vector<size_t> rows;  // Those in which no column lacks a value.
+  std::vector<size_t> rows;  // The rows in which no column lacks a value.
 
   bool Has(const std::string& name) const { return columns.contains(name); }
 };
@@ -85,12 +85,12 @@ absl::Status CheckColumns(const Side& side, const std::string& path,
   return absl::OkStatus();
 }
 
-// What differs between the two commands.
+// The differences between the two commands.
 struct Task {
   std::vector<std::string> keys;
   std::vector<std::string> others;  // `passed` is the last one.
   std::string file_prefix;
-  // True if `passed` is a text in any case, and `correct` means `true`.
+  // True if `passed` is always a text, and `correct` means `true`.
   bool folds_passed = false;
   std::string unmatched_words;  // Before the colon of the warning.
 };
@@ -206,8 +206,8 @@ class Analysis {
     return absl::OkStatus();
   }
 
-  // As pandas prints the beginning of a column: the numbers of the rows, and
-  // the values flush right.
+  // Returns the beginning of a column as pandas prints it: the numbers of the
+  // rows, and the right-aligned values.
   std::string BeginningOfUnmatched() const {
     std::vector<std::pair<std::string, std::string>> lines;
     size_t index_width = 0;

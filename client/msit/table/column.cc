@@ -12,7 +12,7 @@
 namespace msitd::msit_command {
 namespace {
 
-// What pandas reads as no value.
+// Texts that pandas treats as missing values.
 constexpr std::array<std::string_view, 19> kMissing = {
     "",     "#N/A",   "#N/A N/A", "#NA",  "-1.#IND", "-1.#QNAN", "-NaN",
     "-nan", "1.#IND", "1.#QNAN",  "<NA>", "N/A",     "NA",       "NULL",

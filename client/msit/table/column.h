@@ -7,9 +7,9 @@
 
 namespace msitd::msit_command {
 
-// A column of a CSV file with the type that pandas finds for it: truths,
-// integers, numbers or texts. A cell without a value ("", "NA", "nan"...) makes
-// numbers of integers.
+// A column of a CSV file with the type that pandas infers: truths, integers,
+// numbers or texts. A cell without a value ("", "NA", "nan"...) turns integers
+// into numbers.
 class Column {
  public:
   // The cells of all rows.
@@ -17,13 +17,13 @@ class Column {
 
   bool is_missing(size_t row) const { return cells_[row].is_missing; }
 
-  // As pandas prints it: `True`, `3`, `0.5`. Integers as numbers, `3.0`, if
-  // `with_missing`, since that is what a join makes of them that finds no
-  // partner for some rows.
+  // Returns the cell as pandas prints it: `True`, `3`, `0.5`. If
+  // `with_missing`, integers are numbers, `3.0`, which is the result of a join
+  // in which some rows have no counterpart.
   std::string Shown(size_t row, bool with_missing) const;
 
-  // Equal for cells that pandas takes as equal, also of two columns: 1, 1.0
-  // and True are, and the text "1" is not.
+  // Equal for cells that pandas treats as equal, also in different columns: 1,
+  // 1.0 and True are equal, and the text "1" is different.
   std::string Key(size_t row) const;
 
  private:

@@ -10,24 +10,24 @@
 
 namespace msitd::msit_command {
 
-// A larger file is refused.
+// A larger file is rejected.
 inline constexpr uint64_t kCsvBytesMax = uint64_t{1} << 30;
 inline constexpr size_t kCsvColumnsMax = 4096;
 
-// A CSV file of others: RFC 4180 in UTF-8, with LF or CRLF.
+// An untrusted CSV file: RFC 4180 in UTF-8, with LF or CRLF.
 struct CsvTable {
   std::vector<std::string> header;
-  // Each has as many fields as the header. A row that ends early is filled up
-  // with empty ones, and blank lines are left out, as pandas does.
+  // Each row has as many fields as the header. As in pandas, missing fields at
+  // the end of a row are empty, and blank lines are ignored.
   std::vector<std::vector<std::string>> rows;
 };
 
-// INVALID_ARGUMENT for a quote that is not closed, a row longer than the
-// header, a column name that is there twice, and text without a header.
+// Returns INVALID_ARGUMENT for a quote that is not closed, a row longer than
+// the header, a duplicate column name, and text without a header.
 absl::StatusOr<CsvTable> ParseCsv(std::string_view text);
 
-// The same for a file. RESOURCE_EXHAUSTED beyond kCsvBytesMax; an error of the
-// system if it cannot be read. Errors name `path`.
+// The same for a file. Returns RESOURCE_EXHAUSTED beyond kCsvBytesMax, or a
+// system error if the file cannot be read. Errors name `path`.
 absl::StatusOr<CsvTable> ReadCsv(const std::string& path);
 
 }  // namespace msitd::msit_command

@@ -22,7 +22,8 @@ namespace {
 
 constexpr int kSameNameMax = 1000;
 
-// A report is written in such parts: its rows come one by one.
+// A report is written in pieces of this size, because its rows are produced one
+// by one.
 constexpr size_t kWriteBytes = size_t{64} << 10;
 
 constexpr mode_t kFolderMode = 0700;
@@ -37,7 +38,7 @@ std::string TimeStamp(std::chrono::hours ahead) {
                      parts.tm_min, parts.tm_sec);
 }
 
-// Makes an empty file with the first name that is free.
+// Creates an empty file with the first name that is available.
 absl::StatusOr<std::string> ReserveName(const std::string& folder,
                                         const std::string& stem,
                                         const std::string& extension) {

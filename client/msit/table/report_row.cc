@@ -12,7 +12,7 @@
 namespace msitd::msit_command {
 namespace {
 
-// Takes the one row of a report.
+// Receives the only row of a report.
 class RowTaker final : public ask::TableSink {
  public:
   absl::Status Begin(const std::vector<std::string>& headings) override {

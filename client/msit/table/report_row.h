@@ -16,7 +16,7 @@ class ComparisonRow;
 
 namespace msitd::msit_command {
 
-// The columns of msit's report that have what was measured, in its order.
+// The columns of msit's report with metrics, in its order.
 inline constexpr std::string_view kMetricColumns[] = {
     "cosine_similarity",          "max_relative_error",  "mean_relative_error",
     "max_absolute_error",         "mean_absolute_error", "kl_divergence",
@@ -28,10 +28,10 @@ class ReportRow {
   explicit ReportRow(std::map<std::string, ask::Cell, std::less<>> cells)
       : cells_(std::move(cells)) {}
 
-  // An empty cell if there is no such column.
+  // Returns an empty cell if there is no such column.
   ask::Cell At(std::string_view column) const;
-  // The number in a column; NaN if there is none, which is how the report
-  // writes NaN.
+  // Returns the number in a column; NaN for an empty cell, which is how the
+  // report writes NaN.
   double NumberAt(std::string_view column) const;
   // Why nothing was measured; empty if it was.
   std::string reason() const;
@@ -40,7 +40,7 @@ class ReportRow {
   std::map<std::string, ask::Cell, std::less<>> cells_;
 };
 
-// Makes the row of a pair. INTERNAL if the row has no pair.
+// Creates the row of a pair. Returns INTERNAL if the row has no pair.
 absl::StatusOr<ReportRow> MakeReportRow(const v1::Comparison& comparison,
                                         const v1::ComparisonRow& row);
 

@@ -18,7 +18,7 @@
 namespace msitd::msit_command {
 namespace {
 
-// Elements that are held as numbers at once.
+// Elements that are held as numbers at a time.
 constexpr int64_t kBlock = 1 << 16;
 
 bool IsTaken(DType dtype) {
@@ -38,7 +38,8 @@ bool IsTaken(DType dtype) {
   }
 }
 
-// The type in which torch computes with two tensors of dimensions.
+// Returns the type in which torch computes with two tensors that have
+// dimensions.
 DType Common(DType a, DType b) {
   if (a == b) return a;
   if (IsFloatingPoint(a) != IsFloatingPoint(b))
@@ -52,8 +53,8 @@ DType Common(DType a, DType b) {
   return a_is_wider ? a : b;
 }
 
-// A tensor without dimensions does not widen one that has some, unless it alone
-// has fractions.
+// A tensor without dimensions does not widen one with dimensions, unless it is
+// the only one with fractions.
 DType Promoted(DType a, bool a_has_dims, DType b, bool b_has_dims) {
   if (a_has_dims == b_has_dims) return Common(a, b);
   const DType with_dims = a_has_dims ? a : b;
@@ -95,7 +96,7 @@ void PutWrapped(double value, std::byte* out) {
   Put(static_cast<Integer>(whole), out);
 }
 
-// Stores `value` rounded as torch does.
+// Stores `value` rounded as in torch.
 void PutElement(DType dtype, double value, std::byte* out) {
   switch (dtype) {
     case DType::kFloat64:
@@ -138,7 +139,7 @@ absl::StatusOr<std::vector<int64_t>> Broadcast(const std::vector<int64_t>& a,
   return out;
 }
 
-// One side of the operation, gone through row by row of the result.
+// One side of the operation, read row by row of the result.
 class Operand {
  public:
   Operand(const Tensor& tensor, const std::vector<int64_t>& shape)
@@ -150,8 +151,8 @@ class Operand {
     }
   }
 
-  // The numbers of elements `first` to `first + count` of the row that starts
-  // at index `at`; one number if all are the same.
+  // Returns the numbers of elements `first` to `first + count` of the row that
+  // starts at index `at`; one number if all are the same.
   absl::StatusOr<std::vector<double>> Load(const std::vector<int64_t>& at,
                                            int64_t first, int64_t count) const {
     int64_t place = 0;
@@ -171,7 +172,7 @@ class Operand {
   std::vector<int64_t> strides_;  // By dimension of the result.
 };
 
-// Goes through all rows of `shape`, in blocks of at most kBlock elements.
+// Iterates over all rows of `shape`, in blocks of at most kBlock elements.
 template <typename Function>
 absl::Status ForEachBlock(const std::vector<int64_t>& shape, Function visit) {
   if (ElementCount(shape) == 0) return absl::OkStatus();

@@ -7,12 +7,11 @@
 namespace msitd::msit_command {
 
 // Returns `(weight - offset) * scale` as torch computes it: shapes are
-// broadcast, and each of the two steps is rounded to the type that torch
-// promotes its sides to. INVALID_ARGUMENT for shapes that do not fit, or
-// that msitd cannot hold;
-// UNIMPLEMENTED for types other than bool, integers up to 64 bits and floating
-// point of 16 bits or more; RESOURCE_EXHAUSTED if the result is larger than
-// kViewedBytesMax.
+// broadcast, and each of the two steps is rounded to the type to which torch
+// promotes its operands. Errors: INVALID_ARGUMENT for shapes that do not match
+// or that msitd cannot store; UNIMPLEMENTED for types other than bool, integers
+// up to 64 bits and floating point of 16 bits or more; RESOURCE_EXHAUSTED if
+// the result is larger than kViewedBytesMax.
 absl::StatusOr<Tensor> Dequantize(const Tensor& weight, const Tensor& offset,
                                   const Tensor& scale);
 

@@ -76,7 +76,7 @@ absl::StatusOr<Tensor> ReadTensorAt(formats::TensorFile& file, size_t number) {
     if (read == 0) break;
     left = left.subspan(read);
   }
-  // Read wants room for the largest element.
+  // Read requires room for the largest element.
   std::byte last[16];
   while (!left.empty()) {
     MSITD_ASSIGN_OR_RETURN(const size_t read, file.Read(last));

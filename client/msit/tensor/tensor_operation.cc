@@ -60,7 +60,7 @@ std::optional<SlicePart> ParsePart(std::string_view text) {
   return ParseRange(text);
 }
 
-// Where Python has the end of a slice in a dimension.
+// Returns the end of a slice in a dimension as in Python.
 int64_t Clamp(int64_t index, int64_t extent) {
   if (index < 0) index = index < -extent ? 0 : index + extent;
   return std::min(index, extent);

@@ -13,10 +13,10 @@
 
 namespace msitd::msit_command {
 
-// More than this is no command line of a person.
+// More operations than a user would type.
 inline constexpr size_t kOperationPartsMax = 64;
 
-// One part of a slice, as Python has it.
+// One part of a slice, as in Python.
 struct Range {
   std::optional<int64_t> start;
   std::optional<int64_t> end;
@@ -25,15 +25,15 @@ struct Range {
 struct Ellipsis {};
 using SlicePart = std::variant<int64_t, Range, Ellipsis>;
 
-// What `msit tensor-view -op` does with a tensor: takes a part of it, or puts
-// its dimensions into another order.
+// An operation of `msit tensor-view -op` on a tensor: selects a part of it, or
+// permutes its dimensions.
 class TensorOperation {
  public:
   // "SliceOperation: ['0', ':']", as it is logged.
   const std::string& name() const { return name_; }
 
-  // INVALID_ARGUMENT if the tensor has too few dimensions, or if an index is
-  // outside of one. No result is larger than its tensor.
+  // Returns INVALID_ARGUMENT if the tensor has too few dimensions, or if an
+  // index is out of range. No result is larger than its tensor.
   absl::StatusOr<Tensor> Apply(const Tensor& tensor) const;
 
  private:
@@ -47,11 +47,11 @@ class TensorOperation {
   std::string name_;
   bool is_slice_ = false;
   std::vector<SlicePart> parts_;
-  std::vector<int64_t> order_;  // Of a permutation.
+  std::vector<int64_t> order_;  // For a permutation.
 };
 
-// Parses operations with a semicolon between them: `[0,1:-1:2,...]` is a slice,
-// `(1,0)` a permutation. INVALID_ARGUMENT says what is wrong with which part.
+// Parses operations separated by semicolons: `[0,1:-1:2,...]` is a slice,
+// `(1,0)` a permutation. An INVALID_ARGUMENT error describes the invalid part.
 absl::StatusOr<std::vector<TensorOperation>> ParseOperations(
     std::string_view text);
 

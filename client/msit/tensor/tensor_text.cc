@@ -24,7 +24,7 @@ constexpr size_t kLineWidth = 80;
 
 constexpr std::string_view kPrefix = "tensor(";
 
-// How all numbers of one tensor are written.
+// The format of all numbers of one tensor.
 class NumberFormat {
  public:
   // `shown` are the positions of the numbers that are printed.
@@ -75,7 +75,7 @@ class NumberFormat {
     return fmt::format("{:.4f}", number);
   }
 
-  // Integers of 64 bits do not all fit into a double.
+  // Integers of 64 bits may not fit into a double.
   std::string Integer(size_t i) const {
     const std::byte* element = tensor_.bytes.data() + i * sizeof(int64_t);
     if (tensor_.dtype == DType::kInt64) {
@@ -99,7 +99,8 @@ class NumberFormat {
   size_t width_ = 1;
 };
 
-// Walks the dimensions of a tensor as torch prints them.
+// Iterates over the dimensions of a tensor in the order in which torch prints
+// them.
 class Walk {
  public:
   explicit Walk(const Tensor& tensor, bool is_short)
@@ -189,7 +190,7 @@ std::string TensorText(const Tensor& tensor,
     out += "[]";
     if (tensor.shape.size() != 1) {
       const std::string size = SizeText(tensor.shape);
-      // "torch.Size([0, 2])" is shown as (0, 2).
+      // "torch.Size([0, 2])" is printed as (0, 2).
       suffixes.push_back("size=(" + size.substr(12, size.size() - 14) + ")");
     }
   } else {

@@ -19,7 +19,7 @@
 namespace msitd::msit_command {
 namespace {
 
-// The types that msit reads of a .bin file, by their numbers there.
+// The types that msit can read from a .bin file, by their numbers there.
 const std::map<DType, int>& AtbNumbers() {
   static const std::map<DType, int> kNumbers = {
       {DType::kFloat32, 0},  {DType::kFloat16, 1}, {DType::kInt8, 2},
@@ -84,7 +84,7 @@ absl::Status Save(const Tensor& tensor, const std::filesystem::path& path) {
   return file->Commit();
 }
 
-// A name without an extension that is written gets that of the input, or .pth.
+// A file name without an extension gets that of the input, or .pth.
 std::string OutputPath(const TensorViewOptions& options) {
   const auto is_written = [](const std::string& extension) {
     return extension == ".bin" || extension == ".pth" || extension == ".npy";

@@ -10,13 +10,14 @@ namespace msitd::msit_command {
 
 struct TensorViewOptions {
   std::string file;
-  std::string operations;  // As ParseOperations takes them; may be empty.
+  std::string operations;  // In the syntax of ParseOperations; may be empty.
   bool prints = false;
   std::string output;  // Empty: nothing is written.
 };
 
-// `msit tensor-view`: logs the shape and the statistics of the tensor of a
-// file after the operations, the tensor itself if asked for, and writes it.
+// Implements `msit tensor-view`: logs the shape and the statistics of a file's
+// tensor after the operations, logs the tensor itself on request, and writes
+// it.
 absl::Status ViewTensor(const TensorViewOptions& options, Logger& log);
 
 }  // namespace msitd::msit_command

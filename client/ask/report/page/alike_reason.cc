@@ -18,7 +18,8 @@ bool IsNameByte(char c) {
          c == '_' || static_cast<unsigned char>(c) >= 0x80;
 }
 
-// The length of the longest of `names` that `text` begins with behind `run `.
+// Returns the length of the longest of `names` at the beginning of `text` after
+// `run `.
 size_t RunNameBytes(std::string_view text,
                     const std::vector<std::string>& names) {
   if (!text.starts_with(kRun)) return 0;
@@ -31,7 +32,8 @@ size_t RunNameBytes(std::string_view text,
   return longest == 0 ? 0 : kRun.size() + longest;
 }
 
-// The length of the number that stands alone at `at`; 0 if there is none.
+// Returns the length of the number at `at` that is not part of a name; 0 if
+// there is none.
 size_t NumberBytes(std::string_view text, size_t at) {
   const auto joins = [](char c) {
     return IsNameByte(c) || c == '.' || c == '-' || c == '/';

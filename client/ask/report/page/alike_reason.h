@@ -7,11 +7,11 @@
 
 namespace msitd::ask {
 
-// Returns a reason of a row without its numbers, so that reasons which are
-// alike but for them can be counted together: `rank 3 has no such tensor`
-// becomes `rank N has no such tensor`. Numbers that are part of a name stay,
-// such as those of an op (`layers.0`) or of one of `run_names`, whatever they
-// are: `only in run tp1` is another reason than `only in run tp2`.
+// Returns the reason of a row without its numbers, so that reasons that differ
+// only in numbers are counted together: `rank 3 has no such tensor` becomes
+// `rank N has no such tensor`. Numbers in names stay, such as those of an op
+// (`layers.0`) or of one of `run_names`: `only in run tp1` differs from `only
+// in run tp2`.
 std::string AlikeReason(std::string_view reason,
                         const std::vector<std::string>& run_names);
 

@@ -27,7 +27,7 @@ v1::Metric MetricNamed(const std::vector<v1::Metric>& metrics,
   return out;
 }
 
-// Of two numbers that are better the smaller they are.
+// Returns the ratio for a metric whose smaller values are better.
 double Ratio(double value, double bound) {
   if (bound > 0) return std::max(value / bound, 0.0);
   return value <= bound ? 0 : kInfinity;
@@ -101,9 +101,9 @@ std::optional<BoundShare> Bounds::Decided(const v1::ComparisonRow& row) const {
     }
   }
   if (!out.has_value()) return out;
-  // Under `or` a bound may be passed by a row that passes.
+  // Under `or`, a passing row may exceed a bound.
   if (!fails) out->share = std::min(out->share, 1.0);
-  // What fails within all of its bounds does so for another reason.
+  // A row that fails within all of its bounds fails for another reason.
   if (fails && out->share < 1) return std::nullopt;
   return out;
 }

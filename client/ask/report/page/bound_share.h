@@ -9,32 +9,33 @@
 #include "msitd/v1/comparison_service.pb.h"
 #include "msitd/v1/node_service.pb.h"
 
-// How much of its tolerance a row uses up.
+// The share of its tolerance that a row uses.
 namespace msitd::ask {
 
-// The error of a metric as a share of its bound: 0 for none, 1 at the bound,
-// infinite beyond every measure.
+// The error of a metric as a share of its bound: 0 for no error, 1 at the
+// bound, infinite if it cannot be expressed.
 struct BoundShare {
   std::string metric;
   double share = 0;
 };
 
-// `value` of `metric` against a bound, which is a lower one if `at_least`. Of a
-// metric without a unit whose bound is a lower one, 1 is taken for the best
-// value; one in dB is a logarithm.
+// Returns the share of `value` of `metric` in a bound, which is a lower bound
+// if `at_least`. For a lower bound of a metric without a unit, 1 is the best
+// value. A metric in dB is logarithmic.
 double ShareOf(const v1::Metric& metric, double value, double bound,
                bool at_least);
 
 // The bounds of a comparison, by the predicates of its rows. Thread-compatible.
 class Bounds {
  public:
-  // `metrics` are those that the daemon has.
+  // `metrics` are those of the daemon.
   Bounds(const v1::Comparison& comparison,
          const std::vector<v1::Metric>& metrics);
 
-  // The metric that decided: of a row that fails, the first of its predicate
-  // that is beyond its bound; of one that passes, that which is nearest to it.
-  // Absent for other rows, and where no metric with a bound is defined.
+  // Returns the metric that decided. For a row that fails, this is the first
+  // metric of its predicate that exceeds its bound; for a row that passes, the
+  // metric that is nearest to its bound. Absent for other rows, and if no
+  // metric with a bound is defined.
   std::optional<BoundShare> Decided(const v1::ComparisonRow& row) const;
 
  private:

@@ -32,7 +32,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kPlaceholder = "%DATA%";
 
-// What a row says of NaN and infinities: the sum of these.
+// Flags for NaN and infinities in a row, which are added.
 constexpr int kTargetNonFinite = 1;
 constexpr int kGoldenNonFinite = 2;
 
@@ -59,21 +59,21 @@ std::string Pair(const v1::ComparisonRow& row,
   return golden == target ? golden : golden + "/" + target;
 }
 
-// Of a value, its kind.
+// For a value, returns its kind.
 std::string DTypeText(const v1::ComparedTensor& side) {
   const auto kind = static_cast<RecordKind>(side.kind());
   if (IsValue(kind)) return std::string(RecordKindName(kind));
   return std::string(DTypeName(static_cast<DType>(side.dtype())));
 }
 
-// Of a value, the value itself.
+// For a value, returns the value itself.
 std::string ShapeText(const v1::ComparedTensor& side) {
   return IsValue(static_cast<RecordKind>(side.kind())) ? side.value()
                                                        : PythonShape(side);
 }
 
-// The target tensor, and why it belongs to the golden one; empty if its name
-// says so.
+// Returns the target tensor, and why it is paired with the golden one; empty if
+// the name shows this.
 std::string PairingText(const v1::ComparisonRow& row) {
   if (!row.has_golden() || !row.has_target()) return "";
   const auto target = ParseTensorName(row.target().name());
@@ -124,7 +124,7 @@ Json FactsJson(const std::vector<PageFact>& facts) {
   return out;
 }
 
-// `[metric, bound]` of each bound that stands in a predicate, once.
+// Returns `[metric, bound]` for each bound in a predicate, without duplicates.
 Json BoundsJson(const v1::Comparison& comparison) {
   Json out = Json::array();
   for (const v1::RequiredTolerance& needed : comparison.required_tolerances()) {
@@ -171,7 +171,7 @@ class HtmlReport final : public ReportWriter {
                        {"bounds", BoundsJson(comparison)},
                        {"comparison", ComparisonJson(comparison)}};
     std::string text = PageText(head);
-    // The rows go on in the same object.
+    // The rows follow in the same object.
     text.pop_back();
     return sink_(text + ",\"rows\":[");
   }
@@ -243,7 +243,7 @@ class HtmlReport final : public ReportWriter {
     return sink_(text);
   }
 
-  // Most texts are there many times.
+  // Most texts occur many times.
   size_t TextId(std::string_view text) {
     const auto [found, is_new] = ids_.emplace(text, texts_.size());
     if (is_new) texts_.emplace_back(text);
@@ -255,7 +255,7 @@ class HtmlReport final : public ReportWriter {
   std::vector<std::string> run_names_;
   const RowHistograms& histograms_;
   const ReportSink sink_;
-  std::optional<Bounds> bounds_;  // Once it has begun.
+  std::optional<Bounds> bounds_;  // Set once the report has begun.
   std::unordered_map<std::string, size_t> metric_ids_;
   bool is_first_ = true;
   std::vector<std::string> texts_;

@@ -13,16 +13,16 @@ namespace msitd::ask {
 
 class RowHistograms;
 
-// What a page says beside the comparison and its rows.
+// Contents of a page in addition to the comparison and its rows.
 struct PageFacts {
-  std::vector<v1::Metric> metrics;  // That the daemon has itself.
-  // The runs as they are now; absent if they are gone.
+  std::vector<v1::Metric> metrics;  // The metrics of the daemon.
+  // The current state of the runs; absent if they no longer exist.
   std::optional<v1::Run> golden;
   std::optional<v1::Run> target;
 };
 
-// One page with everything in it. `histograms`, which are there when Finish is
-// called, outlive the writer.
+// Returns a writer for one self-contained page. `histograms` must be complete
+// when Finish is called, and must outlive the writer.
 std::unique_ptr<ReportWriter> MakeHtmlReport(PageFacts facts,
                                              const RowHistograms& histograms,
                                              ReportSink sink);

@@ -7,7 +7,7 @@
 
 #include "client/ask/report/page/html_report.h"
 
-// What stands over the rows of the HTML report.
+// The header of the HTML report, above the rows.
 namespace msitd::ask {
 
 // One line, which may lead to a row. Printable.
@@ -17,11 +17,11 @@ struct PageFact {
   int64_t row = -1;  // -1 for none.
 };
 
-// What was found out: the first divergence, who made it, what would pass, and
-// how many rows were not compared.
+// Returns the findings: the first divergence, its cause, the tolerances that
+// would pass, and the number of rows that were not compared.
 std::vector<PageFact> FindingFacts(const v1::Comparison& comparison);
 
-// What was compared with what: runs, date, policy.
+// Returns the setup of the comparison: runs, date, policy.
 std::vector<PageFact> SetupFacts(const v1::Comparison& comparison,
                                  const PageFacts& page);
 

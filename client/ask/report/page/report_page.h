@@ -5,8 +5,8 @@
 
 namespace msitd::ask {
 
-// The page of the HTML report, report_page.html; `%DATA%` stands where its data
-// goes. Lives as long as the process.
+// Returns the page of the HTML report, report_page.html. `%DATA%` is the
+// placeholder for its data. Valid for the lifetime of the process.
 std::string_view ReportPage();
 
 }  // namespace msitd::ask

@@ -141,7 +141,7 @@ Outcome RowHistograms::FindRange(Connection& connection, Side& side,
   request.set_name(side.name);
   request.set_bin_count(1);
   v1::Histogram whole;
-  // The daemon looks for the extremes first.
+  // The daemon determines the extremes first.
   const int64_t read_bytes = side.size_bytes > kHistogramReadBytesMax
                                  ? side.size_bytes
                                  : 2 * side.size_bytes;
@@ -175,7 +175,7 @@ Outcome RowHistograms::FetchRow(Connection& connection, Candidate& candidate,
   MSITCTL_RETURN_IF_FAILED(widen(target, target_problem));
   v1::ComputeHistogramRequest request;
   request.set_bin_count(kRowHistogramBins);
-  // Without finite elements the bins say nothing, but NaN are counted.
+  // Without finite elements, the bins are meaningless, but NaN are counted.
   request.set_low(low <= high ? low : 0);
   request.set_high(low <= high ? high : 0);
   const auto fetch = [&](const Side& side, std::string& problem,

@@ -18,39 +18,39 @@ namespace msitd::ask {
 
 // Most rows of a report that get histograms: 10 MB of a page.
 inline constexpr int64_t kHistogramRowsMax = 10'000;
-// Rows that get histograms if nothing else is asked for.
+// Rows that get histograms by default.
 inline constexpr int64_t kHistogramRowsDefault = 200;
 inline constexpr int32_t kRowHistogramBins = 64;
-// The daemon reads at most so many bytes for the histograms of one report. A
-// row that would go beyond it gets none; smaller ones behind it do.
+// The number of bytes that the daemon reads for the histograms of one report. A
+// row that would exceed it gets none; smaller rows after it do.
 inline constexpr int64_t kHistogramReadBytesMax = int64_t{4} << 30;
 
-// How both sides of a row spread, over the same bins: those of all their finite
-// elements.
+// The distributions of both sides of a row, over the same bins: those of all
+// their finite elements.
 struct RowHistogram {
   int64_t row = 0;
   std::optional<v1::Histogram> golden;
   std::optional<v1::Histogram> target;
-  // Why a side has none; for a reader, in one line.
+  // Why a side has none, as one line for the reader.
   std::string note;
 };
 
-// Chooses rows of a report, and gets their histograms from the daemon.
+// Selects rows of a report, and requests their histograms from the daemon.
 // Thread-compatible.
 class RowHistograms {
  public:
-  // Of at most `row_max` rows.
+  // Selects at most `row_max` rows.
   explicit RowHistograms(int64_t row_max)
       : row_max_(static_cast<size_t>(row_max)) {}
 
-  // To be called with all rows in order. Chosen are those that fail, the first
-  // of them if they are too many, and then the first others.
+  // Must be called with all rows in order. Selects failing rows, the first of
+  // them if there are too many, and then the first other rows.
   void Consider(const v1::ComparisonRow& row);
 
-  // Gets the histograms of what was chosen; `show` takes a line that says how
-  // far it is. A tensor that
-  // is gone, damaged or without bytes is told of in its row; anything else
-  // that goes wrong is an error, and no histogram is there then.
+  // Requests the histograms of the selected rows. `show` is called with a line
+  // about the progress. A tensor that was deleted, is damaged or has no bytes
+  // is noted in its row. Any other failure is an error, after which there are
+  // no histograms.
   Outcome Fetch(Connection& connection,
                 absl::FunctionRef<void(std::string_view)> show);
 
@@ -62,7 +62,7 @@ class RowHistograms {
   struct Side {
     std::string name;  // Empty if the row has no such side.
     int64_t size_bytes = 0;
-    bool knows_range = false;  // Whether `low` and `high` mean something.
+    bool knows_range = false;  // Whether `low` and `high` are set.
     double low = 0;            // Above `high` if nothing is finite.
     double high = 0;
   };
@@ -71,7 +71,7 @@ class RowHistograms {
     Side golden;
     Side target;
     bool is_equal = false;
-    std::string assembled;  // Which side was put together, and from what.
+    std::string assembled;  // The side that was assembled, and its parts.
   };
 
   static Side SideOf(bool has, const v1::ComparedTensor& tensor);

@@ -9,8 +9,8 @@
 
 namespace msitd::ask {
 
-// Every row with all that is known of it; `metrics` are those that the daemon
-// has itself.
+// Returns a schema of all rows with all known values. `metrics` are those of
+// the daemon.
 std::unique_ptr<TableSchema> MakeMsitdSchema(std::vector<std::string> metrics);
 
 }  // namespace msitd::ask

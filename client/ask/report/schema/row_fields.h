@@ -9,7 +9,7 @@
 #include "client/ask/report/table/cell.h"
 #include "msitd/v1/comparison_service.pb.h"
 
-// What reports take out of a row.
+// Values that reports read from a row.
 namespace msitd::ask {
 
 // The metric with this name, if the row has it.
@@ -33,9 +33,9 @@ void AddCustomCells(const v1::Comparison& comparison,
 // `value` with so many decimals, as round() of Python has it.
 double RoundDecimals(double value, int decimals);
 
-// The mean of all elements as torch takes it in float: NaN with a NaN or with
-// infinities of both signs, infinite with others or if their sum overflows. Of
-// a tensor that has a summary and elements.
+// Returns the mean of all elements as torch computes it in float: NaN with a
+// NaN or with infinities of both signs, infinite with other infinities or if
+// the sum overflows. For a tensor with a summary and elements.
 double MeanOf(const v1::ComparedTensor& tensor);
 
 // `[2, 3]`.

@@ -11,11 +11,11 @@
 #include "client/ask/report/table/cell.h"
 #include "msitd/v1/comparison_service.pb.h"
 
-// A report that is a table. The schema makes cells of rows, the sink writes
-// them: any schema goes with any sink.
+// A report that is a table. The schema converts rows to cells, and the sink
+// writes them. Any schema can be combined with any sink.
 namespace msitd::ask {
 
-// How a row stands out, where a format has colors.
+// The emphasis of a row, in formats with colors.
 enum class RowColor : uint8_t { kNone, kYellow, kRed };
 
 // Returns "", "yellow" or "red".
@@ -46,7 +46,7 @@ class TableSink {
   virtual absl::Status Finish() = 0;
 };
 
-// Which columns a report has, and what stands in them. Thread-compatible.
+// The columns of a report, and their contents. Thread-compatible.
 class TableSchema {
  public:
   virtual ~TableSchema() = default;

@@ -27,23 +27,23 @@
 namespace msitd::ask {
 namespace {
 
-// What the button of a filter takes of a heading, in characters.
+// The width of the filter button in a heading, in characters.
 constexpr size_t kFilterWidth = 3;
 
-// What a colored row is filled with.
+// The fill colors of rows.
 constexpr std::array<std::pair<RowColor, lxw_color_t>, 2> kFills = {
     {{RowColor::kYellow, 0xFFFF00}, {RowColor::kRed, 0xFF0000}}};
 
 constexpr size_t kCopyBytes = size_t{256} << 10;
 
-// What a workbook needs beside its sheets.
+// The size of a workbook without its sheets.
 constexpr uint64_t kMarginBytes = uint64_t{1} << 20;
 
 absl::Status FileError(std::string_view what, std::string_view why) {
   return MakeStatus(absl::StatusCode::kInternal, "xlsx: {}: {}", what, why);
 }
 
-// XML has no such characters, which UTF-8 has: U+FFFE and U+FFFF.
+// Replaces characters that UTF-8 allows and XML does not: U+FFFE and U+FFFF.
 void ReplaceNonCharacters(std::string& text) {
   for (const char* const absent : {"\xEF\xBF\xBE", "\xEF\xBF\xBF"}) {
     for (size_t at = text.find(absent); at != std::string::npos;
@@ -53,8 +53,8 @@ void ReplaceNonCharacters(std::string& text) {
   }
 }
 
-// What looks like `_x0041_` is an escape there: its first `_` is escaped
-// itself.
+// Escapes the first `_` of text such as `_x0041_`, which Excel would treat as
+// an escape.
 void EscapeEscapes(std::string& text) {
   constexpr std::string_view kUnderscore = "_x005F";
   constexpr size_t kEscapeBytes = 7;
@@ -72,7 +72,7 @@ void EscapeEscapes(std::string& text) {
   }
 }
 
-// Cuts between characters.
+// Truncates between characters.
 void Cut(std::string& text) {
   if (text.size() <= kCellBytesMax) return;
   size_t end = kCellBytesMax;
@@ -82,8 +82,7 @@ void Cut(std::string& text) {
   text.resize(end);
 }
 
-// A workbook that is made in a file without a name, so that nothing is left of
-// it if the process ends.
+// A workbook in an unnamed file, so that no file remains if the process ends.
 class Workbook {
  public:
   Workbook() = default;
@@ -171,11 +170,11 @@ class Workbook {
     return Check(worksheet_write_blank(sheet_, row_,
                                        static_cast<lxw_col_t>(column), fill_));
   }
-  // Of the cells that come.
+  // Sets the color of the following cells.
   void SetColor(RowColor color) { fill_ = fills_[static_cast<size_t>(color)]; }
   void EndRow() { ++row_; }
 
-  // Puts the workbook together and gives all of it to `sink`.
+  // Assembles the workbook and passes all of it to `sink`.
   absl::Status Finish(const ReportSink& sink) {
     MSITD_RETURN_IF_ERROR(EndSheet());
     MSITD_RETURN_IF_ERROR(CheckRoom());
@@ -202,7 +201,8 @@ class Workbook {
     return FileError("write", lxw_strerror(error));
   }
 
-  // Gives the sheet what depends on its rows; does nothing if there is none.
+  // Sets the properties of the sheet that depend on its rows. Does nothing if
+  // there is no sheet.
   absl::Status EndSheet() {
     if (sheet_ == nullptr) return absl::OkStatus();
     for (size_t i = 0; i < widths_.size(); ++i) {
@@ -217,7 +217,7 @@ class Workbook {
     return CheckSheet();
   }
 
-  // The library does not look at what becomes of the rows that it puts aside.
+  // The library does not report errors in writing the rows that it sets aside.
   absl::Status CheckSheet() const {
     if (sheet_ == nullptr || sheet_->optimize_tmpfile == nullptr) {
       return absl::OkStatus();
@@ -229,8 +229,9 @@ class Workbook {
     return FileError("rows do not fit into " + dir_, ErrorText(errno));
   }
 
-  // Nor at what becomes of the sheets that it makes of them, one at a time, and
-  // then packs to less than half their size.
+  // The library also does not report errors in writing the sheets, which it
+  // creates from these rows one at a time, and then compresses to less than
+  // half their size.
   absl::Status CheckRoom() const {
     uint64_t all = 0;
     uint64_t largest = 0;
@@ -264,7 +265,8 @@ class Workbook {
   lxw_worksheet* sheet_ = nullptr;
   int sheet_count_ = 0;
   lxw_row_t row_ = 0;
-  std::vector<size_t> widths_;  // Of the columns of the sheet, in characters.
+  std::vector<size_t>
+      widths_;  // The widths of the sheet's columns, in characters.
 };
 
 class XlsxSink final : public TableSink {
