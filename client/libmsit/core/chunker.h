@@ -67,7 +67,7 @@ class Chunker {
     Slot* slot = nullptr;
     std::span<std::byte> payload;
     uint32_t record_index = 0;
-    // What the part adds to the contents of its chunk.
+    // The part's addition to the contents of its chunk.
     ChunkContents::Part part;
   };
 

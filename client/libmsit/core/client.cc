@@ -464,7 +464,7 @@ Status Client::Close(std::chrono::microseconds timeout) {
   filter_.Stop();
   room_.notify_all();
   InterruptibleWait wait(options_.interrupt);
-  // A copy in progress ends soon, whatever the deadline.
+  // A copy in progress ends soon, so it is waited for without a deadline.
   while (writer_count_ != 0) progress_.wait(lock);
   // Open reservations hold back the records after them, so they get half of the
   // time, and all other records the other half.

@@ -98,16 +98,16 @@ struct ClientCounters {
 // Records tensors of one rank of one run. Implements the contract of msit.h.
 //
 // The problem: a recorder runs inside a training or inference process. It must
-// not stall that process, whatever the daemon and the disk do, yet it should
-// lose nothing that there is time to save. The host may be killed, fork, or
-// handle signals at any time.
+// not stall that process, even if the daemon or the disk stops responding, yet
+// it should lose nothing that there is time to save. The host may be killed,
+// fork, or handle signals at any time.
 //
 // The choices: writing each tensor synchronously would couple the host to the
 // disk. An unbounded queue would never wait, but would take the host's memory
 // as soon as the daemon falls behind. So the client copies each record into
-// bounded memory and returns. What happens when that memory is full is the
-// host's choice (Overflow): wait for a bounded time, drop the newest records or
-// the oldest token, or keep summaries. Every loss is counted.
+// bounded memory and returns. The host chooses the behavior when that memory is
+// full (Overflow): wait for a bounded time, drop the newest records or the
+// oldest token, or keep summaries. Every loss is counted.
 //
 //   Record: filter, number the call, find a place   (recording thread, mu_)
 //     -> copy the bytes into the slot               (recording thread,
@@ -324,8 +324,8 @@ class Client final : private TransportListener {
   std::optional<Found> FindPlace(const chunk::RecordSpec& part, KeptLevel kept,
                                  std::optional<RoomWait>* wait, Lock& lock);
   // Called when there is no room for a record of `token`. Makes room, or waits
-  // until there may be room, like FindPlace. Returns false if there will be
-  // none.
+  // until there may be room, like FindPlace. Returns false if there cannot
+  // be any.
   bool MakeRoom(int64_t token, std::optional<RoomWait>* wait, Lock& lock);
   // Reserves the places for all parts of a record at once, so that two records
   // cannot wait for each other.
@@ -447,8 +447,8 @@ class Client final : private TransportListener {
   std::atomic<uint64_t> dropped_in_child_{0};
 
   // One above the highest token that was recorded or queried. Sequentially
-  // consistent because either Begin or AwaitToken must see the other's store:
-  // Begin raises token_end_, then loads watches_tokens_; AwaitToken stores
+  // consistent because either Begin or AwaitToken must see the other's store.
+  // Begin raises token_end_, then loads watches_tokens_. AwaitToken stores
   // watches_tokens_, then loads token_end_.
   std::atomic<int64_t> token_end_{0};
   std::atomic<bool> watches_tokens_{false};

@@ -13,8 +13,9 @@ namespace msitd::libmsit {
 uint64_t NewStreamId();
 
 // Returns a text that all ranks of a launch share and, as far as can be
-// determined, no other launch has: the environment variable MSITD_JOB; for a
-// world size of 1, this process; the variables that launchers set; or the
+// determined, no other launch has. It is the environment variable MSITD_JOB.
+// Without it, the text identifies this process if the world size is 1.
+// Otherwise it consists of the variables that launchers set, or identifies the
 // parent process. At most kJobBytesMax bytes.
 std::string LaunchOf(int32_t world_size);
 

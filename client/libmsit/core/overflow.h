@@ -9,7 +9,8 @@
 
 namespace msitd::libmsit {
 
-// What a stream does when records are made faster than the daemon accepts them.
+// The behavior of a stream when records are made faster than the daemon accepts
+// them.
 // The values are those of msit_overflow.
 enum class OverflowMode : uint8_t {
   // A record waits for room, up to `max_block`.

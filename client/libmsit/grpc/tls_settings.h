@@ -11,9 +11,9 @@ namespace msitd::libmsit {
 // Encryption of connections, as defined by environment variables:
 //
 //   MSITD_TLS        1: encrypt, and trust the certificates of the system
-//   MSITD_CA_FILE    trust these PEM certificates instead; implies MSITD_TLS
-//   MSITD_CERT_FILE  show this PEM certificate, of MSITD_KEY_FILE, to a daemon
-//   MSITD_KEY_FILE   that asks for one; imply MSITD_TLS
+//   MSITD_CA_FILE    trust these PEM certificates instead (implies MSITD_TLS)
+//   MSITD_CERT_FILE  send this PEM certificate to a daemon that requests one
+//   MSITD_KEY_FILE   the key of MSITD_CERT_FILE (both imply MSITD_TLS)
 //
 // These are environment variables instead of options because, like the
 // endpoint, they are set from outside the job.

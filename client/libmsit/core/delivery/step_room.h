@@ -17,7 +17,7 @@ namespace msitd::libmsit {
 // records made while that token is the highest. Thread-compatible.
 class StepRoom {
  public:
-  // Bounds of slot_count(), whatever the steps are. `most` must be at least
+  // Bounds of slot_count() for steps of any size. `most` must be at least
   // `least`.
   StepRoom(size_t least, size_t most)
       : least_(least), most_(most), slot_count_(most) {}
@@ -34,7 +34,7 @@ class StepRoom {
   size_t slot_count_;
   std::optional<int64_t> token_;
   uint64_t step_bytes_ = 0;
-  // Of the finished steps.
+  // The largest size of a finished step.
   uint64_t largest_bytes_ = 0;
 };
 

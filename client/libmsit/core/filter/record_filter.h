@@ -24,7 +24,7 @@ namespace msitd::libmsit {
 // policy in force is counted in its shard while it reads. Set takes that policy
 // out of force; from then on calls read the newest policy with the lock held.
 // When no thread reads the old policy any more, it is freed and the newest one
-// comes into force.
+// is put into force.
 class RecordFilter {
  public:
   RecordFilter() = default;
@@ -34,8 +34,8 @@ class RecordFilter {
   // Replaces the policy with `schedule`. Null: everything is recorded in full.
   void Set(std::unique_ptr<const capture::Schedule> schedule);
 
-  // Makes Take return kFull for everything from now on, whatever the policy,
-  // while MayRecord is unchanged. Waits for calls in progress, so that
+  // Makes Take return kFull for everything from now on, under any policy, while
+  // MayRecord is unchanged. Waits for calls in progress, so that
   // filtered_count is final when Stop returns.
   void Stop();
 
@@ -110,7 +110,7 @@ class RecordFilter {
 
   // Sequentially consistent, like the words of the shards and is_watched_. Set
   // stores null here, then loads all words. A reader adds itself to its word,
-  // then loads this. At least one of them therefore sees the other.
+  // then loads this. At least one of them therefore loads the other's value.
   std::atomic<Policy*> in_force_{nullptr};
 
   // Paired with the words in the same way: Watch stores this, then

@@ -277,7 +277,7 @@ typedef struct msit_options {
   const char* job;
 } msit_options;
 
-// For msit_tensor.token: the current token; see msit_next_token.
+// A value for msit_tensor.token: the current token. See msit_next_token.
 #define MSIT_TOKEN_CURRENT (-1)
 
 // For msit_tensor.call: the client numbers the records with the same device,
@@ -311,13 +311,15 @@ typedef struct msit_tensor {
   // An msit_io. Required except for a document.
   int32_t io;
 
-  // The argument: `0`, `1.0`, a keyword; at most 128 bytes. NULL: empty.
+  // The argument, such as `0`, `1.0` or a keyword, at most 128 bytes. NULL:
+  // empty.
   const char* index;
 
   // An msit_dtype. Required for a tensor, a number and statistics. Fields that
-  // are determined by the kind are ignored: `io`, `index` and `dtype` of a
-  // document; `dtype`, `dims`, `byte_strides` and `data` of a value that is not
-  // a number; `byte_strides` and `data` of statistics.
+  // are determined by the kind are ignored. For a document, these are `io`,
+  // `index` and `dtype`. For a value that is not a number, these are `dtype`,
+  // `dims`, `byte_strides` and `data`. For statistics, these are `byte_strides`
+  // and `data`.
   int32_t dtype;
 
   // Number of dimensions, 0 for a scalar, at most 32.
@@ -334,12 +336,12 @@ typedef struct msit_tensor {
   // tensor has an `identity`.
   const void* data;
 
-  // For a shard or a copy: how the whole tensor is distributed over the ranks,
-  // as `first+shape/strides:placements`, such as `0+2x4/4x1:R,S(0)`; at most
-  // 256 bytes. In this example the rank at (i, j) of the mesh is 0 + 4 i + 1 j.
-  // Along each dimension of the mesh the tensor is replicated (`R`), sharded
-  // along its own dimension d (`S(d)`), or a term of a sum (`P(sum)`). A
-  // comparison assembles the shards. NULL or empty: the tensor is complete.
+  // For a shard or a copy, this is the distribution of the whole tensor over
+  // the ranks, as `first+shape/strides:placements`, such as `0+2x4/4x1:R,S(0)`,
+  // in at most 256 bytes. In this example the rank at (i, j) of the mesh is 0 +
+  // 4 i + 1 j. Along each dimension of the mesh the tensor is replicated (`R`),
+  // sharded along its own dimension d (`S(d)`), or a term of a sum (`P(sum)`).
+  // A comparison assembles the shards. NULL or empty: the tensor is complete.
   const char* placement;
 
   // An msit_kind. Default MSIT_KIND_TENSOR.
@@ -363,7 +365,8 @@ typedef struct msit_tensor {
 
   // If not 0, a number that identifies the bytes of the tensor. Two records of
   // one client and token with the same identity, dtype, dims and device must
-  // have equal bytes, wherever they are stored and whatever their strides are.
+  // have equal bytes, even if they are stored at different addresses or with
+  // different strides.
   // A later record may then become an *alias* of an earlier one: it is a
   // complete record, but its bytes are neither copied nor sent. The caller is
   // responsible for this: if other bytes have the same number, the daemon shows
@@ -389,10 +392,11 @@ typedef struct msit_counters {
   // Records that are durable and visible in the daemon, and their bytes.
   uint64_t acknowledged_count;
   uint64_t acknowledged_bytes;
-  // Records that will never reach the daemon. There was no room in time, a
-  // newer token replaced them, the daemon refused them or is too old for their
-  // kind, msit_close dropped them, their reservation was given up, or they were
-  // recorded after the stream had permanently ended or in a forked child.
+  // Records that will never reach the daemon. Memory was not available in time,
+  // a newer token replaced them, the daemon refused them or is too old for
+  // their kind, msit_close dropped them, their reservation was given up, or
+  // they were recorded after the stream had permanently ended or in a forked
+  // child.
   uint64_t dropped_count;
   // Records that msit_record refused with MSIT_ERROR_INVALID_ARGUMENT.
   uint64_t invalid_count;

@@ -13,23 +13,24 @@
 #include "msit.h"
 #include "reserve.h"
 
-// The C interface with owners and spans: header-only, no exceptions of its own,
-// nothing that msit.h does not do. The contracts are those of msit.h.
+// The C interface with owning types and spans. It is header-only, throws no
+// exceptions of its own, and adds nothing to the functions of msit.h. The
+// contracts are those of msit.h.
 namespace msit {
 
-// What became of a call.
+// The result of a call.
 class [[nodiscard]] Status {
  public:
   Status() = default;
   explicit Status(msit_code code) : code_(code) {}
-  // A failure that the C interface does not know of. `message` is a literal.
+  // A failure that the C interface does not detect. `message` is a literal.
   Status(msit_code code, const char* message)
       : code_(code), message_(message) {}
 
   bool ok() const { return code_ == MSIT_OK; }
   msit_code code() const { return code_; }
 
-  // Says why the call failed; valid until the next call in this thread.
+  // Returns why the call failed; valid until the next call in this thread.
   const char* message() const {
     if (ok()) return "";
     return message_ != nullptr ? message_ : msit_last_error();
@@ -65,7 +66,7 @@ constexpr msit_dtype DTypeOf() {
   }
 }
 
-// Where a tensor belongs.
+// The key of a tensor.
 struct Key {
   const char* op = nullptr;
   msit_io io = MSIT_IO_OUTPUT;
@@ -74,11 +75,11 @@ struct Key {
   int32_t call = MSIT_CALL_AUTO;
   // Null: the device of the client.
   const char* device = nullptr;
-  // See msit_tensor. Null: the tensor is no shard.
+  // See msit_tensor. Null: the tensor is not a shard.
   const char* placement = nullptr;
 };
 
-// What is known of a tensor besides its bytes; see msit_tensor.
+// Properties of a tensor in addition to its bytes; see msit_tensor.
 struct Facts {
   msit_requires_grad requires_grad = MSIT_REQUIRES_GRAD_UNKNOWN;
   const char* stack = nullptr;
@@ -93,23 +94,24 @@ inline msit_options DefaultOptions() {
   return options;
 }
 
-// A record whose bytes come later; see msit_reserve. Empty if there is nothing
-// to write. Destruction gives the record up, unless it was published. May
-// outlive the client.
+// A record whose bytes are written later; see msit_reserve. Empty if there is
+// nothing to write. Destruction gives the record up, unless it was published.
+// May outlive the client.
 class Reservation {
  public:
   Reservation() = default;
 
   explicit operator bool() const { return handle_ != nullptr; }
 
-  // Where the bytes go, one span behind the other.
+  // The memory for the bytes, as consecutive spans.
   std::span<const msit_span> spans() const {
     const msit_span* spans = nullptr;
     const size_t count = msit_spans(handle_.get(), &spans);
     return {spans, count};
   }
 
-  // All bytes are there. The reservation is empty afterwards.
+  // Reports that all bytes have been written. The reservation is empty
+  // afterwards.
   Status Publish() { return Status(msit_publish(handle_.release(), 1)); }
 
  private:
