@@ -39,10 +39,10 @@ ask::Outcome SystemError(std::string_view what) {
       fmt::format("{}: {}", what, std::generic_category().message(errno)));
 }
 
-// What commands print goes into memory while this is alive.
+// Redirects the output of commands to memory during its lifetime.
 class Capture {
  public:
-  // Takes the place of `stream`, which nobody else writes to.
+  // Replaces `stream`, to which no other thread writes.
   explicit Capture(std::FILE* stream)
       : stream_(stream), fd_(fileno(stream)), saved_(Duplicate(fd_)) {}
   ~Capture() {
@@ -58,7 +58,7 @@ class Capture {
   ask::Outcome Begin() {
     memory_ = UniqueFd(
         memfd_create("msitctl-batch", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    // Memory is taken for what is written alone.
+    // Memory is only allocated for bytes that are written.
     if (!saved_.valid() || !memory_.valid() ||
         ftruncate(memory_.get(), kOutputBytesMax) != 0 ||
         fcntl(memory_.get(), F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK) != 0 ||
@@ -71,7 +71,8 @@ class Capture {
   // Returns what was written since the last call.
   std::string Take() {
     std::fflush(stream_);
-    // What could not be written is not the next command's.
+    // Output that could not be written must not appear in the output of the
+    // next command.
     __fpurge(stream_);
     std::clearerr(stream_);
     const off_t size = lseek(memory_.get(), 0, SEEK_CUR);
@@ -126,7 +127,7 @@ class Lines {
   std::string read_;
 };
 
-// Null if the line is no list of words.
+// Returns null if the line is not a list of words.
 std::optional<std::vector<std::string>> WordsOf(const std::string& line) {
   const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!json.is_array()) return std::nullopt;
@@ -140,7 +141,7 @@ std::optional<std::vector<std::string>> WordsOf(const std::string& line) {
 
 int RunCommand(Invocation& invocation, CommandLine& line,
                std::vector<std::string> words) {
-  // The command has signals for itself.
+  // The command handles signals itself.
   const ask::Interrupts::Handover handover(invocation.interrupts());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -154,7 +155,7 @@ ask::Outcome RunLines(Invocation& invocation, Lines& lines,
   MSITCTL_RETURN_IF_FAILED(out.Begin());
   MSITCTL_RETURN_IF_FAILED(err.Begin());
   while (true) {
-    // It is made while nobody waits, and parses once.
+    // Parsed only once, in advance, while no command is waiting.
     CommandLine command;
     std::optional<std::string> line;
     MSITCTL_RETURN_IF_FAILED(lines.Next(line));
@@ -180,7 +181,7 @@ ask::Outcome RunBatch(Invocation& invocation) {
   UniqueFd requests = Capture::Duplicate(STDIN_FILENO);
   UniqueFd answers = Capture::Duplicate(STDOUT_FILENO);
   const UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  // Commands do not read the lines of others.
+  // Commands must not read the input of the batch.
   if (!requests.valid() || !answers.valid() || !nothing.valid() ||
       dup2(nothing.get(), STDIN_FILENO) < 0) {
     return SystemError("stdin and stdout of the batch");
@@ -190,7 +191,7 @@ ask::Outcome RunBatch(Invocation& invocation) {
   if (file == nullptr) return SystemError("stdout of the batch");
   ask::Output output(file.get());
   Lines lines(std::move(requests));
-  // Threads and tables of gRPC stay between commands.
+  // Keeps threads and tables of gRPC between commands.
   grpc_init();
   ask::Outcome outcome = RunLines(invocation, lines, output);
   grpc_shutdown();

@@ -38,8 +38,8 @@ int Report(const ask::Outcome& outcome) {
   return outcome.exit_code;
 }
 
-// The first flag that ends with `=`. CLI11 would take the next argument as its
-// value.
+// Returns the first flag that ends with `=`. CLI11 would use the next argument
+// as its value.
 std::string FlagWithoutValue(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
@@ -52,7 +52,7 @@ std::string FlagWithoutValue(int argc, char** argv) {
   return "";
 }
 
-// The flag, or the variable that stands for it, that asks for TLS.
+// Returns the flag, or the variable that stands for it, that enables TLS.
 std::string_view TlsFlag(const ask::ConnectionOptions& connection) {
   if (!connection.ca_file.empty()) return "--ca-file (MSITCTL_CA_FILE)";
   if (!connection.cert_file.empty()) return "--cert-file (MSITCTL_CERT_FILE)";
@@ -66,8 +66,8 @@ const CLI::App* FindCommand(const CLI::App& app, const std::string& name) {
   return nullptr;
 }
 
-// The flags that may follow a command: its own and those of the commands above
-// it.
+// Returns the flags that may follow a command: its own and those of its
+// parents.
 std::vector<std::string> FlagsOf(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::App* app = &command; app != nullptr;
@@ -81,7 +81,7 @@ std::vector<std::string> FlagsOf(const CLI::App& command) {
   return names;
 }
 
-// Null if neither the command nor one above it has such a flag.
+// Returns null if neither the command nor a parent has such a flag.
 const CLI::Option* FindFlag(const CLI::App& command, const std::string& name) {
   for (const CLI::App* app = &command; app != nullptr;
        app = app->get_parent()) {
@@ -107,7 +107,8 @@ bool WantsColor(bool no_color, bool is_terminal) {
          (convention == nullptr || *convention == '\0');
 }
 
-// Whether a flag is on the command line, and not only its variable set.
+// Returns whether a flag is on the command line, and not only set by its
+// variable.
 bool IsTyped(const CLI::App& app, const std::string& flag,
              const char* variable) {
   const CLI::Option* option = app.get_option(flag);
@@ -116,7 +117,7 @@ bool IsTyped(const CLI::App& app, const std::string& flag,
   return value == nullptr || option->as<std::string>() != value;
 }
 
-// All other exit codes are those of the command that it runs.
+// All other exit codes are those of the command that the verb runs.
 bool RunsACommand(const CLI::App& command) {
   return command.get_name() == "exec" || command.get_name() == "bisect";
 }
@@ -300,7 +301,7 @@ absl::StatusOr<InvocationOptions> CommandLine::MakeInvocationOptions() const {
   }
   connection.tls = globals_.tls || !connection.ca_file.empty() ||
                    !connection.cert_file.empty();
-  // Nodes have endpoints of their own.
+  // Nodes have their own endpoints.
   const bool has_nodes =
       !globals_.endpoints.empty() || !globals_.endpoints_file.empty();
   // TLS without an endpoint means the TCP address, not the socket.
@@ -404,7 +405,7 @@ std::string CommandLine::EmptyOption() const {
        app = app->get_parent()) {
     for (const CLI::Option* option : app->get_options()) {
       if (option->get_items_expected_max() == 0) continue;
-      // The arguments of another command may be empty.
+      // Arguments that are passed on to another command may be empty.
       if (option->get_positional() && PositionalsMax(*option) > 1) continue;
       const std::vector<std::string>& values = option->results();
       if (std::find(values.begin(), values.end(), "") != values.end()) {

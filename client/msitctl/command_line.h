@@ -14,16 +14,16 @@
 
 namespace msitd::msitctl {
 
-// What the help of a verb shows besides its flags.
+// The contents of a verb's help in addition to its flags.
 struct VerbHelp {
   std::string name;
   std::string summary;
-  // Whole command lines, one on each line.
+  // Complete command lines, one per line.
   std::string examples;
-  // "RunService.GetRun"; several are separated by commas. Empty if none is
-  // called.
+  // "RunService.GetRun". Several methods are separated by commas. Empty if none
+  // is called.
   std::string rpcs;
-  // True if it also works with several daemons: see Fleet.
+  // True if the verb also supports several daemons: see Fleet.
   bool takes_fleet = false;
 };
 
@@ -37,7 +37,7 @@ class CommandLine {
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  // Called by the files of the nouns. The returned App takes flags and
+  // Called by the files of the nouns. The returned App receives flags and
   // arguments. `action` runs once they are parsed. `examples`: see VerbHelp.
   CLI::App& AddNoun(const std::string& name, const std::string& summary,
                     const std::string& examples);
@@ -63,25 +63,25 @@ class CommandLine {
     std::string output = "table";
     bool no_color = false;
     bool guard_formulas = false;
-    int progress = 0;  // Above 0: forced; below 0: forbidden.
+    int progress = 0;  // Above 0: forced. Below 0: disabled.
   };
 
   void AddGlobalFlags();
   absl::StatusOr<InvocationOptions> MakeInvocationOptions() const;
-  // The nodes of the flags of fleets; none if these are not given.
+  // Returns the nodes in the fleet flags; none if these are not given.
   absl::StatusOr<std::vector<ask::ConnectionOptions>> MakeNodes(
       const ask::ConnectionOptions& of_all) const;
   ask::Outcome RunVerb();
-  // Which word is wrong. The parser of flags cannot say this well, or at all.
+  // The word that is wrong. CLI11's errors do not name it clearly, or at all.
   struct Slip {
-    const CLI::App* command;  // The last command that was understood.
+    const CLI::App* command;  // The last command that was parsed.
     std::string what;         // Empty if no word is wrong.
   };
   Slip FindSlip(const std::vector<std::string>& words) const;
-  // The first option on the command line with an empty value, as an unset
-  // variable of a script leaves it. Empty if there is none.
+  // Returns the first option on the command line with an empty value, such as
+  // that of an unset shell variable. Empty if there is none.
   std::string EmptyOption() const;
-  // The verb on the command line; without a verb, its last noun.
+  // Returns the verb on the command line or, without a verb, its last noun.
   const CLI::App* ParsedCommand() const;
 
   CLI::App app_;
@@ -94,7 +94,7 @@ class CommandLine {
 // they were added.
 std::vector<const CLI::App*> SubcommandsOf(const CLI::App& app);
 
-// The nouns, each in its own file.
+// Each noun is defined in its own file.
 void AddRunCommands(CommandLine& line);
 void AddTensorCommands(CommandLine& line);
 void AddCompareCommands(CommandLine& line);

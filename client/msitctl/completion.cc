@@ -15,14 +15,14 @@
 namespace msitd::msitctl {
 namespace {
 
-// A word that may come next, and its description.
+// A completion and its description.
 struct Word {
   std::string text;
   std::string description;
 };
 
-// The words that may follow command `app`: its commands, else its own flags and
-// the global ones.
+// Returns the words that may follow command `app`: its commands, or otherwise
+// its own flags and the global ones.
 std::vector<Word> WordsAfter(const CLI::App& app, const CLI::App& root) {
   std::vector<Word> words;
   for (const CLI::App* sub : SubcommandsOf(app)) {
@@ -50,8 +50,8 @@ void ForEachCommand(
   }
 }
 
-// The verb whose `-o name` lists the names that arguments of a type take. Empty
-// if the daemon does not know them.
+// Returns the verb whose `-o name` lists the values of arguments of a type.
+// Empty if the daemon does not have them.
 std::string_view ListerOf(std::string_view type) {
   if (type == "RUN") return "run list";
   if (type == "COMPARISON") return "compare list";
@@ -59,14 +59,15 @@ std::string_view ListerOf(std::string_view type) {
   return "";
 }
 
-// The words that a flag takes, or an argument if `flag` is empty, and the path
-// of its verb.
+// The values of a flag, or of an argument if `flag` is empty, and the path of
+// its verb.
 struct ValueWords {
   std::string path;
   std::string flag;
   std::vector<std::string> words;
   std::string_view lister;  // See ListerOf.
-  // Behind a run, which the lister lists, stands an attachment of it.
+  // A run, which the lister lists, may be followed by the name of its
+  // attachment.
   bool has_attachments = false;
 };
 
@@ -79,7 +80,7 @@ std::vector<ValueWords> AllValueWords(const CLI::App& root) {
       has_attachments |= TypeOf(*option) == "ATTACHMENT";
       ValueWords value = {path, "", WordsOf(*option),
                           ListerOf(TypeOf(*option))};
-      // A file behind a run takes nothing away from it.
+      // A file that follows a run does not affect the run.
       if (option->get_positional() && !has_attachments &&
           !value.lister.empty()) {
         lister_of_arguments = value.lister;
@@ -100,7 +101,8 @@ std::vector<ValueWords> AllValueWords(const CLI::App& root) {
   return out;
 }
 
-// The words of a script: the known ones, and `call` with the lister filled in.
+// Returns the words of a script: the fixed ones, and `call` with the lister
+// filled in.
 std::string ScriptWords(const ValueWords& value, fmt::string_view call) {
   std::string out = fmt::format("{}", fmt::join(value.words, " "));
   if (value.lister.empty()) return out;
@@ -116,7 +118,8 @@ std::string JoinPaths(const CLI::App& root, const char* separator) {
   return fmt::format("{}", fmt::join(paths, separator));
 }
 
-// `text` in single quotes. `quote` is how the shell writes a quote inside.
+// Returns `text` in single quotes. `quote` is the shell's form of a quote
+// inside.
 std::string Quoted(const std::string& text, const char* quote) {
   return "'" + CLI::detail::find_and_replace(text, "'", quote) + "'";
 }

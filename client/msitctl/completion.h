@@ -6,7 +6,7 @@
 
 namespace msitd::msitctl {
 
-// Completion scripts made from the nouns, verbs and flags below `root`.
+// Return completion scripts for the nouns, verbs and flags below `root`.
 std::string BashCompletion(const CLI::App& root);
 std::string ZshCompletion(const CLI::App& root);
 std::string FishCompletion(const CLI::App& root);

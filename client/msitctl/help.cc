@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kTextColumn = 26;
 constexpr size_t kLineWidth = 80;
 
-// Breaks `text` between words. The first line begins at `column`, the others at
+// Wraps `text` between words. The first line begins at `column`, the others at
 // `indent`.
 std::string Wrap(const std::string& text, size_t column, size_t indent) {
   std::string out;
@@ -34,7 +34,8 @@ std::string Wrap(const std::string& text, size_t column, size_t indent) {
   return out;
 }
 
-// A line with `left` in the left column and `text`, wrapped, in the right.
+// Returns a line with `left` in the left column and `text`, wrapped, in the
+// right.
 std::string Entry(const std::string& left, const std::string& text) {
   std::string out = "  " + left;
   if (out.size() + 2 > kTextColumn) {

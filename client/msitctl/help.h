@@ -6,7 +6,8 @@
 
 namespace msitd::msitctl {
 
-// Writes help with the examples first. The footer of a verb holds its examples.
+// Formats help with the examples first. The footer of a verb contains its
+// examples.
 class HelpFormatter : public CLI::Formatter {
  public:
   HelpFormatter();
@@ -17,7 +18,7 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_subcommand(const CLI::App* sub) const override;
 };
 
-// Returns the whole name of a command, such as "msitctl run get".
+// Returns the full name of a command, such as "msitctl run get".
 std::string FullName(const CLI::App& app);
 
 }  // namespace msitd::msitctl

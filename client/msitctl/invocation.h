@@ -13,10 +13,10 @@
 
 namespace msitd::msitctl {
 
-// The global flags, checked.
+// The validated global flags.
 struct InvocationOptions {
   ask::ConnectionOptions connection;
-  // Not empty: these daemons are asked instead, as if they were one.
+  // If not empty, these daemons are called like a single one.
   std::vector<ask::ConnectionOptions> nodes;
 
   ask::Format format = ask::Format::kTable;
@@ -26,8 +26,7 @@ struct InvocationOptions {
   ask::Terminal terminal;
 };
 
-// What a verb works with: one daemon and one place to print to.
-// Thread-compatible.
+// The resources of a verb: one daemon and one output. Thread-compatible.
 class Invocation : public ask::Connection {
  public:
   // Borrows `interrupts` and `out`.
@@ -36,7 +35,7 @@ class Invocation : public ask::Connection {
 
   const InvocationOptions& options() const { return options_; }
   ask::Output& out() { return out_; }
-  // Null if one daemon is asked.
+  // Null if a single daemon is called.
   ask::Fleet* fleet() { return fleet_.get(); }
   bool is_table() const { return options_.format == ask::Format::kTable; }
 

@@ -46,7 +46,7 @@ struct SetFlags {
 // Largest file of rules.
 constexpr size_t kRulesBytesMax = size_t{16} << 20;
 
-// The rules that a file has, or the text itself if it is JSON.
+// Returns the rules in a file, or in the text itself if it is JSON.
 absl::StatusOr<v1::CapturePolicy> RulesOf(const std::string& text) {
   const size_t first = text.find_first_not_of(" \t\n");
   if (first != text.npos && (text[first] == '[' || text[first] == '{')) {
@@ -61,7 +61,8 @@ void Note(const std::string& text) {
   fmt::print(stderr, "msitctl: note: {}\n", ask::Printable(text));
 }
 
-// Whether the ranges have a token from `first` on; no range stands for all.
+// Returns whether the ranges contain a token from `first` on. No range stands
+// for all tokens.
 bool ReachBehind(const v1::TensorFilter& filter, int64_t first) {
   return filter.tokens().empty() ||
          std::any_of(filter.tokens().begin(), filter.tokens().end(),
@@ -70,11 +71,11 @@ bool ReachBehind(const v1::TensorFilter& filter, int64_t first) {
                      });
 }
 
-// Says where the policy records less than it looks like.
+// Warns if the policy records less than it seems to.
 ask::Outcome TellWhatSelectsNothing(Invocation& invocation,
                                     const std::string& run,
                                     const v1::CapturePolicy& policy) {
-  // What several rules select together, they do not say.
+  // The union of several rules is not known.
   if (policy.rules_size() > 1) return {};
   const v1::CaptureRule& rule = policy.rules(0);
   if (rule.level() == v1::CAPTURE_LEVEL_OFF) {
@@ -189,7 +190,7 @@ void AddSet(CommandLine& line, CLI::App& noun) {
       ->type_name("N");
 }
 
-// Sums of all ranks.
+// Returns the sums over all ranks.
 v1::RankCoverage TotalOf(const v1::CaptureCoverage& coverage) {
   v1::RankCoverage total;
   for (const v1::RankCoverage& rank : coverage.ranks()) {
@@ -214,8 +215,8 @@ struct CoverageFlags {
   bool allow_partial = false;
 };
 
-// Why nothing more may come of a rank that has no stream; empty if that is as
-// it should be: it has done its part, and so have the others.
+// Returns why a rank without a stream may send nothing more; empty if this is
+// expected, because this rank and the others are finished.
 std::string SilenceText(const v1::RankCoverage& rank, bool others_stream) {
   switch (rank.stream_state()) {
     case v1::STREAM_STATE_NONE:
@@ -248,14 +249,15 @@ void TellOfSilentRanks(const v1::CaptureCoverage& coverage,
   }
 }
 
-// Says that ranks have opened different numbers of clients. The ranks of a
-// launch count their recordings, each by itself, and equal numbers belong
-// together: after one that only some ranks made, others do.
+// Warns if ranks have opened different numbers of clients. Each rank of a
+// launch counts its recordings by itself, and equal numbers belong to the same
+// recording. After a recording that only some ranks made, the numbers no longer
+// match.
 void TellOfUnequalRecordings(const v1::CaptureCoverage& coverage) {
   const v1::RankCoverage* fewest = nullptr;
   const v1::RankCoverage* most = nullptr;
   for (const v1::RankCoverage& rank : coverage.ranks()) {
-    // Ranks that still stream may yet record as often as the others.
+    // Ranks that are still streaming may yet record as often as the others.
     if (rank.stream_state() == v1::STREAM_STATE_OPEN) return;
     if (rank.stream_count() == 0) continue;
     if (fewest == nullptr || rank.stream_count() < fewest->stream_count()) {
@@ -274,7 +276,7 @@ void TellOfUnequalRecordings(const v1::CaptureCoverage& coverage) {
       fewest->stream_count(), fewest->stream_count() == 1 ? "" : "s"));
 }
 
-// Names the ranks whose own summaries are not to be trusted.
+// Lists the ranks whose own summaries are wrong.
 void TellOfFalseDigests(const v1::CaptureCoverage& coverage) {
   for (const v1::RankCoverage& rank : coverage.ranks()) {
     if (rank.false_count() == 0) continue;
@@ -294,7 +296,7 @@ struct Reason {
   std::string first;  // Op and index.
 };
 
-// Reasons that are told apart here; the JSON has all.
+// Reasons that are listed here. The JSON output has all of them.
 constexpr size_t kReasonsShown = 10;
 
 void TellOfNotRecorded(const v1::CaptureCoverage& coverage) {

@@ -21,7 +21,7 @@
 namespace msitd::msitctl {
 namespace {
 
-// Modules that are named; the others are counted.
+// Modules that are listed. The others are counted.
 constexpr size_t kNamedMax = 20;
 
 ask::Outcome Compare(ask::Connection& connection, const std::string& golden,
@@ -115,7 +115,7 @@ void Print(Invocation& invocation,
   }
 }
 
-// Says what nobody can tell.
+// Prints modules about which no conclusion is possible.
 void TellUndecided(const std::string& golden,
                    const std::vector<WrongModules::Module>& undecided) {
   if (undecided.empty()) return;

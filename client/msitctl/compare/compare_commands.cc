@@ -163,7 +163,7 @@ Seconds LengthOf(const v1::Comparison& comparison) {
                      : 0);
 }
 
-// What the header of a comparison says in words.
+// Fields that the header of a comparison describes in words.
 constexpr const char* kInHeader[] = {
     "makers",           "required_tolerances",   "concurrent_divergences",
     "input_difference", "first_divergence",      "first_origin",
@@ -231,7 +231,7 @@ struct RowsFlags {
   ListFlags list;
 };
 
-// Rows that one request may ask for by their numbers.
+// Rows that one request may select by number.
 constexpr size_t kRowNumbersMax = 1000;
 
 ask::Outcome ToRequest(const RowsFlags& flags,
@@ -263,7 +263,7 @@ ask::Outcome ToRequest(const RowsFlags& flags,
   return {};
 }
 
-// The flags that select rows, as they would be typed.
+// Returns the flags that select rows, as the user would type them.
 std::string TextOf(const RowsFlags& flags) {
   std::vector<std::string> texts;
   for (const std::string& list : flags.verdicts) {
@@ -470,7 +470,7 @@ void AddCompareCommands(CommandLine& line) {
                  .takes_fleet = true},
                 AddComparisonName, "comparison", &Stub::GetComparison,
                 DeleteQuestion, &Stub::DeleteComparison);
-  // AddRunCommands has made the noun.
+  // AddRunCommands has created the noun.
   AddMatchVerb(line, *line.app().get_subcommand("run"));
 }
 

@@ -22,7 +22,7 @@
 namespace msitd::msitctl {
 namespace {
 
-// Before the metrics, and behind them.
+// The columns before and after the metrics.
 constexpr char kColumns[] =
     "row,token~=token,rank~=rank,op,call?=call,io/index,"
     "dtype?=golden.dtype|target.dtype,shape?=golden.shape|target.shape,"
@@ -46,10 +46,10 @@ const char* ColorOf(ask::Conclusion conclusion) {
   return "1;31";
 }
 
-// Bounds under the header of a table; all of them are in the comparison.
+// Tolerances below the header of a table. The comparison has all of them.
 constexpr int kTolerancesShown = 8;
 
-// Rows that `verdicts` selects.
+// Returns the number of rows that `verdicts` selects.
 int64_t RowCount(const v1::Comparison& comparison,
                  const std::vector<v1::Verdict>& verdicts) {
   const bool all = verdicts.empty();
@@ -82,8 +82,8 @@ ask::Outcome PrintTable(Invocation& invocation,
   return {};
 }
 
-// Of a run that has the tensors of two recordings under one name, empty for any
-// other.
+// Returns the line for a run with two recordings of tensors under one name;
+// empty for any other run.
 std::string ConflictsText(const char* side, const std::string& run,
                           int64_t count) {
   if (count == 0) return "";
@@ -120,7 +120,8 @@ std::string UnreadText(const v1::Comparison& comparison) {
                      count == 1 ? " fails" : "s fail");
 }
 
-// What a verdict is about, if not about everything: ` (3 of 108 sampled)`.
+// Returns the scope of a verdict that does not cover everything: ` (3 of 108
+// sampled)`.
 std::string RemarkText(const v1::Comparison& comparison,
                        ask::Conclusion conclusion) {
   if (comparison.state() != v1::Comparison::DONE) {
@@ -154,12 +155,13 @@ std::string RemarkText(const v1::Comparison& comparison,
   return fmt::format(" ({})", fmt::join(remarks, ", "));
 }
 
-// The columns of a table for the metrics that it has anyway, and for those that
-// the policy asks for, which only some rows may have, or the user: `wanted`.
+// Returns the columns of a table for the metrics that it always has, and for
+// those in the policy, which only some rows may have, or for the one that the
+// user `wanted`.
 std::string MetricColumns(const std::vector<v1::Metric>& metrics,
                           const v1::Policy& policy, std::string_view wanted) {
   std::string out;
-  // A daemon that tells names only may have any of them.
+  // A daemon that reports only names may have any of them.
   const bool is_told =
       std::any_of(metrics.begin(), metrics.end(),
                   [](const auto& metric) { return metric.family() != 0; });
@@ -303,7 +305,7 @@ ask::ListLayout RowLayout(Invocation& invocation,
   layout.field = "rows";
   layout.columns = kColumns;
   layout.name = "golden.name,target.name";
-  // Without an answer the metrics stay together in one column.
+  // Without a response, the metrics stay together in one column.
   std::vector<v1::Metric> metrics;
   if (GetMetrics(invocation, metrics).ok() && !metrics.empty()) {
     layout.columns += MetricColumns(metrics, comparison.policy(), wanted);

@@ -16,66 +16,66 @@
 
 namespace msitd::msitctl {
 
-// What the flags of a command allow for.
+// Returns the deficiencies that the flags of a command allow.
 inline ask::Allowed AllowedBy(const ListFlags& flags) {
   return {flags.allow_partial, flags.allow_undecided};
 }
 
-// How long a user waited for a comparison.
+// How long the user waited for a comparison.
 using Seconds = std::chrono::duration<double>;
 
-// `"verdict":"PASS"`, PARTIAL or FAIL: a member of the JSON of a comparison.
+// Returns `"verdict":"PASS"`, PARTIAL or FAIL: a member of the JSON of a
+// comparison.
 std::string VerdictMember(const v1::Comparison& comparison,
                           ask::Allowed allowed);
 
-// Asks for the rows with these verdicts; none stands for all.
+// Returns a request for the rows with these verdicts; none stands for all.
 v1::ListComparisonRowsRequest RowsRequest(
     const std::string& comparison, const std::vector<v1::Verdict>& verdicts);
 
-// Says on stderr that a limit has left out some of the rows with these
-// verdicts; does nothing if `printed_count` is their number.
+// Prints on stderr that a limit has omitted some of the rows with these
+// verdicts. Does nothing if `printed_count` is their number.
 void NoteRowsLeftOut(const v1::Comparison& comparison,
                      const std::vector<v1::Verdict>& verdicts,
                      int64_t printed_count);
 
-// Says on stderr which rules have met no op.
+// Prints on stderr the rules that matched no op.
 void TellIdleRules(const v1::Comparison& comparison);
 
-// Returns the lines over the rows of a table: runs, verdict, counts, first
-// divergence, who made it, and the tolerances that would pass. Printable; in
+// Returns the lines above the rows of a table: runs, verdict, counts, first
+// divergence, its cause, and the tolerances that would pass. Printable; in
 // colour if `color`.
 std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
                           bool color, ask::Allowed allowed);
 
-// Asks the daemon which metrics it has itself. Of one that does not tell more
-// than their names, that is all that is known.
+// Requests the metrics that the daemon itself has. Some daemons report only
+// their names.
 ask::Outcome GetMetrics(Invocation& invocation,
                         std::vector<v1::Metric>& metrics);
 
 std::vector<std::string> NamesOf(const std::vector<v1::Metric>& metrics);
 
-// How rows of `comparison`, of which policy and custom metrics count, are
-// shown; no table does without the metric `wanted`. Asks the daemon which
-// metrics it has itself.
+// Returns the layout for rows of `comparison`, of which policy and custom
+// metrics are used. Every table has the metric `wanted`. Requests the metrics
+// of the daemon.
 ask::ListLayout RowLayout(Invocation& invocation,
                           const v1::Comparison& comparison,
                           std::string_view wanted = {});
 
-// What completion offers for --columns of rows.
+// Returns the completions of --columns for rows.
 std::vector<std::string> RowColumnWords();
 
-// Prints rows of `comparison`, of which name, policy and custom metrics count,
-// by themselves.
-// Calls `when_empty` behind no rows.
+// Prints only the rows of `comparison`, of which name, policy and custom
+// metrics are used. Calls `when_empty` if there are none.
 ask::Outcome PrintRows(Invocation& invocation, const v1::Comparison& comparison,
                        const v1::ListComparisonRowsRequest& request,
                        const ListFlags& flags,
                        const std::function<void()>& when_empty = {});
 
-// Prints the end of a comparison in the format of the invocation: a table has
-// the header and then rows, JSON both as one StreamComparisonRowsResponse with
-// a `verdict`, CSV the rows, a name the name of the comparison. No rows if
-// `verdicts` is null.
+// Prints a finished comparison in the format of the invocation. A table has the
+// header and then rows, JSON has both as one StreamComparisonRowsResponse with
+// a `verdict`, CSV has the rows, and a name is that of the comparison. Prints
+// no rows if `verdicts` is null.
 ask::Outcome PrintComparison(Invocation& invocation,
                              const v1::Comparison& comparison, Seconds elapsed,
                              const std::vector<v1::Verdict>* verdicts,

@@ -20,10 +20,10 @@
 namespace msitd::msitctl {
 namespace {
 
-// Streams in a row that may end with UNAVAILABLE and without a row.
+// Consecutive streams that may end with UNAVAILABLE and without a row.
 constexpr int kFruitlessRowStreamsMax = 10;
 constexpr std::chrono::milliseconds kRetryDelay(200);
-// How often a run is looked for that is not there.
+// The interval for checking whether a missing run exists.
 constexpr std::chrono::milliseconds kRunPoll(200);
 
 std::string PlaceText(const v1::ComparisonRow& row) {
@@ -33,7 +33,7 @@ std::string PlaceText(const v1::ComparisonRow& row) {
                   row.index().empty() ? "" : "/", row.index()));
 }
 
-// Takes what a stream brings.
+// Handles the messages of a stream.
 class Follower {
  public:
   Follower(Invocation& invocation, RowLines& lines, v1::Comparison& comparison)
@@ -89,14 +89,15 @@ class Follower {
     lines_.Add(row);
   }
 
-  // Once: what a stream brings does not change while it waits.
+  // Printed once, because the messages of a stream do not change while it
+  // waits.
   void TellOfWaiting() {
     const std::string text = WaitingText(comparison_);
     if (text.empty() || std::exchange(has_told_of_waiting_, true)) return;
     fmt::print(stderr, "msitctl: {}\n", text);
   }
 
-  // Once for each, unless it comes back in between.
+  // Printed once for each rank, unless it becomes active in between.
   void TellOfSilentRanks() {
     std::set<std::pair<std::string, int32_t>> silent;
     for (const v1::SilentRank& rank : comparison_.silent_ranks()) {

@@ -16,11 +16,12 @@
 
 namespace msitd::msitctl {
 
-// `c-000003: waiting behind 2 comparisons`; empty for one that does not.
+// Returns `c-000003: waiting behind 2 comparisons`; empty if the comparison is
+// not waiting.
 std::string WaitingText(const v1::Comparison& comparison);
 
-// Says on stderr what a comparison waits for, once it has done so for a moment,
-// and again whenever that changes. Thread-compatible.
+// Prints on stderr what a comparison waits for, once it has waited for a
+// moment, and again when that changes. Thread-compatible.
 class WaitingNotice {
  public:
   void Show(const v1::Comparison& comparison);
@@ -33,17 +34,17 @@ class WaitingNotice {
   std::string shown_;
 };
 
-// Waits until there is a run of that name.
+// Waits until a run with this name exists.
 ask::Outcome AwaitRun(Invocation& invocation, const std::string& run);
 
-// Prints rows as they come: a line each in words, or in columns if some are
-// asked for; CSV; with JSON an object each, on a line of its own; with names,
-// nothing. Thread-compatible.
+// Prints rows as they arrive: one line of text each, or columns if the user
+// selected some; CSV. In JSON, each row is an object on its own line. With
+// names, prints nothing. Thread-compatible.
 class RowLines {
  public:
-  // `verdicts` selects; none stands for all, null for no rows. At most
-  // `flags.limit` are printed if that is not 0. Asks the daemon which metrics
-  // it has. Borrows `invocation`.
+  // `verdicts` selects rows: an empty list stands for all, null for none.
+  // Prints at most `flags.limit` rows if that is not 0. Requests the metrics of
+  // the daemon. Borrows `invocation`.
   static ask::Outcome Create(Invocation& invocation,
                              const std::vector<v1::Verdict>* verdicts,
                              const ListFlags& flags,
@@ -51,7 +52,7 @@ class RowLines {
 
   void Add(const v1::ComparisonRow& row);
 
-  // Writes out what was added.
+  // Writes all rows that were added.
   void Flush();
 
   int64_t printed_count() const { return printed_count_; }
@@ -64,12 +65,12 @@ class RowLines {
   const std::optional<std::vector<v1::Verdict>> verdicts_;
   const int64_t limit_;
   int64_t printed_count_ = 0;
-  std::unique_ptr<ask::ListPrinter> printer_;  // Of columns.
+  std::unique_ptr<ask::ListPrinter> printer_;  // For columns.
 };
 
-// Gives rows of `comparison` to `lines` until it is over. Rows for which a
-// watch holds are told on stderr whatever their verdict. Keeps `comparison` up
-// to date. Picks up again where a restarted daemon lets it.
+// Passes rows of `comparison` to `lines` until it is finished. Rows for which a
+// watch holds are printed on stderr with any verdict. Keeps `comparison` up to
+// date. Resumes after a restart of the daemon if possible.
 ask::Outcome FollowComparison(Invocation& invocation, RowLines& lines,
                               v1::Comparison& comparison);
 

@@ -7,9 +7,10 @@
 
 namespace msitd::msitctl {
 
-// Says on stderr if a run of a comparison has what a function keeps of tensors
-// (`--keep FILE.py:FUNCTION`), and whether it is the same in both runs.
-// Says nothing of a run that cannot be asked.
+// Prints on stderr if a run of a comparison contains the results of a user
+// function instead of tensors (`--keep FILE.py:FUNCTION`), and whether the
+// function is the same in both runs. Prints nothing about a run that cannot be
+// queried.
 void TellOfKept(Invocation& invocation, const std::string& golden,
                 const std::string& target);
 

@@ -15,11 +15,11 @@
 namespace msitd::msitctl {
 namespace {
 
-// Flags that are shown.
+// Flags that are printed.
 constexpr size_t kFlagsShown = 8;
 
-// `--target-layout 'op@output/0=concat(-1)'` in two: what comes before `@`,
-// with `*` for numbers that stand alone, and the rest.
+// `--target-layout 'op@output/0=concat(-1)'` in two parts: the text before `@`,
+// in which `*` replaces separate numbers, and the rest.
 struct Hint {
   std::string pattern;
   std::string rest;
@@ -41,7 +41,8 @@ Hint Generalize(std::string_view hint) {
   }
 }
 
-// Up to the `=`: of one op, io and index there is one layout.
+// Returns the part up to the `=`. There is one layout for each op, io and
+// index.
 std::string_view PlaceOf(const Hint& hint) {
   return std::string_view(hint.rest).substr(0, hint.rest.rfind('='));
 }
@@ -118,7 +119,7 @@ void TellLayoutHints(const v1::Comparison& comparison) {
       fmt::format("{} rows {}", comparison.layout_hint_row_count(),
                   has_sums ? "look like a whole beside pieces or terms of it"
                            : "have shapes of a whole and of a piece of it");
-  // The last ones complete the others.
+  // The last flags complete the others.
   if (flags.size() > kFlagsShown && !has_sums) {
     fmt::print(stderr,
                "msitctl: note: {}; if ranks hold pieces of one tensor, add\n",

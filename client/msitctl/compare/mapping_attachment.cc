@@ -22,10 +22,11 @@ namespace {
 
 using Stub = v1::AttachmentService::Stub;
 
-// Of the hash, in the name: enough to tell mappings of a run apart.
+// The digits of the hash in the name, which are sufficient to distinguish the
+// mappings of a run.
 constexpr size_t kHashDigits = 16;
 
-// Answers after which there is no comparison.
+// Responses after which there is no comparison.
 constexpr std::array kRefusals = {
     grpc::StatusCode::INVALID_ARGUMENT, grpc::StatusCode::NOT_FOUND,
     grpc::StatusCode::PERMISSION_DENIED, grpc::StatusCode::RESOURCE_EXHAUSTED,
@@ -35,7 +36,7 @@ bool IsError(const ask::Outcome& outcome, grpc::StatusCode code) {
   return outcome.exit_code == ask::ExitCodeOf(code);
 }
 
-// OK if `request` names what has this hash, and is a mapping.
+// Returns OK if the attachment in `request` has this hash and is a mapping.
 ask::Outcome UseEqual(Invocation& invocation,
                       const v1::GetAttachmentRequest& request,
                       const std::string& hash) {
@@ -88,7 +89,7 @@ ask::Outcome AttachMappingText(Invocation& invocation,
   open.set_media_type(std::string(kMappingMediaType));
   v1::Attachment written;
   outcome = WriteAttachment(invocation, std::move(open), text, written);
-  // Somebody else may have been faster.
+  // Another client may have created it first.
   if (IsError(outcome, grpc::StatusCode::ALREADY_EXISTS)) {
     return UseEqual(invocation, request, hash);
   }

@@ -9,10 +9,10 @@
 
 namespace msitd::msitctl {
 
-// Attaches a mapping file ("-" is stdin) to `target_run`, under a name made of
-// its hash, and has `mapping` use it. One that is there with the same bytes is
-// used as it is: `is_new` is false then. The daemon still has to check what is
-// in it.
+// Attaches a mapping file ("-" is stdin) to `target_run`, under a name that
+// contains its hash, and sets it in `mapping`. An existing attachment with the
+// same bytes is reused, and `is_new` is false then. The daemon still has to
+// validate its contents.
 ask::Outcome AttachMapping(Invocation& invocation,
                            const std::string& target_run,
                            const std::string& file,
@@ -24,8 +24,9 @@ ask::Outcome AttachMappingText(Invocation& invocation,
                                const std::string& text,
                                v1::Matching::Mapping& mapping, bool& is_new);
 
-// Detaches what AttachMapping has attached if the comparison that it is for was
-// refused for certain, as `created` says. Adds to the error if it stays.
+// Detaches the attachment of AttachMapping if its comparison was certainly
+// rejected, according to `created`. Adds a message to the error if it cannot be
+// detached.
 void DetachIfRefused(Invocation& invocation, const std::string& target_run,
                      const v1::Matching::Mapping& mapping,
                      ask::Outcome& created);

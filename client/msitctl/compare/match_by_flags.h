@@ -12,22 +12,21 @@
 
 namespace msitd::msitctl {
 
-// Puts the tensors of two runs together as the flags say. Nothing if names are
-// enough.
+// Pairs the tensors of two runs as the flags specify. Nothing if names suffice.
 ask::Outcome MatchByFlags(Invocation& invocation, const std::string& golden,
                           const std::string& target,
                           const fill::RunSources& sources,
                           const MatchFlags& flags,
                           std::optional<fill::RunMatch>& out);
 
-// Tells in a note how many tensors belong together, and how to see more.
+// Prints a note with the number of paired tensors, and how to see details.
 void TellOfMatch(const fill::RunMatch& match, const std::string& golden,
                  const std::string& target);
 
-// Tells the notes of a mapping.
+// Prints the notes of a mapping.
 void TellNotes(const match::Mapping& mapping);
 
-// Tells them, and why tensors belong to none.
+// Prints the notes, and why tensors have no counterpart.
 void TellOfLeft(const match::Mapping& mapping);
 
 }  // namespace msitd::msitctl

@@ -5,7 +5,7 @@
 
 namespace msitd::msitctl {
 
-// The verb `match` of the noun `run`.
+// Adds the verb `match` to the noun `run`.
 void AddMatchVerb(CommandLine& line, CLI::App& run);
 
 }  // namespace msitd::msitctl

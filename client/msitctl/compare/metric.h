@@ -19,28 +19,29 @@ struct MetricFlags {
 };
 
 // Measures the rows of a stored comparison with plug-ins, adds the metrics to
-// it, and prints how many there are.
+// it, and prints their numbers.
 ask::Outcome MeasureComparison(Invocation& invocation,
                                const MetricFlags& flags);
 
-// What became of one metric.
+// The results of one metric.
 struct MetricCounts {
   int64_t row_count = 0;
   int64_t value_count = 0;
-  std::string first_problem;  // Of the first row without a value.
+  std::string first_problem;  // The problem of the first row without a value.
 };
 
-// Measures rows of `comparison`, which has ended, and adds the metrics to them
-// as they come: `verdicts` selects, none stands for all. Puts one MetricCounts
-// for each plug-in into `counts`, and keeps `comparison` up to date.
+// Measures rows of `comparison`, which must be finished, and adds the metrics
+// to them as they are computed. `verdicts` selects rows; an empty list stands
+// for all. Fills `counts` with one MetricCounts for each plug-in, and keeps
+// `comparison` up to date.
 ask::Outcome AddOwnMetrics(
     Invocation& invocation,
     const std::vector<std::unique_ptr<ask::Plugin>>& plugins,
     uint64_t pair_bytes_max, const std::vector<v1::Verdict>& verdicts,
     v1::Comparison& comparison, std::vector<MetricCounts>& counts);
 
-// Tells on stderr of rows without a value. An error if a plug-in was given up,
-// or has no value for any of its rows.
+// Prints on stderr the rows without a value. Returns an error if a plug-in was
+// given up, or has no value for any of its rows.
 ask::Outcome TellOfProblems(
     const std::vector<std::unique_ptr<ask::Plugin>>& plugins,
     const std::vector<MetricCounts>& counts);

@@ -24,18 +24,18 @@
 namespace msitd::msitctl {
 namespace {
 
-// Rows that are taken from the package, however many there are.
+// Rows that are read from the package at most.
 constexpr int64_t kRowsMax = 10'000;
 
-// What it exits with if the answer is there, and if it has told on stderr why
-// there is none.
+// The package's exit codes for a result, and for an error that it has printed
+// on stderr.
 constexpr int kAnswered = 0;
 constexpr int kToldUsage = 2;
 constexpr int kToldLocal = 3;
-// What Python exits with on SIGINT and the like.
+// Python's exit codes for signals begin here.
 constexpr int kSignalExit = 128;
 
-// A folder that goes with this object.
+// A folder that is removed with this object.
 class Scratch {
  public:
   static absl::StatusOr<Scratch> Make() {
@@ -66,7 +66,8 @@ class Scratch {
   std::string path_;
 };
 
-// As the package takes it: HOST:PORT, or unix: and the socket itself.
+// Returns the endpoint in the form that the package requires: HOST:PORT, or
+// unix: and the socket itself.
 std::string EndpointOf(const ask::ConnectionOptions& connection) {
   constexpr std::string_view kDns = "dns:///";
   const std::string& target = connection.target;
@@ -128,7 +129,7 @@ ask::Outcome ReadAnswer(const Scratch& scratch, const std::string& python,
   }
   out.comparison = std::move(*answer.mutable_comparison());
   out.rows.assign(answer.rows().begin(), answer.rows().end());
-  // Of what could not begin, nothing is to be printed.
+  // Nothing is printed about a comparison that could not start.
   if (!out.comparison.name().empty()) return {};
   return ask::DaemonError(
       static_cast<grpc::StatusCode>(out.comparison.error_code()),
@@ -199,7 +200,7 @@ ask::Outcome CompareInParts(Invocation& invocation, const PartsFlags& flags,
   if (*ended == kToldUsage) return {ask::kExitUsage, ""};
   if (*ended == kToldLocal) return {ask::kExitLocal, ""};
   if (*ended > kSignalExit) return ask::Interrupted();
-  // Python itself has said why.
+  // Python itself has printed the reason.
   return ask::LocalError(fmt::format(
       "--engine {0}: {1} -m msitd.fleet exits with {2}; it needs the package "
       "msitd[ray]: {1} -m pip install 'msitd[ray]'",

@@ -12,8 +12,8 @@
 #include "client/msitctl/verb/pages.h"
 #include "msitd/v1/comparison_service.pb.h"
 
-// Comparisons that are cut into parts, which many processors or machines do.
-// The Python package msitd does the work: docs/ray.md.
+// Comparisons that are divided among many processors or machines. The Python
+// package msitd does the work: docs/ray.md.
 namespace msitd::msitctl {
 
 struct PartsFlags {
@@ -30,22 +30,23 @@ struct PartsFlags {
 // `flags` outlives `verb`.
 void AddPartsFlags(CLI::App& verb, PartsFlags& flags);
 
-// What came of it: the comparison, and its first rows that fail or are
-// unmatched, of which the numbers are those of the whole.
+// The result: the comparison, and its first rows that fail or are unmatched.
+// Their row numbers are those in the whole comparison.
 struct ComparedParts {
   v1::Comparison comparison;
   std::vector<v1::ComparisonRow> rows;
 };
 
-// Has `python` compare, and waits for the end. A signal ends it.
+// Runs the comparison with `python`, and waits for the end. A signal ends it.
 //
-// `rows_max` of the rows that fail are wanted.
+// At most `rows_max` of the failing rows are returned.
 ask::Outcome CompareInParts(Invocation& invocation, const PartsFlags& flags,
                             const std::string& python, int64_t rows_max,
                             const v1::CreateComparisonRequest& request,
                             ComparedParts& out);
 
-// Prints it like any comparison; `with_rows` prints its rows as well.
+// Prints the result like any other comparison. `with_rows` also prints its
+// rows.
 ask::Outcome PrintParts(Invocation& invocation, const ComparedParts& compared,
                         Seconds elapsed, bool with_rows,
                         const ListFlags& flags);

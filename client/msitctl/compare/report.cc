@@ -31,7 +31,7 @@ namespace {
 
 constexpr size_t kBufferBytes = size_t{256} << 10;
 
-// Gathers small pieces, since every one of them is a call of the system.
+// Collects small pieces, because each write is a system call.
 class BufferedSink {
  public:
   explicit BufferedSink(ask::FileSink& file) : file_(file) {}
@@ -60,7 +60,7 @@ absl::StatusOr<report::MsprobeMode> ParseMode(std::string_view word) {
                     "--mode: \"{}\" is not all, summary or md5", word);
 }
 
-// Empty for a file whose end no format has.
+// Returns an empty text for a file whose extension belongs to no format.
 std::string FormatOf(const ReportFlags& flags) {
   if (!flags.format.empty()) return flags.format;
   const std::string end = std::filesystem::path(flags.out).extension().string();
@@ -71,8 +71,8 @@ std::string FormatOf(const ReportFlags& flags) {
   return "";
 }
 
-// The tables of other tools are CSV unless the name of the file says something
-// else.
+// Tables of other tools are CSV unless the name of the file specifies another
+// format.
 std::unique_ptr<ask::TableSink> MakeSink(const ReportFlags& flags,
                                          bool guards_formulas,
                                          ask::ReportSink sink) {
@@ -95,7 +95,7 @@ bool IsOfMsprobe(std::string_view format) {
   return format == "msprobe" || format == "advice";
 }
 
-// What a report is made of beside its rows.
+// The input of a report in addition to its rows.
 struct Material {
   ask::PageFacts facts;
   std::vector<v1::Verdict> verdicts;
@@ -160,7 +160,7 @@ absl::StatusOr<std::unique_ptr<ask::ReportWriter>> MakeWriter(
       std::move(schema), MakeSink(flags, guards_formulas, std::move(sink)));
 }
 
-// Leaves `run` empty if it is gone: its rows are still there.
+// Leaves `run` empty if it no longer exists. Its rows still exist.
 ask::Outcome GetRunIfThere(Invocation& invocation, const std::string& name,
                            std::optional<v1::Run>& run) {
   v1::Run found;
@@ -172,8 +172,8 @@ ask::Outcome GetRunIfThere(Invocation& invocation, const std::string& name,
              : outcome;
 }
 
-// Asks where the calls of a run were made; leaves `out` empty if the run is
-// gone.
+// Reads the stacks of the calls of a run. Leaves `out` empty if the run no
+// longer exists.
 ask::Outcome ReadStacks(Invocation& invocation, const std::string& run,
                         report::MsprobeStackTable& out) {
   v1::ListTensorsRequest request;
@@ -235,8 +235,8 @@ ask::Outcome WriteRows(Invocation& invocation, const ReportFlags& flags,
 }
 
 // Sets `is_here` if the daemon still has this run of the comparison, so that
-// more than the rows can be shown of it. Notes on stderr if another run has its
-// name.
+// more than its rows can be shown. Prints a note on stderr if another run has
+// its name.
 ask::Outcome FindRun(Invocation& invocation, const std::string& run,
                      const std::string& id, const std::string& source,
                      bool& is_here) {
@@ -266,7 +266,7 @@ ask::Outcome WriteReport(Invocation& invocation, const ReportFlags& flags) {
       (flags.has_colors || !flags.rules.empty())) {
     return ask::UsageError("--colors and --rules go with --format msprobe");
   }
-  // Held from before the file is there, so that it goes when an interrupt does.
+  // Held before the file is created, so that an interrupt removes it.
   const ask::Interrupts::Hold hold(invocation.interrupts());
   auto file = ask::FileSink::Open(
       flags.out, invocation.options().terminal.stdout_is_terminal);
@@ -274,7 +274,7 @@ ask::Outcome WriteReport(Invocation& invocation, const ReportFlags& flags) {
   v1::Comparison comparison;
   MSITCTL_RETURN_IF_FAILED(invocation.AskByName(
       &v1::ComparisonService::Stub::GetComparison, flags.name, comparison));
-  // Whatever the format: the report may go to stdout.
+  // In any format, because the report may be written to stdout.
   PartialNotice partial(invocation, /*is_table=*/false);
   partial.See(comparison);
   Material material;
@@ -303,7 +303,8 @@ ask::Outcome WriteReport(Invocation& invocation, const ReportFlags& flags) {
     }
   }
   BufferedSink sink(*file);
-  // No other format has a place for them, and they are of bytes at hand.
+  // No other format can show histograms, and they require bytes that are still
+  // available.
   const bool has_histograms =
       FormatOf(flags) == "html" && has_golden && has_target;
   ask::RowHistograms histograms(has_histograms ? flags.histograms : 0);

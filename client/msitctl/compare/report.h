@@ -13,11 +13,11 @@ namespace msitd::msitctl {
 
 struct ReportFlags {
   std::string name;
-  std::string format;  // Empty: by the end of `out`.
+  std::string format;  // Empty: determined by the extension of `out`.
   std::string out = "-";
   std::string mode = "all";
   bool is_compat = false;  // See MakeMsprobeSchema.
-  // Of msprobe and advice: a file of rules, and whether rows have colors.
+  // For msprobe and advice: a file of rules, and whether rows have colors.
   std::string rules;
   bool has_colors = false;
   std::vector<std::string> verdicts;
@@ -26,8 +26,8 @@ struct ReportFlags {
   int64_t histograms = ask::kHistogramRowsDefault;
 };
 
-// Writes a report of a stored comparison to a file, which is there whole or not
-// at all, or to stdout.
+// Writes a report of a stored comparison to a file, which is created completely
+// or not at all, or to stdout.
 ask::Outcome WriteReport(Invocation& invocation, const ReportFlags& flags);
 
 }  // namespace msitd::msitctl

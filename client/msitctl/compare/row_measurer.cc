@@ -15,10 +15,10 @@
 namespace msitd::msitctl {
 namespace {
 
-// What one call adds. The daemon takes 1000 rows, and messages of 4 MiB.
+// Rows that one call adds. The daemon accepts 1000 rows, and messages of 4 MiB.
 constexpr int kRowsPerCall = 256;
 constexpr size_t kCallBytes = size_t{1} << 20;
-// Metrics are seen by others, and safe, after so long.
+// The interval after which metrics are stored and visible to other users.
 constexpr std::chrono::seconds kCallInterval(2);
 
 uint64_t BytesOf(const v1::ComparedTensor& tensor) {

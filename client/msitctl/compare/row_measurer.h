@@ -15,33 +15,34 @@
 
 namespace msitd::msitctl {
 
-// Gives the bytes of row after row to plug-ins and the daemon what they say.
-// Holds one pair, and metrics until there are enough for a call, or some time
-// has passed. Thread-compatible.
+// Passes the bytes of one row after another to plug-ins, and their results to
+// the daemon. Holds one pair, and metrics until there are enough for a call, or
+// some time has passed. Thread-compatible.
 class RowMeasurer {
  public:
-  // Borrows all of them.
+  // Borrows all arguments.
   RowMeasurer(Invocation& invocation,
               const std::vector<std::unique_ptr<ask::Plugin>>& plugins,
               uint64_t pair_bytes_max, v1::Comparison& comparison,
               std::vector<MetricCounts>& counts);
 
-  // Measures a row. A row that cannot be measured has that for a text.
+  // Measures a row. If this is not possible, the text of its metrics is the
+  // reason.
   ask::Outcome Add(const v1::ComparisonRow& row);
 
-  // Hands over what is left.
+  // Sends the remaining metrics.
   ask::Outcome Flush();
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  // Reads the bytes of both sides. `why_not` says why a row is not measured;
-  // then it has none.
+  // Reads the bytes of both sides. `why_not` receives the reason if a row is
+  // not measured; there are no bytes then.
   ask::Outcome ReadPair(const v1::ComparisonRow& row,
                         ask::TensorPairBytes& pair, std::string& why_not);
   ask::Outcome ReadSide(const char* side, const v1::ComparedTensor& tensor,
                         std::string& bytes, std::string& why_not);
-  // What can be told without the bytes.
+  // Returns the reason that can be determined without the bytes.
   std::string WhyNot(const v1::ComparisonRow& row) const;
   bool AllGivenUp() const;
 

@@ -30,7 +30,7 @@
 namespace msitd::msitctl {
 namespace {
 
-// Rows under the header of a table, unless told otherwise.
+// The default number of rows below the header of a table.
 constexpr int64_t kTableRows = 20;
 
 ask::Outcome MakeRequest(const CompareFlags& flags,
@@ -68,7 +68,8 @@ ask::Outcome MakeRequest(const CompareFlags& flags,
   return {};
 }
 
-// Ends what was followed: a table and JSON have the header behind the rows.
+// Ends the output of a followed comparison: a table and JSON have the header
+// after the rows.
 void PrintEnd(Invocation& invocation, const v1::Comparison& comparison,
               std::chrono::steady_clock::duration elapsed,
               ask::Allowed allowed) {
@@ -84,7 +85,7 @@ void PrintEnd(Invocation& invocation, const v1::Comparison& comparison,
   }
 }
 
-// Prints rows as they come, then the header.
+// Prints rows as they arrive, then the header.
 ask::Outcome Follow(Invocation& invocation, const CompareFlags& flags,
                     const std::vector<v1::Verdict>* verdicts, RowLines& lines,
                     v1::Comparison& comparison,
@@ -112,7 +113,7 @@ ask::Outcome Follow(Invocation& invocation, const CompareFlags& flags,
   return OutcomeOf(comparison, AllowedBy(flags.list));
 }
 
-// What works with one daemon alone.
+// Rejects flags that require a single daemon.
 ask::Outcome CheckFleet(Invocation& invocation, const CompareFlags& flags) {
   MSITCTL_RETURN_IF_FAILED(UseWorker(invocation, flags.at));
   if (invocation.fleet() == nullptr) return {};
@@ -133,7 +134,7 @@ ask::Outcome CheckFleet(Invocation& invocation, const CompareFlags& flags) {
                   refused));
 }
 
-// What works with one comparison of one daemon alone.
+// Rejects flags that require one comparison by a single daemon.
 ask::Outcome CheckParts(Invocation& invocation, const CompareFlags& flags) {
   const PartsFlags& parts = flags.parts;
   if (!parts.asked_for()) {
@@ -168,8 +169,8 @@ ask::Outcome CheckParts(Invocation& invocation, const CompareFlags& flags) {
       refused));
 }
 
-// Before the comparison is made, so that a plug-in that is wrong is told at
-// once.
+// Called before the comparison is created, so that an invalid plug-in is
+// reported at once.
 ask::Outcome StartPluginsOf(
     Invocation& invocation, const CompareFlags& flags,
     std::vector<std::unique_ptr<ask::Plugin>>& plugins) {
@@ -185,7 +186,7 @@ ask::Outcome StartPluginsOf(
                       plugins);
 }
 
-// What the fields of a request are on the command line.
+// Returns the flags for the fields of a request.
 std::vector<FieldFlags> FieldsOf(const CompareFlags& flags,
                                  std::vector<std::string> rule_sources) {
   const auto all = [](std::string_view flag,
@@ -210,7 +211,7 @@ std::vector<FieldFlags> FieldsOf(const CompareFlags& flags,
            all("--target-layout", flags.matching.layouts.target)}};
 }
 
-// Asks for the metrics only if a rule has a sign that may be the wrong one.
+// Requests the metrics only if the sign in a rule may be wrong.
 ask::Outcome TellOfDirections(Invocation& invocation, const v1::Policy& policy,
                               const std::vector<std::string>& rule_sources) {
   const bool may_be_wrong = std::any_of(
@@ -224,7 +225,7 @@ ask::Outcome TellOfDirections(Invocation& invocation, const v1::Policy& policy,
   return {};
 }
 
-// Before the comparison is made, which may take long.
+// Called before the comparison is created, which may take long.
 ask::Outcome CheckColumns(
     Invocation& invocation, const CompareFlags& flags,
     const v1::Comparison& asked_for,
@@ -243,20 +244,20 @@ ask::Outcome CheckColumns(
   return {};
 }
 
-// True if the user says which tensors belong together.
+// Returns true if the user specifies the pairs of tensors.
 bool SaysPairs(const MatchingFlags& flags) {
   return !flags.mapping.empty() || !flags.mapping_file.empty() ||
          !flags.op_map_file.empty() || !flags.rewrites.empty() || flags.fuzzy;
 }
 
-// True if the user says which ranks belong together.
+// Returns true if the user specifies the pairs of ranks.
 bool SaysRanks(const CompareFlags& flags) {
   const MatchingFlags& matching = flags.matching;
   return !matching.layouts.golden.empty() || !matching.layouts.target.empty() ||
          !matching.rank_map.empty() || !flags.selection.ranks.empty();
 }
 
-// Has each tensor of several ranks put together, as sizes say.
+// Requests that each tensor of several ranks is joined according to sizes.
 void FitRanks(const fill::RunSources& sources, v1::Matching& matching) {
   std::string flags;
   for (const bool is_golden : {true, false}) {
@@ -278,11 +279,11 @@ void FitRanks(const fill::RunSources& sources, v1::Matching& matching) {
       sources.golden_ranks, sources.target_ranks, flags);
 }
 
-// Puts the tensors together as the tools of both runs ask for. A run that grows
-// has no end to match.
+// Pairs the tensors as required by the tools of both runs. A run that is still
+// growing cannot be matched.
 ask::Outcome Match(Invocation& invocation, const CompareFlags& flags,
                    v1::Comparison& comparison, std::string& mapping) {
-  // Matchers read graphs and files of runs, which are those of one daemon.
+  // Matchers read graphs and files of runs on a single daemon.
   if (invocation.fleet() != nullptr || IsFar(flags)) return {};
   MatchFlags how = flags.match;
   MSITCTL_RETURN_IF_FAILED(SettleMatcher(how));
@@ -297,7 +298,7 @@ ask::Outcome Match(Invocation& invocation, const CompareFlags& flags,
   fill::RunSources sources;
   const ask::Outcome outcome =
       fill::ReadSources(invocation, flags.golden, flags.target, sources);
-  // What is wrong with a run the comparison says.
+  // The comparison reports errors in a run.
   if (is_auto && outcome.exit_code != ask::kExitInterrupted && !outcome.ok()) {
     return {};
   }
@@ -320,7 +321,7 @@ ask::Outcome Match(Invocation& invocation, const CompareFlags& flags,
   return {};
 }
 
-// Has the comparison use a mapping: that of the user, or that of a matcher.
+// Sets the mapping of the comparison: that of the user, or that of a matcher.
 ask::Outcome Attach(Invocation& invocation, const CompareFlags& flags,
                     const std::string& matched, v1::Comparison& comparison,
                     bool& has_attached) {
@@ -334,7 +335,8 @@ ask::Outcome Attach(Invocation& invocation, const CompareFlags& flags,
                            *matching.mutable_mapping(), has_attached);
 }
 
-// Makes the comparison. Its name may stay unknown though it was made.
+// Creates the comparison. On an error, it may have been created although its
+// name is not known.
 ask::Outcome Create(Invocation& invocation,
                     const v1::CreateComparisonRequest& request,
                     v1::Comparison& comparison) {
@@ -348,7 +350,7 @@ ask::Outcome Create(Invocation& invocation,
   return outcome;
 }
 
-// Says why tensors of runs that lie elsewhere may lack a counterpart.
+// Prints why tensors of runs on other daemons may lack a counterpart.
 void TellUnmatched(const v1::Comparison& comparison) {
   if (comparison.unmatched_count() == 0) return;
   const bool is_golden = !comparison.golden_source().empty();
@@ -361,7 +363,7 @@ void TellUnmatched(const v1::Comparison& comparison) {
                                            comparison.target_source()));
 }
 
-// Measures with plug-ins what is over, and prints it.
+// Measures a finished comparison with plug-ins, and prints it.
 ask::Outcome Print(Invocation& invocation, const CompareFlags& flags,
                    const std::vector<v1::Verdict>* verdicts,
                    std::vector<std::unique_ptr<ask::Plugin>>& plugins,
@@ -402,7 +404,7 @@ ask::Outcome Print(Invocation& invocation, const CompareFlags& flags,
   return outcome.ok() ? measured : outcome;
 }
 
-// Has others compare, and prints what came out.
+// Lets the Python package compare, and prints the result.
 ask::Outcome RunInParts(Invocation& invocation, const CompareFlags& flags,
                         const v1::CreateComparisonRequest& request,
                         std::vector<std::string> rule_sources) {

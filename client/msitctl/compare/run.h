@@ -19,8 +19,8 @@ namespace msitd::msitctl {
 struct CompareFlags {
   std::string golden;
   std::string target;
-  // Where they lie: another daemon, or the URL of an archive, which may come
-  // with the name of the run; empty for the daemon that compares.
+  // The locations of the runs: another daemon, or the URL of an archive, which
+  // may include the name of the run. Empty for the daemon that compares.
   std::string golden_source = {};
   std::string target_source = {};
   SelectionFlags selection;
@@ -30,8 +30,9 @@ struct CompareFlags {
   bool follow = false;
   std::vector<std::string> watches;
   bool detach = false;
-  std::string at;              // See AddWorkerFlag.
-  std::string read = "bytes";  // What is read: bytes, unproven or samples.
+  std::string at;  // See AddWorkerFlag.
+  std::string read =
+      "bytes";  // The data that is read: bytes, unproven or samples.
   std::string rows = "fail";
   bool limit_is_given = false;
   PluginFlags plugins;
@@ -39,10 +40,10 @@ struct CompareFlags {
   ListFlags list;
 };
 
-// Creates a comparison, waits for its end and prints it; exit code 1 if it does
-// not pass, or a watch holds for a row. While it follows, rows are printed as
-// they come. Plug-ins measure its rows before they are printed. An interrupt
-// and --timeout cancel the comparison.
+// Creates a comparison, waits for its end and prints it. The exit code is 1 if
+// the comparison does not pass, or a watch holds for a row. With --follow, rows
+// are printed as they arrive. Plug-ins measure rows before they are printed. An
+// interrupt and --timeout cancel the comparison.
 ask::Outcome RunComparison(Invocation& invocation, const CompareFlags& flags);
 
 }  // namespace msitd::msitctl

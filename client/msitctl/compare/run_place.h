@@ -8,11 +8,11 @@ namespace msitd::msitctl {
 
 class Invocation;
 
-// Parts operands such as `s3://bucket/runs/golden` into the URL of an archive
-// and the run in it, and refuses what reads both runs at the daemon alone.
+// Splits operands such as `s3://bucket/runs/golden` into the URL of an archive
+// and the run in it, and rejects flags that read both runs on the local daemon.
 ask::Outcome TakePlaces(Invocation& invocation, CompareFlags& flags);
 
-// True if a run does not lie in the daemon that compares.
+// Returns true if a run is not on the daemon that compares.
 bool IsFar(const CompareFlags& flags);
 
 }  // namespace msitd::msitctl

@@ -9,15 +9,14 @@
 
 namespace msitd::msitctl {
 
-// Sets `is_replaced` if the daemon has a run of this name that is not the one
-// with this id. A comparison and its rows name a run, so what is read by that
-// name would be of the other run. False if there is no such run, or if the id,
-// as older daemons leave it, is empty.
+// Sets `is_replaced` if the daemon has a run with this name but another id. A
+// comparison and its rows contain names of runs, so data that is read by that
+// name would belong to the other run. False if there is no such run, or if the
+// id is empty, as in comparisons of older daemons.
 ask::Outcome FindReplacement(Invocation& invocation, const std::string& run,
                              const std::string& id, bool& is_replaced);
 
-// Fails with RUN_REPLACED if a run of the comparison that this daemon had was
-// replaced.
+// Returns RUN_REPLACED if a run of the comparison on this daemon was replaced.
 ask::Outcome CheckSameRuns(Invocation& invocation,
                            const v1::Comparison& comparison);
 

@@ -24,7 +24,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// What rows are sorted by.
+// The order of rows.
 struct Order {
   std::string metric;
   bool is_custom = false;
@@ -32,12 +32,12 @@ struct Order {
 };
 
 struct Entry {
-  int rank;        // 2 for NaN, 1 for a number, 0 for a row that has none.
-  double badness;  // Of a number.
+  int rank;        // 2 for NaN, 1 for a number, 0 for a row without the metric.
+  double badness;  // For a number.
   v1::ComparisonRow row;
 };
 
-// Worse rows come first, equal ones in their order.
+// Orders worse rows first, and equal ones in their original order.
 bool IsWorse(const Entry& a, const Entry& b) {
   if (a.rank != b.rank) return a.rank > b.rank;
   if (a.badness != b.badness) return a.badness > b.badness;
@@ -94,7 +94,7 @@ ask::Outcome PrintSortedRows(Invocation& invocation,
   const auto kept_max = static_cast<size_t>(
       flags.limit == 0 ? kSortedRowsMax
                        : std::min(flags.limit, kSortedRowsMax));
-  // The best of those that are kept is on top.
+  // The best of the kept rows is at the top.
   std::priority_queue<Entry, std::vector<Entry>, decltype(&IsWorse)> kept(
       IsWorse);
   int64_t seen_count = 0;

@@ -10,13 +10,13 @@
 
 namespace msitd::msitctl {
 
-// Rows that are kept while all are looked at, unless --limit says fewer.
+// Rows that are kept for sorting, unless --limit is lower.
 inline constexpr int64_t kSortedRowsMax = 10'000;
 
-// Prints the rows that `request` selects by a metric, the worst first: NaN,
-// then the least of one that is better the higher, the largest of any other.
-// Rows that do not have it come last. A note says how many there is no room
-// for.
+// Prints the rows that `request` selects, sorted by a metric with the worst
+// first: NaN, then the lowest value if higher is better, and otherwise the
+// highest. Rows without the metric are last. A note reports how many rows were
+// omitted.
 ask::Outcome PrintSortedRows(Invocation& invocation,
                              const v1::Comparison& comparison,
                              const v1::ListComparisonRowsRequest& request,

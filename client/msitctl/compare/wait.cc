@@ -16,10 +16,10 @@
 namespace msitd::msitctl {
 namespace {
 
-// Short comparisons end at once, long ones are asked about twice a second.
+// Short comparisons end at once. Long ones are polled twice a second.
 constexpr std::chrono::milliseconds kFirstPoll(5);
 constexpr std::chrono::milliseconds kSlowestPoll(500);
-// Polls in a row that may fail with UNAVAILABLE: the daemon restarts.
+// Consecutive polls that may fail with UNAVAILABLE while the daemon restarts.
 constexpr int kLostPollsMax = 10;
 constexpr std::chrono::seconds kCancelTimeout(5);
 
@@ -174,7 +174,7 @@ ask::Outcome OutcomeOf(const v1::Comparison& comparison, ask::Allowed allowed) {
                                                 ? " was cancelled by another"
                                                 : ": " + comparison.error())));
     default:
-      // Of a daemon that tells no code, something is wrong in it.
+      // A daemon that fails without an error code has a bug.
       return ask::DaemonError(
           comparison.error_code() == 0
               ? grpc::StatusCode::INTERNAL

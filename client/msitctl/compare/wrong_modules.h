@@ -12,33 +12,33 @@
 
 namespace msitd::msitctl {
 
-// Finds the modules that are wrong by themselves: results of theirs fail
-// against a run whose inputs they were given. Only the first token that has a
-// failing result counts, since in a training the weights differ behind it.
-// Thread-compatible.
+// Finds modules that are themselves wrong: their results fail although they
+// were given the inputs of the run. Only the first token with a failing result
+// is used, because in training the weights differ after it. Thread-compatible.
 class WrongModules {
  public:
   struct Module {
     std::string op;
-    int64_t result_count = 0;  // Failing ones, of all tokens.
-    int64_t token = 0;         // Of the first of them.
+    int64_t result_count = 0;  // Failing results in all tokens.
+    int64_t token = 0;         // The token of the first of them.
     int32_t call = 0;
     std::string reason;
   };
 
-  // Takes the rows of inputs and results, in any order.
+  // Adds the rows of inputs and results, in any order.
   void See(const v1::ComparisonRow& row);
 
-  // The innermost, in the order of their calls: what holds a module that is
-  // wrong differs as well.
+  // Returns the innermost wrong modules in the order of their calls, because a
+  // module that contains a wrong one differs as well.
   std::vector<Module> Innermost() const;
 
-  // Innermost modules whose results fail, but that had other inputs than the
-  // run, or whose inputs are not known to be those: nobody can tell.
+  // Returns innermost modules whose results fail, but whose inputs differ from
+  // the run or are not known to be the same. No conclusion is possible for
+  // these.
   std::vector<Module> Undecided() const;
 
-  // Results that were compared, those that only one of the runs has, and those,
-  // or whole groups of them, that could not be compared.
+  // Numbers of results that were compared, of results that only one of the runs
+  // has, and of results, or whole groups of them, that could not be compared.
   int64_t compared_count() const { return compared_count_; }
   int64_t unmatched_count() const { return unmatched_count_; }
   int64_t skipped_count() const { return skipped_count_; }
@@ -51,13 +51,14 @@ class WrongModules {
     std::string reason;
   };
   struct Token {
-    std::map<Call, Failure> failures;  // The first one of each call.
-    std::set<Call> strange;            // Had inputs that are not those.
+    std::map<Call, Failure> failures;  // The first failure of each call.
+    std::set<Call> strange;            // Calls with other inputs.
   };
 
   std::vector<Module> Find(bool is_strange) const;
 
-  // None behind the first that has a failure: only the last one may have any.
+  // No token after the first one with a failure is kept, so only the last one
+  // may have failures.
   std::map<int64_t, Token> tokens_;
   std::map<std::string, int64_t> failure_counts_;
   int64_t compared_count_ = 0;

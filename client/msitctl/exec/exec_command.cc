@@ -44,14 +44,14 @@ void Note(const std::string& text) {
   fmt::print(stderr, "msitctl exec: {}\n", ask::Printable(text));
 }
 
-// `OLD=NEW`, each with at least one character.
+// Returns true for `OLD=NEW`, each with at least one character.
 bool IsPair(const std::string& text) {
   const size_t equals = text.find('=');
   return equals != text.npos && equals > 0 && equals + 1 < text.size();
 }
 
 std::string NameOf(const std::vector<std::string>& words) {
-  // The script, if the command is an interpreter of it.
+  // The script, if the command is an interpreter.
   for (const std::string& word : words) {
     const std::filesystem::path path(word);
     if (path.extension() == ".py") return path.stem().string();
@@ -59,7 +59,7 @@ std::string NameOf(const std::vector<std::string>& words) {
   return std::filesystem::path(words.front()).filename().string();
 }
 
-// The run is `exec-<script>-<time>`, in UTC.
+// Returns `exec-<script>-<time>`, in UTC.
 std::string DefaultRun(const std::vector<std::string>& words) {
   constexpr size_t kNameBytesMax = 64;
   const auto now =
@@ -72,14 +72,15 @@ std::string DefaultRun(const std::vector<std::string>& words) {
                      time);
 }
 
-// The same place for a process in another folder.
+// Returns the pair with an absolute path, for a process in another folder.
 std::string WithAbsolute(const std::string& pair) {
   const size_t equals = pair.find('=');
   return pair.substr(0, equals + 1) +
          std::filesystem::absolute(pair.substr(equals + 1)).string();
 }
 
-// What the package msitd reads; see client/python/msitd/_exec/settings.py.
+// Returns the settings for the package msitd; see
+// client/python/msitd/_exec/settings.py.
 std::string SettingsOf(const ExecFlags& flags, const ExecSite& site) {
   write::JsonWriter out(0);
   const auto list = [&out](std::string_view name,
@@ -106,7 +107,8 @@ std::string SettingsOf(const ExecFlags& flags, const ExecSite& site) {
   return out.EndObject().Take();
 }
 
-// Where clients reach a daemon that is asked at `endpoint`.
+// Returns the endpoint to which clients record, for a daemon that is queried at
+// `endpoint`.
 std::string RecordEndpoint(const std::string& endpoint) {
   std::string_view path = endpoint;
   if (path.starts_with(kUnixPrefix)) path.remove_prefix(kUnixPrefix.size());
@@ -115,14 +117,14 @@ std::string RecordEndpoint(const std::string& endpoint) {
   return fmt::format("{}{}", kUnixPrefix, path);
 }
 
-// The daemon that a command records to.
+// The daemon to which a command records.
 struct Target {
   std::unique_ptr<ask::PrivateDaemon> daemon;
   std::unique_ptr<ask::Connection> own;
   ask::Connection* connection = nullptr;
   std::string endpoint;
   std::string store;
-  // Whether the store goes if nothing is in it.
+  // Whether the store is removed if it is empty.
   bool is_store_ours = false;
 
   ~Target() {
@@ -194,7 +196,7 @@ ask::Outcome FindTarget(Invocation& invocation, const ExecFlags& flags,
   }
   ask::PrivateDaemonOptions daemon;
   target.store = flags.data_dir.empty() ? StoreOf(run) : flags.data_dir;
-  // It may have the runs of an earlier command.
+  // The store may contain the runs of an earlier command.
   target.is_store_ours =
       flags.data_dir.empty() && !std::filesystem::exists(target.store);
   daemon.kept_store = target.store;
@@ -212,7 +214,7 @@ ask::Outcome FindTarget(Invocation& invocation, const ExecFlags& flags,
   return {};
 }
 
-// Returns those that it has sealed.
+// Returns the runs that were sealed.
 std::vector<std::string> Seal(ask::Connection& connection,
                               const std::vector<std::string>& runs) {
   std::vector<std::string> sealed;
@@ -260,7 +262,7 @@ ask::Outcome Exec(Invocation& invocation, const ExecFlags& flags,
   }
   const std::string run =
       flags.run.empty() ? DefaultRun(flags.words) : flags.run;
-  // A process could only say that its models are not recorded.
+  // A process could only report that its models are not recorded.
   if (run.size() > kRunNameBytesMax || !IsValidUtf8(run)) {
     return OwnFailure(fmt::format(
         "the name of the run has {} bytes, 1 to {} of UTF-8 are taken",
@@ -293,7 +295,7 @@ ask::Outcome Exec(Invocation& invocation, const ExecFlags& flags,
     Note(fmt::format("recorded {}; look at it with: msitctl run get {}",
                      fmt::join(sealed, ", "), sealed.front()));
   } else if (!runs.empty()) {
-    // What went wrong has been said.
+    // The error was already printed.
   } else if (!site->WasUsed()) {
     Note(
         "nothing is recorded: the command has run no Python, or one that "
@@ -307,7 +309,7 @@ ask::Outcome Exec(Invocation& invocation, const ExecFlags& flags,
         fmt::format("the daemon ends; start it again with: msitd --data-dir {}",
                     target.store));
   }
-  // The code of the command, without a word of ours.
+  // The exit code of the command, without a message.
   if (then == nullptr || runs.empty()) return {*ended, ""};
   return then(*target.connection, runs, *ended);
 }

@@ -12,7 +12,7 @@
 
 namespace msitd::msitctl {
 
-// What is recorded of a command; docs/exec.md has the flags.
+// The parts of a command that are recorded. docs/exec.md describes the flags.
 struct ExecFlags {
   std::string run;
   std::vector<std::string> ops;
@@ -23,29 +23,30 @@ struct ExecFlags {
   bool aliases = false;
   std::vector<std::string> map_paths;
   std::vector<std::string> map_devices;
-  // Runs whose tensors modules are given; the first that has one counts.
+  // Runs whose tensors are passed to modules. The first one with a tensor is
+  // used.
   std::vector<std::string> inject;
   // "inputs" or "outputs".
   std::string inject_what = "inputs";
-  // Of the runs; below 0 for that of each process.
+  // The rank in these runs. Below 0: that of each process.
   int inject_rank = -1;
   std::string data_dir;
   std::vector<std::string> words;
 };
 
-// Binds all flags but those of --inject, and the command. `flags` outlives
+// Binds all flags except those of --inject, and the command. `flags` outlives
 // `verb`.
 void AddExecFlags(CLI::App& verb, ExecFlags& flags);
 
-// Is given the daemon that has recorded, the runs, at least one, and the exit
+// Receives the daemon that has recorded, the runs, at least one, and the exit
 // code of the command.
 using AfterExec =
     std::function<ask::Outcome(ask::Connection& connection,
                                const std::vector<std::string>& runs, int code)>;
 
-// Runs a command and records what Python calls in it. Returns what `then` does,
-// which may be null; its own outcome if the command cannot be run, and the code
-// of the command if nothing was recorded.
+// Runs a command and records the calls in its Python processes. Returns the
+// result of `then`, which may be null; an outcome of its own if the command
+// cannot be run, and the exit code of the command if nothing was recorded.
 ask::Outcome Exec(Invocation& invocation, const ExecFlags& flags,
                   const AfterExec& then);
 

@@ -84,7 +84,7 @@ bool ExecSite::WasUsed() const {
 std::vector<std::string> ExecSite::Runs() const {
   std::vector<std::string> out;
   std::ifstream file(folder_ + "/runs");
-  // Each rank of a run tells of it.
+  // Each rank reports its run.
   for (std::string run; std::getline(file, run, '\0');) {
     if (std::find(out.begin(), out.end(), run) == out.end()) out.push_back(run);
   }

@@ -8,9 +8,9 @@
 
 namespace msitd::msitctl {
 
-// A folder for PYTHONPATH. Its module `sitecustomize`, which every Python that
-// finds it runs first, has the package msitd record, and then runs the module
-// of that name that it hides. Removed with this object. Thread-compatible.
+// A folder for PYTHONPATH. Python runs its module `sitecustomize` first. The
+// module starts recording with the package msitd, and then runs the module of
+// the same name that it hides. Removed with this object. Thread-compatible.
 class ExecSite {
  public:
   static absl::StatusOr<ExecSite> Make();
@@ -21,13 +21,15 @@ class ExecSite {
 
   const std::string& folder() const { return folder_; }
 
-  // Whether a Python has found it.
+  // Returns whether a Python process has used it.
   bool WasUsed() const;
 
-  // The runs that Pythons have recorded, in the order in which they came.
+  // Returns the runs that Python processes have recorded, in the order in which
+  // they were reported.
   std::vector<std::string> Runs() const;
 
-  // Whether a Python has said why it does not record, or not all.
+  // Returns whether a Python process has reported that it cannot record, or not
+  // everything.
   bool HasFailed() const;
 
  private:

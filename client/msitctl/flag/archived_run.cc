@@ -12,7 +12,7 @@ constexpr std::string_view kSchemeEnd = "://";
 
 std::vector<ArchivedRunName> ReadingsOf(const std::string& text) {
   std::vector<ArchivedRunName> out;
-  // The name of a run has neither a comma in a URL before it nor a scheme.
+  // The name of a run has neither a scheme nor a comma that follows a URL.
   const size_t scheme = text.rfind(kSchemeEnd);
   if (scheme == std::string::npos || text.ends_with('/')) return out;
   const size_t first = scheme + kSchemeEnd.size();

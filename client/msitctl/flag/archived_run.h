@@ -6,8 +6,8 @@
 
 namespace msitd::msitctl {
 
-// An archived run: the URL of an archive, or several of them with commas in
-// between, and the name of the run there.
+// An archived run: the URL of an archive, or several URLs separated by commas,
+// and the name of the run there.
 struct ArchivedRunName {
   std::string url;
   std::string run;
@@ -16,13 +16,13 @@ struct ArchivedRunName {
                          const ArchivedRunName&) = default;
 };
 
-// Returns what `text`, such as `s3://bucket/runs/golden`, can mean. Names of
-// runs and URLs both have slashes, so there is one reading for each slash: the
-// one with the longest URL comes first. Empty if `text` is no URL with a run
-// after it.
+// Returns the possible interpretations of `text`, such as
+// `s3://bucket/runs/golden`. Names of runs and URLs may both contain slashes,
+// so there is one interpretation for each slash, ordered by descending length
+// of the URL. Empty if `text` is not a URL followed by a run.
 std::vector<ArchivedRunName> ReadingsOf(const std::string& text);
 
-// True if `text` is a URL, with or without a run.
+// Returns true if `text` is a URL, with or without a run.
 bool IsUrl(const std::string& text);
 
 }  // namespace msitd::msitctl

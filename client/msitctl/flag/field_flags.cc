@@ -17,11 +17,11 @@
 namespace msitd::msitctl {
 namespace {
 
-// Precedes the valid names in an error about an unknown one.
+// Precedes the valid names in an error about an unknown name.
 constexpr std::string_view kNames = "; expected one of ";
 constexpr std::string_view kPredicate = "predicate, ";
 
-// There are many names, so the error shows only the nearest.
+// There are many names, so the error lists only the nearest.
 std::string WithNearestName(const std::string& error) {
   const size_t list = error.find(kNames);
   if (list == std::string::npos) return error;
@@ -40,8 +40,8 @@ std::string WithNearestName(const std::string& error) {
                         : meant);
 }
 
-// Reads the index of `field[3]` at `begin` of `text`; nothing if it is not
-// there. `end` is set behind the field and its sub-fields.
+// Parses the index of `field[3]` at `begin` of `text`; nothing if there is
+// none. `end` is set to the position after the field and its sub-fields.
 std::optional<size_t> IndexAt(std::string_view text, size_t begin,
                               std::string_view field, size_t& end) {
   std::string_view rest = text.substr(begin + field.size());

@@ -21,14 +21,14 @@ std::optional<int32_t> ParseInt(std::string_view text) {
   return out;
 }
 
-// Removes `suffix` from the end of `text`. False if it is not there.
+// Removes `suffix` from the end of `text`. Returns false if it is not there.
 bool TakeEnd(std::string_view suffix, std::string_view& text) {
   if (!text.ends_with(suffix)) return false;
   text.remove_suffix(suffix.size());
   return true;
 }
 
-// Parses the numbers of "32:8:8". False if there are others.
+// Parses the numbers of "32:8:8". Returns false for any other text.
 bool ParseSections(std::string_view text, v1::Layout& layout) {
   while (true) {
     const size_t colon = text.find(':');
@@ -40,7 +40,7 @@ bool ParseSections(std::string_view text, v1::Layout& layout) {
   }
 }
 
-// Parses "concat(0)" and the other kinds. False for any other text.
+// Parses "concat(0)" and the other kinds. Returns false for any other text.
 bool ParseKind(std::string_view text, v1::Layout& layout) {
   if (text == "sum") {
     layout.set_kind(v1::Layout::SUM);

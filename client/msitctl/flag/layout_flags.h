@@ -12,7 +12,7 @@
 
 namespace msitd::msitctl {
 
-// How the shards of ranks become tensors, as the command line says it.
+// The flags that specify how the shards of ranks form tensors.
 struct LayoutFlags {
   std::vector<std::string> golden;
   std::vector<std::string> target;
@@ -20,14 +20,14 @@ struct LayoutFlags {
 
 void AddLayoutFlags(CLI::App& verb, LayoutFlags& flags);
 
-// Adds the layouts to `matching`. The daemon still has to check them.
+// Adds the layouts to `matching`. The daemon still has to validate them.
 ask::Outcome AddLayouts(const LayoutFlags& flags, v1::Matching& matching);
 
 // Parses PATTERN[@IO[/INDEX]]=KIND[/GROUP_SIZE][ unless placed], such as
 // "*.o_proj@output/0=concat(-1)/2". KIND is concat(DIM[,A:B:...]), zigzag(DIM),
-// sum, replicated, pick(RANK) or fit. The text is cut at its last `=`; an `@`
-// without an io behind it is part of the pattern. INVALID_ARGUMENT for anything
-// else.
+// sum, replicated, pick(RANK) or fit. The text is split at its last `=`. An `@`
+// that is not followed by an io is part of the pattern. Returns
+// INVALID_ARGUMENT for anything else.
 absl::StatusOr<v1::Layout> ParseLayout(std::string_view text);
 
 }  // namespace msitd::msitctl

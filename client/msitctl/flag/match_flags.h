@@ -9,7 +9,7 @@
 
 namespace msitd::msitctl {
 
-// How the tensors of other tools are put together, as the command line says it.
+// The flags that specify how the tensors of other tools are paired.
 struct MatchFlags {
   std::string matcher = "auto";  // Or "none", or MatcherName.
   bool is_compat = false;
@@ -23,13 +23,13 @@ struct MatchFlags {
   std::string ignore_table;
 };
 
-// Sets `matcher` to the one that the other flags ask for. A usage error if it
-// is another.
+// Sets `matcher` to the one that the other flags require. Returns a usage error
+// if another one was selected.
 ask::Outcome SettleMatcher(MatchFlags& flags);
 
 void AddMatchFlags(CLI::App& verb, MatchFlags& flags);
 
-// Fills in `options`; reads the files.
+// Fills in `options`, and reads the files.
 ask::Outcome ToMatchOptions(const MatchFlags& flags,
                             match::MatchOptions& options);
 

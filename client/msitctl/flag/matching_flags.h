@@ -15,10 +15,10 @@
 
 namespace msitd::msitctl {
 
-// Largest file of ops that belong to each other.
+// The largest file of paired ops.
 inline constexpr size_t kOpMapBytesMax = ask::kYamlBytesMax;
 
-// Which tensors belong to each other, as the command line says it.
+// The flags that specify which tensors are paired.
 struct MatchingFlags {
   std::vector<std::string> rewrites;
   std::string op_map_file;
@@ -35,20 +35,20 @@ struct MatchingFlags {
 
 void AddMatchingFlags(CLI::App& verb, MatchingFlags& flags);
 
-// Fills in `matching`, but for the attachment that `mapping_file` is to become.
-// The daemon still has to check it.
+// Fills in `matching`, except for the attachment that is created from
+// `mapping_file`. The daemon still has to validate it.
 ask::Outcome ToMatching(const MatchingFlags& flags, v1::Matching& matching);
 
-// Parses pairs of ops that belong to each other. JSON is one object from golden
-// names to target names; YAML is a map. INVALID_ARGUMENT for anything else, and
-// if a golden name occurs twice; RESOURCE_EXHAUSTED beyond the bounds of YAML.
+// Parses pairs of ops. JSON is one object from golden names to target names;
+// YAML is a map. Returns INVALID_ARGUMENT for anything else, and if a golden
+// name occurs twice, and RESOURCE_EXHAUSTED beyond the limits of YAML.
 absl::StatusOr<v1::Matching> ParseOpMap(std::string_view text);
 
 // Parses "REGEX=>REPLACEMENT". INVALID_ARGUMENT without the arrow.
 absl::StatusOr<v1::Matching::Rewrite> ParseRewrite(std::string_view text);
 
-// Parses "golden:NAME", "target:NAME" or "NAME", which is of the target run.
-// INVALID_ARGUMENT if there is no name.
+// Parses "golden:NAME", "target:NAME" or "NAME", which stands for the target
+// run. Returns INVALID_ARGUMENT if there is no name.
 absl::StatusOr<v1::Matching::Mapping> ParseMappingName(std::string_view text);
 
 // Parses "0=4": golden rank, target rank. INVALID_ARGUMENT for anything else.

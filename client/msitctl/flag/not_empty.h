@@ -5,10 +5,9 @@
 
 namespace msitd::msitctl {
 
-// Refuses a text without anything but blanks and commas. Without a flag that
-// selects or judges, everything is selected or the default decides. An empty
-// value, such as that of a shell variable that is not set, must not mean the
-// same.
+// Rejects a text that contains only blanks and commas. Without a flag that
+// selects or judges, everything is selected or the default applies. An empty
+// value, such as that of an unset shell variable, must not have this effect.
 CLI::Validator NotEmpty();
 
 }  // namespace msitd::msitctl

@@ -7,21 +7,20 @@
 
 namespace msitd::msitctl {
 
-// Checks for one of `words`, or for a list of them with commas in between. The
-// error says what is wrong with any other word. Completion offers `words`.
+// Accept one of `words`, or a list of them separated by commas. The error
+// describes any other word. Completion offers `words`.
 CLI::Validator OneOf(std::vector<std::string> words);
 CLI::Validator ListOf(std::vector<std::string> words);
 
-// Accepts anything. Completion offers `words` for a list with commas in
-// between.
+// Accepts anything. Completion offers `words` for a list separated by commas.
 CLI::Validator Offers(std::vector<std::string> words);
 
-// Stands for the names of all metrics of the daemon among the words of an
+// Represents the names of all metrics of the daemon among the words of an
 // option.
 inline constexpr char kMetricWord[] = "METRIC";
 
-// Returns the words of the OneOf, ListOf or Offers of an option; none if it has
-// none of these.
+// Returns the words of an option's OneOf, ListOf or Offers; none if it has none
+// of these.
 std::vector<std::string> WordsOf(const CLI::Option& option);
 
 // Returns the type of an option as help shows it, without its checks.

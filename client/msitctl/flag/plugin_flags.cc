@@ -27,7 +27,7 @@ bool IsMetricName(std::string_view name) {
              ".-") == std::string_view::npos;
 }
 
-// Two columns of a report with the same heading could not be told apart.
+// Two columns of a report with the same heading could not be distinguished.
 absl::Status CheckMetricName(const std::string& name,
                              std::span<const std::string> taken) {
   std::string_view problem;

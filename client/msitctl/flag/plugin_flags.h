@@ -14,10 +14,11 @@
 
 namespace msitd::msitctl {
 
-// Most plug-ins of one command. The daemon takes as many metrics.
+// The number of plug-ins of one command. The daemon accepts this number of
+// metrics.
 inline constexpr size_t kPluginsMax = 16;
 
-// Metrics of the user, as the command line says them.
+// The flags for metrics of the user.
 struct PluginFlags {
   std::vector<std::string> plugins;
   std::vector<std::string> names;
@@ -27,14 +28,14 @@ struct PluginFlags {
   uint64_t pair_bytes_max = uint64_t{1} << 30;
 };
 
-// Binds --plugin and the flags that go with it. `name_flag` is the flag for the
-// names of the metrics.
+// Binds --plugin and its related flags. `name_flag` is the flag for the names
+// of the metrics.
 void AddPluginFlags(CLI::App& verb, const std::string& name_flag,
                     PluginFlags& flags);
 
-// Checks the flags and makes a plug-in of each --plugin. A metric must not have
-// a name in `taken`, which are the metrics of the daemon, nor that of a column
-// of reports.
+// Checks the flags and creates a plug-in for each --plugin. The name of a
+// metric must not be in `taken`, which are the metrics of the daemon, and must
+// not be that of a column of reports.
 ask::Outcome StartPlugins(const PluginFlags& flags,
                           std::span<const std::string> taken,
                           ask::Interrupts& interrupts,

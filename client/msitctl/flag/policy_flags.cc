@@ -27,8 +27,8 @@ absl::StatusOr<v1::Policy::MetricSet> ParseMetricSet(std::string_view word) {
     const auto set = static_cast<v1::Policy::MetricSet>(i);
     if (ask::WordOf(v1::Policy::MetricSet_Name(set)) == word) return set;
   }
-  // Named like the formats of reports. Enum values have `_METRICS` at their
-  // ends, to tell them from presets.
+  // The names are those of the report formats. Enum values end with `_METRICS`
+  // to distinguish them from presets.
   if (word == "msit") return v1::Policy::MSIT_METRICS;
   if (word == "msprobe") return v1::Policy::MSPROBE_METRICS;
   return MakeStatus(absl::StatusCode::kInvalidArgument,
@@ -46,7 +46,7 @@ std::vector<std::string> PresetWords() {
   return words;
 }
 
-// True if `predicate` requires `name` to exceed a number.
+// Returns true if `predicate` requires `name` to exceed a number.
 bool AsksForMore(std::string_view predicate, std::string_view name) {
   for (size_t at = predicate.find(name); at != std::string_view::npos;
        at = predicate.find(name, at + 1)) {

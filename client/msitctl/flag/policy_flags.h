@@ -11,7 +11,7 @@
 
 namespace msitd::msitctl {
 
-// What passes, as the command line says it.
+// The flags that specify which rows pass.
 struct PolicyFlags {
   std::vector<std::string> rules;
   std::string policy_file;
@@ -25,13 +25,13 @@ struct PolicyFlags {
 
 void AddPolicyFlags(CLI::App& verb, PolicyFlags& flags);
 
-// Fills in `policy`, which the daemon still has to check, and for each of its
-// rules where it comes from: `--policy p.txt, line 3`.
+// Fills in `policy`, which the daemon still has to validate, and the origin of
+// each of its rules: `--policy p.txt, line 3`.
 ask::Outcome ToPolicy(const PolicyFlags& flags, v1::Policy& policy,
                       std::vector<std::string>& rule_sources);
 
-// Warns on stderr of rules that require a large value of a metric for which
-// lower is better: any run passes such a rule, or none.
+// Warns on stderr about rules that require a large value of a metric for which
+// lower is better. Any run passes such a rule, or none.
 void WarnOfDirections(const v1::Policy& policy,
                       const std::vector<std::string>& rule_sources,
                       const std::vector<v1::Metric>& metrics);

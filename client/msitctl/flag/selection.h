@@ -26,24 +26,26 @@ struct SelectionFlags {
 // Binds --ranks, --devices, --tokens, --ops and --io. `flags` outlives `verb`.
 void AddSelectionFlags(CLI::App& verb, SelectionFlags& flags);
 
-// Binds --kind. `takes_documents`: documents can be named, and are among `all`.
+// Binds --kind. `takes_documents`: documents can be named, and are included in
+// `all`.
 void AddKindFlag(CLI::App& verb, SelectionFlags& flags, bool takes_documents);
 
 // Binds --request.
 void AddRequestFlag(CLI::App& verb, SelectionFlags& flags);
 
-// Adds a repeatable option that takes one text each time, and none that is
-// empty (NotEmpty). It has no list syntax of CLI11, so that an op name in
-// brackets stays whole.
+// Adds a repeatable option that accepts one non-empty text each time
+// (NotEmpty). It does not use the list syntax of CLI11, so that an op name in
+// brackets is not split.
 CLI::Option* AddTexts(CLI::App& verb, const std::string& name,
                       std::vector<std::string>& texts,
                       const std::string& description);
 
-// Returns the flags that were given as one would type them; empty without any.
+// Returns the flags that were given, as the user would type them; empty if
+// there are none.
 std::string TextOf(const SelectionFlags& flags);
 
-// Makes the filter. Without flags it is empty and takes all tensors.
-// INVALID_ARGUMENT names the flag that is wrong.
+// Creates the filter. Without flags it is empty and selects all tensors. An
+// INVALID_ARGUMENT error names the invalid flag.
 absl::StatusOr<v1::TensorFilter> ToFilter(const SelectionFlags& flags);
 
 }  // namespace msitd::msitctl

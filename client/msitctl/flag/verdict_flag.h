@@ -13,11 +13,13 @@ namespace msitd::msitctl {
 // Binds --verdict. `texts` outlives `verb`.
 void AddVerdictFlag(CLI::App& verb, std::vector<std::string>& texts);
 
-// "fail,unmatched" and the like. INVALID_ARGUMENT for another word.
+// Parses "fail,unmatched" and the like. Returns INVALID_ARGUMENT for another
+// word.
 absl::StatusOr<std::vector<v1::Verdict>> ParseVerdicts(
     const std::vector<std::string>& texts);
 
-// " --verdict fail,unmatched"; empty for all verdicts, which none stands for.
+// Returns " --verdict fail,unmatched"; empty for all verdicts, which an empty
+// list represents.
 std::string VerdictFlagText(const std::vector<v1::Verdict>& verdicts);
 
 }  // namespace msitd::msitctl

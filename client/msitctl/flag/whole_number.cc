@@ -23,7 +23,7 @@ std::string Shown(const std::string& text) {
                             : text.substr(0, kShownBytesMax) + "...");
 }
 
-// True if `text` is a number of this type and nothing else.
+// Returns true if `text` consists of one number of this type.
 template <typename Number>
 bool Read(const std::string& text, Number& number) {
   const char* const end = text.data() + text.size();

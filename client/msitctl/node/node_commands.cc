@@ -19,7 +19,8 @@
 namespace msitd::msitctl {
 namespace {
 
-// A block of the table, or an element of the JSON, for each of several daemons.
+// Prints a block of the table, or an element of the JSON, for each of several
+// daemons.
 ask::Outcome PrintStatuses(Invocation& invocation) {
   const bool is_json = invocation.options().format == ask::Format::kJson;
   if (!is_json && !invocation.is_table()) {
@@ -72,7 +73,7 @@ ask::Outcome PrintCapabilities(Invocation& invocation) {
   }
   if (invocation.is_table()) {
     std::vector<std::string> hidden = {"metric_table"};
-    // An older daemon tells their names only.
+    // An older daemon reports only their names.
     if (!capabilities.metric_table().empty()) hidden.emplace_back("metrics");
     MSITCTL_RETURN_IF_FAILED(
         PrintOne(invocation, capabilities, "", std::move(hidden)));

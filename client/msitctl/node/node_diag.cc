@@ -23,14 +23,14 @@
 namespace msitd::msitctl {
 namespace {
 
-// Bounds of what is asked for.
+// Limits for the data that is requested.
 constexpr int64_t kStreamsMax = 10'000;
 constexpr int64_t kRunsMax = 10'000;
 constexpr int64_t kTensorsOfRunMax = 1'000;
 constexpr size_t kNamesMax = 100'000;
 constexpr size_t kFileNameBytesMax = 64;
 
-// A file of the archive, and what it tells.
+// A file of the archive, and its description.
 struct DiagFile {
   std::string name;
   std::string summary;
@@ -41,7 +41,7 @@ std::string Json(const google::protobuf::Message& message) {
   return ask::ToJson(message, /*indented=*/true, ask::PrintOptions()) + "\n";
 }
 
-// The daemon may be another one than it seems, so its names are not believed.
+// Names from the daemon are not trusted.
 bool IsFileName(std::string_view name) {
   return !name.empty() && name.size() <= kFileNameBytesMax &&
          name.front() != '.' && name.find('/') == std::string_view::npos &&
@@ -103,7 +103,7 @@ class Gatherer {
         [&](const auto& row) {
           v1::Run& run = *all.add_runs();
           run.CopyFrom(static_cast<const v1::Run&>(row));
-          // Whatever the users wrote there.
+          // Labels may contain any text of the users.
           run.clear_labels();
         },
         page));
@@ -171,7 +171,7 @@ ask::Outcome WriteDiagnostics(Invocation& invocation, const DiagFlags& flags) {
       fmt::format("msitd-diag-{:%Y%m%dT%H%M%SZ}", fmt::gmtime(now));
   const std::string path = flags.out.empty() ? folder + ".tar" : flags.out;
   const ask::Interrupts::Hold hold(invocation.interrupts());
-  // First, so that a place where nothing can be written is known at once.
+  // Opened first, so that an unwritable path is reported at once.
   auto sink = ask::FileSink::Open(
       path, invocation.options().terminal.stdout_is_terminal);
   if (!sink.ok()) return ask::LocalError(Message(sink.status()));

@@ -9,12 +9,12 @@
 namespace msitd::msitctl {
 
 struct DiagFlags {
-  std::string out;            // Empty: a name made of the time.
-  bool tensor_names = false;  // Lists tensors of the runs, too.
+  std::string out;            // Empty: a name with the current time.
+  bool tensor_names = false;  // Also lists tensors of the runs.
 };
 
-// Writes a tar archive of what helps to find out what is wrong with a daemon,
-// and says what is in it. It holds no bytes of tensors.
+// Writes a tar archive for troubleshooting a daemon, and prints its contents.
+// It contains no bytes of tensors.
 ask::Outcome WriteDiagnostics(Invocation& invocation, const DiagFlags& flags);
 
 }  // namespace msitd::msitctl

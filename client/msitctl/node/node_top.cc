@@ -21,9 +21,9 @@
 namespace msitd::msitctl {
 namespace {
 
-// Streams that are looked at; the busiest of them are shown.
+// Streams that are requested. The busiest ones are shown.
 constexpr int64_t kStreamsMax = 10'000;
-// Rows where the terminal does not say how many lines it has.
+// Rows if the number of lines of the terminal is not known.
 constexpr size_t kRowsShown = 40;
 // Lines above the rows.
 constexpr size_t kHeadLines = 4;
@@ -55,7 +55,7 @@ double SecondsOf(const google::protobuf::Duration& duration) {
          static_cast<double>(duration.nanos()) / 1e9;
 }
 
-// Of the time of the rank, what recording took.
+// Returns the share of the rank's time that recording took.
 std::string OverheadOf(const v1::Stream& stream) {
   const double open = SecondsOf(stream.open_duration());
   if (open <= 0) return "-";
@@ -65,7 +65,7 @@ std::string OverheadOf(const v1::Stream& stream) {
 
 struct Row {
   const v1::Stream* stream;
-  double bytes;  // A second, like the others.
+  double bytes;  // Per second, like the others.
   double records;
   double lost;
 };
@@ -86,7 +86,8 @@ std::vector<Row> RowsOf(const Look& before, const Look& after, double seconds) {
     const bool is_same =
         found != old.end() && ToMs(found->second->age()) <= ToMs(stream.age());
     const v1::Stream& was = is_same ? *found->second : none;
-    // Totals of a stream that came since tell of earlier connections, too.
+    // Totals of a stream that is new since the last poll also cover earlier
+    // connections.
     const double lost =
         is_same ? Rate(LostOf(was), LostOf(stream), seconds) : 0;
     rows.push_back({&stream,
@@ -173,7 +174,7 @@ std::string Rows(const std::vector<Row>& rows, size_t shown,
   return out;
 }
 
-// Lines of the terminal; 0 if it does not tell.
+// Returns the number of lines of the terminal; 0 if it is not known.
 size_t TerminalLines() {
   winsize size{};
   return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;

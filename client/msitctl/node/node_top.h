@@ -13,8 +13,9 @@ struct TopFlags {
   bool once = false;
 };
 
-// Shows what each stream does, by the difference of two looks: on a terminal
-// again and again in place, otherwise one table behind the other.
+// Shows the activity of each stream, as the difference of two polls. On a
+// terminal the table is updated in place; otherwise, tables are printed one
+// after another.
 ask::Outcome ShowTop(Invocation& invocation, const TopFlags& flags);
 
 }  // namespace msitd::msitctl

@@ -21,10 +21,11 @@ namespace {
 
 using Statuses = std::map<std::string, v1::NodeStatus>;
 
-// A node has the time between two tables, but not less than this.
+// The deadline of a node is the time between two tables, but not less than
+// this.
 constexpr std::chrono::milliseconds kNodeTimeMin{1000};
 
-// Fails only if the request is wrong or interrupted, or no node answers.
+// Fails only if the request is invalid or interrupted, or if no node answers.
 ask::Outcome TakeLook(ask::Fleet& fleet, Statuses& statuses) {
   statuses.clear();
   fleet.AskAgain();
@@ -45,7 +46,7 @@ std::vector<std::string> Cells(const std::string& node,
                                const v1::NodeStatus* before,
                                const v1::NodeStatus& is) {
   const int64_t uptime_ms = ToMs(is.uptime());
-  // By the clock of the node, which answered whenever it did.
+  // By the clock of the node, independent of the time of its answer.
   const int64_t passed_ms =
       before == nullptr ? 0 : uptime_ms - ToMs(before->uptime());
   const auto rate = [&](auto get) {
@@ -100,7 +101,7 @@ std::string TableOf(const std::vector<ask::ConnectionOptions>& nodes,
   for (const ask::ConnectionOptions& node : nodes) {
     const auto found = after.find(node.endpoint);
     if (found == after.end()) {
-      // Another address of a daemon that is shown.
+      // Another address of a daemon that is already shown.
       if (fleet.ErrorOf(node.endpoint).empty()) continue;
       std::vector<std::string> cells(kCells, "-");
       cells[0] = node.endpoint;
@@ -127,7 +128,7 @@ ask::Outcome ShowFleetTop(Invocation& invocation, const TopFlags& flags) {
     node.call_timeout = std::min(node.call_timeout.value_or(most), most);
     node.connect_timeout = std::min(node.connect_timeout, most);
   }
-  // The table says who does not answer.
+  // The table shows nodes that do not answer.
   ask::Fleet fleet(nodes, invocation.interrupts(), [](const std::string&) {});
   const bool in_place =
       !flags.once && invocation.options().terminal.stdout_is_terminal;

@@ -7,9 +7,9 @@
 
 namespace msitd::msitctl {
 
-// Shows what each of many daemons does, a line for each. One that does not
-// answer within an interval is a line that says so, and is asked again for the
-// next table.
+// Shows the activity of many daemons, one line for each. A daemon that does not
+// answer within an interval has a line that states this, and is polled again
+// for the next table.
 ask::Outcome ShowFleetTop(Invocation& invocation, const TopFlags& flags);
 
 }  // namespace msitd::msitctl

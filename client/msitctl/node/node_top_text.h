@@ -7,19 +7,20 @@
 #include <string>
 #include <string_view>
 
-// Words of `node top`, for one daemon and for many.
+// Texts of `node top`, for one daemon and for many.
 namespace msitd::msitctl {
 
 int64_t ToMs(const google::protobuf::Duration& duration);
 
-// What a counter rose by in a second. Below 0 only if the daemon was restarted.
+// Returns the increase of a counter per second. Below 0 only if the daemon was
+// restarted.
 double Rate(int64_t before, int64_t after, double seconds);
 
 std::string SizeRate(double bytes);
-// `-` of nothing.
+// Returns `-` if `whole` is 0.
 std::string Percent(int64_t part, int64_t whole);
 
-// Text that writes over what was shown before.
+// Returns text that overwrites the text that was shown before.
 std::string InPlace(std::string_view text);
 
 }  // namespace msitd::msitctl

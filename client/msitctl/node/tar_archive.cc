@@ -17,7 +17,7 @@ constexpr size_t kBlockBytes = 512;
 constexpr size_t kNameBytesMax = 99;
 constexpr uint64_t kSizeMax = uint64_t{1} << 33;
 
-// Where the fields of a header begin, as POSIX has them.
+// The offsets of the fields of a header, as defined by POSIX.
 constexpr size_t kModeAt = 100;
 constexpr size_t kUidAt = 108;
 constexpr size_t kGidAt = 116;
@@ -43,7 +43,7 @@ Block Header(std::string_view path, uint64_t size, int64_t time_s) {
   Put(block, kTimeAt, fmt::format("{:011o}", time_s));
   Put(block, kTypeAt, "0");
   Put(block, kMagicAt, std::string_view("ustar\00000", 8));
-  // The checksum counts its own field as blanks.
+  // The checksum treats its own field as blanks.
   Put(block, kChecksumAt, "        ");
   uint32_t sum = 0;
   for (const char c : block) sum += static_cast<unsigned char>(c);

@@ -7,11 +7,11 @@
 
 namespace msitd::msitctl {
 
-// Makes a tar archive of regular files in memory, in the ustar format of POSIX.
-// Thread-compatible.
+// Creates a tar archive of regular files in memory, in the ustar format of
+// POSIX. Thread-compatible.
 class TarArchive {
  public:
-  // `time_s`, since the Unix epoch, is that of all files.
+  // `time_s`, since the Unix epoch, is the modification time of all files.
   explicit TarArchive(int64_t time_s) : time_s_(time_s) {}
 
   // `path` has 1 to 99 bytes, `content` less than 8 GiB.

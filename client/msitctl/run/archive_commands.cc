@@ -52,7 +52,7 @@ std::string ProgressText(const v1::ArchiveJob& job) {
   return out;
 }
 
-// What is said of comparisons, if there are any.
+// Returns the text about comparisons, if there are any.
 std::string ComparisonsText(const v1::ArchiveJob& job) {
   std::string out;
   if (job.comparison_count() > 0) {
@@ -68,7 +68,7 @@ std::string ComparisonsText(const v1::ArchiveJob& job) {
   return out;
 }
 
-// A line for each item that could not be read, and their numbers.
+// Returns a line for each item that could not be read, and their numbers.
 std::string UnreadableText(const v1::ArchiveJob& job) {
   const int64_t tensors = job.unreadable_tensor_count();
   const int64_t attachments = job.unreadable_attachment_count();
@@ -90,7 +90,7 @@ bool IsOver(const v1::ArchiveJob& job) {
          job.state() == v1::ArchiveJob::FAILED;
 }
 
-// A job goes on without its caller.
+// A job continues without its caller.
 ask::Outcome TellItGoesOn(ask::Outcome outcome, const v1::ArchiveJob& job) {
   if (outcome.ok() || IsOver(job)) return outcome;
   if (outcome.error.empty()) outcome.error = "interrupted";
@@ -133,7 +133,7 @@ ask::Outcome End(Invocation& invocation, const v1::ArchiveJob& job,
     MSITCTL_RETURN_IF_FAILED(PrintOne(invocation, job, "run"));
   }
   ask::Outcome outcome;
-  // The copy is there, and it is not whole.
+  // The copy exists, but is incomplete.
   if (job.unreadable_tensor_count() + job.unreadable_attachment_count() > 0) {
     outcome.exit_code = ask::kExitPartial;
   }
@@ -149,7 +149,7 @@ struct ArchiveFlags {
   bool detach = false;
 };
 
-// `run archive [RUN] URL --prune`.
+// Implements `run archive [RUN] URL --prune`.
 ask::Outcome Prune(Invocation& invocation, const ArchiveFlags& flags) {
   v1::PruneArchiveRequest request;
   const bool is_all = flags.url.empty();

@@ -23,7 +23,7 @@ using Stub = v1::AttachmentService::Stub;
 
 constexpr char kColumns[] = "name,media_type,size=size_bytes,create_time";
 
-// What the end of a file's name says of its bytes.
+// Media types by the extension of a file.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 7>
     kMediaTypes = {{{".csv", "text/csv"},
                     {".json", "application/json"},

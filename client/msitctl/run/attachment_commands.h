@@ -5,7 +5,7 @@
 
 namespace msitd::msitctl {
 
-// The verbs of the noun `run` that are about attachments.
+// Adds the verbs for attachments to the noun `run`.
 void AddAttachmentVerbs(CommandLine& line, CLI::App& run);
 
 }  // namespace msitd::msitctl

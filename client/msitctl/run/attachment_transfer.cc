@@ -35,7 +35,7 @@ ask::Outcome WriteAttachment(Invocation& invocation,
 
 ask::Outcome ReadAttachment(Invocation& invocation, const std::string& run,
                             const std::string& name, const std::string& out) {
-  // Held from before the file is there, so that it goes when an interrupt does.
+  // Held before the file is created, so that an interrupt removes it.
   const ask::Interrupts::Hold hold(invocation.interrupts());
   auto sink = ask::FileSink::Open(
       out, invocation.options().terminal.stdout_is_terminal);

@@ -10,15 +10,15 @@
 
 namespace msitd::msitctl {
 
-// WriteAttachmentBytes within the timeout of the user, with progress on stderr.
+// Calls WriteAttachmentBytes with the user's timeout, and shows progress on
+// stderr.
 ask::Outcome WriteAttachment(Invocation& invocation,
                              v1::WriteAttachmentRequest::Open open,
                              std::string_view bytes, v1::Attachment& written);
 
 // Writes the bytes of an attachment to a file; "-" is stdout. A stream that
-// breaks with UNAVAILABLE is taken up where it broke, of the same bytes. The
-// file is there once it has all of them and they have the hash that they should
-// have.
+// fails with UNAVAILABLE is resumed with the same bytes. The file is created
+// once it has all bytes and their hash is correct.
 ask::Outcome ReadAttachment(Invocation& invocation, const std::string& run,
                             const std::string& name, const std::string& out);
 

@@ -10,13 +10,13 @@ namespace {
 
 constexpr std::chrono::seconds kAnswerTimeMax{2};
 
-// What the daemon says of a reading.
+// The daemon's answer about an interpretation.
 enum class Found { kYes, kNo, kUnknown };
 
 Found Look(Invocation& invocation, const ArchivedRunName& reading,
            ask::Connection::Clock::time_point deadline) {
   v1::ListArchivedRunsRequest request;
-  // Of several archives, each has the run.
+  // If there are several archives, each of them has the run.
   const size_t comma = reading.url.rfind(',');
   request.set_url(comma == std::string::npos ? reading.url
                                              : reading.url.substr(comma + 1));

@@ -8,10 +8,10 @@
 
 namespace msitd::msitctl {
 
-// Sets `out` to the reading of `text` that names a run of an archive. Asks the
-// daemon, because run names may have slashes; without an answer within two
-// seconds, or if no reading names a run, the first one counts, so that the call
-// that follows reports what is wrong.
+// Sets `out` to the interpretation of `text` that names a run of an archive.
+// Queries the daemon, because run names may contain slashes. Without an answer
+// within two seconds, or if no interpretation names a run, the first one is
+// used, so that the next call reports the error.
 //
 // Errors: a usage error for text that is not an archived run.
 ask::Outcome FindArchivedRun(Invocation& invocation, const std::string& text,

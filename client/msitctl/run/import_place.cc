@@ -15,11 +15,12 @@
 namespace msitd::msitctl {
 namespace {
 
-// How long a daemon may take nothing, unless --timeout says it: time for it to
-// start again.
+// How long a daemon may accept nothing, unless --timeout specifies it.
+// Sufficient for a restart.
 constexpr std::chrono::minutes kPatience{2};
 
-// Problems that stderr shows one by one; the rest is counted by reason.
+// Problems that are printed individually on stderr. The rest is counted by
+// reason.
 constexpr size_t kShownProblemsMax = 20;
 
 }  // namespace
@@ -87,7 +88,7 @@ ask::Outcome OutcomeOfImport(const absl::Status& status) {
   if (status.ok()) return {};
   if (absl::IsCancelled(status)) return ask::Interrupted();
   if (absl::IsUnknown(status)) return ask::LocalError(Message(status));
-  // What the daemon said already has its code before it.
+  // The text of the daemon already begins with its code.
   const auto code = static_cast<grpc::StatusCode>(status.code());
   ask::Outcome outcome = ask::DaemonError(code, "", Message(status));
   if (Message(status).starts_with(ask::CodeName(code))) {

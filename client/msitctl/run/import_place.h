@@ -13,10 +13,10 @@
 #include "client/msitctl/invocation.h"
 #include "client/msitctl/run/import_result.pb.h"
 
-// What verbs that bring files of other tools into a run have alike.
+// Functions shared by the verbs that import files of other tools into a run.
 namespace msitd::msitctl {
 
-// The run, and what the user says of the files in place of what they say.
+// The run, and settings of the user that replace properties of the files.
 struct ImportPlaceFlags {
   std::string run;
   std::string source;
@@ -29,30 +29,31 @@ struct ImportPlaceFlags {
 };
 void AddImportPlaceFlags(CLI::App& verb, ImportPlaceFlags& flags);
 
-// Reads --source; nothing if it is not given.
+// Parses --source; nothing if it is not given.
 ask::Outcome ReadSource(const ImportPlaceFlags& flags,
                         std::optional<trees::TreeKind>& kind);
 
-// Of the run. What the user says goes before what the trees say, 0 if nothing.
+// Returns the world size of the run. The user's value takes precedence over
+// that of the trees. 0 if there is neither.
 int32_t WorldSizeOf(const ImportPlaceFlags& flags, int32_t of_trees);
 
 fill::ImportOptions JobOptions(const ImportPlaceFlags& flags,
                                const Invocation& invocation);
 
-// Of what a job returned.
+// Converts the status that a job returned.
 ask::Outcome OutcomeOfImport(const absl::Status& status);
 
-// Fills in what a job did, but not what it was for.
+// Fills in the counts of a job, but not its purpose.
 void SetCounts(const fill::ImportJob& job, ImportResult& result);
 
-// What a function kept, for the end of a line: `, 3 derived`; empty if there
-// was none.
+// Returns the number of derived tensors, for the end of a line: `, 3 derived`;
+// empty if there were none.
 std::string KeptText(const ImportResult& result);
 
-// Says on stderr what could not be taken.
+// Prints on stderr the entries that could not be imported.
 void TellProblems(const fill::ImportProblems& problems);
 
-// Says on stderr which tensors are in conflict, as far as that is known.
+// Prints on stderr the tensors in conflict, as far as they are known.
 void TellConflicts(const ImportResult& result);
 
 }  // namespace msitd::msitctl

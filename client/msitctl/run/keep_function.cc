@@ -25,10 +25,10 @@ constexpr int kVersion = 1;
 constexpr char kHead[] = "msitd_keep";
 constexpr char kFlag[] = "--keep";
 
-// The text may take six times its bytes as JSON.
+// As JSON, the text may take six times its bytes.
 constexpr int64_t kRecordBytesMax = 8 * KeepFunction::kFileBytesMax;
 
-// Enough to tell two functions apart.
+// Sufficient to distinguish two functions.
 constexpr size_t kShownHashDigits = 8;
 
 std::string HashOf(std::string_view text) {
@@ -167,7 +167,7 @@ std::string KeepFunction::ToJson() const {
                      {"file", record_.file},
                      {"hash", record_.hash},
                      {"text", text_}};
-  // A name or a text that is no UTF-8 is still told.
+  // A name or a text that is not UTF-8 is still written.
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -203,7 +203,8 @@ absl::StatusOr<std::vector<fill::DerivedTensor>> KeepFunction::Derive(
     return MakeStatus(absl::StatusCode::kAborted, "{}: {}", record_.function,
                       ask::AnswerText(Message(answer.status())));
   }
-  // It works, so those that were lost before are no sign that it never will.
+  // The function works, so interpreters that were lost before do not count
+  // against it.
   interpreter_.ForgetLost();
   if (!answer->problem.empty()) {
     return MakeStatus(absl::StatusCode::kInvalidArgument, "{}: {}",

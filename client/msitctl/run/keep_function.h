@@ -12,7 +12,7 @@
 #include "client/ask/query/outcome.h"
 #include "client/foreign/fill/tensor_deriver.h"
 
-// A function of the user that says what a run keeps of tensors.
+// A function of the user that determines what a run keeps of tensors.
 namespace msitd::msitctl {
 
 struct KeepFlags {
@@ -25,7 +25,7 @@ struct KeepFlags {
 };
 void AddKeepFlags(CLI::App& verb, KeepFlags& flags);
 
-// What the run says of the function that chose its tensors. It is kept with the
+// Describes the function that selected the tensors of a run. Stored with the
 // run as the attachment `keep.json`:
 //
 //   {"msitd_keep": 1, "function": "norms", "file": "keep.py",
@@ -33,34 +33,34 @@ void AddKeepFlags(CLI::App& verb, KeepFlags& flags);
 struct KeepRecord {
   std::string function;
   std::string file;
-  // Of the text; empty if there is no record.
+  // The hash of the text; empty if there is no record.
   std::string hash;
 
   bool is_same(const KeepRecord& other) const {
     return function == other.function && hash == other.hash;
   }
-  // As "norms of keep.py (9ae16a3b)".
+  // Returns a text such as "norms of keep.py (9ae16a3b)".
   std::string ToText() const;
 };
 
-// Reads it; empty if the run has none. One that is malformed counts as that of
-// an unknown function.
+// Reads the record; empty if the run has none. A malformed record is treated as
+// that of an unknown function.
 ask::Outcome ReadKeepRecord(ask::Connection& connection, const std::string& run,
                             KeepRecord& out);
 
-// Calls the function in a child process. See docs/import.md for what it takes
-// and returns.
+// Calls the function in a child process. docs/import.md describes its
+// parameters and results.
 class KeepFunction final : public fill::TensorDeriver {
  public:
-  // A file with more bytes is refused.
+  // A file with more bytes is rejected.
   static constexpr uint64_t kFileBytesMax = uint64_t{1} << 20;
 
-  // Loads the function that --keep names. `is_stopped` ends a wait for it.
+  // Loads the function that --keep names. `is_stopped` ends the wait for it.
   static ask::Outcome Create(const KeepFlags& flags, ask::StopCheck is_stopped,
                              std::unique_ptr<KeepFunction>& out);
 
   const KeepRecord& record() const { return record_; }
-  // The attachment.
+  // Returns the contents of the attachment.
   std::string ToJson() const;
 
   std::string id() const override;
@@ -87,7 +87,7 @@ class KeepFunction final : public fill::TensorDeriver {
 
 inline constexpr char kKeepAttachment[] = "keep.json";
 
-// True if --keep names a function and no level.
+// Returns true if --keep names a function instead of a level.
 bool IsKeepFunction(const std::string& keep);
 
 }  // namespace msitd::msitctl

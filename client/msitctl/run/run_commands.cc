@@ -31,7 +31,7 @@ constexpr char kColumns[] =
     "conflicts~=counters.conflict_count,"
     "archive+=archive.state,create_time?=create_time,labels?=labels";
 
-// Empty for the runs that have none, which are most.
+// Empty for runs without statistics, which are most runs.
 std::string StatisticsCount(const google::protobuf::Message& message) {
   const int64_t count =
       static_cast<const v1::Run&>(message).counters().statistics_count();

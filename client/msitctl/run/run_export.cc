@@ -22,7 +22,7 @@
 namespace msitd::msitctl {
 namespace {
 
-// Most records that are told of one by one.
+// Records that are reported individually.
 constexpr int64_t kToldProblemsMax = 20;
 
 struct ExportFlags {
@@ -38,7 +38,7 @@ struct ExportFlags {
   bool allow_partial = false;
 };
 
-// Empty if all was written.
+// Returns an empty text if everything was written.
 std::string LeftOutText(const write::ExportCounts& counts) {
   std::vector<std::string> parts;
   if (counts.problem_count > 0) {
@@ -138,7 +138,8 @@ ask::Outcome ExportRun(Invocation& invocation, const ExportFlags& flags) {
         "--checksum and --no-tensors are for --format msprobe");
   }
   MSITCTL_ASSIGN_OR_USAGE(options.filter, ToFilter(flags.selection));
-  // Held to the end, so that what is complete at an interrupt is told.
+  // Held until the end, so that the complete part is reported after an
+  // interrupt.
   const ask::Interrupts::Hold hold(invocation.interrupts());
   ask::Progress progress(invocation.options().progress,
                          invocation.options().terminal.stderr_width);

@@ -50,19 +50,20 @@ struct OpenedTree {
 struct OpenedTrees {
   std::vector<OpenedTree> trees;
   trees::TreeKind kind = trees::TreeKind::kFiles;
-  // As the trees say it; 0 if they do not.
+  // As specified by the trees; 0 if they do not specify it.
   int32_t world_size = 0;
-  // All of them say in which order their tensors were computed.
+  // True if the order in which tensors were computed is known for all of them.
   bool has_known_order = true;
 };
 
 constexpr std::string_view kInOrder = "names";
 
-// Names of left out files, in the result and on stderr.
+// Names of ignored files, in the result and on stderr.
 constexpr int kLeftOutShownMax = 16;
 constexpr int kLeftOutTextsMax = 3;
 
-// Files that a shell has put in the order of their bytes; folders stay.
+// Orders files that a shell has sorted by their bytes. Folders keep their
+// positions.
 std::vector<std::string> OrderFiles(std::vector<std::string> paths) {
   const bool are_files =
       std::all_of(paths.begin(), paths.end(), [](const std::string& path) {
@@ -124,7 +125,7 @@ ImportResult ResultOf(const ImportFlags& flags, const OpenedTrees& trees,
 
 std::string ClosingLine(const ImportFlags& flags, const ImportResult& result,
                         bool is_over) {
-  // Of what was sent before an error, not all needs to have arrived.
+  // After an error, some of the records that were sent may not have arrived.
   const char* const sent = is_over ? "imported" : "sent";
   std::string line =
       fmt::format("{} {} files of {}", flags.dry_run ? "found" : sent,
@@ -148,7 +149,7 @@ std::string ClosingLine(const ImportFlags& flags, const ImportResult& result,
   return line + KeptText(result) + "\n";
 }
 
-// Says on stderr what the counts do not.
+// Prints on stderr the notes that the counts do not include.
 void TellNotes(const ImportResult& result) {
   const auto& files = result.left_out_files();
   const int shown = std::min(files.size(), kLeftOutTextsMax);
@@ -170,7 +171,7 @@ void TellNotes(const ImportResult& result) {
              kInOrder);
 }
 
-// Prints what was done, also if it ended early.
+// Prints the result, also if the import ended early.
 ask::Outcome Tell(Invocation& invocation, const ImportFlags& flags,
                   const OpenedTrees& trees, const fill::ImportJob& job,
                   bool is_over, bool is_sealed) {
@@ -183,7 +184,7 @@ ask::Outcome Tell(Invocation& invocation, const ImportFlags& flags,
   return {};
 }
 
-// Shows on stderr how far an import is.
+// Shows the progress of an import on stderr.
 class ImportProgress {
  public:
   explicit ImportProgress(const Invocation& invocation)
@@ -208,7 +209,7 @@ class ImportProgress {
       std::chrono::steady_clock::now();
 };
 
-// Sends all trees. What was done shows in any case.
+// Sends all trees. The result is shown in any case.
 ask::Outcome RunJob(Invocation& invocation, const ImportFlags& flags,
                     OpenedTrees& trees, RunKeep& keep, fill::RunTarget& target,
                     fill::ImportLedger& ledger, ImportProgress& progress) {
@@ -246,7 +247,7 @@ ask::Outcome Import(Invocation& invocation, const ImportFlags& flags) {
   if (flags.run.empty() && !flags.dry_run) {
     return ask::UsageError("--run is needed: the run to fill");
   }
-  // A signal ends the import in good order.
+  // A signal ends the import in an orderly manner.
   const ask::Interrupts::Hold hold(invocation.interrupts());
   OpenedTrees trees;
   MSITCTL_RETURN_IF_FAILED(OpenTrees(flags, trees));

@@ -5,7 +5,7 @@
 
 namespace msitd::msitctl {
 
-// The verb `import` of the noun `run`.
+// Adds the verb `import` to the noun `run`.
 void AddImport(CommandLine& line, CLI::App& run);
 
 }  // namespace msitd::msitctl

@@ -13,7 +13,8 @@ namespace {
 
 using Stub = v1::CaptureService::Stub;
 
-// Of what comes: all of what a function keeps.
+// Returns the level for records that are sent. All results of a function are
+// kept.
 v1::CaptureLevel LevelOf(const std::string& keep) {
   if (keep == "summary") return v1::CAPTURE_LEVEL_SUMMARY;
   return keep == "sample" ? v1::CAPTURE_LEVEL_SAMPLE : v1::CAPTURE_LEVEL_FULL;

@@ -12,7 +12,7 @@
 
 namespace msitd::msitctl {
 
-// What a run keeps of the tensors that files of other tools bring: `--keep`.
+// The treatment of the tensors in files of other tools in a run: `--keep`.
 // Thread-compatible.
 class RunKeep {
  public:
@@ -20,25 +20,27 @@ class RunKeep {
   RunKeep(Invocation& invocation, const KeepFlags& flags)
       : invocation_(invocation), flags_(flags) {}
 
-  // Loads the function that --keep names, if it does. `is_stopped` ends a wait
-  // for it. Before anything is asked of the daemon.
+  // Loads the function that --keep names, if any. `is_stopped` ends the wait
+  // for it. Call it before any request to the daemon.
   ask::Outcome LoadFunction(ask::StopCheck is_stopped);
   // Null if there is none.
   fill::TensorDeriver* deriver() { return function_.get(); }
 
-  // Of each tensor the run keeps all, or all that a function returns.
+  // Returns true if the run keeps every tensor, or every result of a function,
+  // in full.
   bool is_full() const;
 
-  // Makes what --keep says the capture policy of `run`, so that whoever fills
-  // it keeps to it. A usage error if it has another one; if that could keep
-  // less than all, only if `must_be_whole`. Before records are sent.
+  // Sets the capture policy of `run` as --keep specifies, so that all writers
+  // of the run follow it. Returns a usage error if the run has another policy;
+  // if that policy could keep less than everything, only if `must_be_whole`.
+  // Call it before records are sent.
   ask::Outcome SetPolicy(const std::string& run, bool must_be_whole);
-  // Of the run, once SetPolicy has looked; 0: it has no policy.
+  // The revision of the run's policy, after SetPolicy. 0: it has no policy.
   int64_t policy_revision() const { return policy_revision_; }
 
-  // Notes the function with the run, by `attach`. A run has what one function
-  // keeps, or what none did, so that a comparison can say which: a usage error
-  // if it is otherwise.
+  // Stores the function with the run, using `attach`. A run contains the
+  // results of only one function or of none, so that a comparison can identify
+  // it. Otherwise, this is a usage error.
   ask::Outcome SetFunction(const v1::Run& run, fill::ImportTarget& attach);
 
  private:

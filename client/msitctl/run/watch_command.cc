@@ -29,7 +29,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// After the first signal, for what is whole to reach the daemon.
+// The time after the first signal in which complete files are sent to the
+// daemon.
 constexpr std::chrono::seconds kDrainTime{30};
 
 constexpr size_t kShownIncompleteMax = 20;
@@ -44,8 +45,8 @@ struct WatchFlags : ImportPlaceFlags {
   bool poll = false;
 };
 
-// The run that a watch fills. The first signal ends the watch, not the job: the
-// job gets `kDrainTime` then.
+// The run that a watch fills. The first signal ends the watch, but not the job,
+// which then gets `kDrainTime`.
 class DrainedTarget final : public fill::ImportTarget {
  public:
   DrainedTarget(Invocation& invocation, fill::RunTarget& target)
@@ -78,14 +79,14 @@ class DrainedTarget final : public fill::ImportTarget {
   std::optional<Clock::time_point> stop_time_;
 };
 
-// True if the daemon is not there, or does not answer.
+// Returns true if the daemon cannot be reached or does not answer.
 bool IsAbsence(const ask::Outcome& outcome) {
   return outcome.exit_code == ask::ExitCodeOf(grpc::StatusCode::UNAVAILABLE) ||
          outcome.exit_code ==
              ask::ExitCodeOf(grpc::StatusCode::DEADLINE_EXCEEDED);
 }
 
-// A daemon that is not there at the beginning may never be.
+// A daemon that cannot be reached at the beginning may never be reachable.
 ask::Outcome FindDaemon(Invocation& invocation, const std::string& run) {
   v1::Run found;
   ask::Outcome asked =
@@ -111,17 +112,17 @@ class Host final : public watch::WatchHost {
             [this](const fill::ImportCounts&, int64_t) { OnProgress(); }),
         target_(invocation, import_target_) {}
 
-  // Loads the function that says what is kept. Before the watch.
+  // Loads the function of --keep. Call it before the watch.
   ask::Outcome LoadFunction() {
     return keep_.LoadFunction([this] { return target_.is_interrupted(); });
   }
   fill::TensorDeriver* deriver() { return keep_.deriver(); }
 
-  // Shows in the progress what this has done.
+  // Shows the work of the watcher in the progress.
   void Follow(const watch::Watcher& watcher) { watcher_ = &watcher; }
 
-  // Files of these kinds do not say their order themselves, and when they were
-  // written is only known of those that lie there at the same time.
+  // Files of these kinds do not specify their order, and their times are only
+  // known for files that exist at the same time.
   static bool HasKnownOrder(trees::TreeKind kind) {
     return kind != trees::TreeKind::kFiles && kind != trees::TreeKind::kMsit;
   }
@@ -154,7 +155,7 @@ class Host final : public watch::WatchHost {
   fill::ImportLedger& ledger() override { return *ledger_; }
   bool holds_ledger() override {
     const v1::RunCounters& counters = import_target_.run().counters();
-    // A former policy may have left something out.
+    // An earlier policy may have excluded something.
     return counters.conflict_count() == 0 &&
            counters.expired_size_bytes() == 0 &&
            keep_.policy_revision() == (keep_.is_full() ? 0 : 1);
@@ -188,7 +189,7 @@ class Host final : public watch::WatchHost {
     fmt::print(stderr, "msitctl: note: {}\n", ask::Printable(text));
   }
 
-  // Why Begin failed.
+  // The reason why Begin failed.
   const ask::Outcome& outcome() const { return outcome_; }
   fill::RunTarget& import_target() { return import_target_; }
   ask::Progress& line() { return line_; }
@@ -279,7 +280,7 @@ std::string ClosingLine(const WatchResult& result) {
   return line + "\n";
 }
 
-// Prints what was done, also if it ended early.
+// Prints the result, also if the watch ended early.
 ask::Outcome Tell(Invocation& invocation, const WatchFlags& flags,
                   const watch::Watcher& watcher, bool is_sealed) {
   const auto& incomplete = watcher.incomplete();
@@ -345,7 +346,7 @@ ask::Outcome Watch(Invocation& invocation, const WatchFlags& flags) {
     options.until_idle = *idle;
   }
   MSITCTL_RETURN_IF_FAILED(FindDaemon(invocation, flags.run));
-  // A signal ends the watch in good order.
+  // A signal ends the watch in an orderly manner.
   const ask::Interrupts::Hold hold(invocation.interrupts());
   auto events = watch::InotifyEvents::Open(flags.folder);
   if (!events.ok()) return ask::LocalError(Message(events.status()));

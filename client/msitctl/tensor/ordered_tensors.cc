@@ -20,14 +20,14 @@ namespace {
 
 struct Entry {
   v1::Tensor tensor;
-  std::string node;  // Of several daemons, the one that has it.
+  std::string node;  // The node that has it, if there are several daemons.
 };
 
 bool IsBefore(const Entry& a, const Entry& b) {
   return IsExecutedBefore(a.tensor, b.tensor);
 }
 
-// The first tensors of all that were added. Thread-compatible.
+// The first ones of all tensors that were added. Thread-compatible.
 class FirstTensors {
  public:
   explicit FirstTensors(size_t count_max) : count_max_(count_max) {}
@@ -46,7 +46,8 @@ class FirstTensors {
 
   bool is_full() const { return heap_.size() == count_max_; }
   int64_t seen_count() const { return seen_count_; }
-  // The highest token of those that are kept, of which there is one.
+  // Returns the highest token of the kept tensors, of which there must be at
+  // least one.
   int64_t last_token() const { return heap_.front().tensor.token(); }
 
   std::vector<Entry> Sorted() && {
@@ -57,7 +58,7 @@ class FirstTensors {
  private:
   const size_t count_max_;
   int64_t seen_count_ = 0;
-  std::vector<Entry> heap_;  // The last one is on top.
+  std::vector<Entry> heap_;  // The last one is at the top.
 };
 
 std::string_view RowNode(Invocation& invocation) {
@@ -65,8 +66,8 @@ std::string_view RowNode(Invocation& invocation) {
   return fleet == nullptr ? std::string_view() : fleet->row_node();
 }
 
-// As many tensors as are wanted are there by some token, and none of a later
-// one can be among the first. Returns `request` without these.
+// Returns `request` without the tokens after the one at which the limit is
+// reached, because none of their tensors can be among the first.
 ask::Outcome LeaveOutLaterTokens(Invocation& invocation, int64_t limit,
                                  v1::ListTensorsRequest& request) {
   FirstTensors some(static_cast<size_t>(limit));

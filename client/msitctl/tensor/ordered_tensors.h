@@ -9,30 +9,32 @@
 #include "client/msitctl/verb/pages.h"
 #include "msitd/v1/tensor_service.pb.h"
 
-// Tensors in the order in which a program made them.
+// Lists tensors in the order in which a program computed them.
 //
 // A daemon lists tensors in the order of its index: rank, device, token, and
 // ops by their first appearance. A module appears with its first input, so the
 // outputs of a container are listed before everything that was computed inside
 // it. The first tensor with a NaN is then always the output of the whole model.
-// In execution order it is the output of the op that made it. Tensors are
-// ordered by token, then by their position in the execution order of their
-// rank, where an output stands at the end of its call, then by rank: ranks run
-// the same program side by side.
+// In execution order, it is the output of the op that produced the NaN. Tensors
+// are ordered by token, then by their position in the execution order of their
+// rank, where an output is at the end of its call, then by rank, because ranks
+// run the same program in parallel.
 namespace msitd::msitctl {
 
-// Tensors that are kept in order, unless --limit says fewer.
+// Tensors that are kept for sorting, unless --limit is lower.
 inline constexpr int64_t kOrderedTensorsMax = 100'000;
 
-// True if `a` comes before `b` in execution order. Ties are ordered by name.
+// Returns true if `a` precedes `b` in execution order. Ties are ordered by
+// name.
 bool IsExecutedBefore(const v1::Tensor& a, const v1::Tensor& b);
 
-// The tokens of `filter` up to `last`. At least one of them is.
+// Returns `filter` restricted to the tokens up to `last`. At least one of its
+// tokens is.
 v1::TensorFilter UpToToken(v1::TensorFilter filter, int64_t last);
 
-// Prints the tensors of `request` in execution order, like PrintPages. All of
-// them are looked at, unless a limit is reached before: then those of later
-// tokens are not. A note says how many there is no room for.
+// Prints the tensors of `request` in execution order, like PrintPages. All
+// tensors are read, unless a limit is reached before; tensors of later tokens
+// are skipped then. A note reports how many tensors were omitted.
 ask::Outcome PrintInExecutionOrder(Invocation& invocation,
                                    ask::ListLayout layout,
                                    const ListFlags& flags,

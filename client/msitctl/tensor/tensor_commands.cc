@@ -28,10 +28,10 @@ constexpr char kListColumns[] =
     "max=summary.max,mean?=summary.mean,l2_norm?=summary.l2_norm,"
     "nan_count~=summary.nan_count";
 
-// Besides, where kinds are asked for.
+// Additional columns if kinds are selected.
 constexpr char kKindColumns[] = "kind,value";
 
-// Besides, where requests are asked for.
+// Additional columns if requests are selected.
 constexpr char kRequestColumns[] = "requests";
 
 constexpr char kFindColumns[] =
@@ -253,7 +253,7 @@ constexpr char kExampleName[] =
 
 void AddGet(CommandLine& line, CLI::App& noun) {
   auto name = std::make_shared<std::string>();
-  // The command line looks at it if a node fails.
+  // The command line uses it if a node fails.
   auto allows_partial = std::make_shared<bool>(false);
   CLI::App& verb = line.AddVerb(
       noun,

@@ -18,20 +18,21 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Columns of the longest bar where there is room, and where there is none.
+// Columns of the longest bar on a wide and on a narrow terminal.
 constexpr size_t kBarWidth = 40;
 constexpr size_t kBarWidthMin = 8;
-// Columns that the numbers take: two of six digits with sign and exponent, a
-// count of ten digits, and the gaps.
+// Columns for the numbers: two of six digits with sign and exponent, a count of
+// ten digits, and the gaps.
 constexpr size_t kNumbersWidth = 2 * 12 + 10 + 3 * 2;
 
 // One line: elements from `begin` to `end`.
 using Visit = std::function<void(double begin, double end, int64_t count)>;
 
-// Visits the bins, and what is outside or NaN: all of it in order of size.
+// Visits the bins, and the counts outside of them and of NaN, in the order of
+// values.
 void ForEachLine(const v1::Histogram& histogram, const Visit& visit) {
   visit(-kInfinity, histogram.low(), histogram.below_count());
-  // What comes from elsewhere may be no histogram; then it has no bins.
+  // An invalid histogram from another program has no bins.
   if (histogram.counts_size() > 0 && std::isfinite(histogram.low()) &&
       std::isfinite(histogram.high()) && histogram.low() <= histogram.high()) {
     const std::vector<double> edges = HistogramEdges(
@@ -46,7 +47,8 @@ void ForEachLine(const v1::Histogram& histogram, const Visit& visit) {
   visit(nan, nan, histogram.nan_count());
 }
 
-// A bar of `width` columns in steps of an eighth; what is there is visible.
+// Returns a bar of `width` columns in steps of an eighth. A bar that is not
+// empty is visible.
 std::string Bar(double width) {
   // The last eight code points of the row, from one eighth to a full block.
   constexpr const char* kEighths[] = {"",       "\u258f", "\u258e", "\u258d",

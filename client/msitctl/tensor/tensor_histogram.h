@@ -13,24 +13,27 @@ namespace msitd::msitctl {
 
 struct HistogramFlags {
   std::string name;
-  int32_t bins = 0;  // 0: kTableBins in a table, else what the daemon takes.
+  int32_t bins =
+      0;  // 0: kTableBins in a table, otherwise the default of the daemon.
   std::optional<double> low;
   std::optional<double> high;
 };
 
-// As many lines as a small terminal has.
+// The number of lines of a small terminal.
 inline constexpr int32_t kTableBins = 20;
 
-// More are refused by the daemon.
+// The daemon rejects more bins.
 inline constexpr int32_t kBinsMax = 1024;
 
-// Prints how the elements of one tensor spread: a table draws bars, CSV has a
-// line for each bin and for what is below, above and NaN, JSON the Histogram.
+// Prints the distribution of the elements of one tensor: a table has bars, CSV
+// has a line for each bin and for the counts below, above and of NaN, and JSON
+// is the Histogram.
 ask::Outcome PrintHistogram(Invocation& invocation,
                             const HistogramFlags& flags);
 
-// Returns the lines of the table, bars of the largest bin `bar_width` columns
-// wide. What is outside or NaN has a line if there is any.
+// Returns the lines of the table. The bar of the largest bin is `bar_width`
+// columns wide. Counts outside of the bins and of NaN have lines if they are
+// not 0.
 std::string HistogramTable(const v1::Histogram& histogram, size_t bar_width,
                            ask::Table::Style style);
 

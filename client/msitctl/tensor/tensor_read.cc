@@ -22,7 +22,7 @@
 namespace msitd::msitctl {
 namespace {
 
-// What is read of one tensor.
+// The part of a tensor that is read.
 struct Content {
   std::string name;
   DType dtype = DType::kUnspecified;
@@ -82,7 +82,7 @@ ask::Outcome ReadTensor(Invocation& invocation, const ReadFlags& flags) {
     return ask::UsageError(
         fmt::format("--format \"{}\" is not raw or npy", flags.format));
   }
-  // Held from before the file is there, so that it goes when an interrupt does.
+  // Held before the file is created, so that an interrupt removes it.
   const ask::Interrupts::Hold hold(invocation.interrupts());
   auto sink = ask::FileSink::Open(
       flags.out, invocation.options().terminal.stdout_is_terminal);

@@ -8,9 +8,9 @@
 
 namespace msitd::msitctl {
 
-// Asks `question` on stderr and reads the answer from stdin; only "y" and
-// "yes" are one. Without a terminal on both sides this is a usage error that
-// asks for --yes.
+// Prints `question` on stderr and reads the answer from stdin. Only "y" and
+// "yes" are affirmative. If stdin or stderr is not a terminal, returns a usage
+// error that requires --yes.
 ask::Outcome Confirm(const ask::Terminal& terminal, std::string_view question);
 
 }  // namespace msitd::msitctl

@@ -14,7 +14,8 @@
 namespace msitd::msitctl {
 namespace {
 
-// Values of `row` itself, and of messages in it that hold no others.
+// Returns the values of `row` itself, and those of messages in it that contain
+// no other messages.
 std::vector<std::string> NearPaths(const google::protobuf::Descriptor& row) {
   const std::vector<std::string> all = ask::AllPaths(row, {});
   const auto is_deep = [](std::string_view path) {
@@ -88,7 +89,7 @@ void AddListFlags(CLI::App& verb, ListFlags& flags,
 void AddNodeColumn(Invocation& invocation, ask::ListLayout& layout) {
   ask::Fleet* const fleet = invocation.fleet();
   if (fleet == nullptr) return;
-  // Runs may lie on several nodes, all else is on one.
+  // Runs may be on several nodes. Anything else is on one node.
   if (layout.field == "runs") {
     layout.columns += ",nodes?=@nodes";
     layout.computed["nodes"] = [fleet](const google::protobuf::Message& row) {

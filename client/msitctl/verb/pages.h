@@ -22,25 +22,25 @@ struct ListFlags {
   int64_t limit = 0;
   std::string columns;
   bool allow_partial = false;    // See AddPartialFlag.
-  bool allow_undecided = false;  // See AddUndecidedFlag; of comparisons alone.
+  bool allow_undecided = false;  // See AddUndecidedFlag. Only for comparisons.
 };
 
-// Binds the name of a run, which may stand alone or behind --run. `name`
-// outlives `verb`.
+// Binds the name of a run, which may be an argument or the value of --run.
+// `name` outlives `verb`.
 void AddRunName(CLI::App& verb, std::string& name);
 void AddRunName(CLI::App& verb, std::string& name, const std::string& help);
 
 // Binds the name of a comparison. `name` outlives `verb`.
 void AddComparisonName(CLI::App& verb, std::string& name);
 
-// What completion offers for --columns of a list: headings of `layout`, values
-// of a row of `response`, and those of messages in it that hold no others.
+// Returns the completions of --columns for a list: headings of `layout`, values
+// of a row of `response`, and those of messages in it that contain no other
+// messages.
 std::vector<std::string> ColumnWords(
     const google::protobuf::Descriptor& response,
     const ask::ListLayout& layout);
 
-// Binds --columns, for which completion offers `words`. `columns` outlives
-// `verb`.
+// Binds --columns with the completions `words`. `columns` outlives `verb`.
 void AddColumnsFlag(CLI::App& verb, std::string& columns,
                     std::vector<std::string> words);
 
@@ -49,14 +49,14 @@ void AddListFlags(
     CLI::App& verb, ListFlags& flags, std::vector<std::string> column_words,
     const std::string& limit_help = "Most rows to print; default all");
 
-// Says on stderr that so many tensors are not in a list, unless it is 0.
+// Prints on stderr that `count` tensors are not in a list, unless it is 0.
 void NoteIncomplete(int64_t count);
 
-// Adds the column of nodes to a list of what several daemons hold.
+// Adds the column of nodes to a list with data of several daemons.
 void AddNodeColumn(Invocation& invocation, ask::ListLayout& layout);
 
-// Prints a list as its pages come, and says first if it is partial. Calls
-// `when_empty` behind a list without rows. See ForEachRow.
+// Prints a list as its pages arrive, and reports first if it is partial. Calls
+// `when_empty` after a list without rows. See ForEachRow.
 template <typename Stub, typename Request, typename Response>
 ask::Outcome PrintPages(Invocation& invocation, ask::ListLayout layout,
                         const ListFlags& flags,
@@ -99,8 +99,8 @@ ask::Outcome PrintPages(Invocation& invocation, ask::ListLayout layout,
   return partial.End(flags.allow_partial);
 }
 
-// Prints one message; `name` is as in ListLayout. A table leaves out the fields
-// in `hidden`, which the caller prints otherwise.
+// Prints one message; `name` is as in ListLayout. A table omits the fields in
+// `hidden`, which the caller prints in another form.
 ask::Outcome PrintOne(Invocation& invocation,
                       const google::protobuf::Message& message,
                       std::string_view name,

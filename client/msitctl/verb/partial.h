@@ -10,23 +10,23 @@
 #include "client/msitctl/invocation.h"
 #include "msitd/v1/comparison_service.pb.h"
 
-// Answers that are about some of the ranks of a run.
+// Answers that cover only some of the ranks of a run.
 namespace msitd::msitctl {
 
 // Binds --allow-partial. `allows` outlives `verb`.
 void AddPartialFlag(CLI::App& verb, bool& allows);
 
-// The same of --allow-undecided.
+// The same for --allow-undecided.
 void AddUndecidedFlag(CLI::App& verb, bool& allows);
 
-// Says once, before anything else is printed, that an answer is partial: a
-// table has it itself, for all else it is on stderr. Thread-compatible.
+// Reports once, before other output, that an answer is partial: in the table
+// itself, and for other formats on stderr. Thread-compatible.
 class PartialNotice {
  public:
   // Borrows `invocation`.
   explicit PartialNotice(Invocation& invocation)
       : PartialNotice(invocation, invocation.is_table()) {}
-  // `is_table`: what is printed is a table for people to read.
+  // `is_table`: the output is a table for people.
   PartialNotice(Invocation& invocation, bool is_table)
       : invocation_(invocation), is_table_(is_table) {}
 
@@ -38,11 +38,11 @@ class PartialNotice {
     Tell(ask::PartialText(run, answer.ranks_held(), answer.ranks_lacking()) +
          "\n");
   }
-  // Of a comparison that has failed, the verdict says more: it is told of, but
-  // the command does not end so.
+  // For a failed comparison, the verdict takes precedence: the notice is
+  // printed, but does not determine the exit code.
   void See(const v1::Comparison& comparison);
 
-  // What the command ends with that has printed what it was asked for.
+  // Returns the outcome of a command that has printed its result.
   ask::Outcome End(bool allows_partial) const;
 
  private:

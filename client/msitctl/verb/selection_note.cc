@@ -11,7 +11,7 @@
 namespace msitd::msitctl {
 namespace {
 
-// An op of the run; empty if there is no answer.
+// Returns an op of the run; empty if the daemon does not answer.
 std::string OpOf(Invocation& invocation, const std::string& run) {
   v1::ListTensorsRequest request;
   request.set_run(run);
@@ -22,7 +22,8 @@ std::string OpOf(Invocation& invocation, const std::string& run) {
   return outcome.ok() && page.tensors_size() > 0 ? page.tensors(0).op() : "";
 }
 
-// What a run without tensors has instead; empty if nothing.
+// Returns the other kinds of records in a run without tensors; empty if there
+// are none.
 std::string OtherKinds(const v1::RunCounters& counters) {
   if (counters.statistics_count() != 0) {
     return fmt::format(", but statistics of {}: see --kind statistics",

@@ -8,13 +8,13 @@
 
 namespace msitd::msitctl {
 
-// Says on stderr that a selection and a condition, which may be empty, take
-// none of the tensors of a run, how many it has, and how its ops look. Says
-// nothing if the daemon does not answer.
+// Prints on stderr that a selection and a condition, which may be empty, match
+// none of the tensors of a run, how many tensors it has, and an example of its
+// ops. Prints nothing if the daemon does not answer.
 void NoteNoTensor(Invocation& invocation, const std::string& run,
                   const SelectionFlags& selection, const std::string& where);
 
-// Says on stderr that flags take none of the rows of a comparison.
+// Prints on stderr that flags match none of the rows of a comparison.
 void NoteNoRow(const std::string& comparison, int64_t row_count,
                const std::string& flags);
 

@@ -12,10 +12,10 @@
 #include "client/msitctl/verb/pages.h"
 #include "google/protobuf/empty.pb.h"
 
-// Verbs that several nouns have: what is their own are texts and methods.
+// Verbs that several nouns have in common. They differ in texts and methods.
 namespace msitd::msitctl {
 
-// Binds the name of what a verb is about: AddRunName, AddComparisonName.
+// Binds the name of a verb's object: AddRunName, AddComparisonName.
 using AddName = void (*)(CLI::App& verb, std::string& name);
 
 // Adds a verb that prints a list.
@@ -32,8 +32,8 @@ void AddListVerb(CommandLine& line, CLI::App& noun, const VerbHelp& help,
   AddListFlags(verb, *flags, ColumnWords(*Response::descriptor(), layout));
 }
 
-// Adds a verb that calls `method` with the name of one thing and prints what
-// comes back; `field` of it is what -o name prints.
+// Adds a verb that calls `method` with the name of an object and prints the
+// response. -o name prints its `field`.
 template <typename Stub, typename Request, typename Response>
 void AddNamedVerb(CommandLine& line, CLI::App& noun, const VerbHelp& help,
                   AddName add_name, std::string_view field,
@@ -49,17 +49,18 @@ void AddNamedVerb(CommandLine& line, CLI::App& noun, const VerbHelp& help,
         return PrintOne(invocation, response, field);
       });
   add_name(verb, *name);
-  // The command line looks at it if a node fails.
+  // The command line uses it if a node fails.
   if (help.takes_fleet) AddPartialFlag(verb, *allows_partial);
 }
 
-// Says that the thing called `name` is gone, in the form that was asked for:
-// the empty response as JSON, the name, nothing as CSV, words on stderr.
+// Reports that the object `name` was deleted, in the requested format: the
+// empty response as JSON, the name, nothing as CSV, or a text on stderr.
 ask::Outcome ReportDeleted(Invocation& invocation, std::string_view what,
                            std::string_view name);
 
-// Adds `delete`, which asks on a terminal unless --yes is given: `question`
-// gets what `get` returns. `what` is the thing in words: "run".
+// Adds `delete`, which asks for confirmation on a terminal unless --yes is
+// given. `question` receives the result of `get`. `what` is the kind of object:
+// "run".
 template <typename Stub, typename Get, typename Thing, typename Delete>
 void AddDeleteVerb(
     CommandLine& line, CLI::App& noun, const VerbHelp& help, AddName add_name,
@@ -72,8 +73,8 @@ void AddDeleteVerb(
       line.AddVerb(noun, help, [=](Invocation& invocation) -> ask::Outcome {
         const ask::Terminal& terminal = invocation.options().terminal;
         if (!*yes) {
-          // Off a terminal the question fails before a daemon is asked
-          // anything.
+          // Without a terminal, the question fails before any request to the
+          // daemon.
           if (!terminal.stdin_is_terminal) return Confirm(terminal, "");
           Thing thing;
           MSITCTL_RETURN_IF_FAILED(invocation.AskByName(get, *name, thing));
