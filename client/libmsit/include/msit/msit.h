@@ -311,15 +311,13 @@ typedef struct msit_tensor {
   // An msit_io. Required except for a document.
   int32_t io;
 
-  // The argument, such as `0`, `1.0` or a keyword, at most 128 bytes. NULL:
-  // empty.
+  // Argument: `0`, `1.0` or a keyword, at most 128 bytes. NULL: empty.
   const char* index;
 
   // An msit_dtype. Required for a tensor, a number and statistics. Fields that
-  // are determined by the kind are ignored. For a document, these are `io`,
-  // `index` and `dtype`. For a value that is not a number, these are `dtype`,
-  // `dims`, `byte_strides` and `data`. For statistics, these are `byte_strides`
-  // and `data`.
+  // are determined by the kind are ignored: for a document `io`, `index` and
+  // `dtype`, for a value that is not a number `dtype`, `dims`, `byte_strides`
+  // and `data`, and for statistics `byte_strides` and `data`.
   int32_t dtype;
 
   // Number of dimensions, 0 for a scalar, at most 32.
@@ -365,10 +363,9 @@ typedef struct msit_tensor {
 
   // If not 0, a number that identifies the bytes of the tensor. Two records of
   // one client and token with the same identity, dtype, dims and device must
-  // have equal bytes, even if they are stored at different addresses or with
-  // different strides.
-  // A later record may then become an *alias* of an earlier one: it is a
-  // complete record, but its bytes are neither copied nor sent. The caller is
+  // have equal bytes, even at different addresses or with other strides. A
+  // later record may then become an *alias* of an earlier one: it is a complete
+  // record, but its bytes are neither copied nor sent. The caller is
   // responsible for this: if other bytes have the same number, the daemon shows
   // the wrong ones.
   //
