@@ -77,10 +77,10 @@ MSIT_API msit_code msit_publish(msit_reservation* reservation,
 
 // Stores in `spans` the memory of reservations whose address does not change,
 // so that a driver can pin it, as at most `span_count` pieces. Returns the
-// number of pieces, at most 2. A piece exists only once it is needed, and the
-// first one only with a daemon that shares memory; otherwise, reservations use
-// memory that is allocated and freed repeatedly. The pieces are valid until the
-// client is freed and all its reservations are published.
+// number of pieces, at most 2: the memory shared with the daemon, if there is
+// any, and the memory for summaries, once it is needed. Without shared memory,
+// reservations use memory that is allocated and freed repeatedly. The pieces
+// are valid until the client is freed and all its reservations are published.
 MSIT_API size_t msit_memory(const msit_client* client, msit_span* spans,
                             size_t span_count) MSIT_NOEXCEPT;
 
