@@ -22,6 +22,7 @@ USERS_PAGES = (
     "reports.md",
     "comparison.md",
     "comparison_details.md",
+    "error_model.md",
     "predicates.md",
     "metrics.md",
 )
